@@ -1,0 +1,37 @@
+/**
+ * One subject in a process of its own: fills its counters, then runs a round whenever it is told
+ * to.
+ */
+import { subjects } from './subjects.mjs'
+
+const [, , name, counters] = process.argv
+const COUNTERS = Number(counters)
+const memory = () => {
+  globalThis.gc?.()
+  const { heapUsed, external } = process.memoryUsage()
+  return heapUsed + external
+}
+
+const decide = await subjects[name]()
+const before = memory()
+for (let i = 0; i < COUNTERS; i++) await decide(`user-${i}`)
+const bytes = (memory() - before) / COUNTERS
+process.send({ bytes })
+
+let seed = 12345
+process.on('message', async ({ decisions, sync }) => {
+  const started = process.hrtime.bigint()
+  if (sync) {
+    for (let i = 0; i < decisions; i++) {
+      seed = (Math.imul(seed, 1103515245) + 12345) >>> 0
+      decide(`user-${seed % COUNTERS}`)
+    }
+  } else {
+    for (let i = 0; i < decisions; i++) {
+      seed = (Math.imul(seed, 1103515245) + 12345) >>> 0
+      await decide(`user-${seed % COUNTERS}`)
+    }
+  }
+  const seconds = Number(process.hrtime.bigint() - started) / 1e9
+  process.send({ rate: decisions / seconds })
+})

@@ -1,0 +1,39 @@
+/**
+ * `npm run bench -- <name>`: installs the pinned peers, builds Sluice, runs one benchmark and
+ * prints its table.
+ */
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { printMachine } from './report.mjs'
+
+const benchmarks = {
+  memory: {
+    about: 'decisions per second and bytes per counter at 10^6 counters, against peers',
+    files: ['./memory/throughput.mjs', './memory/matching.mjs'],
+  },
+  flood: {
+    about: '10^7 unique callers against 2 million counters, and growth to 5 million',
+    files: ['./memory/flood.mjs'],
+  },
+}
+
+const name = process.argv[2]
+const benchmark = name === undefined ? undefined : benchmarks[name]
+if (benchmark === undefined || process.argv.includes('--help')) {
+  console.log('Usage: npm run bench -- <name>\n')
+  for (const [known, { about }] of Object.entries(benchmarks))
+    console.log(`  ${known.padEnd(8)} ${about}`)
+  process.exit(process.argv.includes('--help') || name === undefined ? 0 : 2)
+}
+
+const here = fileURLToPath(new URL('.', import.meta.url))
+if (!existsSync(`${here}/node_modules`)) run('npm', ['ci'], here)
+run('npm', ['run', '--silent', 'build'], `${here}/..`)
+printMachine()
+for (const file of benchmark.files) await import(file)
+
+function run(command, args, cwd) {
+  const { status } = spawnSync(command, args, { cwd, stdio: ['ignore', 'ignore', 'inherit'] })
+  if (status !== 0) process.exit(status ?? 1)
+}

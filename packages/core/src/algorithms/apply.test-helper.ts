@@ -1,0 +1,70 @@
+/** A counter that applies the verbs of a store to an algorithm's states, as every store must. */
+import type { Limit } from '../limit.js'
+import type { Outcome, Step } from './algorithm.js'
+import { algorithmOf } from './index.js'
+
+export interface Counter {
+  /** The limit changes from now on; what was counted stays. */
+  change(limit: Limit): void
+  take(amount: number, now: number, atLeast?: number): Outcome
+  peek(amount: number, now: number): Outcome
+  give(amount: number, now: number, at?: number): void
+  charge(amount: number, now: number, at: number, debt: number): void
+}
+
+export interface StoredCounter extends Counter {
+  /** What is stored, undefined at first. */
+  state(): unknown
+  /** The same counter again, to try something on. */
+  copy(): StoredCounter
+  /** The time from which what is stored means nothing. */
+  expiresAt(): number | undefined
+}
+
+export function createStoredCounter(first: Limit, from?: unknown): StoredCounter {
+  let limit = first
+  let state = from
+  const algorithm = () => algorithmOf(limit)
+
+  function write(next: unknown): void {
+    if (next === undefined) return
+    requireWholeNumbers(next)
+    state = JSON.parse(JSON.stringify(next))
+  }
+
+  return {
+    state: () => state,
+    copy: () => createStoredCounter(limit, state),
+    expiresAt: () => (state === undefined ? undefined : algorithm().expiresAt(state, limit)),
+    change: (next) => {
+      limit = next
+    },
+    take(amount, now, atLeast) {
+      const step = algorithm().take(state, limit, amount, now, atLeast)
+      write(step.granted > 0 || amount === 0 ? step.state : step.moved)
+      return outcomeOf(step)
+    },
+    peek: (amount, now) => outcomeOf(algorithm().peek(state, limit, amount, now)),
+    give: (amount, now, at) => write(algorithm().give(state, limit, amount, now, at)),
+    charge: (amount, now, at, debt) =>
+      write(algorithm().charge(state, limit, amount, now, at, debt)),
+  }
+}
+
+/** The outcome alone; a step also carries what to store. */
+function outcomeOf(step: Outcome | Step<unknown>): Outcome {
+  const { granted, remaining, resetAfterMs, retryAfterMs, delayMs, at } = step
+  return { granted, remaining, resetAfterMs, retryAfterMs, delayMs, at }
+}
+
+/** A state is whole numbers that JSON and a double both keep, or a list of such. */
+function requireWholeNumbers(state: unknown): void {
+  if (Array.isArray(state)) {
+    for (const entry of state) requireWholeNumbers(entry)
+    return
+  }
+  for (const [field, value] of Object.entries(state as Readonly<Record<string, unknown>>)) {
+    if (Number.isSafeInteger(value) && Number(value) >= 0 && !Object.is(value, -0)) continue
+    throw new Error(`a state may not hold ${field}: ${String(value)}`)
+  }
+}

@@ -1,0 +1,115 @@
+/**
+ * Fixed window: a count per window. Windows start at multiples of their length since 1970 and are
+ * half open, so up to twice the limit can pass around an edge; in exchange the state is two
+ * numbers.
+ */
+import type { Limit } from '../limit.js'
+import { usToMsUp } from '../numbers.js'
+import { type Algorithm, isFromAnotherClock, type Outcome, type Step } from './algorithm.js'
+
+export interface FixedWindow {
+  readonly start: number
+  readonly count: number
+}
+
+interface View extends FixedWindow {
+  /** The time taken as now: the state's own where it is ahead. */
+  readonly at: number
+  readonly moved: boolean
+}
+
+export function windowStart(at: number, limit: Limit): number {
+  return at - (at % limit.windowUs)
+}
+
+function view(window: FixedWindow | undefined, limit: Limit, now: number): View {
+  if (window === undefined)
+    return { at: now, start: windowStart(now, limit), count: 0, moved: false }
+  const moved = isFromAnotherClock(window.start, limit, now)
+  const at = moved ? now : Math.max(now, window.start)
+  const start = windowStart(at, limit)
+  // A window of another length under the same name goes on if it began within the present one.
+  const count = moved || window.start >= start ? window.count : 0
+  return { at, start, count, moved }
+}
+
+function step(
+  seen: View,
+  limit: Limit,
+  now: number,
+  granted: number,
+  fits: boolean | null,
+): Step<FixedWindow> {
+  const endsInMs = usToMsUp(seen.start + limit.windowUs - now)
+  const moved = seen.moved ? { start: seen.start, count: seen.count } : undefined
+  return {
+    granted,
+    remaining: Math.max(0, limit.max - seen.count - granted),
+    resetAfterMs: endsInMs,
+    retryAfterMs: fits === null ? null : fits ? 0 : endsInMs,
+    delayMs: 0,
+    at: seen.at,
+    state: granted === 0 ? moved : { start: seen.start, count: seen.count + granted },
+    moved,
+  }
+}
+
+function take(
+  window: FixedWindow | undefined,
+  limit: Limit,
+  amount: number,
+  now: number,
+  atLeast = amount,
+): Step<FixedWindow> {
+  const seen = view(window, limit, now)
+  if (amount === 0) return step({ ...seen, moved: false }, limit, now, 0, true)
+  const granted = Math.min(amount, limit.max - seen.count)
+  if (granted >= atLeast) return step(seen, limit, now, granted, true)
+  return step(seen, limit, now, 0, atLeast > limit.max ? null : false)
+}
+
+function peek(window: FixedWindow | undefined, limit: Limit, amount: number, now: number): Outcome {
+  const seen = view(window, limit, now)
+  if (amount > limit.max) return step(seen, limit, now, 0, null)
+  return step(seen, limit, now, 0, amount === 0 || seen.count + amount <= limit.max)
+}
+
+function give(
+  window: FixedWindow | undefined,
+  limit: Limit,
+  amount: number,
+  now: number,
+  at?: number,
+): FixedWindow | undefined {
+  if (window === undefined) return undefined
+  const seen = view(window, limit, now)
+  if (windowStart(at ?? seen.at, limit) !== seen.start) return undefined
+  return { start: seen.start, count: Math.max(0, seen.count - amount) }
+}
+
+function charge(
+  window: FixedWindow | undefined,
+  limit: Limit,
+  amount: number,
+  now: number,
+  at: number,
+  debt: number,
+): FixedWindow | undefined {
+  const seen = view(window, limit, now)
+  if (at < seen.start) return undefined
+  const most = limit.max + debt
+  return { start: seen.start, count: Math.max(seen.count, Math.min(seen.count + amount, most)) }
+}
+
+function expiresAt(window: FixedWindow, limit: Limit): number {
+  return windowStart(window.start, limit) + limit.windowUs
+}
+
+export const fixedWindow: Algorithm<FixedWindow> = {
+  name: 'fixed-window',
+  take,
+  peek,
+  give,
+  charge,
+  expiresAt,
+}

@@ -1,0 +1,215 @@
+/**
+ * Leaky bucket: calls leave one after the other, evenly spaced, and wait for their slot in a
+ * bounded queue.
+ *
+ * The state is the next free slot: `next` microseconds and `part` p-ths of a tick. A unit keeps its
+ * slot for q/p ticks; a call of several units leaves at its first slot and keeps the following ones
+ * free.
+ *
+ * A caller that leaves the queue frees its place, so another may join at the end. Its slot is
+ * reused only if it was the last; otherwise it passes empty, or two calls would leave at one
+ * instant. `vacated` counts the places so freed and `oldest` how many slots before `next` the first
+ * of them lies; a slot that may have passed counts as passed, so the queue is never longer than it
+ * should be.
+ */
+import type { Limit } from '../limit.js'
+import { ceilDiv, floorDiv, usToMsUp } from '../numbers.js'
+import { type Algorithm, type Outcome, type Step } from './algorithm.js'
+
+export interface LeakyBucket {
+  readonly next: number
+  readonly part: number
+  readonly vacated: number
+  readonly oldest: number
+}
+
+interface View extends LeakyBucket {
+  /** Microseconds from now to `next`, negative where it has passed. */
+  readonly gap: number
+  /** Units whose slot is still to come, empty slots included. */
+  readonly ahead: number
+  readonly idle: boolean
+  readonly moved: boolean
+}
+
+function view(bucket: LeakyBucket | undefined, limit: Limit, now: number): View {
+  if (bucket === undefined || limit.capacity === 0) return idleView(now)
+  const { p, q, tickUs } = limit
+  const part = Math.min(bucket.part, p - 1)
+  // Full, and as long again for the places of those that left: no queue of this clock reaches
+  // further.
+  const longestTicks = ceilDiv(2 * (limit.capacity + 1) * q, p)
+  const gap = bucket.next - now
+  if (gap <= 0 && gap * p + part * tickUs <= 0) return idleView(now)
+  if (gap > longestTicks * tickUs + limit.windowUs) return movedView(limit, now)
+
+  const gapTicks = Math.min(ceilDiv(gap, tickUs), longestTicks)
+  const ahead = ceilDiv(gapTicks * p + part, q) - 1
+  const passed = Math.max(0, bucket.oldest - ahead)
+  const vacated = Math.min(limit.capacity, Math.max(0, bucket.vacated - passed))
+  const oldest = vacated === 0 ? 0 : Math.min(bucket.oldest, ahead)
+  return { next: bucket.next, part, vacated, oldest, gap, ahead, idle: false, moved: false }
+}
+
+function idleView(now: number): View {
+  const empty = { part: 0, vacated: 0, oldest: 0, gap: 0, ahead: 0 }
+  return { next: now, ...empty, idle: true, moved: false }
+}
+
+/** The queue of another clock: as many wait as places are, from now on. */
+function movedView(limit: Limit, now: number): View {
+  return { ...join(idleView(now), limit, limit.capacity + 1), moved: true }
+}
+
+function stateOf({ next, part, vacated, oldest }: View): LeakyBucket {
+  return { next, part, vacated, oldest }
+}
+
+/** Microseconds until a call that joins now would leave. */
+function delayOf(seen: View, limit: Limit): number {
+  if (seen.idle) return 0
+  return Math.max(0, seen.gap + ceilDiv(seen.part * limit.tickUs, limit.p))
+}
+
+/** Microseconds until at most `most` units are ahead; -1 is an idle bucket. */
+function timeUntilAhead(most: number, seen: View, limit: Limit): number {
+  const untilIdle = delayOf(seen, limit)
+  if (most < 0) return untilIdle
+  const ticks = floorDiv((most + 1) * limit.q - seen.part, limit.p)
+  return Math.max(0, Math.min(untilIdle, seen.gap - ticks * limit.tickUs))
+}
+
+/** Microseconds until the amount finds places and a slot that is near enough. */
+function waitFor(seen: View, limit: Limit, amount: number): number {
+  if (seen.idle) return 0
+  const free = limit.capacity - amount
+  const spared = free >= seen.oldest - seen.vacated ? free + seen.vacated : free
+  const forPlace = timeUntilAhead(Math.max(-1, spared), seen, limit)
+  return Math.max(forPlace, delayOf(seen, limit) - limit.maxWaitUs)
+}
+
+function join(seen: View, limit: Limit, amount: number): View {
+  const parts = seen.part + amount * limit.q
+  const ticks = floorDiv(parts, limit.p)
+  const gap = seen.gap + ticks * limit.tickUs
+  const oldest = seen.vacated > 0 ? seen.oldest + amount : 0
+  const ahead = seen.idle ? amount - 1 : seen.ahead + amount
+  return {
+    ...seen,
+    next: seen.next + ticks * limit.tickUs,
+    part: parts - ticks * limit.p,
+    oldest,
+    gap,
+    ahead,
+    idle: false,
+  }
+}
+
+function step(
+  seen: View,
+  limit: Limit,
+  now: number,
+  granted: number,
+  delayUs: number,
+  waitUs: number | null,
+): Step<LeakyBucket> {
+  const after = granted === 0 ? seen : join(seen, limit, granted)
+  const moved = seen.moved ? stateOf(seen) : undefined
+  const places = limit.capacity - after.ahead + after.vacated
+  return {
+    granted,
+    remaining: Math.min(limit.capacity, Math.max(0, places)),
+    resetAfterMs: usToMsUp(timeUntilAhead(0, after, limit)),
+    retryAfterMs: waitUs === null ? null : usToMsUp(waitUs),
+    delayMs: usToMsUp(delayUs),
+    at: seen.idle ? now : seen.next,
+    state: granted === 0 ? moved : stateOf(after),
+    moved,
+  }
+}
+
+function take(
+  bucket: LeakyBucket | undefined,
+  limit: Limit,
+  amount: number,
+  now: number,
+): Step<LeakyBucket> {
+  const seen = view(bucket, limit, now)
+  if (amount === 0) return step({ ...seen, moved: false }, limit, now, 0, 0, 0)
+  if (!everFits(limit, amount)) return step(seen, limit, now, 0, 0, null)
+  const waitUs = waitFor(seen, limit, amount)
+  if (waitUs > 0) return step(seen, limit, now, 0, 0, waitUs)
+  return step(seen, limit, now, amount, delayOf(seen, limit), 0)
+}
+
+/** The first unit of a call leaves at once when nobody waits; only the others need places. */
+function everFits(limit: Limit, amount: number): boolean {
+  return limit.capacity > 0 && amount <= limit.capacity + 1
+}
+
+function peek(bucket: LeakyBucket | undefined, limit: Limit, amount: number, now: number): Outcome {
+  const seen = view(bucket, limit, now)
+  if (amount === 0) return step(seen, limit, now, 0, 0, 0)
+  if (!everFits(limit, amount)) return step(seen, limit, now, 0, 0, null)
+  const waitUs = waitFor(seen, limit, amount)
+  return step(seen, limit, now, 0, waitUs > 0 ? 0 : delayOf(seen, limit), waitUs)
+}
+
+/**
+ * `at` is the slot to free. Without it nobody knows which, so only a place in the queue is freed.
+ */
+function give(
+  bucket: LeakyBucket | undefined,
+  limit: Limit,
+  amount: number,
+  now: number,
+  at?: number,
+): LeakyBucket | undefined {
+  const seen = view(bucket, limit, now)
+  if (seen.idle || amount > limit.capacity + 1) return undefined
+  if (at === undefined) return vacate(seen, limit, amount, seen.ahead)
+  if (at <= now) return undefined
+
+  const parts = seen.part - amount * limit.q
+  const ticks = floorDiv(parts, limit.p)
+  if (seen.next + ticks * limit.tickUs === at) {
+    const oldest = Math.max(0, seen.oldest - amount)
+    const vacated = Math.min(seen.vacated, oldest)
+    return { next: at, part: parts - ticks * limit.p, vacated, oldest }
+  }
+  const slotTicks = floorDiv(seen.next - at, limit.tickUs)
+  const slots = floorDiv(slotTicks * limit.p + seen.part, limit.q)
+  if (slots < 1) return undefined
+  return vacate(seen, limit, Math.min(amount, slots), Math.max(seen.oldest, slots))
+}
+
+/** No more places are freed than the queue has, or its end would move away for ever. */
+function vacate(seen: View, limit: Limit, amount: number, oldest: number): LeakyBucket {
+  const vacated = Math.min(seen.ahead, limit.capacity, seen.vacated + amount)
+  return { ...stateOf(seen), vacated, oldest: Math.min(seen.ahead, oldest) }
+}
+
+function charge(
+  bucket: LeakyBucket | undefined,
+  limit: Limit,
+  amount: number,
+  now: number,
+): LeakyBucket | undefined {
+  const seen = view(bucket, limit, now)
+  const places = limit.capacity - seen.ahead + seen.vacated + (seen.idle ? 1 : 0)
+  const units = Math.min(amount, places)
+  return limit.capacity === 0 || units <= 0 ? undefined : stateOf(join(seen, limit, units))
+}
+
+function expiresAt(bucket: LeakyBucket, limit: Limit): number {
+  return bucket.next + limit.tickUs
+}
+
+export const leakyBucket: Algorithm<LeakyBucket> = {
+  name: 'leaky-bucket',
+  take,
+  peek,
+  give,
+  charge,
+  expiresAt,
+}

@@ -1,0 +1,176 @@
+/**
+ * Sliding window counter: the count of this window, and of the last one by the share of it still in
+ * sight.
+ *
+ * Compares prev * left + (curr + amount) * window with max * window, in units of `scale`
+ * microseconds where that would leave 2^53; `left` is then rounded up and the window down, which
+ * may refuse early by at most prev / 2^20 units and never admits late.
+ */
+import type { Limit } from '../limit.js'
+import { ceilDiv, floorDiv, usToMsUp } from '../numbers.js'
+import { type Algorithm, isFromAnotherClock, type Outcome, type Step } from './algorithm.js'
+import { windowStart } from './fixed-window.js'
+
+export interface SlidingCounter {
+  readonly start: number
+  readonly curr: number
+  readonly prev: number
+}
+
+interface View extends SlidingCounter {
+  /** The time taken as now: the state's own where it is ahead. */
+  readonly at: number
+  readonly moved: boolean
+}
+
+function view(counter: SlidingCounter | undefined, limit: Limit, now: number): View {
+  if (counter === undefined) {
+    return { at: now, start: windowStart(now, limit), curr: 0, prev: 0, moved: false }
+  }
+  const moved = isFromAnotherClock(counter.start, limit, now)
+  const at = moved ? now : Math.max(now, counter.start)
+  const start = windowStart(at, limit)
+  if (moved || counter.start >= start) {
+    return { at, start, curr: counter.curr, prev: counter.prev, moved }
+  }
+  const wasLast = counter.start >= start - limit.windowUs
+  return { at, start, curr: 0, prev: wasLast ? counter.curr : 0, moved }
+}
+
+function stateOf({ start, curr, prev }: View): SlidingCounter {
+  return { start, curr, prev }
+}
+
+/** Units free now, rounded down; a share of a unit is no unit. */
+function free(seen: View, limit: Limit): number {
+  const steps = ceilDiv(seen.start + limit.windowUs - seen.at, limit.scale)
+  const left = Math.min(steps, limit.scaledWindow)
+  const room = (limit.max - seen.curr) * limit.scaledWindow - seen.prev * left
+  return floorDiv(room, limit.scaledWindow)
+}
+
+/**
+ * Microseconds from now until the amount fits: within this window, else the next, else the one
+ * after.
+ */
+function waitFor(seen: View, limit: Limit, amount: number, now: number): number {
+  if (free(seen, limit) >= amount) return 0
+  const end = seen.start + limit.windowUs
+  const here = leftWhenItFits(seen.prev, limit.max - seen.curr - amount, limit)
+  if (here > 0) return end - here - now
+  const next = leftWhenItFits(seen.curr, limit.max - amount, limit)
+  return end + limit.windowUs - Math.min(next, limit.windowUs) - now
+}
+
+/** The most that may be left of a window for `room` units to be free while `before` fade. */
+function leftWhenItFits(before: number, room: number, limit: Limit): number {
+  if (room < 0) return 0
+  if (before <= room) return limit.windowUs
+  return floorDiv(room * limit.scaledWindow, before) * limit.scale
+}
+
+function resetAfterMs(seen: View, limit: Limit, now: number): number {
+  if (seen.curr > 0) return usToMsUp(seen.start + 2 * limit.windowUs - now)
+  if (seen.prev > 0) return usToMsUp(seen.start + limit.windowUs - now)
+  return 0
+}
+
+function admit(seen: View, limit: Limit, now: number, granted: number): Step<SlidingCounter> {
+  const after = granted === 0 ? seen : { ...seen, curr: seen.curr + granted }
+  const moved = seen.moved ? stateOf(seen) : undefined
+  return {
+    granted,
+    remaining: Math.max(0, free(after, limit)),
+    resetAfterMs: resetAfterMs(after, limit, now),
+    retryAfterMs: 0,
+    delayMs: 0,
+    at: seen.at,
+    state: granted === 0 ? moved : stateOf(after),
+    moved,
+  }
+}
+
+function refuse(seen: View, limit: Limit, amount: number, now: number): Step<SlidingCounter> {
+  const cure = amount > limit.max ? null : usToMsUp(waitFor(seen, limit, amount, now))
+  return {
+    granted: 0,
+    remaining: Math.max(0, free(seen, limit)),
+    resetAfterMs: resetAfterMs(seen, limit, now),
+    retryAfterMs: cure,
+    delayMs: 0,
+    at: seen.at,
+    state: undefined,
+    moved: seen.moved ? stateOf(seen) : undefined,
+  }
+}
+
+function take(
+  counter: SlidingCounter | undefined,
+  limit: Limit,
+  amount: number,
+  now: number,
+  atLeast = amount,
+): Step<SlidingCounter> {
+  const seen = view(counter, limit, now)
+  if (amount === 0) return admit({ ...seen, moved: false }, limit, now, 0)
+  const granted = Math.min(amount, free(seen, limit))
+  if (granted >= atLeast) return admit(seen, limit, now, granted)
+  return refuse(seen, limit, atLeast, now)
+}
+
+function peek(
+  counter: SlidingCounter | undefined,
+  limit: Limit,
+  amount: number,
+  now: number,
+): Outcome {
+  const seen = view(counter, limit, now)
+  if (amount === 0 || free(seen, limit) >= amount) return admit(seen, limit, now, 0)
+  return refuse(seen, limit, amount, now)
+}
+
+/** The last window still counts, so what came from it returns to it. */
+function give(
+  counter: SlidingCounter | undefined,
+  limit: Limit,
+  amount: number,
+  now: number,
+  at?: number,
+): SlidingCounter | undefined {
+  if (counter === undefined) return undefined
+  const seen = view(counter, limit, now)
+  const { start, curr, prev } = seen
+  const from = windowStart(at ?? seen.at, limit)
+  if (from === start) return { start, curr: Math.max(0, curr - amount), prev }
+  if (from === start - limit.windowUs) return { start, curr, prev: Math.max(0, prev - amount) }
+  return undefined
+}
+
+function charge(
+  counter: SlidingCounter | undefined,
+  limit: Limit,
+  amount: number,
+  now: number,
+  at: number,
+  debt: number,
+): SlidingCounter | undefined {
+  const { start, curr, prev } = view(counter, limit, now)
+  const raise = (count: number) => Math.max(count, Math.min(count + amount, limit.max + debt))
+  if (at >= start) return { start, curr: raise(curr), prev }
+  if (at >= start - limit.windowUs) return { start, curr, prev: raise(prev) }
+  return undefined
+}
+
+function expiresAt(counter: SlidingCounter, limit: Limit): number {
+  const windows = counter.curr > 0 ? 2 : 1
+  return windowStart(counter.start, limit) + windows * limit.windowUs
+}
+
+export const slidingWindowCounter: Algorithm<SlidingCounter> = {
+  name: 'sliding-window-counter',
+  take,
+  peek,
+  give,
+  charge,
+  expiresAt,
+}

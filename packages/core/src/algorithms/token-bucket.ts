@@ -1,0 +1,179 @@
+/**
+ * Token bucket and gcra: one function, which differ only in the default of `burst`.
+ *
+ * A bucket holds `capacity` units and regains p units every q ticks. What is in use is kept in
+ * whole units and q-ths of a unit, so that a changed max or burst keeps it and no rate is rounded.
+ * `at` is when that was true.
+ */
+import type { AlgorithmName, Limit } from '../limit.js'
+import { ceilDiv, floorDiv, usToMsUp } from '../numbers.js'
+import { type Algorithm, isFromAnotherClock, type Outcome, type Step } from './algorithm.js'
+
+export interface Bucket {
+  readonly at: number
+  /** Whole units in use. */
+  readonly used: number
+  /** The rest in use, in q-ths of a unit. */
+  readonly part: number
+}
+
+/**
+ * What is in use when the bucket was last touched, in q-ths of a unit. Cut to what the limit can
+ * hold or lend, so that a lowered limit locks nobody out for longer than its own burst takes to
+ * refill; a `part` of another q counts as less than one unit.
+ */
+function inUseThen(bucket: Bucket, { capacity, lent, q }: Limit): number {
+  const most = capacity + lent
+  return bucket.used >= most ? most * q : bucket.used * q + Math.min(bucket.part, q - 1)
+}
+
+/** What is in use now, in q-ths of a unit. */
+function inUseNow(bucket: Bucket | undefined, limit: Limit, now: number): number {
+  if (bucket === undefined || limit.capacity === 0) return 0
+  const then = inUseThen(bucket, limit)
+  if (bucket.at >= now) return then
+  return Math.max(0, then - regained(bucket, limit, now))
+}
+
+/**
+ * The whole ticks since the bucket was touched give back p each; more than is in use is not worth a
+ * product.
+ */
+function regained(bucket: Bucket, limit: Limit, now: number): number {
+  const ticks = floorDiv(now - bucket.at, limit.tickUs)
+  return Math.min(ticks, ceilDiv(inUseThen(bucket, limit), limit.p)) * limit.p
+}
+
+/**
+ * The instant for which `inUseNow` is true: a whole number of ticks after the last, so that no
+ * share of one is lost. A full bucket is full now; at an earlier instant it would begin to refill
+ * before it was touched.
+ */
+function timeOf(bucket: Bucket | undefined, limit: Limit, now: number): number {
+  if (bucket === undefined || limit.capacity === 0) return now
+  if (bucket.at > now) return isFromAnotherClock(bucket.at, limit, now) ? now : bucket.at
+  if (limit.tickUs === 1 || inUseNow(bucket, limit, now) === 0) return now
+  return now - ((now - bucket.at) % limit.tickUs)
+}
+
+function isMoved(bucket: Bucket | undefined, limit: Limit, now: number): boolean {
+  if (bucket === undefined || limit.capacity === 0) return false
+  return isFromAnotherClock(bucket.at, limit, now)
+}
+
+function toBucket(at: number, inUse: number, limit: Limit): Bucket {
+  const used = floorDiv(inUse, limit.q)
+  return { at, used, part: inUse - used * limit.q }
+}
+
+function remaining(inUse: number, { capacity, q }: Limit): number {
+  return Math.max(0, floorDiv(capacity * q - inUse, q))
+}
+
+/** Microseconds from now until `excess` q-ths less are in use, of what is at `at`. */
+function timeToRegain(excess: number, at: number, limit: Limit, now: number): number {
+  return excess <= 0 ? 0 : at - now + ceilDiv(excess, limit.p) * limit.tickUs
+}
+
+/** Microseconds until the amount is there; a bucket that may make calls wait admits before that. */
+function waitFor(amount: number, inUse: number, at: number, limit: Limit, now: number): number {
+  return timeToRegain(inUse - (limit.capacity - amount) * limit.q, at, limit, now)
+}
+
+function answer(
+  bucket: Bucket | undefined,
+  limit: Limit,
+  now: number,
+  granted: number,
+  retryUs: number | null,
+  delayUs: number,
+): Step<Bucket> {
+  const at = timeOf(bucket, limit, now)
+  const inUse = inUseNow(bucket, limit, now) + granted * limit.q
+  const moved = isMoved(bucket, limit, now)
+    ? toBucket(at, inUse - granted * limit.q, limit)
+    : undefined
+  return {
+    granted,
+    remaining: remaining(inUse, limit),
+    resetAfterMs: usToMsUp(timeToRegain(inUse, at, limit, now)),
+    retryAfterMs: retryUs === null ? null : usToMsUp(retryUs),
+    delayMs: usToMsUp(delayUs),
+    at,
+    state: granted === 0 ? undefined : toBucket(at, inUse, limit),
+    moved,
+  }
+}
+
+function take(
+  bucket: Bucket | undefined,
+  limit: Limit,
+  amount: number,
+  now: number,
+  atLeast = amount,
+): Step<Bucket> {
+  if (amount === 0) return { ...answer(bucket, limit, now, 0, 0, 0), moved: undefined }
+  if (atLeast > limit.capacity) return answer(bucket, limit, now, 0, null, 0)
+
+  const inUse = inUseNow(bucket, limit, now)
+  const at = timeOf(bucket, limit, now)
+  const waitUs = amount > limit.capacity ? Infinity : waitFor(amount, inUse, at, limit, now)
+  if (waitUs <= limit.maxWaitUs) return answer(bucket, limit, now, amount, 0, waitUs)
+  const there = remaining(inUse, limit)
+  if (there >= atLeast) return answer(bucket, limit, now, there, 0, 0)
+  const leastUs = waitFor(atLeast, inUse, at, limit, now)
+  return answer(bucket, limit, now, 0, Math.min(leastUs, waitUs - limit.maxWaitUs), 0)
+}
+
+function peek(bucket: Bucket | undefined, limit: Limit, amount: number, now: number): Outcome {
+  if (amount > limit.capacity) return answer(bucket, limit, now, 0, null, 0)
+  const at = timeOf(bucket, limit, now)
+  const waitUs = amount === 0 ? 0 : waitFor(amount, inUseNow(bucket, limit, now), at, limit, now)
+  if (waitUs > limit.maxWaitUs) return answer(bucket, limit, now, 0, waitUs - limit.maxWaitUs, 0)
+  return answer(bucket, limit, now, 0, 0, waitUs)
+}
+
+/** Whether what was taken then has come back by itself: the whole bucket has refilled since. */
+function isRegained(at: number, limit: Limit, now: number): boolean {
+  return now - at >= ceilDiv(limit.capacity * limit.q, limit.p) * limit.tickUs
+}
+
+function give(
+  bucket: Bucket | undefined,
+  limit: Limit,
+  amount: number,
+  now: number,
+  at = now,
+): Bucket | undefined {
+  if (bucket === undefined || limit.capacity === 0 || isRegained(at, limit, now)) return undefined
+  const back = Math.min(amount, limit.capacity + limit.lent) * limit.q
+  const inUse = Math.max(0, inUseNow(bucket, limit, now) - back)
+  return toBucket(timeOf(bucket, limit, now), inUse, limit)
+}
+
+function charge(
+  bucket: Bucket | undefined,
+  limit: Limit,
+  amount: number,
+  now: number,
+  at: number,
+  debt: number,
+): Bucket | undefined {
+  if (limit.capacity === 0 || isRegained(at, limit, now)) return undefined
+  const before = inUseNow(bucket, limit, now)
+  const most = (limit.capacity + Math.min(debt, limit.lent)) * limit.q
+  const wanted = before + Math.min(amount, limit.capacity + limit.lent) * limit.q
+  return toBucket(timeOf(bucket, limit, now), Math.max(before, Math.min(wanted, most)), limit)
+}
+
+function expiresAt(bucket: Bucket, limit: Limit): number {
+  if (limit.capacity === 0) return bucket.at + limit.windowUs
+  return bucket.at + ceilDiv(inUseThen(bucket, limit), limit.p) * limit.tickUs
+}
+
+function define(name: AlgorithmName): Algorithm<Bucket> {
+  return { name, take, peek, give, charge, expiresAt }
+}
+
+export const tokenBucket = define('token-bucket')
+export const gcra = define('gcra')

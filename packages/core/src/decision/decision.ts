@@ -1,0 +1,195 @@
+/** What all limits of a call say together. */
+import type { Outcome } from '../algorithms/algorithm.js'
+import type { AlgorithmName } from '../limit.js'
+import type { RuleExplained } from './explain.js'
+import type { Plan, PlannedTake } from './plan.js'
+
+export type Reason = 'within' | 'over' | 'cost_exceeds_limit' | 'unmatched' | 'posture'
+export type Source = 'store' | 'lease' | 'local' | 'deny-cache' | 'posture'
+
+/** One enforced limit as headers and problem bodies show it. */
+export interface Policy {
+  readonly name: string
+  readonly rule: string
+  readonly algorithm: AlgorithmName
+  readonly limit: number
+  readonly windowMs: number
+  readonly remaining: number
+  readonly resetAfterMs: number
+  /** 0: it had room. Null: it never will. */
+  readonly retryAfterMs: number | null
+}
+
+/** What was asked for beside the decision itself. */
+export interface Extras {
+  readonly receipt?: string | undefined
+  readonly explain?: readonly RuleExplained[] | undefined
+}
+
+export interface Decision {
+  readonly allowed: boolean
+  readonly reason: Reason
+  /** The rule and limit that bind: the longest wait of a refusal, else the smallest share left. */
+  readonly rule: string | null
+  readonly limitName: string | null
+  readonly limit: number | null
+  readonly remaining: number | null
+  readonly resetAfterMs: number | null
+  /** 0 when allowed; else the longest wait of the refusing limits. Null: waiting does not help. */
+  readonly retryAfterMs: number | null
+  /** Allowed, but to be held this long. */
+  readonly delayMs: number
+  /** Ids of the shadow rules (and `<id>:candidate`) that would have refused. */
+  readonly shadow: readonly string[]
+  readonly source: Source
+  /** On request: what the decision took, so that it can be given back. */
+  readonly receipt?: string
+  /** On request: every rule, with its limits or why it did not match. */
+  readonly explain?: readonly RuleExplained[]
+  /** Every enforced limit, for headers; not part of the JSON form. */
+  policies(): readonly Policy[]
+}
+
+const NOBODY: readonly string[] = []
+const NO_POLICY: readonly Policy[] = []
+const NO_EXTRAS: Extras = {}
+
+/** The decision of a call that no rule speaks of. */
+export const UNMATCHED: Decision = Object.freeze({
+  allowed: true,
+  reason: 'unmatched',
+  rule: null,
+  limitName: null,
+  limit: null,
+  remaining: null,
+  resetAfterMs: null,
+  retryAfterMs: 0,
+  delayMs: 0,
+  shadow: NOBODY,
+  source: 'store',
+  policies: () => NO_POLICY,
+} as const)
+
+class Combined implements Decision {
+  readonly allowed: boolean
+  readonly reason: Reason
+  readonly rule: string | null
+  readonly limitName: string | null
+  readonly limit: number | null
+  readonly remaining: number | null
+  readonly resetAfterMs: number | null
+  readonly retryAfterMs: number | null
+  readonly delayMs: number
+  readonly shadow: readonly string[]
+  readonly source: Source
+  declare readonly receipt?: string
+  declare readonly explain?: readonly RuleExplained[]
+  readonly #takes: readonly PlannedTake[]
+  readonly #outcomes: readonly Outcome[]
+
+  constructor(
+    takes: readonly PlannedTake[],
+    outcomes: readonly Outcome[],
+    shadow: readonly string[],
+    source: Source,
+    { receipt, explain }: Extras,
+  ) {
+    const allowed = passes(outcomes)
+    const binding = allowed ? tightest(takes, outcomes) : longestWait(outcomes)
+    const outcome = outcomes[binding]
+    const bound = takes[binding]?.of
+    this.allowed = allowed
+    this.rule = bound?.rule ?? null
+    this.limitName = bound?.limit.name ?? null
+    this.limit = bound?.limit.capacity ?? null
+    this.remaining = outcome?.remaining ?? null
+    this.resetAfterMs = outcome?.resetAfterMs ?? null
+    this.retryAfterMs = outcome === undefined ? 0 : outcome.retryAfterMs
+    this.delayMs = allowed ? longestDelay(outcomes) : 0
+    this.reason = allowed ? 'within' : this.retryAfterMs === null ? 'cost_exceeds_limit' : 'over'
+    this.shadow = shadow
+    this.source = source
+    if (receipt !== undefined) this.receipt = receipt
+    if (explain !== undefined) this.explain = explain
+    this.#takes = takes
+    this.#outcomes = outcomes
+  }
+
+  policies(): readonly Policy[] {
+    return this.#takes.flatMap(({ of: { rule, policy, limit } }, index) => {
+      const outcome = this.#outcomes[index]
+      if (outcome === undefined) return []
+      return {
+        name: policy,
+        rule,
+        algorithm: limit.algorithm,
+        limit: limit.capacity,
+        windowMs: limit.windowMs,
+        remaining: outcome.remaining,
+        resetAfterMs: outcome.resetAfterMs,
+        retryAfterMs: outcome.retryAfterMs,
+      }
+    })
+  }
+}
+
+/** One decision from the outcomes of all groups; the first group alone can refuse. */
+export function combine(
+  plan: Plan,
+  outcomes: readonly (readonly Outcome[])[],
+  source: Source,
+  extras: Extras = NO_EXTRAS,
+): Decision {
+  const enforced = plan.groups[0]
+  const enforcedOutcomes = outcomes[0]
+  if (enforced === undefined || enforcedOutcomes === undefined) return UNMATCHED
+  const shadow = plan.shadows.length > 0 ? wouldRefuse(plan, outcomes) : NOBODY
+  return new Combined(enforced, enforcedOutcomes, shadow, source, extras)
+}
+
+/** Shadow groups that refused what the enforced group, the first, let through. */
+function wouldRefuse(plan: Plan, outcomes: readonly (readonly Outcome[])[]): readonly string[] {
+  if (!passes(outcomes[0] ?? [])) return NOBODY
+  return plan.shadows.filter((_, index) => !passes(outcomes[index + 1] ?? []))
+}
+
+function passes(outcomes: readonly Outcome[]): boolean {
+  for (let i = 0; i < outcomes.length; i++) if (outcomes[i]?.retryAfterMs !== 0) return false
+  return true
+}
+
+function longestDelay(outcomes: readonly Outcome[]): number {
+  let longest = 0
+  for (let i = 0; i < outcomes.length; i++) {
+    const delayMs = outcomes[i]?.delayMs ?? 0
+    if (delayMs > longest) longest = delayMs
+  }
+  return longest
+}
+
+/** The refusal that takes longest to cure; one that waiting cannot cure before all. */
+function longestWait(outcomes: readonly Outcome[]): number {
+  let binding = 0
+  let longest = 0
+  for (let i = 0; i < outcomes.length; i++) {
+    const wait = outcomes[i]?.retryAfterMs ?? Infinity
+    if (wait <= longest) continue
+    longest = wait
+    binding = i
+  }
+  return binding
+}
+
+/** The smallest share left; of equal ones the first. */
+function tightest(takes: readonly PlannedTake[], outcomes: readonly Outcome[]): number {
+  let binding = 0
+  let smallest = Infinity
+  for (let i = 0; i < outcomes.length && outcomes.length > 1; i++) {
+    const capacity = takes[i]?.limit.capacity ?? 0
+    const share = capacity === 0 ? 0 : (outcomes[i]?.remaining ?? 0) / capacity
+    if (share >= smallest) continue
+    smallest = share
+    binding = i
+  }
+  return binding
+}

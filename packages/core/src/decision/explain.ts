@@ -1,0 +1,75 @@
+/**
+ * The answer to "why was this call refused?": every rule of the set, with what each of its limits
+ * says.
+ */
+import type { Outcome } from '../algorithms/algorithm.js'
+import type { AlgorithmName } from '../limit.js'
+import type { MatchExplained } from '../matching/explain.js'
+import { candidateId, type Plan, type PlannedTake } from './plan.js'
+
+export interface LimitExplained {
+  readonly name: string
+  readonly algorithm: AlgorithmName
+  readonly limit: number
+  readonly windowMs: number
+  readonly candidate: boolean
+  /** What the call would take. */
+  readonly amount: number
+  readonly remaining: number
+  readonly resetAfterMs: number
+  /** 0: it has room. Null: it never will. */
+  readonly retryAfterMs: number | null
+  readonly delayMs: number
+  /** The counter's state as the algorithm keeps it; null: it is not in use. */
+  readonly state: unknown
+  /** How old the state was when it was read; 0 when the store itself answered. */
+  readonly staleMs: number
+}
+
+export interface RuleExplained extends MatchExplained {
+  readonly limits: readonly LimitExplained[]
+}
+
+type Peeked = Outcome & { readonly state: unknown }
+
+export function explainRules(
+  matches: readonly MatchExplained[],
+  plan: Plan,
+  outcomes: readonly (readonly Peeked[])[],
+): readonly RuleExplained[] {
+  const limits = plan.groups.flatMap((takes, g) =>
+    takes.flatMap((take, i) => {
+      const outcome = outcomes[g]?.[i]
+      const candidate = plan.shadows[g - 1] === candidateId(take.of.rule)
+      return outcome === undefined
+        ? []
+        : { rule: take.of.rule, limit: explainLimit(take, outcome, candidate) }
+    }),
+  )
+  return matches.map((match) => ({
+    ...match,
+    limits: limits.flatMap((found) => (found.rule === match.rule ? found.limit : [])),
+  }))
+}
+
+function explainLimit(
+  { limit, amount }: PlannedTake,
+  outcome: Peeked,
+  candidate: boolean,
+): LimitExplained {
+  const { remaining, resetAfterMs, retryAfterMs, delayMs, state } = outcome
+  return {
+    name: limit.name,
+    algorithm: limit.algorithm,
+    limit: limit.capacity,
+    windowMs: limit.windowMs,
+    candidate,
+    amount,
+    remaining,
+    resetAfterMs,
+    retryAfterMs,
+    delayMs,
+    state: state ?? null,
+    staleMs: 0,
+  }
+}

@@ -1,0 +1,119 @@
+/** What a call asks of the store: takes in groups, each charged whole or not at all. */
+import { type Call, readAttribute } from '../call.js'
+import { SluiceError, show } from '../errors.js'
+import { type CounterKey, counterKey } from '../key.js'
+import type { Limit } from '../limit.js'
+import type { CompiledLimit } from '../matching/compiled.js'
+import type { Matched } from '../matching/match.js'
+import { isCount, MAX_INTEGER } from '../numbers.js'
+import type { Cost } from '../rules/rule.js'
+
+/** One wish: `amount` units of one counter. */
+export interface Take {
+  readonly key: CounterKey
+  readonly limit: Limit
+  readonly amount: number
+  /** A lease takes less if there is at least so much. */
+  readonly atLeast?: number | undefined
+}
+
+export interface PlannedTake extends Take {
+  readonly of: CompiledLimit
+}
+
+export interface Plan {
+  /** The first group holds all enforced limits, even where there are none; it opens the others. */
+  readonly groups: readonly (readonly PlannedTake[])[]
+  /** Beside each further group, from 1 on: the id under which its would-be refusal is reported. */
+  readonly shadows: readonly string[]
+}
+
+export interface PlanOptions {
+  /**
+   * Whether the way in can hold a call; where it cannot, a delay is a refusal that charges nothing.
+   */
+  readonly canWait: boolean
+}
+
+const MAY_WAIT: PlanOptions = { canWait: true }
+
+export function planCall(
+  matched: readonly Matched[],
+  call: Call,
+  options: PlanOptions = MAY_WAIT,
+): Plan {
+  const cost = readCost(call.cost ?? 1)
+  let enforced = NOTHING
+  let shadows: PlannedTake[][] | undefined
+  let names = NOBODY
+  for (let i = 0; i < matched.length; i++) {
+    const match = matched[i]
+    if (match === undefined) continue
+    const { rule } = match.rule
+    const amount = amountOf(rule.cost, call, cost)
+    if (rule.mode === 'shadow') {
+      shadows = [...(shadows ?? []), planTakes(NOTHING, match, match.limits, amount, options)]
+      names = [...names, rule.id]
+    } else enforced = planTakes(enforced, match, match.limits, amount, options)
+    if (match.candidate === undefined) continue
+    shadows = [...(shadows ?? []), planTakes(NOTHING, match, match.candidate, amount, options)]
+    names = [...names, candidateId(rule.id)]
+  }
+  return { groups: shadows === undefined ? [enforced] : [enforced, ...shadows], shadows: names }
+}
+
+const NOTHING: PlannedTake[] = []
+const NOBODY: readonly string[] = []
+
+/** The name of a candidate where those of rules stand; ids have no colon. */
+export function candidateId(rule: string): string {
+  return `${rule}:candidate`
+}
+
+/** The takes of `before` and those of one rule; a list of one is made as such, because most are. */
+function planTakes(
+  before: PlannedTake[],
+  match: Matched,
+  limits: readonly CompiledLimit[],
+  amount: number,
+  { canWait }: PlanOptions,
+): PlannedTake[] {
+  let takes = before
+  for (let i = 0; i < limits.length; i++) {
+    const of = limits[i]
+    if (of === undefined) continue
+    const key = counterKey(match.caller, of.seed)
+    const limit = canWait ? of.limit : of.immediate
+    const take = { key, limit, amount, atLeast: undefined, of }
+    if (takes === NOTHING) takes = [take]
+    else takes.push(take)
+  }
+  return takes
+}
+
+/** A rule's number multiplies the call's cost; its attribute, if there, replaces it. */
+function amountOf(cost: Cost, call: Call, callCost: number): number {
+  if (cost === 1) return callCost
+  if (typeof cost === 'number') {
+    const amount = cost * callCost
+    if (amount <= MAX_INTEGER) return amount
+    throw costError(`${callCost} times the rule's cost of ${cost}`)
+  }
+  const text = readAttribute(call.attributes, cost.attribute)
+  if (text === undefined) return callCost
+  const amount = /^(0|[1-9][0-9]{0,15})$/.test(text) ? Number(text) : Number.NaN
+  if (isCount(amount)) return amount
+  throw costError(show(text), `attribute ${cost.attribute}`)
+}
+
+function readCost(cost: unknown): number {
+  if (isCount(cost)) return cost
+  throw costError(typeof cost === 'string' ? `"${show(cost)}"` : show(cost))
+}
+
+function costError(found: string, name = 'cost'): SluiceError {
+  return new SluiceError(
+    'CALL_COST_INVALID',
+    `${name} must be an integer between 0 and 2^53-1, got ${found}`,
+  )
+}

@@ -1,0 +1,45 @@
+/** The body of a refusal: RFC 9457 problem details with the types of the RateLimit draft. */
+import type { Decision } from './decision.js'
+import { retryAfterSeconds } from './headers.js'
+
+export interface ProblemBody {
+  readonly type: string
+  readonly title: string
+  readonly status: number
+  readonly detail: string
+  readonly 'violated-policies': readonly string[]
+  readonly error: 'rate_limited'
+  readonly retry_after_seconds?: number
+}
+
+export interface ProblemOptions {
+  readonly jitterMs?: number | undefined
+  /** The status of a refusal by posture: 429, because a 5xx makes balancers eject healthy nodes. */
+  readonly postureStatus?: 429 | 503 | undefined
+}
+
+const TYPES = 'https://iana.org/assignments/http-problem-types'
+
+export function problemBody(decision: Decision, options: ProblemOptions = {}): ProblemBody {
+  const byPosture = decision.reason === 'posture'
+  const retryAfter = retryAfterSeconds(decision, options.jitterMs)
+  const refusing = decision.policies().filter(({ retryAfterMs }) => retryAfterMs !== 0)
+  return {
+    type: `${TYPES}#${byPosture ? 'temporary-reduced-capacity' : 'quota-exceeded'}`,
+    title: byPosture ? 'Temporary Reduced Capacity' : 'Quota Exceeded',
+    status: byPosture ? (options.postureStatus ?? 429) : 429,
+    detail: detailOf(decision, retryAfter),
+    'violated-policies': refusing.map(({ name }) => name),
+    error: 'rate_limited',
+    ...(retryAfter === null ? {} : { retry_after_seconds: retryAfter }),
+  }
+}
+
+function detailOf(decision: Decision, retryAfter: number | null): string {
+  if (retryAfter === null) {
+    return `This call costs more than the limit of ${decision.limit} ever holds. Waiting does not help.`
+  }
+  const seconds = `${retryAfter} second${retryAfter === 1 ? '' : 's'}`
+  if (decision.reason === 'posture') return `Capacity is reduced. Retry after ${seconds}.`
+  return `Too many requests. Retry after ${seconds}.`
+}

@@ -1,0 +1,80 @@
+/**
+ * A receipt: what one decision took, as text that can be kept and handed back.
+ *
+ * It names rule and limit, not their numbers: a refund is computed with the limit in force, because
+ * a counter goes on when its limit changes. A keyed checksum keeps damaged and invented receipts
+ * out.
+ */
+import type { Outcome } from '../algorithms/algorithm.js'
+import { SluiceError } from '../errors.js'
+import type { CounterKey } from '../key.js'
+import { isCount } from '../numbers.js'
+import { hashTexts, type SipKey } from '../sip-hash.js'
+import { candidateId, type Plan } from './plan.js'
+
+export interface Taken {
+  readonly rule: string
+  readonly limitName: string
+  readonly candidate: boolean
+  /** The limit's size and window when it was taken, to find the same tier again. */
+  readonly max: number
+  readonly windowMs: number
+  readonly key: CounterKey
+  readonly amount: number
+  readonly at: number
+}
+
+const FORMAT = '1'
+const FIELDS = 10
+
+/** The receipt of what was granted, shadow groups included; undefined where nothing was. */
+export function writeReceipt(
+  plan: Plan,
+  outcomes: readonly (readonly Outcome[])[],
+  secret: SipKey,
+): string | undefined {
+  const entries = plan.groups.flatMap((takes, g) =>
+    takes.flatMap(({ key, limit: { max, windowMs, name }, of: { rule } }, i) => {
+      const { granted = 0, at = 0 } = outcomes[g]?.[i] ?? {}
+      if (granted === 0) return []
+      const candidate = plan.shadows[g - 1] === candidateId(rule) ? 1 : 0
+      const { hi, lo, partition } = key
+      const numbers = [candidate, hi >>> 0, lo >>> 0, partition, granted, at, max, windowMs]
+      return [rule, name, ...numbers.map((number) => number.toString(36))].join('.')
+    }),
+  )
+  if (entries.length === 0) return undefined
+  const body = [FORMAT, ...entries].join('~')
+  return `${body}~${checksum(body, secret)}`
+}
+
+/** What a receipt says was taken; throws RECEIPT_INVALID for one that this secret did not sign. */
+export function readReceipt(receipt: string, secret: SipKey): readonly Taken[] {
+  const end = receipt.lastIndexOf('~')
+  const body = receipt.slice(0, Math.max(0, end))
+  const [format, ...entries] = body.split('~')
+  if (format !== FORMAT || receipt.slice(end + 1) !== checksum(body, secret)) {
+    throw invalid('its checksum does not fit: it is damaged, or another deployment made it')
+  }
+  return entries.map(readEntry)
+}
+
+function readEntry(entry: string): Taken {
+  const fields = entry.split('.')
+  const [rule = '', limitName = '', ...texts] = fields
+  const numbers = texts.map((text) => Number.parseInt(text, 36))
+  const [candidate, hi = 0, lo = 0, partition = 0, amount = 0, at = 0, max = 0, windowMs = 0] =
+    numbers
+  if (fields.length !== FIELDS || !numbers.every(isCount)) throw invalid('an entry is damaged')
+  const key = { hi: hi | 0, lo: lo | 0, partition }
+  return { rule, limitName, candidate: candidate === 1, max, windowMs, key, amount, at }
+}
+
+function checksum(body: string, secret: SipKey): string {
+  const { hi, lo } = hashTexts(secret, ['receipt', body])
+  return `${(hi >>> 0).toString(36)}.${(lo >>> 0).toString(36)}`
+}
+
+function invalid(why: string): SluiceError {
+  return new SluiceError('RECEIPT_INVALID', `receipt: ${why}`)
+}

@@ -1,0 +1,45 @@
+/**
+ * Every failure of Sluice, in one table: its code, its HTTP status, what it means. A refusal is not
+ * among them: that is an answer. docs/reference/errors.md has a section for each, and a test keeps
+ * the two equal.
+ */
+
+export const ERROR_CODES = {
+  RULES_INVALID: { status: 400, means: 'The rule set has errors; the set in force stays.' },
+  CALL_INVALID: { status: 400, means: 'The call is not an object with attributes.' },
+  CALL_COST_INVALID: { status: 400, means: 'A cost is not a whole number from 0 to 2^53 - 1.' },
+  CALL_ATTRIBUTE_TOO_LONG: { status: 400, means: 'An attribute that names a caller is too long.' },
+  CALL_PATH_INVALID: { status: 400, means: 'The path is not in canonical form.' },
+  RECEIPT_INVALID: { status: 400, means: 'The receipt is damaged or was not made by Sluice.' },
+  OPTION_INVALID: {
+    status: 500,
+    means: 'An option of createLimiter or of a store is out of range.',
+  },
+  STORE_NOT_SYNC: { status: 500, means: 'checkSync needs a store that answers in this process.' },
+  STORE_FAILED: { status: 503, means: 'The store did not answer.' },
+  LIMITER_CLOSED: { status: 503, means: 'The limiter was closed.' },
+} as const
+
+export type ErrorCode = keyof typeof ERROR_CODES
+
+export class SluiceError extends Error {
+  readonly code: ErrorCode
+  readonly status: number
+
+  constructor(code: ErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options)
+    this.name = 'SluiceError'
+    this.code = code
+    this.status = ERROR_CODES[code].status
+  }
+}
+
+const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g
+const SHOWN_MAX = 64
+
+/** A found value as an error may show it: cut, and with nothing that could forge a log line. */
+export function show(value: unknown): string {
+  const text = typeof value === 'string' ? value : String(value)
+  const cut = text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text
+  return cut.replace(CONTROL, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
+}

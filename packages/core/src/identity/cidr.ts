@@ -1,0 +1,111 @@
+/** Networks, such as those of trusted proxies: an address and how many of its bits count. */
+import { show } from '../errors.js'
+import { type Address, formatAddress, maskWord, parseAddress, readPrefixLength } from './address.js'
+
+export interface Cidr {
+  readonly version: 4 | 6
+  /** The words of the network, laid out as in an Address, with the bits of the host cleared. */
+  readonly a: number
+  readonly b: number
+  readonly c: number
+  readonly d: number
+  readonly bits: number
+  /** The canonical text: `10.0.0.0/8`, `2001:db8::/32`. */
+  readonly text: string
+}
+
+const ACCEPTED = 'an address or a network such as 10.0.0.0/8 or 2001:db8::/32'
+/** What other programs take for "trust everybody". */
+const PERMISSIVE_WORDS: readonly string[] = ['*', 'true', 'all', 'any', 'yes', 'on']
+
+/** A network; an address alone is a network of one. */
+export function parseCidr(text: string): Cidr | { readonly problem: string } {
+  const slash = text.indexOf('/')
+  const host = slash === -1 ? text : text.slice(0, slash)
+  const address = host.includes('%') ? undefined : parseAddress(host)
+  if (address === undefined) return { problem: `found "${show(text)}"; accepted: ${ACCEPTED}` }
+
+  const bits = slash === -1 ? undefined : readPrefixLength(text, slash + 1)
+  if (address.version === 4 && host.includes(':')) {
+    return { problem: describeMapped(text, address, bits) }
+  }
+  const widest = address.version === 4 ? 32 : 128
+  if (bits === -1 || (bits !== undefined && bits > widest)) {
+    const accepted = `a whole number from 0 to ${widest} after the slash`
+    return { problem: `found "${show(text)}"; accepted: ${accepted}, as in ${host}/${widest}` }
+  }
+  const cidr = networkOf(address, bits ?? widest)
+  const written = formatAddress(address)
+  if (formatAddress(cidr) === written) return cidr
+  // Either the address or its length is a mistake, and only the writer knows which.
+  const accepted = `the network ${cidr.text}, or ${written}/${widest} for the address alone`
+  return {
+    problem: `found "${show(text)}", with bits set beyond its length; accepted: ${accepted}`,
+  }
+}
+
+export function cidrContains(cidr: Cidr, address: Address): boolean {
+  const { bits } = cidr
+  if (cidr.version !== address.version) return false
+  if (cidr.version === 4) return maskWord(address.d, bits) === cidr.d
+  return (
+    maskWord(address.a, bits) === cidr.a &&
+    maskWord(address.b, bits - 32) === cidr.b &&
+    maskWord(address.c, bits - 64) === cidr.c &&
+    maskWord(address.d, bits - 96) === cidr.d
+  )
+}
+
+/**
+ * The networks whose word about the client is believed. All problems are told at once.
+ *
+ * A list that trusts everybody is refused: any caller could then name any address as its own.
+ */
+export function parseTrustedProxies(texts: readonly string[]): {
+  readonly cidrs: readonly Cidr[]
+  readonly problems: readonly string[]
+} {
+  const cidrs: Cidr[] = []
+  const problems: string[] = []
+  for (const text of texts) {
+    const cidr = PERMISSIVE_WORDS.includes(text.toLowerCase()) ? undefined : parseCidr(text)
+    if (cidr === undefined || ('bits' in cidr && cidr.bits === 0)) {
+      problems.push(
+        `found "${show(text)}", which trusts everybody: callers could name any address; ` +
+          'accepted: the networks of your own proxies, such as 10.0.0.0/8',
+      )
+    } else if ('problem' in cidr) problems.push(cidr.problem)
+    else cidrs.push(cidr)
+  }
+  return { cidrs, problems }
+}
+
+/**
+ * `::ffff:10.0.0.0/8` is nearly all of IPv6 to one reader and 10.0.0.0/8 to another. Addresses
+ * become IPv4 before they are compared, so the network must be written as IPv4 too.
+ */
+function describeMapped(text: string, address: Address, bits: number | undefined): string {
+  const meant = networkOf(address, mappedBits(bits ?? 128))
+  return `found "${show(text)}", which is IPv4 written as IPv6; accepted: ${meant.text}`
+}
+
+/** The length most likely meant: counted in IPv6, else counted in IPv4, else one address. */
+function mappedBits(bits: number): number {
+  if (bits >= 96) return bits - 96
+  return bits >= 0 && bits <= 32 ? bits : 32
+}
+
+function networkOf(address: Address, bits: number): Cidr {
+  const { version } = address
+  const network: Address =
+    version === 4
+      ? { version, a: 0, b: 0, c: 0, d: maskWord(address.d, bits) }
+      : {
+          version,
+          a: maskWord(address.a, bits),
+          b: maskWord(address.b, bits - 32),
+          c: maskWord(address.c, bits - 64),
+          d: maskWord(address.d, bits - 96),
+        }
+  return { ...network, bits, text: `${formatAddress(network)}/${bits}` }
+}

@@ -1,0 +1,59 @@
+/** The only door of the pure part of Sluice. */
+export { algorithmOf, algorithms } from './algorithms/index.js'
+export type { Algorithm, Outcome, Step } from './algorithms/algorithm.js'
+export type { FixedWindow } from './algorithms/fixed-window.js'
+export type { LeakyBucket } from './algorithms/leaky-bucket.js'
+export type { SlidingCounter } from './algorithms/sliding-window-counter.js'
+export type { Log } from './algorithms/sliding-window-log.js'
+export type { Bucket } from './algorithms/token-bucket.js'
+export { type Attributes, type Call, readAttribute } from './call.js'
+export {
+  combine,
+  type Decision,
+  type Policy,
+  type Reason,
+  type Source,
+  UNMATCHED,
+} from './decision/decision.js'
+export {
+  type HeaderOptions,
+  type Headers,
+  jitterMs,
+  rateLimitHeaders,
+  retryAfterSeconds,
+} from './decision/headers.js'
+export { explainRules, type LimitExplained, type RuleExplained } from './decision/explain.js'
+export { type Plan, type PlannedTake, planCall, type Take } from './decision/plan.js'
+export { type ProblemBody, type ProblemOptions, problemBody } from './decision/problem.js'
+export { readReceipt, type Taken, writeReceipt } from './decision/receipt.js'
+export { ERROR_CODES, type ErrorCode, SluiceError, show } from './errors.js'
+export {
+  type Address,
+  canonicalIp,
+  formatAddress,
+  groupAddress,
+  IPV6_PREFIX_DEFAULT,
+  IPV6_PREFIX_MAX,
+  IPV6_PREFIX_MIN,
+  parseAddress,
+} from './identity/address.js'
+export { type Cidr, cidrContains, parseCidr, parseTrustedProxies } from './identity/cidr.js'
+export { clientAddress } from './identity/client-address.js'
+export { type CounterKey, callerHash, counterKey, PARTITIONS } from './key.js'
+export {
+  ALGORITHM_NAMES,
+  type AlgorithmName,
+  defineLimit,
+  type Limit,
+  type LimitSpec,
+} from './limit.js'
+export { type CompileOptions, compileRules } from './matching/compile.js'
+export type { CompiledLimit, CompiledRule, Snapshot } from './matching/compiled.js'
+export { explainMatches, type MatchExplained } from './matching/explain.js'
+export { callerOf, type Matched, matchRules } from './matching/match.js'
+export { canonicalPath } from './path.js'
+export { gcd, isCount } from './numbers.js'
+export { type SipKey, sipKey } from './sip-hash.js'
+export { parseRules } from './rules/parse-rules.js'
+export type { Problem } from './rules/problems.js'
+export type * from './rules/rule.js'

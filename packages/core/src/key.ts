@@ -1,0 +1,38 @@
+/**
+ * Keys of counters. A counter is (rule id, limit name, caller) and nothing else: neither the rule's
+ * version nor the limit's numbers are part of its key, so that a changed limit goes on with what
+ * was used.
+ *
+ * The caller's values are hashed once; each limit then XORs a seed of its own. Two counters share a
+ * key with the same chance as two random 64-bit numbers, and the caller's own hash chooses the
+ * partition, so that all limits of one caller lie together.
+ */
+import { type Hash64, hashTexts, type SipKey } from './sip-hash.js'
+
+export interface CounterKey {
+  readonly hi: number
+  readonly lo: number
+  readonly partition: number
+}
+
+export const PARTITIONS = 128
+
+export function callerHash(secret: SipKey, values: readonly string[]): Hash64 {
+  return hashTexts(secret, values)
+}
+
+/** A candidate counts apart from the limits in force, under the same names. */
+export function limitSeed(
+  secret: SipKey,
+  limit: { readonly rule: string; readonly name: string; readonly candidate: boolean },
+): Hash64 {
+  return hashTexts(secret, [limit.rule, limit.name, limit.candidate ? 'candidate' : 'limit'])
+}
+
+export function counterKey(caller: Hash64, seed: Hash64): CounterKey {
+  return {
+    hi: caller.hi ^ seed.hi,
+    lo: caller.lo ^ seed.lo,
+    partition: caller.hi >>> 25,
+  }
+}

@@ -1,0 +1,80 @@
+/**
+ * Rules as they are matched: conditions in order, limits with their arithmetic and the seeds of
+ * their keys.
+ */
+import type { Cidr } from '../identity/cidr.js'
+import type { Limit } from '../limit.js'
+import type { PathPattern } from '../path.js'
+import type { Rule } from '../rules/rule.js'
+import type { Hash64, SipKey } from '../sip-hash.js'
+import type { RuleIndex } from './rule-index.js'
+
+export interface CompiledLimit {
+  /** The id of the rule it is of. */
+  readonly rule: string
+  readonly limit: Limit
+  /** The same for a way in that cannot hold a call. */
+  readonly immediate: Limit
+  readonly seed: Hash64
+  /**
+   * Its name in headers and problem bodies: the rule's id, with the limit's name where there are
+   * several.
+   */
+  readonly policy: string
+}
+
+/** One attribute and what it must be: one of the values, within one of the networks, or absent. */
+export interface Condition {
+  readonly attribute: string
+  readonly values: ReadonlySet<string> | undefined
+  readonly cidrs: readonly Cidr[] | undefined
+}
+
+export interface CompiledTiers {
+  readonly attribute: string
+  readonly limits: ReadonlyMap<string, readonly CompiledLimit[]>
+}
+
+export interface CompiledOverride {
+  readonly caller: readonly string[]
+  readonly limits: readonly CompiledLimit[]
+  readonly untilMs: number | undefined
+}
+
+export interface CompiledCandidate {
+  readonly limits: readonly CompiledLimit[]
+  readonly tiers: CompiledTiers | undefined
+}
+
+export interface CompiledRule {
+  readonly rule: Rule
+  /** Its place in the rule set. */
+  readonly order: number
+  readonly pattern: PathPattern | undefined
+  readonly methods: ReadonlySet<string> | undefined
+  readonly conditions: readonly Condition[]
+  readonly limits: readonly CompiledLimit[]
+  readonly tiers: CompiledTiers | undefined
+  /** By the caller's hash; two callers of one hash are told apart by their values. */
+  readonly overrides: ReadonlyMap<number, readonly CompiledOverride[]>
+  readonly candidate: CompiledCandidate | undefined
+}
+
+/** What of a call the rules look at, so that nothing else is parsed. */
+export interface Needs {
+  readonly method: boolean
+  readonly path: boolean
+  readonly ip: boolean
+  readonly clock: boolean
+}
+
+/** An immutable rule set, ready to match. */
+export interface Snapshot {
+  readonly rules: readonly CompiledRule[]
+  readonly index: RuleIndex
+  readonly needs: Needs
+  readonly strictPaths: boolean
+  readonly ipv6Prefix: number
+  readonly secret: SipKey
+  readonly routeOf: (method: string | undefined, path: string) => string | undefined
+}

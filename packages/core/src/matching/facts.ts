@@ -1,0 +1,79 @@
+/**
+ * The attributes of a call as rules see them: path folded, method in capitals, address by its bits.
+ */
+import { type Attributes, readAttribute } from '../call.js'
+import { SluiceError, show } from '../errors.js'
+import { type Address, canonicalIp, groupAddress, parseAddress } from '../identity/address.js'
+import { canonicalPath, foldPath } from '../path.js'
+import type { Snapshot } from './compiled.js'
+
+export interface Facts {
+  readonly attributes: Attributes
+  readonly method: string | undefined
+  /** Canonical, without its query, and folded unless paths are strict. */
+  readonly path: string | undefined
+  readonly address: Address | undefined
+  /** The address as callers are counted: an IPv6 address by its network. */
+  readonly ip: string | undefined
+  /** The route that method and path take; a call may name its own instead. */
+  readonly route: string | undefined
+}
+
+export function readFacts(snapshot: Snapshot, attributes: Attributes): Facts {
+  const { needs } = snapshot
+  const method = needs.method ? readAttribute(attributes, 'method')?.toUpperCase() : undefined
+  const path = needs.path ? readPath(snapshot, attributes) : undefined
+  const ip = needs.ip ? readIp(attributes, snapshot.ipv6Prefix) : NO_IP
+  return {
+    attributes,
+    method,
+    path,
+    address: ip.address,
+    ip: ip.text,
+    route: path === undefined ? undefined : snapshot.routeOf(method, path),
+  }
+}
+
+export function readFact(facts: Facts, name: string): string | undefined {
+  switch (name) {
+    case 'ip':
+      return facts.ip
+    case 'path':
+      return facts.path
+    case 'method':
+      return facts.method
+    case 'route':
+      return readAttribute(facts.attributes, 'route') ?? facts.route
+    default:
+      return readAttribute(facts.attributes, name)
+  }
+}
+
+function readPath(snapshot: Snapshot, attributes: Attributes): string | undefined {
+  const raw = readAttribute(attributes, 'path')
+  if (raw === undefined) return undefined
+  const canonical = canonicalPath(raw)
+  if (!canonical.ok) {
+    throw new SluiceError('CALL_PATH_INVALID', `path ${show(raw)}: ${canonical.reason}`)
+  }
+  return snapshot.strictPaths ? canonical.path : foldPath(canonical.path)
+}
+
+interface Ip {
+  readonly address: Address | undefined
+  readonly text: string | undefined
+}
+
+const NO_IP: Ip = { address: undefined, text: undefined }
+
+/** An address, or an IPv6 one that is already grouped by its network. */
+function readIp(attributes: Attributes, ipv6Prefix: number): Ip {
+  const text = readAttribute(attributes, 'ip')
+  if (text === undefined) return NO_IP
+  const address = parseAddress(text)
+  if (address !== undefined) return { address, text: groupAddress(address, ipv6Prefix) }
+  const grouped = canonicalIp(text, ipv6Prefix)
+  // What is no address still names somebody: a caller must not leave the count by sending nonsense.
+  if (grouped === undefined) return { address: undefined, text }
+  return { address: parseAddress(grouped.slice(0, grouped.indexOf('/'))), text: grouped }
+}

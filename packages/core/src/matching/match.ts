@@ -1,0 +1,147 @@
+/** Which rules a call meets, as which caller, with which limits. */
+import { ATTRIBUTE_LENGTH_MAX, type Call } from '../call.js'
+import { SluiceError } from '../errors.js'
+import { cidrContains } from '../identity/cidr.js'
+import { callerHash } from '../key.js'
+import type { Hash64 } from '../sip-hash.js'
+import { overrideIndex } from './compile.js'
+import type { CompiledLimit, CompiledRule, CompiledTiers, Condition, Snapshot } from './compiled.js'
+import { type Facts, readFact, readFacts } from './facts.js'
+
+export interface Matched {
+  readonly rule: CompiledRule
+  /** Empty: a tier or an override without limit. */
+  readonly limits: readonly CompiledLimit[]
+  /** The limits on trial; undefined where there are none or an override holds. */
+  readonly candidate: readonly CompiledLimit[] | undefined
+  readonly caller: Hash64
+}
+
+/**
+ * All rules that match, in the order of the set. `wallMs` ends overrides; without it none has
+ * ended.
+ */
+export function matchRules(snapshot: Snapshot, call: Call, wallMs = 0): readonly Matched[] {
+  const facts = readFacts(snapshot, call.attributes)
+  const found = snapshot.index.find(facts)
+  let matched = NO_MATCH
+  for (let i = 0; i < found.length; i++) {
+    const rule = found[i]
+    if (rule === undefined || !conditionsHold(rule.conditions, facts)) continue
+    const values = callerValues(rule, facts)
+    if (values === undefined) continue
+    const match = matchCaller(snapshot, rule, facts, values, matched, wallMs)
+    // A list of one as a literal: most calls meet one rule, and an empty list grows to seventeen
+    // places.
+    if (matched === NO_MATCH) matched = [match]
+    else matched.push(match)
+  }
+  return matched
+}
+
+const NO_MATCH: Matched[] = []
+
+/**
+ * The caller a rule would count for these attributes, whether or not it matches; undefined: one is
+ * absent.
+ */
+export function callerOf(snapshot: Snapshot, rule: CompiledRule, call: Call): Hash64 | undefined {
+  const values = callerValues(rule, readFacts(snapshot, call.attributes))
+  return values && callerHash(snapshot.secret, values)
+}
+
+function matchCaller(
+  snapshot: Snapshot,
+  rule: CompiledRule,
+  facts: Facts,
+  values: readonly string[],
+  before: readonly Matched[],
+  wallMs: number,
+): Matched {
+  const caller = hashBefore(rule, before) ?? callerHash(snapshot.secret, values)
+  if (rule.overrides.size > 0) {
+    const own = findOverride(rule, caller, values, wallMs)
+    if (own !== undefined) return { rule, limits: own, candidate: undefined, caller }
+  }
+  const candidate = rule.candidate && tierLimits(rule.candidate, facts)
+  return { rule, limits: tierLimits(rule, facts), candidate, caller }
+}
+
+/** Rules that count by the same attributes have the same caller: it is hashed once. */
+function hashBefore(rule: CompiledRule, before: readonly Matched[]): Hash64 | undefined {
+  for (let i = 0; i < before.length; i++) {
+    const earlier = before[i]
+    if (earlier !== undefined && sameList(earlier.rule.rule.by, rule.rule.by)) return earlier.caller
+  }
+  return undefined
+}
+
+function sameList(a: readonly string[], b: readonly string[]): boolean {
+  if (a.length !== b.length) return false
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false
+  return true
+}
+
+function callerValues(rule: CompiledRule, facts: Facts): readonly string[] | undefined {
+  const { by } = rule.rule
+  const first = by[0]
+  if (first === undefined) return by
+  const value = callerValue(facts, first)
+  if (value === undefined) return undefined
+  const values = [value]
+  for (let i = 1; i < by.length; i++) {
+    const next = callerValue(facts, by[i] ?? '')
+    if (next === undefined) return undefined
+    values.push(next)
+  }
+  return values
+}
+
+function callerValue(facts: Facts, attribute: string): string | undefined {
+  const value = readFact(facts, attribute)
+  if (value === undefined || value.length <= ATTRIBUTE_LENGTH_MAX) return value
+  throw new SluiceError(
+    'CALL_ATTRIBUTE_TOO_LONG',
+    `attribute ${attribute}: found ${value.length} characters; accepted: up to ${ATTRIBUTE_LENGTH_MAX}`,
+  )
+}
+
+function findOverride(
+  rule: CompiledRule,
+  caller: Hash64,
+  values: readonly string[],
+  wallMs: number,
+): readonly CompiledLimit[] | undefined {
+  const overrides = rule.overrides.get(overrideIndex(caller))
+  const own = overrides?.find(
+    (override) => sameList(override.caller, values) && (override.untilMs ?? Infinity) > wallMs,
+  )
+  return own?.limits
+}
+
+function tierLimits(
+  from: { readonly limits: readonly CompiledLimit[]; readonly tiers: CompiledTiers | undefined },
+  facts: Facts,
+): readonly CompiledLimit[] {
+  if (from.tiers === undefined) return from.limits
+  const value = readFact(facts, from.tiers.attribute)
+  return (value === undefined ? undefined : from.tiers.limits.get(value)) ?? from.limits
+}
+
+function conditionsHold(conditions: readonly Condition[], facts: Facts): boolean {
+  for (let i = 0; i < conditions.length; i++) {
+    const condition = conditions[i]
+    if (condition !== undefined && !conditionHolds(condition, facts)) return false
+  }
+  return true
+}
+
+export function conditionHolds({ attribute, values, cidrs }: Condition, facts: Facts): boolean {
+  if (cidrs !== undefined) {
+    const { address } = facts
+    return address !== undefined && cidrs.some((cidr) => cidrContains(cidr, address))
+  }
+  const value = readFact(facts, attribute)
+  if (values === undefined) return value === undefined
+  return value !== undefined && values.has(value)
+}

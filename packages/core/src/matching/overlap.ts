@@ -1,0 +1,29 @@
+/** Whether one call could meet more limits than a decision may hold. */
+import type { RuleSet } from '../rules/rule.js'
+import { sipKey } from '../sip-hash.js'
+import { compileRules } from './compile.js'
+import type { CompiledRule, CompiledTiers } from './compiled.js'
+
+export const LIMITS_PER_CALL_MAX = 64
+
+/**
+ * The most limits one call could meet; Infinity where the patterns overlap beyond working out.
+ * Rules that exclude each other only by conditions they are not filed under are counted together,
+ * so the figure may be too high, never too low.
+ */
+export function mostLimitsPerCall(set: RuleSet): number {
+  const snapshot = compileRules(set, { secret: sipKey(new Uint8Array(16)) })
+  return snapshot.index.heaviest(weightOf) ?? Infinity
+}
+
+function weightOf(rule: CompiledRule): number {
+  const overrides = [...rule.overrides.values()].flat().map(({ limits }) => limits.length)
+  const own = Math.max(rule.limits.length, tierWeight(rule.tiers), ...overrides)
+  const { candidate } = rule
+  if (candidate === undefined) return own
+  return own + Math.max(candidate.limits.length, tierWeight(candidate.tiers))
+}
+
+function tierWeight(tiers: CompiledTiers | undefined): number {
+  return Math.max(0, ...[...(tiers?.limits.values() ?? [])].map((limits) => limits.length))
+}

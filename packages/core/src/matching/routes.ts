@@ -1,0 +1,54 @@
+/** Routes: patterns that give a call its `route`, the most exact one first. */
+import { type PathPattern, parsePattern } from '../path.js'
+import { PathTrie } from './path-trie.js'
+
+interface Route {
+  readonly text: string
+  readonly method: string | undefined
+  readonly pattern: PathPattern
+}
+
+/**
+ * The name of the route that a call takes: a literal segment before a `:param`, that before `*`.
+ */
+export function compileRoutes(
+  texts: readonly string[],
+  strictPaths: boolean,
+): (method: string | undefined, path: string) => string | undefined {
+  if (texts.length === 0) return () => undefined
+  const trie = new PathTrie<Route[]>(strictPaths ? (text) => text : (text) => text.toLowerCase())
+  for (const text of texts) {
+    const route = readRoute(text)
+    trie.at(route.pattern, () => []).push(route)
+  }
+  return (method, path) => {
+    const found: Route[][] = []
+    trie.find(path, found)
+    const taken = found
+      .flat()
+      .filter((route) => route.method === undefined || route.method === method)
+    return taken.sort(moreExact)[0]?.text
+  }
+}
+
+function readRoute(text: string): Route {
+  const space = text.indexOf(' ')
+  const pattern = parsePattern(text.slice(space + 1))
+  if ('problem' in pattern) throw new RangeError(`routes: ${pattern.problem}`)
+  return { text, method: space === -1 ? undefined : text.slice(0, space), pattern }
+}
+
+function moreExact(a: Route, b: Route): number {
+  const length = Math.max(a.pattern.segments.length, b.pattern.segments.length)
+  for (let i = 0; i < length; i++) {
+    const difference = vagueness(a.pattern, i) - vagueness(b.pattern, i)
+    if (difference !== 0) return difference
+  }
+  return Number(a.method === undefined) - Number(b.method === undefined)
+}
+
+function vagueness(pattern: PathPattern, index: number): number {
+  const segment = pattern.segments[index]
+  if (segment === undefined) return pattern.wildcard ? 2 : 0
+  return 'literal' in segment ? 0 : 1
+}

@@ -1,0 +1,241 @@
+/**
+ * Paths: the one spelling in which a path is limited, and the patterns that rules match it with.
+ *
+ * The path that is limited must be the path that is served, or a limit on `/login` is dodged by
+ * asking for `/%6cogin`. So each path has one spelling, and one that servers read in two ways is
+ * refused:
+ *
+ * - What may stand plain in a path is decoded, `/%6cogin` to `/login` and `/%40me` to `/@me`: a
+ *   server that decodes serves the plain path, and one that does not is limited as if it did.
+ *   Refusing instead would turn away honest clients, many of which send `%7E` or `%40`.
+ * - What may not is encoded, with upper-case digits: browsers send `|` and `[` plain, others `%7c`.
+ * - `;` is refused, plain and encoded: some servers drop it with all that follows in its segment,
+ *   others serve it.
+ */
+import { show } from './errors.js'
+
+const PATH_LENGTH_MAX = 8192
+const PATTERN_LENGTH_MAX = 1024
+const PATTERN_SEGMENTS_MAX = 32
+
+const PERCENT = 37
+const DOT = 46
+const SLASH = 47
+
+const PLAIN = 1
+const ENCODED = 2
+/** How each ASCII character is spelled. 0: it is refused when plain. */
+const SPELLING = spellings()
+
+interface Refused {
+  readonly ok: false
+  readonly reason: string
+}
+
+/**
+ * The canonical path of a request target, without its query; or what was found in it and what is
+ * accepted. `http://host/path` is reduced to its path. Accepted paths are their own canonical form.
+ */
+export function canonicalPath(raw: string): { readonly ok: true; readonly path: string } | Refused {
+  const found = pathOf(raw)
+  if (typeof found !== 'string') return found
+  if (found.length > PATH_LENGTH_MAX) return refuseLength(found)
+  const path = isPlain(found) ? found : respell(found)
+  if (typeof path !== 'string') return path
+  if (path.length > PATH_LENGTH_MAX) return refuseLength(path)
+  // Looked for last: decoding is what brings some of them about.
+  return findAmbiguity(path) ?? { ok: true, path }
+}
+
+export type PathSegment = { readonly literal: string } | { readonly param: string }
+
+/** What stands between slashes. A trailing slash is a last, empty literal; `/` is that alone. */
+export type PathPattern = {
+  readonly text: string
+  /** Without the `*`. */
+  readonly segments: readonly PathSegment[]
+  /** Whether one or more segments follow these. */
+  readonly wildcard: boolean
+}
+
+/**
+ * Literal segments, `:param` for exactly one segment, and a last `*` for all that lies below:
+ * `/a/*` is `/a/b` and `/a/b/c`, not `/a` or `/a/`, and `/*` is not `/`.
+ */
+export function parsePattern(text: string): PathPattern | { readonly problem: string } {
+  const refused = findTextProblem(text)
+  if (refused !== undefined) return { problem: refused }
+  const parts = text.slice(1).split('/')
+  if (parts.length > PATTERN_SEGMENTS_MAX) {
+    return { problem: `found ${parts.length} segments; accepted: up to ${PATTERN_SEGMENTS_MAX}` }
+  }
+  const wildcard = parts.at(-1) === '*'
+  const segments: PathSegment[] = []
+  for (const part of wildcard ? parts.slice(0, -1) : parts) {
+    if (part.includes('*')) {
+      const accepted = '"*" only as the whole last segment'
+      return { problem: `found "${show(part)}" in "${show(text)}"; accepted: ${accepted}` }
+    }
+    if (part.startsWith(':') && !isParamName(part.slice(1))) {
+      const accepted = '":" and a name of letters, digits and "_" that begins with no digit'
+      return { problem: `found "${show(part)}" in "${show(text)}"; accepted: ${accepted}` }
+    }
+    segments.push(part.startsWith(':') ? { param: part.slice(1) } : { literal: part })
+  }
+  return { text, segments, wildcard }
+}
+
+/** The form in which paths are compared unless strict: lower case, one trailing slash dropped. */
+export function foldPath(path: string): string {
+  let hasUpper = false
+  let isAscii = true
+  for (let at = 0; at < path.length; at++) {
+    const code = path.charCodeAt(at)
+    if (code >= 65 && code <= 90) hasUpper = true
+    else if (code > 127) isAscii = false
+  }
+  const end = path.length > 1 && path.endsWith('/') ? path.length - 1 : path.length
+  const trimmed = end === path.length ? path : path.slice(0, end)
+  if (!hasUpper) return trimmed
+  // Beyond ASCII, lower case would merge what servers tell apart: the Kelvin sign becomes a k.
+  return isAscii ? trimmed.toLowerCase() : trimmed.replace(/[A-Z]+/g, (run) => run.toLowerCase())
+}
+
+/** Whether one pattern matches a canonical path, found the slow and obvious way. */
+export function matchPattern(pattern: PathPattern, path: string, strict: boolean): boolean {
+  const parts = (strict ? path : foldPath(path)).slice(1).split('/')
+  const wanted = (strict ? pattern.text : foldPath(pattern.text)).slice(1).split('/')
+  if (pattern.wildcard) wanted.pop()
+  const below = parts.length - wanted.length
+  if (pattern.wildcard ? below < 1 || parts[wanted.length] === '' : below !== 0) return false
+  return wanted.every((segment, index) =>
+    segment.startsWith(':') ? parts[index] !== '' : parts[index] === segment,
+  )
+}
+
+function findTextProblem(text: string): string | undefined {
+  if (text.length > PATTERN_LENGTH_MAX) {
+    return `found ${text.length} characters; accepted: up to ${PATTERN_LENGTH_MAX}`
+  }
+  if (!text.startsWith('/')) {
+    return `found "${show(text)}"; accepted: a path that begins with "/", such as /v1/orders/:id`
+  }
+  if (text.includes('?')) return `found "?" in "${show(text)}"; accepted: a path without a query`
+  const canonical = canonicalPath(text)
+  if (!canonical.ok) return canonical.reason
+  // A rule must show what it matches, so its spelling is asked for, not put right in silence.
+  if (canonical.path !== text) {
+    return `found "${show(text)}"; accepted: its canonical form "${show(canonical.path)}"`
+  }
+  return undefined
+}
+
+function isParamName(name: string): boolean {
+  return /^[A-Za-z_][A-Za-z0-9_]*$/.test(name)
+}
+
+/** The path in a request target as it was sent. */
+function pathOf(target: string): string | Refused {
+  const query = target.indexOf('?')
+  const whole = query === -1 ? target : target.slice(0, query)
+  if (whole.charCodeAt(0) === SLASH) return whole
+  // With `user@` or a backslash in it, two readers would end the host at two places.
+  const absolute = /^https?:\/\/[A-Za-z0-9._:[\]-]+(?=\/|$)/i.exec(whole)
+  if (absolute === null) {
+    return refuse(`"${show(whole)}"`, 'a path that begins with "/", or http://host/path')
+  }
+  return whole.slice(absolute[0].length) || '/'
+}
+
+function isPlain(path: string): boolean {
+  for (let at = 0; at < path.length; at++) {
+    if (SPELLING[path.charCodeAt(at)] !== PLAIN) return false
+  }
+  return true
+}
+
+/** The path with every character in its one spelling. */
+function respell(path: string): string | Refused {
+  let spelled = ''
+  for (let at = 0; at < path.length; at++) {
+    const code = path.charCodeAt(at)
+    if (code !== PERCENT) {
+      const spelling = SPELLING[code] ?? 0
+      if (spelling === 0) return refuseCharacter(code, false)
+      spelled += spelling === PLAIN ? path.charAt(at) : encode(code)
+      continue
+    }
+    const byte = readHexByte(path, at + 1)
+    if (byte === -1) return refuse('"%" without two hex digits after it', '"%25" for "%" itself')
+    if (isSeparator(byte)) return refuseCharacter(byte, true)
+    spelled += SPELLING[byte] === PLAIN ? String.fromCharCode(byte) : encode(byte)
+    at += 2
+  }
+  return findUtf8Problem(spelled) ?? spelled
+}
+
+/** Controls and separators: encoded or not, one server or another would act on them. */
+function isSeparator(code: number): boolean {
+  return code < 32 || code === 127 || code === SLASH || code === 92 || code === 59
+}
+
+function encode(byte: number): string {
+  return `%${byte.toString(16).toUpperCase()}`
+}
+
+/** The byte that two hex digits spell; -1 if they are none, or the text ends. */
+function readHexByte(text: string, at: number): number {
+  const digits = text.slice(at, at + 2)
+  return /^[0-9A-Fa-f]{2}$/.test(digits) ? Number.parseInt(digits, 16) : -1
+}
+
+/** Encoded bytes that are not UTF-8 (overlong forms too), or are controls beyond ASCII. */
+function findUtf8Problem(path: string): Refused | undefined {
+  try {
+    if (!/[\u0080-\u009f]/.test(decodeURIComponent(path))) return undefined
+    return refuse('an encoded control character', 'a path without it')
+  } catch {
+    return refuse('encoded bytes that are not UTF-8', 'percent-encoded UTF-8')
+  }
+}
+
+function findAmbiguity(path: string): Refused | undefined {
+  for (let from = 1, to = 0; to < path.length; from = to + 1) {
+    const slash = path.indexOf('/', from)
+    to = slash === -1 ? path.length : slash
+    if (to === from && slash !== -1) return refuse('a doubled slash', 'single slashes')
+    if (path.charCodeAt(from) === DOT && ['.', '..'].includes(path.slice(from, to))) {
+      return refuse('a dot segment', 'a path without "." and ".." segments, plain or encoded')
+    }
+  }
+  for (let at = path.indexOf('%25'); at !== -1; at = path.indexOf('%25', at + 3)) {
+    if (readHexByte(path, at + 3) !== -1) {
+      return refuse('a character encoded twice', 'each character percent-encoded at most once')
+    }
+  }
+  return undefined
+}
+
+function refuse(found: string, accepted: string): Refused {
+  return { ok: false, reason: `found ${found}; accepted: ${accepted}` }
+}
+
+function refuseLength(path: string): Refused {
+  return refuse(`a path of ${path.length} characters`, `up to ${PATH_LENGTH_MAX}`)
+}
+
+function refuseCharacter(code: number, isEncoded: boolean): Refused {
+  const hex = code.toString(16).toUpperCase().padStart(4, '0')
+  const found = code > 32 && code < 127 ? `"${String.fromCharCode(code)}"` : `U+${hex}`
+  const accepted = isSeparator(code) ? 'a path without it' : 'its UTF-8, percent-encoded'
+  return refuse(isEncoded ? `an encoded ${found}` : found, accepted)
+}
+
+function spellings(): Uint8Array {
+  const table = new Uint8Array(128)
+  for (const char of '"<>[]^`{|}') table[char.charCodeAt(0)] = ENCODED
+  for (let code = 33; code < 127; code++) {
+    if (/[A-Za-z0-9/._~!$&'()*+,=:@-]/.test(String.fromCharCode(code))) table[code] = PLAIN
+  }
+  return table
+}

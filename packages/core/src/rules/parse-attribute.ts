@@ -1,0 +1,87 @@
+/** Names of attributes and their values, wherever a rule names them. */
+import { canonicalIp, IPV6_PREFIX_DEFAULT } from '../identity/address.js'
+import { complain, itemsOf, readList, readText, type Spot } from './reader.js'
+import { describe, type Node, type ScalarNode } from './tree.js'
+
+const NAME = /^[a-z][a-z0-9_.-]{0,63}$/
+const ACCEPTED_NAME = 'a name of 1 to 64 of a-z, 0-9, "_", "." and "-", a letter first'
+const VALUE_LENGTH_MAX = 1024
+export const ACCEPTED_VALUE = `text of 1 to ${VALUE_LENGTH_MAX} characters`
+const BY_MAX = 8
+
+export function readAttributeName(spot: Spot): string | undefined {
+  const name = readText(spot, { accepted: ACCEPTED_NAME, most: Number.POSITIVE_INFINITY })
+  return name === undefined || !isAttributeName(spot, name, spot.node.at) ? undefined : name
+}
+
+/** `at` is where the name stands, which for a key is not where the spot is. */
+export function isAttributeName(spot: Spot, name: string, at: number): boolean {
+  if (NAME.test(name)) return true
+  const lower = name.toLowerCase()
+  const suggestion = NAME.test(lower) ? lower : undefined
+  const found = describe({ kind: 'scalar', at, value: name })
+  complain(spot, 'bad-attribute', { at, found, accepted: ACCEPTED_NAME, suggestion })
+  return false
+}
+
+/** The attributes that a rule counts by: a list, or a single one. */
+export function readBy(spot: Spot): readonly string[] | undefined {
+  if (spot.node.kind === 'scalar') {
+    const name = readAttributeName(spot)
+    return name === undefined ? undefined : [name]
+  }
+  const list = readList(spot, { of: 'attributes', most: BY_MAX })
+  return list === undefined ? undefined : readDistinct(itemsOf(list), readAttributeName)
+}
+
+/** What each spot is read as. One that was there before is told of. */
+export function readDistinct(
+  spots: readonly Spot[],
+  read: (spot: Spot) => string | undefined,
+): readonly string[] {
+  const values = new Set<string>()
+  for (const spot of spots) {
+    const value = read(spot)
+    if (value === undefined) continue
+    if (values.has(value)) complain(spot, 'duplicate-value', { accepted: 'each value once' })
+    values.add(value)
+  }
+  return [...values]
+}
+
+/** What an attribute is compared with. Numbers and booleans count as their decimal text. */
+export function readAttributeValue(spot: Spot, accepted = ACCEPTED_VALUE): string | undefined {
+  const { node } = spot
+  if (node.kind !== 'scalar') return complain(spot, 'wrong-type', { accepted })
+  // An empty value is an absent one, so no call has it.
+  if (node.value === null || node.value === '') return complain(spot, 'bad-value', { accepted })
+  if (typeof node.value !== 'string') return readDecimal(spot, node)
+  return readText(spot, { accepted, most: VALUE_LENGTH_MAX })
+}
+
+/** The same where the value stands as the key of a map. */
+export function isAttributeValue(spot: Spot, value: string, at: number): boolean {
+  const node: Node = { kind: 'scalar', at, value }
+  return readAttributeValue({ ...spot, node }) !== undefined
+}
+
+/** The value of `ip` that names a caller: an address, or the network that it is counted as. */
+export function readCallerValue(spot: Spot, attribute: string): string | undefined {
+  const value = readAttributeValue(spot)
+  if (value === undefined || attribute !== 'ip') return value
+  // Kept as written: how IPv6 is grouped is a setting of the node, which the rules do not know.
+  if (canonicalIp(value, IPV6_PREFIX_DEFAULT) !== undefined) return value
+  const accepted = 'an address such as 203.0.113.7, or for IPv6 its network up to /64'
+  return complain(spot, 'bad-value', { accepted })
+}
+
+/**
+ * `007`, `1e3` and 20 digits are numbers to YAML that read back as other text. Whether the text or
+ * the number was meant only the writer knows.
+ */
+function readDecimal(spot: Spot, { value, source }: ScalarNode): string | undefined {
+  const text = String(value)
+  const isDecimal = typeof value === 'boolean' || /^-?\d+(\.\d+)?$/.test(text)
+  if (isDecimal && (source === undefined || source === text)) return text
+  return complain(spot, 'bad-value', { accepted: `${ACCEPTED_VALUE}, in quotes` })
+}

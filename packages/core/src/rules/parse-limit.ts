@@ -1,0 +1,206 @@
+/** Limits: the short form `10/second`, and the long one with every field. */
+import { parseDuration } from '../duration.js'
+import {
+  ALGORITHM_NAMES,
+  defaultLimitName,
+  findLimitProblem,
+  type LimitSpec,
+  MAX_UNITS,
+} from '../limit.js'
+import {
+  complain,
+  fieldName,
+  fieldOf,
+  itemsOf,
+  readChoice,
+  readList,
+  readMap,
+  readNumber,
+  readOptional,
+  readRequired,
+  readText,
+  type Spot,
+} from './reader.js'
+import { nearest, slug } from './suggest.js'
+import { describe, type MapNode, quote } from './tree.js'
+
+const LIMITS_MAX = 16
+const NAME = /^[a-z0-9-]{1,64}$/
+const ACCEPTED_NAME = '1 to 64 of a-z, 0-9 and "-"'
+const ACCEPTED_LIMIT = 'a limit such as 10/second or 100/10s, or a map with max and window'
+const ACCEPTED_NUMBER = `a whole number from 0 to ${MAX_UNITS}`
+const ACCEPTED_DURATION = 'a whole number and ms, s, m, h or d, such as 250ms, 10s or 1h'
+
+const ON_REFUSAL = ['none', 'charge'] as const
+
+const LIMIT_KEYS: readonly string[] = [
+  'algorithm',
+  'max',
+  'window',
+  'burst',
+  'queue',
+  'maxWait',
+  'wait',
+  'name',
+  'onRefusal',
+]
+
+const UNITS: ReadonlyMap<string, string> = new Map([
+  ['second', '1s'],
+  ['minute', '1m'],
+  ['hour', '1h'],
+  ['day', '1d'],
+])
+
+/** A list of limits that may be empty, which is no limit: in a tier or an override. */
+export function readLimits(spot: Spot): readonly LimitSpec[] | undefined {
+  const list = readList(spot, { of: 'limits', most: LIMITS_MAX })
+  if (list === undefined) return undefined
+  const limits: LimitSpec[] = []
+  const fieldByName = new Map<string, string>()
+  for (const item of itemsOf(list)) {
+    const limit = readLimit(item)
+    if (limit === undefined) continue
+    const name = limit.name ?? defaultLimitName(limit.algorithm, limit.windowMs)
+    const why = fieldByName.get(name)
+    // The name is part of the counter's key: two limits of one name would count each other's calls.
+    if (why !== undefined) {
+      const accepted = 'a name of its own for each limit of a rule'
+      complain(item, 'duplicate-limit-name', { found: quote(name), why, accepted })
+    }
+    fieldByName.set(name, item.field)
+    limits.push(limit)
+  }
+  return limits
+}
+
+/** The limits of a rule itself, which without one would be no rule. */
+export function readSomeLimits(spot: Spot): readonly LimitSpec[] | undefined {
+  if (spot.node.kind === 'list' && spot.node.items.length === 0) {
+    return complain(spot, 'empty', { accepted: 'one or more limits; mode: off for no limit' })
+  }
+  return readLimits(spot)
+}
+
+function readLimit(spot: Spot): LimitSpec | undefined {
+  const { node } = spot
+  if (node.kind === 'map') return readLongForm(spot)
+  if (node.kind !== 'scalar' || typeof node.value !== 'string') {
+    return complain(spot, 'wrong-type', { accepted: ACCEPTED_LIMIT })
+  }
+  return readShortForm(spot, node.value)
+}
+
+function readShortForm(spot: Spot, text: string): LimitSpec | undefined {
+  const shape = /^(0|[1-9][0-9]*)\/([a-z0-9]+)$/.exec(text)
+  const unit = shape?.[2] ?? ''
+  const windowMs = parseDuration(UNITS.get(unit) ?? unit)
+  if (windowMs === undefined) {
+    const accepted = ACCEPTED_LIMIT
+    return complain(spot, 'bad-limit', { accepted, suggestion: suggestShortForm(text) })
+  }
+  const spec: LimitSpec = { algorithm: 'token-bucket', max: Number(shape?.[1]), windowMs }
+  const problem = findLimitProblem(spec)
+  if (problem === undefined) return spec
+  return complain(spot, problem.code, { found: problem.found, accepted: problem.accepted })
+}
+
+function readLongForm(spot: Spot): LimitSpec | undefined {
+  const map = readMap(spot, LIMIT_KEYS)
+  if (map === undefined) return undefined
+  const algorithm = readOptional(map, 'algorithm', (field) => readChoice(field, ALGORITHM_NAMES))
+  const max = readRequired(map, 'max', { accepted: ACCEPTED_NUMBER, read: readUnits })
+  const windowMs = readRequired(map, 'window', { accepted: ACCEPTED_DURATION, read: readDuration })
+  const spec = {
+    algorithm: algorithm ?? 'token-bucket',
+    max: max ?? 0,
+    windowMs: windowMs ?? 0,
+    name: readOptional(map, 'name', readLimitName),
+    burst: readOptional(map, 'burst', readUnits),
+    queue: readOptional(map, 'queue', readUnits),
+    maxWaitMs: readOptional(map, 'maxWait', readDuration),
+    waitMs: readOptional(map, 'wait', readDuration),
+    onRefusal: readOptional(map, 'onRefusal', (field) => readChoice(field, ON_REFUSAL)),
+  }
+  const isRead =
+    max !== undefined &&
+    windowMs !== undefined &&
+    (algorithm !== undefined || !map.node.entries.has('algorithm'))
+  // A number that is not known yet cannot be judged beside the others.
+  return isRead && isComputable(map, spec) ? withoutAbsent(spec) : undefined
+}
+
+function isComputable(map: Spot<MapNode>, spec: LimitSpec): boolean {
+  const problem = findLimitProblem(spec)
+  if (problem === undefined) return true
+  const { code, found, accepted } = problem
+  // A default may be what is wrong, and then there is no such field to point at.
+  const place = fieldOf(map, problem.field) ?? map
+  complain(place, code, { field: fieldName(map, problem.field), found, accepted })
+  return false
+}
+
+/** Fields left out stay out, so that equal limits are equal however they were written. */
+function withoutAbsent(spec: LimitSpec): LimitSpec {
+  const { name, burst, queue, maxWaitMs, waitMs, onRefusal } = spec
+  return {
+    algorithm: spec.algorithm,
+    max: spec.max,
+    windowMs: spec.windowMs,
+    ...(name === undefined ? {} : { name }),
+    ...(burst === undefined ? {} : { burst }),
+    ...(queue === undefined ? {} : { queue }),
+    ...(maxWaitMs === undefined ? {} : { maxWaitMs }),
+    ...(waitMs === undefined ? {} : { waitMs }),
+    ...(onRefusal === undefined ? {} : { onRefusal }),
+  }
+}
+
+function readUnits(spot: Spot): number | undefined {
+  return readNumber(spot, ACCEPTED_NUMBER)
+}
+
+function readDuration(spot: Spot): number | undefined {
+  const { node } = spot
+  if (node.kind === 'scalar' && typeof node.value === 'number') {
+    const number = describe(node)
+    const accepted = `a number with its unit: ${['ms', 's', 'm', 'h', 'd'].map((unit) => number + unit).join(', ')}`
+    return complain(spot, 'bad-duration', { accepted })
+  }
+  const text = readText(spot, { accepted: ACCEPTED_DURATION, most: Number.POSITIVE_INFINITY })
+  if (text === undefined) return undefined
+  const ms = parseDuration(text)
+  if (ms !== undefined) return ms
+  const suggestion = suggestDuration(text)
+  return complain(spot, 'bad-duration', { accepted: ACCEPTED_DURATION, suggestion })
+}
+
+function readLimitName(spot: Spot): string | undefined {
+  const name = readText(spot, { accepted: ACCEPTED_NAME, most: Number.POSITIVE_INFINITY })
+  if (name === undefined || NAME.test(name)) return name
+  return complain(spot, 'bad-limit-name', { accepted: ACCEPTED_NAME, suggestion: slug(name) })
+}
+
+/** `10 / sec`, `10 per second` and `10/s` are all `10/second`. */
+function suggestShortForm(text: string): string | undefined {
+  const shape = /^\s*(\d{1,15})\s*(?:\/|per)\s*(?:1\s*)?([a-z]{1,12})\s*$/i.exec(text)
+  if (shape === null) return undefined
+  const [, max = '', unit = ''] = shape
+  const word = expandUnit(unit)
+  return word === undefined ? undefined : `${Number(max)}/${word}`
+}
+
+/** `1 hour` and `1 hours` are `1h`. */
+function suggestDuration(text: string): string | undefined {
+  const shape = /^\s*(\d{1,15})\s*([a-z]{1,12})\s*$/i.exec(text)
+  if (shape === null) return undefined
+  const word = expandUnit(shape[2] ?? '')
+  return word === undefined ? undefined : `${Number(shape[1])}${word.slice(0, 1)}`
+}
+
+function expandUnit(unit: string): string | undefined {
+  const words = [...UNITS.keys()]
+  const singular = unit.toLowerCase().replace(/(..)s$/, '$1')
+  if (singular.length > 1) return nearest(singular, words)
+  return words.find((word) => word.startsWith(singular))
+}

@@ -1,0 +1,119 @@
+/** Which calls a rule is for: their method, their path, their attributes. */
+import { parseCidr } from '../identity/cidr.js'
+import { type PathPattern, parsePattern } from '../path.js'
+import {
+  ACCEPTED_VALUE,
+  isAttributeName,
+  readAttributeValue,
+  readDistinct,
+} from './parse-attribute.js'
+import {
+  complain,
+  complainOf,
+  isWithin,
+  itemsOf,
+  readAnyMap,
+  readList,
+  readMap,
+  readOptional,
+  readText,
+  type Spot,
+  spotOf,
+} from './reader.js'
+import type { Match } from './rule.js'
+
+const METHODS_MAX = 16
+const METHOD_LENGTH_MAX = 32
+const WHERE_MAX = 16
+const WHERE_VALUES_MAX = 1000
+
+/**
+ * A token of HTTP without small letters: methods are told apart by case, and all in use have none.
+ */
+const METHOD = /^[A-Z0-9!#$%&'*+.^_`|~-]+$/
+const ACCEPTED_METHOD = 'a method in capital letters, such as GET'
+
+export const EVERY_CALL: Match = { method: [], path: undefined, where: new Map() }
+
+export function readMatch(spot: Spot): Match | undefined {
+  const map = readMap(spot, ['method', 'path', 'where'])
+  if (map === undefined) return undefined
+  return {
+    method: readOptional(map, 'method', readMethods) ?? [],
+    path: readOptional(map, 'path', readPath)?.text,
+    where: readOptional(map, 'where', readWhere) ?? new Map(),
+  }
+}
+
+export function readMethod(spot: Spot): string | undefined {
+  const method = readText(spot, { accepted: ACCEPTED_METHOD, most: METHOD_LENGTH_MAX })
+  if (method === undefined || METHOD.test(method)) return method
+  const upper = method.toUpperCase()
+  const suggestion = METHOD.test(upper) ? upper : undefined
+  return complain(spot, 'bad-method', { accepted: ACCEPTED_METHOD, suggestion })
+}
+
+export function readPath(spot: Spot): PathPattern | undefined {
+  const accepted = 'a path such as /v1/orders/:id or /v1/*'
+  const text = readText(spot, { accepted, most: Number.POSITIVE_INFINITY })
+  if (text === undefined) return undefined
+  const pattern = parsePattern(text)
+  return 'problem' in pattern ? complainOf(spot, 'bad-path', pattern.problem) : pattern
+}
+
+function readMethods(spot: Spot): readonly string[] | undefined {
+  if (spot.node.kind === 'scalar') return readDistinct([spot], readMethod)
+  const list = readList(spot, { of: 'methods', most: METHODS_MAX })
+  if (list === undefined) return undefined
+  if (list.node.items.length === 0) {
+    return complain(spot, 'empty', { accepted: 'one or more methods; no key for any method' })
+  }
+  return readDistinct(itemsOf(list), readMethod)
+}
+
+function readWhere(spot: Spot): Match['where'] | undefined {
+  const map = readAnyMap(spot, 'a map of attributes to values')
+  const shape = { of: 'attributes', most: WHERE_MAX }
+  if (map === undefined || !isWithin(spot, map.node.entries.size, shape)) return undefined
+  const where = new Map<string, readonly string[] | null>()
+  for (const entry of map.node.entries.values()) {
+    const field = spotOf(map, entry)
+    const { at, key } = entry
+    if (key === 'method' || key === 'path') {
+      // Compared as plain text they would miss what patterns and their rules of case mean.
+      const accepted = `match.${key}`
+      complain(field, 'reserved-attribute', { at, found: `"${key}"`, accepted })
+    } else if (isAttributeName(field, key, at)) {
+      const values = readWhereValues(field, key === 'ip' ? readNetwork : readWanted)
+      if (values !== undefined) where.set(key, values)
+    }
+  }
+  return where
+}
+
+function readWhereValues(
+  spot: Spot,
+  read: (spot: Spot) => string | undefined,
+): readonly string[] | null | undefined {
+  const { node } = spot
+  if (node.kind === 'scalar') return node.value === null ? null : readDistinct([spot], read)
+  const list = readList(spot, { of: 'values', most: WHERE_VALUES_MAX })
+  if (list === undefined) return undefined
+  if (list.node.items.length === 0) {
+    return complain(spot, 'empty', { accepted: 'one or more values; null for a call without it' })
+  }
+  return readDistinct(itemsOf(list), read)
+}
+
+function readWanted(spot: Spot): string | undefined {
+  const accepted = `${ACCEPTED_VALUE}; null by itself for a call without the attribute`
+  return readAttributeValue(spot, accepted)
+}
+
+/** The canonical text of a network, so that two spellings of one are found to be the same. */
+function readNetwork(spot: Spot): string | undefined {
+  const text = readWanted(spot)
+  if (text === undefined) return undefined
+  const cidr = parseCidr(text)
+  return 'problem' in cidr ? complainOf(spot, 'bad-cidr', cidr.problem) : cidr.text
+}

@@ -1,0 +1,214 @@
+/** One rule: its fields, and what they must be beside each other. */
+import { defineLimit, type LimitSpec } from '../limit.js'
+import { readAttributeName, readBy } from './parse-attribute.js'
+import { readSomeLimits } from './parse-limit.js'
+import { EVERY_CALL, readMatch } from './parse-match.js'
+import { readCandidate, readOverrides, readTiers } from './parse-variants.js'
+import { findLimitSpots, placeLimits } from './placed-limits.js'
+import {
+  complain,
+  fieldName,
+  fieldOf,
+  readChoice,
+  readMap,
+  readNumber,
+  readOptional,
+  readRequired,
+  readText,
+  RULE,
+  type Spot,
+} from './reader.js'
+import type { Coordination, Cost, Mode, Posture, Rule } from './rule.js'
+import { slug } from './suggest.js'
+import type { MapNode } from './tree.js'
+
+const ID = /^[a-z0-9-]{1,64}$/
+const ACCEPTED_ID = '1 to 64 of a-z, 0-9 and "-", such as orders-per-user'
+const DESCRIPTION_LENGTH_MAX = 1000
+const COST_MAX = 1_000_000
+const ACCEPTED_COST = `a whole number from 0 to ${COST_MAX}, or { attribute: name }`
+const ACCEPTED_FACTOR = 'a number above 0, up to 1'
+
+const MODES: readonly Mode[] = ['enforce', 'shadow', 'off']
+const COORDINATIONS: readonly Coordination[] = ['exact', 'leased', 'local']
+const POSTURES = ['open', 'closed', 'local'] as const
+/** They hold a place in a queue or a time for each call, which cannot be drawn ahead or merged. */
+const EXACT_ONLY: readonly unknown[] = [
+  'leaky-bucket',
+  'sliding-window-log',
+] satisfies LimitSpec['algorithm'][]
+
+const FIELDS: readonly string[] = [
+  'id',
+  'description',
+  'match',
+  'by',
+  'limits',
+  'tiers',
+  'candidate',
+  'overrides',
+  'cost',
+  'mode',
+  'coordination',
+  'posture',
+]
+/** Fields of the schema whose feature is still to come: refused, but not as a slip of the pen. */
+const FIELDS_TO_COME: readonly string[] = [
+  'maxStranded',
+  'syncEvery',
+  'deadline',
+  'hedge',
+  'durable',
+  'tag',
+]
+
+/** A rule with the place where it was written. */
+export interface PlacedRule {
+  readonly rule: Rule
+  readonly map: Spot<MapNode>
+}
+
+/**
+ * Undefined only where there is no rule at all: a bad field is told of, and read as its default.
+ */
+export function readRule(spot: Spot): PlacedRule | undefined {
+  const scoped = scopeToRule(spot)
+  const map = readMap(scoped, FIELDS, FIELDS_TO_COME)
+  if (map === undefined) return undefined
+  for (const key of FIELDS_TO_COME) refuseNotYet(map, key)
+
+  const by = readOptional(map, 'by', readBy)
+  const isByRead = by !== undefined || !map.node.entries.has('by')
+  const rule: Rule = {
+    id: readRequired(map, 'id', { accepted: ACCEPTED_ID, read: readId }) ?? '',
+    description: readOptional(map, 'description', readDescription),
+    match: readOptional(map, 'match', readMatch) ?? EVERY_CALL,
+    by: by ?? [],
+    limits:
+      readRequired(map, 'limits', { accepted: 'a list of limits', read: readSomeLimits }) ?? [],
+    tiers: readOptional(map, 'tiers', readTiers),
+    overrides:
+      readOptional(map, 'overrides', (field) =>
+        readOverrides(field, isByRead ? (by ?? []) : undefined),
+      ) ?? [],
+    candidate: readOptional(map, 'candidate', readCandidate),
+    cost: readOptional(map, 'cost', readCost) ?? 1,
+    mode: readOptional(map, 'mode', (field) => readChoice(field, MODES)) ?? 'enforce',
+    coordination:
+      readOptional(map, 'coordination', (field) => readCoordination(field, map)) ?? 'exact',
+    posture: readOptional(map, 'posture', readPosture) ?? { local: 1 },
+  }
+  checkPresence(rule, map)
+  return { rule, map }
+}
+
+/** From here on messages name the rule by its id, where it has a good one, and not by its place. */
+function scopeToRule(spot: Spot): Spot {
+  const { node, report } = spot
+  const id = node.kind === 'map' ? node.entries.get('id')?.value : undefined
+  const rule = id?.kind === 'scalar' && typeof id.value === 'string' ? id.value : ''
+  if (!ID.test(rule)) return spot
+  return { node, field: RULE, report: (finding) => report({ rule, ...finding }) }
+}
+
+function readId(spot: Spot): string | undefined {
+  const id = readText(spot, { accepted: ACCEPTED_ID, most: Number.POSITIVE_INFINITY })
+  if (id === undefined || ID.test(id)) return id
+  return complain(spot, 'bad-id', { accepted: ACCEPTED_ID, suggestion: slug(id) })
+}
+
+function readDescription(spot: Spot): string | undefined {
+  return readText(spot, { accepted: 'text', most: DESCRIPTION_LENGTH_MAX })
+}
+
+function readCost(spot: Spot): Cost | undefined {
+  if (spot.node.kind === 'map') {
+    const map = readMap(spot, ['attribute'])
+    if (map === undefined) return undefined
+    const accepted = 'the attribute that holds the cost'
+    const attribute = readRequired(map, 'attribute', { accepted, read: readAttributeName })
+    return attribute === undefined ? undefined : { attribute }
+  }
+  const cost = readNumber(spot, ACCEPTED_COST)
+  if (cost === undefined || (Number.isInteger(cost) && cost >= 0 && cost <= COST_MAX)) return cost
+  return complain(spot, 'bad-number', { accepted: ACCEPTED_COST })
+}
+
+function readPosture(spot: Spot): Posture | undefined {
+  if (spot.node.kind === 'map') {
+    const map = readMap(spot, ['local'])
+    if (map === undefined) return undefined
+    const local = readRequired(map, 'local', { accepted: ACCEPTED_FACTOR, read: readFactor })
+    return local === undefined ? undefined : { local }
+  }
+  const posture = readChoice(spot, POSTURES, `${POSTURES.join(', ')}, { local: factor }`)
+  return posture === 'local' ? { local: 1 } : posture
+}
+
+function readFactor(spot: Spot): number | undefined {
+  const factor = readNumber(spot, ACCEPTED_FACTOR)
+  if (factor === undefined || (factor > 0 && factor <= 1)) return factor
+  return complain(spot, 'bad-number', { accepted: ACCEPTED_FACTOR })
+}
+
+function readCoordination(spot: Spot, map: Spot<MapNode>): Coordination | undefined {
+  const coordination = readChoice(spot, COORDINATIONS)
+  if (coordination === undefined || coordination === 'exact') return coordination
+  for (const limit of findLimitSpots(map)) refuseExactOnly(limit, coordination)
+  return complain(spot, 'not-yet', { accepted: 'exact' })
+}
+
+/** Told of beside "not yet", because no later version will take it either. */
+function refuseExactOnly(limit: Spot, coordination: Coordination): void {
+  const entry = limit.node.kind === 'map' ? limit.node.entries.get('algorithm') : undefined
+  if (entry?.value.kind !== 'scalar' || !EXACT_ONLY.includes(entry.value.value)) return
+  complain(limit, 'coordination-conflict', {
+    at: entry.value.at,
+    field: fieldName(limit, 'algorithm'),
+    found: String(entry.value.value),
+    why: coordination,
+    accepted:
+      'token-bucket, gcra, fixed-window or sliding-window-counter here, or coordination: exact',
+  })
+}
+
+function refuseNotYet(map: Spot<MapNode>, key: string): void {
+  const entry = map.node.entries.get(key)
+  if (entry === undefined) return
+  const field = fieldName(map, key)
+  complain(map, 'not-yet', {
+    at: entry.at,
+    field,
+    found: `"${key}"`,
+    accepted: 'a rule without it',
+  })
+}
+
+/**
+ * A call costs at least 1, times this. For a rule without problems: only then are its limits known.
+ */
+export function checkCost({ rule, map }: PlacedRule): void {
+  const { cost } = rule
+  if (typeof cost !== 'number' || cost <= 1) return
+  for (const { spot, limit } of placeLimits(rule, map)) {
+    const { capacity } = defineLimit(limit)
+    // A limit of 0 is there to refuse all.
+    if (capacity === 0 || cost <= capacity) continue
+    complain(spot, 'cost-above-limit', {
+      found: `cost ${cost}`,
+      why: `the ${capacity} that this limit holds at most`,
+      accepted: `a cost up to ${capacity}, or a larger limit or burst`,
+    })
+  }
+}
+
+/** A rule counts only calls that have every attribute of `by`. */
+function checkPresence({ by, match }: Rule, map: Spot<MapNode>): void {
+  for (const attribute of by) {
+    if (match.where.get(attribute) !== null) continue
+    complain(fieldOf(map, 'by') ?? map, 'never-matches', {
+      found: `by ${attribute} where ${attribute} is absent`,
+      accepted: `another attribute to count by, or no "${attribute}: null" in match.where`,
+    })
+  }
+}

@@ -1,0 +1,121 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { parseRules } from './parse-rules.js'
+
+const FOLDER = new URL('../../../../conformance/rules/', import.meta.url)
+const TEXTS = ['', 'valid/'].flatMap((folder) =>
+  readdirSync(new URL(folder, FOLDER))
+    .filter((name) => name.endsWith('.yaml'))
+    .map((name) => readFileSync(new URL(folder + name, FOLDER), 'utf8'))
+    .filter((text) => text.length < 5000),
+)
+
+const RUNS = 500
+
+/** Every problem says what it must, on one line, whatever was parsed. */
+function checkProblems(source: string | object): void {
+  const { rules, errors, warnings } = parseRules(source, { file: 'x.yaml' })
+  expect(rules === undefined).toBe(errors.length > 0)
+  for (const { field, found, accepted, message, line } of [...errors, ...warnings]) {
+    expect(field).not.toBe('')
+    expect(found).not.toBe('')
+    expect(accepted).not.toBe('')
+    expect(found.length).toBeLessThanOrEqual(64)
+    expect(message).toMatch(/^x\.yaml:[^\p{Cc}\u2028\u2029]+$/u)
+    expect(message.length).toBeLessThan(2000)
+    if (line !== undefined) expect(line).toBeGreaterThan(0)
+  }
+}
+
+const piece = fc.constantFrom(
+  ...'rules: routes: id: limits: by: match: where: tiers: - [ ] { } , & * ! | > ? : # " \' % @ ` --- ...'.split(
+    ' ',
+  ),
+  ...' |  |    |\n|\n  |\n  - |\n    |\t|a|one|&a |*a|!!x |10/second|1s|null|true|-1|1e3|.inf|/v1/:id|"'.split(
+    '|',
+  ),
+)
+const name = fc.constantFrom(
+  ...'id description match by limits tiers candidate overrides cost mode coordination posture'.split(
+    ' ',
+  ),
+  ...'method path where algorithm max window burst queue maxWait wait name onRefusal'.split(' '),
+  ...'caller until attribute local plan ip user routes strictPaths rules hedge'.split(' '),
+)
+const value = fc.oneof(
+  fc.constantFrom(
+    'one',
+    'GET',
+    '/v1/:id',
+    '10/second',
+    '1s',
+    'gcra',
+    'leaky-bucket',
+    'leased',
+    'open',
+  ),
+  fc.constantFrom(null, true, 0, 1, 10, 0.5, -1, 1e21),
+  fc.string(),
+  fc.double({ noNaN: true, noDefaultInfinity: true }),
+)
+/**
+ * JSON with the words of rules in it, so that it is refused for what it says and not for its keys.
+ */
+const { document } = fc.letrec<{ node: unknown; document: object }>((tie) => ({
+  node: fc.oneof(
+    { maxDepth: 5 },
+    value,
+    fc.array(tie('node'), { maxLength: 4 }),
+    fc.dictionary(fc.oneof(name, fc.string({ maxLength: 5 })), tie('node'), { maxKeys: 6 }),
+  ),
+  document: fc.array(fc.dictionary(name, tie('node'), { maxKeys: 8 }), { maxLength: 3 }),
+}))
+
+describe('parseRules never throws, and never leaves a problem half said', () => {
+  test('on any text', () => {
+    fc.assert(fc.property(fc.string({ unit: 'binary', maxLength: 100 }), checkProblems))
+  })
+
+  test('on text made of pieces of YAML', () => {
+    const text = fc.array(piece, { maxLength: 60 }).map((pieces) => pieces.join(''))
+    fc.assert(fc.property(text, checkProblems), { numRuns: RUNS })
+  })
+
+  test('on good and bad rules with a piece put in or cut out', () => {
+    const edit = fc.record({
+      text: fc.constantFrom(...TEXTS),
+      at: fc.double({ min: 0, max: 1, noNaN: true }),
+      cut: fc.nat(20),
+      piece,
+    })
+    const text = edit.map(({ text, at, cut, piece }) => {
+      const start = Math.floor(at * text.length)
+      return text.slice(0, start) + piece + text.slice(start + cut)
+    })
+    fc.assert(fc.property(text, checkProblems), { numRuns: RUNS })
+  })
+
+  test('on any JSON value', () => {
+    const json = fc.jsonValue().filter((any) => typeof any !== 'string')
+    fc.assert(fc.property(json, (any) => checkProblems(any as object)))
+  })
+
+  test('on JSON with the words of rules', () => {
+    fc.assert(fc.property(document, checkProblems), { numRuns: RUNS })
+  })
+})
+
+test('text and objects that say the same have the same problems', () => {
+  const said = (source: string | object) => {
+    const { rules, errors, warnings } = parseRules(source)
+    const problems = [...errors, ...warnings].map(
+      ({ code, field, found }) => `${code} ${field} ${found}`,
+    )
+    return { rules, problems: problems.sort() }
+  }
+  const property = fc.property(document, (any) => {
+    expect(said(JSON.stringify(any))).toEqual(said(any))
+  })
+  fc.assert(property, { numRuns: RUNS })
+})

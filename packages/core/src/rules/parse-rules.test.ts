@@ -1,0 +1,238 @@
+import { readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { parseRules, RULES_MAX } from './parse-rules.js'
+import { PROBLEMS_MAX } from './problems.js'
+import type { Rule } from './rule.js'
+
+const VALID = new URL('../../../../conformance/rules/valid/', import.meta.url)
+const valid = (name: string) => readFileSync(new URL(name, VALID), 'utf8')
+
+function oneRule(fields: object): Rule {
+  const { rules, errors } = parseRules([{ id: 'one', limits: ['10/second'], ...fields }])
+  expect(errors).toEqual([])
+  const [rule] = rules?.rules ?? []
+  if (rule === undefined) throw new Error('no rule')
+  return rule
+}
+
+function messagesOf(source: string | object, file?: string): readonly string[] {
+  return parseRules(source, { file }).errors.map(({ message }) => message)
+}
+
+describe('a rule set', () => {
+  test('has its defaults filled in', () => {
+    expect(parseRules('rules: [{ id: one, limits: [10/second] }]').rules).toEqual({
+      routes: [],
+      strictPaths: false,
+      rules: [
+        {
+          id: 'one',
+          description: undefined,
+          match: { method: [], path: undefined, where: new Map() },
+          by: [],
+          limits: [{ algorithm: 'token-bucket', max: 10, windowMs: 1000 }],
+          tiers: undefined,
+          overrides: [],
+          candidate: undefined,
+          cost: 1,
+          mode: 'enforce',
+          coordination: 'exact',
+          posture: { local: 1 },
+        },
+      ],
+    })
+  })
+
+  test('may be a list of rules alone, as text and as objects', () => {
+    const rules = [{ id: 'one', limits: ['10/second'] }]
+    const expected = parseRules({ rules }).rules
+    expect(expected?.rules).toHaveLength(1)
+    expect(parseRules(rules).rules).toEqual(expected)
+    expect(parseRules(JSON.stringify(rules)).rules).toEqual(expected)
+    expect(parseRules('- { id: one, limits: [10/second] }').rules).toEqual(expected)
+  })
+
+  test('is empty only if it says so: a file cut off to nothing must not lift all limits', () => {
+    expect(parseRules('rules: []').rules?.rules).toEqual([])
+    expect(parseRules([]).rules?.rules).toEqual([])
+    for (const source of ['', '# nothing\n', 'null', 'rules:', 'routes: []', '{}']) {
+      expect(parseRules(source).rules).toBeUndefined()
+    }
+  })
+
+  test('keeps the order of rules and routes', () => {
+    const { rules } = parseRules(valid('design.yaml'))
+    expect(rules?.routes).toEqual(['GET /v1/orders/:id', 'POST /v1/login'])
+    expect(rules?.rules.map(({ id }) => id)).toEqual(['orders-per-user', 'orders-without-user'])
+  })
+
+  test(`has at most ${RULES_MAX} rules`, () => {
+    const rules = Array.from({ length: RULES_MAX + 1 }, (_, index) => ({
+      id: `rule-${index}`,
+      limits: ['10/second'],
+    }))
+    expect(parseRules(rules.slice(1)).rules?.rules).toHaveLength(RULES_MAX)
+    expect(messagesOf(rules)).toEqual(['rules: too many: 10001 rules. Accepted: up to 10000 rules'])
+  })
+})
+
+describe('the fields of a rule', () => {
+  const everything = parseRules(valid('every-field.yaml')).rules
+  const [rule] = everything?.rules ?? []
+
+  test('match', () => {
+    expect(rule?.match.method).toEqual(['GET'])
+    expect(rule?.match.path).toBe('/v1/orders/:id')
+    expect([...(rule?.match.where ?? [])]).toEqual([
+      ['plan', ['free']],
+      ['beta', ['true']],
+      ['shard', ['1', '2.5', 'x']],
+      ['user', null],
+      ['ip', ['2001:db8::/32', '10.0.0.1/32']],
+    ])
+  })
+
+  test('limits', () => {
+    const bucket = { algorithm: 'token-bucket' }
+    expect(rule?.limits).toEqual([
+      { ...bucket, max: 10, windowMs: 1000 },
+      { ...bucket, max: 100, windowMs: 60_000 },
+      { ...bucket, max: 1000, windowMs: 3_600_000 },
+      { ...bucket, max: 10_000, windowMs: 86_400_000 },
+      { ...bucket, max: 5, windowMs: 250 },
+      { ...bucket, max: 0, windowMs: 366 * 86_400_000 },
+      { ...bucket, max: 10, windowMs: 10_000, burst: 20, waitMs: 500, name: 'smoothed' },
+      { algorithm: 'gcra', max: 10, windowMs: 1000, burst: 5, waitMs: 0, onRefusal: 'charge' },
+      { algorithm: 'leaky-bucket', max: 10, windowMs: 1000, queue: 5, maxWaitMs: 2000 },
+      { algorithm: 'fixed-window', max: 10, windowMs: 1000, onRefusal: 'none' },
+      { algorithm: 'sliding-window-counter', max: 10, windowMs: 1000 },
+      { algorithm: 'sliding-window-log', max: 10, windowMs: 1000 },
+    ])
+  })
+
+  test('tiers, candidate and overrides', () => {
+    const perSecond = (max: number) => [{ algorithm: 'token-bucket', max, windowMs: 1000 }]
+    expect(rule?.tiers?.attribute).toBe('plan')
+    expect([...(rule?.tiers?.limits ?? [])]).toEqual([
+      ['free', perSecond(5)],
+      ['404', []],
+    ])
+    expect(rule?.candidate).toEqual({
+      limits: perSecond(20),
+      tiers: { attribute: 'plan', limits: new Map([['free', []]]) },
+    })
+    expect(rule?.overrides).toEqual([
+      {
+        caller: new Map([['ip', '203.0.113.7']]),
+        limits: [],
+        untilMs: Date.parse('2026-12-31T16:30:00.500Z'),
+      },
+      { caller: new Map([['ip', '2001:db8::/64']]), limits: perSecond(1), untilMs: undefined },
+    ])
+  })
+
+  test('by, cost, mode, posture', () => {
+    expect(rule?.by).toEqual(['ip'])
+    expect(rule?.cost).toEqual({ attribute: 'tokens' })
+    expect(rule?.posture).toEqual({ local: 0.5 })
+    const others = everything?.rules
+      .slice(1)
+      .map(({ cost, mode, posture }) => [cost, mode, posture])
+    expect(others).toEqual([
+      [0, 'shadow', 'open'],
+      [1_000_000, 'off', 'closed'],
+    ])
+  })
+
+  test('a field that is undefined is a field left out', () => {
+    expect(oneRule({ by: undefined, cost: undefined })).toEqual(oneRule({}))
+  })
+
+  test('an attribute may be called like a part of every object', () => {
+    const { match } = oneRule({ match: { where: { constructor: 'x' } } })
+    expect(match.where.get('constructor')).toEqual(['x'])
+  })
+
+  test.each([
+    ['2026-12-31T18:00Z', '2026-12-31T18:00:00.000Z'],
+    ['2024-02-29T23:59:59.999-00:00', '2024-02-29T23:59:59.999Z'],
+    ['2026-01-01T00:00:00.01+14:00', '2025-12-31T10:00:00.010Z'],
+    ['1970-01-01T00:00:00-01:00', '1970-01-01T01:00:00.000Z'],
+  ])('until %s is %s', (until, utc) => {
+    const { overrides } = oneRule({ overrides: [{ caller: {}, limits: [], until }] })
+    expect(new Date(overrides[0]?.untilMs ?? 0).toISOString()).toBe(utc)
+  })
+})
+
+describe('a message', () => {
+  test('names file, line, column, rule, field, what was found and what is meant', () => {
+    const text = 'rules:\n  - id: orders\n    limits: [{ max: 1, windw: 1s, window: 1s }]\n'
+    expect(parseRules(text, { file: 'rules.yaml' }).errors).toEqual([
+      {
+        code: 'unknown-key',
+        file: 'rules.yaml',
+        line: 3,
+        column: 24,
+        rule: 'orders',
+        field: 'limits[0].windw',
+        found: '"windw"',
+        accepted: 'algorithm, max, window, burst, queue, maxWait, wait, name, onRefusal',
+        suggestion: 'window',
+        message:
+          'rules.yaml:3:24: rule "orders": limits[0].windw: unknown key "windw"; did you mean ' +
+          '"window"? Accepted: algorithm, max, window, burst, queue, maxWait, wait, name, onRefusal',
+      },
+    ])
+  })
+
+  test('leaves out the place that objects do not have', () => {
+    expect(messagesOf([{ id: 'one', limits: [] }])).toEqual([
+      'rule "one": limits: found an empty list. Accepted: one or more limits; mode: off for no limit',
+    ])
+    expect(messagesOf({ rules: 1 }, 'api')).toEqual([
+      'api: rules: found 1. Accepted: a list of rules',
+    ])
+  })
+
+  test('counts lines alike with either line ending and with a byte order mark', () => {
+    const text = 'rules:\n  - id: one\n    limits: [1/second]\n    mode: of\n'
+    const [unix, windows, marked] = [text, text.replaceAll('\n', '\r\n'), `\ufeff${text}`].map(
+      (source) => messagesOf(source),
+    )
+    expect(unix?.[0]).toMatch(/^4:11: rule "one": mode: unknown value "of"; did you mean "off"\?/)
+    expect(windows).toEqual(unix)
+    expect(marked).toEqual(unix)
+  })
+
+  test('shows at most 64 characters of what was found, none of them able to forge a line', () => {
+    const id = `a\r\n\u001b[2J\u202e\u2028\ud800"\\${'x'.repeat(1000)}`
+    const [error] = parseRules([{ id, limits: ['1/second'] }]).errors
+    expect(error?.found).toHaveLength(64)
+    expect(error?.found).toMatch(/^"a\\u000d\\u000a\\u001b\[2J\\u202e\\u2028\\ud800\\"\\\\x+…"$/)
+  })
+
+  test(`comes ${PROBLEMS_MAX} times at most, and then once more with the count of the rest`, () => {
+    const rules = Array.from({ length: 1000 }, (_, index) => ({ id: `rule-${index}` }))
+    const messages = messagesOf(rules)
+    expect(messages).toHaveLength(PROBLEMS_MAX + 1)
+    expect(messages.at(-1)).toBe(
+      'document: 900 more problems. Accepted: none; the first 100 are listed',
+    )
+  })
+
+  test('of every problem at once, in the order of the text', () => {
+    const text = 'rules:\n  - limits: [x]\n    id: A\n  - id: b\nroutes: 1\n'
+    const places = parseRules(text).errors.map(({ line, code }) => `${line} ${code}`)
+    expect(places).toEqual(['2 bad-limit', '3 bad-id', '4 missing-field', '5 wrong-type'])
+  })
+})
+
+test('rules do not reach the prototype of objects', () => {
+  const json = '{"__proto__":{"rules":[]},"constructor":{"prototype":{"polluted":1}}}'
+  for (const source of [json, JSON.parse(json) as object, `<<: ${json}`]) {
+    expect(
+      parseRules(source).errors.every(({ code }) => /unknown-key|missing-field/.test(code)),
+    ).toBe(true)
+  }
+  expect('polluted' in {}).toBe(false)
+})

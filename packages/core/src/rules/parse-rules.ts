@@ -1,0 +1,118 @@
+/** Rules from text or from objects: checked as a whole, with every problem told of at once. */
+import { readDocument, TEXT_LENGTH_MAX } from './document.js'
+import { readPlainYaml } from './plain-yaml.js'
+import { checkCost, type PlacedRule, readRule } from './parse-rule.js'
+import { readRoutes } from './parse-routes.js'
+import { type Collector, createCollector, type Problem } from './problems.js'
+import {
+  complain,
+  DOCUMENT,
+  fieldOf,
+  itemsOf,
+  readBoolean,
+  readList,
+  readMap,
+  readOptional,
+  readRequired,
+  type Spot,
+} from './reader.js'
+import type { RuleSet } from './rule.js'
+import type { Tree } from './tree.js'
+import { readValue } from './value.js'
+import { warnOfRule } from './warnings.js'
+import { warnOfSet } from './set-warnings.js'
+
+export const RULES_MAX = 10_000
+
+interface ParseOptions {
+  /** Named in messages. */
+  readonly file?: string | undefined
+  /** Warnings are errors. */
+  readonly strict?: boolean | undefined
+}
+
+interface ParsedRules {
+  /** Undefined if there are errors: a set is taken whole or not at all. */
+  readonly rules: RuleSet | undefined
+  readonly errors: readonly Problem[]
+  readonly warnings: readonly Problem[]
+}
+
+/**
+ * `source` is YAML or JSON text, or the same as objects: a list of rules, or a map of `routes`,
+ * `strictPaths` and `rules`. Never throws; problems with objects have no line and column.
+ */
+export function parseRules(source: string | object, options: ParseOptions = {}): ParsedRules {
+  const isText = typeof source === 'string'
+  // Editors of one system begin a file with a mark that is no part of the first line.
+  const text = isText ? source.replace(/^\ufeff/, '') : undefined
+  const collector = createCollector({ file: options.file, strict: options.strict ?? false, text })
+  const rules = readTree(text === undefined ? readValue(source) : readTextTree(text), collector)
+  const { errors, warnings } = collector.finish()
+  return { rules: errors.length === 0 ? rules : undefined, errors, warnings }
+}
+
+function readTextTree(text: string): Tree {
+  const root = text.length <= TEXT_LENGTH_MAX ? readPlainYaml(text) : undefined
+  return root === undefined ? readDocument(text) : { root }
+}
+
+function readTree(tree: Tree, collector: Collector): RuleSet | undefined {
+  const { report } = collector
+  if (tree.root === undefined) {
+    for (const problem of tree.problems) report({ field: DOCUMENT, ...problem })
+    return undefined
+  }
+  const root: Spot = { node: tree.root, field: DOCUMENT, report }
+  if (tree.root.kind === 'list') {
+    const rules = readRuleList({ ...root, field: 'rules' }, collector)
+    return finishSet({ routes: [], strictPaths: false, rules }, collector)
+  }
+  const map =
+    tree.root.kind === 'map' ? readMap(root, ['routes', 'strictPaths', 'rules']) : undefined
+  const accepted = 'a list of rules, or a map with rules; "rules: []" for none'
+  if (map === undefined) return complain(root, 'wrong-type', { accepted })
+  const strictPaths = readOptional(map, 'strictPaths', readBoolean) ?? false
+  const routes = readOptional(map, 'routes', (field) => readRoutes(field, strictPaths)) ?? []
+  const rules =
+    readRequired(map, 'rules', {
+      accepted: 'a list of rules; [] for none',
+      read: (field) => readRuleList(field, collector),
+    }) ?? []
+  return finishSet({ routes, strictPaths, rules }, collector)
+}
+
+interface PlacedSet extends Pick<RuleSet, 'routes' | 'strictPaths'> {
+  readonly rules: readonly PlacedRule[]
+}
+
+function readRuleList(spot: Spot, { errorCount }: Collector): readonly PlacedRule[] {
+  const list = readList(spot, { of: 'rules', most: RULES_MAX })
+  if (list === undefined) return []
+  const rules: PlacedRule[] = []
+  const fieldById = new Map<string, string>()
+  for (const item of itemsOf(list)) {
+    const before = errorCount()
+    const placed = readRule(item)
+    if (placed === undefined) continue
+    const { id } = placed.rule
+    const why = fieldById.get(id)
+    if (why !== undefined && id !== '') {
+      complain(fieldOf(placed.map, 'id') ?? placed.map, 'duplicate-id', {
+        why,
+        accepted: 'an id of its own for each rule',
+      })
+    }
+    fieldById.set(id, item.field)
+    if (errorCount() === before) checkCost(placed)
+    if (errorCount() === before) warnOfRule(placed)
+    rules.push(placed)
+  }
+  return rules
+}
+
+function finishSet({ routes, strictPaths, rules }: PlacedSet, { errorCount }: Collector): RuleSet {
+  // A rule that could not be read may be the very one that another seems to lack.
+  if (errorCount() === 0) warnOfSet(rules, strictPaths)
+  return { routes, strictPaths, rules: rules.map(({ rule }) => rule) }
+}

@@ -1,0 +1,207 @@
+/** What can be wrong with rules: one table of codes, one form of message. */
+import { nearest } from './suggest.js'
+import { show } from './tree.js'
+
+interface Kind {
+  readonly severity: 'error' | 'warning'
+  /** What is wrong, in words that follow the name of the field. */
+  readonly says: (found: string, why: string) => string
+}
+
+const error = (says: Kind['says']): Kind => ({ severity: 'error', says })
+const warning = (says: Kind['says']): Kind => ({ severity: 'warning', says })
+
+/** Each has a file of its name in conformance/rules, with the messages it gives. */
+export const PROBLEMS = {
+  // The text as a whole.
+  'too-large': error((found) => `too large: ${found}`),
+  'too-deep': error((found) => `nested too deeply: ${found}`),
+  'too-many-aliases': error((found) => `too many aliases: ${found}`),
+  'bad-yaml': error((found, why) => `bad YAML at ${found}: ${why}`),
+  'unsupported-yaml': error((found) => `${found} is not supported`),
+  // The shape of lists and maps.
+  'wrong-type': error((found) => `found ${found}`),
+  'unknown-key': error((found) => `unknown key ${found}`),
+  'duplicate-key': error((found) => `key ${found} is given twice`),
+  'bad-key': error((found) => `found ${found}`),
+  'missing-field': error(() => 'missing'),
+  'unknown-value': error((found) => `unknown value ${found}`),
+  'duplicate-value': error((found) => `${found} is given twice`),
+  'too-many': error((found) => `too many: ${found}`),
+  'too-long': error((found) => `too long: ${found}`),
+  empty: error((found) => `found ${found}`),
+  // Names and values.
+  'bad-id': error((found) => `bad id ${found}`),
+  'duplicate-id': error((found, why) => `id ${found} is taken by ${why}`),
+  'bad-method': error((found) => `bad method ${found}`),
+  'bad-path': error((found) => `bad path: ${found}`),
+  'duplicate-route': error((found, why) => `route ${found} matches the same paths as ${why}`),
+  'bad-attribute': error((found) => `bad attribute name ${found}`),
+  'reserved-attribute': error((found) => `${found} has a field of its own`),
+  'bad-value': error((found) => `bad value ${found}`),
+  'bad-cidr': error((found) => `bad network: ${found}`),
+  'bad-number': error((found) => `number ${found} is out of range`),
+  'bad-time': error((found) => `bad time ${found}`),
+  // Limits.
+  'bad-limit': error((found) => `cannot read the limit ${found}`),
+  'bad-duration': error((found) => `bad duration ${found}`),
+  'limit-number': error((found) => `number ${found} is out of range`),
+  'limit-window': error((found) => `window ${found} is out of range`),
+  'limit-conflict': error((found) => `found ${found}`),
+  'limit-too-fine': error((found) => `found ${found}`),
+  'bad-limit-name': error((found) => `bad limit name ${found}`),
+  'duplicate-limit-name': error((found, why) => `limit name ${found} is taken by ${why}`),
+  // Rules as a whole.
+  'bad-tiers': error((found) => `found ${found}`),
+  'bad-caller': error((found, why) => `${found} ${why}`),
+  'duplicate-override': error((found, why) => `${found} has an override already, ${why}`),
+  'coordination-conflict': error((found, why) => `${found} cannot be ${why}`),
+  'cost-above-limit': error((found, why) => `${found} is above ${why}, so no call would pass`),
+  'never-matches': error((found) => `matches no call: ${found}`),
+  'not-yet': error((found) => `not yet: ${found} is known but not built`),
+  'more-problems': error((found) => `${found} problems`),
+  // What works, but probably not as meant.
+  'large-log': warning((found) => `a log of ${found}`),
+  'long-fixed-window': warning((found, why) => `a fixed window of ${found} ${why}`),
+  'tight-address-rule': warning((found, why) => `${found} per address is less than ${why}`),
+  'by-path': warning((found) => `counting by ${found} gives a caller a new budget on every path`),
+  'dodged-rule': warning((found) => `a caller that leaves out ${found} meets no rule here`),
+} as const satisfies Readonly<Record<string, Kind>>
+
+export type ProblemCode = keyof typeof PROBLEMS
+
+export interface Problem {
+  readonly code: ProblemCode
+  readonly file?: string
+  /** From 1, as editors count. Absent where the rules were not text. */
+  readonly line?: number
+  readonly column?: number
+  /** The id of the rule, where it has a good one. Then `field` is a field of that rule. */
+  readonly rule?: string
+  readonly field: string
+  readonly found: string
+  readonly accepted: string
+  readonly suggestion?: string
+  readonly message: string
+}
+
+/** A problem as the parser finds it: by offset, and with the work of suggesting put off. */
+export interface Finding {
+  readonly code: ProblemCode
+  readonly at: number
+  readonly rule?: string
+  readonly field: string
+  readonly found: string
+  readonly accepted: string
+  readonly why?: string
+  readonly suggestion?: string | undefined
+  /** The suggestion is the nearest of these. */
+  readonly near?: { readonly word: string; readonly words: readonly string[] }
+}
+
+/**
+ * Returns undefined, so that a reader can tell of a problem and return nothing in one statement.
+ */
+export type Report = (finding: Finding) => undefined
+
+/** A file with the same mistake in every line is told of a hundred times, not ten thousand. */
+export const PROBLEMS_MAX = 100
+
+export interface Collector {
+  readonly report: Report
+  readonly errorCount: () => number
+  readonly finish: () => {
+    readonly errors: readonly Problem[]
+    readonly warnings: readonly Problem[]
+  }
+}
+
+export function createCollector(options: {
+  readonly file: string | undefined
+  /** With it, a warning is an error. */
+  readonly strict: boolean
+  readonly text: string | undefined
+}): Collector {
+  const errors: Finding[] = []
+  const warnings: Finding[] = []
+  const counts = { error: 0, warning: 0 }
+  const report: Report = (finding) => {
+    const severity = options.strict ? 'error' : PROBLEMS[finding.code].severity
+    const list = severity === 'error' ? errors : warnings
+    counts[severity]++
+    if (list.length < PROBLEMS_MAX) list.push(finding)
+    return undefined
+  }
+  const locate = createLocate(options.text ?? '')
+  const finishList = (list: readonly Finding[], count: number) =>
+    list
+      .toSorted((a, b) => a.at - b.at)
+      .concat(count > list.length ? [countRest(count - list.length)] : [])
+      .map((finding) => describeProblem(finding, options.file, locate))
+  return {
+    report,
+    errorCount: () => counts.error,
+    finish: () => ({
+      errors: finishList(errors, counts.error),
+      warnings: finishList(warnings, counts.warning),
+    }),
+  }
+}
+
+function countRest(count: number): Finding {
+  const accepted = `none; the first ${PROBLEMS_MAX} are listed`
+  return { code: 'more-problems', at: -1, field: 'document', found: `${count} more`, accepted }
+}
+
+type Locate = (at: number) => { readonly line: number; readonly column: number } | undefined
+
+function createLocate(text: string): Locate {
+  // Most sets have no problem and need no table of lines.
+  let starts: number[] | undefined
+  return (at) => {
+    if (at < 0) return undefined
+    if (starts === undefined) {
+      starts = [0]
+      for (let end = text.indexOf('\n'); end !== -1; end = text.indexOf('\n', end + 1)) {
+        starts.push(end + 1)
+      }
+    }
+    let line = 0
+    let after = starts.length
+    while (after - line > 1) {
+      const middle = (line + after) >>> 1
+      if ((starts[middle] ?? 0) <= at) line = middle
+      else after = middle
+    }
+    return { line: line + 1, column: at - (starts[line] ?? 0) + 1 }
+  }
+}
+
+function describeProblem(finding: Finding, file: string | undefined, locate: Locate): Problem {
+  const { code, at, rule, field, near } = finding
+  const found = show(finding.found)
+  const { accepted } = finding
+  const place = locate(at)
+  const suggestion =
+    finding.suggestion ?? (near === undefined ? undefined : nearest(near.word, near.words))
+  const position = place === undefined ? [] : [place.line, place.column]
+  const prefix = [file === undefined ? [] : show(file, 256), ...position].flat().join(':')
+  const message = [
+    prefix === '' ? '' : `${prefix}: `,
+    rule === undefined ? '' : `rule "${rule}": `,
+    `${field}: ${PROBLEMS[code].says(found, finding.why ?? '')}`,
+    suggestion === undefined ? '. ' : `; did you mean "${suggestion}"? `,
+    `Accepted: ${accepted}`,
+  ].join('')
+  return {
+    code,
+    ...(file === undefined ? {} : { file }),
+    ...place,
+    ...(rule === undefined ? {} : { rule }),
+    field,
+    found,
+    accepted,
+    ...(suggestion === undefined ? {} : { suggestion }),
+    message,
+  }
+}

@@ -1,0 +1,66 @@
+/** A rule as a person wrote it, checked and with its defaults filled in. */
+import type { LimitSpec } from '../limit.js'
+
+export type Mode = 'enforce' | 'shadow' | 'off'
+export type Coordination = 'exact' | 'leased' | 'local'
+/**
+ * What a rule answers when the store cannot: all, nothing, or a share of the limit in this process.
+ */
+export type Posture = 'open' | 'closed' | { readonly local: number }
+
+export interface Match {
+  /** Upper case; empty: any method. */
+  readonly method: readonly string[]
+  /** Literal segments, `:param`, a trailing `*`; undefined: any path. */
+  readonly path: string | undefined
+  /** Attribute to what it must be: one of the values, or `null` for absent. For `ip`, CIDRs. */
+  readonly where: ReadonlyMap<string, readonly string[] | null>
+}
+
+export interface Tiers {
+  readonly attribute: string
+  readonly limits: ReadonlyMap<string, readonly LimitSpec[]>
+}
+
+/** Other limits for one caller of a rule. */
+export interface Override {
+  /** A value for every attribute of the rule's `by`. */
+  readonly caller: ReadonlyMap<string, string>
+  /** Empty: no limit. */
+  readonly limits: readonly LimitSpec[]
+  /** The wall clock, in ms since 1970, from which it no longer holds. */
+  readonly untilMs: number | undefined
+}
+
+/** Other limits tried in shadow beside those in force. */
+export interface Candidate {
+  readonly limits: readonly LimitSpec[]
+  readonly tiers: Tiers | undefined
+}
+
+/** A number multiplies the call's cost; an attribute's value replaces it. */
+export type Cost = number | { readonly attribute: string }
+
+export interface Rule {
+  readonly id: string
+  readonly description: string | undefined
+  readonly match: Match
+  /** Empty: one counter for everybody. */
+  readonly by: readonly string[]
+  readonly limits: readonly LimitSpec[]
+  readonly tiers: Tiers | undefined
+  readonly overrides: readonly Override[]
+  readonly candidate: Candidate | undefined
+  readonly cost: Cost
+  readonly mode: Mode
+  readonly coordination: Coordination
+  readonly posture: Posture
+}
+
+export interface RuleSet {
+  /** Patterns that give a call its `route`, in order of preference by specificity. */
+  readonly routes: readonly string[]
+  /** Paths match with their case and trailing slash. */
+  readonly strictPaths: boolean
+  readonly rules: readonly Rule[]
+}

@@ -1,0 +1,126 @@
+import { describe, expect, test } from 'vitest'
+import { parseRules } from './parse-rules.js'
+
+/** The rules that are warned of, with the code. */
+function warned(rules: readonly object[], strictPaths = false): readonly string[] {
+  const filled = rules.map((rule, index) => ({ id: `r${index}`, limits: ['10/second'], ...rule }))
+  const { errors, warnings } = parseRules({ strictPaths, rules: filled })
+  expect(errors).toEqual([])
+  return warnings.map(({ rule, code }) => `${rule} ${code}`)
+}
+
+describe('a rule that a caller can dodge by leaving an attribute out', () => {
+  const byUser = { match: { method: ['GET'], path: '/v1/orders/:id' }, by: ['user'] }
+  const dodged = ['r0 dodged-rule']
+  const whereNoUser = (match: object) => ({
+    match: { ...match, where: { user: null } },
+    by: ['ip'],
+  })
+
+  test('is warned of', () => {
+    expect(warned([byUser])).toEqual(dodged)
+  })
+
+  test.each([
+    ['the same path', whereNoUser({ path: '/v1/orders/:id' })],
+    ['the same path in another spelling', whereNoUser({ path: '/V1/orders/:order/' })],
+    ['the same method and more', whereNoUser({ path: '/v1/orders/:id', method: ['PUT', 'GET'] })],
+    ['a path above it', whereNoUser({ path: '/v1/*' })],
+    ['every path', whereNoUser({})],
+    ['every call', { by: ['ip'] }],
+    ['everybody together', { by: [] }],
+    ['the route', { by: ['route'] }],
+  ])('is caught by a rule for %s', (_, rule) => {
+    expect(warned([byUser, rule])).toEqual([])
+  })
+
+  test.each([
+    ['another path', whereNoUser({ path: '/v1/carts/:id' })],
+    ['a part of the path', whereNoUser({ path: '/v1/orders/1' })],
+    ['what lies below the path', whereNoUser({ path: '/v1/orders/:id/*' })],
+    ['another method', whereNoUser({ method: 'POST' })],
+    ['some callers only', { match: { where: { plan: 'free' } }, by: ['ip'] }],
+    ['callers with a user only', { match: { where: { user: ['u1'] } }, by: ['ip'] }],
+  ])('is not caught by a rule for %s', (_, rule) => {
+    expect(warned([byUser, rule])).toEqual(dodged)
+  })
+
+  test('is not caught by one that is not enforced, or can be dodged as well', () => {
+    expect(warned([byUser, { by: ['ip'], mode: 'shadow' }])).toEqual(dodged)
+    expect(warned([byUser, { by: ['ip'], mode: 'off' }])).toEqual(dodged)
+    expect(warned([byUser, { by: ['session'] }])).toEqual([...dodged, 'r1 dodged-rule'])
+  })
+
+  test('has nothing to dodge if it is not enforced', () => {
+    expect(warned([{ ...byUser, mode: 'shadow' }])).toEqual([])
+    expect(warned([{ ...byUser, mode: 'off' }])).toEqual([])
+  })
+
+  test('may need what its own match makes sure of', () => {
+    const where = { plan: ['free', 'pro'], beta: null }
+    const rule = { match: { where }, by: ['user'] }
+    const caughtBy = (wider: object, by = ['ip']) => warned([rule, { match: { where: wider }, by }])
+    expect(caughtBy({ plan: ['pro', 'free', 'x'] })).toEqual([])
+    expect(caughtBy({ plan: ['free'] })).toEqual(dodged)
+    expect(caughtBy({ beta: null })).toEqual([])
+    expect(caughtBy({ beta: 'on' })).toEqual(dodged)
+    // Every call of the first rule has a plan; that of the second may lack it.
+    expect(caughtBy({}, ['plan'])).toEqual(['r1 dodged-rule'])
+  })
+
+  test('is caught without each attribute, and without all of them', () => {
+    const rules = [{ by: ['tenant', 'user'] }, { by: ['tenant'] }, { by: ['user'] }]
+    // Either may be left out, but not both: the two rules that catch are themselves dodged.
+    expect(warned(rules)).toEqual(['r1 dodged-rule', 'r2 dodged-rule'])
+    expect(warned([...rules, { by: ['ip'] }])).toEqual([])
+  })
+
+  test('strict paths are told apart by case and trailing slash', () => {
+    const rules = [byUser, whereNoUser({ path: '/v1/Orders/:id' })]
+    expect(warned(rules)).toEqual([])
+    expect(warned(rules, true)).toEqual(dodged)
+  })
+})
+
+describe('an address rule tighter than the user rule of its path', () => {
+  const user = { match: { path: '/v1/orders' }, by: ['user'], limits: ['10/second', '600/hour'] }
+  const address = { match: { path: '/v1/orders' }, by: ['ip'], limits: ['10/second', '500/hour'] }
+  const tight = ['r1 tight-address-rule']
+
+  test('is warned of, by user and by key', () => {
+    expect(warned([user, address])).toEqual(tight)
+    expect(warned([{ ...user, by: ['tenant', 'api_key'] }, address])).toContain(tight[0])
+  })
+
+  test.each([
+    ['as wide', { ...address, limits: ['600/hour'] }],
+    ['wider for long', { ...address, limits: ['1/second'] }],
+    ['of another path', { ...address, match: { path: '/v1/*' } }],
+    ['of another cost', { ...address, cost: 2 }],
+    [
+      'for certain networks',
+      { ...address, match: { ...address.match, where: { ip: '10.0.0.0/8' } } },
+    ],
+    ['that refuses all', { ...address, limits: ['0/hour'] }],
+    ['in shadow', { ...address, mode: 'shadow' }],
+    ['by user as well', { ...address, by: ['ip', 'user'] }],
+  ])('is not one %s', (_, rule) => {
+    expect(warned([user, rule])).not.toContain(tight[0])
+  })
+
+  test('is not one that no call of the user rule meets', () => {
+    const where = (conditions: object) => ({
+      ...address,
+      match: { path: '/v1/orders', where: conditions },
+    })
+    expect(warned([user, where({ user: null })])).toEqual([])
+    const free = { ...user, match: { path: '/v1/orders', where: { plan: ['free', 'trial'] } } }
+    expect(warned([free, where({ plan: 'pro' })])).not.toContain(tight[0])
+    expect(warned([free, where({ plan: null })])).not.toContain(tight[0])
+    expect(warned([free, where({ plan: ['trial', 'pro'] })])).toContain(tight[0])
+    const get = { ...user, match: { path: '/v1/orders', method: 'GET' } }
+    expect(
+      warned([get, { ...address, match: { path: '/v1/orders', method: 'PUT' } }]),
+    ).not.toContain(tight[0])
+  })
+})

@@ -1,0 +1,167 @@
+/** What rules do beside each other that their writer may not have meant. Errors with `strict`. */
+import { formatDuration } from '../duration.js'
+import type { LimitSpec } from '../limit.js'
+import { type PathPattern, parsePattern } from '../path.js'
+import { isCoveredBy, mayMeet } from './overlap.js'
+import type { PlacedRule } from './parse-rule.js'
+import { complain, fieldOf } from './reader.js'
+import type { Rule } from './rule.js'
+import { coveringShapes, patternShape } from './shape.js'
+import { quote } from './tree.js'
+
+/** What every call has, so that no caller can leave it out. */
+const ALWAYS_PRESENT: readonly string[] = ['ip', 'method', 'path', 'route']
+const IDENTITIES: readonly string[] = ['user', 'api_key']
+/** The shape of a rule for every path. */
+const ANY_PATH = ''
+/**
+ * Two rules are compared in well below a microsecond, but a set may have ten thousand for one path.
+ * Beyond this many comparisons nothing more is warned of: silence about a strange set, no delay.
+ */
+const COMPARISONS_MAX = 5_000_000
+
+interface Enforced extends PlacedRule {
+  readonly pattern: PathPattern | undefined
+  readonly shape: string
+}
+
+/**
+ * Rules of one path that count by the same attributes: most questions are answered for all at once.
+ */
+interface Group {
+  readonly by: readonly string[]
+  readonly rules: Enforced[]
+}
+
+interface Neighbours {
+  readonly groupsByShape: ReadonlyMap<string, ReadonlyMap<string, Group>>
+  readonly strictPaths: boolean
+  comparisons: number
+}
+
+/** For a set without problems. Only enforced rules refuse, so only they count here. */
+export function warnOfSet(rules: readonly PlacedRule[], strictPaths: boolean): void {
+  const groupsByShape = new Map<string, Map<string, Group>>()
+  const enforced: Enforced[] = []
+  for (const placed of rules) {
+    if (placed.rule.mode !== 'enforce') continue
+    const pattern = patternOf(placed.rule)
+    const shape = pattern === undefined ? ANY_PATH : patternShape(pattern, strictPaths)
+    const groups = groupsByShape.get(shape) ?? new Map<string, Group>()
+    groupsByShape.set(shape, groups)
+    const { by } = placed.rule
+    const group = groups.get(by.join(' ')) ?? { by, rules: [] }
+    groups.set(by.join(' '), group)
+    const entry = { ...placed, pattern, shape }
+    group.rules.push(entry)
+    enforced.push(entry)
+  }
+  const neighbours = { groupsByShape, strictPaths, comparisons: 0 }
+  for (const placed of enforced) {
+    warnOfTightAddress(placed, neighbours)
+    warnOfDodging(placed, neighbours)
+  }
+}
+
+/** The rules of one path whose `by` passes, as long as there is time to compare. */
+function* neighboursOf(
+  neighbours: Neighbours,
+  shape: string,
+  isWanted: (by: readonly string[]) => boolean,
+): Generator<Rule> {
+  for (const { by, rules } of neighbours.groupsByShape.get(shape)?.values() ?? []) {
+    if (!isWanted(by)) continue
+    for (const { rule } of rules) {
+      if (++neighbours.comparisons > COMPARISONS_MAX) return
+      yield rule
+    }
+  }
+}
+
+/**
+ * Many users sit behind one address, so a limit per address below the limit per user refuses users
+ * that are within their own. Compared is the slowest limit of each: what can be kept up for long.
+ */
+function warnOfTightAddress({ rule, map, shape }: Enforced, neighbours: Neighbours): void {
+  const slowest = slowestLimit(rule)
+  const isByAddress = rule.by.includes('ip') && !rule.by.some((name) => IDENTITIES.includes(name))
+  // One for certain networks, or one that refuses all, is meant to be tight.
+  if (!isByAddress || slowest === undefined || slowest.max === 0) return
+  if (Array.isArray(rule.match.where.get('ip'))) return
+
+  const hasIdentity = (by: readonly string[]) => by.some((name) => IDENTITIES.includes(name))
+  for (const other of neighboursOf(neighbours, shape, hasIdentity)) {
+    const theirs = slowestLimit(other)
+    const identity = other.by.find((name) => IDENTITIES.includes(name))
+    if (theirs === undefined || identity === undefined || !hasSameCost(rule, other)) continue
+    if (rateOf(slowest) >= rateOf(theirs) || !mayMeet(rule, other)) continue
+    complain(fieldOf(map, 'limits') ?? map, 'tight-address-rule', {
+      found: formatLimit(slowest),
+      why: `${formatLimit(theirs)} per ${identity} in rule "${other.id}"`,
+      accepted: `at least ${formatLimit(theirs)}, or match.where with ${identity}: null`,
+    })
+    return
+  }
+}
+
+/**
+ * A rule counts only calls that have every attribute of its `by`. A call without one must meet
+ * another enforced rule, or leaving the attribute out is a way around the limit.
+ *
+ * The other rule catches such calls if each of them, for certain, matches it and is counted by it:
+ * - its path is the same, absent, or a `/*` above it (a pattern that is wider in another way does
+ *   not count, so this may warn where all is well);
+ * - its methods and its `where` hold for every call of this rule but for the missing attribute;
+ * - its `by` needs nothing but what every call has and the other attributes of this rule.
+ * That other rule is asked the same question, so leaving out two attributes is no way around
+ * either.
+ */
+function warnOfDodging(placed: Enforced, neighbours: Neighbours): void {
+  const { rule, map } = placed
+  for (const attribute of rule.by) {
+    if (ALWAYS_PRESENT.includes(attribute) || isCaught(placed, attribute, neighbours)) continue
+    complain(fieldOf(map, 'by') ?? map, 'dodged-rule', {
+      found: quote(attribute),
+      accepted: `a rule for such calls too, by: [ip] with match.where { ${attribute}: null }`,
+    })
+  }
+}
+
+function isCaught({ rule, pattern }: Enforced, missing: string, neighbours: Neighbours): boolean {
+  const present = new Set([...ALWAYS_PRESENT, ...rule.by])
+  for (const [name, values] of rule.match.where) if (values !== null) present.add(name)
+  present.delete(missing)
+  const shapes = pattern === undefined ? [] : coveringShapes(pattern, neighbours.strictPaths)
+  for (const shape of [ANY_PATH, ...shapes]) {
+    const isCounted = (by: readonly string[]) => by.every((name) => present.has(name))
+    for (const other of neighboursOf(neighbours, shape, isCounted)) {
+      if (isCoveredBy(rule.match, other.match, missing)) return true
+    }
+  }
+  return neighbours.comparisons > COMPARISONS_MAX
+}
+
+function patternOf({ match }: Rule): PathPattern | undefined {
+  if (match.path === undefined) return undefined
+  const pattern = parsePattern(match.path)
+  return 'problem' in pattern ? undefined : pattern
+}
+
+function slowestLimit({ limits }: Rule): LimitSpec | undefined {
+  const [first, ...others] = limits
+  return others.reduce((slowest, limit) => {
+    return slowest === undefined || rateOf(limit) < rateOf(slowest) ? limit : slowest
+  }, first)
+}
+
+function rateOf({ max, windowMs }: LimitSpec): number {
+  return max / windowMs
+}
+
+function formatLimit({ max, windowMs }: LimitSpec): string {
+  return `${max}/${formatDuration(windowMs)}`
+}
+
+function hasSameCost(a: Rule, b: Rule): boolean {
+  return JSON.stringify(a.cost) === JSON.stringify(b.cost)
+}

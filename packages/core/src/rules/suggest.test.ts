@@ -1,0 +1,48 @@
+import { describe, expect, test } from 'vitest'
+import { nearest, slug } from './suggest.js'
+
+const KEYS = [
+  'algorithm',
+  'max',
+  'window',
+  'burst',
+  'queue',
+  'maxWait',
+  'wait',
+  'name',
+  'onRefusal',
+]
+
+describe('the nearest word', () => {
+  test.each([
+    ['windw', 'window'],
+    ['wnidow', 'window'],
+    ['Window', 'window'],
+    ['windowMs', 'window'],
+    ['algo', 'algorithm'],
+    ['maxwait', 'maxWait'],
+    ['onRefuse', 'onRefusal'],
+    ['nmae', 'name'],
+    ['mx', 'max'],
+  ])('of %s is %s', (word, expected) => {
+    expect(nearest(word, KEYS)).toBe(expected)
+  })
+
+  test.each(['limit', 'requestsperunit', 'ratelimit', 'x', '', 'rate', 'window'.repeat(20)])(
+    'of %j is none',
+    (word) => {
+      expect(nearest(word, KEYS)).toBeUndefined()
+    },
+  )
+})
+
+test.each([
+  ['Orders per_user', 'orders-per-user'],
+  ['--a--', 'a'],
+  ['a'.repeat(100), 'a'.repeat(64)],
+  ['héllo', 'h-llo'],
+  ['', undefined],
+  ['***', undefined],
+])('%j as an id is %j', (text, expected) => {
+  expect(slug(text)).toBe(expected)
+})

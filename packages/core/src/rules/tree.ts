@@ -1,0 +1,116 @@
+/**
+ * What was written, whatever it was written in: YAML, JSON or a JavaScript value. The parser of
+ * rules reads this tree and knows nothing of the three.
+ */
+
+interface Placed {
+  /** Where it begins: an offset in the text, or -1 where there is no text. */
+  readonly at: number
+}
+
+export interface ScalarNode extends Placed {
+  readonly kind: 'scalar'
+  readonly value: string | number | boolean | null
+  /** A number as it was written: `007` and `1e3` are not what they are computed to. */
+  readonly source?: string
+}
+
+export interface ListNode extends Placed {
+  readonly kind: 'list'
+  readonly items: readonly Node[]
+}
+
+/** `at` is where the key begins. */
+export interface Entry extends Placed {
+  readonly key: string
+  readonly value: Node
+}
+
+export interface MapNode extends Placed {
+  readonly kind: 'map'
+  /** A Map, so that `__proto__` is a key like any other. */
+  readonly entries: ReadonlyMap<string, Entry>
+  /** Entries whose key was there before. Kept apart, to be told of where the field is known. */
+  readonly repeated: readonly Entry[]
+  /** Where there are keys that are lists, maps or aliases. */
+  readonly badKeys: readonly number[]
+}
+
+/** What no text can be: a function, a Date, a symbol. */
+interface ForeignNode extends Placed {
+  readonly kind: 'foreign'
+  readonly type: string
+}
+
+export type Node = ScalarNode | ListNode | MapNode | ForeignNode
+
+/** Why there is no tree. */
+export interface TreeProblem extends Placed {
+  readonly code: 'too-large' | 'too-deep' | 'too-many-aliases' | 'bad-yaml' | 'unsupported-yaml'
+  readonly found: string
+  readonly accepted: string
+  readonly why?: string
+}
+
+export type Tree =
+  | { readonly root: Node; readonly problems?: undefined }
+  | { readonly root?: undefined; readonly problems: readonly TreeProblem[] }
+
+/**
+ * Thrown to leave a recursion at once, ours or the `yaml` package's; caught where the tree is asked
+ * for.
+ */
+export class TreeRefused extends Error {
+  readonly problem: TreeProblem
+
+  constructor(problem: TreeProblem) {
+    super(problem.code)
+    this.problem = problem
+  }
+}
+
+/** Lists and maps within each other. The rules themselves need eight. */
+export const DEPTH_MAX = 16
+
+export const TOO_DEEP = {
+  code: 'too-deep',
+  found: `more than ${DEPTH_MAX} levels`,
+  accepted: `lists and maps within each other up to ${DEPTH_MAX} levels`,
+} as const
+
+const SHOWN_MAX = 64
+// Controls, line and paragraph separators, and the marks that turn the direction of text: each can
+// make a line of a log or a terminal say what nobody wrote. Half surrogates cannot be encoded.
+const UNPRINTABLE =
+  /[\p{Cc}\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu
+
+/** Text that somebody else wrote, as a message may show it: on one line, at most 64 characters. */
+export function show(text: string, most = SHOWN_MAX): string {
+  // Cut first as well: escaping ten megabytes to show a line of them is work for nothing.
+  const plain = text.slice(0, most + 1).replace(UNPRINTABLE, escape)
+  return plain.length <= most ? plain : `${plain.slice(0, most - 1)}…`
+}
+
+export function quote(text: string): string {
+  // Cut first as well, for the same reason.
+  return `"${show(text.slice(0, SHOWN_MAX).replace(/["\\]/g, '\\$&'), SHOWN_MAX - 2)}"`
+}
+
+/** A node as a message says what was found. */
+export function describe(node: Node): string {
+  switch (node.kind) {
+    case 'scalar':
+      if (typeof node.value === 'string') return quote(node.value)
+      return show(node.source ?? String(node.value))
+    case 'list':
+      return node.items.length === 0 ? 'an empty list' : `a list of ${node.items.length}`
+    case 'map':
+      return node.entries.size === 0 ? 'an empty map' : 'a map'
+    case 'foreign':
+      return show(node.type)
+  }
+}
+
+function escape(char: string): string {
+  return `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
+}

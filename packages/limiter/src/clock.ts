@@ -1,0 +1,11 @@
+/** The one place of this package that reads the time. */
+
+export interface Clock {
+  /** Whole microseconds since 1970. */
+  now(): number
+}
+
+/** The wall clock. It may step; the algorithms know what to do with a state from ahead. */
+export const systemClock: Clock = {
+  now: () => Date.now() * 1000,
+}

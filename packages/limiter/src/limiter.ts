@@ -1,0 +1,244 @@
+/** The library: one call in, one decision out. */
+import { randomBytes } from 'node:crypto'
+import {
+  type Call,
+  combine,
+  type Decision,
+  explainMatches,
+  explainRules,
+  IPV6_PREFIX_DEFAULT,
+  IPV6_PREFIX_MAX,
+  IPV6_PREFIX_MIN,
+  type Matched,
+  matchRules,
+  type Outcome,
+  type Plan,
+  type Problem,
+  planCall,
+  type SipKey,
+  SluiceError,
+  sipKey,
+  type Snapshot,
+  UNMATCHED,
+  writeReceipt,
+} from '@sluice/core'
+import { type Clock, systemClock } from './clock.js'
+import { memoryStore } from './memory/memory-store.js'
+import { givesOfCall, givesOfReceipt, keysOfCaller, type ResetOptions } from './refund.js'
+import { loadRules, type RulesInput } from './rule-set.js'
+import type { Give, Store, SyncStore } from './store.js'
+
+export interface LimiterOptions {
+  readonly rules: RulesInput
+  /** Where counters live. @default a memory store of a million counters */
+  readonly store?: Store | undefined
+  /** The wall clock; ends overrides, and times the default store. @default the system's */
+  readonly clock?: Clock | undefined
+  /** The key of all hashes, 16 bytes; limiters that share counters share it. @default random */
+  readonly secret?: Uint8Array | undefined
+  /** How many bits of an IPv6 address make a caller, 32 to 64. @default 64 */
+  readonly ipv6Prefix?: number | undefined
+}
+
+export interface CheckOptions {
+  /** Ask for a receipt, to give back what the decision takes. @default false */
+  readonly receipt?: boolean | undefined
+  /** Whether the caller can be made to wait; if not, a delay is a refusal. @default true */
+  readonly canWait?: boolean | undefined
+}
+
+export interface Limiter {
+  /**
+   * Decides a call and spends its cost. A refusal is a value; a failure rejects with a SluiceError.
+   */
+  check(call: Call, options?: CheckOptions): Promise<Decision>
+  /** The same at once, for stores in this process. */
+  checkSync(call: Call, options?: CheckOptions): Decision
+  /** Whether a call would pass; spends nothing. */
+  peek(call: Call): Promise<Decision>
+  /** A peek with, in `explain`, every rule: matched or why not, and what its limits say. */
+  explain(call: Call): Promise<Decision>
+  /** Gives back what a receipt says was taken, or the cost of a call in the present window. */
+  refund(what: string | Call): Promise<void>
+  /** Forgets the counters of a caller: every rule that counts by attributes the call has. */
+  reset(call: Call, options?: ResetOptions): Promise<void>
+  /**
+   * Replaces the rules; throws a RulesError and changes nothing if they have errors. Returns
+   * warnings.
+   */
+  setRules(rules: RulesInput): readonly Problem[]
+  close(): Promise<void>
+}
+
+/**
+ * Receipts refunded here are remembered, so that one is not paid out twice; the oldest are
+ * forgotten.
+ */
+const REFUNDS_REMEMBERED = 10_000
+
+export function createLimiter(options: LimiterOptions): Limiter {
+  return new StoreLimiter(options)
+}
+
+class StoreLimiter implements Limiter {
+  readonly #store: Store
+  readonly #sync: SyncStore | undefined
+  readonly #clock: Clock
+  readonly #secret: SipKey
+  readonly #ipv6Prefix: number
+  readonly #refunded = new Set<string>()
+  #snapshot: Snapshot
+  #closed = false
+
+  constructor({ rules, store, clock = systemClock, secret, ipv6Prefix }: LimiterOptions) {
+    this.#clock = clock
+    this.#secret = readSecret(secret ?? randomBytes(16))
+    this.#ipv6Prefix = readPrefix(ipv6Prefix ?? IPV6_PREFIX_DEFAULT)
+    this.#snapshot = this.load(rules).snapshot
+    this.#store = store ?? memoryStore({ clock })
+    this.#sync = this.#store.sync
+  }
+
+  async check(call: Call, options: CheckOptions = {}): Promise<Decision> {
+    if (this.#sync !== undefined) return this.checkSync(call, options)
+    const plan = this.plan(call, options.canWait)
+    if (plan === undefined) return UNMATCHED
+    return this.decide(plan, await this.ask(this.#store.take(plan.groups)), options)
+  }
+
+  checkSync(call: Call, options: CheckOptions = {}): Decision {
+    if (this.#sync === undefined) {
+      throw new SluiceError('STORE_NOT_SYNC', 'checkSync: this store answers later; use check')
+    }
+    const plan = this.plan(call, options.canWait)
+    if (plan === undefined) return UNMATCHED
+    return this.decide(plan, this.#sync.take(plan.groups), options)
+  }
+
+  async peek(call: Call): Promise<Decision> {
+    const plan = this.plan(call)
+    if (plan === undefined) return UNMATCHED
+    return combine(plan, await this.ask(this.#store.peek(plan.groups)), 'store')
+  }
+
+  async explain(call: Call): Promise<Decision> {
+    const snapshot = this.#snapshot
+    const plan = planCall(this.match(snapshot, call), call)
+    const outcomes = await this.ask(this.#store.peek(plan.groups))
+    const explain = explainRules(explainMatches(snapshot, call), plan, outcomes)
+    if (explain.some(({ matched }) => matched)) return combine(plan, outcomes, 'store', { explain })
+    return { ...UNMATCHED, explain }
+  }
+
+  async refund(what: string | Call): Promise<void> {
+    this.requireOpen()
+    if (typeof what !== 'string') {
+      await this.giveAll(givesOfCall(planCall(this.match(this.#snapshot, what), what)))
+      return
+    }
+    const gives = givesOfReceipt(this.#snapshot, what)
+    if (this.#refunded.has(what)) return
+    this.remember(what)
+    await this.giveAll(gives)
+  }
+
+  async reset(call: Call, options: ResetOptions = {}): Promise<void> {
+    this.requireOpen()
+    requireCall(call)
+    const keys = keysOfCaller(this.#snapshot, call, options)
+    await this.ask(Promise.all(keys.map((key) => this.#store.reset(key))))
+  }
+
+  setRules(rules: RulesInput): readonly Problem[] {
+    this.requireOpen()
+    const loaded = this.load(rules)
+    this.#snapshot = loaded.snapshot
+    return loaded.warnings
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    await this.#store.close()
+  }
+
+  private load(rules: RulesInput) {
+    return loadRules(rules, { secret: this.#secret, ipv6Prefix: this.#ipv6Prefix })
+  }
+
+  /** What the call asks of the store; undefined where no rule speaks of it. */
+  private plan(call: Call, canWait = true): Plan | undefined {
+    const matched = this.match(this.#snapshot, call)
+    if (matched.length === 0) return undefined
+    return planCall(matched, call, canWait ? MAY_WAIT : MAY_NOT_WAIT)
+  }
+
+  private match(snapshot: Snapshot, call: Call): readonly Matched[] {
+    if (this.#closed) this.requireOpen()
+    requireCall(call)
+    const wallMs = snapshot.needs.clock ? Math.floor(this.#clock.now() / 1000) : 0
+    return matchRules(snapshot, call, wallMs)
+  }
+
+  private decide(
+    plan: Plan,
+    outcomes: readonly (readonly Outcome[])[],
+    { receipt }: CheckOptions,
+  ): Decision {
+    if (receipt !== true) return combine(plan, outcomes, 'store')
+    return combine(plan, outcomes, 'store', {
+      receipt: writeReceipt(plan, outcomes, this.#snapshot.secret),
+    })
+  }
+
+  private async giveAll(gives: readonly Give[]): Promise<void> {
+    await this.ask(Promise.all(gives.map((give) => this.#store.give(give))))
+  }
+
+  private async ask<Answer>(answer: Promise<Answer>): Promise<Answer> {
+    try {
+      return await answer
+    } catch (cause) {
+      if (cause instanceof SluiceError) throw cause
+      throw new SluiceError('STORE_FAILED', 'The store did not answer', { cause })
+    }
+  }
+
+  private remember(receipt: string): void {
+    this.#refunded.add(receipt)
+    if (this.#refunded.size <= REFUNDS_REMEMBERED) return
+    const [oldest] = this.#refunded
+    if (oldest !== undefined) this.#refunded.delete(oldest)
+  }
+
+  private requireOpen(): void {
+    if (this.#closed) throw new SluiceError('LIMITER_CLOSED', 'This limiter was closed')
+  }
+}
+
+const MAY_WAIT = { canWait: true } as const
+const MAY_NOT_WAIT = { canWait: false } as const
+
+function requireCall(call: Call): void {
+  if (typeof call === 'object' && call !== null) {
+    if (typeof call.attributes === 'object' && call.attributes !== null) return
+  }
+  throw new SluiceError(
+    'CALL_INVALID',
+    `call: found ${call === null ? 'null' : typeof call}; accepted: { attributes: { user: 'u1' }, cost: 1 }`,
+  )
+}
+
+function readSecret(secret: Uint8Array): SipKey {
+  if (secret.length === 16) return sipKey(secret)
+  throw new SluiceError('OPTION_INVALID', `secret: found ${secret.length} bytes; accepted: 16`)
+}
+
+function readPrefix(prefix: number): number {
+  if (Number.isInteger(prefix) && prefix >= IPV6_PREFIX_MIN && prefix <= IPV6_PREFIX_MAX)
+    return prefix
+  throw new SluiceError(
+    'OPTION_INVALID',
+    `ipv6Prefix: found ${prefix}; accepted: a whole number from ${IPV6_PREFIX_MIN} to ${IPV6_PREFIX_MAX}`,
+  )
+}

@@ -1,0 +1,210 @@
+/**
+ * The counters of one process: states by key, bounded in number.
+ *
+ * When it is full, what means least goes: of the next few records the one whose state means nothing
+ * soonest. A blocked caller is never dropped for one that is not, or a flood of new names would
+ * free it. While only blocked ones are in sight, a new counter is not kept, so its caller is let
+ * through uncounted; when a whole round has shown nothing else, the blocked caller that is free
+ * soonest goes, and that is counted.
+ */
+import { algorithmOf, type CounterKey, gcd, type Limit, type Log } from '@sluice/core'
+import { codecOf } from './codec.js'
+import { HashIndex } from './hash-index.js'
+import { LimitRegistry } from './limit-registry.js'
+import { Slab } from './slab.js'
+
+export interface CounterStats {
+  readonly counters: number
+  readonly bytes: number
+  /** Counters dropped, because the store was full, that still meant something. */
+  readonly evicted: number
+  /** Of these, counters of blocked callers: the store is too small for the attack. */
+  readonly evictedBlocked: number
+  /** Takes that were admitted without being kept. */
+  readonly unstored: number
+}
+
+/** Records looked at for one new counter in a full store. */
+const LOOKS_FULL = 16
+/** Records looked at for one new counter otherwise, so that dead ones go before it is full. */
+const LOOKS = 2
+const FORMAT_SHIFT = 24
+const LIMIT_MASK = 0xffffff
+const LOG_ENTRY_BYTES = 32
+
+export class Counters {
+  readonly #capacity: number
+  readonly #slab = new Slab()
+  readonly #index = new HashIndex(this.#slab)
+  readonly #limits = new LimitRegistry()
+  readonly #logs = new Map<number, Log>()
+  #logEntries = 0
+  #hand = 0
+  #stride = 1
+  #strideOf = 0
+  #blockedInARow = 0
+  #evicted = 0
+  #evictedBlocked = 0
+  #unstored = 0
+
+  constructor(capacity: number) {
+    this.#capacity = capacity
+  }
+
+  /** The record of a key, or -1. Valid until the next `write` of another key. */
+  find(key: CounterKey): number {
+    return this.#index.find(key.hi, key.lo)
+  }
+
+  /** A record's state; undefined where there is none, or another algorithm wrote it. */
+  read(record: number, limit: Limit): unknown {
+    if (record === -1) return undefined
+    const meta = this.#slab.meta(record)
+    if (meta >>> FORMAT_SHIFT !== limit.format) return undefined
+    const codec = codecOf(limit)
+    if (codec === undefined) return this.#logs.get(record)
+    return codec.read(this.#slab.doubles(record), this.#slab.stateAt(record))
+  }
+
+  /** Stores a state under a key, whose record is known (-1: there is none yet). */
+  write(key: CounterKey, record: number, limit: Limit, state: unknown, now: number): void {
+    if (record !== -1) {
+      this.put(record, limit, state)
+      return
+    }
+    if (!this.makeRoom(now)) {
+      this.#unstored += 1
+      return
+    }
+    const made = this.#slab.allocate(key.hi, key.lo)
+    this.#slab.setMeta(made, this.metaOf(limit))
+    this.#index.insert(made)
+    this.put(made, limit, state)
+  }
+
+  delete(key: CounterKey): void {
+    const record = this.find(key)
+    if (record !== -1) this.drop(record)
+  }
+
+  stats(): CounterStats {
+    return {
+      counters: this.#slab.live,
+      bytes: this.#slab.bytes + this.#index.bytes + this.#logEntries * LOG_ENTRY_BYTES,
+      evicted: this.#evicted,
+      evictedBlocked: this.#evictedBlocked,
+      unstored: this.#unstored,
+    }
+  }
+
+  private put(record: number, limit: Limit, state: unknown): void {
+    const meta = this.#slab.meta(record)
+    if (!this.#limits.is(meta & LIMIT_MASK, limit)) {
+      this.#slab.setMeta(record, this.metaOf(limit))
+      this.#limits.release(meta & LIMIT_MASK)
+    }
+    const codec = codecOf(limit)
+    const before = this.#logs.size > 0 ? this.#logs.get(record) : undefined
+    if (before !== undefined) this.#logEntries -= before.length
+    if (codec !== undefined) {
+      if (before !== undefined) this.#logs.delete(record)
+      codec.write(state, this.#slab.doubles(record), this.#slab.stateAt(record))
+      return
+    }
+    const log = state as Log
+    this.#logEntries += log.length
+    this.#logs.set(record, log)
+  }
+
+  private metaOf(limit: Limit): number {
+    return (limit.format << FORMAT_SHIFT) | this.#limits.acquire(limit)
+  }
+
+  private drop(record: number): void {
+    this.#index.remove(this.#slab.hi(record), this.#slab.lo(record))
+    this.#limits.release(this.#slab.meta(record) & LIMIT_MASK)
+    this.#logEntries -= this.#logs.get(record)?.length ?? 0
+    this.#logs.delete(record)
+    this.#slab.free(record)
+  }
+
+  /** Whether a new counter finds a place; drops what means least if that is needed. */
+  private makeRoom(now: number): boolean {
+    const full = this.#slab.live >= this.#capacity
+    const seen = this.look(full ? LOOKS_FULL : LOOKS, full ? this.wideStride() : 1, now)
+    if (!full || this.#slab.live < this.#capacity) return true
+    if (seen.unblocked !== -1) {
+      this.#blockedInARow = 0
+      this.#evicted += 1
+      this.drop(seen.unblocked)
+      return true
+    }
+    this.#blockedInARow += LOOKS_FULL
+    if (seen.blocked === -1 || this.#blockedInARow < this.#slab.end) return false
+    this.#evicted += 1
+    this.#evictedBlocked += 1
+    this.drop(seen.blocked)
+    return true
+  }
+
+  /**
+   * Looks at the next records: drops those that mean nothing, and names, of the others, the
+   * unblocked one that will soonest and the blocked one that is free soonest.
+   */
+  private look(
+    looks: number,
+    stride: number,
+    now: number,
+  ): { readonly unblocked: number; readonly blocked: number } {
+    let unblocked = -1
+    let blocked = -1
+    let meansNothingAt = Infinity
+    let freeInMs = Infinity
+    for (let n = 0; n < looks && n < this.#slab.end; n++) {
+      const record = this.advance(stride)
+      const meta = this.#slab.meta(record)
+      if (meta === 0) continue
+      const limit = this.#limits.get(meta & LIMIT_MASK)
+      const algorithm = algorithmOf(limit)
+      const state = this.read(record, limit)
+      const expiresAt = state === undefined ? 0 : algorithm.expiresAt(state, limit)
+      if (expiresAt <= now) {
+        this.drop(record)
+        this.#blockedInARow = 0
+        continue
+      }
+      const waitMs = algorithm.peek(state, limit, 1, now).retryAfterMs ?? Infinity
+      if (waitMs === 0 && expiresAt < meansNothingAt) {
+        meansNothingAt = expiresAt
+        unblocked = record
+      } else if (waitMs > 0 && waitMs <= freeInMs) {
+        freeInMs = waitMs
+        blocked = record
+      }
+    }
+    return { unblocked, blocked }
+  }
+
+  /** The next record of a round that meets every record once. */
+  private advance(stride: number): number {
+    const { end } = this.#slab
+    const record = this.#hand % end
+    this.#hand = (record + stride) % end
+    return record
+  }
+
+  /**
+   * In a full store the steps are wide: the blocked callers of one attack lie side by side, and a
+   * look should see others too. A step that shares no divisor with the length of the round meets
+   * every record.
+   */
+  private wideStride(): number {
+    const { end } = this.#slab
+    if (this.#strideOf !== end) {
+      this.#strideOf = end
+      this.#stride = Math.max(1, Math.floor(end * 0.618))
+      while (gcd(this.#stride, end) !== 1) this.#stride += 1
+    }
+    return this.#stride
+  }
+}

@@ -1,0 +1,99 @@
+import { describe, expect, test } from 'vitest'
+import { defineLimit } from '@sluice/core'
+import { manualClock, storeConformance } from '../testing/index.js'
+import { memoryStore } from './memory-store.js'
+
+describe('the memory store passes the suite of all stores', () => {
+  const cases = storeConformance(() => {
+    const clock = manualClock()
+    return { clock, store: memoryStore({ clock }) }
+  })
+  for (const { name, run } of cases) test(name, run)
+})
+
+describe('a memory store refuses to be made', () => {
+  test.each([0, -1, 1.5, Number.NaN, 1e9])('for %s counters', (maxCounters) => {
+    expect(() => memoryStore({ maxCounters })).toThrow(
+      /maxCounters: found .*; accepted: a whole number/,
+    )
+  })
+})
+
+const hourly = defineLimit({ algorithm: 'fixed-window', max: 2, windowMs: 3_600_000 })
+const take = (n: number, amount = 1, limit = hourly) => {
+  const key = { hi: Math.imul(n, 0x9e3779b1) | 0, lo: Math.imul(n, 0x85ebca6b) | 0, partition: 0 }
+  return [[{ key, limit, amount }]]
+}
+
+describe('a full memory store', () => {
+  function full(capacity: number, blocked: number) {
+    const clock = manualClock()
+    const store = memoryStore({ clock, maxCounters: capacity })
+    for (let n = 0; n < capacity; n++) store.sync.take(take(n, n < blocked ? 2 : 1))
+    const isBlocked = (n: number) => store.sync.peek(take(n))[0]?.[0]?.retryAfterMs !== 0
+    return { clock, store, isBlocked }
+  }
+
+  test('drops unblocked counters and no blocked one', () => {
+    const { store, isBlocked } = full(1000, 100)
+    for (let n = 10_000; n < 60_000; n++) store.sync.take(take(n))
+    for (let n = 0; n < 100; n++) expect(isBlocked(n)).toBe(true)
+    expect(store.stats()).toMatchObject({ counters: 1000, evicted: 50_000, evictedBlocked: 0 })
+  })
+
+  test('keeps a single unblocked place in use rather than freeing a blocked caller', () => {
+    const { store, isBlocked } = full(1000, 999)
+    for (let n = 10_000; n < 15_000; n++) store.sync.take(take(n))
+    for (let n = 0; n < 999; n++) expect(isBlocked(n)).toBe(true)
+    expect(store.stats().evictedBlocked).toBe(0)
+    expect(store.stats().unstored).toBeGreaterThan(0)
+  })
+
+  test('filled by blocked callers alone, drops the one that is free soonest, and counts it', () => {
+    const { store } = full(1000, 1000)
+    for (let n = 10_000; n < 11_000; n++) store.sync.take(take(n, 2))
+    const { counters, evictedBlocked } = store.stats()
+    expect(counters).toBe(1000)
+    expect(evictedBlocked).toBeGreaterThan(0)
+  })
+
+  test('gives the place of counters that mean nothing any more to new ones', () => {
+    const { clock, store } = full(1000, 1000)
+    clock.advance(3_600_000)
+    for (let n = 10_000; n < 11_000; n++) store.sync.take(take(n))
+    expect(store.stats()).toMatchObject({ counters: 1000, evicted: 0, unstored: 0 })
+  })
+})
+
+describe('a memory store that is not full', () => {
+  test('forgets counters that mean nothing while new ones come', () => {
+    const clock = manualClock()
+    const store = memoryStore({ clock })
+    for (let n = 0; n < 5000; n++) store.sync.take(take(n))
+    clock.advance(3_600_000)
+    for (let n = 5000; n < 10_000; n++) store.sync.take(take(n))
+    expect(store.stats().counters).toBe(5000)
+  })
+
+  test('needs at most 48 bytes a counter, a little more only while it grows', () => {
+    const store = memoryStore({ clock: manualClock() })
+    let within = 0
+    for (let n = 1; n <= 400_000; n++) {
+      store.sync.take(take(n))
+      if (n < 100_000 || n % 1000 !== 0) continue
+      const bytes = store.stats().bytes / n
+      expect(bytes).toBeLessThan(56)
+      if (bytes <= 48) within += 1
+    }
+    expect(within).toBeGreaterThan(250)
+  })
+
+  test('frees what a log held when another algorithm takes its place', () => {
+    const store = memoryStore({ clock: manualClock() })
+    const log = defineLimit({ algorithm: 'sliding-window-log', max: 100, windowMs: 60_000 })
+    for (let n = 0; n < 50; n++) store.sync.take(take(1, 1, log))
+    const withLog = store.stats().bytes
+    store.sync.take(take(1))
+    expect(store.stats().bytes).toBeLessThan(withLog)
+  })
+})

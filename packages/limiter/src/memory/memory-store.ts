@@ -1,0 +1,197 @@
+/** Counters in this process: the default store, and the one that answers without waiting. */
+import {
+  algorithmOf,
+  type CounterKey,
+  isCount,
+  type Limit,
+  type Outcome,
+  SluiceError,
+  type Step,
+  type Take,
+} from '@sluice/core'
+import { type Clock, systemClock } from '../clock.js'
+import type { Charge, Give, Peeked, Store, SyncStore } from '../store.js'
+import { Counters, type CounterStats } from './counters.js'
+import { RECORDS_MAX } from './hash-index.js'
+
+export interface MemoryStoreOptions {
+  /** The most counters kept. At most 48 bytes each, logs excepted. @default 1_000_000 */
+  readonly maxCounters?: number | undefined
+  /** @default the wall clock */
+  readonly clock?: Clock | undefined
+}
+
+export interface MemoryStore extends Store {
+  readonly sync: SyncStore
+  stats(): CounterStats
+}
+
+const COUNTERS_DEFAULT = 1_000_000
+const COUNTERS_MAX = RECORDS_MAX
+
+export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
+  const { maxCounters = COUNTERS_DEFAULT, clock = systemClock } = options
+  if (!isCount(maxCounters) || maxCounters < 1 || maxCounters > COUNTERS_MAX) {
+    throw new SluiceError(
+      'OPTION_INVALID',
+      `maxCounters: found ${maxCounters}; accepted: a whole number from 1 to ${COUNTERS_MAX}`,
+    )
+  }
+  const sync = new MemoryVerbs(new Counters(maxCounters), clock)
+  return {
+    sync,
+    take: async (groups) => sync.take(groups),
+    peek: async (groups) => sync.peek(groups),
+    give: async (give) => sync.give(give),
+    charge: async (charge) => sync.charge(charge),
+    reset: async (key) => sync.reset(key),
+    close: async () => {},
+    stats: () => sync.stats(),
+  }
+}
+
+class MemoryVerbs implements SyncStore {
+  readonly #counters: Counters
+  readonly #clock: Clock
+
+  constructor(counters: Counters, clock: Clock) {
+    this.#counters = counters
+    this.#clock = clock
+  }
+
+  take(groups: readonly (readonly Take[])[]): readonly (readonly Outcome[])[] {
+    const now = this.#clock.now()
+    const first = this.takeGroup(groups[0] ?? [], now, true)
+    if (groups.length <= 1) return [first]
+    const open = allFit(first)
+    const others = groups
+      .slice(1)
+      .map((takes) => (open ? this.takeGroup(takes, now, false) : this.lookAll(takes, now)))
+    return [first, ...others]
+  }
+
+  peek(groups: readonly (readonly Take[])[]): readonly (readonly Peeked[])[] {
+    const now = this.#clock.now()
+    return groups.map((takes) =>
+      takes.map((take) => ({ ...this.look(take, now), state: this.read(take.key, take.limit) })),
+    )
+  }
+
+  give({ key, limit, amount, at }: Give): void {
+    const now = this.#clock.now()
+    const record = this.#counters.find(key)
+    const state = this.#counters.read(record, limit)
+    const next = algorithmOf(limit).give(state, limit, amount, now, at)
+    if (next !== undefined) this.#counters.write(key, record, limit, next, now)
+  }
+
+  charge({ key, limit, amount, at, debt }: Charge): void {
+    this.chargeAt(key, limit, amount, this.#clock.now(), at, debt)
+  }
+
+  reset(key: CounterKey): void {
+    this.#counters.delete(key)
+  }
+
+  stats(): CounterStats {
+    return this.#counters.stats()
+  }
+
+  private takeGroup(takes: readonly Take[], now: number, first: boolean): readonly Outcome[] {
+    const only = takes[0]
+    if (only !== undefined && takes.length === 1) return this.takeOne(only, takes, now, first)
+    const steps = this.steps(takes, now)
+    if (!allFit(steps)) return this.refuse(takes, steps, now, first)
+    this.writeAll(takes, steps, now)
+    return steps
+  }
+
+  /** A group of one limit, as most are: its counter is looked up once. */
+  private takeOne(
+    take: Take,
+    takes: readonly Take[],
+    now: number,
+    first: boolean,
+  ): readonly Outcome[] {
+    const { key, limit, amount, atLeast } = take
+    const record = this.#counters.find(key)
+    const state = this.#counters.read(record, limit)
+    const step = algorithmOf(limit).take(state, limit, amount, now, atLeast)
+    if (step.retryAfterMs !== 0) return this.refuse(takes, [step], now, first)
+    if (step.state !== undefined) this.#counters.write(key, record, limit, step.state, now)
+    return [step]
+  }
+
+  private steps(takes: readonly Take[], now: number): readonly Step<unknown>[] {
+    const steps: Step<unknown>[] = []
+    for (const { key, limit, amount, atLeast } of takes) {
+      const state = this.read(key, limit)
+      steps.push(algorithmOf(limit).take(state, limit, amount, now, atLeast))
+    }
+    return steps
+  }
+
+  private writeAll(takes: readonly Take[], steps: readonly Step<unknown>[], now: number): void {
+    for (let i = 0; i < takes.length; i++) {
+      const take = takes[i]
+      const state = steps[i]?.state
+      if (take === undefined || state === undefined) continue
+      // Found again: making room for the one before may have dropped this one.
+      this.#counters.write(take.key, this.#counters.find(take.key), take.limit, state, now)
+    }
+  }
+
+  /** Charges nothing but limits that say so, and keeps what was moved to this clock. */
+  private refuse(
+    takes: readonly Take[],
+    steps: readonly Step<unknown>[],
+    now: number,
+    first: boolean,
+  ): readonly Outcome[] {
+    return takes.map((take, i) => {
+      const { key, limit, amount } = take
+      const step = steps[i]
+      if (step?.moved !== undefined) {
+        this.#counters.write(key, this.#counters.find(key), limit, step.moved, now)
+      }
+      const fits = step?.retryAfterMs === 0
+      if (first && limit.onRefusal === 'charge') {
+        this.chargeAt(key, limit, amount, now, now, 0)
+        if (fits) return { ...this.look({ key, limit, amount: 0 }, now), granted: amount }
+        return this.look(take, now)
+      }
+      return step === undefined || fits ? this.look(take, now) : step
+    })
+  }
+
+  private chargeAt(
+    key: CounterKey,
+    limit: Limit,
+    amount: number,
+    now: number,
+    at: number,
+    debt: number,
+  ): void {
+    const record = this.#counters.find(key)
+    const state = this.#counters.read(record, limit)
+    const next = algorithmOf(limit).charge(state, limit, amount, now, at, debt)
+    if (next !== undefined) this.#counters.write(key, record, limit, next, now)
+  }
+
+  private lookAll(takes: readonly Take[], now: number): readonly Outcome[] {
+    return takes.map((take) => this.look(take, now))
+  }
+
+  private look({ key, limit, amount }: Take, now: number): Outcome {
+    return algorithmOf(limit).peek(this.read(key, limit), limit, amount, now)
+  }
+
+  private read(key: CounterKey, limit: Limit): unknown {
+    return this.#counters.read(this.#counters.find(key), limit)
+  }
+}
+
+function allFit(outcomes: readonly Outcome[]): boolean {
+  for (let i = 0; i < outcomes.length; i++) if (outcomes[i]?.retryAfterMs !== 0) return false
+  return true
+}

@@ -1,0 +1,78 @@
+/** What a refund returns and what a reset forgets. */
+import {
+  type Call,
+  type CompiledLimit,
+  type CompiledRule,
+  type CounterKey,
+  callerOf,
+  counterKey,
+  type Plan,
+  readReceipt,
+  type Snapshot,
+  type Taken,
+} from '@sluice/core'
+import type { Give } from './store.js'
+
+export interface ResetOptions {
+  /** Only this rule; the only way to reset a counter that everybody shares (`by: []`). */
+  readonly rule?: string | undefined
+}
+
+/** The cost of a call, into the present window of every limit it meets. */
+export function givesOfCall(plan: Plan): readonly Give[] {
+  return plan.groups.flat().map(({ key, limit, amount }) => ({ key, limit, amount }))
+}
+
+/**
+ * What a receipt took, computed with the limits in force. What no rule counts any more needs
+ * nothing.
+ */
+export function givesOfReceipt(snapshot: Snapshot, receipt: string): readonly Give[] {
+  return readReceipt(receipt, snapshot.secret).flatMap((taken) => {
+    const found = findLimit(snapshot, taken)
+    if (found === undefined) return []
+    return { key: taken.key, limit: found.limit, amount: taken.amount, at: taken.at }
+  })
+}
+
+/** The keys of every counter that a caller has, whatever paths they are for. */
+export function keysOfCaller(
+  snapshot: Snapshot,
+  call: Call,
+  options: ResetOptions,
+): readonly CounterKey[] {
+  return snapshot.rules.flatMap((rule) => {
+    const named = options.rule === rule.rule.id
+    if (options.rule === undefined ? rule.rule.by.length === 0 : !named) return []
+    const caller = callerOf(snapshot, rule, call)
+    if (caller === undefined) return []
+    const seeds = new Map(allLimits(rule).map(({ seed }) => [`${seed.hi}.${seed.lo}`, seed]))
+    return [...seeds.values()].map((seed) => counterKey(caller, seed))
+  })
+}
+
+/** The limit of that name, of the tier it was taken from if that still is. */
+function findLimit(snapshot: Snapshot, taken: Taken): CompiledLimit | undefined {
+  const rule = snapshot.rules.find(({ rule: { id } }) => id === taken.rule)
+  if (rule === undefined) return undefined
+  const limits = taken.candidate ? candidateLimits(rule) : limitsInForce(rule)
+  const named = limits.filter(({ limit }) => limit.name === taken.limitName)
+  const sameWindow = named.filter(({ limit }) => limit.windowMs === taken.windowMs)
+  return sameWindow.find(({ limit }) => limit.max === taken.max) ?? sameWindow[0] ?? named[0]
+}
+
+function limitsInForce(rule: CompiledRule): readonly CompiledLimit[] {
+  const tiers = [...(rule.tiers?.limits.values() ?? [])]
+  const overrides = [...rule.overrides.values()].flat().map(({ limits }) => limits)
+  return [rule.limits, ...tiers, ...overrides].flat()
+}
+
+function candidateLimits(rule: CompiledRule): readonly CompiledLimit[] {
+  const { candidate } = rule
+  if (candidate === undefined) return []
+  return [candidate.limits, ...(candidate.tiers?.limits.values() ?? [])].flat()
+}
+
+function allLimits(rule: CompiledRule): readonly CompiledLimit[] {
+  return [...limitsInForce(rule), ...candidateLimits(rule)]
+}

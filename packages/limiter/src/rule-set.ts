@@ -1,0 +1,41 @@
+/** Rules as `createLimiter` and `setRules` take them: text, or the same as objects. */
+import {
+  type CompileOptions,
+  compileRules,
+  parseRules,
+  type Problem,
+  type Snapshot,
+  SluiceError,
+} from '@sluice/core'
+
+/** YAML or JSON text, a list of rules, or `{ routes, strictPaths, rules }`. */
+export type RulesInput = string | object
+
+export class RulesError extends SluiceError {
+  /** Every error of the set, each with its place. */
+  readonly problems: readonly Problem[]
+
+  constructor(problems: readonly Problem[]) {
+    const count = `${problems.length} ${problems.length === 1 ? 'error' : 'errors'} in the rules`
+    super('RULES_INVALID', [count, ...problems.map(({ message }) => message)].join('\n'))
+    this.problems = problems
+  }
+}
+
+export interface LoadedRules {
+  readonly snapshot: Snapshot
+  readonly warnings: readonly Problem[]
+}
+
+/** Throws a RulesError that names every error, and then nothing is replaced. */
+export function loadRules(
+  input: RulesInput,
+  options: CompileOptions & { file?: string | undefined },
+): LoadedRules {
+  const { rules, errors, warnings } = parseRules(
+    input,
+    options.file === undefined ? {} : { file: options.file },
+  )
+  if (rules === undefined) throw new RulesError(errors)
+  return { snapshot: compileRules(rules, options), warnings }
+}

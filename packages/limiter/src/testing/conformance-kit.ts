@@ -1,0 +1,54 @@
+/** What the cases of the suite are written with. */
+import { type CounterKey, defineLimit, type Limit, type LimitSpec, type Take } from '@sluice/core'
+import type { Store } from '../store.js'
+import type { ManualClock } from './manual-clock.js'
+
+export interface StoreUnderTest {
+  readonly store: Store
+  /** The store's own clock: moving it moves the store's time. */
+  readonly clock: ManualClock
+}
+
+export type MakeStore = () => StoreUnderTest | Promise<StoreUnderTest>
+
+export interface ConformanceCase {
+  readonly name: string
+  readonly run: () => Promise<void>
+}
+
+export interface StoreCase {
+  readonly name: string
+  readonly run: (under: StoreUnderTest) => Promise<void>
+}
+
+export const fixedWindow = (max: number, more: Partial<LimitSpec> = {}): Limit =>
+  defineLimit({ algorithm: 'fixed-window', max, windowMs: 60_000, ...more })
+
+export const tokenBucket = (max: number, more: Partial<LimitSpec> = {}): Limit =>
+  defineLimit({ algorithm: 'token-bucket', max, windowMs: 60_000, ...more })
+
+/** Keys of one partition, so that a sharded store may keep a call whole. */
+export function key(n: number): CounterKey {
+  return { hi: Math.imul(n, 0x9e3779b1) | 0, lo: n | 0, partition: 5 }
+}
+
+export function take(n: number, limit: Limit, amount = 1): Take {
+  return { key: key(n), limit, amount }
+}
+
+/** What is left of a counter. */
+export async function left({ store }: StoreUnderTest, n: number, limit: Limit): Promise<number> {
+  const [[outcome] = []] = await store.peek([[take(n, limit, 0)]])
+  return outcome?.remaining ?? Number.NaN
+}
+
+/** Whether one take of one counter went through. */
+export async function takes(
+  { store }: StoreUnderTest,
+  n: number,
+  limit: Limit,
+  amount = 1,
+): Promise<boolean> {
+  const [[outcome] = []] = await store.take([[take(n, limit, amount)]])
+  return outcome?.granted === amount
+}

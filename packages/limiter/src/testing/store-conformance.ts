@@ -1,0 +1,25 @@
+/**
+ * The suite that every store passes, whoever wrote it. It needs no test runner of its own:
+ *
+ *     for (const { name, run } of storeConformance(makeStore)) test(name, run)
+ */
+import { groupCases } from './group-cases.js'
+import type { ConformanceCase, MakeStore } from './conformance-kit.js'
+import { verbCases } from './verb-cases.js'
+
+export type { ConformanceCase, StoreUnderTest } from './conformance-kit.js'
+
+/** `makeStore` gives an empty store that takes its time from the clock it is given. */
+export function storeConformance(makeStore: MakeStore): readonly ConformanceCase[] {
+  return [...groupCases, ...verbCases].map(({ name, run }) => ({
+    name,
+    run: async () => {
+      const store = await makeStore()
+      try {
+        await run(store)
+      } finally {
+        await store.store.close()
+      }
+    },
+  }))
+}

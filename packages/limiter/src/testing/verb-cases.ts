@@ -1,0 +1,184 @@
+/** The verbs, one by one, and what a store must not mix up. */
+import assert from 'node:assert/strict'
+import { defineLimit } from '@sluice/core'
+import {
+  fixedWindow,
+  key,
+  left,
+  type StoreCase,
+  take,
+  takes,
+  tokenBucket,
+} from './conformance-kit.js'
+
+const ten = fixedWindow(10)
+const bucket = tokenBucket(10)
+const lent = tokenBucket(10, { debt: 5 })
+const log = defineLimit({ algorithm: 'sliding-window-log', max: 3, windowMs: 60_000 })
+const leaky = defineLimit({ algorithm: 'leaky-bucket', max: 10, windowMs: 10_000, queue: 2 })
+
+export const verbCases: readonly StoreCase[] = [
+  {
+    name: 'counters of different keys are apart, whichever half of the key differs',
+    run: async (under) => {
+      const keys = [key(1), { ...key(1), hi: key(1).hi ^ 1 }, { ...key(1), lo: key(1).lo ^ 1 }]
+      for (const each of keys) {
+        const [[outcome] = []] = await under.store.take([[{ key: each, limit: ten, amount: 1 }]])
+        assert.equal(outcome?.remaining, 9)
+      }
+    },
+  },
+  {
+    name: 'a counter follows the store’s clock',
+    run: async (under) => {
+      assert.equal(await takes(under, 1, ten, 10), true)
+      under.clock.advance(59_999)
+      assert.equal(await takes(under, 1, ten), false)
+      under.clock.advance(1)
+      assert.equal(await takes(under, 1, ten), true)
+    },
+  },
+  {
+    name: 'an outcome says the store’s time, and waiting retryAfterMs passes',
+    run: async (under) => {
+      await takes(under, 1, bucket, 10)
+      const [[outcome] = []] = await under.store.take([[take(1, bucket, 2)]])
+      assert.equal(outcome?.at, under.clock.now())
+      assert.equal(outcome?.retryAfterMs, 12_000)
+      under.clock.advance(11_999)
+      assert.equal(await takes(under, 1, bucket, 2), false)
+      under.clock.advance(1)
+      assert.equal(await takes(under, 1, bucket, 2), true)
+    },
+  },
+  {
+    name: 'peek changes nothing and shows the state',
+    run: async (under) => {
+      await takes(under, 1, ten, 4)
+      const before = await under.store.peek([[take(1, ten, 7)]])
+      const again = await under.store.peek([[take(1, ten, 7)]])
+      assert.deepEqual(again, before)
+      assert.notEqual(before[0]?.[0]?.state, undefined)
+      assert.notEqual(before[0]?.[0]?.retryAfterMs, 0)
+      const [[nobody] = []] = await under.store.peek([[take(99, ten)]])
+      assert.equal(nobody?.state, undefined)
+    },
+  },
+  {
+    name: 'atLeast takes what is there, if that is enough',
+    run: async (under) => {
+      await takes(under, 1, ten, 7)
+      const draw = { ...take(1, ten, 8), atLeast: 4 }
+      const [[refused] = []] = await under.store.take([[draw]])
+      assert.equal(refused?.granted, 0)
+      const [[granted] = []] = await under.store.take([[{ ...draw, atLeast: 3 }]])
+      assert.deepEqual([granted?.granted, granted?.remaining], [3, 0])
+    },
+  },
+  {
+    name: 'a give returns units into the window they came from, never above full',
+    run: async (under) => {
+      const at = under.clock.now()
+      await takes(under, 1, ten, 6)
+      await under.store.give({ key: key(1), limit: ten, amount: 4, at })
+      assert.equal(await left(under, 1, ten), 8)
+      await under.store.give({ key: key(1), limit: ten, amount: 9, at })
+      assert.equal(await left(under, 1, ten), 10)
+      under.clock.advance(60_000)
+      await takes(under, 1, ten, 6)
+      await under.store.give({ key: key(1), limit: ten, amount: 4, at })
+      assert.equal(await left(under, 1, ten), 4)
+    },
+  },
+  {
+    name: 'a give to a counter that is not there is no counter',
+    run: async (under) => {
+      await under.store.give({ key: key(1), limit: ten, amount: 4 })
+      const [[outcome] = []] = await under.store.peek([[take(1, ten)]])
+      assert.equal(outcome?.state, undefined)
+    },
+  },
+  {
+    name: 'a log gives back the entry of its time, or the oldest ones',
+    run: async (under) => {
+      const first = under.clock.now()
+      await takes(under, 1, log)
+      under.clock.advance(10_000)
+      await takes(under, 1, log, 2)
+      await under.store.give({ key: key(1), limit: log, amount: 1, at: first })
+      assert.equal(await left(under, 1, log), 1)
+      await under.store.give({ key: key(1), limit: log, amount: 1 })
+      assert.equal(await left(under, 1, log), 2)
+    },
+  },
+  {
+    name: 'a charge cannot be refused and goes down to empty, or into the debt the limit allows',
+    run: async (under) => {
+      const at = under.clock.now()
+      await takes(under, 1, bucket, 8)
+      await under.store.charge({ key: key(1), limit: bucket, amount: 50, at, debt: 0 })
+      assert.equal(await left(under, 1, bucket), 0)
+      under.clock.advance(6000)
+      assert.equal(await left(under, 1, bucket), 1)
+      await under.store.charge({ key: key(2), limit: lent, amount: 15, at, debt: 5 })
+      under.clock.advance(30_000)
+      assert.equal(await left(under, 2, lent), 0)
+      under.clock.advance(6000)
+      assert.equal(await left(under, 2, lent), 1)
+    },
+  },
+  {
+    name: 'a reset forgets one counter and no other',
+    run: async (under) => {
+      await takes(under, 1, ten, 10)
+      await takes(under, 2, ten, 10)
+      await under.store.reset(key(1))
+      assert.deepEqual([await left(under, 1, ten), await left(under, 2, ten)], [10, 0])
+    },
+  },
+  {
+    name: 'a changed limit goes on with what was used',
+    run: async (under) => {
+      await takes(under, 1, bucket, 10)
+      assert.equal(await left(under, 1, tokenBucket(100)), 90)
+      await takes(under, 2, ten, 8)
+      assert.equal(await left(under, 2, fixedWindow(5)), 0)
+    },
+  },
+  {
+    name: 'another algorithm starts empty',
+    run: async (under) => {
+      await takes(under, 1, ten, 10)
+      assert.equal(await left(under, 1, bucket), 10)
+      assert.equal(await takes(under, 1, bucket, 10), true)
+      await under.store.give({ key: key(1), limit: ten, amount: 5 })
+      assert.equal(await left(under, 1, bucket), 0)
+    },
+  },
+  {
+    name: 'a state far ahead of the clock is moved to it, and that is kept though the call is refused',
+    run: async (under) => {
+      await takes(under, 1, ten, 10)
+      under.clock.advance(-3_600_000)
+      assert.equal(await takes(under, 1, ten), false)
+      under.clock.advance(60_000)
+      assert.equal(await takes(under, 1, ten), true)
+    },
+  },
+  {
+    name: 'a leaky bucket spaces calls, bounds its queue, and takes back a place',
+    run: async (under) => {
+      const delays: number[] = []
+      for (let n = 0; n < 3; n++) {
+        const [[outcome] = []] = await under.store.take([[take(1, leaky)]])
+        delays.push(outcome?.delayMs ?? -1)
+      }
+      assert.deepEqual(delays, [0, 1000, 2000])
+      assert.equal(await takes(under, 1, leaky), false)
+      const slot = under.clock.now() + 1_000_000
+      await under.store.give({ key: key(1), limit: leaky, amount: 1, at: slot })
+      const [[joined] = []] = await under.store.take([[take(1, leaky)]])
+      assert.deepEqual([joined?.granted, joined?.delayMs], [1, 3000])
+    },
+  },
+]

@@ -1,0 +1,167 @@
+/**
+ * `npm run layout`: fails where the tree leaves the layout of ARCHITECTURE.md. Each message says
+ * what to do instead.
+ */
+import { existsSync, readFileSync } from 'node:fs'
+import { execFileSync } from 'node:child_process'
+import { pathToFileURL } from 'node:url'
+
+/** What a package may import. Everything not listed is refused. */
+const ARROWS = {
+  core: [],
+  limiter: ['@sluice/core'],
+}
+
+/** The one file of core that may import a package, and which. */
+const YAML_FILE = 'packages/core/src/rules/document.ts'
+
+const FILE_LINES_MAX = 400
+const FUNCTION_LINES_MAX = 70
+const LINE_LENGTH_MAX = 100
+const README_LINES_MAX = 150
+
+const isTest = (path) => /\.test(-helper)?\.ts$/.test(path)
+const packageOf = (path) => /^packages\/([^/]+)\/src\//.exec(path)?.[1]
+
+/** What stands in the code, without comments and texts: a word in a comment reads no clock. */
+function codeOf(text) {
+  return text
+    .replace(/\/\*[\s\S]*?\*\//g, (comment) => comment.replace(/[^\n]/g, ' '))
+    .replace(/(^|\s)\/\/.*$/gm, '$1')
+    .replace(/'(?:[^'\\\n]|\\.)*'/g, "''")
+}
+
+function lineOf(text, index) {
+  return text.slice(0, index).split('\n').length
+}
+
+/** @param {string} path @param {string} text @returns {string[]} */
+export function checkImports(path, text) {
+  const home = packageOf(path)
+  if (home === undefined || isTest(path)) return []
+  const problems = []
+  for (const match of text.matchAll(
+    /^(?:import|export)\b[^'"]*?from '([^']+)'|^import '([^']+)'/gm,
+  )) {
+    const from = match[1] ?? match[2]
+    const place = `${path}:${lineOf(text, match.index)}`
+    if (from.startsWith('.')) continue
+    if (home === 'core') {
+      if (from === 'yaml' && path === YAML_FILE) continue
+      problems.push(
+        `${place}: core imports ${from}; core imports nothing but yaml, in ${YAML_FILE}`,
+      )
+    } else if (from.startsWith('@sluice/') && !ARROWS[home]?.includes(from)) {
+      const allowed = ARROWS[home]?.join(', ') || 'nothing of ours'
+      problems.push(`${place}: ${home} imports ${from}; it may import ${allowed}`)
+    }
+  }
+  return problems
+}
+
+const IMPURE = [
+  [/\bDate\.now\b|\bnew Date\(\)|\bDate\(\)/, 'reads a clock; take the time as an argument'],
+  [/\bperformance\b/, 'reads a clock; take the time as an argument'],
+  [/\bMath\.random\b/, 'draws at random; take the number as an argument'],
+  [/\bcrypto\b/, 'draws at random; take the bytes as an argument'],
+  [/\bprocess\b/, 'reads the environment; take the value as an argument'],
+  [/\b(setTimeout|setInterval|setImmediate|queueMicrotask)\b/, 'sets a timer; only callers wait'],
+  [/\b(async|await|Promise)\b/, 'is asynchronous; core only computes'],
+  [/\bconsole\b/, 'logs; return what there is to say'],
+]
+
+/**
+ * Clock, random, environment and waiting inside core; clocks and environment outside their files
+ * elsewhere.
+ */
+export function checkPurity(path, text) {
+  const home = packageOf(path)
+  if (home === undefined || isTest(path)) return []
+  const code = codeOf(text)
+  const rules =
+    home === 'core'
+      ? IMPURE
+      : [
+          ...(path.endsWith('/clock.ts')
+            ? []
+            : [[/\b(Date\.now|new Date\(\)|performance\.now)\b/, 'reads a clock; ask clock.ts']]),
+          [/\bprocess\.env\b/, 'reads the environment; only the entry of the server does'],
+        ]
+  return code
+    .split('\n')
+    .flatMap((line, index) =>
+      rules.flatMap(([pattern, what]) =>
+        pattern.test(line) ? [`${path}:${index + 1}: ${what}: ${line.trim()}`] : [],
+      ),
+    )
+}
+
+/** Files, functions and lines that have outgrown one head. */
+export function checkSize(path, text) {
+  const lines = text.replace(/\n$/, '').split('\n')
+  const problems = []
+  if (lines.length > FILE_LINES_MAX) {
+    problems.push(`${path}: ${lines.length} lines; split it by subject, ${FILE_LINES_MAX} at most`)
+  }
+  lines.forEach((line, index) => {
+    // Code is wrapped by the formatter, which leaves long texts alone; comments are not.
+    if (line.length > LINE_LENGTH_MAX && /^\s*(\/\/|\/?\*)/.test(line)) {
+      problems.push(
+        `${path}:${index + 1}: ${line.length} columns; wrap the comment at ${LINE_LENGTH_MAX}`,
+      )
+    }
+  })
+  if (isTest(path)) return problems
+  return [...problems, ...checkFunctions(path, lines)]
+}
+
+const FUNCTION_START =
+  /^( *)(?:export )?(?:private |static |async )*(?:function\b|(?!if|for|while|switch|catch)#?\w+(?:<\w+>)?\([^)]*\)?.*\{$|constructor\()/
+
+function checkFunctions(path, lines) {
+  return lines.flatMap((line, index) => {
+    const indent = FUNCTION_START.exec(line)?.[1]
+    if (indent === undefined || line.trimEnd().endsWith('}')) return []
+    const length = lines.slice(index).findIndex((later) => later.startsWith(`${indent}}`)) + 1
+    if (length <= FUNCTION_LINES_MAX) return []
+    return `${path}:${index + 1}: a function of ${length} lines; split it, ${FUNCTION_LINES_MAX} at most`
+  })
+}
+
+export function checkWords(path, text) {
+  const found = /\b(TODO|FIXME|XXX|HACK)\b/.exec(text)
+  if (found === null || path === 'tools/layout.mjs') return []
+  return [`${path}:${lineOf(text, found.index)}: ${found[1]}; finish it, or open an issue`]
+}
+
+/** Every algorithm has its truth table, and every table an algorithm. */
+export function checkTables(limitSource, exists) {
+  const names =
+    /ALGORITHM_NAMES = \[([^\]]*)\]/.exec(limitSource)?.[1]?.match(/[a-z-]+(?=')/g) ?? []
+  if (names.length === 0) return ['packages/core/src/limit.ts: no ALGORITHM_NAMES found']
+  return names
+    .filter((name) => !exists(`conformance/${name}.json`))
+    .map((name) => `${name} has no truth table; write conformance/${name}.json`)
+}
+
+function main() {
+  const listed = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], {
+    encoding: 'utf8',
+  })
+  const files = listed
+    .split('\n')
+    .filter((file) => /\.(ts|mjs|lua)$/.test(file) && existsSync(file))
+  const problems = files.flatMap((path) => {
+    const text = readFileSync(path, 'utf8')
+    return [checkImports, checkPurity, checkSize, checkWords].flatMap((check) => check(path, text))
+  })
+  problems.push(...checkTables(readFileSync('packages/core/src/limit.ts', 'utf8'), existsSync))
+  const readme = readFileSync('README.md', 'utf8').split('\n').length - 1
+  if (readme > README_LINES_MAX)
+    problems.push(`README.md: ${readme} lines; ${README_LINES_MAX} at most`)
+  for (const problem of problems) console.error(problem)
+  console.log(`layout: ${files.length} files, ${problems.length} problems`)
+  process.exitCode = problems.length === 0 ? 0 : 1
+}
+
+if (import.meta.url === pathToFileURL(process.argv[1] ?? '').href) main()

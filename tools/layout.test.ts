@@ -1,0 +1,69 @@
+import { describe, expect, test } from 'vitest'
+// @ts-expect-error: plain JavaScript, run by npm without a build
+import * as layout from './layout.mjs'
+
+const { checkFunctionsOf, checkImports, checkPurity, checkSize, checkTables, checkWords } = {
+  checkFunctionsOf: (text: string): string[] => layout.checkSize('packages/core/src/x.ts', text),
+  ...layout,
+}
+
+describe('the layout check fails on', () => {
+  test.each([
+    ['core', "import { readFile } from 'node:fs'"],
+    ['core', "import { parse } from 'yaml'"],
+    ['core', "import { createLimiter } from '@sluice/limiter'"],
+    ['limiter', "import { serve } from '@sluice/server'"],
+  ])('an import against the arrows: %s: %s', (home, line) => {
+    expect(checkImports(`packages/${home}/src/x.ts`, line)).toHaveLength(1)
+  })
+
+  test.each([
+    'const now = Date.now()',
+    'const now = performance.now()',
+    'const draw = Math.random()',
+    'const home = process.env.HOME',
+    'setTimeout(go, 1)',
+    'async function go() {}',
+  ])('an impurity in core: %s', (line) => {
+    expect(checkPurity('packages/core/src/x.ts', line).length).toBeGreaterThan(0)
+  })
+
+  test('a clock read outside clock.ts', () => {
+    const line = 'const now = Date.now()'
+    expect(checkPurity('packages/limiter/src/limiter.ts', line)).toHaveLength(1)
+    expect(checkPurity('packages/limiter/src/clock.ts', line)).toEqual([])
+  })
+
+  test('a file, a comment line or a function that has grown too long', () => {
+    expect(checkSize('packages/core/src/x.ts', 'x\n'.repeat(401))).toHaveLength(1)
+    expect(checkSize('packages/core/src/x.ts', `// ${'x'.repeat(101)}`)).toHaveLength(1)
+    const long = `function long() {\n${'  x()\n'.repeat(70)}}\n`
+    expect(checkFunctionsOf(long)).toHaveLength(1)
+  })
+
+  test('an algorithm without its truth table', () => {
+    const source = "ALGORITHM_NAMES = ['token-bucket', 'new-one']"
+    const exists = (path: string) => path === 'conformance/token-bucket.json'
+    expect(checkTables(source, exists)).toEqual([
+      'new-one has no truth table; write conformance/new-one.json',
+    ])
+  })
+
+  test('an unfinished word', () => {
+    expect(checkWords('packages/core/src/x.ts', `// ${'TO'}${'DO'} later`)).toHaveLength(1)
+  })
+})
+
+describe('the layout check lets pass', () => {
+  test('comments and texts that name a clock', () => {
+    const text = "/** Date.now is not read here. */\nconst what = 'Date.now()'\n"
+    expect(checkPurity('packages/core/src/x.ts', text)).toEqual([])
+  })
+
+  test('imports along the arrows', () => {
+    expect(
+      checkImports('packages/limiter/src/x.ts', "import { type Call } from '@sluice/core'"),
+    ).toEqual([])
+    expect(checkImports('packages/core/src/x.ts', "import { gcd } from './numbers.js'")).toEqual([])
+  })
+})

@@ -88,6 +88,7 @@ class StoreLimiter implements Limiter {
   readonly #ipv6Prefix: number
   readonly #refunded = new Set<string>()
   #snapshot: Snapshot
+  #serial = 0
   #closed = false
 
   constructor({ rules, store, clock = systemClock, secret, ipv6Prefix }: LimiterOptions) {
@@ -187,7 +188,7 @@ class StoreLimiter implements Limiter {
   ): Decision {
     if (receipt !== true) return combine(plan, outcomes, 'store')
     return combine(plan, outcomes, 'store', {
-      receipt: writeReceipt(plan, outcomes, this.#snapshot.secret),
+      receipt: writeReceipt(plan, outcomes, { secret: this.#secret, serial: this.#serial++ }),
     })
   }
 

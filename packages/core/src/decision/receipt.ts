@@ -27,11 +27,14 @@ export interface Taken {
 const FORMAT = '1'
 const FIELDS = 10
 
-/** The receipt of what was granted, shadow groups included; undefined where nothing was. */
+/**
+ * The receipt of what was granted, shadow groups included; undefined where nothing was. The serial
+ * number tells two calls apart that took the same at the same instant.
+ */
 export function writeReceipt(
   plan: Plan,
   outcomes: readonly (readonly Outcome[])[],
-  secret: SipKey,
+  { secret, serial }: { readonly secret: SipKey; readonly serial: number },
 ): string | undefined {
   const entries = plan.groups.flatMap((takes, g) =>
     takes.flatMap(({ key, limit: { max, windowMs, name }, of: { rule } }, i) => {
@@ -44,7 +47,7 @@ export function writeReceipt(
     }),
   )
   if (entries.length === 0) return undefined
-  const body = [FORMAT, ...entries].join('~')
+  const body = [FORMAT, serial.toString(36), ...entries].join('~')
   return `${body}~${checksum(body, secret)}`
 }
 
@@ -52,7 +55,7 @@ export function writeReceipt(
 export function readReceipt(receipt: string, secret: SipKey): readonly Taken[] {
   const end = receipt.lastIndexOf('~')
   const body = receipt.slice(0, Math.max(0, end))
-  const [format, ...entries] = body.split('~')
+  const [format, , ...entries] = body.split('~')
   if (format !== FORMAT || receipt.slice(end + 1) !== checksum(body, secret)) {
     throw invalid('its checksum does not fit: it is damaged, or another deployment made it')
   }

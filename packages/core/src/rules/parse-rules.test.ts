@@ -220,6 +220,14 @@ describe('a message', () => {
     )
   })
 
+  test('of every warning at once, strict or not', () => {
+    const log = { algorithm: 'sliding-window-log', max: 5000, window: '1h' }
+    const rules = [{ id: 'one', by: ['user', 'path'], limits: [log] }]
+    const codes = ['by-path', 'large-log', 'dodged-rule']
+    expect(parseRules(rules).warnings.map(({ code }) => code)).toEqual(codes)
+    expect(parseRules(rules, { strict: true }).errors.map(({ code }) => code)).toEqual(codes)
+  })
+
   test('of every problem at once, in the order of the text', () => {
     const text = 'rules:\n  - limits: [x]\n    id: A\n  - id: b\nroutes: 1\n'
     const places = parseRules(text).errors.map(({ line, code }) => `${line} ${code}`)

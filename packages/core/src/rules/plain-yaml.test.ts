@@ -89,7 +89,7 @@ describe('leaves the rest to the package', () => {
     expect(readPlainYaml('['.repeat(17) + ']'.repeat(17))).toBeUndefined()
     expect(readPlainYaml(`[${'1,'.repeat(1_000_001)}]`)).toBeUndefined()
     for (const unit of ['a', ' ', '\n', '# a', '#\n', 'a: ', '"a', '- ', 'a b']) {
-      const flood = unit.repeat(3_000_000)
+      const flood = unit.repeat(1_000_000)
       for (const text of [flood, `a: ${flood}`, `[${flood}`]) {
         expect(readPlainYaml(text)?.kind).not.toBe('list')
       }
@@ -123,12 +123,12 @@ describe('agrees with the package wherever it reads at all', () => {
       text: fc.constantFrom(...TEXTS),
       at: fc.double({ min: 0, max: 1, noNaN: true }),
       cut: fc.nat(8),
-      piece,
+      put: piece,
     })
     let read = 0
-    const property = fc.property(edit, ({ text, at, cut, piece }) => {
+    const property = fc.property(edit, ({ text, at, cut, put }) => {
       const start = Math.floor(at * text.length)
-      if (expectAgreement(text.slice(0, start) + piece + text.slice(start + cut))) read++
+      if (expectAgreement(text.slice(0, start) + put + text.slice(start + cut))) read++
     })
     fc.assert(property, { numRuns: RUNS })
     expect(read).toBeGreaterThan(RUNS / 20)

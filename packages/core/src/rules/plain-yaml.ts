@@ -1,8 +1,8 @@
 /**
  * The part of YAML that rule files are written in, read quickly: maps and lists by indentation or
- * in brackets, plain and quoted text on one line. The `yaml` package takes 3 seconds for 10,000
- * rules of 360 bytes, this 0.2, and a node that reads rules again while it serves cannot stand
- * still for long.
+ * in brackets, plain and quoted text on one line. Of 10,000 rules with 360 bytes each the `yaml`
+ * package makes a tree in 3.5 seconds, this in 0.5 (two busy cores), and a node reads rules while
+ * it serves calls.
  *
  * It never says that a text is bad. Whatever it does not know, good or bad, it leaves to the
  * package; what it does read, it reads as the package would, and a test holds the two against each
@@ -13,17 +13,15 @@ import { DEPTH_MAX, type Entry, type MapNode, type Node, type ScalarNode } from 
 /** More than 10,000 large rules have. The package refuses what is beyond. */
 const NODES_MAX = 1_000_000
 
-const KEY =
-  /(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|"[^"\\\x00-\x1f\x7f-\uffff]*"|'[^'\x00-\x1f\x7f-\uffff]*')(?=:)/y
-const QUOTED = /"[^"\\\x00-\x1f\x7f-\uffff]*"|'[^'\x00-\x1f\x7f-\uffff]*'(?!')/y
+const KEY = /(?:[A-Za-z0-9_][A-Za-z0-9_.-]*|"[ !#-[\]-~]*"|'[ -&(-~]*')(?=:)/y
+const QUOTED = /"[ !#-[\]-~]*"|'[ -&(-~]*'(?!')/y
 /** Begins with no sign that means something, and goes on to the end of the line or to a comment. */
 const BLOCK_PLAIN = /-?[A-Za-z0-9/](?:[!"$-9;-~]|:(?=[!-~])| +(?=[!"$-~]))*(?<!:)/y
 /** The same where a bracket or a comma ends it; what looks like a key within it is not read. */
 const FLOW_PLAIN = /-?[A-Za-z0-9/](?:[!$-+.-9;-Z^-z~-]|:(?=[A-Za-z0-9])| +(?=[A-Za-z0-9/]))*/y
-const LINE_REST = / *(?:(?<= )#[^\x00-\x08\x0a-\x1f\x7f-\uffff]*)?(?:\n|$)/y
+const LINE_REST = / *(?:(?<= )#[\t -~]*)?(?:\n|$)/y
 /** A line that says nothing, as far as it goes: never of no length. */
-const BLANK_LINE =
-  / *(?:#[^\x00-\x08\x0a-\x1f\x7f-\uffff]*)?\n| *#[^\x00-\x08\x0a-\x1f\x7f-\uffff]*$| +$/y
+const BLANK_LINE = / *(?:#[\t -~]*)?\n| *#[\t -~]*$| +$/y
 const SPACES = / */y
 const WHITE_SPACE = /[ \t\n]*/y
 

@@ -109,6 +109,7 @@ export const PROBLEMS_MAX = 100
 
 export interface Collector {
   readonly report: Report
+  /** Of errors proper: a warning leaves a rule usable, strict or not. */
   readonly errorCount: () => number
   readonly finish: () => {
     readonly errors: readonly Problem[]
@@ -125,10 +126,13 @@ export function createCollector(options: {
   const errors: Finding[] = []
   const warnings: Finding[] = []
   const counts = { error: 0, warning: 0 }
+  let errorCount = 0
   const report: Report = (finding) => {
-    const severity = options.strict ? 'error' : PROBLEMS[finding.code].severity
+    const { severity: own } = PROBLEMS[finding.code]
+    const severity = options.strict ? 'error' : own
     const list = severity === 'error' ? errors : warnings
     counts[severity]++
+    if (own === 'error') errorCount++
     if (list.length < PROBLEMS_MAX) list.push(finding)
     return undefined
   }
@@ -140,7 +144,7 @@ export function createCollector(options: {
       .map((finding) => describeProblem(finding, options.file, locate))
   return {
     report,
-    errorCount: () => counts.error,
+    errorCount: () => errorCount,
     finish: () => ({
       errors: finishList(errors, counts.error),
       warnings: finishList(warnings, counts.warning),

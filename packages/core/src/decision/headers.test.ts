@@ -1,0 +1,151 @@
+import { describe, expect, test } from 'vitest'
+import { parseList } from 'structured-headers'
+import type { Decision, Policy } from './decision.js'
+import { jitterMs, rateLimitHeaders } from './headers.js'
+import { problemBody } from './problem.js'
+
+const NOW_MS = 1_767_225_600_250
+
+const policy = (name: string, more: Partial<Policy> = {}): Policy => ({
+  name,
+  rule: name.split(':')[0] ?? name,
+  algorithm: 'token-bucket',
+  limit: 100,
+  windowMs: 60_000,
+  remaining: 40,
+  resetAfterMs: 36_000,
+  retryAfterMs: 0,
+  ...more,
+})
+
+function decision(policies: readonly Policy[], more: Partial<Decision> = {}): Decision {
+  const [first] = policies
+  return {
+    allowed: true,
+    reason: 'within',
+    rule: first?.rule ?? null,
+    limitName: 'token-bucket-1m',
+    limit: first?.limit ?? null,
+    remaining: first?.remaining ?? null,
+    resetAfterMs: first?.resetAfterMs ?? null,
+    retryAfterMs: first?.retryAfterMs ?? 0,
+    delayMs: 0,
+    shadow: [],
+    source: 'store',
+    policies: () => policies,
+    ...more,
+  }
+}
+
+const refusal = (policies: readonly Policy[], more: Partial<Decision> = {}) =>
+  decision(policies, { allowed: false, reason: 'over', ...more })
+
+const headersOf = (of: Decision, jitter = 0) =>
+  Object.fromEntries(rateLimitHeaders(of, { nowMs: NOW_MS, jitterMs: jitter }))
+
+describe('headers', () => {
+  test('of an admission name every limit, what is left, and when it resets', () => {
+    expect(
+      headersOf(decision([policy('burst'), policy('hourly:log', { windowMs: 1500 })])),
+    ).toEqual({
+      'RateLimit-Policy': '"burst";q=100;w=60, "hourly:log";q=100',
+      RateLimit: '"burst";r=40;t=36, "hourly:log";r=40;t=36',
+      'X-RateLimit-Limit': '100',
+      'X-RateLimit-Remaining': '40',
+      'X-RateLimit-Reset': '1767225637',
+    })
+  })
+
+  test('of a refusal tell when to come back, rounded up, and forbid storing', () => {
+    const spent = policy('burst', { remaining: 0, retryAfterMs: 1001, resetAfterMs: 60_000 })
+    expect(headersOf(refusal([spent, policy('day', { windowMs: 86_400_000 })]))).toEqual({
+      'RateLimit-Policy': '"burst";q=100;w=60, "day";q=100;w=86400',
+      RateLimit: '"burst";r=0;t=2, "day";r=40',
+      'X-RateLimit-Limit': '100',
+      'X-RateLimit-Remaining': '0',
+      'X-RateLimit-Reset': '1767225661',
+      'Retry-After': '2',
+      'Cache-Control': 'no-store',
+    })
+  })
+
+  test('send nobody back before the end of `t`, and never before a second', () => {
+    const headers = headersOf(refusal([policy('r', { remaining: 0, retryAfterMs: 3 })]))
+    expect(headers).toMatchObject({ 'Retry-After': '1', RateLimit: '"r";r=0;t=1' })
+  })
+
+  test('promise nothing where waiting does not help', () => {
+    const never = policy('r', { retryAfterMs: null })
+    const headers = headersOf(
+      refusal([never], { reason: 'cost_exceeds_limit', retryAfterMs: null }),
+    )
+    expect(headers).not.toHaveProperty('Retry-After')
+    expect(headers['RateLimit']).toBe('"r";r=40')
+  })
+
+  test('are absent where no enforced limit speaks of the call', () => {
+    expect(rateLimitHeaders(decision([]), { nowMs: NOW_MS })).toEqual([])
+  })
+
+  test('parse as structured fields, the largest limit included', () => {
+    const huge = policy('r', { limit: 999_999_999_999_999, remaining: 999_999_999_999_999 })
+    const headers = headersOf(decision([huge, policy('s:t')]))
+    const [[name, parameters] = []] = parseList(headers['RateLimit-Policy'] ?? '')
+    expect([name, parameters?.get('q')]).toEqual(['r', 999_999_999_999_999])
+    expect(parseList(headers['RateLimit'] ?? '')).toHaveLength(2)
+  })
+})
+
+describe('jitter', () => {
+  const spent = { remaining: 0, retryAfterMs: 30_000, resetAfterMs: 30_000 }
+  const fixed = refusal([policy('r', { algorithm: 'fixed-window', ...spent })])
+
+  test('spreads the end of a fixed window over a tenth of it, and no other algorithm', () => {
+    expect(jitterMs(fixed, 0)).toBe(0)
+    expect(jitterMs(fixed, 0.5)).toBe(2500)
+    expect(jitterMs(fixed, 0.9999)).toBeLessThanOrEqual(5000)
+    expect(jitterMs(refusal([policy('r', spent)]), 0.5)).toBe(0)
+    const short = refusal([policy('r', { algorithm: 'fixed-window', windowMs: 1000, ...spent })])
+    expect(jitterMs(short, 0.9999)).toBe(99)
+  })
+
+  test('only lengthens, and moves all three times together', () => {
+    const plain = headersOf(fixed)
+    const later = headersOf(fixed, 3000)
+    expect([plain['Retry-After'], later['Retry-After']]).toEqual(['30', '33'])
+    expect([plain['RateLimit'], later['RateLimit']]).toEqual(['"r";r=0;t=30', '"r";r=0;t=33'])
+    expect(Number(later['X-RateLimit-Reset']) - Number(plain['X-RateLimit-Reset'])).toBe(3)
+  })
+})
+
+describe('the body of a refusal', () => {
+  test('names the policies that refused and how long to wait', () => {
+    const spent = policy('burst', { remaining: 0, retryAfterMs: 36_001 })
+    expect(problemBody(refusal([spent, policy('day')]))).toEqual({
+      type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
+      title: 'Quota Exceeded',
+      status: 429,
+      detail: 'Too many requests. Retry after 37 seconds.',
+      'violated-policies': ['burst'],
+      error: 'rate_limited',
+      retry_after_seconds: 37,
+    })
+  })
+
+  test('says one second, not 1 seconds', () => {
+    const body = problemBody(refusal([policy('r', { retryAfterMs: 200 })]))
+    expect(body.detail).toBe('Too many requests. Retry after 1 second.')
+  })
+
+  test('says that waiting does not help where it does not', () => {
+    const never = refusal([policy('r', { retryAfterMs: null })], { retryAfterMs: null })
+    expect(problemBody(never).detail).toMatch(/costs more than the limit of 100 ever holds/)
+    expect(problemBody(never)).not.toHaveProperty('retry_after_seconds')
+  })
+
+  test('of a posture is reduced capacity, 429 unless 503 is asked for', () => {
+    const posture = refusal([policy('r', { retryAfterMs: 1000 })], { reason: 'posture' })
+    expect(problemBody(posture)).toMatchObject({ status: 429, title: 'Temporary Reduced Capacity' })
+    expect(problemBody(posture, { postureStatus: 503 }).status).toBe(503)
+  })
+})

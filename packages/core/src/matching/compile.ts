@@ -1,9 +1,9 @@
 /** Turns a rule set into a snapshot: parsed once, then only read. */
-import { IPV6_PREFIX_DEFAULT } from '../identity/address.js'
+import { canonicalIp, IPV6_PREFIX_DEFAULT } from '../identity/address.js'
 import { type Cidr, parseCidr } from '../identity/cidr.js'
 import { callerHash, limitSeed } from '../key.js'
 import { defineLimit, type LimitSpec, withoutWaiting } from '../limit.js'
-import { type PathPattern, parsePattern } from '../path.js'
+import { foldPath, type PathPattern, parsePattern } from '../path.js'
 import type { Override, Rule, RuleSet, Tiers } from '../rules/rule.js'
 import type { Hash64, SipKey } from '../sip-hash.js'
 import type {
@@ -22,28 +22,28 @@ export interface CompileOptions {
   /** The key that hashes callers; nodes that share counters share it. */
   readonly secret: SipKey
   /** How many bits of an IPv6 address make a caller: 32 to 64. */
-  readonly ipv6Prefix?: number | undefined
+  readonly ipv6Prefix?: number
 }
 
 /** The rules must have passed `parseRules`; what that refuses throws here. */
 export function compileRules(set: RuleSet, options: CompileOptions): Snapshot {
-  const { secret } = options
-  const rules = set.rules.map((rule, order) => compileRule(rule, order, secret))
+  const { secret, ipv6Prefix = IPV6_PREFIX_DEFAULT } = options
+  const rules = set.rules.map((rule, order) => compileRule(rule, order, { secret, ipv6Prefix }))
   const active = rules.filter(({ rule }) => rule.mode !== 'off')
   return {
     rules,
     index: new RuleIndex(active, set.strictPaths),
     needs: needsOf(set, active),
     strictPaths: set.strictPaths,
-    ipv6Prefix: options.ipv6Prefix ?? IPV6_PREFIX_DEFAULT,
+    ipv6Prefix,
     secret,
     routeOf: compileRoutes(set.routes, set.strictPaths),
   }
 }
 
-function compileRule(rule: Rule, order: number, secret: SipKey): CompiledRule {
+function compileRule(rule: Rule, order: number, options: Required<CompileOptions>): CompiledRule {
   const limits = (specs: readonly LimitSpec[], candidate = false) =>
-    compileLimits(specs, { rule: rule.id, candidate, secret })
+    compileLimits(specs, { rule: rule.id, candidate, secret: options.secret })
   const { candidate } = rule
   return {
     rule,
@@ -55,7 +55,7 @@ function compileRule(rule: Rule, order: number, secret: SipKey): CompiledRule {
     ),
     limits: limits(rule.limits),
     tiers: compileTiers(rule.tiers, (specs) => limits(specs)),
-    overrides: compileOverrides(rule, secret, (specs) => limits(specs)),
+    overrides: compileOverrides(rule, options, (specs) => limits(specs)),
     candidate: candidate && {
       limits: limits(candidate.limits, true),
       tiers: compileTiers(candidate.tiers, (specs) => limits(specs, true)),
@@ -89,12 +89,12 @@ function compileTiers(tiers: Tiers | undefined, compile: CompileSpecs): Compiled
 
 function compileOverrides(
   rule: Rule,
-  secret: SipKey,
+  { secret, ipv6Prefix }: Required<CompileOptions>,
   compile: CompileSpecs,
 ): ReadonlyMap<number, readonly CompiledOverride[]> {
   const byCaller = new Map<number, CompiledOverride[]>()
   for (const override of rule.overrides) {
-    const caller = callerOf(rule, override)
+    const caller = callerOf(rule, override, ipv6Prefix)
     const index = overrideIndex(callerHash(secret, caller))
     const compiled = { caller, limits: compile(override.limits), untilMs: override.untilMs }
     byCaller.set(index, [...(byCaller.get(index) ?? []), compiled])
@@ -102,8 +102,14 @@ function compileOverrides(
   return byCaller
 }
 
-function callerOf(rule: Rule, override: Override): readonly string[] {
-  return rule.by.map((attribute) => override.caller.get(attribute) ?? '')
+/** As a call's own values are read: whichever way an address is written, it is one caller. */
+function callerOf(rule: Rule, override: Override, ipv6Prefix: number): readonly string[] {
+  return rule.by.map((attribute) => {
+    const value = override.caller.get(attribute) ?? ''
+    if (attribute === 'method') return value.toUpperCase()
+    if (attribute === 'path') return foldPath(value)
+    return attribute === 'ip' ? (canonicalIp(value, ipv6Prefix) ?? value) : value
+  })
 }
 
 /** A caller's place among the overrides: 53 bits of its hash, which a double holds exactly. */

@@ -12,7 +12,7 @@ const secret = sipKey(new Uint8Array(16))
 function compile(source: object, ipv6Prefix?: number): Snapshot {
   const { rules, errors } = parseRules(source)
   if (rules === undefined) throw new Error(errors.map(({ message }) => message).join('\n'))
-  return compileRules(rules, { secret, ipv6Prefix })
+  return compileRules(rules, { secret, ...(ipv6Prefix === undefined ? {} : { ipv6Prefix }) })
 }
 
 const rule = (id: string, more: object = {}) => ({ id, by: [], limits: ['1/second'], ...more })
@@ -154,6 +154,24 @@ describe('limits of a caller', () => {
     const end = Date.parse('2026-06-01T00:00:00Z')
     expect(maxOf({ user: 'guest' }, end - 1)).toEqual([[], undefined])
     expect(maxOf({ user: 'guest' }, end)).toEqual([[1], [5]])
+  })
+
+  test('are those of an override by address, however that is written', () => {
+    const byIp = compile({
+      rules: [
+        {
+          id: 'r',
+          by: ['ip'],
+          limits: ['1/second'],
+          overrides: [
+            { caller: { ip: '::ffff:192.0.2.7' }, limits: ['2/second'] },
+            { caller: { ip: '2001:DB8:0:0:1::9' }, limits: ['3/second'] },
+          ],
+        },
+      ],
+    })
+    const max = (ip: string) => matchRules(byIp, { attributes: { ip } })[0]?.limits[0]?.limit.max
+    expect([max('192.0.2.7'), max('2001:db8::5'), max('192.0.2.8')]).toEqual([2, 3, 1])
   })
 
   test('of one name share a seed whichever tier they are of; a candidate has its own', () => {

@@ -6,6 +6,7 @@
  * bomb costs what it takes to see its fuse, not what it takes to build it.
  */
 import { Composer, type CST, isAlias, isMap, isScalar, isSeq, Lexer, type Pair, Parser } from 'yaml'
+import { show } from '../errors.js'
 import {
   DEPTH_MAX,
   type Entry,
@@ -13,7 +14,6 @@ import {
   type Node,
   quote,
   type ScalarNode,
-  show,
   TOO_DEEP,
   type Tree,
   type TreeProblem,

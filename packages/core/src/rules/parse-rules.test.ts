@@ -69,6 +69,7 @@ describe('a rule set', () => {
   test(`has at most ${RULES_MAX} rules`, () => {
     const rules = Array.from({ length: RULES_MAX + 1 }, (_, index) => ({
       id: `rule-${index}`,
+      match: { where: { tenant: `t${index}` } },
       limits: ['10/second'],
     }))
     expect(parseRules(rules.slice(1)).rules?.rules).toHaveLength(RULES_MAX)

@@ -1,6 +1,6 @@
 /** Rules from text or from objects: checked as a whole, with every problem told of at once. */
-import { readDocument, TEXT_LENGTH_MAX } from './document.js'
-import { readPlainYaml } from './plain-yaml.js'
+import { LIMITS_PER_CALL_MAX, mostLimitsPerCall } from '../matching/overlap.js'
+import { readDocument } from './document.js'
 import { checkCost, type PlacedRule, readRule } from './parse-rule.js'
 import { readRoutes } from './parse-routes.js'
 import { type Collector, createCollector, type Problem } from './problems.js'
@@ -47,14 +47,9 @@ export function parseRules(source: string | object, options: ParseOptions = {}):
   // Editors of one system begin a file with a mark that is no part of the first line.
   const text = isText ? source.replace(/^\ufeff/, '') : undefined
   const collector = createCollector({ file: options.file, strict: options.strict ?? false, text })
-  const rules = readTree(text === undefined ? readValue(source) : readTextTree(text), collector)
+  const rules = readTree(text === undefined ? readValue(source) : readDocument(text), collector)
   const { errors, warnings } = collector.finish()
   return { rules: errors.length === 0 ? rules : undefined, errors, warnings }
-}
-
-function readTextTree(text: string): Tree {
-  const root = text.length <= TEXT_LENGTH_MAX ? readPlainYaml(text) : undefined
-  return root === undefined ? readDocument(text) : { root }
 }
 
 function readTree(tree: Tree, collector: Collector): RuleSet | undefined {
@@ -111,8 +106,20 @@ function readRuleList(spot: Spot, { errorCount }: Collector): readonly PlacedRul
   return rules
 }
 
-function finishSet({ routes, strictPaths, rules }: PlacedSet, { errorCount }: Collector): RuleSet {
+function finishSet({ routes, strictPaths, rules }: PlacedSet, collector: Collector): RuleSet {
+  const set = { routes, strictPaths, rules: rules.map(({ rule }) => rule) }
   // A rule that could not be read may be the very one that another seems to lack.
-  if (errorCount() === 0) warnOfSet(rules, strictPaths)
-  return { routes, strictPaths, rules: rules.map(({ rule }) => rule) }
+  if (collector.errorCount() > 0) return set
+  warnOfSet(rules, strictPaths)
+  const most = mostLimitsPerCall(set)
+  if (most > LIMITS_PER_CALL_MAX) {
+    collector.report({
+      code: 'too-many-limits',
+      at: -1,
+      field: 'rules',
+      found: most === Infinity ? 'more limits than can be worked out' : `${most} limits`,
+      accepted: `rules of which one call can meet ${LIMITS_PER_CALL_MAX} limits at most`,
+    })
+  }
+  return set
 }

@@ -1,6 +1,6 @@
 /** What can be wrong with rules: one table of codes, one form of message. */
 import { nearest } from './suggest.js'
-import { show } from './tree.js'
+import { show } from '../errors.js'
 
 interface Kind {
   readonly severity: 'error' | 'warning'
@@ -58,6 +58,7 @@ export const PROBLEMS = {
   'coordination-conflict': error((found, why) => `${found} cannot be ${why}`),
   'cost-above-limit': error((found, why) => `${found} is above ${why}, so no call would pass`),
   'never-matches': error((found) => `matches no call: ${found}`),
+  'too-many-limits': error((found) => `one call could meet ${found}`),
   'not-yet': error((found) => `not yet: ${found} is known but not built`),
   'more-problems': error((found) => `${found} problems`),
   // What works, but probably not as meant.

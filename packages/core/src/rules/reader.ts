@@ -2,15 +2,8 @@
  * Reading one place of the tree after the other: each is what is asked for, or a problem is told.
  */
 import type { Finding, ProblemCode, Report } from './problems.js'
-import {
-  describe,
-  type Entry,
-  type ListNode,
-  type MapNode,
-  type Node,
-  quote,
-  show,
-} from './tree.js'
+import { show } from '../errors.js'
+import { describe, type Entry, type ListNode, type MapNode, type Node, quote } from './tree.js'
 
 /** A node, what it is called in messages, and whom to tell of problems. */
 export interface Spot<T extends Node = Node> {

@@ -1,3 +1,4 @@
+import { SHOWN_MAX, show } from '../errors.js'
 /**
  * What was written, whatever it was written in: YAML, JSON or a JavaScript value. The parser of
  * rules reads this tree and knows nothing of the three.
@@ -78,19 +79,6 @@ export const TOO_DEEP = {
   accepted: `lists and maps within each other up to ${DEPTH_MAX} levels`,
 } as const
 
-const SHOWN_MAX = 64
-// Controls, line and paragraph separators, and the marks that turn the direction of text: each can
-// make a line of a log or a terminal say what nobody wrote. Half surrogates cannot be encoded.
-const UNPRINTABLE =
-  /[\p{Cc}\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]|[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/gu
-
-/** Text that somebody else wrote, as a message may show it: on one line, at most 64 characters. */
-export function show(text: string, most = SHOWN_MAX): string {
-  // Cut first as well: escaping ten megabytes to show a line of them is work for nothing.
-  const plain = text.slice(0, most + 1).replace(UNPRINTABLE, escape)
-  return plain.length <= most ? plain : `${plain.slice(0, most - 1)}…`
-}
-
 export function quote(text: string): string {
   // Cut first as well, for the same reason.
   return `"${show(text.slice(0, SHOWN_MAX).replace(/["\\]/g, '\\$&'), SHOWN_MAX - 2)}"`
@@ -109,8 +97,4 @@ export function describe(node: Node): string {
     case 'foreign':
       return show(node.type)
   }
-}
-
-function escape(char: string): string {
-  return `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
 }

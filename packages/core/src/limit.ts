@@ -72,7 +72,7 @@ export interface LimitProblem {
 
 /** Headers carry at most 15 digits (RFC 9651), so no limit may be larger. */
 export const MAX_UNITS = 999_999_999_999_999
-export const LOG_ENTRIES_MAX = 10_000
+const LOG_ENTRIES_MAX = 10_000
 /** A sliding counter rounds by at most two steps of a window, so it errs by at most prev / 2^20. */
 const WINDOW_STEPS_MIN = 2 ** 21
 const LEAKY_QUEUE_MAX = 2 ** 24 - 1

@@ -47,7 +47,7 @@ export function canonicalPath(raw: string): { readonly ok: true; readonly path: 
   return findAmbiguity(path) ?? { ok: true, path }
 }
 
-export type PathSegment = { readonly literal: string } | { readonly param: string }
+type PathSegment = { readonly literal: string } | { readonly param: string }
 
 /** What stands between slashes. A trailing slash is a last, empty literal; `/` is that alone. */
 export type PathPattern = {

@@ -12,6 +12,28 @@ export interface Counter {
   charge(amount: number, now: number, at: number, debt: number): void
 }
 
+/** One verb at one time. */
+export interface Act {
+  readonly verb: 'take' | 'peek' | 'give' | 'charge'
+  readonly now: number
+  readonly amount: number
+  readonly atLeast?: number | undefined
+  /** When the units were taken that a give returns, or spent that a charge takes. */
+  readonly at?: number | undefined
+  readonly debt?: number | undefined
+  /** The limit from this act on. */
+  readonly limit?: Limit | undefined
+}
+
+/** What a counter says to an act; to a give or a charge, what a peek of 1 says right after it. */
+export function applyAct(counter: Counter, { verb, now, amount, ...more }: Act): Outcome {
+  if (more.limit !== undefined) counter.change(more.limit)
+  if (verb === 'take') return counter.take(amount, now, more.atLeast)
+  if (verb === 'give') counter.give(amount, now, more.at)
+  if (verb === 'charge') counter.charge(amount, now, more.at ?? now, more.debt ?? 0)
+  return counter.peek(verb === 'peek' ? amount : 1, now)
+}
+
 export interface StoredCounter extends Counter {
   /** What is stored, undefined at first. */
   state(): unknown

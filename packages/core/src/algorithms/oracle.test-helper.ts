@@ -1,365 +1,45 @@
 /**
- * The six algorithms once more, written from the specification alone: exact (BigInt), slow and
- * plain. It shares no code with them, and finds a waiting time by trying whether the call would
- * pass then, never by a formula.
+ * A counter on the exact models. It finds a waiting time by trying whether the call would pass
+ * then, never by a formula.
  */
 import type { Limit } from '../limit.js'
 import type { Outcome } from './algorithm.js'
+import type { Counter } from './apply.test-helper.js'
+import {
+  ceilOf,
+  exactLimit,
+  firstFrom,
+  least,
+  modelOf,
+  most,
+  type Sight,
+} from './models.test-helper.js'
 
-type Numbers = 'max' | 'windowUs' | 'capacity' | 'tickUs' | 'maxWaitUs' | 'lent' | 'scale'
-
-/** A limit in exact numbers: p units every q ticks. */
-type Exact = Readonly<Record<Numbers | 'p' | 'q', bigint>> & Pick<Limit, 'algorithm'>
-
-function exactLimit(limit: Limit): Exact {
-  const fields = ['max', 'windowUs', 'capacity', 'tickUs', 'maxWaitUs', 'lent', 'scale'] as const
-  const numbers = Object.fromEntries(fields.map((field) => [field, BigInt(limit[field])]))
-  const { max, windowUs, tickUs } = numbers as Record<Numbers, bigint>
-  const divisor = gcd(max, windowUs / tickUs)
-  const rate = { p: max / divisor, q: windowUs / tickUs / divisor }
-  return { ...(numbers as Record<Numbers, bigint>), ...rate, algorithm: limit.algorithm }
-}
-
-function gcd(a: bigint, b: bigint): bigint {
-  return b === 0n ? a : gcd(b, a % b)
-}
-
-const least = (a: bigint, b: bigint): bigint => (a < b ? a : b)
-const most = (a: bigint, b: bigint): bigint => (a > b ? a : b)
-const floorOf = (a: bigint, b: bigint): bigint => (a >= 0n ? a / b : -ceilOf(-a, b))
-const ceilOf = (a: bigint, b: bigint): bigint => (a > 0n ? (a + b - 1n) / b : -floorOf(-a, b))
-
-/**
- * What one algorithm says of a state that has been brought to now; undefined is an empty counter.
- */
-interface Model<State> {
-  /** The state as of now, by the rules for refilling and for clocks that step back. */
-  see(
-    state: State,
-    limit: Exact,
-    now: bigint,
-  ): { readonly state: State | undefined; readonly moved: boolean }
-  /** Whole units that may be taken at once; below 0 where more is used than the limit holds. */
-  free(state: State | undefined, limit: Exact, now: bigint): bigint
-  admits(state: State | undefined, limit: Exact, amount: bigint, now: bigint): boolean
-  delayUs(state: State | undefined, limit: Exact, amount: bigint, now: bigint): bigint
-  /** Whether it is full again, or the queue empty, or the window over that it was `asOf` then. */
-  isReset(state: State | undefined, limit: Exact, now: bigint, asOf: bigint): boolean
-  at(state: State | undefined, now: bigint): bigint
-  spend(state: State | undefined, limit: Exact, amount: bigint, now: bigint): State
-  /** Undefined: nothing changes. */
-  give(state: State, limit: Exact, amount: bigint, now: bigint, at?: bigint): State | undefined
-  charge(
-    state: State | undefined,
-    limit: Exact,
-    amount: bigint,
-    now: bigint,
-    at: bigint,
-    debt: bigint,
-  ): State | undefined
-}
-
-interface ExactBucket {
-  readonly at: bigint
-  readonly inUse: bigint
-  readonly q: bigint
-}
-
-const bucket: Model<ExactBucket> = {
-  see(state, limit, now) {
-    if (limit.capacity === 0n) return { state: undefined, moved: false }
-    const { q, p, tickUs } = limit
-    const part = state.inUse % state.q
-    const kept = (state.inUse / state.q) * q + least(part, state.q === q ? part : q - 1n)
-    const inUse = least(kept, (limit.capacity + limit.lent) * q)
-    const ahead = state.at - now
-    if (ahead > limit.windowUs) return { state: { at: now, inUse, q }, moved: true }
-    if (ahead > 0n) return { state: { at: state.at, inUse, q }, moved: false }
-    const ticks = -ahead / tickUs
-    if (ticks * p >= inUse) return { state: { at: now, inUse: 0n, q }, moved: false }
-    return { state: { at: state.at + ticks * tickUs, inUse: inUse - ticks * p, q }, moved: false }
-  },
-  free: (state, limit) => floorOf(limit.capacity * limit.q - (state?.inUse ?? 0n), limit.q),
-  admits(state, limit, amount, now) {
-    const then = now + limit.maxWaitUs
-    const later = state === undefined ? undefined : bucket.see(state, limit, then).state
-    return bucket.free(later, limit, then) >= amount
-  },
-  delayUs(state, limit, amount, now) {
-    if (state === undefined) return 0n
-    return firstFrom(0n, (us) => {
-      const later = bucket.see(state, limit, now + us).state
-      return bucket.free(later, limit, now + us) >= amount
-    })
-  },
-  isReset: (state) => state === undefined || state.inUse === 0n,
-  at: (state, now) => state?.at ?? now,
-  spend: (state, { q }, amount, now) => ({
-    at: state?.at ?? now,
-    inUse: (state?.inUse ?? 0n) + amount * q,
-    q,
-  }),
-  give(state, limit, amount, now, at = now) {
-    if (limit.capacity === 0n || isRefilled(limit, now, at)) return undefined
-    return { ...state, inUse: most(0n, state.inUse - amount * limit.q) }
-  },
-  charge(state, limit, amount, now, at, debt) {
-    if (limit.capacity === 0n || isRefilled(limit, now, at)) return undefined
-    const full = (limit.capacity + least(debt, limit.lent)) * limit.q
-    const used = state?.inUse ?? 0n
-    return {
-      at: state?.at ?? now,
-      inUse: most(used, least(used + amount * limit.q, full)),
-      q: limit.q,
-    }
-  },
-}
-
-/** Whether a whole bucket has come back since `at`, and with it whatever was taken then. */
-function isRefilled(limit: Exact, now: bigint, at: bigint): boolean {
-  return now - at >= ceilOf(limit.capacity * limit.q, limit.p) * limit.tickUs
-}
-
-interface ExactQueue {
-  /** The next free slot: microseconds, and p-ths of a tick. */
-  readonly next: bigint
-  readonly part: bigint
-  /** Slots of callers that left, each by how many slots it lies before `next`. */
-  readonly vacated: readonly bigint[]
-}
-
-const queue: Model<ExactQueue> = {
-  see(state, limit, now) {
-    if (limit.capacity === 0n) return { state: undefined, moved: false }
-    const { p, q, tickUs } = limit
-    const part = least(state.part, p - 1n)
-    const gap = state.next - now
-    if (gap * p + part * tickUs <= 0n) return { state: undefined, moved: false }
-    const longest = ceilOf(2n * (limit.capacity + 1n) * q, p) * tickUs
-    if (gap > longest + limit.windowUs) {
-      const full = { next: now, part: 0n, vacated: [] }
-      return { state: advance(full, limit, limit.capacity + 1n), moved: true }
-    }
-    const ahead = aheadOf({ ...state, part }, limit, now)
-    const vacated = state.vacated.filter((slots) => slots <= ahead)
-    return { state: { next: state.next, part, vacated }, moved: false }
-  },
-  free(state, limit, now) {
-    if (state === undefined) return limit.capacity
-    return limit.capacity - aheadOf(state, limit, now) + BigInt(state.vacated.length)
-  },
-  admits(state, limit, amount, now) {
-    if (limit.capacity === 0n) return false
-    if (state === undefined) return amount <= limit.capacity + 1n
-    const isNear = queue.delayUs(state, limit, amount, now) <= limit.maxWaitUs
-    return isNear && queue.free(state, limit, now) >= amount
-  },
-  delayUs(state, limit, _amount, now) {
-    if (state === undefined) return 0n
-    return state.next - now + ceilOf(state.part * limit.tickUs, limit.p)
-  },
-  isReset: (state, limit, now) => state === undefined || aheadOf(state, limit, now) <= 0n,
-  at: (state, now) => state?.next ?? now,
-  spend: (state, limit, amount, now) =>
-    advance(state ?? { next: now, part: 0n, vacated: [] }, limit, amount),
-  give(state, limit, amount, now, at) {
-    const ahead = aheadOf(state, limit, now)
-    if (amount > limit.capacity + 1n || (at !== undefined && at <= now)) return undefined
-    let slots = ahead
-    if (at !== undefined) {
-      if (advance(state, limit, -amount).next === at) return advance(state, limit, -amount)
-      slots = least(
-        ahead,
-        firstFrom(0n, (n) => advance(state, limit, -n - 1n).next < at),
-      )
-      if (slots === 0n) return undefined
-    }
-    const vacated = [...state.vacated]
-    const most = BigInt(vacated.length) + amount
-    for (; slots > 0n && vacated.length < least(most, limit.capacity); slots -= 1n) {
-      if (!vacated.includes(slots)) vacated.push(slots)
-    }
-    return { ...state, vacated }
-  },
-  charge(state, limit, amount, now) {
-    const places = queue.free(state, limit, now) + (state === undefined ? 1n : 0n)
-    const units = least(amount, places)
-    return limit.capacity === 0n || units <= 0n ? undefined : queue.spend(state, limit, units, now)
-  },
-}
-
-/** Units whose slot is still to come. */
-function aheadOf(state: ExactQueue, limit: Exact, now: bigint): bigint {
-  const parts = ceilOf(state.next - now, limit.tickUs) * limit.p + state.part
-  return ceilOf(parts, limit.q) - 1n
-}
-
-/** The same queue with the next free slot so many slots later, or earlier. */
-function advance(state: ExactQueue, limit: Exact, slots: bigint): ExactQueue {
-  const parts = state.part + slots * limit.q
-  const ticks = floorOf(parts, limit.p)
-  const vacated = state.vacated.map((before) => before + slots).filter((before) => before > 0n)
-  return { next: state.next + ticks * limit.tickUs, part: parts - ticks * limit.p, vacated }
-}
-
-interface ExactWindow {
-  readonly start: bigint
-  readonly curr: bigint
-  readonly prev: bigint
-}
-
-const startOf = (at: bigint, limit: Exact): bigint => at - (at % limit.windowUs)
-const windowAt = (state: ExactWindow | undefined, now: bigint): bigint =>
-  most(state?.start ?? now, now)
-
-/** Both windows by counts; a fixed window never looks at the last one. */
-const windows: Model<ExactWindow> = {
-  see(state, limit, now) {
-    if (state.start - now > limit.windowUs) {
-      return { state: { ...state, start: startOf(now, limit) }, moved: true }
-    }
-    const start = startOf(windowAt(state, now), limit)
-    if (state.start >= start) return { state: { ...state, start }, moved: false }
-    const prev = state.start >= start - limit.windowUs ? state.curr : 0n
-    const last = { start, curr: 0n, prev: limit.algorithm === 'fixed-window' ? 0n : prev }
-    return { state: last, moved: false }
-  },
-  free(state, limit, now) {
-    if (state === undefined) return limit.max
-    const end = state.start + limit.windowUs
-    const steps = limit.windowUs / limit.scale
-    const left = least(steps, ceilOf(end - windowAt(state, now), limit.scale))
-    return floorOf((limit.max - state.curr) * steps - state.prev * left, steps)
-  },
-  admits: (state, limit, amount, now) => windows.free(state, limit, now) >= amount,
-  delayUs: () => 0n,
-  isReset(state, limit, now, asOf) {
-    if (limit.algorithm === 'fixed-window') return now >= startOf(asOf, limit) + limit.windowUs
-    return state === undefined || (state.curr === 0n && state.prev === 0n)
-  },
-  at: (state, now) => windowAt(state, now),
-  spend: (state, limit, amount, now) => ({
-    start: state?.start ?? startOf(now, limit),
-    curr: (state?.curr ?? 0n) + amount,
-    prev: state?.prev ?? 0n,
-  }),
-  give(state, limit, amount, now, at = windowAt(state, now)) {
-    const from = startOf(at, limit)
-    if (from === state.start) return { ...state, curr: most(0n, state.curr - amount) }
-    const isLast = limit.algorithm !== 'fixed-window' && from === state.start - limit.windowUs
-    return isLast ? { ...state, prev: most(0n, state.prev - amount) } : undefined
-  },
-  charge(state, limit, amount, now, at, debt) {
-    const seen = state ?? { start: startOf(now, limit), curr: 0n, prev: 0n }
-    const raise = (count: bigint) => most(count, least(count + amount, limit.max + debt))
-    if (at >= seen.start) return { ...seen, curr: raise(seen.curr) }
-    const isLast = limit.algorithm !== 'fixed-window' && at >= seen.start - limit.windowUs
-    return isLast ? { ...seen, prev: raise(seen.prev) } : undefined
-  },
-}
-
-interface ExactEntry {
-  readonly at: bigint
-  readonly units: bigint
-}
-
-type ExactLog = readonly ExactEntry[]
-
-const countOf = (log: ExactLog | undefined): bigint =>
-  (log ?? []).reduce((sum, entry) => sum + entry.units, 0n)
-const newestOf = (log: ExactLog | undefined, now: bigint): bigint =>
-  (log ?? []).reduce((newest, entry) => most(newest, entry.at), now)
-
-const entries: Model<ExactLog> = {
-  see(state, limit, now) {
-    const moved = newestOf(state, now) - now > limit.windowUs
-    const log = moved ? state.map((entry) => ({ ...entry, at: least(entry.at, now) })) : state
-    const since = newestOf(log, now) - limit.windowUs
-    const kept = log.filter((entry) => entry.at > since)
-    return { state: kept, moved }
-  },
-  free: (state, limit) => limit.max - countOf(state),
-  admits: (state, limit, amount) => entries.free(state, limit, 0n) >= amount,
-  delayUs: () => 0n,
-  isReset: (state) => countOf(state) === 0n,
-  at: newestOf,
-  spend: (state, _limit, amount, now) => [
-    ...(state ?? []),
-    { at: newestOf(state, now), units: amount },
-  ],
-  give(state, _limit, amount, _now, at) {
-    if (at !== undefined && !state.some((entry) => entry.at === at)) return undefined
-    let back = amount
-    const oldestFirst = [...state].sort((a, b) => Number(a.at - b.at))
-    const lessened = oldestFirst.map((entry) => {
-      const taken = at === undefined || entry.at === at ? least(back, entry.units) : 0n
-      back -= taken
-      return { ...entry, units: entry.units - taken }
-    })
-    return lessened.filter((entry) => entry.units > 0n)
-  },
-  charge(state, limit, amount, now, at, debt) {
-    const newest = newestOf(state, now)
-    const spentAt = least(at, newest)
-    const units = least(amount, limit.max + debt - countOf(state))
-    if (units <= 0n || spentAt <= newest - limit.windowUs) return undefined
-    return [...(state ?? []), { at: spentAt, units }]
-  },
-}
-
-/** The first whole number for which it holds, given that it holds ever after. */
-function firstFrom(from: bigint, holds: (n: bigint) => boolean): bigint {
-  if (holds(from)) return from
-  let step = 1n
-  while (!holds(from + step)) step *= 2n
-  let low = from + step / 2n
-  let high = from + step
-  while (high - low > 1n) {
-    const middle = (low + high) / 2n
-    if (holds(middle)) high = middle
-    else low = middle
-  }
-  return high
-}
-
-export interface Oracle {
-  change(limit: Limit): void
-  take(amount: number, now: number, atLeast?: number): Outcome
-  peek(amount: number, now: number): Outcome
-  give(amount: number, now: number, at?: number): void
-  charge(amount: number, now: number, at: number, debt: number): void
-  /** Whether a take would be admitted: the same as `peek`, without the times. */
+export interface Oracle extends Counter {
+  /** Whether a take would be admitted: what `peek` says, without the times. */
   admits(amount: number, now: number): boolean
 }
 
-export function createOracle(limit: Limit): Oracle {
-  switch (limit.algorithm) {
-    case 'token-bucket':
-    case 'gcra':
-      return createCounter(bucket, limit)
-    case 'leaky-bucket':
-      return createCounter(queue, limit)
-    case 'fixed-window':
-    case 'sliding-window-counter':
-      return createCounter(windows, limit)
-    case 'sliding-window-log':
-      return createCounter(entries, limit)
-  }
+interface Asked {
+  readonly wanted: bigint
+  /** Less than wanted where `atLeast` is. */
+  readonly enough: bigint
 }
 
-function createCounter<State>(model: Model<State>, first: Limit): Oracle {
+export function createOracle(first: Limit): Oracle {
+  const model = modelOf(first.algorithm)
   let limit = exactLimit(first)
-  let state: State | undefined
+  let state: unknown
 
-  const see = (from: State | undefined, now: bigint) =>
+  const see = (from: unknown, now: bigint): Sight<unknown> =>
     from === undefined ? { state: undefined, moved: false } : model.see(from, limit, now)
 
-  /** `after` is what the answer leaves behind; `wanted` and `enough` are what was asked for. */
+  /** `after` is the state that the answer leaves behind. */
   function answer(
-    after: State | undefined,
+    after: unknown,
     now: bigint,
     granted: bigint,
-    refused: { readonly wanted: bigint; readonly enough: bigint } | undefined,
+    refused: Asked | undefined,
     delayUs: bigint,
     at: bigint,
   ): Outcome {
@@ -379,11 +59,11 @@ function createCounter<State>(model: Model<State>, first: Limit): Oracle {
   }
 
   function retryAfterMs(
-    { wanted, enough }: { readonly wanted: bigint; readonly enough: bigint },
-    then: (ms: bigint) => State | undefined,
+    { wanted, enough }: Asked,
+    then: (ms: bigint) => unknown,
     now: bigint,
   ): number | null {
-    const passes = (from: State | undefined, at: bigint) =>
+    const passes = (from: unknown, at: bigint) =>
       model.admits(from, limit, wanted, at) ||
       (enough < wanted && model.free(from, limit, at) >= enough)
     if (!passes(undefined, now)) return null

@@ -6,7 +6,7 @@ import type { Limit } from '../limit.js'
 import { usToMsUp } from '../numbers.js'
 import { type Algorithm, isFromAnotherClock, type Outcome, type Step } from './algorithm.js'
 
-export interface LogEntry {
+interface LogEntry {
   readonly at: number
   readonly units: number
 }

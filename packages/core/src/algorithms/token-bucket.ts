@@ -66,8 +66,9 @@ function toBucket(at: number, inUse: number, limit: Limit): Bucket {
   return { at, used, part: inUse - used * limit.q }
 }
 
+/** Whole units that are not in use, not even in part. */
 function remaining(inUse: number, { capacity, q }: Limit): number {
-  return Math.max(0, floorDiv(capacity * q - inUse, q))
+  return Math.max(0, capacity - ceilDiv(inUse, q))
 }
 
 /** Microseconds from now until `excess` q-ths less are in use, of what is at `at`. */
@@ -80,28 +81,45 @@ function waitFor(amount: number, inUse: number, at: number, limit: Limit, now: n
   return timeToRegain(inUse - (limit.capacity - amount) * limit.q, at, limit, now)
 }
 
-function answer(
+function admit(
   bucket: Bucket | undefined,
   limit: Limit,
   now: number,
+  inUse: number,
+  at: number,
   granted: number,
-  retryUs: number | null,
   delayUs: number,
 ): Step<Bucket> {
-  const at = timeOf(bucket, limit, now)
-  const inUse = inUseNow(bucket, limit, now) + granted * limit.q
-  const moved = isMoved(bucket, limit, now)
-    ? toBucket(at, inUse - granted * limit.q, limit)
-    : undefined
+  const after = inUse + granted * limit.q
   return {
     granted,
+    remaining: remaining(after, limit),
+    resetAfterMs: usToMsUp(timeToRegain(after, at, limit, now)),
+    retryAfterMs: 0,
+    delayMs: delayUs === 0 ? 0 : usToMsUp(delayUs),
+    at,
+    state: granted === 0 ? undefined : toBucket(at, after, limit),
+    moved: isMoved(bucket, limit, now) ? toBucket(at, inUse, limit) : undefined,
+  }
+}
+
+function refuse(
+  bucket: Bucket | undefined,
+  limit: Limit,
+  now: number,
+  inUse: number,
+  at: number,
+  retryUs: number | null,
+): Step<Bucket> {
+  return {
+    granted: 0,
     remaining: remaining(inUse, limit),
     resetAfterMs: usToMsUp(timeToRegain(inUse, at, limit, now)),
     retryAfterMs: retryUs === null ? null : usToMsUp(retryUs),
-    delayMs: usToMsUp(delayUs),
+    delayMs: 0,
     at,
-    state: granted === 0 ? undefined : toBucket(at, inUse, limit),
-    moved,
+    state: undefined,
+    moved: isMoved(bucket, limit, now) ? toBucket(at, inUse, limit) : undefined,
   }
 }
 
@@ -112,25 +130,31 @@ function take(
   now: number,
   atLeast = amount,
 ): Step<Bucket> {
-  if (amount === 0) return { ...answer(bucket, limit, now, 0, 0, 0), moved: undefined }
-  if (atLeast > limit.capacity) return answer(bucket, limit, now, 0, null, 0)
-
   const inUse = inUseNow(bucket, limit, now)
   const at = timeOf(bucket, limit, now)
+  // Asks for nothing and writes nothing, not even what another clock left.
+  if (amount === 0) return { ...admit(bucket, limit, now, inUse, at, 0, 0), moved: undefined }
+  if (atLeast > limit.capacity) return refuse(bucket, limit, now, inUse, at, null)
+
   const waitUs = amount > limit.capacity ? Infinity : waitFor(amount, inUse, at, limit, now)
-  if (waitUs <= limit.maxWaitUs) return answer(bucket, limit, now, amount, 0, waitUs)
+  if (waitUs <= limit.maxWaitUs) return admit(bucket, limit, now, inUse, at, amount, waitUs)
   const there = remaining(inUse, limit)
-  if (there >= atLeast) return answer(bucket, limit, now, there, 0, 0)
+  if (there >= atLeast) return admit(bucket, limit, now, inUse, at, there, 0)
+  // Whichever comes first: the least is there, or the whole amount is near enough to wait for.
   const leastUs = waitFor(atLeast, inUse, at, limit, now)
-  return answer(bucket, limit, now, 0, Math.min(leastUs, waitUs - limit.maxWaitUs), 0)
+  const retryUs = Math.min(leastUs, waitUs - limit.maxWaitUs)
+  return refuse(bucket, limit, now, inUse, at, retryUs)
 }
 
 function peek(bucket: Bucket | undefined, limit: Limit, amount: number, now: number): Outcome {
-  if (amount > limit.capacity) return answer(bucket, limit, now, 0, null, 0)
+  const inUse = inUseNow(bucket, limit, now)
   const at = timeOf(bucket, limit, now)
-  const waitUs = amount === 0 ? 0 : waitFor(amount, inUseNow(bucket, limit, now), at, limit, now)
-  if (waitUs > limit.maxWaitUs) return answer(bucket, limit, now, 0, waitUs - limit.maxWaitUs, 0)
-  return answer(bucket, limit, now, 0, 0, waitUs)
+  if (amount > limit.capacity) return refuse(bucket, limit, now, inUse, at, null)
+  const waitUs = amount === 0 ? 0 : waitFor(amount, inUse, at, limit, now)
+  if (waitUs > limit.maxWaitUs) {
+    return refuse(bucket, limit, now, inUse, at, waitUs - limit.maxWaitUs)
+  }
+  return admit(bucket, limit, now, inUse, at, 0, waitUs)
 }
 
 /** Whether what was taken then has come back by itself: the whole bucket has refilled since. */

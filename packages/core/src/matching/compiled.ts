@@ -41,7 +41,7 @@ export interface CompiledOverride {
   readonly untilMs: number | undefined
 }
 
-export interface CompiledCandidate {
+interface CompiledCandidate {
   readonly limits: readonly CompiledLimit[]
   readonly tiers: CompiledTiers | undefined
 }

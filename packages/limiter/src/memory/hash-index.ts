@@ -17,7 +17,7 @@ const MOVED = RECORD_MASK
 /** The most records an index can tell apart. */
 export const RECORDS_MAX = RECORD_MASK - 1
 const SLOTS_MIN = 1024
-const LOAD_MAX = 0.8
+const LOAD_MAX = 0.72
 const GROWTH = 1.3
 const MOVES = 64
 

@@ -8,12 +8,12 @@
  *   4  next free record           while the record is free
  */
 
-const CHUNK_BITS = 12
+const CHUNK_BITS = 15
 const CHUNK_RECORDS = 1 << CHUNK_BITS
 const CHUNK_MASK = CHUNK_RECORDS - 1
 const RECORD_DOUBLES = 5
 const RECORD_WORDS = 10
-export const RECORD_BYTES = 40
+const RECORD_BYTES = 40
 const META_WORD = 8
 const NEXT_WORD = 9
 

@@ -1,0 +1,96 @@
+/** The truth tables of conformance/, which every other implementation reads as well. */
+import { describe, expect, test } from 'vitest'
+import fixedWindow from '../../../../conformance/fixed-window.json' with { type: 'json' }
+import gcra from '../../../../conformance/gcra.json' with { type: 'json' }
+import leakyBucket from '../../../../conformance/leaky-bucket.json' with { type: 'json' }
+import slidingWindowCounter from '../../../../conformance/sliding-window-counter.json' with {
+  type: 'json',
+}
+import slidingWindowLog from '../../../../conformance/sliding-window-log.json' with { type: 'json' }
+import tokenBucket from '../../../../conformance/token-bucket.json' with { type: 'json' }
+import { ALGORITHM_NAMES, defineLimit, type LimitSpec } from '../limit.js'
+import type { Outcome } from './algorithm.js'
+import { applyAct, type Counter, createStoredCounter } from './apply.test-helper.js'
+import { createOracle } from './oracle.test-helper.js'
+
+interface TableStep {
+  readonly n: number
+  readonly atUs: number
+  readonly verb: 'take' | 'peek' | 'give' | 'charge'
+  readonly amount: number
+  readonly atLeast?: number
+  /** The `at` of the units given back; absent: the present window. */
+  readonly takenAtUs?: number
+  readonly spentAtUs?: number
+  readonly debt?: number
+  /** The limit from this step on. */
+  readonly limit?: LimitSpec
+  /** Of a give or a charge: what a peek of 1 says right after it. */
+  readonly expect: Omit<Outcome, 'at'> & { readonly atUs: number }
+  readonly comment?: string
+}
+
+interface Table {
+  readonly algorithm: string
+  readonly about: string
+  readonly groups: readonly {
+    readonly comment: string
+    readonly limit: LimitSpec
+    readonly steps: readonly TableStep[]
+  }[]
+}
+
+const tables = [
+  tokenBucket,
+  gcra,
+  leakyBucket,
+  fixedWindow,
+  slidingWindowCounter,
+  slidingWindowLog,
+] as readonly unknown[] as readonly Table[]
+
+function applyStep(counter: Counter, step: TableStep): TableStep['expect'] {
+  const { verb, amount, atLeast, debt, atUs: now } = step
+  const at = verb === 'give' ? step.takenAtUs : step.spentAtUs
+  const limit = step.limit === undefined ? undefined : defineLimit(step.limit)
+  const { at: atUs, ...numbers } = applyAct(counter, {
+    verb,
+    now,
+    amount,
+    atLeast,
+    at,
+    debt,
+    limit,
+  })
+  return { ...numbers, atUs }
+}
+
+test('every algorithm has its table', () => {
+  expect(tables.map((table) => table.algorithm)).toEqual([...ALGORITHM_NAMES])
+})
+
+describe.each(tables)('$algorithm', ({ algorithm, groups }) => {
+  test('has at least 30 steps, numbered without gaps, of its own algorithm', () => {
+    const steps = groups.flatMap((group) => group.steps)
+    expect(steps.length).toBeGreaterThanOrEqual(30)
+    expect(steps.map((step) => step.n)).toEqual(steps.map((_, index) => index + 1))
+    const limits = [...groups, ...steps].flatMap(({ limit }) => (limit === undefined ? [] : limit))
+    expect(new Set(limits.map((limit) => limit.algorithm))).toEqual(new Set([algorithm]))
+  })
+
+  test.each(groups)('$comment', ({ limit, steps }) => {
+    const counter = createStoredCounter(defineLimit(limit))
+    for (const step of steps) {
+      expect(applyStep(counter, step), `step ${step.n}`).toEqual(step.expect)
+    }
+  })
+
+  test('the exact model agrees with the table', () => {
+    for (const { limit, steps } of groups) {
+      const counter = createOracle(defineLimit(limit))
+      for (const step of steps) {
+        expect(applyStep(counter, step), `step ${step.n}`).toEqual(step.expect)
+      }
+    }
+  })
+})

@@ -1,0 +1,216 @@
+/** Generated limits of every size that is accepted, and generated calls to them. */
+import fc from 'fast-check'
+import {
+  type AlgorithmName,
+  defineLimit,
+  findLimitProblem,
+  type Limit,
+  type LimitSpec,
+} from '../limit.js'
+import type { Outcome } from './algorithm.js'
+import type { Act } from './apply.test-helper.js'
+
+/** The most units that a limit may have. */
+const MAX_UNITS = 999_999_999_999_999
+const MINUTE_MS = 60_000
+const DAY_MS = 86_400_000
+const YEAR_MS = 366 * DAY_MS
+
+const windows = fc.oneof(
+  fc.constantFrom(250, 1000, 1500, MINUTE_MS, 3_600_000, DAY_MS, 30 * DAY_MS, YEAR_MS),
+  fc.integer({ min: 250, max: YEAR_MS }),
+)
+
+/** As often small as large: 1 to 10^15. */
+const magnitudes = fc
+  .integer({ min: 0, max: 15 })
+  .chain((digits) => fc.integer({ min: 1, max: Math.min(MAX_UNITS, 10 ** digits) }))
+
+const fewUnits = fc.integer({ min: 1, max: 20 })
+const units = fc.oneof(fewUnits, magnitudes, fc.constantFrom(300_000, 20_000_000, MAX_UNITS))
+
+export interface Choices {
+  /** Whether buckets may make calls wait and go into debt. */
+  readonly lends?: boolean
+  /** Only limits whose slots or units come at most once a tick. */
+  readonly slow?: boolean
+}
+
+/** Limits that load, up to the edge of what does. */
+export function specs(
+  algorithm: AlgorithmName,
+  { lends = false, slow = false }: Choices = {},
+): fc.Arbitrary<LimitSpec> {
+  const isLog = algorithm === 'sliding-window-log'
+  const max = isLog ? fc.oneof(fewUnits, fc.integer({ min: 1, max: 10_000 })) : units
+  const sized = fc.record({ algorithm: fc.constant(algorithm), max, windowMs: windows })
+  const wide = sized.chain((spec): fc.Arbitrary<LimitSpec> => {
+    if (algorithm === 'token-bucket' || algorithm === 'gcra') return bucketSpecs(spec, lends)
+    if (algorithm === 'leaky-bucket') return queueSpecs(spec)
+    return fc.constant(spec)
+  })
+  return wide.filter((spec) => findLimitProblem(spec) === undefined && (!slow || isSlow(spec)))
+}
+
+function isSlow(spec: LimitSpec): boolean {
+  const { p, q } = defineLimit(spec)
+  return q >= p
+}
+
+function bucketSpecs(spec: LimitSpec, lends: boolean): fc.Arbitrary<LimitSpec> {
+  const burst = fc.oneof(fc.constant(undefined), units, fc.constant(largestBurst(spec)))
+  if (!lends) return burst.map((most) => ({ ...spec, burst: most }))
+  const waitMs = fc.option(
+    fc.oneof(fc.constantFrom(1, 1000, 2500), fc.integer({ min: 0, max: spec.windowMs })),
+    { nil: undefined },
+  )
+  const debt = fc.option(fc.integer({ min: 0, max: 50 }), { nil: undefined })
+  return fc.record({ burst, waitMs, debt }).map((lent) => ({ ...spec, ...lent }))
+}
+
+/** The largest burst that the rate of a limit can have. */
+function largestBurst({ max, windowMs }: LimitSpec): number {
+  let [divisor, rest] = [max, windowMs * 1000]
+  while (rest !== 0) [divisor, rest] = [rest, divisor % rest]
+  const q = (windowMs * 1000) / divisor
+  return Math.min(MAX_UNITS, Math.max(1, Math.floor(Number.MAX_SAFE_INTEGER / 4 / q) - 1))
+}
+
+function queueSpecs(spec: LimitSpec): fc.Arbitrary<LimitSpec> {
+  const queue = fc.integer({ min: 1, max: 30 })
+  const maxWaitMs = fc.option(fc.integer({ min: 0, max: spec.windowMs }), { nil: undefined })
+  return fc.record({ queue, maxWaitMs }).map((bounds) => ({ ...spec, ...bounds }))
+}
+
+const starts = fc.oneof(
+  fc.integer({ min: 0, max: 10 ** 9 }),
+  fc.integer({ min: 1_700_000_000_000_000, max: 1_700_100_000_000_000 }),
+)
+
+/** One call: how long after the last one, for how much; `dice` decides what else a test asks for. */
+interface Moment {
+  readonly pause: { readonly kind: 'us' | 'share' | 'retry'; readonly n: number }
+  readonly amount: { readonly kind: 'units' | 'share' | 'over'; readonly n: number }
+  readonly dice: number
+}
+
+const pauses = fc.oneof(
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('us' as const), n: fc.constant(0) }) },
+  fc.record({ kind: fc.constant('us' as const), n: fc.integer({ min: 1, max: 5000 }) }),
+  fc.record({ kind: fc.constant('share' as const), n: fc.integer({ min: 0, max: 1000 }) }),
+  fc.record({ kind: fc.constant('share' as const), n: fc.integer({ min: 0, max: 3000 }) }),
+  fc.record({ kind: fc.constant('retry' as const), n: fc.integer({ min: 0, max: 1 }) }),
+)
+
+const amounts = fc.oneof(
+  { weight: 3, arbitrary: fc.record({ kind: fc.constant('units' as const), n: fc.constant(1) }) },
+  fc.record({ kind: fc.constant('units' as const), n: fc.integer({ min: 0, max: 5 }) }),
+  fc.record({ kind: fc.constant('share' as const), n: fc.integer({ min: 1, max: 1000 }) }),
+  fc.record({ kind: fc.constant('over' as const), n: fc.integer({ min: 0, max: 2 }) }),
+)
+
+const moments = fc.array(
+  fc.record<Moment>({
+    pause: pauses,
+    amount: amounts,
+    dice: fc.nat({ max: 9999 }),
+  }),
+  { minLength: 1, maxLength: 30 },
+)
+
+export interface Trace {
+  readonly spec: LimitSpec
+  /** What the limit changes to, where it may. */
+  readonly others: readonly LimitSpec[]
+  readonly start: number
+  readonly moments: readonly Moment[]
+}
+
+export function traces(algorithm: AlgorithmName, choices: Choices = {}): fc.Arbitrary<Trace> {
+  const others = fc.array(specs(algorithm, choices), { maxLength: 3 })
+  return fc.record({ spec: specs(algorithm, choices), others, start: starts, moments })
+}
+
+/** What may happen besides takes on a steady clock. */
+export interface Mishaps {
+  readonly stepsBack?: boolean
+  readonly changes?: boolean
+  /** Also a change of the window, as under a given name. */
+  readonly windowChanges?: boolean
+  readonly gives?: boolean
+  readonly charges?: boolean
+}
+
+interface Receipt {
+  readonly amount: number
+  readonly at: number
+}
+
+/** Plays a trace: `apply` is asked for the outcome of each act, on which the next may depend. */
+export function play(trace: Trace, may: Mishaps, apply: (act: Act, limit: Limit) => Outcome): void {
+  let limit = defineLimit(trace.spec)
+  let now = trace.start
+  let retryAfterMs = 0
+  const receipts: Receipt[] = []
+  for (const moment of trace.moments) {
+    const rest = Math.floor(moment.dice / 10)
+    now += pauseUs(moment, limit, retryAfterMs)
+    let changed: Limit | undefined
+    if (may.stepsBack && moment.dice % 10 === 0) now = Math.max(0, now - stepUs(rest, limit))
+    if (may.changes && moment.dice % 10 === 1) changed = otherLimit(trace, may, limit, rest)
+    limit = changed ?? limit
+    const amount = unitsOf(moment, limit)
+    const act = { ...actOf(moment, may, limit, now, amount, receipts), limit: changed }
+    const outcome = apply(act, limit)
+    if (outcome.granted > 0) receipts.push({ amount: outcome.granted, at: outcome.at })
+    retryAfterMs = outcome.retryAfterMs ?? 0
+  }
+}
+
+function stepUs(rest: number, { windowUs }: Limit): number {
+  const share = Math.floor((windowUs / 1000) * rest)
+  return [1, share, windowUs, windowUs + 1, 3 * share, 20 * windowUs][rest % 6] ?? 0
+}
+
+function otherLimit(trace: Trace, may: Mishaps, limit: Limit, rest: number): Limit | undefined {
+  const other = trace.others[rest % Math.max(1, trace.others.length)]
+  if (other === undefined) return undefined
+  const spec = may.windowChanges ? other : { ...other, windowMs: limit.windowMs }
+  return findLimitProblem(spec) === undefined ? defineLimit(spec) : undefined
+}
+
+function actOf(
+  { dice }: Moment,
+  may: Mishaps,
+  limit: Limit,
+  now: number,
+  amount: number,
+  receipts: Receipt[],
+): Act {
+  const rest = Math.floor(dice / 10)
+  if (may.gives && (dice % 10 === 2 || dice % 10 === 3)) {
+    const [receipt] = receipts.splice(rest % Math.max(1, receipts.length), 1)
+    const back = receipt ?? { amount, at: now }
+    return { verb: 'give', now, amount: back.amount, at: rest % 4 === 0 ? undefined : back.at }
+  }
+  if (may.charges && dice % 10 === 4) {
+    const at = Math.max(0, now - Math.floor((limit.windowUs / 500) * (rest % 1000)))
+    return { verb: 'charge', now, amount, at: rest % 2 === 0 ? now : at, debt: rest % 7 }
+  }
+  if (dice % 10 === 5) return { verb: 'peek', now, amount }
+  const takesLess = limit.algorithm !== 'leaky-bucket' && amount > 1 && dice % 10 === 6
+  return { verb: 'take', now, amount, atLeast: takesLess ? 1 + (rest % amount) : undefined }
+}
+
+/** Microseconds of a pause; `retry` waits as long as the last refusal said, or 1 ms less. */
+function pauseUs({ pause }: Moment, limit: Limit, retryAfterMs: number): number {
+  if (pause.kind === 'us') return pause.n
+  if (pause.kind === 'share') return Math.floor((limit.windowUs / 1000) * pause.n)
+  return Math.max(0, retryAfterMs - pause.n) * 1000
+}
+
+function unitsOf({ amount }: Moment, limit: Limit): number {
+  if (amount.kind === 'units') return amount.n
+  if (amount.kind === 'over') return limit.capacity + amount.n
+  return Math.max(1, Math.floor((limit.capacity / 1000) * amount.n))
+}

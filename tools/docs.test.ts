@@ -1,0 +1,177 @@
+/** Documents are held to the code: tables are complete, examples run, links lead somewhere. */
+import { execFile } from 'node:child_process'
+import {
+  existsSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join, relative, resolve } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { ERROR_CODES, parseRules } from '../packages/core/src/index.js'
+import { PROBLEMS } from '../packages/core/src/rules/problems.js'
+
+const ROOT = fileURLToPath(new URL('..', import.meta.url))
+const RUN_MS_MAX = 30_000
+
+const readDoc = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
+
+/** Every markdown file below a folder, by its path from the root. */
+function findDocs(folder: string): readonly string[] {
+  return readdirSync(join(ROOT, folder), { withFileTypes: true }).flatMap((entry) => {
+    const path = join(folder, entry.name)
+    if (entry.isFile()) return entry.name.endsWith('.md') ? [path] : []
+    const isOurs = !entry.name.startsWith('.') && !['node_modules', 'dist'].includes(entry.name)
+    return entry.isDirectory() && isOurs ? findDocs(path) : []
+  })
+}
+
+interface Block {
+  /** `file:line`, as test names and editors say it. */
+  readonly place: string
+  /** What follows the fence: `js`, `yaml bad`. */
+  readonly info: string
+  readonly text: string
+  /** The block after it is `text`, and this is what it says. */
+  readonly output: string | undefined
+}
+
+const FENCED = /^( *)(`{3,})([^\n`]*)\n((?:.*\n)*?)\1\2 *$/gm
+
+function blocksOf(path: string): readonly Block[] {
+  const doc = readDoc(path)
+  const blocks = [...doc.matchAll(FENCED)].map((match) => {
+    const [, indent = '', , info = '', text = ''] = match
+    const line = doc.slice(0, match.index).split('\n').length
+    return {
+      place: `${path}:${line}`,
+      info: info.trim(),
+      text: text.replaceAll(new RegExp(`^ {1,${indent.length}}`, 'gm'), ''),
+    }
+  })
+  return blocks.map((block, index) => {
+    const next = blocks[index + 1]
+    return { ...block, output: next?.info === 'text' ? next.text : undefined }
+  })
+}
+
+/** What stands between a heading and the next one that is not below it. */
+function sectionOf(doc: string, heading: string): string {
+  const [, rest = ''] = doc.split(`\n## ${heading}\n`)
+  return rest.split('\n## ')[0] ?? ''
+}
+
+const allDocs = findDocs('.')
+const blocks = ['README.md', ...findDocs('docs')].flatMap(blocksOf)
+const blocksWith = (info: string) => blocks.filter((block) => block.info === info)
+const codesOf = (table: object) => Object.keys(table).sort()
+
+describe('docs/reference/errors.md', () => {
+  const doc = readDoc('docs/reference/errors.md')
+  const sections = [...doc.matchAll(/^## (.+)$/gm)].map(([, code = '']) => code)
+
+  test('every error code has a section, and no section lacks a code', () => {
+    expect(sections.toSorted()).toEqual(codesOf(ERROR_CODES))
+  })
+
+  test.each(Object.entries(ERROR_CODES))(
+    'the section of %s tells its status',
+    (code, { status }) => {
+      expect(sectionOf(doc, code)).toContain(`\nStatus ${status}.`)
+    },
+  )
+})
+
+describe('docs/reference/rules.md', () => {
+  test('every problem code has a line in the tables, and no line lacks a code', () => {
+    const section = sectionOf(readDoc('docs/reference/rules.md'), 'Problems')
+    const listed = [...section.matchAll(/^\| `([^`]+)` \|/gm)].map(([, code = '']) => code)
+    expect(listed.toSorted()).toEqual(codesOf(PROBLEMS))
+  })
+})
+
+describe('rules in documents', () => {
+  const messagesOf = ({ text }: Block) =>
+    parseRules(text, { file: 'rules.yaml' }).errors.map(({ message }) => `${message}\n`)
+
+  test.each(blocksWith('yaml'))('$place are good', (block) => {
+    expect(messagesOf(block)).toEqual([])
+  })
+
+  test.each(blocksWith('yaml bad'))('$place are bad, as is said below them', (block) => {
+    const messages = messagesOf(block)
+    expect(messages).not.toEqual([])
+    if (block.output !== undefined) expect(messages.join('')).toBe(block.output)
+  })
+
+  test('are written as yaml, or as yaml bad', () => {
+    const infos = blocks.map(({ info }) => info).filter((info) => info.startsWith('yaml'))
+    expect(infos.filter((info) => info !== 'yaml' && info !== 'yaml bad')).toEqual([])
+  })
+})
+
+describe('programs in documents', () => {
+  const run = promisify(execFile)
+  let folder = ''
+
+  beforeAll(() => {
+    folder = mkdtempSync(join(tmpdir(), 'sluice-docs-'))
+    symlinkSync(join(ROOT, 'node_modules'), join(folder, 'node_modules'), 'junction')
+  })
+  afterAll(() => rmSync(folder, { recursive: true }))
+
+  test.each(blocksWith('js'))('$place runs, and prints what is said below it', async (block) => {
+    const file = join(folder, `${block.place.replaceAll(/[^\w-]/g, '-')}.mjs`)
+    writeFileSync(file, block.text)
+    const { stdout } = await run(process.execPath, [file], { cwd: folder, timeout: RUN_MS_MAX })
+    if (block.output !== undefined) expect(stdout).toBe(block.output)
+  })
+})
+
+describe('links in documents', () => {
+  /** The document without what is code: brackets there are no links, nor are `#` headings. */
+  const proseOf = (path: string) =>
+    readDoc(path)
+      .replaceAll(FENCED, '')
+      .replaceAll(/`[^`\n]*`/g, '``')
+
+  /** The anchors of a document's headings, as the forges that show it make them. */
+  function anchorsOf(path: string): ReadonlySet<string> {
+    const anchors = new Set<string>()
+    for (const [, heading = ''] of readDoc(path)
+      .replaceAll(FENCED, '')
+      .matchAll(/^#+ (.+)$/gm)) {
+      const words = heading.toLowerCase().replaceAll(/[^\p{L}\p{N}_ -]/gu, '')
+      const anchor = words.trim().replaceAll(' ', '-')
+      let twin = 0
+      while (anchors.has(twin === 0 ? anchor : `${anchor}-${twin}`)) twin++
+      anchors.add(twin === 0 ? anchor : `${anchor}-${twin}`)
+    }
+    return anchors
+  }
+
+  /** Why a link leads nowhere; undefined if it does not, or leads out of the repository. */
+  function findLinkProblem(from: string, link: string): string | undefined {
+    if (/^[a-z][a-z0-9+.-]*:/i.test(link)) return undefined
+    const [path = '', anchor = ''] = link.split('#')
+    const target = path === '' ? join(ROOT, from) : resolve(ROOT, dirname(from), path)
+    const name = relative(ROOT, target)
+    if (name.startsWith('..') || !existsSync(target)) return `${link}: there is no such file`
+    if (anchor === '' || statSync(target).isDirectory() || !name.endsWith('.md')) return undefined
+    return anchorsOf(name).has(anchor) ? undefined : `${link}: ${name} has no such heading`
+  }
+
+  test.each(allDocs)('%s: every link within the repository resolves', (from) => {
+    const links = [...proseOf(from).matchAll(/\]\(<?([^\s)>]+)>?(?: "[^"]*")?\)/g)]
+    const named = [...proseOf(from).matchAll(/^ *\[[^\]]+\]: +<?([^\s>]+)/gm)]
+    const problems = [...links, ...named].map(([, link = '']) => findLinkProblem(from, link))
+    expect(problems.filter((problem) => problem !== undefined)).toEqual([])
+  })
+})

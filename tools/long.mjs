@@ -1,0 +1,15 @@
+/** `npm run test:long [-- 100]`: the property tests with so many times more generated traces. */
+import { spawnSync } from 'node:child_process'
+
+const [times = '100'] = process.argv.slice(2)
+if (!/^[1-9][0-9]{0,5}$/.test(times)) {
+  console.error(`Usage: npm run test:long -- <times>; found "${times}", accepted: 1 to 999999`)
+  process.exit(2)
+}
+console.log(`Property tests with ${times} times the usual number of traces. This takes a while.`)
+const { status } = spawnSync(
+  'npx',
+  ['vitest', 'run', '--testTimeout', '3600000', 'propert'],
+  { stdio: 'inherit', env: { ...process.env, SLUICE_RUNS: times } },
+)
+process.exit(status ?? 1)

@@ -53,7 +53,7 @@ function blocksOf(path: string): readonly Block[] {
     return {
       place: `${path}:${line}`,
       info: info.trim(),
-      text: text.replaceAll(new RegExp(`^ {1,${indent.length}}`, 'gm'), ''),
+      text: text.replaceAll(new RegExp(`^ {0,${indent.length}}`, 'gm'), ''),
     }
   })
   return blocks.map((block, index) => {
@@ -70,7 +70,8 @@ function sectionOf(doc: string, heading: string): string {
 
 const allDocs = findDocs('.')
 const blocks = ['README.md', ...findDocs('docs')].flatMap(blocksOf)
-const blocksWith = (info: string) => blocks.filter((block) => block.info === info)
+const blocksWith = (info: string): (readonly [string, Block])[] =>
+  blocks.flatMap((block) => (block.info === info ? [[block.place, block] as const] : []))
 const codesOf = (table: object) => Object.keys(table).sort()
 
 describe('docs/reference/errors.md', () => {
@@ -101,11 +102,11 @@ describe('rules in documents', () => {
   const messagesOf = ({ text }: Block) =>
     parseRules(text, { file: 'rules.yaml' }).errors.map(({ message }) => `${message}\n`)
 
-  test.each(blocksWith('yaml'))('$place are good', (block) => {
+  test.each(blocksWith('yaml'))('%s are good', (_place, block) => {
     expect(messagesOf(block)).toEqual([])
   })
 
-  test.each(blocksWith('yaml bad'))('$place are bad, as is said below them', (block) => {
+  test.each(blocksWith('yaml bad'))('%s are bad, as is said below them', (_place, block) => {
     const messages = messagesOf(block)
     expect(messages).not.toEqual([])
     if (block.output !== undefined) expect(messages.join('')).toBe(block.output)
@@ -127,12 +128,15 @@ describe('programs in documents', () => {
   })
   afterAll(() => rmSync(folder, { recursive: true }))
 
-  test.each(blocksWith('js'))('$place runs, and prints what is said below it', async (block) => {
-    const file = join(folder, `${block.place.replaceAll(/[^\w-]/g, '-')}.mjs`)
-    writeFileSync(file, block.text)
-    const { stdout } = await run(process.execPath, [file], { cwd: folder, timeout: RUN_MS_MAX })
-    if (block.output !== undefined) expect(stdout).toBe(block.output)
-  })
+  test.each(blocksWith('js'))(
+    '%s runs, and prints what is said below it',
+    async (_place, block) => {
+      const file = join(folder, `${block.place.replaceAll(/[^\w-]/g, '-')}.mjs`)
+      writeFileSync(file, block.text)
+      const { stdout } = await run(process.execPath, [file], { cwd: folder, timeout: RUN_MS_MAX })
+      if (block.output !== undefined) expect(stdout).toBe(block.output)
+    },
+  )
 })
 
 describe('links in documents', () => {

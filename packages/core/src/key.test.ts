@@ -4,8 +4,8 @@ import { sipKey } from './sip-hash.js'
 
 const secret = sipKey(Uint8Array.from({ length: 16 }, (_, i) => i * 17))
 const text = (key: { hi: number; lo: number }) => `${key.hi}.${key.lo}`
-const seed = (rule: string, name: string, candidate = false) =>
-  limitSeed(secret, { rule, name, candidate })
+const seed = (rule: string, name: string, candidate = false, by = ['user']) =>
+  limitSeed(secret, { rule, name, candidate, by })
 
 describe('a counter’s key', () => {
   test('differs by rule, limit, caller, and between a limit and its candidate', () => {
@@ -17,6 +17,7 @@ describe('a counter’s key', () => {
       counterKey(alice, seed('a', 'y')),
       counterKey(alice, seed('a', 'x', true)),
       counterKey(alice, seed('ax', '')),
+      counterKey(alice, seed('a', 'x', false, ['account'])),
       counterKey(bob, seed('a', 'x')),
     ]
     expect(new Set(keys.map(text)).size).toBe(keys.length)

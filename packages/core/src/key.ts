@@ -21,12 +21,21 @@ export function callerHash(secret: SipKey, values: readonly string[]): Hash64 {
   return hashTexts(secret, values)
 }
 
-/** A candidate counts apart from the limits in force, under the same names. */
+/**
+ * A candidate counts apart from the limits in force, under the same names. The attributes a rule counts
+ * by are part of it, so that a user and an account of one name are not one caller.
+ */
 export function limitSeed(
   secret: SipKey,
-  limit: { readonly rule: string; readonly name: string; readonly candidate: boolean },
+  limit: {
+    readonly rule: string
+    readonly name: string
+    readonly candidate: boolean
+    readonly by: readonly string[]
+  },
 ): Hash64 {
-  return hashTexts(secret, [limit.rule, limit.name, limit.candidate ? 'candidate' : 'limit'])
+  const kind = limit.candidate ? 'candidate' : 'limit'
+  return hashTexts(secret, [limit.rule, limit.name, kind, ...limit.by])
 }
 
 export function counterKey(caller: Hash64, seed: Hash64): CounterKey {

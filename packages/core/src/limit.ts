@@ -269,7 +269,7 @@ function nearestLimit(spec: LimitSpec): Pick<LimitProblem, 'field' | 'accepted'>
     return { field: 'max', accepted: `the nearest that is exact: ${max}/${window}` }
   }
   const { q } = rateIn(spec, 1)
-  const most = floorDiv(MAX_INTEGER, 4 * q) - 1
+  const most = Math.min(MAX_UNITS, floorDiv(MAX_INTEGER, 4 * q) - 1)
   return { field: 'burst', accepted: `1 to ${most} at this rate, less what wait and debt lend` }
 }
 
@@ -277,22 +277,35 @@ function fitsQueue(spec: LimitSpec): boolean {
   return spec.algorithm !== 'leaky-bucket' || capacityOf(spec) <= LEAKY_QUEUE_MAX
 }
 
-/** The max nearest to the one asked for that shares a large enough divisor with its window. */
+/**
+ * The max nearest to the one asked for that shares a large enough divisor with its window, fills
+ * its burst soon enough, and as its own burst is not too large.
+ */
 function nearestMax(spec: LimitSpec): number | undefined {
   const { max, windowMs } = spec
+  const held = capacityOf({ ...spec, max: 1 }) + 1 + (spec.debt ?? 0)
+  const slowest = (4000 * held * windowMs) / MAX_INTEGER
   let best: number | undefined
-  const consider = (divisor: number) => {
-    for (const multiple of [floorDiv(max, divisor), ceilDiv(max, divisor)]) {
-      const candidate = multiple * divisor
-      const sized = { ...spec, max: candidate }
-      if (candidate > MAX_UNITS || rateOf(sized) === undefined || !fitsQueue(sized)) continue
-      if (best === undefined || Math.abs(candidate - max) < Math.abs(best - max)) best = candidate
+  const consider = (candidate: number) => {
+    const sized = { ...spec, max: candidate }
+    if (candidate > MAX_UNITS || rateOf(sized) === undefined || !fitsQueue(sized)) return
+    if (best === undefined || Math.abs(candidate - max) < Math.abs(best - max)) best = candidate
+  }
+  for (const divisor of divisorsOf(windowMs)) {
+    const largest = (MAX_INTEGER / 4 / windowMs) * divisor - 1
+    for (const near of [max, slowest, largest]) {
+      const below = floorDiv(near, divisor) * divisor
+      if (below > 0) consider(below)
+      consider(below + divisor)
     }
   }
-  for (let small = 1; small * small <= windowMs; small++) {
-    if (windowMs % small !== 0) continue
-    consider(small)
-    consider(windowMs / small)
-  }
   return best
+}
+
+function divisorsOf(whole: number): readonly number[] {
+  const divisors: number[] = []
+  for (let small = 1; small * small <= whole; small++) {
+    if (whole % small === 0) divisors.push(small, whole / small)
+  }
+  return divisors
 }

@@ -6,6 +6,7 @@ import {
   type Decision,
   explainMatches,
   explainRules,
+  isCount,
   IPV6_PREFIX_DEFAULT,
   IPV6_PREFIX_MAX,
   IPV6_PREFIX_MIN,
@@ -67,6 +68,8 @@ export interface Limiter {
    * warnings.
    */
   setRules(rules: RulesInput): readonly Problem[]
+  /** What the rules in force probably do not mean. */
+  readonly warnings: readonly Problem[]
   close(): Promise<void>
 }
 
@@ -88,6 +91,7 @@ class StoreLimiter implements Limiter {
   readonly #ipv6Prefix: number
   readonly #refunded = new Set<string>()
   #snapshot: Snapshot
+  #warnings: readonly Problem[]
   #serial = 0
   #closed = false
 
@@ -95,9 +99,15 @@ class StoreLimiter implements Limiter {
     this.#clock = clock
     this.#secret = readSecret(secret ?? randomBytes(16))
     this.#ipv6Prefix = readPrefix(ipv6Prefix ?? IPV6_PREFIX_DEFAULT)
-    this.#snapshot = this.load(rules).snapshot
+    const loaded = this.load(rules)
+    this.#snapshot = loaded.snapshot
+    this.#warnings = loaded.warnings
     this.#store = store ?? memoryStore({ clock })
     this.#sync = this.#store.sync
+  }
+
+  get warnings(): readonly Problem[] {
+    return this.#warnings
   }
 
   async check(call: Call, options: CheckOptions = {}): Promise<Decision> {
@@ -140,7 +150,12 @@ class StoreLimiter implements Limiter {
     const gives = givesOfReceipt(this.#snapshot, what)
     if (this.#refunded.has(what)) return
     this.remember(what)
-    await this.giveAll(gives)
+    try {
+      await this.giveAll(gives)
+    } catch (error) {
+      this.#refunded.delete(what)
+      throw error
+    }
   }
 
   async reset(call: Call, options: ResetOptions = {}): Promise<void> {
@@ -154,6 +169,7 @@ class StoreLimiter implements Limiter {
     this.requireOpen()
     const loaded = this.load(rules)
     this.#snapshot = loaded.snapshot
+    this.#warnings = loaded.warnings
     return loaded.warnings
   }
 
@@ -170,7 +186,8 @@ class StoreLimiter implements Limiter {
   /** What the call asks of the store; undefined where no rule speaks of it. */
   private plan(call: Call, canWait = true): Plan | undefined {
     const matched = this.match(this.#snapshot, call)
-    if (matched.length === 0) return undefined
+    // A bad cost is told of even where no rule would look at it.
+    if (matched.length === 0 && isCount(call.cost ?? 1)) return undefined
     return planCall(matched, call, canWait ? MAY_WAIT : MAY_NOT_WAIT)
   }
 

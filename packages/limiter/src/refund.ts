@@ -42,18 +42,18 @@ export function keysOfCaller(
   options: ResetOptions,
 ): readonly CounterKey[] {
   return snapshot.rules.flatMap((rule) => {
-    const named = options.rule === rule.rule.id
-    if (options.rule === undefined ? rule.rule.by.length === 0 : !named) return []
+    const named = options.rule === rule.id
+    if (options.rule === undefined ? rule.by.length === 0 : !named) return []
     const caller = callerOf(snapshot, rule, call)
     if (caller === undefined) return []
-    const seeds = new Map(allLimits(rule).map(({ seed }) => [`${seed.hi}.${seed.lo}`, seed]))
+    const seeds = new Map(allLimits(rule).map((limit) => [`${limit.hi}.${limit.lo}`, limit]))
     return [...seeds.values()].map((seed) => counterKey(caller, seed))
   })
 }
 
 /** The limit of that name, of the tier it was taken from if that still is. */
 function findLimit(snapshot: Snapshot, taken: Taken): CompiledLimit | undefined {
-  const rule = snapshot.rules.find(({ rule: { id } }) => id === taken.rule)
+  const rule = snapshot.rules.find(({ id }) => id === taken.rule)
   if (rule === undefined) return undefined
   const limits = taken.candidate ? candidateLimits(rule) : limitsInForce(rule)
   const named = limits.filter(({ limit }) => limit.name === taken.limitName)
@@ -63,7 +63,7 @@ function findLimit(snapshot: Snapshot, taken: Taken): CompiledLimit | undefined 
 
 function limitsInForce(rule: CompiledRule): readonly CompiledLimit[] {
   const tiers = [...(rule.tiers?.limits.values() ?? [])]
-  const overrides = [...rule.overrides.values()].flat().map(({ limits }) => limits)
+  const overrides = [...(rule.overrides?.values() ?? [])].flat().map(({ limits }) => limits)
   return [rule.limits, ...tiers, ...overrides].flat()
 }
 

@@ -15,18 +15,13 @@ import {
   type Sight,
 } from './models.test-helper.js'
 
-export interface Oracle extends Counter {
-  /** Whether a take would be admitted: what `peek` says, without the times. */
-  admits(amount: number, now: number): boolean
-}
-
 interface Asked {
   readonly wanted: bigint
   /** Less than wanted where `atLeast` is. */
   readonly enough: bigint
 }
 
-export function createOracle(first: Limit): Oracle {
+export function createOracle(first: Limit): Counter {
   const model = modelOf(first.algorithm)
   let limit = exactLimit(first)
   let state: unknown
@@ -95,9 +90,6 @@ export function createOracle(first: Limit): Oracle {
     },
     take: (amount, now, atLeast = amount) => decide(amount, now, atLeast, true),
     peek: (amount, now) => decide(amount, now, amount, false),
-    admits: (amount, now) =>
-      amount === 0 ||
-      model.admits(see(state, BigInt(now)).state, limit, BigInt(amount), BigInt(now)),
     give(amount, now, at) {
       const seen = see(state, BigInt(now)).state
       if (seen === undefined) return

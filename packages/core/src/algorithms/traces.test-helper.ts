@@ -58,26 +58,36 @@ function isSlow(spec: LimitSpec): boolean {
 }
 
 function bucketSpecs(spec: LimitSpec, lends: boolean): fc.Arbitrary<LimitSpec> {
-  const burst = fc.oneof(fc.constant(undefined), units, fc.constant(largestBurst(spec)))
-  if (!lends) return burst.map((most) => ({ ...spec, burst: most }))
-  const waitMs = fc.option(
-    fc.oneof(fc.constantFrom(1, 1000, 2500), fc.integer({ min: 0, max: spec.windowMs })),
-    { nil: undefined },
-  )
-  const debt = fc.option(fc.integer({ min: 0, max: 50 }), { nil: undefined })
-  return fc.record({ burst, waitMs, debt }).map((lent) => ({ ...spec, ...lent }))
+  const waits = fc.oneof(fc.constantFrom(1, 1000, 2500), fc.integer({ min: 0, max: spec.windowMs }))
+  return fc
+    .record({
+      burst: fc.option(fc.oneof(fewUnits, units, fc.constant(MAX_UNITS)), { nil: undefined }),
+      tickUs: fc.constantFrom(1, 1000),
+      waitMs: fc.option(waits, { nil: undefined }),
+      debt: fc.option(fc.integer({ min: 0, max: 50 }), { nil: undefined }),
+    })
+    .map(({ burst, tickUs, waitMs, debt }) => {
+      const lent = (debt ?? 0) + Math.ceil(((waitMs ?? 0) / spec.windowMs) * spec.max) + 1
+      const largest = largestBurst(spec, tickUs)
+      const wanted = burst ?? (spec.algorithm === 'gcra' ? 1 : spec.max)
+      if (!lends || lent >= largest) return { ...spec, burst: Math.min(wanted, largest) }
+      const most = largest - lent
+      return { ...spec, waitMs, debt, burst: wanted > most ? most : burst }
+    })
 }
 
-/** The largest burst that the rate of a limit can have. */
-function largestBurst({ max, windowMs }: LimitSpec): number {
-  let [divisor, rest] = [max, windowMs * 1000]
+/** The largest burst that a rate can have, counted in microseconds or in milliseconds. */
+function largestBurst({ max, windowMs }: LimitSpec, tickUs: number): number {
+  const window = (windowMs * 1000) / tickUs
+  let [divisor, rest] = [max, window]
   while (rest !== 0) [divisor, rest] = [rest, divisor % rest]
-  const q = (windowMs * 1000) / divisor
-  return Math.min(MAX_UNITS, Math.max(1, Math.floor(Number.MAX_SAFE_INTEGER / 4 / q) - 1))
+  const parts = Math.min(1, max / divisor / tickUs) * Number.MAX_SAFE_INTEGER
+  const burst = Math.floor(parts / 4 / (window / divisor)) - 1
+  return Math.min(MAX_UNITS, Math.max(1, burst))
 }
 
 function queueSpecs(spec: LimitSpec): fc.Arbitrary<LimitSpec> {
-  const queue = fc.integer({ min: 1, max: 30 })
+  const queue = fc.oneof(fewUnits, fewUnits, fc.integer({ min: 1, max: 2 ** 24 - 1 }))
   const maxWaitMs = fc.option(fc.integer({ min: 0, max: spec.windowMs }), { nil: undefined })
   return fc.record({ queue, maxWaitMs }).map((bounds) => ({ ...spec, ...bounds }))
 }
@@ -115,7 +125,7 @@ const moments = fc.array(
     amount: amounts,
     dice: fc.nat({ max: 9999 }),
   }),
-  { minLength: 1, maxLength: 30 },
+  { minLength: 1, maxLength: 30, size: 'max' },
 )
 
 export interface Trace {
@@ -191,7 +201,8 @@ function actOf(
   if (may.gives && (dice % 10 === 2 || dice % 10 === 3)) {
     const [receipt] = receipts.splice(rest % Math.max(1, receipts.length), 1)
     const back = receipt ?? { amount, at: now }
-    return { verb: 'give', now, amount: back.amount, at: rest % 4 === 0 ? undefined : back.at }
+    const isBlind = rest % 4 === 0 && limit.algorithm !== 'leaky-bucket'
+    return { verb: 'give', now, amount: back.amount, at: isBlind ? undefined : back.at }
   }
   if (may.charges && dice % 10 === 4) {
     const at = Math.max(0, now - Math.floor((limit.windowUs / 500) * (rest % 1000)))

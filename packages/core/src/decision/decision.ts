@@ -11,6 +11,7 @@ export type Source = 'store' | 'lease' | 'local' | 'deny-cache' | 'posture'
 export interface Policy {
   readonly name: string
   readonly rule: string
+  readonly limitName: string
   readonly algorithm: AlgorithmName
   readonly limit: number
   readonly windowMs: number
@@ -122,6 +123,7 @@ class Combined implements Decision {
       return {
         name: policy,
         rule,
+        limitName: limit.name,
         algorithm: limit.algorithm,
         limit: limit.capacity,
         windowMs: limit.windowMs,

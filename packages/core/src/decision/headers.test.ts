@@ -9,6 +9,7 @@ const NOW_MS = 1_767_225_600_250
 const policy = (name: string, more: Partial<Policy> = {}): Policy => ({
   name,
   rule: name.split(':')[0] ?? name,
+  limitName: 'main',
   algorithm: 'token-bucket',
   limit: 100,
   windowMs: 60_000,
@@ -24,7 +25,7 @@ function decision(policies: readonly Policy[], more: Partial<Decision> = {}): De
     allowed: true,
     reason: 'within',
     rule: first?.rule ?? null,
-    limitName: 'token-bucket-1m',
+    limitName: 'main',
     limit: first?.limit ?? null,
     remaining: first?.remaining ?? null,
     resetAfterMs: first?.resetAfterMs ?? null,
@@ -105,6 +106,8 @@ describe('jitter', () => {
     expect(jitterMs(fixed, 0.5)).toBe(2500)
     expect(jitterMs(fixed, 0.9999)).toBeLessThanOrEqual(5000)
     expect(jitterMs(refusal([policy('r', spent)]), 0.5)).toBe(0)
+    const other = policy('r:other', { algorithm: 'fixed-window', limitName: 'other', ...spent })
+    expect(jitterMs(refusal([policy('r', spent), other]), 0.5)).toBe(0)
     const short = refusal([policy('r', { algorithm: 'fixed-window', windowMs: 1000, ...spent })])
     expect(jitterMs(short, 0.9999)).toBe(99)
   })

@@ -57,8 +57,8 @@ const JITTER_MS_MAX = 5000
 export function jitterMs(decision: Decision, fraction: number): number {
   const bound = decision
     .policies()
-    .find(({ rule, algorithm }) => rule === decision.rule && algorithm === 'fixed-window')
-  if (bound === undefined) return 0
+    .find(({ rule, limitName }) => rule === decision.rule && limitName === decision.limitName)
+  if (bound?.algorithm !== 'fixed-window') return 0
   return Math.floor(fraction * Math.min(bound.windowMs * JITTER_SHARE, JITTER_MS_MAX))
 }
 

@@ -49,7 +49,7 @@ export function planCall(
   for (let i = 0; i < matched.length; i++) {
     const match = matched[i]
     if (match === undefined) continue
-    const { rule } = match.rule
+    const { rule } = match
     const amount = amountOf(rule.cost, call, cost)
     if (rule.mode === 'shadow') {
       shadows = [...(shadows ?? []), planTakes(NOTHING, match, match.limits, amount, options)]
@@ -82,7 +82,7 @@ function planTakes(
   for (let i = 0; i < limits.length; i++) {
     const of = limits[i]
     if (of === undefined) continue
-    const key = counterKey(match.caller, of.seed)
+    const key = counterKey(match.caller, of)
     const limit = canWait ? of.limit : of.immediate
     const take = { key, limit, amount, atLeast: undefined, of }
     if (takes === NOTHING) takes = [take]

@@ -2,9 +2,9 @@
 import { canonicalIp, IPV6_PREFIX_DEFAULT } from '../identity/address.js'
 import { type Cidr, parseCidr } from '../identity/cidr.js'
 import { callerHash, limitSeed } from '../key.js'
-import { defineLimit, type LimitSpec, withoutWaiting } from '../limit.js'
+import { defineLimit, type Limit, type LimitSpec, withoutWaiting } from '../limit.js'
 import { foldPath, type PathPattern, parsePattern } from '../path.js'
-import type { Override, Rule, RuleSet, Tiers } from '../rules/rule.js'
+import type { Match, Override, Rule, RuleSet, Tiers } from '../rules/rule.js'
 import type { Hash64, SipKey } from '../sip-hash.js'
 import type {
   CompiledLimit,
@@ -25,15 +25,34 @@ export interface CompileOptions {
   readonly ipv6Prefix?: number
 }
 
+interface Context {
+  readonly secret: SipKey
+  readonly ipv6Prefix: number
+  readonly strictPaths: boolean
+  readonly limits: Interned<Limit>
+  readonly lists: Interned<readonly string[]>
+}
+
 /** The rules must have passed `parseRules`; what that refuses throws here. */
 export function compileRules(set: RuleSet, options: CompileOptions): Snapshot {
   const { secret, ipv6Prefix = IPV6_PREFIX_DEFAULT } = options
-  const rules = set.rules.map((rule, order) => compileRule(rule, order, { secret, ipv6Prefix }))
+  const context = {
+    secret,
+    ipv6Prefix,
+    strictPaths: set.strictPaths,
+    limits: new Interned<Limit>(),
+    lists: new Interned<readonly string[]>(),
+  }
+  const conditions = set.rules.map(({ match }) => compileConditions(match))
+  const variety = countValues(conditions.flat())
+  const rules = set.rules.map((rule, order) =>
+    compileRule(rule, { order, ...fileConditions(conditions[order] ?? [], variety) }, context),
+  )
   const active = rules.filter(({ rule }) => rule.mode !== 'off')
   return {
     rules,
     index: new RuleIndex(active, set.strictPaths),
-    needs: needsOf(set, active),
+    needs: needsOf(set, rules),
     strictPaths: set.strictPaths,
     ipv6Prefix,
     secret,
@@ -41,39 +60,52 @@ export function compileRules(set: RuleSet, options: CompileOptions): Snapshot {
   }
 }
 
-function compileRule(rule: Rule, order: number, options: Required<CompileOptions>): CompiledRule {
+type Place = Pick<CompiledRule, 'order' | 'conditions' | 'filedUnder' | 'rest'>
+
+function compileRule(rule: Rule, place: Place, context: Context): CompiledRule {
   const limits = (specs: readonly LimitSpec[], candidate = false) =>
-    compileLimits(specs, { rule: rule.id, candidate, secret: options.secret })
+    compileLimits(specs, { rule: rule.id, by: rule.by, candidate, context })
   const { candidate } = rule
+  // What every decision reads comes first, so that it shares a cache line or two.
   return {
-    rule,
-    order,
-    pattern: rule.match.path === undefined ? undefined : readPattern(rule.match.path),
-    methods: rule.match.method.length === 0 ? undefined : new Set(rule.match.method),
-    conditions: [...rule.match.where].map(([attribute, values]) =>
-      compileCondition(attribute, values),
-    ),
-    limits: limits(rule.limits),
-    tiers: compileTiers(rule.tiers, (specs) => limits(specs)),
-    overrides: compileOverrides(rule, options, (specs) => limits(specs)),
+    rest: place.rest,
+    by: context.lists.intern(rule.by),
+    overrides: compileOverrides(rule, context, (specs) => limits(specs)),
     candidate: candidate && {
       limits: limits(candidate.limits, true),
       tiers: compileTiers(candidate.tiers, (specs) => limits(specs, true)),
     },
+    limits: limits(rule.limits),
+    tiers: compileTiers(rule.tiers, (specs) => limits(specs)),
+    cost: rule.cost,
+    mode: rule.mode,
+    order: place.order,
+    id: rule.id,
+    conditions: place.conditions,
+    filedUnder: place.filedUnder,
+    pattern: rule.match.path === undefined ? undefined : readPattern(rule.match.path),
+    methods: rule.match.method.length === 0 ? undefined : new Set(rule.match.method),
+    rule,
   }
 }
 
 function compileLimits(
   specs: readonly LimitSpec[],
-  owner: { readonly rule: string; readonly candidate: boolean; readonly secret: SipKey },
+  owner: {
+    readonly rule: string
+    readonly by: readonly string[]
+    readonly candidate: boolean
+    readonly context: Context
+  },
 ): readonly CompiledLimit[] {
   return specs.map((spec) => {
-    const limit = defineLimit(spec)
+    const { secret, limits } = owner.context
+    const limit = limits.intern(defineLimit(spec))
     return {
       rule: owner.rule,
       limit,
-      immediate: withoutWaiting(limit),
-      seed: limitSeed(owner.secret, { ...owner, name: limit.name }),
+      immediate: limits.intern(withoutWaiting(limit)),
+      ...limitSeed(secret, { ...owner, name: limit.name }),
       policy: specs.length === 1 ? owner.rule : `${owner.rule}:${limit.name}`,
     }
   })
@@ -89,32 +121,77 @@ function compileTiers(tiers: Tiers | undefined, compile: CompileSpecs): Compiled
 
 function compileOverrides(
   rule: Rule,
-  { secret, ipv6Prefix }: Required<CompileOptions>,
+  context: Context,
   compile: CompileSpecs,
-): ReadonlyMap<number, readonly CompiledOverride[]> {
+): ReadonlyMap<number, readonly CompiledOverride[]> | undefined {
+  if (rule.overrides.length === 0) return undefined
   const byCaller = new Map<number, CompiledOverride[]>()
   for (const override of rule.overrides) {
-    const caller = callerOf(rule, override, ipv6Prefix)
-    const index = overrideIndex(callerHash(secret, caller))
+    const caller = callerOf(rule, override, context)
+    const index = overrideIndex(callerHash(context.secret, caller))
     const compiled = { caller, limits: compile(override.limits), untilMs: override.untilMs }
     byCaller.set(index, [...(byCaller.get(index) ?? []), compiled])
   }
   return byCaller
 }
 
+/** Equal values as one object: rules share most limits, and what is shared stays in the cache. */
+class Interned<Value> {
+  readonly #known = new Map<string, Value>()
+
+  intern(value: Value): Value {
+    const text = JSON.stringify(value)
+    const known = this.#known.get(text)
+    if (known !== undefined) return known
+    this.#known.set(text, value)
+    return value
+  }
+}
+
 /** As a call's own values are read: whichever way an address is written, it is one caller. */
-function callerOf(rule: Rule, override: Override, ipv6Prefix: number): readonly string[] {
+function callerOf(rule: Rule, override: Override, context: Context): readonly string[] {
   return rule.by.map((attribute) => {
     const value = override.caller.get(attribute) ?? ''
     if (attribute === 'method') return value.toUpperCase()
-    if (attribute === 'path') return foldPath(value)
-    return attribute === 'ip' ? (canonicalIp(value, ipv6Prefix) ?? value) : value
+    if (attribute === 'path') return context.strictPaths ? value : foldPath(value)
+    return attribute === 'ip' ? (canonicalIp(value, context.ipv6Prefix) ?? value) : value
   })
 }
 
 /** A caller's place among the overrides: 53 bits of its hash, which a double holds exactly. */
 export function overrideIndex(caller: Hash64): number {
   return (caller.hi & 0x1fffff) * 2 ** 32 + (caller.lo >>> 0)
+}
+
+const NO_CONDITION: readonly Condition[] = []
+
+function compileConditions({ where }: Match): readonly Condition[] {
+  if (where.size === 0) return NO_CONDITION
+  return [...where].map(([attribute, values]) => compileCondition(attribute, values))
+}
+
+/** How many values each attribute is compared with: the more, the better it tells rules apart. */
+function countValues(conditions: readonly Condition[]): ReadonlyMap<string, number> {
+  const values = new Map<string, Set<string>>()
+  for (const condition of conditions) {
+    const seen = values.get(condition.attribute) ?? new Set()
+    for (const value of condition.values ?? []) seen.add(value)
+    values.set(condition.attribute, seen)
+  }
+  return new Map([...values].map(([attribute, seen]) => [attribute, seen.size]))
+}
+
+/** A rule is filed under the values of its most telling attribute, else under its networks. */
+function fileConditions(
+  conditions: readonly Condition[],
+  variety: ReadonlyMap<string, number>,
+): Omit<Place, 'order'> {
+  const [telling] = conditions
+    .filter(({ values }) => values !== undefined)
+    .toSorted((a, b) => (variety.get(b.attribute) ?? 0) - (variety.get(a.attribute) ?? 0))
+  const filedUnder = telling ?? conditions.find(({ cidrs }) => cidrs !== undefined)
+  const rest = conditions.filter((condition) => condition !== filedUnder)
+  return { conditions, filedUnder, rest: rest.length === 0 ? NO_CONDITION : rest }
 }
 
 function compileCondition(attribute: string, values: readonly string[] | null): Condition {

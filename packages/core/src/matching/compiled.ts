@@ -5,17 +5,17 @@
 import type { Cidr } from '../identity/cidr.js'
 import type { Limit } from '../limit.js'
 import type { PathPattern } from '../path.js'
-import type { Rule } from '../rules/rule.js'
+import type { Cost, Mode, Rule } from '../rules/rule.js'
 import type { Hash64, SipKey } from '../sip-hash.js'
 import type { RuleIndex } from './rule-index.js'
 
-export interface CompiledLimit {
+/** A limit of a rule. Its own hash (`hi`, `lo`) is the seed that a caller's is XORed with. */
+export interface CompiledLimit extends Hash64 {
   /** The id of the rule it is of. */
   readonly rule: string
   readonly limit: Limit
   /** The same for a way in that cannot hold a call. */
   readonly immediate: Limit
-  readonly seed: Hash64
   /**
    * Its name in headers and problem bodies: the rule's id, with the limit's name where there are
    * several.
@@ -46,17 +46,25 @@ interface CompiledCandidate {
   readonly tiers: CompiledTiers | undefined
 }
 
+/** What a decision reads lies in the rule itself: with 10,000 rules every step aside is a cache miss. */
 export interface CompiledRule {
   readonly rule: Rule
+  readonly id: string
+  readonly mode: Mode
+  readonly cost: Cost
+  readonly by: readonly string[]
   /** Its place in the rule set. */
   readonly order: number
   readonly pattern: PathPattern | undefined
   readonly methods: ReadonlySet<string> | undefined
   readonly conditions: readonly Condition[]
+  /** The condition it is found by, if any, and those that being found leaves open. */
+  readonly filedUnder: Condition | undefined
+  readonly rest: readonly Condition[]
   readonly limits: readonly CompiledLimit[]
   readonly tiers: CompiledTiers | undefined
   /** By the caller's hash; two callers of one hash are told apart by their values. */
-  readonly overrides: ReadonlyMap<number, readonly CompiledOverride[]>
+  readonly overrides: ReadonlyMap<number, readonly CompiledOverride[]> | undefined
   readonly candidate: CompiledCandidate | undefined
 }
 

@@ -19,10 +19,7 @@ export interface MatchExplained {
 }
 
 export function explainMatches(snapshot: Snapshot, call: Call): readonly MatchExplained[] {
-  const facts = readFacts(
-    { ...snapshot, needs: { method: true, path: true, ip: true, clock: true } },
-    call.attributes,
-  )
+  const facts = readFacts(snapshot, call.attributes)
   return snapshot.rules.map((rule) => {
     const why = whyNot(rule, facts, snapshot.strictPaths)
     return {

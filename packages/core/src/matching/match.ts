@@ -5,7 +5,14 @@ import { cidrContains } from '../identity/cidr.js'
 import { callerHash } from '../key.js'
 import type { Hash64 } from '../sip-hash.js'
 import { overrideIndex } from './compile.js'
-import type { CompiledLimit, CompiledRule, CompiledTiers, Condition, Snapshot } from './compiled.js'
+import type {
+  CompiledLimit,
+  CompiledOverride,
+  CompiledRule,
+  CompiledTiers,
+  Condition,
+  Snapshot,
+} from './compiled.js'
 import { type Facts, readFact, readFacts } from './facts.js'
 
 export interface Matched {
@@ -27,7 +34,7 @@ export function matchRules(snapshot: Snapshot, call: Call, wallMs = 0): readonly
   let matched = NO_MATCH
   for (let i = 0; i < found.length; i++) {
     const rule = found[i]
-    if (rule === undefined || !conditionsHold(rule.conditions, facts)) continue
+    if (rule === undefined || !conditionsHold(rule.rest, facts)) continue
     const values = callerValues(rule, facts)
     if (values === undefined) continue
     const match = matchCaller(snapshot, rule, facts, values, matched, wallMs)
@@ -59,19 +66,19 @@ function matchCaller(
   wallMs: number,
 ): Matched {
   const caller = hashBefore(rule, before) ?? callerHash(snapshot.secret, values)
-  if (rule.overrides.size > 0) {
-    const own = findOverride(rule, caller, values, wallMs)
+  if (rule.overrides !== undefined) {
+    const own = findOverride(rule.overrides, caller, values, wallMs)
     if (own !== undefined) return { rule, limits: own, candidate: undefined, caller }
   }
   const candidate = rule.candidate && tierLimits(rule.candidate, facts)
   return { rule, limits: tierLimits(rule, facts), candidate, caller }
 }
 
-/** Rules that count by the same attributes have the same caller: it is hashed once. */
+/** Rules that count by the same attributes, one list, have the same caller: it is hashed once. */
 function hashBefore(rule: CompiledRule, before: readonly Matched[]): Hash64 | undefined {
   for (let i = 0; i < before.length; i++) {
     const earlier = before[i]
-    if (earlier !== undefined && sameList(earlier.rule.rule.by, rule.rule.by)) return earlier.caller
+    if (earlier !== undefined && earlier.rule.by === rule.by) return earlier.caller
   }
   return undefined
 }
@@ -83,7 +90,7 @@ function sameList(a: readonly string[], b: readonly string[]): boolean {
 }
 
 function callerValues(rule: CompiledRule, facts: Facts): readonly string[] | undefined {
-  const { by } = rule.rule
+  const { by } = rule
   const first = by[0]
   if (first === undefined) return by
   const value = callerValue(facts, first)
@@ -107,12 +114,12 @@ function callerValue(facts: Facts, attribute: string): string | undefined {
 }
 
 function findOverride(
-  rule: CompiledRule,
+  byCaller: ReadonlyMap<number, readonly CompiledOverride[]>,
   caller: Hash64,
   values: readonly string[],
   wallMs: number,
 ): readonly CompiledLimit[] | undefined {
-  const overrides = rule.overrides.get(overrideIndex(caller))
+  const overrides = byCaller.get(overrideIndex(caller))
   const own = overrides?.find(
     (override) => sameList(override.caller, values) && (override.untilMs ?? Infinity) > wallMs,
   )

@@ -17,7 +17,7 @@ export function mostLimitsPerCall(set: RuleSet): number {
 }
 
 function weightOf(rule: CompiledRule): number {
-  const overrides = [...rule.overrides.values()].flat().map(({ limits }) => limits.length)
+  const overrides = [...(rule.overrides?.values() ?? [])].flat().map(({ limits }) => limits.length)
   const own = Math.max(rule.limits.length, tierWeight(rule.tiers), ...overrides)
   const { candidate } = rule
   if (candidate === undefined) return own

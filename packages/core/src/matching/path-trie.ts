@@ -5,7 +5,7 @@
 import type { PathPattern } from '../path.js'
 
 interface Node<Value> {
-  readonly literals: Map<string, Node<Value>>
+  literals: Map<string, Node<Value>> | undefined
   param: Node<Value> | undefined
   /** Patterns that end here. */
   here: Value | undefined
@@ -31,6 +31,7 @@ export class PathTrie<Value> {
         continue
       }
       const literal = this.#fold(segment.literal)
+      node.literals ??= new Map()
       let child = node.literals.get(literal)
       if (child === undefined) {
         child = emptyNode()
@@ -71,9 +72,9 @@ export class PathTrie<Value> {
       if (below.length > above.length) heaviest = Math.max(heaviest, weigh(below))
       const params = nodes.flatMap((node) => node.param ?? [])
       if (params.length > 0 && !visit(params, below)) return false
-      for (const literal of new Set(nodes.flatMap((node) => [...node.literals.keys()]))) {
+      for (const literal of new Set(nodes.flatMap((node) => [...(node.literals?.keys() ?? [])]))) {
         const next = nodes.flatMap((node) =>
-          [node.literals.get(literal) ?? [], node.param ?? []].flat(),
+          [node.literals?.get(literal) ?? [], node.param ?? []].flat(),
         )
         if (!visit(next, below)) return false
       }
@@ -84,7 +85,7 @@ export class PathTrie<Value> {
 }
 
 function emptyNode<Value>(): Node<Value> {
-  return { literals: new Map(), param: undefined, here: undefined, below: undefined }
+  return { literals: undefined, param: undefined, here: undefined, below: undefined }
 }
 
 function walk<Value>(node: Node<Value>, path: string, from: number, found: Value[]): void {
@@ -92,7 +93,7 @@ function walk<Value>(node: Node<Value>, path: string, from: number, found: Value
   const slash = path.indexOf('/', from)
   const end = slash === -1 ? path.length : slash
   const last = slash === -1
-  if (node.literals.size > 0) {
+  if (node.literals !== undefined) {
     const child = node.literals.get(path.slice(from, end))
     if (child !== undefined) step(child, path, end, last, found)
   }

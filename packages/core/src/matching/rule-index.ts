@@ -41,6 +41,8 @@ class MethodIndex {
 /** All rules of one path pattern; indexed once all are gathered. */
 interface Leaf {
   readonly gathered: Gathered
+  /** The rules themselves, where none has more conditions than its path: most are like that. */
+  plain: readonly CompiledRule[] | undefined
   index: MethodIndex | undefined
 }
 
@@ -64,17 +66,22 @@ export class RuleIndex {
         continue
       }
       const leaf = this.#paths.at(foldPattern(rule.pattern, strictPaths), () => {
-        const made: Leaf = { gathered: gather(), index: undefined }
+        const made: Leaf = { gathered: gather(), plain: undefined, index: undefined }
         withPath.push(made)
         return made
       })
       file(rule, leaf.gathered)
     }
-    const filed = (rule: CompiledRule) => rule.pattern ?? rule.methods ?? rule.conditions[0]
-    this.#unfiled = rules.some((rule) => filed(rule) !== undefined) ? undefined : rules
+    const conditional = rules.some((rule) => rule.pattern !== undefined || !isPlain(rule))
+    this.#unfiled = conditional ? undefined : rules
     this.#anyPath = new MethodIndex(anyPath)
     this.#hasPaths = withPath.length > 0
-    for (const leaf of withPath) leaf.index = new MethodIndex(leaf.gathered)
+    for (const leaf of withPath) {
+      const { anyMethod, byMethod } = leaf.gathered
+      const plain = byMethod.size === 0 && anyMethod.every(isPlain)
+      leaf.plain = plain ? anyMethod : undefined
+      leaf.index = new MethodIndex(leaf.gathered)
+    }
   }
 
   /**
@@ -87,9 +94,12 @@ export class RuleIndex {
     if (this.#hasPaths && facts.path !== undefined) {
       const leaves: Leaf[] = []
       this.#paths.find(facts.path, leaves)
-      for (const leaf of leaves) leaf.index?.find(facts, found)
+      for (const leaf of leaves) {
+        if (leaf.plain === undefined) leaf.index?.find(facts, found)
+        else found.push(...leaf.plain)
+      }
     }
-    return found.length > 1 ? found.sort((a, b) => a.order - b.order) : found
+    return inOrder(found)
   }
 
   /**
@@ -103,6 +113,27 @@ export class RuleIndex {
     )
     return withPath === undefined ? undefined : withPath + this.#anyPath.heaviest(weightOf)
   }
+}
+
+/** By insertion: the few rules that one call meets come from lists that are in order already. */
+function inOrder(found: CompiledRule[]): readonly CompiledRule[] {
+  for (let i = 1; i < found.length; i++) {
+    const rule = found[i]
+    if (rule === undefined) continue
+    let at = i
+    for (; at > 0; at--) {
+      const before = found[at - 1]
+      if (before === undefined || before.order < rule.order) break
+      found[at] = before
+    }
+    found[at] = rule
+  }
+  return found
+}
+
+/** Whether a rule has no condition but its path. */
+function isPlain(rule: CompiledRule): boolean {
+  return rule.methods === undefined && rule.conditions.length === 0
 }
 
 function gather(): Gathered {

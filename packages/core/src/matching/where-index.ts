@@ -1,7 +1,7 @@
 /**
  * The rules that share one path and method, found by their `where` values.
  *
- * Each rule is filed under one of its conditions: the attribute that tells most rules apart. A call
+ * Each rule is filed under one of its conditions, the attribute that tells most rules apart. A call
  * then looks up its own values; what is found still has its other conditions checked.
  */
 import { type Cidr, cidrContains } from '../identity/cidr.js'
@@ -15,24 +15,35 @@ interface AddressEntry {
   readonly rule: CompiledRule
 }
 
+/** Most values lead to one rule, which then stands there without a list around it. */
+type OneOrMore = CompiledRule | CompiledRule[]
+
+interface ValueTable {
+  readonly attribute: string
+  readonly rules: Map<string, OneOrMore>
+}
+
 export class WhereIndex {
   readonly #always: CompiledRule[] = []
-  readonly #byValue = new Map<string, Map<string, CompiledRule[]>>()
+  readonly #tables: ValueTable[] = []
   /** By version, length and network, so that 10,000 address lists cost one look-up per length. */
   readonly #byNetwork = new Map<string, AddressEntry[]>()
   readonly #lengths = new Map<number, { readonly version: 4 | 6; readonly bits: number }>()
 
   constructor(rules: readonly CompiledRule[]) {
-    const variety = countValues(rules)
-    for (const rule of rules) this.file(rule, variety)
+    for (const rule of rules) this.file(rule)
   }
 
   find(facts: Facts, found: CompiledRule[]): void {
-    for (let i = 0; i < this.#always.length; i++) {
-      const rule = this.#always[i]
-      if (rule !== undefined) found.push(rule)
+    for (let i = 0; i < this.#always.length; i++) append(found, this.#always[i])
+    for (let i = 0; i < this.#tables.length; i++) {
+      const table = this.#tables[i]
+      const value = table && readFact(facts, table.attribute)
+      const matching = value === undefined ? undefined : table?.rules.get(value)
+      if (matching === undefined) continue
+      if (Array.isArray(matching)) found.push(...matching)
+      else found.push(matching)
     }
-    if (this.#byValue.size > 0) this.findValues(facts, found)
     if (this.#lengths.size > 0 && facts.address !== undefined)
       this.findAddress(facts.address, found)
   }
@@ -42,9 +53,8 @@ export class WhereIndex {
     const sum = (rules: readonly CompiledRule[]) =>
       rules.reduce((total, rule) => total + weightOf(rule), 0)
     let total = sum(this.#always)
-    for (const rules of this.#byValue.values()) {
-      total += Math.max(...[...rules.values()].map(sum))
-    }
+    for (const { rules } of this.#tables)
+      total += Math.max(...[...rules.values()].map((some) => sum([some].flat())))
     const perLength = new Map<number, number>()
     for (const entries of this.#byNetwork.values()) {
       const [first] = entries
@@ -57,33 +67,30 @@ export class WhereIndex {
     return total
   }
 
-  private file(rule: CompiledRule, variety: ReadonlyMap<string, number>): void {
-    const equals = rule.conditions.filter((condition) => condition.values !== undefined)
-    const [best] = equals.toSorted(
-      (a, b) => (variety.get(b.attribute) ?? 0) - (variety.get(a.attribute) ?? 0),
-    )
-    if (best?.values !== undefined) {
-      const byValue = getOrMake(this.#byValue, best.attribute, () => new Map())
-      for (const value of best.values) getOrMake(byValue, value, () => []).push(rule)
-      return
-    }
-    const cidrs = rule.conditions.find((condition) => condition.cidrs !== undefined)?.cidrs
-    if (cidrs === undefined) {
+  private file(rule: CompiledRule): void {
+    const { filedUnder } = rule
+    if (filedUnder?.values !== undefined) {
+      const rules = this.tableOf(filedUnder.attribute)
+      for (const value of filedUnder.values) {
+        const before = rules.get(value)
+        rules.set(value, before === undefined ? rule : [before, rule].flat())
+      }
+    } else if (filedUnder?.cidrs !== undefined) {
+      for (const cidr of filedUnder.cidrs) {
+        this.#lengths.set(lengthKey(cidr), { version: cidr.version, bits: cidr.bits })
+        getOrMake(this.#byNetwork, networkKey(cidr, cidr.bits), () => []).push({ cidr, rule })
+      }
+    } else {
       this.#always.push(rule)
-      return
-    }
-    for (const cidr of cidrs) {
-      this.#lengths.set(lengthKey(cidr), { version: cidr.version, bits: cidr.bits })
-      getOrMake(this.#byNetwork, networkKey(cidr, cidr.bits), () => []).push({ cidr, rule })
     }
   }
 
-  private findValues(facts: Facts, found: CompiledRule[]): void {
-    for (const [attribute, rules] of this.#byValue) {
-      const value = readFact(facts, attribute)
-      const matching = value === undefined ? undefined : rules.get(value)
-      if (matching !== undefined) found.push(...matching)
-    }
+  private tableOf(attribute: string): Map<string, OneOrMore> {
+    const known = this.#tables.find((table) => table.attribute === attribute)
+    if (known !== undefined) return known.rules
+    const rules = new Map<string, OneOrMore>()
+    this.#tables.push({ attribute, rules })
+    return rules
   }
 
   private findAddress(address: Address, found: CompiledRule[]): void {
@@ -96,15 +103,8 @@ export class WhereIndex {
   }
 }
 
-function countValues(rules: readonly CompiledRule[]): Map<string, number> {
-  const values = new Map<string, Set<string>>()
-  for (const rule of rules) {
-    for (const condition of rule.conditions) {
-      const seen = getOrMake(values, condition.attribute, () => new Set<string>())
-      for (const value of condition.values ?? []) seen.add(value)
-    }
-  }
-  return new Map([...values].map(([attribute, seen]) => [attribute, seen.size]))
+function append(found: CompiledRule[], rule: CompiledRule | undefined): void {
+  if (rule !== undefined) found.push(rule)
 }
 
 function lengthKey(cidr: Cidr): number {

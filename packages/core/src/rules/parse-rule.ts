@@ -192,12 +192,14 @@ export function checkCost({ rule, map }: PlacedRule): void {
   if (typeof cost !== 'number' || cost <= 1) return
   for (const { spot, limit } of placeLimits(rule, map)) {
     const { capacity } = defineLimit(limit)
+    // An idle leaky bucket lets the first unit leave at once; the others need places.
+    const most = limit.algorithm === 'leaky-bucket' ? capacity + 1 : capacity
     // A limit of 0 is there to refuse all.
-    if (capacity === 0 || cost <= capacity) continue
+    if (capacity === 0 || cost <= most) continue
     complain(spot, 'cost-above-limit', {
       found: `cost ${cost}`,
-      why: `the ${capacity} that this limit holds at most`,
-      accepted: `a cost up to ${capacity}, or a larger limit or burst`,
+      why: `the ${most} that this limit holds at most`,
+      accepted: `a cost up to ${most}, or a larger limit or burst`,
     })
   }
 }

@@ -10,7 +10,7 @@ import { coveringShapes, patternShape } from './shape.js'
 import { quote } from './tree.js'
 
 /** What every call has, so that no caller can leave it out. */
-const ALWAYS_PRESENT: readonly string[] = ['ip', 'method', 'path', 'route']
+const ALWAYS_PRESENT: readonly string[] = ['ip', 'method', 'path']
 const IDENTITIES: readonly string[] = ['user', 'api_key']
 /** The shape of a rule for every path. */
 const ANY_PATH = ''

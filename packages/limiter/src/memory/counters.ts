@@ -46,9 +46,15 @@ export class Counters {
   #evicted = 0
   #evictedBlocked = 0
   #unstored = 0
+  #drops = 0
 
   constructor(capacity: number) {
     this.#capacity = capacity
+  }
+
+  /** How many records were ever dropped: while it stands still, a record found stays valid. */
+  get drops(): number {
+    return this.#drops
   }
 
   /** The record of a key, or -1. Valid until the next `write` of another key. */
@@ -121,6 +127,7 @@ export class Counters {
   }
 
   private drop(record: number): void {
+    this.#drops += 1
     this.#index.remove(this.#slab.hi(record), this.#slab.lo(record))
     this.#limits.release(this.#slab.meta(record) & LIMIT_MASK)
     this.#logEntries -= this.#logs.get(record)?.length ?? 0

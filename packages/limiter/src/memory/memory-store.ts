@@ -100,9 +100,22 @@ class MemoryVerbs implements SyncStore {
   private takeGroup(takes: readonly Take[], now: number, first: boolean): readonly Outcome[] {
     const only = takes[0]
     if (only !== undefined && takes.length === 1) return this.takeOne(only, takes, now, first)
-    const steps = this.steps(takes, now)
+    const { drops } = this.#counters
+    const records = takes.map(({ key }) => this.#counters.find(key))
+    const steps = takes.map(({ limit, amount, atLeast }, i) => {
+      const state = this.#counters.read(records[i] ?? -1, limit)
+      return algorithmOf(limit).take(state, limit, amount, now, atLeast)
+    })
     if (!allFit(steps)) return this.refuse(takes, steps, now, first)
-    this.writeAll(takes, steps, now)
+    for (let i = 0; i < takes.length; i++) {
+      const take = takes[i]
+      const state = steps[i]?.state
+      if (take === undefined || state === undefined) continue
+      // Found again if making room for the one before may have dropped this one.
+      const kept = this.#counters.drops === drops
+      const record = kept ? (records[i] ?? -1) : this.#counters.find(take.key)
+      this.#counters.write(take.key, record, take.limit, state, now)
+    }
     return steps
   }
 
@@ -120,25 +133,6 @@ class MemoryVerbs implements SyncStore {
     if (step.retryAfterMs !== 0) return this.refuse(takes, [step], now, first)
     if (step.state !== undefined) this.#counters.write(key, record, limit, step.state, now)
     return [step]
-  }
-
-  private steps(takes: readonly Take[], now: number): readonly Step<unknown>[] {
-    const steps: Step<unknown>[] = []
-    for (const { key, limit, amount, atLeast } of takes) {
-      const state = this.read(key, limit)
-      steps.push(algorithmOf(limit).take(state, limit, amount, now, atLeast))
-    }
-    return steps
-  }
-
-  private writeAll(takes: readonly Take[], steps: readonly Step<unknown>[], now: number): void {
-    for (let i = 0; i < takes.length; i++) {
-      const take = takes[i]
-      const state = steps[i]?.state
-      if (take === undefined || state === undefined) continue
-      // Found again: making room for the one before may have dropped this one.
-      this.#counters.write(take.key, this.#counters.find(take.key), take.limit, state, now)
-    }
   }
 
   /** Charges nothing but limits that say so, and keeps what was moved to this clock. */

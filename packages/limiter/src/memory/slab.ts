@@ -8,7 +8,7 @@
  *   4  next free record           while the record is free
  */
 
-const CHUNK_BITS = 15
+const CHUNK_BITS = 13
 const CHUNK_RECORDS = 1 << CHUNK_BITS
 const CHUNK_MASK = CHUNK_RECORDS - 1
 const RECORD_DOUBLES = 5

@@ -7,7 +7,7 @@ export interface ManualClock extends Clock {
   set(us: number): void
 }
 
-/** 2026-01-01T00:00:00Z, the start of a window of any whole length up to a day. */
+/** 2026-01-01T00:00:00Z: every window whose length divides a day starts then. */
 const START_US = 1_767_225_600_000_000
 
 /** A clock that stands still until it is moved. */

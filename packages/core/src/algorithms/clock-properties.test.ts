@@ -1,0 +1,218 @@
+/**
+ * Clocks that step back and limits that change while in use. `SLUICE_RUNS` multiplies the number of
+ * traces. Real time goes on where the store's clock does not: every bound here is in real time.
+ */
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import {
+  ALGORITHM_NAMES,
+  type AlgorithmName,
+  defineLimit,
+  findLimitProblem,
+  type Limit,
+} from '../limit.js'
+import { applyAct, createStoredCounter } from './apply.test-helper.js'
+import { play, specs, type Trace, traces } from './traces.test-helper.js'
+
+const TIMES = Number(process.env['SLUICE_RUNS'] ?? '1')
+
+function holds<Given>(runs: number, given: fc.Arbitrary<Given>, claim: (given: Given) => void) {
+  fc.assert(fc.property(given, claim), { numRuns: runs * TIMES })
+}
+
+interface Passed {
+  /** In real time: when the call was admitted, and when it was let go on. */
+  readonly at: number
+  readonly leftAt: number
+  /** The time of the store to which it was counted. */
+  readonly countedAt: number
+  readonly units: number
+}
+
+/** Plays a trace on a clock that is set back by so much at so many of its calls. */
+function passedWith(trace: Trace, backUs: (index: number) => number): readonly Passed[] {
+  const limit = defineLimit(trace.spec)
+  const counter = createStoredCounter(limit)
+  const passed: Passed[] = []
+  let index = 0
+  // So far ahead at first that it never falls behind 1970.
+  let offset = 100 * limit.windowUs
+  play(trace, {}, (act) => {
+    offset -= backUs(index++)
+    const now = act.now + offset
+    const outcome = applyAct(counter, { ...act, now })
+    const leftAt = act.now + outcome.delayMs * 1000
+    const { granted: units, at: countedAt } = outcome
+    if (units > 0) passed.push({ at: act.now, leftAt, countedAt, units })
+    return outcome
+  })
+  return passed
+}
+
+const totalOf = (passed: readonly Passed[]): bigint =>
+  passed.reduce((sum, one) => sum + BigInt(one.units), 0n)
+
+/** Fails if in some interval t more passed than `atOnce + max * t / window`. */
+function expectAtMost(passed: readonly Passed[], atOnce: number, limit: Limit): void {
+  const [max, window] = [BigInt(limit.max), BigInt(limit.windowUs)]
+  passed.forEach((first, from) => {
+    let sum = 0n
+    for (const last of passed.slice(from)) {
+      sum += BigInt(last.units)
+      const allowed = BigInt(atOnce) * window + max * BigInt(last.at - first.at)
+      if (sum * window > allowed) throw new Error(`${sum} from ${first.at} to ${last.at}`)
+    }
+  })
+}
+
+/** The bound of an algorithm on a steady clock. */
+function expectBound(passed: readonly Passed[], limit: Limit): void {
+  const { max, windowUs } = limit
+  switch (limit.algorithm) {
+    case 'fixed-window': {
+      const windows = passed.map((one) => Math.floor(one.countedAt / windowUs))
+      expect(totalOf(passed)).toBeLessThanOrEqual(BigInt(max) * BigInt(new Set(windows).size))
+      return
+    }
+    case 'sliding-window-log':
+      passed.forEach((first, from) => {
+        const near = passed.slice(from).filter((one) => one.at - first.at < windowUs)
+        expect(totalOf(near)).toBeLessThanOrEqual(max)
+      })
+      return
+    case 'leaky-bucket':
+      passed.slice(1).forEach((next, index) => {
+        const { leftAt, units } = passed[index] ?? next
+        // Delays are rounded up to a millisecond and slots down to a tick.
+        const spaceUs = BigInt(next.leftAt - leftAt + 1000 + limit.tickUs)
+        expect(BigInt(units) * BigInt(windowUs)).toBeLessThanOrEqual(spaceUs * BigInt(max))
+      })
+      return
+    default:
+      expectAtMost(passed, limit.capacity, limit)
+  }
+}
+
+/** The longest that a call may be refused on a steady clock, in microseconds. */
+function longestWaitUs(limit: Limit, amount: number): number {
+  const unitUs = limit.windowUs / limit.max
+  switch (limit.algorithm) {
+    case 'leaky-bucket':
+      return Math.ceil(2 * (limit.capacity + 1) * unitUs) + limit.tickUs
+    case 'sliding-window-counter':
+      return 2 * limit.windowUs
+    case 'fixed-window':
+    case 'sliding-window-log':
+      return limit.windowUs
+    default:
+      return Math.ceil(amount * unitUs) + limit.tickUs
+  }
+}
+
+describe.each(ALGORITHM_NAMES)('%s', (algorithm) => {
+  test('a clock that steps back by less than a window adds nothing', () => {
+    const steps = fc.record({ where: fc.nat({ max: 29 }), share: fc.nat({ max: 999 }) })
+    holds(400, fc.tuple(traces(algorithm), steps), ([trace, { where, share }]) => {
+      const limit = defineLimit(trace.spec)
+      const backUs = Math.floor((limit.windowUs / 1000) * share)
+      expectBound(
+        passedWith(trace, (index) => (index === where ? backUs : 0)),
+        limit,
+      )
+    })
+  })
+
+  test('a clock that steps back by more adds at most one limit per step', () => {
+    const steps = fc.array(fc.nat({ max: 2000 }), { minLength: 30, maxLength: 30 })
+    holds(300, fc.tuple(traces(algorithm), steps), ([trace, shares]) => {
+      const limit = defineLimit(trace.spec)
+      const isBack = shares.map((share) => share % 5 === 0)
+      const passed = passedWith(trace, (index) =>
+        isBack[index] ? Math.floor(limit.windowUs * (1 + (shares[index] ?? 0) / 1000)) + 1 : 0,
+      )
+      const count = isBack.slice(0, trace.moments.length).filter(Boolean).length
+      const lengthUs = (passed.at(-1)?.at ?? 0) - (passed[0]?.at ?? 0)
+      const window = BigInt(limit.windowUs)
+      // A queue holds its places and the one that leaves at once; a window may begin just now.
+      const own = BigInt(limit.capacity) + (algorithm === 'leaky-bucket' ? 1n : 0n)
+      const edges = algorithm === 'fixed-window' ? 1n : 0n
+      const limits = own * (BigInt(count) + 1n + edges)
+      const allowed = limits * window + BigInt(limit.max) * BigInt(lengthUs)
+      expect(totalOf(passed) * window).toBeLessThanOrEqual(allowed)
+    })
+  })
+
+  test('a step back makes nobody wait more than a window longer than the limit itself can', () => {
+    const steps = fc.record({ share: fc.nat({ max: 5000 }), spent: fc.nat({ max: 1000 }) })
+    holds(400, fc.tuple(specs(algorithm), steps), ([spec, { share, spent }]) => {
+      const limit = defineLimit(spec)
+      const counter = createStoredCounter(limit)
+      const then = 20 * limit.windowUs + spent
+      counter.charge(limit.capacity + 1, then - spent, then - spent, 0)
+      counter.charge(limit.capacity + 1, then, then, 0)
+      const backUs = Math.floor((limit.windowUs / 1000) * share)
+      const { retryAfterMs } = counter.take(1, then - backUs)
+      const longest = longestWaitUs(limit, 1)
+      const isOfAnotherClock = algorithm !== 'leaky-bucket' && backUs > 2 * limit.windowUs
+      const extra = isOfAnotherClock ? 0 : limit.windowUs
+      expect(((retryAfterMs ?? 0) - 1) * 1000).toBeLessThanOrEqual(longest + extra)
+    })
+  })
+})
+
+/** A limit, and the same with another max or burst, or a leaky bucket's with another queue. */
+function changes(algorithm: AlgorithmName) {
+  return fc
+    .tuple(traces(algorithm), specs(algorithm))
+    .map(([trace, other]) => {
+      const changed = { ...other, windowMs: trace.spec.windowMs }
+      const isLeaky = algorithm === 'leaky-bucket'
+      return { trace, changed: isLeaky ? { ...trace.spec, queue: other.queue } : changed }
+    })
+    .filter(({ changed }) => findLimitProblem(changed) === undefined)
+}
+
+describe.each(ALGORITHM_NAMES)('%s', (algorithm) => {
+  test('a changed limit keeps what was used', () => {
+    holds(300, changes(algorithm), ({ trace, changed }) => {
+      const [before, after] = [defineLimit(trace.spec), defineLimit(changed)]
+      const counter = createStoredCounter(before)
+      let now = trace.start
+      play(trace, {}, (act) => {
+        now = act.now
+        return applyAct(counter, act)
+      })
+      // Brings what is stored to now, as a call would that takes something.
+      counter.give(0, now)
+      const used = before.capacity - counter.peek(0, now).remaining
+      counter.change(after)
+      const { remaining } = counter.peek(0, now)
+      expect(remaining).toBeLessThanOrEqual(
+        Math.max(0, after.capacity - used) + sliver(before, after),
+      )
+    })
+  })
+})
+
+/** Less than a unit that another rate cannot keep, and less than a millisecond of it. */
+function sliver(before: Limit, after: Limit): number {
+  if (before.algorithm === 'sliding-window-counter') return 1 + Math.ceil(before.max / 2 ** 20)
+  if (before.algorithm === 'fixed-window' || before.algorithm === 'sliding-window-log') return 0
+  const withinTick = Math.ceil(((before.tickUs - 1) * after.max) / after.windowUs)
+  return withinTick + (after.q === 1 ? 1 : 0)
+}
+
+test.each(['token-bucket', 'gcra'] as const)(
+  '%s: a lowered limit locks nobody out for longer than its own burst takes to refill',
+  (algorithm) => {
+    holds(300, changes(algorithm), ({ trace, changed }) => {
+      const limit = defineLimit(changed)
+      const counter = createStoredCounter(defineLimit(trace.spec))
+      counter.charge(Number.MAX_SAFE_INTEGER, trace.start, trace.start, 0)
+      counter.change(limit)
+      const { retryAfterMs } = counter.take(limit.capacity, trace.start)
+      const refillUs = Math.ceil((limit.capacity * limit.windowUs) / limit.max) + limit.tickUs
+      expect(((retryAfterMs ?? 0) - 1) * 1000).toBeLessThanOrEqual(refillUs)
+    })
+  },
+)

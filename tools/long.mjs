@@ -7,9 +7,8 @@ if (!/^[1-9][0-9]{0,5}$/.test(times)) {
   process.exit(2)
 }
 console.log(`Property tests with ${times} times the usual number of traces. This takes a while.`)
-const { status } = spawnSync(
-  'npx',
-  ['vitest', 'run', '--testTimeout', '3600000', 'propert'],
-  { stdio: 'inherit', env: { ...process.env, SLUICE_RUNS: times } },
-)
+const { status } = spawnSync('npx', ['vitest', 'run', '--testTimeout', '3600000', 'propert'], {
+  stdio: 'inherit',
+  env: { ...process.env, SLUICE_RUNS: times },
+})
 process.exit(status ?? 1)

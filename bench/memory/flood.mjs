@@ -1,6 +1,7 @@
 /**
- * 10^7 unique callers against a store of 2 million counters: how much the process grows, and whether callers that were
- * blocked at the start still are. Then growth to 5 million counters: the slowest call.
+ * 10^7 unique callers against a store of 2 million counters: how much the process grows, and
+ * whether callers that were blocked at the start still are. Then growth to 5 million counters: the
+ * slowest call.
  */
 import { createLimiter, memoryStore } from '../../packages/limiter/dist/index.js'
 import { printTable } from '../report.mjs'
@@ -10,7 +11,9 @@ const CALLERS = 10_000_000
 const BLOCKED = 1000
 const MIB = 2 ** 20
 
-const rules = [{ id: 'per-user', by: ['user'], limits: [{ algorithm: 'fixed-window', max: 5, window: '1d' }] }]
+const rules = [
+  { id: 'per-user', by: ['user'], limits: [{ algorithm: 'fixed-window', max: 5, window: '1d' }] },
+]
 const call = (name, cost) => ({ attributes: { user: name }, cost })
 
 function resident() {

@@ -1,6 +1,6 @@
 /**
- * What a decision costs with 10, 1,000 and 10,000 rules. Half of the rules differ by path, half only by one `where`
- * value; every call meets one of each.
+ * What a decision costs with 10, 1,000 and 10,000 rules. Half of the rules differ by path, half
+ * only by one `where` value; every call meets one of each.
  */
 import { compileRules, matchRules, parseRules, sipKey } from '../../packages/core/dist/index.js'
 import { createLimiter } from '../../packages/limiter/dist/index.js'
@@ -53,7 +53,7 @@ for (let round = 0; round <= ROUNDS; round++) {
 }
 
 const [few] = subjects
-const ratio = (list, base) => median(list.map((time, round) => time / base[round])).toFixed(2)
+const ratio = (list, base) => median(list.map((ns, round) => ns / base[round])).toFixed(2)
 console.log(`Two rules met by each call, median of ${ROUNDS} alternating rounds\n`)
 printTable(
   ['rules', 'matching, ns', 'x 10 rules', 'decision, ns', 'x 10 rules'],

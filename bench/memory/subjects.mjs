@@ -9,7 +9,13 @@ const WINDOW_MS = 3_600_000
 
 function sluice() {
   const store = memoryStore({ maxCounters: 2_000_000 })
-  const rules = [{ id: 'per-user', by: ['user'], limits: [{ algorithm: 'fixed-window', max: MAX, window: '1h' }] }]
+  const rules = [
+    {
+      id: 'per-user',
+      by: ['user'],
+      limits: [{ algorithm: 'fixed-window', max: MAX, window: '1h' }],
+    },
+  ]
   return createLimiter({ store, rules })
 }
 

@@ -35,7 +35,7 @@ describe('a counter’s key', () => {
   })
 
   test('lies in a partition that the caller alone chooses, and callers spread over all evenly', () => {
-    const counts = new Array<number>(PARTITIONS).fill(0)
+    const counts = Array.from({ length: PARTITIONS }, () => 0)
     for (let i = 0; i < 128_000; i++) {
       const caller = callerHash(secret, [`{x}${i}`])
       const { partition } = counterKey(caller, seed('a', 'x'))

@@ -22,8 +22,8 @@ export function callerHash(secret: SipKey, values: readonly string[]): Hash64 {
 }
 
 /**
- * A candidate counts apart from the limits in force, under the same names. The attributes a rule counts
- * by are part of it, so that a user and an account of one name are not one caller.
+ * A candidate counts apart from the limits in force, under the same names. The attributes a rule
+ * counts by are part of it, so that a user and an account of one name are not one caller.
  */
 export function limitSeed(
   secret: SipKey,

@@ -79,22 +79,29 @@ function isWide(text: string): boolean {
 
 /** Four characters to a half word; -1 if one does not fit into a byte. */
 function appendNarrow(text: string, from: number): number {
+  const into = words
   const length = text.length
   let at = from
-  let half = 0
   let any = 0
-  for (let i = 0; i < length; i++) {
-    const unit = text.charCodeAt(i)
-    any |= unit
-    half |= unit << ((i & 3) << 3)
-    if ((i & 3) === 3) {
-      words[at++] = half
-      half = 0
-    }
+  let i = 0
+  for (; i + 3 < length; i += 4) {
+    const a = text.charCodeAt(i)
+    const b = text.charCodeAt(i + 1)
+    const c = text.charCodeAt(i + 2)
+    const d = text.charCodeAt(i + 3)
+    any |= a | b | c | d
+    into[at++] = a | (b << 8) | (c << 16) | (d << 24)
   }
-  if (any > 0xff) return -1
-  if ((length & 3) !== 0) words[at++] = half
-  return at
+  if (i < length) {
+    let half = 0
+    for (let shift = 0; i < length; i++, shift += 8) {
+      const unit = text.charCodeAt(i)
+      any |= unit
+      half |= unit << shift
+    }
+    into[at++] = half
+  }
+  return any > 0xff ? -1 : at
 }
 
 function appendWide(text: string, from: number): number {

@@ -110,14 +110,21 @@ class StoreLimiter implements Limiter {
     return this.#warnings
   }
 
-  async check(call: Call, options: CheckOptions = {}): Promise<Decision> {
-    if (this.#sync !== undefined) return this.checkSync(call, options)
-    const plan = this.plan(call, options.canWait)
-    if (plan === undefined) return UNMATCHED
-    return this.decide(plan, await this.ask(this.#store.take(plan.groups)), options)
+  check(call: Call, options: CheckOptions = NO_OPTIONS): Promise<Decision> {
+    try {
+      // Not an async function: a decision that is there already needs one promise, not two.
+      if (this.#sync !== undefined) return Promise.resolve(this.checkSync(call, options))
+      const plan = this.plan(call, options.canWait)
+      if (plan === undefined) return Promise.resolve(UNMATCHED)
+      return this.ask(this.#store.take(plan.groups)).then((outcomes) =>
+        this.decide(plan, outcomes, options),
+      )
+    } catch (error) {
+      return Promise.reject(error)
+    }
   }
 
-  checkSync(call: Call, options: CheckOptions = {}): Decision {
+  checkSync(call: Call, options: CheckOptions = NO_OPTIONS): Decision {
     if (this.#sync === undefined) {
       throw new SluiceError('STORE_NOT_SYNC', 'checkSync: this store answers later; use check')
     }
@@ -234,6 +241,7 @@ class StoreLimiter implements Limiter {
   }
 }
 
+const NO_OPTIONS: CheckOptions = {}
 const MAY_WAIT = { canWait: true } as const
 const MAY_NOT_WAIT = { canWait: false } as const
 

@@ -88,7 +88,9 @@ function expectBound(passed: readonly Passed[], limit: Limit): void {
         expect(BigInt(units) * BigInt(windowUs)).toBeLessThanOrEqual(spaceUs * BigInt(max))
       })
       return
-    default:
+    case 'token-bucket':
+    case 'gcra':
+    case 'sliding-window-counter':
       expectAtMost(passed, limit.capacity, limit)
   }
 }
@@ -104,7 +106,8 @@ function longestWaitUs(limit: Limit, amount: number): number {
     case 'fixed-window':
     case 'sliding-window-log':
       return limit.windowUs
-    default:
+    case 'token-bucket':
+    case 'gcra':
       return Math.ceil(amount * unitUs) + limit.tickUs
   }
 }

@@ -192,7 +192,8 @@ function isOver(at: number, now: number, limit: Limit): boolean {
       return now - at >= limit.windowUs
     case 'leaky-bucket':
       return at <= now
-    default:
+    case 'token-bucket':
+    case 'gcra':
       return now - at >= Math.ceil((limit.capacity * limit.q) / limit.p) * limit.tickUs
   }
 }

@@ -12,6 +12,8 @@ import type { Act } from './apply.test-helper.js'
 
 /** The most units that a limit may have. */
 const MAX_UNITS = 999_999_999_999_999
+/** Where a trace ends, so that what is still to come stays below 2^53. */
+const LATEST_US = 3e15
 const MINUTE_MS = 60_000
 const DAY_MS = 86_400_000
 const YEAR_MS = 366 * DAY_MS
@@ -97,7 +99,7 @@ const starts = fc.oneof(
   fc.integer({ min: 1_700_000_000_000_000, max: 1_700_100_000_000_000 }),
 )
 
-/** One call: how long after the last one, for how much; `dice` decides what else a test asks for. */
+/** One call: how long after the last, for how much; `dice` decides what else may happen. */
 interface Moment {
   readonly pause: { readonly kind: 'us' | 'share' | 'retry'; readonly n: number }
   readonly amount: { readonly kind: 'units' | 'share' | 'over'; readonly n: number }
@@ -164,7 +166,7 @@ export function play(trace: Trace, may: Mishaps, apply: (act: Act, limit: Limit)
   const receipts: Receipt[] = []
   for (const moment of trace.moments) {
     const rest = Math.floor(moment.dice / 10)
-    now += pauseUs(moment, limit, retryAfterMs)
+    now = Math.min(LATEST_US, now + pauseUs(moment, limit, retryAfterMs))
     let changed: Limit | undefined
     if (may.stepsBack && moment.dice % 10 === 0) now = Math.max(0, now - stepUs(rest, limit))
     if (may.changes && moment.dice % 10 === 1) changed = otherLimit(trace, may, limit, rest)

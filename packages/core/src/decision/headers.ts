@@ -19,32 +19,32 @@ const NONE: Headers = []
 export function rateLimitHeaders(decision: Decision, options: HeaderOptions): Headers {
   const policies = decision.policies()
   if (policies.length === 0) return NONE
-  const { nowMs, jitterMs = 0 } = options
-  const resetMs = nowMs + (decision.resetAfterMs ?? 0) + jitterMs
+  const { nowMs, jitterMs: jitter = 0 } = options
+  const resetMs = nowMs + (decision.resetAfterMs ?? 0) + jitter
   const headers: (readonly [string, string])[] = [
     ['RateLimit-Policy', policies.map(formatPolicy).join(', ')],
     [
       'RateLimit',
-      policies.map((policy) => formatLeft(policy, decision.allowed, jitterMs)).join(', '),
+      policies.map((policy) => formatLeft(policy, decision.allowed, jitter)).join(', '),
     ],
     ['X-RateLimit-Limit', String(decision.limit)],
     ['X-RateLimit-Remaining', String(decision.remaining)],
     ['X-RateLimit-Reset', String(seconds(resetMs))],
   ]
-  if (!decision.allowed) headers.push(...refusalHeaders(decision, jitterMs))
+  if (!decision.allowed) headers.push(...refusalHeaders(decision, jitter))
   return headers
 }
 
-function refusalHeaders(decision: Decision, jitterMs: number): Headers {
-  const retryAfter = retryAfterSeconds(decision, jitterMs)
+function refusalHeaders(decision: Decision, jitter: number): Headers {
+  const retryAfter = retryAfterSeconds(decision, jitter)
   const noStore = ['Cache-Control', 'no-store'] as const
   return retryAfter === null ? [noStore] : [['Retry-After', String(retryAfter)], noStore]
 }
 
 /** Whole seconds, rounded up, at least 1; null where waiting does not help. */
-export function retryAfterSeconds(decision: Decision, jitterMs = 0): number | null {
+export function retryAfterSeconds(decision: Decision, jitter = 0): number | null {
   if (decision.retryAfterMs === null) return null
-  return Math.max(1, seconds(decision.retryAfterMs + jitterMs))
+  return Math.max(1, seconds(decision.retryAfterMs + jitter))
 }
 
 const JITTER_SHARE = 0.1

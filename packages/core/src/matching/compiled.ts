@@ -46,7 +46,10 @@ interface CompiledCandidate {
   readonly tiers: CompiledTiers | undefined
 }
 
-/** What a decision reads lies in the rule itself: with 10,000 rules every step aside is a cache miss. */
+/**
+ * What a decision reads lies in the rule itself: with 10,000 rules every step aside is a cache
+ * miss.
+ */
 export interface CompiledRule {
   readonly rule: Rule
   readonly id: string

@@ -70,11 +70,11 @@ const leakyBucket: Codec<LeakyBucket> = {
 }
 
 const CODECS: Readonly<Record<AlgorithmName, Codec<unknown> | undefined>> = {
-  'token-bucket': bucket as Codec<unknown>,
-  gcra: bucket as Codec<unknown>,
-  'leaky-bucket': leakyBucket as Codec<unknown>,
-  'fixed-window': fixedWindow as Codec<unknown>,
-  'sliding-window-counter': slidingCounter as Codec<unknown>,
+  'token-bucket': bucket,
+  gcra: bucket,
+  'leaky-bucket': leakyBucket,
+  'fixed-window': fixedWindow,
+  'sliding-window-counter': slidingCounter,
   'sliding-window-log': undefined,
 }
 

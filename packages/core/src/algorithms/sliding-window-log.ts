@@ -6,104 +6,104 @@ import type { Limit } from '../limit.js'
 import { usToMsUp } from '../numbers.js'
 import { type Algorithm, isFromAnotherClock, type Outcome, type Step } from './algorithm.js'
 
-interface LogEntry {
-  readonly at: number
-  readonly units: number
-}
-
-/** Oldest first, one entry per instant. */
-export type Log = readonly LogEntry[]
+/**
+ * Pairs of a time and the units admitted then, oldest first, one pair per instant. Numbers side by
+ * side, because an engine keeps them in 16 bytes a pair and objects in 70.
+ */
+export type Log = readonly number[]
 
 interface View {
   readonly at: number
-  readonly entries: Log
+  readonly log: Log
   readonly count: number
   readonly moved: boolean
 }
 
 const EMPTY: Log = []
 
+const timeOf = (log: Log, pair: number): number => log[pair] ?? 0
+const unitsOf = (log: Log, pair: number): number => log[pair + 1] ?? 0
+
 function view(log: Log | undefined, limit: Limit, now: number): View {
-  const newest = log?.at(-1)
-  if (log === undefined || newest === undefined) {
-    return { at: now, entries: EMPTY, count: 0, moved: false }
+  if (log === undefined || log.length === 0) {
+    return { at: now, log: EMPTY, count: 0, moved: false }
   }
-  const moved = isFromAnotherClock(newest.at, limit, now)
-  const at = moved ? now : Math.max(now, newest.at)
-  const kept = moved ? moveBack(log, now) : log
-  const first = kept.findIndex((entry) => entry.at > at - limit.windowUs)
-  const entries = first === -1 ? EMPTY : first === 0 ? kept : kept.slice(first)
-  return { at, entries, count: countUnits(entries), moved }
+  const newestAt = timeOf(log, log.length - 2)
+  const moved = isFromAnotherClock(newestAt, limit, now)
+  const at = moved ? now : Math.max(now, newestAt)
+  const kept = inSight(moved ? moveBack(log, now) : log, at - limit.windowUs)
+  let count = 0
+  for (let pair = 0; pair < kept.length; pair += 2) count += unitsOf(kept, pair)
+  return { at, log: kept, count, moved }
+}
+
+/** What was admitted after `edge`. */
+function inSight(log: Log, edge: number): Log {
+  let first = 0
+  while (first < log.length && timeOf(log, first) <= edge) first += 2
+  return first === 0 ? log : log.slice(first)
 }
 
 /** What lies ahead of now becomes one entry at now, or a give would find it several times. */
 function moveBack(log: Log, now: number): Log {
-  const past = log.filter((entry) => entry.at < now)
-  return [...past, { at: now, units: countUnits(log) - countUnits(past) }]
-}
-
-function countUnits(entries: Log): number {
-  let units = 0
-  for (const entry of entries) units += entry.units
-  return units
+  const moved: number[] = []
+  let ahead = 0
+  for (let pair = 0; pair < log.length; pair += 2) {
+    if (timeOf(log, pair) < now) moved.push(timeOf(log, pair), unitsOf(log, pair))
+    else ahead += unitsOf(log, pair)
+  }
+  moved.push(now, ahead)
+  return moved
 }
 
 /** Microseconds from now until enough entries have left for the amount to fit. */
 function waitFor(seen: View, limit: Limit, amount: number, now: number): number {
   let excess = seen.count + amount - limit.max
-  for (const entry of seen.entries) {
-    excess -= entry.units
-    if (excess <= 0) return entry.at + limit.windowUs - now
+  for (let pair = 0; pair < seen.log.length; pair += 2) {
+    excess -= unitsOf(seen.log, pair)
+    if (excess <= 0) return timeOf(seen.log, pair) + limit.windowUs - now
   }
   return 0
 }
 
-function append(entries: Log, at: number, units: number): Log {
-  const newest = entries.at(-1)
-  if (newest === undefined || newest.at < at) return [...entries, { at, units }]
-  return insert(entries, at, units)
+/** Adds units in their place in time; two at one instant count as two. */
+function insert(log: Log, at: number, units: number): Log {
+  let pair = log.length
+  while (pair > 0 && timeOf(log, pair - 2) >= at) pair -= 2
+  const same = pair < log.length && timeOf(log, pair) === at
+  const rest = same ? pair + 2 : pair
+  return [...log.slice(0, pair), at, units + (same ? unitsOf(log, pair) : 0), ...log.slice(rest)]
 }
 
-/** Adds units in their place in time; two at one instant count as two. */
-function insert(entries: Log, at: number, units: number): Log {
-  const found = entries.findIndex((entry) => entry.at >= at)
-  const index = found === -1 ? entries.length : found
-  const same = entries[index]?.at === at ? entries[index] : undefined
-  const entry = { at, units: units + (same?.units ?? 0) }
-  return [
-    ...entries.slice(0, index),
-    entry,
-    ...entries.slice(same === undefined ? index : index + 1),
-  ]
+function resetAfterMs(log: Log, limit: Limit, now: number): number {
+  if (log.length === 0) return 0
+  return usToMsUp(timeOf(log, log.length - 2) + limit.windowUs - now)
 }
 
 function admit(seen: View, limit: Limit, now: number, granted: number): Step<Log> {
-  const entries = granted === 0 ? seen.entries : append(seen.entries, seen.at, granted)
-  const newest = entries.at(-1)
-  const moved = seen.moved ? seen.entries : undefined
+  const after = granted === 0 ? seen.log : insert(seen.log, seen.at, granted)
   return {
     granted,
     remaining: Math.max(0, limit.max - seen.count - granted),
-    resetAfterMs: newest === undefined ? 0 : usToMsUp(newest.at + limit.windowUs - now),
+    resetAfterMs: resetAfterMs(after, limit, now),
     retryAfterMs: 0,
     delayMs: 0,
     at: seen.at,
-    state: granted === 0 ? moved : entries,
-    moved,
+    state: granted === 0 ? undefined : after,
+    moved: seen.moved ? seen.log : undefined,
   }
 }
 
 function refuse(seen: View, limit: Limit, amount: number, now: number): Step<Log> {
-  const newest = seen.entries.at(-1)
   return {
     granted: 0,
     remaining: Math.max(0, limit.max - seen.count),
-    resetAfterMs: newest === undefined ? 0 : usToMsUp(newest.at + limit.windowUs - now),
+    resetAfterMs: resetAfterMs(seen.log, limit, now),
     retryAfterMs: amount > limit.max ? null : usToMsUp(waitFor(seen, limit, amount, now)),
     delayMs: 0,
     at: seen.at,
     state: undefined,
-    moved: seen.moved ? seen.entries : undefined,
+    moved: seen.moved ? seen.log : undefined,
   }
 }
 
@@ -135,21 +135,19 @@ function give(
   at?: number,
 ): Log | undefined {
   if (log === undefined) return undefined
-  const { entries } = view(log, limit, now)
-  if (at !== undefined) {
-    if (!entries.some((entry) => entry.at === at)) return undefined
-    return entries.flatMap((entry) => (entry.at === at ? lessen(entry, amount) : [entry]))
-  }
+  const seen = view(log, limit, now)
+  const given: number[] = []
   let back = amount
-  return entries.flatMap((entry) => {
-    const rest = lessen(entry, back)
-    back -= entry.units - (rest[0]?.units ?? 0)
-    return rest
-  })
-}
-
-function lessen(entry: LogEntry, units: number): readonly LogEntry[] {
-  return entry.units > units ? [{ at: entry.at, units: entry.units - units }] : []
+  let found = at === undefined
+  for (let pair = 0; pair < seen.log.length; pair += 2) {
+    const madeAt = timeOf(seen.log, pair)
+    const units = unitsOf(seen.log, pair)
+    const taken = at === undefined || at === madeAt ? Math.min(back, units) : 0
+    found ||= at === madeAt
+    back -= taken
+    if (units > taken) given.push(madeAt, units - taken)
+  }
+  return found ? given : undefined
 }
 
 function charge(
@@ -164,11 +162,11 @@ function charge(
   const spentAt = Math.min(at, seen.at)
   const units = Math.min(amount, limit.max + debt - seen.count)
   if (units <= 0 || spentAt <= seen.at - limit.windowUs) return undefined
-  return insert(seen.entries, spentAt, units)
+  return insert(seen.log, spentAt, units)
 }
 
 function expiresAt(log: Log, limit: Limit): number {
-  return (log.at(-1)?.at ?? 0) + limit.windowUs
+  return timeOf(log, log.length - 2) + limit.windowUs
 }
 
 export const slidingWindowLog: Algorithm<Log> = {

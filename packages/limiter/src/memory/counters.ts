@@ -30,7 +30,7 @@ const LOOKS_FULL = 16
 const LOOKS = 2
 const FORMAT_SHIFT = 24
 const LIMIT_MASK = 0xffffff
-const LOG_ENTRY_BYTES = 32
+const LOG_PAIR_BYTES = 16
 
 export class Counters {
   readonly #capacity: number
@@ -38,7 +38,7 @@ export class Counters {
   readonly #index = new HashIndex(this.#slab)
   readonly #limits = new LimitRegistry()
   readonly #logs = new Map<number, Log>()
-  #logEntries = 0
+  #logNumbers = 0
   #hand = 0
   #stride = 1
   #strideOf = 0
@@ -96,7 +96,7 @@ export class Counters {
   stats(): CounterStats {
     return {
       counters: this.#slab.live,
-      bytes: this.#slab.bytes + this.#index.bytes + this.#logEntries * LOG_ENTRY_BYTES,
+      bytes: this.#slab.bytes + this.#index.bytes + this.#logNumbers * (LOG_PAIR_BYTES / 2),
       evicted: this.#evicted,
       evictedBlocked: this.#evictedBlocked,
       unstored: this.#unstored,
@@ -111,14 +111,14 @@ export class Counters {
     }
     const codec = codecOf(limit)
     const before = this.#logs.size > 0 ? this.#logs.get(record) : undefined
-    if (before !== undefined) this.#logEntries -= before.length
+    if (before !== undefined) this.#logNumbers -= before.length
     if (codec !== undefined) {
       if (before !== undefined) this.#logs.delete(record)
       codec.write(state, this.#slab.doubles(record), this.#slab.stateAt(record))
       return
     }
     const log = state as Log
-    this.#logEntries += log.length
+    this.#logNumbers += log.length
     this.#logs.set(record, log)
   }
 
@@ -130,7 +130,7 @@ export class Counters {
     this.#drops += 1
     this.#index.remove(this.#slab.hi(record), this.#slab.lo(record))
     this.#limits.release(this.#slab.meta(record) & LIMIT_MASK)
-    this.#logEntries -= this.#logs.get(record)?.length ?? 0
+    this.#logNumbers -= this.#logs.get(record)?.length ?? 0
     this.#logs.delete(record)
     this.#slab.free(record)
   }

@@ -132,7 +132,10 @@ interface Rate {
   readonly tickUs: number
 }
 
-/** The rate in microseconds, else in milliseconds, else nothing: 4 * burst * q must stay exact. */
+/**
+ * The rate in microseconds, else in milliseconds, else nothing: 4 * burst * q must stay exact, and
+ * so must the microseconds in which that is regained.
+ */
 function rateOf(spec: LimitSpec): Rate | undefined {
   if (spec.max === 0) return undefined
   for (const tickUs of TICKS_US) {

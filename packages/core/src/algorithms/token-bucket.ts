@@ -45,15 +45,13 @@ function regained(bucket: Bucket, limit: Limit, now: number): number {
 }
 
 /**
- * The instant for which `inUseNow` is true: a whole number of ticks after the last, so that no
- * share of one is lost. A full bucket is full now; at an earlier instant it would begin to refill
- * before it was touched.
+ * The instant for which `inUse` is true: a whole number of ticks after the last, so that no share of
+ * one is lost. A bucket that is full gains nothing by the share of a tick before the call.
  */
-function timeOf(bucket: Bucket | undefined, limit: Limit, now: number): number {
+function timeOf(bucket: Bucket | undefined, limit: Limit, now: number, inUse: number): number {
   if (bucket === undefined || limit.capacity === 0) return now
   if (bucket.at > now) return isFromAnotherClock(bucket.at, limit, now) ? now : bucket.at
-  if (limit.tickUs === 1 || inUseNow(bucket, limit, now) === 0) return now
-  return now - ((now - bucket.at) % limit.tickUs)
+  return inUse === 0 || limit.tickUs === 1 ? now : now - ((now - bucket.at) % limit.tickUs)
 }
 
 function isMoved(bucket: Bucket | undefined, limit: Limit, now: number): boolean {
@@ -131,7 +129,7 @@ function take(
   atLeast = amount,
 ): Step<Bucket> {
   const inUse = inUseNow(bucket, limit, now)
-  const at = timeOf(bucket, limit, now)
+  const at = timeOf(bucket, limit, now, inUse)
   // Asks for nothing and writes nothing, not even what another clock left.
   if (amount === 0) return { ...admit(bucket, limit, now, inUse, at, 0, 0), moved: undefined }
   if (atLeast > limit.capacity) return refuse(bucket, limit, now, inUse, at, null)
@@ -148,7 +146,7 @@ function take(
 
 function peek(bucket: Bucket | undefined, limit: Limit, amount: number, now: number): Outcome {
   const inUse = inUseNow(bucket, limit, now)
-  const at = timeOf(bucket, limit, now)
+  const at = timeOf(bucket, limit, now, inUse)
   if (amount > limit.capacity) return refuse(bucket, limit, now, inUse, at, null)
   const waitUs = amount === 0 ? 0 : waitFor(amount, inUse, at, limit, now)
   if (waitUs > limit.maxWaitUs) {
@@ -170,9 +168,9 @@ function give(
   at = now,
 ): Bucket | undefined {
   if (bucket === undefined || limit.capacity === 0 || isRegained(at, limit, now)) return undefined
+  const before = inUseNow(bucket, limit, now)
   const back = Math.min(amount, limit.capacity + limit.lent) * limit.q
-  const inUse = Math.max(0, inUseNow(bucket, limit, now) - back)
-  return toBucket(timeOf(bucket, limit, now), inUse, limit)
+  return toBucket(timeOf(bucket, limit, now, before), Math.max(0, before - back), limit)
 }
 
 function charge(
@@ -187,7 +185,8 @@ function charge(
   const before = inUseNow(bucket, limit, now)
   const most = (limit.capacity + Math.min(debt, limit.lent)) * limit.q
   const wanted = before + Math.min(amount, limit.capacity + limit.lent) * limit.q
-  return toBucket(timeOf(bucket, limit, now), Math.max(before, Math.min(wanted, most)), limit)
+  const charged = Math.max(before, Math.min(wanted, most))
+  return toBucket(timeOf(bucket, limit, now, before), charged, limit)
 }
 
 function expiresAt(bucket: Bucket, limit: Limit): number {

@@ -140,7 +140,7 @@ describe.each(ALGORITHM_NAMES)('%s', (algorithm) => {
         isBack[index] ? Math.floor(limit.windowUs * (1 + (shares[index] ?? 0) / 1000)) + 1 : 0,
       )
       const count = isBack.slice(0, trace.moments.length).filter(Boolean).length
-      const lengthUs = (passed.at(-1)?.at ?? 0) - (passed[0]?.at ?? 0)
+      const lengthUs = (passed.at(-1)?.at ?? 0) - (passed[0]?.at ?? 0) + limit.tickUs - 1
       const window = BigInt(limit.windowUs)
       // A queue holds its places and the one that leaves at once; a window may begin just now.
       const own = BigInt(limit.capacity) + (algorithm === 'leaky-bucket' ? 1n : 0n)

@@ -45,8 +45,8 @@ function regained(bucket: Bucket, limit: Limit, now: number): number {
 }
 
 /**
- * The instant for which `inUse` is true: a whole number of ticks after the last, so that no share of
- * one is lost. A bucket that is full gains nothing by the share of a tick before the call.
+ * The instant for which `inUse` is true: a whole number of ticks after the last, so that no share
+ * of one is lost. A bucket that is full gains nothing by the share of a tick before the call.
  */
 function timeOf(bucket: Bucket | undefined, limit: Limit, now: number, inUse: number): number {
   if (bucket === undefined || limit.capacity === 0) return now

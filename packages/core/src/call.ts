@@ -1,7 +1,10 @@
 /** A call: one thing that wants to happen, with its attributes and a cost. */
+import { SluiceError } from './errors.js'
 
 /** Named facts of a call. Numbers and booleans count as their decimal text; empty is absent. */
-export type Attributes = Readonly<Record<string, string | number | boolean | null | undefined>>
+export type Attributes = Readonly<
+  Record<string, string | number | bigint | boolean | null | undefined>
+>
 
 export interface Call {
   readonly attributes: Attributes
@@ -16,6 +19,17 @@ export const ATTRIBUTE_LENGTH_MAX = 8192
 export function readAttribute(attributes: Attributes, name: string): string | undefined {
   const value = attributes[name]
   if (typeof value === 'string') return value === '' ? undefined : value
-  if (typeof value === 'number' || typeof value === 'boolean') return String(value)
-  return undefined
+  return value === undefined || value === null ? undefined : readOther(attributes, name, value)
+}
+
+/** What is neither text nor absent; a thing that is no value would otherwise mean no limit. */
+function readOther(attributes: Attributes, name: string, value: unknown): string | undefined {
+  if (!Object.hasOwn(attributes, name)) return undefined
+  if (typeof value === 'boolean' || typeof value === 'bigint') return String(value)
+  if (typeof value === 'number' && Number.isFinite(value)) return String(value)
+  throw new SluiceError(
+    'CALL_INVALID',
+    `attribute ${name}: found ${typeof value === 'number' ? value : typeof value}; ` +
+      'accepted: text, a number, true or false; null or undefined for none',
+  )
 }

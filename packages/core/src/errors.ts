@@ -10,6 +10,7 @@ export const ERROR_CODES = {
   CALL_COST_INVALID: { status: 400, means: 'A cost is not a whole number from 0 to 2^53 - 1.' },
   CALL_ATTRIBUTE_TOO_LONG: { status: 400, means: 'An attribute that names a caller is too long.' },
   CALL_PATH_INVALID: { status: 400, means: 'The path is not in canonical form.' },
+  RULE_UNKNOWN: { status: 404, means: 'No rule of the set has this id.' },
   RECEIPT_INVALID: { status: 400, means: 'The receipt is damaged or was not made by Sluice.' },
   OPTION_INVALID: {
     status: 500,
@@ -42,10 +43,15 @@ const UNPRINTABLE =
 
 /** What somebody else wrote, as a message may show it: on one line, at most 64 characters. */
 export function show(value: unknown, most = SHOWN_MAX): string {
-  const text = typeof value === 'string' ? value : String(value)
+  const text = typeof value === 'string' ? value : textOf(value)
   // Cut first as well: escaping ten megabytes to show a line of them is work for nothing.
   const plain = text.slice(0, most + 1).replace(UNPRINTABLE, escape)
   return plain.length <= most ? plain : `${plain.slice(0, most - 1)}…`
+}
+
+/** Objects need not be able to say what they are. */
+function textOf(value: unknown): string {
+  return typeof value === 'object' && value !== null ? 'an object' : String(value)
 }
 
 function escape(char: string): string {

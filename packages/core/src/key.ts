@@ -17,6 +17,17 @@ export interface CounterKey {
 
 export const PARTITIONS = 128
 
+/**
+ * A key of its own for another purpose. Callers have at most eight values, so no caller's hash is
+ * ever one of these, whatever it calls itself.
+ */
+export function deriveKey(secret: SipKey, purpose: string): SipKey {
+  const texts = (half: string) => [purpose, half, ...Array.from({ length: 10 }, () => '')]
+  const low = hashTexts(secret, texts('low'))
+  const high = hashTexts(secret, texts('high'))
+  return { k0: low.lo, k1: low.hi, k2: high.lo, k3: high.hi }
+}
+
 export function callerHash(secret: SipKey, values: readonly string[]): Hash64 {
   return hashTexts(secret, values)
 }
@@ -26,7 +37,7 @@ export function callerHash(secret: SipKey, values: readonly string[]): Hash64 {
  * counts by are part of it, so that a user and an account of one name are not one caller.
  */
 export function limitSeed(
-  secret: SipKey,
+  limitKey: SipKey,
   limit: {
     readonly rule: string
     readonly name: string
@@ -35,7 +46,7 @@ export function limitSeed(
   },
 ): Hash64 {
   const kind = limit.candidate ? 'candidate' : 'limit'
-  return hashTexts(secret, [limit.rule, limit.name, kind, ...limit.by])
+  return hashTexts(limitKey, [limit.rule, limit.name, kind, ...limit.by])
 }
 
 export function counterKey(caller: Hash64, seed: Hash64): CounterKey {

@@ -1,16 +1,24 @@
 /** The library of Sluice. */
 export type {
+  AlgorithmName,
   Attributes,
   Call,
+  CounterKey,
   Decision,
   ErrorCode,
+  HeaderOptions,
+  Headers,
+  Limit,
+  LimitExplained,
   Outcome,
   Policy,
   Problem,
   ProblemBody,
+  ProblemOptions,
   Reason,
   RuleExplained,
   Source,
+  Take,
 } from '@sluice/core'
 export { ERROR_CODES, jitterMs, problemBody, rateLimitHeaders, SluiceError } from '@sluice/core'
 export { type Clock, systemClock } from './clock.js'

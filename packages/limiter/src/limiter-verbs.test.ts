@@ -98,6 +98,50 @@ describe('refund', () => {
     expect(limiter.checkSync(user('u1')).shadow).toEqual([])
   })
 
+  test('of 1 gives back 1, whichever limit of that name is found', async () => {
+    const pro = (max: number, burst: number) => ({
+      tiers: { plan: { pro: [{ max, burst, window: '1m', name: 'x' }] } },
+    })
+    const base = [{ max: 10, window: '1m', name: 'x' }]
+    const { limiter } = limiterOf(perUser(base, pro(10, 100)))
+    const caller = call({ user: 'u1', plan: 'pro' })
+    limiter.checkSync({ ...caller, cost: 79 })
+    const { receipt = '' } = limiter.checkSync(caller, { receipt: true })
+    limiter.setRules(perUser(base, pro(20, 200)))
+    await limiter.refund(receipt)
+    expect((await limiter.peek(caller)).remaining).toBe(121)
+  })
+
+  test('that failed half-way gives back only the rest when it is tried again', async () => {
+    const inner = memoryStore()
+    let failures = 1
+    const give: Store['give'] = async (one) => {
+      if (one.limit.windowMs === 60_000 && failures-- > 0) throw new Error('connection lost')
+      return inner.give(one)
+    }
+    const store: Store = { ...inner, sync: undefined, give }
+    const limits = hourly(10).concat({ algorithm: 'fixed-window', max: 10, window: '1m' })
+    const limiter = createLimiter({ rules: perUser(limits), store })
+    await limiter.check(user('u1', 3))
+    const { receipt = '' } = await limiter.check(user('u1', 6), { receipt: true })
+    await expect(limiter.refund(receipt)).rejects.toMatchObject({ code: 'STORE_FAILED' })
+    await limiter.refund(receipt)
+    const left = (await limiter.peek(user('u1'))).policies().map(({ remaining }) => remaining)
+    expect(left).toEqual([7, 7])
+  })
+
+  test('cannot be signed by a caller that names itself like a receipt', async () => {
+    const rules = [{ id: 'r', by: ['user', 'device'], limits: hourly(10) }]
+    const { limiter } = limiterOf(rules)
+    const { receipt = '' } = limiter.checkSync(call({ user: 'a', device: 'b' }, 1), {
+      receipt: true,
+    })
+    const body = receipt.slice(0, receipt.lastIndexOf('~'))
+    const forger = call({ user: 'receipt', device: body })
+    const own = limiter.checkSync(forger, { receipt: true }).receipt ?? ''
+    expect(own.slice(own.lastIndexOf('~'))).not.toBe(receipt.slice(receipt.lastIndexOf('~')))
+  })
+
   test('refuses receipts that are damaged, or of another deployment', async () => {
     const { limiter } = limiterOf(perUser(['10/hour']))
     const { receipt = '' } = limiter.checkSync(user('u1'), { receipt: true })
@@ -133,6 +177,13 @@ describe('reset', () => {
     }
     expect(await left('u1')).toEqual([1, 1, 0])
     expect(await left('u2')).toEqual([0, 0, 0])
+  })
+
+  test('of a rule that is not there is an error', async () => {
+    const { limiter } = limiterOf(rules)
+    await expect(limiter.reset(user('u1'), { rule: 'typo' })).rejects.toMatchObject({
+      code: 'RULE_UNKNOWN',
+    })
   })
 
   test('of a rule by name forgets that one, shared or not', async () => {
@@ -224,7 +275,7 @@ describe('a limiter', () => {
   })
 
   test.each([
-    [{ secret: new Uint8Array(8) }, /secret: found 8 bytes; accepted: 16/],
+    [{ secret: new Uint8Array(8) }, /secret: found 8 bytes; accepted: 16 bytes/],
     [{ ipv6Prefix: 128 }, /ipv6Prefix: found 128; accepted: a whole number from 32 to 64/],
   ])('is not made with %o', (options, message) => {
     expect(() => createLimiter({ rules: [], ...options })).toThrow(message)

@@ -100,7 +100,30 @@ describe('check', () => {
     },
   )
 
-  test.each([undefined, null, 'u1', {}, { attributes: null }])('takes no call like %o', (bad) => {
+  test.each([5n, 17, true])('counts an attribute of %s as its text', (value) => {
+    const { limiter } = limiterOf(perUser(['2/hour']))
+    limiter.checkSync({ attributes: { user: value } })
+    expect(limiter.checkSync(user(String(value))).remaining).toBe(0)
+  })
+
+  test.each([{ id: 1 }, ['a'], Symbol('a'), Number.NaN, () => 'a'])(
+    'refuses an attribute that is no value, instead of counting nothing: %s',
+    (value) => {
+      const { limiter } = limiterOf(perUser(['2/hour']))
+      const bad = { attributes: { user: value as never } }
+      expect(() => limiter.checkSync(bad)).toThrow(/attribute user: found .*; accepted: text/)
+    },
+  )
+
+  test.each([
+    undefined,
+    null,
+    'u1',
+    {},
+    { attributes: null },
+    { attributes: ['a'] },
+    { attributes: new Map() },
+  ])('takes no call like %o', (bad) => {
     const { limiter } = limiterOf(perUser(['10/second']))
     expect(() => limiter.checkSync(bad as never)).toThrow(/accepted: \{ attributes/)
   })
@@ -243,6 +266,34 @@ describe('shadow', () => {
       rule: null,
       shadow: ['per-user'],
     })
+  })
+
+  test('rules never make a call fail, nor do rules that are off', () => {
+    const real = { id: 'real', by: ['user'], limits: ['5/second'] }
+    const trials = [
+      { cost: { attribute: 'tokens' }, by: ['user'] },
+      { by: ['session'] },
+      { match: { path: '/x' }, by: ['user'] },
+    ]
+    for (const mode of ['shadow', 'off']) {
+      for (const trial of trials) {
+        const rules = [real, { id: 'trial', limits: ['2/second'], mode, ...trial }]
+        const attributes = { user: 'u1', tokens: 'abc', session: 'x'.repeat(9000), path: '//x' }
+        expect(limiterOf(rules).limiter.checkSync(call(attributes)).remaining).toBe(4)
+      }
+    }
+  })
+
+  test('rules charge for refusals just as their enforcing twins do', () => {
+    const limits = [{ max: 10, window: '1m', onRefusal: 'charge' }]
+    const refusals = (mode: string) => {
+      const { limiter } = limiterOf(perUser(limits, { mode }))
+      return [3, 3, 3, 3, 1].map((cost) => {
+        const { allowed, shadow } = limiter.checkSync(user('u1', cost))
+        return allowed && shadow.length === 0
+      })
+    }
+    expect(refusals('shadow')).toEqual(refusals('enforce'))
   })
 
   test('candidates count apart from the limits in force', () => {

@@ -1,5 +1,5 @@
 /** The library: one call in, one decision out. */
-import { randomBytes } from 'node:crypto'
+import { randomBytes, randomInt } from 'node:crypto'
 import {
   type Call,
   combine,
@@ -89,10 +89,11 @@ class StoreLimiter implements Limiter {
   readonly #clock: Clock
   readonly #secret: SipKey
   readonly #ipv6Prefix: number
-  readonly #refunded = new Set<string>()
+  readonly #refunded = new Map<string, boolean[]>()
   #snapshot: Snapshot
   #warnings: readonly Problem[]
-  #serial = 0
+  /** From a random start: limiters that share a secret do not make the same receipts. */
+  #serial = randomInt(2 ** 40)
   #closed = false
 
   constructor({ rules, store, clock = systemClock, secret, ipv6Prefix }: LimiterOptions) {
@@ -155,14 +156,19 @@ class StoreLimiter implements Limiter {
       return
     }
     const gives = givesOfReceipt(this.#snapshot, what)
-    if (this.#refunded.has(what)) return
-    this.remember(what)
-    try {
-      await this.giveAll(gives)
-    } catch (error) {
-      this.#refunded.delete(what)
-      throw error
-    }
+    const paid = this.paidOf(what, gives.length)
+    const pay = gives.map(async (give, entry) => {
+      if (give === undefined || paid[entry] === true) return
+      paid[entry] = true
+      try {
+        await this.#store.give(give)
+      } catch (error) {
+        // Only what was not given back can be tried again.
+        paid[entry] = false
+        throw error
+      }
+    })
+    await this.ask(Promise.all(pay))
   }
 
   async reset(call: Call, options: ResetOptions = {}): Promise<void> {
@@ -210,7 +216,9 @@ class StoreLimiter implements Limiter {
     outcomes: readonly (readonly Outcome[])[],
     { receipt }: CheckOptions,
   ): Decision {
-    if (receipt !== true) return combine(plan, outcomes, 'store')
+    const decision = combine(plan, outcomes, 'store')
+    // A refusal has none: what a limit charges for it is a penalty, not a purchase.
+    if (receipt !== true || !decision.allowed) return decision
     return combine(plan, outcomes, 'store', {
       receipt: writeReceipt(plan, outcomes, { secret: this.#secret, serial: this.#serial++ }),
     })
@@ -229,11 +237,17 @@ class StoreLimiter implements Limiter {
     }
   }
 
-  private remember(receipt: string): void {
-    this.#refunded.add(receipt)
-    if (this.#refunded.size <= REFUNDS_REMEMBERED) return
-    const [oldest] = this.#refunded
-    if (oldest !== undefined) this.#refunded.delete(oldest)
+  /** Which entries of a receipt were given back here. */
+  private paidOf(receipt: string, entries: number): boolean[] {
+    const known = this.#refunded.get(receipt)
+    if (known !== undefined) return known
+    const paid = Array.from({ length: entries }, () => false)
+    this.#refunded.set(receipt, paid)
+    const [oldest] = this.#refunded.keys()
+    if (this.#refunded.size > REFUNDS_REMEMBERED && oldest !== undefined) {
+      this.#refunded.delete(oldest)
+    }
+    return paid
   }
 
   private requireOpen(): void {
@@ -247,7 +261,10 @@ const MAY_NOT_WAIT = { canWait: false } as const
 
 function requireCall(call: Call): void {
   if (typeof call === 'object' && call !== null) {
-    if (typeof call.attributes === 'object' && call.attributes !== null) return
+    const { attributes } = call
+    const isPlain = typeof attributes === 'object' && attributes !== null
+    // A list or a Map would have no attribute at all, and so no limit.
+    if (isPlain && !(Symbol.iterator in attributes)) return
   }
   throw new SluiceError(
     'CALL_INVALID',
@@ -256,8 +273,9 @@ function requireCall(call: Call): void {
 }
 
 function readSecret(secret: Uint8Array): SipKey {
-  if (secret.length === 16) return sipKey(secret)
-  throw new SluiceError('OPTION_INVALID', `secret: found ${secret.length} bytes; accepted: 16`)
+  if (secret instanceof Uint8Array && secret.length === 16) return sipKey(secret)
+  const found = secret instanceof Uint8Array ? `${secret.length} bytes` : typeof secret
+  throw new SluiceError('OPTION_INVALID', `secret: found ${found}; accepted: 16 bytes`)
 }
 
 function readPrefix(prefix: number): number {

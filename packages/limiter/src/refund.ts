@@ -8,6 +8,8 @@ import {
   counterKey,
   type Plan,
   readReceipt,
+  SluiceError,
+  show,
   type Snapshot,
   type Taken,
 } from '@sluice/core'
@@ -24,14 +26,14 @@ export function givesOfCall(plan: Plan): readonly Give[] {
 }
 
 /**
- * What a receipt took, computed with the limits in force. What no rule counts any more needs
- * nothing.
+ * What a receipt took, entry by entry, computed with the limits in force. What no rule counts any
+ * more needs nothing.
  */
-export function givesOfReceipt(snapshot: Snapshot, receipt: string): readonly Give[] {
-  return readReceipt(receipt, snapshot.secret).flatMap((taken) => {
+export function givesOfReceipt(snapshot: Snapshot, receipt: string): readonly (Give | undefined)[] {
+  return readReceipt(receipt, snapshot.secret).map((taken) => {
     const found = findLimit(snapshot, taken)
-    if (found === undefined) return []
-    return { key: taken.key, limit: found.limit, amount: taken.amount, at: taken.at }
+    const { key, amount, at } = taken
+    return found && { key, limit: found.limit, amount, at }
   })
 }
 
@@ -41,6 +43,9 @@ export function keysOfCaller(
   call: Call,
   options: ResetOptions,
 ): readonly CounterKey[] {
+  if (options.rule !== undefined && snapshot.rules.every(({ id }) => id !== options.rule)) {
+    throw new SluiceError('RULE_UNKNOWN', `rule: found "${show(options.rule)}", which no rule is`)
+  }
   return snapshot.rules.flatMap((rule) => {
     const named = options.rule === rule.id
     if (options.rule === undefined ? rule.by.length === 0 : !named) return []
@@ -51,14 +56,20 @@ export function keysOfCaller(
   })
 }
 
-/** The limit of that name, of the tier it was taken from if that still is. */
+/**
+ * The limit of that name, of the tier it was taken from if that still is; else the one that holds
+ * most, because a smaller one could not tell what is used.
+ */
 function findLimit(snapshot: Snapshot, taken: Taken): CompiledLimit | undefined {
   const rule = snapshot.rules.find(({ id }) => id === taken.rule)
   if (rule === undefined) return undefined
   const limits = taken.candidate ? candidateLimits(rule) : limitsInForce(rule)
-  const named = limits.filter(({ limit }) => limit.name === taken.limitName)
-  const sameWindow = named.filter(({ limit }) => limit.windowMs === taken.windowMs)
-  return sameWindow.find(({ limit }) => limit.max === taken.max) ?? sameWindow[0] ?? named[0]
+  const sameness = ({ limit }: CompiledLimit) =>
+    Number(limit.windowMs === taken.windowMs) * 2 +
+    Number(limit.max === taken.max && limit.capacity === taken.capacity)
+  return limits
+    .filter(({ limit }) => limit.name === taken.limitName)
+    .toSorted((a, b) => sameness(b) - sameness(a) || b.limit.capacity - a.limit.capacity)[0]
 }
 
 function limitsInForce(rule: CompiledRule): readonly CompiledLimit[] {

@@ -91,8 +91,10 @@ export function createOracle(first: Limit): Counter {
     take: (amount, now, atLeast = amount) => decide(amount, now, atLeast, true),
     peek: (amount, now) => decide(amount, now, amount, false),
     give(amount, now, at) {
-      const seen = see(state, BigInt(now)).state
-      if (seen === undefined) return
+      // What is given back is taken from all that was used, however little the limit holds now.
+      const boundless = { ...limit, lent: limit.lent + 10n ** 30n }
+      const seen = state === undefined ? undefined : model.see(state, boundless, BigInt(now)).state
+      if (seen === undefined || isBeyondCounting(state, limit)) return
       const from = at === undefined ? undefined : BigInt(at)
       state = model.give(seen, limit, BigInt(amount), BigInt(now), from) ?? state
     },
@@ -102,4 +104,12 @@ export function createOracle(first: Limit): Counter {
       state = model.charge(seen, limit, ...numbers) ?? state
     },
   }
+}
+
+/** A bucket that holds more than the arithmetic of this limit can: nothing is given back to it. */
+function isBeyondCounting(state: unknown, limit: { readonly q: bigint }): boolean {
+  const { inUse, q } = state as { readonly inUse?: bigint; readonly q?: bigint }
+  if (inUse === undefined || q === undefined) return false
+  const part = inUse % q < limit.q - 1n ? inUse % q : limit.q - 1n
+  return (inUse / q) * limit.q + part > BigInt(Number.MAX_SAFE_INTEGER)
 }

@@ -6,7 +6,7 @@
  * `at` is when that was true.
  */
 import type { AlgorithmName, Limit } from '../limit.js'
-import { ceilDiv, floorDiv, usToMsUp } from '../numbers.js'
+import { ceilDiv, floorDiv, MAX_INTEGER, usToMsUp } from '../numbers.js'
 import { type Algorithm, isFromAnotherClock, type Outcome, type Step } from './algorithm.js'
 
 export interface Bucket {
@@ -160,6 +160,10 @@ function isRegained(at: number, limit: Limit, now: number): boolean {
   return now - at >= ceilDiv(limit.capacity * limit.q, limit.p) * limit.tickUs
 }
 
+/**
+ * From what was stored, not from what the limit can hold: a limit that was lowered, or is of another
+ * tier, must not cut what was used by the way.
+ */
 function give(
   bucket: Bucket | undefined,
   limit: Limit,
@@ -168,8 +172,13 @@ function give(
   at = now,
 ): Bucket | undefined {
   if (bucket === undefined || limit.capacity === 0 || isRegained(at, limit, now)) return undefined
-  const before = inUseNow(bucket, limit, now)
-  const back = Math.min(amount, limit.capacity + limit.lent) * limit.q
+  const { p, q, tickUs } = limit
+  const then = bucket.used * q + Math.min(bucket.part, q - 1)
+  // So much is only in use under a far larger limit, whose units this one cannot count.
+  if (then > MAX_INTEGER) return undefined
+  const ticks = Math.max(0, floorDiv(now - bucket.at, tickUs))
+  const before = Math.max(0, then - Math.min(ticks, ceilDiv(then, p)) * p)
+  const back = Math.min(amount, ceilDiv(before, q)) * q
   return toBucket(timeOf(bucket, limit, now, before), Math.max(0, before - back), limit)
 }
 

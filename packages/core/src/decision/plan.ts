@@ -51,6 +51,11 @@ export function planCall(
     if (match === undefined) continue
     const { rule } = match
     const amount = amountOf(rule.cost, call, cost)
+    if (typeof amount !== 'number') {
+      // A rule in shadow never makes a call fail: it does not count what it cannot read.
+      if (rule.mode === 'shadow') continue
+      throw amount
+    }
     if (rule.mode === 'shadow') {
       shadows = [...(shadows ?? []), planTakes(NOTHING, match, match.limits, amount, options)]
       names = [...names, rule.id]
@@ -91,19 +96,22 @@ function planTakes(
   return takes
 }
 
-/** A rule's number multiplies the call's cost; its attribute, if there, replaces it. */
-function amountOf(cost: Cost, call: Call, callCost: number): number {
+/**
+ * A rule's number multiplies the call's cost; its attribute, if there, replaces it. An error where
+ * that is no amount.
+ */
+function amountOf(cost: Cost, call: Call, callCost: number): number | SluiceError {
   if (cost === 1) return callCost
   if (typeof cost === 'number') {
     const amount = cost * callCost
     if (amount <= MAX_INTEGER) return amount
-    throw costError(`${callCost} times the rule's cost of ${cost}`)
+    return costError(`${callCost} times the rule's cost of ${cost}`)
   }
   const text = readAttribute(call.attributes, cost.attribute)
   if (text === undefined) return callCost
   const amount = /^(0|[1-9][0-9]{0,15})$/.test(text) ? Number(text) : Number.NaN
   if (isCount(amount)) return amount
-  throw costError(show(text), `attribute ${cost.attribute}`)
+  return costError(show(text), `attribute ${cost.attribute}`)
 }
 
 function readCost(cost: unknown): number {

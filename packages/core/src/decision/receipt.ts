@@ -7,7 +7,7 @@
  */
 import type { Outcome } from '../algorithms/algorithm.js'
 import { SluiceError } from '../errors.js'
-import type { CounterKey } from '../key.js'
+import { type CounterKey, deriveKey } from '../key.js'
 import { isCount } from '../numbers.js'
 import { hashTexts, type SipKey } from '../sip-hash.js'
 import { candidateId, type Plan } from './plan.js'
@@ -19,13 +19,14 @@ export interface Taken {
   /** The limit's size and window when it was taken, to find the same tier again. */
   readonly max: number
   readonly windowMs: number
+  readonly capacity: number
   readonly key: CounterKey
   readonly amount: number
   readonly at: number
 }
 
 const FORMAT = '1'
-const FIELDS = 10
+const FIELDS = 11
 
 /**
  * The receipt of what was granted, shadow groups included; undefined where nothing was. The serial
@@ -37,12 +38,22 @@ export function writeReceipt(
   { secret, serial }: { readonly secret: SipKey; readonly serial: number },
 ): string | undefined {
   const entries = plan.groups.flatMap((takes, g) =>
-    takes.flatMap(({ key, limit: { max, windowMs, name }, of: { rule } }, i) => {
+    takes.flatMap(({ key, limit: { max, windowMs, capacity, name }, of: { rule } }, i) => {
       const { granted = 0, at = 0 } = outcomes[g]?.[i] ?? {}
       if (granted === 0) return []
       const candidate = plan.shadows[g - 1] === candidateId(rule) ? 1 : 0
       const { hi, lo, partition } = key
-      const numbers = [candidate, hi >>> 0, lo >>> 0, partition, granted, at, max, windowMs]
+      const numbers = [
+        candidate,
+        hi >>> 0,
+        lo >>> 0,
+        partition,
+        granted,
+        at,
+        max,
+        windowMs,
+        capacity,
+      ]
       return [rule, name, ...numbers.map((number) => number.toString(36))].join('.')
     }),
   )
@@ -66,15 +77,16 @@ function readEntry(entry: string): Taken {
   const fields = entry.split('.')
   const [rule = '', limitName = '', ...texts] = fields
   const numbers = texts.map((text) => Number.parseInt(text, 36))
-  const [candidate, hi = 0, lo = 0, partition = 0, amount = 0, at = 0, max = 0, windowMs = 0] =
-    numbers
+  const [candidate, hi = 0, lo = 0, partition = 0, amount = 0, at = 0, ...size] = numbers
+  const [max = 0, windowMs = 0, capacity = 0] = size
   if (fields.length !== FIELDS || !numbers.every(isCount)) throw invalid('an entry is damaged')
   const key = { hi: hi | 0, lo: lo | 0, partition }
-  return { rule, limitName, candidate: candidate === 1, max, windowMs, key, amount, at }
+  const isCandidate = candidate === 1
+  return { rule, limitName, candidate: isCandidate, max, windowMs, capacity, key, amount, at }
 }
 
 function checksum(body: string, secret: SipKey): string {
-  const { hi, lo } = hashTexts(secret, ['receipt', body])
+  const { hi, lo } = hashTexts(deriveKey(secret, 'receipt'), [body])
   return `${(hi >>> 0).toString(36)}.${(lo >>> 0).toString(36)}`
 }
 

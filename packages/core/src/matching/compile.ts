@@ -1,7 +1,7 @@
 /** Turns a rule set into a snapshot: parsed once, then only read. */
 import { canonicalIp, IPV6_PREFIX_DEFAULT } from '../identity/address.js'
 import { type Cidr, parseCidr } from '../identity/cidr.js'
-import { callerHash, limitSeed } from '../key.js'
+import { callerHash, deriveKey, limitSeed } from '../key.js'
 import { defineLimit, type Limit, type LimitSpec, withoutWaiting } from '../limit.js'
 import { foldPath, type PathPattern, parsePattern } from '../path.js'
 import type { Match, Override, Rule, RuleSet, Tiers } from '../rules/rule.js'
@@ -27,6 +27,8 @@ export interface CompileOptions {
 
 interface Context {
   readonly secret: SipKey
+  /** The key that seeds of limits are hashed with. */
+  readonly limitKey: SipKey
   readonly ipv6Prefix: number
   readonly strictPaths: boolean
   readonly limits: Interned<Limit>
@@ -38,6 +40,7 @@ export function compileRules(set: RuleSet, options: CompileOptions): Snapshot {
   const { secret, ipv6Prefix = IPV6_PREFIX_DEFAULT } = options
   const context = {
     secret,
+    limitKey: deriveKey(secret, 'limit'),
     ipv6Prefix,
     strictPaths: set.strictPaths,
     limits: new Interned<Limit>(),
@@ -52,7 +55,8 @@ export function compileRules(set: RuleSet, options: CompileOptions): Snapshot {
   return {
     rules,
     index: new RuleIndex(active, set.strictPaths),
-    needs: needsOf(set, rules),
+    needs: needsOf(set, active),
+    allNeeds: needsOf(set, rules),
     strictPaths: set.strictPaths,
     ipv6Prefix,
     secret,
@@ -73,10 +77,10 @@ function compileRule(rule: Rule, place: Place, context: Context): CompiledRule {
     overrides: compileOverrides(rule, context, (specs) => limits(specs)),
     candidate: candidate && {
       limits: limits(candidate.limits, true),
-      tiers: compileTiers(candidate.tiers, (specs) => limits(specs, true)),
+      tiers: compileTiers(candidate.tiers, context, (specs) => limits(specs, true)),
     },
     limits: limits(rule.limits),
-    tiers: compileTiers(rule.tiers, (specs) => limits(specs)),
+    tiers: compileTiers(rule.tiers, context, (specs) => limits(specs)),
     cost: rule.cost,
     mode: rule.mode,
     order: place.order,
@@ -99,13 +103,13 @@ function compileLimits(
   },
 ): readonly CompiledLimit[] {
   return specs.map((spec) => {
-    const { secret, limits } = owner.context
+    const { limitKey, limits } = owner.context
     const limit = limits.intern(defineLimit(spec))
     return {
       rule: owner.rule,
       limit,
       immediate: limits.intern(withoutWaiting(limit)),
-      ...limitSeed(secret, { ...owner, name: limit.name }),
+      ...limitSeed(limitKey, { ...owner, name: limit.name }),
       policy: specs.length === 1 ? owner.rule : `${owner.rule}:${limit.name}`,
     }
   })
@@ -113,10 +117,17 @@ function compileLimits(
 
 type CompileSpecs = (specs: readonly LimitSpec[]) => readonly CompiledLimit[]
 
-function compileTiers(tiers: Tiers | undefined, compile: CompileSpecs): CompiledTiers | undefined {
+function compileTiers(
+  tiers: Tiers | undefined,
+  context: Context,
+  compile: CompileSpecs,
+): CompiledTiers | undefined {
   if (tiers === undefined) return undefined
-  const limits = new Map([...tiers.limits].map(([value, specs]) => [value, compile(specs)]))
-  return { attribute: tiers.attribute, limits }
+  const { attribute } = tiers
+  const limits = [...tiers.limits].map(
+    ([value, specs]) => [asCallsHaveIt(attribute, value, context), compile(specs)] as const,
+  )
+  return { attribute, limits: new Map(limits) }
 }
 
 function compileOverrides(
@@ -148,14 +159,17 @@ class Interned<Value> {
   }
 }
 
-/** As a call's own values are read: whichever way an address is written, it is one caller. */
 function callerOf(rule: Rule, override: Override, context: Context): readonly string[] {
-  return rule.by.map((attribute) => {
-    const value = override.caller.get(attribute) ?? ''
-    if (attribute === 'method') return value.toUpperCase()
-    if (attribute === 'path') return context.strictPaths ? value : foldPath(value)
-    return attribute === 'ip' ? (canonicalIp(value, context.ipv6Prefix) ?? value) : value
-  })
+  return rule.by.map((attribute) =>
+    asCallsHaveIt(attribute, override.caller.get(attribute) ?? '', context),
+  )
+}
+
+/** A value in the form that a call's own is read in: whichever way it is written, it is one. */
+function asCallsHaveIt(attribute: string, value: string, context: Context): string {
+  if (attribute === 'method') return value.toUpperCase()
+  if (attribute === 'path') return context.strictPaths ? value : foldPath(value)
+  return attribute === 'ip' ? (canonicalIp(value, context.ipv6Prefix) ?? value) : value
 }
 
 /** A caller's place among the overrides: 53 bits of its hash, which a double holds exactly. */
@@ -213,18 +227,22 @@ function readCidr(text: string): Cidr {
 }
 
 function needsOf(set: RuleSet, rules: readonly CompiledRule[]): Needs {
-  const uses = (attribute: string) =>
-    rules.some(
+  const uses = (attribute: string, some = rules) =>
+    some.some(
       ({ rule, conditions }) =>
         rule.by.includes(attribute) ||
         conditions.some((condition) => condition.attribute === attribute) ||
         rule.tiers?.attribute === attribute ||
         rule.candidate?.tiers?.attribute === attribute,
     )
+  const usesPath = (some: readonly CompiledRule[]) =>
+    some.some((rule) => rule.pattern !== undefined) || uses('path', some)
+  const enforced = rules.filter(({ mode }) => mode === 'enforce')
+  const hasRoutes = set.routes.length > 0
   return {
-    method:
-      set.routes.length > 0 || rules.some((rule) => rule.methods !== undefined) || uses('method'),
-    path: set.routes.length > 0 || rules.some((rule) => rule.pattern !== undefined) || uses('path'),
+    method: hasRoutes || rules.some((rule) => rule.methods !== undefined) || uses('method'),
+    path: hasRoutes || usesPath(rules),
+    goodPath: hasRoutes || usesPath(enforced),
     ip: uses('ip'),
     clock: rules.some(({ rule }) => rule.overrides.some(({ untilMs }) => untilMs !== undefined)),
   }

@@ -75,6 +75,8 @@ export interface CompiledRule {
 export interface Needs {
   readonly method: boolean
   readonly path: boolean
+  /** Whether a path that cannot be read is refused: an enforced rule needs it. */
+  readonly goodPath: boolean
   readonly ip: boolean
   readonly clock: boolean
 }
@@ -84,6 +86,8 @@ export interface Snapshot {
   readonly rules: readonly CompiledRule[]
   readonly index: RuleIndex
   readonly needs: Needs
+  /** The same with rules that are off, for resets and explanations. */
+  readonly allNeeds: Needs
   readonly strictPaths: boolean
   readonly ipv6Prefix: number
   readonly secret: SipKey

@@ -2,7 +2,7 @@
  * Why each rule of a set matches a call, or why not: the plain way, rule by rule, without the
  * index.
  */
-import type { Call } from '../call.js'
+import { ATTRIBUTE_LENGTH_MAX, type Call } from '../call.js'
 import { show } from '../errors.js'
 import { matchPattern } from '../path.js'
 import type { Mode } from '../rules/rule.js'
@@ -19,7 +19,9 @@ export interface MatchExplained {
 }
 
 export function explainMatches(snapshot: Snapshot, call: Call): readonly MatchExplained[] {
-  const facts = readFacts(snapshot, call.attributes)
+  const { allNeeds, needs } = snapshot
+  const wide = { ...allNeeds, goodPath: needs.goodPath }
+  const facts = readFacts({ ...snapshot, needs: wide }, call.attributes)
   return snapshot.rules.map((rule) => {
     const why = whyNot(rule, facts, snapshot.strictPaths)
     return {
@@ -48,6 +50,10 @@ function whyNot(rule: CompiledRule, facts: Facts, strictPaths: boolean): string 
     const accepted = wanted ? listed(wanted) : 'absent'
     return `${condition.attribute} is ${found(readFact(facts, condition.attribute))}, not ${accepted}`
   }
+  const tooLong = by.find(
+    (attribute) => (readFact(facts, attribute)?.length ?? 0) > ATTRIBUTE_LENGTH_MAX,
+  )
+  if (tooLong !== undefined) return `${tooLong} has more than ${ATTRIBUTE_LENGTH_MAX} characters`
   const absent = by.find((attribute) => readFact(facts, attribute) === undefined)
   return absent === undefined ? undefined : `it counts by ${absent}, which is absent`
 }

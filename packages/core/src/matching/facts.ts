@@ -54,6 +54,7 @@ function readPath(snapshot: Snapshot, attributes: Attributes): string | undefine
   if (raw === undefined) return undefined
   const canonical = canonicalPath(raw)
   if (!canonical.ok) {
+    if (!snapshot.needs.goodPath) return undefined
     throw new SluiceError('CALL_PATH_INVALID', `path ${show(raw)}: ${canonical.reason}`)
   }
   return snapshot.strictPaths ? canonical.path : foldPath(canonical.path)

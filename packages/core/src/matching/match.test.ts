@@ -174,6 +174,18 @@ describe('limits of a caller', () => {
     expect([max('192.0.2.7'), max('2001:db8::5'), max('192.0.2.8')]).toEqual([2, 3, 1])
   })
 
+  test('are those of a tier by method, path or address, however that is written', () => {
+    const tiers = [
+      [{ method: { get: ['9/second'] } }, { method: 'GET' }],
+      [{ path: { '/V1/X/': ['9/second'] } }, { path: '/v1/x' }],
+      [{ ip: { '::ffff:192.0.2.7': ['9/second'] } }, { ip: '192.0.2.7' }],
+    ] as const
+    for (const [tier, attributes] of tiers) {
+      const tiered = compile({ rules: [rule('r', { tiers: tier })] })
+      expect(matchRules(tiered, { attributes })[0]?.limits[0]?.limit.max).toBe(9)
+    }
+  })
+
   test('of one name share a seed whichever tier they are of; a candidate has its own', () => {
     const seedOf = (attributes: Record<string, string>) => matchRules(snapshot, { attributes })[0]
     const base = seedOf({ user: 'u1' })

@@ -53,7 +53,8 @@ const NO_MATCH: Matched[] = []
  * absent.
  */
 export function callerOf(snapshot: Snapshot, rule: CompiledRule, call: Call): Hash64 | undefined {
-  const values = callerValues(rule, readFacts(snapshot, call.attributes))
+  const facts = readFacts({ ...snapshot, needs: snapshot.allNeeds }, call.attributes)
+  const values = callerValues(rule, facts)
   return values && callerHash(snapshot.secret, values)
 }
 
@@ -93,20 +94,22 @@ function callerValues(rule: CompiledRule, facts: Facts): readonly string[] | und
   const { by } = rule
   const first = by[0]
   if (first === undefined) return by
-  const value = callerValue(facts, first)
+  const value = callerValue(rule, facts, first)
   if (value === undefined) return undefined
   const values = [value]
   for (let i = 1; i < by.length; i++) {
-    const next = callerValue(facts, by[i] ?? '')
+    const next = callerValue(rule, facts, by[i] ?? '')
     if (next === undefined) return undefined
     values.push(next)
   }
   return values
 }
 
-function callerValue(facts: Facts, attribute: string): string | undefined {
+function callerValue(rule: CompiledRule, facts: Facts, attribute: string): string | undefined {
   const value = readFact(facts, attribute)
   if (value === undefined || value.length <= ATTRIBUTE_LENGTH_MAX) return value
+  // A rule in shadow, or off, never makes a call fail.
+  if (rule.mode !== 'enforce') return undefined
   throw new SluiceError(
     'CALL_ATTRIBUTE_TOO_LONG',
     `attribute ${attribute}: found ${value.length} characters; accepted: up to ${ATTRIBUTE_LENGTH_MAX}`,

@@ -44,6 +44,11 @@ describe('the most limits that one call could meet', () => {
     expect(mostOf([rule(0, { candidate: { limits: three } })])).toBe(4)
   })
 
+  test('is worked out for sets at their bounds', () => {
+    const values = (rules: number) => Array.from({ length: 1000 }, (_, i) => `v${rules}-${i}`)
+    expect(mostOf(many(200, (i) => ({ match: { where: { user: values(i) } } })))).toBe(1)
+  })
+
   test('is never less than what a call meets', () => {
     const segment = fc.constantFrom('a', 'b', ':x')
     const path = fc

@@ -17,13 +17,17 @@ export function mostLimitsPerCall(set: RuleSet): number {
 }
 
 function weightOf(rule: CompiledRule): number {
-  const overrides = [...(rule.overrides?.values() ?? [])].flat().map(({ limits }) => limits.length)
-  const own = Math.max(rule.limits.length, tierWeight(rule.tiers), ...overrides)
+  let own = Math.max(rule.limits.length, tierWeight(rule.tiers))
+  for (const overrides of rule.overrides?.values() ?? []) {
+    for (const { limits } of overrides) own = Math.max(own, limits.length)
+  }
   const { candidate } = rule
   if (candidate === undefined) return own
   return own + Math.max(candidate.limits.length, tierWeight(candidate.tiers))
 }
 
 function tierWeight(tiers: CompiledTiers | undefined): number {
-  return Math.max(0, ...[...(tiers?.limits.values() ?? [])].map((limits) => limits.length))
+  let heaviest = 0
+  for (const limits of tiers?.limits.values() ?? []) heaviest = Math.max(heaviest, limits.length)
+  return heaviest
 }

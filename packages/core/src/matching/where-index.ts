@@ -41,8 +41,8 @@ export class WhereIndex {
       const value = table && readFact(facts, table.attribute)
       const matching = value === undefined ? undefined : table?.rules.get(value)
       if (matching === undefined) continue
-      if (Array.isArray(matching)) found.push(...matching)
-      else found.push(matching)
+      if (!Array.isArray(matching)) found.push(matching)
+      else for (let j = 0; j < matching.length; j++) append(found, matching[j])
     }
     if (this.#lengths.size > 0 && facts.address !== undefined)
       this.findAddress(facts.address, found)
@@ -53,8 +53,11 @@ export class WhereIndex {
     const sum = (rules: readonly CompiledRule[]) =>
       rules.reduce((total, rule) => total + weightOf(rule), 0)
     let total = sum(this.#always)
-    for (const { rules } of this.#tables)
-      total += Math.max(...[...rules.values()].map((some) => sum([some].flat())))
+    for (const { rules } of this.#tables) {
+      let heaviest = 0
+      for (const some of rules.values()) heaviest = Math.max(heaviest, sum([some].flat()))
+      total += heaviest
+    }
     const perLength = new Map<number, number>()
     for (const entries of this.#byNetwork.values()) {
       const [first] = entries

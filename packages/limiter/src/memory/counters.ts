@@ -75,7 +75,10 @@ export class Counters {
   /** Stores a state under a key, whose record is known (-1: there is none yet). */
   write(key: CounterKey, record: number, limit: Limit, state: unknown, now: number): void {
     if (record !== -1) {
+      const isOfAnother = this.#slab.meta(record) >>> FORMAT_SHIFT !== limit.format
+      if (isOfAnother) this.bind(record, limit)
       this.put(record, limit, state)
+      this.rebind(record, limit)
       return
     }
     if (!this.makeRoom(now)) {
@@ -104,11 +107,6 @@ export class Counters {
   }
 
   private put(record: number, limit: Limit, state: unknown): void {
-    const meta = this.#slab.meta(record)
-    if (!this.#limits.is(meta & LIMIT_MASK, limit)) {
-      this.#slab.setMeta(record, this.metaOf(limit))
-      this.#limits.release(meta & LIMIT_MASK)
-    }
     const codec = codecOf(limit)
     const before = this.#logs.size > 0 ? this.#logs.get(record) : undefined
     if (before !== undefined) this.#logNumbers -= before.length
@@ -120,6 +118,27 @@ export class Counters {
     const log = state as Log
     this.#logNumbers += log.length
     this.#logs.set(record, log)
+  }
+
+  /**
+   * Notes which limit a record is of, because that says when it means nothing any more. Limits of
+   * several tiers may share a counter; then the one under which it means something longest is kept.
+   */
+  rebind(record: number, limit: Limit): void {
+    if (record === -1) return
+    const bound = this.#slab.meta(record) & LIMIT_MASK
+    if (this.#limits.is(bound, limit)) return
+    const state = this.read(record, limit)
+    if (state === undefined) return
+    const { expiresAt } = algorithmOf(limit)
+    if (expiresAt(state, limit) >= expiresAt(state, this.#limits.get(bound)))
+      this.bind(record, limit)
+  }
+
+  private bind(record: number, limit: Limit): void {
+    const before = this.#slab.meta(record)
+    this.#slab.setMeta(record, this.metaOf(limit))
+    this.#limits.release(before & LIMIT_MASK)
   }
 
   private metaOf(limit: Limit): number {

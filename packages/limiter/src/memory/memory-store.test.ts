@@ -97,3 +97,40 @@ describe('a memory store that is not full', () => {
     expect(store.stats().bytes).toBeLessThan(withLog)
   })
 })
+
+describe('a counter whose limit changes', () => {
+  const bucket = (max: number, more: object = {}) =>
+    defineLimit({ algorithm: 'token-bucket', max, windowMs: 60_000, burst: 100, ...more })
+  const left = (store: ReturnType<typeof memoryStore>, limit = hourly) =>
+    store.sync.peek(take(1, 0, limit))[0]?.[0]?.remaining
+
+  test('is kept for as long as it means something under the tightened limit', () => {
+    const clock = manualClock()
+    const store = memoryStore({ clock })
+    store.sync.take(take(1, 100, bucket(100)))
+    store.sync.take(take(1, 1, bucket(1)))
+    clock.advance(61_000)
+    for (let n = 100; n < 200; n++) store.sync.take(take(n, 1, bucket(1)))
+    expect(left(store, bucket(1))).toBe(1)
+  })
+
+  test('is kept for the longest window of the tiers that share it', () => {
+    const clock = manualClock()
+    const store = memoryStore({ clock })
+    const window = (windowMs: number) =>
+      defineLimit({ algorithm: 'fixed-window', max: 5, windowMs, name: 'quota' })
+    store.sync.take(take(1, 4, window(3_600_000)))
+    store.sync.take(take(1, 1, window(60_000)))
+    clock.advance(60_000)
+    for (let n = 100; n < 200; n++) store.sync.take(take(n, 1))
+    expect(left(store, window(3_600_000))).toBe(0)
+  })
+
+  test('of another algorithm is not mistaken for one of it by a refusal', () => {
+    const store = memoryStore({ clock: manualClock() })
+    store.sync.take(take(1, 2))
+    const none = defineLimit({ algorithm: 'token-bucket', max: 0, windowMs: 60_000 })
+    store.sync.take(take(1, 1, none))
+    expect(left(store)).toBe(0)
+  })
+})

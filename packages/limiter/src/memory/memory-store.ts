@@ -61,12 +61,12 @@ class MemoryVerbs implements SyncStore {
 
   take(groups: readonly (readonly Take[])[]): readonly (readonly Outcome[])[] {
     const now = this.#clock.now()
-    const first = this.takeGroup(groups[0] ?? [], now, true)
+    const first = this.takeGroup(groups[0] ?? [], now)
     if (groups.length <= 1) return [first]
     const open = allFit(first)
     const others = groups
       .slice(1)
-      .map((takes) => (open ? this.takeGroup(takes, now, false) : this.lookAll(takes, now)))
+      .map((takes) => (open ? this.takeGroup(takes, now) : this.lookAll(takes, now)))
     return [first, ...others]
   }
 
@@ -97,16 +97,16 @@ class MemoryVerbs implements SyncStore {
     return this.#counters.stats()
   }
 
-  private takeGroup(takes: readonly Take[], now: number, first: boolean): readonly Outcome[] {
+  private takeGroup(takes: readonly Take[], now: number): readonly Outcome[] {
     const only = takes[0]
-    if (only !== undefined && takes.length === 1) return this.takeOne(only, takes, now, first)
+    if (only !== undefined && takes.length === 1) return this.takeOne(only, takes, now)
     const { drops } = this.#counters
     const records = takes.map(({ key }) => this.#counters.find(key))
     const steps = takes.map(({ limit, amount, atLeast }, i) => {
       const state = this.#counters.read(records[i] ?? -1, limit)
       return algorithmOf(limit).take(state, limit, amount, now, atLeast)
     })
-    if (!allFit(steps)) return this.refuse(takes, steps, now, first)
+    if (!allFit(steps)) return this.refuse(takes, steps, now)
     for (let i = 0; i < takes.length; i++) {
       const take = takes[i]
       const state = steps[i]?.state
@@ -120,17 +120,12 @@ class MemoryVerbs implements SyncStore {
   }
 
   /** A group of one limit, as most are: its counter is looked up once. */
-  private takeOne(
-    take: Take,
-    takes: readonly Take[],
-    now: number,
-    first: boolean,
-  ): readonly Outcome[] {
+  private takeOne(take: Take, takes: readonly Take[], now: number): readonly Outcome[] {
     const { key, limit, amount, atLeast } = take
     const record = this.#counters.find(key)
     const state = this.#counters.read(record, limit)
     const step = algorithmOf(limit).take(state, limit, amount, now, atLeast)
-    if (step.retryAfterMs !== 0) return this.refuse(takes, [step], now, first)
+    if (step.retryAfterMs !== 0) return this.refuse(takes, [step], now)
     if (step.state !== undefined) this.#counters.write(key, record, limit, step.state, now)
     return [step]
   }
@@ -140,16 +135,16 @@ class MemoryVerbs implements SyncStore {
     takes: readonly Take[],
     steps: readonly Step<unknown>[],
     now: number,
-    first: boolean,
   ): readonly Outcome[] {
     return takes.map((take, i) => {
       const { key, limit, amount } = take
       const step = steps[i]
+      this.#counters.rebind(this.#counters.find(key), limit)
       if (step?.moved !== undefined) {
         this.#counters.write(key, this.#counters.find(key), limit, step.moved, now)
       }
       const fits = step?.retryAfterMs === 0
-      if (first && limit.onRefusal === 'charge') {
+      if (limit.onRefusal === 'charge') {
         this.chargeAt(key, limit, amount, now, now, 0)
         if (fits) return { ...this.look({ key, limit, amount: 0 }, now), granted: amount }
         return this.look(take, now)

@@ -13,6 +13,9 @@ describe('the layout check fails on', () => {
     ['core', "import { parse } from 'yaml'"],
     ['core', "import { createLimiter } from '@sluice/limiter'"],
     ['limiter', "import { serve } from '@sluice/server'"],
+    ['limiter', "import { parse } from 'yaml'"],
+    ['limiter', "const fs = await import('node:fs')"],
+    ['core', "import { systemClock } from '../../limiter/src/clock.js'"],
   ])('an import against the arrows: %s: %s', (home, line) => {
     expect(checkImports(`packages/${home}/src/x.ts`, line)).toHaveLength(1)
   })
@@ -29,9 +32,10 @@ describe('the layout check fails on', () => {
   })
 
   test('a clock read outside clock.ts', () => {
-    const line = 'const now = Date.now()'
-    expect(checkPurity('packages/limiter/src/limiter.ts', line)).toHaveLength(1)
-    expect(checkPurity('packages/limiter/src/clock.ts', line)).toEqual([])
+    for (const line of ['const now = Date.now()', 'const now = new Date().getTime()']) {
+      expect(checkPurity('packages/limiter/src/limiter.ts', line)).toHaveLength(1)
+      expect(checkPurity('packages/limiter/src/clock.ts', line)).toEqual([])
+    }
   })
 
   test('a file, a comment line or a function that has grown too long', () => {

@@ -34,7 +34,8 @@ export interface Store {
    *
    * Answers an outcome for each take, in the same places. `retryAfterMs` is 0 where the limit had
    * room; where its group was not charged, `granted` is 0 and `remaining` is what is left now. Only
-   * a limit with `onRefusal: charge` is charged, down to empty, when the first group is refused.
+   * a limit with `onRefusal: charge` is charged, down to empty, when its own group is refused; not
+   * in a group that the first one kept shut.
    *
    * The store's clock is the only one: `at` of an outcome is its time, and nodes that share a store
    * share it. An amount of 0 has room and changes nothing. A state of another algorithm, or in a

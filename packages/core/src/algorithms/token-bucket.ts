@@ -161,8 +161,8 @@ function isRegained(at: number, limit: Limit, now: number): boolean {
 }
 
 /**
- * From what was stored, not from what the limit can hold: a limit that was lowered, or is of another
- * tier, must not cut what was used by the way.
+ * From what was stored, not from what the limit can hold: a limit that was lowered, or is of
+ * another tier, must not cut what was used by the way.
  */
 function give(
   bucket: Bucket | undefined,

@@ -82,6 +82,16 @@ export const groupCases: readonly StoreCase[] = [
     },
   },
   {
+    name: 'a further group that refuses charges such a limit too, unless the first kept it shut',
+    run: async (under) => {
+      await takes(under, 2, one)
+      await under.store.take([[take(1, ten)], [take(3, charging, 3), take(2, one)]])
+      assert.equal(await left(under, 3, charging), 7)
+      await under.store.take([[take(2, one)], [take(3, charging, 3)]])
+      assert.equal(await left(under, 3, charging), 7)
+    },
+  },
+  {
     name: 'a limit that charges on refusal goes down to empty, never below',
     run: async (under) => {
       assert.equal(await takes(under, 1, charging, 8), true)

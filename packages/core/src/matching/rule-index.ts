@@ -38,13 +38,8 @@ class MethodIndex {
   }
 }
 
-/** All rules of one path pattern; indexed once all are gathered. */
-interface Leaf {
-  readonly gathered: Gathered
-  /** The rules themselves, where none has more conditions than its path: most are like that. */
-  plain: readonly CompiledRule[] | undefined
-  index: MethodIndex | undefined
-}
+/** What a path pattern leads to: mostly one rule that asks for nothing else. */
+type Leaf = CompiledRule | MethodIndex
 
 /** Beyond this many overlapping patterns the most that can meet is not worked out but refused. */
 const OVERLAPS_MAX = 200_000
@@ -58,30 +53,24 @@ export class RuleIndex {
 
   constructor(rules: readonly CompiledRule[], strictPaths: boolean) {
     const anyPath = gather()
-    const withPath: Leaf[] = []
-    this.#paths = new PathTrie(strictPaths ? (segment) => segment : foldSegment)
+    const byPath = new PathTrie<Gathered>(strictPaths ? asIs : foldSegment)
+    const patterns = new Map<Gathered, PathPattern>()
     for (const rule of rules) {
       if (rule.pattern === undefined) {
         file(rule, anyPath)
         continue
       }
-      const leaf = this.#paths.at(foldPattern(rule.pattern, strictPaths), () => {
-        const made: Leaf = { gathered: gather(), plain: undefined, index: undefined }
-        withPath.push(made)
-        return made
-      })
-      file(rule, leaf.gathered)
+      const pattern = foldPattern(rule.pattern, strictPaths)
+      const gathered = byPath.at(pattern, gather)
+      patterns.set(gathered, pattern)
+      file(rule, gathered)
     }
     const conditional = rules.some((rule) => rule.pattern !== undefined || !isPlain(rule))
     this.#unfiled = conditional ? undefined : rules
     this.#anyPath = new MethodIndex(anyPath)
-    this.#hasPaths = withPath.length > 0
-    for (const leaf of withPath) {
-      const { anyMethod, byMethod } = leaf.gathered
-      const plain = byMethod.size === 0 && anyMethod.every(isPlain)
-      leaf.plain = plain ? anyMethod : undefined
-      leaf.index = new MethodIndex(leaf.gathered)
-    }
+    this.#hasPaths = patterns.size > 0
+    this.#paths = new PathTrie(strictPaths ? asIs : foldSegment)
+    for (const [gathered, pattern] of patterns) this.#paths.at(pattern, () => leafOf(gathered))
   }
 
   /**
@@ -95,8 +84,8 @@ export class RuleIndex {
       const leaves: Leaf[] = []
       this.#paths.find(facts.path, leaves)
       for (const leaf of leaves) {
-        if (leaf.plain === undefined) leaf.index?.find(facts, found)
-        else found.push(...leaf.plain)
+        if (leaf instanceof MethodIndex) leaf.find(facts, found)
+        else found.push(leaf)
       }
     }
     return inOrder(found)
@@ -108,7 +97,7 @@ export class RuleIndex {
    */
   heaviest(weightOf: (rule: CompiledRule) => number): number | undefined {
     const withPath = this.#paths.heaviest(
-      (leaves) => leaves.reduce((sum, leaf) => sum + (leaf.index?.heaviest(weightOf) ?? 0), 0),
+      (leaves) => leaves.reduce((sum, leaf) => sum + heaviestOf(leaf, weightOf), 0),
       OVERLAPS_MAX,
     )
     return withPath === undefined ? undefined : withPath + this.#anyPath.heaviest(weightOf)
@@ -136,6 +125,16 @@ function isPlain(rule: CompiledRule): boolean {
   return rule.methods === undefined && rule.conditions.length === 0
 }
 
+function leafOf(gathered: Gathered): Leaf {
+  const [only, ...others] = gathered.anyMethod
+  const isAlone = others.length === 0 && gathered.byMethod.size === 0
+  return only !== undefined && isAlone && isPlain(only) ? only : new MethodIndex(gathered)
+}
+
+function heaviestOf(leaf: Leaf, weightOf: (rule: CompiledRule) => number): number {
+  return leaf instanceof MethodIndex ? leaf.heaviest(weightOf) : weightOf(leaf)
+}
+
 function gather(): Gathered {
   return { anyMethod: [], byMethod: new Map() }
 }
@@ -150,6 +149,10 @@ function file(rule: CompiledRule, gathered: Gathered): void {
     if (rules === undefined) gathered.byMethod.set(method, [rule])
     else rules.push(rule)
   }
+}
+
+function asIs(segment: string): string {
+  return segment
 }
 
 function foldSegment(segment: string): string {

@@ -130,9 +130,9 @@ export class Counters {
     if (this.#limits.is(bound, limit)) return
     const state = this.read(record, limit)
     if (state === undefined) return
-    const { expiresAt } = algorithmOf(limit)
-    if (expiresAt(state, limit) >= expiresAt(state, this.#limits.get(bound)))
-      this.bind(record, limit)
+    const algorithm = algorithmOf(limit)
+    const keptUntil = algorithm.expiresAt(state, this.#limits.get(bound))
+    if (algorithm.expiresAt(state, limit) >= keptUntil) this.bind(record, limit)
   }
 
   private bind(record: number, limit: Limit): void {

@@ -21,11 +21,52 @@ const LOAD_MAX = 0.72
 const GROWTH = 1.3
 const MOVES = 64
 
+const SEGMENT_BITS = 16
+const SEGMENT_SLOTS = 1 << SEGMENT_BITS
+const SEGMENT_MASK = SEGMENT_SLOTS - 1
+
+/**
+ * Slots in segments that are made when first written to: one array of 30 MB would be cleared in one
+ * call, which then takes several milliseconds.
+ */
+class SlotTable {
+  readonly size: number
+  readonly #segments: (Uint32Array | undefined)[]
+  #bytes = 0
+
+  constructor(size: number) {
+    this.size = size
+    this.#segments = Array.from({ length: Math.ceil(size / SEGMENT_SLOTS) }, () => undefined)
+  }
+
+  get bytes(): number {
+    return this.#bytes
+  }
+
+  get(slot: number): number {
+    const segment = this.#segments[slot >>> SEGMENT_BITS]
+    return segment === undefined ? EMPTY : (segment[slot & SEGMENT_MASK] ?? EMPTY)
+  }
+
+  set(slot: number, entry: number): void {
+    const segment = this.#segments[slot >>> SEGMENT_BITS] ?? this.extend(slot)
+    segment[slot & SEGMENT_MASK] = entry
+  }
+
+  private extend(slot: number): Uint32Array {
+    const number = slot >>> SEGMENT_BITS
+    const made = new Uint32Array(Math.min(SEGMENT_SLOTS, this.size - number * SEGMENT_SLOTS))
+    this.#segments[number] = made
+    this.#bytes += made.byteLength
+    return made
+  }
+}
+
 export class HashIndex {
   readonly #slab: Slab
-  #slots = new Uint32Array(SLOTS_MIN)
+  #slots = new SlotTable(SLOTS_MIN)
   #count = 0
-  #old: Uint32Array | undefined
+  #old: SlotTable | undefined
   #oldCursor = 0
 
   constructor(slab: Slab) {
@@ -33,23 +74,23 @@ export class HashIndex {
   }
 
   get bytes(): number {
-    return this.#slots.byteLength + (this.#old?.byteLength ?? 0)
+    return this.#slots.bytes + (this.#old?.bytes ?? 0)
   }
 
   /** The record of a hash, or -1. */
   find(hi: number, lo: number): number {
     if (this.#old !== undefined) this.move()
     const slot = this.slotOf(this.#slots, hi, lo)
-    if (slot !== -1) return recordIn(this.#slots[slot] ?? 0)
+    if (slot !== -1) return recordIn(this.#slots.get(slot))
     if (this.#old === undefined) return -1
     const oldSlot = this.slotOf(this.#old, hi, lo)
-    return oldSlot === -1 ? -1 : recordIn(this.#old[oldSlot] ?? 0)
+    return oldSlot === -1 ? -1 : recordIn(this.#old.get(oldSlot))
   }
 
   /** Files a record under its own hash, which must not be there. */
   insert(record: number): void {
     if (this.#old !== undefined) this.move()
-    if (this.#old === undefined && this.#count >= this.#slots.length * LOAD_MAX) this.grow()
+    if (this.#old === undefined && this.#count >= this.#slots.size * LOAD_MAX) this.grow()
     this.put(record)
     this.#count += 1
   }
@@ -64,16 +105,16 @@ export class HashIndex {
     const old = this.#old
     const oldSlot = old === undefined ? -1 : this.slotOf(old, hi, lo)
     if (old === undefined || oldSlot === -1) return
-    old[oldSlot] = MOVED
+    old.set(oldSlot, MOVED)
     this.#count -= 1
   }
 
-  private slotOf(slots: Uint32Array, hi: number, lo: number): number {
-    const size = slots.length
+  private slotOf(slots: SlotTable, hi: number, lo: number): number {
+    const { size } = slots
     const tag = tagOf(hi)
     for (let slot = home(lo, size); ; slot = slot + 1 === size ? 0 : slot + 1) {
-      const entry = slots[slot]
-      if (entry === EMPTY || entry === undefined) return -1
+      const entry = slots.get(slot)
+      if (entry === EMPTY) return -1
       if (tagIn(entry) !== tag || entry === MOVED) continue
       if (this.#slab.has(recordIn(entry), hi, lo)) return slot
     }
@@ -81,49 +122,49 @@ export class HashIndex {
 
   private put(record: number): void {
     const slots = this.#slots
-    const size = slots.length
+    const { size } = slots
     let slot = home(this.#slab.lo(record), size)
-    while (slots[slot] !== EMPTY) slot = slot + 1 === size ? 0 : slot + 1
-    slots[slot] = (tagOf(this.#slab.hi(record)) << RECORD_BITS) | (record + 1)
+    while (slots.get(slot) !== EMPTY) slot = slot + 1 === size ? 0 : slot + 1
+    slots.set(slot, (tagOf(this.#slab.hi(record)) << RECORD_BITS) | (record + 1))
   }
 
   private grow(): void {
     this.#old = this.#slots
     this.#oldCursor = 0
-    this.#slots = new Uint32Array(Math.ceil(this.#slots.length * GROWTH))
+    this.#slots = new SlotTable(Math.ceil(this.#slots.size * GROWTH))
   }
 
   private move(): void {
     const old = this.#old
     if (old === undefined) return
-    const end = Math.min(old.length, this.#oldCursor + MOVES)
+    const end = Math.min(old.size, this.#oldCursor + MOVES)
     for (let slot = this.#oldCursor; slot < end; slot++) {
-      const entry = old[slot]
-      if (entry === undefined || entry === EMPTY || entry === MOVED) continue
+      const entry = old.get(slot)
+      if (entry === EMPTY || entry === MOVED) continue
       this.put(recordIn(entry))
       // Not emptied: the chains of those not yet moved lead through here.
-      old[slot] = MOVED
+      old.set(slot, MOVED)
     }
     this.#oldCursor = end
-    if (end === old.length) this.#old = undefined
+    if (end === old.size) this.#old = undefined
   }
 
   /** Empties a slot and moves back what was pushed past it, so that no chain breaks. */
   private close(hole: number): void {
     const slots = this.#slots
-    const size = slots.length
+    const { size } = slots
     let free = hole
     for (let slot = hole + 1 === size ? 0 : hole + 1; ; slot = slot + 1 === size ? 0 : slot + 1) {
-      const entry = slots[slot]
-      if (entry === undefined || entry === EMPTY) break
+      const entry = slots.get(slot)
+      if (entry === EMPTY) break
       const wanted = home(this.#slab.lo(recordIn(entry)), size)
       const reach = slot >= wanted ? slot - wanted : slot + size - wanted
       const gap = slot >= free ? slot - free : slot + size - free
       if (reach < gap) continue
-      slots[free] = entry
+      slots.set(free, entry)
       free = slot
     }
-    slots[free] = EMPTY
+    slots.set(free, EMPTY)
   }
 }
 

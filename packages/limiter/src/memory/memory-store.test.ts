@@ -20,10 +20,12 @@ describe('a memory store refuses to be made', () => {
 })
 
 const hourly = defineLimit({ algorithm: 'fixed-window', max: 2, windowMs: 3_600_000 })
-const take = (n: number, amount = 1, limit = hourly) => {
-  const key = { hi: Math.imul(n, 0x9e3779b1) | 0, lo: Math.imul(n, 0x85ebca6b) | 0, partition: 0 }
-  return [[{ key, limit, amount }]]
-}
+const keyOf = (n: number) => ({
+  hi: Math.imul(n, 0x9e3779b1) | 0,
+  lo: Math.imul(n, 0x85ebca6b) | 0,
+  partition: 0,
+})
+const take = (n: number, amount = 1, limit = hourly) => [[{ key: keyOf(n), limit, amount }]]
 
 describe('a full memory store', () => {
   function full(capacity: number, blocked: number) {
@@ -86,6 +88,26 @@ describe('a memory store that is not full', () => {
       if (bytes <= 48) within += 1
     }
     expect(within).toBeGreaterThan(200)
+  })
+
+  test('finds every counter while it grows, and none that was reset', () => {
+    const store = memoryStore({ clock: manualClock() })
+    const wide = defineLimit({ algorithm: 'fixed-window', max: 1_000_000, windowMs: 3_600_000 })
+    const counts = new Map<number, number>()
+    let seed = 42
+    for (let i = 0; i < 300_000; i++) {
+      seed = (Math.imul(seed, 1103515245) + 12345) >>> 0
+      const n = (seed >>> 8) % 60_000
+      if (seed % 5 === 0) {
+        store.sync.reset(keyOf(n))
+        counts.delete(n)
+        continue
+      }
+      const count = (counts.get(n) ?? 0) + 1
+      counts.set(n, count)
+      expect(store.sync.take(take(n, 1, wide))[0]?.[0]?.remaining).toBe(1_000_000 - count)
+    }
+    expect(store.stats().counters).toBe(counts.size)
   })
 
   test('frees what a log held when another algorithm takes its place', () => {

@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { ALGORITHM_NAMES } from '@sluice/core'
 import { createLimiter, type Decision, type Limiter } from './index.js'
 import { type ManualClock, manualClock } from './testing/index.js'
 
@@ -7,14 +8,7 @@ import { type ManualClock, manualClock } from './testing/index.js'
 const RUNS = 300 * Number(process.env['SLUICE_RUNS'] ?? 1)
 
 const limit = fc.record({
-  algorithm: fc.constantFrom(
-    'token-bucket',
-    'gcra',
-    'leaky-bucket',
-    'fixed-window',
-    'sliding-window-counter',
-    'sliding-window-log',
-  ),
+  algorithm: fc.constantFrom(...ALGORITHM_NAMES),
   max: fc.integer({ min: 0, max: 12 }),
   window: fc.constantFrom('250ms', '1s', '7s', '1m'),
 })

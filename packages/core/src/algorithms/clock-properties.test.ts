@@ -12,6 +12,7 @@ import {
   type Limit,
 } from '../limit.js'
 import { applyAct, createStoredCounter } from './apply.test-helper.js'
+import { expectAtMost } from './bounds.test-helper.js'
 import { play, specs, type Trace, traces } from './traces.test-helper.js'
 
 const TIMES = Number(process.env['SLUICE_RUNS'] ?? '1')
@@ -51,25 +52,6 @@ function passedWith(trace: Trace, backUs: (index: number) => number): readonly P
 
 const totalOf = (passed: readonly Passed[]): bigint =>
   passed.reduce((sum, one) => sum + BigInt(one.units), 0n)
-
-/**
- * Fails if in some interval t more passed than `atOnce + max * t / window`. A bucket whose rate is
- * too fine for microseconds cuts time to milliseconds, so its interval may seem so much longer.
- */
-function expectAtMost(passed: readonly Passed[], atOnce: number, limit: Limit): void {
-  const [max, window] = [BigInt(limit.max), BigInt(limit.windowUs)]
-  const isWindow = limit.algorithm === 'sliding-window-counter'
-  const cutUs = isWindow ? 0n : BigInt(limit.tickUs - 1)
-  passed.forEach((first, from) => {
-    let sum = 0n
-    for (const last of passed.slice(from)) {
-      sum += BigInt(last.units)
-      const lengthUs = BigInt(last.at - first.at) + cutUs
-      const allowed = BigInt(atOnce) * window + max * lengthUs
-      if (sum * window > allowed) throw new Error(`${sum} from ${first.at} to ${last.at}`)
-    }
-  })
-}
 
 /** The bound of an algorithm on a steady clock. */
 function expectBound(passed: readonly Passed[], limit: Limit): void {

@@ -7,6 +7,7 @@ import { describe, expect, test } from 'vitest'
 import { ALGORITHM_NAMES, defineLimit, type Limit } from '../limit.js'
 import type { Outcome } from './algorithm.js'
 import { type Act, applyAct, createStoredCounter, type StoredCounter } from './apply.test-helper.js'
+import { expectAtMost } from './bounds.test-helper.js'
 import { algorithmOf } from './index.js'
 import { createOracle } from './oracle.test-helper.js'
 import { type Mishaps, play, specs, type Trace, traces } from './traces.test-helper.js'
@@ -43,25 +44,6 @@ function mostWithin(passed: readonly Passed[], lengthUs: number): bigint {
     const sum = near.reduce((units, one) => units + BigInt(one.units), 0n)
     return sum > most ? sum : most
   }, 0n)
-}
-
-/**
- * Fails if in some interval t more passed than `atOnce + max * t / window`. A bucket whose rate is
- * too fine for microseconds cuts time to milliseconds, so its interval may seem so much longer.
- */
-function expectAtMost(passed: readonly Passed[], atOnce: number, limit: Limit): void {
-  const [max, window] = [BigInt(limit.max), BigInt(limit.windowUs)]
-  const isWindow = limit.algorithm === 'sliding-window-counter'
-  const cutUs = isWindow ? 0n : BigInt(limit.tickUs - 1)
-  passed.forEach((first, from) => {
-    let sum = 0n
-    for (const last of passed.slice(from)) {
-      sum += BigInt(last.units)
-      const lengthUs = BigInt(last.at - first.at) + cutUs
-      const allowed = BigInt(atOnce) * window + max * lengthUs
-      if (sum * window > allowed) throw new Error(`${sum} from ${first.at} to ${last.at}`)
-    }
-  })
 }
 
 describe('no more passes in any interval than the algorithm allows', () => {

@@ -276,6 +276,8 @@ describe('a limiter', () => {
 
   test.each([
     [{ secret: new Uint8Array(8) }, /secret: found 8 bytes; accepted: 16 bytes/],
+    [{ clock: {} as never }, /clock: found one without now; accepted: one with now/],
+    [{ store: { take: () => {} } as never }, /store: found one without peek, give/],
     [{ ipv6Prefix: 128 }, /ipv6Prefix: found 128; accepted: a whole number from 32 to 64/],
   ])('is not made with %o', (options, message) => {
     expect(() => createLimiter({ rules: [], ...options })).toThrow(message)

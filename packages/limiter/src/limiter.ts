@@ -97,13 +97,13 @@ class StoreLimiter implements Limiter {
   #closed = false
 
   constructor({ rules, store, clock = systemClock, secret, ipv6Prefix }: LimiterOptions) {
-    this.#clock = clock
+    this.#clock = readPart('clock', clock, ['now'])
     this.#secret = readSecret(secret ?? randomBytes(16))
     this.#ipv6Prefix = readPrefix(ipv6Prefix ?? IPV6_PREFIX_DEFAULT)
     const loaded = this.load(rules)
     this.#snapshot = loaded.snapshot
     this.#warnings = loaded.warnings
-    this.#store = store ?? memoryStore({ clock })
+    this.#store = readPart('store', store ?? memoryStore({ clock }), STORE_VERBS)
     this.#sync = this.#store.sync
   }
 
@@ -269,6 +269,18 @@ function requireCall(call: Call): void {
   throw new SluiceError(
     'CALL_INVALID',
     `call: found ${call === null ? 'null' : typeof call}; accepted: { attributes: { user: 'u1' }, cost: 1 }`,
+  )
+}
+
+const STORE_VERBS = ['take', 'peek', 'give', 'charge', 'reset', 'close'] as const
+
+/** A part that a user brings, with the functions it must have. */
+function readPart<Part>(option: string, part: Part, verbs: readonly (keyof Part)[]): Part {
+  const missing = verbs.filter((verb) => typeof part[verb] !== 'function')
+  if (missing.length === 0) return part
+  throw new SluiceError(
+    'OPTION_INVALID',
+    `${option}: found one without ${missing.join(', ')}; accepted: one with ${verbs.join(', ')}`,
   )
 }
 

@@ -9,6 +9,7 @@ export type { Bucket } from './algorithms/token-bucket.js'
 export { type Attributes, type Call, readAttribute } from './call.js'
 export {
   combine,
+  passes,
   type Decision,
   type Policy,
   type Reason,

@@ -216,9 +216,7 @@ class StoreLimiter implements Limiter {
     outcomes: readonly (readonly Outcome[])[],
     { receipt }: CheckOptions,
   ): Decision {
-    const decision = combine(plan, outcomes, 'store')
-    // A refusal has none: what a limit charges for it is a penalty, not a purchase.
-    if (receipt !== true || !decision.allowed) return decision
+    if (receipt !== true) return combine(plan, outcomes, 'store')
     return combine(plan, outcomes, 'store', {
       receipt: writeReceipt(plan, outcomes, { secret: this.#secret, serial: this.#serial++ }),
     })

@@ -37,6 +37,8 @@ export function givesOfReceipt(snapshot: Snapshot, receipt: string): readonly (G
   })
 }
 
+const IDS_SHOWN = 5
+
 /** The keys of every counter that a caller has, whatever paths they are for. */
 export function keysOfCaller(
   snapshot: Snapshot,
@@ -44,7 +46,11 @@ export function keysOfCaller(
   options: ResetOptions,
 ): readonly CounterKey[] {
   if (options.rule !== undefined && snapshot.rules.every(({ id }) => id !== options.rule)) {
-    throw new SluiceError('RULE_UNKNOWN', `rule: found "${show(options.rule)}", which no rule is`)
+    const ids = snapshot.rules.slice(0, IDS_SHOWN).map(({ id }) => id)
+    throw new SluiceError(
+      'RULE_UNKNOWN',
+      `rule: found "${show(options.rule)}"; accepted: the id of a rule in force, such as ${ids.join(', ')}`,
+    )
   }
   return snapshot.rules.flatMap((rule) => {
     const named = options.rule === rule.id

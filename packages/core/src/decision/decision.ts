@@ -155,7 +155,8 @@ function wouldRefuse(plan: Plan, outcomes: readonly (readonly Outcome[])[]): rea
   return plan.shadows.filter((_, index) => !passes(outcomes[index + 1] ?? []))
 }
 
-function passes(outcomes: readonly Outcome[]): boolean {
+/** Whether every limit of a group had room. */
+export function passes(outcomes: readonly Outcome[]): boolean {
   for (let i = 0; i < outcomes.length; i++) if (outcomes[i]?.retryAfterMs !== 0) return false
   return true
 }

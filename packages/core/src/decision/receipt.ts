@@ -10,6 +10,7 @@ import { SluiceError } from '../errors.js'
 import { type CounterKey, deriveKey } from '../key.js'
 import { isCount } from '../numbers.js'
 import { hashTexts, type SipKey } from '../sip-hash.js'
+import { passes } from './decision.js'
 import { candidateId, type Plan } from './plan.js'
 
 export interface Taken {
@@ -37,6 +38,8 @@ export function writeReceipt(
   outcomes: readonly (readonly Outcome[])[],
   { secret, serial }: { readonly secret: SipKey; readonly serial: number },
 ): string | undefined {
+  // A refusal has none: what a limit charges for it is a penalty, not a purchase.
+  if (!passes(outcomes[0] ?? [])) return undefined
   const entries = plan.groups.flatMap((takes, g) =>
     takes.flatMap(({ key, limit: { max, windowMs, capacity, name }, of: { rule } }, i) => {
       const { granted = 0, at = 0 } = outcomes[g]?.[i] ?? {}

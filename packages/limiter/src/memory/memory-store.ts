@@ -5,6 +5,7 @@ import {
   isCount,
   type Limit,
   type Outcome,
+  passes,
   SluiceError,
   type Step,
   type Take,
@@ -63,7 +64,7 @@ class MemoryVerbs implements SyncStore {
     const now = this.#clock.now()
     const first = this.takeGroup(groups[0] ?? [], now)
     if (groups.length <= 1) return [first]
-    const open = allFit(first)
+    const open = passes(first)
     const others = groups
       .slice(1)
       .map((takes) => (open ? this.takeGroup(takes, now) : this.lookAll(takes, now)))
@@ -106,7 +107,7 @@ class MemoryVerbs implements SyncStore {
       const state = this.#counters.read(records[i] ?? -1, limit)
       return algorithmOf(limit).take(state, limit, amount, now, atLeast)
     })
-    if (!allFit(steps)) return this.refuse(takes, steps, now)
+    if (!passes(steps)) return this.refuse(takes, steps, records, now)
     for (let i = 0; i < takes.length; i++) {
       const take = takes[i]
       const state = steps[i]?.state
@@ -125,7 +126,7 @@ class MemoryVerbs implements SyncStore {
     const record = this.#counters.find(key)
     const state = this.#counters.read(record, limit)
     const step = algorithmOf(limit).take(state, limit, amount, now, atLeast)
-    if (step.retryAfterMs !== 0) return this.refuse(takes, [step], now)
+    if (step.retryAfterMs !== 0) return this.refuse(takes, [step], [record], now)
     if (step.state !== undefined) this.#counters.write(key, record, limit, step.state, now)
     return [step]
   }
@@ -134,12 +135,13 @@ class MemoryVerbs implements SyncStore {
   private refuse(
     takes: readonly Take[],
     steps: readonly Step<unknown>[],
+    records: readonly number[],
     now: number,
   ): readonly Outcome[] {
+    takes.forEach(({ limit }, i) => this.#counters.rebind(records[i] ?? -1, limit))
     return takes.map((take, i) => {
       const { key, limit, amount } = take
       const step = steps[i]
-      this.#counters.rebind(this.#counters.find(key), limit)
       if (step?.moved !== undefined) {
         this.#counters.write(key, this.#counters.find(key), limit, step.moved, now)
       }
@@ -178,9 +180,4 @@ class MemoryVerbs implements SyncStore {
   private read(key: CounterKey, limit: Limit): unknown {
     return this.#counters.read(this.#counters.find(key), limit)
   }
-}
-
-function allFit(outcomes: readonly Outcome[]): boolean {
-  for (let i = 0; i < outcomes.length; i++) if (outcomes[i]?.retryAfterMs !== 0) return false
-  return true
 }

@@ -12,6 +12,12 @@ export interface Call {
   readonly cost?: number | undefined
 }
 
+/**
+ * The method of a message that a client sends over a WebSocket. Only rules that name it match it:
+ * those written for requests would count every message too.
+ */
+export const MESSAGE = 'MESSAGE'
+
 /** A longer value is no identity but an attack on whoever stores it. */
 export const ATTRIBUTE_LENGTH_MAX = 8192
 

@@ -6,13 +6,15 @@ export type { LeakyBucket } from './algorithms/leaky-bucket.js'
 export type { SlidingCounter } from './algorithms/sliding-window-counter.js'
 export type { Log } from './algorithms/sliding-window-log.js'
 export type { Bucket } from './algorithms/token-bucket.js'
-export { type Attributes, type Call, readAttribute } from './call.js'
+export { ATTRIBUTE_LENGTH_MAX, type Attributes, type Call, MESSAGE, readAttribute } from './call.js'
 export {
   combine,
   passes,
+  type Bound,
   type Decision,
   type Policy,
   type Reason,
+  type RuleOutcome,
   type Source,
   UNMATCHED,
 } from './decision/decision.js'
@@ -40,7 +42,7 @@ export {
 } from './identity/address.js'
 export { type Cidr, cidrContains, parseCidr, parseTrustedProxies } from './identity/cidr.js'
 export { clientAddress } from './identity/client-address.js'
-export { type CounterKey, callerHash, counterKey, PARTITIONS } from './key.js'
+export { type CounterKey, callerHash, counterKey, deriveKey, PARTITIONS } from './key.js'
 export {
   ALGORITHM_NAMES,
   type AlgorithmName,
@@ -51,10 +53,10 @@ export {
 export { type CompileOptions, compileRules } from './matching/compile.js'
 export type { CompiledLimit, CompiledRule, Snapshot } from './matching/compiled.js'
 export { explainMatches, type MatchExplained } from './matching/explain.js'
-export { callerOf, type Matched, matchRules } from './matching/match.js'
-export { canonicalPath } from './path.js'
+export { callerOf, type Matched, matchRules, standingOf } from './matching/match.js'
+export { canonicalPath, foldPath, matchPattern, type PathPattern, parsePattern } from './path.js'
 export { gcd, isCount } from './numbers.js'
-export { type SipKey, sipKey } from './sip-hash.js'
+export { formatHash, hashTexts, type SipKey, sipKey } from './sip-hash.js'
 export { parseRules } from './rules/parse-rules.js'
 export type { Problem } from './rules/problems.js'
 export type * from './rules/rule.js'

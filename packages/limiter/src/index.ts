@@ -2,6 +2,7 @@
 export type {
   AlgorithmName,
   Attributes,
+  Bound,
   Call,
   CounterKey,
   Decision,
@@ -17,12 +18,19 @@ export type {
   ProblemOptions,
   Reason,
   RuleExplained,
+  RuleOutcome,
   Source,
   Take,
 } from '@sluice/core'
 export { ERROR_CODES, jitterMs, problemBody, rateLimitHeaders, SluiceError } from '@sluice/core'
 export { type Clock, systemClock } from './clock.js'
-export { type CheckOptions, createLimiter, type Limiter, type LimiterOptions } from './limiter.js'
+export {
+  type CheckOptions,
+  createLimiter,
+  type Limiter,
+  type LimiterOptions,
+  type RulesOptions,
+} from './limiter.js'
 export type { CounterStats } from './memory/counters.js'
 export { type MemoryStore, type MemoryStoreOptions, memoryStore } from './memory/memory-store.js'
 export type { ResetOptions } from './refund.js'

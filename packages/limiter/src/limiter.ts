@@ -14,12 +14,14 @@ import {
   matchRules,
   type Outcome,
   type Plan,
+  type Policy,
   type Problem,
   planCall,
   type SipKey,
   SluiceError,
   sipKey,
   type Snapshot,
+  standingOf,
   UNMATCHED,
   writeReceipt,
 } from '@sluice/core'
@@ -31,6 +33,8 @@ import type { Give, Store, SyncStore } from './store.js'
 
 export interface LimiterOptions {
   readonly rules: RulesInput
+  /** Where the rules come from, for messages. */
+  readonly file?: string | undefined
   /** Where counters live. @default a memory store of a million counters */
   readonly store?: Store | undefined
   /** The wall clock; ends overrides, and times the default store. @default the system's */
@@ -41,9 +45,17 @@ export interface LimiterOptions {
   readonly ipv6Prefix?: number | undefined
 }
 
+export interface RulesOptions {
+  /** Where the rules come from, for messages. */
+  readonly file?: string | undefined
+}
+
 export interface CheckOptions {
-  /** Ask for a receipt, to give back what the decision takes. @default false */
-  readonly receipt?: boolean | undefined
+  /**
+   * Ask for a receipt, to give back what the decision takes; `'if-delayed'` for one only where the
+   * call is to be held, because whoever holds it may see the caller leave. @default false
+   */
+  readonly receipt?: boolean | 'if-delayed' | undefined
   /** Whether the caller can be made to wait; if not, a delay is a refusal. @default true */
   readonly canWait?: boolean | undefined
 }
@@ -59,6 +71,11 @@ export interface Limiter {
   peek(call: Call): Promise<Decision>
   /** A peek with, in `explain`, every rule: matched or why not, and what its limits say. */
   explain(call: Call): Promise<Decision>
+  /**
+   * Every enforced rule that counts this caller somewhere, whatever method and path it is for, with
+   * what is left; spends nothing. At most the first 1,000 limits.
+   */
+  limits(call: Call): Promise<readonly Policy[]>
   /** Gives back what a receipt says was taken, or the cost of a call in the present window. */
   refund(what: string | Call): Promise<void>
   /** Forgets the counters of a caller: every rule that counts by attributes the call has. */
@@ -67,7 +84,9 @@ export interface Limiter {
    * Replaces the rules; throws a RulesError and changes nothing if they have errors. Returns
    * warnings.
    */
-  setRules(rules: RulesInput): readonly Problem[]
+  setRules(rules: RulesInput, options?: RulesOptions): readonly Problem[]
+  /** Whether a rule in force counts messages of WebSockets. */
+  readonly countsMessages: boolean
   /** What the rules in force probably do not mean. */
   readonly warnings: readonly Problem[]
   close(): Promise<void>
@@ -78,6 +97,7 @@ export interface Limiter {
  * forgotten.
  */
 const REFUNDS_REMEMBERED = 10_000
+const LIMITS_TOLD_MAX = 1000
 
 export function createLimiter(options: LimiterOptions): Limiter {
   return new StoreLimiter(options)
@@ -96,15 +116,19 @@ class StoreLimiter implements Limiter {
   #serial = randomInt(2 ** 40)
   #closed = false
 
-  constructor({ rules, store, clock = systemClock, secret, ipv6Prefix }: LimiterOptions) {
+  constructor({ rules, file, store, clock = systemClock, secret, ipv6Prefix }: LimiterOptions) {
     this.#clock = readPart('clock', clock, ['now'])
     this.#secret = readSecret(secret ?? randomBytes(16))
     this.#ipv6Prefix = readPrefix(ipv6Prefix ?? IPV6_PREFIX_DEFAULT)
-    const loaded = this.load(rules)
+    const loaded = this.load(rules, file)
     this.#snapshot = loaded.snapshot
     this.#warnings = loaded.warnings
     this.#store = readPart('store', store ?? memoryStore({ clock }), STORE_VERBS)
     this.#sync = this.#store.sync
+  }
+
+  get countsMessages(): boolean {
+    return this.#snapshot.countsMessages
   }
 
   get warnings(): readonly Problem[] {
@@ -149,6 +173,18 @@ class StoreLimiter implements Limiter {
     return { ...UNMATCHED, explain }
   }
 
+  async limits(call: Call): Promise<readonly Policy[]> {
+    this.requireOpen()
+    requireCall(call)
+    const wallMs = Math.floor(this.#clock.now() / 1000)
+    const standing = standingOf(this.#snapshot, call, wallMs)
+    // A cost that an attribute tells is not known here; what is left does not depend on it.
+    const plan = planCall(standing, { attributes: NO_ATTRIBUTES })
+    const groups = [(plan.groups[0] ?? []).slice(0, LIMITS_TOLD_MAX)]
+    const outcomes = await this.ask(this.#store.peek(groups))
+    return combine({ ...plan, groups }, outcomes, 'store').policies()
+  }
+
   async refund(what: string | Call): Promise<void> {
     this.requireOpen()
     if (typeof what !== 'string') {
@@ -178,9 +214,9 @@ class StoreLimiter implements Limiter {
     await this.ask(Promise.all(keys.map((key) => this.#store.reset(key))))
   }
 
-  setRules(rules: RulesInput): readonly Problem[] {
+  setRules(rules: RulesInput, { file }: RulesOptions = {}): readonly Problem[] {
     this.requireOpen()
-    const loaded = this.load(rules)
+    const loaded = this.load(rules, file)
     this.#snapshot = loaded.snapshot
     this.#warnings = loaded.warnings
     return loaded.warnings
@@ -192,8 +228,8 @@ class StoreLimiter implements Limiter {
     await this.#store.close()
   }
 
-  private load(rules: RulesInput) {
-    return loadRules(rules, { secret: this.#secret, ipv6Prefix: this.#ipv6Prefix })
+  private load(rules: RulesInput, file: string | undefined) {
+    return loadRules(rules, { secret: this.#secret, ipv6Prefix: this.#ipv6Prefix, file })
   }
 
   /** What the call asks of the store; undefined where no rule speaks of it. */
@@ -216,7 +252,10 @@ class StoreLimiter implements Limiter {
     outcomes: readonly (readonly Outcome[])[],
     { receipt }: CheckOptions,
   ): Decision {
-    if (receipt !== true) return combine(plan, outcomes, 'store')
+    const decision = receipt === true ? undefined : combine(plan, outcomes, 'store')
+    if (decision !== undefined && (receipt !== 'if-delayed' || decision.delayMs === 0)) {
+      return decision
+    }
     return combine(plan, outcomes, 'store', {
       receipt: writeReceipt(plan, outcomes, { secret: this.#secret, serial: this.#serial++ }),
     })
@@ -254,6 +293,7 @@ class StoreLimiter implements Limiter {
 }
 
 const NO_OPTIONS: CheckOptions = {}
+const NO_ATTRIBUTES = {}
 const MAY_WAIT = { canWait: true } as const
 const MAY_NOT_WAIT = { canWait: false } as const
 

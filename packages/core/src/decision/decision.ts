@@ -1,10 +1,14 @@
 /** What all limits of a call say together. */
 import type { Outcome } from '../algorithms/algorithm.js'
 import type { AlgorithmName } from '../limit.js'
+import type { Matched } from '../matching/match.js'
+import { formatHash } from '../sip-hash.js'
 import type { RuleExplained } from './explain.js'
-import type { Plan, PlannedTake } from './plan.js'
+import { candidateId, type Plan, type PlannedTake } from './plan.js'
 
 export type Reason = 'within' | 'over' | 'cost_exceeds_limit' | 'unmatched' | 'posture'
+/** What one rule that matched said, whatever became of the call. */
+export type RuleOutcome = 'allowed' | 'refused' | 'shadow_refused'
 export type Source = 'store' | 'lease' | 'local' | 'deny-cache' | 'posture'
 
 /** One enforced limit as headers and problem bodies show it. */
@@ -19,6 +23,14 @@ export interface Policy {
   readonly resetAfterMs: number
   /** 0: it had room. Null: it never will. */
   readonly retryAfterMs: number | null
+}
+
+/** Whom a decision is about: the caller that its binding rule counts. */
+export interface Bound {
+  readonly rule: string
+  readonly by: readonly string[]
+  /** The hash that stands for the caller in keys and logs. */
+  readonly caller: string
 }
 
 /** What was asked for beside the decision itself. */
@@ -49,6 +61,15 @@ export interface Decision {
   readonly explain?: readonly RuleExplained[]
   /** Every enforced limit, for headers; not part of the JSON form. */
   policies(): readonly Policy[]
+  /**
+   * Every rule that matched, and `<id>:candidate`, with what it said; `''` where none did. For
+   * metrics.
+   */
+  eachRule(visit: (rule: string, outcome: RuleOutcome) => void): void
+  /** The caller of the rule that binds; undefined where none does. For logs. */
+  bound(): Bound | undefined
+  /** Ids of the shadow rules with `tag: true` that would have refused. */
+  tags(): readonly string[]
 }
 
 const NOBODY: readonly string[] = []
@@ -69,7 +90,10 @@ export const UNMATCHED: Decision = Object.freeze({
   shadow: NOBODY,
   source: 'store',
   policies: () => NO_POLICY,
-} as const)
+  eachRule: (visit) => visit('', 'allowed'),
+  bound: () => undefined,
+  tags: () => NOBODY,
+} satisfies Decision)
 
 class Combined implements Decision {
   readonly allowed: boolean
@@ -85,10 +109,12 @@ class Combined implements Decision {
   readonly source: Source
   declare readonly receipt?: string
   declare readonly explain?: readonly RuleExplained[]
+  readonly #matched: readonly Matched[]
   readonly #takes: readonly PlannedTake[]
   readonly #outcomes: readonly Outcome[]
 
   constructor(
+    matched: readonly Matched[],
     takes: readonly PlannedTake[],
     outcomes: readonly Outcome[],
     shadow: readonly string[],
@@ -112,6 +138,7 @@ class Combined implements Decision {
     this.source = source
     if (receipt !== undefined) this.receipt = receipt
     if (explain !== undefined) this.explain = explain
+    this.#matched = matched
     this.#takes = takes
     this.#outcomes = outcomes
   }
@@ -133,6 +160,39 @@ class Combined implements Decision {
       }
     })
   }
+
+  eachRule(visit: (rule: string, outcome: RuleOutcome) => void): void {
+    // Takes stand in the order of the rules they are of.
+    let take = 0
+    for (let i = 0; i < this.#matched.length; i++) {
+      const match = this.#matched[i]
+      if (match === undefined) continue
+      const { id, mode } = match.rule
+      if (mode === 'shadow') visit(id, this.shadow.includes(id) ? 'shadow_refused' : 'allowed')
+      else {
+        let hasRoom = true
+        for (; this.#takes[take]?.of.rule === id; take++) {
+          if (this.#outcomes[take]?.retryAfterMs !== 0) hasRoom = false
+        }
+        visit(id, hasRoom ? 'allowed' : 'refused')
+      }
+      if (match.candidate === undefined) continue
+      const candidate = candidateId(id)
+      visit(candidate, this.shadow.includes(candidate) ? 'shadow_refused' : 'allowed')
+    }
+  }
+
+  bound(): Bound | undefined {
+    const bound = this.#matched.find(({ rule }) => rule.id === this.rule)
+    if (bound === undefined) return undefined
+    return { rule: bound.rule.id, by: bound.rule.by, caller: formatHash(bound.caller) }
+  }
+
+  tags(): readonly string[] {
+    if (this.shadow.length === 0) return NOBODY
+    const tagged = this.#matched.filter(({ rule }) => rule.rule.tag && rule.mode === 'shadow')
+    return tagged.map(({ rule }) => rule.id).filter((id) => this.shadow.includes(id))
+  }
 }
 
 /** One decision from the outcomes of all groups; the first group alone can refuse. */
@@ -146,7 +206,7 @@ export function combine(
   const enforcedOutcomes = outcomes[0]
   if (enforced === undefined || enforcedOutcomes === undefined) return UNMATCHED
   const shadow = plan.shadows.length > 0 ? wouldRefuse(plan, outcomes) : NOBODY
-  return new Combined(enforced, enforcedOutcomes, shadow, source, extras)
+  return new Combined(plan.matched, enforced, enforcedOutcomes, shadow, source, extras)
 }
 
 /** Shadow groups that refused what the enforced group, the first, let through. */

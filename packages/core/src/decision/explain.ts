@@ -5,6 +5,7 @@
 import type { Outcome } from '../algorithms/algorithm.js'
 import type { AlgorithmName } from '../limit.js'
 import type { MatchExplained } from '../matching/explain.js'
+import { formatHash } from '../sip-hash.js'
 import { candidateId, type Plan, type PlannedTake } from './plan.js'
 
 export interface LimitExplained {
@@ -27,6 +28,8 @@ export interface LimitExplained {
 }
 
 export interface RuleExplained extends MatchExplained {
+  /** The hash that stands for the caller in keys and logs; null where the rule did not match. */
+  readonly caller: string | null
   readonly limits: readonly LimitExplained[]
 }
 
@@ -46,8 +49,10 @@ export function explainRules(
         : { rule: take.of.rule, limit: explainLimit(take, outcome, candidate) }
     }),
   )
+  const callers = new Map(plan.matched.map(({ rule, caller }) => [rule.id, formatHash(caller)]))
   return matches.map((match) => ({
     ...match,
+    caller: callers.get(match.rule) ?? null,
     limits: limits.flatMap((found) => (found.rule === match.rule ? found.limit : [])),
   }))
 }

@@ -34,6 +34,9 @@ function decision(policies: readonly Policy[], more: Partial<Decision> = {}): De
     shadow: [],
     source: 'store',
     policies: () => policies,
+    eachRule: () => {},
+    bound: () => undefined,
+    tags: () => [],
     ...more,
   }
 }

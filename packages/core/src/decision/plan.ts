@@ -22,6 +22,8 @@ export interface PlannedTake extends Take {
 }
 
 export interface Plan {
+  /** The rules it was made from, in their order. */
+  readonly matched: readonly Matched[]
   /** The first group holds all enforced limits, even where there are none; it opens the others. */
   readonly groups: readonly (readonly PlannedTake[])[]
   /** Beside each further group, from 1 on: the id under which its would-be refusal is reported. */
@@ -64,7 +66,8 @@ export function planCall(
     shadows = [...(shadows ?? []), planTakes(NOTHING, match, match.candidate, amount, options)]
     names = [...names, candidateId(rule.id)]
   }
-  return { groups: shadows === undefined ? [enforced] : [enforced, ...shadows], shadows: names }
+  const groups = shadows === undefined ? [enforced] : [enforced, ...shadows]
+  return { matched, groups, shadows: names }
 }
 
 const NOTHING: PlannedTake[] = []

@@ -1,4 +1,5 @@
 /** Turns a rule set into a snapshot: parsed once, then only read. */
+import { MESSAGE } from '../call.js'
 import { canonicalIp, IPV6_PREFIX_DEFAULT } from '../identity/address.js'
 import { type Cidr, parseCidr } from '../identity/cidr.js'
 import { callerHash, deriveKey, limitSeed } from '../key.js'
@@ -57,6 +58,7 @@ export function compileRules(set: RuleSet, options: CompileOptions): Snapshot {
     index: new RuleIndex(active, set.strictPaths),
     needs: needsOf(set, active),
     allNeeds: needsOf(set, rules),
+    countsMessages: active.some(({ methods }) => methods?.has(MESSAGE)),
     strictPaths: set.strictPaths,
     ipv6Prefix,
     secret,

@@ -89,6 +89,8 @@ export interface Snapshot {
   /** The same with rules that are off, for resets and explanations. */
   readonly allNeeds: Needs
   readonly strictPaths: boolean
+  /** Whether a rule that is not off names the method of messages. */
+  readonly countsMessages: boolean
   readonly ipv6Prefix: number
   readonly secret: SipKey
   readonly routeOf: (method: string | undefined, path: string) => string | undefined

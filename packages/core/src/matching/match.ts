@@ -1,5 +1,5 @@
 /** Which rules a call meets, as which caller, with which limits. */
-import { ATTRIBUTE_LENGTH_MAX, type Call } from '../call.js'
+import { ATTRIBUTE_LENGTH_MAX, type Call, MESSAGE } from '../call.js'
 import { SluiceError } from '../errors.js'
 import { cidrContains } from '../identity/cidr.js'
 import { callerHash } from '../key.js'
@@ -31,10 +31,12 @@ export interface Matched {
 export function matchRules(snapshot: Snapshot, call: Call, wallMs = 0): readonly Matched[] {
   const facts = readFacts(snapshot, call.attributes)
   const found = snapshot.index.find(facts)
+  const isMessage = call.attributes['method'] === MESSAGE
   let matched = NO_MATCH
   for (let i = 0; i < found.length; i++) {
     const rule = found[i]
     if (rule === undefined || !conditionsHold(rule.rest, facts)) continue
+    if (isMessage && rule.methods === undefined) continue
     const values = callerValues(rule, facts)
     if (values === undefined) continue
     const match = matchCaller(snapshot, rule, facts, values, matched, wallMs)
@@ -47,6 +49,23 @@ export function matchRules(snapshot: Snapshot, call: Call, wallMs = 0): readonly
 }
 
 const NO_MATCH: Matched[] = []
+
+/**
+ * Every enforced rule that counts this caller somewhere, whatever method and path it is for: what
+ * a caller is told when it asks for its limits.
+ */
+export function standingOf(snapshot: Snapshot, call: Call, wallMs: number): readonly Matched[] {
+  const facts = readFacts({ ...snapshot, needs: snapshot.allNeeds }, call.attributes)
+  const standing: Matched[] = []
+  for (const rule of snapshot.rules) {
+    if (rule.mode !== 'enforce' || !conditionsHold(rule.conditions, facts)) continue
+    const values = callerValues(rule, facts)
+    if (values === undefined) continue
+    const match = matchCaller(snapshot, rule, facts, values, standing, wallMs)
+    standing.push({ ...match, candidate: undefined })
+  }
+  return standing
+}
 
 /**
  * The caller a rule would count for these attributes, whether or not it matches; undefined: one is

@@ -9,6 +9,7 @@ import {
   complain,
   fieldName,
   fieldOf,
+  readBoolean,
   readChoice,
   readMap,
   readNumber,
@@ -51,6 +52,7 @@ const FIELDS: readonly string[] = [
   'mode',
   'coordination',
   'posture',
+  'tag',
 ]
 /** Fields of the schema whose feature is still to come: refused, but not as a slip of the pen. */
 const FIELDS_TO_COME: readonly string[] = [
@@ -59,7 +61,6 @@ const FIELDS_TO_COME: readonly string[] = [
   'deadline',
   'hedge',
   'durable',
-  'tag',
 ]
 
 /** A rule with the place where it was written. */
@@ -97,6 +98,7 @@ export function readRule(spot: Spot): PlacedRule | undefined {
     coordination:
       readOptional(map, 'coordination', (field) => readCoordination(field, map)) ?? 'exact',
     posture: readOptional(map, 'posture', readPosture) ?? { local: 1 },
+    tag: readOptional(map, 'tag', readBoolean) ?? false,
   }
   checkPresence(rule, map)
   return { rule, map }

@@ -38,6 +38,7 @@ describe('a rule set', () => {
           mode: 'enforce',
           coordination: 'exact',
           posture: { local: 1 },
+          tag: false,
         },
       ],
     })

@@ -55,6 +55,8 @@ export interface Rule {
   readonly mode: Mode
   readonly coordination: Coordination
   readonly posture: Posture
+  /** In shadow: the gateway marks the calls it would have refused for the upstream to see. */
+  readonly tag: boolean
 }
 
 export interface RuleSet {

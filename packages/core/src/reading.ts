@@ -1,0 +1,27 @@
+/**
+ * The kit that rules are read with, for other files of settings: text to a tree, a tree to values,
+ * every problem told at once with its place.
+ */
+export { parseDuration } from './duration.js'
+export { readAttributeName } from './rules/parse-attribute.js'
+export { readDocument } from './rules/document.js'
+export { type Collector, createCollector, type Problem } from './rules/problems.js'
+export {
+  complain,
+  complainOf,
+  DOCUMENT,
+  fieldOf,
+  itemsOf,
+  readAnyMap,
+  readBoolean,
+  readChoice,
+  readList,
+  readMap,
+  readNumber,
+  readOptional,
+  readRequired,
+  readText,
+  type Spot,
+  spotOf,
+} from './rules/reader.js'
+export type { MapNode } from './rules/tree.js'

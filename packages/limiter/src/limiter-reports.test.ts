@@ -1,0 +1,161 @@
+import type { Decision, RuleOutcome } from '@sluice/core'
+import { describe, expect, test } from 'vitest'
+import { call, limiterOf, user } from './limiter.test-helper.js'
+
+function outcomes(decision: Decision): readonly (readonly [string, RuleOutcome])[] {
+  const found: [string, RuleOutcome][] = []
+  decision.eachRule((rule, outcome) => found.push([rule, outcome]))
+  return found
+}
+
+describe('a decision tells of each rule', () => {
+  const rules = [
+    { id: 'tight', by: ['user'], limits: ['1/minute', '1/hour'] },
+    { id: 'wide', by: ['user'], limits: ['9/minute'], candidate: { limits: ['1/hour'] } },
+    { id: 'free', by: ['user'], limits: ['1/minute'], tiers: { plan: { pro: [] } } },
+    { id: 'trial', by: ['user'], limits: ['1/day'], mode: 'shadow' },
+    { id: 'other', match: { path: '/else' }, by: ['user'], limits: ['1/day'] },
+  ]
+
+  test('once, with what it said itself', () => {
+    const { limiter } = limiterOf(rules)
+    const pro = call({ user: 'u1', plan: 'pro' })
+    expect(outcomes(limiter.checkSync(pro))).toEqual([
+      ['tight', 'allowed'],
+      ['wide', 'allowed'],
+      ['wide:candidate', 'allowed'],
+      ['free', 'allowed'],
+      ['trial', 'allowed'],
+    ])
+    // Nothing in shadow is asked about a call that was refused.
+    expect(outcomes(limiter.checkSync(pro))).toEqual([
+      ['tight', 'refused'],
+      ['wide', 'allowed'],
+      ['wide:candidate', 'allowed'],
+      ['free', 'allowed'],
+      ['trial', 'allowed'],
+    ])
+  })
+
+  test('in shadow, with what it would have refused', () => {
+    const { limiter } = limiterOf(rules.slice(1))
+    const pro = call({ user: 'u1', plan: 'pro' })
+    limiter.checkSync(pro)
+    expect(outcomes(limiter.checkSync(pro))).toEqual([
+      ['wide', 'allowed'],
+      ['wide:candidate', 'shadow_refused'],
+      ['free', 'allowed'],
+      ['trial', 'shadow_refused'],
+    ])
+  })
+
+  test('and of none by an empty name', () => {
+    const decision = limiterOf(rules).limiter.checkSync(call({}))
+    expect(outcomes(decision)).toEqual([['', 'allowed']])
+    expect(decision.bound()).toBeUndefined()
+  })
+
+  test('and of its caller by the hash that explain shows too', async () => {
+    const { limiter } = limiterOf(rules)
+    const bound = limiter.checkSync(user('u1')).bound()
+    expect(bound).toEqual({
+      rule: 'tight',
+      by: ['user'],
+      caller: expect.stringMatching(/^[0-9a-f]{16}$/),
+    })
+    const { explain } = await limiter.explain(user('u1'))
+    expect(explain?.find(({ rule }) => rule === 'tight')?.caller).toBe(bound?.caller)
+    expect(explain?.find(({ rule }) => rule === 'other')?.caller).toBeNull()
+    expect(limiter.checkSync(user('u2')).bound()?.caller).not.toBe(bound?.caller)
+  })
+})
+
+describe('tag', () => {
+  const shadow = { by: ['user'], limits: ['1/day'], mode: 'shadow' }
+
+  test('names the shadow rules that ask for it, once they would have refused', () => {
+    const { limiter } = limiterOf([
+      { id: 'quiet', ...shadow },
+      { id: 'told', ...shadow, tag: true },
+    ])
+    expect(limiter.checkSync(user('u1')).tags()).toEqual([])
+    const second = limiter.checkSync(user('u1'))
+    expect([second.shadow, second.tags()]).toEqual([['quiet', 'told'], ['told']])
+  })
+
+  test('is nothing for a rule that refuses by itself', () => {
+    const { limiter } = limiterOf([{ id: 'told', ...shadow, mode: 'enforce', tag: true }])
+    limiter.checkSync(user('u1'))
+    expect(limiter.checkSync(user('u1')).tags()).toEqual([])
+  })
+})
+
+describe('messages of a WebSocket', () => {
+  const requests = { id: 'requests', by: ['user'], limits: ['1/minute'] }
+  const chat = {
+    id: 'chat',
+    match: { method: 'MESSAGE', path: '/chat' },
+    by: ['user'],
+    limits: ['2/minute'],
+  }
+  const message = call({ user: 'u1', method: 'MESSAGE', path: '/chat' })
+
+  test('meet only rules that name them', () => {
+    const { limiter } = limiterOf([requests, chat])
+    expect(limiter.countsMessages).toBe(true)
+    const allowed = [1, 2, 3].map(() => limiter.checkSync(message))
+    expect(allowed.map(({ rule, remaining }) => [rule, remaining])).toEqual([
+      ['chat', 1],
+      ['chat', 0],
+      ['chat', 0],
+    ])
+    expect(limiter.checkSync(call({ user: 'u1', method: 'GET', path: '/chat' })).rule).toBe(
+      'requests',
+    )
+  })
+
+  test('meet no rule where none names them, and explain says why', async () => {
+    const { limiter } = limiterOf([requests])
+    expect(limiter.countsMessages).toBe(false)
+    expect(limiter.checkSync(message).reason).toBe('unmatched')
+    const { explain } = await limiter.explain(message)
+    expect(explain?.[0]?.why).toBe('method is "MESSAGE", which only a rule that names it matches')
+  })
+})
+
+describe('limits', () => {
+  const rules = [
+    { id: 'orders', match: { method: 'GET', path: '/orders' }, by: ['user'], limits: ['5/minute'] },
+    { id: 'pro-only', match: { where: { plan: 'pro' } }, by: ['user'], limits: ['9/minute'] },
+    { id: 'address', match: { where: { user: null } }, by: ['ip'], limits: ['7/minute'] },
+    { id: 'by-route', by: ['route'], limits: ['7/minute'] },
+    { id: 'trial', by: ['user'], limits: ['1/minute'], mode: 'shadow' },
+    { id: 'all', by: [], limits: ['100/minute'], cost: { attribute: 'tokens' } },
+  ]
+
+  test('tells a caller every enforced limit that counts it somewhere, and spends nothing', async () => {
+    const { limiter } = limiterOf(rules)
+    limiter.checkSync(call({ user: 'u1', method: 'GET', path: '/orders' }))
+    for (let asked = 0; asked < 3; asked++) {
+      const told = await limiter.limits(call({ user: 'u1', ip: '192.0.2.1', tokens: '7' }))
+      expect(told.map(({ rule, limit, remaining }) => [rule, limit, remaining])).toEqual([
+        ['orders', 5, 4],
+        ['all', 100, 99],
+      ])
+    }
+    const anonymous = await limiter.limits(call({ ip: '192.0.2.1' }))
+    expect(anonymous.map(({ rule }) => rule)).toEqual(['address', 'all'])
+  })
+})
+
+describe('a receipt if delayed', () => {
+  test('is there only for a call that is to be held', () => {
+    const { limiter } = limiterOf([
+      { id: 'paced', by: ['user'], limits: [{ max: 1, window: '1s', wait: '1s' }] },
+    ])
+    const options = { receipt: 'if-delayed' } as const
+    expect(limiter.checkSync(user('u1'), options)).not.toHaveProperty('receipt')
+    expect(limiter.checkSync(user('u1'), options).receipt).toEqual(expect.any(String))
+    expect(limiter.checkSync(user('u1'), options)).toMatchObject({ allowed: false })
+  })
+})

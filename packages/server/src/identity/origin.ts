@@ -1,0 +1,83 @@
+/** Where a call comes from: its peer, and the client behind it if the peer may name one. */
+import {
+  type Address,
+  type Cidr,
+  cidrContains,
+  clientAddress,
+  formatAddress,
+  parseAddress,
+} from '@sluice/core'
+
+export interface Origin {
+  /** The client's address, canonical; rules group IPv6 by its network, not the door. */
+  readonly ip: string
+  readonly peer: string
+  readonly trusted: boolean
+  /** The client, the hops that were believed, the peer. */
+  readonly forwardedFor: string
+  /** A forwarding header was sent and not believed, as a whole or from some entry on. */
+  readonly ignored: boolean
+}
+
+export interface OriginOptions {
+  readonly trustedProxies: readonly Cidr[]
+  /** The one header that the proxies write; the other is whatever the client sent. */
+  readonly forwardedHeader: 'x-forwarded-for' | 'forwarded'
+}
+
+/** Undefined if the peer has no address, as after a reset of its connection. */
+export function findOrigin(
+  options: OriginOptions,
+  remoteAddress: string | undefined,
+  lines: readonly string[],
+): Origin | undefined {
+  const address = remoteAddress === undefined ? undefined : parseAddress(remoteAddress)
+  if (remoteAddress === undefined || address === undefined) return undefined
+  const peer = formatAddress(address)
+  const trusted = isTrusted(options.trustedProxies, address)
+  if (!trusted || lines.length === 0) {
+    return { ip: peer, peer, trusted, forwardedFor: peer, ignored: lines.length > 0 }
+  }
+
+  const found = clientOf(options, peer, lines)
+  if (found === undefined) return undefined
+  const { hops, ignored } = found
+  const ip = formatAddress(found.address)
+  const chain = hops > 1 ? believedHops(options, peer, lines, hops) : [ip]
+  const forwardedFor = hops === 0 ? peer : `${chain.join(', ')}, ${peer}`
+  return { ip, peer, trusted, forwardedFor, ignored }
+}
+
+function isTrusted(cidrs: readonly Cidr[], address: Address): boolean {
+  for (const cidr of cidrs) if (cidrContains(cidr, address)) return true
+  return false
+}
+
+function clientOf(options: OriginOptions, peer: string, lines: readonly string[]) {
+  const { trustedProxies: trusted, forwardedHeader } = options
+  return forwardedHeader === 'forwarded'
+    ? clientAddress({ peer, trusted, forwarded: lines })
+    : clientAddress({ peer, trusted, forwardedFor: lines })
+}
+
+/** One element of Forwarded: a comma within quotes does not end it. */
+const FORWARDED_ELEMENT = /(?:[^",]|"(?:[^"\\]|\\.)*")+/g
+
+/**
+ * The last `hops` entries, as addresses. The header was read and its grammar found good, so it
+ * only has to be cut at the same commas; each entry alone is then read by the same reader.
+ */
+function believedHops(
+  options: OriginOptions,
+  peer: string,
+  lines: readonly string[],
+  hops: number,
+): readonly string[] {
+  const text = lines.join(',')
+  const entries =
+    options.forwardedHeader === 'forwarded' ? text.match(FORWARDED_ELEMENT) : text.split(',')
+  return (entries ?? []).slice(-hops).map((entry) => {
+    const found = clientOf(options, peer, [entry])
+    return found === undefined ? peer : formatAddress(found.address)
+  })
+}

@@ -1,0 +1,30 @@
+import { describe, expect, test } from 'vitest'
+import { secretForm, secretFormKey } from './secret-form.js'
+
+const secret = Uint8Array.from({ length: 16 }, (_, at) => at)
+const key = secretFormKey(secret)
+
+describe('the form of a secret', () => {
+  test('is a promise: the same secret and value are the same caller in every version', () => {
+    expect(secretForm(key, 'api_key', 'sk_live_0123456789wxyz')).toBe('2f95d11b39bbb6b6…wxyz')
+  })
+
+  test('shows the last four characters from 16 characters on, and none before', () => {
+    expect(secretForm(key, 'api_key', '0123456789abcdef')).toMatch(/^[0-9a-f]{16}…cdef$/)
+    expect(secretForm(key, 'api_key', '0123456789abcde')).toMatch(/^[0-9a-f]{16}…$/)
+  })
+
+  test('differs by attribute, by value and by secret', () => {
+    const forms = [
+      secretForm(key, 'a', 'bc'),
+      secretForm(key, 'ab', 'c'),
+      secretForm(key, 'a', 'bd'),
+      secretForm(secretFormKey(new Uint8Array(16)), 'a', 'bc'),
+    ]
+    expect(new Set(forms).size).toBe(forms.length)
+  })
+
+  test('needs a secret of 16 bytes', () => {
+    expect(() => secretFormKey(new Uint8Array(15))).toThrow('16 bytes')
+  })
+})

@@ -1,0 +1,83 @@
+/**
+ * The headers that say who calls, picked out of the raw ones: node joins headers that were sent
+ * twice, or drops the second, and a caller must not be what two readers read in two ways.
+ */
+
+/** Stands for a header that was sent more than once. */
+export const TWICE = Symbol('twice')
+
+export type Sent = string | undefined | typeof TWICE
+
+export interface SentHeaders {
+  /** One for each header asked for, in that order. */
+  readonly values: readonly Sent[]
+  /** The lines of the one header that is a list, in order. */
+  readonly lines: readonly string[]
+}
+
+interface Wanted {
+  readonly name: string
+  /** -1: the list. */
+  readonly slot: number
+}
+
+const LIST = -1
+const NO_LINES: readonly string[] = []
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
+
+export class HeaderReader {
+  /** Most headers of a request are of no interest, and their length already tells. */
+  readonly #byLength: (Wanted[] | undefined)[] = []
+  readonly #slots: number
+
+  /** Names in lower case. */
+  constructor(names: readonly string[], list: string) {
+    this.#slots = names.length
+    names.forEach((name, slot) => this.want({ name, slot }))
+    this.want({ name: list, slot: LIST })
+  }
+
+  read(rawHeaders: readonly string[]): SentHeaders {
+    const values: Sent[] = []
+    for (let slot = 0; slot < this.#slots; slot++) values.push(undefined)
+    let lines: string[] | undefined
+    for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
+      const name = rawHeaders[at] ?? ''
+      const wanted = this.#byLength[name.length]
+      if (wanted === undefined) continue
+      const lower = name.toLowerCase()
+      for (const { name: other, slot } of wanted) {
+        if (other !== lower) continue
+        const value = rawHeaders[at + 1] ?? ''
+        if (slot === LIST) (lines ??= []).push(value)
+        else values[slot] = values[slot] === undefined ? textOf(value) : TWICE
+      }
+    }
+    return { values, lines: lines ?? NO_LINES }
+  }
+
+  private want(wanted: Wanted): void {
+    const same = this.#byLength[wanted.name.length]
+    if (same === undefined) this.#byLength[wanted.name.length] = [wanted]
+    else same.push(wanted)
+  }
+}
+
+/**
+ * Node reads each byte of a header as one character, rules and JSON are UTF-8: without this `josé`
+ * in a header and in a rule would be two callers. What is no UTF-8 stays as node read it.
+ */
+function textOf(value: string): string {
+  for (let at = 0; at < value.length; at++) {
+    if (value.charCodeAt(at) > 0x7f) return decode(value)
+  }
+  return value
+}
+
+function decode(value: string): string {
+  try {
+    return utf8.decode(Buffer.from(value, 'latin1'))
+  } catch {
+    return value
+  }
+}

@@ -1,0 +1,27 @@
+/** Jobs that run a few at a time, in the order they came. Whoever adds them bounds their number. */
+export class Turns {
+  readonly #most: number
+  #running = 0
+  readonly #waiting: (() => void)[] = []
+
+  constructor(most: number) {
+    this.#most = most
+  }
+
+  get waiting(): number {
+    return this.#waiting.length
+  }
+
+  async run<Result>(job: () => Promise<Result>): Promise<Result> {
+    if (this.#running < this.#most) this.#running++
+    // A turn that ends is handed on, so nobody who comes later can slip in between.
+    else await new Promise<void>((start) => this.#waiting.push(start))
+    try {
+      return await job()
+    } finally {
+      const next = this.#waiting.shift()
+      if (next === undefined) this.#running--
+      else next()
+    }
+  }
+}

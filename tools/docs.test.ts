@@ -17,6 +17,8 @@ import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ERROR_CODES, parseRules } from '../packages/core/src/index.js'
 import { PROBLEMS } from '../packages/core/src/rules/problems.js'
+import { VARIABLES } from '../packages/server/src/config/environment.js'
+import { parseConfig } from '../packages/server/src/config/parse-config.js'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 const RUN_MS_MAX = 30_000
@@ -112,9 +114,34 @@ describe('rules in documents', () => {
     if (block.output !== undefined) expect(messages.join('')).toBe(block.output)
   })
 
-  test('are written as yaml, or as yaml bad', () => {
+  test('are written as yaml, or as yaml bad; configurations as yaml config', () => {
+    const known = ['yaml', 'yaml bad', 'yaml config', 'yaml config bad']
     const infos = blocks.map(({ info }) => info).filter((info) => info.startsWith('yaml'))
-    expect(infos.filter((info) => info !== 'yaml' && info !== 'yaml bad')).toEqual([])
+    expect(infos.filter((info) => !known.includes(info))).toEqual([])
+  })
+})
+
+describe('configurations in documents', () => {
+  const messagesOf = ({ text }: Block) => {
+    const readFile = () => 'a-token-for-documents'
+    const { errors } = parseConfig(text, { file: 'sluice.yaml', env: {}, readFile })
+    return errors.map(({ message }) => `${message}\n`)
+  }
+
+  test.each(blocksWith('yaml config'))('%s are good', (_place, block) => {
+    expect(messagesOf(block)).toEqual([])
+  })
+
+  test.each(blocksWith('yaml config bad'))('%s are bad, as is said below', (_place, block) => {
+    const messages = messagesOf(block)
+    expect(messages).not.toEqual([])
+    if (block.output !== undefined) expect(messages.join('')).toBe(block.output)
+  })
+
+  test('every variable has a line in the table, and no line lacks a variable', () => {
+    const section = sectionOf(readDoc('docs/reference/configuration.md'), 'Variables')
+    const listed = [...section.matchAll(/^\| `(SLUICE_\w+)` *\|/gm)].map(([, name = '']) => name)
+    expect(listed).toEqual([...VARIABLES])
   })
 })
 

@@ -3,14 +3,21 @@
  * every problem told at once with its place.
  */
 export { parseDuration } from './duration.js'
-export { readAttributeName } from './rules/parse-attribute.js'
+export {
+  isAttributeName,
+  readAttributeName,
+  readAttributeValue,
+  readDistinct,
+} from './rules/parse-attribute.js'
 export { readDocument } from './rules/document.js'
 export { type Collector, createCollector, type Problem } from './rules/problems.js'
 export {
   complain,
   complainOf,
   DOCUMENT,
+  fieldName,
   fieldOf,
+  isWithin,
   itemsOf,
   readAnyMap,
   readBoolean,
@@ -24,4 +31,5 @@ export {
   type Spot,
   spotOf,
 } from './rules/reader.js'
+export { nearest } from './rules/suggest.js'
 export type { MapNode } from './rules/tree.js'

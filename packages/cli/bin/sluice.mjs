@@ -1,0 +1,18 @@
+#!/usr/bin/env node
+/** The `sluice` command. In a fresh clone it builds first: there is nothing to run before. */
+import { spawnSync } from 'node:child_process'
+import { existsSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+
+const built = new URL('../dist/index.js', import.meta.url)
+const repository = new URL('../../../', import.meta.url)
+if (!existsSync(built) && existsSync(new URL('tsconfig.base.json', repository))) {
+  console.error('Building Sluice, once.')
+  const { status } = spawnSync('npm', ['run', '--silent', 'build'], {
+    cwd: fileURLToPath(repository),
+    stdio: 'inherit',
+  })
+  if (status !== 0) process.exit(status ?? 1)
+}
+const { main } = await import(built.href)
+process.exitCode = await main(process.argv.slice(2))

@@ -1,0 +1,8 @@
+/** The one place of this package that reads the time. */
+
+export interface WallClock {
+  /** Milliseconds since 1970. */
+  now(): number
+}
+
+export const wallClock: WallClock = { now: () => Date.now() }

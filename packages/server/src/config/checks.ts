@@ -1,0 +1,82 @@
+/** What must hold between settings that are each good by themselves. */
+import type { Cidr } from '@sluice/core'
+import { complain, type Spot } from '@sluice/core/reading'
+import type { ListenAddress } from './config.js'
+import type { Setting } from './fields.js'
+import { formatListen, isClash, isLoopback } from './listen.js'
+
+export interface Whole {
+  readonly gatewayListen: Setting<ListenAddress>
+  readonly apiListen: Setting<ListenAddress>
+  readonly apiToken: Setting<string | undefined>
+  readonly adminListen: Setting<ListenAddress>
+  readonly adminToken: Setting<string | undefined>
+  readonly workers: Setting<number>
+  readonly trustedProxies: Setting<readonly Cidr[]>
+  readonly proxyHeaders: Spot | undefined
+}
+
+export function checkWhole(whole: Whole): void {
+  requireToken(whole.apiListen, whole.apiToken, {
+    sources: 'SLUICE_API_TOKEN or api.tokenFile',
+    why: "anyone could spend anyone's budget",
+  })
+  requireToken(whole.adminListen, whole.adminToken, {
+    sources: 'SLUICE_ADMIN_TOKEN or admin.tokenFile',
+    why: 'nobody elsewhere could know the one that is made at the start',
+  })
+  refuseClashes(whole)
+  refuseWorkers(whole.workers)
+  requireProxies(whole)
+}
+
+function requireToken(
+  listen: Setting<ListenAddress>,
+  token: Setting<string | undefined>,
+  { sources, why }: { readonly sources: string; readonly why: string },
+): void {
+  if (listen.spot === undefined || !listen.isRead || isLoopback(listen.value.host)) return
+  if (token.value !== undefined || !token.isRead) return
+  const accepted = `a loopback address; without ${sources} only loopback is allowed: ${why}`
+  complain(listen.spot, 'bad-value', { accepted })
+}
+
+/** Told of at the later of two, or at the one that was written. */
+function refuseClashes({ gatewayListen, apiListen, adminListen }: Whole): void {
+  const doors = [
+    { name: 'the gateway', listen: gatewayListen },
+    { name: 'the API', listen: apiListen },
+    { name: 'admin', listen: adminListen },
+  ]
+  for (const [index, later] of doors.entries()) {
+    const earlier = doors
+      .slice(0, index)
+      .find(({ listen }) => listen.isRead && isClash(listen.value, later.listen.value))
+    if (earlier === undefined || !later.listen.isRead) continue
+    const [own, other] = later.listen.spot === undefined ? [earlier, later] : [later, earlier]
+    if (own.listen.spot === undefined) continue
+    const accepted = `another port than ${other.name} has, ${formatListen(other.listen.value)}`
+    complain(own.listen.spot, 'duplicate-value', { accepted })
+  }
+}
+
+function refuseWorkers({ value, spot }: Setting<number>): void {
+  if (spot === undefined || value === 1) return
+  complain(spot, 'bad-value', {
+    accepted:
+      '1 while counters live in memory; each process would count for itself, ' +
+      `and together they would admit ${value} times the limit`,
+  })
+}
+
+function requireProxies({ proxyHeaders, trustedProxies }: Whole): void {
+  if (proxyHeaders === undefined || !trustedProxies.isRead) return
+  if (trustedProxies.value.length > 0) return
+  complain(proxyHeaders, 'missing-field', {
+    field: 'trustedProxies',
+    found: 'nothing',
+    accepted:
+      'the networks of the proxies that set identity.proxyHeaders, here or in ' +
+      'SLUICE_TRUSTED_PROXIES; without them nobody would be believed',
+  })
+}

@@ -1,0 +1,172 @@
+/** What a server is told when it starts: one file, the environment over it, defaults below. */
+import type { Cidr, PathPattern } from '@sluice/core'
+
+export interface ListenAddress {
+  /** An address or a name: `127.0.0.1`, `::1`, `0.0.0.0`, `localhost`. */
+  readonly host: string
+  /** 0: any free port. */
+  readonly port: number
+}
+
+/** Files that are read again when they change. */
+export interface TlsFiles {
+  readonly cert: string
+  readonly key: string
+}
+
+export interface Upstream {
+  /** A canonical path without a trailing slash; `/` for everything. The longest prefix wins. */
+  readonly prefix: string
+  /** `http://host:port` or `https://host:port`, without a path. */
+  readonly origin: string
+  /** Whether the upstream sees the client's `Host` or its own. */
+  readonly host: 'preserve' | 'upstream'
+  /** At most so many connections. */
+  readonly connections: number
+}
+
+export interface GatewayConfig {
+  readonly listen: ListenAddress
+  readonly tls: TlsFiles | undefined
+  /** Empty: the built-in echo. */
+  readonly upstreams: readonly Upstream[]
+  /** Whether responses carry rate limit headers. */
+  readonly headers: boolean
+  /** Calls to these paths need a user, else 401. Empty: none does. */
+  readonly requireUser: readonly PathPattern[]
+  readonly maxConnections: number
+  /** Calls held by a leaky bucket or `wait` at one time; beyond it a delay is a refusal. */
+  readonly maxHeld: number
+  readonly timeouts: {
+    /** Until the head of a request is there, and between two requests. */
+    readonly headersMs: number
+    /** Until a request is there whole. */
+    readonly requestMs: number
+    readonly connectMs: number
+    /** Until the upstream begins to answer. */
+    readonly responseMs: number
+    /** Between two pieces of the upstream's answer. */
+    readonly stallMs: number
+  }
+}
+
+export interface ApiConfig {
+  readonly listen: ListenAddress
+  readonly tls: TlsFiles | undefined
+  /** Undefined: loopback only. */
+  readonly token: string | undefined
+  /** What forward-auth answers to a refused call. */
+  readonly refusedStatus: 429 | 403
+}
+
+export interface AdminConfig {
+  readonly listen: ListenAddress
+  /** Undefined: kept in the data directory. */
+  readonly token: string | undefined
+}
+
+export interface KnownKey {
+  /** SHA-256 of the key, 64 hex digits. */
+  readonly sha256: string
+  readonly user: string | undefined
+  readonly plan: string | undefined
+  readonly state: 'active' | 'disabled'
+}
+
+export type JwtAlgorithm =
+  | 'HS256'
+  | 'HS384'
+  | 'HS512'
+  | 'RS256'
+  | 'RS384'
+  | 'RS512'
+  | 'PS256'
+  | 'PS384'
+  | 'PS512'
+  | 'ES256'
+  | 'ES384'
+  | 'ES512'
+  | 'EdDSA'
+
+/** A key whose algorithm is fixed here, never by the token. */
+export interface JwtKeyFile {
+  /** Undefined: for tokens that name no key, where it is the only one. */
+  readonly kid: string | undefined
+  readonly algorithm: JwtAlgorithm
+  /** PEM (public key or certificate), a JWK as JSON, or for HS the secret itself. */
+  readonly file: string
+}
+
+export interface JwtConfig {
+  /** The header that carries `Bearer <token>`. */
+  readonly header: string
+  readonly keys: readonly JwtKeyFile[]
+  /** Keys fetched from here, at most every 10 s. */
+  readonly jwks: { readonly url: string; readonly algorithms: readonly JwtAlgorithm[] } | undefined
+  readonly issuer: string | undefined
+  readonly audience: string | undefined
+  /** The claims that are the user and the plan. */
+  readonly userClaim: string
+  readonly planClaim: string
+}
+
+export interface HeaderAttribute {
+  readonly attribute: string
+  /** Lower case. */
+  readonly header: string
+  /** Whether its values may be shown; else they become a hash at the door. */
+  readonly open: boolean
+}
+
+export interface IdentityConfig {
+  /** How many bits of an IPv6 address make a caller: 32 to 64. */
+  readonly ipv6Prefix: number
+  readonly apiKey: {
+    /** Lower case. */
+    readonly header: string
+    /** What a call with an unknown key is: one without a key, or 401. */
+    readonly unknown: 'anonymous' | 'refuse'
+  }
+  readonly keys: readonly KnownKey[]
+  readonly jwt: JwtConfig | undefined
+  /** Headers that a trusted proxy sets; from anybody else they are dropped. */
+  readonly proxyHeaders: { readonly user: string | undefined; readonly plan: string | undefined }
+  /** Other attributes, each from one header. */
+  readonly headers: readonly HeaderAttribute[]
+}
+
+export interface Config {
+  /** The file it was read from; undefined: none. */
+  readonly file: string | undefined
+  /** A rules file of the user's own; undefined: the example set. */
+  readonly rules: string | undefined
+  readonly dataDir: string
+  readonly workers: number
+  readonly trustedProxies: readonly Cidr[]
+  /** Which header trusted proxies write. */
+  readonly forwardedHeader: 'x-forwarded-for' | 'forwarded'
+  /** 16 bytes; undefined: kept in the data directory. */
+  readonly keySecret: Uint8Array | undefined
+  /** Counters that the memory store holds. */
+  readonly maxCounters: number
+  readonly gateway: GatewayConfig
+  readonly api: ApiConfig
+  readonly admin: AdminConfig
+  readonly identity: IdentityConfig
+  readonly refusals: {
+    /** The status of a refusal by posture. */
+    readonly postureStatus: 429 | 503
+    readonly jitter: boolean
+  }
+  readonly log: {
+    readonly level: 'debug' | 'info' | 'warn' | 'error' | 'silent'
+    /** Whether refusals name callers by hash or in clear; secret attributes are never clear. */
+    readonly callers: 'hash' | 'clear'
+  }
+  readonly shutdown: {
+    /** How long calls are still taken after readiness is gone. */
+    readonly delayMs: number
+    /** When the process ends at the latest. */
+    readonly withinMs: number
+  }
+}

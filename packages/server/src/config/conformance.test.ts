@@ -1,0 +1,75 @@
+/** Every problem a configuration can have is on file with the messages it must give. */
+import { readdirSync, readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { parseConfig } from './parse-config.js'
+
+const FOLDER = new URL('../../../../conformance/config/', import.meta.url)
+const TOKEN = 'token-0123456789'
+
+/** Codes that cannot come alone. */
+const COMPANIONS: Readonly<Record<string, string>> = { 'more-problems': 'unknown-key' }
+
+const readFixture = (name: string) => readFileSync(new URL(name, FOLDER), 'utf8')
+const namesOf = (folder: URL, ending: string) =>
+  readdirSync(folder)
+    .filter((name) => name.endsWith(ending))
+    .map((name) => name.slice(0, -ending.length))
+
+describe('bad files', () => {
+  test.each(namesOf(FOLDER, '.yaml'))('%s: the messages are the ones on file', (name) => {
+    const file = `${name}.yaml`
+    const text = readFixture(file)
+    const { config, errors } = parseConfig(text, { file, env: {}, readFile: () => TOKEN })
+    expect(config).toBeUndefined()
+    expect(errors.map(({ message }) => `${message}\n`).join('')).toBe(readFixture(`${name}.txt`))
+    const codes = new Set<string>(errors.map(({ code }) => code))
+    const companion = COMPANIONS[name]
+    expect([...codes].sort()).toEqual(companion === undefined ? [name] : [name, companion].sort())
+  })
+
+  test('each has its messages, and no messages lack a file', () => {
+    expect(namesOf(FOLDER, '.txt').sort()).toEqual(namesOf(FOLDER, '.yaml').sort())
+  })
+
+  test('a file of more than 16 MiB is too large, however empty', () => {
+    const options = { file: undefined, env: {}, readFile: () => TOKEN }
+    const { errors } = parseConfig(' '.repeat(16 * 1024 * 1024 + 1), options)
+    expect(errors.map(({ code }) => code)).toEqual(['too-large'])
+  })
+
+  test('more than 10,000 keys are too many', () => {
+    const text = JSON.stringify({ identity: { keys: Array.from({ length: 10_001 }, () => ({})) } })
+    const { errors } = parseConfig(text, { file: 'f', env: {}, readFile: () => TOKEN })
+    expect(errors.map(({ message }) => message)).toEqual([
+      'f:1:21: identity.keys: too many: 10001 keys. Accepted: up to 10000 keys',
+    ])
+  })
+})
+
+describe('good files', () => {
+  const folder = new URL('valid/', FOLDER)
+  test.each(namesOf(folder, '.yaml'))('%s: no problem', (name) => {
+    const text = readFixture(`valid/${name}.yaml`)
+    const parsed = parseConfig(text, { file: 'f', env: {}, readFile: () => TOKEN })
+    expect(parsed.errors).toEqual([])
+    expect(parsed.warnings).toEqual([])
+    expect(parsed.config).toBeDefined()
+  })
+})
+
+describe('variables', () => {
+  const cases = JSON.parse(readFixture('environment.json')) as readonly {
+    readonly env: Readonly<Record<string, string>>
+    readonly errors: readonly string[]
+    readonly warnings: readonly string[]
+  }[]
+  test.each(cases.map((each) => [JSON.stringify(each.env), each] as const))(
+    '%s: the messages are the ones on file',
+    (_name, { env, errors, warnings }) => {
+      const parsed = parseConfig(undefined, { file: undefined, env, readFile: () => TOKEN })
+      expect(parsed.errors.map(({ message }) => message)).toEqual(errors)
+      expect(parsed.warnings.map(({ message }) => message)).toEqual(warnings)
+      expect(parsed.config === undefined).toBe(errors.length > 0)
+    },
+  )
+})

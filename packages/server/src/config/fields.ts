@@ -1,0 +1,117 @@
+/**
+ * Maps of the configuration and where its values came from. What rules are read with shows whatever
+ * it finds; a configuration has secrets in it, so here text that may be one is told by its length.
+ */
+import {
+  complain,
+  fieldName,
+  fieldOf,
+  type MapNode,
+  readMap,
+  type Spot,
+} from '@sluice/core/reading'
+
+/**
+ * Keys and tokens have at least so many characters and no field of ours has as many. So what is as
+ * long and stands where a field or a map belongs may be a secret that has lost its place.
+ */
+export const SECRET_LENGTH_MIN = 16
+
+const EMPTY: MapNode = { kind: 'map', at: -1, entries: new Map(), repeated: [], badKeys: [] }
+
+/** A value with the place it was written at, for complaints that need more than one of them. */
+export interface Given<T> {
+  /** Undefined where it could not be read, which was told of. */
+  readonly value: T | undefined
+  readonly spot: Spot
+}
+
+/** What holds in the end: given by the environment, else by the file, else the default. */
+export interface Setting<T> {
+  readonly value: T
+  /** Undefined: the default. */
+  readonly spot: Spot | undefined
+  /** Whether it is what was meant. Nothing more is said of one that could not be read. */
+  readonly isRead: boolean
+}
+
+export function readGiven<T>(
+  map: Spot<MapNode>,
+  key: string,
+  read: (spot: Spot) => T | undefined,
+): Given<T> | undefined {
+  const spot = fieldOf(map, key)
+  return spot === undefined ? undefined : { value: read(spot), spot }
+}
+
+/** Both are read before, so that an override hides no mistake in the file. */
+export function settle<T>(
+  override: Given<T> | undefined,
+  given: Given<T> | undefined,
+  fallback: T,
+): Setting<T> {
+  const chosen = override ?? given
+  if (chosen === undefined) return { value: fallback, spot: undefined, isRead: true }
+  const { value, spot } = chosen
+  return { value: value ?? fallback, spot, isRead: value !== undefined }
+}
+
+/** A map with these keys and no others. */
+export function readFields(
+  spot: Spot,
+  keys: readonly string[],
+  /** Which unknown keys may be shown. */
+  isHarmless = (key: string) => key.length < SECRET_LENGTH_MIN,
+): Spot<MapNode> | undefined {
+  const { node, field, report } = spot
+  if (node.kind !== 'map') return readMap(hideLongText(spot), keys)
+  const isShown = ({ key }: { readonly key: string }) => keys.includes(key) || isHarmless(key)
+  const hidden = [...node.entries.values(), ...node.repeated].filter((entry) => !isShown(entry))
+  for (const { at, key } of hidden) {
+    const found = `of ${key.length} characters`
+    complain(spot, 'unknown-key', { at, found, accepted: keys.join(', ') })
+  }
+  const entries = new Map([...node.entries].filter(([, entry]) => isShown(entry)))
+  const shown: MapNode = { ...node, entries, repeated: node.repeated.filter(isShown) }
+  return readMap({ node: shown, field, report }, keys)
+}
+
+/** A map of the map, read as an empty one where it is left out or is none. */
+export function readSection(
+  map: Spot<MapNode>,
+  key: string,
+  keys: readonly string[],
+): Spot<MapNode> {
+  const spot = fieldOf(map, key)
+  const section = spot === undefined ? undefined : readFields(spot, keys)
+  return section ?? { node: EMPTY, field: fieldName(map, key), report: map.report }
+}
+
+export function emptyMap(field: string, report: Spot['report']): Spot<MapNode> {
+  return { node: EMPTY, field, report }
+}
+
+/** The same spot, whose own text is not shown if it may be a secret. */
+export function hideLongText(spot: Spot): Spot {
+  const length = lengthOf(spot)
+  return length < SECRET_LENGTH_MIN ? spot : hideText(spot, `text of ${length} characters`)
+}
+
+/** How many characters were written; 0 for a list or a map. */
+export function lengthOf({ node }: Spot): number {
+  if (node.kind !== 'scalar') return 0
+  return (node.source ?? String(node.value)).length
+}
+
+/** The same spot, told of as this and never by what it says. */
+export function hideText({ node, field, report }: Spot, found: string): Spot {
+  return {
+    node,
+    field,
+    report: (finding) => {
+      // A length says nothing that may not be said.
+      const isOurs = finding.field === field && finding.code !== 'too-long'
+      return report(isOurs ? { ...finding, found } : finding)
+    },
+  }
+}

@@ -1,0 +1,72 @@
+/** Addresses to listen at: how they are written, which are loopback, which two cannot be both. */
+import { type Address, formatAddress, parseAddress } from '@sluice/core'
+import { complain, readText, type Spot } from '@sluice/core/reading'
+import type { ListenAddress } from './config.js'
+
+const LISTEN_LENGTH_MAX = 300
+const PORT_MAX = 65_535
+const ACCEPTED =
+  'host:port such as 127.0.0.1:8080 or [::1]:8080, a port from 0 to 65535; ' +
+  '0.0.0.0 and [::] are all addresses'
+
+const LABEL = '[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?'
+const NAME = new RegExp(`^${LABEL}(\\.${LABEL})*$`)
+/** `127.1` and `0x7f.1` are addresses to some readers and names to others, so they are neither. */
+const NUMERIC_END = /(^|\.)(\d+|0x[0-9a-f]*)$/
+
+export function readListen(spot: Spot): ListenAddress | undefined {
+  const text = readText(spot, { accepted: ACCEPTED, most: LISTEN_LENGTH_MAX })
+  if (text === undefined) return undefined
+  return parseListen(text) ?? complain(spot, 'bad-value', { accepted: ACCEPTED })
+}
+
+function parseListen(text: string): ListenAddress | undefined {
+  const parts = /^(?:\[([^\]]*)\]|([^:[\]]*)):(0|[1-9]\d{0,4})$/.exec(text)
+  if (parts === null) return undefined
+  const [, bracketed, plain = '', digits = ''] = parts
+  const host = bracketed === undefined ? parseHost(plain.toLowerCase()) : parseV6(bracketed)
+  const port = Number(digits)
+  return host === undefined || port > PORT_MAX ? undefined : { host, port }
+}
+
+function parseHost(host: string): string | undefined {
+  if (parseAddress(host) !== undefined) return host
+  return NAME.test(host) && !NUMERIC_END.test(host) ? host : undefined
+}
+
+/** One spelling of an address. IPv4 that is written as IPv6 is IPv4. */
+function parseV6(text: string): string | undefined {
+  const isV6 = text.includes(':') && !text.includes('%')
+  const address = isV6 ? parseAddress(text) : undefined
+  return address === undefined ? undefined : formatAddress(address)
+}
+
+export function formatListen({ host, port }: ListenAddress): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
+}
+
+/** Whether only this machine can reach it. A name other than localhost could be anything. */
+export function isLoopback(host: string): boolean {
+  if (host === 'localhost') return true
+  const address = parseAddress(host)
+  return address !== undefined && isLoopbackAddress(address)
+}
+
+function isLoopbackAddress({ version, a, b, c, d }: Address): boolean {
+  return version === 4 ? d >>> 24 === 127 : a === 0 && b === 0 && c === 0 && d === 1
+}
+
+/**
+ * Whether the second of two could fail because the first is there. Errs towards yes: `localhost`
+ * may be 127.0.0.1 or ::1, and `::` takes in IPv4.
+ */
+export function isClash(one: ListenAddress, other: ListenAddress): boolean {
+  if (one.port !== other.port || one.port === 0) return false
+  return covers(one.host, other.host) || covers(other.host, one.host)
+}
+
+function covers(host: string, other: string): boolean {
+  if (host === other || host === '::') return true
+  if (host === '0.0.0.0') return !other.includes(':')
+  return host === 'localhost' && (other === '127.0.0.1' || other === '::1')
+}

@@ -1,0 +1,328 @@
+import { createHash } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import { parseCidr, parsePattern } from '@sluice/core'
+import { describe, expect, test } from 'vitest'
+import type { Config } from './config.js'
+import { parseConfig } from './parse-config.js'
+
+const TOKEN = 'token-0123456789'
+const FILE = '/etc/sluice/sluice.yaml'
+
+interface Given {
+  readonly env?: Readonly<Record<string, string>>
+  readonly files?: Readonly<Record<string, string>>
+}
+
+function parse(text: string | undefined, { env = {}, files = {} }: Given = {}) {
+  const readFile = (path: string) => {
+    const found = files[path]
+    if (found === undefined) throw Object.assign(new Error(`no ${path}`), { code: 'ENOENT' })
+    return found
+  }
+  return parseConfig(text, { file: text === undefined ? undefined : FILE, env, readFile })
+}
+
+function configOf(text: string | undefined, given: Given = {}): Config {
+  const { config, errors } = parse(text, given)
+  if (config === undefined) throw new Error(errors.map(({ message }) => message).join('\n'))
+  return config
+}
+
+const messagesOf = (text: string | undefined, given: Given = {}) =>
+  parse(text, given).errors.map(({ message }) => message)
+
+const DEFAULTS: Config = {
+  file: undefined,
+  rules: undefined,
+  dataDir: resolve('.sluice'),
+  workers: 1,
+  trustedProxies: [],
+  forwardedHeader: 'x-forwarded-for',
+  keySecret: undefined,
+  maxCounters: 1_000_000,
+  gateway: {
+    listen: { host: '127.0.0.1', port: 8080 },
+    tls: undefined,
+    upstreams: [],
+    headers: true,
+    requireUser: [],
+    maxConnections: 10_000,
+    maxHeld: 1000,
+    timeouts: {
+      headersMs: 9000,
+      requestMs: 300_000,
+      connectMs: 5000,
+      responseMs: 30_000,
+      stallMs: 60_000,
+    },
+  },
+  api: {
+    listen: { host: '127.0.0.1', port: 8081 },
+    tls: undefined,
+    token: undefined,
+    refusedStatus: 429,
+  },
+  admin: { listen: { host: '127.0.0.1', port: 9090 }, token: undefined },
+  identity: {
+    ipv6Prefix: 64,
+    apiKey: { header: 'x-api-key', unknown: 'anonymous' },
+    keys: [],
+    jwt: undefined,
+    proxyHeaders: { user: undefined, plan: undefined },
+    headers: [],
+  },
+  refusals: { postureStatus: 429, jitter: true },
+  log: { level: 'info', callers: 'hash' },
+  shutdown: { delayMs: 1000, withinMs: 10_000 },
+}
+
+describe('what is left out has its default', () => {
+  test('without a file', () => {
+    expect(configOf(undefined)).toEqual(DEFAULTS)
+  })
+
+  test.each(['', '# nothing\n', '{}', '\ufeff{}'])('in a file that says %j', (text) => {
+    expect(configOf(text)).toEqual({ ...DEFAULTS, file: FILE })
+  })
+})
+
+test('every field is read, and its files lie beside the file', () => {
+  const url = new URL('../../../../conformance/config/valid/every-field.yaml', import.meta.url)
+  const files = { '/etc/sluice/api.token': `${TOKEN}\n`, '/etc/sluice/admin.token': `${TOKEN}A` }
+  const sha256 = createHash('sha256').update('sk_live_0123456789abcdef').digest('hex')
+  expect(configOf(readFileSync(url, 'utf8'), { files })).toEqual({
+    file: FILE,
+    rules: '/etc/sluice/rules.yaml',
+    dataDir: '/var/lib/sluice',
+    workers: 1,
+    trustedProxies: ['10.0.0.0/8', '2001:db8::/32', '127.0.0.1'].map(parseCidr),
+    forwardedHeader: 'forwarded',
+    keySecret: undefined,
+    maxCounters: 20_000_000,
+    gateway: {
+      listen: { host: '0.0.0.0', port: 8443 },
+      tls: { cert: '/etc/sluice/cert.pem', key: '/etc/sluice/key.pem' },
+      upstreams: [
+        { prefix: '/', origin: 'http://127.0.0.1:3000', host: 'preserve', connections: 256 },
+        {
+          prefix: '/v1',
+          origin: 'https://orders.example:8443',
+          host: 'upstream',
+          connections: 64,
+        },
+      ],
+      headers: false,
+      requireUser: ['/v1/orders/:id', '/v2/*'].map(parsePattern),
+      maxConnections: 50_000,
+      maxHeld: 0,
+      timeouts: {
+        headersMs: 100,
+        requestMs: 3_600_000,
+        connectMs: 2000,
+        responseMs: 10_000,
+        stallMs: 300_000,
+      },
+    },
+    api: {
+      listen: { host: '::', port: 8081 },
+      tls: { cert: '/etc/sluice/cert.pem', key: '/etc/key.pem' },
+      token: TOKEN,
+      refusedStatus: 403,
+    },
+    admin: { listen: { host: 'sluice.example', port: 9090 }, token: `${TOKEN}A` },
+    identity: {
+      ipv6Prefix: 56,
+      apiKey: { header: 'x-key', unknown: 'refuse' },
+      keys: [
+        { sha256, user: 'acme', plan: 'pro', state: 'active' },
+        {
+          sha256: `abcdefabcdef${'0'.repeat(52)}`,
+          user: '7',
+          plan: undefined,
+          state: 'disabled',
+        },
+      ],
+      jwt: {
+        header: 'authorization',
+        keys: [
+          { kid: 'k1', algorithm: 'RS256', file: '/etc/sluice/public.pem' },
+          { kid: 'k2', algorithm: 'HS256', file: '/etc/sluice/secret.txt' },
+        ],
+        jwks: {
+          url: 'http://127.0.0.1:9999/jwks.json?tenant=1',
+          algorithms: ['ES256', 'EdDSA'],
+        },
+        issuer: 'https://issuer.example',
+        audience: 'api',
+        userClaim: 'email',
+        planClaim: 'tier',
+      },
+      proxyHeaders: { user: 'x-auth-user', plan: 'x-auth-plan' },
+      headers: [
+        { attribute: 'tenant', header: 'x-tenant-id', open: false },
+        { attribute: 'region', header: 'x-region', open: true },
+      ],
+    },
+    refusals: { postureStatus: 503, jitter: false },
+    log: { level: 'warn', callers: 'clear' },
+    shutdown: { delayMs: 0, withinMs: 600_000 },
+  })
+})
+
+describe('single fields', () => {
+  test('requireUser: true is every path, false and [] are none', () => {
+    const requireUser = (value: string) =>
+      configOf(`gateway: { requireUser: ${value} }`).gateway.requireUser
+    expect(requireUser('true')).toEqual(['/', '/*'].map(parsePattern))
+    expect(requireUser('false')).toEqual([])
+    expect(requireUser('[]')).toEqual([])
+  })
+
+  test('jwt has defaults: the authorization header, sub, plan, RS256', () => {
+    const text = 'identity: { jwt: { jwks: { url: "https://issuer.example/k" } } }'
+    expect(configOf(text).identity.jwt).toEqual({
+      header: 'authorization',
+      keys: [],
+      jwks: { url: 'https://issuer.example/k', algorithms: ['RS256'] },
+      issuer: undefined,
+      audience: undefined,
+      userClaim: 'sub',
+      planClaim: 'plan',
+    })
+  })
+
+  test('a single jwt key may go without a kid, several may not', () => {
+    const key = '{ algorithm: RS256, file: a.pem }'
+    expect(configOf(`identity: { jwt: { keys: [${key}] } }`).identity.jwt?.keys[0]?.kid).toBe(
+      undefined,
+    )
+    expect(messagesOf(`identity: { jwt: { keys: [${key}, { kid: b, ${key.slice(2)}] } }`)).toEqual([
+      `${FILE}:1:27: identity.jwt.keys[0].kid: missing. Accepted: the kid of its tokens; only a single key may go without`,
+    ])
+  })
+
+  test('an API key in clear and its hash are the same key', () => {
+    const key = 'sk_live_0123456789abcdef'
+    const sha256 = createHash('sha256').update(key).digest('hex')
+    const keysOf = (item: string) => configOf(`identity: { keys: [{ ${item} }] }`).identity.keys
+    expect(keysOf(`key: ${key}`)).toEqual(keysOf(`sha256: "${sha256}"`))
+  })
+
+  test('an API key may use the authorization header where no jwt does', () => {
+    const text = 'identity: { apiKey: { header: Authorization } }'
+    expect(configOf(text).identity.apiKey.header).toBe('authorization')
+  })
+
+  test('shutdown.within is held against the default delay too', () => {
+    expect(messagesOf('shutdown: { within: 1s }')).toEqual([
+      `${FILE}:1:21: shutdown.within: bad value "1s". Accepted: a delay shorter than within: 1000 ms is not below 1000 ms`,
+    ])
+  })
+})
+
+describe('tokens', () => {
+  test('are read from a file beside the configuration, without its line end', () => {
+    const files = { '/etc/sluice/t': `${TOKEN}\r\n` }
+    expect(configOf('api: { tokenFile: t }', { files }).api.token).toBe(TOKEN)
+    expect(configOf('admin: { tokenFile: t }', { files }).admin.token).toBe(TOKEN)
+  })
+
+  test('in a file that cannot be read, or with a bad one in it, neither is shown', () => {
+    expect(messagesOf('api: { tokenFile: hunter2hunter2hunter2 }')).toEqual([
+      `${FILE}:1:19: api.tokenFile: bad value of 21 characters, a file that cannot be read: ENOENT. Accepted: the name of a file with a token of 16 to 1024 visible ASCII characters`,
+    ])
+    expect(
+      messagesOf('admin: { tokenFile: t }', { files: { '/etc/sluice/t': 'hunter2' } }),
+    ).toEqual([
+      `${FILE}:1:21: admin.tokenFile: bad value of 1 characters, a file with 7 characters in it. Accepted: the name of a file with a token of 16 to 1024 visible ASCII characters`,
+    ])
+  })
+
+  test('let the API and admin listen off loopback', () => {
+    const listen = 'api: { listen: "0.0.0.0:1" }\nadmin: { listen: "0.0.0.0:2" }'
+    const env = { SLUICE_API_TOKEN: TOKEN, SLUICE_ADMIN_TOKEN: TOKEN }
+    expect(configOf(listen, { env }).api.listen.host).toBe('0.0.0.0')
+  })
+
+  test('that are bad are told of once, not also as missing', () => {
+    const text = 'api: { listen: "0.0.0.0:1", tokenFile: t }'
+    const { errors } = parse(text)
+    expect(errors.map(({ field }) => field)).toEqual(['api.tokenFile'])
+  })
+
+  test('in a variable leave the file of the token alone', () => {
+    const env = { SLUICE_API_TOKEN: TOKEN }
+    expect(configOf('api: { tokenFile: absent }', { env }).api.token).toBe(TOKEN)
+  })
+})
+
+describe('the environment wins over the file', () => {
+  const text = `
+rules: a.yaml
+dataDir: data
+workers: 1
+trustedProxies: [10.0.0.0/8]
+gateway: { listen: "127.0.0.1:1", upstreams: [{ prefix: /v1, url: "http://127.0.0.1:3000" }] }
+api: { listen: "127.0.0.1:2" }
+admin: { listen: "127.0.0.1:3" }
+`
+  test('in everything it gives', () => {
+    const env = {
+      SLUICE_KEY_SECRET: '000102030405060708090a0b0c0d0e0f',
+      SLUICE_RULES: 'b.yaml',
+      SLUICE_DATA_DIR: 'other',
+      SLUICE_TRUSTED_PROXIES: '192.0.2.0/24, 2001:db8::/32',
+      SLUICE_UPSTREAM: 'http://127.0.0.1:4000',
+      SLUICE_GATEWAY_LISTEN: '127.0.0.1:4',
+      SLUICE_API_LISTEN: '[::]:5',
+      SLUICE_API_TOKEN: TOKEN,
+      SLUICE_ADMIN_LISTEN: 'localhost:6',
+      SLUICE_ADMIN_TOKEN: `${TOKEN}A`,
+    }
+    const config = configOf(text, { env })
+    expect(config).toMatchObject({
+      rules: resolve('b.yaml'),
+      dataDir: resolve('other'),
+      trustedProxies: [{ text: '192.0.2.0/24' }, { text: '2001:db8::/32' }],
+      gateway: { listen: { host: '127.0.0.1', port: 4 } },
+      api: { listen: { host: '::', port: 5 }, token: TOKEN },
+      admin: { listen: { host: 'localhost', port: 6 }, token: `${TOKEN}A` },
+    })
+    expect(config.gateway.upstreams).toEqual([
+      { prefix: '/', origin: 'http://127.0.0.1:4000', host: 'preserve', connections: 256 },
+    ])
+    expect([...(config.keySecret ?? [])]).toEqual(Array.from({ length: 16 }, (_, index) => index))
+  })
+
+  test('an empty value gives nothing', () => {
+    const env = { SLUICE_RULES: '', SLUICE_API_LISTEN: '', SLUICE_REDIS_URL: '' }
+    expect(configOf(text, { env })).toEqual(configOf(text))
+  })
+
+  test('a bad value in the file is told of all the same', () => {
+    const env = { SLUICE_API_LISTEN: '127.0.0.1:5' }
+    const { errors } = parse('api: { listen: nowhere }', { env })
+    expect(errors.map(({ field }) => field)).toEqual(['api.listen'])
+  })
+
+  test('problems of file and variables come together, the file first', () => {
+    const env = { SLUICE_API_LISTEN: 'nowhere', SLUICE_WORKERS: '0' }
+    const { errors } = parse('log: { level: loud }\ngateway: [', { env })
+    expect(errors.map(({ field }) => field)).toEqual([
+      'document',
+      'SLUICE_API_LISTEN',
+      'SLUICE_WORKERS',
+    ])
+  })
+
+  test('what is wrong between the two is told of where it was written', () => {
+    const proxyHeaders = 'identity: { proxyHeaders: { user: x-user } }'
+    const env = { SLUICE_TRUSTED_PROXIES: '10.0.0.0/8' }
+    expect(configOf(proxyHeaders, { env }).identity.proxyHeaders.user).toBe('x-user')
+    const clash = { SLUICE_API_LISTEN: '127.0.0.1:1' }
+    expect(messagesOf('gateway: { listen: "127.0.0.1:1" }', { env: clash })).toEqual([
+      'SLUICE_API_LISTEN: "127.0.0.1:1" is given twice. Accepted: another port than the gateway has, 127.0.0.1:1',
+    ])
+  })
+})

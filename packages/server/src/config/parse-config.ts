@@ -1,0 +1,195 @@
+/**
+ * The configuration of a server: a YAML or JSON file, the environment over it, defaults below. Read
+ * as rules are, with every problem told of at once and its place.
+ */
+import { dirname, resolve } from 'node:path'
+import {
+  complain,
+  createCollector,
+  DOCUMENT,
+  fieldOf,
+  type MapNode,
+  type Problem,
+  readBoolean,
+  readChoice,
+  readDocument,
+  readOptional,
+  type Spot,
+} from '@sluice/core/reading'
+import { checkWhole } from './checks.js'
+import type { Config } from './config.js'
+import { type Environment, readEnvironment } from './environment.js'
+import { emptyMap, readFields, readGiven, readSection, settle } from './fields.js'
+import { readAdmin, readApi, type Sources } from './parse-doors.js'
+import { readGateway } from './parse-gateway.js'
+import { readIdentity } from './parse-identity.js'
+import { readTrustedProxies } from './proxies.js'
+import { readDuration, readFileName, readStatus, readWhole, WORKERS } from './values.js'
+
+const DATA_DIR = '.sluice'
+const MAX_COUNTERS = { least: 1000, most: 100_000_000 }
+const MAX_COUNTERS_DEFAULT = 1_000_000
+const FORWARDED_HEADERS = ['x-forwarded-for', 'forwarded'] as const
+const POSTURE_STATUSES = [429, 503] as const
+const LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
+const CALLERS = ['hash', 'clear'] as const
+const DELAY = { least: '0ms', most: '60s' }
+const DELAY_MS_DEFAULT = 1000
+const WITHIN = { least: '1s', most: '10m' }
+const WITHIN_MS_DEFAULT = 10_000
+
+const FIELDS: readonly string[] = [
+  'rules',
+  'dataDir',
+  'workers',
+  'trustedProxies',
+  'forwardedHeader',
+  'maxCounters',
+  'gateway',
+  'api',
+  'admin',
+  'identity',
+  'refusals',
+  'log',
+  'shutdown',
+]
+
+/** `field` is a field of the file, or the name of a variable. */
+type ConfigProblem = Omit<Problem, 'rule'>
+
+export interface ParseConfigOptions {
+  /** Where the text is from. Named in messages, and files are looked for beside it. */
+  readonly file: string | undefined
+  readonly env: Environment
+  /** For the files that tokens are in; may throw. */
+  readonly readFile: (path: string) => string
+}
+
+export interface ParsedConfig {
+  /** Undefined if there are errors. */
+  readonly config: Config | undefined
+  readonly errors: readonly ConfigProblem[]
+  readonly warnings: readonly ConfigProblem[]
+}
+
+/** Never throws. Without a text everything is as the environment says, or by default. */
+export function parseConfig(text: string | undefined, options: ParseConfigOptions): ParsedConfig {
+  const { file, env, readFile } = options
+  // Editors of one system begin a file with a mark that is no part of the first line.
+  const plain = (text ?? '').replace(/^\ufeff/, '')
+  const collector = createCollector({ file, strict: false, text: plain })
+  const environment = readEnvironment(env)
+  const root = readRoot(plain, collector.report)
+  const folder = file === undefined ? '.' : dirname(file)
+  const { overrides } = environment
+  const config = root && readConfig(root, { folder, readFile, overrides, file })
+  const own = collector.finish()
+  const others = environment.finish()
+  const errors = [...own.errors, ...others.errors]
+  const warnings = [...own.warnings, ...others.warnings]
+  return { config: errors.length === 0 ? config : undefined, errors, warnings }
+}
+
+function readRoot(text: string, report: Spot['report']): Spot<MapNode> | undefined {
+  const tree = readDocument(text)
+  if (tree.root === undefined) {
+    for (const problem of tree.problems) report({ field: DOCUMENT, ...hideSource(problem) })
+    return undefined
+  }
+  const { root } = tree
+  // A file in which every line is a comment asks for the defaults.
+  if (root.kind === 'scalar' && root.value === null) return emptyMap(DOCUMENT, report)
+  return readFields({ node: root, field: DOCUMENT, report }, FIELDS)
+}
+
+/** What cannot be read may be a secret: its place is told, and what is wrong, but no text of it. */
+function hideSource<T extends { readonly found: string; readonly why?: string }>(problem: T): T {
+  const found = problem.found.startsWith('"') ? 'this place' : problem.found
+  const shown = found.startsWith('the tag ') ? 'a tag' : found
+  const { why } = problem
+  if (why === undefined) return { ...problem, found: shown }
+  return { ...problem, found: shown, why: why.replace(/(: | sequence ).*$/s, '') }
+}
+
+function readConfig(
+  root: Spot<MapNode>,
+  { file, ...sources }: Sources & { readonly file: string | undefined },
+): Config {
+  const { overrides, folder } = sources
+  const readFileIn = (spot: Spot) => readFileName(spot, folder)
+  const rules = readGiven(root, 'rules', readFileIn)
+  const dataDir = readGiven(root, 'dataDir', readFileIn)
+  const workers = readGiven(root, 'workers', (spot) => readWhole(spot, WORKERS))
+  const proxies = readGiven(root, 'trustedProxies', readTrustedProxies)
+  const maxCounters = readOptional(root, 'maxCounters', (spot) => readWhole(spot, MAX_COUNTERS))
+  const forwardedHeader = readOptional(root, 'forwardedHeader', (spot) =>
+    readChoice(spot, FORWARDED_HEADERS),
+  )
+  const settled = {
+    workers: settle(overrides.workers, workers, 1),
+    trustedProxies: settle(overrides.trustedProxies, proxies, []),
+  }
+  const gateway = readGateway(root, sources)
+  const api = readApi(root, sources)
+  const admin = readAdmin(root, sources)
+  const identity = readIdentity(root, folder)
+  const config: Config = {
+    file,
+    rules: (overrides.rules ?? rules)?.value,
+    dataDir: settle(overrides.dataDir, dataDir, resolve(DATA_DIR)).value,
+    workers: settled.workers.value,
+    trustedProxies: settled.trustedProxies.value,
+    forwardedHeader: forwardedHeader ?? 'x-forwarded-for',
+    keySecret: overrides.keySecret?.value,
+    maxCounters: maxCounters ?? MAX_COUNTERS_DEFAULT,
+    gateway: gateway.config,
+    api: api.config,
+    admin: admin.config,
+    identity: identity.config,
+    ...readHabits(root),
+  }
+  checkWhole({
+    ...settled,
+    gatewayListen: gateway.listen,
+    apiListen: api.listen,
+    apiToken: api.token,
+    adminListen: admin.listen,
+    adminToken: admin.token,
+    proxyHeaders: identity.proxyHeaders,
+  })
+  return config
+}
+
+/** How it refuses, logs and ends. */
+function readHabits(root: Spot<MapNode>): Pick<Config, 'refusals' | 'log' | 'shutdown'> {
+  const refusals = readSection(root, 'refusals', ['postureStatus', 'jitter'])
+  const log = readSection(root, 'log', ['level', 'callers'])
+  return {
+    refusals: {
+      postureStatus:
+        readOptional(refusals, 'postureStatus', (spot) => readStatus(spot, POSTURE_STATUSES)) ??
+        429,
+      jitter: readOptional(refusals, 'jitter', readBoolean) ?? true,
+    },
+    log: {
+      level: readOptional(log, 'level', (spot) => readChoice(spot, LEVELS)) ?? 'info',
+      callers: readOptional(log, 'callers', (spot) => readChoice(spot, CALLERS)) ?? 'hash',
+    },
+    shutdown: readShutdown(root),
+  }
+}
+
+function readShutdown(root: Spot<MapNode>): Config['shutdown'] {
+  const map = readSection(root, 'shutdown', ['delay', 'within'])
+  const read = (key: string, bounds: typeof DELAY) =>
+    readGiven(map, key, (spot) => readDuration(spot, bounds))
+  const delay = settle(undefined, read('delay', DELAY), DELAY_MS_DEFAULT)
+  const within = settle(undefined, read('within', WITHIN), WITHIN_MS_DEFAULT)
+  const [delayMs, withinMs] = [delay.value, within.value]
+  if (delay.isRead && within.isRead && delayMs >= withinMs) {
+    const spot = delay.spot ?? within.spot ?? fieldOf(root, 'shutdown') ?? root
+    const accepted = `a delay shorter than within: ${delayMs} ms is not below ${withinMs} ms`
+    complain(spot, 'bad-value', { accepted })
+  }
+  return { delayMs, withinMs }
+}

@@ -1,0 +1,162 @@
+/** `gateway`: where it listens, where calls go, and how long each step may take. */
+import { type PathPattern, parsePattern } from '@sluice/core'
+import {
+  complain,
+  complainOf,
+  type MapNode,
+  readBoolean,
+  readChoice,
+  readOptional,
+  readRequired,
+  readText,
+  type Spot,
+} from '@sluice/core/reading'
+import type { GatewayConfig, ListenAddress, Upstream } from './config.js'
+import type { Overrides } from './environment.js'
+import { readFields, readGiven, readSection, type Setting, settle } from './fields.js'
+import { readListen } from './listen.js'
+import { readOrigin } from './urls.js'
+import { readDuration, readItems, readTls, readWhole } from './values.js'
+
+const LISTEN: ListenAddress = { host: '127.0.0.1', port: 8080 }
+const UPSTREAMS = { of: 'upstreams', most: 1000 }
+const PATTERNS = { of: 'paths', most: 1000 }
+const HOSTS = ['preserve', 'upstream'] as const
+const CONNECTIONS = { least: 1, most: 10_000 }
+const CONNECTIONS_DEFAULT = 256
+const MAX_CONNECTIONS = { least: 1, most: 1_000_000 }
+const MAX_CONNECTIONS_DEFAULT = 10_000
+const MAX_HELD = { least: 0, most: 100_000 }
+const MAX_HELD_DEFAULT = 1000
+const TIMEOUT = { least: '100ms', most: '1h' }
+const ACCEPTED_PREFIX = 'a plain path such as /v1, which is for /v1 and all below it'
+const ACCEPTED_REQUIRE_USER = 'true, false, or a list of paths such as /v1/*'
+
+/** Every path: `/*` is what lies below `/`, not `/` itself. */
+const EVERY_PATH: readonly PathPattern[] = [
+  { text: '/', segments: [{ literal: '' }], wildcard: false },
+  { text: '/*', segments: [], wildcard: true },
+]
+
+const FIELDS: readonly string[] = [
+  'listen',
+  'tls',
+  'upstreams',
+  'headers',
+  'requireUser',
+  'maxConnections',
+  'maxHeld',
+  'timeouts',
+]
+
+export interface ParsedGateway {
+  readonly config: GatewayConfig
+  readonly listen: Setting<ListenAddress>
+}
+
+export function readGateway(
+  root: Spot<MapNode>,
+  { folder, overrides }: { readonly folder: string; readonly overrides: Overrides },
+): ParsedGateway {
+  const map = readSection(root, 'gateway', FIELDS)
+  const listen = settle(overrides.gatewayListen, readGiven(map, 'listen', readListen), LISTEN)
+  const upstreams = readOptional(map, 'upstreams', readUpstreams) ?? []
+  const origin = overrides.upstream?.value
+  const number = (key: string, bounds: typeof CONNECTIONS, fallback: number) =>
+    readOptional(map, key, (spot) => readWhole(spot, bounds)) ?? fallback
+  const config: GatewayConfig = {
+    listen: listen.value,
+    tls: readOptional(map, 'tls', (spot) => readTls(spot, folder)),
+    upstreams: origin === undefined ? upstreams : [upstreamAt(origin)],
+    headers: readOptional(map, 'headers', readBoolean) ?? true,
+    requireUser: readOptional(map, 'requireUser', readRequireUser) ?? [],
+    maxConnections: number('maxConnections', MAX_CONNECTIONS, MAX_CONNECTIONS_DEFAULT),
+    maxHeld: number('maxHeld', MAX_HELD, MAX_HELD_DEFAULT),
+    timeouts: readTimeouts(map),
+  }
+  return { config, listen }
+}
+
+function upstreamAt(origin: string): Upstream {
+  return { prefix: '/', origin, host: 'preserve', connections: CONNECTIONS_DEFAULT }
+}
+
+function readUpstreams(spot: Spot): readonly Upstream[] | undefined {
+  const prefixes = new Set<string>()
+  return readItems(spot, UPSTREAMS, (item) => readUpstream(item, prefixes))
+}
+
+function readUpstream(spot: Spot, prefixes: Set<string>): Upstream | undefined {
+  const map = readFields(spot, ['prefix', 'url', 'host', 'connections'])
+  if (map === undefined) return undefined
+  const given = readGiven(map, 'prefix', readPrefix)
+  const origin = readRequired(map, 'url', {
+    accepted: 'where the upstream is, such as http://127.0.0.1:3000',
+    read: readOrigin,
+  })
+  const host = readOptional(map, 'host', (field) => readChoice(field, HOSTS))
+  const connections = readOptional(map, 'connections', (field) => readWhole(field, CONNECTIONS))
+  const prefix = given === undefined ? '/' : given.value
+  if (prefix !== undefined && prefixes.has(prefix)) {
+    complain(given?.spot ?? spot, 'duplicate-value', {
+      found: `the prefix "${prefix}"`,
+      accepted: 'a prefix of its own for each upstream',
+    })
+  }
+  if (prefix === undefined || origin === undefined) return undefined
+  prefixes.add(prefix)
+  return {
+    prefix,
+    origin,
+    host: host ?? 'preserve',
+    connections: connections ?? CONNECTIONS_DEFAULT,
+  }
+}
+
+function readPrefix(spot: Spot): string | undefined {
+  const text = readText(spot, { accepted: ACCEPTED_PREFIX, most: Number.POSITIVE_INFINITY })
+  if (text === undefined) return undefined
+  const pattern = parsePattern(text)
+  if ('problem' in pattern) return complainOf(spot, 'bad-path', pattern.problem)
+  if (pattern.wildcard || pattern.segments.some((segment) => 'param' in segment)) {
+    return complain(spot, 'bad-path', { accepted: ACCEPTED_PREFIX })
+  }
+  if (text === '/' || !text.endsWith('/')) return text
+  const suggestion = text.slice(0, -1)
+  return complain(spot, 'bad-path', { accepted: ACCEPTED_PREFIX, suggestion })
+}
+
+function readRequireUser(spot: Spot): readonly PathPattern[] | undefined {
+  const { node } = spot
+  if (node.kind === 'list') return readPatterns(spot)
+  if (node.kind === 'scalar' && typeof node.value === 'boolean') return node.value ? EVERY_PATH : []
+  return complain(spot, 'wrong-type', { accepted: ACCEPTED_REQUIRE_USER })
+}
+
+function readPatterns(spot: Spot): readonly PathPattern[] | undefined {
+  const texts = new Set<string>()
+  return readItems(spot, PATTERNS, (item) => {
+    const accepted = 'a path such as /v1/orders/:id or /v1/*'
+    const text = readText(item, { accepted, most: Number.POSITIVE_INFINITY })
+    if (text === undefined) return undefined
+    const pattern = parsePattern(text)
+    if ('problem' in pattern) return complainOf(item, 'bad-path', pattern.problem)
+    if (texts.has(text)) return complain(item, 'duplicate-value', { accepted: 'each path once' })
+    texts.add(text)
+    return pattern
+  })
+}
+
+function readTimeouts(gateway: Spot<MapNode>): GatewayConfig['timeouts'] {
+  const keys = ['headers', 'request', 'connect', 'response', 'stall']
+  const map = readSection(gateway, 'timeouts', keys)
+  const read = (key: string, fallbackMs: number) =>
+    readOptional(map, key, (spot) => readDuration(spot, TIMEOUT)) ?? fallbackMs
+  return {
+    headersMs: read('headers', 9000),
+    requestMs: read('request', 300_000),
+    connectMs: read('connect', 5000),
+    responseMs: read('response', 30_000),
+    stallMs: read('stall', 60_000),
+  }
+}

@@ -1,0 +1,71 @@
+/** `identity.keys`: the API keys that are known, and whose they are. */
+import {
+  complain,
+  fieldName,
+  fieldOf,
+  nearest,
+  readAttributeValue,
+  readChoice,
+  readOptional,
+  type Spot,
+} from '@sluice/core/reading'
+import type { KnownKey } from './config.js'
+import { readFields, SECRET_LENGTH_MIN } from './fields.js'
+import { readApiKey, readApiKeyHash } from './secrets.js'
+import { readItems } from './values.js'
+
+const KEYS = { of: 'keys', most: 10_000 }
+const STATES = ['active', 'disabled'] as const
+const FIELDS: readonly string[] = ['key', 'sha256', 'user', 'plan', 'state']
+const ACCEPTED_KEY = 'key, or sha256: the SHA-256 of the key in 64 hex digits'
+
+export function readKeys(spot: Spot): readonly KnownKey[] | undefined {
+  const fieldByHash = new Map<string, string>()
+  return readItems(hideWithin(spot), KEYS, (item) => readKey(item, fieldByHash))
+}
+
+/** No long text below this place is shown, whichever field it has slipped into. */
+function hideWithin({ node, field, report }: Spot): Spot {
+  return {
+    node,
+    field,
+    report: (finding) => {
+      const isLong = finding.found.startsWith('"') && finding.found.length >= SECRET_LENGTH_MIN + 2
+      return report(isLong ? { ...finding, found: 'text that is not shown' } : finding)
+    },
+  }
+}
+
+/**
+ * Whether a word is nearly a field, and so may be shown. `key:abc` without a space, and what comes
+ * after a comma in a key without quotes, are read as fields too.
+ */
+function isSlip(word: string): boolean {
+  return /^[a-z0-9]{1,8}$/i.test(word) && nearest(word, FIELDS) !== undefined
+}
+
+function readKey(spot: Spot, fieldByHash: Map<string, string>): KnownKey | undefined {
+  const map = readFields(spot, FIELDS, isSlip)
+  if (map === undefined) return undefined
+  const key = fieldOf(map, 'key')
+  const hash = fieldOf(map, 'sha256')
+  const user = readOptional(map, 'user', (field) => readAttributeValue(field))
+  const plan = readOptional(map, 'plan', (field) => readAttributeValue(field))
+  const state = readOptional(map, 'state', (field) => readChoice(field, STATES))
+  if (key === undefined && hash === undefined) {
+    const field = fieldName(map, 'key')
+    return complain(map, 'missing-field', { field, found: 'nothing', accepted: ACCEPTED_KEY })
+  }
+  if (key !== undefined && hash !== undefined) {
+    return complain(hash, 'bad-value', { found: 'beside "key"', accepted: 'one of the two' })
+  }
+  const sha256 = key === undefined ? hash && readApiKeyHash(hash) : readApiKey(key)
+  if (sha256 === undefined) return undefined
+  const taken = fieldByHash.get(sha256)
+  if (taken !== undefined) {
+    const accepted = `each key once; ${taken} is the same`
+    return complain(key ?? hash ?? map, 'duplicate-value', { found: 'the key', accepted })
+  }
+  fieldByHash.set(sha256, spot.field)
+  return { sha256, user, plan, state: state ?? 'active' }
+}

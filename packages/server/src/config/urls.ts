@@ -1,0 +1,92 @@
+/** URLs that the server itself asks: those of upstreams, and of keys for tokens. */
+import { cidrContains, parseAddress, parseCidr, show } from '@sluice/core'
+import { complain, readText, type Spot } from '@sluice/core/reading'
+import { hideText } from './fields.js'
+import { isLoopback } from './listen.js'
+
+const URL_LENGTH_MAX = 2048
+const SHOWN_MAX = 64
+/** Where what is wrong with it must fit in as well. */
+const SHOWN_BESIDE_MAX = 30
+const ACCEPTED_UPSTREAM = 'http:// or https:// and a host, such as http://127.0.0.1:3000'
+const ACCEPTED_JWKS = 'https:// and where the keys are, such as https://issuer.example/jwks.json'
+
+/** They hand out credentials of the machine to whoever asks from it. */
+const FORBIDDEN = ['169.254.0.0/16', 'fe80::/10', 'fd00:ec2::254'].flatMap((text) => {
+  const cidr = parseCidr(text)
+  return 'problem' in cidr ? [] : cidr
+})
+
+/** By its bits: IPv4 that is written as IPv6 is IPv4. A name is no address, and not looked up. */
+export function isForbidden(host: string): boolean {
+  const address = parseAddress(host)
+  return address !== undefined && FORBIDDEN.some((cidr) => cidrContains(cidr, address))
+}
+
+/** `http://host:port`. */
+export function readOrigin(spot: Spot): string | undefined {
+  const url = readUrl(spot, ACCEPTED_UPSTREAM)
+  if (url === undefined) return undefined
+  if (url.href.includes('?')) {
+    return refuse(spot, 'with a query', 'a URL without one; each call has its own')
+  }
+  if (url.pathname !== '/') {
+    const accepted = `${show(url.origin)}, without a path; the path of a call is passed on as it is`
+    return refuse(spot, 'with a path', accepted)
+  }
+  return url.origin
+}
+
+export function readJwksUrl(spot: Spot): string | undefined {
+  const url = readUrl(spot, ACCEPTED_JWKS)
+  if (url === undefined) return undefined
+  if (url.protocol === 'https:' || isLoopback(hostOf(url))) return url.href
+  const why = 'whoever is on the way could replace the keys'
+  return refuse(spot, 'without TLS', `https://, or http:// to loopback; ${why}`)
+}
+
+function readUrl(spot: Spot, accepted: string): URL | undefined {
+  const shown = hideText(spot, describeUrl(spot))
+  const text = readText(shown, { accepted, most: URL_LENGTH_MAX })
+  if (text === undefined) return undefined
+  // The URL parser drops tabs and line ends, and reads `\` as `/` and `http:x` as `http://x`.
+  const isUrl = /^https?:\/\/[^/\s\\]+[^\s\\]*$/i.test(text) && URL.canParse(text)
+  if (!isUrl) return complain(shown, 'bad-value', { accepted })
+  const url = new URL(text)
+  if (/^[^/]*\/\/[^/?#]*@/.test(text)) {
+    return refuse(spot, 'with credentials', 'a URL without user and password')
+  }
+  if (text.includes('#')) return refuse(spot, 'with a fragment', 'a URL without one')
+  if (isForbidden(hostOf(url))) {
+    const why = 'link-local addresses hand out credentials of the machine'
+    return refuse(spot, 'a link-local or metadata address', `another host; ${why}`)
+  }
+  return url
+}
+
+function hostOf({ hostname }: URL): string {
+  return hostname.replace(/^\[|\]$/g, '')
+}
+
+function refuse(spot: Spot, what: string, accepted: string): undefined {
+  return complain(spot, 'bad-value', {
+    found: `${describeUrl(spot, SHOWN_BESIDE_MAX)}, ${what}`,
+    accepted,
+  })
+}
+
+/** A colon that begins neither `//` nor a port, and stands in no IPv6 address. */
+const PASSWORD = /(?<!\[[^\]]*):(?!\/\/|\d{1,5}(?:[/?#]|$)).*$/s
+
+/** Without what may be a password: before the last `@`, after `?`, after a colon out of place. */
+function describeUrl({ node }: Spot, most = SHOWN_MAX): string {
+  if (node.kind !== 'scalar') return node.kind === 'list' ? 'a list' : 'a map'
+  if (typeof node.value !== 'string') return show(node.source ?? node.value)
+  const text = node.value.slice(0, URL_LENGTH_MAX)
+  const shown = text
+    .slice(text.lastIndexOf('@') + 1)
+    .replace(/\?.*$/s, '?…')
+    .replace(PASSWORD, ':…')
+    .replace(/["\\]/g, '\\$&')
+  return `"${show(text.includes('@') ? `…@${shown}` : shown, most - 2)}"`
+}

@@ -1,0 +1,98 @@
+/** The few kinds of values that the fields of a configuration have. */
+import { resolve } from 'node:path'
+import {
+  complain,
+  itemsOf,
+  parseDuration,
+  readList,
+  readNumber,
+  readRequired,
+  readText,
+  type Spot,
+} from '@sluice/core/reading'
+import type { TlsFiles } from './config.js'
+import { hideLongText, readFields } from './fields.js'
+
+/** Given in the file or by a variable. */
+export const WORKERS = { least: 1, most: 64 }
+
+const FILE_NAME_LENGTH_MAX = 4096
+const ACCEPTED_FILE = `the name of a file, 1 to ${FILE_NAME_LENGTH_MAX} characters`
+
+export function readWhole(
+  spot: Spot,
+  { least, most }: { readonly least: number; readonly most: number },
+): number | undefined {
+  const accepted = `a whole number from ${least} to ${most}`
+  const number = readNumber(spot, accepted)
+  const isGood = Number.isInteger(number) && (number ?? 0) >= least && (number ?? 0) <= most
+  if (number === undefined || isGood) return number
+  return complain(spot, 'bad-number', { accepted })
+}
+
+/** One of a few numbers. */
+export function readStatus<T extends number>(spot: Spot, choices: readonly T[]): T | undefined {
+  const accepted = choices.join(' or ')
+  const number = readNumber(spot, accepted)
+  if (number === undefined) return undefined
+  return (
+    choices.find((choice) => choice === number) ?? complain(spot, 'unknown-value', { accepted })
+  )
+}
+
+/** Milliseconds. */
+export function readDuration(
+  spot: Spot,
+  { least, most }: { readonly least: string; readonly most: string },
+): number | undefined {
+  const accepted = `a duration from ${least} to ${most}, a whole number and ms, s, m or h`
+  const text = readText(spot, { accepted, most: Number.POSITIVE_INFINITY })
+  if (text === undefined) return undefined
+  const ms = parseDuration(text)
+  const leastMs = parseDuration(least) ?? 0
+  const mostMs = parseDuration(most) ?? 0
+  if (ms !== undefined && ms >= leastMs && ms <= mostMs) return ms
+  return complain(spot, 'bad-duration', { accepted })
+}
+
+/** Text that must say something: a name, an issuer, a claim. */
+export function readName(spot: Spot, what: string, most: number): string | undefined {
+  const accepted = `${what}, 1 to ${most} characters`
+  const text = readText(spot, { accepted, most })
+  return text === '' ? complain(spot, 'bad-value', { accepted }) : text
+}
+
+/** The whole name of a file. Whether there is one is found when it is opened. */
+export function readFileName(spot: Spot, folder: string): string | undefined {
+  const text = readText(spot, { accepted: ACCEPTED_FILE, most: FILE_NAME_LENGTH_MAX })
+  if (text === undefined) return undefined
+  // The system would end the name at a zero character, and open another file than is named.
+  if (text === '' || text.includes('\0')) {
+    return complain(spot, 'bad-value', { accepted: ACCEPTED_FILE })
+  }
+  return resolve(folder, text)
+}
+
+export function readTls(spot: Spot, folder: string): TlsFiles | undefined {
+  const map = readFields(spot, ['cert', 'key'])
+  if (map === undefined) return undefined
+  const readPart = (key: 'cert' | 'key') =>
+    readRequired(map, key, {
+      accepted: 'the name of a PEM file; TLS needs both cert and key',
+      read: (field) => readFileName(field, folder),
+    })
+  const cert = readPart('cert')
+  const key = readPart('key')
+  return cert === undefined || key === undefined ? undefined : { cert, key }
+}
+
+/** What the items of a list are read as, without those that could not be. */
+export function readItems<T>(
+  spot: Spot,
+  shape: { readonly of: string; readonly most: number },
+  read: (item: Spot) => T | undefined,
+): readonly T[] | undefined {
+  const list = readList(hideLongText(spot), shape)
+  if (list === undefined) return undefined
+  return itemsOf({ ...list, report: spot.report }).flatMap((item) => read(item) ?? [])
+}

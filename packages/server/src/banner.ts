@@ -1,0 +1,58 @@
+/** What a person reads when a server has started: where it listens, and what to try. */
+import { EXAMPLE_KEYS } from './example.js'
+import type { RunningServer } from './serve.js'
+
+export interface BannerOptions {
+  /** Nothing was configured: the example runs. */
+  readonly isExample: boolean
+  /** A token is shown to a person only, never to a file. */
+  readonly isTerminal: boolean
+}
+
+export function bannerOf(server: RunningServer, { isExample, isTerminal }: BannerOptions): string {
+  const { gateway, api, admin, adminToken, upstream, rulesFile } = server
+  const token =
+    adminToken.file === undefined
+      ? 'as given'
+      : isTerminal
+        ? `${adminToken.text}  (kept in ${adminToken.file})`
+        : `in ${adminToken.file}`
+  const lines = [
+    'Sluice is running.',
+    '',
+    `  gateway        ${gateway}  ->  ${upstream}`,
+    `  decision API   ${api}`,
+    `  metrics        ${admin}/metrics`,
+    `  admin token    ${token}`,
+    `  rules          ${rulesFile}`,
+  ]
+  return [...lines, ...(isExample ? exampleLines(server) : []), ''].join('\n')
+}
+
+/** Lines to paste, each with what it shows. */
+function exampleLines({ gateway, api, admin }: RunningServer): readonly string[] {
+  const [ann] = EXAMPLE_KEYS
+  const show = `-o /dev/null -w '%{http_code} %header{x-ratelimit-remaining} %header{retry-after}\\n'`
+  return [
+    '',
+    'Try, in another terminal:',
+    '',
+    '  # a user of the free plan has 10 calls a second: 200 with less and less left, then 429',
+    `  for i in $(seq 20); do curl -s ${show} -H 'X-Api-Key: ${ann?.key}' ${gateway}/v1/orders/7; done`,
+    '',
+    '  # 5 logins in 5 minutes from one address, then 429 with Retry-After and the reason',
+    `  for i in $(seq 6); do curl -si -X POST ${gateway}/v1/login | grep -iE '^HTTP|ratelimit|retry|detail'; done`,
+    '',
+    '  # what this caller has left, without spending any of it',
+    `  curl -s -H 'X-Api-Key: ${ann?.key}' ${gateway}/_sluice/limits`,
+    '',
+    '  # the same rules as a decision for your own code, and why it was made',
+    `  curl -s ${api}/v1/check -d '{"attributes":{"user":"bob","method":"GET","path":"/v1/orders/7"}}'`,
+    `  curl -s ${api}/v1/explain -d '{"attributes":{"user":"bob","method":"POST","path":"/v1/invoices"}}'`,
+    '',
+    '  # how many decisions each rule made',
+    `  curl -s ${admin}/metrics | grep decisions`,
+    '',
+    'Ctrl-C stops it. Your own rules: SLUICE_RULES=rules.yaml, your own service: SLUICE_UPSTREAM=http://...',
+  ]
+}

@@ -1,0 +1,63 @@
+/** Secrets that a server makes for itself and keeps in its data directory, for its owner alone. */
+import { randomBytes } from 'node:crypto'
+import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import type { Log } from './log/logger.js'
+
+const ADMIN_TOKEN_FILE = 'admin-token'
+const KEY_SECRET_FILE = 'key-secret'
+const SECRET = /^[0-9a-f]{32,128}$/
+
+export interface Kept {
+  readonly text: string
+  /** Where it is kept; undefined: it could not be, and is gone when the process ends. */
+  readonly file: string | undefined
+}
+
+/** The bearer token of the admin API: 256 bits. */
+export function keptAdminToken(dataDir: string, log: Log): Kept {
+  return keep(dataDir, ADMIN_TOKEN_FILE, 32, log)
+}
+
+/** The key of all hashes: the same after a restart, so that logs of two runs name callers alike. */
+export function keptKeySecret(dataDir: string, log: Log): Uint8Array {
+  return Buffer.from(keep(dataDir, KEY_SECRET_FILE, 16, log).text.slice(0, 32), 'hex')
+}
+
+function keep(dataDir: string, name: string, bytes: number, log: Log): Kept {
+  const file = join(dataDir, name)
+  try {
+    mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+    return { text: readKept(file) ?? writeOnce(file, bytes), file }
+  } catch (error) {
+    // A read-only disk is no reason not to serve.
+    log.warn({ file, error: String(error) }, 'could not be kept; a new one is made at every start')
+    return { text: randomBytes(bytes).toString('hex'), file: undefined }
+  }
+}
+
+function readKept(file: string): string | undefined {
+  let text: string
+  try {
+    text = readFileSync(file, 'utf8').trim()
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+    throw error
+  }
+  if (SECRET.test(text)) return text
+  throw new Error('found something else than 32 to 128 hex digits; accepted: those, or no file')
+}
+
+/** Two processes that start at once end up with the same one: the first link wins. */
+function writeOnce(file: string, bytes: number): string {
+  const draft = `${file}.${randomBytes(6).toString('hex')}`
+  writeFileSync(draft, `${randomBytes(bytes).toString('hex')}\n`, { mode: 0o600, flag: 'wx' })
+  try {
+    linkSync(draft, file)
+  } catch (error) {
+    if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
+  } finally {
+    rmSync(draft, { force: true })
+  }
+  return readKept(file) ?? ''
+}

@@ -1,0 +1,52 @@
+/** Leaving without dropping a call: not ready at once, then no new calls, then the last answers. */
+
+export interface Drainable {
+  /** From now on every answer asks its client to open another connection next time. */
+  beginDraining(): void
+  /** Takes no more connections. */
+  stopAccepting(): Promise<void>
+  /** Closes connections that wait for nothing. */
+  closeIdle(): void
+  inFlight(): number
+  destroyAll(): void
+}
+
+export interface Drained {
+  /** Calls that were still under way when time was up. */
+  readonly cut: number
+}
+
+export interface DrainOptions {
+  /** How long new calls are still taken: balancers need a moment to see that this node leaves. */
+  readonly delayMs: number
+  /** When all of it ends at the latest. */
+  readonly withinMs: number
+  readonly sleep: (ms: number) => Promise<void>
+  /** Told when no more calls are taken. */
+  readonly onStopped: () => void
+}
+
+const LOOK_EVERY_MS = 20
+/** A connection that was just taken may have its first call on the way. */
+const SILENT_MS = 200
+/** Kept for closing stores and writing the last log lines. */
+const RESERVE_MS = 300
+
+export async function drain(parts: readonly Drainable[], options: DrainOptions): Promise<Drained> {
+  const { delayMs, withinMs, sleep, onStopped } = options
+  for (const part of parts) part.beginDraining()
+  if (delayMs > 0) await sleep(delayMs)
+  // Right after the loop has taken what is there: the kernel resets what waits to be accepted.
+  await new Promise((resolve) => setImmediate(resolve))
+  await Promise.all(parts.map((part) => part.stopAccepting()))
+  onStopped()
+  const underWay = () => parts.reduce((sum, part) => sum + part.inFlight(), 0)
+  for (let ms = 0; ms < withinMs - delayMs - RESERVE_MS; ms += LOOK_EVERY_MS) {
+    if (ms >= SILENT_MS && underWay() === 0) break
+    await sleep(LOOK_EVERY_MS)
+    if (ms >= SILENT_MS) for (const part of parts) part.closeIdle()
+  }
+  const cut = underWay()
+  for (const part of parts) part.destroyAll()
+  return { cut }
+}

@@ -1,0 +1,37 @@
+/** A small upstream that shows what reached it: what `npm start` forwards to. */
+import { createServer, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+
+export interface Echo {
+  readonly origin: string
+  close(): Promise<void>
+}
+
+/** Secrets stay out of an answer that anybody may print. */
+const HIDDEN: ReadonlySet<string> = new Set(['authorization', 'cookie', 'x-api-key'])
+
+export async function startEcho(): Promise<Echo> {
+  const server = createServer((request, response) => {
+    let bytes = 0
+    request.on('data', (chunk: Buffer) => (bytes += chunk.length))
+    request.on('end', () => {
+      const headers = Object.fromEntries(
+        Object.entries(request.headers).filter(([name]) => !HIDDEN.has(name)),
+      )
+      const { method, url: path } = request
+      const body = JSON.stringify({ from: 'sluice echo', method, path, headers, bytes })
+      response.writeHead(200, { 'content-type': 'application/json' })
+      response.end(`${body}\n`)
+    })
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  const { port } = server.address() as AddressInfo
+  return { origin: `http://127.0.0.1:${port}`, close: () => closeServer(server) }
+}
+
+function closeServer(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    server.close(() => resolve())
+    server.closeAllConnections()
+  })
+}

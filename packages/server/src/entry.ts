@@ -1,0 +1,121 @@
+/** Where a server process begins: the one file that reads the environment. */
+import { existsSync, readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import process from 'node:process'
+import { RulesError } from '@sluice/limiter'
+import { bannerOf } from './banner.js'
+import { wallClock } from './clock.js'
+import type { Config } from './config/config.js'
+import { parseConfig } from './config/parse-config.js'
+import { createLogger, type Log } from './log/logger.js'
+import { type RunningServer, serve } from './serve.js'
+import { findNodeWarning } from './node-version.js'
+
+export interface RunOptions {
+  readonly config?: string
+  readonly json?: boolean
+  readonly check?: boolean
+}
+
+const STOPPED = 0
+const FAILED = 1
+const MISUSE = 2
+/** A terminal signals the whole group, and npm passes its own on: that is one wish, not two. */
+const ECHO_MS = 500
+
+/** Serves until it is told to stop; resolves to the exit code. */
+export async function runServer(options: RunOptions): Promise<number> {
+  const config = readConfig(options)
+  if (config === undefined) return MISUSE
+  const log = createLogger({ level: config.log.level })
+  const isExample =
+    config.file === undefined && config.rules === undefined && config.gateway.upstreams.length === 0
+  let server: RunningServer
+  try {
+    server = await serve(config, { log, isExample })
+  } catch (error) {
+    await log.flush()
+    tell(error instanceof RulesError ? error.message : `Could not start: ${messageOf(error)}`)
+    return error instanceof RulesError ? MISUSE : FAILED
+  }
+  if (options.check === true) {
+    await server.stop({ atOnce: true })
+    process.stdout.write('Configuration and rules are good.\n')
+    return STOPPED
+  }
+  announce(server, { isExample, config, options, log })
+  return untilStopped(server, log)
+}
+
+function readConfig(options: RunOptions): Config | undefined {
+  const named = options.config ?? (process.env['SLUICE_CONFIG'] || undefined)
+  const file = named ?? (existsSync('sluice.yaml') ? 'sluice.yaml' : undefined)
+  let text: string | undefined
+  try {
+    text = file === undefined ? undefined : readFileSync(file, 'utf8')
+  } catch (error) {
+    tell(`${file}: ${messageOf(error)}`)
+    return undefined
+  }
+  const { config, errors, warnings } = parseConfig(text, {
+    file: file === undefined ? undefined : resolve(file),
+    env: process.env,
+    readFile: (path) => readFileSync(path, 'utf8'),
+  })
+  for (const { message } of [...errors, ...warnings]) tell(message)
+  return config
+}
+
+interface Announced {
+  readonly isExample: boolean
+  readonly config: Config
+  readonly options: RunOptions
+  readonly log: Log
+}
+
+function announce(server: RunningServer, { isExample, config, options, log }: Announced): void {
+  const { gateway, api, admin } = server
+  const isTerminal = process.stdout.isTTY
+  if (options.json === true) process.stdout.write(`${JSON.stringify({ gateway, api, admin })}\n`)
+  else if (isTerminal || config.file === undefined) {
+    process.stdout.write(`${bannerOf(server, { isExample, isTerminal })}\n`)
+  }
+  log.info({ gateway, api, admin, node: process.version }, 'listening')
+  const warning = findNodeWarning(process.versions.node)
+  if (warning !== undefined) log.warn({ node: process.version }, warning)
+}
+
+/**
+ * SIGTERM drains with its delay, SIGINT without: a person at a terminal has no balancer to wait
+ * for.
+ */
+function untilStopped(server: RunningServer, log: Log): Promise<number> {
+  return new Promise((resolveCode) => {
+    let stoppingSince: number | undefined
+    const stop = (signal: NodeJS.Signals) => {
+      const now = wallClock.now()
+      if (stoppingSince !== undefined && now - stoppingSince < ECHO_MS) return
+      if (stoppingSince !== undefined) {
+        log.flushNow()
+        process.exit(FAILED)
+      }
+      stoppingSince = now
+      log.info({ signal }, 'stopping')
+      void server.stop({ atOnce: signal === 'SIGINT' }).then(async ({ cut }) => {
+        log.info({ cut }, 'stopped')
+        await log.flush()
+        resolveCode(STOPPED)
+      })
+    }
+    process.on('SIGTERM', stop)
+    process.on('SIGINT', stop)
+  })
+}
+
+function tell(message: string): void {
+  process.stderr.write(`${message}\n`)
+}
+
+function messageOf(error: unknown): string {
+  return error instanceof Error ? error.message : String(error)
+}

@@ -1,0 +1,63 @@
+/** A file, read whole and within bounds, with what tells it from the next one of its name. */
+import { type BigIntStats, constants } from 'node:fs'
+import { type FileHandle, open, stat } from 'node:fs/promises'
+
+export interface WholeFile {
+  readonly text: string
+  /** Another one means that the file was written to, replaced, or that a link leads elsewhere. */
+  readonly identity: string
+}
+
+const FILE_BYTES_MAX = 16 * 1024 * 1024
+
+/** Rejects with a message that names the file. */
+export async function readWhole(path: string): Promise<WholeFile> {
+  let handle: FileHandle | undefined
+  try {
+    // Opening a pipe would otherwise wait for somebody to write to it.
+    handle = await open(path, constants.O_RDONLY | constants.O_NONBLOCK)
+    const stats = await handle.stat({ bigint: true })
+    if (!stats.isFile()) throw new Error('found a directory or a device; accepted: a file')
+    return { text: await readText(handle, stats), identity: identityOf(stats) }
+  } catch (error) {
+    throw readError(path, error)
+  } finally {
+    await handle?.close()
+  }
+}
+
+export async function readIdentity(path: string): Promise<string> {
+  try {
+    return identityOf(await stat(path, { bigint: true }))
+  } catch (error) {
+    throw readError(path, error)
+  }
+}
+
+/** To its end, wherever that is by now: a file may grow while it is read. */
+async function readText(handle: FileHandle, { size }: BigIntStats): Promise<string> {
+  let bytes = Buffer.allocUnsafe(Math.min(Number(size), FILE_BYTES_MAX) + 1)
+  let length = 0
+  for (;;) {
+    const { bytesRead } = await handle.read(bytes, length, bytes.length - length, length)
+    if (bytesRead === 0) return bytes.toString('utf8', 0, length)
+    length += bytesRead
+    if (length > FILE_BYTES_MAX) throw new Error('found more than 16 MiB; accepted: up to that')
+    if (length === bytes.length) bytes = Buffer.concat([bytes, Buffer.allocUnsafe(length + 1024)])
+  }
+}
+
+function identityOf({ dev, ino, size, mtimeNs, ctimeNs }: BigIntStats): string {
+  return `${dev}:${ino}:${size}:${mtimeNs}:${ctimeNs}`
+}
+
+function readError(path: string, error: unknown): Error {
+  const code = error instanceof Error && 'code' in error ? String(error.code) : undefined
+  const why = code === undefined ? String(error).replace(/^Error: /, '') : (REASONS[code] ?? code)
+  return new Error(`${path}: ${why}`, { cause: error })
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  ENOENT: 'there is no such file',
+  EACCES: 'the process may not read it',
+}

@@ -1,0 +1,92 @@
+/**
+ * The frames of a WebSocket (RFC 6455) as they pass: only their heads are read. Where a message
+ * begins is where it is counted, and where a frame ends is where one of ours may be put in.
+ */
+
+export interface Frame {
+  /** Where in the chunk its head begins; below 0 if it began in an earlier one. */
+  readonly start: number
+  /** A data frame that begins a message: text or binary, not a continuation or a control frame. */
+  readonly isMessage: boolean
+}
+
+const HEAD_MAX = 14
+const TEXT = 1
+const BINARY = 2
+const CLOSE = 8
+
+export class FrameScanner {
+  readonly #head = Buffer.alloc(HEAD_MAX)
+  #headLength = 0
+  /** Bytes of the present frame's payload that are still to come. */
+  #left = 0
+
+  /** Whether the bytes so far end where a frame ends. */
+  get isBetweenFrames(): boolean {
+    return this.#headLength === 0 && this.#left === 0
+  }
+
+  /**
+   * Reads on from `from` up to the end of the next head; returns the frame and where to go on, or
+   * undefined at the end of the chunk.
+   */
+  next(chunk: Buffer, from: number): { readonly frame: Frame; readonly at: number } | undefined {
+    let at = from + Math.min(this.#left, chunk.length - from)
+    this.#left -= at - from
+    if (this.#left > 0) return undefined
+    const start = at - this.#headLength
+    while (at < chunk.length) {
+      this.#head[this.#headLength++] = chunk[at++] ?? 0
+      const length = headLength(this.#head, this.#headLength)
+      if (length === undefined || this.#headLength < length) continue
+      this.#left = payloadLength(this.#head)
+      this.#headLength = 0
+      const opcode = (this.#head[0] ?? 0) & 0x0f
+      return { frame: { start, isMessage: opcode === TEXT || opcode === BINARY }, at }
+    }
+    return undefined
+  }
+
+  /** Passes over a whole chunk. */
+  skip(chunk: Buffer): void {
+    let at = 0
+    for (let found = this.next(chunk, at); found !== undefined; found = this.next(chunk, at)) {
+      at = found.at
+    }
+  }
+
+  /** How many bytes of the chunk belong to the frame that has begun. */
+  endOfFrame(chunk: Buffer): number {
+    const found = this.next(chunk, 0)
+    return found === undefined ? chunk.length : Math.max(0, found.frame.start)
+  }
+}
+
+/** The length of a head, once enough of it is there to tell. */
+function headLength(head: Buffer, have: number): number | undefined {
+  if (have < 2) return undefined
+  const second = head[1] ?? 0
+  const size = second & 0x7f
+  return 2 + (size === 126 ? 2 : size === 127 ? 8 : 0) + (second & 0x80 ? 4 : 0)
+}
+
+function payloadLength(head: Buffer): number {
+  const size = (head[1] ?? 0) & 0x7f
+  if (size === 126) return head.readUInt16BE(2)
+  // Beyond 2^53 nobody ever gets to the end of it.
+  return size === 127 ? Number(head.readBigUInt64BE(2)) : size
+}
+
+const REASON_BYTES_MAX = 123
+
+/** A close frame; one towards a server is masked, as the protocol asks of clients. */
+export function closeFrame(code: number, reason: string, mask?: Uint8Array): Buffer {
+  const text = Buffer.from(reason).subarray(0, REASON_BYTES_MAX)
+  const payload = Buffer.alloc(2 + text.length)
+  payload.writeUInt16BE(code)
+  text.copy(payload, 2)
+  if (mask === undefined)
+    return Buffer.concat([Buffer.from([0x80 | CLOSE, payload.length]), payload])
+  for (let i = 0; i < payload.length; i++) payload[i] = (payload[i] ?? 0) ^ (mask[i % 4] ?? 0)
+  return Buffer.concat([Buffer.from([0x80 | CLOSE, 0x80 | payload.length]), mask, payload])
+}

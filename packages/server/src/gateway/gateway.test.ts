@@ -1,0 +1,297 @@
+import { connect } from 'node:net'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { startTestServer, type TestServer, type TestServerOptions } from '../serve.test-helper.js'
+import { ask } from './forward.test-helper.js'
+
+let server: TestServer | undefined
+afterEach(async () => {
+  await server?.close()
+  server = undefined
+})
+
+async function start(options: TestServerOptions): Promise<TestServer> {
+  server = await startTestServer(options)
+  return server
+}
+
+const perAddress = (limits: unknown[], more: object = {}) => [
+  { id: 'address', by: ['ip'], limits, ...more },
+]
+const KEY = 'key-of-acme-0123456789'
+const IDENTITY = { keys: [{ key: KEY, user: 'acme', plan: 'pro' }] }
+const json = ({ body }: { readonly body: Buffer }): unknown => JSON.parse(body.toString())
+
+describe('the gateway', () => {
+  test('forwards what is within the limit, with headers that count down', async () => {
+    const { gatewayPort, calls } = await start({ rules: perAddress(['3/minute']) })
+    const answers = []
+    for (let i = 0; i < 3; i++)
+      answers.push(await ask(gatewayPort, { path: `/v1/orders/${i}?q=1` }))
+    expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])
+    expect(answers.map(({ headers }) => headers['x-ratelimit-remaining'])).toEqual(['2', '1', '0'])
+    expect(answers[0]?.headers['ratelimit-policy']).toBe('"address";q=3;w=60')
+    expect(calls.map(({ url }) => url)).toEqual([
+      '/v1/orders/0?q=1',
+      '/v1/orders/1?q=1',
+      '/v1/orders/2?q=1',
+    ])
+  })
+
+  test('refuses the excess with everything a client needs, and the upstream never hears of it', async () => {
+    const { gatewayPort, calls, lines } = await start({ rules: perAddress(['1/minute']) })
+    await ask(gatewayPort, {})
+    const refused = await ask(
+      gatewayPort,
+      { method: 'POST', path: '/v1/orders' },
+      'x'.repeat(10_000),
+    )
+    expect(refused.status).toBe(429)
+    expect(refused.headers).toMatchObject({
+      'retry-after': '60',
+      'ratelimit-policy': '"address";q=1;w=60',
+      ratelimit: '"address";r=0;t=60',
+      'x-ratelimit-limit': '1',
+      'x-ratelimit-remaining': '0',
+      'cache-control': 'no-store',
+      'content-type': 'application/problem+json',
+    })
+    expect(json(refused)).toEqual({
+      type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
+      title: 'Quota Exceeded',
+      status: 429,
+      detail: 'Too many requests. Retry after 60 seconds.',
+      'violated-policies': ['address'],
+      error: 'rate_limited',
+      retry_after_seconds: 60,
+    })
+    expect(calls).toHaveLength(1)
+    expect(lines.filter(({ msg }) => msg === 'refused')).toMatchObject([
+      { rule: 'address', way: 'gateway', method: 'POST', path: '/v1/orders' },
+    ])
+  })
+
+  test('lets a caller pass again after exactly the time it told', async () => {
+    const { gatewayPort } = await start({ rules: perAddress(['1/second']) })
+    await ask(gatewayPort, {})
+    const refused = await ask(gatewayPort, {})
+    expect(refused.headers['retry-after']).toBe('1')
+    await new Promise((resolve) => setTimeout(resolve, 1000))
+    expect((await ask(gatewayPort, {})).status).toBe(200)
+  })
+
+  test('marks a call over a tagged shadow rule, and removes the client’s own mark', async () => {
+    const { gatewayPort, calls } = await start({
+      rules: [
+        { id: 'trial', by: ['ip'], limits: ['1/minute'], mode: 'shadow', tag: true },
+        { id: 'quiet', by: ['ip'], limits: ['1/minute'], mode: 'shadow' },
+      ],
+    })
+    for (let i = 0; i < 2; i++) {
+      const answer = await ask(gatewayPort, {
+        headers: { 'X-Sluice-Over': 'mine', x_sluice_over: 'x' },
+      })
+      expect([answer.status, answer.headers.ratelimit]).toEqual([200, undefined])
+    }
+    expect(calls.map(({ headers }) => headers['x-sluice-over'])).toEqual([undefined, 'trial'])
+    expect(calls.flatMap(({ headers }) => Object.keys(headers))).not.toContain('x_sluice_over')
+  })
+
+  test('counts a known key by its user, and keys it never heard of by address, together', async () => {
+    const { gatewayPort } = await start({
+      config: { identity: IDENTITY },
+      rules: [
+        { id: 'user', by: ['user'], limits: ['5/minute'] },
+        { id: 'net', match: { where: { user: null } }, by: ['ip'], limits: ['2/minute'] },
+      ],
+    })
+    const status = async (key: string) =>
+      (await ask(gatewayPort, { headers: { 'x-api-key': key } })).status
+    expect([
+      await status('invented-1'),
+      await status('invented-2'),
+      await status('invented-3'),
+    ]).toEqual([200, 200, 429])
+    expect(await status(KEY)).toBe(200)
+  })
+
+  test('asks for a user where the configuration does, after the call was counted', async () => {
+    const { gatewayPort, calls } = await start({
+      config: { identity: IDENTITY, gateway: { requireUser: ['/v1/*'] } },
+      rules: perAddress(['2/minute'], { match: { where: { user: null } } }),
+    })
+    const first = await ask(gatewayPort, { path: '/V1/orders' })
+    expect([
+      first.status,
+      first.headers['www-authenticate'],
+      first.headers['x-ratelimit-remaining'],
+    ]).toEqual([401, 'ApiKey header="x-api-key"', '1'])
+    expect(
+      (await ask(gatewayPort, { path: '/v1/orders', headers: { 'x-api-key': KEY } })).status,
+    ).toBe(200)
+    expect((await ask(gatewayPort, { path: '/public' })).status).toBe(200)
+    expect((await ask(gatewayPort, { path: '/v1/orders' })).status).toBe(429)
+    expect(calls).toHaveLength(2)
+  })
+
+  test('chooses the upstream of the longest prefix, by the canonical path', async () => {
+    const { gatewayPort } = await start({
+      env: { SLUICE_UPSTREAM: undefined },
+      config: {
+        gateway: {
+          upstreams: [
+            { prefix: '/down', url: 'http://127.0.0.1:1' },
+            { prefix: '/down/under', url: 'http://127.0.0.1:2' },
+          ],
+        },
+      },
+    })
+    const statuses = []
+    for (const path of ['/down', '/down/x', '/%64own/x', '/downtown', '/']) {
+      statuses.push((await ask(gatewayPort, { path })).status)
+    }
+    expect(statuses).toEqual([502, 502, 502, 404, 404])
+  })
+
+  test('puts its headers on the upstream’s errors and on its own', async () => {
+    const { gatewayPort } = await start({
+      rules: perAddress(['9/minute']),
+      upstream: (request, response) => {
+        if (request.url === '/reset') request.socket.destroy()
+        else response.writeHead(503, { 'x-ratelimit-limit': '7' }).end('busy')
+      },
+    })
+    const busy = await ask(gatewayPort, {})
+    const reset = await ask(gatewayPort, { path: '/reset', method: 'POST' })
+    expect([busy.status, busy.headers['x-ratelimit-limit'], busy.body.toString()]).toEqual([
+      503,
+      '9',
+      'busy',
+    ])
+    expect([reset.status, reset.headers['x-ratelimit-remaining']]).toEqual([502, '7'])
+  })
+
+  test('has no rate limit headers with headers: false, except on a refusal', async () => {
+    const { gatewayPort } = await start({
+      rules: perAddress(['1/minute']),
+      config: { gateway: { headers: false } },
+    })
+    expect((await ask(gatewayPort, {})).headers).not.toHaveProperty('ratelimit')
+    const refused = await ask(gatewayPort, {})
+    expect([refused.status, refused.headers['retry-after']]).toEqual([429, '60'])
+  })
+})
+
+describe('Expect: 100-continue', () => {
+  test('is answered when the call is admitted, and not before it is refused', async () => {
+    const { gatewayPort, calls } = await start({ rules: perAddress(['1/minute']) })
+    const exchange = (bytes: string) =>
+      new Promise<string>((resolve) => {
+        const socket = connect(gatewayPort, '127.0.0.1')
+        let text = ''
+        socket.on('data', (chunk: Buffer) => {
+          text += chunk.toString()
+          if (text.startsWith('HTTP/1.1 100')) socket.write('hello')
+          if (/^HTTP\/1.1 (200|429|417)[^]*\r\n\r\n/m.test(text)) socket.destroy()
+        })
+        socket.on('close', () => resolve(text))
+        socket.write(bytes)
+      })
+    const head = 'POST /a HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: '
+    expect(await exchange(`${head}100-continue\r\n\r\n`)).toMatch(
+      /^HTTP\/1.1 100 [^]*HTTP\/1.1 200 /,
+    )
+    expect(calls[0]?.headers).not.toHaveProperty('expect')
+    expect(await exchange(`${head}100-continue\r\n\r\n`)).toMatch(/^HTTP\/1.1 429 /)
+    expect(await exchange(`${head}tea\r\n\r\n`)).toMatch(/^HTTP\/1.1 417 /)
+    expect(calls).toHaveLength(1)
+  })
+})
+
+describe('calls that wait', () => {
+  const paced = perAddress([{ algorithm: 'leaky-bucket', max: 5, window: '1s', queue: 10 }])
+
+  test('are held and sent evenly spaced', async () => {
+    const times: number[] = []
+    const { gatewayPort } = await start({
+      rules: paced,
+      upstream: (_, response) => {
+        times.push(performance.now())
+        response.end('ok')
+      },
+    })
+    const answers = await Promise.all([1, 2, 3, 4].map(() => ask(gatewayPort, {})))
+    expect(answers.every(({ status }) => status === 200)).toBe(true)
+    const gaps = times.slice(1).map((time, index) => time - (times[index] ?? 0))
+    for (const gap of gaps) expect(gap).toBeGreaterThan(150)
+  })
+
+  test('free their place when their client leaves', async () => {
+    const { gatewayPort, adminPort, calls } = await start({
+      rules: perAddress([
+        { algorithm: 'leaky-bucket', max: 1, window: '10s', queue: 2, maxWait: '1m' },
+      ]),
+    })
+    await ask(gatewayPort, {})
+    const held = async () => {
+      const { body } = await ask(adminPort, { path: '/metrics' })
+      return Number(/^sluice_held_calls (\d+)$/m.exec(body.toString())?.[1])
+    }
+    const leavers = [1, 2].map(() => connect(gatewayPort, '127.0.0.1'))
+    for (const leaver of leavers) leaver.write('GET /held HTTP/1.1\r\nHost: a\r\n\r\n')
+    await vi.waitFor(async () => expect(await held()).toBe(2))
+    expect((await ask(gatewayPort, {})).status).toBe(429)
+    for (const leaver of leavers) leaver.destroy()
+    await vi.waitFor(async () => expect(await held()).toBe(0))
+    const limits = (await ask(gatewayPort, { path: '/_sluice/limits' })).body.toString()
+    expect(JSON.parse(limits)).toMatchObject({ limits: [{ remaining: 2 }] })
+    expect(calls).toHaveLength(1)
+  })
+
+  test('are refused where no more may be held', async () => {
+    const { gatewayPort } = await start({ rules: paced, config: { gateway: { maxHeld: 0 } } })
+    expect((await ask(gatewayPort, {})).status).toBe(200)
+    expect((await ask(gatewayPort, {})).status).toBe(429)
+  })
+})
+
+describe('GET /_sluice/limits', () => {
+  test('tells the asking caller its limits and spends none of them', async () => {
+    const { gatewayPort, calls } = await start({
+      config: { identity: IDENTITY },
+      rules: [
+        {
+          id: 'orders',
+          match: { method: 'GET', path: '/v1/orders' },
+          by: ['user'],
+          limits: ['5/minute'],
+        },
+        { id: 'net', match: { where: { user: null } }, by: ['ip'], limits: ['7/minute'] },
+      ],
+    })
+    const headers = { 'x-api-key': KEY }
+    await ask(gatewayPort, { path: '/v1/orders', headers })
+    for (let i = 0; i < 3; i++) {
+      const answer = await ask(gatewayPort, { path: '/_Sluice/limits/', headers })
+      expect(json(answer)).toMatchObject({
+        limits: [{ rule: 'orders', limit: 5, remaining: 4, windowMs: 60_000 }],
+      })
+      expect(answer.headers['cache-control']).toBe('no-store')
+    }
+    expect(json(await ask(gatewayPort, { path: '/_sluice/limits' }))).toMatchObject({
+      limits: [{ rule: 'net', remaining: 7 }],
+    })
+    expect(calls).toHaveLength(1)
+  })
+
+  test('has a limit of its own, takes GET and HEAD, and nothing below /_sluice is forwarded', async () => {
+    const { gatewayPort, calls } = await start({ rules: [] })
+    expect((await ask(gatewayPort, { path: '/_sluice/limits', method: 'POST' })).status).toBe(405)
+    expect((await ask(gatewayPort, { path: '/_sluice/other' })).status).toBe(404)
+    expect((await ask(gatewayPort, { path: '/%5Fsluice/limits', method: 'HEAD' })).status).toBe(200)
+    const statuses = []
+    for (let i = 0; i < 40; i++)
+      statuses.push((await ask(gatewayPort, { path: '/_sluice/limits' })).status)
+    expect(statuses).toContain(429)
+    expect(calls).toEqual([])
+  })
+})

@@ -1,0 +1,229 @@
+/** The gateway: every call is named, decided, and only then forwarded. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { type Call, canonicalPath, type Decision, matchPattern, SluiceError } from '@sluice/core'
+import type { WallClock } from '../clock.js'
+import type { Config } from '../config/config.js'
+import type { Decider } from '../decider.js'
+import {
+  answerProblem,
+  answerRefusal,
+  type FlatHeaders,
+  flatHeaders,
+  type ProblemAnswer,
+} from '../http/answer.js'
+import { limitUnreadBody } from '../http/unread-body.js'
+import { findRequestProblem } from '../http/strict-request.js'
+import { type Identifier, type Identity, refusalOfIdentity } from '../identity/identity.js'
+import type { Log } from '../log/logger.js'
+import { forward, type UpstreamFailure } from './forward.js'
+import { createHolds, type Holds } from './hold.js'
+import { isOwnPath, type LimitsPage } from './limits-page.js'
+import { createHeaderWriter, type HeaderWriter } from './request-headers.js'
+import type { Target, Upstreams } from './upstreams.js'
+
+export interface GatewayParts {
+  readonly config: Config
+  readonly decider: Decider
+  readonly identifier: Identifier
+  readonly upstreams: Upstreams
+  readonly limitsPage: LimitsPage
+  readonly clock: WallClock
+  readonly random: () => number
+  readonly log: Log
+  readonly onUpstreamFailure: (failure: UpstreamFailure) => void
+}
+
+/** A call that was admitted, or why it was not. */
+export type Admission =
+  | {
+      readonly target: Target
+      readonly identity: Identity
+      readonly decision: Decision
+      readonly call: Call
+    }
+  | { readonly refused: Decision }
+  | { readonly problem: ProblemAnswer }
+
+/** The part of the gateway that requests and upgrades have in common. */
+export class Gateway {
+  readonly parts: GatewayParts
+  readonly holds: Holds
+  readonly headerWriter: HeaderWriter
+  readonly proto: 'http' | 'https'
+  /** Connections that are being closed for a request in doubt: nothing more is served on them. */
+  readonly #distrusted = new WeakSet<Duplex>()
+
+  constructor(parts: GatewayParts) {
+    const { identity, gateway } = parts.config
+    this.parts = parts
+    this.holds = createHolds(gateway.maxHeld)
+    this.proto = gateway.tls === undefined ? 'http' : 'https'
+    const proxyHeaders = Object.values(identity.proxyHeaders).filter((name) => name !== undefined)
+    this.headerWriter = createHeaderWriter({
+      proxyHeaders,
+      identityHeaders: [
+        identity.apiKey.header,
+        identity.jwt?.header ?? 'authorization',
+        ...identity.headers.map(({ header }) => header),
+      ],
+    })
+  }
+
+  /** Answers one request; never rejects. */
+  async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      await this.serve(request, response)
+    } catch (error) {
+      this.parts.log.error({ error: String(error) }, 'a call failed in the gateway')
+      if (response.headersSent) response.destroy()
+      else answerProblem(response, problemOf(error))
+    }
+  }
+
+  private async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (this.isDistrusted(request.socket)) return
+    const problem = findRequestProblem(request)
+    if (problem !== undefined) {
+      this.#distrusted.add(request.socket)
+      return answerProblem(response, closing(problem))
+    }
+    const found = canonicalPath(request.url ?? '')
+    if (!found.ok) return this.answer(request, response, badPath(found.reason))
+    if (isOwnPath(found.path)) return this.serveOwn(request, response, found.path)
+
+    const admission = await this.admit(request, found.path, request.method ?? 'GET')
+    // The response learns of it later than the socket, whose request may have turned out bad.
+    if (request.socket.destroyed) return
+    if ('problem' in admission) return this.answer(request, response, admission.problem)
+    if ('refused' in admission) return this.refuse(request, response, admission.refused)
+
+    const { decision, target, identity } = admission
+    if (decision.delayMs > 0 && !(await this.wait(response, decision))) return
+    if (request.headers.expect !== undefined) response.writeContinue()
+    forward({
+      request,
+      response,
+      target,
+      path: originForm(request.url ?? '/'),
+      headers: this.headerWriter.write(
+        request,
+        this.sentHeaders(request, identity, decision, target),
+      ),
+      own: this.ownHeaders(decision),
+      onEnd: (failure) => this.ended(failure),
+    })
+  }
+
+  /** What came in one packet with a request in doubt was read before the connection could close. */
+  isDistrusted(socket: Duplex): boolean {
+    return this.#distrusted.has(socket)
+  }
+
+  /** Who calls and whether it may. Calls without a right are counted too: guessing is not free. */
+  async admit(request: IncomingMessage, path: string, method: string): Promise<Admission> {
+    const { identifier, decider, upstreams, config } = this.parts
+    const seen = identifier.identify(request)
+    const identity = seen instanceof Promise ? await seen : seen
+    const call = { attributes: { ...identity.attributes, method, path } }
+    const canWait = this.holds.hasRoom()
+    let decision: Decision
+    try {
+      decision = await decider.check(call, 'gateway', { receipt: 'if-delayed', canWait })
+    } catch (error) {
+      return { problem: problemOf(error) }
+    }
+    if (!decision.allowed) return { refused: decision }
+    const headers = this.ownHeaders(decision)
+    const needsUser = this.needsUser(path)
+    const unknown = refusalOfIdentity(identity, config.identity, needsUser)
+    if (unknown !== undefined)
+      return { problem: { ...unknown, headers: [...unknown.headers, ...headers] } }
+    const target = upstreams.find(path)
+    if (target === undefined) return { problem: { ...NO_UPSTREAM, headers } }
+    return { target, identity, decision, call }
+  }
+
+  sentHeaders(request: IncomingMessage, identity: Identity, decision: Decision, target: Target) {
+    const { trusted, forwardedFor } = identity
+    const host =
+      target.upstream.host === 'preserve'
+        ? (request.headers.host ?? target.authority)
+        : target.authority
+    return { trusted, forwardedFor, host, proto: this.proto, tags: decision.tags() }
+  }
+
+  ownHeaders(decision: Decision): FlatHeaders {
+    const { config, clock } = this.parts
+    return config.gateway.headers ? flatHeaders(decision, clock.now()) : []
+  }
+
+  refusalOptions() {
+    const { clock, random, config } = this.parts
+    return { nowMs: clock.now(), fraction: random(), ...config.refusals }
+  }
+
+  ended(failure: UpstreamFailure | undefined): void {
+    if (failure !== undefined) this.parts.onUpstreamFailure(failure)
+  }
+
+  /** Whether the caller is still there when its time comes; if not, it frees its place. */
+  private async wait(response: ServerResponse, { delayMs, receipt }: Decision): Promise<boolean> {
+    if (await this.holds.hold(response, delayMs)) return true
+    if (receipt !== undefined) await this.parts.decider.limiter.refund(receipt)
+    return false
+  }
+
+  private refuse(request: IncomingMessage, response: ServerResponse, decision: Decision): void {
+    limitUnreadBody(request, response)
+    answerRefusal(response, decision, this.refusalOptions())
+  }
+
+  private answer(request: IncomingMessage, response: ServerResponse, problem: ProblemAnswer): void {
+    limitUnreadBody(request, response)
+    answerProblem(response, problem)
+  }
+
+  private async serveOwn(request: IncomingMessage, response: ServerResponse, path: string) {
+    const { identifier, limitsPage, config } = this.parts
+    limitUnreadBody(request, response)
+    const identity = await identifier.identify(request)
+    const unknown = refusalOfIdentity(identity, config.identity, false)
+    if (unknown !== undefined) return answerProblem(response, unknown)
+    await limitsPage.answer(request, response, { path, attributes: identity.attributes })
+  }
+
+  private needsUser(path: string): boolean {
+    const { requireUser } = this.parts.config.gateway
+    return requireUser.some((pattern) => matchPattern(pattern, path, false))
+  }
+}
+
+const NO_UPSTREAM: ProblemAnswer = {
+  status: 404,
+  detail: 'No upstream serves this path.',
+  error: 'no_upstream',
+}
+
+function badPath(reason: string): ProblemAnswer {
+  return { status: 400, detail: `path: ${reason}`, error: 'CALL_PATH_INVALID' }
+}
+
+/** Framing that is in doubt ends the connection: what follows may not be what it seems. */
+function closing(problem: ProblemAnswer): ProblemAnswer {
+  return { ...problem, headers: [...(problem.headers ?? []), 'Connection', 'close'] }
+}
+
+export function problemOf(error: unknown): ProblemAnswer {
+  if (error instanceof SluiceError) {
+    return { status: error.status, detail: error.message, error: error.code }
+  }
+  return { status: 500, detail: 'The gateway failed. Its log says how.', error: 'internal' }
+}
+
+/** `http://host/path?query` as the upstream wants it. */
+export function originForm(url: string): string {
+  if (url.startsWith('/')) return url
+  const path = url.replace(/^https?:\/\/[^/?]*/i, '')
+  return path.startsWith('/') ? path : `/${path}`
+}

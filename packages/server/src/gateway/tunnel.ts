@@ -1,0 +1,161 @@
+/** An open WebSocket: bytes pass both ways, and messages of the client are counted on the way. */
+import { randomBytes } from 'node:crypto'
+import type { Duplex } from 'node:stream'
+import { closeFrame, FrameScanner } from './frames.js'
+
+export interface TunnelEnds {
+  readonly client: Duplex
+  readonly upstream: Duplex
+}
+
+/** Why a message may not pass; undefined: it may. */
+export type MessageRefusal = string | undefined
+
+export interface TunnelOptions {
+  /** Asked before a message passes; undefined while nobody counts messages. */
+  readonly onMessage: () => Promise<MessageRefusal> | undefined
+  readonly onEnd: () => void
+}
+
+const POLICY_VIOLATION = 1008
+const GOING_AWAY = 1001
+/** How long both ends have to say goodbye before they are cut off. */
+const GOODBYE_MS = 1000
+
+export class Tunnel {
+  readonly #ends: TunnelEnds
+  readonly #options: TunnelOptions
+  readonly #fromClient = new FrameScanner()
+  readonly #fromUpstream = new FrameScanner()
+  /** The close frame for the client, while a frame of the upstream must end before it. */
+  #goodbye: Buffer | undefined
+  #isDeciding = false
+  #isClosing = false
+  #isOver = false
+
+  constructor(ends: TunnelEnds, options: TunnelOptions) {
+    this.#ends = ends
+    this.#options = options
+  }
+
+  /** `heads` are the bytes that came with the handshakes. */
+  open(heads: { readonly client: Buffer; readonly upstream: Buffer }): void {
+    const { client, upstream } = this.#ends
+    if (heads.client.length > 0) client.unshift(heads.client)
+    if (heads.upstream.length > 0) upstream.unshift(heads.upstream)
+    client.on('data', (chunk: Buffer) => void this.fromClient(chunk))
+    upstream.on('data', (chunk: Buffer) => this.fromUpstream(chunk))
+    client.on('drain', () => upstream.resume())
+    upstream.on('drain', () => this.readOn())
+    client.on('end', () => upstream.end())
+    upstream.on('end', () => client.end())
+    client.on('error', () => this.cut())
+    client.on('close', () => this.cut())
+    upstream.on('error', () => this.upstreamGone())
+    upstream.on('close', () => this.upstreamGone())
+  }
+
+  /** Says goodbye to both ends, as a server that goes away should. */
+  goAway(): void {
+    this.close(GOING_AWAY, 'going away')
+  }
+
+  private async fromClient(chunk: Buffer): Promise<void> {
+    let sent = 0
+    let at = 0
+    // While it closes, what the client still sends is read and dropped.
+    while (!this.#isClosing) {
+      const found = this.#fromClient.next(chunk, at)
+      if (found === undefined) break
+      at = found.at
+      const answer = found.frame.isMessage ? this.#options.onMessage() : undefined
+      if (answer === undefined) continue
+      // What lies before this message may pass; the message itself waits for its decision.
+      const start = Math.max(0, found.frame.start)
+      this.toUpstream(chunk.subarray(sent, start))
+      sent = start
+      const refusal = await this.decided(answer)
+      if (refusal !== undefined) return this.close(POLICY_VIOLATION, refusal)
+    }
+    if (this.#isClosing) return
+    this.toUpstream(chunk.subarray(sent))
+    this.readOn()
+  }
+
+  /** The next chunk is not read before this message is decided. */
+  private async decided(answer: Promise<MessageRefusal>): Promise<MessageRefusal> {
+    this.#isDeciding = true
+    this.#ends.client.pause()
+    try {
+      return await answer
+    } finally {
+      this.#isDeciding = false
+    }
+  }
+
+  private readOn(): void {
+    const { client, upstream } = this.#ends
+    if (!this.#isDeciding && !upstream.writableNeedDrain) client.resume()
+  }
+
+  private toUpstream(chunk: Buffer): void {
+    const { client, upstream } = this.#ends
+    if (chunk.length > 0 && upstream.writable && !upstream.write(chunk)) client.pause()
+  }
+
+  private fromUpstream(chunk: Buffer): void {
+    const { client, upstream } = this.#ends
+    if (!client.writable) return
+    if (this.#isClosing) return this.finishFrame(chunk)
+    this.#fromUpstream.skip(chunk)
+    if (!client.write(chunk)) upstream.pause()
+  }
+
+  private close(code: number, reason: string): void {
+    if (this.#isClosing) return
+    this.#isClosing = true
+    const { client, upstream } = this.#ends
+    if (upstream.writable && this.#fromClient.isBetweenFrames) {
+      upstream.write(closeFrame(GOING_AWAY, '', randomBytes(4)))
+    }
+    this.#goodbye = closeFrame(code, reason)
+    if (this.#fromUpstream.isBetweenFrames) this.sayGoodbye()
+    // Left unread, what the client sent would reset the connection before it saw why.
+    client.resume()
+    upstream.resume()
+    setTimeout(() => this.cut(), GOODBYE_MS)
+  }
+
+  /** A frame that has begun is let through to its end: ours in the middle of it would break it. */
+  private finishFrame(chunk: Buffer): void {
+    if (this.#goodbye === undefined) return
+    const end = this.#fromUpstream.endOfFrame(chunk)
+    this.#ends.client.write(chunk.subarray(0, end))
+    if (end < chunk.length || this.#fromUpstream.isBetweenFrames) this.sayGoodbye()
+  }
+
+  private sayGoodbye(): void {
+    const { client, upstream } = this.#ends
+    if (this.#goodbye !== undefined && client.writable) client.end(this.#goodbye)
+    this.#goodbye = undefined
+    upstream.end()
+  }
+
+  private upstreamGone(): void {
+    const { client } = this.#ends
+    if (this.#isClosing) return this.sayGoodbye()
+    // What the upstream said last is still delivered.
+    client.end()
+    if (client.destroyed || client.writableLength === 0) this.cut()
+    else setTimeout(() => this.cut(), GOODBYE_MS)
+  }
+
+  private cut(): void {
+    if (this.#isOver) return
+    this.#isOver = true
+    this.#isClosing = true
+    this.#ends.client.destroy()
+    this.#ends.upstream.destroy()
+    this.#options.onEnd()
+  }
+}

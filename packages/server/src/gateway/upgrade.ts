@@ -1,0 +1,202 @@
+/** Upgrades to WebSocket: the upgrade is a call like any other; then bytes pass. */
+import {
+  type ClientRequest,
+  type IncomingMessage,
+  request as httpRequest,
+  STATUS_CODES,
+} from 'node:http'
+import { request as httpsRequest } from 'node:https'
+import type { Duplex } from 'node:stream'
+import { type Call, canonicalPath, MESSAGE, retryAfterSeconds } from '@sluice/core'
+import { type FlatHeaders, type ProblemAnswer, refusalOf } from '../http/answer.js'
+import { findRequestProblem } from '../http/strict-request.js'
+import { type Admission, type Gateway, originForm, problemOf } from './gateway.js'
+import { isOwnPath } from './limits-page.js'
+import { readResponseHead } from './response-headers.js'
+import { type MessageRefusal, Tunnel } from './tunnel.js'
+import { guardedLookup } from './upstreams.js'
+
+type Admitted = Extract<Admission, { readonly target: unknown }>
+
+export class Upgrades {
+  readonly #gateway: Gateway
+  readonly #open = new Set<Tunnel>()
+
+  constructor(gateway: Gateway) {
+    this.#gateway = gateway
+  }
+
+  count(): number {
+    return this.#open.size
+  }
+
+  goAway(): void {
+    for (const tunnel of this.#open) tunnel.goAway()
+  }
+
+  /** Answers one upgrade; never rejects. */
+  async handle(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    socket.on('error', () => socket.destroy())
+    try {
+      await this.serve(request, socket, head)
+    } catch (error) {
+      this.#gateway.parts.log.error({ error: String(error) }, 'an upgrade failed in the gateway')
+      answerProblem(socket, problemOf(error))
+    }
+  }
+
+  private async serve(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    if (this.#gateway.isDistrusted(socket)) return
+    const problem = findRequestProblem(request) ?? findUpgradeProblem(request)
+    if (problem !== undefined) return answerProblem(socket, problem)
+    const found = canonicalPath(request.url ?? '')
+    if (!found.ok || isOwnPath(found.path)) {
+      const detail = found.ok ? 'No WebSocket is served here.' : `path: ${found.reason}`
+      return answerProblem(socket, { status: found.ok ? 404 : 400, detail })
+    }
+    const admission = await this.#gateway.admit(request, found.path, 'GET')
+    if (socket.destroyed) return
+    if ('problem' in admission) return answerProblem(socket, admission.problem)
+    if ('refused' in admission) {
+      const refusal = refusalOf(admission.refused, this.#gateway.refusalOptions())
+      return answer(socket, refusal.status, refusal.headers, refusal.body)
+    }
+    if (admission.decision.delayMs > 0) await this.wait(socket, admission)
+    if (!socket.destroyed) this.connect({ request, socket, head }, admission)
+  }
+
+  private async wait(socket: Duplex, { decision }: Admitted): Promise<void> {
+    const { holds, parts } = this.#gateway
+    const isThere = await holds.hold(socket, decision.delayMs)
+    if (!isThere && decision.receipt !== undefined) {
+      await parts.decider.limiter.refund(decision.receipt)
+    }
+  }
+
+  private connect(client: Client, admitted: Admitted): void {
+    const { request, socket, head } = client
+    const own = this.#gateway.ownHeaders(admitted.decision)
+    const outgoing = this.open(request, admitted)
+    const { responseMs } = this.#gateway.parts.config.gateway.timeouts
+    const giveUp = () => outgoing.destroy(new Error('given up'))
+    const timer = setTimeout(giveUp, responseMs)
+    socket.once('close', giveUp)
+    outgoing.once('upgrade', (response, upstream, upstreamHead) => {
+      clearTimeout(timer)
+      socket.off('close', giveUp)
+      upstream.on('error', () => upstream.destroy())
+      if (socket.destroyed) return void upstream.destroy()
+      const { headers } = readResponseHead(101, response.rawHeaders, own)
+      const upgrade = ['Connection', 'Upgrade', 'Upgrade', 'websocket']
+      writeHead(socket, 101, [...upgrade, ...headers])
+      this.tunnel(
+        { client: socket, upstream },
+        { client: head, upstream: upstreamHead },
+        admitted.call,
+      )
+    })
+    outgoing.once('response', (response) => {
+      clearTimeout(timer)
+      const { headers } = readResponseHead(response.statusCode ?? 502, response.rawHeaders, own)
+      writeHead(socket, response.statusCode ?? 502, [...headers, 'Connection', 'close'])
+      response.pipe(socket)
+      response.once('error', () => socket.destroy())
+    })
+    outgoing.once('error', () => {
+      clearTimeout(timer)
+      this.#gateway.ended({ status: 502, code: 'UPGRADE_FAILED' })
+      const detail = 'The upstream could not be reached or broke off.'
+      answerProblem(socket, { status: 502, detail, error: 'upstream_failed', headers: own })
+    })
+    outgoing.end()
+  }
+
+  private open(request: IncomingMessage, { target, identity, decision }: Admitted): ClientRequest {
+    const { headerWriter } = this.#gateway
+    const sent = this.#gateway.sentHeaders(request, identity, decision, target)
+    const flat = headerWriter.write(request, sent)
+    const { hostname, port, protocol } = new URL(target.upstream.origin)
+    const send = protocol === 'https:' ? httpsRequest : httpRequest
+    return send({
+      hostname: hostname.replace(/^\[|\]$/g, ''),
+      port,
+      path: originForm(request.url ?? '/'),
+      method: 'GET',
+      headers: [...flat, 'connection', 'Upgrade', 'upgrade', 'websocket'],
+      agent: false,
+      lookup: guardedLookup,
+      ...(target.servername !== undefined && { servername: target.servername }),
+    })
+  }
+
+  private tunnel(
+    ends: { readonly client: Duplex; readonly upstream: Duplex },
+    heads: { readonly client: Buffer; readonly upstream: Buffer },
+    call: Call,
+  ): void {
+    const message = { attributes: { ...call.attributes, method: MESSAGE } }
+    const tunnel = new Tunnel(ends, {
+      onMessage: () => this.decideMessage(message),
+      onEnd: () => this.#open.delete(tunnel),
+    })
+    this.#open.add(tunnel)
+    tunnel.open(heads)
+  }
+
+  /** Nothing is asked, and nothing waits, while no rule counts messages. */
+  private decideMessage(message: Call): Promise<MessageRefusal> | undefined {
+    const { decider, log } = this.#gateway.parts
+    if (!decider.limiter.countsMessages) return undefined
+    return decider.check(message, 'websocket', { canWait: false }).then(
+      (decision) => {
+        if (decision.allowed) return undefined
+        const seconds = retryAfterSeconds(decision)
+        if (seconds === null) return 'Over the limit of messages'
+        return `Retry after ${seconds} second${seconds === 1 ? '' : 's'}`
+      },
+      (error: unknown) => {
+        log.error({ error: String(error) }, 'a message could not be decided')
+        return 'Not decided'
+      },
+    )
+  }
+}
+
+interface Client {
+  readonly request: IncomingMessage
+  readonly socket: Duplex
+  readonly head: Buffer
+}
+
+/** Only WebSockets: other protocols would carry calls that nobody counts. */
+function findUpgradeProblem({ headers, method }: IncomingMessage): ProblemAnswer | undefined {
+  if (headers.upgrade?.toLowerCase() !== 'websocket' || method !== 'GET') {
+    return { status: 400, detail: 'upgrade: accepted: GET with "Upgrade: websocket"' }
+  }
+  if (headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined) {
+    return { status: 400, detail: 'upgrade: accepted: a request without a body' }
+  }
+  return undefined
+}
+
+function answerProblem(socket: Duplex, problem: ProblemAnswer): void {
+  const { status, detail, error, headers = [] } = problem
+  const title = STATUS_CODES[status] ?? 'Error'
+  const body = { type: 'about:blank', title, status, detail, ...(error && { error }) }
+  answer(socket, status, headers, JSON.stringify(body))
+}
+
+function answer(socket: Duplex, status: number, headers: FlatHeaders, body: string): void {
+  if (!socket.writable) return
+  const length = String(Buffer.byteLength(body))
+  const own = ['Content-Type', 'application/problem+json', 'Content-Length', length]
+  writeHead(socket, status, [...headers, ...own, 'Connection', 'close'])
+  socket.end(body)
+}
+
+/** Values come from parsed headers and our own code: none holds a line end. */
+function writeHead(socket: Duplex, status: number, headers: FlatHeaders): void {
+  const lines = [`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`]
+  for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`)
+  socket.write(`${lines.join('\r\n')}\r\n\r\n`, 'latin1')
+}

@@ -1,0 +1,93 @@
+/** Answers that the servers write themselves: problem details, JSON, and refusals. */
+import { type ServerResponse, STATUS_CODES } from 'node:http'
+import { type Decision, jitterMs, problemBody, rateLimitHeaders } from '@sluice/core'
+
+/** Names and values in turn, as node writes them without looking again. */
+export type FlatHeaders = string[]
+
+export interface ProblemAnswer {
+  readonly status: number
+  readonly detail: string
+  /** The code of docs/reference/errors.md, or another short word that scripts can test. */
+  readonly error?: string | undefined
+  readonly headers?: FlatHeaders | undefined
+}
+
+/** RFC 9457 problem details for everything but a refusal. */
+export function answerProblem(response: ServerResponse, problem: ProblemAnswer): void {
+  const { status, detail, error, headers = [] } = problem
+  const title = STATUS_CODES[status] ?? 'Error'
+  const body = { type: 'about:blank', title, status, detail, ...(error && { error }) }
+  writeBody(response, status, 'application/problem+json', JSON.stringify(body), headers)
+}
+
+export function answerJson(
+  response: ServerResponse,
+  status: number,
+  body: unknown,
+  headers: FlatHeaders = [],
+): void {
+  writeBody(response, status, 'application/json', JSON.stringify(body), headers)
+}
+
+export interface RefusalOptions {
+  readonly nowMs: number
+  readonly postureStatus: 429 | 503
+  readonly jitter: boolean
+  /** Drawn by the caller, from 0 to 1. */
+  readonly fraction: number
+  /** What forward-auth answers instead, for proxies that only pass on 403. */
+  readonly status?: 403 | undefined
+}
+
+/** 429 with every header and the body of a refusal. */
+export function answerRefusal(
+  response: ServerResponse,
+  decision: Decision,
+  options: RefusalOptions,
+): void {
+  const { body, headers, status } = refusalOf(decision, options)
+  writeBody(response, status, 'application/problem+json', body, headers)
+}
+
+/** The parts of a refusal, for a way in that has no response to write to. */
+export function refusalOf(
+  decision: Decision,
+  { nowMs, postureStatus, jitter, fraction, status }: RefusalOptions,
+): { readonly status: number; readonly headers: FlatHeaders; readonly body: string } {
+  const jittered = jitter ? jitterMs(decision, fraction) : 0
+  const problem = problemBody(decision, { jitterMs: jittered, postureStatus })
+  const answered = status ?? problem.status
+  return {
+    status: answered,
+    headers: flatHeaders(decision, nowMs, jittered),
+    body: JSON.stringify({ ...problem, status: answered }),
+  }
+}
+
+/** The rate limit headers of a decision, flat. */
+export function flatHeaders(decision: Decision, nowMs: number, jittered = 0): FlatHeaders {
+  const flat: FlatHeaders = []
+  for (const [name, value] of rateLimitHeaders(decision, { nowMs, jitterMs: jittered })) {
+    flat.push(name, value)
+  }
+  return flat
+}
+
+function writeBody(
+  response: ServerResponse,
+  status: number,
+  type: string,
+  text: string,
+  headers: FlatHeaders,
+): void {
+  const body = Buffer.from(text)
+  response.writeHead(status, [
+    ...headers,
+    'Content-Type',
+    type,
+    'Content-Length',
+    String(body.length),
+  ])
+  response.end(body)
+}

@@ -1,0 +1,139 @@
+/**
+ * What the parser of Node lets through and a gateway must not: a request that the next server could
+ * read in another way than this one did. Whoever finds a problem answers it and closes the
+ * connection.
+ */
+import { type IncomingMessage, METHODS } from 'node:http'
+import { show } from '@sluice/core'
+
+export interface RequestProblem {
+  readonly status: 400 | 405 | 505
+  readonly detail: string
+  /** Names and values in turn. */
+  readonly headers?: string[] | undefined
+}
+
+const HEADER_LINES_MAX = 100
+const HOST_LENGTH_MAX = 261
+
+/** A name, an IPv4 or a bracketed IPv6 address, and a port. */
+const HOST = /^(?:[a-z0-9._-]+|\[[0-9a-f:.]+\])(?::[0-9]{1,5})?$/i
+const ABSOLUTE = /^https?:\/\/([^/?]*)/i
+/** Some servers read a leading zero as octal. */
+const LENGTH = /^(?:0|[1-9][0-9]{0,15})$/
+/** The parser also takes those of RTSP and ICE, whose versions it then calls HTTP/1.0. */
+const HTTP_METHODS: ReadonlySet<string> = new Set(METHODS.filter((name) => name !== 'SOURCE'))
+const ALLOWED = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'
+
+/** Undefined: the request means one thing. */
+export function findRequestProblem(request: IncomingMessage): RequestProblem | undefined {
+  const { httpVersion, method = '', rawHeaders } = request
+  if (httpVersion !== '1.1' && httpVersion !== '1.0') {
+    return { status: 505, detail: `version: found ${httpVersion}; accepted: HTTP/1.1, HTTP/1.0` }
+  }
+  if (!HTTP_METHODS.has(method)) return bad('method', method, 'methods of HTTP')
+  if (method === 'TRACE' || method === 'CONNECT') return refuseMethod(method)
+  const seen: Seen = { host: undefined, length: undefined, encoding: undefined, authorizations: 0 }
+  return (
+    findHeaderProblem(rawHeaders, seen) ??
+    findHostProblem(seen.host, httpVersion) ??
+    findFramingProblem(seen, httpVersion) ??
+    findTargetProblem(request.url ?? '', seen.host)
+  )
+}
+
+export function refuseMethod(method: string): RequestProblem {
+  const detail = `method: found ${method}; accepted: ${ALLOWED}`
+  return { status: 405, detail, headers: ['Allow', ALLOWED] }
+}
+
+/** The headers that say where a message ends and whose it is. */
+interface Seen {
+  host: string | undefined
+  length: string | undefined
+  encoding: string | undefined
+  authorizations: number
+}
+
+/**
+ * One pass over all lines; also notes in `seen` those that decide what the message is. Values are
+ * not looked through for control characters and folds: the parser has refused those, and looking
+ * at every character again would cost more than all the rest.
+ */
+function findHeaderProblem(raw: readonly string[], seen: Seen): RequestProblem | undefined {
+  if (raw.length > HEADER_LINES_MAX * 2) {
+    return bad('headers', `${raw.length / 2} lines`, `up to ${HEADER_LINES_MAX}`)
+  }
+  for (let i = 0; i < raw.length; i += 2) {
+    const twice = note(seen, raw[i] ?? '', raw[i + 1] ?? '')
+    if (twice !== undefined) return bad(`header ${twice}`, 'it twice', 'one')
+  }
+  return undefined
+}
+
+/** The name of a header that may not come twice and did. */
+function note(seen: Seen, name: string, value: string): string | undefined {
+  // Few names have these lengths, so few are looked at.
+  switch (name.length) {
+    case 4:
+      if (name.toLowerCase() !== 'host') return undefined
+      if (seen.host !== undefined) return 'host'
+      seen.host = value
+      return undefined
+    case 13:
+      if (name.toLowerCase() !== 'authorization') return undefined
+      return ++seen.authorizations > 1 ? 'authorization' : undefined
+    case 14:
+      if (name.toLowerCase() !== 'content-length') return undefined
+      if (seen.length !== undefined) return 'content-length'
+      seen.length = value
+      return undefined
+    case 17:
+      if (name.toLowerCase() !== 'transfer-encoding') return undefined
+      if (seen.encoding !== undefined) return 'transfer-encoding'
+      seen.encoding = value
+      return undefined
+    default:
+      return undefined
+  }
+}
+
+function findHostProblem(host: string | undefined, version: string): RequestProblem | undefined {
+  if (host === undefined) {
+    return version === '1.0' ? undefined : bad('header host', 'none', 'one: example.com:8080')
+  }
+  if (host.length <= HOST_LENGTH_MAX && HOST.test(host)) return undefined
+  return bad('header host', host, 'a name or an address, and a port')
+}
+
+function findFramingProblem(
+  { length, encoding }: Seen,
+  version: string,
+): RequestProblem | undefined {
+  if (encoding !== undefined) {
+    if (encoding.toLowerCase() !== 'chunked') return bad('transfer-encoding', encoding, 'chunked')
+    if (version === '1.0') return bad('transfer-encoding', 'it with HTTP/1.0', 'it with HTTP/1.1')
+    if (length !== undefined) return bad('transfer-encoding', 'content-length too', 'one of them')
+  }
+  if (length === undefined) return undefined
+  if (LENGTH.test(length) && Number.isSafeInteger(Number(length))) return undefined
+  return bad('content-length', length, 'a whole number')
+}
+
+/** `/path`, or `http://host/path` where the host is that of the header. */
+function findTargetProblem(url: string, host: string | undefined): RequestProblem | undefined {
+  if (url.includes('#')) return bad('target', url, 'no fragment')
+  if (url.startsWith('/')) return undefined
+  const authority = ABSOLUTE.exec(url)?.[1]
+  if (authority === undefined) return bad('target', url, '/path, or http://host/path')
+  if (host === undefined ? HOST.test(authority) : isSameHost(authority, host)) return undefined
+  return bad('target', url, 'the host of the header host')
+}
+
+function isSameHost(authority: string, host: string): boolean {
+  return authority.toLowerCase() === host.toLowerCase()
+}
+
+function bad(place: string, found: string, accepted: string): RequestProblem {
+  return { status: 400, detail: `${place}: found ${show(found)}; accepted: ${accepted}` }
+}

@@ -1,0 +1,188 @@
+/**
+ * Metrics in the text format of Prometheus, version 0.0.4.
+ *
+ * A count is one addition on an object that was found before: whoever counts keeps the series it
+ * got from `labels`. Everything else, the texts and their order, is made when somebody reads.
+ */
+
+export interface Series {
+  inc(by?: number): void
+}
+
+export interface Counter {
+  /** The series of these values, in the order of the label names; the same one each time. */
+  labels(...values: readonly string[]): Series
+}
+
+/** What is read when the metrics are: one number, or one for each list of label values. */
+type Reading = number | readonly (readonly [values: readonly string[], value: number])[]
+
+export interface Registry {
+  /** A count that is kept here. */
+  counter(name: string, help: string, labelNames?: readonly string[]): Counter
+  /** A count that is kept elsewhere and read from there. */
+  total(name: string, help: string, read: () => Reading, labelNames?: readonly string[]): void
+  /** A number that goes up and down. */
+  gauge(name: string, help: string, read: () => Reading, labelNames?: readonly string[]): void
+  /** All of it, sorted by name and labels. */
+  text(): string
+}
+
+export const METRICS_CONTENT_TYPE = 'text/plain; version=0.0.4; charset=utf-8'
+
+const METRIC_NAME = /^[a-zA-Z_:][a-zA-Z0-9_:]*$/
+const LABEL_NAME = /^(?!__)[a-zA-Z_][a-zA-Z0-9_]*$/
+const NAME_LENGTH_MAX = 128
+/** More label values than this come from callers, not from configuration. */
+const SERIES_MAX = 400_000
+
+export function createRegistry(): Registry {
+  const metrics = new Map<string, Metric>()
+  function register<M extends Metric>(metric: M): M {
+    const { name, labelNames } = metric
+    requireNames(name, labelNames)
+    if (metrics.has(name)) throw new Error(`metric ${name}: registered twice`)
+    metrics.set(name, metric)
+    return metric
+  }
+  function read(type: 'counter' | 'gauge', metric: Described, reading: () => Reading): void {
+    if (type === 'counter') requireTotal(metric.name)
+    register({ ...metric, type, lines: () => linesOf(metric, reading) })
+  }
+  return {
+    counter(name, help, labelNames = []) {
+      requireTotal(name)
+      return register(new KeptCounter({ name, help, labelNames }))
+    },
+    total: (name, help, reading, labelNames = []) =>
+      read('counter', { name, help, labelNames }, reading),
+    gauge: (name, help, reading, labelNames = []) =>
+      read('gauge', { name, help, labelNames }, reading),
+    text: () => [...metrics.values()].sort(byName).map(textOf).join(''),
+  }
+}
+
+interface Described {
+  readonly name: string
+  readonly help: string
+  readonly labelNames: readonly string[]
+}
+
+interface Metric extends Described {
+  readonly type: 'counter' | 'gauge'
+  lines(): readonly string[]
+}
+
+class KeptSeries implements Series {
+  value = 0
+
+  inc(by = 1): void {
+    this.value += by
+  }
+}
+
+class KeptCounter implements Counter, Metric {
+  readonly type = 'counter'
+  readonly name: string
+  readonly help: string
+  readonly labelNames: readonly string[]
+  /** By name and labels as they are written. */
+  readonly #series = new Map<string, KeptSeries>()
+  /** The keys of `#series`, sorted; undefined when there are new ones. */
+  #sorted: readonly string[] | undefined
+
+  constructor({ name, help, labelNames }: Described) {
+    this.name = name
+    this.help = help
+    this.labelNames = labelNames
+    // Without labels there is one series, and it is 0 before the first count.
+    if (labelNames.length === 0) this.labels()
+  }
+
+  labels(...values: readonly string[]): Series {
+    const key = seriesName(this, values)
+    const known = this.#series.get(key)
+    if (known !== undefined) return known
+    if (this.#series.size >= SERIES_MAX) {
+      throw new Error(`metric ${this.name}: more than ${SERIES_MAX} series`)
+    }
+    const made = new KeptSeries()
+    this.#series.set(key, made)
+    this.#sorted = undefined
+    return made
+  }
+
+  lines(): readonly string[] {
+    this.#sorted ??= [...this.#series.keys()].sort()
+    return this.#sorted.map((key) => `${key} ${this.#series.get(key)?.value ?? 0}`)
+  }
+}
+
+function linesOf(metric: Described, read: () => Reading): readonly string[] {
+  let reading: Reading
+  try {
+    reading = read()
+  } catch {
+    // One number that cannot be read must not hide the others; its absence is what alerts see.
+    return []
+  }
+  if (typeof reading === 'number') return [`${seriesName(metric, [])} ${formatNumber(reading)}`]
+  return reading
+    .map(([values, value]) => `${seriesName(metric, values)} ${formatNumber(value)}`)
+    .sort()
+}
+
+function textOf(metric: Metric): string {
+  const { name, help, type } = metric
+  const head = `# HELP ${name} ${escapeHelp(help)}\n# TYPE ${name} ${type}\n`
+  const lines = metric.lines()
+  return lines.length === 0 ? head : `${head}${lines.join('\n')}\n`
+}
+
+function seriesName({ name, labelNames }: Described, values: readonly string[]): string {
+  if (values.length !== labelNames.length) {
+    throw new Error(
+      `metric ${name}: found ${values.length} label values; ` +
+        `accepted: ${labelNames.length} (${labelNames.join(', ')})`,
+    )
+  }
+  if (values.length === 0) return name
+  const pairs = labelNames.map((label, index) => `${label}="${escapeValue(values[index] ?? '')}"`)
+  return `${name}{${pairs.join(',')}}`
+}
+
+function escapeHelp(text: string): string {
+  return text.replaceAll('\\', '\\\\').replaceAll('\n', '\\n')
+}
+
+function escapeValue(text: string): string {
+  return escapeHelp(text).replaceAll('"', '\\"')
+}
+
+function formatNumber(value: number): string {
+  if (value === Infinity) return '+Inf'
+  return value === -Infinity ? '-Inf' : String(value)
+}
+
+function byName(a: Metric, b: Metric): number {
+  return a.name < b.name ? -1 : 1
+}
+
+function requireTotal(name: string): void {
+  if (name.endsWith('_total')) return
+  throw new Error(`metric ${name}: a counter; accepted: a name that ends in _total`)
+}
+
+function requireNames(name: string, labelNames: readonly string[]): void {
+  if (!METRIC_NAME.test(name) || name.length > NAME_LENGTH_MAX) {
+    throw new Error(`metric ${name}: accepted: letters, digits, _ and :, not first a digit`)
+  }
+  labelNames.forEach((label, index) => {
+    if (!LABEL_NAME.test(label) || label.length > NAME_LENGTH_MAX) {
+      throw new Error(`metric ${name}, label ${label}: accepted: letters, digits and _`)
+    }
+    if (labelNames.indexOf(label) !== index) {
+      throw new Error(`metric ${name}, label ${label}: named twice`)
+    }
+  })
+}

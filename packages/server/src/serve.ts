@@ -1,0 +1,324 @@
+/** One server process: gateway, decision API and admin listener over one limiter. */
+import { randomInt } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import type { RequestListener } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createLimiter, type MemoryStore, memoryStore } from '@sluice/limiter'
+import { createAdmin } from './admin/admin.js'
+import { createApi } from './api/api.js'
+import { wallClock } from './clock.js'
+import type { Config, ListenAddress, TlsFiles } from './config/config.js'
+import { type Kept, keptAdminToken, keptKeySecret } from './data-dir.js'
+import { createDecider, type Decider } from './decider.js'
+import { drain, type Drained } from './drain.js'
+import { startEcho } from './echo.js'
+import { exampleKeys, exampleRulesFile } from './example.js'
+import { type WatchedFile, watchFile } from './files/watch-file.js'
+import { Gateway } from './gateway/gateway.js'
+import { createLimitsPage } from './gateway/limits-page.js'
+import { Upgrades } from './gateway/upgrade.js'
+import { createUpstreams } from './gateway/upstreams.js'
+import { answerProblem } from './http/answer.js'
+import { createListener, type Listener } from './http/listener.js'
+import { createIdentifier, type Identifier } from './identity/identity.js'
+import { createTokenVerifier } from './identity/tokens.js'
+import type { Log } from './log/logger.js'
+import { createRefusalLog, type RefusalLog } from './log/refusal-log.js'
+import { createDecisionMetrics } from './metrics/decisions.js'
+import { createRegistry, type Registry } from './metrics/registry.js'
+import { registerServerMetrics } from './server-metrics.js'
+import { followRulesFile, type RulesFile, readRulesFile } from './source/rules-file.js'
+
+export interface ServeOptions {
+  readonly log: Log
+  /** Nothing was configured: the example's keys are known. */
+  readonly isExample?: boolean | undefined
+}
+
+export interface RunningServer {
+  readonly gateway: string
+  readonly api: string
+  readonly admin: string
+  readonly adminToken: Kept
+  /** What the gateway forwards to, for people. */
+  readonly upstream: string
+  readonly rulesFile: string
+  /** Finishes what is under way and closes; `atOnce` takes no more calls from the first moment. */
+  stop(options?: { readonly atOnce?: boolean }): Promise<Drained>
+}
+
+export async function serve(given: Config, options: ServeOptions): Promise<RunningServer> {
+  const { log, isExample = false } = options
+  const closers: (() => void | Promise<void>)[] = []
+  try {
+    const config = await withEcho(given, isExample, closers)
+    return await start(config, log, closers)
+  } catch (error) {
+    await closeAll(closers)
+    throw error
+  }
+}
+
+/** The last that was opened is closed first. */
+async function closeAll(closers: (() => void | Promise<void>)[]): Promise<void> {
+  for (const close of closers.reverse()) await close()
+}
+
+/** Where no upstream is configured, the built-in one. */
+async function withEcho(
+  config: Config,
+  isExample: boolean,
+  closers: (() => void | Promise<void>)[],
+): Promise<Config> {
+  const { gateway, identity } = config
+  const keys = isExample ? [...exampleKeys, ...identity.keys] : identity.keys
+  if (gateway.upstreams.length > 0) return { ...config, identity: { ...identity, keys } }
+  const echo = await startEcho()
+  closers.push(() => echo.close())
+  const upstream = { prefix: '/', origin: echo.origin, host: 'preserve', connections: 256 } as const
+  return {
+    ...config,
+    gateway: { ...gateway, upstreams: [upstream] },
+    identity: { ...identity, keys },
+  }
+}
+
+async function start(
+  config: Config,
+  log: Log,
+  closers: (() => void | Promise<void>)[],
+): Promise<RunningServer> {
+  const engine = await startEngine(config, log)
+  closers.push(() => engine.close())
+  const { registry } = engine
+  const adminToken =
+    config.admin.token === undefined
+      ? keptAdminToken(config.dataDir, log)
+      : { text: config.admin.token, file: undefined }
+  const state = { isDraining: false }
+  const gateway = openGateway(config, engine, log)
+  const api = openApi(config, engine, { log, adminToken: adminToken.text, state })
+  const admin = openListener(config.admin.listen, undefined, { config, log })
+  const adminHandler = createAdmin({ metricsText: () => registry.text() })
+  admin.server.on(
+    'request',
+    guarded((request, response) => adminHandler.handle(request, response), log),
+  )
+  closers.push(() => gateway.close())
+  const [gatewayUrl, apiUrl, adminUrl] = [
+    await startListener(gateway.listener, closers),
+    await startListener(api, closers),
+    await startListener(admin, closers),
+  ]
+  const { upstreams } = config.gateway
+  return {
+    gateway: gatewayUrl,
+    api: apiUrl,
+    admin: adminUrl,
+    adminToken,
+    upstream: upstreams.map(({ prefix, origin }) => `${prefix} ${origin}`).join(', '),
+    rulesFile: engine.rulesFile,
+    async stop({ atOnce = false } = {}) {
+      state.isDraining = true
+      const { delayMs, withinMs } = config.shutdown
+      const drained = await drain([gateway, api], {
+        delayMs: atOnce ? 0 : delayMs,
+        withinMs,
+        sleep,
+        onStopped: gateway.goAway,
+      })
+      await closeAll(closers)
+      return drained
+    },
+  }
+}
+
+interface Engine {
+  readonly decider: Decider
+  readonly identifier: Identifier
+  readonly registry: Registry
+  readonly rules: RulesFile
+  readonly rulesFile: string
+  readonly store: MemoryStore
+  readonly refusals: RefusalLog
+  close(): Promise<void>
+}
+
+/** Everything between a call and its decision. */
+async function startEngine(config: Config, log: Log): Promise<Engine> {
+  const clock = wallClock
+  const { identity, trustedProxies, forwardedHeader } = config
+  const { ipv6Prefix, jwt } = identity
+  const secret = config.keySecret ?? keptKeySecret(config.dataDir, log)
+  const rulesFile = config.rules ?? exampleRulesFile
+  const store = memoryStore({ maxCounters: config.maxCounters })
+  const text = readRulesFile(rulesFile)
+  const limiter = createLimiter({ rules: text, file: rulesFile, store, secret, ipv6Prefix })
+  for (const { message } of limiter.warnings) log.warn({ problem: message }, 'rules warning')
+  const warn = (message: string) => log.warn({}, message)
+  const tokens =
+    jwt === undefined
+      ? undefined
+      : await createTokenVerifier({ config: jwt, ipv6Prefix, clock, warn })
+  const identifier = createIdentifier({
+    config: identity,
+    trustedProxies,
+    forwardedHeader,
+    secret,
+    tokens,
+  })
+  const registry = createRegistry()
+  const refusals = createRefusalLog({
+    log,
+    clock,
+    callers: config.log.callers,
+    secretAttributes: secretAttributes(config),
+  })
+  const metrics = createDecisionMetrics(registry)
+  const rules = followRulesFile(rulesFile, text, { limiter, log, clock })
+  const keyFiles = (jwt?.keys ?? []).map(({ file }) => followKeyFile(file, identifier, log))
+  return {
+    decider: createDecider({ limiter, metrics, refusals }),
+    identifier,
+    registry,
+    rules,
+    rulesFile,
+    store,
+    refusals,
+    async close() {
+      rules.close()
+      for (const file of keyFiles) file.close()
+      await identifier.close()
+      refusals.close()
+      await limiter.close()
+    },
+  }
+}
+
+/** A key of tokens that changes is in force at once; a bad one replaces nothing. */
+function followKeyFile(file: string, identifier: Identifier, log: Log): WatchedFile {
+  const fail = (error: unknown) =>
+    log.error({ file, problem: String(error) }, 'key of tokens refused; those in force stay')
+  const reload = () => {
+    identifier.reload().then(() => log.info({ file }, 'key of tokens changed'), fail)
+  }
+  return watchFile(file, reload, { known: readFileSync(file, 'utf8'), onError: fail })
+}
+
+function secretAttributes({ identity }: Config): readonly string[] {
+  return ['api_key', ...identity.headers.flatMap(({ attribute, open }) => (open ? [] : attribute))]
+}
+
+function openGateway(config: Config, engine: Engine, log: Log) {
+  const { decider, identifier, registry } = engine
+  const upstreams = createUpstreams(config.gateway.upstreams, config.gateway.timeouts)
+  const failures = registry.counter(
+    'sluice_upstream_failures_total',
+    'Calls that the upstream did not answer, by the status they got.',
+    ['status'],
+  )
+  const listener = openListener(config.gateway.listen, config.gateway.tls, { config, log })
+  const clock = wallClock
+  const refusalOptions = () => ({ nowMs: clock.now(), fraction: random(), ...config.refusals })
+  const gateway = new Gateway({
+    config,
+    decider,
+    identifier,
+    upstreams,
+    limitsPage: createLimitsPage(decider.limiter, refusalOptions),
+    clock,
+    random,
+    log,
+    onUpstreamFailure: ({ status }) => failures.labels(String(status)).inc(),
+  })
+  const upgrades = new Upgrades(gateway)
+  listener.server.on('request', (request, response) => void gateway.handle(request, response))
+  listener.server.on('checkContinue', (request, response) => void gateway.handle(request, response))
+  listener.server.on(
+    'upgrade',
+    (request, socket, head) => void upgrades.handle(request, socket, head),
+  )
+  registerServerMetrics(registry, {
+    ...engine,
+    log,
+    held: () => gateway.holds.count(),
+    websockets: () => upgrades.count(),
+  })
+  return {
+    listener,
+    beginDraining: () => listener.beginDraining(),
+    stopAccepting: () => listener.stopAccepting(),
+    closeIdle: () => listener.closeIdle(),
+    inFlight: () => listener.inFlight() + upgrades.count(),
+    destroyAll: () => listener.destroyAll(),
+    goAway: () => upgrades.goAway(),
+    close: () => upstreams.close(),
+  }
+}
+
+interface ApiState {
+  readonly log: Log
+  readonly adminToken: string
+  readonly state: { readonly isDraining: boolean }
+}
+
+function openApi(config: Config, engine: Engine, { log, adminToken, state }: ApiState): Listener {
+  const listener = openListener(config.api.listen, config.api.tls, { config, log })
+  const api = createApi({
+    config,
+    decider: engine.decider,
+    identifier: engine.identifier,
+    clock: wallClock,
+    random,
+    log,
+    adminToken,
+    readiness: () => ({
+      ready: !state.isDraining,
+      reasons: state.isDraining ? ['shutting down'] : [],
+      store: 'memory',
+    }),
+  })
+  const handle = guarded((request, response) => api.handle(request, response), log)
+  listener.server.on('request', handle)
+  listener.server.on('checkContinue', handle)
+  return listener
+}
+
+/** A mistake in one answer must not end the process, and with it everybody's calls. */
+function guarded(handle: RequestListener, log: Log): RequestListener {
+  return (request, response) => {
+    try {
+      handle(request, response)
+    } catch (error) {
+      log.error({ error: String(error) }, 'a request failed')
+      if (response.headersSent) response.destroy()
+      else answerProblem(response, { status: 500, detail: 'The log says how.', error: 'internal' })
+    }
+  }
+}
+
+/** Jitter: not a secret, but not to be guessed from the clock either. */
+function random(): number {
+  return randomInt(2 ** 31) / 2 ** 31
+}
+
+function openListener(
+  listen: ListenAddress,
+  tls: TlsFiles | undefined,
+  { config, log }: { readonly config: Config; readonly log: Log },
+): Listener {
+  const { timeouts, maxConnections } = config.gateway
+  return createListener({ listen, tls, timeouts, maxConnections, log })
+}
+
+async function startListener(
+  listener: Listener,
+  closers: (() => void | Promise<void>)[],
+): Promise<string> {
+  const { url } = await listener.start()
+  closers.push(async () => {
+    await listener.stopAccepting()
+    listener.destroyAll()
+  })
+  return url
+}

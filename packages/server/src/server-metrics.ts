@@ -1,0 +1,49 @@
+/** What a server tells of itself beside its decisions. */
+import type { MemoryStore } from '@sluice/limiter'
+import type { Identifier } from './identity/identity.js'
+import type { Log } from './log/logger.js'
+import type { RefusalLog } from './log/refusal-log.js'
+import type { Registry } from './metrics/registry.js'
+import type { RulesFile } from './source/rules-file.js'
+
+export interface Observed {
+  readonly store: MemoryStore
+  readonly rules: RulesFile
+  readonly refusals: RefusalLog
+  readonly identifier: Identifier
+  readonly log: Log
+  readonly held: () => number
+  readonly websockets: () => number
+}
+
+export function registerServerMetrics(registry: Registry, observed: Observed): void {
+  const { store, rules, refusals, identifier, log, held, websockets } = observed
+  registry.gauge('sluice_counters', 'Counters in memory.', () => store.stats().counters)
+  registry.gauge('sluice_rules_version', 'Rule sets taken since the start.', () => rules.version())
+  registry.gauge(
+    'sluice_rules_age_seconds',
+    'Since when the source of the rules lacks those in force; 0: it has them.',
+    () => rules.ageSeconds(),
+  )
+  registry.total('sluice_rules_failures_total', 'Rule sets that were refused.', () =>
+    rules.failures(),
+  )
+  registry.total(
+    'sluice_log_dropped_total',
+    'Refusals and log lines that were counted but not written.',
+    () => refusals.dropped() + log.dropped(),
+  )
+  registry.total(
+    'sluice_identity_problems_total',
+    'Calls that claimed an identity they do not have, by the reason.',
+    () => Object.entries(identifier.stats().problems).map(([name, count]) => [[name], count]),
+    ['reason'],
+  )
+  registry.total(
+    'sluice_forwarded_ignored_total',
+    'Forwarding headers that were not believed.',
+    () => identifier.stats().ignoredForwarded,
+  )
+  registry.gauge('sluice_held_calls', 'Calls that wait for their time.', held)
+  registry.gauge('sluice_websockets', 'WebSockets that are open.', websockets)
+}

@@ -20,6 +20,7 @@ export {
 } from './decision/decision.js'
 export {
   type HeaderOptions,
+  flatRateLimitHeaders,
   type Headers,
   jitterMs,
   rateLimitHeaders,

@@ -10,12 +10,12 @@ export interface Hash64 {
   readonly lo: number
 }
 
-/** 128 bits as four 32-bit words, lowest first. */
 /** 16 hex digits. */
 export function formatHash({ hi, lo }: Hash64): string {
   return (hi >>> 0).toString(16).padStart(8, '0') + (lo >>> 0).toString(16).padStart(8, '0')
 }
 
+/** 128 bits as four 32-bit words, lowest first. */
 export interface SipKey {
   readonly k0: number
   readonly k1: number

@@ -85,6 +85,8 @@ export interface Limiter {
    * warnings.
    */
   setRules(rules: RulesInput, options?: RulesOptions): readonly Problem[]
+  /** Whether the counters are in this process, so that `checkSync` answers. */
+  readonly isSync: boolean
   /** Whether a rule in force counts messages of WebSockets. */
   readonly countsMessages: boolean
   /** What the rules in force probably do not mean. */
@@ -125,6 +127,10 @@ class StoreLimiter implements Limiter {
     this.#warnings = loaded.warnings
     this.#store = readPart('store', store ?? memoryStore({ clock }), STORE_VERBS)
     this.#sync = this.#store.sync
+  }
+
+  get isSync(): boolean {
+    return this.#sync !== undefined
   }
 
   get countsMessages(): boolean {

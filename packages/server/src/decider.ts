@@ -6,7 +6,8 @@ type Way = 'gateway' | 'websocket' | 'api' | 'forward-auth'
 
 export interface Decider {
   readonly limiter: Limiter
-  check(call: Call, way: Way, options?: CheckOptions): Promise<Decision>
+  /** At once where the counters are in this process: a promise costs more than it would bring. */
+  check(call: Call, way: Way, options?: CheckOptions): Decision | Promise<Decision>
 }
 
 export interface DeciderParts {
@@ -16,13 +17,16 @@ export interface DeciderParts {
 }
 
 export function createDecider({ limiter, metrics, refusals }: DeciderParts): Decider {
+  const tell = (decision: Decision, call: Call, way: Way): Decision => {
+    metrics.count(decision)
+    if (!decision.allowed) refusals.refused(decision, call, way)
+    return decision
+  }
   return {
     limiter,
-    async check(call, way, options) {
-      const decision = await limiter.check(call, options)
-      metrics.count(decision)
-      if (!decision.allowed) refusals.refused(decision, call, way)
-      return decision
+    check(call, way, options) {
+      if (limiter.isSync) return tell(limiter.checkSync(call, options), call, way)
+      return limiter.check(call, options).then((decision) => tell(decision, call, way))
     },
   }
 }

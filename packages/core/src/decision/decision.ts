@@ -61,6 +61,14 @@ export interface Decision {
   readonly explain?: readonly RuleExplained[]
   /** Every enforced limit, for headers; not part of the JSON form. */
   policies(): readonly Policy[]
+  /** The value of `RateLimit-Policy`; empty where no enforced limit spoke. */
+  policyField(): string
+  /**
+   * The value of `RateLimit`. `t` is the reset of an admission and the retry of a refusal. A limit
+   * that did not refuse a refused call tells no time: it would outlast `Retry-After`, which the
+   * draft forbids.
+   */
+  leftField(jitterMs: number): string
   /**
    * Every rule that matched, and `<id>:candidate`, with what it said; `''` where none did. For
    * metrics.
@@ -90,6 +98,8 @@ export const UNMATCHED: Decision = Object.freeze({
   shadow: NOBODY,
   source: 'store',
   policies: () => NO_POLICY,
+  policyField: () => '',
+  leftField: () => '',
   eachRule: (visit) => visit('', 'allowed'),
   bound: () => undefined,
   tags: () => NOBODY,
@@ -159,6 +169,28 @@ class Combined implements Decision {
         retryAfterMs: outcome.retryAfterMs,
       }
     })
+  }
+
+  policyField(): string {
+    const takes = this.#takes
+    let field = takes[0]?.of.field ?? ''
+    for (let i = 1; i < takes.length; i++) field += `, ${takes[i]?.of.field}`
+    return field
+  }
+
+  leftField(jitterMs: number): string {
+    const takes = this.#takes
+    let field = ''
+    for (let i = 0; i < takes.length; i++) {
+      const outcome = this.#outcomes[i]
+      if (outcome === undefined) continue
+      if (i > 0) field += ', '
+      field += `${takes[i]?.of.leftField}${outcome.remaining}`
+      const timeMs = this.allowed ? outcome.resetAfterMs : outcome.retryAfterMs
+      if (timeMs === null || (!this.allowed && timeMs === 0)) continue
+      field += `;t=${Math.ceil((timeMs + jitterMs) / 1000)}`
+    }
+    return field
   }
 
   eachRule(visit: (rule: string, outcome: RuleOutcome) => void): void {

@@ -1,10 +1,13 @@
 import { describe, expect, test } from 'vitest'
+import { leftFieldHead, policyField } from '../policy-field.js'
 import { parseList } from 'structured-headers'
-import type { Decision, Policy } from './decision.js'
+import { defineLimit } from '../limit.js'
+import { combine, type Decision, type Policy } from './decision.js'
 import { jitterMs, rateLimitHeaders } from './headers.js'
 import { problemBody } from './problem.js'
 
 const NOW_MS = 1_767_225_600_250
+const LIMIT = defineLimit({ algorithm: 'token-bucket', max: 100, windowMs: 60_000 })
 
 const policy = (name: string, more: Partial<Policy> = {}): Policy => ({
   name,
@@ -19,30 +22,35 @@ const policy = (name: string, more: Partial<Policy> = {}): Policy => ({
   ...more,
 })
 
-function decision(policies: readonly Policy[], more: Partial<Decision> = {}): Decision {
-  const [first] = policies
-  return {
-    allowed: true,
-    reason: 'within',
-    rule: first?.rule ?? null,
-    limitName: 'main',
-    limit: first?.limit ?? null,
-    remaining: first?.remaining ?? null,
-    resetAfterMs: first?.resetAfterMs ?? null,
-    retryAfterMs: first?.retryAfterMs ?? 0,
+/** The decision of a call that meets these limits, made as every decision is. */
+function decision(policies: readonly Policy[]): Decision {
+  const takes = policies.map((of) => {
+    const limit = {
+      ...LIMIT,
+      name: of.limitName,
+      algorithm: of.algorithm,
+      windowMs: of.windowMs,
+      capacity: of.limit,
+    }
+    const field = policyField(of.name, of.limit, of.windowMs)
+    const compiled = { rule: of.rule, policy: of.name, field, leftField: leftFieldHead(of.name) }
+    return {
+      key: { hi: 0, lo: 0, partition: 0 },
+      limit,
+      amount: 1,
+      of: { ...compiled, limit, immediate: limit, hi: 0, lo: 0 },
+    }
+  })
+  const outcomes = policies.map(({ remaining, resetAfterMs, retryAfterMs }) => ({
+    granted: 0,
+    remaining,
+    resetAfterMs,
+    retryAfterMs,
     delayMs: 0,
-    shadow: [],
-    source: 'store',
-    policies: () => policies,
-    eachRule: () => {},
-    bound: () => undefined,
-    tags: () => [],
-    ...more,
-  }
+    at: 0,
+  }))
+  return combine({ matched: [], groups: [takes], shadows: [] }, [outcomes], 'store')
 }
-
-const refusal = (policies: readonly Policy[], more: Partial<Decision> = {}) =>
-  decision(policies, { allowed: false, reason: 'over', ...more })
 
 const headersOf = (of: Decision, jitter = 0) =>
   Object.fromEntries(rateLimitHeaders(of, { nowMs: NOW_MS, jitterMs: jitter }))
@@ -62,7 +70,7 @@ describe('headers', () => {
 
   test('of a refusal tell when to come back, rounded up, and forbid storing', () => {
     const spent = policy('burst', { remaining: 0, retryAfterMs: 1001, resetAfterMs: 60_000 })
-    expect(headersOf(refusal([spent, policy('day', { windowMs: 86_400_000 })]))).toEqual({
+    expect(headersOf(decision([spent, policy('day', { windowMs: 86_400_000 })]))).toEqual({
       'RateLimit-Policy': '"burst";q=100;w=60, "day";q=100;w=86400',
       RateLimit: '"burst";r=0;t=2, "day";r=40',
       'X-RateLimit-Limit': '100',
@@ -74,15 +82,13 @@ describe('headers', () => {
   })
 
   test('send nobody back before the end of `t`, and never before a second', () => {
-    const headers = headersOf(refusal([policy('r', { remaining: 0, retryAfterMs: 3 })]))
+    const headers = headersOf(decision([policy('r', { remaining: 0, retryAfterMs: 3 })]))
     expect(headers).toMatchObject({ 'Retry-After': '1', RateLimit: '"r";r=0;t=1' })
   })
 
   test('promise nothing where waiting does not help', () => {
     const never = policy('r', { retryAfterMs: null })
-    const headers = headersOf(
-      refusal([never], { reason: 'cost_exceeds_limit', retryAfterMs: null }),
-    )
+    const headers = headersOf(decision([never]))
     expect(headers).not.toHaveProperty('Retry-After')
     expect(headers['RateLimit']).toBe('"r";r=40')
   })
@@ -102,16 +108,16 @@ describe('headers', () => {
 
 describe('jitter', () => {
   const spent = { remaining: 0, retryAfterMs: 30_000, resetAfterMs: 30_000 }
-  const fixed = refusal([policy('r', { algorithm: 'fixed-window', ...spent })])
+  const fixed = decision([policy('r', { algorithm: 'fixed-window', ...spent })])
 
   test('spreads the end of a fixed window over a tenth of it, and no other algorithm', () => {
     expect(jitterMs(fixed, 0)).toBe(0)
     expect(jitterMs(fixed, 0.5)).toBe(2500)
     expect(jitterMs(fixed, 0.9999)).toBeLessThanOrEqual(5000)
-    expect(jitterMs(refusal([policy('r', spent)]), 0.5)).toBe(0)
+    expect(jitterMs(decision([policy('r', spent)]), 0.5)).toBe(0)
     const other = policy('r:other', { algorithm: 'fixed-window', limitName: 'other', ...spent })
-    expect(jitterMs(refusal([policy('r', spent), other]), 0.5)).toBe(0)
-    const short = refusal([policy('r', { algorithm: 'fixed-window', windowMs: 1000, ...spent })])
+    expect(jitterMs(decision([policy('r', spent), other]), 0.5)).toBe(0)
+    const short = decision([policy('r', { algorithm: 'fixed-window', windowMs: 1000, ...spent })])
     expect(jitterMs(short, 0.9999)).toBe(99)
   })
 
@@ -127,7 +133,7 @@ describe('jitter', () => {
 describe('the body of a refusal', () => {
   test('names the policies that refused and how long to wait', () => {
     const spent = policy('burst', { remaining: 0, retryAfterMs: 36_001 })
-    expect(problemBody(refusal([spent, policy('day')]))).toEqual({
+    expect(problemBody(decision([spent, policy('day')]))).toEqual({
       type: 'https://iana.org/assignments/http-problem-types#quota-exceeded',
       title: 'Quota Exceeded',
       status: 429,
@@ -139,18 +145,23 @@ describe('the body of a refusal', () => {
   })
 
   test('says one second, not 1 seconds', () => {
-    const body = problemBody(refusal([policy('r', { retryAfterMs: 200 })]))
+    const body = problemBody(decision([policy('r', { retryAfterMs: 200 })]))
     expect(body.detail).toBe('Too many requests. Retry after 1 second.')
   })
 
   test('says that waiting does not help where it does not', () => {
-    const never = refusal([policy('r', { retryAfterMs: null })], { retryAfterMs: null })
+    const never = decision([policy('r', { retryAfterMs: null })])
     expect(problemBody(never).detail).toMatch(/costs more than the limit of 100 ever holds/)
     expect(problemBody(never)).not.toHaveProperty('retry_after_seconds')
   })
 
   test('of a posture is reduced capacity, 429 unless 503 is asked for', () => {
-    const posture = refusal([policy('r', { retryAfterMs: 1000 })], { reason: 'posture' })
+    const refused = decision([policy('r', { retryAfterMs: 1000 })])
+    const posture = {
+      ...refused,
+      policies: () => refused.policies(),
+      reason: 'posture',
+    } as Decision
     expect(problemBody(posture)).toMatchObject({ status: 429, title: 'Temporary Reduced Capacity' })
     expect(problemBody(posture, { postureStatus: 503 }).status).toBe(503)
   })

@@ -5,6 +5,7 @@ import { type Cidr, parseCidr } from '../identity/cidr.js'
 import { callerHash, deriveKey, limitSeed } from '../key.js'
 import { defineLimit, type Limit, type LimitSpec, withoutWaiting } from '../limit.js'
 import { foldPath, type PathPattern, parsePattern } from '../path.js'
+import { leftFieldHead, policyField } from '../policy-field.js'
 import type { Match, Override, Rule, RuleSet, Tiers } from '../rules/rule.js'
 import type { Hash64, SipKey } from '../sip-hash.js'
 import type {
@@ -62,6 +63,7 @@ export function compileRules(set: RuleSet, options: CompileOptions): Snapshot {
     strictPaths: set.strictPaths,
     ipv6Prefix,
     secret,
+    everybody: callerHash(secret, []),
     routeOf: compileRoutes(set.routes, set.strictPaths),
   }
 }
@@ -107,12 +109,15 @@ function compileLimits(
   return specs.map((spec) => {
     const { limitKey, limits } = owner.context
     const limit = limits.intern(defineLimit(spec))
+    const policy = specs.length === 1 ? owner.rule : `${owner.rule}:${limit.name}`
     return {
       rule: owner.rule,
       limit,
       immediate: limits.intern(withoutWaiting(limit)),
       ...limitSeed(limitKey, { ...owner, name: limit.name }),
-      policy: specs.length === 1 ? owner.rule : `${owner.rule}:${limit.name}`,
+      policy,
+      field: policyField(policy, limit.capacity, limit.windowMs),
+      leftField: leftFieldHead(policy),
     }
   })
 }
@@ -240,11 +245,12 @@ function needsOf(set: RuleSet, rules: readonly CompiledRule[]): Needs {
   const usesPath = (some: readonly CompiledRule[]) =>
     some.some((rule) => rule.pattern !== undefined) || uses('path', some)
   const enforced = rules.filter(({ mode }) => mode === 'enforce')
-  const hasRoutes = set.routes.length > 0
+  const usesRoute = set.routes.length > 0 && uses('route')
   return {
-    method: hasRoutes || rules.some((rule) => rule.methods !== undefined) || uses('method'),
-    path: hasRoutes || usesPath(rules),
-    goodPath: hasRoutes || usesPath(enforced),
+    route: usesRoute,
+    method: usesRoute || rules.some((rule) => rule.methods !== undefined) || uses('method'),
+    path: usesRoute || usesPath(rules),
+    goodPath: (usesRoute && uses('route', enforced)) || usesPath(enforced),
     ip: uses('ip'),
     clock: rules.some(({ rule }) => rule.overrides.some(({ untilMs }) => untilMs !== undefined)),
   }

@@ -21,6 +21,9 @@ export interface CompiledLimit extends Hash64 {
    * several.
    */
   readonly policy: string
+  /** It in `RateLimit-Policy`, and the beginning of it in `RateLimit`: the same for every call. */
+  readonly field: string
+  readonly leftField: string
 }
 
 /** One attribute and what it must be: one of the values, within one of the networks, or absent. */
@@ -73,6 +76,7 @@ export interface CompiledRule {
 
 /** What of a call the rules look at, so that nothing else is parsed. */
 export interface Needs {
+  readonly route: boolean
   readonly method: boolean
   readonly path: boolean
   /** Whether a path that cannot be read is refused: an enforced rule needs it. */
@@ -93,5 +97,7 @@ export interface Snapshot {
   readonly countsMessages: boolean
   readonly ipv6Prefix: number
   readonly secret: SipKey
+  /** The caller of rules that count all calls together. */
+  readonly everybody: Hash64
   readonly routeOf: (method: string | undefined, path: string) => string | undefined
 }

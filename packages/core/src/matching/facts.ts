@@ -30,7 +30,7 @@ export function readFacts(snapshot: Snapshot, attributes: Attributes): Facts {
     path,
     address: ip.address,
     ip: ip.text,
-    route: path === undefined ? undefined : snapshot.routeOf(method, path),
+    route: path !== undefined && needs.route ? snapshot.routeOf(method, path) : undefined,
   }
 }
 

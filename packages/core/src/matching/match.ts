@@ -85,7 +85,10 @@ function matchCaller(
   before: readonly Matched[],
   wallMs: number,
 ): Matched {
-  const caller = hashBefore(rule, before) ?? callerHash(snapshot.secret, values)
+  const caller =
+    values.length === 0
+      ? snapshot.everybody
+      : (hashBefore(rule, before) ?? callerHash(snapshot.secret, values))
   if (rule.overrides !== undefined) {
     const own = findOverride(rule.overrides, caller, values, wallMs)
     if (own !== undefined) return { rule, limits: own, candidate: undefined, caller }

@@ -8,6 +8,11 @@ interface Route {
   readonly pattern: PathPattern
 }
 
+/** A route among all: of those that a call could take, it takes the lowest. */
+interface RankedRoute extends Route {
+  readonly rank: number
+}
+
 /**
  * The name of the route that a call takes: a literal segment before a `:param`, that before `*`.
  */
@@ -16,18 +21,24 @@ export function compileRoutes(
   strictPaths: boolean,
 ): (method: string | undefined, path: string) => string | undefined {
   if (texts.length === 0) return () => undefined
-  const trie = new PathTrie<Route[]>(strictPaths ? (text) => text : (text) => text.toLowerCase())
-  for (const text of texts) {
-    const route = readRoute(text)
-    trie.at(route.pattern, () => []).push(route)
-  }
+  const trie = new PathTrie<RankedRoute[]>(
+    strictPaths ? (text) => text : (text) => text.toLowerCase(),
+  )
+  texts
+    .map(readRoute)
+    .sort(moreExact)
+    .forEach((route, rank) => trie.at(route.pattern, () => []).push({ ...route, rank }))
   return (method, path) => {
-    const found: Route[][] = []
+    const found: RankedRoute[][] = []
     trie.find(path, found)
-    const taken = found
-      .flat()
-      .filter((route) => route.method === undefined || route.method === method)
-    return taken.sort(moreExact)[0]?.text
+    let taken: RankedRoute | undefined
+    for (let i = 0; i < found.length; i++) {
+      for (const route of found[i] ?? []) {
+        if (route.method !== undefined && route.method !== method) continue
+        if (taken === undefined || route.rank < taken.rank) taken = route
+      }
+    }
+    return taken?.text
   }
 }
 

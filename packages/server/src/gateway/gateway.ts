@@ -125,11 +125,15 @@ export class Gateway {
     const { identifier, decider, upstreams, config } = this.parts
     const seen = identifier.identify(request)
     const identity = seen instanceof Promise ? await seen : seen
-    const call = { attributes: { ...identity.attributes, method, path } }
+    const { attributes } = identity
+    attributes['method'] = method
+    attributes['path'] = path
+    const call = { attributes }
     const canWait = this.holds.hasRoom()
     let decision: Decision
     try {
-      decision = await decider.check(call, 'gateway', { receipt: 'if-delayed', canWait })
+      const decided = decider.check(call, 'gateway', { receipt: 'if-delayed', canWait })
+      decision = decided instanceof Promise ? await decided : decided
     } catch (error) {
       return { problem: problemOf(error) }
     }

@@ -145,20 +145,22 @@ export class Upgrades {
 
   /** Nothing is asked, and nothing waits, while no rule counts messages. */
   private decideMessage(message: Call): Promise<MessageRefusal> | undefined {
+    if (!this.#gateway.parts.decider.limiter.countsMessages) return undefined
+    return this.askForMessage(message)
+  }
+
+  private async askForMessage(message: Call): Promise<MessageRefusal> {
     const { decider, log } = this.#gateway.parts
-    if (!decider.limiter.countsMessages) return undefined
-    return decider.check(message, 'websocket', { canWait: false }).then(
-      (decision) => {
-        if (decision.allowed) return undefined
-        const seconds = retryAfterSeconds(decision)
-        if (seconds === null) return 'Over the limit of messages'
-        return `Retry after ${seconds} second${seconds === 1 ? '' : 's'}`
-      },
-      (error: unknown) => {
-        log.error({ error: String(error) }, 'a message could not be decided')
-        return 'Not decided'
-      },
-    )
+    try {
+      const decision = await decider.check(message, 'websocket', { canWait: false })
+      if (decision.allowed) return undefined
+      const seconds = retryAfterSeconds(decision)
+      if (seconds === null) return 'Over the limit of messages'
+      return `Retry after ${seconds} second${seconds === 1 ? '' : 's'}`
+    } catch (error) {
+      log.error({ error: String(error) }, 'a message could not be decided')
+      return 'Not decided'
+    }
   }
 }
 

@@ -1,6 +1,6 @@
 /** Answers that the servers write themselves: problem details, JSON, and refusals. */
 import { type ServerResponse, STATUS_CODES } from 'node:http'
-import { type Decision, jitterMs, problemBody, rateLimitHeaders } from '@sluice/core'
+import { type Decision, flatRateLimitHeaders, jitterMs, problemBody } from '@sluice/core'
 
 /** Names and values in turn, as node writes them without looking again. */
 export type FlatHeaders = string[]
@@ -67,11 +67,7 @@ export function refusalOf(
 
 /** The rate limit headers of a decision, flat. */
 export function flatHeaders(decision: Decision, nowMs: number, jittered = 0): FlatHeaders {
-  const flat: FlatHeaders = []
-  for (const [name, value] of rateLimitHeaders(decision, { nowMs, jitterMs: jittered })) {
-    flat.push(name, value)
-  }
-  return flat
+  return flatRateLimitHeaders(decision, { nowMs, jitterMs: jittered })
 }
 
 function writeBody(
@@ -81,13 +77,8 @@ function writeBody(
   text: string,
   headers: FlatHeaders,
 ): void {
-  const body = Buffer.from(text)
-  response.writeHead(status, [
-    ...headers,
-    'Content-Type',
-    type,
-    'Content-Length',
-    String(body.length),
-  ])
-  response.end(body)
+  // Text and not bytes: node then sends it in one piece with the head.
+  const length = String(Buffer.byteLength(text))
+  response.writeHead(status, [...headers, 'Content-Type', type, 'Content-Length', length])
+  response.end(text)
 }

@@ -21,8 +21,11 @@ export interface Seen {
 }
 
 export interface Identity {
-  /** `ip`, `api_key`, `user`, `plan` and the declared headers; only what is known. */
-  readonly attributes: Readonly<Record<string, string>>
+  /**
+   * `ip`, `api_key`, `user`, `plan` and the declared headers; only what is known. Made for this call
+   * alone, so that whoever asked may add to it.
+   */
+  readonly attributes: Record<string, string>
   /** The peer is one of the trusted proxies. */
   readonly trusted: boolean
   /** The peer's address, canonical; empty if it has none. */
@@ -63,12 +66,9 @@ export function createIdentifier(options: IdentifierOptions): Identifier {
   return new DoorIdentifier(options)
 }
 
-const NOBODY: Identity = {
-  attributes: {},
-  trusted: false,
-  peer: '',
-  forwardedFor: '',
-  problem: 'no_address',
+/** Whose connection is gone before anybody looked. */
+function nobody(): Identity {
+  return { attributes: {}, trusted: false, peer: '', forwardedFor: '', problem: 'no_address' }
 }
 
 interface HeaderSlot {
@@ -120,7 +120,7 @@ class DoorIdentifier implements Identifier {
     const origin = findOrigin(this.#options, seen.socket.remoteAddress, lines)
     if (origin === undefined) {
       this.#problems.no_address++
-      return NOBODY
+      return nobody()
     }
     if (origin.ignored) this.#ignoredForwarded++
     const draft: Draft = {
@@ -186,7 +186,8 @@ class DoorIdentifier implements Identifier {
       this.complain(draft, known === undefined ? 'unknown_key' : 'disabled_key')
       return
     }
-    draft.attributes.api_key = secretForm(this.#secretKey, 'api_key', key)
+    known.form ??= secretForm(this.#secretKey, 'api_key', key)
+    draft.attributes.api_key = known.form
     draft.user = known.user
     draft.plan = known.plan
   }

@@ -5,14 +5,21 @@ import type { KnownKey } from '../config/config.js'
 /** A longer key is unknown without the work of a hash. */
 const KEY_LENGTH_MAX = 512
 
+/** A key as calls are told of it: `form` is made of it at its first use. */
+interface FoundKey extends KnownKey {
+  form: string | undefined
+}
+
 export class KnownKeys {
-  readonly #byHash: ReadonlyMap<string, KnownKey>
+  readonly #byHash: ReadonlyMap<string, FoundKey>
 
   constructor(keys: readonly KnownKey[]) {
-    this.#byHash = new Map(keys.map((key) => [key.sha256.toLowerCase(), key]))
+    this.#byHash = new Map(
+      keys.map((key) => [key.sha256.toLowerCase(), { ...key, form: undefined }]),
+    )
   }
 
-  find(key: string): KnownKey | undefined {
+  find(key: string): FoundKey | undefined {
     if (this.#byHash.size === 0 || key.length > KEY_LENGTH_MAX) return undefined
     return this.#byHash.get(hash('sha256', key))
   }

@@ -14,9 +14,9 @@ export function secretFormKey(secret: Uint8Array): SipKey {
 }
 
 /**
- * `1f2e3d4c5b6a7988…wxyz`. The attribute is part of it: one value in two attributes is two callers.
+ * `1f2e3d4c5b6a7988..wxyz`. The attribute is part of it: one value in two attributes is two callers.
  */
 export function secretForm(key: SipKey, attribute: string, value: string): string {
   const hash = formatHash(hashTexts(key, [attribute, value]))
-  return `${hash}…${value.length < SHOWN_FROM ? '' : value.slice(-SHOWN)}`
+  return `${hash}..${value.length < SHOWN_FROM ? '' : value.slice(-SHOWN)}`
 }

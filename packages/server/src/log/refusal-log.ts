@@ -40,7 +40,7 @@ const METHOD_SHOWN_MAX = 32
 const PATH_SHOWN_MAX = 256
 const VALUE_SHOWN_MAX = 256
 /** A hash and the last characters of a secret, as the door writes it. */
-const SECRET_FORM = /^[0-9a-f]{16}….{0,8}$/su
+const SECRET_FORM = /^[0-9a-f]{16}\.\..{0,8}$/su
 
 export function createRefusalLog(options: RefusalLogOptions): RefusalLog {
   return new CountedRefusalLog(options)

@@ -1,0 +1,63 @@
+/** Who may use the decision API: whoever has the token, and no web page. */
+import { hash, timingSafeEqual } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
+
+/** What the sender of a request may do; undefined: nothing that needs a token. */
+export type Rights = 'api' | 'admin' | undefined
+
+export interface Tokens {
+  rightsOf(authorization: string | undefined): Rights
+}
+
+export interface TokenParts {
+  /** Undefined: everybody who reaches the listener has the rights of the API. */
+  readonly apiToken: string | undefined
+  readonly adminToken: string
+}
+
+/** A longer one is wrong without the work of a hash; no token of ours is as long. */
+const TOKEN_LENGTH_MAX = 1024
+const BEARER = /^bearer +/i
+
+/**
+ * Tokens are compared as hashes, each with both, whatever was sent: how long it takes says neither
+ * how long a token is nor how much of it was right.
+ */
+export function createTokens({ apiToken, adminToken }: TokenParts): Tokens {
+  const admin = digestOf(adminToken)
+  const api = apiToken === undefined ? undefined : digestOf(apiToken)
+  const anybody: Rights = api === undefined ? 'api' : undefined
+  return {
+    rightsOf(authorization) {
+      if (authorization === undefined && api === undefined) return anybody
+      const sent = digestOf(bearerOf(authorization))
+      const isAdmin = timingSafeEqual(sent, admin)
+      const isApi = timingSafeEqual(sent, api ?? admin)
+      return isAdmin ? 'admin' : isApi ? 'api' : anybody
+    },
+  }
+}
+
+/** Stands for a token that cannot be right. No header carries a line end. */
+const NO_TOKEN = '\n'
+
+function bearerOf(authorization = ''): string {
+  const scheme = BEARER.exec(authorization)?.[0]
+  if (scheme === undefined) return NO_TOKEN
+  const token = authorization.slice(scheme.length)
+  return token.length > TOKEN_LENGTH_MAX ? NO_TOKEN : token
+}
+
+function digestOf(token: string): Buffer {
+  return hash('sha256', token, 'buffer')
+}
+
+/**
+ * A page that somebody opens may send requests to any address that the browser reaches, this
+ * machine's own included. Browsers say so in headers that no page can leave out.
+ */
+export function isFromPage(headers: IncomingHttpHeaders): boolean {
+  if (headers.origin !== undefined) return true
+  const site = headers['sec-fetch-site']
+  return site !== undefined && site !== 'none' && site !== 'same-origin'
+}

@@ -1,0 +1,173 @@
+/** The decision API and forward-auth: the listener that other programs ask. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { WallClock } from '../clock.js'
+import type { Config } from '../config/config.js'
+import type { Decider } from '../decider.js'
+import { answerJson, answerProblem, flatHeaders, type ProblemAnswer } from '../http/answer.js'
+import { limitUnreadBody } from '../http/unread-body.js'
+import type { Identifier } from '../identity/identity.js'
+import type { Log } from '../log/logger.js'
+import { createTokens, isFromPage, type Rights, type Tokens } from './access.js'
+import { Failures } from './failures.js'
+import { ForwardAuth } from './forward-auth.js'
+import {
+  answerAndClose,
+  CROSS_SITE,
+  ENCODED,
+  needsAdmin,
+  TOO_LARGE,
+  UNAUTHORIZED,
+} from './problems.js'
+import { readBody, readJson } from './read-body.js'
+import { findRoute, type Route, ROUTES, type Verb } from './routes.js'
+import { Verbs } from './verbs.js'
+
+export interface Readiness {
+  readonly ready: boolean
+  /** Why not. Never the store: a node without its store still decides, by posture. */
+  readonly reasons: readonly string[]
+  /** What is told of the store beside it, as JSON. */
+  readonly store: unknown
+}
+
+export interface ApiParts {
+  readonly config: Config
+  readonly decider: Decider
+  readonly identifier: Identifier
+  readonly clock: WallClock
+  /** From 0 to 1, for the jitter of refusals. */
+  readonly random: () => number
+  readonly log: Log
+  readonly readiness: () => Readiness
+  readonly adminToken: string
+}
+
+export interface Api {
+  /**
+   * Answers one request. For the server's `request` and `checkContinue` alike: who waits for leave
+   * to send its body gets it only after its token was found good.
+   */
+  handle(request: IncomingMessage, response: ServerResponse): void
+}
+
+export function createApi(parts: ApiParts): Api {
+  return new DecisionApi(parts)
+}
+
+class DecisionApi implements Api {
+  readonly #parts: ApiParts
+  readonly #failures: Failures
+  readonly #tokens: Tokens
+  readonly #verbs: Verbs
+  readonly #forwardAuth: ForwardAuth
+
+  constructor(parts: ApiParts) {
+    const { config, adminToken } = parts
+    const failures = new Failures(parts)
+    this.#parts = parts
+    this.#failures = failures
+    this.#tokens = createTokens({ apiToken: config.api.token, adminToken })
+    this.#verbs = new Verbs(parts.decider, failures)
+    this.#forwardAuth = new ForwardAuth(parts)
+  }
+
+  handle(request: IncomingMessage, response: ServerResponse): void {
+    const route = findRoute(request.url ?? '')
+    if (route === undefined) return this.refuse(request, response, NOT_FOUND)
+    const { serves } = route
+    if (serves === 'forward-auth') {
+      const answered = this.#forwardAuth.answer(request, response)
+      answered.catch((error: unknown) => this.fail(response, error))
+      return
+    }
+    const rights = this.#tokens.rightsOf(request.headers.authorization)
+    const problem = findProblem(route, request, rights)
+    if (problem !== undefined) return this.refuse(request, response, problem)
+    if (serves === 'health') return this.tell(request, response, 200, { status: 'ok' })
+    if (serves === 'readiness') return this.tellReadiness(request, response)
+    this.serve(serves, rights, request, response)
+  }
+
+  private serve(
+    verb: Verb,
+    rights: Rights,
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): void {
+    readBody(request, response, (body) => {
+      if (body === undefined) return answerAndClose(request, response, TOO_LARGE)
+      void this.answer(verb, rights, body, response)
+    })
+  }
+
+  /** Never rejects. */
+  private async answer(
+    verb: Verb,
+    rights: Rights,
+    body: Buffer,
+    response: ServerResponse,
+  ): Promise<void> {
+    try {
+      const answer = await this.#verbs[verb](readJson(body), rights)
+      if ('problem' in answer) return answerProblem(response, answer.problem)
+      const isDecision = 'policies' in answer
+      const headers = isDecision ? flatHeaders(answer, this.#parts.clock.now()) : []
+      answerJson(response, 200, answer, headers)
+    } catch (error) {
+      this.fail(response, error)
+    }
+  }
+
+  private tellReadiness(request: IncomingMessage, response: ServerResponse): void {
+    const { ready, reasons, store } = this.#parts.readiness()
+    const status = ready ? 'ready' : 'not ready'
+    this.tell(request, response, ready ? 200 : 503, { status, reasons, store })
+  }
+
+  private tell(
+    request: IncomingMessage,
+    response: ServerResponse,
+    status: number,
+    body: object,
+  ): void {
+    limitUnreadBody(request, response)
+    answerJson(response, status, body, ['Cache-Control', 'no-store'])
+  }
+
+  private refuse(request: IncomingMessage, response: ServerResponse, problem: ProblemAnswer): void {
+    limitUnreadBody(request, response)
+    answerProblem(response, problem)
+  }
+
+  private fail(response: ServerResponse, error: unknown): void {
+    const problem = this.#failures.problemOf(error)
+    if (response.headersSent) response.destroy()
+    else answerProblem(response, problem)
+  }
+}
+
+const NOT_FOUND: ProblemAnswer = {
+  status: 404,
+  detail: `Accepted: ${ROUTES.map(({ path }) => path).join(', ')}`,
+  error: 'not_found',
+}
+
+/** Why a request is turned away before a byte of its body was read. */
+function findProblem(
+  { path, access, methods }: Route,
+  { method = '', headers }: IncomingMessage,
+  rights: Rights,
+): ProblemAnswer | undefined {
+  if (isFromPage(headers)) return CROSS_SITE
+  if (!methods.includes(method)) {
+    const allow = methods.join(', ')
+    const detail = `Accepted: ${allow}`
+    return { status: 405, detail, error: 'method_not_allowed', headers: ['Allow', allow] }
+  }
+  if (access === 'open') return undefined
+  if (rights === undefined) return UNAUTHORIZED
+  if (access === 'admin' && rights !== 'admin') return needsAdmin(path)
+  const encoding = headers['content-encoding']
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') return ENCODED
+  return undefined
+}

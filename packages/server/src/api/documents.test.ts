@@ -1,0 +1,63 @@
+/** The documents of the API are held to what it serves. */
+import { readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { closeAfterTests, startApi } from './api.test-helper.js'
+import { CROSS_SITE, ENCODED, needsAdmin, TOO_LARGE, UNAUTHORIZED } from './problems.js'
+import { ROUTES } from './routes.js'
+
+closeAfterTests()
+
+const readDoc = (name: string) =>
+  readFileSync(new URL(`../../../../docs/reference/${name}`, import.meta.url), 'utf8')
+const openapi = readDoc('openapi.yaml')
+const page = readDoc('decision-api.md')
+const [, served = ''] = /^paths:\n((?: .*\n)+)/m.exec(openapi) ?? []
+
+/** What stands below a path, up to the next one. */
+function sectionOf(path: string): string {
+  const [, rest = ''] = `\n${served}`.split(`\n  ${path}:\n`)
+  return rest.split(/^ {2}\//m)[0] ?? ''
+}
+
+describe('openapi.yaml', () => {
+  test('has every path that is served, and no other', () => {
+    const paths = [...served.matchAll(/^ {2}(\/\S+):$/gm)].map(([, path = '']) => path)
+    const all = [...ROUTES.map(({ path }) => path), '/v1/forward-auth/{path}']
+    expect(paths.toSorted()).toEqual(all.toSorted())
+  })
+
+  test.each(ROUTES)('$path has its methods', ({ path, methods }) => {
+    const written = [...sectionOf(path).matchAll(/^ {4}([a-z]+):/gm)].map(([, method]) => method)
+    const any = ['get', 'head', 'post', 'put', 'patch', 'delete', 'options']
+    const expected = methods.length === 0 ? any : methods.map((method) => method.toLowerCase())
+    expect(written.filter((key) => key !== 'parameters')).toEqual(expected)
+  })
+
+  test('every reference leads somewhere', () => {
+    const [, components = ''] = openapi.split('\ncomponents:\n')
+    for (const [, kind = '', name = ''] of openapi.matchAll(/'#\/components\/(\w+)\/([\w-]+)'/g)) {
+      const [, section = ''] = components.split(new RegExp(`^  ${kind}:\n`, 'm'))
+      expect(section.split(/^ {2}\w/m)[0]).toMatch(new RegExp(`^    ${name}:`, 'm'))
+    }
+  })
+})
+
+describe('decision-api.md', () => {
+  test.each(ROUTES)('tells of $path', ({ path }) => {
+    expect(page).toContain(`${path}\``)
+  })
+
+  test('has a line for every word that is no code of errors.md', async () => {
+    const api = await startApi()
+    const answers = [
+      await api.send('/x'),
+      await api.send('/v1/check'),
+      await api.send('/v1/forward-auth'),
+    ]
+    const told = answers.map(({ body }) => body as { status: number; error: string })
+    const all = [UNAUTHORIZED, CROSS_SITE, ENCODED, TOO_LARGE, needsAdmin('x'), ...told]
+    for (const { error, status } of all) {
+      expect(page).toMatch(new RegExp(`^\\| \`${error}\` +\\| ${status} `, 'm'))
+    }
+  })
+})

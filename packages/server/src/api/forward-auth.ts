@@ -1,0 +1,102 @@
+/**
+ * The question that a reverse proxy asks before it forwards a call. The call is in the headers of
+ * the question, so only proxies that are trusted may ask: anybody else could spend the budget of
+ * whomever it names.
+ */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type Call, type Decision, matchPattern, show } from '@sluice/core'
+import type { WallClock } from '../clock.js'
+import type { Config } from '../config/config.js'
+import type { Decider } from '../decider.js'
+import { answerProblem, answerRefusal, flatHeaders, type ProblemAnswer } from '../http/answer.js'
+import { limitUnreadBody } from '../http/unread-body.js'
+import { type Identifier, type Identity, refusalOfIdentity } from '../identity/identity.js'
+import type { Log } from '../log/logger.js'
+import { readForwardedCall } from './forwarded-call.js'
+
+interface ForwardAuthParts {
+  readonly config: Config
+  readonly decider: Decider
+  readonly identifier: Identifier
+  readonly clock: WallClock
+  readonly random: () => number
+  readonly log: Log
+}
+
+const WARN_EVERY_MS = 60_000
+
+export class ForwardAuth {
+  readonly #parts: ForwardAuthParts
+  #warnFromMs = Number.NEGATIVE_INFINITY
+
+  constructor(parts: ForwardAuthParts) {
+    this.#parts = parts
+  }
+
+  /** Rejects with a SluiceError where it is not clear which call is meant. */
+  async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { config, decider, identifier } = this.#parts
+    limitUnreadBody(request, response)
+    const seen = identifier.identify(request)
+    const identity = seen instanceof Promise ? await seen : seen
+    if (!identity.trusted) return answerProblem(response, untrusted(identity))
+    const { method, path } = readForwardedCall(request)
+    this.warnOfNobody(identity)
+
+    const call: Call = { attributes: { ...identity.attributes, method, path } }
+    // A proxy cannot be made to hold a call: it would give up on the question.
+    const decision = await decider.check(call, 'forward-auth', { canWait: false })
+    if (!decision.allowed) return this.refuse(response, decision)
+    const headers = flatHeaders(decision, this.#parts.clock.now())
+    const unknown = refusalOfIdentity(identity, config.identity, this.needsUser(path))
+    if (unknown !== undefined) {
+      const status = this.statusOf(unknown.status)
+      const all = [...unknown.headers, ...headers]
+      return answerProblem(response, { ...unknown, status, headers: all })
+    }
+    // Exactly 200: Envoy takes every other status for a refusal.
+    headers.push('Content-Length', '0')
+    response.writeHead(200, headers)
+    response.end()
+  }
+
+  private refuse(response: ServerResponse, decision: Decision): void {
+    const { clock, random, config } = this.#parts
+    const status = config.api.refusedStatus === 403 ? 403 : undefined
+    const { jitter } = config.refusals
+    const nowMs = clock.now()
+    // Never 503: to a proxy that means that Sluice is gone, and many then let the call through.
+    const postureStatus = 429
+    answerRefusal(response, decision, { nowMs, jitter, fraction: random(), status, postureStatus })
+  }
+
+  /** What is refused only for now is told as a refusal is; again no 5xx. */
+  private statusOf(status: number): number {
+    return status === 429 || status >= 500 ? this.#parts.config.api.refusedStatus : status
+  }
+
+  private needsUser(path: string): boolean {
+    const { requireUser } = this.#parts.config.gateway
+    return requireUser.some((pattern) => matchPattern(pattern, path, false))
+  }
+
+  private warnOfNobody({ peer, forwardedFor }: Identity): void {
+    if (forwardedFor !== peer) return
+    const { log, clock, config } = this.#parts
+    const nowMs = clock.now()
+    if (nowMs < this.#warnFromMs) return
+    this.#warnFromMs = nowMs + WARN_EVERY_MS
+    log.warn(
+      { proxy: peer },
+      `a proxy names no client, so all its clients count as one caller; let it send ${config.forwardedHeader}`,
+    )
+  }
+}
+
+function untrusted({ peer }: Identity): ProblemAnswer {
+  return {
+    status: 403,
+    detail: `${show(peer)} is not a trusted proxy. SLUICE_TRUSTED_PROXIES lists those that may ask.`,
+    error: 'untrusted_proxy',
+  }
+}

@@ -1,0 +1,117 @@
+/** The body of a request, whole or not at all. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { SluiceError, show } from '@sluice/core'
+
+export const OBJECT_BYTES_MAX = 64 * 1024
+/** A list may be larger: a thousand calls do not fit. */
+export const ARRAY_BYTES_MAX = 256 * 1024
+
+/**
+ * Calls `done` with the body; without one where it has more bytes than are accepted. Who waits for
+ * leave to send is given it, unless it says itself that it will send too much.
+ */
+export function readBody(
+  request: IncomingMessage,
+  response: ServerResponse,
+  done: (body: Buffer | undefined) => void,
+): void {
+  const { headers } = request
+  if (Number(headers['content-length'] ?? 0) > ARRAY_BYTES_MAX) return done(undefined)
+  if (headers.expect !== undefined) response.writeContinue()
+  const gathered = new Gathered()
+  const onData = (chunk: Buffer) => {
+    gathered.add(chunk)
+    if (!gathered.isTooLarge()) return
+    request.off('data', onData)
+    request.off('end', onEnd)
+    done(undefined)
+  }
+  const onEnd = () => done(gathered.whole())
+  request.on('data', onData)
+  request.on('end', onEnd)
+}
+
+const NOTHING = Buffer.alloc(0)
+
+/**
+ * Most bodies come in one piece, which is taken as it is. Others are copied into one buffer that
+ * grows: a list of the pieces would cost a hundred times the bytes when each piece is one byte.
+ */
+class Gathered {
+  #buffer: Buffer | undefined
+  #bytes = 0
+  #most = OBJECT_BYTES_MAX
+
+  add(chunk: Buffer): void {
+    const before = this.#bytes
+    this.#bytes += chunk.length
+    if (this.#buffer === undefined) this.#buffer = chunk
+    else {
+      if (this.#bytes > this.#buffer.length) this.#buffer = grow(this.#buffer, before, this.#bytes)
+      chunk.copy(this.#buffer, before)
+    }
+    if (before <= OBJECT_BYTES_MAX && this.#bytes > OBJECT_BYTES_MAX && isArray(this.#buffer)) {
+      this.#most = ARRAY_BYTES_MAX
+    }
+  }
+
+  isTooLarge(): boolean {
+    return this.#bytes > this.#most
+  }
+
+  whole(): Buffer {
+    const buffer = this.#buffer ?? NOTHING
+    return buffer.length === this.#bytes ? buffer : buffer.subarray(0, this.#bytes)
+  }
+}
+
+function grow(buffer: Buffer, bytes: number, needed: number): Buffer {
+  const larger = Buffer.allocUnsafe(Math.max(needed, 2 * bytes))
+  buffer.copy(larger, 0, 0, bytes)
+  return larger
+}
+
+const BRACKET = 91
+
+/** Whether the first byte that is no space begins a list. */
+function isArray(buffer: Buffer): boolean {
+  for (const byte of buffer) {
+    if (byte !== 32 && (byte < 9 || byte > 13)) return byte === BRACKET
+  }
+  return false
+}
+
+const strictUtf8 = new TextDecoder('utf-8', { fatal: true })
+const REPLACED = '\ufffd'
+const MESSAGE_LENGTH_MAX = 160
+
+/** What a body says; throws CALL_INVALID for one that is not JSON in UTF-8. */
+export function readJson(body: Buffer): unknown {
+  const text = body.toString('utf8')
+  // What is no UTF-8 becomes this character; whoever sent the character itself is let through.
+  if (text.includes(REPLACED)) requireUtf8(body)
+  try {
+    return JSON.parse(text)
+  } catch (error) {
+    const found = text.trim() === '' ? 'nothing' : `no JSON: ${messageOf(error)}`
+    throw new SluiceError('CALL_INVALID', `body: found ${found}; accepted: ${ACCEPTED_JSON}`)
+  }
+}
+
+const ACCEPTED_JSON = 'JSON such as {"attributes":{"user":"u1"}}'
+
+function requireUtf8(body: Buffer): void {
+  try {
+    strictUtf8.decode(body)
+  } catch {
+    throw new SluiceError(
+      'CALL_INVALID',
+      'body: found bytes that are not UTF-8; accepted: JSON in UTF-8',
+    )
+  }
+}
+
+/** The parser quotes what it could not read. */
+function messageOf(error: unknown): string {
+  return show(error instanceof Error ? error.message : error, MESSAGE_LENGTH_MAX)
+}

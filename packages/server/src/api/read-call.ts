@@ -1,0 +1,176 @@
+/** JSON to calls. What is not understood is refused: guessed at, it would be another caller. */
+import { ATTRIBUTE_LENGTH_MAX, type Attributes, isCount, SluiceError, show } from '@sluice/core'
+import { nearest } from '@sluice/core/reading'
+
+/** What one body, or one item of a list, asks for. */
+export interface Asked {
+  readonly attributes: Attributes
+  readonly cost?: number
+  readonly receipt?: boolean
+  readonly canWait?: boolean
+  readonly rule?: string
+}
+
+type Key = keyof Asked
+
+export const CHECK_KEYS: readonly Key[] = ['attributes', 'cost', 'receipt', 'canWait']
+export const PEEK_KEYS: readonly Key[] = ['attributes', 'cost']
+export const RESET_KEYS: readonly Key[] = ['attributes', 'rule']
+
+export const ITEMS_MAX = 1000
+const ATTRIBUTES_MAX = 64
+const NAME_LENGTH_MAX = 64
+
+/** Not an item of a list. */
+const ALONE = -1
+
+/** The items of a list, all good; the first that is not refuses the whole list. */
+export function readCalls(sent: readonly unknown[], keys: readonly Key[]): readonly Asked[] {
+  if (sent.length > ITEMS_MAX) {
+    throw invalid('body', `a list of ${sent.length} items`, `up to ${ITEMS_MAX}`)
+  }
+  return sent.map((item, index) => readCall(item, keys, index))
+}
+
+/**
+ * The call is what was sent, not a copy: JSON makes plain objects, in which `__proto__` is a name
+ * like any other.
+ */
+export function readCall(sent: unknown, keys: readonly Key[], index = ALONE): Asked {
+  if (!isObject(sent)) throw invalid(placeOf(index), describe(sent), ACCEPTED_CALL)
+  for (const key in sent) {
+    const value = sent[key]
+    if (!isKey(key, keys)) throw unknownKey(key, keys, index)
+    if (key === 'attributes') requireAttributes(value, index)
+    else if (key === 'cost') requireCost(value, index)
+    else if (key === 'rule') requireRule(value, index)
+    else requireBoolean(value, key, index)
+  }
+  if (Object.hasOwn(sent, 'attributes')) return sent as unknown as Asked
+  throw invalid(placeOf(index, 'attributes'), 'nothing', ACCEPTED_ATTRIBUTES)
+}
+
+/** A receipt, or a call whose cost is given back. */
+export function readRefund(sent: unknown): string | Asked {
+  if (!isObject(sent)) throw invalid(placeOf(ALONE), describe(sent), ACCEPTED_REFUND)
+  if (Object.hasOwn(sent, 'receipt')) return readReceipt(sent)
+  if (Object.hasOwn(sent, 'attributes')) return readCall(sent, PEEK_KEYS)
+  for (const key in sent) if (!isKey(key, REFUND_KEYS)) throw unknownKey(key, REFUND_KEYS, ALONE)
+  throw invalid(placeOf(ALONE), 'no receipt', ACCEPTED_REFUND)
+}
+
+function readReceipt(sent: Readonly<Record<string, unknown>>): string {
+  for (const key in sent) {
+    if (key !== 'receipt')
+      throw invalid(placeOf(ALONE), `${show(key)} beside a receipt`, 'it alone')
+  }
+  const { receipt } = sent
+  if (typeof receipt === 'string') return receipt
+  const found = describe(receipt)
+  throw new SluiceError(
+    'RECEIPT_INVALID',
+    `receipt: found ${found}; accepted: text, as check gave it`,
+  )
+}
+
+const REFUND_KEYS: readonly Key[] = ['receipt', 'attributes', 'cost']
+const ACCEPTED_REFUND = 'an object such as {"receipt":"..."}'
+const ACCEPTED_CALL = 'an object such as {"attributes":{"user":"u1"}}'
+const ACCEPTED_ATTRIBUTES = 'an object of names and values such as {"user":"u1"}'
+const ACCEPTED_NUMBER = 'a number up to 2^53-1; write a longer one as text'
+const ACCEPTED_VALUE = 'text, a number, true or false; null for none'
+
+function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function isKey(key: string, keys: readonly Key[]): key is Key {
+  for (let i = 0; i < keys.length; i++) if (keys[i] === key) return true
+  return false
+}
+
+function requireAttributes(value: unknown, index: number): void {
+  if (!isObject(value)) {
+    throw invalid(placeOf(index, 'attributes'), describe(value), ACCEPTED_ATTRIBUTES)
+  }
+  let count = 0
+  for (const name in value) {
+    if (++count > ATTRIBUTES_MAX) {
+      const found = `${Object.keys(value).length} names`
+      throw invalid(placeOf(index, 'attributes'), found, `up to ${ATTRIBUTES_MAX}`)
+    }
+    if (name.length === 0 || name.length > NAME_LENGTH_MAX) {
+      const found = `a name of ${name.length} characters`
+      throw invalid(placeOf(index, 'attributes'), found, `1 to ${NAME_LENGTH_MAX}`)
+    }
+    requireValue(value[name], name, index)
+  }
+}
+
+function requireValue(value: unknown, name: string, index: number): void {
+  if (typeof value === 'string') {
+    if (value.length <= ATTRIBUTE_LENGTH_MAX) return
+    throw tooLong(value, placeOfAttribute(name, index))
+  }
+  if (typeof value === 'number') {
+    // One of more digits has been rounded already, to the number of another caller.
+    if (Number.isInteger(value) ? Number.isSafeInteger(value) : Number.isFinite(value)) return
+    throw invalid(placeOfAttribute(name, index), String(value), ACCEPTED_NUMBER)
+  }
+  if (typeof value === 'boolean' || value === null) return
+  throw invalid(placeOfAttribute(name, index), describe(value), ACCEPTED_VALUE)
+}
+
+function tooLong({ length }: string, place: string): SluiceError {
+  const accepted = `up to ${ATTRIBUTE_LENGTH_MAX}`
+  return new SluiceError(
+    'CALL_ATTRIBUTE_TOO_LONG',
+    `${place}: found ${length} characters; accepted: ${accepted}`,
+  )
+}
+
+function requireCost(cost: unknown, index: number): void {
+  if (isCount(cost)) return
+  const place = placeOf(index, 'cost')
+  throw new SluiceError(
+    'CALL_COST_INVALID',
+    `${place} must be an integer between 0 and 2^53-1, got ${describe(cost)}`,
+  )
+}
+
+function requireRule(value: unknown, index: number): void {
+  if (typeof value === 'string') return
+  throw invalid(placeOf(index, 'rule'), describe(value), 'the id of a rule')
+}
+
+function requireBoolean(value: unknown, key: Key, index: number): void {
+  if (typeof value === 'boolean') return
+  throw invalid(placeOf(index, key), describe(value), 'true or false')
+}
+
+function unknownKey(key: string, keys: readonly Key[], index: number): SluiceError {
+  const near = nearest(key, keys)
+  const meant = near === undefined ? '' : `, did you mean "${near}"?`
+  return invalid(placeOf(index), `unknown key "${show(key)}"${meant}`, keys.join(', '))
+}
+
+function invalid(place: string, found: string, accepted: string): SluiceError {
+  return new SluiceError('CALL_INVALID', `${place}: found ${found}; accepted: ${accepted}`)
+}
+
+/** `body`, `cost`, and of the fourth item of a list `[3]`, `[3].cost`. */
+function placeOf(index: number, field?: string): string {
+  if (index === ALONE) return field ?? 'body'
+  return field === undefined ? `[${index}]` : `[${index}].${field}`
+}
+
+function placeOfAttribute(name: string, index: number): string {
+  return placeOf(index, `attributes.${show(name)}`)
+}
+
+/** What was found, so that `"1"` is not taken for 1. */
+function describe(value: unknown): string {
+  if (typeof value === 'string') return `"${show(value)}"`
+  if (Array.isArray(value)) return 'a list'
+  return show(value)
+}

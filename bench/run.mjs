@@ -3,7 +3,7 @@
  * prints its table.
  */
 import { spawnSync } from 'node:child_process'
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
 import { printMachine } from './report.mjs'
 
@@ -15,6 +15,10 @@ const benchmarks = {
   flood: {
     about: '10^7 unique callers against 2 million counters, and growth to 5 million',
     files: ['./memory/flood.mjs'],
+  },
+  gateway: {
+    about: 'CPU per call through the gateway and over /v1/check, against peers',
+    files: ['./gateway/through.mjs', './gateway/check.mjs'],
   },
 }
 
@@ -28,12 +32,26 @@ if (benchmark === undefined || process.argv.includes('--help')) {
 }
 
 const here = fileURLToPath(new URL('.', import.meta.url))
-if (!existsSync(`${here}/node_modules`)) run('npm', ['ci'], here)
+if (!arePeersInstalled()) run('npm', ['ci'], here)
 run('npm', ['run', '--silent', 'build'], `${here}/..`)
 printMachine()
 for (const file of benchmark.files) await import(file)
 
+/** Whether each is there in its pinned version: an earlier run may have installed others. */
+function arePeersInstalled() {
+  const { dependencies } = readJson(`${here}package.json`)
+  return Object.entries(dependencies).every(([peer, version]) => {
+    const file = `${here}node_modules/${peer}/package.json`
+    return existsSync(file) && readJson(file).version === version
+  })
+}
+
+function readJson(file) {
+  return JSON.parse(readFileSync(file, 'utf8'))
+}
+
 function run(command, args, cwd) {
-  const { status } = spawnSync(command, args, { cwd, stdio: ['ignore', 'ignore', 'inherit'] })
+  // All that they say goes to stderr: a build that fails says why on stdout.
+  const { status } = spawnSync(command, args, { cwd, stdio: ['ignore', 2, 'inherit'] })
   if (status !== 0) process.exit(status ?? 1)
 }

@@ -34,7 +34,7 @@ const ARROWS = {
     'pino',
     'undici',
   ],
-  cli: ['@sluice/core', '@sluice/server', 'commander', 'node:fs', 'node:process', 'node:util'],
+  cli: ['@sluice/server', 'commander', 'node:fs', 'node:process', 'node:util'],
 }
 
 /** The one file that may read the environment. */

@@ -21,7 +21,9 @@ const bytes = (memory() - before) / COUNTERS
 process.send({ bytes })
 
 let seed = 12345
-process.on('message', async ({ decisions, sync }) => {
+process.on('message', (order) => void run(order))
+
+async function run({ decisions, sync }) {
   const started = process.hrtime.bigint()
   if (sync) {
     for (let i = 0; i < decisions; i++) {
@@ -36,4 +38,4 @@ process.on('message', async ({ decisions, sync }) => {
   }
   const seconds = Number(process.hrtime.bigint() - started) / 1e9
   process.send({ rate: decisions / seconds })
-})
+}

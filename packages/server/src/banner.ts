@@ -38,7 +38,7 @@ function exampleLines({ gateway, api, admin }: RunningServer): readonly string[]
     'Try, in another terminal:',
     '',
     '  # a user of the free plan has 10 calls a second: 200 with less and less left, then 429',
-    `  for i in $(seq 20); do curl -s ${show} -H 'X-Api-Key: ${ann?.key}' ${gateway}/v1/orders/7; done`,
+    `  curl -s ${show} -H 'X-Api-Key: ${ann?.key}' '${gateway}/v1/orders/[1-15]'`,
     '',
     '  # 5 logins in 5 minutes from one address, then 429 with Retry-After and the reason',
     `  for i in $(seq 6); do curl -si -X POST ${gateway}/v1/login | grep -iE '^HTTP|ratelimit|retry|detail'; done`,

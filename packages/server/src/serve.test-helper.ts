@@ -21,7 +21,7 @@ export interface TestServer extends RunningServer {
   close(): Promise<void>
 }
 
-export interface UpstreamCall {
+interface UpstreamCall {
   readonly method: string
   readonly url: string
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
@@ -36,7 +36,7 @@ export interface TestServerOptions {
   readonly upstream?: RequestListener
 }
 
-export const TEST_TOKEN = 'test-admin-token-0123456789'
+const TEST_TOKEN = 'test-admin-token-0123456789'
 
 export async function startTestServer(options: TestServerOptions = {}): Promise<TestServer> {
   const folder = mkdtempSync(join(tmpdir(), 'sluice-serve-'))

@@ -21,6 +21,7 @@ import { createUpstreams } from './gateway/upstreams.js'
 import { answerProblem } from './http/answer.js'
 import { createListener, type Listener } from './http/listener.js'
 import { createIdentifier, type Identifier } from './identity/identity.js'
+import { secretHider } from './identity/secret-form.js'
 import { createTokenVerifier } from './identity/tokens.js'
 import type { Log } from './log/logger.js'
 import { createRefusalLog, type RefusalLog } from './log/refusal-log.js'
@@ -139,6 +140,8 @@ interface Engine {
   readonly registry: Registry
   readonly rules: RulesFile
   readonly rulesFile: string
+  /** The key of all hashes. */
+  readonly secret: Uint8Array
   readonly store: MemoryStore
   readonly refusals: RefusalLog
   close(): Promise<void>
@@ -183,6 +186,7 @@ async function startEngine(config: Config, log: Log): Promise<Engine> {
     registry,
     rules,
     rulesFile,
+    secret,
     store,
     refusals,
     async close() {
@@ -272,6 +276,7 @@ function openApi(config: Config, engine: Engine, { log, adminToken, state }: Api
     random,
     log,
     adminToken,
+    hideSecrets: secretHider(engine.secret, secretAttributes(config)),
     readiness: () => ({
       ready: !state.isDraining,
       reasons: state.isDraining ? ['shutting down'] : [],

@@ -31,8 +31,8 @@ describe('the rights of a request', () => {
   })
 
   test.each([
-    ['nothing', undefined, 'api'],
-    ['a wrong token', 'Bearer x', 'api'],
+    ['nothing', undefined, 'anybody'],
+    ['a wrong token', 'Bearer x', 'anybody'],
     ['the admin token', `Bearer ${ADMIN}`, 'admin'],
   ])('where the API has no token, by %s', (_what, authorization, rights) => {
     expect(open.rightsOf(authorization)).toBe(rights)

@@ -2,8 +2,11 @@
 import { hash, timingSafeEqual } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
 
-/** What the sender of a request may do; undefined: nothing that needs a token. */
-export type Rights = 'api' | 'admin' | undefined
+/**
+ * What the sender of a request may do. `anybody` showed no token where none is needed; undefined:
+ * nothing that needs a token.
+ */
+export type Rights = 'anybody' | 'api' | 'admin' | undefined
 
 export interface Tokens {
   rightsOf(authorization: string | undefined): Rights
@@ -26,7 +29,7 @@ const BEARER = /^bearer +/i
 export function createTokens({ apiToken, adminToken }: TokenParts): Tokens {
   const admin = digestOf(adminToken)
   const api = apiToken === undefined ? undefined : digestOf(apiToken)
-  const anybody: Rights = api === undefined ? 'api' : undefined
+  const anybody: Rights = api === undefined ? 'anybody' : undefined
   return {
     rightsOf(authorization) {
       if (authorization === undefined && api === undefined) return anybody

@@ -66,8 +66,11 @@ describe('without a token configured', () => {
     const api = await startApi()
     const { status, body } = await api.post(path, path === '/v1/refund' ? { receipt: 'x' } : u1)
     if (access === 'admin') {
-      expect(status).toBe(403)
-      expect(body).toMatchObject({ error: 'forbidden', detail: `${path} needs the admin token.` })
+      expect(status).toBe(401)
+      expect(body).toMatchObject({
+        error: 'unauthorized',
+        detail: `${path} needs the admin token.`,
+      })
     } else expect(status).toBe(path === '/v1/refund' ? 400 : 200)
   })
 })

@@ -8,6 +8,7 @@ import { afterAll } from 'vitest'
 import type { Config, IdentityConfig } from '../config/config.js'
 import { createDecider, type Decider } from '../decider.js'
 import { createIdentifier, type Identifier } from '../identity/identity.js'
+import { secretHider } from '../identity/secret-form.js'
 import { identityConfig, SECRET } from '../identity/identity.test-helper.js'
 import { createMemoryLog, type MemoryLog } from '../log/memory-log.test-helper.js'
 import { createApi, type Readiness } from './api.js'
@@ -87,6 +88,7 @@ export async function startApi(options: TestOptions = {}): Promise<TestApi> {
     readiness:
       options.readiness ?? (() => ({ ready: true, reasons: [], store: { kind: 'memory' } })),
     adminToken: ADMIN_TOKEN,
+    hideSecrets: secretHider(SECRET, ['api_key']),
   })
   const server = createServer((request, response) => api.handle(request, response))
   if (options.checkContinue !== false) {

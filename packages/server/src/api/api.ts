@@ -1,5 +1,6 @@
 /** The decision API and forward-auth: the listener that other programs ask. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Attributes } from '@sluice/core'
 import type { WallClock } from '../clock.js'
 import type { Config } from '../config/config.js'
 import type { Decider } from '../decider.js'
@@ -40,6 +41,8 @@ export interface ApiParts {
   readonly log: Log
   readonly readiness: () => Readiness
   readonly adminToken: string
+  /** Makes secret attributes what they are at every door; see identity/secret-form.ts. */
+  readonly hideSecrets: (attributes: Attributes) => Attributes
 }
 
 export interface Api {
@@ -67,7 +70,7 @@ class DecisionApi implements Api {
     this.#parts = parts
     this.#failures = failures
     this.#tokens = createTokens({ apiToken: config.api.token, adminToken })
-    this.#verbs = new Verbs(parts.decider, failures)
+    this.#verbs = new Verbs(parts.decider, failures, parts.hideSecrets)
     this.#forwardAuth = new ForwardAuth(parts)
   }
 
@@ -108,7 +111,8 @@ class DecisionApi implements Api {
     response: ServerResponse,
   ): Promise<void> {
     try {
-      const answer = await this.#verbs[verb](readJson(body), rights)
+      const answered = this.#verbs[verb](readJson(body), rights)
+      const answer = answered instanceof Promise ? await answered : answered
       if ('problem' in answer) return answerProblem(response, answer.problem)
       const isDecision = 'policies' in answer
       const headers = isDecision ? flatHeaders(answer, this.#parts.clock.now()) : []
@@ -166,7 +170,7 @@ function findProblem(
   }
   if (access === 'open') return undefined
   if (rights === undefined) return UNAUTHORIZED
-  if (access === 'admin' && rights !== 'admin') return needsAdmin(path)
+  if (access === 'admin' && rights !== 'admin') return needsAdmin(path, rights)
   const encoding = headers['content-encoding']
   if (encoding !== undefined && encoding.toLowerCase() !== 'identity') return ENCODED
   return undefined

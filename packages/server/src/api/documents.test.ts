@@ -55,7 +55,7 @@ describe('decision-api.md', () => {
       await api.send('/v1/forward-auth'),
     ]
     const told = answers.map(({ body }) => body as { status: number; error: string })
-    const all = [UNAUTHORIZED, CROSS_SITE, ENCODED, TOO_LARGE, needsAdmin('x'), ...told]
+    const all = [UNAUTHORIZED, CROSS_SITE, ENCODED, TOO_LARGE, needsAdmin('x', 'api'), ...told]
     for (const { error, status } of all) {
       expect(page).toMatch(new RegExp(`^\\| \`${error}\` +\\| ${status} `, 'm'))
     }

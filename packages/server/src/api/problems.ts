@@ -1,6 +1,7 @@
 /** What the decision API answers where it has no decision. */
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { ProblemAnswer } from '../http/answer.js'
+import type { Rights } from './access.js'
 import { ARRAY_BYTES_MAX, OBJECT_BYTES_MAX } from './read-body.js'
 
 export const UNAUTHORIZED: ProblemAnswer = {
@@ -23,8 +24,11 @@ export const ENCODED: ProblemAnswer = {
   headers: ['Accept-Encoding', 'identity'],
 }
 
-export function needsAdmin(what: string): ProblemAnswer {
-  return { status: 403, detail: `${what} needs the admin token.`, error: 'forbidden' }
+/** Whoever showed no token is asked for one; a token of the API is not enough. */
+export function needsAdmin(what: string, rights: Rights): ProblemAnswer {
+  const detail = `${what} needs the admin token.`
+  if (rights === 'api') return { status: 403, detail, error: 'forbidden' }
+  return { ...UNAUTHORIZED, detail }
 }
 
 export const TOO_LARGE: ProblemAnswer = {

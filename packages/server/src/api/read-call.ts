@@ -11,7 +11,7 @@ export interface Asked {
   readonly rule?: string
 }
 
-type Key = keyof Asked
+export type Key = keyof Asked
 
 export const CHECK_KEYS: readonly Key[] = ['attributes', 'cost', 'receipt', 'canWait']
 export const PEEK_KEYS: readonly Key[] = ['attributes', 'cost']

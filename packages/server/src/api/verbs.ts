@@ -1,5 +1,5 @@
 /** What the decision API does: the verbs of the limiter, asked for in JSON. */
-import type { Decision } from '@sluice/core'
+import type { Attributes, Decision } from '@sluice/core'
 import type { Decider } from '../decider.js'
 import type { ProblemAnswer } from '../http/answer.js'
 import type { Rights } from './access.js'
@@ -8,6 +8,7 @@ import { needsAdmin, problemObject } from './problems.js'
 import {
   type Asked,
   CHECK_KEYS,
+  type Key,
   PEEK_KEYS,
   RESET_KEYS,
   readCall,
@@ -27,44 +28,67 @@ export type Answer =
 export class Verbs {
   readonly #decider: Decider
   readonly #failures: Failures
+  readonly #hideSecrets: (attributes: Attributes) => Attributes
 
-  constructor(decider: Decider, failures: Failures) {
+  constructor(
+    decider: Decider,
+    failures: Failures,
+    hideSecrets: (attributes: Attributes) => Attributes,
+  ) {
     this.#decider = decider
     this.#failures = failures
+    this.#hideSecrets = hideSecrets
   }
 
-  check(sent: unknown): Promise<Answer> {
+  check(sent: unknown): Answer | Promise<Answer> {
     // What was asked is both the call and the options: nothing is copied on the way.
-    const decide = async (asked: Asked) => this.#decider.check(asked, 'api', asked)
-    if (Array.isArray(sent)) return this.decideAll(readCalls(sent, CHECK_KEYS), decide)
-    return decide(readCall(sent, CHECK_KEYS))
+    const decide = (asked: Asked) => this.#decider.check(asked, 'api', asked)
+    if (Array.isArray(sent)) {
+      return this.decideAll(this.readCalls(sent, CHECK_KEYS), async (asked) => decide(asked))
+    }
+    return decide(this.readCall(sent, CHECK_KEYS))
   }
 
   peek(sent: unknown): Promise<Answer> {
     const { limiter } = this.#decider
     const decide = (asked: Asked) => limiter.peek(asked)
-    if (Array.isArray(sent)) return this.decideAll(readCalls(sent, PEEK_KEYS), decide)
-    return decide(readCall(sent, PEEK_KEYS))
+    if (Array.isArray(sent)) return this.decideAll(this.readCalls(sent, PEEK_KEYS), decide)
+    return decide(this.readCall(sent, PEEK_KEYS))
   }
 
   explain(sent: unknown): Promise<Answer> {
-    return this.#decider.limiter.explain(readCall(sent, PEEK_KEYS))
+    return this.#decider.limiter.explain(this.readCall(sent, PEEK_KEYS))
   }
 
   /** A receipt gives back what its owner took; attributes give budget to anybody. */
   async refund(sent: unknown, rights: Rights): Promise<Answer> {
-    const what = readRefund(sent)
+    const refund = readRefund(sent)
+    const what = typeof refund === 'string' ? refund : this.hidden(refund)
     if (typeof what !== 'string' && rights !== 'admin') {
-      return { problem: needsAdmin('A refund by attributes, unlike one by receipt,') }
+      return { problem: needsAdmin('A refund by attributes, unlike one by receipt,', rights) }
     }
     await this.#decider.limiter.refund(what)
     return { refunded: true }
   }
 
   async reset(sent: unknown): Promise<Answer> {
-    const asked = readCall(sent, RESET_KEYS)
+    const asked = this.readCall(sent, RESET_KEYS)
     await this.#decider.limiter.reset(asked, asked)
     return { reset: true }
+  }
+
+  private readCall(sent: unknown, keys: readonly Key[]): Asked {
+    return this.hidden(readCall(sent, keys))
+  }
+
+  private readCalls(sent: readonly unknown[], keys: readonly Key[]): readonly Asked[] {
+    return readCalls(sent, keys).map((asked) => this.hidden(asked))
+  }
+
+  /** A key is the same caller here as at the gateway, and a secret in neither's log. */
+  private hidden(asked: Asked): Asked {
+    const attributes = this.#hideSecrets(asked.attributes)
+    return attributes === asked.attributes ? asked : { ...asked, attributes }
   }
 
   /**

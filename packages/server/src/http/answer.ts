@@ -77,8 +77,9 @@ function writeBody(
   text: string,
   headers: FlatHeaders,
 ): void {
-  // Text and not bytes: node then sends it in one piece with the head.
-  const length = String(Buffer.byteLength(text))
-  response.writeHead(status, [...headers, 'Content-Type', type, 'Content-Length', length])
-  response.end(text)
+  const length = Buffer.byteLength(text)
+  response.writeHead(status, [...headers, 'Content-Type', type, 'Content-Length', String(length)])
+  // As text it leaves in one piece with the head, and as Latin-1, where it is no more than that,
+  // without being encoded.
+  response.end(text, length === text.length ? 'latin1' : 'utf8')
 }

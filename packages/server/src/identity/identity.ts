@@ -22,8 +22,8 @@ export interface Seen {
 
 export interface Identity {
   /**
-   * `ip`, `api_key`, `user`, `plan` and the declared headers; only what is known. Made for this call
-   * alone, so that whoever asked may add to it.
+   * `ip`, `api_key`, `user`, `plan` and the declared headers; only what is known. Made for this
+   * call alone, so that whoever asked may add to it.
    */
   readonly attributes: Record<string, string>
   /** The peer is one of the trusted proxies. */

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { secretForm, secretFormKey } from './secret-form.js'
+import { secretForm, secretFormKey, secretHider } from './secret-form.js'
 
 const secret = Uint8Array.from({ length: 16 }, (_, at) => at)
 const key = secretFormKey(secret)
@@ -26,5 +26,27 @@ describe('the form of a secret', () => {
 
   test('needs a secret of 16 bytes', () => {
     expect(() => secretFormKey(new Uint8Array(15))).toThrow('16 bytes')
+  })
+})
+
+describe('attributes that are told', () => {
+  const hide = secretHider(secret, ['api_key', 'tenant'])
+
+  test('become what they are at the other doors, and others stay', () => {
+    const attributes = { api_key: 'sk_live_0123456789wxyz', user: 'u1', tenant: 7 }
+    const hidden = hide(attributes)
+    expect(hidden).toEqual({
+      api_key: secretForm(key, 'api_key', 'sk_live_0123456789wxyz'),
+      user: 'u1',
+      tenant: secretForm(key, 'tenant', '7'),
+    })
+    // As a log shows it, so that it can be asked about.
+    expect(hide(hidden)).toBe(hidden)
+    expect(attributes.api_key).toBe('sk_live_0123456789wxyz')
+  })
+
+  test('are passed on as they are where none is secret', () => {
+    const attributes = { user: 'u1', api_key: '' }
+    expect(hide(attributes)).toBe(attributes)
   })
 })

@@ -1,0 +1,33 @@
+/** The calls that are measured: a hundred callers with a key each, who read an order in turn. */
+const CALLERS = 100
+const ADDRESS = '203.0.113.7'
+
+export const KEY_HEADER = 'x-api-key'
+/** What the peers allow a caller in an hour: never reached, as none of our limits is. */
+export const PEER_MAX = 1_000_000_000
+export const PEER_WINDOW_MS = 3_600_000
+
+export const callers = Array.from({ length: CALLERS }, (_, i) => ({
+  key: `sk_bench_${String(i).padStart(4, '0')}_6f1d2c9ab47e`,
+  user: `user-${i}`,
+  plan: 'pro',
+}))
+
+const path = (i) => `/v1/orders/${1000 + i}`
+
+/** What goes through a gateway. */
+export const forwarded = callers.map(({ key }, i) => ({
+  method: 'GET',
+  path: path(i),
+  headers: { [KEY_HEADER]: key, accept: 'application/json', 'user-agent': 'bench/1.0' },
+}))
+
+/** The same calls as a program asks about them. */
+export const asked = callers.map(({ key, user, plan }, i) => ({
+  method: 'POST',
+  path: '/v1/check',
+  headers: { 'content-type': 'application/json', 'user-agent': 'bench/1.0' },
+  body: JSON.stringify({
+    attributes: { user, plan, api_key: key, ip: ADDRESS, method: 'GET', path: path(i) },
+  }),
+}))

@@ -1,0 +1,124 @@
+/**
+ * Processes of the benchmark, each on a core: the subject on one, everything else on the others,
+ * so that what is measured does not wait for what measures it.
+ */
+import { fork, spawn, spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { createInterface } from 'node:readline'
+import { fileURLToPath } from 'node:url'
+
+if (process.platform !== 'linux') throw new Error('Linux only: CPU times are read from /proc')
+
+const TICKS_PER_SECOND = Number(spawnSync('getconf', ['CLK_TCK']).stdout) || 100
+const START_MS = 30_000
+const STOP_MS = 15_000
+const places = findPlaces()
+const running = new Set()
+// However the benchmark ends, it leaves nothing behind.
+process.once('exit', () => {
+  for (const child of running) child.kill('SIGKILL')
+})
+
+/** Where each role runs: a list of cores for taskset, or nothing where it cannot be said. */
+function findPlaces() {
+  const hasTaskset = spawnSync('taskset', ['--version']).status === 0
+  const cores = hasTaskset ? allowedCores() : []
+  const [subject, second, third = second] = cores
+  return second === undefined ? {} : { subject, upstream: second, load: third }
+}
+
+function allowedCores() {
+  const list = /^Cpus_allowed_list:\s*(.*)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]
+  return (list ?? '').split(',').flatMap((range) => {
+    const [first, last = first] = range.split('-').map(Number)
+    return Array.from({ length: last - first + 1 }, (_, i) => first + i)
+  })
+}
+
+export function describePlaces() {
+  const { subject, upstream, load } = places
+  if (subject === undefined) return 'processes are not pinned: no taskset, or one core'
+  return `pinned: subjects on core ${subject}, upstream on ${upstream}, load on ${load}`
+}
+
+function placed(role) {
+  const core = places[role]
+  return core === undefined ? [] : ['taskset', '-c', String(core)]
+}
+
+/** Starts a server and waits for the line of JSON that says where it listens. */
+export function startServer(role, file, { args = [] } = {}) {
+  const path = fileURLToPath(new URL(file, import.meta.url))
+  const [command, ...rest] = [...placed(role), process.execPath, ...flags(role), path, ...args]
+  const child = spawn(command, rest, {
+    env: plainEnvironment(),
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  running.add(child)
+  return new Promise((resolve, reject) => {
+    const fail = (why) => reject(new Error(`${file}: ${why}`))
+    const timer = setTimeout(fail, START_MS, `does not listen after ${START_MS} ms`)
+    child.once('error', ({ message }) => fail(message))
+    child.once('exit', (code) => fail(`ended with ${code} before it listened`))
+    // Reading goes on: a full pipe would stop a server that logs.
+    createInterface(child.stdout).on('line', (line) => {
+      const urls = readUrls(line)
+      if (urls === undefined) return
+      clearTimeout(timer)
+      resolve({ pid: child.pid, urls })
+    })
+  })
+}
+
+/** Production, and nothing of the settings that a user may have for a Sluice of their own. */
+function plainEnvironment() {
+  const kept = Object.entries(process.env).filter(([name]) => !name.startsWith('SLUICE_'))
+  return { ...Object.fromEntries(kept), NODE_ENV: 'production' }
+}
+
+/** For a look into a subject: `BENCH_NODE_FLAGS=--cpu-prof`. */
+function flags(role) {
+  if (role !== 'subject') return []
+  return (process.env.BENCH_NODE_FLAGS ?? '').split(' ').filter((flag) => flag !== '')
+}
+
+function readUrls(line) {
+  if (!line.startsWith('{"url"') && !line.startsWith('{"gateway"')) return undefined
+  return JSON.parse(line)
+}
+
+export function startLoad() {
+  const path = fileURLToPath(new URL('./load.mjs', import.meta.url))
+  const [execPath, ...execArgv] = [...placed('load'), process.execPath]
+  const child = fork(path, [], { execPath, execArgv })
+  running.add(child)
+  return child
+}
+
+/** Ends what was started here, each by its handle; resolves when all have ended. */
+export async function stopAll() {
+  const alive = [...running].filter(
+    ({ exitCode, signalCode }) => exitCode === null && signalCode === null,
+  )
+  running.clear()
+  await Promise.all(alive.map(stop))
+}
+
+function stop(child) {
+  const timer = setTimeout(() => child.kill('SIGKILL'), STOP_MS)
+  child.kill('SIGINT')
+  return new Promise((resolve) => {
+    child.once('exit', () => {
+      clearTimeout(timer)
+      resolve()
+    })
+  })
+}
+
+/** Seconds of CPU that a process has used, in user and kernel mode, with all its threads. */
+export function cpuSeconds(pid) {
+  const text = readFileSync(`/proc/${pid}/stat`, 'utf8')
+  // The name, in brackets, may hold spaces; the fields after it count from the third.
+  const fields = text.slice(text.lastIndexOf(')') + 2).split(' ')
+  return (Number(fields[11]) + Number(fields[12])) / TICKS_PER_SECOND
+}

@@ -1,0 +1,37 @@
+/** Calls through the proxy of a world. */
+import { expect } from 'vitest'
+import { APP_STATUS } from './app.test-helper.js'
+import { type Answer, call, type CallOptions, newCaller } from './call.test-helper.js'
+import type { World } from './world.test-helper.js'
+
+export function ask(
+  world: World,
+  target: string,
+  from: string,
+  options: Omit<CallOptions, 'from'> = {},
+): Promise<Answer> {
+  return call(world.open, target, { from, ...options })
+}
+
+/** A caller that has nothing left for `/login`, and has reached the application once. */
+export async function exhausted(world: World): Promise<string> {
+  const from = newCaller()
+  expect((await ask(world, '/login', from)).status).toBe(APP_STATUS)
+  expect((await ask(world, '/login', from)).status).toBe(429)
+  return from
+}
+
+const SHOWN = [
+  'ratelimit-policy',
+  'ratelimit',
+  'x-ratelimit-limit',
+  'x-ratelimit-remaining',
+  'x-ratelimit-reset',
+]
+
+/** The rate limit headers of Sluice in an answer; the application has one of its own. */
+export function shownIn({ headers }: Answer): readonly string[] {
+  return SHOWN.filter((name) => headers[name] !== undefined && headers[name] !== APP_RATELIMIT)
+}
+
+const APP_RATELIMIT = '"app";r=1'

@@ -1,0 +1,36 @@
+/** The files of docs/guides/proxies, made to run here: other ports, and not a letter else. */
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+
+/** What the guide calls each port. */
+const GUIDE_PORTS = { public: 8000, ask: 8001, sluice: 8081, app: 3000, admin: 2019 } as const
+
+export type Ports = Readonly<Record<keyof typeof GUIDE_PORTS, number>>
+
+const NAMES = Object.keys(GUIDE_PORTS) as readonly (keyof typeof GUIDE_PORTS)[]
+const PORT = new RegExp(`:(${Object.values(GUIDE_PORTS).join('|')})\\b`, 'g')
+
+/** The line that a reader uncomments so that no call passes while Sluice is down. */
+const FAIL_CLOSED = /^(\s*)# (.* # fail closed: remove the first # of this line)$/gm
+
+export function readGuideFile(name: string): string {
+  return readFileSync(new URL(`../docs/guides/proxies/${name}`, import.meta.url), 'utf8')
+}
+
+/** Writes one of the files into a folder. */
+export function writeGuideFile(
+  name: string,
+  folder: string,
+  { ports, failClosed }: { readonly ports: Ports; readonly failClosed: boolean },
+): void {
+  const text = readGuideFile(name).replaceAll(PORT, (_, found: string) => {
+    const which = NAMES.find((each) => GUIDE_PORTS[each] === Number(found))
+    return `:${which === undefined ? found : ports[which]}`
+  })
+  writeFileSync(join(folder, name), failClosed ? text.replaceAll(FAIL_CLOSED, '$1$2') : text)
+}
+
+/** How often a file has the line that makes it fail closed. */
+export function countFailClosed(name: string): number {
+  return [...readGuideFile(name).matchAll(FAIL_CLOSED)].length
+}

@@ -1,0 +1,144 @@
+/** Real programs as children of a test: started in a folder of their own, ended by their id. */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { mkdtempSync, rmSync } from 'node:fs'
+import { connect, createServer, type AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+
+const START_MS_MAX = 20_000
+const LOOK_EVERY_MS = 20
+const OUTPUT_LENGTH_MAX = 100_000
+
+export interface Program {
+  /** What it has written so far, the oldest left out if it is much. */
+  output(): string
+  signal(name: NodeJS.Signals): void
+  /** Whether it has ended, by itself or otherwise. */
+  hasEnded(): boolean
+  /** Its exit code, once it has ended; null if a signal ended it. */
+  code(): Promise<number | null>
+  /** Ends it as a crash would; settles when it is gone. */
+  stop(): Promise<void>
+}
+
+const running = new Set<ChildProcess>()
+const folders = new Set<string>()
+
+/** A run that breaks off must leave neither programs nor folders behind. */
+function sweep(): void {
+  for (const child of running) child.kill('SIGKILL')
+  removeFolders()
+}
+
+process.on('exit', sweep)
+for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const) {
+  process.once(signal, () => {
+    sweep()
+    process.kill(process.pid, signal)
+  })
+}
+
+/** A folder of its own, until `stopAll`. */
+export function makeFolder(): string {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-e2e-'))
+  folders.add(folder)
+  return folder
+}
+
+function removeFolders(): void {
+  for (const folder of folders) rmSync(folder, { recursive: true, force: true })
+  folders.clear()
+}
+
+/** Ends every program, also those whose start failed, and removes what they wrote. */
+export async function stopAll(): Promise<void> {
+  const ended = [...running].map((child) => new Promise((resolve) => child.once('exit', resolve)))
+  for (const child of running) child.kill('SIGKILL')
+  await Promise.all(ended)
+  removeFolders()
+}
+
+export interface ProgramOptions {
+  readonly cwd: string
+  readonly env?: Readonly<Record<string, string>>
+}
+
+export function startProgram(
+  command: string,
+  args: readonly string[],
+  { cwd, env = {} }: ProgramOptions,
+): Program {
+  const child = spawn(command, args, {
+    cwd,
+    env: { ...process.env, ...env },
+    stdio: ['ignore', 'pipe', 'pipe'],
+  })
+  let output = ''
+  const keep = (chunk: Buffer) => {
+    output = `${output}${chunk.toString()}`.slice(-OUTPUT_LENGTH_MAX)
+  }
+  child.stdout.on('data', keep)
+  child.stderr.on('data', keep)
+  running.add(child)
+  const ended = new Promise<number | null>((resolve) => {
+    child.once('error', (error) => {
+      output += String(error)
+      running.delete(child)
+      resolve(null)
+    })
+    child.once('exit', (code) => {
+      running.delete(child)
+      resolve(code)
+    })
+  })
+  return {
+    output: () => output,
+    signal: (name) => void child.kill(name),
+    hasEnded: () => !running.has(child),
+    code: () => ended,
+    async stop() {
+      child.kill('SIGKILL')
+      await ended
+    },
+  }
+}
+
+/** Waits until something is so; fails with what the program wrote if it ends before, or is late. */
+export async function waitFor(program: Program, isSo: () => boolean | Promise<boolean>) {
+  const until = Date.now() + START_MS_MAX
+  while (!(await isSo())) {
+    if (program.hasEnded()) throw new Error(`It ended:\n${program.output()}`)
+    if (Date.now() > until) throw new Error(`Not within ${START_MS_MAX} ms:\n${program.output()}`)
+    await sleep(LOOK_EVERY_MS)
+  }
+}
+
+export function listensOn(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = connect(port, '127.0.0.1')
+    socket.once('error', () => resolve(false))
+    socket.once('connect', () => {
+      socket.destroy()
+      resolve(true)
+    })
+  })
+}
+
+/** Ports that were free a moment ago, each another. */
+export async function freePorts<Name extends string>(
+  ...names: readonly Name[]
+): Promise<Readonly<Record<Name, number>>> {
+  // All are held until the last is found, or one might be found twice.
+  const servers = await Promise.all(
+    names.map(async (name) => {
+      const server = createServer()
+      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+      return { name, server, port: (server.address() as AddressInfo).port }
+    }),
+  )
+  await Promise.all(
+    servers.map(({ server }) => new Promise<void>((resolve) => server.close(() => resolve()))),
+  )
+  return Object.fromEntries(servers.map(({ name, port }) => [name, port])) as Record<Name, number>
+}

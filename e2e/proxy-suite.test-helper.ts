@@ -1,0 +1,26 @@
+/** What every proxy of the guide does, whatever it is called. */
+import { afterAll, beforeAll } from 'vitest'
+import { stopAll } from './process.test-helper.js'
+import { describeLies } from './proxy-lies.test-helper.js'
+import { describeLimits } from './proxy-limits.test-helper.js'
+import { describeSilence } from './proxy-silence.test-helper.js'
+import { type StartProxy, startWorld, type World } from './world.test-helper.js'
+
+const START_MS_MAX = 60_000
+
+/** `file` is the one with the line that makes it fail closed. */
+export function describeProxy(file: string, startProxy: StartProxy): () => World {
+  let started: World
+  beforeAll(async () => {
+    started = await startWorld(startProxy)
+  }, START_MS_MAX)
+  afterAll(async () => {
+    await stopAll()
+    await started?.app.close()
+  })
+  const world = () => started
+  describeLimits(world)
+  describeLies(world)
+  describeSilence(world, file)
+  return world
+}

@@ -1,0 +1,305 @@
+import { execFileSync } from 'node:child_process'
+import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { Agent, createServer, get, type IncomingMessage, type Server } from 'node:http'
+import { get as httpsGet } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { join } from 'node:path'
+import type { TLSSocket } from 'node:tls'
+import { fileURLToPath } from 'node:url'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { makeFolder, type Program, startProgram, stopAll, waitFor } from './process.test-helper.js'
+
+const COMMAND = fileURLToPath(new URL('../packages/cli/bin/sluice.mjs', import.meta.url))
+const FREE = {
+  SLUICE_GATEWAY_LISTEN: '127.0.0.1:0',
+  SLUICE_API_LISTEN: '127.0.0.1:0',
+  SLUICE_ADMIN_LISTEN: '127.0.0.1:0',
+}
+
+let upstream: Server | undefined
+afterEach(async () => {
+  await stopAll()
+  upstream?.closeAllConnections()
+  upstream?.close()
+  upstream = undefined
+})
+
+interface Running {
+  readonly program: Program
+  readonly folder: string
+  readonly gateway: string
+  readonly api: string
+  readonly admin: string
+}
+
+function run(
+  args: readonly string[],
+  env: Record<string, string> = {},
+  folder = makeFolder(),
+): Program {
+  return startProgram(process.execPath, [COMMAND, ...args], {
+    cwd: folder,
+    env: { ...FREE, ...env },
+  })
+}
+
+async function start(env: Record<string, string> = {}, folder = makeFolder()): Promise<Running> {
+  const program = run(['serve', '--json'], env, folder)
+  await waitFor(program, () => /^\{"gateway".*\}$/m.test(program.output()))
+  const line = /^\{"gateway".*\}$/m.exec(program.output())?.[0] ?? ''
+  return { program, folder, ...(JSON.parse(line) as Pick<Running, 'gateway' | 'api' | 'admin'>) }
+}
+
+async function startUpstream(
+  handler: (request: IncomingMessage) => Promise<void> | void,
+): Promise<string> {
+  const server = createServer(
+    (request, response) => void Promise.resolve(handler(request)).then(() => response.end('ok')),
+  )
+  upstream = server
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+const rulesOf = (max: number) => `rules: [{ id: all, by: [], limits: ["${max}/minute"] }]`
+
+async function ended(
+  program: Program,
+): Promise<{ readonly code: number | null; readonly output: string }> {
+  return { code: await program.code(), output: program.output() }
+}
+
+describe('sluice serve with nothing configured', () => {
+  test('runs the example, prints its addresses and lines to try, and those lines work', async () => {
+    const program = run(['serve'])
+    await waitFor(program, () => program.output().includes('Ctrl-C'))
+    const output = program.output()
+    const gateway = /gateway +(\S+)/.exec(output)?.[1] ?? ''
+    const line = /^ +(curl .*orders.*)$/m.exec(output)?.[1] ?? ''
+    const lines = execFileSync('sh', ['-c', line], { encoding: 'utf8' }).trim().split('\n')
+    expect(lines.slice(0, 3)).toEqual(['200 9 ', '200 8 ', '200 7 '])
+    expect(lines.slice(-3)).toEqual(['429 0 1', '429 0 1', '429 0 1'])
+    await new Promise((resolve) => setTimeout(resolve, 1000))
+    const again = await fetch(`${gateway}/v1/orders/7`, {
+      headers: { 'x-api-key': 'demo-key-of-ann-free' },
+    })
+    expect(again.status).toBe(200)
+  })
+
+  test('keeps an admin token that only its owner can read, and does not print it to a file', async () => {
+    const { program, folder, api } = await start()
+    const file = join(folder, '.sluice/admin-token')
+    const token = readFileSync(file, 'utf8').trim()
+    expect([statSync(file).mode & 0o777, token.length]).toEqual([0o600, 64])
+    expect(program.output()).not.toContain(token)
+    const reset = (authorization: string) =>
+      fetch(`${api}/v1/reset`, {
+        method: 'POST',
+        headers: { authorization },
+        body: '{"attributes":{"user":"ann"}}',
+      })
+    expect([(await reset(`Bearer ${token}`)).status, (await reset('Bearer wrong')).status]).toEqual(
+      [200, 401],
+    )
+  })
+})
+
+describe('the command', () => {
+  test.each([
+    ['--help', ['--help'], 0, /Usage: sluice/],
+    ['serve --help', ['serve', '--help'], 0, /--config <file>/],
+    ['--version', ['--version'], 0, /^\d+\.\d+\.\d+/],
+    ['an unknown command', ['sreve'], 2, /unknown command 'sreve'/],
+    ['an unknown option', ['serve', '--prot', '1'], 2, /unknown option '--prot'/],
+    ['a configuration that is not there', ['serve', '-c', 'no.yaml'], 2, /no\.yaml.*no such file/],
+  ])('with %s', async (_name, args, code, says) => {
+    const { code: found, output } = await ended(run(args))
+    expect(output).toMatch(says)
+    expect(found).toBe(code)
+  })
+
+  test('tells every problem of configuration and environment at once, and starts nothing', async () => {
+    const folder = makeFolder()
+    writeFileSync(join(folder, 'sluice.yaml'), 'gatway: {}\nworkers: 0\n')
+    const { code, output } = await ended(
+      run(['serve'], { SLUICE_API_LISTEN: '0.0.0.0:8081' }, folder),
+    )
+    expect(code).toBe(2)
+    expect(output).toMatch(
+      /sluice\.yaml:1:1: gatway: unknown key "gatway"; did you mean "gateway"\?/,
+    )
+    expect(output).toMatch(/sluice\.yaml:2:10: workers:/)
+    expect(output).toMatch(/SLUICE_API_LISTEN/)
+  })
+
+  test('tells every problem of the rules, and starts nothing', async () => {
+    const folder = makeFolder()
+    writeFileSync(join(folder, 'rules.yaml'), 'rules: [{ id: A, limits: [ten] }]')
+    const { code, output } = await ended(run(['serve'], { SLUICE_RULES: 'rules.yaml' }, folder))
+    expect(code).toBe(2)
+    expect(output).toMatch(/rules\.yaml:1:15: .*bad id "A"/)
+    expect(output).toMatch(/cannot read the limit "ten"/)
+  })
+
+  test('refuses several workers with counters in memory, and says why', async () => {
+    const { code, output } = await ended(run(['serve'], { SLUICE_WORKERS: '2' }))
+    expect(code).toBe(2)
+    expect(output).toMatch(/SLUICE_WORKERS.*"2".*while counters live in memory.*2 times the limit/s)
+  })
+
+  test('says what is in the way of a port', async () => {
+    const { gateway } = await start()
+    const { code, output } = await ended(
+      run(['serve'], { SLUICE_GATEWAY_LISTEN: new URL(gateway).host }),
+    )
+    expect(code).toBe(1)
+    expect(output).toContain('something else listens there')
+  })
+
+  test('serve --check tells whether all is good, and ends', async () => {
+    expect(await ended(run(['serve', '--check']))).toMatchObject({ code: 0 })
+  })
+})
+
+describe('a rules file', () => {
+  test('is read again when it changes; a bad one replaces nothing and is told of', async () => {
+    const folder = makeFolder()
+    const file = join(folder, 'rules.yaml')
+    writeFileSync(file, rulesOf(5))
+    const { program, gateway, admin } = await start({ SLUICE_RULES: 'rules.yaml' }, folder)
+    const limit = async () => (await fetch(gateway)).headers.get('x-ratelimit-limit')
+    const age = async () =>
+      /^sluice_rules_age_seconds (\S+)$/m.exec(await (await fetch(`${admin}/metrics`)).text())?.[1]
+    expect([await limit(), await age()]).toEqual(['5', '0'])
+    writeFileSync(`${file}.new`, rulesOf(50))
+    renameSync(`${file}.new`, file)
+    await vi.waitFor(async () => expect(await limit()).toBe('50'), { timeout: 5000 })
+    writeFileSync(file, 'rules: [{ id: 7')
+    await vi.waitFor(() => expect(program.output()).toMatch(/rules refused; those in force stay/), {
+      timeout: 5000,
+    })
+    expect(await limit()).toBe('50')
+    expect(Number(await age())).toBeGreaterThan(0)
+    writeFileSync(file, rulesOf(500))
+    await vi.waitFor(async () => expect(await limit()).toBe('500'), { timeout: 5000 })
+    expect(await age()).toBe('0')
+  })
+})
+
+describe('SIGTERM', () => {
+  test('under load drops no call: not ready at once, the last answers out, gone within 10 s', async () => {
+    const origin = await startUpstream(() => new Promise((resolve) => setTimeout(resolve, 100)))
+    const { program, gateway, api } = await start({ SLUICE_UPSTREAM: origin })
+    const agent = new Agent({ keepAlive: true, maxSockets: 20 })
+    const counts = { ok: 0, dropped: [] as string[] }
+    let isOver = false
+    const call = () =>
+      new Promise<void>((resolve) => {
+        const request = get(gateway, { agent }, (response) => {
+          if (response.statusCode === 200) counts.ok++
+          response.resume().on('end', resolve)
+        })
+        request.on('error', (error: NodeJS.ErrnoException) => {
+          counts.dropped.push(String(error.code))
+          resolve()
+        })
+      })
+    const clients = Array.from({ length: 20 }, async () => {
+      while (!isOver) await call()
+    })
+    await vi.waitFor(() => expect(counts.ok).toBeGreaterThan(50))
+    const since = performance.now()
+    program.signal('SIGTERM')
+    const isReady = async () => (await fetch(`${api}/readyz`)).status
+    await vi.waitFor(async () => expect(await isReady()).toBe(503), { timeout: 500, interval: 10 })
+    // A balancer sees it a moment later, and until then goes on as before.
+    await new Promise((resolve) => setTimeout(resolve, 400))
+    isOver = true
+    await Promise.all(clients)
+    const { code, output } = await ended(program)
+    agent.destroy()
+    expect(counts.dropped).toEqual([])
+    expect(code).toBe(0)
+    expect(output).toContain('"cut":0')
+    expect(performance.now() - since).toBeLessThan(10_000)
+  })
+
+  test('waits for a call that takes long, but not for ever', async () => {
+    const origin = await startUpstream(
+      (request) =>
+        new Promise((resolve) => setTimeout(resolve, request.url === '/long' ? 2000 : 60_000)),
+    )
+    const folder = makeFolder()
+    writeFileSync(join(folder, 'sluice.yaml'), 'shutdown: { delay: 0ms, within: 4s }')
+    const { program, gateway } = await start({ SLUICE_UPSTREAM: origin }, folder)
+    const long = fetch(`${gateway}/long`).then(({ status }) => status)
+    const endless = fetch(`${gateway}/endless`).then(
+      ({ status }) => status,
+      () => 'cut',
+    )
+    await new Promise((resolve) => setTimeout(resolve, 300))
+    program.signal('SIGTERM')
+    expect([await long, await endless]).toEqual([200, 'cut'])
+    expect(await ended(program)).toMatchObject({
+      code: 0,
+      output: expect.stringContaining('"cut":1') as string,
+    })
+  })
+})
+
+describe('TLS', () => {
+  test('is served on gateway and decision API, and a new certificate is taken without a restart', async () => {
+    const folder = makeFolder()
+    const certify = (name: string) => {
+      execFileSync(
+        'openssl',
+        [
+          'req',
+          '-x509',
+          '-newkey',
+          'ec',
+          '-pkeyopt',
+          'ec_paramgen_curve:prime256v1',
+          '-nodes',
+          '-days',
+          '2',
+          '-subj',
+          `/CN=${name}`,
+          '-keyout',
+          'new.key',
+          '-out',
+          'new.crt',
+        ],
+        { cwd: folder, stdio: 'ignore' },
+      )
+      renameSync(join(folder, 'new.key'), join(folder, 'tls.key'))
+      renameSync(join(folder, 'new.crt'), join(folder, 'tls.crt'))
+    }
+    certify('first')
+    const tls = '{ cert: tls.crt, key: tls.key }'
+    writeFileSync(join(folder, 'sluice.yaml'), `gateway: { tls: ${tls} }\napi: { tls: ${tls} }`)
+    const { gateway, api } = await start({}, folder)
+    expect([gateway, api]).toEqual([
+      expect.stringMatching(/^https:/),
+      expect.stringMatching(/^https:/),
+    ])
+    const nameAt = (url: string) =>
+      new Promise<unknown>((resolve, reject) => {
+        httpsGet(url, { rejectUnauthorized: false, agent: false }, (response) => {
+          const { subject } = (response.socket as TLSSocket).getPeerCertificate()
+          response.resume().on('end', () => resolve([response.statusCode, subject.CN]))
+        }).on('error', reject)
+      })
+    expect([await nameAt(gateway), await nameAt(`${api}/healthz`)]).toEqual([
+      [200, 'first'],
+      [200, 'first'],
+    ])
+    certify('second')
+    for (const url of [gateway, `${api}/healthz`]) {
+      await vi.waitFor(async () => expect(await nameAt(url)).toEqual([200, 'second']), {
+        timeout: 5000,
+        interval: 100,
+      })
+    }
+  })
+})

@@ -1,0 +1,111 @@
+/** Everything around a proxy: the application, Sluice, and the proxy twice, open and closed. */
+import { type App, startApp } from './app.test-helper.js'
+import { type Ports } from './guide-file.test-helper.js'
+import { freePorts, listensOn, type Program, waitFor } from './process.test-helper.js'
+import { type Sluice, type SluiceOptions, startSluice } from './sluice.test-helper.js'
+
+export interface ProxyOptions {
+  readonly ports: Ports
+  readonly failClosed: boolean
+}
+
+/** Starts one proxy with the files of the guide. */
+export type StartProxy = (options: ProxyOptions) => Program
+
+export const KEY = 'sk_test_0123456789abcdef'
+
+/** Known to Sluice by a configuration file, as users do it. */
+export const CONFIG = `
+identity:
+  keys:
+    - { key: ${KEY}, user: acme, plan: pro }
+gateway:
+  requireUser: [/private/*]
+`
+
+/** Logs, because they are exact; an hour, because no test lasts as long. */
+const RULES = `
+rules:
+  - id: shop
+    match: { path: /shop/* }
+    by: [ip]
+    limits: [{ algorithm: sliding-window-log, max: 100, window: 1h }]
+  - id: few
+    match: { path: /few }
+    by: [ip]
+    limits: [{ algorithm: sliding-window-log, max: 2, window: 1h }]
+  - id: login
+    match: { path: /login }
+    by: [ip]
+    limits: [{ algorithm: sliding-window-log, max: 1, window: 1h }]
+  - id: orders
+    match: { method: POST, path: /orders }
+    by: [ip]
+    limits: [{ algorithm: sliding-window-log, max: 1, window: 1h }]
+  - id: brief
+    match: { path: /brief }
+    by: [ip]
+    limits: [{ algorithm: sliding-window-log, max: 1, window: 1s }]
+  - id: keyed
+    match: { path: /keyed }
+    by: [user]
+    limits: [{ algorithm: sliding-window-log, max: 3, window: 1h }]
+  - id: unkeyed
+    match: { path: /keyed, where: { user: null } }
+    by: [ip]
+    limits: [{ algorithm: sliding-window-log, max: 1, window: 1h }]
+`
+
+export interface World {
+  readonly app: App
+  /** Where calls pass while Sluice is down, as the guide has it. */
+  readonly open: number
+  /** Where they are refused. */
+  readonly closed: number
+  sluice(): Sluice
+  restartSluice(): Promise<void>
+  /** Another Sluice, with another proxy before it and the same application behind. */
+  beside(options: Partial<SluiceOptions>): Promise<number>
+  /** Another proxy, which asks whatever listens on this port. */
+  asking(sluicePort: number, options?: { readonly failClosed: boolean }): Promise<number>
+}
+
+/** Ended by `stopAll`, and the application's own `close`. */
+export async function startWorld(startProxy: StartProxy): Promise<World> {
+  const app = await startApp()
+  const newPorts = async (sluicePort?: number): Promise<Ports> => {
+    const free = await freePorts('public', 'ask', 'sluice', 'admin')
+    return { ...free, sluice: sluicePort ?? free.sluice, app: app.port }
+  }
+  const proxy = async (ports: Ports, failClosed: boolean): Promise<number> => {
+    const program = startProxy({ ports, failClosed })
+    await waitFor(program, () => listensOn(ports.public))
+    return ports.public
+  }
+  const serve = (port: number, options: Partial<SluiceOptions> = {}): Promise<Sluice> =>
+    startSluice({ port, rules: RULES, config: CONFIG, ...options })
+
+  const ports = await newPorts()
+  let sluice = await serve(ports.sluice)
+  const [open, closed] = await Promise.all([
+    proxy(ports, false),
+    proxy(await newPorts(ports.sluice), true),
+  ])
+  return {
+    app,
+    open,
+    closed,
+    sluice: () => sluice,
+    async restartSluice() {
+      await sluice.stop()
+      sluice = await serve(ports.sluice)
+    },
+    async beside(options) {
+      const others = await newPorts()
+      await serve(others.sluice, options)
+      return proxy(others, false)
+    },
+    asking: async (sluicePort, { failClosed } = { failClosed: false }) =>
+      proxy(await newPorts(sluicePort), failClosed),
+  }
+}

@@ -10,6 +10,7 @@ import { parseConfig } from './config/parse-config.js'
 import { createLogger, type Log } from './log/logger.js'
 import { type RunningServer, serve } from './serve.js'
 import { findNodeWarning } from './node-version.js'
+import { runWorkers, workerSide } from './workers.js'
 
 export interface RunOptions {
   readonly config?: string
@@ -28,11 +29,20 @@ export async function runServer(options: RunOptions): Promise<number> {
   const config = readConfig(options)
   if (config === undefined) return MISUSE
   const log = createLogger({ level: config.log.level })
+  const worker = workerSide()
+  if (config.workers > 1 && worker === undefined) {
+    return runWorkers({
+      count: config.workers,
+      log,
+      withinMs: config.shutdown.withinMs,
+      onListening: (text) => void process.stdout.write(text),
+    })
+  }
   const isExample =
     config.file === undefined && config.rules === undefined && config.gateway.upstreams.length === 0
   let server: RunningServer
   try {
-    server = await serve(config, { log, isExample })
+    server = await serve(config, { log, isExample, worker })
   } catch (error) {
     await log.flush()
     tell(error instanceof RulesError ? error.message : `Could not start: ${messageOf(error)}`)
@@ -43,7 +53,11 @@ export async function runServer(options: RunOptions): Promise<number> {
     process.stdout.write('Configuration and rules are good.\n')
     return STOPPED
   }
-  announce(server, { isExample, config, options, log })
+  const say = (text: string) => {
+    if (worker === undefined) process.stdout.write(text)
+    else worker.announce(text)
+  }
+  announce(server, { isExample, config, options, log, say })
   return untilStopped(server, log)
 }
 
@@ -71,14 +85,16 @@ interface Announced {
   readonly config: Config
   readonly options: RunOptions
   readonly log: Log
+  readonly say: (text: string) => void
 }
 
-function announce(server: RunningServer, { isExample, config, options, log }: Announced): void {
+function announce(server: RunningServer, announced: Announced): void {
+  const { isExample, config, options, log, say } = announced
   const { gateway, api, admin } = server
   const isTerminal = process.stdout.isTTY
-  if (options.json === true) process.stdout.write(`${JSON.stringify({ gateway, api, admin })}\n`)
+  if (options.json === true) say(`${JSON.stringify({ gateway, api, admin })}\n`)
   else if (isTerminal || config.file === undefined) {
-    process.stdout.write(`${bannerOf(server, { isExample, isTerminal })}\n`)
+    say(`${bannerOf(server, { isExample, isTerminal })}\n`)
   }
   log.info({ gateway, api, admin, node: process.version }, 'listening')
   const warning = findNodeWarning(process.versions.node)

@@ -29,11 +29,14 @@ import { createDecisionMetrics } from './metrics/decisions.js'
 import { createRegistry, type Registry } from './metrics/registry.js'
 import { registerServerMetrics } from './server-metrics.js'
 import { followRulesFile, type RulesFile, readRulesFile } from './source/rules-file.js'
+import type { WorkerSide } from './workers.js'
 
 export interface ServeOptions {
   readonly log: Log
   /** Nothing was configured: the example's keys are known. */
   readonly isExample?: boolean | undefined
+  /** Set in one of several processes behind the same listeners. */
+  readonly worker?: WorkerSide | undefined
 }
 
 export interface RunningServer {
@@ -49,11 +52,11 @@ export interface RunningServer {
 }
 
 export async function serve(given: Config, options: ServeOptions): Promise<RunningServer> {
-  const { log, isExample = false } = options
+  const { isExample = false } = options
   const closers: (() => void | Promise<void>)[] = []
   try {
     const config = await withEcho(given, isExample, closers)
-    return await start(config, log, closers)
+    return await start(config, options, closers)
   } catch (error) {
     await closeAll(closers)
     throw error
@@ -86,9 +89,10 @@ async function withEcho(
 
 async function start(
   config: Config,
-  log: Log,
+  options: ServeOptions,
   closers: (() => void | Promise<void>)[],
 ): Promise<RunningServer> {
+  const { log } = options
   const engine = await startEngine(config, log)
   closers.push(() => engine.close())
   const { registry } = engine
@@ -100,7 +104,11 @@ async function start(
   const gateway = openGateway(config, engine, log)
   const api = openApi(config, engine, { log, adminToken: adminToken.text, state })
   const admin = openListener(config.admin.listen, undefined, { config, log })
-  const adminHandler = createAdmin({ metricsText: () => registry.text() })
+  const { worker } = options
+  worker?.share(() => registry.text())
+  const adminHandler = createAdmin({
+    metricsText: () => worker?.allMetrics() ?? registry.text(),
+  })
   admin.server.on(
     'request',
     guarded((request, response) => adminHandler.handle(request, response), log),
@@ -290,14 +298,20 @@ function openApi(config: Config, engine: Engine, { log, adminToken, state }: Api
 }
 
 /** A mistake in one answer must not end the process, and with it everybody's calls. */
-function guarded(handle: RequestListener, log: Log): RequestListener {
+function guarded(
+  handle: (...args: Parameters<RequestListener>) => void | Promise<void>,
+  log: Log,
+): RequestListener {
   return (request, response) => {
-    try {
-      handle(request, response)
-    } catch (error) {
+    const fail = (error: unknown) => {
       log.error({ error: String(error) }, 'a request failed')
       if (response.headersSent) response.destroy()
       else answerProblem(response, { status: 500, detail: 'The log says how.', error: 'internal' })
+    }
+    try {
+      handle(request, response)?.catch(fail)
+    } catch (error) {
+      fail(error)
     }
   }
 }

@@ -5,12 +5,12 @@ import { limitUnreadBody } from '../http/unread-body.js'
 import { METRICS_CONTENT_TYPE } from '../metrics/registry.js'
 
 export interface AdminParts {
-  readonly metricsText: () => string
+  readonly metricsText: () => string | Promise<string>
 }
 
 export function createAdmin({ metricsText }: AdminParts) {
   return {
-    handle(request: IncomingMessage, response: ServerResponse): void {
+    async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
       limitUnreadBody(request, response)
       const path = (request.url ?? '').split('?')[0]
       if (path !== '/metrics') {
@@ -20,7 +20,7 @@ export function createAdmin({ metricsText }: AdminParts) {
         const headers = ['Allow', 'GET, HEAD']
         return answerProblem(response, { status: 405, detail: 'Accepted: GET, HEAD', headers })
       }
-      const body = Buffer.from(metricsText())
+      const body = Buffer.from(await metricsText())
       const length = String(body.length)
       response.writeHead(200, ['Content-Type', METRICS_CONTENT_TYPE, 'Content-Length', length])
       response.end(body)

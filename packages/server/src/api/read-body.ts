@@ -17,7 +17,7 @@ export function readBody(
 ): void {
   const { headers } = request
   if (Number(headers['content-length'] ?? 0) > ARRAY_BYTES_MAX) return done(undefined)
-  if (headers.expect !== undefined) response.writeContinue()
+  if (headers.expect?.toLowerCase().startsWith('100-continue')) response.writeContinue()
   const gathered = new Gathered()
   const onData = (chunk: Buffer) => {
     gathered.add(chunk)

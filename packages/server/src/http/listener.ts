@@ -164,7 +164,8 @@ class StrictListener implements Listener {
       keepAliveTimeout: Math.max(headersMs / 2, headersMs - KEEP_ALIVE_GRACE_MS),
       connectionsCheckingInterval: Math.min(CHECK_MS_MAX, Math.max(CHECK_MS_MIN, headersMs / 10)),
       insecureHTTPParser: false,
-      requireHostHeader: true,
+      // Asked for by whoever reads the request, and then knows what not to read after it.
+      requireHostHeader: false,
       IncomingMessage: UpgradingRequest,
     }
     const server =
@@ -185,7 +186,8 @@ class StrictListener implements Listener {
     server.on('connection', (socket: Socket) => connections.add(socket))
     server.on(speaking, (socket: Socket) => connections.speak(socket))
     server.on('clientError', (error, socket) => this.refuse(error, socket as Socket))
-    server.on('checkExpectation', (_, response) => answer(response, UNKNOWN_EXPECTATION))
+    // Its owner judges it like any other request: what follows on the connection is its too.
+    server.on('checkExpectation', (request, response) => server.emit('request', request, response))
     server.on('connect', (_, socket) => {
       socket.on('error', () => socket.destroy())
       socket.resume()
@@ -266,11 +268,6 @@ interface Answer {
   readonly headers?: RequestProblem['headers']
 }
 
-const UNKNOWN_EXPECTATION: Answer = {
-  status: 417,
-  detail: 'header expect: found something else; accepted: 100-continue',
-}
-
 /** By the code of what the parser found. */
 const PROBLEMS: ReadonlyMap<string | undefined, Answer> = new Map([
   [
@@ -290,22 +287,12 @@ function bodyOf({ status, detail }: Answer): string {
   return JSON.stringify({ type: 'about:blank', title: STATUS_CODES[status], status, detail })
 }
 
-function headersOf(problem: Answer, body: string): string[] {
-  const length = String(Buffer.byteLength(body))
-  const own = ['Content-Type', 'application/problem+json', 'Content-Length', length]
-  return [...(problem.headers ?? []), ...own, 'Connection', 'close']
-}
-
-function answer(response: ServerResponse, problem: Answer): void {
-  const body = bodyOf(problem)
-  response.writeHead(problem.status, headersOf(problem, body))
-  response.end(body)
-}
-
-/** The same where Node has no response to write to. */
+/** A response where Node has none to write to. */
 function bytesOf(problem: Answer): string {
   const body = bodyOf(problem)
-  const headers = headersOf(problem, body)
+  const length = String(Buffer.byteLength(body))
+  const own = ['Content-Type', 'application/problem+json', 'Content-Length', length]
+  const headers = [...(problem.headers ?? []), ...own, 'Connection', 'close']
   const lines = [`HTTP/1.1 ${problem.status} ${STATUS_CODES[problem.status]}`]
   for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`)
   return `${lines.join('\r\n')}\r\n\r\n${body}`

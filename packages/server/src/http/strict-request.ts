@@ -7,7 +7,7 @@ import { type IncomingMessage, METHODS } from 'node:http'
 import { show } from '@sluice/core'
 
 export interface RequestProblem {
-  readonly status: 400 | 405 | 505
+  readonly status: 400 | 405 | 417 | 505
   readonly detail: string
   /** Names and values in turn. */
   readonly headers?: string[] | undefined
@@ -23,6 +23,8 @@ const ABSOLUTE = /^https?:\/\/([^/?]*)/i
 const LENGTH = /^(?:0|[1-9][0-9]{0,15})$/
 /** The parser also takes those of RTSP and ICE, whose versions it then calls HTTP/1.0. */
 const HTTP_METHODS: ReadonlySet<string> = new Set(METHODS.filter((name) => name !== 'SOURCE'))
+/** Once or several times over. */
+const CONTINUE = /^100-continue(?:, *100-continue)*$/i
 const ALLOWED = 'GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS'
 
 /** Undefined: the request means one thing. */
@@ -38,6 +40,7 @@ export function findRequestProblem(request: IncomingMessage): RequestProblem | u
     findHeaderProblem(rawHeaders, seen) ??
     findHostProblem(seen.host, httpVersion) ??
     findFramingProblem(seen, httpVersion) ??
+    findExpectationProblem(request.headers.expect) ??
     findTargetProblem(request.url ?? '', seen.host)
   )
 }
@@ -118,6 +121,11 @@ function findFramingProblem(
   if (length === undefined) return undefined
   if (LENGTH.test(length) && Number.isSafeInteger(Number(length))) return undefined
   return bad('content-length', length, 'a whole number')
+}
+
+function findExpectationProblem(expect: string | undefined): RequestProblem | undefined {
+  if (expect === undefined || CONTINUE.test(expect)) return undefined
+  return { ...bad('header expect', expect, '100-continue'), status: 417 }
 }
 
 /** `/path`, or `http://host/path` where the host is that of the header. */

@@ -1,0 +1,24 @@
+/** Two workers that each count what they answer: what the test of workers runs. */
+import { createServer } from 'node:http'
+import { runWorkers, workerSide } from '../packages/server/dist/workers.js'
+
+const say = (text) => process.stdout.write(text)
+const log = { error: (fields, message) => say(`${message} ${fields.signal}\n`) }
+const worker = workerSide()
+
+if (worker === undefined) {
+  process.exitCode = await runWorkers({ count: 2, log, withinMs: 5000, onListening: say })
+} else {
+  let calls = 0
+  worker.share(() => `# TYPE calls_total counter\ncalls_total ${calls}\n`)
+  const server = createServer((request, response) => {
+    if (request.url === '/metrics') {
+      void worker.allMetrics().then((text) => response.end(text))
+      return
+    }
+    calls++
+    response.end(String(process.pid))
+  })
+  server.listen(0, '127.0.0.1', () => worker.announce(`port ${server.address().port}\n`))
+  process.on('SIGTERM', () => process.exit(0))
+}

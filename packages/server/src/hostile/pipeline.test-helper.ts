@@ -1,0 +1,103 @@
+/** Many requests over few connections, sent without waiting, each with the answer it got. */
+import { connect, type Socket } from 'node:net'
+
+export interface Answered {
+  /** 0: the connection was closed and nothing said. */
+  readonly status: number
+  /** The first line and the headers. */
+  readonly head: string
+}
+
+export interface PipelineOptions {
+  readonly connections: number
+  /** Requests that are on their way on one connection. */
+  readonly depth: number
+}
+
+/**
+ * Answers in the order of the requests. Where a request ends its connection, those behind it are
+ * sent again on another: a server that closes does not look at what follows.
+ */
+export async function pipeline(
+  port: number,
+  requests: readonly string[],
+  { connections, depth }: PipelineOptions,
+): Promise<readonly Answered[]> {
+  const answers: Answered[] = []
+  let next = 0
+  const work = async () => {
+    let line: Line | undefined
+    let batch: number[] = []
+    for (;;) {
+      while (batch.length < depth && next < requests.length) batch.push(next++)
+      if (batch.length === 0) break
+      line ??= new Line(port)
+      const { heads, isOpen } = await line.exchange(batch.map((index) => requests[index] ?? ''))
+      batch.slice(0, heads.length).forEach((index, at) => {
+        const head = heads[at] ?? ''
+        answers[index] = { status: Number(head.slice(9, 12)), head }
+      })
+      // Closed before the first answer: the first request is the one that was not taken.
+      const unheard = heads.length === 0 && !isOpen ? 1 : 0
+      if (unheard === 1) answers[batch[0] ?? 0] = { status: 0, head: '' }
+      batch = batch.slice(heads.length + unheard)
+      if (!isOpen) line = undefined
+    }
+    line?.end()
+  }
+  await Promise.all(Array.from({ length: connections }, work))
+  return answers
+}
+
+/** One connection. */
+class Line {
+  readonly #socket: Socket
+  #text = ''
+  #heads: string[] = []
+  #wanted = 0
+  #isOpen = true
+  #done: () => void = () => undefined
+
+  constructor(port: number) {
+    this.#socket = connect(port, '127.0.0.1').setNoDelay().setEncoding('latin1')
+    this.#socket.on('data', (text) => this.read(String(text)))
+    this.#socket.on('error', () => undefined)
+    this.#socket.on('close', () => {
+      this.#isOpen = false
+      this.#done()
+    })
+  }
+
+  async exchange(requests: readonly string[]) {
+    this.#heads = []
+    this.#wanted = requests.length
+    this.#socket.write(requests.join(''), 'latin1')
+    await new Promise<void>((resolve) => {
+      this.#done = resolve
+    })
+    return { heads: this.#heads, isOpen: this.#isOpen }
+  }
+
+  end(): void {
+    this.#socket.destroy()
+  }
+
+  private read(text: string): void {
+    this.#text += text
+    let at = 0
+    for (;;) {
+      const end = this.#text.indexOf('\r\n\r\n', at)
+      if (end === -1) break
+      const head = this.#text.slice(at, end)
+      const length = Number(/^content-length: (\d+)$/im.exec(head)?.[1] ?? 0)
+      if (end + 4 + length > this.#text.length) break
+      at = end + 4 + length
+      this.#heads.push(head)
+    }
+    this.#text = this.#text.slice(at)
+    // One that says `close` is waited for: the connection must then end by itself.
+    if (this.#heads.length < this.#wanted) return
+    if (/^connection: close$/im.test(this.#heads.at(-1) ?? '')) return
+    this.#done()
+  }
+}

@@ -1,0 +1,178 @@
+/**
+ * Several processes behind the same listeners. The first process serves nothing itself: it starts
+ * the others, starts one anew that died, adds their metrics up, and stops them.
+ */
+import cluster, { type Worker } from 'node:cluster'
+import process from 'node:process'
+import type { Log } from './log/logger.js'
+import { mergeMetrics } from './metrics/merge.js'
+
+export interface WorkersOptions {
+  readonly count: number
+  readonly log: Log
+  /** How long a worker may take to stop. */
+  readonly withinMs: number
+  /** Told once, when the first worker serves. */
+  readonly onListening: (text: string) => void
+}
+
+/** What workers and the first process say to each other. */
+type Message =
+  | { readonly sluice: 'listening'; readonly text: string }
+  | { readonly sluice: 'metrics-wanted'; readonly id: number }
+  | { readonly sluice: 'metrics'; readonly id: number; readonly text: string }
+
+const RESTART_MS = 1000
+const RESTART_MS_MAX = 30_000
+/** A worker that lived as long was well; the next is started without delay. */
+const WELL_AFTER_MS = 10_000
+const METRICS_MS_MAX = 1000
+const MISUSE = 2
+
+/** Serves until it is told to stop; resolves to the exit code. */
+export function runWorkers(options: WorkersOptions): Promise<number> {
+  return new Promise((resolve) => new Workers(options, resolve).start())
+}
+
+class Workers {
+  readonly #options: WorkersOptions
+  readonly #end: (code: number) => void
+  #isStopping = false
+  #isListening = false
+  #delayMs = RESTART_MS
+
+  constructor(options: WorkersOptions, end: (code: number) => void) {
+    this.#options = options
+    this.#end = end
+  }
+
+  start(): void {
+    for (let i = 0; i < this.#options.count; i++) this.fork()
+    const stop = (signal: NodeJS.Signals) => this.stop(signal)
+    process.on('SIGTERM', stop)
+    process.on('SIGINT', stop)
+  }
+
+  private fork(): void {
+    const worker = cluster.fork()
+    const wellTimer = setTimeout(() => (this.#delayMs = RESTART_MS), WELL_AFTER_MS).unref()
+    worker.on('message', (message: Message) => this.hear(worker, message))
+    worker.once('exit', (code, signal) => {
+      clearTimeout(wellTimer)
+      this.ended(code, signal)
+    })
+  }
+
+  private ended(code: number | null, signal: string | null): void {
+    const left = workers().length
+    if (this.#isStopping) {
+      if (left === 0) this.#end(0)
+      return
+    }
+    // What is wrong with the configuration does not pass by itself.
+    if (code === MISUSE || !this.#isListening) {
+      this.stop('SIGTERM')
+      if (left === 0) this.#end(code ?? 1)
+      return
+    }
+    this.#options.log.error({ code, signal, againInMs: this.#delayMs }, 'a worker died')
+    setTimeout(() => {
+      if (!this.#isStopping) this.fork()
+    }, this.#delayMs)
+    this.#delayMs = Math.min(this.#delayMs * 2, RESTART_MS_MAX)
+  }
+
+  private hear(worker: Worker, message: Message): void {
+    if (message.sluice === 'listening' && !this.#isListening) {
+      this.#isListening = true
+      this.#options.onListening(message.text)
+    }
+    if (message.sluice === 'metrics-wanted') {
+      void gatherMetrics().then((text) =>
+        worker.send({ sluice: 'metrics', id: message.id, text } satisfies Message),
+      )
+    }
+  }
+
+  private stop(signal: NodeJS.Signals): void {
+    if (this.#isStopping) return
+    this.#isStopping = true
+    const all = workers()
+    if (all.length === 0) return this.#end(0)
+    for (const worker of all) worker.process.kill(signal)
+    setTimeout(() => {
+      for (const worker of workers()) worker.process.kill('SIGKILL')
+    }, this.#options.withinMs).unref()
+  }
+}
+
+function workers(): readonly Worker[] {
+  return Object.values(cluster.workers ?? {}).filter((worker) => worker !== undefined)
+}
+
+/** Every worker's metrics as one; a worker that does not answer in time is left out. */
+async function gatherMetrics(): Promise<string> {
+  const id = ++asked
+  const texts = await Promise.all(
+    workers().map(
+      (worker) =>
+        new Promise<string>((resolve) => {
+          const timer = setTimeout(() => end(''), METRICS_MS_MAX)
+          const onMessage = (message: Message) => {
+            if (message.sluice === 'metrics' && message.id === id) end(message.text)
+          }
+          const end = (text: string) => {
+            clearTimeout(timer)
+            worker.off('message', onMessage)
+            resolve(text)
+          }
+          worker.on('message', onMessage)
+          worker.send({ sluice: 'metrics-wanted', id } satisfies Message)
+        }),
+    ),
+  )
+  return mergeMetrics(texts)
+}
+
+let asked = 0
+
+/** The side of a worker. */
+export interface WorkerSide {
+  /** Tells the first process where it listens. */
+  announce(text: string): void
+  /** What this one adds to the metrics of all. */
+  share(own: () => string): void
+  /** The metrics of all workers; its own, should the first process not answer. */
+  allMetrics(): Promise<string>
+}
+
+/** Undefined in a process that is no worker. */
+export function workerSide(): WorkerSide | undefined {
+  if (!cluster.isWorker) return undefined
+  const send = (message: Message) => void process.send?.(message)
+  const waiting = new Map<number, (text: string) => void>()
+  let own = () => ''
+  process.on('message', (message: Message) => {
+    if (message.sluice === 'metrics') waiting.get(message.id)?.(message.text)
+    if (message.sluice === 'metrics-wanted') {
+      send({ sluice: 'metrics', id: message.id, text: own() })
+    }
+  })
+  return {
+    announce: (text) => send({ sluice: 'listening', text }),
+    share: (shared) => void (own = shared),
+    allMetrics() {
+      const id = ++asked
+      return new Promise((resolve) => {
+        const timer = setTimeout(() => end(own()), 2 * METRICS_MS_MAX)
+        const end = (text: string) => {
+          clearTimeout(timer)
+          waiting.delete(id)
+          resolve(text)
+        }
+        waiting.set(id, end)
+        send({ sluice: 'metrics-wanted', id })
+      })
+    },
+  }
+}

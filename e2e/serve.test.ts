@@ -1,5 +1,5 @@
 import { execFileSync } from 'node:child_process'
-import { readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, readdirSync, readFileSync, renameSync, statSync, writeFileSync } from 'node:fs'
 import { Agent, createServer, get, type IncomingMessage, type Server } from 'node:http'
 import { get as httpsGet } from 'node:https'
 import type { AddressInfo } from 'node:net'
@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import type { TLSSocket } from 'node:tls'
 import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, test, vi } from 'vitest'
+import { parseRules } from '../packages/core/src/index.js'
 import { makeFolder, type Program, startProgram, stopAll, waitFor } from './process.test-helper.js'
 
 const COMMAND = fileURLToPath(new URL('../packages/cli/bin/sluice.mjs', import.meta.url))
@@ -302,4 +303,75 @@ describe('TLS', () => {
       })
     }
   })
+})
+
+describe('serve --check', () => {
+  test('beside a running server looks at the files alone, and writes nothing', async () => {
+    const { gateway } = await start()
+    const folder = makeFolder()
+    const env = { SLUICE_GATEWAY_LISTEN: new URL(gateway).host }
+    const { code, output } = await ended(run(['serve', '--check'], env, folder))
+    expect([code, output]).toEqual([0, 'Configuration and rules are good.\n'])
+    expect(readdirSync(folder)).toEqual([])
+  })
+
+  test('names every file that is missing or bad by its field', async () => {
+    const folder = makeFolder()
+    writeFileSync(
+      join(folder, 'sluice.yaml'),
+      'rules: no.yaml\ngateway: { tls: { cert: a.pem, key: b.pem } }\n' +
+        'identity: { jwt: { keys: [{ algorithm: RS256, file: c.pem }] } }',
+    )
+    const { code, output } = await ended(run(['serve', '--check'], {}, folder))
+    expect(code).toBe(2)
+    expect(output).toMatch(/^rules: .*no\.yaml: there is no such file$/m)
+    expect(output).toMatch(/^gateway\.tls: .*[ab]\.pem/m)
+    expect(output).toMatch(/^identity\.jwt: .*c\.pem/m)
+  })
+})
+
+test('a secret that an operator wrote into the data directory is not passed over', async () => {
+  const folder = makeFolder()
+  mkdirSync(join(folder, '.sluice'))
+  writeFileSync(join(folder, '.sluice/admin-token'), 'my own token')
+  const { code, output } = await ended(run(['serve'], {}, folder))
+  expect(code).toBe(1)
+  expect(output).toContain('admin-token: found 12 characters that are no secret of Sluice')
+  expect(output).not.toContain('my own token')
+})
+
+test('a large rules file is taken without holding up a single call', async () => {
+  const folder = makeFolder()
+  const file = join(folder, 'rules.yaml')
+  writeFileSync(file, rulesOf(5))
+  const { program, gateway, api } = await start({ SLUICE_RULES: 'rules.yaml' }, folder)
+  const rules = Array.from(
+    { length: 5000 },
+    (_, i) => `  - { id: r${i}, match: { path: /p${i} }, by: [ip], limits: [9/second] }`,
+  )
+  const text = ['rules:', ...rules].join('\n')
+  const began = performance.now()
+  parseRules(text)
+  const parseMs = performance.now() - began
+  let slowest = 0
+  let isTaken = false
+  const probe = (async () => {
+    while (!isTaken) {
+      const since = performance.now()
+      await (await fetch(`${api}/healthz`)).text()
+      slowest = Math.max(slowest, performance.now() - since)
+    }
+  })()
+  writeFileSync(file, text)
+  await vi.waitFor(
+    async () => {
+      expect((await fetch(`${gateway}/p4999`)).headers.get('x-ratelimit-limit')).toBe('9')
+    },
+    { timeout: 20_000, interval: 50 },
+  )
+  isTaken = true
+  await probe
+  expect(program.output()).toContain('"rules changed"')
+  // As long as parsing takes, if it were done where calls are decided.
+  expect(slowest).toBeLessThan(parseMs)
 })

@@ -31,6 +31,7 @@ const ARROWS = {
     'node:timers/promises',
     'node:tls',
     'node:url',
+    'node:worker_threads',
     'pino',
     'undici',
   ],

@@ -58,6 +58,6 @@ export { callerOf, type Matched, matchRules, standingOf } from './matching/match
 export { canonicalPath, foldPath, matchPattern, type PathPattern, parsePattern } from './path.js'
 export { gcd, isCount } from './numbers.js'
 export { formatHash, hashTexts, type SipKey, sipKey } from './sip-hash.js'
-export { parseRules } from './rules/parse-rules.js'
+export { type ParsedRules, parseRules } from './rules/parse-rules.js'
 export type { Problem } from './rules/problems.js'
 export type * from './rules/rule.js'

@@ -13,6 +13,7 @@ import {
   type Matched,
   matchRules,
   type Outcome,
+  type ParsedRules,
   type Plan,
   type Policy,
   type Problem,
@@ -28,7 +29,7 @@ import {
 import { type Clock, systemClock } from './clock.js'
 import { memoryStore } from './memory/memory-store.js'
 import { givesOfCall, givesOfReceipt, keysOfCaller, type ResetOptions } from './refund.js'
-import { loadRules, type RulesInput } from './rule-set.js'
+import { compileParsed, type LoadedRules, loadRules, type RulesInput } from './rule-set.js'
 import type { Give, Store, SyncStore } from './store.js'
 
 export interface LimiterOptions {
@@ -85,6 +86,11 @@ export interface Limiter {
    * warnings.
    */
   setRules(rules: RulesInput, options?: RulesOptions): readonly Problem[]
+  /**
+   * The same with what `parseRules` of `@sluice/core` gave: parsing a large set takes seconds, and
+   * may be done in another thread.
+   */
+  setParsedRules(parsed: ParsedRules): readonly Problem[]
   /** Whether the counters are in this process, so that `checkSync` answers. */
   readonly isSync: boolean
   /** Whether a rule in force counts messages of WebSockets. */
@@ -222,16 +228,25 @@ class StoreLimiter implements Limiter {
 
   setRules(rules: RulesInput, { file }: RulesOptions = {}): readonly Problem[] {
     this.requireOpen()
-    const loaded = this.load(rules, file)
-    this.#snapshot = loaded.snapshot
-    this.#warnings = loaded.warnings
-    return loaded.warnings
+    return this.use(this.load(rules, file))
+  }
+
+  setParsedRules(parsed: ParsedRules): readonly Problem[] {
+    this.requireOpen()
+    const options = { secret: this.#secret, ipv6Prefix: this.#ipv6Prefix }
+    return this.use(compileParsed(parsed, options))
   }
 
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
     await this.#store.close()
+  }
+
+  private use({ snapshot, warnings }: LoadedRules): readonly Problem[] {
+    this.#snapshot = snapshot
+    this.#warnings = warnings
+    return warnings
   }
 
   private load(rules: RulesInput, file: string | undefined) {

@@ -2,6 +2,7 @@
 import {
   type CompileOptions,
   compileRules,
+  type ParsedRules,
   parseRules,
   type Problem,
   type Snapshot,
@@ -32,10 +33,15 @@ export function loadRules(
   input: RulesInput,
   options: CompileOptions & { file?: string | undefined },
 ): LoadedRules {
-  const { rules, errors, warnings } = parseRules(
-    input,
-    options.file === undefined ? {} : { file: options.file },
-  )
+  const { file } = options
+  return compileParsed(parseRules(input, file === undefined ? {} : { file }), options)
+}
+
+/** The same for rules that were parsed before, perhaps in another thread. */
+export function compileParsed(
+  { rules, errors, warnings }: ParsedRules,
+  options: CompileOptions,
+): LoadedRules {
   if (rules === undefined) throw new RulesError(errors)
   return { snapshot: compileRules(rules, options), warnings }
 }

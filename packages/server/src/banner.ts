@@ -1,4 +1,5 @@
 /** What a person reads when a server has started: where it listens, and what to try. */
+import type { Kept } from './data-dir.js'
 import { EXAMPLE_KEYS } from './example.js'
 import type { RunningServer } from './serve.js'
 
@@ -11,12 +12,7 @@ export interface BannerOptions {
 
 export function bannerOf(server: RunningServer, { isExample, isTerminal }: BannerOptions): string {
   const { gateway, api, admin, adminToken, upstream, rulesFile } = server
-  const token =
-    adminToken.file === undefined
-      ? 'as given'
-      : isTerminal
-        ? `${adminToken.text}  (kept in ${adminToken.file})`
-        : `in ${adminToken.file}`
+  const token = tokenLine(adminToken, isTerminal)
   const lines = [
     'Sluice is running.',
     '',
@@ -27,6 +23,12 @@ export function bannerOf(server: RunningServer, { isExample, isTerminal }: Banne
     `  rules          ${rulesFile}`,
   ]
   return [...lines, ...(isExample ? exampleLines(server) : []), ''].join('\n')
+}
+
+function tokenLine({ text, file, state }: Kept, isTerminal: boolean): string {
+  if (state === 'given') return 'as given'
+  if (file !== undefined) return isTerminal ? `${text}  (kept in ${file})` : `in ${file}`
+  return isTerminal ? `${text}  (not kept)` : 'made, but not kept; set SLUICE_ADMIN_TOKEN'
 }
 
 /** Lines to paste, each with what it shows. */

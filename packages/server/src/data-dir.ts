@@ -1,6 +1,6 @@
 /** Secrets that a server makes for itself and keeps in its data directory, for its owner alone. */
 import { randomBytes } from 'node:crypto'
-import { linkSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { linkSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { Log } from './log/logger.js'
 
@@ -10,8 +10,10 @@ const SECRET = /^[0-9a-f]{32,128}$/
 
 export interface Kept {
   readonly text: string
-  /** Where it is kept; undefined: it could not be, and is gone when the process ends. */
+  /** Where it is kept. */
   readonly file: string | undefined
+  /** `unkept`: it could not be written, and is gone when the process ends. */
+  readonly state: 'given' | 'kept' | 'unkept'
 }
 
 /** The bearer token of the admin API: 256 bits. */
@@ -26,30 +28,36 @@ export function keptKeySecret(dataDir: string, log: Log): Uint8Array {
 
 function keep(dataDir: string, name: string, bytes: number, log: Log): Kept {
   const file = join(dataDir, name)
+  const kept = readKept(file, log)
+  if (kept !== undefined) return { text: kept, file, state: 'kept' }
   try {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 })
-    return { text: readKept(file) ?? writeOnce(file, bytes), file }
+    return { text: writeOnce(file, bytes, log), file, state: 'kept' }
   } catch (error) {
     // A read-only disk is no reason not to serve.
     log.warn({ file, error: String(error) }, 'could not be kept; a new one is made at every start')
-    return { text: randomBytes(bytes).toString('hex'), file: undefined }
+    return { text: randomBytes(bytes).toString('hex'), file: undefined, state: 'unkept' }
   }
 }
 
-function readKept(file: string): string | undefined {
+/** Throws where something else stands in the file: what an operator wrote is not passed over. */
+function readKept(file: string, log: Log): string | undefined {
   let text: string
   try {
+    if ((statSync(file).mode & 0o077) !== 0) {
+      log.warn({ file }, 'others may read or write this secret; chmod 600 it')
+    }
     text = readFileSync(file, 'utf8').trim()
-  } catch (error) {
-    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
-    throw error
+  } catch {
+    return undefined
   }
   if (SECRET.test(text)) return text
-  throw new Error('found something else than 32 to 128 hex digits; accepted: those, or no file')
+  const found = `${text.length} characters that are no secret of Sluice`
+  throw new Error(`${file}: found ${found}; accepted: 32 to 128 hex digits, or no file`)
 }
 
 /** Two processes that start at once end up with the same one: the first link wins. */
-function writeOnce(file: string, bytes: number): string {
+function writeOnce(file: string, bytes: number, log: Log): string {
   const draft = `${file}.${randomBytes(6).toString('hex')}`
   writeFileSync(draft, `${randomBytes(bytes).toString('hex')}\n`, { mode: 0o600, flag: 'wx' })
   try {
@@ -59,5 +67,5 @@ function writeOnce(file: string, bytes: number): string {
   } finally {
     rmSync(draft, { force: true })
   }
-  return readKept(file) ?? ''
+  return readKept(file, log) ?? ''
 }

@@ -2,12 +2,12 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import process from 'node:process'
-import { RulesError } from '@sluice/limiter'
 import { bannerOf } from './banner.js'
 import { wallClock } from './clock.js'
 import type { Config } from './config/config.js'
 import { parseConfig } from './config/parse-config.js'
 import { createLogger, type Log } from './log/logger.js'
+import { preflight } from './preflight.js'
 import { type RunningServer, serve } from './serve.js'
 import { findNodeWarning } from './node-version.js'
 import { runWorkers, workerSide } from './workers.js'
@@ -40,18 +40,20 @@ export async function runServer(options: RunOptions): Promise<number> {
   }
   const isExample =
     config.file === undefined && config.rules === undefined && config.gateway.upstreams.length === 0
-  let server: RunningServer
-  try {
-    server = await serve(config, { log, isExample, worker })
-  } catch (error) {
-    await log.flush()
-    tell(error instanceof RulesError ? error.message : `Could not start: ${messageOf(error)}`)
-    return error instanceof RulesError ? MISUSE : FAILED
-  }
+  const { problems, rules } = await preflight(config, wallClock)
+  for (const problem of problems) tell(problem)
+  if (problems.length > 0) return MISUSE
   if (options.check === true) {
-    await server.stop({ atOnce: true })
     process.stdout.write('Configuration and rules are good.\n')
     return STOPPED
+  }
+  let server: RunningServer
+  try {
+    server = await serve(config, { log, isExample, worker, rules })
+  } catch (error) {
+    await log.flush()
+    tell(`Could not start: ${messageOf(error)}`)
+    return FAILED
   }
   const say = (text: string) => {
     if (worker === undefined) process.stdout.write(text)

@@ -12,7 +12,7 @@ import { type Kept, keptAdminToken, keptKeySecret } from './data-dir.js'
 import { createDecider, type Decider } from './decider.js'
 import { drain, type Drained } from './drain.js'
 import { startEcho } from './echo.js'
-import { exampleKeys, exampleRulesFile } from './example.js'
+import { exampleKeys } from './example.js'
 import { type WatchedFile, watchFile } from './files/watch-file.js'
 import { Gateway } from './gateway/gateway.js'
 import { createLimitsPage } from './gateway/limits-page.js'
@@ -27,14 +27,17 @@ import type { Log } from './log/logger.js'
 import { createRefusalLog, type RefusalLog } from './log/refusal-log.js'
 import { createDecisionMetrics } from './metrics/decisions.js'
 import { createRegistry, type Registry } from './metrics/registry.js'
+import { type ReadRules, readRules } from './preflight.js'
 import { registerServerMetrics } from './server-metrics.js'
-import { followRulesFile, type RulesFile, readRulesFile } from './source/rules-file.js'
+import { followRulesFile, type RulesFile } from './source/rules-file.js'
 import type { WorkerSide } from './workers.js'
 
 export interface ServeOptions {
   readonly log: Log
   /** Nothing was configured: the example's keys are known. */
   readonly isExample?: boolean | undefined
+  /** Those that were read before; else they are read now. */
+  readonly rules?: ReadRules | undefined
   /** Set in one of several processes behind the same listeners. */
   readonly worker?: WorkerSide | undefined
 }
@@ -93,17 +96,17 @@ async function start(
   closers: (() => void | Promise<void>)[],
 ): Promise<RunningServer> {
   const { log } = options
-  const engine = await startEngine(config, log)
+  const engine = await startEngine(config, log, options.rules ?? (await readRules(config)))
   closers.push(() => engine.close())
   const { registry } = engine
   const adminToken =
     config.admin.token === undefined
       ? keptAdminToken(config.dataDir, log)
-      : { text: config.admin.token, file: undefined }
+      : { text: config.admin.token, file: undefined, state: 'given' as const }
   const state = { isDraining: false }
   const gateway = openGateway(config, engine, log)
   const api = openApi(config, engine, { log, adminToken: adminToken.text, state })
-  const admin = openListener(config.admin.listen, undefined, { config, log })
+  const admin = openListener(config.admin.listen, undefined, { config, log, ...BRIEF })
   const { worker } = options
   worker?.share(() => registry.text())
   const adminHandler = createAdmin({
@@ -156,15 +159,14 @@ interface Engine {
 }
 
 /** Everything between a call and its decision. */
-async function startEngine(config: Config, log: Log): Promise<Engine> {
+async function startEngine(config: Config, log: Log, rules: ReadRules): Promise<Engine> {
   const clock = wallClock
   const { identity, trustedProxies, forwardedHeader } = config
   const { ipv6Prefix, jwt } = identity
   const secret = config.keySecret ?? keptKeySecret(config.dataDir, log)
-  const rulesFile = config.rules ?? exampleRulesFile
   const store = memoryStore({ maxCounters: config.maxCounters })
-  const text = readRulesFile(rulesFile)
-  const limiter = createLimiter({ rules: text, file: rulesFile, store, secret, ipv6Prefix })
+  const limiter = createLimiter({ rules: [], store, secret, ipv6Prefix })
+  limiter.setParsedRules(rules.parsed)
   for (const { message } of limiter.warnings) log.warn({ problem: message }, 'rules warning')
   const warn = (message: string) => log.warn({}, message)
   const tokens =
@@ -186,19 +188,19 @@ async function startEngine(config: Config, log: Log): Promise<Engine> {
     secretAttributes: secretAttributes(config),
   })
   const metrics = createDecisionMetrics(registry)
-  const rules = followRulesFile(rulesFile, text, { limiter, log, clock })
+  const followed = followRulesFile(rules.file, rules.text, { limiter, log, clock })
   const keyFiles = (jwt?.keys ?? []).map(({ file }) => followKeyFile(file, identifier, log))
   return {
     decider: createDecider({ limiter, metrics, refusals }),
     identifier,
     registry,
-    rules,
-    rulesFile,
+    rules: followed,
+    rulesFile: rules.file,
     secret,
     store,
     refusals,
     async close() {
-      rules.close()
+      followed.close()
       for (const file of keyFiles) file.close()
       await identifier.close()
       refusals.close()
@@ -275,7 +277,7 @@ interface ApiState {
 }
 
 function openApi(config: Config, engine: Engine, { log, adminToken, state }: ApiState): Listener {
-  const listener = openListener(config.api.listen, config.api.tls, { config, log })
+  const listener = openListener(config.api.listen, config.api.tls, { config, log, ...BRIEF })
   const api = createApi({
     config,
     decider: engine.decider,
@@ -321,13 +323,28 @@ function random(): number {
   return randomInt(2 ** 31) / 2 ** 31
 }
 
+interface ListenerParts {
+  readonly config: Config
+  readonly log: Log
+  readonly requestMs?: number | undefined
+}
+
+/** Bodies of the gateway may be large and slow; those of the others are not. */
+const BRIEF = { requestMs: 30_000 }
+
 function openListener(
   listen: ListenAddress,
   tls: TlsFiles | undefined,
-  { config, log }: { readonly config: Config; readonly log: Log },
+  { config, log, requestMs }: ListenerParts,
 ): Listener {
   const { timeouts, maxConnections } = config.gateway
-  return createListener({ listen, tls, timeouts, maxConnections, log })
+  return createListener({
+    listen,
+    tls,
+    timeouts: { ...timeouts, requestMs: requestMs ?? timeouts.requestMs },
+    maxConnections,
+    log,
+  })
 }
 
 async function startListener(

@@ -31,7 +31,8 @@ interface ParseOptions {
   readonly strict?: boolean | undefined
 }
 
-interface ParsedRules {
+/** Plain data: it can be sent from one thread to another. */
+export interface ParsedRules {
   /** Undefined if there are errors: a set is taken whole or not at all. */
   readonly rules: RuleSet | undefined
   readonly errors: readonly Problem[]

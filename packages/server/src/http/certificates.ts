@@ -67,7 +67,8 @@ export async function watchCertificates(
 }
 
 /** Both files; rejects with a message that names the one to look at. */
-async function readPair(files: TlsFiles): Promise<Pair> {
+/** Rejects if the files are not there, or do not fit together. */
+export async function readPair(files: TlsFiles): Promise<Pair> {
   const { text: cert } = await readWhole(files.cert)
   const { text: key } = await readWhole(files.key)
   const certificate = attempt(

@@ -1,0 +1,60 @@
+/** What would keep a server from starting, told before anything is opened or written. */
+import { type ParsedRules, parseRules } from '@sluice/core'
+import type { WallClock } from './clock.js'
+import type { Config } from './config/config.js'
+import { exampleRulesFile } from './example.js'
+import { readWhole } from './files/read-whole.js'
+import { readPair } from './http/certificates.js'
+import { createTokenVerifier } from './identity/tokens.js'
+
+export interface Preflight {
+  /** One message for each thing that is not as it should be. */
+  readonly problems: readonly string[]
+  /** The rules that the server starts with; undefined if there are problems. */
+  readonly rules: ReadRules | undefined
+}
+
+/** Reads every file that the configuration names, and opens nothing else. */
+export async function preflight(config: Config, clock: WallClock): Promise<Preflight> {
+  const { gateway, api, identity } = config
+  let rules: ReadRules | undefined
+  const found = await Promise.all([
+    messagesOf('rules', async () => {
+      rules = await readRules(config)
+      return rules.parsed.errors.map(({ message }) => message)
+    }),
+    messagesOf('gateway.tls', async () => void (gateway.tls && (await readPair(gateway.tls)))),
+    messagesOf('api.tls', async () => void (api.tls && (await readPair(api.tls)))),
+    messagesOf('identity.jwt', async () => {
+      const { jwt, ipv6Prefix } = identity
+      if (jwt === undefined) return
+      await (await createTokenVerifier({ config: jwt, ipv6Prefix, clock })).close()
+    }),
+  ])
+  const problems = found.flat()
+  return { problems, rules: problems.length === 0 ? rules : undefined }
+}
+
+export interface ReadRules {
+  readonly file: string
+  readonly text: string
+  readonly parsed: ParsedRules
+}
+
+export async function readRules(config: Config): Promise<ReadRules> {
+  const file = config.rules ?? exampleRulesFile
+  const { text } = await readWhole(file)
+  return { file, text, parsed: parseRules(text, { file }) }
+}
+
+/** A file that cannot be used is told of by the field that names it. */
+async function messagesOf(
+  field: string,
+  look: () => Promise<readonly string[] | void>,
+): Promise<readonly string[]> {
+  try {
+    return (await look()) ?? []
+  } catch (error) {
+    return [`${field}: ${error instanceof Error ? error.message : String(error)}`]
+  }
+}

@@ -4,6 +4,7 @@ import { stopAll } from './process.test-helper.js'
 import { describeLies } from './proxy-lies.test-helper.js'
 import { describeLimits } from './proxy-limits.test-helper.js'
 import { describeSilence } from './proxy-silence.test-helper.js'
+import { describeSlowIssuer } from './proxy-slow-issuer.test-helper.js'
 import { type StartProxy, startWorld, type World } from './world.test-helper.js'
 
 const START_MS_MAX = 60_000
@@ -22,5 +23,6 @@ export function describeProxy(file: string, startProxy: StartProxy): () => World
   describeLimits(world)
   describeLies(world)
   describeSilence(world, file)
+  describeSlowIssuer(world)
   return world
 }

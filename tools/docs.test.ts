@@ -123,7 +123,7 @@ describe('rules in documents', () => {
 
 describe('configurations in documents', () => {
   const messagesOf = ({ text }: Block) => {
-    const readFile = () => 'a-token-for-documents'
+    const readFile = (path: string) => `a-token-for-documents-${path.length}`
     const { errors } = parseConfig(text, { file: 'sluice.yaml', env: {}, readFile })
     return errors.map(({ message }) => `${message}\n`)
   }

@@ -2,9 +2,9 @@
  * `npm run layout`: fails where the tree leaves the layout of ARCHITECTURE.md. Each message says
  * what to do instead.
  */
-import { existsSync, readFileSync } from 'node:fs'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
 import { execFileSync } from 'node:child_process'
-import { posix } from 'node:path'
+import { join, posix } from 'node:path'
 import { pathToFileURL } from 'node:url'
 
 /** What a package may import beside its own files. Everything not listed is refused. */
@@ -178,13 +178,42 @@ export function checkTables(limitSource, exists) {
     .map((name) => `${name} has no truth table; write conformance/${name}.json`)
 }
 
-function main() {
-  const listed = execFileSync('git', ['ls-files', '-co', '--exclude-standard'], {
-    encoding: 'utf8',
+/**
+ * The sources below a folder, as git knows them. An unpacked archive is no work tree, or an ignored
+ * part of another one; its folders are walked.
+ *
+ * @param {string} folder @param {string} [git] @returns {string[]}
+ */
+export function listFiles(folder, git = 'git') {
+  const isSource = (file) => /\.(ts|mjs|lua)$/.test(file)
+  const listed = listByGit(folder, git).filter(isSource)
+  if (listed.length === 0) return walk(folder, '').filter(isSource)
+  return listed.filter((file) => existsSync(join(folder, file)))
+}
+
+function listByGit(folder, git) {
+  try {
+    const args = ['ls-files', '-co', '--exclude-standard']
+    const stdio = ['ignore', 'pipe', 'ignore']
+    return execFileSync(git, args, { cwd: folder, encoding: 'utf8', stdio }).split('\n')
+  } catch {
+    return []
+  }
+}
+
+/** What nobody wrote. */
+const SKIPPED_FOLDERS = new Set(['node_modules', 'dist', 'coverage', '.git', '.sluice'])
+
+function walk(folder, prefix) {
+  return readdirSync(join(folder, prefix), { withFileTypes: true }).flatMap((entry) => {
+    const path = posix.join(prefix, entry.name)
+    if (entry.isDirectory()) return SKIPPED_FOLDERS.has(entry.name) ? [] : walk(folder, path)
+    return entry.isFile() ? [path] : []
   })
-  const files = listed
-    .split('\n')
-    .filter((file) => /\.(ts|mjs|lua)$/.test(file) && existsSync(file))
+}
+
+function main() {
+  const files = listFiles('.')
   const problems = files.flatMap((path) => {
     const text = readFileSync(path, 'utf8')
     return [checkImports, checkPurity, checkSize, checkWords].flatMap((check) => check(path, text))

@@ -1,4 +1,7 @@
-import { describe, expect, test } from 'vitest'
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { dirname, join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 // @ts-expect-error: plain JavaScript, run by npm without a build
 import * as layout from './layout.mjs'
 
@@ -69,5 +72,24 @@ describe('the layout check lets pass', () => {
       checkImports('packages/limiter/src/x.ts', "import { type Call } from '@sluice/core'"),
     ).toEqual([])
     expect(checkImports('packages/core/src/x.ts', "import { gcd } from './numbers.js'")).toEqual([])
+  })
+})
+
+describe('the files of the tree', () => {
+  let folder = ''
+  beforeEach(() => {
+    folder = mkdtempSync(join(tmpdir(), 'sluice-layout-'))
+  })
+  afterEach(() => rmSync(folder, { recursive: true }))
+
+  test.each(['git', 'no-such-git'])('are found where %s knows nothing of them', (git) => {
+    const own = ['a.ts', 'packages/core/src/b.ts', 'tools/c.mjs']
+    const others = ['node_modules/d.ts', 'packages/core/dist/e.ts', '.git/f.ts', '.sluice/g.ts']
+    for (const file of [...own, ...others]) {
+      mkdirSync(dirname(join(folder, file)), { recursive: true })
+      writeFileSync(join(folder, file), '')
+    }
+    const files: string[] = layout.listFiles(folder, git)
+    expect(files.toSorted()).toEqual(own)
   })
 })

@@ -7,7 +7,13 @@ import { accessSync, constants, existsSync, rmSync, writeFileSync } from 'node:f
 import { delimiter, join } from 'node:path'
 
 /** Each command, and the Debian package that has it. */
-const PACKAGES = { nginx: 'nginx-light', caddy: 'caddy', haproxy: 'haproxy' } as const
+const PACKAGES = {
+  nginx: 'nginx-light',
+  caddy: 'caddy',
+  haproxy: 'haproxy',
+  openssl: 'openssl',
+  curl: 'curl',
+} as const
 
 export type Service = keyof typeof PACKAGES
 
@@ -58,12 +64,36 @@ function install(services: readonly Service[]): void {
   try {
     if (ownPolicy) writeFileSync(POLICY_FILE, POLICY, { mode: 0o755 })
     aptGet('update')
-    aptGet('install', '-y', '--no-install-recommends', ...packages)
+    const problems = installAll(packages, (names) =>
+      aptGet('install', '-y', '--no-install-recommends', ...names),
+    )
+    for (const problem of problems) console.error(problem)
   } catch (error) {
-    console.error(`Could not install ${packages.join(', ')}: ${messageOf(error)}`)
+    console.error(describeFailure(packages, error))
   } finally {
     if (ownPolicy) rmSync(POLICY_FILE, { force: true })
   }
+}
+
+/**
+ * Together, or one by one if that fails: apt-get installs none where it does not know one. What
+ * could not be installed is returned.
+ */
+export function installAll(
+  packages: readonly string[],
+  installThese: (packages: readonly string[]) => void,
+): readonly string[] {
+  try {
+    installThese(packages)
+    return []
+  } catch (error) {
+    if (packages.length <= 1) return [describeFailure(packages, error)]
+    return packages.flatMap((name) => installAll([name], installThese))
+  }
+}
+
+function describeFailure(packages: readonly string[], error: unknown): string {
+  return `Could not install ${packages.join(', ')}: ${messageOf(error)}`
 }
 
 function aptGet(...args: readonly string[]): void {

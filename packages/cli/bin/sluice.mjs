@@ -15,4 +15,5 @@ if (!existsSync(built) && existsSync(new URL('tsconfig.base.json', repository)))
   if (status !== 0) process.exit(status ?? 1)
 }
 const { main } = await import(built.href)
-process.exitCode = await main(process.argv.slice(2))
+// Not when nothing is left to do: a timer of somebody's must not keep a server that has stopped.
+process.exit(await main(process.argv.slice(2)))

@@ -34,13 +34,13 @@ function tokenLine({ text, file, state }: Kept, isTerminal: boolean): string {
 /** Lines to paste, each with what it shows. */
 function exampleLines({ gateway, api, admin }: RunningServer): readonly string[] {
   const [ann] = EXAMPLE_KEYS
-  const show = `-o /dev/null -w '%{http_code} %header{x-ratelimit-remaining} %header{retry-after}\\n'`
+  const show = `| grep -iE '^HTTP|remaining|retry'`
   return [
     '',
     'Try, in another terminal:',
     '',
     '  # a user of the free plan has 10 calls a second: 200 with less and less left, then 429',
-    `  curl -s ${show} -H 'X-Api-Key: ${ann?.key}' '${gateway}/v1/orders/[1-15]'`,
+    `  curl -s -D - -o /dev/null -H 'X-Api-Key: ${ann?.key}' '${gateway}/v1/orders/[1-15]' ${show}`,
     '',
     '  # 5 logins in 5 minutes from one address, then 429 with Retry-After and the reason',
     `  for i in $(seq 6); do curl -si -X POST ${gateway}/v1/login | grep -iE '^HTTP|ratelimit|retry|detail'; done`,

@@ -264,7 +264,10 @@ function openGateway(config: Config, engine: Engine, log: Log) {
     stopAccepting: () => listener.stopAccepting(),
     closeIdle: () => listener.closeIdle(),
     inFlight: () => listener.inFlight() + upgrades.count(),
-    destroyAll: () => listener.destroyAll(),
+    destroyAll() {
+      gateway.holds.abandon()
+      listener.destroyAll()
+    },
     goAway: () => upgrades.goAway(),
     close: () => upstreams.close(),
   }

@@ -18,6 +18,9 @@ const ACCEPTED = 'an address or a network such as 10.0.0.0/8 or 2001:db8::/32'
 /** What other programs take for "trust everybody". */
 const PERMISSIVE_WORDS: readonly string[] = ['*', 'true', 'all', 'any', 'yes', 'on']
 
+/** What is wider holds callers as well, and two halves of the world are everybody. */
+const PROXY_BITS_MIN = { 4: 8, 6: 16 } as const
+
 /** A network; an address alone is a network of one. */
 export function parseCidr(text: string): Cidr | { readonly problem: string } {
   const slash = text.indexOf('/')
@@ -59,7 +62,8 @@ export function cidrContains(cidr: Cidr, address: Address): boolean {
 /**
  * The networks whose word about the client is believed. All problems are told at once.
  *
- * A list that trusts everybody is refused: any caller could then name any address as its own.
+ * What trusts everybody is refused, and so is a network too wide to be of proxies alone: any caller
+ * in it could name any address as its own.
  */
 export function parseTrustedProxies(texts: readonly string[]): {
   readonly cidrs: readonly Cidr[]
@@ -75,9 +79,22 @@ export function parseTrustedProxies(texts: readonly string[]): {
           'accepted: the networks of your own proxies, such as 10.0.0.0/8',
       )
     } else if ('problem' in cidr) problems.push(cidr.problem)
-    else cidrs.push(cidr)
+    else if (cidr.bits < PROXY_BITS_MIN[cidr.version] && !isLocal(cidr)) {
+      problems.push(
+        `found "${show(text)}", too wide to be proxies: callers are in it; ` +
+          'accepted: the networks of your own proxies, ' +
+          `at least /${PROXY_BITS_MIN[4]} for IPv4 and /${PROXY_BITS_MIN[6]} for IPv6`,
+      )
+    } else cidrs.push(cidr)
   }
   return { cidrs, problems }
+}
+
+/** Within `fc00::/7` or `fe80::/10`: wide, but nobody calls from there over the internet. */
+function isLocal({ version, a, bits }: Cidr): boolean {
+  if (version !== 6) return false
+  const isUnique = bits >= 7 && maskWord(a, 7) === maskWord(0xfc00_0000 | 0, 7)
+  return isUnique || (bits >= 10 && maskWord(a, 10) === maskWord(0xfe80_0000 | 0, 10))
 }
 
 /**

@@ -92,9 +92,18 @@ function compileRule(rule: Rule, place: Place, context: Context): CompiledRule {
     conditions: place.conditions,
     filedUnder: place.filedUnder,
     pattern: rule.match.path === undefined ? undefined : readPattern(rule.match.path),
-    methods: rule.match.method.length === 0 ? undefined : new Set(rule.match.method),
+    methods: compileMethods(rule.match.method),
     rule,
   }
+}
+
+/**
+ * HEAD asks for what GET serves, without the body: where the one is counted, so is the other, or
+ * a limit on GET would be dodged by asking for heads.
+ */
+function compileMethods(methods: readonly string[]): ReadonlySet<string> | undefined {
+  if (methods.length === 0) return undefined
+  return new Set(methods.includes('GET') ? [...methods, 'HEAD'] : methods)
 }
 
 function compileLimits(

@@ -315,3 +315,30 @@ describe('explain says', () => {
     ])
   })
 })
+
+describe('HEAD', () => {
+  const rules = [
+    { id: 'get', match: { method: 'GET' }, limits: ['1/second'] },
+    { id: 'post', match: { method: 'POST' }, limits: ['1/second'] },
+    { id: 'route', by: ['route'], limits: ['1/second'] },
+  ]
+  const ids = (routes: string[], method: string) => {
+    const snapshot = compile({ routes, rules })
+    const matched = matchRules(snapshot, { attributes: { method, path: '/a' } })
+    return { ids: matched.map(({ rule: { id } }) => id), route: snapshot.routeOf(method, '/a') }
+  }
+
+  test('meets the rules and the route of GET', () => {
+    expect(ids(['GET /a'], 'HEAD')).toEqual({ ids: ['get', 'route'], route: 'GET /a' })
+    expect(ids(['GET /a'], 'POST')).toEqual({ ids: ['post'], route: undefined })
+  })
+
+  test('takes a route of its own before that of GET, whatever their order', () => {
+    for (const routes of [
+      ['GET /a', 'HEAD /a'],
+      ['HEAD /a', 'GET /a'],
+    ]) {
+      expect([ids(routes, 'HEAD').route, ids(routes, 'GET').route]).toEqual(['HEAD /a', 'GET /a'])
+    }
+  })
+})

@@ -34,12 +34,17 @@ export function compileRoutes(
     let taken: RankedRoute | undefined
     for (let i = 0; i < found.length; i++) {
       for (const route of found[i] ?? []) {
-        if (route.method !== undefined && route.method !== method) continue
+        if (!takes(route, method)) continue
         if (taken === undefined || route.rank < taken.rank) taken = route
       }
     }
     return taken?.text
   }
+}
+
+/** A route of GET is that of HEAD too, unless HEAD has one of its own there. */
+function takes({ method: own }: Route, method: string | undefined): boolean {
+  return own === undefined || own === method || (own === 'GET' && method === 'HEAD')
 }
 
 function readRoute(text: string): Route {
@@ -55,7 +60,12 @@ function moreExact(a: Route, b: Route): number {
     const difference = vagueness(a.pattern, i) - vagueness(b.pattern, i)
     if (difference !== 0) return difference
   }
-  return Number(a.method === undefined) - Number(b.method === undefined)
+  return methodVagueness(a) - methodVagueness(b)
+}
+
+function methodVagueness({ method }: Route): number {
+  if (method === undefined) return 2
+  return method === 'GET' ? 1 : 0
 }
 
 function vagueness(pattern: PathPattern, index: number): number {

@@ -9,7 +9,8 @@ closeAfterTests()
 
 const readDoc = (name: string) =>
   readFileSync(new URL(`../../../../docs/reference/${name}`, import.meta.url), 'utf8')
-const openapi = readDoc('openapi.yaml')
+/** YAML has two kinds of quotes and does not mind which. */
+const openapi = readDoc('openapi.yaml').replaceAll('"', "'")
 const page = readDoc('decision-api.md')
 const [, served = ''] = /^paths:\n((?: .*\n)+)/m.exec(openapi) ?? []
 
@@ -33,6 +34,12 @@ describe('openapi.yaml', () => {
     expect(written.filter((key) => key !== 'parameters')).toEqual(expected)
   })
 
+  test('a refusal of forward-auth may be one of a call, or of who calls', () => {
+    const [, refused = ''] = sectionOf('/v1/forward-auth').split("        '429':\n")
+    const schema = refused.split('        default:')[0]
+    expect(schema).toMatch(/anyOf:\n +- .*schemas\/Refusal'\n +- .*schemas\/Problem'/)
+  })
+
   test('every reference leads somewhere', () => {
     const [, components = ''] = openapi.split('\ncomponents:\n')
     for (const [, kind = '', name = ''] of openapi.matchAll(/'#\/components\/(\w+)\/([\w-]+)'/g)) {
@@ -43,6 +50,10 @@ describe('openapi.yaml', () => {
 })
 
 describe('decision-api.md', () => {
+  test.each(['unverified_token', 'token_failures'])('tells of %s by forward-auth', (word) => {
+    expect(page).toMatch(new RegExp(`^\\| \`${word}\` +\\| 429 or 403 +\\| .*forward-auth`, 'm'))
+  })
+
   test.each(ROUTES)('tells of $path', ({ path }) => {
     expect(page).toContain(`${path}\``)
   })

@@ -1,6 +1,9 @@
+import { parseTrustedProxies } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
 import { createIdentifier, type Identifier, type Identity } from '../identity/identity.js'
 import { identityConfig, knownKey, SECRET } from '../identity/identity.test-helper.js'
+import { jwtConfig, serveJwks, testClock } from '../identity/tokens.test-helper.js'
+import { createTokenVerifier } from '../identity/tokens.js'
 import { closeAfterTests, startApi } from './api.test-helper.js'
 import {
   AUTH,
@@ -212,5 +215,47 @@ describe('a path that needs a user', () => {
     const answer = await api.send(AUTH, orders())
     expect(answer.status).toBe(status)
     expect(answer.body).toMatchObject({ status, error: problem })
+  })
+})
+
+describe('a token whose key is not known', () => {
+  const BOUND_MS = 200
+
+  test('is not waited for: the call is decided by its address meanwhile', async () => {
+    // The issuer never answers, and would be given five seconds.
+    const issuer = await serveJwks()
+    issuer.answer(() => {})
+    const jwt = jwtConfig({ jwks: { url: issuer.url, algorithms: ['ES256'] } })
+    const tokens = await createTokenVerifier({ config: jwt, clock: testClock(), ipv6Prefix: 64 })
+    const door = createIdentifier({
+      config: identityConfig({ jwt }),
+      trustedProxies: parseTrustedProxies(['127.0.0.1/32']).cidrs,
+      forwardedHeader: 'x-forwarded-for',
+      secret: SECRET,
+      tokens,
+    })
+    const bounds: (number | undefined)[] = []
+    const identify: Identifier['identify'] = (seen, withinMs) => {
+      bounds.push(withinMs)
+      return door.identify(seen, withinMs)
+    }
+    const identifier: Identifier = {
+      identify,
+      reload: () => door.reload(),
+      stats: () => door.stats(),
+      close: () => door.close(),
+    }
+    const api = await trusting({ identifier })
+    const statuses: number[] = []
+    for (const kid of ['k1', 'k2', 'k3']) {
+      const header = Buffer.from(JSON.stringify({ alg: 'ES256', kid })).toString('base64url')
+      const sent = orders({ authorization: `Bearer ${header}.e30.AAAA` })
+      statuses.push((await api.send(AUTH, sent)).status)
+    }
+    expect(statuses).toEqual([200, 429, 429])
+    expect(door.stats().tokens?.published).toMatchObject({ fetches: 1, failures: 0 })
+    for (const bound of bounds) expect(bound).toBeLessThanOrEqual(BOUND_MS)
+    await door.close()
+    await issuer[Symbol.asyncDispose]()
   })
 })

@@ -24,6 +24,11 @@ interface ForwardAuthParts {
 }
 
 const WARN_EVERY_MS = 60_000
+/**
+ * Proxies give up on a question after half a second, and many then let the call pass. So nothing
+ * that a caller can invent, such as a token whose key has to be fetched, may take nearly as long.
+ */
+const TOKEN_WITHIN_MS = 150
 
 export class ForwardAuth {
   readonly #parts: ForwardAuthParts
@@ -37,7 +42,7 @@ export class ForwardAuth {
   async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
     const { config, decider, identifier } = this.#parts
     limitUnreadBody(request, response)
-    const seen = identifier.identify(request)
+    const seen = identifier.identify(request, TOKEN_WITHIN_MS)
     const identity = seen instanceof Promise ? await seen : seen
     if (!identity.trusted) return answerProblem(response, untrusted(identity))
     const { method, path } = readForwardedCall(request)

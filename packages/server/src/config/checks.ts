@@ -25,6 +25,7 @@ export function checkWhole(whole: Whole): void {
     sources: 'SLUICE_ADMIN_TOKEN or admin.tokenFile',
     why: 'nobody elsewhere could know the one that is made at the start',
   })
+  refuseSameToken(whole)
   refuseClashes(whole)
   refuseWorkers(whole.workers)
   requireProxies(whole)
@@ -39,6 +40,15 @@ function requireToken(
   if (token.value !== undefined || !token.isRead) return
   const accepted = `a loopback address; without ${sources} only loopback is allowed: ${why}`
   complain(listen.spot, 'bad-value', { accepted })
+}
+
+/** A token that is made at the start is drawn at random, and so never the same. */
+function refuseSameToken({ apiToken, adminToken }: Whole): void {
+  if (adminToken.spot === undefined || adminToken.value === undefined) return
+  if (adminToken.value !== apiToken.value) return
+  const why = 'who may ask for decisions may not administer'
+  const accepted = `another one than that of the API; ${why}`
+  complain(adminToken.spot, 'duplicate-value', { found: 'the token', accepted })
 }
 
 /** Told of at the later of two, or at the one that was written. */

@@ -31,10 +31,14 @@ describe('bad files', () => {
     expect(namesOf(FOLDER, '.txt').sort()).toEqual(namesOf(FOLDER, '.yaml').sort())
   })
 
-  test('a file of more than 16 MiB is too large, however empty', () => {
-    const options = { file: undefined, env: {}, readFile: () => TOKEN }
-    const { errors } = parseConfig(' '.repeat(16 * 1024 * 1024 + 1), options)
-    expect(errors.map(({ code }) => code)).toEqual(['too-large'])
+  test('a file of more than 4 MiB is too large, however empty', () => {
+    const options = { file: 'f', env: {}, readFile: () => TOKEN }
+    const most = 4 * 1024 * 1024
+    expect(parseConfig(' '.repeat(most), options).errors).toEqual([])
+    const { errors } = parseConfig(' '.repeat(most + 1), options)
+    expect(errors.map(({ message }) => message)).toEqual([
+      'f:1:1: document: too large: 4194305 characters. Accepted: up to 4194304 characters',
+    ])
   })
 
   test('more than 10,000 keys are too many', () => {
@@ -50,7 +54,8 @@ describe('good files', () => {
   const folder = new URL('valid/', FOLDER)
   test.each(namesOf(folder, '.yaml'))('%s: no problem', (name) => {
     const text = readFixture(`valid/${name}.yaml`)
-    const parsed = parseConfig(text, { file: 'f', env: {}, readFile: () => TOKEN })
+    const readFile = (path: string) => `${TOKEN}-of-${path}`
+    const parsed = parseConfig(text, { file: 'f', env: {}, readFile })
     expect(parsed.errors).toEqual([])
     expect(parsed.warnings).toEqual([])
     expect(parsed.config).toBeDefined()

@@ -13,7 +13,8 @@ import {
 
 /**
  * Keys and tokens have at least so many characters and no field of ours has as many. So what is as
- * long and stands where a field or a map belongs may be a secret that has lost its place.
+ * long and stands where a field, a map or one of a few words belongs may be a secret that has lost
+ * its place.
  */
 export const SECRET_LENGTH_MIN = 16
 
@@ -94,7 +95,10 @@ export function emptyMap(field: string, report: Spot['report']): Spot<MapNode> {
 /** The same spot, whose own text is not shown if it may be a secret. */
 export function hideLongText(spot: Spot): Spot {
   const length = lengthOf(spot)
-  return length < SECRET_LENGTH_MIN ? spot : hideText(spot, `text of ${length} characters`)
+  if (length < SECRET_LENGTH_MIN) return spot
+  return hideText(spot, (code) =>
+    code === 'wrong-type' ? `text of ${length} characters` : `of ${length} characters, not shown`,
+  )
 }
 
 /** How many characters were written; 0 for a list or a map. */
@@ -104,14 +108,19 @@ export function lengthOf({ node }: Spot): number {
 }
 
 /** The same spot, told of as this and never by what it says. */
-export function hideText({ node, field, report }: Spot, found: string): Spot {
+export function hideText(
+  { node, field, report }: Spot,
+  found: string | ((code: string) => string),
+): Spot {
   return {
     node,
     field,
     report: (finding) => {
       // A length says nothing that may not be said.
       const isOurs = finding.field === field && finding.code !== 'too-long'
-      return report(isOurs ? { ...finding, found } : finding)
+      if (!isOurs) return report(finding)
+      const told = typeof found === 'string' ? found : found(finding.code)
+      return report({ ...finding, found: told })
     },
   }
 }

@@ -1,9 +1,16 @@
 /** Names of headers that say who calls. */
 import { complain, readText, type Spot } from '@sluice/core/reading'
+import { hideLongText } from './fields.js'
 
 const NAME = /^[!#$%&'*+.^_`|~0-9a-z-]+$/
 const NAME_LENGTH_MAX = 64
 const ACCEPTED = 'the name of a header such as x-tenant-id: letters, digits and "-"'
+
+/** In CGI, WSGI and their heirs `x_user` is `x-user`, so a caller could write one for the other. */
+const ALIAS = /[_.]/
+const ACCEPTED_PLAIN =
+  'a name without "_" and ".", such as x-tenant-id; ' +
+  'other programs read them as "-", and the gateway drops such aliases'
 
 /** They are about the message and its way, not about who sent it. */
 const NO_IDENTITY: ReadonlySet<string> = new Set([
@@ -22,8 +29,15 @@ const NO_IDENTITY: ReadonlySet<string> = new Set([
   'via',
   'x-forwarded-for',
   'x-forwarded-host',
+  'x-forwarded-method',
   'x-forwarded-port',
   'x-forwarded-proto',
+  'x-forwarded-uri',
+  'x-original-method',
+  'x-original-uri',
+  'x-original-url',
+  'x-real-ip',
+  'x-rewrite-url',
 ])
 
 /** Whoever can read a log or the dashboard could be any caller. */
@@ -31,10 +45,12 @@ const CREDENTIALS: ReadonlySet<string> = new Set(['authorization', 'cookie', 'pr
 
 /** In lower case. */
 function readHeaderName(spot: Spot): string | undefined {
-  const text = readText(spot, { accepted: ACCEPTED, most: NAME_LENGTH_MAX })
+  const shown = hideLongText(spot)
+  const text = readText(shown, { accepted: ACCEPTED, most: NAME_LENGTH_MAX })
   if (text === undefined) return undefined
   const name = text.toLowerCase()
-  if (!NAME.test(name)) return complain(spot, 'bad-value', { accepted: ACCEPTED })
+  if (!NAME.test(name)) return complain(shown, 'bad-value', { accepted: ACCEPTED })
+  if (ALIAS.test(name)) return complain(shown, 'bad-value', { accepted: ACCEPTED_PLAIN })
   if (!NO_IDENTITY.has(name)) return name
   const accepted = 'a header that says who calls; this one is about the message and its way'
   return complain(spot, 'bad-value', { accepted })

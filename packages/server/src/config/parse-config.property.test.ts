@@ -32,7 +32,9 @@ type Env = Readonly<Record<string, string>>
 
 /** Every problem says what it must, on one line, whatever was parsed. */
 function checkProblems(text: string | undefined, env: Env = {}): void {
-  const options = { file: 'x.yaml', env, readFile: () => 'token-0123456789' }
+  // The two files have names of different lengths, and so two tokens.
+  const readFile = (path: string) => `token-0123456789-${path.length}`
+  const options = { file: 'x.yaml', env, readFile }
   const { config, errors, warnings } = parseConfig(text, options)
   expect(config === undefined).toBe(errors.length > 0)
   for (const { field, found, accepted, message, line } of [...errors, ...warnings]) {
@@ -156,6 +158,16 @@ describe('no message has a piece of a secret', () => {
     `identity: { apiKey: ${SECRETS[0]} }`,
     `identity: { jwt: { keys: [${SECRETS[0]}] } }`,
     `identity: { jwt: { keys: ${SECRETS[0]} } }`,
+    `identity: { apiKey: { unknown: ${SECRETS[0]} } }`,
+    `identity: { apiKey: { header: _${SECRETS[0]} } }`,
+    `identity: { jwt: { keys: [{ algorithm: ${SECRETS[0]}, file: a }] } }`,
+    `identity: { jwt: { jwks: { url: "https://a/b", algorithms: [${SECRETS[0]}] } } }`,
+    `log: { level: ${SECRETS[0]} }`,
+    `log: { callers: ${SECRETS[0]} }`,
+    `forwardedHeader: ${SECRETS[0]}`,
+    `gateway: { upstreams: [{ url: "http://a", host: ${SECRETS[0]} }] }`,
+    `refusals: { postureStatus: ${SECRETS[0]} }`,
+    `api: { refusedStatus: ${SECRETS[0]} }`,
     `api: { token: ${SECRETS[0]}, tokenFile: t }`,
     `api: ${SECRETS[0]}`,
     `${SECRETS[0]}`,

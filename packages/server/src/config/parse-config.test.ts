@@ -241,8 +241,22 @@ describe('tokens', () => {
 
   test('let the API and admin listen off loopback', () => {
     const listen = 'api: { listen: "0.0.0.0:1" }\nadmin: { listen: "0.0.0.0:2" }'
-    const env = { SLUICE_API_TOKEN: TOKEN, SLUICE_ADMIN_TOKEN: TOKEN }
+    const env = { SLUICE_API_TOKEN: TOKEN, SLUICE_ADMIN_TOKEN: `${TOKEN}A` }
     expect(configOf(listen, { env }).api.listen.host).toBe('0.0.0.0')
+  })
+
+  test('of the API and of admin are two, wherever they were given', () => {
+    const files = { '/etc/sluice/t': `${TOKEN}\n`, '/etc/sluice/u': TOKEN }
+    const accepted =
+      'another one than that of the API; who may ask for decisions may not administer'
+    expect(messagesOf('api: { tokenFile: t }\nadmin: { tokenFile: u }', { files })).toEqual([
+      `${FILE}:2:21: admin.tokenFile: the token is given twice. Accepted: ${accepted}`,
+    ])
+    const env = { SLUICE_ADMIN_TOKEN: TOKEN }
+    expect(messagesOf('api: { tokenFile: t }', { files, env })).toEqual([
+      `SLUICE_ADMIN_TOKEN: the token is given twice. Accepted: ${accepted}`,
+    ])
+    expect(JSON.stringify(parse('api: { tokenFile: t }', { files, env }))).not.toContain(TOKEN)
   })
 
   test('that are bad are told of once, not also as missing', () => {

@@ -11,7 +11,6 @@ import {
   type MapNode,
   type Problem,
   readBoolean,
-  readChoice,
   readDocument,
   readOptional,
   type Spot,
@@ -24,8 +23,10 @@ import { readAdmin, readApi, type Sources } from './parse-doors.js'
 import { readGateway } from './parse-gateway.js'
 import { readIdentity } from './parse-identity.js'
 import { readTrustedProxies } from './proxies.js'
-import { readDuration, readFileName, readStatus, readWhole, WORKERS } from './values.js'
+import { readDuration, readFileName, readStatus, readWhole, readWord, WORKERS } from './values.js'
 
+/** Of a file: 10,000 keys with their users take less than half of it. */
+const TEXT_LENGTH_MAX = 4 * 1024 * 1024
 const DATA_DIR = '.sluice'
 const MAX_COUNTERS = { least: 1000, most: 100_000_000 }
 const MAX_COUNTERS_DEFAULT = 1_000_000
@@ -91,6 +92,11 @@ export function parseConfig(text: string | undefined, options: ParseConfigOption
 }
 
 function readRoot(text: string, report: Spot['report']): Spot<MapNode> | undefined {
+  if (text.length > TEXT_LENGTH_MAX) {
+    const found = `${text.length} characters`
+    const accepted = `up to ${TEXT_LENGTH_MAX} characters`
+    return report({ code: 'too-large', at: 0, field: DOCUMENT, found, accepted })
+  }
   const tree = readDocument(text)
   if (tree.root === undefined) {
     for (const problem of tree.problems) report({ field: DOCUMENT, ...hideSource(problem) })
@@ -123,7 +129,7 @@ function readConfig(
   const proxies = readGiven(root, 'trustedProxies', readTrustedProxies)
   const maxCounters = readOptional(root, 'maxCounters', (spot) => readWhole(spot, MAX_COUNTERS))
   const forwardedHeader = readOptional(root, 'forwardedHeader', (spot) =>
-    readChoice(spot, FORWARDED_HEADERS),
+    readWord(spot, FORWARDED_HEADERS),
   )
   const settled = {
     workers: settle(overrides.workers, workers, 1),
@@ -172,8 +178,8 @@ function readHabits(root: Spot<MapNode>): Pick<Config, 'refusals' | 'log' | 'shu
       jitter: readOptional(refusals, 'jitter', readBoolean) ?? true,
     },
     log: {
-      level: readOptional(log, 'level', (spot) => readChoice(spot, LEVELS)) ?? 'info',
-      callers: readOptional(log, 'callers', (spot) => readChoice(spot, CALLERS)) ?? 'hash',
+      level: readOptional(log, 'level', (spot) => readWord(spot, LEVELS)) ?? 'info',
+      callers: readOptional(log, 'callers', (spot) => readWord(spot, CALLERS)) ?? 'hash',
     },
     shutdown: readShutdown(root),
   }

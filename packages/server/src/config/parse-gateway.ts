@@ -5,7 +5,6 @@ import {
   complainOf,
   type MapNode,
   readBoolean,
-  readChoice,
   readOptional,
   readRequired,
   readText,
@@ -16,7 +15,7 @@ import type { Overrides } from './environment.js'
 import { readFields, readGiven, readSection, type Setting, settle } from './fields.js'
 import { readListen } from './listen.js'
 import { readOrigin } from './urls.js'
-import { readDuration, readItems, readTls, readWhole } from './values.js'
+import { readDuration, readItems, readTls, readWhole, readWord } from './values.js'
 
 const LISTEN: ListenAddress = { host: '127.0.0.1', port: 8080 }
 const UPSTREAMS = { of: 'upstreams', most: 1000 }
@@ -94,7 +93,7 @@ function readUpstream(spot: Spot, prefixes: Set<string>): Upstream | undefined {
     accepted: 'where the upstream is, such as http://127.0.0.1:3000',
     read: readOrigin,
   })
-  const host = readOptional(map, 'host', (field) => readChoice(field, HOSTS))
+  const host = readOptional(map, 'host', (field) => readWord(field, HOSTS))
   const connections = readOptional(map, 'connections', (field) => readWhole(field, CONNECTIONS))
   const prefix = given === undefined ? '/' : given.value
   if (prefix !== undefined && prefixes.has(prefix)) {

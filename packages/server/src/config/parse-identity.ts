@@ -8,7 +8,6 @@ import {
   type MapNode,
   readAnyMap,
   readBoolean,
-  readChoice,
   readOptional,
   readRequired,
   type Spot,
@@ -19,7 +18,7 @@ import { hideLongText, readFields, readGiven, readSection } from './fields.js'
 import { HeaderNames, isCredential } from './header-name.js'
 import { readJwt } from './parse-jwt.js'
 import { readKeys } from './parse-keys.js'
-import { readWhole } from './values.js'
+import { readWhole, readWord } from './values.js'
 
 const IPV6_PREFIX = { least: IPV6_PREFIX_MIN, most: IPV6_PREFIX_MAX }
 const API_KEY_HEADER = 'x-api-key'
@@ -75,7 +74,7 @@ function readApiKeyHeader(identity: Spot<MapNode>, headers: HeaderNames): Identi
   }
   return {
     header: header ?? API_KEY_HEADER,
-    unknown: readOptional(map, 'unknown', (spot) => readChoice(spot, UNKNOWN)) ?? 'anonymous',
+    unknown: readOptional(map, 'unknown', (spot) => readWord(spot, UNKNOWN)) ?? 'anonymous',
   }
 }
 

@@ -4,7 +4,6 @@ import {
   fieldName,
   fieldOf,
   itemsOf,
-  readChoice,
   readList,
   readOptional,
   readRequired,
@@ -14,7 +13,7 @@ import type { JwtAlgorithm, JwtConfig, JwtKeyFile } from './config.js'
 import { hideLongText, readFields } from './fields.js'
 import type { HeaderNames } from './header-name.js'
 import { readJwksUrl } from './urls.js'
-import { readFileName, readItems, readName } from './values.js'
+import { readFileName, readItems, readName, readWord } from './values.js'
 
 const ALGORITHMS: readonly JwtAlgorithm[] = [
   'HS256',
@@ -100,7 +99,7 @@ function readKeyFile(spot: Spot, { folder, isOnly, kids }: KeyFileOptions): JwtK
   if (kid !== undefined) kids.add(kid)
   const algorithm = readRequired(map, 'algorithm', {
     accepted: ALGORITHMS.join(', '),
-    read: (field) => readChoice(field, ALGORITHMS),
+    read: (field) => readWord(field, ALGORITHMS),
   })
   const file = readRequired(map, 'file', {
     accepted: 'a file with the key as PEM or JWK, or for HS with the secret',
@@ -137,7 +136,7 @@ function readPublicAlgorithms(spot: Spot): readonly JwtAlgorithm[] | undefined {
 
 function readPublicAlgorithm(spot: Spot): JwtAlgorithm | undefined {
   const accepted = PUBLIC_ALGORITHMS.join(', ')
-  const algorithm = readChoice(spot, ALGORITHMS, accepted)
+  const algorithm = readWord(spot, ALGORITHMS, accepted)
   if (algorithm === undefined || PUBLIC_ALGORITHMS.includes(algorithm)) return algorithm
   // With a public key taken for its secret, anybody could sign.
   const why = 'keys that are fetched are public, and HS needs a secret'

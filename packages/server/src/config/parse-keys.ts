@@ -5,14 +5,13 @@ import {
   fieldOf,
   nearest,
   readAttributeValue,
-  readChoice,
   readOptional,
   type Spot,
 } from '@sluice/core/reading'
 import type { KnownKey } from './config.js'
 import { readFields, SECRET_LENGTH_MIN } from './fields.js'
 import { readApiKey, readApiKeyHash } from './secrets.js'
-import { readItems } from './values.js'
+import { readItems, readWord } from './values.js'
 
 const KEYS = { of: 'keys', most: 10_000 }
 const STATES = ['active', 'disabled'] as const
@@ -51,7 +50,7 @@ function readKey(spot: Spot, fieldByHash: Map<string, string>): KnownKey | undef
   const hash = fieldOf(map, 'sha256')
   const user = readOptional(map, 'user', (field) => readAttributeValue(field))
   const plan = readOptional(map, 'plan', (field) => readAttributeValue(field))
-  const state = readOptional(map, 'state', (field) => readChoice(field, STATES))
+  const state = readOptional(map, 'state', (field) => readWord(field, STATES))
   if (key === undefined && hash === undefined) {
     const field = fieldName(map, 'key')
     return complain(map, 'missing-field', { field, found: 'nothing', accepted: ACCEPTED_KEY })

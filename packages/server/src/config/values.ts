@@ -4,6 +4,7 @@ import {
   complain,
   itemsOf,
   parseDuration,
+  readChoice,
   readList,
   readNumber,
   readRequired,
@@ -30,13 +31,23 @@ export function readWhole(
   return complain(spot, 'bad-number', { accepted })
 }
 
+/** One of a few words. */
+export function readWord<T extends string>(
+  spot: Spot,
+  choices: readonly T[],
+  accepted?: string,
+): T | undefined {
+  return readChoice(hideLongText(spot), choices, accepted)
+}
+
 /** One of a few numbers. */
 export function readStatus<T extends number>(spot: Spot, choices: readonly T[]): T | undefined {
   const accepted = choices.join(' or ')
-  const number = readNumber(spot, accepted)
+  const shown = hideLongText(spot)
+  const number = readNumber(shown, accepted)
   if (number === undefined) return undefined
   return (
-    choices.find((choice) => choice === number) ?? complain(spot, 'unknown-value', { accepted })
+    choices.find((choice) => choice === number) ?? complain(shown, 'unknown-value', { accepted })
   )
 }
 

@@ -67,6 +67,7 @@ export async function startFront(
         return !['connection', 'transfer-encoding', 'expect'].includes(name)
       }),
       own: ['RateLimit', '"a";r=1'],
+      timeouts: { ...TIMEOUTS, ...more.timeouts },
       onEnd: (failure) => {
         ended++
         if (failure !== undefined) failures.push(failure)

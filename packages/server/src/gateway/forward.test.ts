@@ -1,5 +1,6 @@
 import { createHash, randomBytes } from 'node:crypto'
-import { request as httpRequest, type RequestListener } from 'node:http'
+import { request as httpRequest, type RequestListener, type ServerResponse } from 'node:http'
+import { connect } from 'node:net'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { ask, type Front, startFront } from './forward.test-helper.js'
 
@@ -136,6 +137,43 @@ describe('an exchange', () => {
   })
 })
 
+describe('a client', () => {
+  const big = (_: unknown, response: ServerResponse) => {
+    const write = () => {
+      while (!response.destroyed && response.write(Buffer.alloc(64 * 1024)));
+    }
+    response.on('drain', write)
+    write()
+  }
+
+  test('that reads nothing gives its upstream connection back after a while', async () => {
+    const { port, ...rest } = await start(big, { timeouts: { stallMs: 300 } })
+    const client = httpRequest({ host: '127.0.0.1', port, agent: false }, (answer) =>
+      answer.pause(),
+    )
+    client.on('error', () => {})
+    client.end()
+    await vi.waitUntil(() => rest.inFlight() === 1)
+    await vi.waitUntil(() => rest.inFlight() === 0, { timeout: 5000 })
+    client.destroy()
+  })
+
+  test('that sends many calls at once and goes away takes all of them with it', async () => {
+    const { port, ...rest } = await start((request, response) => {
+      if (request.url === '/first') return
+      big(request, response)
+    })
+    const socket = connect(port, '127.0.0.1')
+    socket.on('error', () => {})
+    const call = (path: string) => `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`
+    socket.write(call('/first') + call('/big').repeat(10))
+    await vi.waitUntil(() => rest.inFlight() === 11)
+    socket.destroy()
+    await vi.waitUntil(() => rest.inFlight() === 0)
+    expect(rest.failures).toEqual([])
+  })
+})
+
 describe('a client that goes away', () => {
   test('ends the upstream’s work, before and after the answer has begun', async () => {
     let aborted = 0
@@ -188,18 +226,26 @@ describe('an upstream that fails', () => {
     expect(failures).toHaveLength(1)
   })
 
-  test('is asked once more when it closed a kept connection, never with a body', async () => {
+  test('is asked once more when it closed a kept connection, and else never', async () => {
     const seen: string[] = []
+    let isDying = false
     const { port } = await start((request, response) => {
       seen.push(request.method ?? '')
-      if (seen.length === 1) request.socket.destroy()
+      if (isDying) request.socket.destroy()
       else response.end('ok')
+      isDying = !isDying
     })
+    // A connection that answered before: the second call on it is sent anew.
     expect((await ask(port, {})).status).toBe(200)
-    expect(seen).toEqual(['GET', 'GET'])
+    expect((await ask(port, {})).status).toBe(200)
+    expect(seen).toEqual(['GET', 'GET', 'GET'])
+    // With a body it is not, nor where the connection was a new one.
     seen.length = 0
+    isDying = true
     expect((await ask(port, { method: 'POST' }, 'x')).status).toBe(502)
-    expect(seen).toEqual(['POST'])
+    isDying = true
+    expect((await ask(port, {})).status).toBe(502)
+    expect(seen).toEqual(['POST', 'GET'])
   })
 
   test('to begin in time is 504', async () => {
@@ -236,6 +282,44 @@ describe('an upstream that fails', () => {
     const busy = answers.filter(({ status }) => status === 503)
     expect([busy.length, busy[0]?.headers['retry-after']]).toEqual([3, '1'])
     expect(answers.filter(({ status }) => status === 200)).toHaveLength(5)
+  })
+
+  test('to send a head that can be passed on word by word is answered all the same', async () => {
+    const { port } = await start((request) => {
+      const head =
+        request.url === '/phrase' ? 'HTTP/1.1 200 Caf\xe9' : 'HTTP/1.1 200 OK\r\nTrailer: X-Sum'
+      request.socket.write(
+        `${head}\r\nContent-Length: 2\r\nConnection: X-A\r\nConnection: x-b\r\nX-A: 1\r\nX-B: 2\r\n\r\nok`,
+        'latin1',
+      )
+    })
+    for (const path of ['/phrase', '/trailer']) {
+      const answer = await ask(port, { path })
+      expect([answer.status, answer.body.toString()]).toEqual([200, 'ok'])
+      expect(answer.headers).not.toHaveProperty('trailer')
+      expect(answer.headers).not.toHaveProperty('x-b')
+    }
+    expect((await ask(port, { path: '/trailer', method: 'HEAD' })).status).toBe(200)
+  })
+
+  test('for want of a connection is 504 in its time, and 503 while too many wait', async () => {
+    const { port, ...rest } = await start(() => {}, {
+      upstream: { connections: 1 },
+      timeouts: { responseMs: 300 },
+    })
+    const answers = await Promise.all(Array.from({ length: 8 }, () => ask(port, {})))
+    const statuses = answers.map(({ status }) => status).sort((a, b) => a - b)
+    expect(statuses).toEqual([503, 503, 503, 504, 504, 504, 504, 504])
+    await vi.waitUntil(() => rest.inFlight() === 0)
+  })
+
+  test('a large answer early, with the body still on its way, is heard whole', async () => {
+    const { port } = await start((_, response) => {
+      response.writeHead(401, { 'content-length': '4000000' })
+      response.end(Buffer.alloc(4_000_000))
+    })
+    const answer = await ask(port, { method: 'POST' }, Buffer.alloc(8_000_000))
+    expect([answer.status, answer.body.length, answer.isCut]).toEqual([401, 4_000_000, false])
   })
 
   test('early, with the body still on its way, is heard by the client', async () => {

@@ -1,8 +1,10 @@
 /** One admitted call to its upstream and back, as a stream: bodies are never gathered. */
-import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
+import { Transform, type TransformCallback } from 'node:stream'
 import type { Dispatcher } from 'undici'
 import { answerProblem, type FlatHeaders } from '../http/answer.js'
-import { readResponseHead, readTrailers } from './response-headers.js'
+import { limitUnreadBody } from '../http/unread-body.js'
+import { readEarlyHints, readResponseHead, readTrailers } from './response-headers.js'
 import type { Target } from './upstreams.js'
 
 export interface Forwarded {
@@ -14,7 +16,13 @@ export interface Forwarded {
   readonly headers: FlatHeaders
   /** Rate limit headers of the answer, whoever gives it. */
   readonly own: FlatHeaders
-  /** Told once, with the error if it was the upstream that failed. */
+  readonly timeouts: {
+    /** Until the upstream begins to answer, waiting for a free connection included. */
+    readonly responseMs: number
+    /** How long a client may take nothing of the answer. */
+    readonly stallMs: number
+  }
+  /** Told once, with the failure if it was the upstream's. */
   readonly onEnd: (failure: UpstreamFailure | undefined) => void
 }
 
@@ -25,6 +33,7 @@ export interface UpstreamFailure {
 
 export function forward(call: Forwarded): void {
   const { target, response, own } = call
+  limitUnreadBody(call.request, response)
   if (target.inFlight >= target.maxInFlight) {
     const failure = { status: 503, code: 'UPSTREAM_BUSY' } as const
     answerFailure(response, failure, ['Retry-After', '1', ...own])
@@ -36,34 +45,44 @@ export function forward(call: Forwarded): void {
 
 /** Methods that may be sent again when a kept connection turns out to be closed. */
 const REPEATABLE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
+/** A reason phrase that can be written as it was read. */
+const PHRASE = /^[\t\x20-\x7e]*$/
 
 /** The handler of one exchange. undici calls its methods in the order of HTTP. */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #call: Forwarded
+  readonly #sendsBody: boolean
+  readonly #onClose = () => this.clientLeft()
+  readonly #timer: NodeJS.Timeout
+  #body: RequestBody | undefined
   #abort: ((error?: Error) => void) | undefined
-  #sendsBody: boolean
+  #stall: NodeJS.Timeout | undefined
   #attempts = 0
+  /** Nobody waits for an answer any more. */
   #isOver = false
-  #onClose = () => this.clientLeft()
 
   constructor(call: Forwarded) {
     this.#call = call
-    const { headers } = call.request
+    const { headers, socket } = call.request
     const length = headers['content-length']
     this.#sendsBody =
       headers['transfer-encoding'] !== undefined || (length !== undefined && length !== '0')
-    call.response.once('close', this.#onClose)
+    this.#timer = setTimeout(() => this.late(), call.timeouts.responseMs)
+    // The socket's and not the response's: one that waits behind others on its connection is
+    // never told that the client has gone.
+    socket.once('close', this.#onClose)
   }
 
   send(): void {
     const { target, request, path, headers } = this.#call
     this.#attempts++
+    if (this.#sendsBody) this.#body = request.pipe(new RequestBody(request))
     target.pool.dispatch(
       {
         path,
         method: request.method ?? 'GET',
         headers,
-        body: this.#sendsBody ? request : null,
+        body: this.#body ?? null,
         // The upstream's own name, not the client's `Host`, is what its certificate is for.
         ...(target.servername !== undefined && { servername: target.servername }),
       },
@@ -73,22 +92,36 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onConnect(abort: (error?: Error) => void): void {
     this.#abort = abort
-    if (this.#isOver) abort()
+    if (this.#isOver) abort(new Error('The call is over'))
   }
 
   onHeaders(status: number, raw: Buffer[], resume: () => void, statusText: string): boolean {
-    // Informational answers are not the answer.
-    if (status < 200) return true
-    const { response, own } = this.#call
-    const { headers, hasDate } = readResponseHead(status, raw, own)
+    const { request, response, own } = this.#call
+    if (status < 200) {
+      const hints = readEarlyHints(status, raw)
+      if (hints !== undefined && request.httpVersion === '1.1') response.writeEarlyHints(hints)
+      return true
+    }
+    clearTimeout(this.#timer)
+    const { headers, hasDate } = readResponseHead(status, raw, own, canTrail(request, status))
     if (hasDate) response.sendDate = false
-    response.on('drain', resume)
-    response.writeHead(status, statusText, headers)
+    response.on('drain', () => {
+      clearTimeout(this.#stall)
+      resume()
+    })
+    const phrase = PHRASE.test(statusText) ? statusText : (STATUS_CODES[status] ?? '')
+    response.writeHead(status, phrase, headers)
     return true
   }
 
   onData(chunk: Buffer): boolean {
-    return this.#call.response.write(chunk)
+    const { request, response, timeouts } = this.#call
+    if (response.write(chunk)) return true
+    // undici times nothing while it is held back, so a client that reads nothing would keep its
+    // connection to the upstream for as long as it likes.
+    clearTimeout(this.#stall)
+    this.#stall = setTimeout(() => request.socket.destroy(), timeouts.stallMs)
+    return false
   }
 
   onComplete(raw: string[] | null): void {
@@ -97,24 +130,41 @@ class Exchange implements Dispatcher.DispatchHandler {
     if (trailers.length > 0) response.addTrailers(trailers)
     response.end()
     this.finish(undefined)
+    this.release()
   }
 
   onError(error: Error): void {
-    if (this.#isOver) return
-    const { response, own, request } = this.#call
     const failure = failureOf(error)
-    // The head is out: all that is left is to show that the body is not whole.
-    if (response.headersSent) response.destroy()
-    else if (this.maySendAgain(failure)) return this.send()
-    else answerFailure(response, failure, own)
-    if (this.#sendsBody && !request.complete) request.unpipe()
-    this.finish(failure)
+    if (!this.#isOver && !this.#call.response.headersSent && this.maySendAgain(error)) {
+      return this.send()
+    }
+    this.release()
+    this.fail(failure)
   }
 
-  private maySendAgain({ code }: UpstreamFailure): boolean {
+  private fail(failure: UpstreamFailure): void {
+    if (this.#isOver) return
+    const { request, response, own } = this.#call
+    this.finish(failure)
+    // The head is out: all that is left is to show that the body is not whole.
+    if (response.headersSent) request.socket.destroy()
+    else answerFailure(response, failure, own)
+  }
+
+  /** undici tells how much was read on a connection: one that answered before was a kept one. */
+  private maySendAgain(error: Error & { readonly code?: unknown; readonly socket?: unknown }) {
     const { method = '' } = this.#call.request
-    const wasClosed = code === 'UND_ERR_SOCKET' || code === 'ECONNRESET' || code === 'EPIPE'
-    return wasClosed && this.#attempts === 1 && !this.#sendsBody && REPEATABLE.has(method)
+    if (this.#attempts > 1 || this.#sendsBody || !REPEATABLE.has(method)) return false
+    const { socket } = error
+    const bytesRead =
+      typeof socket === 'object' && socket !== null && 'bytesRead' in socket ? socket.bytesRead : 0
+    return error.code === 'UND_ERR_SOCKET' && typeof bytesRead === 'number' && bytesRead > 0
+  }
+
+  /** The upstream has not begun to answer, or the call still waits for a connection to it. */
+  private late(): void {
+    this.fail({ status: 504, code: 'RESPONSE_TIMEOUT' })
+    this.#abort?.(new Error('The upstream is late'))
   }
 
   /** The client went away: the upstream need not go on. */
@@ -125,11 +175,43 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   private finish(failure: UpstreamFailure | undefined): void {
+    const { request, onEnd } = this.#call
     this.#isOver = true
-    this.#call.target.inFlight--
-    this.#call.response.off('close', this.#onClose)
-    this.#call.onEnd(failure)
+    clearTimeout(this.#timer)
+    clearTimeout(this.#stall)
+    request.socket.off('close', this.#onClose)
+    if (this.#body !== undefined) request.unpipe(this.#body)
+    onEnd(failure)
   }
+
+  /** Only undici knows when a call has left its queue, wanted or not. */
+  private release(): void {
+    this.#call.target.inFlight--
+  }
+}
+
+/**
+ * The body of a request, as undici is given it: what it is given it also destroys, and with the
+ * request itself would go the client's connection.
+ */
+class RequestBody extends Transform {
+  readonly #request: IncomingMessage
+
+  constructor(request: IncomingMessage) {
+    super()
+    this.#request = request
+  }
+
+  override _transform(chunk: Buffer, _: BufferEncoding, done: TransformCallback): void {
+    // What was read before the parser found the rest to be no body must not be passed on.
+    if (!this.#request.destroyed || this.#request.complete) return done(null, chunk)
+    done(new Error('The request broke off'))
+  }
+}
+
+/** Only an answer in chunks can have trailers; node throws where another announces them. */
+function canTrail({ httpVersion, method }: IncomingMessage, status: number): boolean {
+  return httpVersion === '1.1' && method !== 'HEAD' && status !== 204 && status !== 304
 }
 
 const TIMEOUTS: ReadonlySet<string> = new Set([

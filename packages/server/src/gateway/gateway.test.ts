@@ -247,6 +247,25 @@ describe('calls that wait', () => {
     expect(calls).toHaveLength(1)
   })
 
+  test('that were sent without waiting for each other leave together', async () => {
+    const { gatewayPort, adminPort, calls } = await start({
+      rules: perAddress([
+        { algorithm: 'leaky-bucket', max: 2, window: '1s', queue: 9, maxWait: '1m' },
+      ]),
+    })
+    const held = async () => {
+      const { body } = await ask(adminPort, { path: '/metrics' })
+      return Number(/^sluice_held_calls (\d+)$/m.exec(body.toString())?.[1])
+    }
+    const socket = connect(gatewayPort, '127.0.0.1')
+    socket.write('GET /held HTTP/1.1\r\nHost: a\r\n\r\n'.repeat(6))
+    await vi.waitFor(async () => expect(await held()).toBe(5))
+    socket.destroy()
+    await vi.waitFor(async () => expect(await held()).toBe(0))
+    await new Promise((resolve) => setTimeout(resolve, 600))
+    expect(calls).toHaveLength(1)
+  })
+
   test('are refused where no more may be held', async () => {
     const { gatewayPort } = await start({ rules: paced, config: { gateway: { maxHeld: 0 } } })
     expect((await ask(gatewayPort, {})).status).toBe(200)
@@ -281,6 +300,21 @@ describe('GET /_sluice/limits', () => {
       limits: [{ rule: 'net', remaining: 7 }],
     })
     expect(calls).toHaveLength(1)
+  })
+
+  test('is no place to guess keys at', async () => {
+    const { gatewayPort } = await start({
+      config: { identity: { ...IDENTITY, apiKey: { unknown: 'refuse' } } },
+      rules: [],
+    })
+    const statuses = new Set<number>()
+    for (let i = 0; i < 40; i++) {
+      const path = i % 2 === 0 ? '/_sluice/limits' : '/_sluice/other'
+      statuses.add(
+        (await ask(gatewayPort, { path, headers: { 'x-api-key': `guess-${i}` } })).status,
+      )
+    }
+    expect(statuses).toEqual(new Set([401, 429]))
   })
 
   test('has a limit of its own, takes GET and HEAD, and nothing below /_sluice is forwarded', async () => {

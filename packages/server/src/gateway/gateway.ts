@@ -99,8 +99,9 @@ export class Gateway {
     if ('refused' in admission) return this.refuse(request, response, admission.refused)
 
     const { decision, target, identity } = admission
-    if (decision.delayMs > 0 && !(await this.wait(response, decision))) return
-    if (request.headers.expect !== undefined) response.writeContinue()
+    if (decision.delayMs > 0 && !(await this.wait(request.socket, decision))) return
+    const { expect } = request.headers
+    if (expect !== undefined && request.httpVersion === '1.1') response.writeContinue()
     forward({
       request,
       response,
@@ -111,6 +112,7 @@ export class Gateway {
         this.sentHeaders(request, identity, decision, target),
       ),
       own: this.ownHeaders(decision),
+      timeouts: this.parts.config.gateway.timeouts,
       onEnd: (failure) => this.ended(failure),
     })
   }
@@ -172,8 +174,8 @@ export class Gateway {
   }
 
   /** Whether the caller is still there when its time comes; if not, it frees its place. */
-  private async wait(response: ServerResponse, { delayMs, receipt }: Decision): Promise<boolean> {
-    if (await this.holds.hold(response, delayMs)) return true
+  async wait(socket: Duplex, { delayMs, receipt }: Decision): Promise<boolean> {
+    if (await this.holds.hold(socket, delayMs)) return true
     if (receipt !== undefined) await this.parts.decider.limiter.refund(receipt)
     return false
   }
@@ -192,9 +194,9 @@ export class Gateway {
     const { identifier, limitsPage, config } = this.parts
     limitUnreadBody(request, response)
     const identity = await identifier.identify(request)
-    const unknown = refusalOfIdentity(identity, config.identity, false)
-    if (unknown !== undefined) return answerProblem(response, unknown)
-    await limitsPage.answer(request, response, { path, attributes: identity.attributes })
+    const { attributes, peer } = identity
+    const refusal = refusalOfIdentity(identity, config.identity, false)
+    await limitsPage.answer(request, response, { path, attributes, peer, refusal })
   }
 
   private needsUser(path: string): boolean {

@@ -1,33 +1,38 @@
 /** Calls that a leaky bucket or `wait` admits later: held here, bounded, freed if they leave. */
-import type { Writable } from 'node:stream'
+import type { Duplex } from 'node:stream'
 
 /** Whom a call is held for: it emits `close` when it goes away. */
-type Held = Pick<Writable, 'destroyed' | 'once' | 'off'>
+type Held = Pick<Duplex, 'destroyed' | 'once' | 'off'>
 
 export interface Holds {
   /** Whether one more call may be held. */
   hasRoom(): boolean
-  /** Resolves to whether the caller is still there when the time has come. */
-  hold(response: Held, delayMs: number): Promise<boolean>
+  /** Resolves to whether the caller is still there, and its call wanted, when the time has come. */
+  hold(socket: Held, delayMs: number): Promise<boolean>
   count(): number
+  /** Lets go of all that are held, as if their callers had left. */
+  abandon(): void
 }
 
 /** What setTimeout takes; longer waits are waited for in pieces. */
 const TIMER_MS_MAX = 2 ** 31 - 1
 
 export function createHolds(max: number): Holds {
-  let held = 0
+  const held = new Set<(isThere: boolean) => void>()
   return {
-    hasRoom: () => held < max,
-    count: () => held,
-    hold: (response, delayMs) => {
-      held++
-      return new Promise((resolve) => {
+    hasRoom: () => held.size < max,
+    count: () => held.size,
+    abandon() {
+      for (const end of held) end(false)
+    },
+    hold: (socket, delayMs) =>
+      new Promise((resolve) => {
+        if (socket.destroyed) return resolve(false)
         let timer: NodeJS.Timeout
         const end = (isThere: boolean) => {
-          held--
+          held.delete(end)
           clearTimeout(timer)
-          response.off('close', onClose)
+          socket.off('close', onClose)
           resolve(isThere)
         }
         const onClose = () => end(false)
@@ -35,13 +40,9 @@ export function createHolds(max: number): Holds {
           const next = Math.min(leftMs, TIMER_MS_MAX)
           timer = setTimeout(() => (leftMs > next ? wait(leftMs - next) : end(true)), next)
         }
-        if (response.destroyed) {
-          held--
-          return resolve(false)
-        }
-        response.once('close', onClose)
+        held.add(end)
+        socket.once('close', onClose)
         wait(delayMs)
-      })
-    },
+      }),
   }
 }

@@ -2,7 +2,13 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { foldPath } from '@sluice/core'
 import { createLimiter, type Limiter, memoryStore } from '@sluice/limiter'
-import { answerJson, answerProblem, answerRefusal, type RefusalOptions } from '../http/answer.js'
+import {
+  answerJson,
+  answerProblem,
+  answerRefusal,
+  type ProblemAnswer,
+  type RefusalOptions,
+} from '../http/answer.js'
 
 const PAGE = '/_sluice/limits'
 const RESERVED = '/_sluice'
@@ -21,6 +27,9 @@ export interface LimitsPage {
 interface Asked {
   readonly path: string
   readonly attributes: Readonly<Record<string, string>>
+  readonly peer: string
+  /** Why nobody is told anything: who asks is in doubt. */
+  readonly refusal: ProblemAnswer | undefined
 }
 
 /** Asking is limited too: it reads every counter that the caller has. */
@@ -35,7 +44,11 @@ export function createLimitsPage(
 ): LimitsPage {
   const own = createLimiter({ rules: OWN_RULES, store: memoryStore({ maxCounters: CALLERS_MAX }) })
   return {
-    async answer(request, response, { path, attributes }) {
+    async answer(request, response, { path, attributes, peer, refusal }) {
+      // First of all: whatever is answered here, guessing is not free.
+      const asking = own.checkSync({ attributes: { ip: attributes['ip'] ?? peer } })
+      if (!asking.allowed) return answerRefusal(response, asking, refusalOptions())
+      if (refusal !== undefined) return answerProblem(response, refusal)
       if (foldPath(path) !== PAGE) {
         return answerProblem(response, { status: 404, detail: `Accepted: ${PAGE}` })
       }
@@ -43,8 +56,6 @@ export function createLimitsPage(
         const headers = ['Allow', 'GET, HEAD']
         return answerProblem(response, { status: 405, detail: 'Accepted: GET, HEAD', headers })
       }
-      const asking = own.checkSync({ attributes: { ip: attributes['ip'] } })
-      if (!asking.allowed) return answerRefusal(response, asking, refusalOptions())
       const policies = await limiter.limits({ attributes })
       const limits = policies.map(
         ({ rule, limitName, limit, windowMs, remaining, resetAfterMs }) => ({

@@ -28,10 +28,22 @@ const TRUSTED_ONLY = [
   'x-forwarded-port',
   'x-forwarded-prefix',
   'x-forwarded-server',
+  'x-forwarded-scheme',
+  'x-client-ip',
+  'x-cluster-client-ip',
+  'true-client-ip',
+  'cf-connecting-ip',
+  'fastly-client-ip',
 ]
 
-/** With these, an upstream would serve another method than the one that was counted. */
-const METHOD_OVERRIDES = ['x-http-method-override', 'x-http-method', 'x-method-override']
+/** With these, an upstream would serve another method or path than the one that was counted. */
+const OVERRIDES = [
+  'x-http-method-override',
+  'x-http-method',
+  'x-method-override',
+  'x-original-url',
+  'x-rewrite-url',
+]
 
 export interface HeaderRules {
   /** Identity headers that only a trusted proxy may set. */
@@ -58,7 +70,7 @@ const DROP_UNLESS_TRUSTED = 2
 
 export function createHeaderWriter(rules: HeaderRules): HeaderWriter {
   const fates = new Map<string, number>()
-  for (const name of [...HOP_BY_HOP, ...REWRITTEN, ...METHOD_OVERRIDES, 'host']) {
+  for (const name of [...HOP_BY_HOP, ...REWRITTEN, ...OVERRIDES, 'host']) {
     fates.set(name, DROP)
   }
   for (const name of [...TRUSTED_ONLY, ...rules.proxyHeaders]) fates.set(name, DROP_UNLESS_TRUSTED)

@@ -22,6 +22,11 @@ const RATE_LIMIT: ReadonlySet<string> = new Set([
   'x-ratelimit-reset',
 ])
 
+/** One link as node asks for it, or it throws. */
+const LINK = /^(?:<[^>]*>)(?:\s*;\s*[^;"\s]+(?:=(?:"[^"]*"|[^;"\s]*))?)*$/
+
+type Raw = readonly (Buffer | string)[]
+
 export interface ResponseHead {
   readonly headers: FlatHeaders
   /** The upstream sent a date of its own. */
@@ -31,27 +36,49 @@ export interface ResponseHead {
 /** `raw` is names and values in turn; `own` is what the gateway adds, nothing if no rule spoke. */
 export function readResponseHead(
   status: number,
-  raw: readonly (Buffer | string)[],
+  raw: Raw,
   own: FlatHeaders,
+  canTrail: boolean,
 ): ResponseHead {
   const listed = listedIn(raw)
   const headers: FlatHeaders = [...own]
   let hasDate = false
+  let hasLength = false
+  let trailer: string | undefined
   for (let i = 0; i < raw.length; i += 2) {
     const name = textOf(raw[i])
     const lower = name.toLowerCase()
     if (HOP_BY_HOP.has(lower) || listed?.has(lower)) continue
     if (own.length > 0 && RATE_LIMIT.has(lower)) continue
-    // A 204 has no length; one that says so makes some clients wait for a body.
-    if (status === 204 && lower === 'content-length') continue
+    if (lower === 'content-length') {
+      // A 204 has no length; one that says so makes some clients wait for a body.
+      if (status === 204) continue
+      hasLength = true
+    }
+    if (lower === 'trailer') {
+      trailer = textOf(raw[i + 1])
+      continue
+    }
     if (lower === 'date') hasDate = true
     headers.push(name, textOf(raw[i + 1]))
   }
+  if (trailer !== undefined && canTrail && !hasLength) headers.push('Trailer', trailer)
   return { headers, hasDate }
 }
 
+/** The hints of a 103, for node to write; undefined where there are none that it takes. */
+export function readEarlyHints(status: number, raw: Raw): Record<string, string[]> | undefined {
+  if (status !== 103) return undefined
+  const links: string[] = []
+  for (let i = 0; i < raw.length; i += 2) {
+    if (textOf(raw[i]).toLowerCase() === 'link') links.push(textOf(raw[i + 1]))
+  }
+  const isTaken = links.length > 0 && links.every((link) => LINK.test(link))
+  return isTaken ? { link: links } : undefined
+}
+
 /** Trailers as pairs; rate limit fields must not stand there. */
-export function readTrailers(raw: readonly (Buffer | string)[] | null): [string, string][] {
+export function readTrailers(raw: Raw | null): [string, string][] {
   const trailers: [string, string][] = []
   for (let i = 0; raw !== null && i < raw.length; i += 2) {
     const name = textOf(raw[i])
@@ -62,14 +89,16 @@ export function readTrailers(raw: readonly (Buffer | string)[] | null): [string,
   return trailers
 }
 
-function listedIn(raw: readonly (Buffer | string)[]): ReadonlySet<string> | undefined {
+/** What all `Connection` lines list. */
+function listedIn(raw: Raw): ReadonlySet<string> | undefined {
+  let lines: string | undefined
   for (let i = 0; i < raw.length; i += 2) {
     const name = raw[i]
-    if (name?.length === 10 && textOf(name).toLowerCase() === 'connection') {
-      return connectionTokens(textOf(raw[i + 1]))
-    }
+    if (name?.length !== 10 || textOf(name).toLowerCase() !== 'connection') continue
+    const value = textOf(raw[i + 1])
+    lines = lines === undefined ? value : `${lines}, ${value}`
   }
-  return undefined
+  return connectionTokens(lines)
 }
 
 /** Bytes of headers are Latin-1, whatever they mean. */

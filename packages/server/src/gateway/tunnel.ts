@@ -1,5 +1,6 @@
 /** An open WebSocket: bytes pass both ways, and messages of the client are counted on the way. */
 import { randomBytes } from 'node:crypto'
+import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { closeFrame, FrameScanner } from './frames.js'
 
@@ -21,6 +22,8 @@ const POLICY_VIOLATION = 1008
 const GOING_AWAY = 1001
 /** How long both ends have to say goodbye before they are cut off. */
 const GOODBYE_MS = 1000
+const KEEP_ALIVE_MS = 60_000
+const HALF_OPEN_MS = 10_000
 
 export class Tunnel {
   readonly #ends: TunnelEnds
@@ -47,17 +50,23 @@ export class Tunnel {
     upstream.on('data', (chunk: Buffer) => this.fromUpstream(chunk))
     client.on('drain', () => upstream.resume())
     upstream.on('drain', () => this.readOn())
-    client.on('end', () => upstream.end())
+    client.on('end', () => {
+      upstream.end()
+      // An upstream that goes on talking to nobody is cut off.
+      setTimeout(() => this.cut(), HALF_OPEN_MS).unref()
+    })
     upstream.on('end', () => client.end())
     client.on('error', () => this.cut())
     client.on('close', () => this.cut())
     upstream.on('error', () => this.upstreamGone())
     upstream.on('close', () => this.upstreamGone())
+    if (upstream instanceof Socket) upstream.setKeepAlive(true, KEEP_ALIVE_MS)
   }
 
   /** Says goodbye to both ends, as a server that goes away should. */
   goAway(): void {
-    this.close(GOING_AWAY, 'going away')
+    const isWhole = this.#fromClient.isBetweenFrames && !this.#isDeciding
+    this.close(GOING_AWAY, 'going away', isWhole)
   }
 
   private async fromClient(chunk: Buffer): Promise<void> {
@@ -75,7 +84,9 @@ export class Tunnel {
       this.toUpstream(chunk.subarray(sent, start))
       sent = start
       const refusal = await this.decided(answer)
-      if (refusal !== undefined) return this.close(POLICY_VIOLATION, refusal)
+      // The upstream has seen nothing of this message unless its head came in two pieces.
+      if (refusal !== undefined)
+        return this.close(POLICY_VIOLATION, refusal, found.frame.start >= 0)
     }
     if (this.#isClosing) return
     this.toUpstream(chunk.subarray(sent))
@@ -111,11 +122,12 @@ export class Tunnel {
     if (!client.write(chunk)) upstream.pause()
   }
 
-  private close(code: number, reason: string): void {
+  /** `isWhole`: what was sent to the upstream ends where a frame ends. */
+  private close(code: number, reason: string, isWhole: boolean): void {
     if (this.#isClosing) return
     this.#isClosing = true
     const { client, upstream } = this.#ends
-    if (upstream.writable && this.#fromClient.isBetweenFrames) {
+    if (upstream.writable && isWhole) {
       upstream.write(closeFrame(GOING_AWAY, '', randomBytes(4)))
     }
     this.#goodbye = closeFrame(code, reason)

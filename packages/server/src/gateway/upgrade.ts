@@ -6,10 +6,12 @@ import {
   STATUS_CODES,
 } from 'node:http'
 import { request as httpsRequest } from 'node:https'
+import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type Call, canonicalPath, MESSAGE, retryAfterSeconds } from '@sluice/core'
 import { type FlatHeaders, type ProblemAnswer, refusalOf } from '../http/answer.js'
 import { findRequestProblem } from '../http/strict-request.js'
+import type { UpstreamFailure } from './forward.js'
 import { type Admission, type Gateway, originForm, problemOf } from './gateway.js'
 import { isOwnPath } from './limits-page.js'
 import { readResponseHead } from './response-headers.js'
@@ -21,6 +23,7 @@ type Admitted = Extract<Admission, { readonly target: unknown }>
 export class Upgrades {
   readonly #gateway: Gateway
   readonly #open = new Set<Tunnel>()
+  #isGoingAway = false
 
   constructor(gateway: Gateway) {
     this.#gateway = gateway
@@ -31,6 +34,7 @@ export class Upgrades {
   }
 
   goAway(): void {
+    this.#isGoingAway = true
     for (const tunnel of this.#open) tunnel.goAway()
   }
 
@@ -46,6 +50,7 @@ export class Upgrades {
   }
 
   private async serve(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    if (socket.destroyed) return
     if (this.#gateway.isDistrusted(socket)) return
     const problem = findRequestProblem(request) ?? findUpgradeProblem(request)
     if (problem !== undefined) return answerProblem(socket, problem)
@@ -61,52 +66,49 @@ export class Upgrades {
       const refusal = refusalOf(admission.refused, this.#gateway.refusalOptions())
       return answer(socket, refusal.status, refusal.headers, refusal.body)
     }
-    if (admission.decision.delayMs > 0) await this.wait(socket, admission)
+    const { decision } = admission
+    if (decision.delayMs > 0 && !(await this.#gateway.wait(socket, decision))) return
     if (!socket.destroyed) this.connect({ request, socket, head }, admission)
   }
 
-  private async wait(socket: Duplex, { decision }: Admitted): Promise<void> {
-    const { holds, parts } = this.#gateway
-    const isThere = await holds.hold(socket, decision.delayMs)
-    if (!isThere && decision.receipt !== undefined) {
-      await parts.decider.limiter.refund(decision.receipt)
-    }
-  }
-
   private connect(client: Client, admitted: Admitted): void {
-    const { request, socket, head } = client
+    const { request, socket } = client
     const own = this.#gateway.ownHeaders(admitted.decision)
-    const outgoing = this.open(request, admitted)
     const { responseMs } = this.#gateway.parts.config.gateway.timeouts
-    const giveUp = () => outgoing.destroy(new Error('given up'))
-    const timer = setTimeout(giveUp, responseMs)
-    socket.once('close', giveUp)
-    outgoing.once('upgrade', (response, upstream, upstreamHead) => {
+    const outgoing = this.open(request, admitted)
+    let failure: UpstreamFailure = { status: 502, code: 'UPGRADE_FAILED' }
+    const leave = () => outgoing.destroy()
+    const timer = setTimeout(() => {
+      failure = { status: 504, code: 'UPGRADE_TIMEOUT' }
+      outgoing.destroy(new Error('The upstream is late'))
+    }, responseMs)
+    const begun = () => {
       clearTimeout(timer)
-      socket.off('close', giveUp)
+      socket.off('close', leave)
+    }
+    socket.once('close', leave)
+    outgoing.once('upgrade', (response, upstream, upstreamHead) => {
+      begun()
       upstream.on('error', () => upstream.destroy())
       if (socket.destroyed) return void upstream.destroy()
-      const { headers } = readResponseHead(101, response.rawHeaders, own)
+      const { headers } = readResponseHead(101, response.rawHeaders, own, false)
       const upgrade = ['Connection', 'Upgrade', 'Upgrade', 'websocket']
       writeHead(socket, 101, [...upgrade, ...headers])
-      this.tunnel(
-        { client: socket, upstream },
-        { client: head, upstream: upstreamHead },
-        admitted.call,
-      )
+      const heads = { client: client.head, upstream: upstreamHead }
+      this.tunnel({ client: socket, upstream }, heads, admitted.call)
     })
     outgoing.once('response', (response) => {
-      clearTimeout(timer)
-      const { headers } = readResponseHead(response.statusCode ?? 502, response.rawHeaders, own)
-      writeHead(socket, response.statusCode ?? 502, [...headers, 'Connection', 'close'])
-      response.pipe(socket)
-      response.once('error', () => socket.destroy())
+      begun()
+      passOn(response, socket, own)
     })
     outgoing.once('error', () => {
-      clearTimeout(timer)
-      this.#gateway.ended({ status: 502, code: 'UPGRADE_FAILED' })
-      const detail = 'The upstream could not be reached or broke off.'
-      answerProblem(socket, { status: 502, detail, error: 'upstream_failed', headers: own })
+      begun()
+      // A client that has left is nobody's failure.
+      if (socket.destroyed) return
+      this.#gateway.ended(failure)
+      const { status } = failure
+      const detail = 'The upstream could not be reached, broke off or was late.'
+      answerProblem(socket, { status, detail, error: 'upstream_failed', headers: own })
     })
     outgoing.end()
   }
@@ -141,6 +143,7 @@ export class Upgrades {
     })
     this.#open.add(tunnel)
     tunnel.open(heads)
+    if (this.#isGoingAway) tunnel.goAway()
   }
 
   /** Nothing is asked, and nothing waits, while no rule counts messages. */
@@ -164,6 +167,8 @@ export class Upgrades {
   }
 }
 
+const LINGER_MS = 1000
+
 interface Client {
   readonly request: IncomingMessage
   readonly socket: Duplex
@@ -171,9 +176,10 @@ interface Client {
 }
 
 /** Only WebSockets: other protocols would carry calls that nobody counts. */
-function findUpgradeProblem({ headers, method }: IncomingMessage): ProblemAnswer | undefined {
-  if (headers.upgrade?.toLowerCase() !== 'websocket' || method !== 'GET') {
-    return { status: 400, detail: 'upgrade: accepted: GET with "Upgrade: websocket"' }
+function findUpgradeProblem(request: IncomingMessage): ProblemAnswer | undefined {
+  const { headers, method, httpVersion } = request
+  if (headers.upgrade?.toLowerCase() !== 'websocket' || method !== 'GET' || httpVersion !== '1.1') {
+    return { status: 400, detail: 'upgrade: accepted: GET with "Upgrade: websocket", HTTP/1.1' }
   }
   if (headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined) {
     return { status: 400, detail: 'upgrade: accepted: a request without a body' }
@@ -193,7 +199,29 @@ function answer(socket: Duplex, status: number, headers: FlatHeaders, body: stri
   const length = String(Buffer.byteLength(body))
   const own = ['Content-Type', 'application/problem+json', 'Content-Length', length]
   writeHead(socket, status, [...headers, ...own, 'Connection', 'close'])
+  hangUp(socket, body)
+}
+
+/** The answer of an upstream that does not upgrade. */
+function passOn(response: IncomingMessage, socket: Duplex, own: FlatHeaders): void {
+  const status = response.statusCode ?? 502
+  const { headers } = readResponseHead(status, response.rawHeaders, own, false)
+  writeHead(socket, status, [...headers, 'Connection', 'close'])
+  response.pipe(socket, { end: false })
+  response.once('end', () => hangUp(socket))
+  // Without a length its end is the end of the connection, so a broken one must not look like it.
+  response.once('error', () =>
+    socket instanceof Socket ? socket.resetAndDestroy() : socket.destroy(),
+  )
+  socket.once('close', () => response.destroy())
+}
+
+/** What the client still sends is dropped for a moment; then the connection is cut. */
+function hangUp(socket: Duplex, body = ''): void {
+  socket.resume()
   socket.end(body)
+  const timer = setTimeout(() => socket.destroy(), LINGER_MS)
+  socket.once('close', () => clearTimeout(timer))
 }
 
 /** Values come from parsed headers and our own code: none holds a line end. */

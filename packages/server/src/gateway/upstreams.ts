@@ -45,7 +45,8 @@ function createTarget(upstream: Upstream, timeouts: Timeouts): Target {
   const pool = new Pool(upstream.origin, {
     connections: upstream.connections,
     pipelining: 1,
-    headersTimeout: timeouts.responseMs,
+    // Each call has a timer of its own, which also counts the wait for a connection.
+    headersTimeout: 0,
     bodyTimeout: timeouts.stallMs,
     connect: { timeout: timeouts.connectMs, lookup: guardedLookup },
   })

@@ -152,6 +152,32 @@ describe('a WebSocket', () => {
     expect(Object.keys(running.calls[0]?.headers ?? {})).not.toContain('upgrade')
   })
 
+  test('is not taken up behind a call that is not answered yet, nor by HTTP/1.0', async () => {
+    const { port, heard } = await startChat({ upstream: () => {} })
+    const upgrade = (version: string) =>
+      `GET /chat HTTP/${version}\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
+      'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n'
+    const behind = connect(port, '127.0.0.1')
+    behind.write(`GET /slow HTTP/1.1\r\nHost: a\r\n\r\n${upgrade('1.1')}`)
+    expect(await textOf(behind)).toBe('')
+    const old = connect(port, '127.0.0.1')
+    old.write(upgrade('1.0'))
+    expect(await textOf(old)).toMatch(/^HTTP\/1.1 400 /)
+    expect(heard).toEqual([])
+  })
+
+  test('that is refused does not keep its connection', async () => {
+    const { port } = await startChat({ rules: [{ id: 'none', by: [], limits: ['0/day'] }] })
+    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+    socket.write(
+      'GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n',
+    )
+    // Only whoever still writes learns that the other side is gone.
+    const timer = setInterval(() => socket.write('x'), 200)
+    expect(await textOf(socket)).toMatch(/^HTTP\/1.1 429 /)
+    clearInterval(timer)
+  })
+
   test('ends on both sides when either ends', async () => {
     const { port, closes, sockets } = await startChat()
     const first = await join(port)
@@ -177,7 +203,7 @@ describe('messages over the limit', () => {
     const { socket, closed } = await join(port)
     for (let i = 1; i <= 5; i++) socket.send(`message ${i}`)
     expect(await closed).toEqual({ code: 1008, reason: 'Retry after 20 seconds' })
-    await vi.waitFor(() => expect(closes).toHaveLength(1))
+    await vi.waitFor(() => expect(closes).toEqual([1001]))
     expect(heard.slice(1)).toEqual(['message 1', 'message 2', 'message 3'])
     expect(lines.find(({ msg }) => msg === 'refused')).toMatchObject({
       rule: 'chat',

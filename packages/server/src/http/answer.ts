@@ -78,7 +78,9 @@ function writeBody(
   headers: FlatHeaders,
 ): void {
   const length = Buffer.byteLength(text)
-  response.writeHead(status, [...headers, 'Content-Type', type, 'Content-Length', String(length)])
+  const head = [...headers, 'Content-Type', type, 'Content-Length', String(length)]
+  // The phrase too: one that the upstream's answer left behind would be written otherwise.
+  response.writeHead(status, STATUS_CODES[status] ?? '', head)
   // As text it leaves in one piece with the head, and as Latin-1, where it is no more than that,
   // without being encoded.
   response.end(text, length === text.length ? 'latin1' : 'utf8')

@@ -3,6 +3,7 @@ import { execFileSync } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { connect, type TLSSocket } from 'node:tls'
+import { findService } from '../../../../tools/services.setup.js'
 
 export interface MadePair {
   readonly cert: string
@@ -16,7 +17,7 @@ export function makePair(directory: string, name: string): MadePair {
   const curve = ['-newkey', 'ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1', '-nodes']
   const files = ['-keyout', key, '-out', cert]
   execFileSync(
-    'openssl',
+    findService('openssl'),
     ['req', '-x509', ...curve, ...files, '-subj', `/CN=${name}`, '-days', '2'],
     { stdio: 'ignore' },
   )
@@ -27,9 +28,8 @@ export function makePair(directory: string, name: string): MadePair {
 export function encrypt(directory: string, key: string): string {
   const plain = join(directory, 'plain-key')
   writeFileSync(plain, key)
-  return execFileSync('openssl', ['pkcs8', '-topk8', '-in', plain, '-passout', 'pass:1234'], {
-    encoding: 'utf8',
-  })
+  const args = ['pkcs8', '-topk8', '-in', plain, '-passout', 'pass:1234']
+  return execFileSync(findService('openssl'), args, { encoding: 'utf8' })
 }
 
 /** The name in the certificate that a server shows to a new connection. */

@@ -49,6 +49,8 @@ export class Connections {
       isEnding: false,
     }
     this.#speaking.set(socket, connection)
+    // Each of the requests that a client sends without waiting listens for the end.
+    socket.setMaxListeners(0)
     socket.once('close', () => {
       // A response that waits for its turn does not hear of the end.
       this.#inFlight -= connection.inFlight
@@ -77,7 +79,10 @@ export class Connections {
 
   upgrade(socket: Socket): void {
     const connection = this.#speaking.get(socket)
-    if (connection !== undefined) connection.isUpgraded = true
+    if (connection === undefined) return
+    connection.isUpgraded = true
+    // Its answer would come before those that are due.
+    if (connection.inFlight > 0) socket.destroy()
   }
 
   /** From now on every response is the last of its connection. */

@@ -54,6 +54,7 @@ const HEADER_BYTES_MAX = 16 * 1024
 /** A silent connection is closed so much later than `headersMs` at most, for a usual one. */
 const CHECK_MS_MAX = 250
 const CHECK_MS_MIN = 10
+const KEEP_ALIVE_MS = 60_000
 /** Node waits so much longer than it told the client, for requests that are on their way. */
 const KEEP_ALIVE_GRACE_MS = 1000
 
@@ -164,6 +165,9 @@ class StrictListener implements Listener {
       keepAliveTimeout: Math.max(headersMs / 2, headersMs - KEEP_ALIVE_GRACE_MS),
       connectionsCheckingInterval: Math.min(CHECK_MS_MAX, Math.max(CHECK_MS_MIN, headersMs / 10)),
       insecureHTTPParser: false,
+      // A peer that vanished without a word is noticed in the end.
+      keepAlive: true,
+      keepAliveInitialDelay: KEEP_ALIVE_MS,
       // Asked for by whoever reads the request, and then knows what not to read after it.
       requireHostHeader: false,
       IncomingMessage: UpgradingRequest,

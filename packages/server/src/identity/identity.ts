@@ -46,8 +46,12 @@ interface IdentityStats {
 }
 
 export interface Identifier {
-  /** A promise only where a signature has to be verified. Never fails. */
-  identify(seen: Seen): Identity | Promise<Identity>
+  /**
+   * A promise only where a signature has to be verified. Never fails. A token that cannot be
+   * verified within `withinMs` is `unverified_token`, and the call goes on without a user.
+   * @default 1000
+   */
+  identify(seen: Seen, withinMs?: number): Identity | Promise<Identity>
   /** Reads key files of tokens again; rejects and keeps the keys in force if one is bad. */
   reload(): Promise<void>
   stats(): IdentityStats
@@ -115,7 +119,7 @@ class DoorIdentifier implements Identifier {
     this.#reader = new HeaderReader(names, forwardedHeader)
   }
 
-  identify(seen: Seen): Identity | Promise<Identity> {
+  identify(seen: Seen, withinMs?: number): Identity | Promise<Identity> {
     const { values, lines } = this.#reader.read(seen.rawHeaders)
     const origin = findOrigin(this.#options, seen.socket.remoteAddress, lines)
     if (origin === undefined) {
@@ -137,7 +141,7 @@ class DoorIdentifier implements Identifier {
     if (token === undefined || this.#tokens === undefined) {
       return this.finish(draft, values, origin, undefined)
     }
-    const verdict = this.#tokens.verify(token, origin.ip)
+    const verdict = this.#tokens.verify(token, origin.ip, withinMs)
     return verdict instanceof Promise
       ? verdict.then((later) => this.finish(draft, values, origin, later))
       : this.finish(draft, values, origin, verdict)

@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { JwtAlgorithm } from '../config/config.js'
+import { createDoor, seen } from './identity.test-helper.js'
 import {
   createSigner,
   jwtConfig,
@@ -221,6 +222,58 @@ describe('when keys cannot be fetched', () => {
   })
 })
 
+describe('while keys are being fetched', () => {
+  const SOON_MS = 20
+
+  test('nobody waits for long, and whoever comes later has the answer', async () => {
+    const { server, tokens } = await setup()
+    let answer = () => {}
+    server.answer((response) => {
+      answer = () => void response.end(JSON.stringify({ keys: [k1.jwk] }))
+    })
+    const token = await fresh(k1)
+    const invented = await fresh({ ...k1, kid: 'invented' })
+    // The fetch may take five seconds, and has neither ended nor failed.
+    for (const waiting of [token, invented, token, invented]) {
+      expect(await tokens.verify(waiting, IP, SOON_MS)).toBe('unverified_token')
+    }
+    expect(tokens.stats().published).toMatchObject({ fetches: 1, failures: 0, keys: 0 })
+    await fetched(server, 1)
+    answer()
+    while (tokens.stats().published?.keys !== 1) await setImmediate()
+    expect(await tokens.verify(await fresh(k1), IP)).toMatchObject({ user: 'u1' })
+    expect(await tokens.verify(token, IP)).toMatchObject({ user: 'u1' })
+    expect(await tokens.verify(invented, IP)).toBe('invalid_token')
+    expect(server.fetches()).toBe(1)
+  })
+
+  test('the door waits as long as it is told', async () => {
+    const { server, tokens } = await setup()
+    server.answer(() => {})
+    const door = createDoor({ tokens, jwt: jwtConfig() })
+    const request = seen([['authorization', `Bearer ${await fresh(k1)}`]])
+    expect(await door.identify(request, SOON_MS)).toMatchObject({
+      attributes: { ip: IP },
+      problem: 'unverified_token',
+    })
+    expect(tokens.stats().published).toMatchObject({ fetches: 1, failures: 0 })
+  })
+
+  test('those who can wait longer for the same token do', async () => {
+    const { server, tokens } = await setup()
+    let answer = () => {}
+    server.answer((response) => {
+      answer = () => void response.end(JSON.stringify({ keys: [k1.jwk] }))
+    })
+    const token = await fresh(k1)
+    const patient = tokens.verify(token, IP, 60_000)
+    expect(await tokens.verify(token, IP, SOON_MS)).toBe('unverified_token')
+    await fetched(server, 1)
+    answer()
+    expect(await patient).toMatchObject({ user: 'u1' })
+  })
+})
+
 describe('a published key', () => {
   const verdictOf = async (
     jwk: unknown,
@@ -238,6 +291,22 @@ describe('a published key', () => {
     expect(await verdictOf(plain, rsa, ['RS256', 'PS256', 'ES256'])).toBe('invalid_token')
     const curve = { ...k1.jwk, alg: undefined }
     expect(await verdictOf(curve, k1, ['ES256', 'ES384'])).toMatchObject({ user: 'u1' })
+  })
+
+  test('may share its name with one of another algorithm', async () => {
+    const both: Signer = { ...rsa, kid: 'k1', jwk: { ...rsa.jwk, kid: 'k1' } }
+    const algorithms: JwtAlgorithm[] = ['RS256', 'ES256', 'ES384']
+    const { server, tokens } = await setup({ keys: [both.jwk, k1.jwk], algorithms })
+    expect(await tokens.verify(await fresh(both), IP)).toMatchObject({ user: 'u1' })
+    expect(await tokens.verify(await fresh(k1), IP)).toMatchObject({ user: 'u1' })
+    // Each key keeps its one algorithm, and one that none has is no reason to fetch or verify.
+    const [, ...rest] = (await fresh(k1)).split('.')
+    for (const alg of ['RS256', 'ES384', 'HS256', 'none']) {
+      const header = Buffer.from(JSON.stringify({ alg, kid: 'k1' })).toString('base64url')
+      expect(await tokens.verify([header, ...rest].join('.'), IP)).toBe('invalid_token')
+    }
+    expect(server.fetches()).toBe(1)
+    expect(tokens.stats().verified).toBe(3)
   })
 
   test('of an algorithm that is not configured is passed over', async () => {

@@ -1,4 +1,4 @@
-import { createSecretKey } from 'node:crypto'
+import { createPublicKey, createSecretKey, hash, X509Certificate } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { exportJWK, exportPKCS8, exportSPKI } from 'jose'
 import { describe, expect, test } from 'vitest'
@@ -133,6 +133,64 @@ describe('a bad key file is told of at start', () => {
   test('such as a public key where a secret is needed', async () => {
     const { publicKey } = await createSigner('k1', 'RS256')
     expect(await problemOf('HS256', await exportSPKI(publicKey))).toContain('which is no secret')
+  })
+
+  test('such as anything that is public where a secret is needed', async () => {
+    const { publicKey, jwk } = await createSigner('k1', 'RS256')
+    const pem = await exportSPKI(publicKey)
+    const rsa = createPublicKey(pem)
+    const der = rsa.export({ format: 'der', type: 'spki' })
+    const pkcs1 = rsa.export({ format: 'der', type: 'pkcs1' })
+    const certificate = new X509Certificate(CERTIFICATE).raw
+    const base64 = der.toString('base64')
+    const wrapped = `${base64.replace(/.{64}/g, '$&\n')}\n`
+    const text = JSON.stringify(jwk)
+    const json = 'JSON that is no JWK of a secret'
+    const key = 'a public key or certificate, which is no secret'
+    const rows: [string | Uint8Array, string][] = [
+      [text, json],
+      [`\ufeff ${text}\r\n`, json],
+      [JSON.stringify({ keys: [jwk] }), json],
+      [JSON.stringify([jwk, jwk]), json],
+      [JSON.stringify({ kty: 'oct', secret: 's'.repeat(64) }), json],
+      [JSON.stringify({ kty: 'oct', k: der.toString('base64url') }), key],
+      [der, key],
+      [Buffer.concat([der, Buffer.from('\n')]), key],
+      [pkcs1, key],
+      [certificate, key],
+      [base64, key],
+      [wrapped, key],
+      [`\ufeff${wrapped}`, key],
+      [der.toString('base64url'), key],
+      [der.toString('hex'), key],
+      [certificate.toString('base64'), key],
+      [Buffer.from(pem).toString('base64'), key],
+      [`ssh-rsa AAAAB3NzaC1yc2E${base64} me@example`, key],
+      [pem, 'a PEM, which is no secret'],
+    ]
+    for (const [content, found] of rows) {
+      expect(await problemOf('HS256', content)).toBe(
+        `identity.jwt.keys: FILE: found ${found}; ` +
+          'accepted: for HS256 a secret of at least 32 bytes, or a JWK of one',
+      )
+    }
+  })
+
+  test('but not a secret that is random, or looks like base64, hex or half a JSON', async () => {
+    const bytes = Buffer.from(hash('sha512', 'a secret'), 'hex')
+    const secrets = [
+      bytes,
+      bytes.toString('base64'),
+      bytes.toString('hex'),
+      `{${'s'.repeat(64)}`,
+      `"${'s'.repeat(64)}"`,
+      '7'.repeat(64),
+    ]
+    for (const secret of secrets) {
+      const file = writeFile('secret', secret)
+      const { key } = await readKeyFile({ kid: undefined, algorithm: 'HS256', file })
+      expect(key).toEqual(Uint8Array.from(Buffer.from(secret)))
+    }
   })
 
   test('such as two keys of one name', async () => {

@@ -5,6 +5,7 @@ import { type CryptoKey, importSPKI, importX509, type JWK } from 'jose'
 import { show } from '@sluice/core'
 import type { JwtAlgorithm, JwtKeyFile } from '../config/config.js'
 import { findJwkProblem, fits, importPublicJwk, requireRsaBits, type TokenKey } from './jwk.js'
+import { isPublicKey } from './public-form.js'
 
 const FILE_BYTES_MAX = 64 * 1024
 
@@ -54,20 +55,32 @@ async function readBounded(file: string): Promise<Buffer> {
   }
 }
 
-/** The text of the file without the line break that editors put at its end, or an `oct` JWK. */
+/**
+ * The bytes of the file without the line break that editors put at its end, or an `oct` JWK. What
+ * is made to be published is refused: with it as the secret, anybody could sign.
+ */
 function readSecret(bytes: Buffer, algorithm: JwtAlgorithm): Found {
-  const jwk = parseJwk(bytes.toString('utf8'))
-  const isSecretJwk = jwk?.kty === 'oct' && typeof jwk.k === 'string'
-  if (isSecretJwk && jwk.alg !== undefined && jwk.alg !== algorithm) {
+  const json = parseJson(bytes.toString('utf8'))
+  const jwk = json === undefined ? undefined : secretJwkOf(json)
+  if (jwk?.alg !== undefined && jwk.alg !== algorithm) {
     throw new Error(`a JWK for ${show(jwk.alg)}`)
   }
-  const key = isSecretJwk ? Buffer.from(jwk.k ?? '', 'base64url') : withoutLineBreak(bytes)
+  const key = jwk === undefined ? withoutLineBreak(bytes) : Buffer.from(jwk.k, 'base64url')
   if (/-----BEGIN [A-Z ]+-----/.test(key.toString('latin1'))) {
-    // The public key of somebody else as a secret: anybody could sign with it.
     throw new Error('a PEM, which is no secret')
   }
+  // A DER may end with what looks like a line break, so the whole file is looked at as well.
+  if (isPublicKey(key) || isPublicKey(bytes)) {
+    throw new Error('a public key or certificate, which is no secret')
+  }
   if (key.length < secretBytes(algorithm)) throw new Error(`a secret of ${key.length} bytes`)
-  return { kid: isSecretJwk ? kidOf(jwk) : undefined, key: Uint8Array.from(key) }
+  return { kid: jwk === undefined ? undefined : kidOf(jwk), key: Uint8Array.from(key) }
+}
+
+function secretJwkOf(json: object): JWK & { readonly k: string } {
+  const { kty, k }: JWK = json
+  if (kty === 'oct' && typeof k === 'string') return { ...json, kty, k }
+  throw new Error('JSON that is no JWK of a secret')
 }
 
 function withoutLineBreak(bytes: Buffer): Buffer {
@@ -77,8 +90,8 @@ function withoutLineBreak(bytes: Buffer): Buffer {
 
 async function readPublic(bytes: Buffer, algorithm: JwtAlgorithm): Promise<Found> {
   const text = bytes.toString('utf8')
-  const jwk = parseJwk(text)
-  if (jwk !== undefined) return readPublicJwk(jwk, algorithm)
+  const jwk = parseJson(text)
+  if (jwk !== undefined && !Array.isArray(jwk)) return readPublicJwk(jwk, algorithm)
   if (/-----BEGIN [A-Z ]*PRIVATE KEY-----/.test(text)) throw new Error('a private key')
   const [pem, kind] = /-----BEGIN ([A-Z ]+)-----[^-]+-----END \1-----/.exec(text) ?? []
   if (pem === undefined) throw new Error('neither PEM nor JSON')
@@ -106,17 +119,15 @@ function kidOf(jwk: JWK): string | undefined {
   return typeof jwk.kid === 'string' ? jwk.kid : undefined
 }
 
-/** Undefined if the text is not a JSON object. */
-function parseJwk(text: string): JWK | undefined {
-  if (!text.trimStart().startsWith('{')) return undefined
+/** Undefined if the text is neither a JSON object nor a list. */
+function parseJson(text: string): object | undefined {
+  // Trimmed also of the byte order mark, which JSON.parse does not know.
+  const trimmed = text.trim()
+  if (!/^[{[]/.test(trimmed)) return undefined
   try {
-    const parsed: unknown = JSON.parse(text)
-    return isObject(parsed) ? parsed : undefined
+    const parsed: unknown = JSON.parse(trimmed)
+    return typeof parsed === 'object' && parsed !== null ? parsed : undefined
   } catch {
     return undefined
   }
-}
-
-function isObject(value: unknown): value is JWK {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -39,11 +39,15 @@ export class TokenKeys {
 
   /**
    * The key that a token names. One that names none gets the key of a file without a name, or the
-   * only key there is. `behind`: it may be a key that could not be fetched.
+   * only key there is. `behind`: it may be a key that could not be fetched. The algorithm is the
+   * token's own word, and only tells apart published keys that share a name.
    */
-  find(kid: string | undefined): TokenKey | undefined | Promise<TokenKey | 'behind' | undefined> {
-    const known = this.pick(kid)
-    return known !== undefined ? known : this.#jwks?.find(() => this.pick(kid))
+  find(
+    kid: string | undefined,
+    algorithm: string,
+  ): TokenKey | undefined | Promise<TokenKey | 'behind' | undefined> {
+    const known = this.pick(kid, algorithm)
+    return known !== undefined ? known : this.#jwks?.find(() => this.pick(kid, algorithm))
   }
 
   /** Fetches published keys that have grown old, without anybody waiting. */
@@ -67,10 +71,14 @@ export class TokenKeys {
     await this.#jwks?.close()
   }
 
-  private pick(kid: string | undefined): TokenKey | undefined {
+  private pick(kid: string | undefined, algorithm: string): TokenKey | undefined {
     const published = this.#jwks?.keys ?? NO_KEYS
     const isNamed = (key: TokenKey): boolean => key.kid === kid
-    if (kid !== undefined) return this.#fromFiles.find(isNamed) ?? published.find(isNamed)
+    if (kid !== undefined) {
+      const named = this.#fromFiles.find(isNamed)
+      // One of another algorithm is found as well: the token is then bad, and no reason to fetch.
+      return named ?? published.find(isNamedFor(kid, algorithm)) ?? published.find(isNamed)
+    }
     const unnamed = this.#fromFiles.find(isNamed)
     // Which key is the only one is not known before those of the issuer are.
     const isComplete = this.#jwks === undefined || published.length > 0
@@ -79,6 +87,10 @@ export class TokenKeys {
       ? (this.#fromFiles[0] ?? published[0])
       : undefined
   }
+}
+
+function isNamedFor(kid: string, algorithm: string): (key: TokenKey) => boolean {
+  return (key) => key.kid === kid && key.algorithm === algorithm
 }
 
 const NO_KEYS: readonly TokenKey[] = []

@@ -1,4 +1,5 @@
 import { createHmac } from 'node:crypto'
+import { setImmediate } from 'node:timers/promises'
 import { exportSPKI } from 'jose'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { JwtConfig } from '../config/config.js'
@@ -221,6 +222,23 @@ describe('what was verified is remembered', () => {
   })
 })
 
+describe('many tokens at once', () => {
+  test('are verified in turn, and nobody waits for long for its own', async () => {
+    const { tokens } = await create()
+    const signed = await Promise.all(
+      Array.from({ length: 300 }, (_, i) => sign(rsa, { sub: `u${i}` })),
+    )
+    const SOON_MS = 1
+    const verdicts = await Promise.all(
+      signed.map(async (token, i) => tokens.verify(token, `2001:db8:0:${i}::1`, SOON_MS)),
+    )
+    expect(verdicts.at(-1)).toBe('unverified_token')
+    while (tokens.stats().verified < signed.length) await setImmediate()
+    expect(await tokens.verify(signed.at(-1) ?? '', IP)).toMatchObject({ user: 'u299' })
+    expect(tokens.stats().verified).toBe(signed.length)
+  })
+})
+
 describe('bad tokens are limited by address', () => {
   const bad = (i: number) => forge({ alg: 'RS256', kid: 'k1' }, { ...claims, i }, () => 'AAAA')
   const badOnes = (count: number) => Array.from({ length: count }, (_, i) => bad(i))
@@ -276,6 +294,36 @@ describe('bad tokens are limited by address', () => {
     )
     expect(limited).toBe('token_failures')
     expect(fine).toMatchObject({ user: 'u1' })
+  })
+
+  test('and all calls of a limited address with one token are told the same', async () => {
+    const { tokens } = await create()
+    for (let i = 0; i < FAILURES_BURST; i++) await tokens.verify(bad(i), IP)
+    const token = await sign(rsa)
+    const verdicts = await verifyAll(tokens, [token, token, token, token], () => IP)
+    expect(new Set(verdicts)).toEqual(new Set(['token_failures']))
+  })
+
+  test('and many that are limited do not make another wait for each of them', async () => {
+    const { tokens } = await create()
+    const limited = ['198.51.100.1', '198.51.100.2', '198.51.100.3']
+    for (const ip of limited) {
+      await verifyAll(
+        tokens,
+        badOnes(50).map((token) => `${token}${ip.at(-1)}`),
+        () => ip,
+      )
+    }
+    const token = await sign(rsa)
+    const asking = [...limited, IP]
+    const verdicts = await verifyAll(
+      tokens,
+      asking.map(() => token),
+      (at) => asking[at] ?? '',
+    )
+    expect(verdicts[0]).toBe('token_failures')
+    expect(verdicts[3]).toBe('unverified_token')
+    expect(await tokens.verify(token, IP)).toMatchObject({ user: 'u1' })
   })
 })
 

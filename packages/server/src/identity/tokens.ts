@@ -9,6 +9,7 @@ import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from 'jose'
 import type { WallClock } from '../clock.js'
 import type { JwtConfig } from '../config/config.js'
 import type { TokenKey } from './jwk.js'
+import { SharedJob } from './shared-job.js'
 import { openTokenKeys, type TokenKeys } from './token-keys.js'
 import { TokenVerdicts } from './token-verdicts.js'
 import { Turns } from './turns.js'
@@ -18,7 +19,7 @@ export type TokenProblem =
   | 'expired_token'
   /** The address sent too many bad tokens: this one was not looked at. */
   | 'token_failures'
-  /** Nobody can say now: its key cannot be fetched, or too many wait. */
+  /** Nobody can say now: its key is not there yet or cannot be fetched, or too many wait. */
   | 'unverified_token'
 
 export interface TokenUser {
@@ -27,8 +28,17 @@ export interface TokenUser {
 }
 
 export interface TokenVerifier {
-  /** At once for a token that is remembered; else after its signature was verified. */
-  verify(token: string, ip: string): TokenUser | TokenProblem | Promise<TokenUser | TokenProblem>
+  /**
+   * At once for a token that is remembered; else after its signature was verified. If that takes
+   * longer than `withinMs`, the verdict is `unverified_token`, and whoever comes later has it. A
+   * call waits twice as long at most, if another address sent the token and was limited.
+   * @default 1000
+   */
+  verify(
+    token: string,
+    ip: string,
+    withinMs?: number,
+  ): TokenUser | TokenProblem | Promise<TokenUser | TokenProblem>
   /** Reads key files again; rejects and keeps the keys in force if one is bad. */
   reload(): Promise<void>
   stats(): TokenStats
@@ -64,7 +74,12 @@ export interface TokenVerifierOptions {
 export const TOKEN_LENGTH_MAX = 8192
 const CLAIM_LENGTH_MAX = 1024
 const LEEWAY_S = 30
-/** Tokens that wait for their turn; each is a call that is held. */
+/**
+ * How long a call waits for its token: anybody can name a key that has to be fetched, and the fetch
+ * may take far longer. An issuer that is well answers in less.
+ */
+const WITHIN_MS = 1000
+/** Tokens that wait for their turn. */
 const WAITING_MAX = 1000
 /** Tokens that wait for keys. Invented ones do too, so they have places of their own. */
 const KEYLESS_MAX = 1000
@@ -83,13 +98,27 @@ export async function createTokenVerifier(options: TokenVerifierOptions): Promis
 
 type Verdict = TokenUser | TokenProblem
 
+/** A call that shows a token. */
+interface Shown {
+  readonly token: string
+  readonly ip: string
+  readonly withinMs: number
+}
+
+/** A token that is being verified. It goes on when nobody waits any more, so all are bounded. */
+interface Run {
+  /** Who sent it first, and is charged if it is bad. */
+  readonly ip: string
+  readonly job: SharedJob<Verdict>
+}
+
 class JwtVerifier implements TokenVerifier {
   readonly #config: JwtConfig
   readonly #clock: WallClock
   readonly #keys: TokenKeys
   readonly #failures: Limiter
   readonly #verdicts = new TokenVerdicts<TokenUser, TokenProblem>()
-  readonly #running = new Map<string, Promise<Verdict>>()
+  readonly #running = new Map<string, Run>()
   readonly #turns = new Turns(TURNS)
   #generation = 0
   #verified = 0
@@ -104,25 +133,10 @@ class JwtVerifier implements TokenVerifier {
     this.#failures = limitFailures(clock, ipv6Prefix)
   }
 
-  verify(token: string, ip: string): Verdict | Promise<Verdict> {
-    if (token.length > TOKEN_LENGTH_MAX) return 'invalid_token'
-    const nowMs = this.#clock.now()
-    this.#keys.refresh(nowMs)
-    this.forgetIfKeysWent()
-    const id = hash('sha256', token, 'base64')
-    const known = this.#verdicts.find(id, nowMs)
-    if (known !== undefined) {
-      this.#remembered++
-      return known
-    }
-    const running = this.#running.get(id)
-    // Whoever came first may have been limited; that is no answer to another address.
-    if (running !== undefined) {
-      return running.then((verdict) =>
-        verdict === 'token_failures' ? this.verify(token, ip) : verdict,
-      )
-    }
-    return this.start(token, id, ip)
+  verify(token: string, ip: string, withinMs = WITHIN_MS): Verdict | Promise<Verdict> {
+    return token.length > TOKEN_LENGTH_MAX
+      ? 'invalid_token'
+      : this.look({ token, ip, withinMs }, false)
   }
 
   reload(): Promise<void> {
@@ -140,22 +154,45 @@ class JwtVerifier implements TokenVerifier {
   async close(): Promise<void> {
     this.#closed = true
     await this.#keys.close()
-    await Promise.allSettled(this.#running.values())
+    await Promise.allSettled(Array.from(this.#running.values(), ({ job }) => job.done))
     await this.#failures.close()
   }
 
-  private start(token: string, id: string, ip: string): Verdict | Promise<Verdict> {
+  private look(shown: Shown, hasWaited: boolean): Verdict | Promise<Verdict> {
+    const nowMs = this.#clock.now()
+    this.#keys.refresh(nowMs)
+    this.forgetIfKeysWent()
+    const id = hash('sha256', shown.token, 'base64')
+    const known = this.#verdicts.find(id, nowMs)
+    if (known !== undefined) {
+      this.#remembered++
+      return known
+    }
+    const run = this.#running.get(id)
+    return run === undefined ? this.start(shown, id) : this.join(shown, run, hasWaited)
+  }
+
+  /** Whoever came first may have been limited; that is no answer to another address. */
+  private async join(shown: Shown, run: Run, hasWaited: boolean): Promise<Verdict> {
+    const verdict = await run.job.within(shown.withinMs)
+    if (verdict !== 'token_failures' || run.ip === shown.ip) return verdict
+    // Any number of them could follow each other, and each would be another wait.
+    return hasWaited ? 'unverified_token' : this.look(shown, true)
+  }
+
+  private start({ token, ip, withinMs }: Shown, id: string): Verdict | Promise<Verdict> {
     const header = readHeader(token)
     if (header === undefined) return 'invalid_token'
-    const key = this.#keys.find(header.kid)
+    const key = this.#keys.find(header.kid, header.algorithm)
     const isFull =
       key instanceof Promise ? this.#keyless >= KEYLESS_MAX : this.#turns.waiting >= WAITING_MAX
     if (isFull || this.#closed) return 'unverified_token'
     const verdict = this.judge({ token, id, ip, ...header }, key).finally(() =>
       this.#running.delete(id),
     )
-    this.#running.set(id, verdict)
-    return verdict
+    const job = new SharedJob<Verdict>(verdict, 'unverified_token')
+    this.#running.set(id, { ip, job })
+    return job.within(withinMs)
   }
 
   private async judge(claim: Claim, named: ReturnType<TokenKeys['find']>): Promise<Verdict> {

@@ -1,0 +1,50 @@
+/** An issuer of tokens that takes its time, which must not make a proxy give up on Sluice. */
+import { describe, expect, test } from 'vitest'
+import { APP_STATUS } from './app.test-helper.js'
+import { call, newCaller } from './call.test-helper.js'
+import { startStandIn } from './stand-in.test-helper.js'
+import { CONFIG, type World } from './world.test-helper.js'
+
+/** Four times as long as a proxy waits for Sluice. */
+const ISSUER_MS = 2000
+
+export function describeSlowIssuer(world: () => World): void {
+  describe('when the issuer of tokens is slow', () => {
+    test('a caller over its limit gains nothing by tokens with invented keys', async () => {
+      const issuer = await startStandIn((response) => {
+        setTimeout(() => response.end('{"keys":[]}'), ISSUER_MS)
+      })
+      try {
+        const url = `http://127.0.0.1:${issuer.port}/jwks.json`
+        const jwt = `  jwt: { jwks: { url: "${url}", algorithms: [ES256] } }\n`
+        const port = await world().beside({
+          config: CONFIG.replace('identity:\n', `identity:\n${jwt}`),
+        })
+        const from = newCaller()
+        expect((await call(port, '/login', { from })).status).toBe(APP_STATUS)
+        const calls = Array.from({ length: 5 }, (_, i) => {
+          const headers = { authorization: `Bearer ${inventToken(`k${i}`)}` }
+          return call(port, '/login', { from, headers })
+        })
+        const statuses = (await Promise.all(calls)).map(({ status }) => status)
+        expect(issuer.questions()).toBe(1)
+        expect(statuses).toEqual(calls.map(() => 429))
+        expect(world().app.askedFrom(from)).toHaveLength(1)
+      } finally {
+        await issuer.close()
+      }
+    })
+  })
+}
+
+/** It names a key that nobody has published, and is signed by nobody. */
+function inventToken(kid: string): string {
+  const parts = [
+    { alg: 'ES256', kid },
+    { sub: 'u1', exp: 4_102_444_800 },
+  ]
+  const [header, payload] = parts.map((part) =>
+    Buffer.from(JSON.stringify(part)).toString('base64url'),
+  )
+  return `${header}.${payload}.AAAA`
+}

@@ -1,6 +1,6 @@
 /** One admitted call to its upstream and back, as a stream: bodies are never gathered. */
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
-import { Transform, type TransformCallback } from 'node:stream'
+import { PassThrough } from 'node:stream'
 import type { Dispatcher } from 'undici'
 import { answerProblem, type FlatHeaders } from '../http/answer.js'
 import { limitUnreadBody } from '../http/unread-body.js'
@@ -54,7 +54,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   readonly #sendsBody: boolean
   readonly #onClose = () => this.clientLeft()
   readonly #timer: NodeJS.Timeout
-  #body: RequestBody | undefined
+  #body: PassThrough | undefined
   #abort: ((error?: Error) => void) | undefined
   #stall: NodeJS.Timeout | undefined
   #attempts = 0
@@ -76,7 +76,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   send(): void {
     const { target, request, path, headers } = this.#call
     this.#attempts++
-    if (this.#sendsBody) this.#body = request.pipe(new RequestBody(request))
+    if (this.#sendsBody) this.#body = bodyOf(request)
     target.pool.dispatch(
       {
         path,
@@ -192,21 +192,17 @@ class Exchange implements Dispatcher.DispatchHandler {
 
 /**
  * The body of a request, as undici is given it: what it is given it also destroys, and with the
- * request itself would go the client's connection.
+ * request itself would go the client's connection. Ends as the request does: what was read before
+ * the parser found the rest to be no body is not passed on, if it still can be kept back.
  */
-class RequestBody extends Transform {
-  readonly #request: IncomingMessage
-
-  constructor(request: IncomingMessage) {
-    super()
-    this.#request = request
+function bodyOf(request: IncomingMessage): PassThrough {
+  const body = request.pipe(new PassThrough())
+  const onClose = () => {
+    if (!request.complete) body.destroy(new Error('The request broke off'))
   }
-
-  override _transform(chunk: Buffer, _: BufferEncoding, done: TransformCallback): void {
-    // What was read before the parser found the rest to be no body must not be passed on.
-    if (!this.#request.destroyed || this.#request.complete) return done(null, chunk)
-    done(new Error('The request broke off'))
-  }
+  request.once('close', onClose)
+  body.once('close', () => request.off('close', onClose))
+  return body
 }
 
 /** Only an answer in chunks can have trailers; node throws where another announces them. */

@@ -1,4 +1,5 @@
 /** Leaving without dropping a call: not ready at once, then no new calls, then the last answers. */
+import type { WallClock } from './clock.js'
 
 export interface Drainable {
   /** From now on every answer asks its client to open another connection next time. */
@@ -17,6 +18,7 @@ export interface Drained {
 }
 
 export interface DrainOptions {
+  readonly clock: WallClock
   /** How long new calls are still taken: balancers need a moment to see that this node leaves. */
   readonly delayMs: number
   /** When all of it ends at the latest. */
@@ -33,7 +35,8 @@ const SILENT_MS = 200
 const RESERVE_MS = 300
 
 export async function drain(parts: readonly Drainable[], options: DrainOptions): Promise<Drained> {
-  const { delayMs, withinMs, sleep, onStopped } = options
+  const { clock, delayMs, withinMs, sleep, onStopped } = options
+  const until = clock.now() + withinMs - RESERVE_MS
   for (const part of parts) part.beginDraining()
   if (delayMs > 0) await sleep(delayMs)
   // Right after the loop has taken what is there: the kernel resets what waits to be accepted.
@@ -41,10 +44,12 @@ export async function drain(parts: readonly Drainable[], options: DrainOptions):
   await Promise.all(parts.map((part) => part.stopAccepting()))
   onStopped()
   const underWay = () => parts.reduce((sum, part) => sum + part.inFlight(), 0)
-  for (let ms = 0; ms < withinMs - delayMs - RESERVE_MS; ms += LOOK_EVERY_MS) {
-    if (ms >= SILENT_MS && underWay() === 0) break
+  const silentUntil = clock.now() + SILENT_MS
+  while (clock.now() < until) {
+    const isSilent = clock.now() >= silentUntil
+    if (isSilent && underWay() === 0) break
     await sleep(LOOK_EVERY_MS)
-    if (ms >= SILENT_MS) for (const part of parts) part.closeIdle()
+    if (isSilent) for (const part of parts) part.closeIdle()
   }
   const cut = underWay()
   for (const part of parts) part.destroyAll()

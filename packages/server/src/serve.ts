@@ -134,6 +134,7 @@ async function start(
       state.isDraining = true
       const { delayMs, withinMs } = config.shutdown
       const drained = await drain([gateway, api], {
+        clock: wallClock,
         delayMs: atOnce ? 0 : delayMs,
         withinMs,
         sleep,

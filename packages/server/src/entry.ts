@@ -9,6 +9,7 @@ import { parseConfig } from './config/parse-config.js'
 import { createLogger, type Log } from './log/logger.js'
 import { preflight } from './preflight.js'
 import { type RunningServer, serve } from './serve.js'
+import { createMistakes } from './mistakes.js'
 import { findNodeWarning } from './node-version.js'
 import { runWorkers, workerSide } from './workers.js'
 
@@ -60,6 +61,7 @@ export async function runServer(options: RunOptions): Promise<number> {
     else worker.announce(text)
   }
   announce(server, { isExample, config, options, log, say })
+  survive(log)
   return untilStopped(server, log)
 }
 
@@ -101,6 +103,18 @@ function announce(server: RunningServer, announced: Announced): void {
   log.info({ gateway, api, admin, node: process.version }, 'listening')
   const warning = findNodeWarning(process.versions.node)
   if (warning !== undefined) log.warn({ node: process.version }, warning)
+}
+
+/** From now on calls are under way that a mistake in another must not end. */
+function survive(log: Log): void {
+  const mistakes = createMistakes(log, wallClock)
+  const onMistake = (error: unknown) => {
+    if (!mistakes.isTooMuch(error)) return
+    log.flushNow()
+    process.exit(FAILED)
+  }
+  process.on('uncaughtException', onMistake)
+  process.on('unhandledRejection', onMistake)
 }
 
 /**

@@ -137,6 +137,32 @@ describe('an exchange', () => {
   })
 })
 
+describe('early hints', () => {
+  test.each([
+    ['</a.css>; rel=preload; as=style', true],
+    ['</a.css>; rel="preload"', true],
+    ['</a.css>; rel="pre load"', false],
+    [`<a>${'; a=b'.repeat(30)} "`, false],
+    [`<${'a'.repeat(2000)}>`, false],
+  ])('%s: passed on is %s, and the answer comes', async (link, isPassed) => {
+    const { port } = await start((request) => {
+      const hints = `HTTP/1.1 103 Early Hints\r\nLink: ${link}\r\n\r\n`
+      request.socket.write(`${hints}HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok`)
+    })
+    const links: unknown[] = []
+    const body = await new Promise<string>((resolve, reject) => {
+      const request = httpRequest({ host: '127.0.0.1', port, agent: false })
+      request.on('information', ({ headers }) => links.push(headers.link))
+      request.on('error', reject)
+      request.on('response', (response) => {
+        response.on('data', (chunk: Buffer) => resolve(chunk.toString()))
+      })
+      request.end()
+    })
+    expect([body, links]).toEqual(['ok', isPassed ? [link] : []])
+  })
+})
+
 describe('a client', () => {
   const big = (_: unknown, response: ServerResponse) => {
     const write = () => {
@@ -300,6 +326,53 @@ describe('an upstream that fails', () => {
       expect(answer.headers).not.toHaveProperty('x-b')
     }
     expect((await ask(port, { path: '/trailer', method: 'HEAD' })).status).toBe(200)
+  })
+
+  test('to send the body that a 304 tells the length of has not failed', async () => {
+    const { port } = await start((request) => {
+      request.socket.write('HTTP/1.1 304 Not Modified\r\nContent-Length: 50\r\nETag: "a"\r\n\r\n')
+    })
+    for (const method of ['GET', 'HEAD']) {
+      const { status, headers, isCut } = await ask(port, { method })
+      expect([status, headers.etag, isCut]).toEqual([304, '"a"', false])
+    }
+  })
+
+  test('early leaves the connection usable, however slowly the rest of the body comes', async () => {
+    const { port } = await start((request, response) => {
+      response.writeHead(request.method === 'POST' ? 413 : 200).end()
+    })
+    const socket = connect(port, '127.0.0.1')
+    let text = ''
+    socket.on('data', (chunk: Buffer) => (text += chunk.toString()))
+    socket.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 50000\r\n\r\n')
+    for (let sent = 0; sent < 50; sent++) {
+      socket.write(Buffer.alloc(1000))
+      await new Promise((resolve) => setTimeout(resolve, 4))
+    }
+    socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+    await vi.waitUntil(() => /413[^]*HTTP\/1.1 200/.test(text))
+    socket.destroy()
+  })
+
+  test('to have a free connection for an upload that breaks off is told nothing of it', async () => {
+    const { port, ...rest } = await start(() => {}, { upstream: { connections: 1 } })
+    const held = connect(port, '127.0.0.1')
+    held.write('GET /hang HTTP/1.1\r\nHost: a\r\n\r\n')
+    await vi.waitUntil(() => rest.inFlight() === 1)
+    for (const bytes of [
+      'Content-Length: 1000\r\n\r\nabc',
+      'Transfer-Encoding: chunked\r\n\r\n5\r\nhelloXX',
+    ]) {
+      const socket = connect(port, '127.0.0.1')
+      socket.on('error', () => {})
+      socket.write(`POST /x HTTP/1.1\r\nHost: a\r\n${bytes}`)
+      await new Promise((resolve) => setTimeout(resolve, 50))
+      socket.destroy()
+    }
+    await vi.waitUntil(() => rest.ended() === 2)
+    held.destroy()
+    await vi.waitUntil(() => rest.inFlight() === 0)
   })
 
   test('for want of a connection is 504 in its time, and 503 while too many wait', async () => {

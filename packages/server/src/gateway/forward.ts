@@ -58,6 +58,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   #abort: ((error?: Error) => void) | undefined
   #stall: NodeJS.Timeout | undefined
   #attempts = 0
+  #status = 0
   /** Nobody waits for an answer any more. */
   #isOver = false
 
@@ -103,6 +104,7 @@ class Exchange implements Dispatcher.DispatchHandler {
       return true
     }
     clearTimeout(this.#timer)
+    this.#status = status
     const { headers, hasDate } = readResponseHead(status, raw, own, canTrail(request, status))
     if (hasDate) response.sendDate = false
     response.on('drain', () => {
@@ -126,6 +128,7 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onComplete(raw: string[] | null): void {
     const { response } = this.#call
+    if (this.#isOver) return this.release()
     const trailers = readTrailers(raw)
     if (trailers.length > 0) response.addTrailers(trailers)
     response.end()
@@ -134,6 +137,10 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onError(error: Error): void {
+    // A 304 tells the length of what it does not send, which undici takes for a body cut short.
+    if (this.#status === 304 && codeOf(error) === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') {
+      return this.onComplete(null)
+    }
     const failure = failureOf(error)
     if (!this.#isOver && !this.#call.response.headersSent && this.maySendAgain(error)) {
       return this.send()
@@ -180,7 +187,8 @@ class Exchange implements Dispatcher.DispatchHandler {
     clearTimeout(this.#timer)
     clearTimeout(this.#stall)
     request.socket.off('close', this.#onClose)
-    if (this.#body !== undefined) request.unpipe(this.#body)
+    // What is left of the body is dropped, within the bounds of unread ones.
+    if (this.#body !== undefined) request.unpipe(this.#body).resume()
     onEnd(failure)
   }
 
@@ -197,6 +205,8 @@ class Exchange implements Dispatcher.DispatchHandler {
  */
 function bodyOf(request: IncomingMessage): PassThrough {
   const body = request.pipe(new PassThrough())
+  // undici listens only from the moment on at which a connection is free.
+  body.on('error', () => {})
   const onClose = () => {
     if (!request.complete) body.destroy(new Error('The request broke off'))
   }
@@ -217,8 +227,12 @@ const TIMEOUTS: ReadonlySet<string> = new Set([
   'ETIMEDOUT',
 ])
 
-function failureOf(error: Error & { readonly code?: unknown }): UpstreamFailure {
-  const code = typeof error.code === 'string' ? error.code : error.name
+function codeOf(error: Error & { readonly code?: unknown }): string {
+  return typeof error.code === 'string' ? error.code : error.name
+}
+
+function failureOf(error: Error): UpstreamFailure {
+  const code = codeOf(error)
   return { status: TIMEOUTS.has(code) ? 504 : 502, code }
 }
 

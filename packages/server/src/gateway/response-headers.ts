@@ -23,7 +23,8 @@ const RATE_LIMIT: ReadonlySet<string> = new Set([
 ])
 
 /** One link as node asks for it, or it throws. */
-const LINK = /^(?:<[^>]*>)(?:\s*;\s*[^;"\s]+(?:=(?:"[^"]*"|[^;"\s]*))?)*$/
+const LINK = /^<[^>]*>(?:\s*;\s*[^;"\s=]+(?:=(?:"[^;"\s]*"|[^;"\s=]*))?)*$/
+const LINK_LENGTH_MAX = 1024
 
 type Raw = readonly (Buffer | string)[]
 
@@ -73,7 +74,8 @@ export function readEarlyHints(status: number, raw: Raw): Record<string, string[
   for (let i = 0; i < raw.length; i += 2) {
     if (textOf(raw[i]).toLowerCase() === 'link') links.push(textOf(raw[i + 1]))
   }
-  const isTaken = links.length > 0 && links.every((link) => LINK.test(link))
+  const isTaken =
+    links.length > 0 && links.every((link) => link.length <= LINK_LENGTH_MAX && LINK.test(link))
   return isTaken ? { link: links } : undefined
 }
 

@@ -23,6 +23,8 @@ type Admitted = Extract<Admission, { readonly target: unknown }>
 export class Upgrades {
   readonly #gateway: Gateway
   readonly #open = new Set<Tunnel>()
+  /** Sockets whose end is the affair of their tunnel. */
+  readonly #tunnelled = new WeakSet<Duplex>()
   #isGoingAway = false
 
   constructor(gateway: Gateway) {
@@ -41,6 +43,10 @@ export class Upgrades {
   /** Answers one upgrade; never rejects. */
   async handle(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
     socket.on('error', () => socket.destroy())
+    // The socket stays open for writing after its client has ended, and nobody hears of it again.
+    socket.once('end', () => {
+      if (!this.#tunnelled.has(socket)) socket.destroy()
+    })
     try {
       await this.serve(request, socket, head)
     } catch (error) {
@@ -74,8 +80,9 @@ export class Upgrades {
   private connect(client: Client, admitted: Admitted): void {
     const { request, socket } = client
     const own = this.#gateway.ownHeaders(admitted.decision)
-    const { responseMs } = this.#gateway.parts.config.gateway.timeouts
+    const { responseMs, stallMs } = this.#gateway.parts.config.gateway.timeouts
     const outgoing = this.open(request, admitted)
+    let hasAnswer = false
     let failure: UpstreamFailure = { status: 502, code: 'UPGRADE_FAILED' }
     const leave = () => outgoing.destroy()
     const timer = setTimeout(() => {
@@ -90,7 +97,10 @@ export class Upgrades {
     outgoing.once('upgrade', (response, upstream, upstreamHead) => {
       begun()
       upstream.on('error', () => upstream.destroy())
-      if (socket.destroyed) return void upstream.destroy()
+      if (socket.destroyed || socket.readableEnded) {
+        socket.destroy()
+        return void upstream.destroy()
+      }
       const { headers } = readResponseHead(101, response.rawHeaders, own, false)
       const upgrade = ['Connection', 'Upgrade', 'Upgrade', 'websocket']
       writeHead(socket, 101, [...upgrade, ...headers])
@@ -99,10 +109,13 @@ export class Upgrades {
     })
     outgoing.once('response', (response) => {
       begun()
-      passOn(response, socket, own)
+      hasAnswer = true
+      passOn(response, socket, own, stallMs)
     })
-    outgoing.once('error', () => {
+    outgoing.on('error', () => {
       begun()
+      // What has begun is broken off, not begun again.
+      if (hasAnswer) return reset(socket)
       // A client that has left is nobody's failure.
       if (socket.destroyed) return
       this.#gateway.ended(failure)
@@ -141,6 +154,7 @@ export class Upgrades {
       onMessage: () => this.decideMessage(message),
       onEnd: () => this.#open.delete(tunnel),
     })
+    this.#tunnelled.add(ends.client)
     this.#open.add(tunnel)
     tunnel.open(heads)
     if (this.#isGoingAway) tunnel.goAway()
@@ -203,17 +217,26 @@ function answer(socket: Duplex, status: number, headers: FlatHeaders, body: stri
 }
 
 /** The answer of an upstream that does not upgrade. */
-function passOn(response: IncomingMessage, socket: Duplex, own: FlatHeaders): void {
+function passOn(
+  response: IncomingMessage,
+  socket: Duplex,
+  own: FlatHeaders,
+  stallMs: number,
+): void {
   const status = response.statusCode ?? 502
   const { headers } = readResponseHead(status, response.rawHeaders, own, false)
   writeHead(socket, status, [...headers, 'Connection', 'close'])
   response.pipe(socket, { end: false })
   response.once('end', () => hangUp(socket))
-  // Without a length its end is the end of the connection, so a broken one must not look like it.
-  response.once('error', () =>
-    socket instanceof Socket ? socket.resetAndDestroy() : socket.destroy(),
-  )
+  response.once('error', () => reset(socket))
   socket.once('close', () => response.destroy())
+  if (socket instanceof Socket) socket.setTimeout(stallMs, () => socket.destroy())
+}
+
+/** Without a length, the end of a body is that of its connection: a broken one must not look so. */
+function reset(socket: Duplex): void {
+  if (socket instanceof Socket) socket.resetAndDestroy()
+  else socket.destroy()
 }
 
 /** What the client still sends is dropped for a moment; then the connection is cut. */

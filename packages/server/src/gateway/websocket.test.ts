@@ -166,6 +166,55 @@ describe('a WebSocket', () => {
     expect(heard).toEqual([])
   })
 
+  test.each(['destroy', 'end'] as const)(
+    'whose client is gone (%s) before it is open is not opened',
+    async (how) => {
+      const {
+        port,
+        adminPort,
+        server: { upstreamServer },
+      } = await startChat()
+      const open = async () => {
+        const { body } = await ask(adminPort, { path: '/metrics' })
+        return /^sluice_websockets (\d+)$/m.exec(body.toString())?.[1]
+      }
+      let upgrades = 0
+      upstreamServer.prependListener('upgrade', () => upgrades++)
+      for (let i = 0; i < 5; i++) {
+        const socket = connect(port, '127.0.0.1')
+        socket.on('error', () => {})
+        socket.write(
+          'GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n' +
+            'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n',
+          () => socket[how](),
+        )
+      }
+      await vi.waitFor(() => expect(upgrades).toBeGreaterThan(0))
+      await vi.waitFor(async () => expect(await open()).toBe('0'), { timeout: 5000 })
+    },
+  )
+
+  test('that the upstream refuses half-way is broken off, not answered twice', async () => {
+    const {
+      port,
+      server: { upstreamServer },
+    } = await startChat()
+    upstreamServer.removeAllListeners('upgrade')
+    upstreamServer.on('upgrade', (_, socket) => {
+      socket.write('HTTP/1.1 403 Forbidden\r\nContent-Length: 100\r\n\r\nhalf')
+      setTimeout(() => socket.destroy(), 50)
+    })
+    const socket = connect(port, '127.0.0.1')
+    socket.write(
+      'GET /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n',
+    )
+    const failed = new Promise((resolve) => socket.once('error', resolve))
+    const text = await textOf(socket)
+    expect(text).toMatch(/^HTTP\/1.1 403 /)
+    expect(text).not.toContain('502')
+    expect(await failed).toMatchObject({ code: 'ECONNRESET' })
+  })
+
   test('that is refused does not keep its connection', async () => {
     const { port } = await startChat({ rules: [{ id: 'none', by: [], limits: ['0/day'] }] })
     const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })

@@ -1,0 +1,184 @@
+import { connect } from 'node:net'
+import type { RequestListener } from 'node:http'
+import { afterEach, describe, expect, test, vi } from 'vitest'
+import { ask, type Front, startFront } from './forward.test-helper.js'
+
+let front: Front | undefined
+afterEach(async () => {
+  await front?.close()
+  front = undefined
+})
+
+async function start(handler: RequestListener, more = {}): Promise<Front> {
+  front = await startFront(handler, more)
+  return front
+}
+
+describe('an upstream that fails', () => {
+  test('to answer is 502 with the gateway’s headers', async () => {
+    const { port, failures } = await start((request) => request.socket.destroy())
+    const answer = await ask(port, { method: 'POST' }, 'x')
+    expect(answer.status).toBe(502)
+    expect(answer.headers).toMatchObject({
+      ratelimit: '"a";r=1',
+      'content-type': 'application/problem+json',
+    })
+    expect(JSON.parse(answer.body.toString())).toMatchObject({
+      status: 502,
+      error: 'upstream_failed',
+    })
+    expect(failures).toHaveLength(1)
+  })
+
+  test('is asked once more when it closed a kept connection, and else never', async () => {
+    const seen: string[] = []
+    let isDying = false
+    const { port } = await start((request, response) => {
+      seen.push(request.method ?? '')
+      if (isDying) request.socket.destroy()
+      else response.end('ok')
+      isDying = !isDying
+    })
+    // A connection that answered before: the second call on it is sent anew.
+    expect((await ask(port, {})).status).toBe(200)
+    expect((await ask(port, {})).status).toBe(200)
+    expect(seen).toEqual(['GET', 'GET', 'GET'])
+    // With a body it is not, nor where the connection was a new one.
+    seen.length = 0
+    isDying = true
+    expect((await ask(port, { method: 'POST' }, 'x')).status).toBe(502)
+    isDying = true
+    expect((await ask(port, {})).status).toBe(502)
+    expect(seen).toEqual(['POST', 'GET'])
+  })
+
+  test('to begin in time is 504', async () => {
+    const { port } = await start(() => {}, { timeouts: { responseMs: 300 } })
+    expect((await ask(port, {})).status).toBe(504)
+  })
+
+  test('in the middle of its answer leaves the client with a broken one, not a short one', async () => {
+    const { port } = await start((request, response) => {
+      response.writeHead(200, request.url === '/sized' ? { 'content-length': '100' } : {})
+      response.write('part')
+      setImmediate(() => request.socket.destroy())
+    })
+    for (const path of ['/sized', '/chunked']) {
+      expect(await ask(port, { path })).toMatchObject({ status: 200, isCut: true })
+    }
+  })
+
+  test('is 503 when more calls wait for it than may', async () => {
+    const held: (() => void)[] = []
+    let isReleased = false
+    const { port, failures } = await start(
+      (_, response) => {
+        if (isReleased) response.end()
+        else held.push(() => response.end())
+      },
+      { upstream: { connections: 1 } },
+    )
+    const asked = Array.from({ length: 8 }, () => ask(port, {}))
+    await vi.waitUntil(() => failures.length === 3 && held.length === 1)
+    isReleased = true
+    held[0]?.()
+    const answers = await Promise.all(asked)
+    const busy = answers.filter(({ status }) => status === 503)
+    expect([busy.length, busy[0]?.headers['retry-after']]).toEqual([3, '1'])
+    expect(answers.filter(({ status }) => status === 200)).toHaveLength(5)
+  })
+
+  test('to send a head that can be passed on word by word is answered all the same', async () => {
+    const { port } = await start((request) => {
+      const head =
+        request.url === '/phrase' ? 'HTTP/1.1 200 Caf\xe9' : 'HTTP/1.1 200 OK\r\nTrailer: X-Sum'
+      request.socket.write(
+        `${head}\r\nContent-Length: 2\r\nConnection: X-A\r\nConnection: x-b\r\nX-A: 1\r\nX-B: 2\r\n\r\nok`,
+        'latin1',
+      )
+    })
+    for (const path of ['/phrase', '/trailer']) {
+      const answer = await ask(port, { path })
+      expect([answer.status, answer.body.toString()]).toEqual([200, 'ok'])
+      expect(answer.headers).not.toHaveProperty('trailer')
+      expect(answer.headers).not.toHaveProperty('x-b')
+    }
+    expect((await ask(port, { path: '/trailer', method: 'HEAD' })).status).toBe(200)
+  })
+
+  test('to send the body that a 304 tells the length of has not failed', async () => {
+    const { port } = await start((request) => {
+      request.socket.write('HTTP/1.1 304 Not Modified\r\nContent-Length: 50\r\nETag: "a"\r\n\r\n')
+    })
+    for (const method of ['GET', 'HEAD']) {
+      const { status, headers, isCut } = await ask(port, { method })
+      expect([status, headers.etag, isCut]).toEqual([304, '"a"', false])
+    }
+  })
+
+  test('early leaves the connection usable, however slowly the rest of the body comes', async () => {
+    const { port } = await start((request, response) => {
+      response.writeHead(request.method === 'POST' ? 413 : 200).end()
+    })
+    const socket = connect(port, '127.0.0.1')
+    let text = ''
+    socket.on('data', (chunk: Buffer) => (text += chunk.toString()))
+    socket.write('POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 50000\r\n\r\n')
+    for (let sent = 0; sent < 50; sent++) {
+      socket.write(Buffer.alloc(1000))
+      await new Promise((resolve) => setTimeout(resolve, 4))
+    }
+    socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n')
+    await vi.waitUntil(() => /413[^]*HTTP\/1.1 200/.test(text))
+    socket.destroy()
+  })
+
+  test('to have a free connection for an upload that breaks off is told nothing of it', async () => {
+    const { port, ...rest } = await start(() => {}, { upstream: { connections: 1 } })
+    const held = connect(port, '127.0.0.1')
+    held.write('GET /hang HTTP/1.1\r\nHost: a\r\n\r\n')
+    await vi.waitUntil(() => rest.inFlight() === 1)
+    for (const bytes of [
+      'Content-Length: 1000\r\n\r\nabc',
+      'Transfer-Encoding: chunked\r\n\r\n5\r\nhelloXX',
+    ]) {
+      const socket = connect(port, '127.0.0.1')
+      socket.on('error', () => {})
+      socket.write(`POST /x HTTP/1.1\r\nHost: a\r\n${bytes}`)
+      await new Promise((resolve) => setTimeout(resolve, 50))
+      socket.destroy()
+    }
+    await vi.waitUntil(() => rest.ended() === 2)
+    held.destroy()
+    await vi.waitUntil(() => rest.inFlight() === 0)
+  })
+
+  test('for want of a connection is 504 in its time, and 503 while too many wait', async () => {
+    const { port, ...rest } = await start(() => {}, {
+      upstream: { connections: 1 },
+      timeouts: { responseMs: 300 },
+    })
+    const answers = await Promise.all(Array.from({ length: 8 }, () => ask(port, {})))
+    const statuses = answers.map(({ status }) => status).sort((a, b) => a - b)
+    expect(statuses).toEqual([503, 503, 503, 504, 504, 504, 504, 504])
+    await vi.waitUntil(() => rest.inFlight() === 0)
+  })
+
+  test('a large answer early, with the body still on its way, is heard whole', async () => {
+    const { port } = await start((_, response) => {
+      response.writeHead(401, { 'content-length': '4000000' })
+      response.end(Buffer.alloc(4_000_000))
+    })
+    const answer = await ask(port, { method: 'POST' }, Buffer.alloc(8_000_000))
+    expect([answer.status, answer.body.length, answer.isCut]).toEqual([401, 4_000_000, false])
+  })
+
+  test('early, with the body still on its way, is heard by the client', async () => {
+    const { port } = await start((_, response) => {
+      response.writeHead(413)
+      response.end('too much')
+    })
+    const answer = await ask(port, { method: 'POST' }, Buffer.alloc(8_000_000))
+    expect([answer.status, answer.body.toString()]).toEqual([413, 'too much'])
+  })
+})

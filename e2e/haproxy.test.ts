@@ -48,5 +48,5 @@ test('Lua that fails is no Sluice that is down: no call passes', async () => {
   const from = newCaller()
   expect((await call(ports.public, '/shop/1', { from })).status).toBe(500)
   expect(app.askedFrom(from)).toEqual([])
-  expect(program.output()).toContain('broken')
+  await waitFor(program, () => program.output().includes('broken'))
 })

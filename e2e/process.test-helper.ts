@@ -53,7 +53,7 @@ function removeFolders(): void {
 
 /** Ends every program, also those whose start failed, and removes what they wrote. */
 export async function stopAll(): Promise<void> {
-  const ended = [...running].map((child) => new Promise((resolve) => child.once('exit', resolve)))
+  const ended = [...running].map((child) => new Promise((resolve) => child.once('close', resolve)))
   for (const child of running) child.kill('SIGKILL')
   await Promise.all(ended)
   removeFolders()
@@ -87,7 +87,8 @@ export function startProgram(
       running.delete(child)
       resolve(null)
     })
-    child.once('exit', (code) => {
+    // Not its exit: what it wrote last may still be on the way.
+    child.once('close', (code) => {
       running.delete(child)
       resolve(code)
     })

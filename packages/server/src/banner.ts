@@ -40,7 +40,7 @@ function exampleLines({ gateway, api, admin }: RunningServer): readonly string[]
     'Try, in another terminal:',
     '',
     '  # a user of the free plan has 10 calls a second: 200 with less and less left, then 429',
-    `  curl -s -D - -o /dev/null -H 'X-Api-Key: ${ann?.key}' '${gateway}/v1/orders/[1-15]' ${show}`,
+    `  curl -s -D - -o /dev/null -H 'X-Api-Key: ${ann?.key}' '${gateway}/v1/orders/[1-30]' ${show}`,
     '',
     '  # 5 logins in 5 minutes from one address, then 429 with Retry-After and the reason',
     `  for i in $(seq 6); do curl -si -X POST ${gateway}/v1/login | grep -iE '^HTTP|ratelimit|retry|detail'; done`,

@@ -1,6 +1,6 @@
 /** What the decision API answers where it has no decision. */
-import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
-import type { ProblemAnswer } from '../http/answer.js'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type ProblemAnswer, problemObject } from '../http/answer.js'
 import type { Rights } from './access.js'
 import { ARRAY_BYTES_MAX, OBJECT_BYTES_MAX } from './read-body.js'
 
@@ -35,11 +35,6 @@ export const TOO_LARGE: ProblemAnswer = {
   status: 413,
   detail: `body: found more; accepted: ${OBJECT_BYTES_MAX} bytes, ${ARRAY_BYTES_MAX} for a list`,
   error: 'too_large',
-}
-
-/** A problem where a decision would stand, as in the answer to a list. */
-export function problemObject({ status, detail, error }: ProblemAnswer): object {
-  return { type: 'about:blank', title: STATUS_CODES[status] ?? 'Error', status, detail, error }
 }
 
 const DROPPED_BYTES_MAX = 1024 * 1024

@@ -1,4 +1,5 @@
 /** What this listener serves, as one table: what does not stand here cannot be reached. */
+import { originForm } from '../http/target.js'
 
 /** Who may ask: anybody, holders of a token, of the admin token, or trusted proxies. */
 type Access = 'open' | 'token' | 'admin' | 'proxy'
@@ -58,8 +59,3 @@ export function pathBelow(url: string): string | undefined {
 
 const SLASH = 47
 const QUESTION_MARK = 63
-
-/** A request to a proxy has the whole address in its first line; a server accepts it as well. */
-function originForm(url: string): string {
-  return url.charCodeAt(0) === SLASH ? url : url.replace(/^https?:\/\/[^/?]*/i, '')
-}

@@ -1,10 +1,10 @@
 /** What the decision API does: the verbs of the limiter, asked for in JSON. */
 import type { Attributes, Decision } from '@sluice/core'
 import type { Decider } from '../decider.js'
-import type { ProblemAnswer } from '../http/answer.js'
+import { type ProblemAnswer, problemObject } from '../http/answer.js'
 import type { Rights } from './access.js'
 import type { Failures } from './failures.js'
-import { needsAdmin, problemObject } from './problems.js'
+import { needsAdmin } from './problems.js'
 import {
   type Asked,
   CHECK_KEYS,

@@ -12,6 +12,7 @@ import {
   flatHeaders,
   type ProblemAnswer,
 } from '../http/answer.js'
+import { originForm } from '../http/target.js'
 import { limitUnreadBody } from '../http/unread-body.js'
 import { findRequestProblem } from '../http/strict-request.js'
 import { type Identifier, type Identity, refusalOfIdentity } from '../identity/identity.js'
@@ -225,11 +226,4 @@ export function problemOf(error: unknown): ProblemAnswer {
     return { status: error.status, detail: error.message, error: error.code }
   }
   return { status: 500, detail: 'The gateway failed. Its log says how.', error: 'internal' }
-}
-
-/** `http://host/path?query` as the upstream wants it. */
-export function originForm(url: string): string {
-  if (url.startsWith('/')) return url
-  const path = url.replace(/^https?:\/\/[^/?]*/i, '')
-  return path.startsWith('/') ? path : `/${path}`
 }

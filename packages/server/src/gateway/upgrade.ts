@@ -9,10 +9,11 @@ import { request as httpsRequest } from 'node:https'
 import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type Call, canonicalPath, MESSAGE, retryAfterSeconds } from '@sluice/core'
-import { type FlatHeaders, type ProblemAnswer, refusalOf } from '../http/answer.js'
+import { type FlatHeaders, type ProblemAnswer, problemObject, refusalOf } from '../http/answer.js'
 import { findRequestProblem } from '../http/strict-request.js'
+import { originForm } from '../http/target.js'
 import type { UpstreamFailure } from './forward.js'
-import { type Admission, type Gateway, originForm, problemOf } from './gateway.js'
+import { type Admission, type Gateway, problemOf } from './gateway.js'
 import { isOwnPath } from './limits-page.js'
 import { readResponseHead } from './response-headers.js'
 import { type MessageRefusal, Tunnel } from './tunnel.js'
@@ -202,10 +203,8 @@ function findUpgradeProblem(request: IncomingMessage): ProblemAnswer | undefined
 }
 
 function answerProblem(socket: Duplex, problem: ProblemAnswer): void {
-  const { status, detail, error, headers = [] } = problem
-  const title = STATUS_CODES[status] ?? 'Error'
-  const body = { type: 'about:blank', title, status, detail, ...(error && { error }) }
-  answer(socket, status, headers, JSON.stringify(body))
+  const { status, headers = [] } = problem
+  answer(socket, status, headers, JSON.stringify(problemObject(problem)))
 }
 
 function answer(socket: Duplex, status: number, headers: FlatHeaders, body: string): void {

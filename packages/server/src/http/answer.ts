@@ -15,10 +15,15 @@ export interface ProblemAnswer {
 
 /** RFC 9457 problem details for everything but a refusal. */
 export function answerProblem(response: ServerResponse, problem: ProblemAnswer): void {
-  const { status, detail, error, headers = [] } = problem
+  const { status, headers = [] } = problem
+  const body = JSON.stringify(problemObject(problem))
+  writeBody(response, status, 'application/problem+json', body, headers)
+}
+
+/** The body of a problem, and what stands for one in a list. */
+export function problemObject({ status, detail, error }: ProblemAnswer): object {
   const title = STATUS_CODES[status] ?? 'Error'
-  const body = { type: 'about:blank', title, status, detail, ...(error && { error }) }
-  writeBody(response, status, 'application/problem+json', JSON.stringify(body), headers)
+  return { type: 'about:blank', title, status, detail, ...(error && { error }) }
 }
 
 export function answerJson(

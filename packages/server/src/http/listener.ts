@@ -10,6 +10,7 @@ import { createServer as createTlsServer, type Server as HttpsServer } from 'nod
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import type { ListenAddress, TlsFiles } from '../config/config.js'
 import type { Log } from '../log/logger.js'
+import { problemObject } from './answer.js'
 import { type Certificates, watchCertificates } from './certificates.js'
 import { closeAfter, Connections, endNow, endSlowly, IDLE_SWEEPS_MAX } from './connections.js'
 import { type RequestProblem, refuseMethod } from './strict-request.js'
@@ -287,13 +288,9 @@ const PROBLEMS: ReadonlyMap<string | undefined, Answer> = new Map([
 
 const NO_REQUEST: Answer = { status: 400, detail: 'This is not a request of HTTP/1.1.' }
 
-function bodyOf({ status, detail }: Answer): string {
-  return JSON.stringify({ type: 'about:blank', title: STATUS_CODES[status], status, detail })
-}
-
 /** A response where Node has none to write to. */
 function bytesOf(problem: Answer): string {
-  const body = bodyOf(problem)
+  const body = JSON.stringify(problemObject(problem))
   const length = String(Buffer.byteLength(body))
   const own = ['Content-Type', 'application/problem+json', 'Content-Length', length]
   const headers = [...(problem.headers ?? []), ...own, 'Connection', 'close']

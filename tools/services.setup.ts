@@ -13,6 +13,10 @@ const PACKAGES = {
   haproxy: 'haproxy',
   openssl: 'openssl',
   curl: 'curl',
+  'redis-server': 'redis-server',
+  'redis-cli': 'redis-tools',
+  // Its dependencies bring the headers of the C library, which those of gcc do not.
+  cc: 'g++',
 } as const
 
 export type Service = keyof typeof PACKAGES

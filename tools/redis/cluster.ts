@@ -1,0 +1,216 @@
+/** A real Redis Cluster: primaries with replicas, failovers, slots that move with their keys. */
+import { freePort } from './ports.mjs'
+import type { RedisServer } from './server.mjs'
+import { startSlotMove, type SlotMove } from './slot-move.js'
+import { startAll, stopAll, waitForData } from './start-all.js'
+import { waitFor } from './wait.js'
+
+const SLOTS = 16_384
+
+export interface ClusterOptions {
+  readonly primaries?: number
+  readonly replicas?: number
+  /** How long a node may be silent before others call it failed; a failover takes twice that. */
+  readonly nodeTimeoutMs?: number
+  /** More arguments for every node. */
+  readonly config?: readonly string[]
+}
+
+export interface RedisCluster {
+  /** `redis+cluster://` with all nodes. */
+  readonly url: string
+  /** The first are primaries at the start, replicas follow. */
+  readonly nodes: readonly RedisServer[]
+  /** The node that takes writes for a slot, by its own words. */
+  primaryOf(slot: number): Promise<RedisServer>
+  slotOf(key: string): Promise<number>
+  /** All primaries that run, by their own words. */
+  primaries(): Promise<readonly RedisServer[]>
+  /** Kills the primary of a slot and returns it; `start` brings it back, as a replica by then. */
+  killPrimary(slot: number): Promise<RedisServer>
+  /** Settles when another node has the slot and every node that runs knows; returns that node. */
+  waitForNewPrimary(slot: number, old: RedisServer): Promise<RedisServer>
+  /** Moves as many slots, and the keys in them, from one primary to another; returns which. */
+  moveSlots(count: number, from: RedisServer, to: RedisServer): Promise<readonly number[]>
+  /** Begins to move a slot: until it is finished, the old primary answers ASK for what is gone. */
+  startSlotMove(slot: number, to: RedisServer): Promise<SlotMove>
+  stop(): Promise<void>
+}
+
+/** Settles once every node finds the whole cluster well and every replica has its data. */
+export async function startCluster(options: ClusterOptions = {}): Promise<RedisCluster> {
+  const { primaries = 3, replicas = 3 } = options
+  const buses = await Promise.all(Array.from({ length: primaries + replicas }, freePort))
+  const nodes = await startAll(buses.map((bus) => ({ config: configOf(bus, options) })))
+  try {
+    await join(nodes, buses, primaries)
+  } catch (error) {
+    await stopAll(nodes)
+    throw error
+  }
+  return clusterOf(nodes)
+}
+
+function configOf(bus: number, { nodeTimeoutMs = 2000, config = [] }: ClusterOptions) {
+  const enabled = ['--cluster-enabled', 'yes', '--cluster-port', String(bus)]
+  const timeout = ['--cluster-node-timeout', String(nodeTimeoutMs)]
+  // Redis waits 5 s for more replicas before it sends its data; here nobody else comes.
+  return [...enabled, ...timeout, '--repl-diskless-sync-delay', '0', ...config]
+}
+
+async function join(
+  nodes: readonly RedisServer[],
+  buses: readonly number[],
+  primaryCount: number,
+): Promise<void> {
+  const primaries = nodes.slice(0, primaryCount)
+  await Promise.all(
+    nodes.map((node, index) => node.call('CLUSTER', 'SET-CONFIG-EPOCH', String(index + 1))),
+  )
+  await Promise.all(
+    primaries.map((node, index) => {
+      const [first, last] = [index, index + 1].map((part) =>
+        Math.ceil((part * SLOTS) / primaryCount),
+      )
+      return node.call('CLUSTER', 'ADDSLOTSRANGE', String(first), String((last ?? SLOTS) - 1))
+    }),
+  )
+  // All with all: hearsay would bring them together as well, some seconds later.
+  for (const [index, node] of nodes.entries()) {
+    const others = nodes.slice(index + 1).map((other, offset) => {
+      const bus = buses[index + 1 + offset]
+      return ['CLUSTER', 'MEET', other.host, String(other.port), String(bus)]
+    })
+    await node.pipeline(others)
+  }
+  const ids = await Promise.all(nodes.map((node) => node.cli('CLUSTER', 'MYID')))
+  await waitForAll(
+    nodes,
+    'know each other',
+    (view) => view.length === nodes.length && !view.some(isNew),
+  )
+  await Promise.all(
+    nodes
+      .slice(primaryCount)
+      .map((node, index) => node.call('CLUSTER', 'REPLICATE', ids[index % primaryCount] ?? '')),
+  )
+  await waitForAll(nodes, 'agree on their replicas', (view) => {
+    return view.filter(({ primaryId }) => primaryId !== '-').length === nodes.length - primaryCount
+  })
+  await waitFor('A cluster that is well', async () => {
+    const infos = await Promise.all(nodes.map((node) => node.cli('CLUSTER', 'INFO')))
+    return infos.every((info) => info.includes('cluster_state:ok'))
+  })
+  await waitForData(nodes.slice(primaryCount))
+}
+
+/** One line of CLUSTER NODES: what a node knows of another, or of itself. */
+interface Seen {
+  readonly id: string
+  readonly flags: readonly string[]
+  /** `-` for a primary. */
+  readonly primaryId: string
+  readonly epoch: number
+  readonly slots: readonly (readonly [first: number, last: number])[]
+}
+
+const isNew = ({ flags }: Seen) => flags.includes('handshake')
+const hasSlot = ({ slots }: Seen, slot: number) =>
+  slots.some(([first, last]) => first <= slot && slot <= last)
+
+async function viewOf(node: RedisServer): Promise<readonly Seen[]> {
+  const lines = (await node.cli('CLUSTER', 'NODES')).trim().split('\n')
+  return lines.map((line) => {
+    const [id = '', , flags = '', primaryId = '', , , epoch, , ...slots] = line.split(' ')
+    return {
+      id,
+      flags: flags.split(','),
+      primaryId,
+      epoch: Number(epoch),
+      // In brackets stand slots on the move; they are still where they were.
+      slots: slots
+        .filter((range) => !range.startsWith('['))
+        .map((range) => range.split('-').map(Number))
+        .map(([first = 0, last = first]) => [first, last]),
+    }
+  })
+}
+
+async function waitForAll(
+  nodes: readonly RedisServer[],
+  what: string,
+  isSo: (view: readonly Seen[]) => boolean,
+): Promise<void> {
+  await waitFor(`Nodes that ${what}`, async () =>
+    (await Promise.all(nodes.map(viewOf))).every(isSo),
+  )
+}
+
+function clusterOf(nodes: readonly RedisServer[]): RedisCluster {
+  const running = () => nodes.filter((node) => node.isRunning && !node.isPaused)
+
+  /** What every node that runs says of itself. */
+  async function selves() {
+    const seen = await Promise.all(
+      running().map(async (node) => {
+        const self = (await viewOf(node)).find(({ flags }) => flags.includes('myself'))
+        return self === undefined ? [] : [{ node, ...self }]
+      }),
+    )
+    return seen.flat().filter(({ primaryId }) => primaryId === '-')
+  }
+
+  /** A primary that was away may not know yet that it is none: the later claim wins. */
+  async function claimOf(slot: number) {
+    const claims = (await selves()).filter((self) => hasSlot(self, slot))
+    return claims.toSorted((a, b) => b.epoch - a.epoch)[0]
+  }
+
+  async function primaryOf(slot: number): Promise<RedisServer> {
+    const claim = await claimOf(slot)
+    if (claim === undefined) throw new Error(`No node that runs has slot ${slot}`)
+    return claim.node
+  }
+
+  return {
+    url: `redis+cluster://${nodes.map(({ address }) => address).join(',')}`,
+    nodes,
+    primaryOf,
+    slotOf: async (key) => Number(await running()[0]?.call('CLUSTER', 'KEYSLOT', key)),
+    primaries: async () =>
+      (await selves()).filter(({ slots }) => slots.length > 0).map(({ node }) => node),
+    async killPrimary(slot) {
+      const node = await primaryOf(slot)
+      await node.kill()
+      return node
+    },
+    waitForNewPrimary: (slot, old) =>
+      waitFor(`A new primary of slot ${slot}`, async () => {
+        const claim = await claimOf(slot)
+        if (claim === undefined || claim.node === old) return undefined
+        const views = await Promise.all(running().map(viewOf))
+        const agree = (view: readonly Seen[]) =>
+          view.some((seen) => seen.id === claim.id && hasSlot(seen, slot))
+        const infos = await Promise.all(running().map((each) => each.cli('CLUSTER', 'INFO')))
+        const isWell = infos.every((info) => info.includes('cluster_state:ok'))
+        return views.every(agree) && isWell ? claim.node : undefined
+      }),
+    async moveSlots(count, from, to) {
+      const self = (await viewOf(from)).find(({ flags }) => flags.includes('myself'))
+      const slots = (self?.slots ?? [])
+        .flatMap(([first, last]) => Array.from({ length: last - first + 1 }, (_, at) => first + at))
+        .slice(0, count)
+      const primaries = (await selves()).map(({ node }) => node)
+      for (const slot of slots) await (await startSlotMove(slot, from, to, primaries)).finish()
+      return slots
+    },
+    startSlotMove: async (slot, to) =>
+      startSlotMove(
+        slot,
+        await primaryOf(slot),
+        to,
+        (await selves()).map(({ node }) => node),
+      ),
+    stop: () => stopAll(nodes),
+  }
+}

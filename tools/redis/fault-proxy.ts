@@ -1,0 +1,213 @@
+/**
+ * A network between a client and a server that breaks on demand, inside this process. Every fault
+ * holds for connections that are open and for new ones, until `heal`; faults add up. Bytes keep
+ * their order. What it cannot do: a connection to it is made at once, whatever the delay, and where
+ * the server is down it is reset, not refused.
+ */
+import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
+import { connect, createServer, type Server, type Socket } from 'node:net'
+import { freePort } from './ports.mjs'
+import { FaultPipe, type Faults } from './fault-pipe.js'
+
+const HOST = '127.0.0.1'
+
+/** Which way bytes go. */
+type Direction = 'to-server' | 'to-client' | 'both'
+
+export interface FaultProxy {
+  readonly port: number
+  readonly host: string
+  /** `host:port`. */
+  readonly address: string
+  /** `redis://...`. */
+  readonly url: string
+  /** Bytes arrive so much later, each way, plus a random part of the jitter. */
+  delay(ms: number, jitterMs?: number): void
+  /** Bytes trickle: so many at once, each way, with a gap between. */
+  slow(bytes: number, gapMs: number): void
+  /** Bytes wait, as in a network that is cut for a while; `heal` brings them, late. */
+  hold(direction?: Direction): void
+  /**
+   * Bytes vanish and no end of a connection is told, as behind a router that forgot it. `heal`
+   * resets connections that lost something.
+   */
+  blackhole(direction?: Direction): void
+  /** Replies are replaced, by random bytes of the same length unless told. */
+  garbage(replace?: (reply: Buffer) => Buffer): void
+  /**
+   * Every connection is reset after so many more bytes of replies, counted from now. A reset right
+   * behind bytes is an end to some readers: libuv tells of one where both arrive together.
+   */
+  limitData(bytes: number): void
+  /** Resets all connections that are open; new ones are fine. */
+  cut(): void
+  /** New connections are refused; those that are open stay. */
+  refuse(): void
+  /** Ends all faults. */
+  heal(): Promise<void>
+  /** How many are open now. */
+  connections(): number
+  /** How many there were since the start. */
+  accepted(): number
+  stop(): Promise<void>
+}
+
+export async function startFaultProxy(targetPort: number): Promise<FaultProxy> {
+  const proxy = new BreakableNetwork(targetPort, await freePort())
+  await proxy.listen()
+  return proxy
+}
+
+/** Connections look here before every byte, so a change holds for all of them at once. */
+interface BothFaults {
+  toServer: Faults
+  toClient: Faults
+}
+
+class BreakableNetwork implements FaultProxy {
+  readonly host = HOST
+  readonly port: number
+  readonly #targetPort: number
+  readonly #faults: BothFaults = { toServer: {}, toClient: {} }
+  readonly #connections = new Set<Connection>()
+  #listener: Server | undefined
+  #accepted = 0
+
+  constructor(targetPort: number, port: number) {
+    this.#targetPort = targetPort
+    this.port = port
+  }
+
+  get address() {
+    return `${HOST}:${this.port}`
+  }
+
+  get url() {
+    return `redis://${this.address}`
+  }
+
+  delay(ms: number, jitterMs = 0) {
+    this.change('both', { delayMs: ms, jitterMs })
+  }
+
+  slow(bytes: number, gapMs: number) {
+    this.change('both', { slice: { bytes, gapMs } })
+  }
+
+  hold(direction: Direction = 'both') {
+    this.change(direction, { isHeld: true })
+  }
+
+  blackhole(direction: Direction = 'both') {
+    this.change(direction, { isLost: true })
+  }
+
+  garbage(replace: (reply: Buffer) => Buffer = ({ length }) => randomBytes(length)) {
+    this.change('to-client', { replace })
+  }
+
+  limitData(bytes: number) {
+    this.change('to-client', { bytesMax: bytes })
+    for (const connection of this.#connections) connection.toClient.startCount()
+  }
+
+  cut() {
+    for (const connection of this.#connections) connection.reset()
+  }
+
+  refuse() {
+    this.#listener?.close()
+    this.#listener = undefined
+  }
+
+  async heal() {
+    this.#faults.toServer = {}
+    this.#faults.toClient = {}
+    for (const connection of this.#connections) connection.heal()
+    await this.listen()
+  }
+
+  connections() {
+    return [...this.#connections].filter(({ hasClient }) => hasClient).length
+  }
+
+  accepted() {
+    return this.#accepted
+  }
+
+  async stop() {
+    const closed = this.#listener && once(this.#listener, 'close')
+    this.refuse()
+    this.cut()
+    await closed
+  }
+
+  async listen(): Promise<void> {
+    if (this.#listener !== undefined) return
+    const listener = createServer({ allowHalfOpen: true, noDelay: true })
+    listener.on('connection', (client) => this.accept(client))
+    this.#listener = listener
+    await new Promise<void>((resolve, reject) => {
+      listener.once('error', reject)
+      listener.listen(this.port, HOST, resolve)
+    })
+  }
+
+  private accept(client: Socket): void {
+    this.#accepted += 1
+    const target = { port: this.#targetPort, host: HOST }
+    const server = connect({ ...target, allowHalfOpen: true, noDelay: true })
+    const connection = new Connection(client, server, this.#faults)
+    this.#connections.add(connection)
+    const forget = () => {
+      if (client.destroyed && server.destroyed) this.#connections.delete(connection)
+    }
+    client.once('close', forget)
+    server.once('close', forget)
+  }
+
+  private change(direction: Direction, change: Faults): void {
+    if (direction !== 'to-client') Object.assign(this.#faults.toServer, change)
+    if (direction !== 'to-server') Object.assign(this.#faults.toClient, change)
+    for (const connection of this.#connections) connection.changed()
+  }
+}
+
+class Connection {
+  readonly toServer: FaultPipe
+  readonly toClient: FaultPipe
+  readonly #client: Socket
+  readonly #server: Socket
+
+  constructor(client: Socket, server: Socket, faults: BothFaults) {
+    this.#client = client
+    this.#server = server
+    const reset = () => this.reset()
+    this.toServer = new FaultPipe(client, server, () => faults.toServer, reset)
+    this.toClient = new FaultPipe(server, client, () => faults.toClient, reset)
+  }
+
+  /** A client that ended its half is gone: clients of Redis do not half-close. */
+  get hasClient(): boolean {
+    return !this.#client.destroyed && !this.#client.readableEnded
+  }
+
+  changed(): void {
+    this.toServer.changed()
+    this.toClient.changed()
+  }
+
+  heal(): void {
+    if (this.toServer.hasLost || this.toClient.hasLost) return this.reset()
+    this.toServer.heal()
+    this.toClient.heal()
+  }
+
+  reset(): void {
+    this.toServer.close()
+    this.toClient.close()
+    this.#client.resetAndDestroy()
+    this.#server.resetAndDestroy()
+  }
+}

@@ -1,0 +1,2 @@
+/** A port that was free a moment ago, outside those of outgoing connections. */
+export function freePort(): Promise<number>

@@ -1,0 +1,139 @@
+/** A real Redis Sentinel set: a primary with replicas, and sentinels that replace it. */
+import { startRedis, type RedisServer } from './server.mjs'
+import { startAll, stopAll, waitForData } from './start-all.js'
+import { waitFor } from './wait.js'
+
+const NAME = 'sluice'
+
+export interface SentinelOptions {
+  readonly replicas?: number
+  readonly sentinels?: number
+  /** How long the primary may be silent before a sentinel calls it down. */
+  readonly downAfterMs?: number
+  readonly failoverTimeoutMs?: number
+  /** More arguments for the primary and the replicas. */
+  readonly config?: readonly string[]
+}
+
+export interface RedisSentinelSet {
+  /** `redis+sentinel://` with all sentinels, and the name of the set. */
+  readonly url: string
+  readonly name: string
+  /** The first is the primary at the start. */
+  readonly nodes: readonly RedisServer[]
+  readonly sentinels: readonly RedisServer[]
+  /** The primary, as most sentinels see it. */
+  primary(): Promise<RedisServer>
+  /** Kills the primary and returns it; `start` brings it back, a replica after a while. */
+  killPrimary(): Promise<RedisServer>
+  /** Settles when most sentinels name another node, and that takes writes; returns it. */
+  waitForNewPrimary(old: RedisServer): Promise<RedisServer>
+  stop(): Promise<void>
+}
+
+/** Settles once every sentinel knows the others and the replicas, which have their data. */
+export async function startSentinel(options: SentinelOptions = {}): Promise<RedisSentinelSet> {
+  const { replicas = 1, sentinels: sentinelCount = 3, config = [] } = options
+  // Redis waits 5 s for more replicas before it sends its data; here nobody else comes.
+  const ready = ['--repl-diskless-sync-delay', '0', ...config]
+  const primary = await startRedis({ config: ready })
+  const started = [primary]
+  try {
+    const following = { config: [...ready, '--replicaof', primary.host, String(primary.port)] }
+    const followers = await startAll(Array.from({ length: replicas }, () => following))
+    started.push(...followers)
+    await waitForData(followers)
+    const watching = Array.from({ length: sentinelCount }, (_, index) => ({
+      file: fileOf(primary, index, options),
+      config: ['--sentinel'],
+    }))
+    const sentinels = await startAll(watching)
+    started.push(...sentinels)
+    await meet(sentinels, replicas)
+    return setOf([primary, ...followers], sentinels)
+  } catch (error) {
+    await stopAll(started)
+    throw error
+  }
+}
+
+/** Sentinels that see it in the same moment all vote for themselves, and wait for long. */
+const APART_MS = 150
+
+function fileOf(primary: RedisServer, index: number, options: SentinelOptions): string {
+  const { sentinels = 3, downAfterMs = 500, failoverTimeoutMs = 2000 } = options
+  const quorum = majorityOf(sentinels)
+  return [
+    `sentinel monitor ${NAME} ${primary.host} ${primary.port} ${quorum}`,
+    `sentinel down-after-milliseconds ${NAME} ${downAfterMs + index * APART_MS}`,
+    `sentinel failover-timeout ${NAME} ${failoverTimeoutMs}`,
+    '',
+  ].join('\n')
+}
+
+const majorityOf = (count: number) => Math.floor(count / 2) + 1
+
+/**
+ * Sentinels find each other through the primary, every 2 s; with shorter periods at once. They
+ * also stand still for 30 s after the machine did for 2, which a busy one may.
+ */
+async function meet(sentinels: readonly RedisServer[], replicas: number): Promise<void> {
+  const periods = ['publish-period', '100', 'ask-period', '200', 'info-period', '500']
+  const patience = ['tilt-trigger', '20000', 'tilt-period', '1000']
+  await Promise.all(
+    sentinels.map((sentinel) => sentinel.call('SENTINEL', 'DEBUG', ...periods, ...patience)),
+  )
+  await waitFor('Sentinels that know each other', async () => {
+    const views = await Promise.all(sentinels.map(viewOf))
+    return views.every(
+      (view) =>
+        view.get('num-other-sentinels') === String(sentinels.length - 1) &&
+        view.get('num-slaves') === String(replicas),
+    )
+  })
+}
+
+async function viewOf(sentinel: RedisServer): Promise<ReadonlyMap<string, string>> {
+  const reply = await sentinel.call('SENTINEL', 'MASTER', NAME)
+  const words = Array.isArray(reply) ? reply.map(String) : []
+  return new Map(words.flatMap((word, at) => (at % 2 === 0 ? [[word, words[at + 1] ?? '']] : [])))
+}
+
+function setOf(nodes: readonly RedisServer[], sentinels: readonly RedisServer[]): RedisSentinelSet {
+  async function namedByMost(): Promise<RedisServer | undefined> {
+    const running = sentinels.filter((sentinel) => sentinel.isRunning && !sentinel.isPaused)
+    const answers = await Promise.all(
+      running.map((sentinel) => sentinel.cli('SENTINEL', 'GET-MASTER-ADDR-BY-NAME', NAME)),
+    )
+    return nodes.find(({ host, port }) => {
+      const votes = answers.filter((answer) => answer === `${host}\n${port}`).length
+      return votes >= majorityOf(sentinels.length)
+    })
+  }
+
+  async function primary(): Promise<RedisServer> {
+    const node = await namedByMost()
+    if (node === undefined) throw new Error('The sentinels agree on no primary')
+    return node
+  }
+
+  return {
+    url: `redis+sentinel://${sentinels.map(({ address }) => address).join(',')}/${NAME}`,
+    name: NAME,
+    nodes,
+    sentinels,
+    primary,
+    async killPrimary() {
+      const node = await primary()
+      await node.kill()
+      return node
+    },
+    waitForNewPrimary: (old) =>
+      waitFor('A new primary', async () => {
+        const node = await namedByMost()
+        if (node === undefined || node === old || !node.isRunning) return undefined
+        return (await node.info('replication'))['role'] === 'master' ? node : undefined
+      }),
+    stop: () => stopAll([...sentinels, ...nodes]),
+  }
+}

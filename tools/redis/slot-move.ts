@@ -1,0 +1,57 @@
+/** Moves a slot of a Cluster with its keys, as `redis-cli --cluster reshard` does. */
+import type { RedisServer } from './server.mjs'
+
+const KEYS_AT_ONCE = 100
+const MIGRATE_MS_MAX = 5000
+
+export interface SlotMove {
+  readonly slot: number
+  readonly from: RedisServer
+  readonly to: RedisServer
+  /** Moves some keys, all unless told; returns how many there were to move. */
+  moveKeys(count?: number): Promise<number>
+  /** Moves the keys that are left, and gives the slot to its new primary. */
+  finish(): Promise<void>
+}
+
+/** From now on the old primary answers ASK for keys that it does not have. */
+export async function startSlotMove(
+  slot: number,
+  from: RedisServer,
+  to: RedisServer,
+  primaries: readonly RedisServer[],
+): Promise<SlotMove> {
+  const [fromId, toId] = await Promise.all([from, to].map((node) => node.cli('CLUSTER', 'MYID')))
+  const setSlot = (node: RedisServer, ...how: readonly string[]) =>
+    node.call('CLUSTER', 'SETSLOT', String(slot), ...how)
+  // The new one first: the old one sends clients there at once.
+  await setSlot(to, 'IMPORTING', fromId ?? '')
+  await setSlot(from, 'MIGRATING', toId ?? '')
+
+  async function moveKeys(count = Number.POSITIVE_INFINITY): Promise<number> {
+    let moved = 0
+    while (moved < count) {
+      const many = Math.min(KEYS_AT_ONCE, count - moved)
+      const reply = await from.call('CLUSTER', 'GETKEYSINSLOT', String(slot), String(many))
+      const keys = Array.isArray(reply) ? reply.map(String) : []
+      if (keys.length === 0) break
+      const target = [to.host, String(to.port), '', '0', String(MIGRATE_MS_MAX)]
+      await from.call('MIGRATE', ...target, 'KEYS', ...keys)
+      moved += keys.length
+    }
+    return moved
+  }
+
+  return {
+    slot,
+    from,
+    to,
+    moveKeys,
+    async finish() {
+      await moveKeys()
+      // The new one first again: nobody may be without the slot in between.
+      const others = primaries.filter((node) => node !== from && node !== to)
+      for (const node of [to, from, ...others]) await setSlot(node, 'NODE', toId ?? '')
+    },
+  }
+}

@@ -1,0 +1,24 @@
+import { startRedis, type RedisOptions, type RedisServer } from './server.mjs'
+import { waitFor } from './wait.js'
+
+/** Starts them side by side; if one fails, none stays. */
+export async function startAll(options: readonly RedisOptions[]): Promise<readonly RedisServer[]> {
+  const starts = await Promise.allSettled(options.map((one) => startRedis(one)))
+  const servers = starts.flatMap((start) => (start.status === 'fulfilled' ? [start.value] : []))
+  const failed = starts.find((start) => start.status === 'rejected')
+  if (failed === undefined) return servers
+  await stopAll(servers)
+  throw failed.reason
+}
+
+export async function stopAll(servers: readonly RedisServer[]): Promise<void> {
+  await Promise.all(servers.map((server) => server.stop()))
+}
+
+/** Waits until replicas have got all that their primary had. */
+export async function waitForData(replicas: readonly RedisServer[]): Promise<void> {
+  await waitFor('Replicas that have their data', async () => {
+    const infos = await Promise.all(replicas.map((replica) => replica.info('replication')))
+    return infos.every((info) => info['master_link_status'] === 'up')
+  })
+}

@@ -1,0 +1,2 @@
+/** A folder of its own, removed with this process at the latest. */
+export function makeFolder(): string

@@ -10,11 +10,21 @@ import { pathToFileURL } from 'node:url'
 /** What a package may import beside its own files. Everything not listed is refused. */
 const ARROWS = {
   core: [],
-  limiter: ['@sluice/core', 'node:assert/strict', 'node:crypto'],
+  limiter: [
+    '@redis/client',
+    '@sluice/core',
+    'ioredis',
+    'iovalkey',
+    'node:assert/strict',
+    'node:crypto',
+    'node:fs',
+    'node:tls',
+  ],
   server: [
     '@sluice/core',
     '@sluice/core/reading',
     '@sluice/limiter',
+    '@sluice/limiter/redis',
     'jose',
     'node:cluster',
     'node:crypto',

@@ -9,3 +9,11 @@ export interface Clock {
 export const systemClock: Clock = {
   now: () => Date.now() * 1000,
 }
+
+/**
+ * Milliseconds since the process began, by a clock that never steps: for deadlines, never for
+ * windows.
+ */
+export function monotonicMs(): number {
+  return performance.now()
+}

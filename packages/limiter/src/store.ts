@@ -24,7 +24,50 @@ export interface Peeked extends Outcome {
   readonly state: unknown
 }
 
-type Groups<Item> = readonly (readonly Item[])[]
+/**
+ * Why a take has no outcome. `not-run`: it certainly changed nothing. `unknown`: it may have run,
+ * and nobody heard.
+ */
+export type Silence = 'not-run' | 'unknown'
+
+/**
+ * What a store beyond this process answers. An outcome may carry `state`, the counter's state after
+ * the take: always where the limit refused (a log excepted), and wherever it was asked for.
+ */
+export type Answer = (Outcome & { readonly state?: unknown }) | Silence
+
+export interface TakeOptions {
+  /** How long the store may take, in milliseconds. @default what the store was made with */
+  readonly deadlineMs?: number | undefined
+  /** Whether every outcome is to carry the counter's state. @default false */
+  readonly states?: boolean | undefined
+  /**
+   * Called at most once, after the deadline, when the fate of what was answered with silence is
+   * known: the same groups, with outcomes or `not-run` where there was none. Whoever refused
+   * meanwhile gives back what was granted.
+   */
+  readonly onLate?: ((answers: Groups<Answer>) => void) | undefined
+}
+
+/** What a store beyond this process tells of itself, for posture, deny cache and keys. */
+export interface Remote {
+  /** The store's time in microseconds, as well as it is known. */
+  time(): number
+  /** The same, but never behind it. */
+  latestTime(): number
+  /** Live nodes, this one among them, as last seen. */
+  fleetSize(): number
+  /** The key of all hashes: given to the store, or kept in it. Rejects if it cannot be known. */
+  readonly secret: Promise<Uint8Array>
+  /** How long a refusal is remembered, in milliseconds; 0: not at all. */
+  readonly denyCacheMs: number
+  /** How long a decision waits by default, in milliseconds. */
+  readonly deadlineMs: number
+  /** Calls the listener whenever the store answers again after it did not. */
+  onAnswering(listener: () => void): void
+}
+
+export type Groups<Item> = readonly (readonly Item[])[]
 
 export interface Store {
   /**
@@ -39,10 +82,11 @@ export interface Store {
    *
    * The store's clock is the only one: `at` of an outcome is its time, and nodes that share a store
    * share it. An amount of 0 has room and changes nothing. A state of another algorithm, or in a
-   * format the store does not know, is absent. The store rejects if it cannot answer; it never
-   * guesses.
+   * format the store does not know, is absent. Where the store cannot answer in time it says so, in
+   * the place of each outcome; it never guesses. A group of which only a part was answered may be
+   * charged for that part.
    */
-  take(groups: Groups<Take>): Promise<Groups<Outcome>>
+  take(groups: Groups<Take>, options?: TakeOptions): Promise<Groups<Answer>>
 
   /** What `take` would say to each take alone; changes nothing. */
   peek(groups: Groups<Take>): Promise<Groups<Peeked>>
@@ -66,6 +110,8 @@ export interface Store {
 
   /** The same five verbs without waiting, where the counters are in this process. */
   readonly sync?: SyncStore | undefined
+  /** Set where the counters are elsewhere. */
+  readonly remote?: Remote | undefined
 }
 
 export interface SyncStore {

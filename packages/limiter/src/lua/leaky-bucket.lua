@@ -1,0 +1,165 @@
+-- Leaky bucket, twin of leaky-bucket.ts. A state is (next, part, vacated, oldest): the next free
+-- slot in microseconds and p-ths of a tick, places freed by callers that left, and how many slots
+-- before `next` the first of these lies.
+--
+-- A view is that state as of now, and gap (microseconds from now to `next`), ahead (units whose
+-- slot is still to come) and whether nobody waits. Its names are prefixed by nothing: it is passed
+-- as (next, part, vacated, oldest, gap, ahead, idle).
+
+-- The same with the next free slot `amount` slots later.
+local function join(next, part, vacated, oldest, gap, ahead, idle, limit, amount)
+  local parts = part + amount * limit.q
+  local ticks = floorDiv(parts, limit.p)
+  local us = ticks * limit.tickUs
+  return next + us, parts - ticks * limit.p, vacated, vacated > 0 and oldest + amount or 0,
+    gap + us, idle and amount - 1 or ahead + amount, false
+end
+
+-- Returns whether another clock wrote the state, then the view.
+local function view(slot, rest, left, eldest, limit, now)
+  if slot == nil or limit.capacity == 0 then return false, now, 0, 0, 0, 0, 0, true end
+  local p, q, tickUs = limit.p, limit.q, limit.tickUs
+  local part = least(rest, p - 1)
+  -- Full, and as long again for the places of those that left: no queue of this clock reaches
+  -- further.
+  local longestTicks = ceilDiv(2 * (limit.capacity + 1) * q, p)
+  local gap = slot - now
+  if gap <= 0 and gap * p + part * tickUs <= 0 then return false, now, 0, 0, 0, 0, 0, true end
+  if gap > longestTicks * tickUs + limit.windowUs then
+    -- The queue of another clock: as many wait as places are, from now on.
+    return true, join(now, 0, 0, 0, 0, 0, true, limit, limit.capacity + 1)
+  end
+
+  local gapTicks = least(ceilDiv(gap, tickUs), longestTicks)
+  local ahead = ceilDiv(gapTicks * p + part, q) - 1
+  local passed = most(0, eldest - ahead)
+  local vacated = least(limit.capacity, most(0, left - passed))
+  local oldest = vacated == 0 and 0 or least(eldest, ahead)
+  return false, slot, part, vacated, oldest, gap, ahead, false
+end
+
+-- Microseconds until a call that joins now would leave.
+local function delayOf(part, gap, idle, limit)
+  if idle then return 0 end
+  return most(0, gap + ceilDiv(part * limit.tickUs, limit.p))
+end
+
+-- Microseconds until at most `room` units are ahead; -1 is an idle bucket.
+local function timeUntilAhead(room, part, gap, idle, limit)
+  local untilIdle = delayOf(part, gap, idle, limit)
+  if room < 0 then return untilIdle end
+  local ticks = floorDiv((room + 1) * limit.q - part, limit.p)
+  return most(0, least(untilIdle, gap - ticks * limit.tickUs))
+end
+
+-- Microseconds until the amount finds places and a slot that is near enough.
+local function waitFor(part, vacated, oldest, gap, idle, limit, amount)
+  if idle then return 0 end
+  local free = limit.capacity - amount
+  local spared = free >= oldest - vacated and free + vacated or free
+  local forPlace = timeUntilAhead(most(-1, spared), part, gap, idle, limit)
+  return most(forPlace, delayOf(part, gap, idle, limit) - limit.maxWaitUs)
+end
+
+local function step(limit, now, granted, delayUs, waitUs, moved,
+    next, part, vacated, oldest, gap, ahead, idle)
+  local slot, rest, left, eldest, space, waiting, empty = next, part, vacated, oldest, gap, ahead, idle
+  if granted ~= 0 then
+    slot, rest, left, eldest, space, waiting, empty =
+      join(next, part, vacated, oldest, gap, ahead, idle, limit, granted)
+  end
+  local places = least(limit.capacity, most(0, limit.capacity - waiting + left))
+  local resetMs = usToMsUp(timeUntilAhead(0, rest, space, empty, limit))
+  local retryMs = waitUs and usToMsUp(waitUs)
+  local delayMs, at = usToMsUp(delayUs), idle and now or next
+  if moved then
+    return granted, places, resetMs, retryMs, delayMs, at, slot, rest, left, eldest,
+      next, part, vacated, oldest
+  end
+  if granted == 0 then return 0, places, resetMs, retryMs, delayMs, at end
+  return granted, places, resetMs, retryMs, delayMs, at, slot, rest, left, eldest
+end
+
+-- The first unit of a call leaves at once when nobody waits; only the others need places.
+local function everFits(limit, amount)
+  return limit.capacity > 0 and amount <= limit.capacity + 1
+end
+
+local function take(slot, rest, left, eldest, limit, amount, now)
+  local moved, next, part, vacated, oldest, gap, ahead, idle =
+    view(slot, rest, left, eldest, limit, now)
+  if amount == 0 then
+    return step(limit, now, 0, 0, 0, false, next, part, vacated, oldest, gap, ahead, idle)
+  end
+  if not everFits(limit, amount) then
+    return step(limit, now, 0, 0, nil, moved, next, part, vacated, oldest, gap, ahead, idle)
+  end
+  local waitUs = waitFor(part, vacated, oldest, gap, idle, limit, amount)
+  if waitUs > 0 then
+    return step(limit, now, 0, 0, waitUs, moved, next, part, vacated, oldest, gap, ahead, idle)
+  end
+  local delayUs = delayOf(part, gap, idle, limit)
+  return step(limit, now, amount, delayUs, 0, moved, next, part, vacated, oldest, gap, ahead, idle)
+end
+
+local function peek(slot, rest, left, eldest, limit, amount, now)
+  local moved, next, part, vacated, oldest, gap, ahead, idle =
+    view(slot, rest, left, eldest, limit, now)
+  local delayUs, waitUs = 0, 0
+  if amount ~= 0 then
+    if not everFits(limit, amount) then
+      waitUs = nil
+    else
+      waitUs = waitFor(part, vacated, oldest, gap, idle, limit, amount)
+      if waitUs <= 0 then delayUs = delayOf(part, gap, idle, limit) end
+    end
+  end
+  return step(limit, now, 0, delayUs, waitUs, moved, next, part, vacated, oldest, gap, ahead, idle)
+end
+
+-- No more places are freed than the queue has, or its end would move away for ever.
+local function vacate(next, part, vacated, ahead, limit, amount, oldest)
+  local freed = least(ahead, least(limit.capacity, vacated + amount))
+  return next, part, freed, least(ahead, oldest)
+end
+
+-- `at` is the slot to free. Without it nobody knows which, so only a place in the queue is freed.
+local function give(slot, rest, left, eldest, limit, amount, now, at)
+  local _, next, part, vacated, oldest, _, ahead, idle =
+    view(slot, rest, left, eldest, limit, now)
+  if idle or amount > limit.capacity + 1 then return nil end
+  if at == nil then return vacate(next, part, vacated, ahead, limit, amount, ahead) end
+  if at <= now then return nil end
+
+  local parts = part - amount * limit.q
+  local ticks = floorDiv(parts, limit.p)
+  if next + ticks * limit.tickUs == at then
+    local before = most(0, oldest - amount)
+    return at, parts - ticks * limit.p, least(vacated, before), before
+  end
+  local slotTicks = floorDiv(next - at, limit.tickUs)
+  local slots = floorDiv(slotTicks * limit.p + part, limit.q)
+  if slots < 1 then return nil end
+  return vacate(next, part, vacated, ahead, limit, least(amount, slots), most(oldest, slots))
+end
+
+local function charge(slot, rest, left, eldest, limit, amount, now)
+  local _, next, part, vacated, oldest, gap, ahead, idle =
+    view(slot, rest, left, eldest, limit, now)
+  local places = limit.capacity - ahead + vacated + (idle and 1 or 0)
+  local units = least(amount, places)
+  if limit.capacity == 0 or units <= 0 then return nil end
+  local slotAfter, partAfter, vacatedAfter, oldestAfter =
+    join(next, part, vacated, oldest, gap, ahead, idle, limit, units)
+  return slotAfter, partAfter, vacatedAfter, oldestAfter
+end
+
+local function expiresAt(slot, _, _, _, limit)
+  return slot + limit.tickUs
+end
+
+return {
+  take = take, peek = peek, give = give, charge = charge, expiresAt = expiresAt,
+  numbers = 4, narrow = '>BI4I7I4I2I2', narrowSize = 20, narrowBelow = 65536,
+  wide = '>BI4I7I7I4I4', wideSize = 27,
+}

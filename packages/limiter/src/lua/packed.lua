@@ -1,0 +1,63 @@
+-- The packed layout: values lie in hashes, under the 8 bytes of their counter's hash. A value says
+-- from when on it means nothing, so that a hash is trimmed without knowing a limit.
+
+local TRIM_ABOVE = 128
+local TRIM_EVERY = 8
+local mayTrim = true
+
+local function fieldOf(counter)
+  return string.sub(ARGV[2], 8 * counter - 7, 8 * counter)
+end
+
+local function hashOf(counter)
+  return KEYS[request[6 + counter]]
+end
+
+local function readFields(valueCount)
+  local values = {}
+  for counter = 1, valueCount do
+    values[counter] = redis.pcall('HGET', hashOf(counter), fieldOf(counter))
+  end
+  return values
+end
+
+-- Drops the fields of a hash that mean nothing any more.
+local function trim(hash)
+  local fields, dead = redis.call('HGETALL', hash), {}
+  for index = 1, #fields, 2 do
+    local value = fields[index + 1]
+    if #value > 4 and struct.unpack('>I4', value, 2) * SPAN_US <= now then
+      dead[#dead + 1] = fields[index]
+    end
+  end
+  if #dead > 0 then redis.call('HDEL', hash, (table.unpack or unpack)(dead)) end
+end
+
+-- The TTL of a hash is that of all its counters, so it is only ever raised.
+local function raiseTtl(hash, last)
+  local neededMs = (last * SPAN_US - now) / 1000
+  neededMs = neededMs + -neededMs % 1
+  if redis.call('PTTL', hash) < neededMs then
+    redis.call('PEXPIRE', hash, string.format('%d', 2 * neededMs))
+  end
+end
+
+-- A hash that grew above 128 fields is trimmed, but not at every new field and one in a batch: to
+-- look at all of its fields takes as long as twenty takes.
+local function writeField(counter, value, last)
+  local hash, field = hashOf(counter), fieldOf(counter)
+  if not value then
+    redis.call('HDEL', hash, field)
+    return
+  end
+  local isNew = redis.call('HSET', hash, field, value) == 1
+  if last then raiseTtl(hash, last) end
+  if not isNew or not mayTrim then return end
+  local size = redis.call('HLEN', hash)
+  if size > TRIM_ABOVE and size % TRIM_EVERY == 0 then
+    mayTrim = false
+    trim(hash)
+  end
+end
+
+return { readFields = readFields, writeField = writeField }

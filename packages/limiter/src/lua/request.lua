@@ -1,0 +1,50 @@
+-- What a batch asks: whole numbers in MessagePack, as wire/request.ts writes them; as an array where
+-- they are more than Lua returns at once.
+
+local request = { cmsgpack.unpack(ARGV[1]) }
+if #request == 1 then request = request[1] end
+
+-- TIME is read once. A test may pass the time in; a batch that comes too late does nothing.
+local now = request[2]
+if now == 0 then
+  local time = redis.call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
+if request[1] > 0 and now > request[1] then return cmsgpack.pack({ 0, now }) end
+
+-- Counters are numbered: first those with a value, then logs, then those that are only forgotten.
+-- Each has a key, but in the packed layout values lie in hashes, whose keys come first.
+local valueCount, logCount, forgottenCount, hashCount = request[3], request[4], request[5], request[6]
+local isPacked, keysBefore, place = hashCount > 0, 0, 7
+if isPacked then
+  keysBefore = hashCount - valueCount
+  place = 7 + valueCount
+end
+
+-- An algorithm's functions are made where a limit of the batch needs them.
+local algorithms, limits = {}, {}
+for index = 1, request[place] do
+  local format = request[place + 1]
+  local algorithm = algorithms[format]
+  if algorithm == nil then
+    algorithm = makeAlgorithm(format)
+    algorithms[format] = algorithm
+  end
+  limits[index] = {
+    algorithm = algorithm,
+    format = format,
+    max = request[place + 2],
+    windowUs = request[place + 3],
+    capacity = request[place + 4],
+    p = request[place + 5],
+    q = request[place + 6],
+    tickUs = request[place + 7],
+    maxWaitUs = request[place + 8],
+    lent = request[place + 9],
+    scale = request[place + 10],
+    scaledWindow = request[place + 11],
+    charges = request[place + 12] == 1,
+  }
+  place = place + 12
+end
+place = place + 1

@@ -1,0 +1,114 @@
+-- Sliding window counter, twin of sliding-window-counter.ts. A state is (start, curr, prev).
+
+-- Returns the time taken as now, the window's start, both counts, and whether another clock wrote
+-- it.
+local function view(begun, counted, last, limit, now)
+  if begun == nil then return now, windowStart(now, limit), 0, 0, false end
+  local moved = isFromAnotherClock(begun, limit, now)
+  local at = moved and now or most(now, begun)
+  local start = windowStart(at, limit)
+  if moved or begun >= start then return at, start, counted, last, moved end
+  if begun >= start - limit.windowUs then return at, start, 0, counted, moved end
+  return at, start, 0, 0, moved
+end
+
+-- Units free now, rounded down; a share of a unit is no unit.
+local function free(at, start, curr, prev, limit)
+  local scaledWindow = limit.scaledWindow
+  local left = least(ceilDiv(start + limit.windowUs - at, limit.scale), scaledWindow)
+  return floorDiv((limit.max - curr) * scaledWindow - prev * left, scaledWindow)
+end
+
+-- The most that may be left of a window for `room` units to be free while `before` fade.
+local function leftWhenItFits(before, room, limit)
+  if room < 0 then return 0 end
+  if before <= room then return limit.windowUs end
+  return floorDiv(room * limit.scaledWindow, before) * limit.scale
+end
+
+-- Microseconds from now until the amount fits: within this window, else the next, else the one
+-- after.
+local function waitFor(at, start, curr, prev, limit, amount, now)
+  if free(at, start, curr, prev, limit) >= amount then return 0 end
+  local ends = start + limit.windowUs
+  local here = leftWhenItFits(prev, limit.max - curr - amount, limit)
+  if here > 0 then return ends - here - now end
+  local next = leftWhenItFits(curr, limit.max - amount, limit)
+  return ends + limit.windowUs - least(next, limit.windowUs) - now
+end
+
+local function resetAfterMs(start, curr, prev, limit, now)
+  if curr > 0 then return usToMsUp(start + 2 * limit.windowUs - now) end
+  if prev > 0 then return usToMsUp(start + limit.windowUs - now) end
+  return 0
+end
+
+local function admit(at, start, curr, prev, moved, limit, now, granted)
+  local after = curr + granted
+  local left = most(0, free(at, start, after, prev, limit))
+  local resetMs = resetAfterMs(start, after, prev, limit, now)
+  if moved then
+    return granted, left, resetMs, 0, 0, at, start, after, prev, nil, start, curr, prev
+  end
+  if granted == 0 then return 0, left, resetMs, 0, 0, at end
+  return granted, left, resetMs, 0, 0, at, start, after, prev
+end
+
+local function refuse(at, start, curr, prev, moved, limit, amount, now)
+  local left = most(0, free(at, start, curr, prev, limit))
+  local resetMs = resetAfterMs(start, curr, prev, limit, now)
+  local cure
+  if amount <= limit.max then
+    cure = usToMsUp(waitFor(at, start, curr, prev, limit, amount, now))
+  end
+  if moved then
+    return 0, left, resetMs, cure, 0, at, nil, nil, nil, nil, start, curr, prev
+  end
+  return 0, left, resetMs, cure, 0, at
+end
+
+local function take(begun, counted, last, _, limit, amount, now, atLeast)
+  local at, start, curr, prev, moved = view(begun, counted, last, limit, now)
+  if amount == 0 then return admit(at, start, curr, prev, false, limit, now, 0) end
+  local granted = least(amount, free(at, start, curr, prev, limit))
+  if granted >= atLeast then return admit(at, start, curr, prev, moved, limit, now, granted) end
+  return refuse(at, start, curr, prev, moved, limit, atLeast, now)
+end
+
+local function peek(begun, counted, last, _, limit, amount, now)
+  local at, start, curr, prev, moved = view(begun, counted, last, limit, now)
+  if amount == 0 or free(at, start, curr, prev, limit) >= amount then
+    return admit(at, start, curr, prev, moved, limit, now, 0)
+  end
+  return refuse(at, start, curr, prev, moved, limit, amount, now)
+end
+
+-- The last window still counts, so what came from it returns to it.
+local function give(begun, counted, last, _, limit, amount, now, at)
+  if begun == nil then return nil end
+  local seenAt, start, curr, prev = view(begun, counted, last, limit, now)
+  local from = windowStart(at or seenAt, limit)
+  if from == start then return start, most(0, curr - amount), prev end
+  if from == start - limit.windowUs then return start, curr, most(0, prev - amount) end
+  return nil
+end
+
+local function charge(begun, counted, last, _, limit, amount, now, at, debt)
+  local _, start, curr, prev = view(begun, counted, last, limit, now)
+  local full = limit.max + debt
+  if at >= start then return start, most(curr, least(curr + amount, full)), prev end
+  if at >= start - limit.windowUs then
+    return start, curr, most(prev, least(prev + amount, full))
+  end
+  return nil
+end
+
+local function expiresAt(begun, counted, _, _, limit)
+  return windowStart(begun, limit) + (counted > 0 and 2 or 1) * limit.windowUs
+end
+
+return {
+  take = take, peek = peek, give = give, charge = charge, expiresAt = expiresAt,
+  numbers = 3, narrow = '>BI4I7I4I4', narrowSize = 20, narrowBelow = 4294967296,
+  wide = '>BI4I7I7I7', wideSize = 26,
+}

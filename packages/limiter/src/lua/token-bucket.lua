@@ -1,0 +1,146 @@
+-- Token bucket and gcra, twin of token-bucket.ts. A state is (at, used, part): when it was true,
+-- whole units in use, and the rest in q-ths of a unit.
+
+-- What is in use when the bucket was last touched, in q-ths of a unit.
+local function inUseThen(used, part, limit)
+  local most, q = limit.capacity + limit.lent, limit.q
+  if used >= most then return most * q end
+  if part >= q then return used * q + q - 1 end
+  return used * q + part
+end
+
+-- What is in use now: the whole ticks since it was touched gave back p each, and more than is in
+-- use is not worth a product.
+local function inUseNow(bucketAt, used, part, limit, now)
+  if bucketAt == nil or limit.capacity == 0 then return 0 end
+  local before = inUseThen(used, part, limit)
+  if bucketAt >= now then return before end
+  local p = limit.p
+  local ticks = floorDiv(now - bucketAt, limit.tickUs)
+  if ticks >= before / p then return 0 end
+  return before - ticks * p
+end
+
+-- The instant for which `inUse` is true, a whole number of ticks after the last; then whether
+-- another clock had written it.
+local function timeOf(bucketAt, limit, now, inUse)
+  if bucketAt == nil or limit.capacity == 0 then return now, false end
+  if bucketAt > now then
+    if isFromAnotherClock(bucketAt, limit, now) then return now, true end
+    return bucketAt, false
+  end
+  local tickUs = limit.tickUs
+  if inUse == 0 or tickUs == 1 then return now, false end
+  return now - (now - bucketAt) % tickUs, false
+end
+
+local function toBucket(at, inUse, limit)
+  local used = floorDiv(inUse, limit.q)
+  return at, used, inUse - used * limit.q
+end
+
+-- Whole units that are not in use, not even in part.
+local function remaining(inUse, limit)
+  local free = limit.capacity - ceilDiv(inUse, limit.q)
+  if free < 0 then return 0 end
+  return free
+end
+
+-- Microseconds from now until `excess` q-ths less are in use, of what is at `at`.
+local function timeToRegain(excess, at, limit, now)
+  if excess <= 0 then return 0 end
+  return at - now + ceilDiv(excess, limit.p) * limit.tickUs
+end
+
+-- Microseconds until the amount is there; a bucket that may make calls wait admits before that.
+local function waitFor(amount, inUse, at, limit, now)
+  return timeToRegain(inUse - (limit.capacity - amount) * limit.q, at, limit, now)
+end
+
+local function admit(limit, now, inUse, at, moved, granted, delayUs)
+  local after = inUse + granted * limit.q
+  local left, resetMs = remaining(after, limit), usToMsUp(timeToRegain(after, at, limit, now))
+  local delayMs = delayUs == 0 and 0 or usToMsUp(delayUs)
+  local stateAt, used, part
+  if granted ~= 0 then stateAt, used, part = toBucket(at, after, limit) end
+  if not moved then return granted, left, resetMs, 0, delayMs, at, stateAt, used, part end
+  return granted, left, resetMs, 0, delayMs, at, stateAt, used, part, nil, toBucket(at, inUse, limit)
+end
+
+local function refuse(limit, now, inUse, at, moved, retryUs)
+  local left, resetMs = remaining(inUse, limit), usToMsUp(timeToRegain(inUse, at, limit, now))
+  local retryMs = retryUs and usToMsUp(retryUs)
+  if not moved then return 0, left, resetMs, retryMs, 0, at end
+  return 0, left, resetMs, retryMs, 0, at, nil, nil, nil, nil, toBucket(at, inUse, limit)
+end
+
+local function take(bucketAt, used, part, _, limit, amount, now, atLeast)
+  local inUse = inUseNow(bucketAt, used, part, limit, now)
+  local at, moved = timeOf(bucketAt, limit, now, inUse)
+  -- Asks for nothing and writes nothing, not even what another clock left.
+  if amount == 0 then return admit(limit, now, inUse, at, false, 0, 0) end
+  local capacity, maxWaitUs = limit.capacity, limit.maxWaitUs
+  if atLeast > capacity then return refuse(limit, now, inUse, at, moved, nil) end
+
+  local waitUs
+  if amount <= capacity then
+    waitUs = waitFor(amount, inUse, at, limit, now)
+    if waitUs <= maxWaitUs then return admit(limit, now, inUse, at, moved, amount, waitUs) end
+  end
+  local there = remaining(inUse, limit)
+  if there >= atLeast then return admit(limit, now, inUse, at, moved, there, 0) end
+  -- Whichever comes first: the least is there, or the whole amount is near enough to wait for.
+  local retryUs = waitFor(atLeast, inUse, at, limit, now)
+  if waitUs then retryUs = least(retryUs, waitUs - maxWaitUs) end
+  return refuse(limit, now, inUse, at, moved, retryUs)
+end
+
+local function peek(bucketAt, used, part, _, limit, amount, now)
+  local inUse = inUseNow(bucketAt, used, part, limit, now)
+  local at, moved = timeOf(bucketAt, limit, now, inUse)
+  if amount > limit.capacity then return refuse(limit, now, inUse, at, moved, nil) end
+  local waitUs = amount == 0 and 0 or waitFor(amount, inUse, at, limit, now)
+  if waitUs > limit.maxWaitUs then
+    return refuse(limit, now, inUse, at, moved, waitUs - limit.maxWaitUs)
+  end
+  return admit(limit, now, inUse, at, moved, 0, waitUs)
+end
+
+-- Whether what was taken then has come back by itself: the whole bucket has refilled since.
+local function isRegained(at, limit, now)
+  return now - at >= ceilDiv(limit.capacity * limit.q, limit.p) * limit.tickUs
+end
+
+-- From what was stored, not from what the limit can hold: a limit that was lowered, or is of
+-- another tier, must not cut what was used by the way.
+local function give(bucketAt, used, part, _, limit, amount, now, at)
+  if bucketAt == nil or limit.capacity == 0 or isRegained(at or now, limit, now) then return nil end
+  local p, q = limit.p, limit.q
+  local before = used * q + least(part, q - 1)
+  -- So much is only in use under a far larger limit, whose units this one cannot count.
+  if before > 9007199254740991 then return nil end
+  local ticks = most(0, floorDiv(now - bucketAt, limit.tickUs))
+  before = most(0, before - least(ticks, ceilDiv(before, p)) * p)
+  local back = least(amount, ceilDiv(before, q)) * q
+  return toBucket((timeOf(bucketAt, limit, now, before)), most(0, before - back), limit)
+end
+
+local function charge(bucketAt, used, part, _, limit, amount, now, at, debt)
+  if limit.capacity == 0 or isRegained(at, limit, now) then return nil end
+  local before = inUseNow(bucketAt, used, part, limit, now)
+  local full = (limit.capacity + least(debt, limit.lent)) * limit.q
+  local wanted = before + least(amount, limit.capacity + limit.lent) * limit.q
+  local charged = most(before, least(wanted, full))
+  return toBucket((timeOf(bucketAt, limit, now, before)), charged, limit)
+end
+
+local function expiresAt(bucketAt, used, part, _, limit)
+  if limit.capacity == 0 then return bucketAt + limit.windowUs end
+  return bucketAt + ceilDiv(inUseThen(used, part, limit), limit.p) * limit.tickUs
+end
+
+return {
+  take = take, peek = peek, give = give, charge = charge, expiresAt = expiresAt,
+  numbers = 3, narrow = '>BI4I7I4I4', narrowSize = 20, narrowBelow = 4294967296,
+  wide = '>BI4I7I7I7', wideSize = 26,
+}

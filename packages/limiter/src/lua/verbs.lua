@@ -1,0 +1,116 @@
+-- The verbs of memory-store.ts on the counters in hand, with the same answers; all but the take of
+-- one limit alone, which is in batch.lua.
+
+local ITEM = 4
+local STEP = 16
+-- The steps of a group's takes, each in 16 places: what `take` returned, and last `kept`.
+local steps = {}
+
+local function look(counter, limit, amount)
+  local _, a, b, c, d = read(counter, limit)
+  return limit.algorithm.peek(a, b, c, d, limit, amount, now)
+end
+
+local function chargeAt(counter, limit, amount, at, debt)
+  local kept, a, b, c, d = read(counter, limit)
+  a, b, c, d = limit.algorithm.charge(a, b, c, d, limit, amount, now, at, debt)
+  if a ~= nil then keep(counter, limit, kept, a, b, c, d) end
+end
+
+-- Charges nothing but a limit that says so, and keeps what was moved to this clock.
+local function refuse(counter, limit, amount, states, kept, a, b, c, d, ...)
+  if a ~= nil then keep(counter, limit, kept, a, b, c, d) end
+  local granted, remaining, resetMs, retryMs, delayMs, at = ...
+  local fits = retryMs == 0
+  if limit.charges then
+    chargeAt(counter, limit, amount, now, 0)
+    if fits then
+      granted, remaining, resetMs, retryMs, delayMs, at = look(counter, limit, 0)
+      granted = amount
+    else
+      granted, remaining, resetMs, retryMs, delayMs, at = look(counter, limit, amount)
+    end
+  elseif fits then
+    granted, remaining, resetMs, retryMs, delayMs, at = look(counter, limit, amount)
+  end
+  answer(counter, limit, amount, states, granted, remaining, resetMs, retryMs, delayMs, at)
+end
+
+-- Charges a group whole or not at all; returns whether it was.
+local function takeGroup(place, count, states)
+  local passes = true
+  for item = 0, count - 1 do
+    local from, to = place + ITEM * item, STEP * item
+    local limit, amount, atLeast = limits[request[from + 1]], request[from + 2], request[from + 3]
+    local kept, a, b, c, d = read(request[from], limit)
+    steps[to + 15] = kept
+    steps[to + 1], steps[to + 2], steps[to + 3], steps[to + 4], steps[to + 5], steps[to + 6],
+      steps[to + 7], steps[to + 8], steps[to + 9], steps[to + 10],
+      steps[to + 11], steps[to + 12], steps[to + 13], steps[to + 14] =
+      limit.algorithm.take(a, b, c, d, limit, amount, now, atLeast > 0 and atLeast - 1 or amount)
+    if steps[to + 4] ~= 0 then passes = false end
+  end
+  for item = 0, count - 1 do
+    local from, to = place + ITEM * item, STEP * item
+    local counter, limit, amount = request[from], limits[request[from + 1]], request[from + 2]
+    local granted, remaining, resetMs, retryMs, delayMs, at = steps[to + 1], steps[to + 2],
+      steps[to + 3], steps[to + 4], steps[to + 5], steps[to + 6]
+    if passes then
+      if steps[to + 7] ~= nil then
+        keep(counter, limit, steps[to + 15], steps[to + 7], steps[to + 8], steps[to + 9], steps[to + 10])
+      end
+      answer(counter, limit, amount, states, granted, remaining, resetMs, retryMs, delayMs, at)
+    else
+      refuse(counter, limit, amount, states, steps[to + 15], steps[to + 11], steps[to + 12],
+        steps[to + 13], steps[to + 14], granted, remaining, resetMs, retryMs, delayMs, at)
+    end
+  end
+  return passes
+end
+
+-- The first group opens the others; a peek only looks. Returns the place after the op.
+local function eachGroup(place, isTake)
+  local states, groups = request[place] == 1, request[place + 1]
+  local from, open = place + 2, isTake
+  for group = 1, groups do
+    local count = request[from]
+    if open then
+      local passes = takeGroup(from + 1, count, states)
+      if group == 1 then open = passes end
+    else
+      for item = from + 1, from + ITEM * count, ITEM do
+        local counter, limit, amount = request[item], limits[request[item + 1]], request[item + 2]
+        answer(counter, limit, isTake and amount or 0, states, look(counter, limit, amount))
+      end
+    end
+    from = from + 1 + ITEM * count
+  end
+  return from
+end
+
+local function give(counter, limit, amount, at)
+  local kept, a, b, c, d = read(counter, limit)
+  a, b, c, d = limit.algorithm.give(a, b, c, d, limit, amount, now, at)
+  if a ~= nil then keep(counter, limit, kept, a, b, c, d) end
+end
+
+-- The place after an op, and whether something of another type lies in the place of a counter.
+local function findSpoiled(place, spoiled)
+  local verb, counter = request[place], request[place + 1]
+  if verb == 6 then return place + 4, spoiled[counter] end
+  if verb == 5 then return place + 3, spoiled[counter] or spoiled[request[place + 2]] end
+  if verb == 4 then return place + 6, spoiled[counter] end
+  if verb == 3 then return place + 5, spoiled[counter] end
+  local from, found = place + 3, false
+  for _ = 1, request[place + 2] do
+    local to = from + ITEM * request[from]
+    for item = from + 1, to, ITEM do found = found or spoiled[request[item]] end
+    from = to + 1
+  end
+  return from, found
+end
+
+return {
+  chargeAt = chargeAt, eachGroup = eachGroup, findSpoiled = findSpoiled, give = give,
+  refuse = refuse,
+}

@@ -1,0 +1,98 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { type RedisServer, startRedis } from '../../../../tools/redis/server.mjs'
+import { SCRIPT_COMMANDS, STORE_ACL, STORE_COMMANDS, storeAcl } from './acl.js'
+import { openChannel, type TestChannel } from './channel.test-helper.js'
+import { drawNodeId, fleetBeat } from './fleet.js'
+import { probeKey, storeKeys } from './key.js'
+import { agreeOnSecret, fingerprintOf, renewSecret } from './secret.js'
+import { checkStore } from './start-checks.js'
+
+const LUA_FOLDER = new URL('../lua/', import.meta.url)
+
+/** The commands that a script names. */
+function commandsIn(source: string): readonly string[] {
+  const code = source.replace(/--.*$/gm, '')
+  const calls = code.matchAll(/[cC]all\(\s*'(\w+)'(?:,\s*'([A-Z]+)',)?/g)
+  return [...calls].map(([, name = '', sub = '']) =>
+    name === 'OBJECT' ? `object|${sub.toLowerCase()}` : name.toLowerCase(),
+  )
+}
+
+describe('the rights of the store', () => {
+  test('are those to all that its scripts call, and to nothing more', () => {
+    const files = readdirSync(LUA_FOLDER).filter((file) => file.endsWith('.lua'))
+    const called = files.flatMap((file) =>
+      commandsIn(readFileSync(new URL(file, LUA_FOLDER), 'utf8')),
+    )
+    expect([...new Set(called)].toSorted()).toEqual([...SCRIPT_COMMANDS].toSorted())
+  })
+
+  test('reach no other prefix, and no command that lists keys or changes the server', () => {
+    expect(STORE_ACL).toBe(storeAcl('sluice'))
+    expect(STORE_ACL).toMatch(/^~sluice:\* -@all (\+[a-z|]+ ?)+$/)
+    const dangerous = ['keys', 'scan', 'flushall', 'config', 'config|get', 'script', 'debug', 'acl']
+    expect(STORE_COMMANDS.filter((command) => dangerous.includes(command))).toEqual([])
+  })
+})
+
+describe('a user of exactly these rights', () => {
+  const user = { username: 'limiter', password: 'a-password-for-tests' }
+  let server: RedisServer
+  let channel: TestChannel
+
+  beforeAll(async () => {
+    server = await startRedis()
+    const words = ['on', `>${user.password}`, ...STORE_ACL.split(' ')]
+    await server.call('ACL', 'SETUSER', user.username, 'reset', ...words)
+    channel = await openChannel(server.port, user)
+  })
+  afterAll(async () => {
+    channel?.close()
+    await server?.stop()
+  })
+  beforeEach(async () => {
+    await server.pipeline([['FLUSHALL'], ['ACL', 'LOG', 'RESET']])
+  })
+
+  /** What was refused to the user; a client introduces itself, which it may do in vain. */
+  async function refused(): Promise<readonly string[]> {
+    const log = (await server.call('ACL', 'LOG')) as readonly (readonly string[])[]
+    return log.map((entry) => String(entry[entry.indexOf('object') + 1]))
+  }
+
+  test.each(['plain', 'packed'] as const)('may check the store (%s)', async (layout) => {
+    const { warnings } = await checkStore(channel.ask, {
+      address: server.address,
+      topology: 'standalone',
+      allowEviction: false,
+      layout,
+      probeKey: probeKey('sluice', 'home'),
+    })
+    expect(warnings).toEqual([expect.stringContaining('maxmemory is 0')])
+    // It asked, because it cannot know beforehand, and went on without.
+    expect(await refused()).toEqual(['config|get'])
+  })
+
+  test('may agree on a secret, renew it, and beat', async () => {
+    const secret = await agreeOnSecret(channel.ask, { prefix: 'sluice' })
+    await renewSecret(channel.ask, { prefix: 'sluice', secret, isGiven: false })
+    const beat = fleetBeat(channel.ask, { prefix: 'sluice', node: drawNodeId() })
+    const future = String(Date.now() + 3_600_000)
+    await server.call('ZADD', storeKeys('sluice').fleet, future, 'another')
+    expect(await beat(1500)).toMatchObject({ nodes: 2, fingerprint: fingerprintOf(secret) })
+    expect(await beat(0)).toMatchObject({ nodes: 1, wasKnown: true })
+    expect(await refused()).toEqual([])
+  })
+
+  test('may not touch another prefix', async () => {
+    await expect(agreeOnSecret(channel.ask, { prefix: 'other' })).rejects.toThrow('NOPERM')
+    const beat = fleetBeat(channel.ask, { prefix: 'other', node: drawNodeId() })
+    await expect(beat(1500)).rejects.toThrow('NOPERM')
+  })
+
+  test('may not do anything else', async () => {
+    await expect(channel.ask(['KEYS', '*'])).rejects.toThrow('NOPERM')
+    await expect(channel.ask(['FLUSHALL'])).rejects.toThrow('NOPERM')
+  })
+})

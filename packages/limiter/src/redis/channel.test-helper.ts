@@ -1,0 +1,128 @@
+/** Channels and schedulers for tests of what the store does beside deciding. */
+import { Redis } from 'ioredis'
+import { type Ask, askChannel } from './ask.js'
+import {
+  type RedisChannel,
+  type RedisCommand,
+  RedisConnectionError,
+  type RedisReply,
+  RedisReplyError,
+} from './driver.js'
+import type { Scheduler } from './rounds.js'
+
+const ANSWER_MS_MAX = 10_000
+
+export interface TestChannel extends RedisChannel {
+  readonly ask: Ask
+  close(): void
+}
+
+/** A connection to a real server; settles once it is there. */
+export async function openChannel(
+  port: number,
+  user?: { readonly username: string; readonly password: string },
+): Promise<TestChannel> {
+  const client = new Redis({
+    ...user,
+    port,
+    host: '127.0.0.1',
+    lazyConnect: true,
+    enableOfflineQueue: false,
+    retryStrategy: () => 20,
+  })
+  client.on('error', () => {})
+  await client.connect()
+  const channel: TestChannel = {
+    address: `127.0.0.1:${port}`,
+    get isReady() {
+      return client.status === 'ready'
+    },
+    send: (commands, settle) => {
+      if (client.status !== 'ready') return false
+      for (const [index, command] of commands.entries()) {
+        const [name = '', ...rest] = command.words()
+        client.callBuffer(String(name), ...rest).then(
+          (reply) => settle(index, reply as RedisReply),
+          (error: Error) => settle(index, translate(error)),
+        )
+      }
+      return true
+    },
+    reconnect: () => client.disconnect(true),
+    ask: (words) => askChannel(channel, words, ANSWER_MS_MAX),
+    close: () => client.disconnect(),
+  }
+  return channel
+}
+
+function translate(error: Error): Error {
+  if (error.name === 'ReplyError') return new RedisReplyError(error.message)
+  return new RedisConnectionError(error.message)
+}
+
+export type Settle = (index: number, reply: RedisReply | Error) => void
+
+/** A channel whose replies the test writes. */
+export class FakeChannel implements RedisChannel {
+  readonly address: string
+  isReady = true
+  readonly sent: { readonly commands: readonly RedisCommand[]; readonly settle: Settle }[] = []
+
+  constructor(address = '127.0.0.1:6379') {
+    this.address = address
+  }
+
+  send(commands: readonly RedisCommand[], settle: Settle): boolean {
+    if (!this.isReady) return false
+    this.sent.push({ commands, settle })
+    return true
+  }
+
+  reconnect(): void {}
+
+  /** The words of all commands so far, write by write. */
+  words(): readonly (readonly string[])[] {
+    return this.sent.map(({ commands }) => commands.map((each) => each.words().join(' ')))
+  }
+
+  reply(write: number, ...replies: readonly (RedisReply | Error)[]): void {
+    for (const [index, reply] of replies.entries()) this.sent[write]?.settle(index, reply)
+  }
+}
+
+/** Time that passes when the test says so. */
+export class FakeScheduler implements Scheduler {
+  nowMs = 0
+  readonly #waiting = new Set<{ atMs: number; run: () => void }>()
+
+  after(ms: number, run: () => void): () => void {
+    const entry = { atMs: this.nowMs + ms, run }
+    this.#waiting.add(entry)
+    return () => this.#waiting.delete(entry)
+  }
+
+  get waiting(): number {
+    return this.#waiting.size
+  }
+
+  /** Lets time pass, and what follows at each moment happen. */
+  async advance(ms: number): Promise<void> {
+    const untilMs = this.nowMs + ms
+    await settled()
+    for (;;) {
+      const [next] = [...this.#waiting].toSorted((a, b) => a.atMs - b.atMs)
+      if (next === undefined || next.atMs > untilMs) break
+      this.nowMs = next.atMs
+      this.#waiting.delete(next)
+      next.run()
+      await settled()
+    }
+    this.nowMs = untilMs
+    await settled()
+  }
+}
+
+/** Until every promise that could go on has gone on. */
+export function settled(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
+}

@@ -1,0 +1,128 @@
+/**
+ * The deadline of every decision, kept by a timer of our own: no client keeps one once the bytes
+ * are on the socket.
+ *
+ * It counts the store's time, not ours: when the timer runs late because this process was busy,
+ * what has arrived meanwhile is read first, up to a hard cap.
+ */
+
+export interface Expiring {
+  /** By the clock that never steps. */
+  readonly deadlineAtMs: number
+  readonly isAnswered: boolean
+  expire(): void
+}
+
+/** So long after the deadline an answer is given, whatever may still be read. */
+const CAP_MS = 25
+/** Places of a new queue; it doubles when it is full. */
+const PLACES = 256
+
+/**
+ * Calls of one deadline, which therefore end in the order in which they came. A ring: a call that
+ * was answered is let go of at once, or the dead would be kept among the living until the deadline.
+ */
+class Queue {
+  #ring: (Expiring | undefined)[] = emptyRing(PLACES)
+  #head = 0
+  #size = 0
+
+  push(call: Expiring): void {
+    // Most are answered long before: two go for each that comes, so that none piles up.
+    if (this.dropAnswered()) this.dropAnswered()
+    if (this.#size === this.#ring.length) this.grow()
+    this.#ring[(this.#head + this.#size) & (this.#ring.length - 1)] = call
+    this.#size += 1
+  }
+
+  /** The first that is not answered; those before it are forgotten. */
+  first(): Expiring | undefined {
+    while (this.dropAnswered());
+    return this.#ring[this.#head]
+  }
+
+  private dropAnswered(): boolean {
+    if (this.#ring[this.#head]?.isAnswered !== true) return false
+    this.#ring[this.#head] = undefined
+    this.#head = (this.#head + 1) & (this.#ring.length - 1)
+    this.#size -= 1
+    return true
+  }
+
+  private grow(): void {
+    const { length } = this.#ring
+    const ring = emptyRing(length * 2)
+    for (let i = 0; i < length; i++) ring[i] = this.#ring[(this.#head + i) & (length - 1)]
+    this.#ring = ring
+    this.#head = 0
+  }
+}
+
+/** Its length is a power of two. */
+function emptyRing(length: number): (Expiring | undefined)[] {
+  return Array.from<Expiring | undefined>({ length }).fill(undefined)
+}
+
+export class Deadlines {
+  readonly #nowMs: () => number
+  /** How many replies were read so far: while it rises, more may be waiting in the socket. */
+  readonly #replies: () => number
+  readonly #queues = new Map<number, Queue>()
+  readonly #armed = new Set<number>()
+
+  constructor(nowMs: () => number, replies: () => number) {
+    this.#nowMs = nowMs
+    this.#replies = replies
+  }
+
+  add(call: Expiring, deadlineMs: number): void {
+    const queue = this.#queues.get(deadlineMs) ?? this.open(deadlineMs)
+    queue.push(call)
+    if (this.#armed.has(deadlineMs)) return
+    this.#armed.add(deadlineMs)
+    this.wake(deadlineMs, queue, deadlineMs)
+  }
+
+  private open(deadlineMs: number): Queue {
+    const queue = new Queue()
+    this.#queues.set(deadlineMs, queue)
+    return queue
+  }
+
+  private wake(deadlineMs: number, queue: Queue, inMs: number): void {
+    setTimeout(() => this.look(deadlineMs, queue), Math.max(1, Math.ceil(inMs)))
+  }
+
+  private look(deadlineMs: number, queue: Queue): void {
+    const first = queue.first()
+    const nowMs = this.#nowMs()
+    if (first === undefined) {
+      this.#armed.delete(deadlineMs)
+      this.#queues.delete(deadlineMs)
+    } else if (first.deadlineAtMs > nowMs) {
+      this.wake(deadlineMs, queue, first.deadlineAtMs - nowMs)
+    } else this.readFirst(deadlineMs, queue, first.deadlineAtMs + CAP_MS)
+  }
+
+  /** One round of the event loop reads the sockets; another one as long as that brings something. */
+  private readFirst(deadlineMs: number, queue: Queue, capMs: number): void {
+    const before = this.#replies()
+    setImmediate(() => {
+      const goesOn = this.#replies() !== before && this.#nowMs() < capMs
+      if (goesOn) this.readFirst(deadlineMs, queue, capMs)
+      else this.expireAll(deadlineMs, queue)
+    })
+  }
+
+  private expireAll(deadlineMs: number, queue: Queue): void {
+    const nowMs = this.#nowMs()
+    for (
+      let call = queue.first();
+      call !== undefined && call.deadlineAtMs <= nowMs;
+      call = queue.first()
+    ) {
+      call.expire()
+    }
+    this.look(deadlineMs, queue)
+  }
+}

@@ -1,0 +1,177 @@
+/** Connections by ioredis, or by iovalkey, which is the same code under another name. */
+import {
+  type RedisCommand,
+  RedisConnectionError,
+  type RedisReply,
+  RedisReplyError,
+} from '../driver.js'
+import {
+  KEEP_ALIVE_MS,
+  type Link,
+  type LinkOptions,
+  type OpenLink,
+  OWN_TIMEOUT_FACTOR,
+  type Settle,
+  tlsOf,
+} from './link.js'
+
+/** The part of ioredis that is used; its own types would make it a dependency of ours. */
+export interface IoredisModule {
+  readonly Redis: new (options: Readonly<Record<string, unknown>>) => IoredisClient
+  readonly Command: new (
+    name: string,
+    args: readonly unknown[],
+    options: { readonly replyEncoding: null },
+  ) => IoredisCommand
+}
+
+interface IoredisClient {
+  readonly status: string
+  readonly stream: IoredisStream | undefined
+  on(event: 'ready' | 'end', listener: () => void): this
+  on(event: 'error', listener: (error: Error) => void): this
+  connect(): Promise<void>
+  disconnect(): void
+  sendCommand(command: IoredisCommand): unknown
+}
+
+interface IoredisStream {
+  readonly writable: boolean
+  cork(): void
+  uncork(): void
+  destroy(): void
+}
+
+interface IoredisCommand {
+  resolve: (reply: unknown) => void
+  reject: (error: Error) => void
+  isTraced?: boolean
+  toWritable(): unknown
+}
+
+/** How ioredis is kept from doing anything by itself. */
+const PASSIVE = {
+  lazyConnect: true,
+  retryStrategy: null,
+  enableOfflineQueue: false,
+  enableReadyCheck: false,
+  enableAutoPipelining: false,
+  autoResendUnfulfilledCommands: false,
+  autoResubscribe: false,
+  maxRetriesPerRequest: null,
+  disableClientInfo: true,
+  protocol: 2,
+  family: 0,
+  noDelay: true,
+  keepAlive: KEEP_ALIVE_MS,
+}
+
+export function ioredisLinks(module: IoredisModule, options: LinkOptions): OpenLink {
+  const RawCommand = rawCommandOf(module)
+  return (address, events) => {
+    const tls = options.tls === undefined ? undefined : tlsOf(options.tls, address)
+    const connectTimeout = options.connectTimeoutMs * OWN_TIMEOUT_FACTOR
+    const redis = new module.Redis({ ...PASSIVE, ...address, connectTimeout, tls })
+    let reason = new Error('Closed by the other side')
+    redis.on('ready', () => events.opened())
+    redis.on('end', () => events.ended(reason))
+    redis.on('error', (error) => {
+      reason = error
+      // It may stay connected after this, with replies and commands out of step.
+      events.ended(error)
+    })
+    // What is wrong is told by the events.
+    redis.connect().catch(() => {})
+    return new IoredisLink(redis, RawCommand)
+  }
+}
+
+type RawCommand = new (command: RedisCommand, index: number, settle: Settle) => IoredisCommand
+
+class IoredisLink implements Link {
+  readonly #redis: IoredisClient
+  readonly #command: RawCommand
+  #isCorked = false
+
+  constructor(redis: IoredisClient, command: RawCommand) {
+    this.#redis = redis
+    this.#command = command
+  }
+
+  get isWritable(): boolean {
+    return this.#redis.status === 'ready' && this.#redis.stream?.writable === true
+  }
+
+  send(commands: readonly RedisCommand[], settle: Settle): void {
+    const Command = this.#command
+    this.cork()
+    for (const [index, command] of commands.entries()) {
+      this.#redis.sendCommand(new Command(command, index, settle))
+    }
+  }
+
+  /** What is sent before whoever runs now has ended leaves together: a write is what costs most. */
+  private cork(): void {
+    const { stream } = this.#redis
+    if (this.#isCorked || stream === undefined) return
+    this.#isCorked = true
+    stream.cork()
+    queueMicrotask(() => {
+      this.#isCorked = false
+      stream.uncork()
+    })
+  }
+
+  destroy(): void {
+    this.#redis.disconnect()
+    // Without this it would wait two seconds for the other side, which may be gone.
+    this.#redis.stream?.destroy()
+  }
+}
+
+/**
+ * A command that is written as it was encoded, and whose reply goes straight to us: a promise for
+ * each, and strings made of replies, would cost more than the rest of the work.
+ */
+function rawCommandOf({ Command }: IoredisModule): RawCommand {
+  return class Raw extends Command {
+    #bytes: Uint8Array
+    #settle: Settle | undefined
+
+    constructor(command: RedisCommand, index: number, settle: Settle) {
+      // Any name that is none of Redis, so that ioredis has no special treatment for it.
+      super('raw', [], { replyEncoding: null })
+      this.#bytes = command.bytes()
+      this.#settle = settle
+      // Otherwise a tracer would wait for the promise.
+      this.isTraced = true
+      this.resolve = (reply) => this.release()?.(index, reply as RedisReply)
+      this.reject = (error) => this.release()?.(index, errorOf(error))
+    }
+
+    override toWritable(): unknown {
+      const bytes = this.#bytes
+      this.#bytes = NOTHING
+      return bytes
+    }
+
+    /**
+     * Lets go of whoever waits. ioredis links each command to the next, so that one that has grown
+     * old keeps all that came after it until the whole heap is searched: half of our CPU went
+     * there.
+     */
+    private release(): Settle | undefined {
+      const settle = this.#settle
+      this.#settle = undefined
+      return settle
+    }
+  }
+}
+
+const NOTHING = new Uint8Array(0)
+
+function errorOf(error: Error): Error {
+  return error.name === 'ReplyError'
+    ? new RedisReplyError(error.message)
+    : new RedisConnectionError(error.message)
+}

@@ -1,0 +1,188 @@
+/**
+ * A primary that sentinels watch over. They are asked again and again where it is, all of them: one
+ * that was cut off still names the old primary, and the number of the last failover tells who knows
+ * best. The channel is the same before and after a failover, only its address changes.
+ */
+import { wordsCommand } from '../ask.js'
+import type { RedisChannel, RedisCommand, RedisDriver, RedisReply } from '../driver.js'
+import { parseAddress, type RedisAddress, type RedisTarget } from '../url.js'
+import { Connection, type ConnectionParts } from './connection.js'
+import type { Greeting } from './greeting.js'
+import { Listeners } from './listeners.js'
+import { TopologyRounds } from './topology-rounds.js'
+import { socketsGone } from './standalone.js'
+
+/** Asking costs sentinels next to nothing, and one question may be what ends an outage. */
+const WELL_MS = 1000
+/** A sentinel that has not answered by then is not waited for. */
+const ANSWER_MS = 250
+/** A sentinel that is silent for so many rounds may be dead without knowing. */
+const SILENCES_MAX = 4
+
+/** What one sentinel says. */
+interface Word {
+  readonly primary: RedisAddress
+  /** The number of the failover that made it the primary. */
+  readonly epoch: number
+}
+
+interface Sentinel {
+  readonly connection: Connection
+  /** In how many rounds it had not answered the last question. */
+  silences: number
+}
+
+export class SentinelDriver implements RedisDriver {
+  readonly topology = 'sentinel'
+  readonly #name: string
+  readonly #greeting: Greeting
+  readonly #parts: ConnectionParts
+  readonly #listeners = new Listeners()
+  readonly #questions: readonly RedisCommand[]
+  readonly #sentinels: readonly Sentinel[]
+  readonly #rounds: TopologyRounds
+  #primary: Connection | undefined
+  #epoch = -1
+  #isUnknownTold = false
+  #timer: ReturnType<typeof setTimeout> | undefined
+  #isClosed = false
+
+  /** `sentinelGreeting` is for the sentinels, `greeting` for the primary. */
+  constructor(
+    target: Pick<RedisTarget, 'name' | 'addresses'>,
+    sentinelGreeting: Greeting,
+    greeting: Greeting,
+    parts: ConnectionParts,
+  ) {
+    this.#name = target.name
+    this.#greeting = { ...greeting, mustBePrimary: true }
+    this.#parts = parts
+    this.#questions = [
+      // The address first: during a failover it is ahead of the other.
+      wordsCommand(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', target.name]),
+      wordsCommand(['SENTINEL', 'MASTER', target.name]),
+    ]
+    this.#rounds = new TopologyRounds(
+      parts.random,
+      { ask: (done) => this.ask(done), isWell: () => this.#primary?.isReady === true },
+      WELL_MS,
+    )
+    const events = {
+      ready: () => {
+        if (this.#primary?.isReady !== true) this.#rounds.hurry()
+      },
+      lost: () => {},
+      problem: (problem: Error) => this.#listeners.problem(problem),
+    }
+    this.#sentinels = target.addresses.map((where) => ({
+      connection: new Connection(where, sentinelGreeting, parts, events),
+      silences: 0,
+    }))
+  }
+
+  channelOf(): RedisChannel | undefined {
+    return this.#primary
+  }
+
+  channelAt(address: string): RedisChannel | undefined {
+    return address === this.#primary?.address ? this.#primary : undefined
+  }
+
+  channels(): readonly RedisChannel[] {
+    return this.#primary === undefined ? [] : [this.#primary]
+  }
+
+  refresh(): void {
+    this.#rounds.hurry()
+  }
+
+  onReady(listener: (channel: RedisChannel) => void): void {
+    this.#listeners.onReady(listener)
+  }
+
+  onProblem(listener: (problem: Error) => void): void {
+    this.#listeners.onProblem(listener)
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#rounds.close()
+    clearTimeout(this.#timer)
+    for (const { connection } of this.#sentinels) connection.close()
+    this.#primary?.close()
+    await socketsGone()
+  }
+
+  /** Asks all sentinels, and believes the one that knows of the latest failover. */
+  private ask(done: () => void): void {
+    const words: Word[] = []
+    let open = 0
+    let isDone = false
+    const finish = () => {
+      if (isDone || this.#isClosed) return
+      isDone = true
+      clearTimeout(this.#timer)
+      this.believe(words)
+      done()
+    }
+    for (const { connection } of this.askable()) {
+      const replies: (RedisReply | Error)[] = []
+      const wasSent = connection.send(this.#questions, (_, reply) => {
+        replies.push(reply)
+        if (replies.length < this.#questions.length) return
+        const word = readWord(replies)
+        if (word !== undefined) words.push(word)
+        else if (replies[0] === null) this.tellUnknown(connection)
+        open -= 1
+        if (open === 0) finish()
+      })
+      if (wasSent) open += 1
+    }
+    if (open === 0) done()
+    else this.#timer = setTimeout(finish, ANSWER_MS)
+  }
+
+  /** One that has not answered is not asked again, but given up after a while. */
+  private askable(): readonly Sentinel[] {
+    return this.#sentinels.filter((sentinel) => {
+      const { connection } = sentinel
+      sentinel.silences = connection.hasOutstanding ? sentinel.silences + 1 : 0
+      if (sentinel.silences > SILENCES_MAX) connection.reconnect()
+      return sentinel.silences === 0
+    })
+  }
+
+  private believe(words: readonly Word[]): void {
+    const [best] = words.toSorted((a, b) => b.epoch - a.epoch)
+    // Who knows less than we were told before is believed only where there is nothing to lose.
+    if (best === undefined || (best.epoch < this.#epoch && this.#primary?.isReady)) return
+    this.#epoch = best.epoch
+    if (this.#primary !== undefined) {
+      this.#primary.redirect(best.primary)
+      return
+    }
+    this.#primary = new Connection(best.primary, this.#greeting, this.#parts, {
+      ready: (connection) => this.#listeners.ready(connection),
+      lost: () => this.#rounds.hurry(),
+      problem: (problem) => this.#listeners.problem(problem),
+    })
+  }
+
+  private tellUnknown({ address }: Connection): void {
+    if (this.#isUnknownTold) return
+    this.#isUnknownTold = true
+    const problem = `The sentinel ${address} knows no primary of the name ${this.#name}`
+    this.#listeners.problem(new Error(problem))
+  }
+}
+
+function readWord([address, fields]: readonly (RedisReply | Error)[]): Word | undefined {
+  if (!Array.isArray(address)) return undefined
+  const primary = parseAddress(`${String(address[0])}:${String(address[1])}`)
+  if (primary === undefined) return undefined
+  const texts = Array.isArray(fields) ? fields.map(String) : []
+  // Field and value take turns. A sentinel that we may not ask for more knows least.
+  const at = texts.findIndex((text, index) => index % 2 === 0 && text === 'config-epoch')
+  const epoch = at === -1 ? 0 : Number(texts[at + 1])
+  return { primary, epoch: Number.isSafeInteger(epoch) ? epoch : 0 }
+}

@@ -1,0 +1,60 @@
+/** The suite that every store passes, on a real Redis of each kind. */
+import { afterAll, beforeAll, describe, test } from 'vitest'
+import { startCluster } from '../../../../tools/redis/cluster.js'
+import { startRedis } from '../../../../tools/redis/server.mjs'
+import { manualClock, storeConformance } from '../testing/index.js'
+import { REDIS_CLIENTS } from './options.js'
+import { redisStore, type RedisStoreOptions } from './index.js'
+
+interface Server {
+  readonly url: string
+  stop(): Promise<void>
+}
+
+const kinds: readonly {
+  readonly name: string
+  start(): Promise<Server>
+  readonly options: Partial<RedisStoreOptions>
+}[] = [
+  ...REDIS_CLIENTS.map((client) => ({
+    name: `plain, by ${client}`,
+    start: () => startRedis(),
+    options: { client },
+  })),
+  { name: 'packed', start: () => startRedis(), options: { layout: 'packed' } },
+  {
+    name: 'a Cluster of six',
+    start: () => startCluster({ primaries: 3, replicas: 3 }),
+    options: {},
+  },
+  {
+    name: 'a Cluster of six, packed',
+    start: () => startCluster({ primaries: 3, replicas: 3 }),
+    options: { layout: 'packed' },
+  },
+]
+
+describe.each(kinds)('$name', ({ start, options }) => {
+  let server: Server
+  let prefixes = 0
+
+  beforeAll(async () => {
+    server = await start()
+  }, 60_000)
+  afterAll(() => server.stop())
+
+  const cases = storeConformance(async () => {
+    const clock = manualClock()
+    prefixes += 1
+    const store = redisStore({
+      url: server.url,
+      prefix: `test${prefixes}`,
+      deadlineMs: 10_000,
+      clock,
+      ...options,
+    })
+    await store.ready
+    return { store, clock }
+  })
+  for (const { name, run } of cases) test(name, run)
+})

@@ -1,0 +1,225 @@
+/** Counters in Redis or Valkey, shared by every node. */
+import { type CounterKey, isCount, type Outcome, SluiceError, type Take } from '@sluice/core'
+import { monotonicMs, systemClock } from '../clock.js'
+import type { Answer, Charge, Give, Groups, Peeked, Remote, Store, TakeOptions } from '../store.js'
+import { Deadlines } from './deadlines.js'
+import { type StoreObserver, silentObserver } from './observer.js'
+import { type ReadOptions, type RedisStoreOptions, readOptions } from './options.js'
+import { commonPartition, Part } from './part.js'
+import { PARTITION_TAGS } from './partitions.js'
+import type { Router } from './router.js'
+import { Session } from './session.js'
+import type { RedisStats } from './stats.js'
+import { TakeCall } from './take-call.js'
+import { parseRedisUrl } from './url.js'
+import { VerbCall } from './verb-call.js'
+import { BatchCodec, type StoreOp } from './wire/request.js'
+
+export interface RedisStore extends Store {
+  readonly remote: Remote
+  /**
+   * Resolves when the store has answered and is fit; rejects if it never will be: an eviction
+   * policy, another secret, another kind of server. While it cannot be reached it waits.
+   */
+  readonly ready: Promise<void>
+  stats(): RedisStats
+}
+
+/** A give, charge or reset keeps no call waiting, so it may take longer than a decision. */
+const VERB_DEADLINE_MS = 1000
+const NO_OPTIONS: TakeOptions = {}
+
+export function redisStore(options: RedisStoreOptions): RedisStore {
+  const read = readOptions(options)
+  const target = parseRedisUrl(read.url)
+  const observer = { ...silentObserver, ...options.observer }
+  return new CountersInRedis(read, observer, (parts) => new Session(target, read, parts))
+}
+
+type OpenSession = (parts: ConstructorParameters<typeof Session>[2]) => Session
+
+class CountersInRedis implements RedisStore {
+  readonly remote: Remote
+  readonly #options: ReadOptions
+  readonly #observer: StoreObserver
+  readonly #deadlines: Deadlines
+  readonly #session: Session
+  /** Counters to which a give-back of a refused call is under way. */
+  readonly #held = new Map<string, number>()
+  readonly #answering: (() => void)[] = []
+  #replies = 0
+  #closed = false
+
+  constructor(options: ReadOptions, observer: StoreObserver, openSession: OpenSession) {
+    this.#options = options
+    this.#observer = observer
+    this.#deadlines = new Deadlines(monotonicMs, () => this.#replies)
+    const { prefix, layout, deadlineMs, denyCacheMs, clock } = options
+    this.#session = openSession({
+      nowMs: monotonicMs,
+      observer,
+      codec: new BatchCodec({ prefix, layout, tags: PARTITION_TAGS }),
+      deadlineMs,
+      scriptTime: clock === undefined ? () => 0 : () => clock.now(),
+      answering: () => {
+        for (const listener of this.#answering) listener()
+      },
+      replied: () => {
+        this.#replies += 1
+      },
+    })
+    this.remote = {
+      secret: this.#session.secret,
+      denyCacheMs,
+      deadlineMs,
+      time: () => this.time(),
+      latestTime: () => this.latestTime(),
+      fleetSize: () => this.#session.fleetSize(),
+      onAnswering: (listener) => {
+        this.#answering.push(listener)
+      },
+    }
+  }
+
+  get ready(): Promise<void> {
+    return this.#session.ready
+  }
+
+  take(groups: Groups<Take>, options: TakeOptions = NO_OPTIONS): Promise<Groups<Answer>> {
+    return this.ask('take', groups, options)
+  }
+
+  async peek(groups: Groups<Take>): Promise<Groups<Peeked>> {
+    const answers = await this.ask('peek', groups, NO_OPTIONS)
+    const isSilent = answers.some((row) => row.some((answer) => typeof answer === 'string'))
+    if (isSilent)
+      throw new SluiceError('STORE_FAILED', 'The store did not answer: nothing is known')
+    return answers as Groups<Peeked>
+  }
+
+  give(give: Give): Promise<void> {
+    return this.tell(give.key, { verb: 'give', give }, give.amount)
+  }
+
+  charge(charge: Charge): Promise<void> {
+    return this.tell(charge.key, { verb: 'charge', charge }, charge.amount)
+  }
+
+  reset(key: CounterKey): Promise<void> {
+    return this.tell(key, { verb: 'reset', key })
+  }
+
+  stats(): RedisStats {
+    return this.#session.stats()
+  }
+
+  async close(): Promise<void> {
+    if (this.#closed) return
+    this.#closed = true
+    await this.#session.close()
+  }
+
+  private ask(
+    verb: 'take' | 'peek',
+    groups: Groups<Take>,
+    { deadlineMs = this.#options.deadlineMs, states = false, onLate }: TakeOptions,
+  ): Promise<Groups<Answer>> {
+    const { router } = this.#session
+    if (router === undefined || this.#closed) return Promise.resolve(notRun(groups))
+    return new Promise((resolve) => {
+      for (const takes of groups) for (const { amount } of takes) requireAmount(amount)
+      const call = new TakeCall({
+        verb,
+        groups,
+        states,
+        deadlineAtMs: monotonicMs() + deadlineMs,
+        onLate,
+        resolve: this.#held.size === 0 ? resolve : (answers) => resolve(this.held(groups, answers)),
+        giveBack: (gives) => this.giveBack(gives),
+      })
+      this.dispatch(router, call, groups)
+      if (!call.isAnswered) this.#deadlines.add(call, deadlineMs)
+    })
+  }
+
+  private dispatch(router: Router, call: TakeCall, groups: Groups<Take>): void {
+    if (!router.isCluster) {
+      router.route(call.asWhole(0))
+      return
+    }
+    const partition = commonPartition(groups)
+    if (partition !== undefined && !router.isSingle(partition)) {
+      router.route(call.asWhole(partition))
+      return
+    }
+    for (const part of call.asParts((each) => router.isSingle(each))) router.route(part)
+  }
+
+  private tell(key: CounterKey, op: StoreOp, amount = 0): Promise<void> {
+    return new Promise((resolve, reject) => {
+      requireAmount(amount)
+      const deadlineMs = Math.max(VERB_DEADLINE_MS, this.#options.deadlineMs)
+      const call = new VerbCall(op.verb, monotonicMs() + deadlineMs, resolve, reject)
+      const part = new Part(call, op, key.partition, 1)
+      call.part = part
+      const { router } = this.#session
+      if (router === undefined || this.#closed) part.settle('not-run')
+      else router.route(part)
+      if (!call.isAnswered) this.#deadlines.add(call, deadlineMs)
+    })
+  }
+
+  /** A give-back that is lost stays charged until it decays: early refusals, never too much. */
+  private giveBack(gives: readonly Give[]): void {
+    for (const give of gives) {
+      const name = `${give.key.hi}.${give.key.lo}`
+      this.#held.set(name, (this.#held.get(name) ?? 0) + 1)
+      const done = () => {
+        const left = (this.#held.get(name) ?? 1) - 1
+        if (left > 0) this.#held.set(name, left)
+        else this.#held.delete(name)
+      }
+      this.give(give).then(done, done)
+    }
+  }
+
+  /** Counts a refusal that may be due only to what another call is about to give back. */
+  private held(groups: Groups<Take>, answers: Groups<Answer>): Groups<Answer> {
+    const isHeld = (answers[0] ?? []).some((answer, i) => {
+      const key = groups[0]?.[i]?.key
+      const refused = typeof answer !== 'string' && (answer as Outcome).retryAfterMs !== 0
+      return refused && key !== undefined && this.#held.has(`${key.hi}.${key.lo}`)
+    })
+    if (isHeld) this.#observer.held()
+    return answers
+  }
+
+  private time(): number {
+    const { clock } = this.#options
+    if (clock !== undefined) return clock.now()
+    const known = this.#session.clocks()
+    const first = known[0]
+    return first === undefined ? systemClock.now() : first.now()
+  }
+
+  private latestTime(): number {
+    const { clock } = this.#options
+    if (clock !== undefined) return clock.now()
+    let latest = 0
+    for (const known of this.#session.clocks()) latest = Math.max(latest, known.latest())
+    return latest === 0 ? systemClock.now() : latest
+  }
+}
+
+function notRun(groups: Groups<Take>): Groups<Answer> {
+  return groups.map((takes) => takes.map(() => 'not-run' as const))
+}
+
+/** Checked before anything is sent: a script is no place to find out. */
+function requireAmount(amount: number): void {
+  if (isCount(amount)) return
+  throw new SluiceError(
+    'CALL_COST_INVALID',
+    `amount: found ${amount}; accepted: a whole number from 0 to 2^53-1`,
+  )
+}

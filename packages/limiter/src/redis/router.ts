@@ -1,0 +1,150 @@
+/**
+ * Which lane a part takes. Without a Cluster there is one; on a Cluster each partition has its
+ * slot, and each slot its node, which may change at any time.
+ */
+import type { RedisChannel, RedisDriver } from './driver.js'
+import type { FlightPlan } from './flight.js'
+import { Lane } from './lane.js'
+import type { LaneParts } from './lane-parts.js'
+import type { Part } from './part.js'
+import { PARTITION_SLOTS, PARTITION_TAGS } from './partitions.js'
+
+/** How long a partition is asked counter by counter before a whole script is tried again. */
+const SINGLE_MS = 250
+/** The topology is not asked for more often than this. */
+const REFRESH_EVERY_MS = 100
+
+export type RouterParts = Omit<
+  LaneParts,
+  'plan' | 'route' | 'redirect' | 'splitUp' | 'passed' | 'refresh'
+>
+
+export class Router {
+  readonly #driver: RedisDriver
+  readonly #lanes = new Map<RedisChannel, Lane>()
+  readonly #parts: LaneParts
+  /** For each partition, until when it is asked counter by counter. */
+  readonly #singleUntilMs = new Float64Array(PARTITION_TAGS.length)
+  #refreshedMs = -Infinity
+
+  constructor(driver: RedisDriver, parts: RouterParts) {
+    this.#driver = driver
+    this.#parts = {
+      ...parts,
+      plan: (waiting) => this.plan(waiting),
+      route: (part) => this.route(part),
+      redirect: (redirected, address, kind) => this.redirect(redirected, address, kind),
+      splitUp: (split) => this.splitUp(split),
+      passed: (partition) => this.passed(partition),
+      refresh: () => this.refresh(),
+    }
+    driver.onReady((channel) => {
+      const known = this.#lanes.get(channel)
+      if (known === undefined) this.laneOf(channel)
+      else known.greet()
+    })
+    for (const channel of driver.channels()) this.laneOf(channel)
+  }
+
+  get isCluster(): boolean {
+    return this.#driver.topology === 'cluster'
+  }
+
+  lanes(): readonly Lane[] {
+    return [...this.#lanes.values()]
+  }
+
+  /** Whether a slot is on its way elsewhere, so that a script may have one counter only. */
+  isSingle(partition: number): boolean {
+    const until = this.#singleUntilMs[partition] ?? 0
+    return until > 0 && until > this.#parts.nowMs()
+  }
+
+  route(part: Part): void {
+    if (part.stage === 'settled') return
+    const channel = this.#driver.channelOf(PARTITION_SLOTS[part.partition] ?? 0)
+    if (channel === undefined) {
+      this.refresh()
+      part.settle('not-run')
+    } else this.laneOf(channel).add(part)
+  }
+
+  close(): void {
+    for (const lane of this.#lanes.values()) lane.close()
+  }
+
+  private laneOf(channel: RedisChannel): Lane {
+    const known = this.#lanes.get(channel)
+    if (known !== undefined) return known
+    this.forgetGone()
+    const lane = new Lane(channel, this.#parts)
+    this.#lanes.set(channel, lane)
+    return lane
+  }
+
+  /** Nodes come and go; a lane whose node is not part of the topology any more goes too. */
+  private forgetGone(): void {
+    const present = new Set(this.#driver.channels())
+    for (const [channel, lane] of this.#lanes) {
+      if (present.has(channel) || channel.isReady || lane.inFlight > 0) continue
+      lane.close()
+      this.#lanes.delete(channel)
+    }
+  }
+
+  /** One script for all, or on a Cluster one for each partition, as its keys must share a slot. */
+  private plan(parts: readonly Part[]): readonly FlightPlan[] {
+    if (!this.isCluster) return parts.length === 0 ? [] : [{ parts, asking: false }]
+    const byPartition = new Map<number, Part[]>()
+    const plans: FlightPlan[] = []
+    for (const part of parts) {
+      if (this.isSingle(part.partition)) {
+        for (const single of part.owner.split(part)) plans.push({ parts: [single], asking: false })
+        continue
+      }
+      const together = byPartition.get(part.partition)
+      if (together === undefined) byPartition.set(part.partition, [part])
+      else together.push(part)
+    }
+    for (const together of byPartition.values()) plans.push({ parts: together, asking: false })
+    return plans
+  }
+
+  private redirect(parts: readonly Part[], address: string, kind: 'moved' | 'ask'): void {
+    const channel = this.#driver.channelAt(address)
+    if (channel === undefined || !channel.isReady) {
+      this.refresh()
+      for (const part of parts) part.settle('not-run')
+      return
+    }
+    const lane = this.laneOf(channel)
+    if (kind === 'moved') {
+      for (const part of parts) lane.add(part)
+      return
+    }
+    this.goSingle(parts)
+    const singles = parts.flatMap((part) => part.owner.split(part))
+    if (singles.length > 0) lane.sendAsking(singles)
+  }
+
+  private splitUp(parts: readonly Part[]): void {
+    this.goSingle(parts)
+    for (const part of parts) for (const single of part.owner.split(part)) this.route(single)
+  }
+
+  private goSingle(parts: readonly Part[]): void {
+    const until = this.#parts.nowMs() + SINGLE_MS
+    for (const { partition } of parts) this.#singleUntilMs[partition] = until
+  }
+
+  private passed(partition: number): void {
+    this.#singleUntilMs[partition] = 0
+  }
+
+  private refresh(): void {
+    const nowMs = this.#parts.nowMs()
+    if (nowMs - this.#refreshedMs < REFRESH_EVERY_MS) return
+    this.#refreshedMs = nowMs
+    this.#driver.refresh()
+  }
+}

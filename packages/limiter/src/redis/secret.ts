@@ -1,0 +1,200 @@
+/**
+ * The secret of the key hash, one for all nodes of a prefix.
+ *
+ * A node that was given none keeps it in Redis, where the first one writes it. Beside it lies a
+ * fingerprint, also where every node was given the secret: nodes with two secrets count apart, and
+ * every limit would silently be two. Both live 400 days and are renewed while nodes run.
+ */
+import { createHash, randomBytes } from 'node:crypto'
+import { SluiceError, show } from '@sluice/core'
+import { type Ask, textOf } from './ask.js'
+import { HOME_TAG, storeKeys } from './key.js'
+import { slotOf } from './partitions.js'
+import { Rounds, type Scheduler } from './rounds.js'
+
+const SECRET_BYTES = 16
+const FINGERPRINT_BYTES = 8
+const LIFE_S = 400 * 86_400
+const RENEW_EVERY_MS = 86_400_000
+/** How often a key may vanish between writing and reading it, before we believe it never stays. */
+const TRIES_MAX = 3
+const PURPOSE = 'sluice: fingerprint of the key secret\n'
+
+/** The slot that the keys of every prefix lie in, apart from its counters. */
+export const HOME_SLOT = slotOf(HOME_TAG)
+
+/** 16 hex digits that tell two secrets apart and nothing of either. */
+export function fingerprintOf(secret: Uint8Array): string {
+  const hash = createHash('sha256').update(PURPOSE).update(secret).digest()
+  return hash.toString('hex', 0, FINGERPRINT_BYTES)
+}
+
+export interface AgreeOptions {
+  readonly prefix: string
+  /** 16 bytes; undefined: the secret is kept in Redis. */
+  readonly given?: Uint8Array | undefined
+}
+
+/**
+ * The secret of a prefix, 16 bytes. Rejects with KEY_SECRET_DIFFERS if its counters were begun with
+ * another one.
+ */
+export async function agreeOnSecret(ask: Ask, options: AgreeOptions): Promise<Uint8Array> {
+  const { prefix, given } = options
+  const secret = given ?? (await findSecret(ask, prefix))
+  await renewSecret(ask, { prefix, secret, isGiven: given !== undefined })
+  return secret
+}
+
+/**
+ * The kept secret, written by us if there is none. Always written before its fingerprint, and read
+ * after it: a fingerprint without a secret is that of nodes which were given theirs.
+ */
+async function findSecret(ask: Ask, prefix: string): Promise<Uint8Array> {
+  const keys = storeKeys(prefix)
+  const fingerprint = textOf(await ask(['GET', keys.fingerprint]))
+  const kept = textOf(await ask(['GET', keys.secret]))
+  if (kept !== undefined) return parseSecret(kept, keys.secret)
+  if (fingerprint !== undefined) throw missing(prefix, fingerprint)
+  const drawn = randomBytes(SECRET_BYTES)
+  return parseSecret(await claim(ask, keys.secret, drawn.toString('hex')), keys.secret)
+}
+
+function parseSecret(text: string, key: string): Uint8Array {
+  if (/^[0-9a-f]{32}$/.test(text)) return new Uint8Array(Buffer.from(text, 'hex'))
+  throw new SluiceError(
+    'STORE_UNFIT',
+    `${key} in Redis must be ${2 * SECRET_BYTES} hex digits, and has ${text.length} characters ` +
+      'of something else. Use a Redis or a prefix of its own for Sluice, or delete the key.',
+  )
+}
+
+/** Writes a key unless it is there, and returns what is there then. */
+async function claim(ask: Ask, key: string, value: string): Promise<string> {
+  for (let tries = 0; tries < TRIES_MAX; tries += 1) {
+    await ask(['SET', key, value, 'NX', 'EX', LIFE_S])
+    const found = textOf(await ask(['GET', key]))
+    if (found !== undefined) return found
+  }
+  throw new SluiceError('STORE_FAILED', `${key} vanished ${TRIES_MAX} times after it was written`)
+}
+
+export interface HeldSecret {
+  readonly prefix: string
+  readonly secret: Uint8Array
+  /** Whether it came from outside, and so must not be written into Redis. */
+  readonly isGiven: boolean
+}
+
+/**
+ * Renews both keys, and puts back what was flushed. Rejects with KEY_SECRET_DIFFERS if another
+ * secret has taken its place meanwhile.
+ */
+export async function renewSecret(ask: Ask, held: HeldSecret): Promise<void> {
+  const keys = storeKeys(held.prefix)
+  const ours = fingerprintOf(held.secret)
+  if (!held.isGiven) {
+    const kept = await claim(ask, keys.secret, Buffer.from(held.secret).toString('hex'))
+    const theirs = fingerprintOf(parseSecret(kept, keys.secret))
+    if (theirs !== ours) throw differs(held.prefix, ours, theirs)
+  }
+  const theirs = await claim(ask, keys.fingerprint, ours)
+  if (theirs !== ours) throw differs(held.prefix, ours, theirs)
+  // The secret last: it must not end before its fingerprint.
+  await ask(['EXPIRE', keys.fingerprint, LIFE_S])
+  if (!held.isGiven) await ask(['EXPIRE', keys.secret, LIFE_S])
+}
+
+function differs(prefix: string, ours: string, theirs: string): SluiceError {
+  const found =
+    `the key secret of this node has the fingerprint ${ours}, ` +
+    `that of the counters in Redis has ${show(theirs)}`
+  return mismatch(prefix, found)
+}
+
+function missing(prefix: string, theirs: string): SluiceError {
+  const found =
+    'this node was given no key secret and Redis keeps none, ' +
+    `but the counters in Redis have one with the fingerprint ${show(theirs)}`
+  return mismatch(prefix, found)
+}
+
+function mismatch(prefix: string, found: string): SluiceError {
+  const { secret, fingerprint } = storeKeys(prefix)
+  return new SluiceError(
+    'KEY_SECRET_DIFFERS',
+    `Prefix ${show(prefix)}: ${found}; such nodes would count apart. ` +
+      'Give all nodes the same SLUICE_KEY_SECRET, or this one a prefix of its own. ' +
+      `To rotate the secret stop all nodes and delete ${show(fingerprint)} and ${show(secret)}: ` +
+      'all counters then begin empty, once.',
+  )
+}
+
+export interface SecretKeeperOptions extends HeldSecret {
+  readonly ask: Ask
+  readonly scheduler: Scheduler
+  /** Called once per change: another secret was found, or ours is back. */
+  readonly onProblem: (text: string) => void
+}
+
+/** Renews the secret once a day, and at once when a beat of the fleet finds it gone. */
+export class SecretKeeper {
+  readonly #options: SecretKeeperOptions
+  readonly #fingerprint: string
+  readonly #rounds: Rounds
+  #problem = ''
+  #isRenewing = false
+
+  constructor(options: SecretKeeperOptions) {
+    this.#options = options
+    this.#fingerprint = fingerprintOf(options.secret)
+    this.#rounds = new Rounds(RENEW_EVERY_MS, () => this.renew(), options.scheduler)
+  }
+
+  start(): void {
+    this.#rounds.start('later')
+  }
+
+  stop(): void {
+    this.#rounds.stop()
+  }
+
+  /** What lies in Redis now; undefined: nothing does. */
+  saw(fingerprint: string | undefined): void {
+    if (fingerprint === undefined) {
+      void this.renew()
+    } else if (fingerprint === this.#fingerprint) {
+      this.recovered()
+    } else {
+      this.report(differs(this.#options.prefix, this.#fingerprint, fingerprint).message)
+    }
+  }
+
+  /** Never rejects. A store that does not answer is reported by those who ask it more often. */
+  private async renew(): Promise<void> {
+    if (this.#isRenewing) return
+    this.#isRenewing = true
+    try {
+      await renewSecret(this.#options.ask, this.#options)
+      this.recovered()
+    } catch (error) {
+      const isOurs = error instanceof SluiceError && error.code !== 'STORE_FAILED'
+      if (isOurs) this.report(error.message)
+    } finally {
+      this.#isRenewing = false
+    }
+  }
+
+  private recovered(): void {
+    if (this.#problem === '') return
+    this.#problem = ''
+    const { prefix, onProblem } = this.#options
+    onProblem(`Prefix ${show(prefix)}: the key secret of this node is that of Redis again`)
+  }
+
+  private report(problem: string): void {
+    if (problem === this.#problem) return
+    this.#problem = problem
+    this.#options.onProblem(problem)
+  }
+}

@@ -1,0 +1,261 @@
+/**
+ * The store's standing with Redis: connected, looked at, agreed on a secret, counted in the fleet.
+ * Until then nothing is asked, and every rule answers by its posture.
+ */
+import { randomInt } from 'node:crypto'
+import { SluiceError } from '@sluice/core'
+import { askChannel, askSlot, wordsCommand } from './ask.js'
+import { type RedisChannel, type RedisDriver, RedisReplyError } from './driver.js'
+import { openDriver } from './drivers/index.js'
+import { actionOf, codeOf } from './error-actions.js'
+import { drawNodeId, Fleet, fleetBeat } from './fleet.js'
+import { probeKey } from './key.js'
+import type { ReadOptions } from './options.js'
+import { PARTITION_SLOTS, PARTITION_TAGS } from './partitions.js'
+import { timers } from './rounds.js'
+import { Router, type RouterParts } from './router.js'
+import { agreeOnSecret, HOME_SLOT, SecretKeeper } from './secret.js'
+import { checkStore } from './start-checks.js'
+import { nodeStats, type RedisStats } from './stats.js'
+import type { StoreClock } from './store-clock.js'
+import { StoreWatch } from './store-watch.js'
+import type { RedisTarget } from './url.js'
+
+export type SessionParts = Omit<RouterParts, 'random' | 'timeCommand'>
+
+/** What is asked beside decisions may take so long; less than a node lives without a beat. */
+const ASK_MS = 1000
+/** After a start that failed halfway, the next try. */
+const START_AGAIN_MS = 250
+
+type State = RedisStats['state']
+
+export class Session {
+  readonly secret: Promise<Uint8Array>
+  readonly ready: Promise<void>
+  readonly #options: ReadOptions
+  readonly #parts: SessionParts
+  #state: State = 'starting'
+  #driver: RedisDriver | undefined
+  #router: Router | undefined
+  #fleet: Fleet | undefined
+  #keeper: SecretKeeper | undefined
+  #watch: StoreWatch | undefined
+  #closed = false
+  #isStarting = false
+  #told = ''
+  #startTimer: ReturnType<typeof setTimeout> | undefined
+  readonly #settle: {
+    secret: (secret: Uint8Array) => void
+    ready: () => void
+    fail: (error: Error) => void
+  }
+
+  constructor(target: RedisTarget, options: ReadOptions, parts: SessionParts) {
+    this.#options = options
+    this.#parts = parts
+    const secret = deferred<Uint8Array>()
+    const ready = deferred<void>()
+    // Also where it was given: whoever waits for it waits for the start, which may fail.
+    this.secret = secret.promise
+    this.ready = ready.promise
+    this.#settle = {
+      secret: secret.resolve,
+      ready: ready.resolve,
+      fail: (error) => {
+        secret.reject(error)
+        ready.reject(error)
+      },
+    }
+    openDriver({ target, client: options.client, tls: options.tls }).then(
+      (driver) => this.opened(driver),
+      (error: unknown) => this.unfit(asError(error)),
+    )
+  }
+
+  /** Where decisions go; undefined while nothing may be asked. */
+  get router(): Router | undefined {
+    return this.#state === 'ready' ? this.#router : undefined
+  }
+
+  fleetSize(): number {
+    return this.#fleet?.size() ?? this.#options.fleetSize
+  }
+
+  /** The clocks of the nodes that have told their time. */
+  clocks(): readonly StoreClock[] {
+    const lanes = this.#router?.lanes() ?? []
+    return lanes.map(({ clock }) => clock).filter(({ isKnown }) => isKnown)
+  }
+
+  stats(): RedisStats {
+    const watched = this.#watch?.stats()
+    const isWatched = watched !== undefined && watched.nodes.length > 0
+    return {
+      state: this.#state,
+      nodes: (this.#router?.lanes() ?? []).map(nodeStats),
+      fleet: { size: this.fleetSize(), ageMs: this.#fleet?.ageMs() ?? Infinity },
+      memory: isWatched
+        ? {
+            usedBytes: watched.usedBytes,
+            maxBytes: watched.maxBytes,
+            keys: watched.keys,
+            evictedKeys: watched.evictedKeys,
+            isAppendOnly: watched.aof,
+          }
+        : undefined,
+    }
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    clearTimeout(this.#startTimer)
+    this.#keeper?.stop()
+    this.#watch?.stop()
+    await this.#fleet?.leave()
+    this.#router?.close()
+    await this.#driver?.close()
+  }
+
+  private opened(driver: RedisDriver): void {
+    if (this.#closed) {
+      driver.close().catch(() => {})
+      return
+    }
+    this.#driver = driver
+    driver.onProblem((problem) => this.#parts.observer.problem(problem.message))
+    this.#router = new Router(driver, {
+      ...this.#parts,
+      random: () => randomInt(2 ** 31) / 2 ** 31,
+      timeCommand: TIME,
+    })
+    driver.onReady(() => this.start())
+    this.start()
+  }
+
+  /** Tried again until it succeeds, or says that it never will. */
+  private start(): void {
+    if (this.#state !== 'starting' || this.#isStarting || this.#closed) return
+    const driver = this.#driver
+    if (driver?.channelOf(HOME_SLOT)?.isReady !== true) return
+    this.#isStarting = true
+    clearTimeout(this.#startTimer)
+    this.greet(driver).then(
+      () => {
+        this.#isStarting = false
+      },
+      (error: unknown) => {
+        this.#isStarting = false
+        const failure = asError(error)
+        if (isFinal(failure)) this.unfit(failure)
+        else this.tryAgain(failure)
+      },
+    )
+  }
+
+  /** What a person has to cure is told, once for each thing it says. */
+  private tryAgain(failure: Error): void {
+    const isLoud =
+      failure instanceof RedisReplyError && actionOf(codeOf(failure.message)) === 'loud'
+    if (isLoud && this.#told !== failure.message) {
+      this.#told = failure.message
+      this.#parts.observer.problem(`Redis refuses the store: ${failure.message}`)
+    }
+    this.#startTimer = setTimeout(() => this.start(), START_AGAIN_MS).unref()
+  }
+
+  private async greet(driver: RedisDriver): Promise<void> {
+    const { prefix, secret: given } = this.#options
+    const { observer } = this.#parts
+    // A shard that is down must not keep a node from starting; the watch looks at it later.
+    const reached = driver.channels().filter(({ isReady }) => isReady)
+    const checked = await Promise.all(reached.map((channel) => this.check(channel)))
+    const ask = askSlot(driver, HOME_SLOT, ASK_MS)
+    const secret = await agreeOnSecret(ask, { prefix, given })
+    if (this.#closed) return
+    for (const { warnings } of checked) for (const warning of warnings) observer.problem(warning)
+    const keeper = new SecretKeeper({
+      prefix,
+      secret,
+      isGiven: given !== undefined,
+      ask,
+      scheduler: timers,
+      onProblem: observer.problem,
+    })
+    const fleet = new Fleet({
+      beat: fleetBeat(ask, { prefix, node: drawNodeId() }),
+      nowMs: this.#parts.nowMs,
+      scheduler: timers,
+      fleetSize: this.#options.fleetSize,
+      onBeat: ({ fingerprint }) => keeper.saw(fingerprint),
+    })
+    const watch = new StoreWatch({
+      primaries: () =>
+        driver.channels().map((channel) => ({
+          address: channel.address,
+          ask: (words) => askChannel(channel, words, ASK_MS),
+        })),
+      scheduler: timers,
+      onProblem: observer.problem,
+    })
+    this.#keeper = keeper
+    this.#fleet = fleet
+    this.#watch = watch
+    keeper.start()
+    fleet.start()
+    watch.start()
+    this.#state = 'ready'
+    this.#settle.secret(secret)
+    this.#settle.ready()
+  }
+
+  private check(channel: RedisChannel): ReturnType<typeof checkStore> {
+    const { topology = 'standalone' } = this.#driver ?? {}
+    const { allowEviction, layout, prefix } = this.#options
+    const own = PARTITION_SLOTS.findIndex((slot) => this.#driver?.channelOf(slot) === channel)
+    const tag = PARTITION_TAGS[own]
+    return checkStore((words) => askChannel(channel, words, ASK_MS), {
+      address: channel.address,
+      topology,
+      allowEviction,
+      layout,
+      probeKey: tag === undefined ? undefined : probeKey(prefix, tag),
+    })
+  }
+
+  private unfit(error: Error): void {
+    if (this.#closed) return
+    this.#state = 'unfit'
+    this.#parts.observer.problem(error.message)
+    this.#settle.fail(error)
+  }
+}
+
+const TIME = wordsCommand(['TIME'])
+
+/** Of these errors waiting cures none. */
+function isFinal(error: Error): boolean {
+  return error instanceof SluiceError && error.code !== 'STORE_FAILED'
+}
+
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error))
+}
+
+interface Deferred<Value> {
+  readonly promise: Promise<Value>
+  readonly resolve: (value: Value) => void
+  readonly reject: (error: Error) => void
+}
+
+/** A promise that somebody else settles; one nobody waits for fails in silence. */
+function deferred<Value>(): Deferred<Value> {
+  let resolve: (value: Value) => void = () => {}
+  let reject: (error: Error) => void = () => {}
+  const promise = new Promise<Value>((onResolve, onReject) => {
+    resolve = onResolve
+    reject = onReject
+  })
+  promise.catch(() => {})
+  return { promise, resolve, reject }
+}

@@ -1,0 +1,52 @@
+/** What a Redis store knows of itself, for metrics, readiness and people. */
+import { systemClock } from '../clock.js'
+import type { Lane } from './lane.js'
+
+export interface RedisNodeStats {
+  readonly address: string
+  readonly isAnswering: boolean
+  readonly isBreakerOpen: boolean
+  /** How often its breaker has opened. */
+  readonly breakerOpened: number
+  /** How far its clock is ahead of ours, and how sure that is; undefined: never told. */
+  readonly clock: { readonly offsetSeconds: number; readonly errorSeconds: number } | undefined
+  /** Batches on the wire, and takes that wait for one. */
+  readonly inFlight: number
+  readonly queuedTakes: number
+}
+
+export interface RedisMemoryStats {
+  readonly usedBytes: number
+  /** 0: no bound. */
+  readonly maxBytes: number
+  readonly keys: number
+  readonly evictedKeys: number
+  /** Whether every primary keeps an append-only file, as durable rules need. */
+  readonly isAppendOnly: boolean
+}
+
+export interface RedisStats {
+  /** `starting`: not heard of yet; `unfit`: never to be used, as `ready` says. */
+  readonly state: 'starting' | 'ready' | 'unfit'
+  readonly nodes: readonly RedisNodeStats[]
+  readonly fleet: { readonly size: number; readonly ageMs: number }
+  /** Of all primaries together; undefined before they were asked. */
+  readonly memory: RedisMemoryStats | undefined
+}
+
+export function nodeStats(lane: Lane): RedisNodeStats {
+  const { clock, breaker, channel } = lane
+  const ahead = clock.isKnown ? clock.aheadOf(systemClock.now()) : undefined
+  return {
+    address: channel.address,
+    isAnswering: lane.isAnswering,
+    isBreakerOpen: breaker.isOpen,
+    breakerOpened: breaker.opened,
+    clock: ahead && {
+      offsetSeconds: ahead.offsetUs / 1e6,
+      errorSeconds: ahead.errorUs / 1e6,
+    },
+    inFlight: lane.inFlight,
+    queuedTakes: lane.queuedTakes,
+  }
+}

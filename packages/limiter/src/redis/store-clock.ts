@@ -1,0 +1,86 @@
+/**
+ * What is known of the clock of one Redis node.
+ *
+ * A reply that carries the store's time was made between sending and receiving, so it bounds how
+ * far the store's clock is ahead of ours from both sides. The narrowest bounds of the last seconds
+ * are kept; a reply that contradicts them says that a clock stepped, and then it alone counts.
+ */
+
+/** How long bounds are kept: two rounds of this, so that drift never adds up to anything. */
+const ROUND_MS = 1000
+/** Clocks that are not stepped drift by less than this within two rounds. */
+const DRIFT_US = 1000
+
+interface Bounds {
+  /** The store's clock is ahead of ours by at least and at most so many microseconds. */
+  low: number
+  high: number
+}
+
+const nothing = (): Bounds => ({ low: -Infinity, high: Infinity })
+
+export class StoreClock {
+  readonly #nowMs: () => number
+  #round = nothing()
+  #last = nothing()
+  #roundEndsMs = 0
+  #known = false
+  #low = -Infinity
+  #high = Infinity
+
+  /** `nowMs` never steps. */
+  constructor(nowMs: () => number) {
+    this.#nowMs = nowMs
+  }
+
+  get isKnown(): boolean {
+    return this.#known
+  }
+
+  /** A reply to what was sent at `sentMs` and came at `receivedMs` said `storeUs`. */
+  learn(sentMs: number, receivedMs: number, storeUs: number): void {
+    const low = storeUs - Math.ceil(receivedMs * 1000)
+    const high = storeUs - Math.floor(sentMs * 1000)
+    if (high < this.#low - DRIFT_US || low > this.#high + DRIFT_US) this.forget()
+    if (receivedMs >= this.#roundEndsMs) {
+      this.#last = this.#round
+      this.#round = nothing()
+      this.#roundEndsMs = receivedMs + ROUND_MS
+    }
+    const round = this.#round
+    round.low = Math.max(round.low, low)
+    round.high = Math.min(round.high, high)
+    this.#low = Math.max(round.low, this.#last.low)
+    this.#high = Math.max(this.#low, Math.min(round.high, this.#last.high))
+    this.#known = true
+  }
+
+  /** Another server may answer from now on. */
+  forget(): void {
+    this.#round = nothing()
+    this.#last = nothing()
+    this.#low = -Infinity
+    this.#high = Infinity
+    this.#known = false
+  }
+
+  /** The store's time when our clock says `atMs`, never too late. */
+  earliest(atMs: number): number {
+    return Math.floor(atMs * 1000 + this.#low)
+  }
+
+  /** The store's time now, never too early. */
+  latest(): number {
+    return Math.ceil(this.#nowMs() * 1000 + this.#high)
+  }
+
+  /** The store's time now, as well as it is known. */
+  now(): number {
+    return Math.round(this.#nowMs() * 1000 + (this.#low + this.#high) / 2)
+  }
+
+  /** How far the store's clock is ahead of a wall clock, in microseconds, and how sure that is. */
+  aheadOf(wallUs: number): { readonly offsetUs: number; readonly errorUs: number } {
+    return { offsetUs: this.now() - wallUs, errorUs: (this.#high - this.#low) / 2 }
+  }
+}

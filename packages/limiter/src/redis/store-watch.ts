@@ -1,0 +1,157 @@
+/**
+ * Looks at every primary now and then: what operators want to see of it, and what makes limits
+ * wrong while all seems well. An evicted counter is a budget handed out again; a full Redis takes
+ * no new counters; a replica that became the primary may be set up otherwise.
+ */
+import { show } from '@sluice/core'
+import type { Ask } from './ask.js'
+import { Rounds, type Scheduler } from './rounds.js'
+import { askInfo, type StoreInfo } from './store-info.js'
+
+const LOOK_EVERY_MS = 5000
+/** Above this share of its bound memory is a problem; it is none any more below the other. */
+const FULL_SHARE = 0.8
+const ROOMY_SHARE = 0.75
+/** Evictions are over once none was seen for so many looks: a minute. */
+const QUIET_LOOKS = 12
+
+export interface WatchedNode {
+  readonly address: string
+  readonly ask: Ask
+}
+
+export interface WatchOptions {
+  /** The primaries there are now. */
+  readonly primaries: () => readonly WatchedNode[]
+  readonly scheduler: Scheduler
+  /** Called once per change, for the worse and for the better. */
+  readonly onProblem: (text: string) => void
+}
+
+interface NodeStats extends StoreInfo {
+  readonly address: string
+}
+
+/** Sums over all primaries, as last seen. */
+export interface StoreStats {
+  readonly usedBytes: number
+  /** 0 if one of them has no bound. */
+  readonly maxBytes: number
+  readonly evictedKeys: number
+  readonly keys: number
+  /** Whether all of them write an append-only file; false before the first look. */
+  readonly aof: boolean
+  readonly nodes: readonly NodeStats[]
+}
+
+export class StoreWatch {
+  readonly #options: WatchOptions
+  readonly #rounds: Rounds
+  /** By address; as many as there are primaries. */
+  readonly #nodes = new Map<string, NodeWatch>()
+
+  constructor(options: WatchOptions) {
+    this.#options = options
+    this.#rounds = new Rounds(LOOK_EVERY_MS, () => this.look(), options.scheduler)
+  }
+
+  start(): void {
+    this.#rounds.start()
+  }
+
+  stop(): void {
+    this.#rounds.stop()
+  }
+
+  stats(): StoreStats {
+    const nodes = [...this.#nodes].flatMap(([address, { info }]) =>
+      info === undefined ? [] : [{ address, ...info }],
+    )
+    const sum = (of: (node: NodeStats) => number) => nodes.reduce((all, node) => all + of(node), 0)
+    const isBounded = nodes.every((node) => node.maxBytes > 0)
+    return {
+      usedBytes: sum((node) => node.usedBytes),
+      maxBytes: isBounded ? sum((node) => node.maxBytes) : 0,
+      evictedKeys: sum((node) => node.evictedKeys),
+      keys: sum((node) => node.keys),
+      aof: nodes.length > 0 && nodes.every((node) => node.aof),
+      nodes,
+    }
+  }
+
+  private async look(): Promise<void> {
+    const primaries = this.#options.primaries()
+    const present = new Set(primaries.map(({ address }) => address))
+    for (const address of this.#nodes.keys()) if (!present.has(address)) this.#nodes.delete(address)
+    await Promise.all(primaries.map((primary) => this.lookAt(primary)))
+  }
+
+  /** Never rejects. A node that does not answer keeps its last figures. */
+  private async lookAt({ address, ask }: WatchedNode): Promise<void> {
+    let watch = this.#nodes.get(address)
+    if (watch === undefined) {
+      watch = new NodeWatch()
+      this.#nodes.set(address, watch)
+    }
+    try {
+      for (const news of watch.saw(await askInfo(ask))) {
+        this.#options.onProblem(`Redis at ${address}: ${news}`)
+      }
+    } catch {}
+  }
+}
+
+class NodeWatch {
+  info: StoreInfo | undefined
+  #isFull = false
+  /** How many keys were evicted since that began; 0: none are. */
+  #evicted = 0
+  #quietLooks = 0
+
+  /** What has changed, in words. */
+  saw(info: StoreInfo): readonly string[] {
+    const before = this.info
+    this.info = info
+    const news = [this.memory(info), this.policy(info, before), this.evictions(info, before)]
+    return news.filter((each) => each !== undefined)
+  }
+
+  private memory({ usedBytes, maxBytes }: StoreInfo): string | undefined {
+    const share = maxBytes === 0 ? 0 : usedBytes / maxBytes
+    const isFull = share > (this.#isFull ? ROOMY_SHARE : FULL_SHARE)
+    if (isFull === this.#isFull) return undefined
+    this.#isFull = isFull
+    const percent = Math.round(share * 100)
+    if (maxBytes === 0) return `uses ${usedBytes} bytes, and maxmemory has no bound now`
+    const found = `uses ${percent} % of its maxmemory (${usedBytes} of ${maxBytes} bytes)`
+    return isFull ? `${found}; at 100 % it takes no new counters` : `${found}; there is room again`
+  }
+
+  private policy({ evictionPolicy }: StoreInfo, before: StoreInfo | undefined): string | undefined {
+    if (evictionPolicy === undefined || evictionPolicy === before?.evictionPolicy) return undefined
+    if (evictionPolicy !== 'noeviction') {
+      return `maxmemory-policy is ${show(evictionPolicy)} now; accepted: noeviction`
+    }
+    return before?.evictionPolicy === undefined ? undefined : 'maxmemory-policy is noeviction again'
+  }
+
+  private evictions(info: StoreInfo, before: StoreInfo | undefined): string | undefined {
+    // What was evicted before the first look is nobody's news. A count that fell is one of a server
+    // that was started anew.
+    const last = before?.evictedKeys ?? info.evictedKeys
+    const rise = info.evictedKeys < last ? info.evictedKeys : info.evictedKeys - last
+    const wasEvicting = this.#evicted > 0
+    this.#evicted += rise
+    this.#quietLooks = rise > 0 ? 0 : this.#quietLooks + 1
+    if (rise > 0 && !wasEvicting) {
+      return (
+        `evicted ${rise} keys since the last look: each may be a counter whose whole budget is ` +
+        'handed out again; accepted: maxmemory-policy noeviction'
+      )
+    }
+    if (!wasEvicting || this.#quietLooks < QUIET_LOOKS) return undefined
+    const evicted = this.#evicted
+    this.#evicted = 0
+    return `evicts no keys any more; it had evicted ${evicted}`
+  }
+}

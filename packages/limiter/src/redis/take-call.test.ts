@@ -1,0 +1,192 @@
+import { defineLimit, type Outcome, type Take } from '@sluice/core'
+import { describe, expect, test } from 'vitest'
+import type { Answer, Give, Groups } from '../store.js'
+import type { Part } from './part.js'
+import { TakeCall } from './take-call.js'
+
+const ten = defineLimit({ algorithm: 'fixed-window', max: 10, windowMs: 60_000 })
+const charging = defineLimit({
+  algorithm: 'fixed-window',
+  max: 10,
+  windowMs: 60_000,
+  onRefusal: 'charge',
+})
+
+function take(n: number, partition: number, limit = ten): Take {
+  return { key: { hi: n, lo: n, partition }, limit, amount: 2 }
+}
+
+const granted: Outcome = {
+  granted: 2,
+  remaining: 5,
+  resetAfterMs: 1000,
+  retryAfterMs: 0,
+  delayMs: 0,
+  at: 77,
+}
+const refused: Outcome = { ...granted, granted: 0, remaining: 1, retryAfterMs: 1000 }
+
+function make(groups: Groups<Take>) {
+  const told: { answers?: Groups<Answer>; late?: Groups<Answer> } = {}
+  const gives: Give[] = []
+  const call = new TakeCall({
+    verb: 'take',
+    groups,
+    states: false,
+    deadlineAtMs: 20,
+    onLate: (late) => {
+      told.late = late
+    },
+    resolve: (answers) => {
+      told.answers = answers
+    },
+    giveBack: (back) => gives.push(...back),
+  })
+  return { call, told, gives }
+}
+
+const parts = (call: TakeCall, isSingle: (partition: number) => boolean = () => false) =>
+  call.asParts(isSingle)
+const sent = (part: Part | undefined) => {
+  if (part !== undefined) part.stage = 'sent'
+  return part
+}
+
+describe('a call in one part', () => {
+  test('is answered as the part was', () => {
+    const { call, told } = make([[take(1, 1)]])
+    sent(call.asWhole(1))?.settle([[granted]])
+    expect(told).toEqual({ answers: [[granted]] })
+  })
+
+  test('that never left was not run, and nothing comes later', () => {
+    const { call, told } = make([[take(1, 1)], [take(2, 1)]])
+    call.asWhole(1)
+    call.expire()
+    expect(told).toEqual({ answers: [['not-run'], ['not-run']] })
+  })
+
+  test('that left is of unknown fate until its answer comes, which is told once', () => {
+    const { call, told } = make([[take(1, 1)]])
+    const part = sent(call.asWhole(1))
+    call.expire()
+    expect(told.answers).toEqual([['unknown']])
+    part?.settle([[granted]])
+    part?.settle('not-run')
+    expect(told.late).toEqual([[granted]])
+  })
+})
+
+describe('a call in several partitions', () => {
+  test('is cut by partition, keeping its groups', () => {
+    const { call } = make([[take(1, 1), take(2, 2), take(3, 1)], [take(4, 2)]])
+    expect(parts(call).map(({ partition, weight, places }) => [partition, weight, places])).toEqual(
+      [
+        [1, 2, [[0, 2], []]],
+        [2, 2, [[1], [0]]],
+      ],
+    )
+  })
+
+  test('whose parts all pass is answered in the order of its takes', () => {
+    const { call, told, gives } = make([[take(1, 1), take(2, 2), take(3, 1)]])
+    const [one, two] = parts(call)
+    two?.settle([[{ ...granted, remaining: 2 }]])
+    one?.settle([
+      [
+        { ...granted, remaining: 1 },
+        { ...granted, remaining: 3 },
+      ],
+    ])
+    const remaining = told.answers?.[0]?.map((answer) => (answer as Outcome).remaining)
+    expect(remaining).toEqual([1, 2, 3])
+    expect(gives).toEqual([])
+  })
+
+  test('of which one part refuses gives back the others, and says what is left then', () => {
+    const { call, told, gives } = make([[take(1, 1), take(2, 2)]])
+    const [one, two] = parts(call)
+    one?.settle([[granted]])
+    two?.settle([[refused]])
+    expect(gives).toEqual([{ key: take(1, 1).key, limit: ten, amount: 2, at: 77 }])
+    expect(told.answers).toEqual([[{ ...granted, granted: 0, remaining: 7 }, refused]])
+  })
+
+  test('keeps what a limit charges for a refusal', () => {
+    const { call, gives } = make([[take(1, 1, charging), take(2, 2)]])
+    const [one, two] = parts(call)
+    one?.settle([[granted]])
+    two?.settle([[refused]])
+    expect(gives).toEqual([])
+  })
+
+  test('gives back every further group if the first refused, and only the own part if not', () => {
+    const first = make([[take(1, 1)], [take(2, 2, charging)]])
+    const [one, two] = parts(first.call)
+    one?.settle([[refused], []])
+    two?.settle([[], [granted]])
+    expect(first.gives.map(({ key }) => key.hi)).toEqual([2])
+
+    const second = make([[take(1, 1)], [take(2, 2), take(3, 1)]])
+    const [three, four] = parts(second.call)
+    three?.settle([[granted], [granted]])
+    four?.settle([[], [refused]])
+    expect(second.gives.map(({ key }) => key.hi)).toEqual([3])
+  })
+
+  test('of which a part is silent gives back nothing itself: the posture has a say first', () => {
+    const { call, told, gives } = make([[take(1, 1), take(2, 2)]])
+    const [one, two] = parts(call)
+    one?.settle([[granted]])
+    sent(two)
+    call.expire()
+    expect(told.answers).toEqual([[granted, 'unknown']])
+    expect(gives).toEqual([])
+    two?.settle([[granted]])
+    expect(told.late).toEqual([[granted, granted]])
+  })
+})
+
+describe('a call whose slot is on the move', () => {
+  test('is split into its counters, each asked by itself', () => {
+    const { call, told, gives } = make([[take(1, 1), take(2, 1)], [take(3, 1)]])
+    const whole = call.asWhole(1)
+    const singles = call.split(whole)
+    expect(singles.map(({ places }) => places)).toEqual([
+      [[0], []],
+      [[1], []],
+      [[], [0]],
+    ])
+    singles[0]?.settle([[granted], []])
+    singles[1]?.settle([[refused], []])
+    singles[2]?.settle([[], [granted]])
+    expect(told.answers?.[0]?.[1]).toEqual(refused)
+    expect(gives.map(({ key }) => key.hi)).toEqual([1, 3])
+  })
+
+  test('is split the same way from a part of it', () => {
+    const { call, told } = make([[take(1, 1), take(2, 2), take(3, 1)]])
+    const [one, two] = parts(call)
+    const singles = one === undefined ? [] : call.split(one)
+    expect(singles.map(({ places }) => places)).toEqual([[[0]], [[2]]])
+    singles[1]?.settle([[{ ...granted, remaining: 3 }]])
+    two?.settle([[{ ...granted, remaining: 2 }]])
+    expect(told.answers).toBeUndefined()
+    singles[0]?.settle([[{ ...granted, remaining: 1 }]])
+    const remaining = told.answers?.[0]?.map((answer) => (answer as Outcome).remaining)
+    expect(remaining).toEqual([1, 2, 3])
+  })
+
+  test('of one counter stays one part', () => {
+    const { call } = make([[take(1, 1)]])
+    const whole = call.asWhole(1)
+    expect(call.split(whole)).toEqual([whole])
+  })
+
+  test('known to be on the move is cut by counter from the start', () => {
+    const { call } = make([[take(1, 1), take(2, 1), take(3, 2), take(4, 2)]])
+    expect(parts(call, (partition) => partition === 1).map(({ weight }) => weight)).toEqual([
+      1, 1, 2,
+    ])
+  })
+})

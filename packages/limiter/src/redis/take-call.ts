@@ -1,0 +1,164 @@
+/**
+ * One call of the store that waits for its answer: which parts it has, what they said, and what is
+ * told to whom when the deadline passes before all have answered.
+ */
+import { type Outcome, passes, type Take } from '@sluice/core'
+import type { Answer, Give, Groups, Silence } from '../store.js'
+import type { Expiring } from './deadlines.js'
+import { countTakes, Part, type PartAnswer, type PartOwner, slice } from './part.js'
+
+export interface TakeCallOptions {
+  readonly verb: 'take' | 'peek'
+  readonly groups: Groups<Take>
+  readonly states: boolean
+  readonly deadlineAtMs: number
+  readonly onLate: ((answers: Groups<Answer>) => void) | undefined
+  readonly resolve: (answers: Groups<Answer>) => void
+  /** Gives back what a part took of a call that another part refused. */
+  readonly giveBack: (gives: readonly Give[]) => void
+}
+
+export class TakeCall implements PartOwner, Expiring {
+  readonly deadlineAtMs: number
+  isAnswered = false
+  readonly #options: TakeCallOptions
+  #parts: readonly Part[] = []
+  #open = 0
+  #isExpiring = false
+  /** The answer of the only part. */
+  #whole: PartAnswer
+  /** The answers of several parts, in the places of their takes. */
+  #answers: (Answer | undefined)[][] | undefined
+
+  constructor(options: TakeCallOptions) {
+    this.#options = options
+    this.deadlineAtMs = options.deadlineAtMs
+  }
+
+  /** The call as one part, whatever its partitions. */
+  asWhole(partition: number): Part {
+    const { verb, groups, states } = this.#options
+    const part = new Part(this, { verb, groups, states }, partition, countTakes(groups))
+    this.#parts = [part]
+    this.#open = 1
+    return part
+  }
+
+  /** The call as a part for each partition, or for each counter of those that `isSingle`. */
+  asParts(isSingle: (partition: number) => boolean): readonly Part[] {
+    const { verb, groups, states } = this.#options
+    const slices = slice(groups, ({ hi, lo, partition }) =>
+      isSingle(partition) ? `${hi}.${lo}` : partition,
+    )
+    this.#parts = slices.map(
+      (cut) =>
+        new Part(this, { verb, groups: cut.groups, states }, cut.partition, cut.weight, cut.places),
+    )
+    this.#open = this.#parts.length
+    this.useAnswers()
+    return this.#parts
+  }
+
+  split(part: Part): readonly Part[] {
+    if (part.weight <= 1 || this.#options.groups.length === 0) return [part]
+    const { verb, groups, states } = this.#options
+    const wanted = groups.map((takes, g) => {
+      const places = part.places?.[g]
+      return places === undefined ? takes.map((_, i) => i) : places
+    })
+    const parts = slice(
+      groups.map((takes, g) => takes.filter((_, i) => wanted[g]?.includes(i) === true)),
+      ({ hi, lo }) => `${hi}.${lo}`,
+    ).map((cut) => {
+      const places = cut.places.map((inPart, g) => inPart.map((i) => wanted[g]?.[i] ?? 0))
+      const op = { verb, groups: cut.groups, states }
+      const single = new Part(this, op, part.partition, cut.weight, places)
+      single.resends = part.resends
+      return single
+    })
+    this.useAnswers()
+    part.stage = 'settled'
+    this.#parts = [...this.#parts.filter((other) => other !== part), ...parts]
+    this.#open += parts.length - 1
+    return parts
+  }
+
+  settle(part: Part, answer: PartAnswer): void {
+    this.#open -= 1
+    if (this.#answers === undefined) this.#whole = answer
+    else this.place(part, answer)
+    if (this.#open > 0) return
+    if (!this.isAnswered) this.answer()
+    else if (!this.#isExpiring) this.#options.onLate?.(this.told())
+  }
+
+  expire(): void {
+    if (this.isAnswered) return
+    this.isAnswered = true
+    this.#isExpiring = true
+    for (const part of this.#parts) part.expire()
+    this.#isExpiring = false
+    this.#options.resolve(this.told())
+  }
+
+  private useAnswers(): void {
+    this.#answers ??= this.#options.groups.map((takes) => takes.map(() => undefined))
+  }
+
+  private place(part: Part, answer: PartAnswer): void {
+    const silent = typeof answer === 'string' ? answer : undefined
+    this.#options.groups.forEach((takes, g) => {
+      const places = part.places?.[g] ?? takes.map((_, i) => i)
+      places.forEach((place, i) => {
+        const row = this.#answers?.[g]
+        if (row === undefined) return
+        row[place] = silent ?? (answer as Groups<Answer> | undefined)?.[g]?.[i] ?? 'unknown'
+      })
+    })
+  }
+
+  private answer(): void {
+    this.isAnswered = true
+    const answers = this.told()
+    const isWhole = this.#answers === undefined || this.#options.verb === 'peek'
+    this.#options.resolve(isWhole ? answers : this.allOrNothing(answers))
+  }
+
+  /** What is known now; a part that has not answered is of unknown fate. */
+  private told(): Groups<Answer> {
+    if (this.#answers !== undefined) {
+      return this.#answers.map((row) => row.map((answer) => answer ?? 'unknown'))
+    }
+    const whole = this.#whole
+    if (whole !== undefined && typeof whole !== 'string') return whole
+    const silence: Silence = whole ?? 'unknown'
+    return this.#options.groups.map((takes) => takes.map(() => silence))
+  }
+
+  /**
+   * Parts were taken side by side; where one refused, the others give back. Only where all parts
+   * answered: else the posture has a say first, and whoever asked gives back.
+   */
+  private allOrNothing(answers: Groups<Answer>): Groups<Answer> {
+    if (answers.some((row) => row.some((answer) => typeof answer === 'string'))) return answers
+    const outcomes = answers as Groups<Outcome>
+    const isOpen = passes(outcomes[0] ?? [])
+    const gives: Give[] = []
+    const told = outcomes.map((row, g) => {
+      const kept = passes(row) && (g === 0 || isOpen)
+      if (kept) return row
+      return row.map((outcome, i) => {
+        const take = this.#options.groups[g]?.[i]
+        if (take === undefined || outcome.granted === 0) return outcome
+        const { key, limit } = take
+        const isPenalty = limit.onRefusal === 'charge' && (g === 0 || isOpen)
+        if (isPenalty) return outcome
+        gives.push({ key, limit, amount: outcome.granted, at: outcome.at })
+        const remaining = Math.min(limit.capacity, outcome.remaining + outcome.granted)
+        return { ...outcome, granted: 0, delayMs: 0, remaining }
+      })
+    })
+    if (gives.length > 0) this.#options.giveBack(gives)
+    return told
+  }
+}

@@ -1,0 +1,175 @@
+/** Where Redis is, read from one text. No message shows a password. */
+import { show, SluiceError } from '@sluice/core'
+
+export interface RedisAddress {
+  /** A name or an IP address, IPv6 without brackets. */
+  readonly host: string
+  readonly port: number
+}
+
+export interface RedisTarget {
+  readonly topology: 'standalone' | 'sentinel' | 'cluster'
+  readonly tls: boolean
+  /** The node itself, some nodes of the Cluster, or the sentinels. */
+  readonly addresses: readonly RedisAddress[]
+  /** What the sentinels call the primary; empty without sentinels. */
+  readonly name: string
+  /** Of the nodes; sentinels are asked without. */
+  readonly username: string | undefined
+  readonly password: string | undefined
+  readonly db: number
+}
+
+const ACCEPTED =
+  'redis://[user:password@]host[:port][/db], redis+cluster://[user:password@]host[:port],... or ' +
+  'redis+sentinel://[user:password@]host[:port],.../name[/db], with rediss for TLS; ' +
+  'valkey and valkeys mean the same'
+
+const NODE_PORT = 6379
+const SENTINEL_PORT = 26_379
+const PORT_MAX = 65_535
+const DB_MAX = 65_535
+const ADDRESSES_MAX = 64
+const URL_LENGTH_MAX = 4096
+const HOST_LENGTH_MAX = 253
+const SHOWN_LENGTH_MAX = 128
+
+const WHOLE = /^([a-z+]+):\/\/(?:([^/]*)@)?([^/]*)((?:\/.*)?)$/is
+const SCHEME = /^(?:redis|valkey)(s?)(?:\+(cluster|sentinel))?$/
+// Compose and Kubernetes have names with underscores.
+const HOST = /^(?:[a-z0-9_-]+\.)*[a-z0-9_-]+\.?$/i
+const IPV6 = /^(?=.*:.*:)[0-9a-f:.]+(?:%[a-z0-9._-]+)?$/i
+const NAME = /^[a-z0-9._-]+$/i
+const NUMBER = /^\d{1,5}$/
+
+/** Throws OPTION_INVALID, with `place` in front, if the text is none of the accepted forms. */
+export function parseRedisUrl(url: string, place = 'url'): RedisTarget {
+  const refuse = (why: string) => {
+    const message = `${place}: found ${shownUrl(url)}, ${why}; accepted: ${ACCEPTED}`
+    return new SluiceError('OPTION_INVALID', message)
+  }
+  // Programs without types, too, deserve a message rather than a TypeError.
+  if (typeof url !== 'string') throw refuse('which is no text')
+  if (url.length > URL_LENGTH_MAX) throw refuse(`which is longer than ${URL_LENGTH_MAX} letters`)
+  if (/[?#]/.test(url)) throw refuse('which has parameters (? and # in a password are %3F and %23)')
+  const [, scheme = '', userinfo, hosts = '', path = ''] = WHOLE.exec(url) ?? []
+  if (scheme === '') throw refuse('which is no URL')
+  if (path.includes('@')) throw refuse('where a / stands in front of the @ (in a password: %2F)')
+  const [known, secure, kind] = SCHEME.exec(scheme.toLowerCase()) ?? []
+  if (known === undefined) throw refuse('which has another scheme')
+  const topology = kind === 'cluster' || kind === 'sentinel' ? kind : 'standalone'
+  const addresses = readHosts(hosts, topology, refuse)
+  return {
+    topology,
+    tls: secure === 's',
+    addresses,
+    ...readPath(path, topology, refuse),
+    ...readUser(userinfo, refuse),
+  }
+}
+
+type Refuse = (why: string) => SluiceError
+type Topology = RedisTarget['topology']
+
+function readHosts(hosts: string, topology: Topology, refuse: Refuse): readonly RedisAddress[] {
+  const texts = hosts.split(',')
+  if (topology === 'standalone' && texts.length > 1) {
+    throw refuse('which has several hosts, but neither +cluster nor +sentinel')
+  }
+  if (texts.length > ADDRESSES_MAX) throw refuse(`which has more than ${ADDRESSES_MAX} hosts`)
+  const port = topology === 'sentinel' ? SENTINEL_PORT : NODE_PORT
+  return texts.map((text) => {
+    const address = readAddress(text, port)
+    if (address === undefined)
+      throw refuse(`where ${ordinal(texts, text)} is not host or host:port`)
+    return address
+  })
+}
+
+/** What stands there may be the rest of a password with a `/` in it: it is counted, not shown. */
+function ordinal(texts: readonly string[], text: string): string {
+  return texts.length === 1 ? 'the host' : `host ${texts.indexOf(text) + 1} of ${texts.length}`
+}
+
+function readAddress(text: string, defaultPort: number): RedisAddress | undefined {
+  const [, bracketed, plain, port] = /^(?:\[([^\]]*)\]|([^:[\]]*))(?::(.*))?$/.exec(text) ?? []
+  // The zone of a link-local address stands behind a %, which in a URL is %25.
+  const host = bracketed?.replace('%25', '%') ?? plain ?? ''
+  if (!(bracketed === undefined ? isName(host) : IPV6.test(host))) return undefined
+  if (port === undefined) return { host, port: defaultPort }
+  return isPort(port) ? { host, port: Number(port) } : undefined
+}
+
+const isName = (host: string) => host.length <= HOST_LENGTH_MAX && HOST.test(host)
+const isPort = (text: string) => NUMBER.test(text) && Number(text) >= 1 && Number(text) <= PORT_MAX
+
+function readPath(path: string, topology: Topology, refuse: Refuse): { name: string; db: number } {
+  const steps = path.replace(/\/$/, '').split('/').slice(1)
+  const name = topology === 'sentinel' ? (steps.shift() ?? '') : ''
+  if (topology === 'sentinel' && !NAME.test(name)) {
+    throw refuse('which lacks the name that the sentinels know the primary by')
+  }
+  const [db = '0', ...rest] = steps
+  if (rest.length > 0 || !NUMBER.test(db) || Number(db) > DB_MAX) {
+    throw refuse(`where what follows the last / is not a database from 0 to ${DB_MAX}`)
+  }
+  if (topology === 'cluster' && Number(db) !== 0) {
+    throw refuse('but a Cluster has no databases beside 0')
+  }
+  return { name, db: Number(db) }
+}
+
+type User = Pick<RedisTarget, 'username' | 'password'>
+
+function readUser(userinfo: string | undefined, refuse: Refuse): User {
+  if (userinfo === undefined) return { username: undefined, password: undefined }
+  const colon = userinfo.indexOf(':')
+  const [user, password] =
+    colon === -1 ? [userinfo, ''] : [userinfo.slice(0, colon), userinfo.slice(colon + 1)]
+  if (password === '') throw refuse('where there is no password in front of the @')
+  try {
+    const username = user === '' ? undefined : decodeURIComponent(user)
+    return { username, password: decodeURIComponent(password) }
+  } catch {
+    throw refuse('where a % in front of the @ is not followed by two hexadecimal digits')
+  }
+}
+
+/**
+ * What may be a password is not shown: all up to the last @, what stands where a port should, and
+ * parameters. Of what is no URL at all, nothing is.
+ */
+function shownUrl(url: unknown): string {
+  if (typeof url !== 'string') return show(url)
+  const [, scheme, rest = ''] = /^([a-z+]{1,32}:\/\/)(.*)$/is.exec(url) ?? []
+  if (scheme === undefined) return url === '' ? 'an empty text' : 'a text without ://'
+  const at = rest.lastIndexOf('@')
+  const [hosts = ''] = rest.slice(at + 1).split(/[?#]/)
+  const tail = hosts.replace(/:(?!\d{1,5}(?:[,/]|$))[^,/[\]:]+/g, ':***')
+  const parameters = /[?#]/.test(rest) ? '?***' : ''
+  return show(`${scheme}${at === -1 ? '' : '***@'}${tail}${parameters}`, SHOWN_LENGTH_MAX)
+}
+
+/** For logs: everything but the password. */
+export function describeTarget(target: RedisTarget): string {
+  const { topology, tls, addresses, name, username, password, db } = target
+  const scheme = `redis${tls ? 's' : ''}${topology === 'standalone' ? '' : `+${topology}`}`
+  const user = password === undefined ? '' : `${encodeURIComponent(username ?? '')}:***@`
+  const hosts = addresses.map(formatAddress).join(',')
+  const path = `${name === '' ? '' : `/${name}`}${db === 0 ? '' : `/${db}`}`
+  return `${scheme}://${user}${hosts}${path}`
+}
+
+/** `host:port`, with IPv6 in brackets. */
+export function formatAddress({ host, port }: RedisAddress): string {
+  return host.includes(':') ? `[${host}]:${port}` : `${host}:${port}`
+}
+
+/** `host:port` as a server writes it, IPv6 with brackets or without; undefined if it is none. */
+export function parseAddress(text: string): RedisAddress | undefined {
+  const colon = text.lastIndexOf(':')
+  const [host, port] = [text.slice(0, Math.max(colon, 0)), text.slice(colon + 1)]
+  const bare = host.startsWith('[') && host.endsWith(']') ? host.slice(1, -1) : host
+  if (!isPort(port) || !(isName(bare) || IPV6.test(bare))) return undefined
+  return { host: bare, port: Number(port) }
+}

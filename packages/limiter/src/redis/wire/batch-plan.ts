@@ -1,0 +1,237 @@
+/**
+ * Which counters and limits a batch has, each once, and under which number the script knows them:
+ * counters with a value first, then logs, then those that are only forgotten. All of it lies in
+ * memory that the next batch uses again.
+ */
+import { type CounterKey, type Limit, SluiceError, show, type Take } from '@sluice/core'
+import { CounterTable } from './counter-table.js'
+import { NumberWriter } from './msgpack.js'
+import { requireAmount, requireCount, type StoreOp } from './store-op.js'
+
+/** How the script reads a limit, in this order. */
+const LIMIT_FIELDS = [
+  'format',
+  'max',
+  'windowUs',
+  'capacity',
+  'p',
+  'q',
+  'tickUs',
+  'maxWaitUs',
+  'lent',
+  'scale',
+  'scaledWindow',
+] as const
+export const LIMIT_NUMBERS = LIMIT_FIELDS.length + 1
+
+/** Lua cannot pass more than some 8,000 values at once. */
+const COUNTERS_MAX = 4096
+const REFERENCES_AT_FIRST = 1024
+const FORGOTTEN = 0
+const VALUE = 1
+const LOG = 2
+
+/** A limit as numbers, and where the last batch that had it knew it. */
+interface LimitEntry {
+  readonly numbers: Uint8Array
+  batch: number
+  index: number
+}
+
+export interface PlanOptions {
+  readonly partitions: number
+  /** Logs have keys of their own: one counter may then be two. */
+  readonly logsApart: boolean
+}
+
+export class BatchPlan {
+  readonly #options: PlanOptions
+  readonly #counters = new CounterTable()
+  readonly #known = new WeakMap<Limit, LimitEntry>()
+  #batch = 0
+  #last: Limit | undefined
+  #lastIndex = 0
+  /** In the order the ops name them: a counter and its limit, or the two that a reset forgets. */
+  #references = new Int32Array(REFERENCES_AT_FIRST)
+  #end = 0
+  #next = 0
+  /** The script's number of each counter, and which counter each number is. */
+  #numbers = new Int32Array(REFERENCES_AT_FIRST)
+  #order = new Int32Array(REFERENCES_AT_FIRST)
+  readonly limits: Uint8Array[] = []
+  values = 0
+  logs = 0
+
+  constructor(options: PlanOptions) {
+    this.#options = options
+  }
+
+  get counters(): CounterTable {
+    return this.#counters
+  }
+
+  /** Checks the numbers of all ops, then gives every counter its place. */
+  make(ops: readonly StoreOp[]): void {
+    this.#batch += 1
+    this.#counters.start()
+    this.#last = undefined
+    this.limits.length = 0
+    this.#end = 0
+    this.#next = 0
+    for (let i = 0; i < ops.length; i++) {
+      const op = ops[i]
+      if (op !== undefined) this.add(op)
+    }
+    this.place()
+  }
+
+  /** The counter of the table that the script knows under a number. */
+  counterAt(number: number): number {
+    return this.#order[number - 1] ?? 0
+  }
+
+  /** The script's number of the next counter that the ops name. */
+  nextCounter(): number {
+    return this.#numbers[this.nextReference()] ?? 0
+  }
+
+  /** The script's number of the limit that goes with it. */
+  nextLimit(): number {
+    return this.nextReference()
+  }
+
+  private nextReference(): number {
+    const reference = this.#references[this.#next] ?? 0
+    this.#next += 1
+    return reference
+  }
+
+  private add(op: StoreOp): void {
+    switch (op.verb) {
+      case 'take':
+      case 'peek':
+        for (const takes of op.groups) for (const take of takes) this.addTake(take)
+        return
+      case 'give':
+        requireAmount(op.give.amount)
+        requireCount('at', op.give.at ?? 0)
+        this.refer(op.give.key, op.give.limit)
+        return
+      case 'charge':
+        requireAmount(op.charge.amount)
+        requireCount('at', op.charge.at)
+        requireCount('debt', op.charge.debt)
+        this.refer(op.charge.key, op.charge.limit)
+        return
+      case 'reset':
+        this.referForgotten(op.key)
+    }
+  }
+
+  private addTake({ key, limit, amount, atLeast }: Take): void {
+    requireAmount(amount)
+    if (atLeast !== undefined) requireCount('atLeast', atLeast)
+    this.refer(key, limit)
+  }
+
+  private refer(key: CounterKey, limit: Limit): void {
+    this.push(this.find(key, limit.algorithm === 'sliding-window-log' ? LOG : VALUE))
+    this.push(this.limitIndex(limit))
+  }
+
+  /** Where logs lie apart, nobody knows which of the two the counter is. */
+  private referForgotten(key: CounterKey): void {
+    if (this.#options.logsApart) {
+      this.push(this.find(key, VALUE))
+      this.push(this.find(key, LOG))
+    } else this.push(this.find(key, FORGOTTEN))
+  }
+
+  private find(key: CounterKey, use: number): number {
+    const { partitions, logsApart } = this.#options
+    const { partition } = key
+    if (!Number.isInteger(partition) || partition < 0 || partition >= partitions) {
+      throw new SluiceError(
+        'OPTION_INVALID',
+        `partition: found ${show(partition)}; accepted: 0 to ${partitions - 1}`,
+      )
+    }
+    const counter = this.#counters.find(key, logsApart && use === LOG ? 1 : 0)
+    if (counter >= COUNTERS_MAX) {
+      throw new SluiceError(
+        'OPTION_INVALID',
+        `counters of one batch: found more than ${COUNTERS_MAX}; accepted: ${COUNTERS_MAX} at most`,
+      )
+    }
+    this.#counters.use(counter, use)
+    return counter
+  }
+
+  private limitIndex(limit: Limit): number {
+    if (limit === this.#last) return this.#lastIndex
+    let entry = this.#known.get(limit)
+    if (entry === undefined) {
+      entry = { numbers: limitNumbers(limit), batch: 0, index: 0 }
+      this.#known.set(limit, entry)
+    }
+    if (entry.batch !== this.#batch) {
+      this.limits.push(entry.numbers)
+      entry.batch = this.#batch
+      entry.index = this.limits.length
+    }
+    this.#last = limit
+    this.#lastIndex = entry.index
+    return entry.index
+  }
+
+  private push(reference: number): void {
+    if (this.#end === this.#references.length) {
+      const grown = new Int32Array(2 * this.#end)
+      grown.set(this.#references)
+      this.#references = grown
+    }
+    this.#references[this.#end] = reference
+    this.#end += 1
+  }
+
+  private kindOf(counter: number): number {
+    const uses = this.#counters.uses(counter)
+    return (uses & VALUE) === 0 ? uses : VALUE
+  }
+
+  private place(): void {
+    const { size } = this.#counters
+    if (this.#order.length < size) {
+      this.#numbers = new Int32Array(2 * size)
+      this.#order = new Int32Array(2 * size)
+    }
+    this.values = this.placeKind(VALUE, 0)
+    this.logs = this.values < size ? this.placeKind(LOG, this.values) : 0
+    const placed = this.values + this.logs
+    if (placed < size) this.placeKind(FORGOTTEN, placed)
+  }
+
+  /** How many are of a kind; their numbers follow those that are taken. */
+  private placeKind(kind: number, taken: number): number {
+    const { size } = this.#counters
+    let end = taken
+    for (let counter = 0; counter < size; counter++) {
+      if (this.kindOf(counter) !== kind) continue
+      this.#order[end] = counter
+      end += 1
+      this.#numbers[counter] = end
+    }
+    return end - taken
+  }
+}
+
+/** Limits are made by `defineLimit`, which has checked them; a limit of somebody's own is not. */
+function limitNumbers(limit: Limit): Uint8Array {
+  const writer = new NumberWriter()
+  for (const field of LIMIT_FIELDS) {
+    requireCount(`limit.${field}`, limit[field])
+    writer.write(limit[field])
+  }
+  writer.write(limit.onRefusal === 'charge' ? 1 : 0)
+  return Uint8Array.from(writer.finish())
+}

@@ -1,0 +1,164 @@
+/**
+ * Whole numbers in MessagePack, and nothing else: what a batch asks, and what the script replies. No
+ * digit is lost, neither here nor in Lua, as all stay within 2^53.
+ */
+import { SluiceError } from '@sluice/core'
+
+const SIZE_AT_FIRST = 4096
+/** A number never takes more. */
+const NUMBER_BYTES = 9
+/** The mark of an array and how many numbers it has. */
+const ARRAY_BYTES = 5
+/** Lua returns at most 8,000 values at once; that costs it half as much as to read an array. */
+const FLAT_MAX = 4000
+const WORD = 2 ** 32
+
+/** Writes one list of numbers after another into the same memory. */
+export class NumberWriter {
+  #bytes = Buffer.allocUnsafe(SIZE_AT_FIRST)
+  #end = ARRAY_BYTES
+  #count = 0
+
+  start(): void {
+    this.#end = ARRAY_BYTES
+    this.#count = 0
+  }
+
+  /** `value` is whole and from 0 to 2^53. */
+  write(value: number): void {
+    if (this.#end + NUMBER_BYTES > this.#bytes.length) this.grow(NUMBER_BYTES)
+    const bytes = this.#bytes
+    const end = this.#end
+    this.#count += 1
+    if (value < 0x80) {
+      bytes[end] = value
+      this.#end = end + 1
+    } else if (value < 0x100) {
+      bytes[end] = 0xcc
+      bytes[end + 1] = value
+      this.#end = end + 2
+    } else if (value < 0x10000) {
+      bytes[end] = 0xcd
+      bytes[end + 1] = value >>> 8
+      bytes[end + 2] = value
+      this.#end = end + 3
+    } else if (value < WORD) {
+      bytes[end] = 0xce
+      this.word(end + 1, value)
+      this.#end = end + 5
+    } else {
+      bytes[end] = 0xcf
+      this.word(end + 1, Math.floor(value / WORD))
+      this.word(end + 5, value % WORD)
+      this.#end = end + 9
+    }
+  }
+
+  /** Numbers that were written before, by another writer. */
+  append(numbers: Uint8Array, count: number): void {
+    if (this.#end + numbers.length > this.#bytes.length) this.grow(numbers.length)
+    this.#bytes.set(numbers, this.#end)
+    this.#end += numbers.length
+    this.#count += count
+  }
+
+  /** One number after the other, or an array of them where they are many. Valid until the next. */
+  finish(): Uint8Array {
+    if (this.#count <= FLAT_MAX) return this.#bytes.subarray(ARRAY_BYTES, this.#end)
+    this.#bytes[0] = 0xdd
+    this.word(1, this.#count)
+    return this.#bytes.subarray(0, this.#end)
+  }
+
+  private word(at: number, value: number): void {
+    const bytes = this.#bytes
+    bytes[at] = value >>> 24
+    bytes[at + 1] = value >>> 16
+    bytes[at + 2] = value >>> 8
+    bytes[at + 3] = value
+  }
+
+  private grow(more: number): void {
+    const grown = Buffer.allocUnsafe(2 * (this.#bytes.length + more))
+    grown.set(this.#bytes)
+    this.#bytes = grown
+  }
+}
+
+/** Reads one array of whole numbers; throws STORE_FAILED where it is something else. */
+export class NumberReader {
+  readonly #bytes: Uint8Array
+  #at = 0
+  #left: number
+
+  constructor(bytes: Uint8Array) {
+    this.#bytes = bytes
+    this.#left = this.readLength()
+  }
+
+  /** How many numbers are still to be read. */
+  get left(): number {
+    return this.#left
+  }
+
+  /** A whole number; one of the script is exact. */
+  read(): number {
+    if (this.#left <= 0) throw malformed('too few numbers')
+    this.#left -= 1
+    const mark = this.byte()
+    if (mark < 0x80) return mark
+    if (mark >= 0xe0) return mark - 0x100
+    return this.readWide(mark)
+  }
+
+  /** The same, not below 0. */
+  readCount(): number {
+    const value = this.read()
+    if (value < 0) throw malformed(`the number ${value}`)
+    return value
+  }
+
+  finish(): void {
+    if (this.#left > 0) throw malformed('too many numbers')
+    if (this.#at < this.#bytes.length) throw malformed('more than an array of numbers')
+  }
+
+  private readLength(): number {
+    const mark = this.byte()
+    if (mark >= 0x90 && mark <= 0x9f) return mark - 0x90
+    if (mark === 0xdc) return this.unsigned(2)
+    if (mark === 0xdd) return this.unsigned(4)
+    throw malformed('no array of numbers')
+  }
+
+  private readWide(mark: number): number {
+    if (mark === 0xcc) return this.byte()
+    if (mark === 0xcd) return this.unsigned(2)
+    if (mark === 0xce) return this.unsigned(4)
+    if (mark === 0xcf) return this.unsigned(4) * WORD + this.unsigned(4)
+    if (mark === 0xd0) return (this.byte() << 24) >> 24
+    if (mark === 0xd1) return (this.unsigned(2) << 16) >> 16
+    if (mark === 0xd2) return this.unsigned(4) | 0
+    if (mark === 0xd3) return (this.unsigned(4) | 0) * WORD + this.unsigned(4)
+    throw malformed(`something marked ${mark}`)
+  }
+
+  private unsigned(size: 2 | 4): number {
+    const high = this.byte() * 256 + this.byte()
+    return size === 2 ? high : high * 65_536 + this.byte() * 256 + this.byte()
+  }
+
+  private byte(): number {
+    const byte = this.#bytes[this.#at]
+    if (byte === undefined) throw malformed('an array that ends early')
+    this.#at += 1
+    return byte
+  }
+}
+
+export function malformed(found: string): SluiceError {
+  return new SluiceError(
+    'STORE_FAILED',
+    `The reply of Redis to a batch has ${found}; expected: one array of whole numbers, as its script sends`,
+  )
+}

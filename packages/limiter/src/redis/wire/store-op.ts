@@ -1,0 +1,30 @@
+/** What a store asks of Redis, one op per call: several are one batch. */
+import { type CounterKey, isCount, SluiceError, show, type Take } from '@sluice/core'
+import type { Charge, Give, Groups } from '../../store.js'
+
+export type StoreOp =
+  | {
+      readonly verb: 'take' | 'peek'
+      readonly groups: Groups<Take>
+      /** Whether every outcome is to carry the counter's state; a peek always does. */
+      readonly states: boolean
+    }
+  | { readonly verb: 'give'; readonly give: Give }
+  | { readonly verb: 'charge'; readonly charge: Charge }
+  | { readonly verb: 'reset'; readonly key: CounterKey }
+
+export function requireAmount(amount: number): void {
+  if (isCount(amount)) return
+  throw new SluiceError(
+    'CALL_COST_INVALID',
+    `amount: found ${show(amount)}; accepted: a whole number from 0 to 2^53 - 1`,
+  )
+}
+
+export function requireCount(name: string, value: number): void {
+  if (isCount(value)) return
+  throw new SluiceError(
+    'OPTION_INVALID',
+    `${name}: found ${show(value)}; accepted: a whole number from 0 to 2^53 - 1`,
+  )
+}

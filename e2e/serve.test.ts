@@ -5,18 +5,11 @@ import { get as httpsGet } from 'node:https'
 import type { AddressInfo } from 'node:net'
 import { join } from 'node:path'
 import type { TLSSocket } from 'node:tls'
-import { fileURLToPath } from 'node:url'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { parseRules } from '../packages/core/src/index.js'
 import { findService } from '../tools/services.setup.js'
-import { makeFolder, type Program, startProgram, stopAll, waitFor } from './process.test-helper.js'
-
-const COMMAND = fileURLToPath(new URL('../packages/cli/bin/sluice.mjs', import.meta.url))
-const FREE = {
-  SLUICE_GATEWAY_LISTEN: '127.0.0.1:0',
-  SLUICE_API_LISTEN: '127.0.0.1:0',
-  SLUICE_ADMIN_LISTEN: '127.0.0.1:0',
-}
+import { makeFolder, stopAll, waitFor } from './process.test-helper.js'
+import { ended, run, start } from './serve.test-helper.js'
 
 let upstream: Server | undefined
 afterEach(async () => {
@@ -25,32 +18,6 @@ afterEach(async () => {
   upstream?.close()
   upstream = undefined
 })
-
-interface Running {
-  readonly program: Program
-  readonly folder: string
-  readonly gateway: string
-  readonly api: string
-  readonly admin: string
-}
-
-function run(
-  args: readonly string[],
-  env: Record<string, string> = {},
-  folder = makeFolder(),
-): Program {
-  return startProgram(process.execPath, [COMMAND, ...args], {
-    cwd: folder,
-    env: { ...FREE, ...env },
-  })
-}
-
-async function start(env: Record<string, string> = {}, folder = makeFolder()): Promise<Running> {
-  const program = run(['serve', '--json'], env, folder)
-  await waitFor(program, () => /^\{"gateway".*\}$/m.test(program.output()))
-  const line = /^\{"gateway".*\}$/m.exec(program.output())?.[0] ?? ''
-  return { program, folder, ...(JSON.parse(line) as Pick<Running, 'gateway' | 'api' | 'admin'>) }
-}
 
 async function startUpstream(
   handler: (request: IncomingMessage) => Promise<void> | void,
@@ -64,12 +31,6 @@ async function startUpstream(
 }
 
 const rulesOf = (max: number) => `rules: [{ id: all, by: [], limits: ["${max}/minute"] }]`
-
-async function ended(
-  program: Program,
-): Promise<{ readonly code: number | null; readonly output: string }> {
-  return { code: await program.code(), output: program.output() }
-}
 
 describe('sluice serve with nothing configured', () => {
   test('runs the example, prints its addresses and lines to try, and those lines work', async () => {

@@ -79,7 +79,7 @@ export function checkImports(path, text) {
   const home = packageOf(path)
   if (home === undefined || isTest(path)) return []
   const problems = []
-  for (const match of text.matchAll(/\b(?:from|import)\s*\(?\s*'([^']+)'/g)) {
+  for (const match of text.matchAll(/\b(?:from\s*|import\s*\(?\s*)'([^']+)'/g)) {
     const from = match[1] ?? ''
     const place = `${path}:${lineOf(text, match.index)}`
     if (from.startsWith('.')) {

@@ -18,6 +18,11 @@ export const ERROR_CODES = {
   },
   STORE_NOT_SYNC: { status: 500, means: 'checkSync needs a store that answers in this process.' },
   STORE_FAILED: { status: 503, means: 'The store did not answer.' },
+  STORE_UNFIT: { status: 500, means: 'Limits would not hold on this store as it is set up.' },
+  KEY_SECRET_DIFFERS: {
+    status: 500,
+    means: 'The counters in the store were begun with another key secret.',
+  },
   LIMITER_CLOSED: { status: 503, means: 'The limiter was closed.' },
 } as const
 

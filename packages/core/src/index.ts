@@ -12,7 +12,10 @@ export {
   passes,
   type Bound,
   type Decision,
+  type Extras,
   type Policy,
+  type PostureName,
+  type Postures,
   type Reason,
   type RuleOutcome,
   type Source,
@@ -48,8 +51,10 @@ export {
   ALGORITHM_NAMES,
   type AlgorithmName,
   defineLimit,
+  findLimitProblem,
   type Limit,
   type LimitSpec,
+  withoutWaiting,
 } from './limit.js'
 export { type CompileOptions, compileRules } from './matching/compile.js'
 export type { CompiledLimit, CompiledRule, Snapshot } from './matching/compiled.js'

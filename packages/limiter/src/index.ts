@@ -13,6 +13,8 @@ export type {
   LimitExplained,
   Outcome,
   Policy,
+  PostureName,
+  Postures,
   Problem,
   ProblemBody,
   ProblemOptions,
@@ -23,16 +25,23 @@ export type {
   Take,
 } from '@sluice/core'
 export { ERROR_CODES, jitterMs, problemBody, rateLimitHeaders, SluiceError } from '@sluice/core'
+export type { AskerStats } from './asker.js'
 export { type Clock, systemClock } from './clock.js'
-export {
-  type CheckOptions,
-  createLimiter,
-  type Limiter,
-  type LimiterOptions,
-  type RulesOptions,
-} from './limiter.js'
+export { createLimiter } from './limiter.js'
+export type { CheckOptions, Limiter, LimiterOptions, RulesOptions } from './limiter-types.js'
 export type { CounterStats } from './memory/counters.js'
 export { type MemoryStore, type MemoryStoreOptions, memoryStore } from './memory/memory-store.js'
 export type { ResetOptions } from './refund.js'
 export { RulesError, type RulesInput } from './rule-set.js'
-export type { Charge, Give, Peeked, Store, SyncStore } from './store.js'
+export type {
+  Answer,
+  Charge,
+  Give,
+  Groups,
+  Peeked,
+  Remote,
+  Silence,
+  Store,
+  SyncStore,
+  TakeOptions,
+} from './store.js'

@@ -258,13 +258,10 @@ describe('a limiter', () => {
     close: async () => {},
   }
 
-  test('rejects with a code when its store fails, and cannot decide at once without one in process', async () => {
+  test('whose store fails answers by posture, and cannot decide at once without one in process', async () => {
     const limiter = createLimiter({ rules: perUser(['1/second']), store: failing })
-    await expect(limiter.check(user('u1'))).rejects.toMatchObject({
-      code: 'STORE_FAILED',
-      status: 503,
-      cause: new Error('connection lost'),
-    })
+    expect(await limiter.check(user('u1'))).toMatchObject({ allowed: true, source: 'posture' })
+    expect(await limiter.check(user('u1'))).toMatchObject({ allowed: false, reason: 'posture' })
     expect(() => limiter.checkSync(user('u1'))).toThrow(SluiceError)
   })
 

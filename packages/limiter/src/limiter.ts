@@ -3,13 +3,13 @@ import { randomBytes, randomInt } from 'node:crypto'
 import {
   type Call,
   combine,
+  type CounterKey,
   type Decision,
   explainMatches,
   explainRules,
+  type Extras,
   isCount,
   IPV6_PREFIX_DEFAULT,
-  IPV6_PREFIX_MAX,
-  IPV6_PREFIX_MIN,
   type Matched,
   matchRules,
   type Outcome,
@@ -20,91 +20,35 @@ import {
   planCall,
   type SipKey,
   SluiceError,
-  sipKey,
   type Snapshot,
+  type Source,
   standingOf,
   UNMATCHED,
   writeReceipt,
 } from '@sluice/core'
-import { type Clock, systemClock } from './clock.js'
+import { Asker, type AskerStats, type Looked } from './asker.js'
+import { type Clock, monotonicMs as systemMonotonicMs, systemClock } from './clock.js'
+import { KeyWait } from './key-wait.js'
+import {
+  readLocalCounters,
+  readPart,
+  readPrefix,
+  readSecret,
+  readStore,
+  requireCall,
+} from './limiter-options.js'
+import type { CheckOptions, Limiter, LimiterOptions, RulesOptions } from './limiter-types.js'
 import { memoryStore } from './memory/memory-store.js'
-import { givesOfCall, givesOfReceipt, keysOfCaller, type ResetOptions } from './refund.js'
+import {
+  givesOfCall,
+  givesOfReceipt,
+  keysOfCaller,
+  PaidReceipts,
+  type ResetOptions,
+} from './refund.js'
 import { compileParsed, type LoadedRules, loadRules, type RulesInput } from './rule-set.js'
-import type { Give, Store, SyncStore } from './store.js'
+import type { Give, Groups, Store, SyncStore } from './store.js'
 
-export interface LimiterOptions {
-  readonly rules: RulesInput
-  /** Where the rules come from, for messages. */
-  readonly file?: string | undefined
-  /** Where counters live. @default a memory store of a million counters */
-  readonly store?: Store | undefined
-  /** The wall clock; ends overrides, and times the default store. @default the system's */
-  readonly clock?: Clock | undefined
-  /** The key of all hashes, 16 bytes; limiters that share counters share it. @default random */
-  readonly secret?: Uint8Array | undefined
-  /** How many bits of an IPv6 address make a caller, 32 to 64. @default 64 */
-  readonly ipv6Prefix?: number | undefined
-}
-
-export interface RulesOptions {
-  /** Where the rules come from, for messages. */
-  readonly file?: string | undefined
-}
-
-export interface CheckOptions {
-  /**
-   * Ask for a receipt, to give back what the decision takes; `'if-delayed'` for one only where the
-   * call is to be held, because whoever holds it may see the caller leave. @default false
-   */
-  readonly receipt?: boolean | 'if-delayed' | undefined
-  /** Whether the caller can be made to wait; if not, a delay is a refusal. @default true */
-  readonly canWait?: boolean | undefined
-}
-
-export interface Limiter {
-  /**
-   * Decides a call and spends its cost. A refusal is a value; a failure rejects with a SluiceError.
-   */
-  check(call: Call, options?: CheckOptions): Promise<Decision>
-  /** The same at once, for stores in this process. */
-  checkSync(call: Call, options?: CheckOptions): Decision
-  /** Whether a call would pass; spends nothing. */
-  peek(call: Call): Promise<Decision>
-  /** A peek with, in `explain`, every rule: matched or why not, and what its limits say. */
-  explain(call: Call): Promise<Decision>
-  /**
-   * Every enforced rule that counts this caller somewhere, whatever method and path it is for, with
-   * what is left; spends nothing. At most the first 1,000 limits.
-   */
-  limits(call: Call): Promise<readonly Policy[]>
-  /** Gives back what a receipt says was taken, or the cost of a call in the present window. */
-  refund(what: string | Call): Promise<void>
-  /** Forgets the counters of a caller: every rule that counts by attributes the call has. */
-  reset(call: Call, options?: ResetOptions): Promise<void>
-  /**
-   * Replaces the rules; throws a RulesError and changes nothing if they have errors. Returns
-   * warnings.
-   */
-  setRules(rules: RulesInput, options?: RulesOptions): readonly Problem[]
-  /**
-   * The same with what `parseRules` of `@sluice/core` gave: parsing a large set takes seconds, and
-   * may be done in another thread.
-   */
-  setParsedRules(parsed: ParsedRules): readonly Problem[]
-  /** Whether the counters are in this process, so that `checkSync` answers. */
-  readonly isSync: boolean
-  /** Whether a rule in force counts messages of WebSockets. */
-  readonly countsMessages: boolean
-  /** What the rules in force probably do not mean. */
-  readonly warnings: readonly Problem[]
-  close(): Promise<void>
-}
-
-/**
- * Receipts refunded here are remembered, so that one is not paid out twice; the oldest are
- * forgotten.
- */
-const REFUNDS_REMEMBERED = 10_000
 const LIMITS_TOLD_MAX = 1000
 
 export function createLimiter(options: LimiterOptions): Limiter {
@@ -114,25 +58,41 @@ export function createLimiter(options: LimiterOptions): Limiter {
 class StoreLimiter implements Limiter {
   readonly #store: Store
   readonly #sync: SyncStore | undefined
+  readonly #asker: Asker | undefined
+  readonly #key: KeyWait | undefined
   readonly #clock: Clock
-  readonly #secret: SipKey
   readonly #ipv6Prefix: number
-  readonly #refunded = new Map<string, boolean[]>()
+  readonly #refunded = new PaidReceipts()
+  /** Random until the store has told its own. */
+  #secret: SipKey
+  #loaded: LoadedRules
   #snapshot: Snapshot
-  #warnings: readonly Problem[]
   /** From a random start: limiters that share a secret do not make the same receipts. */
   #serial = randomInt(2 ** 40)
   #closed = false
 
-  constructor({ rules, file, store, clock = systemClock, secret, ipv6Prefix }: LimiterOptions) {
+  constructor(options: LimiterOptions) {
+    const { rules, file, store, clock = systemClock, secret, ipv6Prefix } = options
     this.#clock = readPart('clock', clock, ['now'])
     this.#secret = readSecret(secret ?? randomBytes(16))
     this.#ipv6Prefix = readPrefix(ipv6Prefix ?? IPV6_PREFIX_DEFAULT)
-    const loaded = this.load(rules, file)
-    this.#snapshot = loaded.snapshot
-    this.#warnings = loaded.warnings
-    this.#store = readPart('store', store ?? memoryStore({ clock }), STORE_VERBS)
+    const localCounters = readLocalCounters(options.localCounters)
+    this.#loaded = this.load(rules, file)
+    this.#snapshot = this.#loaded.snapshot
+    this.#store = readStore(store ?? memoryStore({ clock }))
     this.#sync = this.#store.sync
+    if (this.#sync !== undefined) return
+    this.#asker = new Asker({
+      store: this.#store,
+      tell: (plan, outcomes, asked, source, extras) =>
+        this.tell(plan, outcomes, asked, source, extras),
+      wallUs: () => clock.now(),
+      monotonicMs: options.monotonicMs ?? systemMonotonicMs,
+      localCounters,
+    })
+    const { remote } = this.#store
+    const use = secret === undefined ? (key: Uint8Array) => this.useSecret(key) : undefined
+    if (remote !== undefined) this.#key = new KeyWait(remote.secret, use)
   }
 
   get isSync(): boolean {
@@ -143,19 +103,27 @@ class StoreLimiter implements Limiter {
     return this.#snapshot.countsMessages
   }
 
+  get hasDurable(): boolean {
+    return this.#snapshot.hasDurable
+  }
+
   get warnings(): readonly Problem[] {
-    return this.#warnings
+    return this.#loaded.warnings
+  }
+
+  get stats(): AskerStats | undefined {
+    return this.#asker?.stats
+  }
+
+  ready(): Promise<void> {
+    return this.#key?.ready ?? Promise.resolve()
   }
 
   check(call: Call, options: CheckOptions = NO_OPTIONS): Promise<Decision> {
     try {
       // Not an async function: a decision that is there already needs one promise, not two.
-      if (this.#sync !== undefined) return Promise.resolve(this.checkSync(call, options))
-      const plan = this.plan(call, options.canWait)
-      if (plan === undefined) return Promise.resolve(UNMATCHED)
-      return this.ask(this.#store.take(plan.groups)).then((outcomes) =>
-        this.decide(plan, outcomes, options),
-      )
+      const decision = this.decide(call, options)
+      return decision instanceof Promise ? decision : Promise.resolve(decision)
     } catch (error) {
       return Promise.reject(error)
     }
@@ -167,63 +135,86 @@ class StoreLimiter implements Limiter {
     }
     const plan = this.plan(call, options.canWait)
     if (plan === undefined) return UNMATCHED
-    return this.decide(plan, this.#sync.take(plan.groups), options)
+    return this.tell(plan, this.#sync.take(plan.groups), options)
+  }
+
+  decide(call: Call, options: CheckOptions = NO_OPTIONS): Decision | Promise<Decision> {
+    const asker = this.#asker
+    if (asker === undefined) return this.checkSync(call, options)
+    const plan = this.plan(call, options.canWait)
+    if (plan === undefined) return UNMATCHED
+    const key = this.#key
+    if (key === undefined || key.isKnown) return asker.ask(plan, this.#snapshot.needs, options)
+    // Planned again then: no counter has its name yet.
+    return key
+      .within(asker.deadlineOf(plan))
+      .then((isKnown) => (isKnown ? this.decide(call, options) : asker.withoutStore(plan, options)))
   }
 
   async peek(call: Call): Promise<Decision> {
-    const plan = this.plan(call)
-    if (plan === undefined) return UNMATCHED
-    return combine(plan, await this.ask(this.#store.peek(plan.groups)), 'store')
+    if (this.plan(call) === undefined) return UNMATCHED
+    const { plan, outcomes, source, extras } = await this.look((snapshot) =>
+      planCall(this.match(snapshot, call), call),
+    )
+    return combine(plan, outcomes, source, extras)
   }
 
   async explain(call: Call): Promise<Decision> {
-    const snapshot = this.#snapshot
-    const plan = planCall(this.match(snapshot, call), call)
-    const outcomes = await this.ask(this.#store.peek(plan.groups))
+    const { snapshot, plan, outcomes, source, extras } = await this.look((now) =>
+      planCall(this.match(now, call), call),
+    )
     const explain = explainRules(explainMatches(snapshot, call), plan, outcomes)
-    if (explain.some(({ matched }) => matched)) return combine(plan, outcomes, 'store', { explain })
-    return { ...UNMATCHED, explain }
+    if (!explain.some(({ matched }) => matched)) return { ...UNMATCHED, explain }
+    return combine(plan, outcomes, source, { ...extras, explain })
   }
 
   async limits(call: Call): Promise<readonly Policy[]> {
     this.requireOpen()
     requireCall(call)
-    const wallMs = Math.floor(this.#clock.now() / 1000)
-    const standing = standingOf(this.#snapshot, call, wallMs)
-    // A cost that an attribute tells is not known here; what is left does not depend on it.
-    const plan = planCall(standing, { attributes: NO_ATTRIBUTES })
-    const groups = [(plan.groups[0] ?? []).slice(0, LIMITS_TOLD_MAX)]
-    const outcomes = await this.ask(this.#store.peek(groups))
-    return combine({ ...plan, groups }, outcomes, 'store').policies()
+    const { plan, outcomes, source, extras } = await this.look((snapshot) => {
+      const wallMs = Math.floor(this.#clock.now() / 1000)
+      const standing = standingOf(snapshot, call, wallMs)
+      // A cost that an attribute tells is not known here; what is left does not depend on it.
+      const whole = planCall(standing, { attributes: NO_ATTRIBUTES })
+      return { ...whole, groups: [(whole.groups[0] ?? []).slice(0, LIMITS_TOLD_MAX)] }
+    })
+    return combine(plan, outcomes, source, extras).policies()
   }
 
   async refund(what: string | Call): Promise<void> {
     this.requireOpen()
+    await this.requireKey('nothing was given back')
     if (typeof what !== 'string') {
-      await this.giveAll(givesOfCall(planCall(this.match(this.#snapshot, what), what)))
+      const gives = givesOfCall(planCall(this.match(this.#snapshot, what), what))
+      await this.ask(
+        Promise.all(gives.map((give) => this.give(give))),
+        'a part of it may be given back',
+      )
       return
     }
     const gives = givesOfReceipt(this.#snapshot, what)
-    const paid = this.paidOf(what, gives.length)
+    const paid = this.#refunded.of(what, gives.length)
     const pay = gives.map(async (give, entry) => {
       if (give === undefined || paid[entry] === true) return
       paid[entry] = true
       try {
-        await this.#store.give(give)
+        await this.give(give)
       } catch (error) {
         // Only what was not given back can be tried again.
         paid[entry] = false
         throw error
       }
     })
-    await this.ask(Promise.all(pay))
+    await this.ask(Promise.all(pay), 'the receipt can be refunded again')
   }
 
   async reset(call: Call, options: ResetOptions = {}): Promise<void> {
     this.requireOpen()
     requireCall(call)
+    await this.requireKey('nothing was reset')
     const keys = keysOfCaller(this.#snapshot, call, options)
-    await this.ask(Promise.all(keys.map((key) => this.#store.reset(key))))
+    const resets = Promise.all(keys.map((key) => this.resetOne(key)))
+    await this.ask(resets, 'the reset can be tried again')
   }
 
   setRules(rules: RulesInput, { file }: RulesOptions = {}): readonly Problem[] {
@@ -233,24 +224,35 @@ class StoreLimiter implements Limiter {
 
   setParsedRules(parsed: ParsedRules): readonly Problem[] {
     this.requireOpen()
-    const options = { secret: this.#secret, ipv6Prefix: this.#ipv6Prefix }
-    return this.use(compileParsed(parsed, options))
+    return this.use(compileParsed(parsed, this.compileOptions()))
   }
 
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
+    this.#asker?.close()
     await this.#store.close()
   }
 
-  private use({ snapshot, warnings }: LoadedRules): readonly Problem[] {
-    this.#snapshot = snapshot
-    this.#warnings = warnings
-    return warnings
+  private use(loaded: LoadedRules): readonly Problem[] {
+    this.#loaded = loaded
+    this.#snapshot = loaded.snapshot
+    this.#asker?.rulesChanged()
+    return loaded.warnings
   }
 
-  private load(rules: RulesInput, file: string | undefined) {
-    return loadRules(rules, { secret: this.#secret, ipv6Prefix: this.#ipv6Prefix, file })
+  /** The store's own key is known: the rules in force are compiled with it. */
+  private useSecret(secret: Uint8Array): void {
+    this.#secret = readSecret(secret)
+    this.use(compileParsed(this.#loaded.parsed, this.compileOptions()))
+  }
+
+  private load(rules: RulesInput, file: string | undefined): LoadedRules {
+    return loadRules(rules, { ...this.compileOptions(), file })
+  }
+
+  private compileOptions() {
+    return { secret: this.#secret, ipv6Prefix: this.#ipv6Prefix }
   }
 
   /** What the call asks of the store; undefined where no rule speaks of it. */
@@ -268,44 +270,67 @@ class StoreLimiter implements Limiter {
     return matchRules(snapshot, call, wallMs)
   }
 
-  private decide(
+  private tell(
     plan: Plan,
-    outcomes: readonly (readonly Outcome[])[],
+    outcomes: Groups<Outcome>,
     { receipt }: CheckOptions,
+    source: Source = 'store',
+    extras?: Extras,
   ): Decision {
-    const decision = receipt === true ? undefined : combine(plan, outcomes, 'store')
+    const decision = receipt === true ? undefined : combine(plan, outcomes, source, extras)
     if (decision !== undefined && (receipt !== 'if-delayed' || decision.delayMs === 0)) {
       return decision
     }
-    return combine(plan, outcomes, 'store', {
+    return combine(plan, outcomes, source, {
+      ...extras,
       receipt: writeReceipt(plan, outcomes, { secret: this.#secret, serial: this.#serial++ }),
     })
   }
 
-  private async giveAll(gives: readonly Give[]): Promise<void> {
-    await this.ask(Promise.all(gives.map((give) => this.#store.give(give))))
+  /** Reads what a plan asks for, from the store if it answers. */
+  private async look(makePlan: (snapshot: Snapshot) => Plan): Promise<Look> {
+    const snapshot = this.#snapshot
+    const plan = makePlan(snapshot)
+    const asker = this.#asker
+    if (asker === undefined) {
+      const outcomes = await this.ask(this.#store.peek(plan.groups), 'nothing was changed')
+      return { snapshot, plan, outcomes, source: 'store', extras: {} }
+    }
+    if (this.#key === undefined || this.#key.isKnown) {
+      return { snapshot, plan, ...(await asker.peek(plan)) }
+    }
+    const isKnown = await this.#key.within(asker.deadlineOf(plan))
+    return isKnown ? this.look(makePlan) : { snapshot, plan, ...asker.peekWithoutStore(plan) }
   }
 
-  private async ask<Answer>(answer: Promise<Answer>): Promise<Answer> {
+  private async give(give: Give): Promise<void> {
+    this.#asker?.gaveBack(give.key)
+    try {
+      await this.#store.give(give)
+    } finally {
+      this.#asker?.gaveBack(give.key)
+    }
+  }
+
+  private async resetOne(key: CounterKey): Promise<void> {
+    await this.#store.reset(key)
+    this.#asker?.wasReset(key)
+  }
+
+  private async requireKey(consequence: string): Promise<void> {
+    const key = this.#key
+    if (key === undefined || key.isKnown || (await key.within(this.#store.remote?.deadlineMs ?? 0)))
+      return
+    throw new SluiceError('STORE_FAILED', `The store has not started: ${consequence}`)
+  }
+
+  private async ask<Answer>(answer: Promise<Answer>, consequence: string): Promise<Answer> {
     try {
       return await answer
     } catch (cause) {
       if (cause instanceof SluiceError) throw cause
-      throw new SluiceError('STORE_FAILED', 'The store did not answer', { cause })
+      throw new SluiceError('STORE_FAILED', `The store did not answer: ${consequence}`, { cause })
     }
-  }
-
-  /** Which entries of a receipt were given back here. */
-  private paidOf(receipt: string, entries: number): boolean[] {
-    const known = this.#refunded.get(receipt)
-    if (known !== undefined) return known
-    const paid = Array.from({ length: entries }, () => false)
-    this.#refunded.set(receipt, paid)
-    const [oldest] = this.#refunded.keys()
-    if (this.#refunded.size > REFUNDS_REMEMBERED && oldest !== undefined) {
-      this.#refunded.delete(oldest)
-    }
-    return paid
   }
 
   private requireOpen(): void {
@@ -313,47 +338,12 @@ class StoreLimiter implements Limiter {
   }
 }
 
+interface Look extends Looked {
+  readonly snapshot: Snapshot
+  readonly plan: Plan
+}
+
 const NO_OPTIONS: CheckOptions = {}
 const NO_ATTRIBUTES = {}
 const MAY_WAIT = { canWait: true } as const
 const MAY_NOT_WAIT = { canWait: false } as const
-
-function requireCall(call: Call): void {
-  if (typeof call === 'object' && call !== null) {
-    const { attributes } = call
-    const isPlain = typeof attributes === 'object' && attributes !== null
-    // A list or a Map would have no attribute at all, and so no limit.
-    if (isPlain && !(Symbol.iterator in attributes)) return
-  }
-  throw new SluiceError(
-    'CALL_INVALID',
-    `call: found ${call === null ? 'null' : typeof call}; accepted: { attributes: { user: 'u1' }, cost: 1 }`,
-  )
-}
-
-const STORE_VERBS = ['take', 'peek', 'give', 'charge', 'reset', 'close'] as const
-
-/** A part that a user brings, with the functions it must have. */
-function readPart<Part>(option: string, part: Part, verbs: readonly (keyof Part)[]): Part {
-  const missing = verbs.filter((verb) => typeof part[verb] !== 'function')
-  if (missing.length === 0) return part
-  throw new SluiceError(
-    'OPTION_INVALID',
-    `${option}: found one without ${missing.join(', ')}; accepted: one with ${verbs.join(', ')}`,
-  )
-}
-
-function readSecret(secret: Uint8Array): SipKey {
-  if (secret instanceof Uint8Array && secret.length === 16) return sipKey(secret)
-  const found = secret instanceof Uint8Array ? `${secret.length} bytes` : typeof secret
-  throw new SluiceError('OPTION_INVALID', `secret: found ${found}; accepted: 16 bytes`)
-}
-
-function readPrefix(prefix: number): number {
-  if (Number.isInteger(prefix) && prefix >= IPV6_PREFIX_MIN && prefix <= IPV6_PREFIX_MAX)
-    return prefix
-  throw new SluiceError(
-    'OPTION_INVALID',
-    `ipv6Prefix: found ${prefix}; accepted: a whole number from ${IPV6_PREFIX_MIN} to ${IPV6_PREFIX_MAX}`,
-  )
-}

@@ -20,6 +20,27 @@ export interface ResetOptions {
   readonly rule?: string | undefined
 }
 
+/**
+ * Receipts refunded here are remembered, so that one is not paid out twice; the oldest are
+ * forgotten.
+ */
+const REFUNDS_REMEMBERED = 10_000
+
+export class PaidReceipts {
+  readonly #paid = new Map<string, boolean[]>()
+
+  /** Which entries of a receipt were given back here; to be filled in by whoever pays. */
+  of(receipt: string, entries: number): boolean[] {
+    const known = this.#paid.get(receipt)
+    if (known !== undefined) return known
+    const paid = Array.from({ length: entries }, () => false)
+    this.#paid.set(receipt, paid)
+    const [oldest] = this.#paid.keys()
+    if (this.#paid.size > REFUNDS_REMEMBERED && oldest !== undefined) this.#paid.delete(oldest)
+    return paid
+  }
+}
+
 /** The cost of a call, into the present window of every limit it meets. */
 export function givesOfCall(plan: Plan): readonly Give[] {
   return plan.groups.flat().map(({ key, limit, amount }) => ({ key, limit, amount }))

@@ -26,6 +26,8 @@ export class RulesError extends SluiceError {
 export interface LoadedRules {
   readonly snapshot: Snapshot
   readonly warnings: readonly Problem[]
+  /** What it was compiled from, in case the key of all hashes changes. */
+  readonly parsed: ParsedRules
 }
 
 /** Throws a RulesError that names every error, and then nothing is replaced. */
@@ -38,10 +40,8 @@ export function loadRules(
 }
 
 /** The same for rules that were parsed before, perhaps in another thread. */
-export function compileParsed(
-  { rules, errors, warnings }: ParsedRules,
-  options: CompileOptions,
-): LoadedRules {
+export function compileParsed(parsed: ParsedRules, options: CompileOptions): LoadedRules {
+  const { rules, errors, warnings } = parsed
   if (rules === undefined) throw new RulesError(errors)
-  return { snapshot: compileRules(rules, options), warnings }
+  return { snapshot: compileRules(rules, options), warnings, parsed }
 }

@@ -11,7 +11,7 @@ export interface BannerOptions {
 }
 
 export function bannerOf(server: RunningServer, { isExample, isTerminal }: BannerOptions): string {
-  const { gateway, api, admin, adminToken, upstream, rulesFile } = server
+  const { gateway, api, admin, adminToken, upstream, rulesFile, store } = server
   const token = tokenLine(adminToken, isTerminal)
   const lines = [
     'Sluice is running.',
@@ -21,6 +21,7 @@ export function bannerOf(server: RunningServer, { isExample, isTerminal }: Banne
     `  metrics        ${admin}/metrics`,
     `  admin token    ${token}`,
     `  rules          ${rulesFile}`,
+    `  counters       ${store}`,
   ]
   return [...lines, ...(isExample ? exampleLines(server) : []), ''].join('\n')
 }

@@ -6,3 +6,8 @@ export interface WallClock {
 }
 
 export const wallClock: WallClock = { now: () => Date.now() }
+
+/** Milliseconds by a clock that never steps, for how long something took. */
+export function monotonicMs(): number {
+  return performance.now()
+}

@@ -1,11 +1,21 @@
 /** Secrets that a server makes for itself and keeps in its data directory, for its owner alone. */
 import { randomBytes } from 'node:crypto'
-import { linkSync, mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  linkSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import type { Log } from './log/logger.js'
+import { messageOf } from './message-of.js'
 
 const ADMIN_TOKEN_FILE = 'admin-token'
 const KEY_SECRET_FILE = 'key-secret'
+const REDIS_SECRET_FILE = 'redis-key-secret'
 const SECRET = /^[0-9a-f]{32,128}$/
 
 export interface Kept {
@@ -24,6 +34,43 @@ export function keptAdminToken(dataDir: string, log: Log): Kept {
 /** The key of all hashes: the same after a restart, so that logs of two runs name callers alike. */
 export function keptKeySecret(dataDir: string, log: Log): Uint8Array {
   return Buffer.from(keep(dataDir, KEY_SECRET_FILE, 16, log).text.slice(0, 32), 'hex')
+}
+
+/**
+ * The key of all hashes as Redis told it last; undefined: it never did. What else stands there is
+ * no reason not to start: Redis tells it again, unless it is gone as well.
+ */
+export function lastRedisSecret(dataDir: string, log: Log): Uint8Array | undefined {
+  try {
+    const kept = readKept(join(dataDir, REDIS_SECRET_FILE), log)
+    return kept === undefined ? undefined : Buffer.from(kept.slice(0, 32), 'hex')
+  } catch (error) {
+    log.warn({ problem: messageOf(error) }, 'no secret that Redis keeps; replaced when it tells it')
+    return undefined
+  }
+}
+
+/** Kept for a start without Redis, so that this node then names counters as the others do. */
+export function keepRedisSecret(dataDir: string, secret: Uint8Array, log: Log): void {
+  const file = join(dataDir, REDIS_SECRET_FILE)
+  try {
+    mkdirSync(dataDir, { recursive: true, mode: 0o700 })
+    replaceFile(file, `${Buffer.from(secret).toString('hex')}\n`)
+  } catch (error) {
+    log.warn({ file, error: String(error) }, 'could not be kept; a start without Redis will fail')
+  }
+}
+
+/** Whoever reads it meanwhile finds the old one or the new one, whole. */
+function replaceFile(file: string, text: string): void {
+  const draft = draftOf(file)
+  try {
+    writeFileSync(draft, text, { mode: 0o600, flag: 'wx' })
+    renameSync(draft, file)
+  } catch (error) {
+    rmSync(draft, { force: true })
+    throw error
+  }
 }
 
 function keep(dataDir: string, name: string, bytes: number, log: Log): Kept {
@@ -58,7 +105,7 @@ function readKept(file: string, log: Log): string | undefined {
 
 /** Two processes that start at once end up with the same one: the first link wins. */
 function writeOnce(file: string, bytes: number, log: Log): string {
-  const draft = `${file}.${randomBytes(6).toString('hex')}`
+  const draft = draftOf(file)
   writeFileSync(draft, `${randomBytes(bytes).toString('hex')}\n`, { mode: 0o600, flag: 'wx' })
   try {
     linkSync(draft, file)
@@ -68,4 +115,8 @@ function writeOnce(file: string, bytes: number, log: Log): string {
     rmSync(draft, { force: true })
   }
   return readKept(file, log) ?? ''
+}
+
+function draftOf(file: string): string {
+  return `${file}.${randomBytes(6).toString('hex')}`
 }

@@ -6,7 +6,7 @@ type Way = 'gateway' | 'websocket' | 'api' | 'forward-auth'
 
 export interface Decider {
   readonly limiter: Limiter
-  /** At once where the counters are in this process: a promise costs more than it would bring. */
+  /** At once where nothing has to be waited for: a promise costs more than it would bring. */
   check(call: Call, way: Way, options?: CheckOptions): Decision | Promise<Decision>
 }
 
@@ -14,19 +14,51 @@ export interface DeciderParts {
   readonly limiter: Limiter
   readonly metrics: { count(decision: Decision): void }
   readonly refusals: { refused(decision: Decision, call: Call, way: Way): void }
+  /** Told of decisions that were made without the store. */
+  readonly degraded: { decided(decision: Decision): void }
+  /** How long decisions take, in seconds. */
+  readonly times: { observe(seconds: number, times?: number): void }
+  /** Milliseconds by a clock that never steps. */
+  readonly nowMs: () => number
 }
 
-export function createDecider({ limiter, metrics, refusals }: DeciderParts): Decider {
+/**
+ * Reading the clock twice would cost a decision that is made here more than it may. So of those one
+ * in so many is timed, and stands for all of them; of those that ask a store elsewhere each is.
+ */
+export const TIMED_EVERY = 64
+
+export function createDecider(parts: DeciderParts): Decider {
+  const { limiter, metrics, refusals, degraded, times, nowMs } = parts
+  let untimed = 0
   const tell = (decision: Decision, call: Call, way: Way): Decision => {
     metrics.count(decision)
+    if (decision.postures !== undefined) degraded.decided(decision)
     if (!decision.allowed) refusals.refused(decision, call, way)
     return decision
+  }
+  const tellLater = async (decided: Promise<Decision>, call: Call, way: Way) => {
+    const beganMs = nowMs()
+    const decision = await decided
+    times.observe((nowMs() - beganMs) / 1000)
+    return tell(decision, call, way)
+  }
+  const decideTimed = (call: Call, options: CheckOptions | undefined) => {
+    const beganMs = nowMs()
+    const decided = limiter.decide(call, options)
+    if (decided instanceof Promise) return decided
+    untimed = 0
+    times.observe((nowMs() - beganMs) / 1000, TIMED_EVERY)
+    return decided
   }
   return {
     limiter,
     check(call, way, options) {
-      if (limiter.isSync) return tell(limiter.checkSync(call, options), call, way)
-      return limiter.check(call, options).then((decision) => tell(decision, call, way))
+      const isTimed = untimed === TIMED_EVERY - 1
+      const decided = isTimed ? decideTimed(call, options) : limiter.decide(call, options)
+      if (decided instanceof Promise) return tellLater(decided, call, way)
+      if (!isTimed) untimed++
+      return tell(decided, call, way)
     },
   }
 }

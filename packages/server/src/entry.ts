@@ -7,6 +7,7 @@ import { wallClock } from './clock.js'
 import type { Config } from './config/config.js'
 import { parseConfig } from './config/parse-config.js'
 import { createLogger, type Log } from './log/logger.js'
+import { messageOf } from './message-of.js'
 import { preflight } from './preflight.js'
 import { type RunningServer, serve } from './serve.js'
 import { createMistakes } from './mistakes.js'
@@ -31,7 +32,7 @@ export async function runServer(options: RunOptions): Promise<number> {
   if (config === undefined) return MISUSE
   const log = createLogger({ level: config.log.level })
   const worker = workerSide()
-  if (config.workers > 1 && worker === undefined) {
+  if (config.workers > 1 && worker === undefined && options.check !== true) {
     return runWorkers({
       count: config.workers,
       log,
@@ -146,8 +147,4 @@ function untilStopped(server: RunningServer, log: Log): Promise<number> {
 
 function tell(message: string): void {
   process.stderr.write(`${message}\n`)
-}
-
-function messageOf(error: unknown): string {
-  return error instanceof Error ? error.message : String(error)
 }

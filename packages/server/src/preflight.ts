@@ -6,6 +6,8 @@ import { exampleRulesFile } from './example.js'
 import { readWhole } from './files/read-whole.js'
 import { readPair } from './http/certificates.js'
 import { createTokenVerifier } from './identity/tokens.js'
+import { messageOf } from './message-of.js'
+import { readRedisTls } from './store/redis-tls.js'
 
 export interface Preflight {
   /** One message for each thing that is not as it should be. */
@@ -16,7 +18,7 @@ export interface Preflight {
 
 /** Reads every file that the configuration names, and opens nothing else. */
 export async function preflight(config: Config, clock: WallClock): Promise<Preflight> {
-  const { gateway, api, identity } = config
+  const { gateway, api, identity, redis } = config
   let rules: ReadRules | undefined
   const found = await Promise.all([
     messagesOf('rules', async () => {
@@ -25,6 +27,7 @@ export async function preflight(config: Config, clock: WallClock): Promise<Prefl
     }),
     messagesOf('gateway.tls', async () => void (gateway.tls && (await readPair(gateway.tls)))),
     messagesOf('api.tls', async () => void (api.tls && (await readPair(api.tls)))),
+    messagesOf('redis.tls', async () => void (redis?.tls && (await readRedisTls(redis.tls)))),
     messagesOf('identity.jwt', async () => {
       const { jwt, ipv6Prefix } = identity
       if (jwt === undefined) return
@@ -55,6 +58,6 @@ async function messagesOf(
   try {
     return (await look()) ?? []
   } catch (error) {
-    return [`${field}: ${error instanceof Error ? error.message : String(error)}`]
+    return [`${field}: ${messageOf(error)}`]
   }
 }

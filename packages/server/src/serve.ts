@@ -1,35 +1,26 @@
 /** One server process: gateway, decision API and admin listener over one limiter. */
 import { randomInt } from 'node:crypto'
-import { readFileSync } from 'node:fs'
 import type { RequestListener } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createLimiter, type MemoryStore, memoryStore } from '@sluice/limiter'
 import { createAdmin } from './admin/admin.js'
 import { createApi } from './api/api.js'
 import { wallClock } from './clock.js'
 import type { Config, ListenAddress, TlsFiles } from './config/config.js'
-import { type Kept, keptAdminToken, keptKeySecret } from './data-dir.js'
-import { createDecider, type Decider } from './decider.js'
+import { type Kept, keptAdminToken } from './data-dir.js'
 import { drain, type Drained } from './drain.js'
 import { startEcho } from './echo.js'
+import { type Engine, secretAttributes, startEngine } from './engine.js'
 import { exampleKeys } from './example.js'
-import { type WatchedFile, watchFile } from './files/watch-file.js'
 import { Gateway } from './gateway/gateway.js'
 import { createLimitsPage } from './gateway/limits-page.js'
 import { Upgrades } from './gateway/upgrade.js'
 import { createUpstreams } from './gateway/upstreams.js'
 import { answerProblem } from './http/answer.js'
 import { createListener, type Listener } from './http/listener.js'
-import { createIdentifier, type Identifier } from './identity/identity.js'
 import { secretHider } from './identity/secret-form.js'
-import { createTokenVerifier } from './identity/tokens.js'
 import type { Log } from './log/logger.js'
-import { createRefusalLog, type RefusalLog } from './log/refusal-log.js'
-import { createDecisionMetrics } from './metrics/decisions.js'
-import { createRegistry, type Registry } from './metrics/registry.js'
 import { type ReadRules, readRules } from './preflight.js'
 import { registerServerMetrics } from './server-metrics.js'
-import { followRulesFile, type RulesFile } from './source/rules-file.js'
 import type { WorkerSide } from './workers.js'
 
 export interface ServeOptions {
@@ -50,6 +41,8 @@ export interface RunningServer {
   /** What the gateway forwards to, for people. */
   readonly upstream: string
   readonly rulesFile: string
+  /** Where counters live, for people. */
+  readonly store: string
   /** Finishes what is under way and closes; `atOnce` takes no more calls from the first moment. */
   stop(options?: { readonly atOnce?: boolean }): Promise<Drained>
 }
@@ -130,6 +123,7 @@ async function start(
     adminToken,
     upstream: upstreams.map(({ prefix, origin }) => `${prefix} ${origin}`).join(', '),
     rulesFile: engine.rulesFile,
+    store: engine.opened.name,
     async stop({ atOnce = false } = {}) {
       state.isDraining = true
       const { delayMs, withinMs } = config.shutdown
@@ -144,84 +138,6 @@ async function start(
       return drained
     },
   }
-}
-
-interface Engine {
-  readonly decider: Decider
-  readonly identifier: Identifier
-  readonly registry: Registry
-  readonly rules: RulesFile
-  readonly rulesFile: string
-  /** The key of all hashes. */
-  readonly secret: Uint8Array
-  readonly store: MemoryStore
-  readonly refusals: RefusalLog
-  close(): Promise<void>
-}
-
-/** Everything between a call and its decision. */
-async function startEngine(config: Config, log: Log, rules: ReadRules): Promise<Engine> {
-  const clock = wallClock
-  const { identity, trustedProxies, forwardedHeader } = config
-  const { ipv6Prefix, jwt } = identity
-  const secret = config.keySecret ?? keptKeySecret(config.dataDir, log)
-  const store = memoryStore({ maxCounters: config.maxCounters })
-  const limiter = createLimiter({ rules: [], store, secret, ipv6Prefix })
-  limiter.setParsedRules(rules.parsed)
-  for (const { message } of limiter.warnings) log.warn({ problem: message }, 'rules warning')
-  const warn = (message: string) => log.warn({}, message)
-  const tokens =
-    jwt === undefined
-      ? undefined
-      : await createTokenVerifier({ config: jwt, ipv6Prefix, clock, warn })
-  const identifier = createIdentifier({
-    config: identity,
-    trustedProxies,
-    forwardedHeader,
-    secret,
-    tokens,
-  })
-  const registry = createRegistry()
-  const refusals = createRefusalLog({
-    log,
-    clock,
-    callers: config.log.callers,
-    secretAttributes: secretAttributes(config),
-  })
-  const metrics = createDecisionMetrics(registry)
-  const followed = followRulesFile(rules.file, rules.text, { limiter, log, clock })
-  const keyFiles = (jwt?.keys ?? []).map(({ file }) => followKeyFile(file, identifier, log))
-  return {
-    decider: createDecider({ limiter, metrics, refusals }),
-    identifier,
-    registry,
-    rules: followed,
-    rulesFile: rules.file,
-    secret,
-    store,
-    refusals,
-    async close() {
-      followed.close()
-      for (const file of keyFiles) file.close()
-      await identifier.close()
-      refusals.close()
-      await limiter.close()
-    },
-  }
-}
-
-/** A key of tokens that changes is in force at once; a bad one replaces nothing. */
-function followKeyFile(file: string, identifier: Identifier, log: Log): WatchedFile {
-  const fail = (error: unknown) =>
-    log.error({ file, problem: String(error) }, 'key of tokens refused; those in force stay')
-  const reload = () => {
-    identifier.reload().then(() => log.info({ file }, 'key of tokens changed'), fail)
-  }
-  return watchFile(file, reload, { known: readFileSync(file, 'utf8'), onError: fail })
-}
-
-function secretAttributes({ identity }: Config): readonly string[] {
-  return ['api_key', ...identity.headers.flatMap(({ attribute, open }) => (open ? [] : attribute))]
 }
 
 function openGateway(config: Config, engine: Engine, log: Log) {
@@ -290,11 +206,11 @@ function openApi(config: Config, engine: Engine, { log, adminToken, state }: Api
     random,
     log,
     adminToken,
-    hideSecrets: secretHider(engine.secret, secretAttributes(config)),
+    hideSecrets: secretHider(engine.opened.secret, secretAttributes(config)),
     readiness: () => ({
       ready: !state.isDraining,
       reasons: state.isDraining ? ['shutting down'] : [],
-      store: 'memory',
+      store: engine.opened.describe(),
     }),
   })
   const handle = guarded((request, response) => api.handle(request, response), log)

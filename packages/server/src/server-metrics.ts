@@ -1,15 +1,15 @@
 /** What a server tells of itself beside its decisions. */
-import type { MemoryStore } from '@sluice/limiter'
 import type { Identifier } from './identity/identity.js'
+import type { DegradedLog } from './log/degraded-log.js'
 import type { Log } from './log/logger.js'
 import type { RefusalLog } from './log/refusal-log.js'
 import type { Registry } from './metrics/registry.js'
 import type { RulesFile } from './source/rules-file.js'
 
 export interface Observed {
-  readonly store: MemoryStore
   readonly rules: RulesFile
   readonly refusals: RefusalLog
+  readonly degraded: DegradedLog
   readonly identifier: Identifier
   readonly log: Log
   readonly held: () => number
@@ -17,8 +17,7 @@ export interface Observed {
 }
 
 export function registerServerMetrics(registry: Registry, observed: Observed): void {
-  const { store, rules, refusals, identifier, log, held, websockets } = observed
-  registry.gauge('sluice_counters', 'Counters in memory.', () => store.stats().counters)
+  const { rules, refusals, degraded, identifier, log, held, websockets } = observed
   registry.gauge('sluice_rules_version', 'Rule sets taken since the start.', () => rules.version())
   registry.gauge(
     'sluice_rules_age_seconds',
@@ -30,8 +29,8 @@ export function registerServerMetrics(registry: Registry, observed: Observed): v
   )
   registry.total(
     'sluice_log_dropped_total',
-    'Refusals and log lines that were counted but not written.',
-    () => refusals.dropped() + log.dropped(),
+    'Refusals, degraded decisions and log lines that were counted but not written.',
+    () => refusals.dropped() + degraded.dropped() + log.dropped(),
   )
   registry.total(
     'sluice_identity_problems_total',

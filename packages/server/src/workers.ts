@@ -27,6 +27,7 @@ const RESTART_MS_MAX = 30_000
 /** A worker that lived as long was well; the next is started without delay. */
 const WELL_AFTER_MS = 10_000
 const METRICS_MS_MAX = 1000
+const FAILED = 1
 const MISUSE = 2
 
 /** Serves until it is told to stop; resolves to the exit code. */
@@ -40,6 +41,8 @@ class Workers {
   #isStopping = false
   #isListening = false
   #delayMs = RESTART_MS
+  /** Of the first worker that could not begin. */
+  #failure: number | undefined
 
   constructor(options: WorkersOptions, end: (code: number) => void) {
     this.#options = options
@@ -66,13 +69,13 @@ class Workers {
   private ended(code: number | null, signal: string | null): void {
     const left = workers().length
     if (this.#isStopping) {
-      if (left === 0) this.#end(0)
+      if (left === 0) this.#end(this.#failure ?? 0)
       return
     }
     // What is wrong with the configuration does not pass by itself.
     if (code === MISUSE || !this.#isListening) {
+      this.#failure = code ?? FAILED
       this.stop('SIGTERM')
-      if (left === 0) this.#end(code ?? 1)
       return
     }
     this.#options.log.error({ code, signal, againInMs: this.#delayMs }, 'a worker died')
@@ -98,7 +101,7 @@ class Workers {
     if (this.#isStopping) return
     this.#isStopping = true
     const all = workers()
-    if (all.length === 0) return this.#end(0)
+    if (all.length === 0) return this.#end(this.#failure ?? 0)
     for (const worker of all) worker.process.kill(signal)
     setTimeout(() => {
       for (const worker of workers()) worker.process.kill('SIGKILL')

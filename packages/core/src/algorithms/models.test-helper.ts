@@ -264,6 +264,9 @@ interface ExactEntry {
 
 type ExactLog = readonly ExactEntry[]
 
+/** A log owes at most so much, however much a charge allows. */
+const LOG_DEBT_MAX = 10_000n
+
 const countOf = (log: ExactLog | undefined): bigint =>
   (log ?? []).reduce((sum, entry) => sum + entry.units, 0n)
 const newestOf = (log: ExactLog | undefined, now: bigint): bigint =>
@@ -300,7 +303,7 @@ const entries: Model<ExactLog> = {
   charge(state, limit, amount, now, at, debt) {
     const newest = newestOf(state, now)
     const spentAt = least(at, newest)
-    const units = least(amount, limit.max + debt - countOf(state))
+    const units = least(amount, limit.max + least(debt, LOG_DEBT_MAX) - countOf(state))
     if (units <= 0n || spentAt <= newest - limit.windowUs) return undefined
     return [...(state ?? []), { at: spentAt, units }]
   },

@@ -21,6 +21,12 @@ interface View {
 
 const EMPTY: Log = []
 
+/**
+ * The most that a log may owe, whatever a charge allows: with a limit of at most 10,000 units it
+ * then never holds more than 20,000, and a store can give it a place of bounded size.
+ */
+const DEBT_MAX = 10_000
+
 const timeOf = (log: Log, pair: number): number => log[pair] ?? 0
 const unitsOf = (log: Log, pair: number): number => log[pair + 1] ?? 0
 
@@ -160,7 +166,7 @@ function charge(
 ): Log | undefined {
   const seen = view(log, limit, now)
   const spentAt = Math.min(at, seen.at)
-  const units = Math.min(amount, limit.max + debt - seen.count)
+  const units = Math.min(amount, limit.max + Math.min(debt, DEBT_MAX) - seen.count)
   if (units <= 0 || spentAt <= seen.at - limit.windowUs) return undefined
   return insert(seen.log, spentAt, units)
 }

@@ -10,6 +10,10 @@ export type Reason = 'within' | 'over' | 'cost_exceeds_limit' | 'unmatched' | 'p
 /** What one rule that matched said, whatever became of the call. */
 export type RuleOutcome = 'allowed' | 'refused' | 'shadow_refused'
 export type Source = 'store' | 'lease' | 'local' | 'deny-cache' | 'posture'
+/** What answered for a rule whose store was silent. */
+export type PostureName = 'open' | 'closed' | 'local'
+/** The rules that answered by their posture. */
+export type Postures = Readonly<Record<string, PostureName>>
 
 /** One enforced limit as headers and problem bodies show it. */
 export interface Policy {
@@ -37,6 +41,10 @@ export interface Bound {
 export interface Extras {
   readonly receipt?: string | undefined
   readonly explain?: readonly RuleExplained[] | undefined
+  /** The rules whose store was silent. */
+  readonly postures?: Postures | undefined
+  /** Instead of the reason that follows from the outcomes. */
+  readonly reason?: Reason | undefined
 }
 
 export interface Decision {
@@ -59,6 +67,8 @@ export interface Decision {
   readonly receipt?: string
   /** On request: every rule, with its limits or why it did not match. */
   readonly explain?: readonly RuleExplained[]
+  /** Only where the store was silent: the rules that answered by their posture, and which. */
+  readonly postures?: Postures
   /** Every enforced limit, for headers; not part of the JSON form. */
   policies(): readonly Policy[]
   /** The value of `RateLimit-Policy`; empty where no enforced limit spoke. */
@@ -78,6 +88,8 @@ export interface Decision {
   bound(): Bound | undefined
   /** Ids of the shadow rules with `tag: true` that would have refused. */
   tags(): readonly string[]
+  /** Every rule that answered by its posture, because the store did not. For metrics and logs. */
+  degraded(visit: (rule: string, posture: PostureName) => void): void
 }
 
 const NOBODY: readonly string[] = []
@@ -103,6 +115,7 @@ export const UNMATCHED: Decision = Object.freeze({
   eachRule: (visit) => visit('', 'allowed'),
   bound: () => undefined,
   tags: () => NOBODY,
+  degraded: () => {},
 } satisfies Decision)
 
 class Combined implements Decision {
@@ -119,6 +132,7 @@ class Combined implements Decision {
   readonly source: Source
   declare readonly receipt?: string
   declare readonly explain?: readonly RuleExplained[]
+  declare readonly postures?: Postures
   readonly #matched: readonly Matched[]
   readonly #takes: readonly PlannedTake[]
   readonly #outcomes: readonly Outcome[]
@@ -129,7 +143,7 @@ class Combined implements Decision {
     outcomes: readonly Outcome[],
     shadow: readonly string[],
     source: Source,
-    { receipt, explain }: Extras,
+    extras: Extras,
   ) {
     const allowed = passes(outcomes)
     const binding = allowed ? tightest(takes, outcomes) : longestWait(outcomes)
@@ -146,8 +160,13 @@ class Combined implements Decision {
     this.reason = allowed ? 'within' : this.retryAfterMs === null ? 'cost_exceeds_limit' : 'over'
     this.shadow = shadow
     this.source = source
-    if (receipt !== undefined) this.receipt = receipt
-    if (explain !== undefined) this.explain = explain
+    if (extras !== NO_EXTRAS) {
+      const { receipt, explain, postures, reason } = extras
+      if (receipt !== undefined) this.receipt = receipt
+      if (explain !== undefined) this.explain = explain
+      if (postures !== undefined) this.postures = postures
+      if (reason !== undefined) this.reason = reason
+    }
     this.#matched = matched
     this.#takes = takes
     this.#outcomes = outcomes
@@ -224,6 +243,11 @@ class Combined implements Decision {
     if (this.shadow.length === 0) return NOBODY
     const tagged = this.#matched.filter(({ rule }) => rule.rule.tag && rule.mode === 'shadow')
     return tagged.map(({ rule }) => rule.id).filter((id) => this.shadow.includes(id))
+  }
+
+  degraded(visit: (rule: string, posture: PostureName) => void): void {
+    if (this.postures === undefined) return
+    for (const [rule, posture] of Object.entries(this.postures)) visit(rule, posture)
   }
 }
 

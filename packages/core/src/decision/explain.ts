@@ -6,6 +6,7 @@ import type { Outcome } from '../algorithms/algorithm.js'
 import type { AlgorithmName } from '../limit.js'
 import type { MatchExplained } from '../matching/explain.js'
 import { formatHash } from '../sip-hash.js'
+import type { PostureName } from './decision.js'
 import { candidateId, type Plan, type PlannedTake } from './plan.js'
 
 export interface LimitExplained {
@@ -25,6 +26,8 @@ export interface LimitExplained {
   readonly state: unknown
   /** How old the state was when it was read; 0 when the store itself answered. */
   readonly staleMs: number
+  /** Only where the store was silent: what answered, and whose state and numbers these are. */
+  readonly posture?: PostureName
 }
 
 export interface RuleExplained extends MatchExplained {
@@ -33,7 +36,10 @@ export interface RuleExplained extends MatchExplained {
   readonly limits: readonly LimitExplained[]
 }
 
-type Peeked = Outcome & { readonly state: unknown }
+type Peeked = Outcome & {
+  readonly state?: unknown
+  readonly posture?: PostureName | undefined
+}
 
 export function explainRules(
   matches: readonly MatchExplained[],
@@ -62,7 +68,7 @@ function explainLimit(
   outcome: Peeked,
   candidate: boolean,
 ): LimitExplained {
-  const { remaining, resetAfterMs, retryAfterMs, delayMs, state } = outcome
+  const { remaining, resetAfterMs, retryAfterMs, delayMs, state, posture } = outcome
   return {
     name: limit.name,
     algorithm: limit.algorithm,
@@ -76,5 +82,6 @@ function explainLimit(
     delayMs,
     state: state ?? null,
     staleMs: 0,
+    ...(posture === undefined ? {} : { posture }),
   }
 }

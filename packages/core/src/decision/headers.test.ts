@@ -33,7 +33,14 @@ function decision(policies: readonly Policy[]): Decision {
       capacity: of.limit,
     }
     const field = policyField(of.name, of.limit, of.windowMs)
-    const compiled = { rule: of.rule, policy: of.name, field, leftField: leftFieldHead(of.name) }
+    const compiled = {
+      rule: of.rule,
+      policy: of.name,
+      field,
+      leftField: leftFieldHead(of.name),
+      posture: 'open' as const,
+      durable: false,
+    }
     return {
       key: { hi: 0, lo: 0, partition: 0 },
       limit,

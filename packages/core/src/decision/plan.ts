@@ -15,6 +15,8 @@ export interface Take {
   readonly amount: number
   /** A lease takes less if there is at least so much. */
   readonly atLeast?: number | undefined
+  /** The counter is to outlive a restart, where the store can see to that. @default false */
+  readonly durable?: boolean | undefined
 }
 
 export interface PlannedTake extends Take {
@@ -92,7 +94,10 @@ function planTakes(
     if (of === undefined) continue
     const key = counterKey(match.caller, of)
     const limit = canWait ? of.limit : of.immediate
-    const take = { key, limit, amount, atLeast: undefined, of }
+    // Few are durable, and every field of every take has its price.
+    const take = of.durable
+      ? { key, limit, amount, atLeast: undefined, of, durable: true }
+      : { key, limit, amount, atLeast: undefined, of }
     if (takes === NOTHING) takes = [take]
     else takes.push(take)
   }

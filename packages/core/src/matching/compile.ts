@@ -60,6 +60,7 @@ export function compileRules(set: RuleSet, options: CompileOptions): Snapshot {
     needs: needsOf(set, active),
     allNeeds: needsOf(set, rules),
     countsMessages: active.some(({ methods }) => methods?.has(MESSAGE)),
+    hasDurable: active.some(({ rule }) => rule.durable),
     strictPaths: set.strictPaths,
     ipv6Prefix,
     secret,
@@ -72,7 +73,7 @@ type Place = Pick<CompiledRule, 'order' | 'conditions' | 'filedUnder' | 'rest'>
 
 function compileRule(rule: Rule, place: Place, context: Context): CompiledRule {
   const limits = (specs: readonly LimitSpec[], candidate = false) =>
-    compileLimits(specs, { rule: rule.id, by: rule.by, candidate, context })
+    compileLimits(specs, rule, { candidate, context })
   const { candidate } = rule
   // What every decision reads comes first, so that it shares a cache line or two.
   return {
@@ -108,25 +109,23 @@ function compileMethods(methods: readonly string[]): ReadonlySet<string> | undef
 
 function compileLimits(
   specs: readonly LimitSpec[],
-  owner: {
-    readonly rule: string
-    readonly by: readonly string[]
-    readonly candidate: boolean
-    readonly context: Context
-  },
+  { id: rule, by, posture, durable }: Rule,
+  { candidate, context }: { readonly candidate: boolean; readonly context: Context },
 ): readonly CompiledLimit[] {
   return specs.map((spec) => {
-    const { limitKey, limits } = owner.context
+    const { limitKey, limits } = context
     const limit = limits.intern(defineLimit(spec))
-    const policy = specs.length === 1 ? owner.rule : `${owner.rule}:${limit.name}`
+    const policy = specs.length === 1 ? rule : `${rule}:${limit.name}`
     return {
-      rule: owner.rule,
+      rule,
       limit,
       immediate: limits.intern(withoutWaiting(limit)),
-      ...limitSeed(limitKey, { ...owner, name: limit.name }),
+      ...limitSeed(limitKey, { rule, name: limit.name, candidate, by }),
       policy,
       field: policyField(policy, limit.capacity, limit.windowMs),
       leftField: leftFieldHead(policy),
+      posture,
+      durable,
     }
   })
 }
@@ -262,5 +261,7 @@ function needsOf(set: RuleSet, rules: readonly CompiledRule[]): Needs {
     goodPath: (usesRoute && uses('route', enforced)) || usesPath(enforced),
     ip: uses('ip'),
     clock: rules.some(({ rule }) => rule.overrides.some(({ untilMs }) => untilMs !== undefined)),
+    deadline: enforced.some(({ rule }) => rule.deadlineMs !== undefined),
+    hedge: enforced.some(({ rule }) => rule.hedge),
   }
 }

@@ -5,7 +5,7 @@
 import type { Cidr } from '../identity/cidr.js'
 import type { Limit } from '../limit.js'
 import type { PathPattern } from '../path.js'
-import type { Cost, Mode, Rule } from '../rules/rule.js'
+import type { Cost, Mode, Posture, Rule } from '../rules/rule.js'
 import type { Hash64, SipKey } from '../sip-hash.js'
 import type { RuleIndex } from './rule-index.js'
 
@@ -24,6 +24,9 @@ export interface CompiledLimit extends Hash64 {
   /** It in `RateLimit-Policy`, and the beginning of it in `RateLimit`: the same for every call. */
   readonly field: string
   readonly leftField: string
+  /** Of the rule: what answers for it when the store cannot, and whether it outlives a restart. */
+  readonly posture: Posture
+  readonly durable: boolean
 }
 
 /** One attribute and what it must be: one of the values, within one of the networks, or absent. */
@@ -83,6 +86,9 @@ export interface Needs {
   readonly goodPath: boolean
   readonly ip: boolean
   readonly clock: boolean
+  /** Whether an enforced rule has a deadline of its own, or is hedged; most sets have neither. */
+  readonly deadline: boolean
+  readonly hedge: boolean
 }
 
 /** An immutable rule set, ready to match. */
@@ -95,6 +101,8 @@ export interface Snapshot {
   readonly strictPaths: boolean
   /** Whether a rule that is not off names the method of messages. */
   readonly countsMessages: boolean
+  /** Whether the counters of a rule that is not off outlive a restart. */
+  readonly hasDurable: boolean
   readonly ipv6Prefix: number
   readonly secret: SipKey
   /** The caller of rules that count all calls together. */

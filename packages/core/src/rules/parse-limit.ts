@@ -160,7 +160,7 @@ function readUnits(spot: Spot): number | undefined {
   return readNumber(spot, ACCEPTED_NUMBER)
 }
 
-function readDuration(spot: Spot): number | undefined {
+export function readDuration(spot: Spot): number | undefined {
   const { node } = spot
   if (node.kind === 'scalar' && typeof node.value === 'number') {
     const number = describe(node)

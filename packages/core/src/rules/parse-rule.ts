@@ -1,7 +1,7 @@
 /** One rule: its fields, and what they must be beside each other. */
 import { defineLimit, type LimitSpec } from '../limit.js'
 import { readAttributeName, readBy } from './parse-attribute.js'
-import { readSomeLimits } from './parse-limit.js'
+import { readDuration, readSomeLimits } from './parse-limit.js'
 import { EVERY_CALL, readMatch } from './parse-match.js'
 import { readCandidate, readOverrides, readTiers } from './parse-variants.js'
 import { findLimitSpots, placeLimits } from './placed-limits.js'
@@ -29,6 +29,9 @@ const DESCRIPTION_LENGTH_MAX = 1000
 const COST_MAX = 1_000_000
 const ACCEPTED_COST = `a whole number from 0 to ${COST_MAX}, or { attribute: name }`
 const ACCEPTED_FACTOR = 'a number above 0, up to 1'
+const DEADLINE_MS_MIN = 1
+const DEADLINE_MS_MAX = 10_000
+const ACCEPTED_DEADLINE = 'a duration from 1ms to 10s'
 
 const MODES: readonly Mode[] = ['enforce', 'shadow', 'off']
 const COORDINATIONS: readonly Coordination[] = ['exact', 'leased', 'local']
@@ -52,16 +55,13 @@ const FIELDS: readonly string[] = [
   'mode',
   'coordination',
   'posture',
-  'tag',
-]
-/** Fields of the schema whose feature is still to come: refused, but not as a slip of the pen. */
-const FIELDS_TO_COME: readonly string[] = [
-  'maxStranded',
-  'syncEvery',
   'deadline',
   'hedge',
   'durable',
+  'tag',
 ]
+/** Fields of the schema whose feature is still to come: refused, but not as a slip of the pen. */
+const FIELDS_TO_COME: readonly string[] = ['maxStranded', 'syncEvery']
 
 /** A rule with the place where it was written. */
 export interface PlacedRule {
@@ -98,6 +98,9 @@ export function readRule(spot: Spot): PlacedRule | undefined {
     coordination:
       readOptional(map, 'coordination', (field) => readCoordination(field, map)) ?? 'exact',
     posture: readOptional(map, 'posture', readPosture) ?? { local: 1 },
+    deadlineMs: readOptional(map, 'deadline', readDeadline),
+    hedge: readOptional(map, 'hedge', (field) => readHedge(field, map)) ?? false,
+    durable: readOptional(map, 'durable', readBoolean) ?? false,
     tag: readOptional(map, 'tag', readBoolean) ?? false,
   }
   checkPresence(rule, map)
@@ -151,6 +154,28 @@ function readFactor(spot: Spot): number | undefined {
   const factor = readNumber(spot, ACCEPTED_FACTOR)
   if (factor === undefined || (factor > 0 && factor <= 1)) return factor
   return complain(spot, 'bad-number', { accepted: ACCEPTED_FACTOR })
+}
+
+function readDeadline(spot: Spot): number | undefined {
+  const ms = readDuration(spot)
+  if (ms === undefined || (ms >= DEADLINE_MS_MIN && ms <= DEADLINE_MS_MAX)) return ms
+  return complain(spot, 'bad-duration', { accepted: ACCEPTED_DEADLINE })
+}
+
+/**
+ * Only where every call asks the store is there an answer that could be too slow. What a
+ * coordination that is none means is not known, and so nothing is said of it here.
+ */
+function readHedge(spot: Spot, map: Spot<MapNode>): boolean | undefined {
+  const hedge = readBoolean(spot)
+  const coordination = map.node.entries.get('coordination')?.value
+  const word = coordination?.kind === 'scalar' ? coordination.value : undefined
+  if (hedge !== true || (word !== 'leased' && word !== 'local')) return hedge
+  return complain(spot, 'coordination-conflict', {
+    found: 'hedge: true',
+    why: word,
+    accepted: 'hedge: false here, or coordination: exact',
+  })
 }
 
 function readCoordination(spot: Spot, map: Spot<MapNode>): Coordination | undefined {

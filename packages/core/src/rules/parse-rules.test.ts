@@ -38,6 +38,9 @@ describe('a rule set', () => {
           mode: 'enforce',
           coordination: 'exact',
           posture: { local: 1 },
+          deadlineMs: undefined,
+          hedge: false,
+          durable: false,
           tag: false,
         },
       ],
@@ -143,6 +146,21 @@ describe('the fields of a rule', () => {
     expect(others).toEqual([
       [0, 'shadow', 'open'],
       [1_000_000, 'off', 'closed'],
+      [1, 'enforce', { local: 1 }],
+    ])
+  })
+
+  test('deadline, hedge, durable', () => {
+    const read = everything?.rules.map(({ deadlineMs, hedge, durable }) => [
+      deadlineMs,
+      hedge,
+      durable,
+    ])
+    expect(read).toEqual([
+      [5, true, true],
+      [undefined, false, false],
+      [undefined, false, false],
+      [10_000, false, false],
     ])
   })
 

@@ -55,6 +55,12 @@ export interface Rule {
   readonly mode: Mode
   readonly coordination: Coordination
   readonly posture: Posture
+  /** How long a call may wait for the store; undefined: as long as the store was made for. */
+  readonly deadlineMs: number | undefined
+  /** Answer from the last known state where the store takes more than a quarter of the deadline. */
+  readonly hedge: boolean
+  /** Its counters outlive a restart. */
+  readonly durable: boolean
   /** In shadow: the gateway marks the calls it would have refused for the upstream to see. */
   readonly tag: boolean
 }

@@ -93,9 +93,9 @@ while place <= last do
       verbs.chargeAt(counter, limit, request[place + 3], request[place + 4], request[place + 5])
       after = place + 6
     else
-      values[counter], lasts[counter] = false, false
+      values[counter], writes[counter] = false, true
       local log = request[place + 2]
-      if log > 0 then values[log], lasts[log] = false, false end
+      if log > 0 then values[log], writes[log] = false, true end
       after = place + 3
     end
     size = size + 1
@@ -105,31 +105,30 @@ while place <= last do
 end
 
 -- A TTL is passed as text, the same for all of one span: to format a number costs as much as to
--- read a key.
+-- read a key. To write over a value of the same length costs half as much as to set one.
 local call, keys, ttls = redis.call, KEYS, {}
 for counter = 1, valueCount + logCount + forgottenCount do
-  local kept, value = lasts[counter], values[counter]
-  local ttl
-  if kept then
-    ttl = ttls[kept]
-    if ttl == nil then
+  local kept, value = writes[counter], values[counter]
+  if kept ~= nil then
+    local key, ttl = keys[counter + keysBefore], ttls[kept]
+    if ttl == nil and kept and kept ~= true then
       ttl = (kept * SPAN_US - now) / 1000
       ttl = string.format('%d', ttl + -ttl % 1)
       ttls[kept] = ttl
     end
-  end
-  if kept == nil then
-    -- It did not change.
-  elseif isPacked and counter <= valueCount then
-    packed.writeField(counter, value, kept)
-  elseif not value then
-    call('DEL', keys[counter + keysBefore])
-  elseif algorithms[6] and type(value) == 'table' then
-    algorithms[6].write(keys[counter + keysBefore], value, ttl)
-  elseif ttl then
-    call('SET', keys[counter + keysBefore], value, 'PX', ttl)
-  else
-    call('SET', keys[counter + keysBefore], value, 'KEEPTTL')
+    if isPacked and counter <= valueCount then
+      packed.writeField(counter, value, ttl)
+    elseif not value then
+      call('DEL', key)
+    elseif algorithms[6] and type(value) == 'table' then
+      algorithms[6].write(key, value, ttl)
+    elseif ttl then
+      call('SET', key, value, 'PX', ttl)
+    elseif kept then
+      call('SET', key, value, 'KEEPTTL')
+    else
+      call('SETRANGE', key, '0', value)
+    end
   end
 end
 return cmsgpack.pack(reply)

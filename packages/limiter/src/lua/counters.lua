@@ -7,10 +7,11 @@
 local SPAN_US = 4194304
 local LOG_READ_TO = '2067'
 
--- `values`: a string, a log, or false where there is none. `lasts` has an entry for each counter
--- that changed: until when its key is to be kept, or false where the TTL it has will do. `spoiled`
--- names those in whose place lies something of another type; nil: none.
-local values, lasts, spoiled, packed = nil, {}, nil, nil
+-- `values`: a string, a log, or false where there is none. `writes` has an entry for each counter
+-- that changed: until when its key is to be kept; or where the TTL that it has will do, false if the
+-- value is as long as the one in Redis, else true. `spoiled` names those in whose place lies
+-- something of another type; nil: none.
+local values, writes, spoiled, packed = nil, {}, nil, nil
 
 if isPacked then
   packed = makePacked(request, now, SPAN_US)
@@ -36,9 +37,9 @@ end
 local function readLog(counter, value, algorithm)
   if type(value) == 'string' then
     value = algorithm.open(KEYS[counter + keysBefore], value, counter <= valueCount)
-    values[counter] = value or false
+    if value == nil then return 0 end
+    values[counter] = value
   end
-  if not value then return 0 end
   return value.kept, value
 end
 
@@ -58,30 +59,37 @@ local function read(counter, limit)
   return kept, a, b, c, d
 end
 
--- Takes a state for the counter's from now on; one that means nothing is forgotten.
+-- Takes a state for the counter's from now on. Its key is kept for twice the time until it means
+-- nothing, and for a span at least; a field of a hash only until it means nothing, as its hash is
+-- kept for longer. A log without entries is as good as none.
 local function keep(counter, limit, kept, a, b, c, d)
   local algorithm = limit.algorithm
-  local expiresAt = algorithm.expiresAt(a, b, c, d, limit)
-  if expiresAt <= now then
-    values[counter], lasts[counter] = false, false
+  local expiresAt, isLog = algorithm.expiresAt(a, b, c, d, limit), algorithm.open ~= nil
+  if isLog and expiresAt == 0 then
+    values[counter], writes[counter] = false, true
     return
   end
-  local isLog = algorithm.open ~= nil
-  if expiresAt > kept * SPAN_US then
-    local spans = (isPacked and not isLog and expiresAt or 2 * expiresAt - now) / SPAN_US
-    kept = spans + -spans % 1
-    lasts[counter] = kept
-  elseif lasts[counter] == nil then
-    lasts[counter] = false
+  local isNew = kept == 0 or expiresAt > kept * SPAN_US
+  if isNew then
+    local keptUntil = isPacked and not isLog and expiresAt or 2 * expiresAt - now
+    if keptUntil < now + SPAN_US then keptUntil = now + SPAN_US end
+    kept = keptUntil / SPAN_US
+    kept = kept + -kept % 1
   end
+  local value = a
   if isLog then
     a.kept = kept
-    values[counter] = a
-    return
+  else
+    local layout = algorithm.narrow
+    if b >= 4294967296 or c and (c >= algorithm.narrowBelow or d and d >= 65536) then
+      layout = algorithm.wide
+    end
+    value = struct.pack(layout, limit.format, kept, a, b, c, d)
   end
-  local layout = algorithm.narrow
-  if b >= 4294967296 or c and (c >= algorithm.narrowBelow or d and d >= 65536) then
-    layout = algorithm.wide
+  if isNew then
+    writes[counter] = kept
+  elseif not writes[counter] then
+    writes[counter] = #value ~= #values[counter]
   end
-  values[counter] = struct.pack(layout, limit.format, kept, a, b, c, d)
+  values[counter] = value
 end

@@ -46,6 +46,8 @@ end
 
 -- Microseconds until at most `room` units are ahead; -1 is an idle bucket.
 local function timeUntilAhead(room, part, gap, idle, limit)
+  -- Without a rate there is nobody to wait for, and nothing to divide by.
+  if idle then return 0 end
   local untilIdle = delayOf(part, gap, idle, limit)
   if room < 0 then return untilIdle end
   local ticks = floorDiv((room + 1) * limit.q - part, limit.p)

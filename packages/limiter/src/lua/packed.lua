@@ -34,9 +34,8 @@ local function trim(hash)
 end
 
 -- The TTL of a hash is that of all its counters, so it is only ever raised.
-local function raiseTtl(hash, last)
-  local neededMs = (last * SPAN_US - now) / 1000
-  neededMs = neededMs + -neededMs % 1
+local function raiseTtl(hash, ttl)
+  local neededMs = tonumber(ttl)
   if redis.call('PTTL', hash) < neededMs then
     redis.call('PEXPIRE', hash, string.format('%d', 2 * neededMs))
   end
@@ -44,14 +43,14 @@ end
 
 -- A hash that grew above 128 fields is trimmed, but not at every new field and one in a batch: to
 -- look at all of its fields takes as long as twenty takes.
-local function writeField(counter, value, last)
+local function writeField(counter, value, ttl)
   local hash, field = hashOf(counter), fieldOf(counter)
   if not value then
     redis.call('HDEL', hash, field)
     return
   end
   local isNew = redis.call('HSET', hash, field, value) == 1
-  if last then raiseTtl(hash, last) end
+  if ttl then raiseTtl(hash, ttl) end
   if not isNew or not mayTrim then return end
   local size = redis.call('HLEN', hash)
   if size > TRIM_ABOVE and size % TRIM_EVERY == 0 then

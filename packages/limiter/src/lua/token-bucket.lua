@@ -1,5 +1,6 @@
 -- Token bucket and gcra, twin of token-bucket.ts. A state is (at, used, part): when it was true,
--- whole units in use, and the rest in q-ths of a unit.
+-- whole units in use, and the rest in q-ths of a unit. As most takes are of this kind, divisions are
+-- written out: `n - n % 1` rounds down, `n + -n % 1` up, and a call would cost as much as the rest.
 
 -- What is in use when the bucket was last touched, in q-ths of a unit.
 local function inUseThen(used, part, limit)
@@ -15,8 +16,8 @@ local function inUseNow(bucketAt, used, part, limit, now)
   if bucketAt == nil or limit.capacity == 0 then return 0 end
   local before = inUseThen(used, part, limit)
   if bucketAt >= now then return before end
-  local p = limit.p
-  local ticks = floorDiv(now - bucketAt, limit.tickUs)
+  local p, ticks = limit.p, (now - bucketAt) / limit.tickUs
+  ticks = ticks - ticks % 1
   if ticks >= before / p then return 0 end
   return before - ticks * p
 end
@@ -26,7 +27,7 @@ end
 local function timeOf(bucketAt, limit, now, inUse)
   if bucketAt == nil or limit.capacity == 0 then return now, false end
   if bucketAt > now then
-    if isFromAnotherClock(bucketAt, limit, now) then return now, true end
+    if bucketAt - now > limit.windowUs then return now, true end
     return bucketAt, false
   end
   local tickUs = limit.tickUs
@@ -35,13 +36,16 @@ local function timeOf(bucketAt, limit, now, inUse)
 end
 
 local function toBucket(at, inUse, limit)
-  local used = floorDiv(inUse, limit.q)
-  return at, used, inUse - used * limit.q
+  local q = limit.q
+  local used = inUse / q
+  used = used - used % 1
+  return at, used, inUse - used * q
 end
 
 -- Whole units that are not in use, not even in part.
 local function remaining(inUse, limit)
-  local free = limit.capacity - ceilDiv(inUse, limit.q)
+  local units = inUse / limit.q
+  local free = limit.capacity - (units + -units % 1)
   if free < 0 then return 0 end
   return free
 end
@@ -49,7 +53,8 @@ end
 -- Microseconds from now until `excess` q-ths less are in use, of what is at `at`.
 local function timeToRegain(excess, at, limit, now)
   if excess <= 0 then return 0 end
-  return at - now + ceilDiv(excess, limit.p) * limit.tickUs
+  local ticks = excess / limit.p
+  return at - now + (ticks + -ticks % 1) * limit.tickUs
 end
 
 -- Microseconds until the amount is there; a bucket that may make calls wait admits before that.
@@ -59,8 +64,12 @@ end
 
 local function admit(limit, now, inUse, at, moved, granted, delayUs)
   local after = inUse + granted * limit.q
-  local left, resetMs = remaining(after, limit), usToMsUp(timeToRegain(after, at, limit, now))
-  local delayMs = delayUs == 0 and 0 or usToMsUp(delayUs)
+  local left, resetMs, delayMs = remaining(after, limit), timeToRegain(after, at, limit, now) / 1000, 0
+  resetMs = resetMs + -resetMs % 1
+  if delayUs > 0 then
+    delayMs = delayUs / 1000
+    delayMs = delayMs + -delayMs % 1
+  end
   local stateAt, used, part
   if granted ~= 0 then stateAt, used, part = toBucket(at, after, limit) end
   if not moved then return granted, left, resetMs, 0, delayMs, at, stateAt, used, part end
@@ -68,8 +77,12 @@ local function admit(limit, now, inUse, at, moved, granted, delayUs)
 end
 
 local function refuse(limit, now, inUse, at, moved, retryUs)
-  local left, resetMs = remaining(inUse, limit), usToMsUp(timeToRegain(inUse, at, limit, now))
-  local retryMs = retryUs and usToMsUp(retryUs)
+  local left, resetMs, retryMs = remaining(inUse, limit), timeToRegain(inUse, at, limit, now) / 1000, nil
+  resetMs = resetMs + -resetMs % 1
+  if retryUs then
+    retryMs = retryUs / 1000
+    retryMs = retryMs + -retryMs % 1
+  end
   if not moved then return 0, left, resetMs, retryMs, 0, at end
   return 0, left, resetMs, retryMs, 0, at, nil, nil, nil, nil, toBucket(at, inUse, limit)
 end
@@ -91,7 +104,7 @@ local function take(bucketAt, used, part, _, limit, amount, now, atLeast)
   if there >= atLeast then return admit(limit, now, inUse, at, moved, there, 0) end
   -- Whichever comes first: the least is there, or the whole amount is near enough to wait for.
   local retryUs = waitFor(atLeast, inUse, at, limit, now)
-  if waitUs then retryUs = least(retryUs, waitUs - maxWaitUs) end
+  if waitUs and waitUs - maxWaitUs < retryUs then retryUs = waitUs - maxWaitUs end
   return refuse(limit, now, inUse, at, moved, retryUs)
 end
 
@@ -108,7 +121,8 @@ end
 
 -- Whether what was taken then has come back by itself: the whole bucket has refilled since.
 local function isRegained(at, limit, now)
-  return now - at >= ceilDiv(limit.capacity * limit.q, limit.p) * limit.tickUs
+  local ticks = limit.capacity * limit.q / limit.p
+  return now - at >= (ticks + -ticks % 1) * limit.tickUs
 end
 
 -- From what was stored, not from what the limit can hold: a limit that was lowered, or is of
@@ -116,27 +130,33 @@ end
 local function give(bucketAt, used, part, _, limit, amount, now, at)
   if bucketAt == nil or limit.capacity == 0 or isRegained(at or now, limit, now) then return nil end
   local p, q = limit.p, limit.q
-  local before = used * q + least(part, q - 1)
+  local before = used * q + (part < q and part or q - 1)
   -- So much is only in use under a far larger limit, whose units this one cannot count.
   if before > 9007199254740991 then return nil end
-  local ticks = most(0, floorDiv(now - bucketAt, limit.tickUs))
-  before = most(0, before - least(ticks, ceilDiv(before, p)) * p)
-  local back = least(amount, ceilDiv(before, q)) * q
-  return toBucket((timeOf(bucketAt, limit, now, before)), most(0, before - back), limit)
+  local ticks = (now - bucketAt) / limit.tickUs
+  ticks = ticks > 0 and ticks - ticks % 1 or 0
+  before = ticks >= before / p and 0 or before - ticks * p
+  local after = before - amount * q
+  local at = timeOf(bucketAt, limit, now, before)
+  return toBucket(at, after > 0 and after or 0, limit)
 end
 
 local function charge(bucketAt, used, part, _, limit, amount, now, at, debt)
   if limit.capacity == 0 or isRegained(at, limit, now) then return nil end
-  local before = inUseNow(bucketAt, used, part, limit, now)
-  local full = (limit.capacity + least(debt, limit.lent)) * limit.q
-  local wanted = before + least(amount, limit.capacity + limit.lent) * limit.q
-  local charged = most(before, least(wanted, full))
-  return toBucket((timeOf(bucketAt, limit, now, before)), charged, limit)
+  local before, lent = inUseNow(bucketAt, used, part, limit, now), limit.lent
+  local most = (limit.capacity + (debt < lent and debt or lent)) * limit.q
+  local units = limit.capacity + lent
+  local charged = before + (amount < units and amount or units) * limit.q
+  if charged > most then charged = most end
+  if charged < before then charged = before end
+  local at = timeOf(bucketAt, limit, now, before)
+  return toBucket(at, charged, limit)
 end
 
 local function expiresAt(bucketAt, used, part, _, limit)
   if limit.capacity == 0 then return bucketAt + limit.windowUs end
-  return bucketAt + ceilDiv(inUseThen(used, part, limit), limit.p) * limit.tickUs
+  local ticks = inUseThen(used, part, limit) / limit.p
+  return bucketAt + (ticks + -ticks % 1) * limit.tickUs
 end
 
 return {

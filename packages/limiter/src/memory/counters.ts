@@ -24,12 +24,23 @@ export interface CounterStats {
   readonly unstored: number
 }
 
+/** One counter as a snapshot has it. */
+export interface DurableCounter {
+  readonly hi: number
+  readonly lo: number
+  readonly limit: Limit
+  readonly state: unknown
+}
+
 /** Records looked at for one new counter in a full store. */
 const LOOKS_FULL = 16
 /** Records looked at for one new counter otherwise, so that dead ones go before it is full. */
 const LOOKS = 2
 const FORMAT_SHIFT = 24
+const FORMAT_MASK = 0x7f
 const LIMIT_MASK = 0xffffff
+/** The counter is part of a snapshot. */
+const DURABLE = 1 << 31
 const LOG_PAIR_BYTES = 16
 
 export class Counters {
@@ -66,7 +77,7 @@ export class Counters {
   read(record: number, limit: Limit): unknown {
     if (record === -1) return undefined
     const meta = this.#slab.meta(record)
-    if (meta >>> FORMAT_SHIFT !== limit.format) return undefined
+    if (formatIn(meta) !== limit.format) return undefined
     const codec = codecOf(limit)
     if (codec === undefined) return this.#logs.get(record)
     return codec.read(this.#slab.doubles(record), this.#slab.stateAt(record))
@@ -75,7 +86,7 @@ export class Counters {
   /** Stores a state under a key, whose record is known (-1: there is none yet). */
   write(key: CounterKey, record: number, limit: Limit, state: unknown, now: number): void {
     if (record !== -1) {
-      const isOfAnother = this.#slab.meta(record) >>> FORMAT_SHIFT !== limit.format
+      const isOfAnother = formatIn(this.#slab.meta(record)) !== limit.format
       if (isOfAnother) this.bind(record, limit)
       this.put(record, limit, state)
       this.rebind(record, limit)
@@ -94,6 +105,24 @@ export class Counters {
   delete(key: CounterKey): void {
     const record = this.find(key)
     if (record !== -1) this.drop(record)
+  }
+
+  /** A counter that was marked stays so until it is forgotten. */
+  markDurable(key: CounterKey): void {
+    const record = this.find(key)
+    if (record !== -1) this.#slab.setMeta(record, this.#slab.meta(record) | DURABLE)
+  }
+
+  /** Every marked counter that still means something. */
+  *durable(now: number): Generator<DurableCounter> {
+    for (let record = 0; record < this.#slab.end; record++) {
+      const meta = this.#slab.meta(record)
+      if ((meta & DURABLE) === 0) continue
+      const limit = this.#limits.get(meta & LIMIT_MASK)
+      const state = this.read(record, limit)
+      if (state === undefined || algorithmOf(limit).expiresAt(state, limit) <= now) continue
+      yield { hi: this.#slab.hi(record), lo: this.#slab.lo(record), limit, state }
+    }
   }
 
   stats(): CounterStats {
@@ -137,7 +166,7 @@ export class Counters {
 
   private bind(record: number, limit: Limit): void {
     const before = this.#slab.meta(record)
-    this.#slab.setMeta(record, this.metaOf(limit))
+    this.#slab.setMeta(record, this.metaOf(limit) | (before & DURABLE))
     this.#limits.release(before & LIMIT_MASK)
   }
 
@@ -233,4 +262,8 @@ export class Counters {
     }
     return this.#stride
   }
+}
+
+function formatIn(meta: number): number {
+  return (meta >>> FORMAT_SHIFT) & FORMAT_MASK
 }

@@ -14,6 +14,7 @@ import { type Clock, systemClock } from '../clock.js'
 import type { Charge, Give, Peeked, Store, SyncStore } from '../store.js'
 import { Counters, type CounterStats } from './counters.js'
 import { RECORDS_MAX } from './hash-index.js'
+import { readSnapshot, writeSnapshot } from './snapshot.js'
 
 export interface MemoryStoreOptions {
   /** The most counters kept. At most 48 bytes each, logs excepted. @default 1_000_000 */
@@ -25,6 +26,17 @@ export interface MemoryStoreOptions {
 export interface MemoryStore extends Store {
   readonly sync: SyncStore
   stats(): CounterStats
+  /**
+   * The counters of rules with `durable: true`, to be kept over a restart. Keys are hashes: only a
+   * limiter of the same secret finds them again.
+   */
+  snapshot(): Uint8Array
+  /**
+   * Takes in what `snapshot` gave, without what has ended since and what is counted here already,
+   * and returns how many counters that were. Bytes that are damaged, or were not made by it, throw
+   * and change nothing.
+   */
+  restore(snapshot: Uint8Array): number
 }
 
 const COUNTERS_DEFAULT = 1_000_000
@@ -48,6 +60,8 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
     reset: async (key) => sync.reset(key),
     close: async () => {},
     stats: () => sync.stats(),
+    snapshot: () => sync.snapshot(),
+    restore: (snapshot) => sync.restore(snapshot),
   }
 }
 
@@ -98,6 +112,24 @@ class MemoryVerbs implements SyncStore {
     return this.#counters.stats()
   }
 
+  snapshot(): Uint8Array {
+    return writeSnapshot(this.#counters.durable(this.#clock.now()))
+  }
+
+  restore(snapshot: Uint8Array): number {
+    const now = this.#clock.now()
+    let restored = 0
+    for (const { hi, lo, limit, state } of readSnapshot(snapshot)) {
+      const key = { hi, lo, partition: 0 }
+      const hasEnded = algorithmOf(limit).expiresAt(state, limit) <= now
+      if (hasEnded || this.#counters.find(key) !== -1) continue
+      this.#counters.write(key, -1, limit, state, now)
+      this.#counters.markDurable(key)
+      if (this.#counters.find(key) !== -1) restored += 1
+    }
+    return restored
+  }
+
   private takeGroup(takes: readonly Take[], now: number): readonly Outcome[] {
     const only = takes[0]
     if (only !== undefined && takes.length === 1) return this.takeOne(only, takes, now)
@@ -116,6 +148,7 @@ class MemoryVerbs implements SyncStore {
       const kept = this.#counters.drops === drops
       const record = kept ? (records[i] ?? -1) : this.#counters.find(take.key)
       this.#counters.write(take.key, record, take.limit, state, now)
+      if (take.durable === true) this.#counters.markDurable(take.key)
     }
     return steps
   }
@@ -127,7 +160,10 @@ class MemoryVerbs implements SyncStore {
     const state = this.#counters.read(record, limit)
     const step = algorithmOf(limit).take(state, limit, amount, now, atLeast)
     if (step.retryAfterMs !== 0) return this.refuse(takes, [step], [record], now)
-    if (step.state !== undefined) this.#counters.write(key, record, limit, step.state, now)
+    if (step.state !== undefined) {
+      this.#counters.write(key, record, limit, step.state, now)
+      if (take.durable === true) this.#counters.markDurable(key)
+    }
     return [step]
   }
 

@@ -4,7 +4,8 @@
  *
  *   8  hash of the key            two 32-bit words
  * 24  state of the counter       three doubles, see codec.ts
- *   4  what it is                 limit in the low 24 bits, format in the high 8; 0: free
+ *   4  what it is                 limit in the low 24 bits, then 7 of the format, then whether it
+ *                                 is durable; 0: free
  *   4  next free record           while the record is free
  */
 

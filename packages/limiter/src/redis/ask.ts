@@ -109,7 +109,7 @@ export function askSlot(
 }
 
 /** A redirection without a host means the host of the node that wrote it. */
-function wholeAddress(address: string, from: string): string {
+export function wholeAddress(address: string, from: string): string {
   return address.startsWith(':') ? from.slice(0, from.lastIndexOf(':')) + address : address
 }
 

@@ -104,7 +104,7 @@ export class Deadlines {
     } else this.readFirst(deadlineMs, queue, first.deadlineAtMs + CAP_MS)
   }
 
-  /** One round of the event loop reads the sockets; another one as long as that brings something. */
+  /** One round of the event loop reads the sockets; another as long as that brings something. */
   private readFirst(deadlineMs: number, queue: Queue, capMs: number): void {
     const before = this.#replies()
     setImmediate(() => {

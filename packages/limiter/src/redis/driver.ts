@@ -1,6 +1,6 @@
 /**
- * What the store needs of a Redis client, and all it needs: topology, reconnecting and the protocol
- * are the client's; deadlines, batches, retries and the choice of a node are ours.
+ * What the store needs of a Redis client, and all it needs: bytes, TLS and the protocol are the
+ * client's; reconnecting, topology, deadlines, batches, retries and the choice of a node are ours.
  */
 
 /** One command. A driver uses whichever form its client can send. */

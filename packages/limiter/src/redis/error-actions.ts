@@ -24,7 +24,7 @@ export type ErrorAction =
   | 'loud'
   | 'unknown'
 
-export const ERROR_ACTIONS = {
+const ERROR_ACTIONS = {
   NOSCRIPT: 'load',
   MOVED: 'moved',
   ASK: 'ask',
@@ -45,7 +45,7 @@ export const ERROR_ACTIONS = {
   CROSSSLOT: 'loud',
 } as const satisfies Record<string, ErrorAction>
 
-export type KnownErrorCode = keyof typeof ERROR_ACTIONS
+type KnownErrorCode = keyof typeof ERROR_ACTIONS
 export type StoreErrorCode = KnownErrorCode | 'ERR'
 
 const CODES = Object.keys(ERROR_ACTIONS) as readonly KnownErrorCode[]

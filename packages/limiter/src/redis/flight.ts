@@ -2,6 +2,7 @@
  * One write to one Redis node: a script, or on a Cluster one for each partition, and what becomes
  * of every part in it.
  */
+import { wholeAddress } from './ask.js'
 import type { RedisCommand, RedisReply } from './driver.js'
 import { RedisReplyError } from './driver.js'
 import { actionOf, codeOf, redirectionOf, type StoreErrorCode } from './error-actions.js'
@@ -188,8 +189,9 @@ export class Flight implements PartHolder {
 
   private redirected(parts: readonly Part[], message: string, kind: 'moved' | 'ask'): void {
     const { address = '' } = redirectionOf(message) ?? {}
+    const target = wholeAddress(address, this.#lane.channel.address)
     if (kind === 'moved') this.#parts.refresh()
-    this.#parts.redirect(this.resendable(parts, REDIRECTIONS_MAX), address, kind)
+    this.#parts.redirect(this.resendable(parts, REDIRECTIONS_MAX), target, kind)
   }
 
   private splitUp(parts: readonly Part[]): void {

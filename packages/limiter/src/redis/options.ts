@@ -1,13 +1,14 @@
 /** What a Redis store is made with. */
 import { isCount, show, SluiceError } from '@sluice/core'
 import type { Clock } from '../clock.js'
+import { requirePrefix } from './key.js'
 import type { StoreObserver } from './observer.js'
 
 /** Which client carries the commands; each is a package of its own that users install. */
 export const REDIS_CLIENTS = ['ioredis', 'iovalkey', 'node-redis'] as const
 export type RedisClient = (typeof REDIS_CLIENTS)[number]
 
-export const LAYOUTS = ['plain', 'packed'] as const
+const LAYOUTS = ['plain', 'packed'] as const
 export type Layout = (typeof LAYOUTS)[number]
 
 /** Certificates as text, as `node:tls` takes them. */
@@ -26,7 +27,7 @@ export interface RedisStoreOptions {
   readonly client?: RedisClient | undefined
   /** What all keys begin with; another prefix is another set of counters. @default 'sluice' */
   readonly prefix?: string | undefined
-  /** `packed` keeps many counters in one hash: a third of the memory, twice the CPU. @default 'plain' */
+  /** `packed` keeps many counters in one hash: less memory, more CPU. @default 'plain' */
   readonly layout?: Layout | undefined
   /** How long a decision waits for the store, in milliseconds. @default 20 */
   readonly deadlineMs?: number | undefined
@@ -36,6 +37,11 @@ export interface RedisStoreOptions {
   readonly fleetSize?: number | undefined
   /** The key of all hashes, 16 bytes. @default one that is kept in Redis */
   readonly secret?: Uint8Array | undefined
+  /**
+   * The one that Redis kept when this node last saw it, 16 bytes: put back if Redis has lost it, so
+   * that nodes which started without Redis go on counting together. @default none
+   */
+  readonly lastSecret?: Uint8Array | undefined
   /** Start although Redis may evict counters, which hands out budgets anew. @default false */
   readonly allowEviction?: boolean | undefined
   readonly tls?: RedisTls | undefined
@@ -54,6 +60,7 @@ export interface ReadOptions {
   readonly denyCacheMs: number
   readonly fleetSize: number
   readonly secret: Uint8Array | undefined
+  readonly lastSecret: Uint8Array | undefined
   readonly allowEviction: boolean
   readonly tls: RedisTls | undefined
   readonly clock: Clock | undefined
@@ -64,23 +71,25 @@ const DENY_CACHE_MS = { default: 1000, least: 0, most: 1000 }
 const FLEET_SIZE = { default: 1, least: 1, most: 100_000 }
 
 export function readOptions(options: RedisStoreOptions): ReadOptions {
-  const { secret } = options
-  if (secret !== undefined && !(secret instanceof Uint8Array && secret.length === 16)) {
-    throw invalid('secret', 'another kind or length', '16 bytes')
-  }
   return {
     url: options.url,
     client: choice('client', options.client ?? 'ioredis', REDIS_CLIENTS),
-    prefix: options.prefix ?? 'sluice',
+    prefix: requirePrefix(options.prefix ?? 'sluice'),
     layout: choice('layout', options.layout ?? 'plain', LAYOUTS),
     deadlineMs: count('deadlineMs', options.deadlineMs, DEADLINE_MS),
     denyCacheMs: count('denyCacheMs', options.denyCacheMs, DENY_CACHE_MS),
     fleetSize: count('fleetSize', options.fleetSize, FLEET_SIZE),
-    secret,
+    secret: bytes('secret', options.secret),
+    lastSecret: bytes('lastSecret', options.lastSecret),
     allowEviction: options.allowEviction ?? false,
     tls: options.tls,
     clock: options.clock,
   }
+}
+
+function bytes(name: string, value: Uint8Array | undefined): Uint8Array | undefined {
+  if (value === undefined || (value instanceof Uint8Array && value.length === 16)) return value
+  throw invalid(name, 'another kind or length', '16 bytes')
 }
 
 interface Range {

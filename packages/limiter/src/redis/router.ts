@@ -123,6 +123,11 @@ export class Router {
       return
     }
     this.goSingle(parts)
+    // Without its clock nothing would keep the node from deciding after the deadline.
+    if (!lane.isAnswering) {
+      for (const part of parts) part.settle('not-run')
+      return
+    }
     const singles = parts.flatMap((part) => part.owner.split(part))
     if (singles.length > 0) lane.sendAsking(singles)
   }

@@ -66,6 +66,21 @@ describe('agreeing on a secret', () => {
     expect(await areNew(keys.secret, keys.fingerprint)).toBe(true)
   })
 
+  test('the one that a node saw last is put back where Redis has lost it', async () => {
+    expect(await agreeOnSecret(channel.ask, { prefix, last: one })).toEqual(one)
+    await server.call('DEL', keys.secret)
+    expect(await agreeOnSecret(channel.ask, { prefix, last: one })).toEqual(one)
+    expect(await agreeOnSecret(channel.ask, { prefix })).toEqual(one)
+  })
+
+  test('the one that a node saw last gives way to the one that is there', async () => {
+    await agreeOnSecret(channel.ask, { prefix, last: one })
+    expect(await agreeOnSecret(channel.ask, { prefix, last: two })).toEqual(one)
+    await server.call('DEL', keys.secret)
+    const other = agreeOnSecret(channel.ask, { prefix, last: two })
+    await expect(other).rejects.toMatchObject({ code: 'KEY_SECRET_DIFFERS' })
+  })
+
   test('a given secret is not written into Redis, its fingerprint is', async () => {
     expect(await agreeOnSecret(channel.ask, { prefix, given: one })).toBe(one)
     expect(await server.call('GET', keys.secret)).toBeNull()

@@ -33,6 +33,8 @@ export interface AgreeOptions {
   readonly prefix: string
   /** 16 bytes; undefined: the secret is kept in Redis. */
   readonly given?: Uint8Array | undefined
+  /** The one that Redis kept when this node last saw it: put back where it was lost. */
+  readonly last?: Uint8Array | undefined
 }
 
 /**
@@ -40,8 +42,8 @@ export interface AgreeOptions {
  * another one.
  */
 export async function agreeOnSecret(ask: Ask, options: AgreeOptions): Promise<Uint8Array> {
-  const { prefix, given } = options
-  const secret = given ?? (await findSecret(ask, prefix))
+  const { prefix, given, last } = options
+  const secret = given ?? (await findSecret(ask, prefix, last))
   await renewSecret(ask, { prefix, secret, isGiven: given !== undefined })
   return secret
 }
@@ -50,14 +52,19 @@ export async function agreeOnSecret(ask: Ask, options: AgreeOptions): Promise<Ui
  * The kept secret, written by us if there is none. Always written before its fingerprint, and read
  * after it: a fingerprint without a secret is that of nodes which were given theirs.
  */
-async function findSecret(ask: Ask, prefix: string): Promise<Uint8Array> {
+async function findSecret(
+  ask: Ask,
+  prefix: string,
+  last: Uint8Array | undefined,
+): Promise<Uint8Array> {
   const keys = storeKeys(prefix)
   const fingerprint = textOf(await ask(['GET', keys.fingerprint]))
   const kept = textOf(await ask(['GET', keys.secret]))
   if (kept !== undefined) return parseSecret(kept, keys.secret)
-  if (fingerprint !== undefined) throw missing(prefix, fingerprint)
-  const drawn = randomBytes(SECRET_BYTES)
-  return parseSecret(await claim(ask, keys.secret, drawn.toString('hex')), keys.secret)
+  const isLast = last !== undefined && fingerprint === fingerprintOf(last)
+  if (fingerprint !== undefined && !isLast) throw missing(prefix, fingerprint)
+  const offered = Buffer.from(last ?? randomBytes(SECRET_BYTES))
+  return parseSecret(await claim(ask, keys.secret, offered.toString('hex')), keys.secret)
 }
 
 function parseSecret(text: string, key: string): Uint8Array {

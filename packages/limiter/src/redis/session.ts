@@ -25,6 +25,8 @@ export type SessionParts = Omit<RouterParts, 'random' | 'timeCommand'>
 
 /** What is asked beside decisions may take so long; less than a node lives without a beat. */
 const ASK_MS = 1000
+/** The last word to the others must not hold up the end of a process. */
+const LEAVE_MS = 250
 /** After a start that failed halfway, the next try. */
 const START_AGAIN_MS = 250
 
@@ -112,7 +114,7 @@ export class Session {
     clearTimeout(this.#startTimer)
     this.#keeper?.stop()
     this.#watch?.stop()
-    await this.#fleet?.leave()
+    await Promise.race([this.#fleet?.leave(), delay(LEAVE_MS)])
     this.#router?.close()
     await this.#driver?.close()
   }
@@ -165,13 +167,13 @@ export class Session {
   }
 
   private async greet(driver: RedisDriver): Promise<void> {
-    const { prefix, secret: given } = this.#options
+    const { prefix, secret: given, lastSecret: last } = this.#options
     const { observer } = this.#parts
     // A shard that is down must not keep a node from starting; the watch looks at it later.
     const reached = driver.channels().filter(({ isReady }) => isReady)
     const checked = await Promise.all(reached.map((channel) => this.check(channel)))
     const ask = askSlot(driver, HOME_SLOT, ASK_MS)
-    const secret = await agreeOnSecret(ask, { prefix, given })
+    const secret = await agreeOnSecret(ask, { prefix, given, last })
     if (this.#closed) return
     for (const { warnings } of checked) for (const warning of warnings) observer.problem(warning)
     const keeper = new SecretKeeper({
@@ -229,6 +231,12 @@ export class Session {
     this.#parts.observer.problem(error.message)
     this.#settle.fail(error)
   }
+}
+
+function delay(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms).unref()
+  })
 }
 
 const TIME = wordsCommand(['TIME'])

@@ -1,6 +1,14 @@
 /** What the cases of the suite are written with. */
-import { type CounterKey, defineLimit, type Limit, type LimitSpec, type Take } from '@sluice/core'
-import type { Store } from '../store.js'
+import assert from 'node:assert/strict'
+import {
+  type CounterKey,
+  defineLimit,
+  type Limit,
+  type LimitSpec,
+  type Outcome,
+  type Take,
+} from '@sluice/core'
+import type { Groups, Store } from '../store.js'
 import type { ManualClock } from './manual-clock.js'
 
 export interface StoreUnderTest {
@@ -36,6 +44,20 @@ export function take(n: number, limit: Limit, amount = 1): Take {
   return { key: key(n), limit, amount }
 }
 
+/** What a store says to a call; one that is silent here has failed. */
+export async function outcomesOf(
+  { store }: StoreUnderTest,
+  groups: Groups<Take>,
+): Promise<Groups<Outcome>> {
+  const answers = await store.take(groups)
+  return answers.map((group) =>
+    group.map((answer) => {
+      if (typeof answer === 'string') assert.fail(`The store did not answer: ${answer}`)
+      return answer
+    }),
+  )
+}
+
 /** What is left of a counter. */
 export async function left({ store }: StoreUnderTest, n: number, limit: Limit): Promise<number> {
   const [[outcome] = []] = await store.peek([[take(n, limit, 0)]])
@@ -44,11 +66,11 @@ export async function left({ store }: StoreUnderTest, n: number, limit: Limit): 
 
 /** Whether one take of one counter went through. */
 export async function takes(
-  { store }: StoreUnderTest,
+  under: StoreUnderTest,
   n: number,
   limit: Limit,
   amount = 1,
 ): Promise<boolean> {
-  const [[outcome] = []] = await store.take([[take(n, limit, amount)]])
+  const [[outcome] = []] = await outcomesOf(under, [[take(n, limit, amount)]])
   return outcome?.granted === amount
 }

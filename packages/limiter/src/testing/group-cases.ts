@@ -1,6 +1,6 @@
 /** Groups: charged whole or not at all, and opened by the first. */
 import assert from 'node:assert/strict'
-import { fixedWindow, left, type StoreCase, take, takes } from './conformance-kit.js'
+import { fixedWindow, left, outcomesOf, type StoreCase, take, takes } from './conformance-kit.js'
 
 const ten = fixedWindow(10)
 const one = fixedWindow(1)
@@ -10,7 +10,7 @@ export const groupCases: readonly StoreCase[] = [
   {
     name: 'a group with room in all its limits is charged in all of them',
     run: async (under) => {
-      const [outcomes = []] = await under.store.take([[take(1, ten, 2), take(2, ten, 3)]])
+      const [outcomes = []] = await outcomesOf(under, [[take(1, ten, 2), take(2, ten, 3)]])
       assert.deepEqual(
         outcomes.map(({ granted, remaining, retryAfterMs }) => [granted, remaining, retryAfterMs]),
         [
@@ -25,7 +25,7 @@ export const groupCases: readonly StoreCase[] = [
     name: 'a group in which one limit refuses is charged in none of them',
     run: async (under) => {
       await takes(under, 2, one)
-      const [outcomes = []] = await under.store.take([[take(1, ten), take(2, one), take(3, ten)]])
+      const [outcomes = []] = await outcomesOf(under, [[take(1, ten), take(2, one), take(3, ten)]])
       assert.deepEqual(
         outcomes.map(({ granted }) => granted),
         [0, 0, 0],
@@ -41,7 +41,7 @@ export const groupCases: readonly StoreCase[] = [
     name: 'a refused group says what is left now',
     run: async (under) => {
       await takes(under, 2, one)
-      const [outcomes = []] = await under.store.take([[take(1, ten, 4), take(2, one)]])
+      const [outcomes = []] = await outcomesOf(under, [[take(1, ten, 4), take(2, one)]])
       assert.equal(outcomes[0]?.remaining, 10)
     },
   },
@@ -49,7 +49,7 @@ export const groupCases: readonly StoreCase[] = [
     name: 'the first group opens the others: refused, it leaves them uncharged',
     run: async (under) => {
       await takes(under, 1, one)
-      const [, shadow = []] = await under.store.take([[take(1, one)], [take(2, ten)]])
+      const [, shadow = []] = await outcomesOf(under, [[take(1, one)], [take(2, ten)]])
       assert.equal(shadow[0]?.granted, 0)
       assert.equal(await left(under, 2, ten), 10)
     },
@@ -57,7 +57,7 @@ export const groupCases: readonly StoreCase[] = [
   {
     name: 'an empty first group opens the others',
     run: async (under) => {
-      const answers = await under.store.take([[], [take(2, ten)]])
+      const answers = await outcomesOf(under, [[], [take(2, ten)]])
       assert.deepEqual(answers[0], [])
       assert.equal(answers[1]?.[0]?.granted, 1)
     },
@@ -66,7 +66,7 @@ export const groupCases: readonly StoreCase[] = [
     name: 'further groups do not see each other, nor does the first see them',
     run: async (under) => {
       await takes(under, 2, one)
-      const answers = await under.store.take([[take(1, ten)], [take(2, one)], [take(3, ten)]])
+      const answers = await outcomesOf(under, [[take(1, ten)], [take(2, one)], [take(3, ten)]])
       assert.deepEqual(
         answers.map(([outcome]) => outcome?.granted),
         [1, 0, 1],
@@ -105,7 +105,7 @@ export const groupCases: readonly StoreCase[] = [
     name: 'an amount of 0 passes in a full counter and writes nothing',
     run: async (under) => {
       await takes(under, 1, one)
-      const [outcomes = []] = await under.store.take([[take(1, one, 0), take(2, ten, 0)]])
+      const [outcomes = []] = await outcomesOf(under, [[take(1, one, 0), take(2, ten, 0)]])
       assert.deepEqual(
         outcomes.map(({ granted, retryAfterMs }) => [granted, retryAfterMs]),
         [

@@ -5,6 +5,7 @@ import {
   fixedWindow,
   key,
   left,
+  outcomesOf,
   type StoreCase,
   take,
   takes,
@@ -23,7 +24,7 @@ export const verbCases: readonly StoreCase[] = [
     run: async (under) => {
       const keys = [key(1), { ...key(1), hi: key(1).hi ^ 1 }, { ...key(1), lo: key(1).lo ^ 1 }]
       for (const each of keys) {
-        const [[outcome] = []] = await under.store.take([[{ key: each, limit: ten, amount: 1 }]])
+        const [[outcome] = []] = await outcomesOf(under, [[{ key: each, limit: ten, amount: 1 }]])
         assert.equal(outcome?.remaining, 9)
       }
     },
@@ -42,7 +43,7 @@ export const verbCases: readonly StoreCase[] = [
     name: 'an outcome says the store’s time, and waiting retryAfterMs passes',
     run: async (under) => {
       await takes(under, 1, bucket, 10)
-      const [[outcome] = []] = await under.store.take([[take(1, bucket, 2)]])
+      const [[outcome] = []] = await outcomesOf(under, [[take(1, bucket, 2)]])
       assert.equal(outcome?.at, under.clock.now())
       assert.equal(outcome?.retryAfterMs, 12_000)
       under.clock.advance(11_999)
@@ -69,9 +70,9 @@ export const verbCases: readonly StoreCase[] = [
     run: async (under) => {
       await takes(under, 1, ten, 7)
       const draw = { ...take(1, ten, 8), atLeast: 4 }
-      const [[refused] = []] = await under.store.take([[draw]])
+      const [[refused] = []] = await outcomesOf(under, [[draw]])
       assert.equal(refused?.granted, 0)
-      const [[granted] = []] = await under.store.take([[{ ...draw, atLeast: 3 }]])
+      const [[granted] = []] = await outcomesOf(under, [[{ ...draw, atLeast: 3 }]])
       assert.deepEqual([granted?.granted, granted?.remaining], [3, 0])
     },
   },
@@ -170,14 +171,14 @@ export const verbCases: readonly StoreCase[] = [
     run: async (under) => {
       const delays: number[] = []
       for (let n = 0; n < 3; n++) {
-        const [[outcome] = []] = await under.store.take([[take(1, leaky)]])
+        const [[outcome] = []] = await outcomesOf(under, [[take(1, leaky)]])
         delays.push(outcome?.delayMs ?? -1)
       }
       assert.deepEqual(delays, [0, 1000, 2000])
       assert.equal(await takes(under, 1, leaky), false)
       const slot = under.clock.now() + 1_000_000
       await under.store.give({ key: key(1), limit: leaky, amount: 1, at: slot })
-      const [[joined] = []] = await under.store.take([[take(1, leaky)]])
+      const [[joined] = []] = await outcomesOf(under, [[take(1, leaky)]])
       assert.deepEqual([joined?.granted, joined?.delayMs], [1, 3000])
     },
   },

@@ -130,6 +130,9 @@ function testDecider(limiter: Limiter): Decider {
     limiter,
     metrics: { count: () => undefined },
     refusals: { refused: () => undefined },
+    degraded: { decided: () => undefined },
+    times: { observe: () => undefined },
+    nowMs: () => 0,
   })
 }
 
@@ -146,6 +149,7 @@ function testConfig(options: TestOptions): Config {
     forwardedHeader,
     keySecret: SECRET,
     maxCounters: 1000,
+    redis: undefined,
     gateway: {
       listen,
       tls: undefined,

@@ -166,7 +166,7 @@ describe('POST /v1/check', () => {
     const api = await startApi({
       limiter: (limiter) => ({
         ...limiter,
-        check: () => Promise.reject(new Error('secret detail')),
+        decide: () => Promise.reject(new Error('secret detail')),
       }),
     })
     const answers = await Promise.all([1, 2, 3].map(() => api.post('/v1/check', u1)))

@@ -5,11 +5,11 @@ import type { WallClock } from '../clock.js'
 import type { Config } from '../config/config.js'
 import type { Decider } from '../decider.js'
 import { answerJson, answerProblem, flatHeaders, type ProblemAnswer } from '../http/answer.js'
+import { Failures } from '../http/failures.js'
 import { limitUnreadBody } from '../http/unread-body.js'
 import type { Identifier } from '../identity/identity.js'
 import type { Log } from '../log/logger.js'
 import { createTokens, isFromPage, type Rights, type Tokens } from './access.js'
-import { Failures } from './failures.js'
 import { ForwardAuth } from './forward-auth.js'
 import {
   answerAndClose,
@@ -66,7 +66,7 @@ class DecisionApi implements Api {
 
   constructor(parts: ApiParts) {
     const { config, adminToken } = parts
-    const failures = new Failures(parts)
+    const failures = new Failures({ ...parts, place: 'decision API' })
     this.#parts = parts
     this.#failures = failures
     this.#tokens = createTokens({ apiToken: config.api.token, adminToken })

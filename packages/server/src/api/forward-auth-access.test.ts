@@ -140,7 +140,7 @@ describe('a refusal', () => {
     const api = await trusting({
       limiter: (limiter) => ({
         ...limiter,
-        check: async () => {
+        decide: async () => {
           await limiter.check({ attributes: { ip: CLIENT, method: 'POST', path: '/orders/1' } })
           const refused = await limiter.check({
             attributes: { ip: CLIENT, method: 'POST', path: '/orders/1' },
@@ -156,7 +156,7 @@ describe('a refusal', () => {
 
   test('is no failure: that is 5xx, so that the proxy does what it was told to', async () => {
     const api = await trusting({
-      limiter: (limiter) => ({ ...limiter, check: () => Promise.reject(new Error('x')) }),
+      limiter: (limiter) => ({ ...limiter, decide: () => Promise.reject(new Error('x')) }),
     })
     expect((await api.send(AUTH, orders())).status).toBe(500)
   })

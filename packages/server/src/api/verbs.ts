@@ -2,8 +2,8 @@
 import type { Attributes, Decision } from '@sluice/core'
 import type { Decider } from '../decider.js'
 import { type ProblemAnswer, problemObject } from '../http/answer.js'
+import type { Failures } from '../http/failures.js'
 import type { Rights } from './access.js'
-import type { Failures } from './failures.js'
 import { needsAdmin } from './problems.js'
 import {
   type Asked,

@@ -12,6 +12,7 @@ export interface Whole {
   readonly adminListen: Setting<ListenAddress>
   readonly adminToken: Setting<string | undefined>
   readonly workers: Setting<number>
+  readonly redisUrl: Setting<string | undefined>
   readonly trustedProxies: Setting<readonly Cidr[]>
   readonly proxyHeaders: Spot | undefined
 }
@@ -27,7 +28,7 @@ export function checkWhole(whole: Whole): void {
   })
   refuseSameToken(whole)
   refuseClashes(whole)
-  refuseWorkers(whole.workers)
+  refuseWorkers(whole)
   requireProxies(whole)
 }
 
@@ -70,8 +71,9 @@ function refuseClashes({ gatewayListen, apiListen, adminListen }: Whole): void {
   }
 }
 
-function refuseWorkers({ value, spot }: Setting<number>): void {
+function refuseWorkers({ workers: { value, spot }, redisUrl }: Whole): void {
   if (spot === undefined || value === 1) return
+  if (redisUrl.value !== undefined || !redisUrl.isRead) return
   complain(spot, 'bad-value', {
     accepted:
       '1 while counters live in memory; each process would count for itself, ' +

@@ -65,6 +65,34 @@ export interface AdminConfig {
   readonly token: string | undefined
 }
 
+/** PEM files, read at the start. */
+export interface RedisTlsFiles {
+  /** Whom to believe beside nobody else; undefined: whom the system believes. */
+  readonly ca: string | undefined
+  /** What this node shows of itself, both or neither. */
+  readonly cert: string | undefined
+  readonly key: string | undefined
+  /** The name in the certificate of Redis; undefined: the host of the URL. */
+  readonly servername: string | undefined
+}
+
+export interface RedisConfig {
+  /** With its password; `describeRedisUrl` is for people. */
+  readonly url: string
+  /** How long a decision waits for Redis. */
+  readonly deadlineMs: number
+  /** What all keys begin with. */
+  readonly prefix: string
+  readonly layout: 'plain' | 'packed'
+  readonly client: 'ioredis' | 'iovalkey' | 'node-redis'
+  /** How long a refusal is remembered here; 0: not at all. */
+  readonly denyCacheMs: number
+  /** How many nodes there are until Redis has told. */
+  readonly fleetSize: number
+  readonly allowEviction: boolean
+  readonly tls: RedisTlsFiles | undefined
+}
+
 export interface KnownKey {
   /** SHA-256 of the key, 64 hex digits. */
   readonly sha256: string
@@ -145,8 +173,10 @@ export interface Config {
   readonly trustedProxies: readonly Cidr[]
   /** Which header trusted proxies write. */
   readonly forwardedHeader: 'x-forwarded-for' | 'forwarded'
-  /** 16 bytes; undefined: kept in the data directory. */
+  /** 16 bytes; undefined: kept in Redis, or else in the data directory. */
   readonly keySecret: Uint8Array | undefined
+  /** Undefined: counters live in memory. */
+  readonly redis: RedisConfig | undefined
   /** Counters that the memory store holds. */
   readonly maxCounters: number
   readonly gateway: GatewayConfig

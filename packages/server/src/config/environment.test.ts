@@ -69,7 +69,6 @@ test('our own are no surprise', () => {
 test('values that nothing acts on yet are accepted if they are good', () => {
   const env = {
     SLUICE_CONFIG: 'sluice.yaml',
-    SLUICE_STORE_DEADLINE_MS: '20',
     SLUICE_GRPC_LISTEN: '127.0.0.1:8082',
   }
   expect(readEnvironment(env).finish()).toEqual({ errors: [], warnings: [] })

@@ -8,6 +8,7 @@ import type { ListenAddress } from './config.js'
 import type { Given } from './fields.js'
 import { readListen } from './listen.js'
 import { readProxies } from './proxies.js'
+import { readRedisUrl } from './redis-url.js'
 import { readKeySecret, readToken } from './secrets.js'
 import { readOrigin } from './urls.js'
 import { readFileName, readWhole, WORKERS } from './values.js'
@@ -45,6 +46,8 @@ const SERVICE_LINK =
 
 /** What the environment gives instead of the file; undefined: nothing. */
 export interface Overrides {
+  readonly redisUrl: Given<string> | undefined
+  readonly storeDeadlineMs: Given<number> | undefined
   readonly keySecret: Given<Uint8Array> | undefined
   readonly rules: Given<string> | undefined
   /** The origin of the only upstream. */
@@ -76,17 +79,16 @@ export function readEnvironment(env: Environment): ReadEnvironment {
     const spot = spotOf(value, { field: name, report: collector.report })
     return { value: read(spot), spot }
   }
-  give('SLUICE_REDIS_URL', (spot) =>
-    refuseNotYet(spot, 'a store in Redis', 'no value; counters live in memory: unset it'),
-  )
   give('SLUICE_DATABASE_URL', (spot) =>
     refuseNotYet(spot, 'a rule store in Postgres', 'no value; rules are a file: unset it'),
   )
-  // Checked, so that it is right on the day it counts: the memory store answers at once.
-  give('SLUICE_STORE_DEADLINE_MS', (spot) => readWhole(numeric(spot), STORE_DEADLINE_MS))
-  // Checked too; nothing speaks gRPC yet.
+  // Checked, so that it is right on the day it counts: nothing speaks gRPC yet.
   give('SLUICE_GRPC_LISTEN', readListen)
   const overrides: Overrides = {
+    redisUrl: give('SLUICE_REDIS_URL', readRedisUrl),
+    storeDeadlineMs: give('SLUICE_STORE_DEADLINE_MS', (spot) =>
+      readWhole(numeric(spot), STORE_DEADLINE_MS),
+    ),
     keySecret: give('SLUICE_KEY_SECRET', readKeySecret),
     rules: give('SLUICE_RULES', readOwnFileName),
     upstream: give('SLUICE_UPSTREAM', readOrigin),

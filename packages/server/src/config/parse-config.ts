@@ -22,6 +22,7 @@ import { emptyMap, readFields, readGiven, readSection, settle } from './fields.j
 import { readAdmin, readApi, type Sources } from './parse-doors.js'
 import { readGateway } from './parse-gateway.js'
 import { readIdentity } from './parse-identity.js'
+import { readRedis } from './parse-redis.js'
 import { readTrustedProxies } from './proxies.js'
 import { readDuration, readFileName, readStatus, readWhole, readWord, WORKERS } from './values.js'
 
@@ -46,6 +47,7 @@ const FIELDS: readonly string[] = [
   'trustedProxies',
   'forwardedHeader',
   'maxCounters',
+  'redis',
   'gateway',
   'api',
   'admin',
@@ -135,6 +137,7 @@ function readConfig(
     workers: settle(overrides.workers, workers, 1),
     trustedProxies: settle(overrides.trustedProxies, proxies, []),
   }
+  const redis = readRedis(root, sources)
   const gateway = readGateway(root, sources)
   const api = readApi(root, sources)
   const admin = readAdmin(root, sources)
@@ -148,6 +151,7 @@ function readConfig(
     forwardedHeader: forwardedHeader ?? 'x-forwarded-for',
     keySecret: overrides.keySecret?.value,
     maxCounters: maxCounters ?? MAX_COUNTERS_DEFAULT,
+    redis: redis.config,
     gateway: gateway.config,
     api: api.config,
     admin: admin.config,
@@ -156,6 +160,7 @@ function readConfig(
   }
   checkWhole({
     ...settled,
+    redisUrl: redis.url,
     gatewayListen: gateway.listen,
     apiListen: api.listen,
     apiToken: api.token,

@@ -1,7 +1,7 @@
 /** The gateway: every call is named, decided, and only then forwarded. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
-import { type Call, canonicalPath, type Decision, matchPattern, SluiceError } from '@sluice/core'
+import { type Call, canonicalPath, type Decision, matchPattern } from '@sluice/core'
 import type { WallClock } from '../clock.js'
 import type { Config } from '../config/config.js'
 import type { Decider } from '../decider.js'
@@ -12,6 +12,7 @@ import {
   flatHeaders,
   type ProblemAnswer,
 } from '../http/answer.js'
+import { Failures } from '../http/failures.js'
 import { originForm } from '../http/target.js'
 import { limitUnreadBody } from '../http/unread-body.js'
 import { findRequestProblem } from '../http/strict-request.js'
@@ -52,6 +53,7 @@ export class Gateway {
   readonly holds: Holds
   readonly headerWriter: HeaderWriter
   readonly proto: 'http' | 'https'
+  readonly failures: Failures
   /** Connections that are being closed for a request in doubt: nothing more is served on them. */
   readonly #distrusted = new WeakSet<Duplex>()
 
@@ -59,6 +61,7 @@ export class Gateway {
     const { identity, gateway } = parts.config
     this.parts = parts
     this.holds = createHolds(gateway.maxHeld)
+    this.failures = new Failures({ ...parts, place: 'gateway' })
     this.proto = gateway.tls === undefined ? 'http' : 'https'
     const proxyHeaders = Object.values(identity.proxyHeaders).filter((name) => name !== undefined)
     this.headerWriter = createHeaderWriter({
@@ -76,9 +79,9 @@ export class Gateway {
     try {
       await this.serve(request, response)
     } catch (error) {
-      this.parts.log.error({ error: String(error) }, 'a call failed in the gateway')
+      const problem = this.failures.problemOf(error)
       if (response.headersSent) response.destroy()
-      else answerProblem(response, problemOf(error))
+      else answerProblem(response, problem)
     }
   }
 
@@ -138,7 +141,7 @@ export class Gateway {
       const decided = decider.check(call, 'gateway', { receipt: 'if-delayed', canWait })
       decision = decided instanceof Promise ? await decided : decided
     } catch (error) {
-      return { problem: problemOf(error) }
+      return { problem: this.failures.problemOf(error) }
     }
     if (!decision.allowed) return { refused: decision }
     const headers = this.ownHeaders(decision)
@@ -177,7 +180,9 @@ export class Gateway {
   /** Whether the caller is still there when its time comes; if not, it frees its place. */
   async wait(socket: Duplex, { delayMs, receipt }: Decision): Promise<boolean> {
     if (await this.holds.hold(socket, delayMs)) return true
-    if (receipt !== undefined) await this.parts.decider.limiter.refund(receipt)
+    // Nobody waits for this answer; what a store that is gone keeps decays by itself.
+    const { limiter } = this.parts.decider
+    if (receipt !== undefined) limiter.refund(receipt).catch((error) => this.failures.tell(error))
     return false
   }
 
@@ -219,11 +224,4 @@ function badPath(reason: string): ProblemAnswer {
 /** Framing that is in doubt ends the connection: what follows may not be what it seems. */
 function closing(problem: ProblemAnswer): ProblemAnswer {
   return { ...problem, headers: [...(problem.headers ?? []), 'Connection', 'close'] }
-}
-
-export function problemOf(error: unknown): ProblemAnswer {
-  if (error instanceof SluiceError) {
-    return { status: error.status, detail: error.message, error: error.code }
-  }
-  return { status: 500, detail: 'The gateway failed. Its log says how.', error: 'internal' }
 }

@@ -13,7 +13,7 @@ import { type FlatHeaders, type ProblemAnswer, problemObject, refusalOf } from '
 import { findRequestProblem } from '../http/strict-request.js'
 import { originForm } from '../http/target.js'
 import type { UpstreamFailure } from './forward.js'
-import { type Admission, type Gateway, problemOf } from './gateway.js'
+import type { Admission, Gateway } from './gateway.js'
 import { isOwnPath } from './limits-page.js'
 import { readResponseHead } from './response-headers.js'
 import { type MessageRefusal, Tunnel } from './tunnel.js'
@@ -51,8 +51,7 @@ export class Upgrades {
     try {
       await this.serve(request, socket, head)
     } catch (error) {
-      this.#gateway.parts.log.error({ error: String(error) }, 'an upgrade failed in the gateway')
-      answerProblem(socket, problemOf(error))
+      answerProblem(socket, this.#gateway.failures.problemOf(error))
     }
   }
 
@@ -168,7 +167,7 @@ export class Upgrades {
   }
 
   private async askForMessage(message: Call): Promise<MessageRefusal> {
-    const { decider, log } = this.#gateway.parts
+    const { decider } = this.#gateway.parts
     try {
       const decision = await decider.check(message, 'websocket', { canWait: false })
       if (decision.allowed) return undefined
@@ -176,7 +175,7 @@ export class Upgrades {
       if (seconds === null) return 'Over the limit of messages'
       return `Retry after ${seconds} second${seconds === 1 ? '' : 's'}`
     } catch (error) {
-      log.error({ error: String(error) }, 'a message could not be decided')
+      this.#gateway.failures.tell(error)
       return 'Not decided'
     }
   }

@@ -5,7 +5,7 @@ import { type WallClock, wallClock } from '../clock.js'
 import { createLineSink, type LineSink, nonBlocking } from './line-sink.js'
 
 /** Chosen fields only: a whole object, such as the headers of a request, brings its secrets. */
-type LogFields = Readonly<
+export type LogFields = Readonly<
   Record<
     string,
     | string
@@ -23,8 +23,8 @@ export interface Log {
   info(fields: LogFields, message: string): void
   warn(fields: LogFields, message: string): void
   error(fields: LogFields, message: string): void
-  /** An `info` whose writer counts what is dropped, so that `dropped` does not: was it taken? */
-  offer(fields: LogFields, message: string): boolean
+  /** A line whose writer counts what is dropped, so that `dropped` does not: was it taken? */
+  offer(fields: LogFields, message: string, level?: 'info' | 'warn'): boolean
   /** Settles when everything is written, or after a second of trying. */
   flush(): Promise<void>
   /** Writes what can be written at once, for a process that ends without waiting. */
@@ -69,10 +69,10 @@ export function createLogger({ level, destination, clock = wallClock }: LoggerOp
     info: (fields, message) => logger.info(fields, message),
     warn: (fields, message) => logger.warn(fields, message),
     error: (fields, message) => logger.error(fields, message),
-    offer(fields, message) {
+    offer(fields, message, loudness = 'info') {
       // At a level that leaves such lines out, nothing is lost that anybody wanted.
       wasTaken = true
-      logger.info(fields, message)
+      logger[loudness](fields, message)
       if (!wasTaken) dropped--
       return wasTaken
     },

@@ -1,13 +1,10 @@
 /**
- * Refusals as log lines: a flood of them must neither fill a disk nor go untold.
- *
- * The first refusal of a caller by a rule in a second is a line. The others of that second are
- * counted, and told as `rest` with the caller's next line, or with a line of their own once the
- * second is over. Beyond so many lines a second refusals are only counted. So each refusal is
- * exactly one of three: a line `refused`, part of a `rest`, or part of `dropped`.
+ * Refusals as log lines: for each caller, rule and second one line, and the others of that second
+ * counted. A line is `refused`, or `refused again` where only the rest of a second is told.
  */
 import { type Call, type Decision, readAttribute, show } from '@sluice/core'
 import type { WallClock } from '../clock.js'
+import { CountedLines } from './counted-lines.js'
 import type { Log } from './logger.js'
 
 export interface RefusalLog {
@@ -33,9 +30,6 @@ export interface RefusalLogOptions {
   readonly sweepMs?: number | undefined
 }
 
-const LINES_PER_SECOND_MAX = 1000
-/** Callers, by rule, that a second or two know of. */
-const TRACKED_MAX = 4096
 const METHOD_SHOWN_MAX = 32
 const PATH_SHOWN_MAX = 256
 const VALUE_SHOWN_MAX = 256
@@ -46,135 +40,75 @@ export function createRefusalLog(options: RefusalLogOptions): RefusalLog {
   return new CountedRefusalLog(options)
 }
 
-/** What is known of one caller of one rule. */
-interface Tracked {
-  /** Of its last line. */
-  second: number
-  /** Refusals since that line. */
-  rest: number
+/** The caller of a rule, and the limit that refused it first. */
+interface Refused {
   readonly limit: string | null
   readonly caller: string | Readonly<Record<string, string>>
 }
 
 class CountedRefusalLog implements RefusalLog {
-  readonly #log: Pick<Log, 'offer'>
-  readonly #clock: WallClock
+  readonly #lines: CountedLines<Refused>
   readonly #isClear: boolean
   readonly #secret: ReadonlySet<string>
-  readonly #timer: NodeJS.Timeout | undefined
-  /** By rule, then by the hash of the caller: one text made of both would cost more than a look. */
-  readonly #rules = new Map<string, Map<string, Tracked>>()
-  #tracked = 0
-  #second = 0
-  /** Lines of this second. */
-  #lines = 0
-  #dropped = 0
 
-  constructor({ log, clock, callers, secretAttributes, sweepMs = 1000 }: RefusalLogOptions) {
-    this.#log = log
-    this.#clock = clock
+  constructor({ callers, secretAttributes, ...options }: RefusalLogOptions) {
     this.#isClear = callers === 'clear'
     this.#secret = new Set(secretAttributes)
-    if (sweepMs > 0) this.#timer = setInterval(() => this.tick(), sweepMs).unref()
+    this.#lines = new CountedLines({
+      ...options,
+      level: 'info',
+      again: {
+        message: 'refused again',
+        fields: (rule, { limit, caller }) => ({ rule, limit, caller }),
+      },
+    })
   }
 
   refused(decision: Decision, call: Call, way: string): void {
-    this.followClock()
     const bound = decision.bound()
     const rule = bound?.rule ?? decision.rule ?? ''
     const hash = bound?.caller ?? ''
-    const known = this.#rules.get(rule)?.get(hash)
-    if (known !== undefined) {
-      if (known.second === this.#second || !this.hasRoom()) {
-        known.rest++
-        return
-      }
-      const { rest } = known
-      known.second = this.#second
-      known.rest = 0
-      this.tell(decision, call, { way, rule, caller: known.caller, rest })
-    } else if (!this.hasRoom() || this.#tracked >= TRACKED_MAX) this.#dropped++
-    else {
-      const caller = this.#isClear ? this.attributesOf(bound?.by ?? [], call) : hash
-      this.track(rule, hash, { second: this.#second, rest: 0, limit: decision.limitName, caller })
-      this.tell(decision, call, { way, rule, caller, rest: 0 })
+    const counted = this.#lines.count(rule, hash)
+    if (counted === undefined) return
+    if (counted !== 'new') {
+      this.tell(decision, call, { way, rule, caller: counted.about.caller, rest: counted.due })
+      return
     }
+    const caller = this.#isClear ? this.attributesOf(bound?.by ?? [], call) : hash
+    this.#lines.begin(rule, hash, { limit: decision.limitName, caller })
+    this.tell(decision, call, { way, rule, caller, rest: 0 })
   }
 
   tick(): void {
-    this.followClock()
-    this.sweep(({ second }) => second !== this.#second)
+    this.#lines.tick()
   }
 
   flush(): void {
-    this.followClock()
-    this.sweep(() => true)
-    for (const callers of this.#rules.values()) {
-      for (const { rest } of callers.values()) this.#dropped += rest
-    }
-    this.#rules.clear()
-    this.#tracked = 0
+    this.#lines.flush()
   }
 
   dropped(): number {
-    return this.#dropped
+    return this.#lines.dropped()
   }
 
   close(): void {
-    clearInterval(this.#timer)
-    this.flush()
-  }
-
-  private followClock(): void {
-    const second = Math.floor(this.#clock.now() / 1000)
-    if (second === this.#second) return
-    this.#second = second
-    this.#lines = 0
-  }
-
-  private hasRoom(): boolean {
-    return this.#lines < LINES_PER_SECOND_MAX
-  }
-
-  /** Forgets callers, those with a rest after a line; where there is no room they stay. */
-  private sweep(isOver: (tracked: Tracked) => boolean): void {
-    for (const [rule, callers] of this.#rules) {
-      for (const [hash, tracked] of callers) {
-        if (!isOver(tracked)) continue
-        if (tracked.rest > 0) {
-          if (!this.hasRoom()) continue
-          const { limit, caller, rest } = tracked
-          this.write({ rule, limit, caller, rest }, 'refused again', rest)
-        }
-        callers.delete(hash)
-        this.#tracked--
-      }
-      if (callers.size === 0) this.#rules.delete(rule)
-    }
-  }
-
-  private track(rule: string, hash: string, tracked: Tracked): void {
-    const callers = this.#rules.get(rule)
-    if (callers === undefined) this.#rules.set(rule, new Map([[hash, tracked]]))
-    else callers.set(hash, tracked)
-    this.#tracked++
+    this.#lines.close()
   }
 
   private tell(
     { limitName, reason, retryAfterMs }: Decision,
     { attributes }: Call,
-    { way, rule, caller, rest }: Pick<Tracked, 'caller' | 'rest'> & Record<'way' | 'rule', string>,
+    {
+      way,
+      rule,
+      caller,
+      rest,
+    }: Pick<Refused, 'caller'> & Record<'way' | 'rule', string> & { readonly rest: number },
   ): void {
     const method = show(readAttribute(attributes, 'method') ?? '', METHOD_SHOWN_MAX)
     const path = showPath(readAttribute(attributes, 'path') ?? '')
     const about = { rule, limit: limitName, caller, reason, retryAfterMs }
-    this.write({ ...about, way, method, path, rest }, 'refused', rest + 1)
-  }
-
-  /** One line that tells of so many refusals. */
-  private write(fields: Parameters<Log['offer']>[0], message: string, refusals: number): void {
-    this.#lines++
-    if (!this.#log.offer(fields, message)) this.#dropped += refusals
+    this.#lines.write({ ...about, way, method, path, rest }, 'refused', rest + 1)
   }
 
   private attributesOf(by: readonly string[], { attributes }: Call): Record<string, string> {

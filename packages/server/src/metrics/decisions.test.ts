@@ -102,3 +102,37 @@ test('names beyond 20,000 share one series, and no decision is lost', () => {
   expect(count('rule-7')).toBe(2)
   expect(result.get(NAME)?.samples.size).toBe(20_001)
 })
+
+test('what was decided by posture is counted by rule and posture as well', () => {
+  const { metrics, read } = setUp()
+  const postures = { one: 'open', two: 'local' } as const
+  const rules: [string, RuleOutcome][] = [
+    ['one', 'allowed'],
+    ['two', 'refused'],
+    ['three', 'allowed'],
+  ]
+  const degraded: Decision = {
+    ...decisionOf(rules, 'posture'),
+    postures,
+    degraded: (visit) => {
+      visit('one', 'open')
+      visit('two', 'local')
+    },
+  }
+  metrics.count(degraded)
+  metrics.count(degraded)
+  metrics.count(decisionOf(rules))
+  const result = read()
+  const count = (rule: string, posture: string) =>
+    valueOf(result, 'sluice_degraded_total', { rule, posture })
+  expect(count('one', 'open')).toBe(2)
+  expect(count('two', 'local')).toBe(2)
+  expect(result.get('sluice_degraded_total')?.samples.size).toBe(2)
+  const seen: [string, number, number][] = []
+  metrics.eachRule((rule, decisions, badly) => seen.push([rule, decisions, badly]))
+  expect(seen).toEqual([
+    ['one', 3, 2],
+    ['two', 3, 2],
+    ['three', 3, 0],
+  ])
+})

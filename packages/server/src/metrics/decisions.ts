@@ -1,9 +1,11 @@
 /** Decisions counted by rule, outcome and source: labels that come from the rule set alone. */
-import type { Decision, RuleOutcome, Source } from '@sluice/core'
+import type { Decision, PostureName, RuleOutcome, Source } from '@sluice/core'
 import type { Counter, Registry, Series } from './registry.js'
 
 export interface DecisionMetrics {
   count(decision: Decision): void
+  /** How often each rule decided, and how often by its posture, since the start. */
+  eachRule(visit: (rule: string, decisions: number, degraded: number) => void): void
 }
 
 /**
@@ -20,21 +22,42 @@ export function createDecisionMetrics(registry: Registry): DecisionMetrics {
       'Decisions, once for each rule that matched; rule="" where none did.',
       ['rule', 'outcome', 'source'],
     ),
+    registry.counter(
+      'sluice_degraded_total',
+      'Decisions that a rule made by its posture, because the store did not answer.',
+      ['rule', 'posture'],
+    ),
   )
 }
 
 const SOURCES = ['store', 'lease', 'local', 'deny-cache', 'posture'] as const satisfies Source[]
 const PLACES = new Map<Source, number>(SOURCES.map((source, place) => [source, place]))
+/** The places of postures come behind those of outcomes and sources. */
+const POSTURE_PLACES = { open: 0, closed: 1, local: 2 } as const satisfies Record<
+  PostureName,
+  number
+>
+const SERIES_MAX = SOURCES.length * 3 + 3
+
+/** What is known of one rule. */
+interface Counted {
+  readonly name: string
+  /** By outcome and source, then by posture; each made at the first count. */
+  readonly series: (Series | undefined)[]
+  decisions: number
+  degraded: number
+}
 
 class CountedDecisions implements DecisionMetrics {
   readonly #counter: Counter
-  /** The series of a rule, by outcome and source; made at the first count. */
-  readonly #rules = new Map<string, (Series | undefined)[]>()
+  readonly #degraded: Counter
+  readonly #rules = new Map<string, Counted>()
   #source: Source = 'store'
   #place = 0
 
-  constructor(counter: Counter) {
+  constructor(counter: Counter, degraded: Counter) {
     this.#counter = counter
+    this.#degraded = degraded
   }
 
   count(decision: Decision): void {
@@ -43,25 +66,42 @@ class CountedDecisions implements DecisionMetrics {
       this.#place = PLACES.get(decision.source) ?? 0
     }
     decision.eachRule(this.#visit)
+    if (decision.postures !== undefined) decision.degraded(this.#visitDegraded)
+  }
+
+  eachRule(visit: (rule: string, decisions: number, degraded: number) => void): void {
+    for (const { name, decisions, degraded } of this.#rules.values()) {
+      visit(name, decisions, degraded)
+    }
   }
 
   /** Made once: a function for each decision would be garbage for each decision. */
   readonly #visit = (rule: string, outcome: RuleOutcome): void => {
-    const slots = this.#rules.get(rule) ?? this.slotsOf(rule)
+    const counted = this.#rules.get(rule) ?? this.countedOf(rule)
+    counted.decisions++
     const slot = this.#place * 3 + (outcome === 'allowed' ? 0 : outcome === 'refused' ? 1 : 2)
-    const series = slots[slot]
+    const series = counted.series[slot]
     if (series !== undefined) return series.inc()
-    const name = slots === this.#rules.get(rule) ? rule : OTHER
-    const made = this.#counter.labels(name, outcome, this.#source)
-    slots[slot] = made
+    const made = this.#counter.labels(counted.name, outcome, this.#source)
+    counted.series[slot] = made
     made.inc()
   }
 
-  private slotsOf(rule: string): (Series | undefined)[] {
+  readonly #visitDegraded = (rule: string, posture: PostureName): void => {
+    const counted = this.#rules.get(rule) ?? this.countedOf(rule)
+    counted.degraded++
+    const slot = SOURCES.length * 3 + POSTURE_PLACES[posture]
+    const series = counted.series[slot] ?? this.#degraded.labels(counted.name, posture)
+    counted.series[slot] = series
+    series.inc()
+  }
+
+  private countedOf(rule: string): Counted {
     const name = this.#rules.size < RULE_NAMES_MAX ? rule : OTHER
     const known = this.#rules.get(name)
     if (known !== undefined) return known
-    const made = Array.from<Series | undefined>({ length: SOURCES.length * 3 }).fill(undefined)
+    const series = Array.from<Series | undefined>({ length: SERIES_MAX }).fill(undefined)
+    const made = { name, series, decisions: 0, degraded: 0 }
     this.#rules.set(name, made)
     return made
   }

@@ -19,3 +19,32 @@ test('one process alone is told as it is', () => {
   expect(mergeMetrics([textOf({ a: 1 }, 1)])).toBe(textOf({ a: 1 }, 1))
   expect(mergeMetrics([])).toBe('')
 })
+
+function timesOf(...seconds: readonly number[]): string {
+  const registry = createRegistry()
+  const histogram = registry.histogram('sluice_store_seconds', 'Times.', [0.0001, 0.001, 0.01, 2])
+  for (const value of seconds) histogram.observe(value)
+  registry.gauge('sluice_store_secondary', 'Another that begins alike.', () => 1)
+  return registry.text()
+}
+
+test('histograms add up bucket by bucket, and their buckets stay in the order of their bounds', () => {
+  const merged = mergeMetrics([timesOf(0.00005, 0.5), timesOf(0.005, 7), timesOf()])
+  expect(merged).toBe(
+    timesOf(0.00005, 0.5, 0.005, 7).replace('sluice_store_secondary 1', 'sluice_store_secondary 3'),
+  )
+})
+
+test('what all of them see of one store is told once, at its worst', () => {
+  const storeOf = (offset: number, open: number, keys: number) => {
+    const registry = createRegistry()
+    const gauge = (name: string, value: number) =>
+      registry.gauge(name, 'G.', () => [[['a:1'], value]], ['store'])
+    gauge('sluice_clock_offset_seconds', offset)
+    gauge('sluice_breaker_open', open)
+    registry.gauge('sluice_counters', 'C.', () => keys)
+    registry.gauge('sluice_fleet_size', 'N.', () => 2)
+    return registry.text()
+  }
+  expect(mergeMetrics([storeOf(0.001, 1, 10), storeOf(-0.03, 0, 12)])).toBe(storeOf(-0.03, 1, 12))
+})

@@ -14,22 +14,33 @@ const LABEL = /([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(,|$)/y
 
 export function readMetrics(text: string): ReadonlyMap<string, ReadMetric> {
   if (!text.endsWith('\n')) throw new Error('The last line has no end')
-  const metrics = new Map<string, { help: string; type: string; samples: Map<string, number> }>()
+  const metrics: Metrics = new Map()
   for (const line of text.slice(0, -1).split('\n')) {
     const help = HELP.exec(line)
     const type = TYPE.exec(line)
     const sample = SAMPLE.exec(line)
     const name = help?.[1] ?? type?.[1] ?? sample?.[1] ?? ''
-    const known = metrics.get(name)
+    const whole = metrics.get(name.replace(/_(?:bucket|sum|count)$/, ''))
+    const isPart = whole?.type === 'histogram' && sample !== null
+    const known = isPart ? partOf(metrics, name, whole.help) : metrics.get(name)
     if (help !== null) {
       if (known !== undefined) throw new Error(`${name}: told of twice`)
       metrics.set(name, { help: unescape(help[2] ?? ''), type: '', samples: new Map() })
     } else if (known === undefined) {
       throw new Error(`Before its HELP, or no line of a metric: ${line}`)
-    } else if (type !== null) known.type = type[1] ?? ''
+    } else if (type !== null) known.type = type[2] ?? ''
     else addSample(known.samples, sample?.[2] ?? '', sample?.[3] ?? '', line)
   }
   return metrics
+}
+
+type Metrics = Map<string, { help: string; type: string; samples: Map<string, number> }>
+
+/** The buckets, the sum and the count of a histogram, each under its own name. */
+function partOf(metrics: Metrics, name: string, help: string) {
+  const part = metrics.get(name) ?? { help, type: 'histogram', samples: new Map() }
+  metrics.set(name, part)
+  return part
 }
 
 /** The value of one series; undefined: there is none. */

@@ -4,6 +4,7 @@
  * A count is one addition on an object that was found before: whoever counts keeps the series it
  * got from `labels`. Everything else, the texts and their order, is made when somebody reads.
  */
+import { type Histogram, HISTOGRAM_SUFFIX, KeptHistogram } from './histogram.js'
 
 export interface Series {
   inc(by?: number): void
@@ -20,6 +21,8 @@ type Reading = number | readonly (readonly [values: readonly string[], value: nu
 export interface Registry {
   /** A count that is kept here. */
   counter(name: string, help: string, labelNames?: readonly string[]): Counter
+  /** How often a number lay below each of some bounds, which go up. */
+  histogram(name: string, help: string, bounds: readonly number[]): Histogram
   /** A count that is kept elsewhere and read from there. */
   total(name: string, help: string, read: () => Reading, labelNames?: readonly string[]): void
   /** A number that goes up and down. */
@@ -54,6 +57,7 @@ export function createRegistry(): Registry {
       requireTotal(name)
       return register(new KeptCounter({ name, help, labelNames }))
     },
+    histogram: (name, help, bounds) => register(new KeptHistogram(name, help, bounds)),
     total: (name, help, reading, labelNames = []) =>
       read('counter', { name, help, labelNames }, reading),
     gauge: (name, help, reading, labelNames = []) =>
@@ -69,7 +73,7 @@ interface Described {
 }
 
 interface Metric extends Described {
-  readonly type: 'counter' | 'gauge'
+  readonly type: 'counter' | 'gauge' | 'histogram'
   lines(): readonly string[]
 }
 
@@ -176,6 +180,9 @@ function requireTotal(name: string): void {
 function requireNames(name: string, labelNames: readonly string[]): void {
   if (!METRIC_NAME.test(name) || name.length > NAME_LENGTH_MAX) {
     throw new Error(`metric ${name}: accepted: letters, digits, _ and :, not first a digit`)
+  }
+  if (HISTOGRAM_SUFFIX.test(name)) {
+    throw new Error(`metric ${name}: accepted: a name that does not end as those of histograms do`)
   }
   labelNames.forEach((label, index) => {
     if (!LABEL_NAME.test(label) || label.length > NAME_LENGTH_MAX) {

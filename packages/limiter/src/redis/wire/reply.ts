@@ -27,7 +27,9 @@ const DELAY = 4
 const AT = 8
 const STATE = 16
 const SPOILED = 32
+/** A take of nothing has a first group all the same. */
 const ONE_EMPTY_GROUP: Groups<Answer> = [[]]
+const NO_GROUPS: Groups<Answer> = []
 
 export function decodeBatch(ops: readonly StoreOp[], reply: RedisReply): BatchReply {
   if (!(reply instanceof Uint8Array)) throw malformed('no bytes')
@@ -58,7 +60,7 @@ function decodeGroups(
   numbers: NumberReader,
   now: number,
 ): Groups<Answer> | 'spoiled' {
-  if (groups.length === 0) return ONE_EMPTY_GROUP
+  if (groups.length === 0) return verb === 'take' ? ONE_EMPTY_GROUP : NO_GROUPS
   const decoded: Answer[][] = []
   let isFirst = true
   for (const takes of groups) {

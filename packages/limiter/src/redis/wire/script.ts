@@ -18,10 +18,11 @@ function source(name: string): string {
 
 /** A limit's format is the number of its algorithm, from 1 on. */
 export const SCRIPT = `local function makeAlgorithm(format)
-${source('numbers')}
 if format <= 2 then
 ${source('token-bucket')}
-elseif format == 3 then
+end
+${source('numbers')}
+if format == 3 then
 ${source('leaky-bucket')}
 elseif format == 4 then
 ${source('fixed-window')}

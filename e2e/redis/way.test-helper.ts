@@ -1,0 +1,78 @@
+/**
+ * A way to a server that can lead to another one, and on which open connections can die without a
+ * word while new ones are fine: what a balancer or a router does that the fault proxy does not.
+ */
+import { once } from 'node:events'
+import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
+
+const HOST = '127.0.0.1'
+
+interface Pair {
+  readonly client: Socket
+  readonly server: Socket
+  isFrozen: boolean
+}
+
+export interface Way {
+  readonly url: string
+  /** Open connections carry nothing any more, and never end. */
+  freeze(): void
+  /** Open connections are reset, new ones lead to that port. */
+  lead(port: number): void
+  /** When connections were made, since the start. */
+  readonly acceptedMs: readonly number[]
+  stop(): Promise<void>
+}
+
+export async function startWay(port: number): Promise<Way> {
+  const pairs = new Set<Pair>()
+  const acceptedMs: number[] = []
+  let target = port
+  const listener = createServer({ noDelay: true }, (client) => {
+    acceptedMs.push(performance.now())
+    const server = connect({ port: target, host: HOST, noDelay: true })
+    const pair: Pair = { client, server, isFrozen: false }
+    pairs.add(pair)
+    forward(pair, client, server)
+    forward(pair, server, client)
+    client.once('close', () => pairs.delete(pair))
+  })
+  listener.listen(0, HOST)
+  await once(listener, 'listening')
+  const address = listener.address() as AddressInfo
+  const cut = () => {
+    for (const { client, server } of pairs) {
+      client.resetAndDestroy()
+      server.resetAndDestroy()
+    }
+  }
+  return {
+    url: `redis://${HOST}:${address.port}`,
+    acceptedMs,
+    freeze() {
+      for (const pair of pairs) pair.isFrozen = true
+    },
+    lead(next) {
+      target = next
+      cut()
+    },
+    async stop() {
+      const closed = once(listener, 'close')
+      listener.close()
+      cut()
+      await closed
+    },
+  }
+}
+
+function forward(pair: Pair, from: Socket, to: Socket): void {
+  from.on('data', (bytes) => {
+    if (!pair.isFrozen) to.write(bytes)
+  })
+  from.on('error', () => {})
+  from.on('close', () => {
+    if (!pair.isFrozen) to.resetAndDestroy()
+    // A client that gives up a dead connection is gone, whatever the server thinks.
+    else if (from === pair.client) pair.server.destroy()
+  })
+}

@@ -1,0 +1,150 @@
+import { writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
+import { type RedisServer, startRedis } from '../tools/redis/server.mjs'
+import { makeFolder, stopAll, waitFor } from './process.test-helper.js'
+import { ended, run, type Running, start } from './serve.test-helper.js'
+
+const RULES = 'rules: [{ id: everybody, by: [], limits: [100/hour] }]'
+
+let redis: RedisServer
+beforeAll(async () => {
+  redis = await startRedis()
+})
+afterAll(() => redis.stop())
+afterEach(async () => {
+  await stopAll()
+  await redis.cli('FLUSHALL')
+})
+
+async function startOn(env: Record<string, string> = {}, rules = RULES): Promise<Running> {
+  const folder = makeFolder()
+  writeFileSync(join(folder, 'rules.yaml'), rules)
+  return start({ SLUICE_RULES: 'rules.yaml', SLUICE_REDIS_URL: redis.url, ...env }, folder)
+}
+
+describe('a start', () => {
+  test('with another secret than the counters have fails, and says so', async () => {
+    const { program } = await startOn({ SLUICE_KEY_SECRET: 'the secret of everybody' })
+    const env = { SLUICE_REDIS_URL: redis.url, SLUICE_KEY_SECRET: 'the secret of one node' }
+    for (const workers of ['1', '2']) {
+      const { code, output } = await ended(run(['serve'], { ...env, SLUICE_WORKERS: workers }))
+      expect(output).toMatch(/Could not start: .*SLUICE_KEY_SECRET/)
+      expect(output).not.toContain('secret of one node')
+      expect(code).toBe(1)
+    }
+    expect(program.hasEnded()).toBe(false)
+  })
+
+  test('on a Redis that may evict counters fails, and says so', async () => {
+    await redis.cli('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru')
+    const { code, output } = await ended(run(['serve'], { SLUICE_REDIS_URL: redis.url }))
+    await redis.cli('CONFIG', 'SET', 'maxmemory-policy', 'noeviction')
+    expect(output).toMatch(/Could not start: .*maxmemory-policy allkeys-lru; accepted: noeviction/)
+    expect(code).toBe(1)
+  })
+
+  test('without Redis needs the secret: given, or kept from the last time', async () => {
+    const lasting = await startRedis({ config: ['--appendonly', 'yes'] })
+    const env = { SLUICE_REDIS_URL: lasting.url }
+    const known = await startOn(env)
+    known.program.signal('SIGTERM')
+    await known.program.code()
+    await lasting.kill()
+    const folder = makeFolder()
+    writeFileSync(join(folder, 'sluice.yaml'), 'redis: { prefix: another }')
+    const [kept, given, wrong, without] = await Promise.all([
+      start({ ...env, SLUICE_RULES: 'rules.yaml' }, known.folder),
+      start({ ...env, SLUICE_KEY_SECRET: 'the secret of everybody' }, folder),
+      start({ ...env, SLUICE_KEY_SECRET: 'the secret of nobody else' }),
+      ended(run(['serve'], env)),
+    ])
+    expect(without.code).toBe(1)
+    expect(without.output).toMatch(
+      /Could not start: .*did not answer within 10 s.*SLUICE_KEY_SECRET/,
+    )
+    for (const node of [kept, given, wrong]) {
+      expect((await fetch(`${node.api}/readyz`)).status).toBe(200)
+      expect((await fetch(node.gateway)).status).toBe(200)
+    }
+    await lasting.start()
+    for (const { api, program } of [kept, given]) {
+      await vi.waitFor(
+        async () => {
+          const ready = (await (await fetch(`${api}/readyz`)).json()) as object
+          expect(ready).toMatchObject({ store: 'redis: answering' })
+        },
+        { timeout: 20_000 },
+      )
+      await waitFor(program, () => program.output().includes('"msg":"Redis answers"'))
+      expect(program.output()).not.toContain('counts apart')
+    }
+    await waitFor(wrong.program, () => wrong.program.output().includes('Redis cannot be used'))
+    const unfit = await fetch(`${wrong.api}/readyz`)
+    expect([unfit.status, await unfit.json()]).toMatchObject([
+      200,
+      { store: 'redis: unfit, the log says why' },
+    ])
+    expect((await fetch(wrong.gateway)).status).toBe(200)
+    await lasting.stop()
+  })
+
+  test('without Redis, which then comes back empty, puts the secret back: one limit for all', async () => {
+    const forgetful = await startRedis()
+    const env = { SLUICE_REDIS_URL: forgetful.url, SLUICE_STORE_DEADLINE_MS: '10000' }
+    const rules =
+      'rules: [{ id: all, by: [], limits: [{ algorithm: fixed-window, max: 100, window: 366d }] }]'
+    const known = await startOn(env, rules)
+    known.program.signal('SIGTERM')
+    await known.program.code()
+    await forgetful.kill()
+    const old = await start({ ...env, SLUICE_RULES: 'rules.yaml' }, known.folder)
+    await forgetful.start()
+    await waitFor(old.program, () => old.program.output().includes('"msg":"Redis answers"'))
+    const fresh = await startOn(env, rules)
+    const left = async ({ gateway }: Running) =>
+      Number((await fetch(gateway)).headers.get('x-ratelimit-remaining'))
+    const both = [await left(old), await left(fresh), await left(old), await left(fresh)]
+    expect(both).toEqual([99, 98, 97, 96])
+    for (const { program } of [old, fresh]) {
+      expect(program.output()).not.toMatch(/counts apart|cannot be used/)
+    }
+    await forgetful.stop()
+  })
+
+  test('serve --check looks at the URL and asks nobody', async () => {
+    const env = { SLUICE_REDIS_URL: 'redis://:hunter2hunter2@127.0.0.1:1', SLUICE_WORKERS: '2' }
+    expect(await ended(run(['serve', '--check'], env))).toEqual({
+      code: 0,
+      output: 'Configuration and rules are good.\n',
+    })
+    const bad = { SLUICE_REDIS_URL: 'redis://:hunter2hunter2@127.0.0.1:x' }
+    const { code, output } = await ended(run(['serve', '--check'], bad))
+    expect([code, output]).toEqual([2, expect.stringContaining('SLUICE_REDIS_URL') as string])
+    expect(output).not.toContain('hunter2')
+  })
+})
+
+test('a durable rule on a Redis that forgets is warned of', async () => {
+  const rules = 'rules: [{ id: kept, by: [], limits: [5/hour], durable: true }]'
+  const { program } = await startOn({}, rules)
+  await waitFor(program, () => program.output().includes('Redis has appendonly off'))
+})
+
+test('counters of durable rules in memory outlive a restart', async () => {
+  const folder = makeFolder()
+  const limits = '[{ algorithm: fixed-window, max: 5, window: 366d }]'
+  writeFileSync(
+    join(folder, 'rules.yaml'),
+    `rules: [{ id: kept, by: [], limits: ${limits}, durable: true }]`,
+  )
+  const env = { SLUICE_RULES: 'rules.yaml' }
+  const left = async ({ gateway }: Running) =>
+    (await fetch(gateway)).headers.get('x-ratelimit-remaining')
+  const first = await start(env, folder)
+  expect([await left(first), await left(first)]).toEqual(['4', '3'])
+  first.program.signal('SIGTERM')
+  await first.program.code()
+  const second = await start(env, folder)
+  expect(await left(second)).toBe('2')
+})

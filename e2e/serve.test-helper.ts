@@ -1,0 +1,46 @@
+/** `sluice serve` on free ports, as its users run it, for tests of the whole program. */
+import { fileURLToPath } from 'node:url'
+import { makeFolder, type Program, startProgram, waitFor } from './process.test-helper.js'
+
+const COMMAND = fileURLToPath(new URL('../packages/cli/bin/sluice.mjs', import.meta.url))
+const FREE = {
+  SLUICE_GATEWAY_LISTEN: '127.0.0.1:0',
+  SLUICE_API_LISTEN: '127.0.0.1:0',
+  SLUICE_ADMIN_LISTEN: '127.0.0.1:0',
+}
+
+export interface Running {
+  readonly program: Program
+  readonly folder: string
+  readonly gateway: string
+  readonly api: string
+  readonly admin: string
+}
+
+export function run(
+  args: readonly string[],
+  env: Record<string, string> = {},
+  folder = makeFolder(),
+): Program {
+  return startProgram(process.execPath, [COMMAND, ...args], {
+    cwd: folder,
+    env: { ...FREE, ...env },
+  })
+}
+
+export async function start(
+  env: Record<string, string> = {},
+  folder = makeFolder(),
+): Promise<Running> {
+  const program = run(['serve', '--json'], env, folder)
+  await waitFor(program, () => /^\{"gateway".*\}$/m.test(program.output()))
+  const line = /^\{"gateway".*\}$/m.exec(program.output())?.[0] ?? ''
+  return { program, folder, ...(JSON.parse(line) as Pick<Running, 'gateway' | 'api' | 'admin'>) }
+}
+
+/** How it ended, and what it wrote. */
+export async function ended(
+  program: Program,
+): Promise<{ readonly code: number | null; readonly output: string }> {
+  return { code: await program.code(), output: program.output() }
+}

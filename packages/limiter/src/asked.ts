@@ -1,0 +1,70 @@
+/** A call on its way to the store, and what must be kept of it until its fate is known. */
+import type { Plan } from '@sluice/core'
+import type { Sent } from './deny-cache.js'
+import type { Spending } from './posture/posture-answers.js'
+import type { Answer, Groups, TakeOptions } from './store.js'
+
+export interface AskOptions {
+  readonly receipt?: boolean | 'if-delayed' | undefined
+}
+
+type OnLate = (asked: Asked, answers: Groups<Answer>) => void
+
+/** One object for each call: it is also what the store is asked with. */
+export class Asked implements TakeOptions, Sent {
+  readonly plan: Plan
+  readonly options: AskOptions
+  readonly sentMs: number
+  readonly moment: number
+  readonly deadlineMs: number | undefined
+  readonly states: boolean
+  readonly onLate: (answers: Groups<Answer>) => void
+  isDecided = false
+  allowed = false
+  spendings: readonly (Spending | undefined)[] = NO_SPENDING
+  /** What the store said last; undefined: nothing, so that each take may have run. */
+  answers: Groups<Answer> | undefined
+  #late: Groups<Answer> | undefined
+
+  constructor(
+    plan: Plan,
+    options: AskOptions,
+    sentMs: number,
+    moment: number,
+    deadlineMs: number | undefined,
+    states: boolean,
+    onLate: OnLate,
+  ) {
+    this.plan = plan
+    this.options = options
+    this.sentMs = sentMs
+    this.moment = moment
+    this.deadlineMs = deadlineMs
+    this.states = states
+    this.onLate = (answers) => onLate(this, answers)
+    this.answers = undefined
+    this.#late = undefined
+  }
+
+  /** Decided without the whole answer. Returns what came late before it was. */
+  decide(
+    answers: Groups<Answer> | undefined,
+    allowed: boolean,
+    spendings: readonly (Spending | undefined)[],
+  ): Groups<Answer> | undefined {
+    this.isDecided = true
+    this.answers = answers
+    this.allowed = allowed
+    this.spendings = spendings
+    return this.#late
+  }
+
+  /** Whether these answers are the first to come late, to a call that was decided. */
+  takeLate(answers: Groups<Answer>): boolean {
+    if (this.#late !== undefined) return false
+    this.#late = answers
+    return this.isDecided
+  }
+}
+
+const NO_SPENDING: readonly (Spending | undefined)[] = []

@@ -1,0 +1,234 @@
+/**
+ * Refusals remembered for a moment, so that a blocked caller costs the store one call a second.
+ *
+ * What is kept is the counter's last known state, not a verdict: the algorithm runs on it again
+ * with the cost of the new call, at a time that is never behind the store's. Others can only have
+ * taken more since, so where it refuses the store would too; only what another node gave back is
+ * seen late, and no entry lives longer than `denyCacheMs` from the moment its call was sent.
+ * Shortly before that one call goes to the store, so that the others need not.
+ *
+ * A set holds eight counters side by side; one that finds its set full is not taken in.
+ */
+import {
+  algorithmOf,
+  combine,
+  type CounterKey,
+  type Decision,
+  type Limit,
+  type Outcome,
+  type Plan,
+  type PlannedTake,
+} from '@sluice/core'
+import { codecOf } from './memory/codec.js'
+import type { Answer } from './store.js'
+
+const WAYS = 8
+const SETS = 16_384
+/** The most refusals remembered; 8 MB. */
+export const DENIED_MAX = SETS * WAYS
+
+const KEY_WORDS = 2
+/** Until when it lives, when to ask again, its format, and up to four numbers of its state. */
+const ENTRY_NUMBERS = 7
+const PROBE = 1
+const FORMAT = 2
+const STATE = 3
+/**
+ * So long before it ends one call is let through, and the others are refused on: or all that come
+ * until the store has answered would ask it.
+ */
+const PROBE_MS = 50
+/** Added to the format of a counter that has no state: only what it never holds is refused. */
+const UNUSED = 16
+
+const NO_SHADOWS: readonly string[] = []
+
+/** When a call was sent: by the clock, and before or after what was forgotten. */
+export interface Sent {
+  readonly sentMs: number
+  readonly moment: number
+}
+
+export class DenyCache {
+  readonly #lifeMs: number
+  readonly #latestTime: () => number
+  readonly #keys = new Int32Array(DENIED_MAX * KEY_WORDS)
+  readonly #entries = new Float64Array(DENIED_MAX * ENTRY_NUMBERS)
+  /** Only a log has one: its entries hold for these very numbers. */
+  readonly #limits = new Map<number, Limit>()
+  /** For each set, when one of its counters was last given back: what was sent before is stale. */
+  readonly #forgottenAt = new Float64Array(SETS)
+  #clearedAt = 0
+  #moment = 0
+  #aliveUntilMs = 0
+
+  /** `latestTime` is the store's, and never behind it. */
+  constructor(lifeMs: number, latestTime: () => number) {
+    this.#lifeMs = lifeMs
+    this.#latestTime = latestTime
+  }
+
+  /** Moves whenever something is forgotten; to be noted when a call is sent. */
+  get moment(): number {
+    return this.#moment
+  }
+
+  /**
+   * The refusal of a call that one of its enforced limits is known to refuse, with only the limits
+   * that do. Undefined: the store must be asked, also where it has to charge the refusal.
+   */
+  answer(plan: Plan, nowMs: number): Decision | undefined {
+    if (nowMs >= this.#aliveUntilMs) return undefined
+    const takes = plan.groups[0]
+    if (takes === undefined) return undefined
+    let refusing: PlannedTake[] | undefined
+    let outcomes: Outcome[] = []
+    for (let i = 0; i < takes.length; i++) {
+      const take = takes[i]
+      if (take === undefined) continue
+      if (take.limit.onRefusal === 'charge') return undefined
+      const slot = this.find(take.key, nowMs)
+      const outcome = slot === -1 ? undefined : this.run(slot, take)
+      if (outcome === undefined) continue
+      if (this.probes(slot, nowMs)) return undefined
+      if (refusing === undefined) {
+        refusing = [take]
+        outcomes = [outcome]
+      } else {
+        refusing.push(take)
+        outcomes.push(outcome)
+      }
+    }
+    if (refusing === undefined) return undefined
+    const { matched } = plan
+    return combine({ matched, groups: [refusing], shadows: NO_SHADOWS }, [outcomes], 'deny-cache')
+  }
+
+  /** Takes in what refused of a call. */
+  remember(takes: readonly PlannedTake[], answers: readonly Answer[], sent: Sent): void {
+    if (sent.moment < this.#clearedAt) return
+    for (let i = 0; i < takes.length; i++) {
+      const take = takes[i]
+      const answer = answers[i]
+      if (take === undefined || answer === undefined || typeof answer === 'string') continue
+      if (answer.retryAfterMs !== 0) this.put(take, answer, sent)
+    }
+  }
+
+  /** The counter was given something back: what is known of it, and what is on its way, is old. */
+  forget(key: CounterKey, nowMs: number): void {
+    this.#moment += 1
+    this.#forgottenAt[setOf(key)] = this.#moment
+    const slot = this.find(key, nowMs)
+    if (slot !== -1) this.#entries[slot * ENTRY_NUMBERS] = 0
+  }
+
+  /** Other rules are in force. */
+  clear(): void {
+    this.#moment += 1
+    this.#clearedAt = this.#moment
+    this.#entries.fill(0)
+    this.#limits.clear()
+    this.#aliveUntilMs = 0
+  }
+
+  /** Whether this call is the one that asks the store whether the refusal still holds. */
+  private probes(slot: number, nowMs: number): boolean {
+    const at = slot * ENTRY_NUMBERS + PROBE
+    if (nowMs < (this.#entries[at] ?? 0)) return false
+    this.#entries[at] = Infinity
+    return true
+  }
+
+  private find({ hi, lo }: CounterKey, nowMs: number): number {
+    const keys = this.#keys
+    const first = (lo & (SETS - 1)) * WAYS
+    for (let slot = first; slot < first + WAYS; slot++) {
+      if (keys[slot * KEY_WORDS] !== hi || keys[slot * KEY_WORDS + 1] !== lo) continue
+      return this.livesUntil(slot) > nowMs ? slot : -1
+    }
+    return -1
+  }
+
+  /** What the counter says to this take; undefined where it does not refuse it. */
+  private run(slot: number, { limit, amount }: PlannedTake): Outcome | undefined {
+    const now = this.#latestTime()
+    const at = slot * ENTRY_NUMBERS + STATE
+    const format = this.#entries[at - STATE + FORMAT]
+    // A store whose clock is not known any more knows no time that is not behind.
+    if (!Number.isFinite(now)) return undefined
+    if (format === limit.format + UNUSED) return refusal(undefined, limit, amount, now)
+    if (format !== limit.format) return undefined
+    const codec = codecOf(limit)
+    if (codec === undefined) return this.runLog(slot, limit, amount, now)
+    return refusal(codec.read(this.#entries, at), limit, amount, now)
+  }
+
+  private runLog(slot: number, limit: Limit, amount: number, now: number): Outcome | undefined {
+    const at = slot * ENTRY_NUMBERS + STATE
+    const [askedFor, retryAt = 0, remaining = 0, resetAt = 0] = this.#entries.subarray(at, at + 4)
+    // The wait was rounded up: within the last millisecond of it only the store knows.
+    const isOver = retryAt - now < 1000
+    if (this.#limits.get(slot) !== limit || askedFor !== amount || isOver) return undefined
+    return {
+      granted: 0,
+      remaining,
+      resetAfterMs: Math.max(0, Math.ceil((resetAt - now) / 1000)),
+      retryAfterMs: Math.ceil((retryAt - now) / 1000),
+      delayMs: 0,
+      at: now,
+    }
+  }
+
+  private put(take: PlannedTake, answer: Exclude<Answer, string>, sent: Sent): void {
+    const { key, limit, amount } = take
+    const { sentMs } = sent
+    if (sent.moment < (this.#forgottenAt[setOf(key)] ?? 0)) return
+    const slot = this.place(key, sentMs)
+    if (slot === -1) return
+    const entries = this.#entries
+    const at = slot * ENTRY_NUMBERS + STATE
+    const codec = codecOf(limit)
+    const isLog = codec === undefined && answer.retryAfterMs !== null
+    if (codec !== undefined && answer.state !== undefined) codec.write(answer.state, entries, at)
+    if (isLog) {
+      entries[at] = amount
+      entries[at + 1] = answer.at + (answer.retryAfterMs ?? 0) * 1000
+      entries[at + 2] = answer.remaining
+      entries[at + 3] = answer.at + answer.resetAfterMs * 1000
+      this.#limits.set(slot, limit)
+    }
+    const isKnown = isLog || (codec !== undefined && answer.state !== undefined)
+    entries[at - STATE] = sentMs + this.#lifeMs
+    entries[at - STATE + PROBE] = sentMs + this.#lifeMs - Math.min(PROBE_MS, this.#lifeMs / 4)
+    entries[at - STATE + FORMAT] = isKnown ? limit.format : limit.format + UNUSED
+    this.#keys[slot * KEY_WORDS] = key.hi
+    this.#keys[slot * KEY_WORDS + 1] = key.lo
+    this.#aliveUntilMs = Math.max(this.#aliveUntilMs, sentMs + this.#lifeMs)
+  }
+
+  /** Its own slot, else one whose time has come, else none. */
+  private place({ hi, lo }: CounterKey, nowMs: number): number {
+    const keys = this.#keys
+    const first = (lo & (SETS - 1)) * WAYS
+    let free = -1
+    for (let slot = first; slot < first + WAYS; slot++) {
+      if (keys[slot * KEY_WORDS] === hi && keys[slot * KEY_WORDS + 1] === lo) return slot
+      if (free === -1 && this.livesUntil(slot) <= nowMs) free = slot
+    }
+    return free
+  }
+
+  private livesUntil(slot: number): number {
+    return this.#entries[slot * ENTRY_NUMBERS] ?? 0
+  }
+}
+
+function setOf({ lo }: CounterKey): number {
+  return lo & (SETS - 1)
+}
+
+function refusal(state: unknown, limit: Limit, amount: number, now: number): Outcome | undefined {
+  const step = algorithmOf(limit).take(state, limit, amount, now)
+  return step.retryAfterMs === 0 ? undefined : step
+}

@@ -1,0 +1,168 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import type { Decision } from './index.js'
+import { call, perUser, user } from './limiter.test-helper.js'
+import { scripted, settled } from './scripted-store.test-helper.js'
+
+const window = (max: number) => ({ algorithm: 'fixed-window', max, window: '1h' })
+const hedged = (max: number, more: object = {}) => perUser([window(max)], { hedge: true, ...more })
+
+beforeEach(() => {
+  vi.useFakeTimers()
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+/** The decision of a call whose store holds its answer back for so many milliseconds. */
+async function within(pending: Promise<Decision>, ms: number): Promise<Decision | undefined> {
+  let decided: Decision | undefined
+  void pending.then((decision) => {
+    decided = decision
+  })
+  await vi.advanceTimersByTimeAsync(ms)
+  return decided
+}
+
+describe('a hedged call', () => {
+  test('is answered by the store where that is quick, which is asked for states', async () => {
+    const { limiter, store } = await scripted(hedged(3))
+    expect(await limiter.check(user('u1'))).toMatchObject({ source: 'store', remaining: 2 })
+    expect(store.asked[0]?.options?.states).toBe(true)
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
+  test('is answered from the last known state after a quarter of the deadline', async () => {
+    const { limiter, store } = await scripted(hedged(3))
+    await limiter.check(user('u1'))
+    store.isHeld = true
+    const first = limiter.check(user('u1'))
+    expect(await within(first, 4)).toBeUndefined()
+    expect(await within(first, 1)).toMatchObject({
+      allowed: true,
+      source: 'local',
+      reason: 'within',
+      remaining: 1,
+    })
+    // What was granted is gone from the state, though the store has not heard of it.
+    expect(await within(limiter.check(user('u1')), 5)).toMatchObject({ remaining: 0 })
+    expect(await within(limiter.check(user('u1')), 5)).toMatchObject({
+      allowed: false,
+      reason: 'over',
+      source: 'local',
+    })
+  })
+
+  test('goes by its rule’s own deadline', async () => {
+    const { limiter, store } = await scripted(hedged(3, { deadline: '400ms' }))
+    await limiter.check(user('u1'))
+    store.isHeld = true
+    const slow = limiter.check(user('u1'))
+    expect(await within(slow, 99)).toBeUndefined()
+    expect(await within(slow, 1)).toMatchObject({ source: 'local' })
+  })
+
+  test('waits on where a counter was never seen', async () => {
+    const { limiter, store } = await scripted(hedged(3))
+    store.isHeld = true
+    const slow = limiter.check(user('u1'))
+    expect(await within(slow, 15)).toBeUndefined()
+    store.release()
+    expect(await slow).toMatchObject({ source: 'store', remaining: 2 })
+  })
+
+  test('waits on where an enforced rule is not hedged; shadow rules have no say', async () => {
+    const rules = [
+      ...hedged(3),
+      { id: 'plain', by: ['ip'], limits: [window(9)] },
+      { id: 'trial', by: ['user'], limits: [window(1)], mode: 'shadow' },
+    ]
+    const { limiter, store } = await scripted(rules)
+    const mixed = call({ user: 'u1', ip: '192.0.2.1' })
+    await limiter.check(mixed)
+    await limiter.check(user('u1'))
+    store.isHeld = true
+    expect(await within(limiter.check(mixed), 15)).toBeUndefined()
+    expect(await within(limiter.check(user('u1')), 15)).toMatchObject({
+      source: 'local',
+      shadow: [],
+    })
+    store.release()
+  })
+
+  test('is all or nothing', async () => {
+    const rules = [
+      { id: 'a', by: ['user'], limits: [window(10)], hedge: true },
+      { id: 'b', by: ['ip'], limits: [window(1)], hedge: true },
+    ]
+    const { limiter, store } = await scripted(rules)
+    const both = call({ user: 'u1', ip: '192.0.2.1' })
+    await limiter.check(both)
+    store.isHeld = true
+    expect(await within(limiter.check(both), 5)).toMatchObject({ allowed: false, rule: 'b' })
+    expect(await within(limiter.check(call({ user: 'u1' })), 5)).toMatchObject({ remaining: 8 })
+  })
+
+  test('that was refused here and granted there is given back', async () => {
+    const { limiter, store } = await scripted(hedged(2))
+    await limiter.check(user('u1', 2))
+    await store.inner.reset(store.asked[0]?.groups[0]?.[0]?.key ?? { hi: 0, lo: 0, partition: 0 })
+    store.isHeld = true
+    expect(await within(limiter.check(user('u1')), 5)).toMatchObject({ allowed: false })
+    store.release()
+    await settled()
+    expect(store.gives).toHaveLength(1)
+    expect((await limiter.peek(user('u1'))).remaining).toBe(2)
+  })
+
+  test('is followed by the store’s own state', async () => {
+    const { limiter, store } = await scripted(hedged(100))
+    await limiter.check(user('u1'))
+    store.inner.sync.take([[{ ...(store.asked[0]?.groups[0]?.[0] ?? fail()), amount: 50 }]])
+    store.isHeld = true
+    expect(await within(limiter.check(user('u1')), 5)).toMatchObject({ remaining: 98 })
+    store.release()
+    await settled()
+    store.isHeld = true
+    expect(await within(limiter.check(user('u1')), 5)).toMatchObject({ remaining: 47 })
+  })
+
+  test('that was admitted here is reported where the store never took it', async () => {
+    const { limiter, store } = await scripted(hedged(5))
+    await limiter.check(user('u1'))
+    store.isHeld = true
+    expect(await within(limiter.check(user('u1', 2)), 5)).toMatchObject({ allowed: true })
+    store.all('not-run')
+    store.release()
+    await settled()
+    expect(limiter.stats?.reportsWaiting).toBe(1)
+    store.recover()
+    await settled()
+    expect((await limiter.peek(user('u1'))).remaining).toBe(2)
+  })
+
+  test('whose fate is known late is settled then', async () => {
+    const { limiter, store } = await scripted(hedged(2))
+    await limiter.check(user('u1', 2))
+    await store.inner.reset(store.asked[0]?.groups[0]?.[0]?.key ?? { hi: 0, lo: 0, partition: 0 })
+    store.isHeld = true
+    expect(await within(limiter.check(user('u1')), 5)).toMatchObject({ allowed: false })
+    store.all('ran')
+    store.release()
+    await settled()
+    expect(store.gives).toEqual([])
+    store.comeLate()
+    expect(store.gives).toHaveLength(1)
+  })
+
+  test('goes to its posture where the store is silent and nothing is known', async () => {
+    const { limiter, store } = await scripted(hedged(2))
+    store.all('not-run')
+    expect(await limiter.check(user('u1'))).toMatchObject({ source: 'posture' })
+    store.script.error = new Error('gone')
+    expect(await limiter.check(user('u1'))).toMatchObject({ source: 'posture' })
+  })
+})
+
+function fail(): never {
+  throw new Error('nothing was asked')
+}

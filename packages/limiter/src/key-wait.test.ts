@@ -1,0 +1,136 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { createLimiter } from './index.js'
+import { perUser, user } from './limiter.test-helper.js'
+import { limiterOver, ScriptedStore, settled } from './scripted-store.test-helper.js'
+
+const rules = perUser([{ algorithm: 'fixed-window', max: 2, window: '1h' }])
+const SECRET = new Uint8Array(16).fill(7)
+
+beforeEach(() => {
+  vi.useFakeTimers()
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+function start() {
+  let resolve: (secret: Uint8Array) => void = () => {}
+  let reject: (error: Error) => void = () => {}
+  const secret = new Promise<Uint8Array>((yes, no) => {
+    resolve = yes
+    reject = no
+  })
+  const store = new ScriptedStore({ secret })
+  return { store, limiter: limiterOver(store, rules), resolve, reject }
+}
+
+describe('until the store has told the key of all hashes', () => {
+  test('a call waits for it, and counts under it', async () => {
+    const { store, limiter, resolve } = start()
+    const pending = limiter.check(user('u1'))
+    await vi.advanceTimersByTimeAsync(19)
+    expect(store.asked).toEqual([])
+    resolve(SECRET)
+    expect(await pending).toMatchObject({ source: 'store', remaining: 1 })
+    const twin = createLimiter({ rules, store, secret: SECRET })
+    expect(await twin.check(user('u1'))).toMatchObject({ remaining: 0 })
+    expect(vi.getTimerCount()).toBe(0)
+  })
+
+  test('a call that waited for its deadline goes to its posture; nothing reaches the store', async () => {
+    const { store, limiter } = start()
+    const pending = limiter.check(user('u1'))
+    const peeked = limiter.peek(user('u1'))
+    await vi.advanceTimersByTimeAsync(20)
+    expect(await pending).toMatchObject({ allowed: true, source: 'posture' })
+    expect(await peeked).toMatchObject({ allowed: true, source: 'posture' })
+    expect(store.asked).toEqual([])
+    store.recover()
+    await vi.advanceTimersByTimeAsync(1000)
+    expect(store.charges).toEqual([])
+  })
+
+  test('a rule’s own deadline holds', async () => {
+    const { limiter } = start()
+    limiter.setRules([{ ...rules[0], deadline: '3ms' }])
+    const pending = limiter.check(user('u1'))
+    await vi.advanceTimersByTimeAsync(3)
+    expect(await pending).toMatchObject({ source: 'posture' })
+  })
+
+  test('new rules are taken, bad ones refused, and the good ones used with the key', async () => {
+    const { limiter, resolve } = start()
+    expect(() => limiter.setRules('rules: 7')).toThrow(/error in the rules/)
+    limiter.setRules(perUser(['9/hour']))
+    resolve(SECRET)
+    await limiter.ready()
+    expect(await limiter.check(user('u1'))).toMatchObject({ remaining: 8, source: 'store' })
+  })
+
+  test('a refund and a reset wait, then fail and change nothing', async () => {
+    const { limiter } = start()
+    const refund = limiter.refund(user('u1'))
+    const reset = limiter.reset(user('u1'))
+    const failures = Promise.allSettled([refund, reset])
+    await vi.advanceTimersByTimeAsync(20)
+    expect(await failures).toMatchObject([
+      { reason: { code: 'STORE_FAILED', message: /nothing was given back/ } },
+      { reason: { code: 'STORE_FAILED', message: /nothing was reset/ } },
+    ])
+  })
+
+  test('a receipt is made and read with the final key', async () => {
+    const { store, limiter, resolve } = start()
+    const pending = limiter.check(user('u1'), { receipt: true })
+    resolve(SECRET)
+    const { receipt = '' } = await pending
+    await createLimiter({ rules, store, secret: SECRET }).refund(receipt)
+    expect(store.gives).toHaveLength(1)
+  })
+
+  test('a misuse is told at once', async () => {
+    const { limiter } = start()
+    await expect(limiter.check({} as never)).rejects.toMatchObject({ code: 'CALL_INVALID' })
+    expect(await limiter.check({ attributes: { ip: 'x' } })).toMatchObject({ reason: 'unmatched' })
+  })
+})
+
+describe('ready', () => {
+  test('resolves at once in memory, and when the store has started elsewhere', async () => {
+    await createLimiter({ rules }).ready()
+    const { limiter, resolve } = start()
+    let isReady = false
+    void limiter.ready().then(() => {
+      isReady = true
+    })
+    await settled()
+    expect(isReady).toBe(false)
+    resolve(SECRET)
+    await settled()
+    expect(isReady).toBe(true)
+  })
+
+  test('rejects with why the store did not start; calls are answered at once all the same', async () => {
+    const { store, limiter, reject } = start()
+    const pending = limiter.check(user('u1'))
+    reject(new Error('another secret'))
+    await expect(limiter.ready()).rejects.toThrow('another secret')
+    expect(await pending).toMatchObject({ source: 'posture' })
+    expect(await limiter.check(user('u1'))).toMatchObject({ source: 'posture' })
+    expect(await limiter.limits(user('u1'))).toMatchObject([{ remaining: 0 }])
+    expect(store.asked).toEqual([])
+  })
+
+  test('rejects where the store’s key is none', async () => {
+    const { limiter, resolve } = start()
+    resolve(new Uint8Array(3))
+    await expect(limiter.ready()).rejects.toMatchObject({ code: 'OPTION_INVALID' })
+  })
+
+  test('waits for the store also where a key was given; calls do not', async () => {
+    const store = new ScriptedStore({ secret: Promise.reject(new Error('no policy')) })
+    const limiter = createLimiter({ rules, store, secret: SECRET })
+    expect(await limiter.check(user('u1'))).toMatchObject({ source: 'store' })
+    await expect(limiter.ready()).rejects.toThrow('no policy')
+  })
+})

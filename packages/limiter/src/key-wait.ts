@@ -1,0 +1,52 @@
+/**
+ * The key of all hashes, where the store keeps it: until it is known nothing may reach the store,
+ * because it would count under other names than every other node.
+ */
+
+/** Calls that wait for it at once; further ones are answered without. */
+const WAITERS_MAX = 10_000
+
+export class KeyWait {
+  /** Settles with the store's start. */
+  readonly ready: Promise<void>
+  readonly #waiters = new Set<(isKnown: boolean) => void>()
+  #state: 'waiting' | 'known' | 'failed'
+
+  /**
+   * `use` takes the key over; what it throws is a failure as well. Where a key was given none is
+   * waited for, but the start may still fail.
+   */
+  constructor(key: Promise<Uint8Array>, use: ((key: Uint8Array) => void) | undefined) {
+    this.#state = use === undefined ? 'known' : 'waiting'
+    this.ready = key.then((bytes) => {
+      use?.(bytes)
+      this.settle('known')
+    })
+    // Whoever does not ask whether it is ready is answered by posture, and not ended.
+    this.ready.catch(() => this.settle('failed'))
+  }
+
+  get isKnown(): boolean {
+    return this.#state === 'known'
+  }
+
+  /** Whether it is known within so many milliseconds. */
+  within(ms: number): Promise<boolean> {
+    if (this.#state !== 'waiting') return Promise.resolve(this.isKnown)
+    if (this.#waiters.size >= WAITERS_MAX) return Promise.resolve(false)
+    return new Promise((resolve) => {
+      const waiter = (isKnown: boolean) => {
+        clearTimeout(timer)
+        this.#waiters.delete(waiter)
+        resolve(isKnown)
+      }
+      const timer = setTimeout(waiter, ms, false)
+      this.#waiters.add(waiter)
+    })
+  }
+
+  private settle(state: 'known' | 'failed'): void {
+    if (this.#state === 'waiting') this.#state = state
+    for (const waiter of this.#waiters) waiter(this.isKnown)
+  }
+}

@@ -1,0 +1,65 @@
+/** How the options of a limiter are read, and what is no call. */
+import {
+  type Call,
+  IPV6_PREFIX_MAX,
+  IPV6_PREFIX_MIN,
+  isCount,
+  type SipKey,
+  SluiceError,
+  show,
+  sipKey,
+} from '@sluice/core'
+import type { Store } from './store.js'
+
+const STORE_VERBS = ['take', 'peek', 'give', 'charge', 'reset', 'close'] as const
+const LOCAL_COUNTERS_DEFAULT = 100_000
+const LOCAL_COUNTERS_MAX = 10_000_000
+
+/** A part that a user brings, with the functions it must have. */
+export function readPart<Part>(option: string, part: Part, verbs: readonly (keyof Part)[]): Part {
+  const missing = verbs.filter((verb) => typeof part[verb] !== 'function')
+  if (missing.length === 0) return part
+  throw new SluiceError(
+    'OPTION_INVALID',
+    `${option}: found one without ${missing.join(', ')}; accepted: one with ${verbs.join(', ')}`,
+  )
+}
+
+export function readStore(store: Store): Store {
+  return readPart('store', store, STORE_VERBS)
+}
+
+export function readSecret(secret: Uint8Array): SipKey {
+  if (secret instanceof Uint8Array && secret.length === 16) return sipKey(secret)
+  const found = secret instanceof Uint8Array ? `${secret.length} bytes` : typeof secret
+  throw new SluiceError('OPTION_INVALID', `secret: found ${found}; accepted: 16 bytes`)
+}
+
+export function readPrefix(prefix: number): number {
+  return readCount('ipv6Prefix', prefix, IPV6_PREFIX_MIN, IPV6_PREFIX_MAX)
+}
+
+export function readLocalCounters(counters = LOCAL_COUNTERS_DEFAULT): number {
+  return readCount('localCounters', counters, 1, LOCAL_COUNTERS_MAX)
+}
+
+function readCount(option: string, value: number, least: number, most: number): number {
+  if (isCount(value) && value >= least && value <= most) return value
+  throw new SluiceError(
+    'OPTION_INVALID',
+    `${option}: found ${show(value)}; accepted: a whole number from ${least} to ${most}`,
+  )
+}
+
+export function requireCall(call: Call): void {
+  if (typeof call === 'object' && call !== null) {
+    const { attributes } = call
+    const isPlain = typeof attributes === 'object' && attributes !== null
+    // A list or a Map would have no attribute at all, and so no limit.
+    if (isPlain && !(Symbol.iterator in attributes)) return
+  }
+  throw new SluiceError(
+    'CALL_INVALID',
+    `call: found ${call === null ? 'null' : typeof call}; accepted: { attributes: { user: 'u1' }, cost: 1 }`,
+  )
+}

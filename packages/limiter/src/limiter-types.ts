@@ -1,0 +1,97 @@
+/** What a limiter is made with, and what it can do. */
+import type { Call, Decision, ParsedRules, Policy, Problem } from '@sluice/core'
+import type { AskerStats } from './asker.js'
+import type { Clock } from './clock.js'
+import type { ResetOptions } from './refund.js'
+import type { RulesInput } from './rule-set.js'
+import type { Store } from './store.js'
+
+export interface LimiterOptions {
+  readonly rules: RulesInput
+  /** Where the rules come from, for messages. */
+  readonly file?: string | undefined
+  /** Where counters live. @default a memory store of a million counters */
+  readonly store?: Store | undefined
+  /** The wall clock; ends overrides, and times the default store. @default the system's */
+  readonly clock?: Clock | undefined
+  /**
+   * The key of all hashes, 16 bytes; limiters that share counters share it. @default the store's
+   * own where it keeps one, else random
+   */
+  readonly secret?: Uint8Array | undefined
+  /** How many bits of an IPv6 address make a caller, 32 to 64. @default 64 */
+  readonly ipv6Prefix?: number | undefined
+  /** The most counters kept here while a store elsewhere is silent. @default 100_000 */
+  readonly localCounters?: number | undefined
+  /** Milliseconds of a clock that never steps. For tests. @default the system's */
+  readonly monotonicMs?: (() => number) | undefined
+}
+
+export interface RulesOptions {
+  /** Where the rules come from, for messages. */
+  readonly file?: string | undefined
+}
+
+export interface CheckOptions {
+  /**
+   * Ask for a receipt, to give back what the decision takes; `'if-delayed'` for one only where the
+   * call is to be held, because whoever holds it may see the caller leave. @default false
+   */
+  readonly receipt?: boolean | 'if-delayed' | undefined
+  /** Whether the caller can be made to wait; if not, a delay is a refusal. @default true */
+  readonly canWait?: boolean | undefined
+}
+
+export interface Limiter {
+  /**
+   * Decides a call and spends its cost. A refusal is a value, and so is the answer of a rule's
+   * posture where the store gives none; a failure rejects with a SluiceError.
+   */
+  check(call: Call, options?: CheckOptions): Promise<Decision>
+  /** The same at once, for stores in this process. */
+  checkSync(call: Call, options?: CheckOptions): Decision
+  /**
+   * The same at once where nothing has to be waited for, else as a promise: a caller that is known
+   * to be refused costs no promise.
+   */
+  decide(call: Call, options?: CheckOptions): Decision | Promise<Decision>
+  /** Whether a call would pass; spends nothing. */
+  peek(call: Call): Promise<Decision>
+  /** A peek with, in `explain`, every rule: matched or why not, and what its limits say. */
+  explain(call: Call): Promise<Decision>
+  /**
+   * Every enforced rule that counts this caller somewhere, whatever method and path it is for, with
+   * what is left; spends nothing. At most the first 1,000 limits.
+   */
+  limits(call: Call): Promise<readonly Policy[]>
+  /** Gives back what a receipt says was taken, or the cost of a call in the present window. */
+  refund(what: string | Call): Promise<void>
+  /** Forgets the counters of a caller: every rule that counts by attributes the call has. */
+  reset(call: Call, options?: ResetOptions): Promise<void>
+  /**
+   * Replaces the rules; throws a RulesError and changes nothing if they have errors. Returns
+   * warnings.
+   */
+  setRules(rules: RulesInput, options?: RulesOptions): readonly Problem[]
+  /**
+   * The same with what `parseRules` of `@sluice/core` gave: parsing a large set takes seconds, and
+   * may be done in another thread.
+   */
+  setParsedRules(parsed: ParsedRules): readonly Problem[]
+  /**
+   * Resolves when the store has started, at once where it is in this process; rejects with why it
+   * could not. Calls may be decided before: until then each rule answers by its posture.
+   */
+  ready(): Promise<void>
+  /** Whether the counters are in this process, so that `checkSync` answers. */
+  readonly isSync: boolean
+  /** Whether a rule in force counts messages of WebSockets. */
+  readonly countsMessages: boolean
+  /** Whether the counters of a rule in force are to outlive a restart. */
+  readonly hasDurable: boolean
+  /** What the rules in force probably do not mean. */
+  readonly warnings: readonly Problem[]
+  /** What is kept here because the store was silent; undefined where it is in this process. */
+  readonly stats: AskerStats | undefined
+  close(): Promise<void>
+}

@@ -1,0 +1,137 @@
+/**
+ * Counters as bytes that outlive the process: what each holds, and the numbers of its limit, which
+ * say until when that means something. Little endian, whatever the machine:
+ *
+ *   8  what it is, and its version
+ *   4  bytes of the limits         4  counters
+ *   n  the limits as JSON, filled up to a multiple of 8
+ *      for each counter: 8 hash, 4 place of its limit in the list, 4 numbers of its state; these
+ *   8  checksum of all before
+ */
+import { ALGORITHM_NAMES, type Limit, SluiceError } from '@sluice/core'
+import { codecOf } from './codec.js'
+import type { DurableCounter } from './counters.js'
+
+/** The last byte is the version: another one is not understood. */
+const MAGIC = new TextEncoder().encode('sluice-\u0001')
+const HEAD_BYTES = 16
+const COUNTER_BYTES = 16
+const CHECKSUM_BYTES = 8
+/** Numbers of a state that fits into a record; a log has as many as it has entries. */
+const STATE_NUMBERS = 3
+
+export function writeSnapshot(counters: Iterable<DurableCounter>): Uint8Array {
+  const places = new Map<Limit, number>()
+  const kept: DurableCounter[] = []
+  let numbers = 0
+  for (const counter of counters) {
+    if (!places.has(counter.limit)) places.set(counter.limit, places.size)
+    numbers += numbersOf(counter)
+    kept.push(counter)
+  }
+  const limits = new TextEncoder().encode(JSON.stringify([...places.keys()]))
+  const bodyAt = HEAD_BYTES + Math.ceil(limits.length / 8) * 8
+  const size = bodyAt + kept.length * COUNTER_BYTES + numbers * 8 + CHECKSUM_BYTES
+  const bytes = new Uint8Array(size)
+  const view = new DataView(bytes.buffer)
+  bytes.set(MAGIC)
+  view.setUint32(8, limits.length, true)
+  view.setUint32(12, kept.length, true)
+  bytes.set(limits, HEAD_BYTES)
+  let at = bodyAt
+  for (const counter of kept) at = writeCounter(view, at, counter, places.get(counter.limit) ?? 0)
+  const sum = checksum(view, at)
+  view.setUint32(at, sum.a, true)
+  view.setUint32(at + 4, sum.b, true)
+  return bytes
+}
+
+function numbersOf({ limit, state }: DurableCounter): number {
+  return codecOf(limit) === undefined ? (state as readonly number[]).length : STATE_NUMBERS
+}
+
+function writeCounter(view: DataView, from: number, counter: DurableCounter, of: number): number {
+  const numbers = stateNumbers(counter)
+  view.setInt32(from, counter.hi, true)
+  view.setInt32(from + 4, counter.lo, true)
+  view.setUint32(from + 8, of, true)
+  view.setUint32(from + 12, numbers.length, true)
+  let at = from + COUNTER_BYTES
+  for (const number of numbers) {
+    view.setFloat64(at, number, true)
+    at += 8
+  }
+  return at
+}
+
+function stateNumbers({ limit, state }: DurableCounter): ArrayLike<number> & Iterable<number> {
+  const codec = codecOf(limit)
+  if (codec === undefined) return state as readonly number[]
+  const numbers = new Float64Array(STATE_NUMBERS)
+  codec.write(state, numbers, 0)
+  return numbers
+}
+
+/** Throws where the bytes are not whole; nothing is given out before all of them were looked at. */
+export function readSnapshot(bytes: Uint8Array): readonly DurableCounter[] {
+  if (!(bytes instanceof Uint8Array) || bytes.length < HEAD_BYTES + CHECKSUM_BYTES) {
+    throw unreadable('too few bytes')
+  }
+  if (MAGIC.some((byte, i) => bytes[i] !== byte)) throw unreadable('something else')
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length)
+  const end = bytes.length - CHECKSUM_BYTES
+  const sum = end % 8 === 0 ? checksum(view, end) : undefined
+  if (sum?.a !== view.getUint32(end, true) || sum.b !== view.getUint32(end + 4, true)) {
+    throw unreadable('damaged ones')
+  }
+  const limitsLength = view.getUint32(8, true)
+  const count = view.getUint32(12, true)
+  const limits = readLimits(bytes.subarray(HEAD_BYTES, HEAD_BYTES + limitsLength))
+  const counters: DurableCounter[] = []
+  let at = HEAD_BYTES + Math.ceil(limitsLength / 8) * 8
+  for (let i = 0; i < count; i++) {
+    const limit = limits[view.getUint32(at + 8, true)]
+    const length = view.getUint32(at + 12, true)
+    if (limit === undefined) throw unreadable('a counter of no limit')
+    const numbers = new Float64Array(length)
+    for (let n = 0; n < length; n++) numbers[n] = view.getFloat64(at + COUNTER_BYTES + n * 8, true)
+    const hi = view.getInt32(at, true)
+    const lo = view.getInt32(at + 4, true)
+    const state = codecOf(limit)?.read(numbers, 0) ?? [...numbers]
+    counters.push({ hi, lo, limit, state })
+    at += COUNTER_BYTES + length * 8
+  }
+  return counters
+}
+
+function readLimits(bytes: Uint8Array): readonly Limit[] {
+  const limits: unknown = JSON.parse(new TextDecoder().decode(bytes))
+  if (Array.isArray(limits) && limits.every(isLimit)) return limits
+  throw unreadable('limits of another version')
+}
+
+function isLimit(limit: Partial<Limit> | null): limit is Limit {
+  if (typeof limit !== 'object' || limit === null) return false
+  const { format = 0, algorithm } = limit
+  return algorithm !== undefined && ALGORITHM_NAMES[format - 1] === algorithm
+}
+
+/** Two sums of all words, each with its place in it, so that no two words can change places. */
+function checksum(view: DataView, end: number): { readonly a: number; readonly b: number } {
+  let a = 0x811c9dc5
+  let b = 0x9e3779b9
+  for (let at = 0; at + 4 <= end; at += 4) {
+    const word = view.getInt32(at, true)
+    a = Math.imul(a ^ word, 0x01000193)
+    b = (Math.imul(b, 0x85ebca6b) + word) | 0
+    b ^= b >>> 15
+  }
+  return { a: a >>> 0, b: b >>> 0 }
+}
+
+function unreadable(found: string): SluiceError {
+  return new SluiceError(
+    'OPTION_INVALID',
+    `snapshot: found ${found}; accepted: the bytes that snapshot() of this version gave`,
+  )
+}

@@ -1,0 +1,59 @@
+/**
+ * The share of a limit that one node grants by itself: ceil(factor * max / nodes), at least 1, of
+ * max, burst and queue alike, by the same algorithm. So a fleet of n grants at most
+ * factor * max + n - 1 in a window.
+ */
+import {
+  type CompiledLimit,
+  defineLimit,
+  findLimitProblem,
+  type Limit,
+  type LimitSpec,
+  withoutWaiting,
+} from '@sluice/core'
+
+interface Share {
+  readonly nodes: number
+  readonly limit: Limit
+  readonly immediate: Limit
+}
+
+/** 0.1 * 30 is a little more than 3, and its share would be 4. Far above any such error. */
+const ROUNDING = 2 ** -46
+
+/** The shares in use, made once for each limit of a rule and size of the fleet. */
+export class Shares {
+  readonly #known = new WeakMap<CompiledLimit, Share>()
+
+  /** `canWait`: of the limit itself, or of the one for a way in that cannot hold a call. */
+  of(compiled: CompiledLimit, factor: number, nodes: number, canWait: boolean): Limit {
+    let share = this.#known.get(compiled)
+    if (share === undefined || share.nodes !== nodes) {
+      const limit = shareOf(compiled.limit, factor, nodes)
+      share = { nodes, limit, immediate: withoutWaiting(limit) }
+      this.#known.set(compiled, share)
+    }
+    return canWait ? share.limit : share.immediate
+  }
+}
+
+/** A refused call charges no share, so `onRefusal` is not part of it. */
+function shareOf(limit: Limit, factor: number, nodes: number): Limit {
+  const part = (units: number) =>
+    units === 0 ? 0 : Math.max(1, Math.ceil(((factor * units) / nodes) * (1 - ROUNDING)))
+  const { algorithm, name, windowMs } = limit
+  const max = part(limit.max)
+  const spec: LimitSpec = { algorithm, name, windowMs, max, ...sizeOf(limit, part) }
+  if (findLimitProblem(spec) === undefined) return defineLimit(spec)
+  // A share may be too fine to count where the whole is not; a window has no such numbers.
+  return defineLimit({ algorithm: 'fixed-window', name, windowMs, max })
+}
+
+function sizeOf(limit: Limit, part: (units: number) => number): Partial<LimitSpec> {
+  if (limit.capacity === 0) return {}
+  const size = part(limit.capacity)
+  const waitMs = limit.maxWaitUs / 1000
+  if (limit.algorithm === 'leaky-bucket') return { queue: size, maxWaitMs: waitMs }
+  const isBucket = limit.algorithm === 'token-bucket' || limit.algorithm === 'gcra'
+  return isBucket ? { burst: size, waitMs } : {}
+}

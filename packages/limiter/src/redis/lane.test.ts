@@ -1,0 +1,191 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { FakeChannel } from './channel.test-helper.js'
+import { wordsCommand } from './ask.js'
+import { RedisConnectionError, RedisReplyError } from './driver.js'
+import { Lane } from './lane.js'
+import type { LaneParts } from './lane-parts.js'
+import { silentObserver } from './observer.js'
+import { Part, type PartAnswer } from './part.js'
+import type { BatchCodec } from './wire/request.js'
+
+const DEADLINE_MS = 20
+const COMMAND = wordsCommand(['BATCH'])
+const TIME = [Buffer.from('1000'), Buffer.from('0')]
+const CUT = new RedisConnectionError('cut')
+
+class WatchedChannel extends FakeChannel {
+  reconnects = 0
+  override reconnect(): void {
+    this.reconnects += 1
+  }
+}
+
+let nowMs = 0
+beforeEach(() => {
+  nowMs = 0
+  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setImmediate'] })
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+/** Lets time pass by whole milliseconds. */
+function pass(ms: number): void {
+  for (let i = 0; i < ms; i++) {
+    nowMs += 1
+    vi.advanceTimersByTime(1)
+  }
+}
+
+function open() {
+  const channel = new WatchedChannel()
+  const told: string[] = []
+  const parts: LaneParts = {
+    nowMs: () => nowMs,
+    random: () => 0,
+    codec: { encode: () => ({ command: COMMAND, fallback: COMMAND }) } as unknown as BatchCodec,
+    timeCommand: wordsCommand(['TIME']),
+    deadlineMs: DEADLINE_MS,
+    scriptTime: () => 0,
+    observer: {
+      ...silentObserver,
+      breakerOpened: () => told.push('opened'),
+      breakerClosed: () => told.push('closed'),
+    },
+    plan: (waiting) => [{ parts: waiting, asking: false }],
+    route: () => {},
+    redirect: () => {},
+    splitUp: () => {},
+    passed: () => {},
+    refresh: () => {},
+    answering: () => told.push('answering'),
+    replied: () => {},
+  }
+  const lane = new Lane(channel, parts)
+  const answers: PartAnswer[] = []
+  /** A take that is asked now, and what may be done with it. */
+  const add = () => {
+    const owner = {
+      deadlineAtMs: nowMs + DEADLINE_MS,
+      isAnswered: false,
+      settle: (_: Part, answer: PartAnswer) => {
+        owner.isAnswered = true
+        answers.push(answer)
+      },
+      split: (whole: Part) => [whole],
+    }
+    const part = new Part(owner, { verb: 'take', groups: [], states: false }, 0, 1)
+    lane.add(part)
+    return part
+  }
+  const batches = () => channel.words().filter(([first]) => first === 'BATCH').length
+  return { lane, channel, told, answers, add, batches }
+}
+
+function greeted() {
+  const opened = open()
+  opened.channel.reply(0, TIME)
+  return opened
+}
+
+describe('a node that has not told its time', () => {
+  test('is not asked for anything else', () => {
+    const { add, answers, batches } = open()
+    add()
+    pass(5)
+    expect([answers, batches()]).toEqual([['not-run'], 0])
+  })
+
+  test('is asked again if it answered with an error', () => {
+    const { lane, channel, told } = open()
+    channel.reply(0, new RedisReplyError('BUSY Redis is busy running a script.'))
+    expect(lane.isAnswering).toBe(false)
+    pass(250)
+    expect(channel.words()).toEqual([['TIME'], ['TIME']])
+    channel.reply(1, TIME)
+    expect([lane.isAnswering, told]).toEqual([true, ['answering']])
+    pass(1000)
+    expect(channel.sent.length).toBe(2)
+  })
+
+  test('is given up if it says nothing at all', () => {
+    const { channel } = open()
+    pass(1999)
+    expect(channel.reconnects).toBe(0)
+    pass(300)
+    expect(channel.reconnects).toBe(1)
+  })
+})
+
+describe('a connection that says nothing', () => {
+  /** Asks and waits in vain for so long. */
+  function ask({ add }: ReturnType<typeof open>, ms: number): void {
+    for (let i = 0; i < ms; i += 10) {
+      const part = add()
+      pass(10)
+      if (nowMs > DEADLINE_MS) part.expire()
+    }
+  }
+
+  test('is given up 2 s after it was asked, not after the first probe', () => {
+    const opened = greeted()
+    // An idle hour before is no silence: nothing was asked.
+    nowMs += 3_600_000
+    ask(opened, 2000)
+    expect([opened.told, opened.channel.reconnects]).toEqual([['answering', 'opened'], 0])
+    pass(400)
+    expect(opened.channel.reconnects).toBeGreaterThan(0)
+  })
+
+  test('once replaced by one that answers has its breaker closed, and that is told', () => {
+    const opened = greeted()
+    const { lane, channel, told } = opened
+    ask(opened, 500)
+    expect(lane.breaker.isOpen).toBe(true)
+    const outstanding = channel.sent.length
+    for (let write = 1; write < outstanding; write++) channel.reply(write, CUT)
+    lane.greet()
+    channel.reply(outstanding, TIME)
+    expect([lane.isAnswering, lane.inFlight]).toEqual([true, 0])
+    expect(told).toEqual(['answering', 'opened', 'closed', 'answering'])
+  })
+})
+
+describe('takes that wait for company', () => {
+  test('leave after 2 ms where the last batch was quick', () => {
+    const { add, batches } = greeted()
+    add()
+    pass(1)
+    expect(batches()).toBe(1)
+    add()
+    pass(1)
+    expect(batches()).toBe(1)
+    pass(2)
+    expect(batches()).toBe(2)
+  })
+
+  test('leave evenly spread over the time that batches are under way', () => {
+    const { channel, add, batches } = greeted()
+    add()
+    pass(16)
+    channel.reply(1, CUT)
+    const left: number[] = []
+    for (let i = 0; i < 16; i++) {
+      add()
+      const before = batches()
+      pass(1)
+      if (batches() > before) left.push(i)
+    }
+    // A quarter of 16 ms, and a turn of the event loop, which takes a step of time here.
+    expect(left).toEqual([0, 5, 10, 15])
+  })
+
+  test('are never in more than four batches', () => {
+    const { add, batches } = greeted()
+    for (let i = 0; i < 100; i++) {
+      add()
+      pass(1)
+    }
+    expect(batches()).toBe(4)
+  })
+})

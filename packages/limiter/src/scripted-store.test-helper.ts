@@ -1,0 +1,177 @@
+/**
+ * A store elsewhere that does what a test says: it answers, is silent, runs in silence, answers in
+ * part, late, or fails. What it holds is in a memory store, so that a test sees what was charged.
+ */
+import type { Outcome, Take } from '@sluice/core'
+import type { Limiter, LimiterOptions } from './index.js'
+import { createLimiter, memoryStore } from './index.js'
+import type { Answer, Charge, Give, Groups, Silence, Store, TakeOptions } from './store.js'
+import { type ManualClock, manualClock } from './testing/index.js'
+
+/**
+ * What becomes of one take. `ran`: it was charged, nobody heard in time. `lost`: it was not, nobody
+ * knows. Both are known when the late answer comes.
+ */
+export type Fate = 'answer' | 'not-run' | 'ran' | 'lost'
+
+export interface Script {
+  /** By group and place. */
+  fate: (group: number, at: number) => Fate
+  /** Instead of all of it. */
+  error: Error | undefined
+  /** What gives, charges and resets do. */
+  verbError: Error | undefined
+  peekError: Error | undefined
+}
+
+export class ScriptedStore implements Store {
+  readonly clock: ManualClock = manualClock()
+  readonly inner = memoryStore({ clock: this.clock })
+  readonly script: Script = {
+    fate: () => 'answer',
+    error: undefined,
+    verbError: undefined,
+    peekError: undefined,
+  }
+  readonly asked: { groups: Groups<Take>; options: TakeOptions | undefined }[] = []
+  readonly gives: Give[] = []
+  readonly charges: Charge[] = []
+  readonly #listeners: (() => void)[] = []
+  /** Answers that wait to come late. */
+  readonly #late: (() => void)[] = []
+  /** Takes that wait until `answer` is called, while it is set. */
+  isHeld = false
+  readonly #held: (() => void)[] = []
+  nodes = 1
+  latestAheadUs = 0
+  readonly remote
+
+  constructor({
+    denyCacheMs = 0,
+    secret = Promise.resolve(new Uint8Array(16)),
+  }: { readonly denyCacheMs?: number; readonly secret?: Promise<Uint8Array> } = {}) {
+    this.remote = {
+      time: () => this.clock.now(),
+      latestTime: () => this.clock.now() + this.latestAheadUs,
+      fleetSize: () => this.nodes,
+      secret,
+      denyCacheMs,
+      deadlineMs: 20,
+      onAnswering: (listener: () => void) => {
+        this.#listeners.push(listener)
+      },
+    }
+  }
+
+  /** Every take has the same fate from now on. */
+  all(fate: Fate): void {
+    this.script.fate = () => fate
+  }
+
+  async take(groups: Groups<Take>, options?: TakeOptions): Promise<Groups<Answer>> {
+    this.asked.push({ groups, options })
+    if (this.isHeld) await new Promise<void>((resolve) => void this.#held.push(resolve))
+    const { error, fate } = this.script
+    if (error !== undefined) throw error
+    const fates = groups.map((takes, g) => takes.map((_, i) => fate(g, i)))
+    if (fates.every((row) => row.every((each) => each === 'answer'))) {
+      return this.withStates(groups, this.inner.sync.take(groups), options?.states)
+    }
+    // In parts, as a Cluster does: each take for itself.
+    const outcomes = groups.map((takes, g) =>
+      takes.map((take, i) => {
+        const mode = fates[g]?.[i]
+        if (mode === 'not-run' || mode === 'lost') return 'not-run' as const
+        return this.inner.sync.take([[take]])[0]?.[0] ?? ('unknown' as const)
+      }),
+    )
+    this.#late.push(() => options?.onLate?.(outcomes))
+    return outcomes.map((row, g) =>
+      row.map((outcome, i) => toldInTime(fates[g]?.[i] ?? 'lost', outcome)),
+    )
+  }
+
+  async peek(groups: Groups<Take>) {
+    if (this.script.peekError !== undefined) throw this.script.peekError
+    return this.inner.peek(groups)
+  }
+
+  async give(give: Give): Promise<void> {
+    this.gives.push(give)
+    if (this.script.verbError !== undefined) throw this.script.verbError
+    await this.inner.give(give)
+  }
+
+  async charge(charge: Charge): Promise<void> {
+    this.charges.push(charge)
+    if (this.script.verbError !== undefined) throw this.script.verbError
+    await this.inner.charge(charge)
+  }
+
+  async reset(key: Take['key']): Promise<void> {
+    if (this.script.verbError !== undefined) throw this.script.verbError
+    await this.inner.reset(key)
+  }
+
+  async close(): Promise<void> {}
+
+  /** The late answers come. */
+  comeLate(): void {
+    for (const late of this.#late.splice(0)) late()
+  }
+
+  /** What was held is answered. */
+  release(): void {
+    this.isHeld = false
+    for (const resume of this.#held.splice(0)) resume()
+  }
+
+  /** The store answers again, and says so. */
+  recover(): void {
+    this.all('answer')
+    Object.assign(this.script, { error: undefined, verbError: undefined, peekError: undefined })
+    for (const listener of this.#listeners) listener()
+  }
+
+  private withStates(
+    groups: Groups<Take>,
+    outcomes: Groups<Outcome>,
+    states = false,
+  ): Groups<Answer> {
+    const peeked = this.inner.sync.peek(groups)
+    return outcomes.map((row, g) =>
+      row.map((outcome, i) => {
+        const isLog = groups[g]?.[i]?.limit.algorithm === 'sliding-window-log'
+        const tells = states || (outcome.retryAfterMs !== 0 && !isLog)
+        return tells ? { ...outcome, state: peeked[g]?.[i]?.state } : outcome
+      }),
+    )
+  }
+}
+
+function toldInTime(fate: Fate, outcome: Outcome | Silence): Answer {
+  if (fate === 'answer') return outcome
+  return fate === 'not-run' ? 'not-run' : 'unknown'
+}
+
+/** A limiter over such a store, with all that a test moves. */
+export async function scripted(
+  rules: LimiterOptions['rules'],
+  options: { readonly denyCacheMs?: number } = {},
+): Promise<{ store: ScriptedStore; limiter: Limiter; clock: ManualClock }> {
+  const store = new ScriptedStore(options)
+  const limiter = limiterOver(store, rules)
+  await limiter.ready()
+  return { store, limiter, clock: store.clock }
+}
+
+/** The monotonic clock moves with the store's. */
+export function limiterOver(store: ScriptedStore, rules: LimiterOptions['rules']): Limiter {
+  const monotonicMs = () => store.clock.now() / 1000
+  return createLimiter({ rules, store, clock: store.clock, monotonicMs })
+}
+
+/** Lets everything that waits for a promise go on. */
+export async function settled(): Promise<void> {
+  for (let i = 0; i < 20; i++) await Promise.resolve()
+}

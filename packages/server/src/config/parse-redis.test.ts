@@ -1,0 +1,101 @@
+import { describe, expect, test } from 'vitest'
+import { parseConfig } from './parse-config.js'
+
+const FILE = '/etc/sluice/sluice.yaml'
+
+function parse(text: string | undefined, env: Readonly<Record<string, string>> = {}) {
+  return parseConfig(text, { file: FILE, env, readFile: () => '' })
+}
+
+function redisOf(text: string | undefined, env: Readonly<Record<string, string>> = {}) {
+  const { config, errors } = parse(text, env)
+  if (config === undefined) throw new Error(errors.map(({ message }) => message).join('\n'))
+  return config.redis
+}
+
+const messagesOf = (text: string | undefined, env: Readonly<Record<string, string>> = {}) =>
+  parse(text, env).errors.map(({ message }) => message)
+
+const DEFAULTS = {
+  url: 'redis://10.0.0.1',
+  deadlineMs: 20,
+  prefix: 'sluice',
+  layout: 'plain',
+  client: 'ioredis',
+  denyCacheMs: 1000,
+  fleetSize: 1,
+  allowEviction: false,
+  tls: undefined,
+}
+
+describe('where counters live', () => {
+  test('without a URL is memory, whatever the deadline', () => {
+    expect(redisOf(undefined)).toBeUndefined()
+    expect(redisOf('redis: {}')).toBeUndefined()
+    expect(redisOf(undefined, { SLUICE_STORE_DEADLINE_MS: '5' })).toBeUndefined()
+  })
+
+  test('is Redis with the URL alone, and everything else has its default', () => {
+    expect(redisOf('redis: { url: "redis://10.0.0.1" }')).toEqual(DEFAULTS)
+    expect(redisOf(undefined, { SLUICE_REDIS_URL: 'redis://10.0.0.1' })).toEqual(DEFAULTS)
+  })
+
+  test('is what the environment says rather than the file', () => {
+    const text = 'redis: { url: "redis://10.0.0.1", deadline: 5ms, prefix: a }'
+    const env = { SLUICE_REDIS_URL: 'redis://10.0.0.2', SLUICE_STORE_DEADLINE_MS: '7' }
+    expect(redisOf(text, env)).toEqual({
+      ...DEFAULTS,
+      url: 'redis://10.0.0.2',
+      deadlineMs: 7,
+      prefix: 'a',
+    })
+  })
+
+  test('is told of where other settings of Redis are there but no URL', () => {
+    expect(messagesOf('redis: { deadline: 5ms }')[0]).toContain('redis.url: missing')
+    expect(messagesOf('redis: { deadline: 5ms }', { SLUICE_REDIS_URL: 'redis://a' })).toEqual([])
+  })
+
+  test('an override hides no mistake in the file', () => {
+    const messages = messagesOf('redis: { url: 7 }', { SLUICE_REDIS_URL: 'redis://a' })
+    expect(messages).toHaveLength(1)
+  })
+})
+
+describe('several workers', () => {
+  test('are taken with Redis, and refused with memory', () => {
+    expect(messagesOf('workers: 4\nredis: { url: "redis://10.0.0.1" }')).toEqual([])
+    expect(messagesOf('workers: 4')[0]).toContain('1 while counters live in memory')
+  })
+
+  test('are no matter where the URL could not be read: that is told of alone', () => {
+    expect(messagesOf('workers: 4\nredis: { url: "redis:/10.0.0.1" }')).toHaveLength(1)
+  })
+})
+
+describe('TLS to Redis', () => {
+  test('has its files beside the configuration', () => {
+    const tls = '{ ca: ca.pem, cert: /a/cert.pem, key: ../key.pem, servername: redis.example }'
+    expect(redisOf(`redis: { url: "rediss://10.0.0.1", tls: ${tls} }`)?.tls).toEqual({
+      ca: '/etc/sluice/ca.pem',
+      cert: '/a/cert.pem',
+      key: '/etc/key.pem',
+      servername: 'redis.example',
+    })
+  })
+
+  test.each(['rediss://a', 'valkeys://a', 'rediss+cluster://a', 'REDISS+sentinel://a/b'])(
+    'may be set up for %s',
+    (url) => {
+      expect(messagesOf(`redis: { url: "${url}", tls: { ca: ca.pem } }`)).toEqual([])
+    },
+  )
+
+  test.each(['redis://a', 'valkey://a', 'redis+cluster://rediss'])(
+    'is refused for %s, which would be spoken to in clear',
+    (url) => {
+      const [message] = messagesOf(`redis: { url: "${url}", tls: { ca: ca.pem } }`)
+      expect(message).toContain('redis.tls: bad value beside a URL without TLS')
+    },
+  )
+})

@@ -1,0 +1,41 @@
+/** Where Redis is, read as the store reads it. No message shows a password: the store's do not. */
+import { complain, type Spot } from '@sluice/core/reading'
+import { parseRedisUrl } from '@sluice/limiter/redis'
+import { messageOf } from '../message-of.js'
+
+/** So much of what was found a problem shows; what is wrong with a URL stands at the end of it. */
+const FOUND_LENGTH_MAX = 64
+
+export function readRedisUrl(spot: Spot): string | undefined {
+  const { node } = spot
+  const value = node.kind === 'scalar' ? node.value : undefined
+  const text = typeof value === 'string' ? value : ''
+  const problem = findProblem(text)
+  if (problem === undefined) return text
+  const { found, accepted } = problem
+  if (value === text) return complain(spot, 'bad-value', { found, accepted })
+  if (node.kind !== 'scalar') return complain(spot, 'wrong-type', { accepted })
+  return complain(spot, 'wrong-type', { found: 'a value that is no text, not shown', accepted })
+}
+
+interface UrlProblem {
+  readonly found: string
+  readonly accepted: string
+}
+
+function findProblem(url: string): UrlProblem | undefined {
+  try {
+    parseRedisUrl(url)
+    return undefined
+  } catch (error) {
+    const message = messageOf(error)
+    const [, found = message, accepted = ''] = /: found (.*); accepted: (.*)$/s.exec(message) ?? []
+    return { found: endOf(found), accepted }
+  }
+}
+
+/** In whole words. */
+function endOf(found: string): string {
+  if (found.length <= FOUND_LENGTH_MAX) return found
+  return `… ${found.slice(1 - FOUND_LENGTH_MAX).replace(/^\S* /, '')}`
+}

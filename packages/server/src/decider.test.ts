@@ -1,0 +1,66 @@
+import { type Decision, UNMATCHED } from '@sluice/core'
+import { createLimiter, type Limiter } from '@sluice/limiter'
+import { expect, test } from 'vitest'
+import { createDecider, TIMED_EVERY } from './decider.js'
+
+const CALL = { attributes: { user: 'u1' } }
+const RULES = 'rules: [{ id: r, by: [user], limits: [1/hour] }]'
+
+function setUp(limiter: Pick<Limiter, 'decide'>) {
+  let now = 0
+  const seen = { counted: 0, refused: 0, degraded: 0, times: [] as [number, number][] }
+  const decider = createDecider({
+    limiter: limiter as Limiter,
+    metrics: { count: () => void seen.counted++ },
+    refusals: { refused: () => void seen.refused++ },
+    degraded: { decided: () => void seen.degraded++ },
+    times: { observe: (seconds, times = 1) => void seen.times.push([seconds, times]) },
+    nowMs: () => now,
+  })
+  return { decider, seen, advance: (ms: number) => void (now += ms) }
+}
+
+test('a decision in memory is there at once, counted, and logged if it is a refusal', () => {
+  const { decider, seen } = setUp(createLimiter({ rules: RULES }))
+  const first = decider.check(CALL, 'api')
+  const second = decider.check(CALL, 'api')
+  expect([first, second]).toMatchObject([{ allowed: true }, { allowed: false }])
+  expect(seen).toMatchObject({ counted: 2, refused: 1, degraded: 0 })
+})
+
+test('of decisions in memory one in 64 is timed, and stands for all of them', () => {
+  const { decider, seen } = setUp(createLimiter({ rules: RULES }))
+  for (let i = 0; i < 3 * TIMED_EVERY; i++) void decider.check(CALL, 'api')
+  expect(seen.times).toEqual([
+    [0, TIMED_EVERY],
+    [0, TIMED_EVERY],
+    [0, TIMED_EVERY],
+  ])
+})
+
+test('each decision that is waited for is timed', async () => {
+  let answer: (decision: Decision) => void = () => {}
+  const decide = () => new Promise<Decision>((resolve) => (answer = resolve))
+  const { decider, seen, advance } = setUp({ decide })
+  for (let i = 1; i <= TIMED_EVERY + 1; i++) {
+    const decided = decider.check(CALL, 'api')
+    advance(5)
+    answer(UNMATCHED)
+    await decided
+  }
+  expect(seen.times).toEqual(Array.from({ length: TIMED_EVERY + 1 }, () => [0.005, 1]))
+  expect(seen.counted).toBe(TIMED_EVERY + 1)
+})
+
+test('a decision by posture is told of', async () => {
+  const decision: Decision = { ...UNMATCHED, postures: { r: 'local' } }
+  const { decider, seen } = setUp({ decide: () => Promise.resolve(decision) })
+  await decider.check(CALL, 'gateway')
+  expect(seen).toMatchObject({ counted: 1, degraded: 1 })
+})
+
+test('a failure is passed on and counted by nobody', async () => {
+  const { decider, seen } = setUp({ decide: () => Promise.reject(new Error('gone')) })
+  await expect(decider.check(CALL, 'api')).rejects.toThrow('gone')
+  expect(seen).toMatchObject({ counted: 0, times: [] })
+})

@@ -1,0 +1,119 @@
+/** Everything between a call and its decision. */
+import { readFileSync } from 'node:fs'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { createLimiter } from '@sluice/limiter'
+import { monotonicMs, wallClock } from './clock.js'
+import type { Config } from './config/config.js'
+import { createDecider, type Decider } from './decider.js'
+import { type WatchedFile, watchFile } from './files/watch-file.js'
+import { createIdentifier, type Identifier } from './identity/identity.js'
+import { createTokenVerifier } from './identity/tokens.js'
+import { createDegradedLog, type DegradedLog } from './log/degraded-log.js'
+import type { Log } from './log/logger.js'
+import { createRefusalLog, type RefusalLog } from './log/refusal-log.js'
+import { createDecisionMetrics } from './metrics/decisions.js'
+import { createRegistry, type Registry } from './metrics/registry.js'
+import type { ReadRules } from './preflight.js'
+import { followRulesFile, type RulesFile } from './source/rules-file.js'
+import { type OpenedStore, openStore } from './store/open-store.js'
+
+export interface Engine {
+  readonly decider: Decider
+  readonly identifier: Identifier
+  readonly registry: Registry
+  readonly rules: RulesFile
+  readonly rulesFile: string
+  readonly opened: OpenedStore
+  readonly refusals: RefusalLog
+  readonly degraded: DegradedLog
+  close(): Promise<void>
+}
+
+/** A store that does not answer learns by itself that this node has left. */
+const CLOSE_MS_MAX = 250
+/** From 5 us, more than a decision in memory takes, to 1 s. */
+const SECONDS = [
+  0.000005, 0.00001, 0.000025, 0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05,
+  0.1, 0.25, 0.5, 1,
+]
+
+export async function startEngine(config: Config, log: Log, rules: ReadRules): Promise<Engine> {
+  const clock = wallClock
+  const registry = createRegistry()
+  const opened = await openStore(config, { log, clock, registry })
+  const { secret, store } = opened
+  const { ipv6Prefix } = config.identity
+  const limiter = createLimiter({ rules: [], store, secret, ipv6Prefix })
+  try {
+    limiter.setParsedRules(rules.parsed)
+    for (const { message } of limiter.warnings) log.warn({ problem: message }, 'rules warning')
+    const identifier = await openIdentifier(config, secret, log)
+    const secrets = secretAttributes(config)
+    const { callers } = config.log
+    const refusals = createRefusalLog({ log, clock, callers, secretAttributes: secrets })
+    const degraded = createDegradedLog({ log, clock })
+    const metrics = createDecisionMetrics(registry)
+    const times = registry.histogram(
+      'sluice_decision_seconds',
+      'How long decisions took; those in memory by a sample.',
+      SECONDS,
+    )
+    const unattend = opened.attend(limiter, metrics)
+    const followed = followRulesFile(rules.file, rules.text, { limiter, log, clock })
+    const keyFiles = followKeyFiles(config, identifier, log)
+    const parts = { limiter, metrics, refusals, degraded, times, nowMs: monotonicMs }
+    return {
+      decider: createDecider(parts),
+      identifier,
+      registry,
+      rules: followed,
+      rulesFile: rules.file,
+      opened,
+      refusals,
+      degraded,
+      async close() {
+        followed.close()
+        for (const file of keyFiles) file.close()
+        await identifier.close()
+        refusals.close()
+        degraded.close()
+        await unattend()
+        await Promise.race([limiter.close(), sleep(CLOSE_MS_MAX, undefined, { ref: false })])
+      },
+    }
+  } catch (error) {
+    await limiter.close()
+    throw error
+  }
+}
+
+/** Attributes that nobody is shown. */
+export function secretAttributes({ identity }: Config): readonly string[] {
+  return ['api_key', ...identity.headers.flatMap(({ attribute, open }) => (open ? [] : attribute))]
+}
+
+async function openIdentifier(config: Config, secret: Uint8Array, log: Log): Promise<Identifier> {
+  const { identity, trustedProxies, forwardedHeader } = config
+  const { ipv6Prefix, jwt } = identity
+  const warn = (message: string) => log.warn({}, message)
+  const tokens =
+    jwt === undefined
+      ? undefined
+      : await createTokenVerifier({ config: jwt, ipv6Prefix, clock: wallClock, warn })
+  return createIdentifier({ config: identity, trustedProxies, forwardedHeader, secret, tokens })
+}
+
+function followKeyFiles(config: Config, identifier: Identifier, log: Log): readonly WatchedFile[] {
+  const { jwt } = config.identity
+  return (jwt?.keys ?? []).map(({ file }) => followKeyFile(file, identifier, log))
+}
+
+/** A key of tokens that changes is in force at once; a bad one replaces nothing. */
+function followKeyFile(file: string, identifier: Identifier, log: Log): WatchedFile {
+  const fail = (error: unknown) =>
+    log.error({ file, problem: String(error) }, 'key of tokens refused; those in force stay')
+  const reload = () => {
+    identifier.reload().then(() => log.info({ file }, 'key of tokens changed'), fail)
+  }
+  return watchFile(file, reload, { known: readFileSync(file, 'utf8'), onError: fail })
+}

@@ -1,0 +1,53 @@
+/** What a failure is told as, to whoever asked and to the log. */
+import { SluiceError, show } from '@sluice/core'
+import type { WallClock } from '../clock.js'
+import type { Log } from '../log/logger.js'
+import { createThrottle, type Throttle } from '../log/throttle.js'
+import type { ProblemAnswer } from './answer.js'
+
+interface FailureParts {
+  readonly log: Log
+  readonly clock: WallClock
+  /** Where it failed, for people. */
+  readonly place: 'decision API' | 'gateway'
+}
+
+export class Failures {
+  readonly #parts: FailureParts
+  /** A store that is gone fails every call, and a line for each would fill a disk. */
+  readonly #throttle: Throttle
+
+  constructor(parts: FailureParts) {
+    this.#parts = parts
+    this.#throttle = createThrottle(parts.clock)
+  }
+
+  /** What is our own fault is logged; what the asker did wrong it is told itself. */
+  problemOf(error: unknown): ProblemAnswer {
+    if (!(error instanceof SluiceError)) {
+      this.tell(error)
+      // What is no error of ours may say anything, so only the log has it.
+      const detail = `The ${this.#parts.place} failed. Its log says how.`
+      return { status: 500, detail, error: 'internal' }
+    }
+    if (error.status >= 500) this.tell(error)
+    return { status: error.status, detail: error.message, error: error.code }
+  }
+
+  /** A line of the log, one a second. */
+  tell(error: unknown): void {
+    const { log, place } = this.#parts
+    const passed = this.#throttle.pass(place)
+    if (passed === undefined) return
+    const fields = { error: textOf(error), cause: causeOf(error), untold: passed.untold }
+    log.error(fields, `a call failed in the ${place}`)
+  }
+}
+
+function causeOf(error: unknown): string | undefined {
+  return error instanceof Error && error.cause !== undefined ? textOf(error.cause) : undefined
+}
+
+function textOf(error: unknown): string {
+  return error instanceof Error ? `${error.name}: ${error.message}` : show(error)
+}

@@ -1,0 +1,168 @@
+/**
+ * Counters in Redis, and a start that does not depend on it: without Redis every rule answers by
+ * its posture. What cannot be done without is the key of all hashes, so it is kept here as well.
+ */
+import type { Limiter } from '@sluice/limiter'
+import { describeTarget, parseRedisUrl, type RedisStore, redisStore } from '@sluice/limiter/redis'
+import type { Config, RedisConfig } from '../config/config.js'
+import { keepRedisSecret, lastRedisSecret } from '../data-dir.js'
+import type { Log } from '../log/logger.js'
+import { messageOf } from '../message-of.js'
+import { Alarms } from './alarms.js'
+import type { OpenedStore } from './open-store.js'
+import { readRedisTls } from './redis-tls.js'
+import { StoreHealth } from './store-health.js'
+import { registerRedisMetrics } from './store-metrics.js'
+import { createStoreObserver, type StoreParts } from './store-observer.js'
+
+/** How long a start waits for Redis to answer. */
+const START_MS_MAX = 10_000
+const LOOK_EVERY_MS = 1000
+
+type WithRedis = Pick<Config, 'dataDir' | 'keySecret'> & { readonly redis: RedisConfig }
+
+export async function openRedis(config: WithRedis, parts: StoreParts): Promise<OpenedStore> {
+  const { log, clock, registry } = parts
+  const { dataDir, keySecret } = config
+  const { url, tls, ...options } = config.redis
+  const lastSecret = keySecret === undefined ? lastRedisSecret(dataDir, log) : undefined
+  const observer = createStoreObserver(parts)
+  const told = { breakerOpened: (_store: string): void => {} }
+  const store = redisStore({
+    ...options,
+    url,
+    tls: tls && (await readRedisTls(tls)),
+    secret: keySecret,
+    lastSecret,
+    observer: {
+      ...observer,
+      breakerOpened(address) {
+        observer.breakerOpened(address)
+        told.breakerOpened(address)
+      },
+    },
+  })
+  const stats = () => store.stats()
+  registerRedisMetrics(registry, { stats, layout: options.layout })
+  const health = new StoreHealth(stats, clock)
+  const name = describeTarget(parseRedisUrl(url))
+  const known = keySecret ?? lastSecret
+  return {
+    store,
+    secret: await secretOf(store, known, { log, name, dataDir }),
+    name,
+    describe: () => health.describe(),
+    attend(limiter, metrics) {
+      const alarms = new Alarms({ log, clock, metrics })
+      told.breakerOpened = (address) => alarms.breakerOpened(address)
+      const warnOfLoss = createLossWarning(limiter, log)
+      const timer = setInterval(() => {
+        const seen = health.look()
+        alarms.tick(seen)
+        warnOfLoss(seen.memory?.isAppendOnly)
+      }, LOOK_EVERY_MS).unref()
+      return async () => clearInterval(timer)
+    },
+  }
+}
+
+interface SecretParts {
+  readonly log: Log
+  readonly name: string
+  readonly dataDir: string
+}
+
+/** Closes the store where there is no secret to be had. */
+async function secretOf(
+  store: RedisStore,
+  /** Given, or told by Redis the last time. */
+  known: Uint8Array | undefined,
+  parts: SecretParts,
+): Promise<Uint8Array> {
+  const { log, name } = parts
+  try {
+    if (await isReadyWithin(store, START_MS_MAX)) return await toldSecret(store, known, parts)
+    if (known === undefined) throw new Error(secretMissing(name))
+    log.warn(
+      { store: name },
+      'Redis does not answer; every rule answers by its posture until it does',
+    )
+    followLater(store, known, parts)
+    return known
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+}
+
+/** The one that Redis agreed to, kept for the next start; a given one is that one. */
+async function toldSecret(
+  { remote }: RedisStore,
+  known: Uint8Array | undefined,
+  { log, dataDir }: SecretParts,
+): Promise<Uint8Array> {
+  const secret = await remote.secret
+  if (known === undefined || !isSame(secret, known)) keepRedisSecret(dataDir, secret, log)
+  return secret
+}
+
+function isSame(one: Uint8Array, other: Uint8Array): boolean {
+  return Buffer.compare(one, other) === 0
+}
+
+function secretMissing(name: string): string {
+  return (
+    `${name} did not answer within ${START_MS_MAX / 1000} s, and keeps the secret of the key ` +
+    'hash, which this node has not seen before; start Redis, or set SLUICE_KEY_SECRET to the ' +
+    'same value on all nodes'
+  )
+}
+
+/** Rejects where Redis answers and is never to be used. */
+async function isReadyWithin(store: RedisStore, ms: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<boolean>((resolve) => {
+    timer = setTimeout(resolve, ms, false)
+  })
+  try {
+    return await Promise.race([store.ready.then(() => true), late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** What is found out when Redis answers at last, with calls under way. */
+function followLater(store: RedisStore, inUse: Uint8Array, parts: SecretParts): void {
+  const { log } = parts
+  const follow = async () => {
+    await store.ready
+    log.info({}, 'Redis answers')
+    if (isSame(await toldSecret(store, inUse, parts), inUse)) return
+    const problem = 'Redis keeps another secret of the key hash than this node was started with'
+    log.error({ problem }, 'this node counts apart from the others; restart it')
+  }
+  follow().catch((error: unknown) => {
+    log.error(
+      { problem: messageOf(error) },
+      'Redis cannot be used; every rule answers by its posture',
+    )
+  })
+}
+
+/** Warns once each time that a rule became durable, or Redis forgetful. */
+function createLossWarning(
+  limiter: Limiter,
+  log: Log,
+): (isAppendOnly: boolean | undefined) => void {
+  let isTold = false
+  return (isAppendOnly) => {
+    const isLost = limiter.hasDurable && isAppendOnly === false
+    if (isLost && !isTold) {
+      log.warn(
+        {},
+        'a rule is durable, but Redis has appendonly off: a restart of it forgets counters',
+      )
+    }
+    isTold = isLost
+  }
+}

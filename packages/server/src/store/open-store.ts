@@ -1,0 +1,48 @@
+/** Where counters live: in this process, or in a Redis that all nodes share. */
+import { memoryStore, type Limiter, type Store } from '@sluice/limiter'
+import type { Config } from '../config/config.js'
+import { keptKeySecret } from '../data-dir.js'
+import type { DecisionMetrics } from '../metrics/decisions.js'
+import { openRedis } from './open-redis.js'
+import { Snapshots } from './snapshots.js'
+import { registerMemoryMetrics } from './store-metrics.js'
+import type { StoreParts } from './store-observer.js'
+
+export interface OpenedStore {
+  readonly store: Store
+  /** The key of all hashes. */
+  readonly secret: Uint8Array
+  /** Where it is, for people; without its password. */
+  readonly name: string
+  /** How it is, for people. */
+  describe(): string
+  /** Begins what has to be seen to while the limiter decides; what it returns ends that. */
+  attend(limiter: Limiter, metrics: DecisionMetrics): () => Promise<void>
+}
+
+/** Rejects where nobody could be counted rightly: with another secret, on an unfit Redis. */
+export function openStore(config: Config, parts: StoreParts): Promise<OpenedStore> {
+  const { redis } = config
+  if (redis !== undefined) return openRedis({ ...config, redis }, parts)
+  return Promise.resolve(openMemory(config, parts))
+}
+
+function openMemory(config: Config, parts: StoreParts): OpenedStore {
+  const { log, registry } = parts
+  const { dataDir, maxCounters } = config
+  const store = memoryStore({ maxCounters })
+  registerMemoryMetrics(registry, store)
+  return {
+    store,
+    secret: config.keySecret ?? keptKeySecret(dataDir, log),
+    name: 'memory',
+    describe: () => 'memory',
+    attend(limiter) {
+      const hasDurable = () => limiter.hasDurable
+      const snapshots = new Snapshots({ ...parts, store, dataDir, hasDurable })
+      snapshots.restore()
+      snapshots.start()
+      return () => snapshots.close()
+    },
+  }
+}

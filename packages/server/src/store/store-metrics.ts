@@ -1,0 +1,62 @@
+/** What a store tells of itself when the metrics are read. */
+import type { MemoryStore } from '@sluice/limiter'
+import type { RedisNodeStats, RedisStats } from '@sluice/limiter/redis'
+import type { Registry } from '../metrics/registry.js'
+
+/** Nodes of a topology that are told apart; a Cluster has at most about a thousand primaries. */
+export const STORES_MAX = 1000
+
+const COUNTERS = 'Counters in the store.'
+const MEMORY = 'Bytes that the store takes.'
+
+export function registerMemoryMetrics(registry: Registry, store: MemoryStore): void {
+  registry.gauge('sluice_counters', COUNTERS, () => store.stats().counters)
+  registry.gauge('sluice_store_memory_bytes', MEMORY, () => store.stats().bytes)
+}
+
+export interface RedisObserved {
+  readonly stats: () => RedisStats
+  readonly layout: 'plain' | 'packed'
+}
+
+type Samples = readonly (readonly [values: readonly string[], value: number])[]
+
+export function registerRedisMetrics(registry: Registry, { stats, layout }: RedisObserved): void {
+  const memory = (read: (memory: NonNullable<RedisStats['memory']>) => number): Samples => {
+    const known = stats().memory
+    return known === undefined ? [] : [[[], read(known)]]
+  }
+  const each = (read: (node: RedisNodeStats) => number | undefined): Samples =>
+    stats()
+      .nodes.slice(0, STORES_MAX)
+      .flatMap((node) => {
+        const value = read(node)
+        return value === undefined ? [] : [[[node.address], value] as const]
+      })
+  // In the packed layout a key holds many counters, and nobody counts those.
+  if (layout === 'plain') {
+    registry.gauge('sluice_counters', COUNTERS, () => memory(({ keys }) => keys))
+  }
+  registry.gauge('sluice_store_memory_bytes', MEMORY, () => memory(({ usedBytes }) => usedBytes))
+  registry.gauge('sluice_fleet_size', 'Live nodes, this one among them, as last seen.', () => {
+    return stats().fleet.size
+  })
+  registry.gauge(
+    'sluice_breaker_open',
+    'Whether a node of the store is given up for now.',
+    () => each(({ isBreakerOpen }) => Number(isBreakerOpen)),
+    ['store'],
+  )
+  registry.gauge(
+    'sluice_store_queue_takes',
+    'Takes that wait to be sent to a node of the store.',
+    () => each(({ queuedTakes }) => queuedTakes),
+    ['store'],
+  )
+  registry.gauge(
+    'sluice_clock_offset_seconds',
+    'How far the clock of a node of the store is ahead of ours.',
+    () => each(({ clock }) => clock?.offsetSeconds),
+    ['store'],
+  )
+}

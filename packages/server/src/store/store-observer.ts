@@ -1,0 +1,69 @@
+/** What Redis does to us, counted and told as it happens. */
+import { show } from '@sluice/core'
+import type { StoreObserver } from '@sluice/limiter/redis'
+import type { WallClock } from '../clock.js'
+import type { Log } from '../log/logger.js'
+import { createThrottle } from '../log/throttle.js'
+import { boundLabels } from '../metrics/bounded-labels.js'
+import type { Registry } from '../metrics/registry.js'
+import { STORES_MAX } from './store-metrics.js'
+
+export interface StoreParts {
+  readonly log: Log
+  readonly clock: WallClock
+  readonly registry: Registry
+}
+
+/** From 100 us, less than a round trip on one machine takes, to 1 s. */
+const SECONDS = [
+  0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
+]
+/** Redis has fewer, and what else may go wrong has a handful of names. */
+const CODES_MAX = 64
+const PROBLEM_SHOWN_MAX = 1000
+
+export function createStoreObserver({ log, clock, registry }: StoreParts): StoreObserver {
+  const throttle = createThrottle(clock)
+  const seconds = registry.histogram(
+    'sluice_store_seconds',
+    'How long the store took to answer a batch.',
+    SECONDS,
+  )
+  const errors = boundLabels(
+    registry.counter('sluice_store_errors_total', 'What the store did not do, and why.', ['code']),
+    CODES_MAX,
+  )
+  const opened = boundLabels(
+    registry.counter(
+      'sluice_breaker_opened_total',
+      'How often a node of the store was given up for a while.',
+      ['store'],
+    ),
+    STORES_MAX,
+  )
+  const held = registry
+    .counter(
+      'sluice_held_refusals_total',
+      'Calls refused by a counter to which another call was about to give back.',
+    )
+    .labels()
+  return {
+    batch: (_address, took) => seconds.observe(took),
+    error: (code) => errors.of(code).inc(),
+    held: () => held.inc(),
+    problem(message) {
+      const passed = throttle.pass(message)
+      if (passed === undefined) return
+      log.warn({ problem: show(message, PROBLEM_SHOWN_MAX), ...passed }, 'a problem of the store')
+    },
+    breakerOpened(store) {
+      opened.of(store).inc()
+      const passed = throttle.pass(`opened ${store}`)
+      if (passed !== undefined) log.warn({ store, ...passed }, 'breaker opened')
+    },
+    breakerClosed(store) {
+      const passed = throttle.pass(`closed ${store}`)
+      if (passed !== undefined) log.info({ store, ...passed }, 'breaker closed')
+    },
+  }
+}

@@ -1,0 +1,106 @@
+/** Two nodes, one of which remembers refusals: what it may say, and for how long. */
+import { createLimiter, type Limiter } from '@sluice/limiter'
+import { redisStore } from '@sluice/limiter/redis'
+import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest'
+import { startRedis, type RedisServer } from '../../tools/redis/server.mjs'
+
+const DENY_MS = 1000
+const rule = (max: number) => [
+  {
+    id: 'all',
+    by: ['user'],
+    limits: [{ algorithm: 'fixed-window', max, window: '366d', name: 'all' }],
+  },
+]
+const call = { attributes: { user: 'ann' } }
+
+let server: RedisServer
+let here: Limiter
+let there: Limiter
+let prefixes = 0
+
+beforeAll(async () => {
+  server = await startRedis()
+})
+afterAll(() => server.stop())
+beforeEach(async () => {
+  prefixes += 1
+  const make = () =>
+    createLimiter({
+      rules: rule(10),
+      store: redisStore({
+        url: server.url,
+        prefix: `test${prefixes}`,
+        deadlineMs: 10_000,
+        denyCacheMs: DENY_MS,
+      }),
+    })
+  here = make()
+  there = make()
+  await Promise.all([here.ready(), there.ready()])
+  await here.check({ ...call, cost: 9 })
+  await here.check(call)
+  expect((await here.check(call)).source).toBe('store')
+  expect((await here.check(call)).source).toBe('deny-cache')
+})
+afterEach(() => Promise.all([here.close(), there.close()]))
+
+/**
+ * How long after `change` began the last refusal was asked for; every one comes from memory. A slow
+ * machine asks later, but an entry never answers when it is older than it may be.
+ */
+async function lastRefusalMs(change: () => Promise<unknown>): Promise<number> {
+  const startedMs = performance.now()
+  let lastMs = startedMs
+  await change()
+  for (;;) {
+    const askedMs = performance.now()
+    const { allowed, source } = await here.check(call)
+    if (allowed) return lastMs - startedMs
+    expect(source).toBe('deny-cache')
+    lastMs = askedMs
+  }
+}
+
+test('a reset on another node is seen within a second, and a refusal until then is remembered', async () => {
+  expect(await lastRefusalMs(() => there.reset(call))).toBeLessThanOrEqual(DENY_MS)
+})
+
+test('a refund on another node is seen within a second', async () => {
+  expect(await lastRefusalMs(() => there.refund(call))).toBeLessThanOrEqual(DENY_MS)
+})
+
+test('a reset, a refund and a raised limit here are seen at once', async () => {
+  await here.refund(call)
+  expect((await here.check(call)).allowed).toBe(true)
+  expect((await here.check(call)).allowed).toBe(false)
+  await here.reset(call)
+  expect((await here.check({ ...call, cost: 10 })).allowed).toBe(true)
+  expect((await here.check(call)).allowed).toBe(false)
+  here.setRules(rule(11))
+  expect((await here.check(call)).allowed).toBe(true)
+})
+
+test('a smaller cost that fits is never refused by what a larger one was told', async () => {
+  await here.reset(call)
+  await here.check({ ...call, cost: 7 })
+  expect((await here.check({ ...call, cost: 5 })).allowed).toBe(false)
+  expect((await here.check({ ...call, cost: 4 })).source).toBe('deny-cache')
+  const small = await here.check({ ...call, cost: 3 })
+  expect([small.allowed, small.source]).toEqual([true, 'store'])
+})
+
+test('a blocked caller costs the store about one call a second', async () => {
+  const calls = async () =>
+    Number(/cmdstat_evalsha:calls=(\d+)/.exec(await server.cli('INFO', 'commandstats'))?.[1] ?? 0)
+  const beats = 2 * 2 * 4
+  const before = await calls()
+  const untilMs = performance.now() + 2000
+  let refused = 0
+  while (performance.now() < untilMs) {
+    for (let n = 0; n < 100; n++) if (!(await here.check(call)).allowed) refused += 1
+    await new Promise(setImmediate)
+  }
+  expect(refused).toBeGreaterThan(1000)
+  expect((await calls()) - before).toBeLessThanOrEqual(4 + beats)
+})

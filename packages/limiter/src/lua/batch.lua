@@ -1,58 +1,21 @@
 -- Decides op after op on the counters in hand, so that a later one sees what an earlier one took;
 -- then writes all that changed, then replies.
 
--- The reply: 1, the time, then what each op has to say.
+-- The reply: 1, the time, then what each op has to say. A refusal carries the state, but not of a
+-- log.
 local reply, size = { 1, now }, 2
 
-local function sayState(counter, limit)
+local function say(counter, limit, expected, states, granted, remaining, resetMs, retryMs, delayMs, at)
+  local algorithm = limit.algorithm
+  states = states or retryMs ~= 0 and algorithm.open == nil
+  size = answer(reply, size, now, expected, states, granted, remaining, resetMs, retryMs, delayMs, at)
+  if not states then return end
   local _, a, b, c, d = read(counter, limit)
-  local algorithm, at = limit.algorithm, size + 1
-  if a == nil then
-    reply[at], size = 0, at
-  elseif algorithm.open then
+  if a ~= nil and algorithm.open then
     size = algorithm.say(a, reply, size)
   else
-    local numbers = algorithm.numbers
-    reply[at], reply[at + 1], reply[at + 2] = numbers, a, b
-    if numbers > 2 then reply[at + 3] = c end
-    if numbers > 3 then reply[at + 4] = d end
-    size = at + numbers
+    size = sayState(reply, size, algorithm.numbers, a, b, c, d)
   end
-end
-
--- One outcome: what is left and when it is reset. What is not as it is of most takes follows, and a
--- mark below 0 that says what it is goes before. `expected` is what a take is granted that passes.
-local function answer(counter, limit, expected, states, granted, remaining, resetMs, retryMs, delayMs, at)
-  if retryMs == 0 and granted == expected and delayMs == 0 and at == now and not states then
-    reply[size + 1], reply[size + 2] = remaining, resetMs
-    size = size + 2
-    return
-  end
-  local markAt, mark, last = size + 1, 0, size + 3
-  reply[markAt], reply[markAt + 1], reply[last] = 0, remaining, resetMs
-  if retryMs ~= 0 then
-    mark, expected, last = 1, 0, last + 1
-    reply[last] = retryMs and retryMs + 1 or 0
-    states = states or limit.algorithm.open == nil
-  end
-  if granted ~= expected then
-    mark, last = mark + 2, last + 1
-    reply[last] = granted
-  end
-  if delayMs ~= 0 then
-    mark, last = mark + 4, last + 1
-    reply[last] = delayMs
-  end
-  if at ~= now then
-    mark, last = mark + 8, last + 1
-    reply[last] = at - now
-  end
-  size = last
-  if states then
-    mark = mark + 16
-    sayState(counter, limit)
-  end
-  reply[markAt] = -mark
 end
 
 local verbs
@@ -61,7 +24,7 @@ while place <= last do
   local verb, counter, limit = request[place], request[place + 1], limits[request[place + 2]]
   local after, isSpoiled
   if verbs == nil and (verb ~= 6 or spoiled or limit.charges) then
-    verbs = makeVerbs(request, limits, now, read, keep, answer)
+    verbs = makeVerbs(request, limits, now, read, keep, say)
   end
   if spoiled then after, isSpoiled = verbs.findSpoiled(place, spoiled) end
   if isSpoiled then
@@ -79,7 +42,7 @@ while place <= last do
     else
       if retryMs ~= 0 then nextA, nextB, nextC, nextD = movedA, movedB, movedC, movedD end
       if nextA ~= nil then keep(counter, limit, kept, nextA, nextB, nextC, nextD) end
-      answer(counter, limit, amount, false, granted, remaining, resetMs, retryMs, delayMs, at)
+      say(counter, limit, amount, false, granted, remaining, resetMs, retryMs, delayMs, at)
     end
     after = place + 4
   elseif verb <= 2 then
@@ -104,16 +67,15 @@ while place <= last do
   place = after
 end
 
--- A TTL is passed as text, the same for all of one span: to format a number costs as much as to
--- read a key. To write over a value of the same length costs half as much as to set one.
+-- To write over a value of the same length costs half as much as to set one. Many keys are kept for
+-- the same span.
 local call, keys, ttls = redis.call, KEYS, {}
 for counter = 1, valueCount + logCount + forgottenCount do
   local kept, value = writes[counter], values[counter]
   if kept ~= nil then
     local key, ttl = keys[counter + keysBefore], ttls[kept]
     if ttl == nil and kept and kept ~= true then
-      ttl = (kept * SPAN_US - now) / 1000
-      ttl = string.format('%d', ttl + -ttl % 1)
+      ttl = ttlOf(kept, now)
       ttls[kept] = ttl
     end
     if isPacked and counter <= valueCount then

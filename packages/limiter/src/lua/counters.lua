@@ -1,10 +1,5 @@
 -- Counters in hand: each is read once before anything is decided, and written once after that.
---
--- A value is the limit's format, until when the key is kept, and the numbers of the state. The time
--- is in spans of about four seconds, rounded up: a key that is kept for long enough keeps its TTL,
--- which costs half as much as to set one.
 
-local SPAN_US = 4194304
 local LOG_READ_TO = '2067'
 
 -- `values`: a string, a log, or false where there is none. `writes` has an entry for each counter
@@ -43,20 +38,13 @@ local function readLog(counter, value, algorithm)
   return value.kept, value
 end
 
--- Until when a counter is kept, then its state. Of another algorithm or damaged: 0 and nothing.
+-- Until when a counter is kept, then its state.
 local function read(counter, limit)
-  local value = values[counter]
+  local value, algorithm = values[counter], limit.algorithm
   if not value then return 0 end
-  local algorithm = limit.algorithm
-  local size, layout = #value, algorithm.narrow
-  if size ~= algorithm.narrowSize then
-    if layout == nil then return readLog(counter, value, algorithm) end
-    if size ~= algorithm.wideSize then return 0 end
-    layout = algorithm.wide
-  end
-  local format, kept, a, b, c, d = struct.unpack(layout, value)
-  if format ~= limit.format then return 0 end
-  return kept, a, b, c, d
+  if algorithm.open then return readLog(counter, value, algorithm) end
+  return readValue(value, limit.format, algorithm.narrow, algorithm.narrowSize, algorithm.wide,
+    algorithm.wideSize)
 end
 
 -- Takes a state for the counter's from now on. Its key is kept for twice the time until it means
@@ -71,20 +59,14 @@ local function keep(counter, limit, kept, a, b, c, d)
   end
   local isNew = kept == 0 or expiresAt > kept * SPAN_US
   if isNew then
-    local keptUntil = isPacked and not isLog and expiresAt or 2 * expiresAt - now
-    if keptUntil < now + SPAN_US then keptUntil = now + SPAN_US end
-    kept = keptUntil / SPAN_US
-    kept = kept + -kept % 1
+    kept = spanOf(isPacked and not isLog and expiresAt or 2 * expiresAt - now, now)
   end
   local value = a
   if isLog then
     a.kept = kept
   else
-    local layout = algorithm.narrow
-    if b >= 4294967296 or c and (c >= algorithm.narrowBelow or d and d >= 65536) then
-      layout = algorithm.wide
-    end
-    value = struct.pack(layout, limit.format, kept, a, b, c, d)
+    value = packValue(limit.format, kept, algorithm.narrow, algorithm.narrowBelow, algorithm.wide,
+      a, b, c, d)
   end
   if isNew then
     writes[counter] = kept

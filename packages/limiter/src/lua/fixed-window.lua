@@ -1,5 +1,8 @@
 -- Fixed window, twin of fixed-window.ts. A state is (start, count).
 
+local NUMBERS, NARROW, NARROW_SIZE, NARROW_BELOW = 2, '>BI4I7I4', 16, 4294967296
+local WIDE, WIDE_SIZE = '>BI4I7I7', 19
+
 -- Returns the time taken as now, the window's start and count, and whether another clock wrote it.
 local function view(begun, counted, limit, now)
   if begun == nil then return now, windowStart(now, limit), 0, false end
@@ -38,6 +41,12 @@ local function take(begun, counted, _, _, limit, amount, now, atLeast)
   return step(at, start, count, moved, limit, now, 0, false)
 end
 
+local function expiresAt(begun, _, _, _, limit)
+  return windowStart(begun, limit) + limit.windowUs
+end
+
+-- The verbs but take.
+
 local function peek(begun, counted, _, _, limit, amount, now)
   local at, start, count, moved = view(begun, counted, limit, now)
   if amount > limit.max then return step(at, start, count, moved, limit, now, 0, nil) end
@@ -58,11 +67,8 @@ local function charge(begun, counted, _, _, limit, amount, now, at, debt)
   return start, most(count, least(count + amount, limit.max + debt))
 end
 
-local function expiresAt(begun, _, _, _, limit)
-  return windowStart(begun, limit) + limit.windowUs
-end
-
 return {
-  take = take, peek = peek, give = give, charge = charge, expiresAt = expiresAt,
-  numbers = 2, narrow = '>BI4I7I4', narrowSize = 16, wide = '>BI4I7I7', wideSize = 19,
+  take = take, peek = peek, give = give, charge = charge, expiresAt = expiresAt, numbers = NUMBERS,
+  narrow = NARROW, narrowSize = NARROW_SIZE, narrowBelow = NARROW_BELOW,
+  wide = WIDE, wideSize = WIDE_SIZE,
 }

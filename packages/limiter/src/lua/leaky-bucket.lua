@@ -6,6 +6,9 @@
 -- slot is still to come) and whether nobody waits. Its names are prefixed by nothing: it is passed
 -- as (next, part, vacated, oldest, gap, ahead, idle).
 
+local NUMBERS, NARROW, NARROW_SIZE, NARROW_BELOW = 4, '>BI4I7I4I2I2', 20, 65536
+local WIDE, WIDE_SIZE = '>BI4I7I7I4I4', 27
+
 -- The same with the next free slot `amount` slots later.
 local function join(next, part, vacated, oldest, gap, ahead, idle, limit, amount)
   local parts = part + amount * limit.q
@@ -104,6 +107,12 @@ local function take(slot, rest, left, eldest, limit, amount, now)
   return step(limit, now, amount, delayUs, 0, moved, next, part, vacated, oldest, gap, ahead, idle)
 end
 
+local function expiresAt(slot, _, _, _, limit)
+  return slot + limit.tickUs
+end
+
+-- The verbs but take.
+
 local function peek(slot, rest, left, eldest, limit, amount, now)
   local moved, next, part, vacated, oldest, gap, ahead, idle =
     view(slot, rest, left, eldest, limit, now)
@@ -156,12 +165,8 @@ local function charge(slot, rest, left, eldest, limit, amount, now)
   return slotAfter, partAfter, vacatedAfter, oldestAfter
 end
 
-local function expiresAt(slot, _, _, _, limit)
-  return slot + limit.tickUs
-end
-
 return {
-  take = take, peek = peek, give = give, charge = charge, expiresAt = expiresAt,
-  numbers = 4, narrow = '>BI4I7I4I2I2', narrowSize = 20, narrowBelow = 65536,
-  wide = '>BI4I7I7I4I4', wideSize = 27,
+  take = take, peek = peek, give = give, charge = charge, expiresAt = expiresAt, numbers = NUMBERS,
+  narrow = NARROW, narrowSize = NARROW_SIZE, narrowBelow = NARROW_BELOW,
+  wide = WIDE, wideSize = WIDE_SIZE,
 }

@@ -1,5 +1,8 @@
 -- Sliding window counter, twin of sliding-window-counter.ts. A state is (start, curr, prev).
 
+local NUMBERS, NARROW, NARROW_SIZE, NARROW_BELOW = 3, '>BI4I7I4I4', 20, 4294967296
+local WIDE, WIDE_SIZE = '>BI4I7I7I7', 26
+
 -- Returns the time taken as now, the window's start, both counts, and whether another clock wrote
 -- it.
 local function view(begun, counted, last, limit, now)
@@ -75,6 +78,12 @@ local function take(begun, counted, last, _, limit, amount, now, atLeast)
   return refuse(at, start, curr, prev, moved, limit, atLeast, now)
 end
 
+local function expiresAt(begun, counted, _, _, limit)
+  return windowStart(begun, limit) + (counted > 0 and 2 or 1) * limit.windowUs
+end
+
+-- The verbs but take.
+
 local function peek(begun, counted, last, _, limit, amount, now)
   local at, start, curr, prev, moved = view(begun, counted, last, limit, now)
   if amount == 0 or free(at, start, curr, prev, limit) >= amount then
@@ -103,12 +112,8 @@ local function charge(begun, counted, last, _, limit, amount, now, at, debt)
   return nil
 end
 
-local function expiresAt(begun, counted, _, _, limit)
-  return windowStart(begun, limit) + (counted > 0 and 2 or 1) * limit.windowUs
-end
-
 return {
-  take = take, peek = peek, give = give, charge = charge, expiresAt = expiresAt,
-  numbers = 3, narrow = '>BI4I7I4I4', narrowSize = 20, narrowBelow = 4294967296,
-  wide = '>BI4I7I7I7', wideSize = 26,
+  take = take, peek = peek, give = give, charge = charge, expiresAt = expiresAt, numbers = NUMBERS,
+  narrow = NARROW, narrowSize = NARROW_SIZE, narrowBelow = NARROW_BELOW,
+  wide = WIDE, wideSize = WIDE_SIZE,
 }

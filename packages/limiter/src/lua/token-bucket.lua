@@ -2,6 +2,9 @@
 -- whole units in use, and the rest in q-ths of a unit. As most takes are of this kind, divisions are
 -- written out: `n - n % 1` rounds down, `n + -n % 1` up, and a call would cost as much as the rest.
 
+local NUMBERS, NARROW, NARROW_SIZE, NARROW_BELOW = 3, '>BI4I7I4I4', 20, 4294967296
+local WIDE, WIDE_SIZE = '>BI4I7I7I7', 26
+
 -- What is in use when the bucket was last touched, in q-ths of a unit.
 local function inUseThen(used, part, limit)
   local most, q = limit.capacity + limit.lent, limit.q
@@ -108,6 +111,14 @@ local function take(bucketAt, used, part, _, limit, amount, now, atLeast)
   return refuse(limit, now, inUse, at, moved, retryUs)
 end
 
+local function expiresAt(bucketAt, used, part, _, limit)
+  if limit.capacity == 0 then return bucketAt + limit.windowUs end
+  local ticks = inUseThen(used, part, limit) / limit.p
+  return bucketAt + (ticks + -ticks % 1) * limit.tickUs
+end
+
+-- The verbs but take.
+
 local function peek(bucketAt, used, part, _, limit, amount, now)
   local inUse = inUseNow(bucketAt, used, part, limit, now)
   local at, moved = timeOf(bucketAt, limit, now, inUse)
@@ -153,14 +164,8 @@ local function charge(bucketAt, used, part, _, limit, amount, now, at, debt)
   return toBucket(at, charged, limit)
 end
 
-local function expiresAt(bucketAt, used, part, _, limit)
-  if limit.capacity == 0 then return bucketAt + limit.windowUs end
-  local ticks = inUseThen(used, part, limit) / limit.p
-  return bucketAt + (ticks + -ticks % 1) * limit.tickUs
-end
-
 return {
-  take = take, peek = peek, give = give, charge = charge, expiresAt = expiresAt,
-  numbers = 3, narrow = '>BI4I7I4I4', narrowSize = 20, narrowBelow = 4294967296,
-  wide = '>BI4I7I7I7', wideSize = 26,
+  take = take, peek = peek, give = give, charge = charge, expiresAt = expiresAt, numbers = NUMBERS,
+  narrow = NARROW, narrowSize = NARROW_SIZE, narrowBelow = NARROW_BELOW,
+  wide = WIDE, wideSize = WIDE_SIZE,
 }

@@ -33,7 +33,7 @@ local function refuse(counter, limit, amount, states, kept, a, b, c, d, ...)
   elseif fits then
     granted, remaining, resetMs, retryMs, delayMs, at = look(counter, limit, amount)
   end
-  answer(counter, limit, amount, states, granted, remaining, resetMs, retryMs, delayMs, at)
+  say(counter, limit, amount, states, granted, remaining, resetMs, retryMs, delayMs, at)
 end
 
 -- Charges a group whole or not at all; returns whether it was.
@@ -59,7 +59,7 @@ local function takeGroup(place, count, states)
       if steps[to + 7] ~= nil then
         keep(counter, limit, steps[to + 15], steps[to + 7], steps[to + 8], steps[to + 9], steps[to + 10])
       end
-      answer(counter, limit, amount, states, granted, remaining, resetMs, retryMs, delayMs, at)
+      say(counter, limit, amount, states, granted, remaining, resetMs, retryMs, delayMs, at)
     else
       refuse(counter, limit, amount, states, steps[to + 15], steps[to + 11], steps[to + 12],
         steps[to + 13], steps[to + 14], granted, remaining, resetMs, retryMs, delayMs, at)
@@ -80,7 +80,7 @@ local function eachGroup(place, isTake)
     else
       for item = from + 1, from + ITEM * count, ITEM do
         local counter, limit, amount = request[item], limits[request[item + 1]], request[item + 2]
-        answer(counter, limit, isTake and amount or 0, states, look(counter, limit, amount))
+        say(counter, limit, isTake and amount or 0, states, look(counter, limit, amount))
       end
     end
     from = from + 1 + ITEM * count

@@ -96,3 +96,9 @@ describe('a user of exactly these rights', () => {
     await expect(channel.ask(['FLUSHALL'])).rejects.toThrow('NOPERM')
   })
 })
+
+test('the guide names exactly these rights', () => {
+  const file = new URL('../../../../docs/guides/redis.md', import.meta.url)
+  const guide = readFileSync(file, 'utf8').replaceAll(/\s+/g, ' ')
+  expect(guide).toContain(`ACL SETUSER sluice on >password ${STORE_ACL}`)
+})

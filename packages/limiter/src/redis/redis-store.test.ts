@@ -3,12 +3,21 @@ import { afterAll, beforeAll, describe, test } from 'vitest'
 import { startCluster } from '../../../../tools/redis/cluster.js'
 import { startRedis } from '../../../../tools/redis/server.mjs'
 import { manualClock, storeConformance } from '../testing/index.js'
+import { redisStore, type RedisStoreOptions, STORE_ACL } from './index.js'
 import { REDIS_CLIENTS } from './options.js'
-import { redisStore, type RedisStoreOptions } from './index.js'
 
 interface Server {
   readonly url: string
   stop(): Promise<void>
+}
+
+/** A server whose only user may do what docs/guides/redis.md says, and nothing else. */
+async function startRestricted(): Promise<Server> {
+  const server = await startRedis()
+  await server.call('ACL', 'SETUSER', 'sluice', 'on', '>secret', ...STORE_ACL.split(' '))
+  await server.call('ACL', 'SETUSER', 'default', '-@all', '+shutdown', '+ping')
+  const url = server.url.replace('://', '://sluice:secret@')
+  return { url, stop: () => server.stop() }
 }
 
 const kinds: readonly {
@@ -22,6 +31,8 @@ const kinds: readonly {
     options: { client },
   })),
   { name: 'packed', start: () => startRedis(), options: { layout: 'packed' } },
+  { name: 'plain, with the least rights', start: startRestricted, options: {} },
+  { name: 'packed, with the least rights', start: startRestricted, options: { layout: 'packed' } },
   {
     name: 'a Cluster of six',
     start: () => startCluster({ primaries: 3, replicas: 3 }),
@@ -48,7 +59,7 @@ describe.each(kinds)('$name', ({ start, options }) => {
     prefixes += 1
     const store = redisStore({
       url: server.url,
-      prefix: `test${prefixes}`,
+      prefix: `sluice:test${prefixes}`,
       deadlineMs: 10_000,
       clock,
       ...options,

@@ -34,8 +34,8 @@ function findProblem(url: string): UrlProblem | undefined {
   }
 }
 
-/** In whole words. */
+/** Of the URL itself a few letters would say nothing. */
 function endOf(found: string): string {
   if (found.length <= FOUND_LENGTH_MAX) return found
-  return `… ${found.slice(1 - FOUND_LENGTH_MAX).replace(/^\S* /, '')}`
+  return `…${found.slice(1 - FOUND_LENGTH_MAX).replace(/^\S{0,12} /, ' ')}`
 }

@@ -74,6 +74,8 @@ export async function startFront(
       },
     })
   })
+  // As the listener does: each call that a client sends without waiting listens for the end.
+  front.on('connection', (socket) => socket.setMaxListeners(0))
   const port = await listen(front)
   return {
     port,

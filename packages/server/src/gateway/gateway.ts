@@ -98,7 +98,7 @@ export class Gateway {
 
     const admission = await this.admit(request, found.path, request.method ?? 'GET')
     // The response learns of it later than the socket, whose request may have turned out bad.
-    if (request.socket.destroyed) return
+    if (request.socket.destroyed) return this.abandon(admission)
     if ('problem' in admission) return this.answer(request, response, admission.problem)
     if ('refused' in admission) return this.refuse(request, response, admission.refused)
 
@@ -180,10 +180,19 @@ export class Gateway {
   /** Whether the caller is still there when its time comes; if not, it frees its place. */
   async wait(socket: Duplex, { delayMs, receipt }: Decision): Promise<boolean> {
     if (await this.holds.hold(socket, delayMs)) return true
-    // Nobody waits for this answer; what a store that is gone keeps decays by itself.
+    this.giveBack(receipt)
+    return false
+  }
+
+  /** Its caller left while the store was asked. */
+  abandon(admission: Admission): void {
+    if ('decision' in admission) this.giveBack(admission.decision.receipt)
+  }
+
+  /** Nobody waits for this answer; what a store that is gone keeps decays by itself. */
+  private giveBack(receipt: string | undefined): void {
     const { limiter } = this.parts.decider
     if (receipt !== undefined) limiter.refund(receipt).catch((error) => this.failures.tell(error))
-    return false
   }
 
   private refuse(request: IncomingMessage, response: ServerResponse, decision: Decision): void {

@@ -66,7 +66,7 @@ export class Upgrades {
       return answerProblem(socket, { status: found.ok ? 404 : 400, detail })
     }
     const admission = await this.#gateway.admit(request, found.path, 'GET')
-    if (socket.destroyed) return
+    if (socket.destroyed) return this.#gateway.abandon(admission)
     if ('problem' in admission) return answerProblem(socket, admission.problem)
     if ('refused' in admission) {
       const refusal = refusalOf(admission.refused, this.#gateway.refusalOptions())

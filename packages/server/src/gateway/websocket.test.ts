@@ -77,7 +77,7 @@ describe('a WebSocket', () => {
     socket.send('hello')
     socket.send(large)
     socket.send('x'.repeat(100_000))
-    await vi.waitFor(() => expect(received).toHaveLength(3))
+    await vi.waitFor(() => expect(received).toHaveLength(3), { timeout: 20_000 })
     expect(received[0]?.toString()).toBe('hello')
     expect(received[1]?.equals(large)).toBe(true)
     expect(heard.slice(0, 3)).toEqual(['open /chat?room=1 127.0.0.1', 'hello', 'binary 3000000'])

@@ -17,10 +17,14 @@ export function limitUnreadBody(request: IncomingMessage, response: ServerRespon
     const before = socket.bytesRead
     let looks = 0
     const timer = setInterval(() => {
-      if (request.complete) return clearInterval(timer)
+      if (request.complete) return end()
       if (++looks * LOOK_EVERY_MS < MS_MAX && socket.bytesRead - before < BYTES_MAX) return
       socket.destroy()
     }, LOOK_EVERY_MS)
-    socket.once('close', () => clearInterval(timer))
+    const end = () => {
+      clearInterval(timer)
+      socket.off('close', end)
+    }
+    socket.once('close', end)
   })
 }

@@ -1,16 +1,15 @@
 /** A batch as the bytes of one Redis command, written by hand: clients write them as they are. */
 import type { RedisCommand } from '../driver.js'
-import { SCRIPT, SCRIPT_SHA } from './script.js'
+import type { Script } from './script.js'
 
 const SIZE_AT_FIRST = 16_384
 const DIGITS_MAX = 16
 const HEX = Buffer.from('0123456789abcdef')
+const STAR = 42
+const DOLLAR = 36
 const CR = 13
 const LF = 10
 const ZERO = 48
-
-const BY_SHA = Buffer.from(`$7\r\nEVALSHA\r\n$40\r\n${SCRIPT_SHA}\r\n`)
-const BY_SOURCE = Buffer.from(`$4\r\nEVAL\r\n$${Buffer.byteLength(SCRIPT)}\r\n${SCRIPT}\r\n`)
 
 /** A batch, ready to be sent. */
 export interface EncodedBatch {
@@ -25,25 +24,25 @@ export class CommandWriter {
   #bytes = Buffer.allocUnsafe(SIZE_AT_FIRST)
   #end = 0
 
-  start(words: number): void {
+  start(script: Script, words: number): void {
     this.#end = 0
-    this.reserve(BY_SHA.length + 2 * DIGITS_MAX)
-    this.header(42, words)
-    this.#bytes.set(BY_SHA, this.#end)
-    this.#end += BY_SHA.length
+    this.reserve(script.byHash.length + DIGITS_MAX)
+    this.header(STAR, words)
+    this.#bytes.set(script.byHash, this.#end)
+    this.#end += script.byHash.length
   }
 
   /** A word of digits. */
   number(value: number): void {
     this.reserve(2 * DIGITS_MAX)
-    this.header(36, digitsOf(value))
+    this.header(DOLLAR, digitsOf(value))
     this.digits(value)
     this.lineEnd()
   }
 
   bytes(word: Uint8Array): void {
     this.reserve(word.length + DIGITS_MAX)
-    this.header(36, word.length)
+    this.header(DOLLAR, word.length)
     this.#bytes.set(word, this.#end)
     this.#end += word.length
     this.lineEnd()
@@ -68,11 +67,11 @@ export class CommandWriter {
     this.lineEnd()
   }
 
-  /** What was written, as a batch that keeps a copy of its own. */
-  finish(): EncodedBatch {
+  /** A copy of what was written, for the batch to keep. */
+  finish(): Buffer {
     const bytes = Buffer.allocUnsafe(this.#end)
-    bytes.set(this.#bytes.subarray(0, this.#end))
-    return new Batch(bytes)
+    this.#bytes.copy(bytes, 0, 0, this.#end)
+    return bytes
   }
 
   private header(mark: number, value: number): void {
@@ -123,14 +122,17 @@ function digitsOf(value: number): number {
   return digits
 }
 
-class Batch implements EncodedBatch {
+export class Batch implements EncodedBatch {
   readonly #bytes: Buffer
+  readonly #script: Script
   readonly command: RedisCommand
   readonly fallback: RedisCommand
 
-  constructor(bytes: Buffer) {
+  /** `bytes` is the command by the script's hash. */
+  constructor(bytes: Buffer, script: Script) {
     this.#bytes = bytes
-    this.command = { bytes: () => this.#bytes, words: () => wordsOf(this.#bytes) }
+    this.#script = script
+    this.command = { bytes: () => bytes, words: () => wordsOf(bytes) }
     this.fallback = {
       bytes: () => this.withSource(),
       words: () => wordsOf(this.withSource()),
@@ -138,9 +140,11 @@ class Batch implements EncodedBatch {
   }
 
   private withSource(): Buffer {
+    const { byHash, source } = this.#script
     const head = this.#bytes.indexOf(LF) + 1
-    const rest = this.#bytes.subarray(head + BY_SHA.length)
-    return Buffer.concat([this.#bytes.subarray(0, head), BY_SOURCE, rest])
+    const bySource = `$4\r\nEVAL\r\n$${Buffer.byteLength(source)}\r\n${source}\r\n`
+    const rest = this.#bytes.subarray(head + byHash.length)
+    return Buffer.concat([this.#bytes.subarray(0, head), Buffer.from(bySource), rest])
   }
 }
 

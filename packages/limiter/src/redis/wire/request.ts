@@ -9,9 +9,10 @@ import type { Take } from '@sluice/core'
 import { HASH_DIGITS, HASHES_PER_PARTITION, hashNumber, keyHead, requirePrefix } from '../key.js'
 import type { Groups } from '../../store.js'
 import { BatchPlan, LIMIT_NUMBERS } from './batch-plan.js'
-import { CommandWriter, type EncodedBatch } from './command.js'
+import { Batch, CommandWriter, type EncodedBatch } from './command.js'
 import type { CounterTable } from './counter-table.js'
 import { NumberWriter } from './msgpack.js'
+import { BATCH, type Script, takeOneScript } from './script.js'
 import { requireCount, type StoreOp } from './store-op.js'
 
 export type { EncodedBatch } from './command.js'
@@ -67,12 +68,16 @@ export class BatchCodec {
   encode(ops: readonly StoreOp[], { notAfter, now }: BatchTimes): EncodedBatch {
     requireCount('notAfter', notAfter)
     requireCount('now', now)
+    this.#plan.make(ops)
+    this.#numbers.start()
+    this.#numbers.write(notAfter)
+    this.#numbers.write(now)
+    return this.encodeTakeOne(ops) ?? this.encodeBatch(ops)
+  }
+
+  private encodeBatch(ops: readonly StoreOp[]): EncodedBatch {
     const plan = this.#plan
     const numbers = this.#numbers
-    plan.make(ops)
-    numbers.start()
-    numbers.write(notAfter)
-    numbers.write(now)
     numbers.write(plan.values)
     numbers.write(plan.logs)
     numbers.write(plan.counters.size - plan.values - plan.logs)
@@ -84,7 +89,21 @@ export class BatchCodec {
       const op = ops[i]
       if (op !== undefined) this.writeOp(op)
     }
-    return this.writeCommand()
+    return this.writeCommand(BATCH)
+  }
+
+  /** A batch of one take of one limit, where there is a script for that. */
+  private encodeTakeOne(ops: readonly StoreOp[]): EncodedBatch | undefined {
+    const op = ops[0]
+    if (this.#isPacked || ops.length !== 1 || op?.verb !== 'take' || op.states) return undefined
+    const take = aloneIn(op.groups)
+    const limit = this.#plan.limits[0]
+    if (take === undefined || limit === undefined) return undefined
+    const script = takeOneScript(take.limit)
+    if (script === undefined) return undefined
+    this.#numbers.append(limit, LIMIT_NUMBERS)
+    this.#numbers.write(take.amount)
+    return this.writeCommand(script)
   }
 
   private writeOp(op: StoreOp): void {
@@ -117,10 +136,8 @@ export class BatchCodec {
   }
 
   private writeTake(groups: Groups<Take>, states: boolean): void {
-    const takes = groups[0]
-    const take = takes?.[0]
-    const isAlone = groups.length === 1 && takes?.length === 1
-    if (states || !isAlone || take === undefined || take.atLeast !== undefined) {
+    const take = states ? undefined : aloneIn(groups)
+    if (take === undefined) {
       this.writeGroups(TAKE, groups, states)
       return
     }
@@ -164,12 +181,12 @@ export class BatchCodec {
     }
   }
 
-  private writeCommand(): EncodedBatch {
+  private writeCommand(script: Script): EncodedBatch {
     const { counters, values } = this.#plan
     const command = this.#command
     const hashed = this.#isPacked ? values : 0
     const keys = this.#hashes.size + counters.size - hashed
-    command.start(WORDS_BEFORE_KEYS + keys + (this.#isPacked ? 2 : 1))
+    command.start(script, WORDS_BEFORE_KEYS + keys + (this.#isPacked ? 2 : 1))
     command.number(keys)
     for (const place of this.#hashes.keys()) {
       const head = this.#hashHeads[Math.floor(place / HASHES_PER_PARTITION)]
@@ -182,7 +199,7 @@ export class BatchCodec {
     }
     command.bytes(this.#numbers.finish())
     if (this.#isPacked) command.bytes(this.fields())
-    return command.finish()
+    return new Batch(command.finish(), script)
   }
 
   /** In the order of the values, the name of each in its hash. */
@@ -198,6 +215,14 @@ export class BatchCodec {
     }
     return this.#fields.subarray(0, size)
   }
+}
+
+/** The take of a call that has one limit; undefined: it has more, or may take less than it asks. */
+function aloneIn(groups: Groups<Take>): Take | undefined {
+  const takes = groups[0]
+  const take = takes?.[0]
+  if (groups.length !== 1 || takes?.length !== 1 || take?.atLeast !== undefined) return undefined
+  return take
 }
 
 /** Every hash of a prefix has a number. */

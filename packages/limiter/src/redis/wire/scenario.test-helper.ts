@@ -107,7 +107,8 @@ export class Scenario {
       const ops: StoreOp[] = []
       const answers: Expected[] = []
       const isLast = n === this.#options.batches - 1
-      const size = 1 + this.#options.dice.below(OPS_MAX)
+      // A take that is alone in its batch has a script of its own.
+      const size = this.#options.dice.oneIn(2) ? 1 : 1 + this.#options.dice.below(OPS_MAX)
       while (ops.length < size) {
         const op = isLast ? this.lookAtAll() : this.op()
         ops.push(op)

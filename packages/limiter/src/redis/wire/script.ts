@@ -1,48 +1,95 @@
 /**
- * The script that decides a batch, put together from the files of `src/lua`. Comments and
- * indentation stay behind: a Redis that lost the script is sent all of it.
+ * The scripts that decide a batch, put together from the files of `src/lua`. Comments and
+ * indentation stay behind: a Redis that lost a script is sent all of it.
  *
  * Every run of a script makes its functions anew, and in Redis's Lua that costs more the more names
- * they share. So what not every batch needs is a function that makes it: the algorithms, the packed
- * layout, and all verbs but the take of one limit.
+ * they share. So in the script of all batches, what not every batch needs is a function that makes
+ * it; and a take that is alone has a script of its own for each algorithm, which takes half the
+ * time.
  */
 import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
+import type { Limit } from '@sluice/core'
+
+export interface Script {
+  readonly source: string
+  /** The words of a command that run it by its hash, as they go over the wire. */
+  readonly byHash: Uint8Array
+}
+
+/** What a script for takes needs of an algorithm's file stands before this line of it. */
+const VERBS_BUT_TAKE = '-- The verbs but take.\n'
 
 /** `src/lua` is as far from here as from the built file. */
-function source(name: string): string {
-  const text = readFileSync(new URL(`../../../src/lua/${name}.lua`, import.meta.url), 'utf8')
+function read(name: string): string {
+  return readFileSync(new URL(`../../../src/lua/${name}.lua`, import.meta.url), 'utf8')
+}
+
+function strip(text: string): string {
   const lines = text.split('\n').map((line) => line.trim())
   return lines.filter((line) => line !== '' && !line.startsWith('--')).join('\n')
 }
 
-/** A limit's format is the number of its algorithm, from 1 on. */
-export const SCRIPT = `local function makeAlgorithm(format)
-if format <= 2 then
-${source('token-bucket')}
-end
-${source('numbers')}
-if format == 3 then
-${source('leaky-bucket')}
-elseif format == 4 then
-${source('fixed-window')}
-elseif format == 5 then
-${source('sliding-window-counter')}
-else
-${source('log-records')}
-${source('sliding-window-log')}
-end
-end
-local function makePacked(request, now, SPAN_US)
-${source('packed')}
-end
-local function makeVerbs(request, limits, now, read, keep, answer)
-${source('verbs')}
-end
-${source('request')}
-${source('counters')}
-${source('batch')}
-`
+function script(...parts: readonly string[]): Script {
+  const source = `${parts.map(strip).join('\n')}\n`
+  const sha = createHash('sha1').update(source).digest('hex')
+  return { source, byHash: Buffer.from(`$7\r\nEVALSHA\r\n$40\r\n${sha}\r\n`) }
+}
 
-/** What EVALSHA knows it by. */
-export const SCRIPT_SHA = createHash('sha1').update(SCRIPT).digest('hex')
+/** A limit's format is the number of its algorithm, from 1 on. */
+const MAKE_ALGORITHM = `local function makeAlgorithm(format)
+if format <= 2 then
+${read('token-bucket')}
+end
+${read('numbers')}
+if format == 3 then
+${read('leaky-bucket')}
+elseif format == 4 then
+${read('fixed-window')}
+elseif format == 5 then
+${read('sliding-window-counter')}
+else
+${read('log-records')}
+${read('sliding-window-log')}
+end
+end`
+
+const MAKE_PACKED = `local function makePacked(request, now, SPAN_US)
+${read('packed')}
+end`
+
+const MAKE_VERBS = `local function makeVerbs(request, limits, now, read, keep, say)
+${read('verbs')}
+end`
+
+/** Decides any batch. */
+export const BATCH = script(
+  MAKE_ALGORITHM,
+  MAKE_PACKED,
+  MAKE_VERBS,
+  read('value'),
+  read('answer'),
+  read('request'),
+  read('counters'),
+  read('batch'),
+)
+
+function takeOne(...files: readonly string[]): Script {
+  const parts = files.map((file) => read(file).split(VERBS_BUT_TAKE, 1)[0] ?? '')
+  return script(...parts, read('value'), read('answer'), read('take-one'))
+}
+
+const bucket = takeOne('token-bucket')
+const BY_FORMAT = [
+  undefined,
+  bucket,
+  bucket,
+  takeOne('numbers', 'leaky-bucket'),
+  takeOne('numbers', 'fixed-window'),
+  takeOne('numbers', 'sliding-window-counter'),
+]
+
+/** Decides a batch of one take of one limit in the plain layout; undefined: no script does. */
+export function takeOneScript({ format, onRefusal }: Limit): Script | undefined {
+  return onRefusal === 'charge' ? undefined : BY_FORMAT[format]
+}

@@ -20,6 +20,14 @@ const benchmarks = {
     about: 'CPU per call through the gateway and over /v1/check, against peers',
     files: ['./gateway/through.mjs', './gateway/check.mjs'],
   },
+  redis: {
+    about: 'decisions per second, CPU and latency on Redis, against peers',
+    files: ['./redis/decisions.mjs'],
+  },
+  'redis-memory': {
+    about: 'bytes of Redis per counter, at 10^6 and 20 million counters, against peers',
+    files: ['./redis/memory.mjs'],
+  },
 }
 
 const name = process.argv[2]
@@ -27,7 +35,7 @@ const benchmark = name === undefined ? undefined : benchmarks[name]
 if (benchmark === undefined || process.argv.includes('--help')) {
   console.log('Usage: npm run bench -- <name>\n')
   for (const [known, { about }] of Object.entries(benchmarks))
-    console.log(`  ${known.padEnd(8)} ${about}`)
+    console.log(`  ${known.padEnd(12)} ${about}`)
   process.exit(process.argv.includes('--help') || name === undefined ? 0 : 2)
 }
 

@@ -1,32 +1,21 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
-import { type RedisServer, startRedis } from '../tools/redis/server.mjs'
-import { makeFolder, stopAll, waitFor } from './process.test-helper.js'
+import { describe, expect, test, vi } from 'vitest'
+import { startRedis } from '../tools/redis/server.mjs'
+import { makeFolder, waitFor } from './process.test-helper.js'
+import { shareRedis, startNode } from './serve-redis.test-helper.js'
 import { ended, run, type Running, start } from './serve.test-helper.js'
 
 const RULES = 'rules: [{ id: everybody, by: [], limits: [100/hour] }]'
 
-let redis: RedisServer
-beforeAll(async () => {
-  redis = await startRedis()
-})
-afterAll(() => redis.stop())
-afterEach(async () => {
-  await stopAll()
-  await redis.cli('FLUSHALL')
-})
-
-async function startOn(env: Record<string, string> = {}, rules = RULES): Promise<Running> {
-  const folder = makeFolder()
-  writeFileSync(join(folder, 'rules.yaml'), rules)
-  return start({ SLUICE_RULES: 'rules.yaml', SLUICE_REDIS_URL: redis.url, ...env }, folder)
-}
+const redis = shareRedis()
+const startOn = (env: Record<string, string> = {}, rules = RULES) =>
+  startNode(rules, { SLUICE_REDIS_URL: redis().url, ...env })
 
 describe('a start', () => {
   test('with another secret than the counters have fails, and says so', async () => {
     const { program } = await startOn({ SLUICE_KEY_SECRET: 'the secret of everybody' })
-    const env = { SLUICE_REDIS_URL: redis.url, SLUICE_KEY_SECRET: 'the secret of one node' }
+    const env = { SLUICE_REDIS_URL: redis().url, SLUICE_KEY_SECRET: 'the secret of one node' }
     for (const workers of ['1', '2']) {
       const { code, output } = await ended(run(['serve'], { ...env, SLUICE_WORKERS: workers }))
       expect(output).toMatch(/Could not start: .*SLUICE_KEY_SECRET/)
@@ -37,9 +26,9 @@ describe('a start', () => {
   })
 
   test('on a Redis that may evict counters fails, and says so', async () => {
-    await redis.cli('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru')
-    const { code, output } = await ended(run(['serve'], { SLUICE_REDIS_URL: redis.url }))
-    await redis.cli('CONFIG', 'SET', 'maxmemory-policy', 'noeviction')
+    await redis().cli('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru')
+    const { code, output } = await ended(run(['serve'], { SLUICE_REDIS_URL: redis().url }))
+    await redis().cli('CONFIG', 'SET', 'maxmemory-policy', 'noeviction')
     expect(output).toMatch(/Could not start: .*maxmemory-policy allkeys-lru; accepted: noeviction/)
     expect(code).toBe(1)
   })
@@ -53,20 +42,29 @@ describe('a start', () => {
     await lasting.kill()
     const folder = makeFolder()
     writeFileSync(join(folder, 'sluice.yaml'), 'redis: { prefix: another }')
-    const [kept, given, wrong, without] = await Promise.all([
+    const guarded = await startRedis({ password: 'hunter2hunter2' })
+    const [kept, given, wrong, left, without, shut] = await Promise.all([
       start({ ...env, SLUICE_RULES: 'rules.yaml' }, known.folder),
       start({ ...env, SLUICE_KEY_SECRET: 'the secret of everybody' }, folder),
       start({ ...env, SLUICE_KEY_SECRET: 'the secret of nobody else' }),
+      start({ ...env, SLUICE_KEY_SECRET: 'the secret of nobody else' }),
       ended(run(['serve'], env)),
+      ended(run(['serve'], { SLUICE_REDIS_URL: guarded.url.replace(/r2@/, 'r3@') })),
     ])
-    expect(without.code).toBe(1)
+    await guarded.stop()
+    expect([without.code, shut.code]).toEqual([1, 1])
     expect(without.output).toMatch(
-      /Could not start: .*did not answer within 10 s.*SLUICE_KEY_SECRET/,
+      /Could not start: .*could not be used within 10 s: .*ECONNREFUSED.*SLUICE_KEY_SECRET/,
     )
+    expect(shut.output).toMatch(/Could not start: redis:\/\/:\*\*\*@.* 10 s: .*WRONGPASS/)
+    expect(shut.output).not.toContain('hunter')
     for (const node of [kept, given, wrong]) {
       expect((await fetch(`${node.api}/readyz`)).status).toBe(200)
       expect((await fetch(node.gateway)).status).toBe(200)
     }
+    left.program.signal('SIGTERM')
+    const { code, output } = await ended(left.program)
+    expect([code, output]).toEqual([0, expect.not.stringContaining('"level":"error"')])
     await lasting.start()
     for (const { api, program } of [kept, given]) {
       await vi.waitFor(
@@ -111,6 +109,20 @@ describe('a start', () => {
     }
     await forgetful.stop()
   })
+
+  test.each(['1', '2'])(
+    'that waits for Redis ends when it is told to, workers: %s',
+    async (count) => {
+      const program = run(['serve'], {
+        SLUICE_REDIS_URL: 'redis://127.0.0.1:1',
+        SLUICE_WORKERS: count,
+      })
+      await waitFor(program, () => program.output().includes('ECONNREFUSED'))
+      program.signal('SIGTERM')
+      const { code, output } = await ended(program)
+      expect([code, output]).toEqual([0, expect.stringContaining('stopped before it served')])
+    },
+  )
 
   test('serve --check looks at the URL and asks nobody', async () => {
     const env = { SLUICE_REDIS_URL: 'redis://:hunter2hunter2@127.0.0.1:1', SLUICE_WORKERS: '2' }

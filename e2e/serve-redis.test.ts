@@ -2,10 +2,11 @@ import { execFileSync } from 'node:child_process'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
-import { type RedisServer, startRedis } from '../tools/redis/server.mjs'
+import { describe, expect, test, vi } from 'vitest'
+import { startRedis } from '../tools/redis/server.mjs'
 import { findService } from '../tools/services.setup.js'
-import { freePorts, makeFolder, startProgram, stopAll, waitFor } from './process.test-helper.js'
+import { freePorts, makeFolder, startProgram, waitFor } from './process.test-helper.js'
+import { shareRedis, startNode } from './serve-redis.test-helper.js'
 import { ended, run, type Running, start } from './serve.test-helper.js'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
@@ -20,22 +21,9 @@ rules:
     limits: [{ algorithm: sliding-window-log, max: ${LIMIT}, window: 1h }]
 `
 
-let redis: RedisServer
-beforeAll(async () => {
-  redis = await startRedis()
-})
-afterAll(() => redis.stop())
-afterEach(async () => {
-  await stopAll()
-  if (!redis.isRunning) await redis.start()
-  await redis.cli('FLUSHALL')
-})
-
-async function startOn(env: Record<string, string> = {}, rules = RULES): Promise<Running> {
-  const folder = makeFolder()
-  writeFileSync(join(folder, 'rules.yaml'), rules)
-  return start({ SLUICE_RULES: 'rules.yaml', SLUICE_REDIS_URL: redis.url, ...env }, folder)
-}
+const redis = shareRedis()
+const startOn = (env: Record<string, string> = {}, rules = RULES) =>
+  startNode(rules, { SLUICE_REDIS_URL: redis().url, ...env })
 
 /** The status of so many calls, 20 at a time, each on a connection of its own where asked. */
 async function call(urls: readonly string[], times: number, headers = {}): Promise<number[]> {
@@ -149,7 +137,7 @@ rules:
     const { gateway, api, program } = node
     const statusOf = async (path: string) => (await fetch(`${gateway}${path}`)).status
     await vi.waitFor(async () => expect(await statusOf('/closed')).toBe(200))
-    await redis.kill()
+    await redis().kill()
     expect([await statusOf('/open'), await statusOf('/open')]).toEqual([200, 200])
     const refused = await fetch(`${gateway}/closed`)
     expect([refused.status, refused.headers.get('retry-after')]).toEqual([
@@ -177,7 +165,7 @@ rules:
     }
     await waitFor(program, () => program.output().includes('"alarm":"degraded"'))
 
-    await redis.start()
+    await redis().start()
     await vi.waitFor(
       async () => {
         const answer = await fetch(`${api}/v1/check`, {
@@ -198,11 +186,11 @@ rules:
     writeFileSync(join(folder, 'sluice.yaml'), 'refusals: { postureStatus: 503 }')
     const env = {
       SLUICE_RULES: 'rules.yaml',
-      SLUICE_REDIS_URL: redis.url,
+      SLUICE_REDIS_URL: redis().url,
       SLUICE_ADMIN_TOKEN: 'admin-token-0123456789',
     }
     const { gateway, api, program } = await start(env, folder)
-    await redis.kill()
+    await redis().kill()
     await vi.waitFor(async () => expect((await fetch(`${gateway}/closed`)).status).toBe(503))
     const answer = await fetch(`${api}/v1/reset`, {
       method: 'POST',

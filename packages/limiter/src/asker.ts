@@ -77,6 +77,7 @@ export class Asker {
   readonly #reports: Reports
   readonly #onLate = (asked: Asked, answers: Groups<Answer>) => this.late(asked, answers)
   #givesLost = 0
+  #resets = 0
 
   constructor({ store, tell, wallUs, monotonicMs, localCounters }: AskerParts) {
     const { remote } = store
@@ -94,6 +95,7 @@ export class Asker {
     if (remote === undefined) return
     const { denyCacheMs } = remote
     if (denyCacheMs > 0) this.#denied = new DenyCache(denyCacheMs, () => remote.latestTime())
+    remote.onGivenBack?.((key) => this.gaveBack(key))
     remote.onAnswering(() => {
       this.#reports.isAnswering = true
       this.#reports.flush()
@@ -109,8 +111,18 @@ export class Asker {
     }
   }
 
-  /** Decides a call; at once where nothing has to be asked. */
-  ask(plan: Plan, needs: Snapshot['needs'], options: AskOptions): Decision | Promise<Decision> {
+  /** By the clock that never steps. */
+  nowMs(): number {
+    return this.#monotonicMs()
+  }
+
+  /** Decides a call that has waited already; at once where nothing has to be asked. */
+  ask(
+    plan: Plan,
+    needs: Snapshot['needs'],
+    options: AskOptions,
+    waitedMs = 0,
+  ): Decision | Promise<Decision> {
     if (plan.groups.length === 1 && plan.groups[0]?.length === 0) {
       return this.#tell(plan, NOTHING, options, 'store')
     }
@@ -118,7 +130,8 @@ export class Asker {
     const nowMs = cache === undefined ? 0 : this.#monotonicMs()
     const denied = cache?.answer(plan, nowMs)
     if (denied !== undefined) return denied
-    const deadlineMs = needs.deadline ? ownDeadline(plan) : undefined
+    const fullMs = needs.deadline ? ownDeadline(plan) : undefined
+    const deadlineMs = waitedMs > 0 ? leftOf(fullMs ?? this.#deadlineMs, waitedMs) : fullMs
     const hedged = needs.hedge && isHedged(plan)
     const moment = cache?.moment ?? 0
     const asked = new Asked(plan, options, nowMs, moment, deadlineMs, hedged, this.#onLate)
@@ -163,6 +176,7 @@ export class Asker {
   /** The counter was reset: nothing of it stays here either. */
   wasReset(key: CounterKey): void {
     this.gaveBack(key)
+    this.#resets += 1
     this.#states.forget(key)
     this.#posture.forget(key)
     this.#reports.forget(key)
@@ -187,6 +201,7 @@ export class Asker {
 
   /** Decides by the store's answer, or by what is known if that takes too long. */
   private askHedged(asked: Asked): Promise<Decision> {
+    const resets = this.#resets
     return new Promise((resolve, reject) => {
       const attempt = (decide: () => Decision | undefined) => {
         try {
@@ -201,7 +216,11 @@ export class Asker {
       void this.take(asked).then(
         (answers) => {
           clearTimeout(timer)
-          attempt(() => this.answeredHedged(asked, answers))
+          attempt(() => {
+            // What was read before a reset may be of one of its counters.
+            if (resets === this.#resets) this.#states.learn(asked.plan, answers, this.#time())
+            return this.answeredHedged(asked, answers)
+          })
         },
         (error) => {
           clearTimeout(timer)
@@ -212,7 +231,6 @@ export class Asker {
   }
 
   private answeredHedged(asked: Asked, answers: Groups<Answer>): Decision | undefined {
-    this.#states.learn(asked.plan, answers, this.#time())
     if (!asked.isDecided) return this.answered(asked, answers)
     this.settle(asked, answers)
     return undefined
@@ -332,6 +350,11 @@ const NOTHING: Groups<Outcome> = [[]]
 /** A store that never answered may not know its time. */
 function wholeOr(time: number, wallUs: () => number): number {
   return Number.isFinite(time) ? Math.floor(time) : wallUs()
+}
+
+/** In whole milliseconds, or there would be as many deadlines as calls. */
+function leftOf(deadlineMs: number, waitedMs: number): number {
+  return Math.max(1, Math.ceil(deadlineMs - waitedMs))
 }
 
 function isMisuse(error: unknown): boolean {

@@ -61,6 +61,28 @@ describe('a hedged call', () => {
     expect(await within(slow, 1)).toMatchObject({ source: 'local' })
   })
 
+  test('is not answered from a state that was read before a reset and came after it', async () => {
+    const { limiter, store } = await scripted(hedged(1))
+    const take = store.take.bind(store)
+    let arrive = () => {}
+    store.take = async (groups, options) => {
+      const answers = await take(groups, options)
+      await new Promise<void>((resolve) => {
+        arrive = resolve
+      })
+      return answers
+    }
+    const before = limiter.check(user('u1'))
+    await settled()
+    await limiter.reset(user('u1'))
+    arrive()
+    expect(await before).toMatchObject({ allowed: true })
+    const after = limiter.check(user('u1'))
+    expect(await within(after, 15)).toBeUndefined()
+    arrive()
+    expect(await after).toMatchObject({ allowed: true, source: 'store' })
+  })
+
   test('waits on where a counter was never seen', async () => {
     const { limiter, store } = await scripted(hedged(3))
     store.isHeld = true

@@ -88,6 +88,17 @@ describe('until the store has told the key of all hashes', () => {
     expect(store.gives).toHaveLength(1)
   })
 
+  test('a call that has waited for the key waits only for the rest of its deadline', async () => {
+    const { store, limiter, resolve } = start()
+    const first = limiter.check(user('u1'))
+    await vi.advanceTimersByTimeAsync(10)
+    store.clock.advance(12.5)
+    resolve(SECRET)
+    await first
+    await limiter.check(user('u1'))
+    expect(store.asked.map(({ options }) => options?.deadlineMs)).toEqual([8, undefined])
+  })
+
   test('a misuse is told at once', async () => {
     const { limiter } = start()
     await expect(limiter.check({} as never)).rejects.toMatchObject({ code: 'CALL_INVALID' })

@@ -39,6 +39,7 @@ import {
 } from './limiter-options.js'
 import type { CheckOptions, Limiter, LimiterOptions, RulesOptions } from './limiter-types.js'
 import { memoryStore } from './memory/memory-store.js'
+import { mayHaveRun } from './reports.js'
 import {
   givesOfCall,
   givesOfReceipt,
@@ -145,10 +146,26 @@ class StoreLimiter implements Limiter {
     if (plan === undefined) return UNMATCHED
     const key = this.#key
     if (key === undefined || key.isKnown) return asker.ask(plan, this.#snapshot.needs, options)
-    // Planned again then: no counter has its name yet.
+    const sinceMs = asker.nowMs()
     return key
       .within(asker.deadlineOf(plan))
-      .then((isKnown) => (isKnown ? this.decide(call, options) : asker.withoutStore(plan, options)))
+      .then((isKnown) =>
+        isKnown
+          ? this.decideNamed(call, options, asker, sinceMs)
+          : asker.withoutStore(plan, options),
+      )
+  }
+
+  /** Plans again, as no counter had its name before, and waits for what is left of the deadline. */
+  private decideNamed(
+    call: Call,
+    options: CheckOptions,
+    asker: Asker,
+    sinceMs: number,
+  ): Decision | Promise<Decision> {
+    const plan = this.plan(call, options.canWait)
+    if (plan === undefined) return UNMATCHED
+    return asker.ask(plan, this.#snapshot.needs, options, asker.nowMs() - sinceMs)
   }
 
   async peek(call: Call): Promise<Decision> {
@@ -200,8 +217,8 @@ class StoreLimiter implements Limiter {
       try {
         await this.give(give)
       } catch (error) {
-        // Only what was not given back can be tried again.
-        paid[entry] = false
+        // Only what was not given back can be tried again; of some nobody knows.
+        if (!mayHaveRun(error)) paid[entry] = false
         throw error
       }
     })
@@ -313,7 +330,13 @@ class StoreLimiter implements Limiter {
   }
 
   private async resetOne(key: CounterKey): Promise<void> {
-    await this.#store.reset(key)
+    try {
+      await this.#store.reset(key)
+    } catch (error) {
+      // It may have been done all the same.
+      this.#asker?.gaveBack(key)
+      throw error
+    }
     this.#asker?.wasReset(key)
   }
 

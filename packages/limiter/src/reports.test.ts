@@ -45,6 +45,21 @@ async function flushed(): Promise<void> {
 }
 
 describe('reports', () => {
+  test('of a counter that is reset while they are charged do not come back when that fails', async () => {
+    const { clock, charges, errors, reports } = start()
+    reports.add(keyOf(1), limit, 2, clock.now())
+    reports.add(keyOf(2), limit, 3, clock.now())
+    errors.push(new Error('gone'), new Error('gone'))
+    reports.flush()
+    reports.forget(keyOf(1))
+    await flushed()
+    expect(reports.waiting).toBe(1)
+    reports.isAnswering = true
+    reports.flush()
+    await flushed()
+    expect(charges.map(({ key }) => key)).toEqual([keyOf(2)])
+  })
+
   test('of one counter and window become one charge, at the time of the last', async () => {
     const { clock, charges, reports } = start()
     const at = clock.now()

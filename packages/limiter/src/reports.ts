@@ -28,6 +28,8 @@ export class Reports {
   readonly #store: Store
   readonly #time: () => number
   readonly #waiting = new Map<string, Report>()
+  /** Counters that were reset while a charge to them was under way: what fails is not put back. */
+  readonly #forgotten = new Set<string>()
   #dropped = 0
   /**
    * Whether the store answered when it was last asked. While it does not, nothing is charged: of
@@ -69,6 +71,7 @@ export class Reports {
   /** The counter was reset: what was spent before is forgotten with it. */
   forget(key: CounterKey): void {
     this.#waiting.delete(nameOf(key))
+    if (this.#isFlushing && this.#forgotten.size < REPORTS_MAX) this.#forgotten.add(nameOf(key))
   }
 
   /** Charges what waits, oldest first. What fails waits on. */
@@ -77,6 +80,7 @@ export class Reports {
     this.#isFlushing = true
     void this.chargeAll().finally(() => {
       this.#isFlushing = false
+      this.#forgotten.clear()
       if (this.#waiting.size > 0) this.retryLater()
     })
   }
@@ -94,6 +98,8 @@ export class Reports {
         batch.push(report)
         this.#waiting.delete(name)
       }
+      // All that was under way has settled: what is forgotten from here on is of this batch.
+      this.#forgotten.clear()
       const done = await Promise.all(batch.map((report) => this.charge(report)))
       if (!done.every(Boolean)) this.isAnswering = false
     }
@@ -127,6 +133,7 @@ export class Reports {
   }
 
   private putBack(report: Report): void {
+    if (this.#forgotten.has(nameOf(report.key))) return
     const since = this.#waiting.get(nameOf(report.key))
     this.#waiting.set(nameOf(report.key), merge(report, since))
   }
@@ -166,7 +173,7 @@ function sum<Part extends Spent | undefined>(a: Spent | undefined, b: Part): Spe
 }
 
 /** A store that knows says so: what may have been charged is not charged again. */
-function mayHaveRun(error: unknown): boolean {
+export function mayHaveRun(error: unknown): boolean {
   return typeof error === 'object' && error !== null && 'silence' in error
     ? error.silence === 'unknown'
     : false

@@ -53,7 +53,7 @@ export interface TakeOptions {
 export interface Remote {
   /** The store's time in microseconds, as well as it is known. */
   time(): number
-  /** The same, but never behind it. */
+  /** The same, but never behind it; Infinity where it is not known. */
   latestTime(): number
   /** Live nodes, this one among them, as last seen. */
   fleetSize(): number
@@ -65,6 +65,11 @@ export interface Remote {
   readonly deadlineMs: number
   /** Calls the listener whenever the store answers again after it did not. */
   onAnswering(listener: () => void): void
+  /**
+   * Calls the listener when the store gives back to a counter by itself, before and after: a call
+   * that was decided in parts had taken from it, and a refusal of that moment is old.
+   */
+  onGivenBack?(listener: (key: CounterKey) => void): void
 }
 
 export type Groups<Item> = readonly (readonly Item[])[]

@@ -50,12 +50,15 @@ export async function runServer(options: RunOptions): Promise<number> {
     return STOPPED
   }
   let server: RunningServer
+  const unlisten = quitOnSignals(log)
   try {
     server = await serve(config, { log, isExample, worker, rules })
   } catch (error) {
     await log.flush()
     tell(`Could not start: ${messageOf(error)}`)
     return FAILED
+  } finally {
+    unlisten()
   }
   const say = (text: string) => {
     if (worker === undefined) process.stdout.write(text)
@@ -64,6 +67,20 @@ export async function runServer(options: RunOptions): Promise<number> {
   announce(server, { isExample, config, options, log, say })
   survive(log)
   return untilStopped(server, log)
+}
+
+/**
+ * A start may wait for Redis, and the first process of a container hears only the signals that it
+ * listens for. Nothing is under way yet, so there is nothing to finish. What it returns ends this.
+ */
+function quitOnSignals(log: Log): () => void {
+  const quit = (signal: NodeJS.Signals) => {
+    log.info({ signal }, 'stopped before it served')
+    log.flushNow()
+    process.exit(STOPPED)
+  }
+  process.on('SIGTERM', quit).on('SIGINT', quit)
+  return () => void process.off('SIGTERM', quit).off('SIGINT', quit)
 }
 
 function readConfig(options: RunOptions): Config | undefined {

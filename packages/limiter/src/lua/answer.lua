@@ -1,7 +1,8 @@
 -- One outcome in the reply: what is left and when it is reset. What is not as it is of most takes
--- follows, and a mark below 0 that says what it is goes before. `expected` is what a take is granted
--- that passes. Returns the reply's new size.
-local function answer(reply, size, now, expected, states, granted, remaining, resetMs, retryMs, delayMs, at)
+-- follows, and a mark below 0 that says what it is goes before. `expected` is what is granted to a
+-- take that passes. Returns the reply's new size.
+local function answer(reply, size, now, expected, states,
+    granted, remaining, resetMs, retryMs, delayMs, at)
   if retryMs == 0 and granted == expected and delayMs == 0 and at == now and not states then
     reply[size + 1], reply[size + 2] = remaining, resetMs
     return size + 2

@@ -5,10 +5,17 @@
 -- log.
 local reply, size = { 1, now }, 2
 
-local function say(counter, limit, expected, states, granted, remaining, resetMs, retryMs, delayMs, at)
+local function say(counter, limit, expected, states,
+    granted, remaining, resetMs, retryMs, delayMs, at)
+  if retryMs == 0 and granted == expected and delayMs == 0 and at == now and not states then
+    reply[size + 1], reply[size + 2] = remaining, resetMs
+    size = size + 2
+    return
+  end
   local algorithm = limit.algorithm
   states = states or retryMs ~= 0 and algorithm.open == nil
-  size = answer(reply, size, now, expected, states, granted, remaining, resetMs, retryMs, delayMs, at)
+  size = answer(reply, size, now, expected, states,
+    granted, remaining, resetMs, retryMs, delayMs, at)
   if not states then return end
   local _, a, b, c, d = read(counter, limit)
   if a ~= nil and algorithm.open then
@@ -18,20 +25,19 @@ local function say(counter, limit, expected, states, granted, remaining, resetMs
   end
 end
 
-local verbs
-local last = #request
+local TAKE, PEEK, GIVE, CHARGE, TAKE_ONE, SPOILED = 1, 2, 3, 4, 6, -32
+local verbs, last = nil, #request
 while place <= last do
   local verb, counter, limit = request[place], request[place + 1], limits[request[place + 2]]
   local after, isSpoiled
-  if verbs == nil and (verb ~= 6 or spoiled or limit.charges) then
+  if verbs == nil and (verb ~= TAKE_ONE or spoiled or limit.charges) then
     verbs = makeVerbs(request, limits, now, read, keep, say)
   end
   if spoiled then after, isSpoiled = verbs.findSpoiled(place, spoiled) end
   if isSpoiled then
     size = size + 1
-    reply[size] = -32
-  elseif verb == 6 then
-    -- The take of one limit alone, as most are.
+    reply[size] = SPOILED
+  elseif verb == TAKE_ONE then
     local amount = request[place + 3]
     local kept, a, b, c, d = read(counter, limit)
     local granted, remaining, resetMs, retryMs, delayMs, at, nextA, nextB, nextC, nextD, movedA,
@@ -45,17 +51,18 @@ while place <= last do
       say(counter, limit, amount, false, granted, remaining, resetMs, retryMs, delayMs, at)
     end
     after = place + 4
-  elseif verb <= 2 then
-    after = verbs.eachGroup(place + 1, verb == 1)
+  elseif verb == TAKE or verb == PEEK then
+    after = verbs.eachGroup(place + 1, verb == TAKE)
   else
-    if verb == 3 then
+    if verb == GIVE then
       local at = request[place + 4]
       verbs.give(counter, limit, request[place + 3], at > 0 and at - 1 or nil)
       after = place + 5
-    elseif verb == 4 then
+    elseif verb == CHARGE then
       verbs.chargeAt(counter, limit, request[place + 3], request[place + 4], request[place + 5])
       after = place + 6
     else
+      -- A reset; where logs lie apart, of both that the counter may be.
       values[counter], writes[counter] = false, true
       local log = request[place + 2]
       if log > 0 then values[log], writes[log] = false, true end

@@ -3,8 +3,8 @@
 local LOG_READ_TO = '2067'
 
 -- `values`: a string, a log, or false where there is none. `writes` has an entry for each counter
--- that changed: until when its key is to be kept; or where the TTL that it has will do, false if the
--- value is as long as the one in Redis, else true. `spoiled` names those in whose place lies
+-- that changed: until when its key is to be kept; or where the TTL that it has will do, false if
+-- the value is as long as the one in Redis, else true. `spoiled` names those in whose place lies
 -- something of another type; nil: none.
 local values, writes, spoiled, packed = nil, {}, nil, nil
 
@@ -16,7 +16,7 @@ elseif valueCount > 0 then
 else
   values = {}
 end
--- As much of each log as it has if it is short.
+-- All of each log that is short, and the beginning of those that are long.
 for counter = valueCount + 1, valueCount + logCount do
   values[counter] = redis.pcall('GETRANGE', KEYS[counter + keysBefore], '0', LOG_READ_TO)
 end
@@ -43,8 +43,7 @@ local function read(counter, limit)
   local value, algorithm = values[counter], limit.algorithm
   if not value then return 0 end
   if algorithm.open then return readLog(counter, value, algorithm) end
-  return readValue(value, limit.format, algorithm.narrow, algorithm.narrowSize, algorithm.wide,
-    algorithm.wideSize)
+  return algorithm.readValue(value, limit.format)
 end
 
 -- Takes a state for the counter's from now on. Its key is kept for twice the time until it means
@@ -65,8 +64,7 @@ local function keep(counter, limit, kept, a, b, c, d)
   if isLog then
     a.kept = kept
   else
-    value = packValue(limit.format, kept, algorithm.narrow, algorithm.narrowBelow, algorithm.wide,
-      a, b, c, d)
+    value = algorithm.packValue(limit.format, kept, a, b, c, d)
   end
   if isNew then
     writes[counter] = kept

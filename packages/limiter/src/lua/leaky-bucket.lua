@@ -2,9 +2,8 @@
 -- slot in microseconds and p-ths of a tick, places freed by callers that left, and how many slots
 -- before `next` the first of these lies.
 --
--- A view is that state as of now, and gap (microseconds from now to `next`), ahead (units whose
--- slot is still to come) and whether nobody waits. Its names are prefixed by nothing: it is passed
--- as (next, part, vacated, oldest, gap, ahead, idle).
+-- A view is that state as of now, and more: gap (microseconds from now to `next`), ahead (units
+-- whose slot is still to come) and idle (nobody waits), always passed in this order.
 
 local NUMBERS, NARROW, NARROW_SIZE, NARROW_BELOW = 4, '>BI4I7I4I2I2', 20, 65536
 local WIDE, WIDE_SIZE = '>BI4I7I7I4I4', 27
@@ -68,7 +67,8 @@ end
 
 local function step(limit, now, granted, delayUs, waitUs, moved,
     next, part, vacated, oldest, gap, ahead, idle)
-  local slot, rest, left, eldest, space, waiting, empty = next, part, vacated, oldest, gap, ahead, idle
+  local slot, rest, left, eldest = next, part, vacated, oldest
+  local space, waiting, empty = gap, ahead, idle
   if granted ~= 0 then
     slot, rest, left, eldest, space, waiting, empty =
       join(next, part, vacated, oldest, gap, ahead, idle, limit, granted)
@@ -166,7 +166,6 @@ local function charge(slot, rest, left, eldest, limit, amount, now)
 end
 
 return {
-  take = take, peek = peek, give = give, charge = charge, expiresAt = expiresAt, numbers = NUMBERS,
-  narrow = NARROW, narrowSize = NARROW_SIZE, narrowBelow = NARROW_BELOW,
-  wide = WIDE, wideSize = WIDE_SIZE,
+  take = take, peek = peek, give = give, charge = charge, expiresAt = expiresAt,
+  readValue = readValue, packValue = packValue, numbers = NUMBERS,
 }

@@ -75,8 +75,9 @@ local function openLog(key, text, isWhole)
   local records = string.sub(text, HEADER_SIZE + 1)
   local source = { key = key, room = room, from = 1, to = floorDiv(#records, 8), text = records }
   -- The newest alone, so that what was read of the oldest stays in hand.
-  local newest = count > source.to and readRange(source, count, count) or string.sub(records, 8 * count - 7)
-  local since, total = struct.unpack(RECORD, newest)
+  local isRead = count <= source.to
+  local newest = isRead and records or readRange(source, count, count)
+  local since, total = struct.unpack(RECORD, newest, isRead and 8 * count - 7 or 1)
   return {
     source = source, kept = kept, base = base, before = before, count = count, first = first,
     tailFrom = count + 1, tail = '', newestAt = base + since, newestTotal = total,

@@ -3,6 +3,7 @@
 
 local TRIM_ABOVE = 128
 local TRIM_EVERY = 8
+local TRIM_MAX = 1000
 local mayTrim = true
 
 local function fieldOf(counter)
@@ -26,9 +27,8 @@ local function trim(hash)
   local fields, dead = redis.call('HGETALL', hash), {}
   for index = 1, #fields, 2 do
     local value = fields[index + 1]
-    if #value > 4 and struct.unpack('>I4', value, 2) * SPAN_US <= now then
-      dead[#dead + 1] = fields[index]
-    end
+    local isDead = #value > 4 and struct.unpack('>I4', value, 2) * SPAN_US <= now
+    if isDead and #dead < TRIM_MAX then dead[#dead + 1] = fields[index] end
   end
   if #dead > 0 then redis.call('HDEL', hash, (table.unpack or unpack)(dead)) end
 end

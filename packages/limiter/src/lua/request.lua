@@ -1,5 +1,5 @@
--- What a batch asks: whole numbers in MessagePack, as wire/request.ts writes them; as an array where
--- they are more than Lua returns at once.
+-- What a batch asks: whole numbers in MessagePack, as wire/request.ts writes them; in an array
+-- where they are more than Lua returns at once.
 
 local request = { cmsgpack.unpack(ARGV[1]) }
 if #request == 1 then request = request[1] end
@@ -14,7 +14,8 @@ if request[1] > 0 and now > request[1] then return cmsgpack.pack({ 0, now }) end
 
 -- Counters are numbered: first those with a value, then logs, then those that are only forgotten.
 -- Each has a key, but in the packed layout values lie in hashes, whose keys come first.
-local valueCount, logCount, forgottenCount, hashCount = request[3], request[4], request[5], request[6]
+local valueCount, logCount, forgottenCount = request[3], request[4], request[5]
+local hashCount = request[6]
 local isPacked, keysBefore, place = hashCount > 0, 0, 7
 if isPacked then
   keysBefore = hashCount - valueCount

@@ -113,7 +113,6 @@ local function charge(begun, counted, last, _, limit, amount, now, at, debt)
 end
 
 return {
-  take = take, peek = peek, give = give, charge = charge, expiresAt = expiresAt, numbers = NUMBERS,
-  narrow = NARROW, narrowSize = NARROW_SIZE, narrowBelow = NARROW_BELOW,
-  wide = WIDE, wideSize = WIDE_SIZE,
+  take = take, peek = peek, give = give, charge = charge, expiresAt = expiresAt,
+  readValue = readValue, packValue = packValue, numbers = NUMBERS,
 }

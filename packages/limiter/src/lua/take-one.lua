@@ -1,6 +1,6 @@
--- A batch of one take of one limit, as all are where calls come one at a time: the same as batch.lua
--- does with the same functions, but without a table of counters, limits or algorithms, which takes
--- twice as long. Not for logs, hashes, nor limits that charge on refusal.
+-- A batch of one take of one limit, as all are where calls come one at a time: the same as
+-- batch.lua does, by the same functions, but without tables of counters, limits and algorithms,
+-- which take as long again. Not for logs, for the packed layout, or limits that charge on refusal.
 
 local notAfter, now, format, max, windowUs, capacity, p, q, tickUs, maxWaitUs, lent, scale,
   scaledWindow, _, amount = cmsgpack.unpack(ARGV[1])
@@ -17,7 +17,7 @@ local limit = {
 -- What is of another type is absent, as it is to MGET.
 local key, value, kept, a, b, c, d = KEYS[1], redis.pcall('GET', KEYS[1]), 0, nil, nil, nil, nil
 if type(value) == 'string' then
-  kept, a, b, c, d = readValue(value, format, NARROW, NARROW_SIZE, WIDE, WIDE_SIZE)
+  kept, a, b, c, d = readValue(value, format)
 end
 local granted, remaining, resetMs, retryMs, delayMs, at, nextA, nextB, nextC, nextD, movedA, movedB,
   movedC, movedD = take(a, b, c, d, limit, amount, now, amount)
@@ -30,7 +30,7 @@ if nextA ~= nil then
     kept = spanOf(2 * expires - now, now)
     ttl = ttlOf(kept, now)
   end
-  local changed = packValue(format, kept, NARROW, NARROW_BELOW, WIDE, a, b, c, d)
+  local changed = packValue(format, kept, a, b, c, d)
   if ttl then
     redis.call('SET', key, changed, 'PX', ttl)
   elseif #changed == #value then
@@ -40,6 +40,7 @@ if nextA ~= nil then
   end
 end
 local reply = { 1, now }
-local size = answer(reply, 2, now, amount, isRefused, granted, remaining, resetMs, retryMs, delayMs, at)
+local size = answer(reply, 2, now, amount, isRefused,
+  granted, remaining, resetMs, retryMs, delayMs, at)
 if isRefused then sayState(reply, size, NUMBERS, a, b, c, d) end
 return cmsgpack.pack(reply)

@@ -1,6 +1,6 @@
 -- Token bucket and gcra, twin of token-bucket.ts. A state is (at, used, part): when it was true,
--- whole units in use, and the rest in q-ths of a unit. As most takes are of this kind, divisions are
--- written out: `n - n % 1` rounds down, `n + -n % 1` up, and a call would cost as much as the rest.
+-- whole units in use, and the rest in q-ths of a unit. Most takes are of this kind, so divisions
+-- are written out here: `n - n % 1` rounds down and `n + -n % 1` up.
 
 local NUMBERS, NARROW, NARROW_SIZE, NARROW_BELOW = 3, '>BI4I7I4I4', 20, 4294967296
 local WIDE, WIDE_SIZE = '>BI4I7I7I7', 26
@@ -67,7 +67,8 @@ end
 
 local function admit(limit, now, inUse, at, moved, granted, delayUs)
   local after = inUse + granted * limit.q
-  local left, resetMs, delayMs = remaining(after, limit), timeToRegain(after, at, limit, now) / 1000, 0
+  local left, delayMs = remaining(after, limit), 0
+  local resetMs = timeToRegain(after, at, limit, now) / 1000
   resetMs = resetMs + -resetMs % 1
   if delayUs > 0 then
     delayMs = delayUs / 1000
@@ -76,11 +77,13 @@ local function admit(limit, now, inUse, at, moved, granted, delayUs)
   local stateAt, used, part
   if granted ~= 0 then stateAt, used, part = toBucket(at, after, limit) end
   if not moved then return granted, left, resetMs, 0, delayMs, at, stateAt, used, part end
-  return granted, left, resetMs, 0, delayMs, at, stateAt, used, part, nil, toBucket(at, inUse, limit)
+  return granted, left, resetMs, 0, delayMs, at, stateAt, used, part, nil,
+    toBucket(at, inUse, limit)
 end
 
 local function refuse(limit, now, inUse, at, moved, retryUs)
-  local left, resetMs, retryMs = remaining(inUse, limit), timeToRegain(inUse, at, limit, now) / 1000, nil
+  local left, retryMs = remaining(inUse, limit), nil
+  local resetMs = timeToRegain(inUse, at, limit, now) / 1000
   resetMs = resetMs + -resetMs % 1
   if retryUs then
     retryMs = retryUs / 1000
@@ -165,7 +168,6 @@ local function charge(bucketAt, used, part, _, limit, amount, now, at, debt)
 end
 
 return {
-  take = take, peek = peek, give = give, charge = charge, expiresAt = expiresAt, numbers = NUMBERS,
-  narrow = NARROW, narrowSize = NARROW_SIZE, narrowBelow = NARROW_BELOW,
-  wide = WIDE, wideSize = WIDE_SIZE,
+  take = take, peek = peek, give = give, charge = charge, expiresAt = expiresAt,
+  readValue = readValue, packValue = packValue, numbers = NUMBERS,
 }

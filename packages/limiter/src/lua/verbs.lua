@@ -17,10 +17,10 @@ local function chargeAt(counter, limit, amount, at, debt)
   if a ~= nil then keep(counter, limit, kept, a, b, c, d) end
 end
 
--- Charges nothing but a limit that says so, and keeps what was moved to this clock.
-local function refuse(counter, limit, amount, states, kept, a, b, c, d, ...)
+-- Charges nothing but a limit that says so, and keeps what was moved to this clock (a, b, c, d).
+local function refuse(counter, limit, amount, states, kept, a, b, c, d,
+    granted, remaining, resetMs, retryMs, delayMs, at)
   if a ~= nil then keep(counter, limit, kept, a, b, c, d) end
-  local granted, remaining, resetMs, retryMs, delayMs, at = ...
   local fits = retryMs == 0
   if limit.charges then
     chargeAt(counter, limit, amount, now, 0)
@@ -57,7 +57,8 @@ local function takeGroup(place, count, states)
       steps[to + 3], steps[to + 4], steps[to + 5], steps[to + 6]
     if passes then
       if steps[to + 7] ~= nil then
-        keep(counter, limit, steps[to + 15], steps[to + 7], steps[to + 8], steps[to + 9], steps[to + 10])
+        keep(counter, limit, steps[to + 15],
+          steps[to + 7], steps[to + 8], steps[to + 9], steps[to + 10])
       end
       say(counter, limit, amount, states, granted, remaining, resetMs, retryMs, delayMs, at)
     else
@@ -96,11 +97,12 @@ end
 
 -- The place after an op, and whether something of another type lies in the place of a counter.
 local function findSpoiled(place, spoiled)
+  local GIVE, CHARGE, RESET, TAKE_ONE = 3, 4, 5, 6
   local verb, counter = request[place], request[place + 1]
-  if verb == 6 then return place + 4, spoiled[counter] end
-  if verb == 5 then return place + 3, spoiled[counter] or spoiled[request[place + 2]] end
-  if verb == 4 then return place + 6, spoiled[counter] end
-  if verb == 3 then return place + 5, spoiled[counter] end
+  if verb == TAKE_ONE then return place + 4, spoiled[counter] end
+  if verb == RESET then return place + 3, spoiled[counter] or spoiled[request[place + 2]] end
+  if verb == CHARGE then return place + 6, spoiled[counter] end
+  if verb == GIVE then return place + 5, spoiled[counter] end
   local from, found = place + 3, false
   for _ = 1, request[place + 2] do
     local to = from + ITEM * request[from]

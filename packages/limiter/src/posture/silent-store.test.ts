@@ -1,3 +1,4 @@
+import { SluiceError } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
 import { createLimiter, type Decision, memoryStore, type Store } from '../index.js'
 import { call, perUser, user } from '../limiter.test-helper.js'
@@ -107,6 +108,21 @@ describe('while the store is gone', () => {
     store.script.verbError = undefined
     await limiter.refund(receipt)
     expect((await limiter.peek(user('u1'))).remaining).toBe(3)
+  })
+
+  test('a refund that may have been done is not done again', async () => {
+    const { limiter, store } = await scripted(perUser([window(3)]))
+    const { receipt = '' } = await limiter.check(user('u1'), { receipt: true })
+    await limiter.check(user('u1'))
+    const give = store.give.bind(store)
+    store.give = async (one) => {
+      await give(one)
+      throw Object.assign(new SluiceError('STORE_FAILED', 'lost'), { silence: 'unknown' })
+    }
+    await expect(limiter.refund(receipt)).rejects.toMatchObject({ code: 'STORE_FAILED' })
+    store.give = give
+    await limiter.refund(receipt)
+    expect((await limiter.peek(user('u1'))).remaining).toBe(2)
   })
 
   test('a reset that succeeds forgets the share that was spent, too', async () => {

@@ -16,8 +16,10 @@ class Waiting implements Expiring {
   }
 }
 
-function make(replies: () => number = () => 0) {
-  const deadlines = new Deadlines(() => performance.now(), replies)
+function make(
+  replies: () => number = () => 0,
+  deadlines = new Deadlines(() => performance.now(), replies),
+) {
   return (deadlineMs: number) => {
     const call = new Waiting(performance.now() + deadlineMs)
     deadlines.add(call, deadlineMs)
@@ -39,6 +41,20 @@ describe('deadlines', () => {
     expect(call.expiredAtMs).toBeUndefined()
     vi.advanceTimersByTime(3)
     expect(call.isAnswered).toBe(true)
+  })
+
+  test('once they are closed no call waits and no timer is left', () => {
+    const deadlines = new Deadlines(
+      () => performance.now(),
+      () => 0,
+    )
+    const add = make(() => 0, deadlines)
+    const [short, long] = [add(20), add(10_000)]
+    const answered = add(10_000)
+    answered.isAnswered = true
+    deadlines.close()
+    expect([short.isAnswered, long.isAnswered]).toEqual([true, true])
+    expect([answered.expiredAtMs, vi.getTimerCount()]).toEqual([undefined, 0])
   })
 
   test('a call that was answered is left alone', () => {

@@ -68,7 +68,7 @@ export class Deadlines {
   /** How many replies were read so far: while it rises, more may be waiting in the socket. */
   readonly #replies: () => number
   readonly #queues = new Map<number, Queue>()
-  readonly #armed = new Set<number>()
+  readonly #armed = new Map<number, ReturnType<typeof setTimeout> | undefined>()
 
   constructor(nowMs: () => number, replies: () => number) {
     this.#nowMs = nowMs
@@ -79,8 +79,17 @@ export class Deadlines {
     const queue = this.#queues.get(deadlineMs) ?? this.open(deadlineMs)
     queue.push(call)
     if (this.#armed.has(deadlineMs)) return
-    this.#armed.add(deadlineMs)
     this.wake(deadlineMs, queue, deadlineMs)
+  }
+
+  /** Nothing will be answered any more: what still waits ends now, and no timer is left. */
+  close(): void {
+    for (const [deadlineMs, queue] of this.#queues) {
+      clearTimeout(this.#armed.get(deadlineMs))
+      for (let call = queue.first(); call !== undefined; call = queue.first()) call.expire()
+    }
+    this.#armed.clear()
+    this.#queues.clear()
   }
 
   private open(deadlineMs: number): Queue {
@@ -90,7 +99,8 @@ export class Deadlines {
   }
 
   private wake(deadlineMs: number, queue: Queue, inMs: number): void {
-    setTimeout(() => this.look(deadlineMs, queue), Math.max(1, Math.ceil(inMs)))
+    const timer = setTimeout(() => this.look(deadlineMs, queue), Math.max(1, Math.ceil(inMs)))
+    this.#armed.set(deadlineMs, timer)
   }
 
   private look(deadlineMs: number, queue: Queue): void {

@@ -139,14 +139,17 @@ export class Flight implements PartHolder {
     if (this.#parts.scriptTime() === 0) {
       this.#lane.clock.learn(this.#sentMs, receivedMs, decoded.storeTime)
     }
+    // A node is as good as it answers, however little time a rule leaves it.
+    const isPrompt = receivedMs - this.#sentMs <= this.#parts.deadlineMs
     if (decoded.late) {
+      if (isPrompt) this.#lane.succeeded()
       this.#parts.observer.error('late', address)
       this.again(parts, 0)
       return
     }
     if (parts.length > 1) this.#parts.passed(parts[0]?.partition ?? 0)
     let takes = 0
-    let inTime = false
+    let inTime = isPrompt
     for (let i = 0; i < parts.length; i++) {
       const part = parts[i]
       if (part === undefined) continue

@@ -45,6 +45,8 @@ export class Lane implements PartHolder {
   /** Since when the node owes answers and has given none. */
   #silentSinceMs: number | undefined
   #probeTimer: ReturnType<typeof setTimeout> | undefined
+  /** The most that a call which came while the breaker was open would have waited. */
+  #patientMs = 0
   #closed = false
 
   constructor(channel: RedisChannel, parts: LaneParts) {
@@ -82,6 +84,7 @@ export class Lane implements PartHolder {
     const isFull = this.#queuedTakes + part.weight > QUEUED_TAKES_MAX
     if (isFull) this.#parts.observer.error('overload', this.channel.address)
     if (!this.isAnswering || isFull) {
+      if (this.breaker.isOpen) this.turnedAway(part)
       part.settle('not-run')
       return
     }
@@ -109,6 +112,7 @@ export class Lane implements PartHolder {
   /** Something left and was not answered in time. */
   failed(): void {
     if (!this.breaker.fail()) return
+    this.#patientMs = 0
     this.#parts.observer.breakerOpened(this.channel.address)
     this.drain()
     this.scheduleProbe()
@@ -134,15 +138,17 @@ export class Lane implements PartHolder {
     this.drain()
   }
 
+  /** A rule may wait longer than most: a probe that is in time for it is in time. */
+  private turnedAway({ op, owner }: Part): void {
+    if (op.verb !== 'take' && op.verb !== 'peek') return
+    this.#patientMs = Math.max(this.#patientMs, owner.deadlineAtMs - this.#parts.nowMs())
+  }
+
   private drain(): void {
     const queue = this.#queue
     this.#queue = []
     this.#queuedTakes = 0
-    for (const part of queue) {
-      // What it weighs is taken off already.
-      part.holder = undefined
-      part.settle('not-run')
-    }
+    giveUp(queue)
   }
 
   private schedule(): void {
@@ -208,11 +214,23 @@ export class Lane implements PartHolder {
 
   private send(plans: readonly FlightPlan[]): void {
     if (plans.length === 0) return
+    const flight = this.flightOf(plans)
+    if (flight === undefined) return
     this.#inFlight += 1
     this.#leftMs = this.#parts.nowMs()
     this.#silentSinceMs ??= this.#leftMs
-    const flight = new Flight(this, this.#parts, plans)
     flight.leave()
+  }
+
+  /** What cannot be encoded was somebody's mistake, and must not be the end of the process. */
+  private flightOf(plans: readonly FlightPlan[]): Flight | undefined {
+    try {
+      return new Flight(this, this.#parts, plans)
+    } catch (error) {
+      this.#parts.observer.problem(`A batch cannot be sent: ${String(error)}`)
+      for (const { parts } of plans) giveUp(parts)
+      return undefined
+    }
   }
 
   private scheduleProbe(): void {
@@ -245,7 +263,7 @@ export class Lane implements PartHolder {
       const receivedMs = nowMs()
       if (storeUs === undefined) return
       this.clock.learn(sentMs, receivedMs, storeUs)
-      this.told(receivedMs - sentMs <= deadlineMs)
+      this.told(receivedMs - sentMs <= Math.max(deadlineMs, this.#patientMs))
     })
     if (!left) return
     this.#isAsked = true
@@ -267,6 +285,14 @@ export class Lane implements PartHolder {
   private heard(): void {
     const owesMore = this.#inFlight > 0 || this.#isAsked
     this.#silentSinceMs = owesMore ? this.#parts.nowMs() : undefined
+  }
+}
+
+/** Of parts whose weight is taken off the queue already. */
+function giveUp(parts: readonly Part[]): void {
+  for (const part of parts) {
+    part.holder = undefined
+    part.settle('not-run')
   }
 }
 

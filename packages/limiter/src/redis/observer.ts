@@ -13,6 +13,28 @@ export interface StoreObserver {
   held(): void
 }
 
+/**
+ * An observer that cannot do harm: it is called in the midst of replies and timers, where what it
+ * throws would leave calls without an answer.
+ */
+export function guarded(observer: Partial<StoreObserver> = {}): StoreObserver {
+  const safely = (tell: () => void) => {
+    try {
+      tell()
+    } catch {
+      // There is nobody left to tell.
+    }
+  }
+  return {
+    batch: (address, seconds, takes) => safely(() => observer.batch?.(address, seconds, takes)),
+    error: (code, address) => safely(() => observer.error?.(code, address)),
+    problem: (message) => safely(() => observer.problem?.(message)),
+    breakerOpened: (address) => safely(() => observer.breakerOpened?.(address)),
+    breakerClosed: (address) => safely(() => observer.breakerClosed?.(address)),
+    held: () => safely(() => observer.held?.()),
+  }
+}
+
 export const silentObserver: StoreObserver = {
   batch: () => {},
   error: () => {},

@@ -1,11 +1,11 @@
 /** Counters in Redis or Valkey, shared by every node. */
-import { type CounterKey, isCount, type Outcome, SluiceError, type Take } from '@sluice/core'
+import { type CounterKey, type Outcome, SluiceError, show, type Take } from '@sluice/core'
 import { monotonicMs, systemClock } from '../clock.js'
 import type { Answer, Charge, Give, Groups, Peeked, Remote, Store, TakeOptions } from '../store.js'
 import { Deadlines } from './deadlines.js'
-import { type StoreObserver, silentObserver } from './observer.js'
+import { guarded, type StoreObserver } from './observer.js'
 import { type ReadOptions, type RedisStoreOptions, readOptions } from './options.js'
-import { commonPartition, Part } from './part.js'
+import { commonPartition, countTakes, Part } from './part.js'
 import { PARTITION_TAGS } from './partitions.js'
 import type { Router } from './router.js'
 import { Session } from './session.js'
@@ -14,6 +14,7 @@ import { TakeCall } from './take-call.js'
 import { parseRedisUrl } from './url.js'
 import { VerbCall } from './verb-call.js'
 import { BatchCodec, type StoreOp } from './wire/request.js'
+import { requireAmount, requireCount } from './wire/store-op.js'
 
 export interface RedisStore extends Store {
   readonly remote: Remote
@@ -28,12 +29,17 @@ export interface RedisStore extends Store {
 /** A give, charge or reset keeps no call waiting, so it may take longer than a decision. */
 const VERB_DEADLINE_MS = 1000
 const NO_OPTIONS: TakeOptions = {}
+/** Counters of one call; a script can be given no more keys. */
+const TAKES_MAX = 4096
 
 export function redisStore(options: RedisStoreOptions): RedisStore {
   const read = readOptions(options)
   const target = parseRedisUrl(read.url)
-  const observer = { ...silentObserver, ...options.observer }
-  return new CountersInRedis(read, observer, (parts) => new Session(target, read, parts))
+  return new CountersInRedis(
+    read,
+    guarded(options.observer),
+    (parts) => new Session(target, read, parts),
+  )
 }
 
 type OpenSession = (parts: ConstructorParameters<typeof Session>[2]) => Session
@@ -47,6 +53,7 @@ class CountersInRedis implements RedisStore {
   /** Counters to which a give-back of a refused call is under way. */
   readonly #held = new Map<string, number>()
   readonly #answering: (() => void)[] = []
+  readonly #givenBack: ((key: CounterKey) => void)[] = []
   #replies = 0
   #closed = false
 
@@ -78,6 +85,9 @@ class CountersInRedis implements RedisStore {
       onAnswering: (listener) => {
         this.#answering.push(listener)
       },
+      onGivenBack: (listener) => {
+        this.#givenBack.push(listener)
+      },
     }
   }
 
@@ -98,11 +108,18 @@ class CountersInRedis implements RedisStore {
   }
 
   give(give: Give): Promise<void> {
-    return this.tell(give.key, { verb: 'give', give }, give.amount)
+    return this.tell(give.key, { verb: 'give', give }, () => {
+      requireAmount(give.amount)
+      requireCount('at', give.at ?? 0)
+    })
   }
 
   charge(charge: Charge): Promise<void> {
-    return this.tell(charge.key, { verb: 'charge', charge }, charge.amount)
+    return this.tell(charge.key, { verb: 'charge', charge }, () => {
+      requireAmount(charge.amount)
+      requireCount('at', charge.at)
+      requireCount('debt', charge.debt)
+    })
   }
 
   reset(key: CounterKey): Promise<void> {
@@ -117,6 +134,7 @@ class CountersInRedis implements RedisStore {
     if (this.#closed) return
     this.#closed = true
     await this.#session.close()
+    this.#deadlines.close()
   }
 
   private ask(
@@ -127,14 +145,14 @@ class CountersInRedis implements RedisStore {
     const { router } = this.#session
     if (router === undefined || this.#closed) return Promise.resolve(notRun(groups))
     return new Promise((resolve) => {
-      for (const takes of groups) for (const { amount } of takes) requireAmount(amount)
+      requireTakes(groups)
       const call = new TakeCall({
         verb,
         groups,
         states,
         deadlineAtMs: monotonicMs() + deadlineMs,
         onLate,
-        resolve: this.#held.size === 0 ? resolve : (answers) => resolve(this.held(groups, answers)),
+        resolve: router.isCluster ? (answers) => resolve(this.held(groups, answers)) : resolve,
         giveBack: (gives) => this.giveBack(gives),
       })
       this.dispatch(router, call, groups)
@@ -155,9 +173,10 @@ class CountersInRedis implements RedisStore {
     for (const part of call.asParts((each) => router.isSingle(each))) router.route(part)
   }
 
-  private tell(key: CounterKey, op: StoreOp, amount = 0): Promise<void> {
+  private tell(key: CounterKey, op: StoreOp, requireNumbers?: () => void): Promise<void> {
     return new Promise((resolve, reject) => {
-      requireAmount(amount)
+      requireKey(key)
+      requireNumbers?.()
       const deadlineMs = Math.max(VERB_DEADLINE_MS, this.#options.deadlineMs)
       const call = new VerbCall(op.verb, monotonicMs() + deadlineMs, resolve, reject)
       const part = new Part(call, op, key.partition, 1)
@@ -174,7 +193,9 @@ class CountersInRedis implements RedisStore {
     for (const give of gives) {
       const name = `${give.key.hi}.${give.key.lo}`
       this.#held.set(name, (this.#held.get(name) ?? 0) + 1)
+      this.gaveBack(give.key)
       const done = () => {
+        this.gaveBack(give.key)
         const left = (this.#held.get(name) ?? 1) - 1
         if (left > 0) this.#held.set(name, left)
         else this.#held.delete(name)
@@ -183,8 +204,13 @@ class CountersInRedis implements RedisStore {
     }
   }
 
+  private gaveBack(key: CounterKey): void {
+    for (const listener of this.#givenBack) listener(key)
+  }
+
   /** Counts a refusal that may be due only to what another call is about to give back. */
   private held(groups: Groups<Take>, answers: Groups<Answer>): Groups<Answer> {
+    if (this.#held.size === 0) return answers
     const isHeld = (answers[0] ?? []).some((answer, i) => {
       const key = groups[0]?.[i]?.key
       const refused = typeof answer !== 'string' && (answer as Outcome).retryAfterMs !== 0
@@ -207,7 +233,8 @@ class CountersInRedis implements RedisStore {
     if (clock !== undefined) return clock.now()
     let latest = 0
     for (const known of this.#session.clocks()) latest = Math.max(latest, known.latest())
-    return latest === 0 ? systemClock.now() : latest
+    // A clock that was never told, or not since another server may answer, is not to be guessed.
+    return latest === 0 ? Infinity : latest
   }
 }
 
@@ -215,11 +242,28 @@ function notRun(groups: Groups<Take>): Groups<Answer> {
   return groups.map((takes) => takes.map(() => 'not-run' as const))
 }
 
-/** Checked before anything is sent: a script is no place to find out. */
-function requireAmount(amount: number): void {
-  if (isCount(amount)) return
+/** Checked before anything is sent: neither a script nor a timer is a place to find out. */
+function requireTakes(groups: Groups<Take>): void {
+  if (countTakes(groups) > TAKES_MAX) {
+    const found = countTakes(groups)
+    throw new SluiceError(
+      'OPTION_INVALID',
+      `takes of one call: found ${found}; accepted: at most ${TAKES_MAX}`,
+    )
+  }
+  for (const takes of groups) {
+    for (const { key, amount, atLeast } of takes) {
+      requireKey(key)
+      requireAmount(amount)
+      if (atLeast !== undefined) requireCount('atLeast', atLeast)
+    }
+  }
+}
+
+function requireKey({ partition }: CounterKey): void {
+  if (PARTITION_TAGS[partition] !== undefined) return
   throw new SluiceError(
-    'CALL_COST_INVALID',
-    `amount: found ${amount}; accepted: a whole number from 0 to 2^53-1`,
+    'OPTION_INVALID',
+    `partition: found ${show(partition)}; accepted: 0 to ${PARTITION_TAGS.length - 1}`,
   )
 }

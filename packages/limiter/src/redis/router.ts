@@ -4,6 +4,7 @@
  */
 import type { RedisChannel, RedisDriver } from './driver.js'
 import type { FlightPlan } from './flight.js'
+import { byHaste } from './haste.js'
 import { Lane } from './lane.js'
 import type { LaneParts } from './lane-parts.js'
 import type { Part } from './part.js'
@@ -94,7 +95,7 @@ export class Router {
 
   /** One script for all, or on a Cluster one for each partition, as its keys must share a slot. */
   private plan(parts: readonly Part[]): readonly FlightPlan[] {
-    if (!this.isCluster) return parts.length === 0 ? [] : [{ parts, asking: false }]
+    if (!this.isCluster) return parts.length === 0 ? [] : this.byHaste(parts)
     const byPartition = new Map<number, Part[]>()
     const plans: FlightPlan[] = []
     for (const part of parts) {
@@ -106,8 +107,12 @@ export class Router {
       if (together === undefined) byPartition.set(part.partition, [part])
       else together.push(part)
     }
-    for (const together of byPartition.values()) plans.push({ parts: together, asking: false })
+    for (const together of byPartition.values()) plans.push(...this.byHaste(together))
     return plans
+  }
+
+  private byHaste(parts: readonly Part[]): readonly FlightPlan[] {
+    return byHaste(parts, this.#parts.nowMs()).map((group) => ({ parts: group, asking: false }))
   }
 
   private redirect(parts: readonly Part[], address: string, kind: 'moved' | 'ask'): void {

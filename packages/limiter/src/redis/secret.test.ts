@@ -104,7 +104,8 @@ describe('agreeing on a secret', () => {
         `that of the counters in Redis has ${fingerprintOf(one)}; such nodes would count apart. ` +
         'Give all nodes the same SLUICE_KEY_SECRET, or this one a prefix of its own. ' +
         'To rotate the secret stop all nodes and delete sluice:{home}:secret-fingerprint and ' +
-        'sluice:{home}:secret: all counters then begin empty, once.',
+        'sluice:{home}:secret, and redis-key-secret in the data directory of each node: ' +
+        'all counters then begin empty, once.',
     })
     expect(await server.call('GET', keys.fingerprint)).toBe(fingerprintOf(one))
   })

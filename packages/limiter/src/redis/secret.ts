@@ -132,8 +132,8 @@ function mismatch(prefix: string, found: string): SluiceError {
     'KEY_SECRET_DIFFERS',
     `Prefix ${show(prefix)}: ${found}; such nodes would count apart. ` +
       'Give all nodes the same SLUICE_KEY_SECRET, or this one a prefix of its own. ' +
-      `To rotate the secret stop all nodes and delete ${show(fingerprint)} and ${show(secret)}: ` +
-      'all counters then begin empty, once.',
+      `To rotate the secret stop all nodes and delete ${show(fingerprint)} and ${show(secret)}, ` +
+      'and redis-key-secret in the data directory of each node: all counters then begin empty, once.',
   )
 }
 

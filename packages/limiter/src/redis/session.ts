@@ -112,6 +112,8 @@ export class Session {
   async close(): Promise<void> {
     this.#closed = true
     clearTimeout(this.#startTimer)
+    // Whoever waits for the start must not wait for ever; once it has started this does nothing.
+    this.#settle.fail(new SluiceError('STORE_FAILED', 'The store was closed before it started'))
     this.#keeper?.stop()
     this.#watch?.stop()
     await Promise.race([this.#fleet?.leave(), delay(LEAVE_MS)])
@@ -125,7 +127,10 @@ export class Session {
       return
     }
     this.#driver = driver
-    driver.onProblem((problem) => this.#parts.observer.problem(problem.message))
+    driver.onProblem((problem) => {
+      if (this.#state === 'starting' && isFinal(problem)) this.unfit(problem)
+      else this.#parts.observer.problem(problem.message.trim())
+    })
     this.#router = new Router(driver, {
       ...this.#parts,
       random: () => randomInt(2 ** 31) / 2 ** 31,

@@ -1,16 +1,11 @@
 /** The decision API and forward-auth: the listener that other programs ask. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Attributes } from '@sluice/core'
-import type { WallClock } from '../clock.js'
-import type { Config } from '../config/config.js'
-import type { Decider } from '../decider.js'
 import { answerJson, answerProblem, flatHeaders, type ProblemAnswer } from '../http/answer.js'
 import { Failures } from '../http/failures.js'
 import { limitUnreadBody } from '../http/unread-body.js'
-import type { Identifier } from '../identity/identity.js'
-import type { Log } from '../log/logger.js'
 import { createTokens, isFromPage, type Rights, type Tokens } from './access.js'
-import { ForwardAuth } from './forward-auth.js'
+import { ForwardAuth, type ForwardAuthParts } from './forward-auth.js'
 import {
   answerAndClose,
   CROSS_SITE,
@@ -31,14 +26,7 @@ export interface Readiness {
   readonly store: unknown
 }
 
-export interface ApiParts {
-  readonly config: Config
-  readonly decider: Decider
-  readonly identifier: Identifier
-  readonly clock: WallClock
-  /** From 0 to 1, for the jitter of refusals. */
-  readonly random: () => number
-  readonly log: Log
+export interface ApiParts extends ForwardAuthParts {
   readonly readiness: () => Readiness
   readonly adminToken: string
   /** Makes secret attributes what they are at every door; see identity/secret-form.ts. */

@@ -14,11 +14,12 @@ import { type Identifier, type Identity, refusalOfIdentity } from '../identity/i
 import type { Log } from '../log/logger.js'
 import { readForwardedCall } from './forwarded-call.js'
 
-interface ForwardAuthParts {
+export interface ForwardAuthParts {
   readonly config: Config
   readonly decider: Decider
   readonly identifier: Identifier
   readonly clock: WallClock
+  /** From 0 to 1, for the jitter of refusals. */
   readonly random: () => number
   readonly log: Log
 }

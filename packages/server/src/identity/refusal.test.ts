@@ -1,17 +1,9 @@
 import { describe, expect, test } from 'vitest'
-import type { JwtConfig } from '../config/config.js'
 import { identityConfig } from './identity.test-helper.js'
 import { type IdentityProblem, refusalOfIdentity } from './refusal.js'
+import { jwtConfig } from './tokens.test-helper.js'
 
-const jwt: JwtConfig = {
-  header: 'authorization',
-  keys: [],
-  jwks: undefined,
-  issuer: undefined,
-  audience: undefined,
-  userClaim: 'sub',
-  planClaim: 'plan',
-}
+const jwt = jwtConfig()
 const lenient = identityConfig({ jwt })
 const strict = identityConfig({ jwt, apiKey: { header: 'x-api-key', unknown: 'refuse' } })
 const anonymous = { ip: '198.51.100.7' }

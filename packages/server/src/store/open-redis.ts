@@ -2,6 +2,7 @@
  * Counters in Redis, and a start that does not depend on it: without Redis every rule answers by
  * its posture. What cannot be done without is the key of all hashes, so it is kept here as well.
  */
+import { show, SluiceError } from '@sluice/core'
 import type { Limiter } from '@sluice/limiter'
 import { describeTarget, parseRedisUrl, type RedisStore, redisStore } from '@sluice/limiter/redis'
 import type { Config, RedisConfig } from '../config/config.js'
@@ -18,6 +19,7 @@ import { createStoreObserver, type StoreParts } from './store-observer.js'
 /** How long a start waits for Redis to answer. */
 const START_MS_MAX = 10_000
 const LOOK_EVERY_MS = 1000
+const PROBLEM_SHOWN_MAX = 250
 
 type WithRedis = Pick<Config, 'dataDir' | 'keySecret'> & { readonly redis: RedisConfig }
 
@@ -27,7 +29,7 @@ export async function openRedis(config: WithRedis, parts: StoreParts): Promise<O
   const { url, tls, ...options } = config.redis
   const lastSecret = keySecret === undefined ? lastRedisSecret(dataDir, log) : undefined
   const observer = createStoreObserver(parts)
-  const told = { breakerOpened: (_store: string): void => {} }
+  const told = { problem: 'it does not answer', breakerOpened: (_store: string): void => {} }
   const store = redisStore({
     ...options,
     url,
@@ -36,6 +38,10 @@ export async function openRedis(config: WithRedis, parts: StoreParts): Promise<O
     lastSecret,
     observer: {
       ...observer,
+      problem(message) {
+        observer.problem(message)
+        told.problem = show(message, PROBLEM_SHOWN_MAX)
+      },
       breakerOpened(address) {
         observer.breakerOpened(address)
         told.breakerOpened(address)
@@ -49,7 +55,7 @@ export async function openRedis(config: WithRedis, parts: StoreParts): Promise<O
   const known = keySecret ?? lastSecret
   return {
     store,
-    secret: await secretOf(store, known, { log, name, dataDir }),
+    secret: await secretOf(store, known, { log, name, dataDir, problem: () => told.problem }),
     name,
     describe: () => health.describe(),
     attend(limiter, metrics) {
@@ -70,6 +76,8 @@ interface SecretParts {
   readonly log: Log
   readonly name: string
   readonly dataDir: string
+  /** What was wrong with Redis last, as far as it is known. */
+  readonly problem: () => string
 }
 
 /** Closes the store where there is no secret to be had. */
@@ -79,13 +87,13 @@ async function secretOf(
   known: Uint8Array | undefined,
   parts: SecretParts,
 ): Promise<Uint8Array> {
-  const { log, name } = parts
+  const { log, name, problem } = parts
   try {
     if (await isReadyWithin(store, START_MS_MAX)) return await toldSecret(store, known, parts)
-    if (known === undefined) throw new Error(secretMissing(name))
+    if (known === undefined) throw new Error(secretMissing(name, problem()))
     log.warn(
-      { store: name },
-      'Redis does not answer; every rule answers by its posture until it does',
+      { store: name, problem: problem() },
+      'Redis is not there yet; every rule answers by its posture until it is',
     )
     followLater(store, known, parts)
     return known
@@ -110,11 +118,11 @@ function isSame(one: Uint8Array, other: Uint8Array): boolean {
   return Buffer.compare(one, other) === 0
 }
 
-function secretMissing(name: string): string {
+function secretMissing(name: string, problem: string): string {
   return (
-    `${name} did not answer within ${START_MS_MAX / 1000} s, and keeps the secret of the key ` +
-    'hash, which this node has not seen before; start Redis, or set SLUICE_KEY_SECRET to the ' +
-    'same value on all nodes'
+    `${name} could not be used within ${START_MS_MAX / 1000} s: ${problem}. It keeps the secret ` +
+    'of the key hash, which this node has not seen before; put that right, or set ' +
+    'SLUICE_KEY_SECRET to the same value on all nodes'
   )
 }
 
@@ -142,6 +150,8 @@ function followLater(store: RedisStore, inUse: Uint8Array, parts: SecretParts): 
     log.error({ problem }, 'this node counts apart from the others; restart it')
   }
   follow().catch((error: unknown) => {
+    // The server ended before Redis was there.
+    if (error instanceof SluiceError && error.code === 'STORE_FAILED') return
     log.error(
       { problem: messageOf(error) },
       'Redis cannot be used; every rule answers by its posture',

@@ -34,6 +34,24 @@ test('batches are timed, errors and held refusals counted', () => {
   expect(valueOf(metrics, 'sluice_held_refusals_total')).toBe(1)
 })
 
+test('an error that keeps Redis from counting is told, once a second for a code', () => {
+  const { observer, lines, advance } = setUp()
+  for (let i = 0; i < 5; i++) observer.error('OOM', STORE)
+  observer.error('READONLY', STORE)
+  for (const routine of 'NOSCRIPT MOVED ASK TRYAGAIN connection deadline late'.split(' ')) {
+    observer.error(routine, STORE)
+  }
+  const told = () =>
+    lines.splice(0).map(({ level, msg, code, untold }) => [level, msg, code, untold])
+  expect(told()).toEqual([
+    ['warn', 'an error of Redis', 'OOM', 0],
+    ['warn', 'an error of Redis', 'READONLY', 0],
+  ])
+  advance(1000)
+  observer.error('OOM', STORE)
+  expect(told()).toEqual([['warn', 'an error of Redis', 'OOM', 4]])
+})
+
 test('a breaker is a line each time it opens or closes, one a second for a node', () => {
   const { observer, lines, read, advance } = setUp()
   observer.breakerOpened(STORE)

@@ -21,6 +21,16 @@ const SECONDS = [
 /** Redis has fewer, and what else may go wrong has a handful of names. */
 const CODES_MAX = 64
 const PROBLEM_SHOWN_MAX = 1000
+/** These come with a new script, with moving slots, with calls cut short or a busy machine. */
+const ROUTINE: ReadonlySet<string> = new Set([
+  'NOSCRIPT',
+  'MOVED',
+  'ASK',
+  'TRYAGAIN',
+  'connection',
+  'deadline',
+  'late',
+])
 
 export function createStoreObserver({ log, clock, registry }: StoreParts): StoreObserver {
   const throttle = createThrottle(clock)
@@ -49,7 +59,11 @@ export function createStoreObserver({ log, clock, registry }: StoreParts): Store
     .labels()
   return {
     batch: (_address, took) => seconds.observe(took),
-    error: (code) => errors.of(code).inc(),
+    error(code, store) {
+      errors.of(code).inc()
+      const passed = ROUTINE.has(code) ? undefined : throttle.pass(`error ${code}`)
+      if (passed !== undefined) log.warn({ code, store, ...passed }, 'an error of Redis')
+    },
     held: () => held.inc(),
     problem(message) {
       const passed = throttle.pass(message)

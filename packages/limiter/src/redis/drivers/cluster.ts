@@ -4,12 +4,12 @@
  * times a second while a primary is missing, and at once when a redirection said that it changed.
  */
 import { wordsCommand } from '../ask.js'
-import type { RedisChannel, RedisDriver } from '../driver.js'
+import { type RedisChannel, type RedisDriver, RedisReplyError } from '../driver.js'
 import { SLOT_COUNT } from '../partitions.js'
 import { formatAddress, parseAddress, type RedisAddress } from '../url.js'
 import { Connection, type ConnectionParts } from './connection.js'
 import type { Greeting } from './greeting.js'
-import { Listeners } from './listeners.js'
+import { Listeners, unfitTarget } from './listeners.js'
 import { TopologyRounds } from './topology-rounds.js'
 import { readSlotRanges, type SlotRange } from './slot-ranges.js'
 import { socketsGone } from './standalone.js'
@@ -40,6 +40,7 @@ export class ClusterDriver implements RedisDriver {
   readonly #parts: ConnectionParts
   readonly #listeners = new Listeners()
   readonly #nodes = new Map<string, Node>()
+  #refusalTold = ''
   readonly #rounds: TopologyRounds
   #bySlot: readonly (Connection | undefined)[] = []
   #primaries: ReadonlySet<Connection> = new Set()
@@ -165,9 +166,23 @@ export class ClusterDriver implements RedisDriver {
     const { connection } = node
     node.isAsked = connection.send([CLUSTER_SLOTS], (_, reply) => {
       node.isAsked = false
+      if (reply instanceof RedisReplyError) this.tellRefused(connection.address, reply.message)
       then(readSlotRanges(reply, connection.host))
     })
     if (!node.isAsked) then(undefined)
+  }
+
+  /** Told once: a node that is none of a Cluster says the same each time. */
+  private tellRefused(address: string, message: string): void {
+    if (this.#refusalTold === message) return
+    this.#refusalTold = message
+    const isOther = /cluster support disabled/i.test(message)
+    if (isOther && this.#seeds.length === 1) {
+      const problem = 'found no node of a Cluster behind redis+cluster://'
+      const accepted = `redis://${address}`
+      this.#listeners.problem(unfitTarget(address, problem, accepted))
+    } else
+      this.#listeners.problem(new Error(`Redis ${address} does not tell its slots: ${message}`))
   }
 
   private learn(ranges: readonly SlotRange[]): void {

@@ -1,4 +1,10 @@
+import { SluiceError } from '@sluice/core'
 import type { RedisChannel, RedisDriver } from '../driver.js'
+
+/** What answers is not what the URL says; waiting does not cure that. */
+export function unfitTarget(address: string, problem: string, accepted: string): SluiceError {
+  return new SluiceError('STORE_UNFIT', `Redis at ${address}: ${problem}; accepted: ${accepted}`)
+}
 
 /** Who is told of what happens to a driver. */
 export class Listeners {

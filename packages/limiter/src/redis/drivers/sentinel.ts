@@ -4,11 +4,17 @@
  * best. The channel is the same before and after a failover, only its address changes.
  */
 import { wordsCommand } from '../ask.js'
-import type { RedisChannel, RedisCommand, RedisDriver, RedisReply } from '../driver.js'
+import {
+  type RedisChannel,
+  type RedisCommand,
+  type RedisDriver,
+  type RedisReply,
+  RedisReplyError,
+} from '../driver.js'
 import { parseAddress, type RedisAddress, type RedisTarget } from '../url.js'
 import { Connection, type ConnectionParts } from './connection.js'
 import type { Greeting } from './greeting.js'
-import { Listeners } from './listeners.js'
+import { Listeners, unfitTarget } from './listeners.js'
 import { TopologyRounds } from './topology-rounds.js'
 import { socketsGone } from './standalone.js'
 
@@ -44,6 +50,7 @@ export class SentinelDriver implements RedisDriver {
   #primary: Connection | undefined
   #epoch = -1
   #isUnknownTold = false
+  #refusalTold = ''
   #timer: ReturnType<typeof setTimeout> | undefined
   #isClosed = false
 
@@ -133,6 +140,9 @@ export class SentinelDriver implements RedisDriver {
         const word = readWord(replies)
         if (word !== undefined) words.push(word)
         else if (replies[0] === null) this.tellUnknown(connection)
+        else if (replies[0] instanceof RedisReplyError) {
+          this.tellRefused(connection.address, replies[0].message)
+        }
         open -= 1
         if (open === 0) finish()
       })
@@ -166,6 +176,16 @@ export class SentinelDriver implements RedisDriver {
       lost: () => this.#rounds.hurry(),
       problem: (problem) => this.#listeners.problem(problem),
     })
+  }
+
+  private tellRefused(address: string, message: string): void {
+    if (this.#refusalTold === message) return
+    this.#refusalTold = message
+    const isOther = /^ERR unknown command/i.test(message)
+    if (isOther && this.#sentinels.length === 1) {
+      const problem = 'found no Sentinel behind redis+sentinel://'
+      this.#listeners.problem(unfitTarget(address, problem, `redis://${address}`))
+    } else this.#listeners.problem(new Error(`The sentinel ${address} answered: ${message}`))
   }
 
   private tellUnknown({ address }: Connection): void {

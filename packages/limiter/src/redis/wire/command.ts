@@ -149,7 +149,7 @@ export class Batch implements EncodedBatch {
 }
 
 /** The words of a command, for clients that write the bytes themselves. */
-export function wordsOf(command: Buffer): readonly Buffer[] {
+function wordsOf(command: Buffer): readonly Buffer[] {
   const words: Buffer[] = []
   let at = command.indexOf(LF) + 1
   while (at < command.length) {

@@ -1,6 +1,6 @@
 /**
- * Whole numbers in MessagePack, and nothing else: what a batch asks, and what the script replies. No
- * digit is lost, neither here nor in Lua, as all stay within 2^53.
+ * Whole numbers in MessagePack, and nothing else: what a batch asks, and what the script replies.
+ * No digit is lost, neither here nor in Lua, as all stay within 2^53.
  */
 import { SluiceError } from '@sluice/core'
 

@@ -15,7 +15,13 @@ import { scanWithoutTtl } from '../../../../../tools/redis/server.mjs'
 import { specs } from '../../../../core/src/algorithms/traces.test-helper.js'
 import { memoryStore } from '../../memory/memory-store.js'
 import { manualClock } from '../../testing/index.js'
-import { type BatchRedis, LAYOUTS, type Layout, startBatchRedis } from './redis.test-helper.js'
+import {
+  type BatchRedis,
+  keyOf,
+  LAYOUTS,
+  type Layout,
+  startBatchRedis,
+} from './redis.test-helper.js'
 import type { BatchReply } from './reply.js'
 import type { StoreOp } from './request.js'
 import {
@@ -62,7 +68,7 @@ vi.mock('../../memory/counters.js', () => {
 const TIMES = Number(process.env['SLUICE_RUNS'] ?? '1')
 const COUNTERS = 3
 const LIMITS_EACH = 3
-const BATCHES = 24
+const BATCHES = 32
 /** So that each verb is met at least 10^4 times in the plain layout. */
 const SCENARIOS = { plain: 800, packed: 200 } as const
 const SCENARIOS_AT_ONCE = 50
@@ -81,14 +87,6 @@ function sampled(algorithms: readonly AlgorithmName[], seed: number): readonly L
       .sample(specs(algorithm, { lends: true }), { numRuns: each, seed: seed + index })
       .map((spec) => withOnRefusal(spec, dice))
   })
-}
-
-function keyOf(n: number): CounterKey {
-  return {
-    hi: Math.imul(n, 0x9e3779b1) | 0,
-    lo: Math.imul(n, 0x85ebca6b) | 0,
-    partition: (n * 7) % 128,
-  }
 }
 
 /** An empty log is as good as none, and Redis keeps none. */

@@ -17,7 +17,7 @@ export interface Script {
   readonly byHash: Uint8Array
 }
 
-/** What a script for takes needs of an algorithm's file stands before this line of it. */
+/** What a script for takes alone needs of an algorithm's file stands before this line of it. */
 const VERBS_BUT_TAKE = '-- The verbs but take.\n'
 
 /** `src/lua` is as far from here as from the built file. */
@@ -30,6 +30,17 @@ function strip(text: string): string {
   return lines.filter((line) => line !== '' && !line.startsWith('--')).join('\n')
 }
 
+/** An algorithm as far as takes need it, and how its states lie in bytes. */
+function algorithmForTakes(name: string): string {
+  const [forTakes = ''] = read(name).split(VERBS_BUT_TAKE)
+  return forTakes + read('value')
+}
+
+function algorithm(name: string): string {
+  const [, others = ''] = read(name).split(VERBS_BUT_TAKE)
+  return algorithmForTakes(name) + others
+}
+
 function script(...parts: readonly string[]): Script {
   const source = `${parts.map(strip).join('\n')}\n`
   const sha = createHash('sha1').update(source).digest('hex')
@@ -39,15 +50,15 @@ function script(...parts: readonly string[]): Script {
 /** A limit's format is the number of its algorithm, from 1 on. */
 const MAKE_ALGORITHM = `local function makeAlgorithm(format)
 if format <= 2 then
-${read('token-bucket')}
+${algorithm('token-bucket')}
 end
 ${read('numbers')}
 if format == 3 then
-${read('leaky-bucket')}
+${algorithm('leaky-bucket')}
 elseif format == 4 then
-${read('fixed-window')}
+${algorithm('fixed-window')}
 elseif format == 5 then
-${read('sliding-window-counter')}
+${algorithm('sliding-window-counter')}
 else
 ${read('log-records')}
 ${read('sliding-window-log')}
@@ -67,26 +78,25 @@ export const BATCH = script(
   MAKE_ALGORITHM,
   MAKE_PACKED,
   MAKE_VERBS,
-  read('value'),
+  read('span'),
   read('answer'),
   read('request'),
   read('counters'),
   read('batch'),
 )
 
-function takeOne(...files: readonly string[]): Script {
-  const parts = files.map((file) => read(file).split(VERBS_BUT_TAKE, 1)[0] ?? '')
-  return script(...parts, read('value'), read('answer'), read('take-one'))
+function takeOne(...parts: readonly string[]): Script {
+  return script(...parts, read('span'), read('answer'), read('take-one'))
 }
 
-const bucket = takeOne('token-bucket')
+const bucket = takeOne(algorithmForTakes('token-bucket'))
 const BY_FORMAT = [
   undefined,
   bucket,
   bucket,
-  takeOne('numbers', 'leaky-bucket'),
-  takeOne('numbers', 'fixed-window'),
-  takeOne('numbers', 'sliding-window-counter'),
+  takeOne(read('numbers'), algorithmForTakes('leaky-bucket')),
+  takeOne(read('numbers'), algorithmForTakes('fixed-window')),
+  takeOne(read('numbers'), algorithmForTakes('sliding-window-counter')),
 ]
 
 /** Decides a batch of one take of one limit in the plain layout; undefined: no script does. */

@@ -1,0 +1,103 @@
+/**
+ * Processes of the benchmark: a Redis for each subject, and the processes that ask it. All of Redis
+ * has one core, the others have the rest, so that neither takes from the other what is measured.
+ */
+import { fork, spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
+import { once } from 'node:events'
+import { fileURLToPath } from 'node:url'
+import { startRedis } from '../../tools/redis/server.mjs'
+
+const places = findPlaces()
+const workers = new Set()
+const servers = new Set()
+// However the benchmark ends, it leaves nothing behind.
+process.once('exit', () => {
+  for (const child of workers) child.kill('SIGKILL')
+})
+
+function findPlaces() {
+  const hasTaskset = spawnSync('taskset', ['--version']).status === 0
+  const [redis, ...rest] = hasTaskset ? allowedCores() : []
+  return rest.length === 0 ? undefined : { redis: String(redis), worker: rest.join(',') }
+}
+
+function allowedCores() {
+  const list = /^Cpus_allowed_list:\s*(.*)$/m.exec(readFileSync('/proc/self/status', 'utf8'))?.[1]
+  return (list ?? '').split(',').flatMap((range) => {
+    const [first, last = first] = range.split('-').map(Number)
+    return Array.from({ length: last - first + 1 }, (_, i) => first + i)
+  })
+}
+
+export function describePlaces() {
+  if (places === undefined) return 'processes are not pinned: no taskset, or one core'
+  return `pinned: Redis on core ${places.redis}, node processes on ${places.worker}`
+}
+
+/** All threads of a process that runs. */
+function pin(pid, role) {
+  if (places !== undefined) spawnSync('taskset', ['-acp', places[role], String(pid)])
+}
+
+export async function startStore() {
+  const server = await startRedis()
+  servers.add(server)
+  pin(server.pid, 'redis')
+  return server
+}
+
+/** One process that has opened a subject and waits for orders. */
+export async function startWorker(options) {
+  const path = fileURLToPath(new URL('./worker.mjs', import.meta.url))
+  // For a look into a subject: `BENCH_NODE_FLAGS=--cpu-prof`.
+  const execArgv = (process.env.BENCH_NODE_FLAGS ?? '').split(' ').filter((flag) => flag !== '')
+  const env = { ...process.env, NODE_ENV: 'production' }
+  const child = fork(path, [JSON.stringify(options)], { execArgv, env })
+  workers.add(child)
+  pin(child.pid, 'worker')
+  await answerOf(child, options.subject)
+  return {
+    order: (order) => {
+      child.send(order)
+      return answerOf(child, options.subject)
+    },
+    stop: () => stop(child),
+  }
+}
+
+function answerOf(child, subject) {
+  return new Promise((resolve, reject) => {
+    const ended = (code) => reject(new Error(`${subject}: the process ended with ${code}`))
+    child.once('exit', ended)
+    child.once('message', (answer) => {
+      child.off('exit', ended)
+      if (answer.failed === undefined) resolve(answer)
+      else reject(new Error(`${subject}: ${answer.failed}`))
+    })
+  })
+}
+
+async function stop(child) {
+  workers.delete(child)
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const ended = once(child, 'exit')
+  // It ends by itself, so that a profile is written.
+  child.disconnect()
+  await ended
+}
+
+/** Ends what was started here, each by its handle. */
+export async function stopAll() {
+  await Promise.all([...workers].map(stop))
+  await Promise.all([...servers].map((server) => server.stop()))
+  servers.clear()
+}
+
+/** Microseconds of CPU that Redis has used, all threads, and how many scripts it was asked for. */
+export async function readStore(server) {
+  const [cpu, commands] = await Promise.all([server.info('cpu'), server.info('commandstats')])
+  const calls = /calls=(\d+)/.exec(commands.cmdstat_evalsha ?? '')?.[1] ?? 0
+  const cpuUs = (Number(cpu.used_cpu_user) + Number(cpu.used_cpu_sys)) * 1e6
+  return { cpuUs, scripts: Number(calls) }
+}

@@ -42,11 +42,11 @@ const places = [
   },
 ]
 
-describe.each(places)('$name', ({ open }) => {
+describe.each(places)('$name', (kind) => {
   let place: Place
 
   beforeAll(async () => {
-    place = await open()
+    place = await kind.open()
   }, 60_000)
   afterAll(() => place.stop())
 

@@ -1,4 +1,4 @@
-/** A call that several rules match is charged in all of them or in none, wherever they are counted. */
+/** A call that several rules match is charged in all or in none, wherever they are counted. */
 import { createLimiter, type Limiter } from '@sluice/limiter'
 import { redisStore } from '@sluice/limiter/redis'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
@@ -47,12 +47,12 @@ const rules = [
 ]
 const attributes = { user: 'ann', ip: '203.0.113.7', team: 'blue' }
 
-describe.each(places)('$name', ({ open, isCluster }) => {
+describe.each(places)('$name', (kind) => {
   let place: Place
   let limiter: Limiter
 
   beforeAll(async () => {
-    place = await open()
+    place = await kind.open()
     const store = redisStore({ url: place.url, deadlineMs: 10_000, denyCacheMs: 0 })
     limiter = createLimiter({ rules, store })
     await limiter.ready()
@@ -75,7 +75,7 @@ describe.each(places)('$name', ({ open, isCluster }) => {
     const refusal = decisions.find(({ allowed }) => !allowed)
     expect([refusal?.rule, refusal?.reason, refusal?.source]).toEqual(['teams', 'over', 'store'])
     const expected = { users: 97, addresses: 97, teams: 0 }
-    if (isCluster) await vi.waitFor(async () => expect(await left()).toEqual(expected))
+    if (kind.isCluster) await vi.waitFor(async () => expect(await left()).toEqual(expected))
     else expect(await left()).toEqual(expected)
   })
 

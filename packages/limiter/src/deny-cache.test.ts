@@ -141,6 +141,20 @@ describe('a refusal', () => {
     })
   })
 
+  test.each(ALGORITHM_NAMES)(
+    'of %s is asked for again when the clock stepped back',
+    async (algorithm) => {
+      const limit = { algorithm, max: 1, window: '1h' }
+      const { limiter, store, clock } = await scripted(perUser([limit]), CACHED)
+      while ((await limiter.check(user('u1'))).allowed);
+      expect((await limiter.check(user('u1'))).source).toBe('deny-cache')
+      const before = store.asked.length
+      clock.advance(-10 * 3_600_000)
+      await limiter.check(user('u1'))
+      expect(store.asked.length).toBe(before + 1)
+    },
+  )
+
   test('with a cost of 0 passes', async () => {
     const { limiter } = await scripted(perUser([window(1)]), CACHED)
     await limiter.check(user('u1'))

@@ -169,7 +169,10 @@ export class DenyCache {
     const [askedFor, retryAt = 0, remaining = 0, resetAt = 0] = this.#entries.subarray(at, at + 4)
     // The wait was rounded up: within the last millisecond of it only the store knows.
     const isOver = retryAt - now < 1000
-    if (this.#limits.get(slot) !== limit || askedFor !== amount || isOver) return undefined
+    // No wait is longer than a window: the store's clock has stepped back.
+    const isFromAnotherClock = retryAt - now > limit.windowUs
+    if (this.#limits.get(slot) !== limit || askedFor !== amount) return undefined
+    if (isOver || isFromAnotherClock) return undefined
     return {
       granted: 0,
       remaining,
@@ -230,5 +233,6 @@ function setOf({ lo }: CounterKey): number {
 
 function refusal(state: unknown, limit: Limit, amount: number, now: number): Outcome | undefined {
   const step = algorithmOf(limit).take(state, limit, amount, now)
-  return step.retryAfterMs === 0 ? undefined : step
+  // A state of another clock is moved by the store, once; here it would be moved at each call.
+  return step.retryAfterMs === 0 || step.moved !== undefined ? undefined : step
 }

@@ -33,7 +33,7 @@ const AGAIN_AFTER_MS = 2
 export class Flight implements PartHolder {
   readonly #lane: Lane
   readonly #parts: LaneParts
-  readonly #legs: Leg[]
+  readonly #legs: Leg[] = []
   #open = 0
   #sentMs = 0
   #missed = false
@@ -41,20 +41,27 @@ export class Flight implements PartHolder {
   constructor(lane: Lane, parts: LaneParts, plans: readonly FlightPlan[]) {
     this.#lane = lane
     this.#parts = parts
-    this.#legs = plans.map((plan) => ({ ...plan, batch: this.encode(plan.parts) }))
+    for (const { parts: together, asking } of plans) {
+      this.#legs.push({ parts: together, asking, batch: this.encode(together) })
+    }
   }
 
   leave(): void {
-    for (const { parts } of this.#legs) {
-      for (const part of parts) {
+    const commands: RedisCommand[] = []
+    // Beside each command the leg that its reply is for; ASKING is for none.
+    const legs: (Leg | undefined)[] = []
+    for (const leg of this.#legs) {
+      for (const part of leg.parts) {
         part.stage = 'sent'
         part.holder = this
       }
+      if (leg.asking) {
+        commands.push(ASKING)
+        legs.push(undefined)
+      }
+      commands.push(leg.batch.command)
+      legs.push(leg)
     }
-    const commands = this.#legs.flatMap(({ batch, asking }) =>
-      asking ? [ASKING, batch.command] : [batch.command],
-    )
-    const legs = this.#legs.flatMap((leg) => (leg.asking ? [undefined, leg] : [leg]))
     this.#open = this.#legs.length
     this.#sentMs = this.#parts.nowMs()
     const left = this.#lane.channel.send(commands, (index, reply) => {
@@ -76,10 +83,8 @@ export class Flight implements PartHolder {
 
   private encode(parts: readonly Part[]): EncodedBatch {
     const { codec, scriptTime } = this.#parts
-    const deadlineAtMs = parts.reduce(
-      (first, { owner }) => Math.min(first, owner.deadlineAtMs),
-      Infinity,
-    )
+    let deadlineAtMs = Infinity
+    for (const { owner } of parts) deadlineAtMs = Math.min(deadlineAtMs, owner.deadlineAtMs)
     const { clock } = this.#lane
     const now = scriptTime()
     // A time that a test passes in has nothing to do with our clock, so nothing can be too late.
@@ -203,13 +208,13 @@ export class Flight implements PartHolder {
 
   /** Nothing of it was done, so it may be sent again, within the deadline. */
   private again(parts: readonly Part[], afterMs: number): void {
-    const { nowMs, route } = this.#parts
+    const { nowMs } = this.#parts
     const resendable = this.resendable(parts, AGAIN_MAX, afterMs)
     if (resendable.length === 0) return
     const resend = () => {
       for (const part of resendable) {
         if (part.stage === 'settled') continue
-        if (part.owner.deadlineAtMs > nowMs()) route(part)
+        if (part.owner.deadlineAtMs > nowMs()) this.#parts.route(part)
         else part.settle('not-run')
       }
     }

@@ -30,10 +30,10 @@ afterEach(() => {
 })
 
 /** Lets time pass by whole milliseconds. */
-function pass(ms: number): void {
+async function pass(ms: number): Promise<void> {
   for (let i = 0; i < ms; i++) {
     nowMs += 1
-    vi.advanceTimersByTime(1)
+    await vi.advanceTimersByTimeAsync(1)
   }
 }
 
@@ -89,58 +89,58 @@ function greeted() {
 }
 
 describe('a node that has not told its time', () => {
-  test('is not asked for anything else', () => {
+  test('is not asked for anything else', async () => {
     const { add, answers, batches } = open()
     add()
-    pass(5)
+    await pass(5)
     expect([answers, batches()]).toEqual([['not-run'], 0])
   })
 
-  test('is asked again if it answered with an error', () => {
+  test('is asked again if it answered with an error', async () => {
     const { lane, channel, told } = open()
     channel.reply(0, new RedisReplyError('BUSY Redis is busy running a script.'))
     expect(lane.isAnswering).toBe(false)
-    pass(250)
+    await pass(250)
     expect(channel.words()).toEqual([['TIME'], ['TIME']])
     channel.reply(1, TIME)
     expect([lane.isAnswering, told]).toEqual([true, ['answering']])
-    pass(1000)
+    await pass(1000)
     expect(channel.sent.length).toBe(2)
   })
 
-  test('is given up if it says nothing at all', () => {
+  test('is given up if it says nothing at all', async () => {
     const { channel } = open()
-    pass(1999)
+    await pass(1999)
     expect(channel.reconnects).toBe(0)
-    pass(300)
+    await pass(300)
     expect(channel.reconnects).toBe(1)
   })
 })
 
 describe('a connection that says nothing', () => {
   /** Asks and waits in vain for so long. */
-  function ask({ add }: ReturnType<typeof open>, ms: number): void {
+  async function ask({ add }: ReturnType<typeof open>, ms: number): Promise<void> {
     for (let i = 0; i < ms; i += 10) {
       const part = add()
-      pass(10)
+      await pass(10)
       if (nowMs > DEADLINE_MS) part.expire()
     }
   }
 
-  test('is given up 2 s after it was asked, not after the first probe', () => {
+  test('is given up 2 s after it was asked, not after the first probe', async () => {
     const opened = greeted()
     // An idle hour before is no silence: nothing was asked.
     nowMs += 3_600_000
-    ask(opened, 2000)
+    await ask(opened, 2000)
     expect([opened.told, opened.channel.reconnects]).toEqual([['answering', 'opened'], 0])
-    pass(400)
+    await pass(400)
     expect(opened.channel.reconnects).toBeGreaterThan(0)
   })
 
-  test('once replaced by one that answers has its breaker closed, and that is told', () => {
+  test('once replaced by one that answers has its breaker closed, and that is told', async () => {
     const opened = greeted()
     const { lane, channel, told } = opened
-    ask(opened, 500)
+    await ask(opened, 500)
     expect(lane.breaker.isOpen).toBe(true)
     const outstanding = channel.sent.length
     for (let write = 1; write < outstanding; write++) channel.reply(write, CUT)
@@ -152,39 +152,39 @@ describe('a connection that says nothing', () => {
 })
 
 describe('takes that wait for company', () => {
-  test('leave after 2 ms where the last batch was quick', () => {
+  test('leave after 2 ms where the last batch was quick', async () => {
     const { add, batches } = greeted()
     add()
-    pass(1)
+    await pass(1)
     expect(batches()).toBe(1)
     add()
-    pass(1)
+    await pass(1)
     expect(batches()).toBe(1)
-    pass(2)
+    await pass(2)
     expect(batches()).toBe(2)
   })
 
-  test('leave evenly spread over the time that batches are under way', () => {
+  test('leave evenly spread over the time that batches are under way', async () => {
     const { channel, add, batches } = greeted()
     add()
-    pass(16)
+    await pass(16)
     channel.reply(1, CUT)
     const left: number[] = []
     for (let i = 0; i < 16; i++) {
       add()
       const before = batches()
-      pass(1)
+      await pass(1)
       if (batches() > before) left.push(i)
     }
     // A quarter of 16 ms, and a turn of the event loop, which takes a step of time here.
     expect(left).toEqual([0, 5, 10, 15])
   })
 
-  test('are never in more than four batches', () => {
+  test('are never in more than four batches', async () => {
     const { add, batches } = greeted()
     for (let i = 0; i < 100; i++) {
       add()
-      pass(1)
+      await pass(1)
     }
     expect(batches()).toBe(4)
   })

@@ -38,6 +38,11 @@ export class Lane implements PartHolder {
   #leftMs = 0
   #roundTripMs = 0
   #scheduled = false
+  readonly #flush = () => {
+    this.#scheduled = false
+    while (this.mayLeave()) this.send(this.#parts.plan(this.nextParts()))
+    this.leaveLater()
+  }
   #patience: ReturnType<typeof setTimeout> | undefined
   /** Whether the node has told its time since it was connected. */
   #greeted = false
@@ -158,12 +163,10 @@ export class Lane implements PartHolder {
       return
     }
     this.#scheduled = true
-    // The end of this turn: what the same reply or request brings forth leaves together.
-    setImmediate(() => {
-      this.#scheduled = false
-      while (this.mayLeave()) this.send(this.#parts.plan(this.nextParts()))
-      this.leaveLater()
-    })
+    // With nothing on the wire at once; else at the end of this turn of the event loop, so that all
+    // that one reply brings forth leaves together.
+    if (this.#inFlight === 0) queueMicrotask(this.#flush)
+    else setImmediate(this.#flush)
   }
 
   private mayLeave(): boolean {

@@ -45,12 +45,12 @@ const kinds: readonly {
   },
 ]
 
-describe.each(kinds)('$name', ({ start, options }) => {
+describe.each(kinds)('$name', (kind) => {
   let server: Server
   let prefixes = 0
 
   beforeAll(async () => {
-    server = await start()
+    server = await kind.start()
   }, 60_000)
   afterAll(() => server.stop())
 
@@ -62,7 +62,7 @@ describe.each(kinds)('$name', ({ start, options }) => {
       prefix: `sluice:test${prefixes}`,
       deadlineMs: 10_000,
       clock,
-      ...options,
+      ...kind.options,
     })
     await store.ready
     return { store, clock }

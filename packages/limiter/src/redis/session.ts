@@ -144,9 +144,13 @@ export class Session {
   private start(): void {
     if (this.#state !== 'starting' || this.#isStarting || this.#closed) return
     const driver = this.#driver
-    if (driver?.channelOf(HOME_SLOT)?.isReady !== true) return
-    this.#isStarting = true
     clearTimeout(this.#startTimer)
+    if (driver?.channelOf(HOME_SLOT)?.isReady !== true) {
+      // A slot may get a node that was connected long before.
+      this.#startTimer = setTimeout(() => this.start(), START_AGAIN_MS).unref()
+      return
+    }
+    this.#isStarting = true
     this.greet(driver).then(
       () => {
         this.#isStarting = false
@@ -187,7 +191,7 @@ export class Session {
       isGiven: given !== undefined,
       ask,
       scheduler: timers,
-      onProblem: observer.problem,
+      onProblem: (text) => observer.problem(text),
     })
     const fleet = new Fleet({
       beat: fleetBeat(ask, { prefix, node: drawNodeId() }),
@@ -203,7 +207,7 @@ export class Session {
           ask: (words) => askChannel(channel, words, ASK_MS),
         })),
       scheduler: timers,
-      onProblem: observer.problem,
+      onProblem: (text) => observer.problem(text),
     })
     this.#keeper = keeper
     this.#fleet = fleet

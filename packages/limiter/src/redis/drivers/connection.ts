@@ -41,7 +41,6 @@ export class Connection implements RedisChannel {
   #link: Link | undefined
   #isFit = false
   #isClosed = false
-  #tries = 0
   /** Signs of life while connecting, and of its end. */
   #signs = 0
   /** One at a time: of the pause, of the try, or of the next question whether the node is fit. */
@@ -102,7 +101,6 @@ export class Connection implements RedisChannel {
     this.#where = where
     this.#address = address
     this.#problems.clear()
-    this.#tries = 0
     this.open()
   }
 
@@ -160,7 +158,6 @@ export class Connection implements RedisChannel {
     this.clearTimer()
     this.#signs += 1
     this.#isFit = true
-    this.#tries = 0
     this.#problems.clear()
     this.#events.ready(this)
   }
@@ -189,8 +186,7 @@ export class Connection implements RedisChannel {
     link?.destroy()
     if (this.#isClosed) return
     this.tell(reason)
-    const pause = pauseMs(this.#tries, timedOut, this.#parts.random)
-    this.#tries += 1
+    const pause = pauseMs(timedOut, this.#parts.random)
     this.setTimer(pause, () => this.open())
     if (wasFit) this.#events.lost(this)
   }

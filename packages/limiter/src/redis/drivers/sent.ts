@@ -18,7 +18,8 @@ export class Sent {
   constructor(count: number, settle: Settle, events: SentEvents) {
     this.#settle = settle
     this.#events = events
-    this.#isOpen = Array.from({ length: count }, () => true)
+    this.#isOpen = [true]
+    for (let index = 1; index < count; index++) this.#isOpen.push(true)
     this.#open = count
   }
 

@@ -1,0 +1,251 @@
+/**
+ * One fault, injected into running nodes, and everything that must hold whatever the fault is:
+ * every decision in time and by its rule's posture, every unit accounted for, nothing left behind.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { setFlagsFromString } from 'node:v8'
+import { runInNewContext } from 'node:vm'
+import type { RedisStoreOptions } from '@sluice/limiter/redis'
+import type { RedisServer } from '../../tools/redis/server.mjs'
+import { PingCanary, TimerCanary } from './fault-canary.test-helper.js'
+import { expectSound } from './fault-checks.test-helper.js'
+import {
+  type Admitted,
+  countAdmitted,
+  type Latency,
+  latencyOf,
+  type Recovery,
+  recoveryOf,
+} from './fault-figures.test-helper.js'
+import { Ledger } from './fault-ledger.test-helper.js'
+import { Load } from './fault-load.test-helper.js'
+import { DecisionLog } from './fault-log.test-helper.js'
+import { DEADLINE_MS, type Nodes, openNodes } from './fault-nodes.test-helper.js'
+import { compareStored, type Stored } from './fault-stored.test-helper.js'
+
+/** `npm run test:faults -- <times>`: faults last so many times longer, and more seeds are tried. */
+export const TIMES = Number(process.env['SLUICE_FAULTS'] ?? '1')
+export const TEST_MS_MAX = 180_000 * Math.max(1, TIMES)
+
+const PER_SECOND = 1500
+const BEFORE_MS = 500
+const AFTER_MS = 1000
+/** What is looked at to see whether decisions are exact again. */
+const LOOK_BACK_MS = 200
+const LOOK_EVERY_MS = 25
+/** Longer than any fault here, times the rate. */
+const LOG_CAPACITY = Math.ceil(100_000 * Math.max(1, TIMES))
+
+export interface FaultOptions {
+  readonly name: string
+  /** One for all nodes, or one for each. */
+  readonly urls: readonly string[]
+  /** Those that hold the counters in the end. */
+  readonly servers: () => Promise<readonly RedisServer[]>
+  /** Those that are well all the time. @default none */
+  readonly well?: readonly RedisServer[]
+  /** Without faults on the way; the first of `urls` unless told. */
+  readonly readUrl?: string
+  readonly store?: Partial<RedisStoreOptions>
+  readonly perSecond?: number
+  /** Lasts until the store could answer again. */
+  readonly fault: (run: FaultRun) => Promise<void>
+  /** How often data may be lost: each time callers may get their limits again. @default 0 */
+  readonly losses?: number
+  /** Exact again within so long after the fault. @default 1000 */
+  readonly recoveryMs?: number
+  /** Whether decisions by posture are expected: else there must be none. @default true */
+  readonly degrades?: boolean
+}
+
+interface FaultRun {
+  readonly nodes: Nodes
+  readonly log: DecisionLog
+  /** The store loses data within `during`. */
+  readonly losing: <Value>(during: () => Promise<Value>) => Promise<Value>
+  /** The same as `sleep`, longer in a long run. */
+  readonly last: (ms: number) => Promise<void>
+}
+
+export interface FaultFigures extends Latency, Recovery, Stored {
+  readonly admitted: Admitted
+  readonly heapGrowth: number
+  /** The most that waited at any node. */
+  readonly queuedTakes: number
+  /** The smallest fleet that each node saw: one that cannot beat is not part of it. */
+  readonly fleetSizes: readonly number[]
+  readonly log: DecisionLog
+  readonly nodes: Nodes
+  readonly faultFromMs: number
+  readonly faultUntilMs: number
+  /** Whether the machine was busy shortly before, as bare timers and PINGs felt. */
+  readonly isNoisy: (atMs: number) => boolean
+}
+
+/** Injects one fault and checks all that must hold; returns what was measured. */
+export async function runFault(options: FaultOptions): Promise<FaultFigures> {
+  const log = new DecisionLog(LOG_CAPACITY)
+  const ledger = new Ledger(log)
+  const nodes = await openNodes({ urls: options.urls, ledger, store: options.store })
+  try {
+    const figures = await measure(options, { log, ledger, nodes })
+    print(options.name, figures)
+    expectSound(options, figures)
+    return figures
+  } finally {
+    await nodes.close()
+  }
+}
+
+interface Parts {
+  readonly log: DecisionLog
+  readonly ledger: Ledger
+  readonly nodes: Nodes
+}
+
+async function measure(options: FaultOptions, parts: Parts): Promise<FaultFigures> {
+  const { log, ledger, nodes } = parts
+  const timers = new TimerCanary()
+  const pings = (options.well ?? []).map(({ port }) => new PingCanary(port))
+  const stats = watchStats(nodes)
+  const load = new Load({ ...parts, perSecond: options.perSecond ?? PER_SECOND })
+  try {
+    await sleep(BEFORE_MS)
+    const heapBefore = heapUsed()
+    // To collect garbage takes as long as a fault; what it did to decisions is over by then.
+    await sleep(BEFORE_MS / 2)
+    const faultFromMs = performance.now()
+    await options.fault(faultRunOf(parts))
+    const faultUntilMs = performance.now()
+    const exactMs = await waitUntilExact(log, faultUntilMs, 5 * (options.recoveryMs ?? 1000))
+    const servers = await options.servers()
+    pings.push(...servers.map(({ port }) => new PingCanary(port)))
+    await sleep(AFTER_MS)
+    await load.stop()
+    await settled(nodes)
+    const heapGrowth = heapUsed() - heapBefore
+    const isNoisy = (atMs: number) =>
+      [timers, ...pings].some((canary) => canary.longestIn(atMs - NOISE_MS, atMs) > NOISE_STALL_MS)
+    return {
+      ...latencyOf(log, timers, DEADLINE_MS),
+      ...recoveryOf(log, faultUntilMs, exactMs, isNoisy),
+      ...(await compareStored(options.readUrl ?? options.urls[0] ?? '', servers, ledger)),
+      admitted: countAdmitted(log),
+      heapGrowth,
+      ...stats.told(),
+      log,
+      nodes,
+      faultFromMs,
+      faultUntilMs,
+      isNoisy,
+    }
+  } finally {
+    await load.stop()
+    stats.stop()
+    for (const canary of [timers, ...pings]) canary.stop()
+  }
+}
+
+/** A breaker that noise has opened stays open for so long. */
+const NOISE_MS = 1500
+const NOISE_STALL_MS = 8
+
+function faultRunOf({ nodes, log, ledger }: Parts): FaultRun {
+  return {
+    nodes,
+    log,
+    last: (ms) => sleep(ms * TIMES),
+    async losing(during) {
+      ledger.lost()
+      try {
+        return await during()
+      } finally {
+        ledger.lost()
+      }
+    },
+  }
+}
+
+/**
+ * Waits until nearly all decisions of every node are the store's again, as long as it may take.
+ * Returns how long after `fromMs` that began; Infinity: it never did.
+ */
+async function waitUntilExact(log: DecisionLog, fromMs: number, mostMs: number): Promise<number> {
+  const looked = log.length
+  while (performance.now() < fromMs + mostMs + LOOK_BACK_MS) {
+    await sleep(LOOK_EVERY_MS)
+    const since = performance.now() - LOOK_BACK_MS
+    if (since < fromMs) continue
+    const byNode = new Map<number, { all: number; silent: number }>()
+    for (const row of log.rows(looked)) {
+      if (row.askedMs < since || Number.isNaN(row.answeredMs)) continue
+      const seen = byNode.get(row.node) ?? { all: 0, silent: 0 }
+      seen.all += 1
+      if (row.source === 'posture') seen.silent += 1
+      byNode.set(row.node, seen)
+    }
+    const nodes = [...byNode.values()]
+    if (nodes.every(({ all, silent }) => silent <= all / 50)) return since - fromMs
+  }
+  return Infinity
+}
+
+/** Give-backs and reports are under way for a moment after the last decision. */
+async function settled({ limiters, stores }: Nodes): Promise<void> {
+  const until = performance.now() + 3000
+  const isBusy = () =>
+    limiters.some((limiter) => (limiter.stats?.reportsWaiting ?? 0) > 0) ||
+    stores.some((store) => store.stats().nodes.some((node) => node.inFlight + node.queuedTakes > 0))
+  do await sleep(100)
+  while (isBusy() && performance.now() < until)
+}
+
+/** Samples what the stores tell of themselves. */
+function watchStats({ stores }: Nodes) {
+  let queuedTakes = 0
+  const fleetSizes = stores.map((store) => store.stats().fleet.size)
+  const interval = setInterval(() => {
+    for (const [node, store] of stores.entries()) {
+      const { nodes, fleet } = store.stats()
+      for (const each of nodes) queuedTakes = Math.max(queuedTakes, each.queuedTakes)
+      fleetSizes[node] = Math.min(fleetSizes[node] ?? fleet.size, fleet.size)
+    }
+  }, 10)
+  return {
+    told: () => ({ queuedTakes, fleetSizes }),
+    stop: () => clearInterval(interval),
+  }
+}
+
+setFlagsFromString('--expose-gc')
+const collect = runInNewContext('gc') as () => void
+
+function heapUsed(): number {
+  collect()
+  return process.memoryUsage().heapUsed
+}
+
+/** When breakers opened and closed, in milliseconds from the begin of the fault. */
+function breakersOf({ nodes, faultFromMs }: FaultFigures): string {
+  const told = nodes.told.breakers.map(({ node, isOpen, atMs }) => {
+    return `${isOpen ? '+' : '-'}${node}@${Math.round(atMs - faultFromMs)}`
+  })
+  return told.length === 0 ? 'stayed closed' : told.join(' ')
+}
+
+function print(name: string, figures: FaultFigures): void {
+  const ms = (value: number) => `${Math.round(value)} ms`
+  const { worst } = figures.admitted
+  const words = [
+    `${figures.decisions} decisions, ${figures.byPosture} by posture`,
+    `slowest ${ms(figures.slowestMs)} (longest stall ${ms(figures.stallMs)})`,
+    `exact after ${ms(figures.recoveryMs)}, then ${figures.strays} by posture (${figures.unexcused} not by noise)`,
+    `over the limit: store ${worst.store}, closed ${worst.closed}, local ${worst.local.toFixed(2)} limits`,
+    `unknown ${figures.unknown}, of them taken ${figures.takenUnheard}`,
+    `spent here ${figures.admitted.here}, of them charged ${figures.reported}`,
+    `heap ${(figures.heapGrowth / 2 ** 20).toFixed(1)} MB, queued at most ${figures.queuedTakes}`,
+    `told ${JSON.stringify(Object.fromEntries(figures.nodes.told.errors))}`,
+    `breakers ${breakersOf(figures)}`,
+  ]
+  process.stdout.write(`${name}: ${words.join('; ')}\n`)
+}

@@ -1,0 +1,191 @@
+/** What lies between nodes and Redis fails: slowly, silently, halfway, or with nonsense. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { type FaultProxy, startFaultProxy } from '../../tools/redis/fault-proxy.js'
+import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
+import { type FaultOptions, runFault, TEST_MS_MAX, TIMES } from './fault-run.test-helper.js'
+import { startWay } from './way.test-helper.js'
+
+vi.setConfig({ testTimeout: TEST_MS_MAX })
+
+let server: RedisServer
+let proxy: FaultProxy
+
+beforeEach(async () => {
+  server = await startRedis()
+  proxy = await startFaultProxy(server.port)
+})
+afterEach(async () => {
+  await proxy.stop()
+  await server.stop()
+})
+
+const run = (
+  options: Omit<FaultOptions, 'servers' | 'urls'> & { readonly urls?: readonly string[] },
+) =>
+  runFault({
+    urls: [proxy.url],
+    readUrl: server.url,
+    servers: async () => [server],
+    ...options,
+  })
+
+/** How many scripts Redis has run. */
+async function scripts(): Promise<number> {
+  const { cmdstat_evalsha: stats = '' } = await server.info('commandstats')
+  return Number(/calls=(\d+)/.exec(stats)?.[1] ?? 0)
+}
+
+describe('connections', () => {
+  test('that are reset ten times a second: each call settles once, and none is counted twice', async () => {
+    await run({
+      name: 'reset every 100 ms',
+      fault: async ({ last }) => {
+        const interval = setInterval(() => proxy.cut(), 100)
+        await last(3000)
+        clearInterval(interval)
+      },
+    })
+  })
+
+  test('that are reset between request and reply: unknown, and never sent again', async () => {
+    const figures = await run({
+      name: 'reset before the reply',
+      fault: async () => {
+        for (let i = 0; i < 12 * TIMES; i++) {
+          // Room for the greeting of a new connection, and then for part of a reply.
+          proxy.limitData(20 * i)
+          await sleep(200)
+          await proxy.heal()
+          await sleep(50)
+        }
+      },
+    })
+    expect(figures.unknown).toBeGreaterThan(0)
+  })
+
+  test('that are dead without knowing are given up by us, not by the kernel', async () => {
+    const way = await startWay(server.port)
+    try {
+      await run({
+        name: 'half-open',
+        urls: [way.url],
+        fault: async () => way.freeze(),
+        recoveryMs: 3000,
+      })
+    } finally {
+      await way.stop()
+    }
+  })
+
+  test('into a black hole: exact again when it is gone', async () => {
+    await run({
+      name: 'black hole',
+      fault: async ({ last }) => {
+        proxy.blackhole()
+        await last(4000)
+        await proxy.heal()
+      },
+    })
+  })
+
+  test('that are held up: what arrives late is not taken', async () => {
+    await run({
+      name: 'held up',
+      fault: async ({ last }) => {
+        proxy.hold()
+        await last(1500)
+        await proxy.heal()
+      },
+    })
+  })
+
+  test('whose replies alone are lost: what was taken unheard is at most what is unknown', async () => {
+    await run({
+      name: 'replies lost',
+      fault: async ({ last }) => {
+        proxy.blackhole('to-client')
+        await last(1500)
+        await proxy.heal()
+      },
+    })
+  })
+
+  test('with one byte at a time are read rightly', async () => {
+    await run({
+      name: 'slow bytes',
+      fault: async ({ last }) => {
+        proxy.slow(1, 5)
+        await last(2000)
+        await proxy.heal()
+      },
+    })
+  })
+
+  test('with garbage are dropped', async () => {
+    await run({
+      name: 'garbage',
+      fault: async ({ last }) => {
+        proxy.garbage()
+        await last(2000)
+        await proxy.heal()
+      },
+    })
+  })
+
+  test('that are refused for a while', async () => {
+    await run({
+      name: 'refused',
+      fault: async ({ last }) => {
+        proxy.refuse()
+        proxy.cut()
+        await last(1500)
+        await proxy.heal()
+      },
+    })
+  })
+})
+
+describe('latency', () => {
+  test('of 200 ms opens the breaker: hardly anything reaches the store until it is gone', async () => {
+    let asked = 0
+    let reached = 0
+    const figures = await run({
+      name: 'latency 200 ms',
+      fault: async ({ log, last, nodes }) => {
+        proxy.delay(100, 50)
+        await sleep(300)
+        expect(nodes.stores.every((store) => store.stats().nodes[0]?.isBreakerOpen)).toBe(true)
+        const [decisions, before] = [log.length, await scripts()]
+        await last(3000)
+        asked = log.length - decisions
+        reached = (await scripts()) - before
+        await proxy.heal()
+      },
+    })
+    // Beside probes, nodes tell twice a second that they live.
+    const beats = 3 * (2 * 3 * TIMES + 1)
+    process.stdout.write(`  of ${asked} calls ${reached - beats} scripts reached the store\n`)
+    expect(reached - beats).toBeLessThanOrEqual(asked / 100)
+    const opened = figures.nodes.told.breakers.filter(({ isOpen, atMs }) => {
+      return isOpen && (atMs < figures.faultUntilMs || !figures.isNoisy(atMs))
+    })
+    expect(opened.length, 'the breaker does not flap').toBe(3)
+  })
+
+  test('of more than half the deadline stays exact', async () => {
+    const figures = await run({
+      // And a millisecond or two each way in the proxy itself.
+      name: 'latency 10 ms',
+      degrades: false,
+      well: [server],
+      fault: async ({ last }) => {
+        proxy.delay(5)
+        await last(3000)
+        await proxy.heal()
+      },
+    })
+    const opened = figures.nodes.told.breakers.filter(({ atMs }) => !figures.isNoisy(atMs))
+    expect(opened).toEqual([])
+  })
+})

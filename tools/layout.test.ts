@@ -17,7 +17,7 @@ describe('the layout check fails on', () => {
     ['core', "import { createLimiter } from '@sluice/limiter'"],
     ['limiter', "import { serve } from '@sluice/server'"],
     ['limiter', "import { parse } from 'yaml'"],
-    ['limiter', "const fs = await import('node:fs')"],
+    ['limiter', "const net = await import('node:net')"],
     ['core', "import { systemClock } from '../../limiter/src/clock.js'"],
   ])('an import against the arrows: %s: %s', (home, line) => {
     expect(checkImports(`packages/${home}/src/x.ts`, line)).toHaveLength(1)

@@ -50,9 +50,18 @@ export function limitSeed(
 }
 
 export function counterKey(caller: Hash64, seed: Hash64): CounterKey {
-  return {
-    hi: caller.hi ^ seed.hi,
-    lo: caller.lo ^ seed.lo,
-    partition: caller.hi >>> 25,
+  return new Key(caller.hi ^ seed.hi, caller.lo ^ seed.lo, caller.hi >>> 25)
+}
+
+/** Made by a class as it lives while a call waits: see sip-hash.ts. */
+class Key implements CounterKey {
+  readonly hi: number
+  readonly lo: number
+  readonly partition: number
+
+  constructor(hi: number, lo: number, partition: number) {
+    this.hi = hi
+    this.lo = lo
+    this.partition = partition
   }
 }

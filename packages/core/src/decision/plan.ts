@@ -69,7 +69,39 @@ export function planCall(
     names = [...names, candidateId(rule.id)]
   }
   const groups = shadows === undefined ? [enforced] : [enforced, ...shadows]
-  return { matched, groups, shadows: names }
+  return new Planned(matched, groups, names)
+}
+
+/** Made by a class as it lives while a call waits: see sip-hash.ts. So are its takes. */
+class Planned implements Plan {
+  readonly matched: readonly Matched[]
+  readonly groups: readonly (readonly PlannedTake[])[]
+  readonly shadows: readonly string[]
+
+  constructor(
+    matched: readonly Matched[],
+    groups: readonly (readonly PlannedTake[])[],
+    shadows: readonly string[],
+  ) {
+    this.matched = matched
+    this.groups = groups
+    this.shadows = shadows
+  }
+}
+
+class OrdinaryTake implements PlannedTake {
+  readonly key: CounterKey
+  readonly limit: Limit
+  readonly amount: number
+  readonly atLeast = undefined
+  readonly of: CompiledLimit
+
+  constructor(key: CounterKey, limit: Limit, amount: number, of: CompiledLimit) {
+    this.key = key
+    this.limit = limit
+    this.amount = amount
+    this.of = of
+  }
 }
 
 const NOTHING: PlannedTake[] = []
@@ -97,7 +129,7 @@ function planTakes(
     // Few are durable, and every field of every take has its price.
     const take = of.durable
       ? { key, limit, amount, atLeast: undefined, of, durable: true }
-      : { key, limit, amount, atLeast: undefined, of }
+      : new OrdinaryTake(key, limit, amount, of)
     if (takes === NOTHING) takes = [take]
     else takes.push(take)
   }

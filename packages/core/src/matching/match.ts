@@ -91,10 +91,30 @@ function matchCaller(
       : (hashBefore(rule, before) ?? callerHash(snapshot.secret, values))
   if (rule.overrides !== undefined) {
     const own = findOverride(rule.overrides, caller, values, wallMs)
-    if (own !== undefined) return { rule, limits: own, candidate: undefined, caller }
+    if (own !== undefined) return new Match(rule, own, undefined, caller)
   }
   const candidate = rule.candidate && tierLimits(rule.candidate, facts)
-  return { rule, limits: tierLimits(rule, facts), candidate, caller }
+  return new Match(rule, tierLimits(rule, facts), candidate, caller)
+}
+
+/** Made by a class as it lives while a call waits: see sip-hash.ts. */
+class Match implements Matched {
+  readonly rule: CompiledRule
+  readonly limits: readonly CompiledLimit[]
+  readonly candidate: readonly CompiledLimit[] | undefined
+  readonly caller: Hash64
+
+  constructor(
+    rule: CompiledRule,
+    limits: readonly CompiledLimit[],
+    candidate: readonly CompiledLimit[] | undefined,
+    caller: Hash64,
+  ) {
+    this.rule = rule
+    this.limits = limits
+    this.candidate = candidate
+    this.caller = caller
+  }
 }
 
 /** Rules that count by the same attributes, one list, have the same caller: it is hashed once. */

@@ -56,7 +56,7 @@ local function keep(counter, limit, kept, a, b, c, d)
     values[counter], writes[counter] = false, true
     return
   end
-  local isNew = kept == 0 or expiresAt > kept * SPAN_US
+  local isNew = expiresAt + EARLY_US > kept * SPAN_US
   if isNew then
     kept = spanOf(isPacked and not isLog and expiresAt or 2 * expiresAt - now, now)
   end

@@ -1,6 +1,8 @@
 -- Until when a key is kept, in spans of about four seconds, so that many keys share one TTL.
 
 local SPAN_US = 4194304
+-- Redis counts a TTL in milliseconds from the start of a script, so a key goes a little too soon.
+local EARLY_US = 10000
 
 -- The span in which a time lies, but at least one whole span from now.
 local function spanOf(time, now)

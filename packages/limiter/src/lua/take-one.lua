@@ -26,7 +26,7 @@ if isRefused then nextA, nextB, nextC, nextD = movedA, movedB, movedC, movedD en
 if nextA ~= nil then
   a, b, c, d = nextA, nextB, nextC, nextD
   local expires, ttl = expiresAt(a, b, c, d, limit), nil
-  if kept == 0 or expires > kept * SPAN_US then
+  if expires + EARLY_US > kept * SPAN_US then
     kept = spanOf(2 * expires - now, now)
     ttl = ttlOf(kept, now)
   end

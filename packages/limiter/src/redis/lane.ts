@@ -24,6 +24,8 @@ const QUEUED_TAKES_MAX = 65_536
 const PATIENCE_MS = 2
 /** A connection that says nothing for so long, though asked, is dead without knowing. */
 const DEAD_AFTER_MS = 2000
+/** A node that nobody asks anything is asked for its time so often: clocks drift. */
+const TIME_EVERY_MS = 1000
 /** A node that did not tell its time is asked again so much later. */
 const GREET_AGAIN_MS = 250
 
@@ -50,6 +52,7 @@ export class Lane implements PartHolder {
   /** Since when the node owes answers and has given none. */
   #silentSinceMs: number | undefined
   #probeTimer: ReturnType<typeof setTimeout> | undefined
+  readonly #timeTimer: ReturnType<typeof setInterval>
   /** The most that a call which came while the breaker was open would have waited. */
   #patientMs = 0
   #closed = false
@@ -59,6 +62,8 @@ export class Lane implements PartHolder {
     this.#parts = parts
     this.clock = new StoreClock(parts.nowMs)
     this.breaker = new Breaker(parts.nowMs, parts.random)
+    this.#timeTimer = setInterval(() => this.askIfIdle(), TIME_EVERY_MS)
+    this.#timeTimer.unref()
     if (channel.isReady) this.greet()
   }
 
@@ -138,6 +143,7 @@ export class Lane implements PartHolder {
 
   close(): void {
     this.#closed = true
+    clearInterval(this.#timeTimer)
     clearTimeout(this.#probeTimer)
     clearTimeout(this.#patience)
     this.drain()
@@ -253,6 +259,11 @@ export class Lane implements PartHolder {
     if (isDead) this.channel.reconnect()
     else if (!this.#isAsked) this.ask()
     this.scheduleProbe()
+  }
+
+  private askIfIdle(): void {
+    const isKnown = this.#parts.nowMs() - this.clock.learntMs < TIME_EVERY_MS / 2
+    if (this.isAnswering && !this.#isAsked && !isKnown) this.ask()
   }
 
   /** Asks the node for its time. */

@@ -10,7 +10,7 @@ import { PARTITION_TAGS } from './partitions.js'
 import type { Router } from './router.js'
 import { Session } from './session.js'
 import type { RedisStats } from './stats.js'
-import { TakeCall } from './take-call.js'
+import { Asking, TakeCall, type TakeCallOptions } from './take-call.js'
 import { parseRedisUrl } from './url.js'
 import { VerbCall } from './verb-call.js'
 import { BatchCodec, type StoreOp } from './wire/request.js'
@@ -54,6 +54,7 @@ class CountersInRedis implements RedisStore {
   readonly #held = new Map<string, number>()
   readonly #answering: (() => void)[] = []
   readonly #givenBack: ((key: CounterKey) => void)[] = []
+  readonly #giveBack = (gives: readonly Give[]) => this.giveBackAll(gives)
   #replies = 0
   #closed = false
 
@@ -146,15 +147,15 @@ class CountersInRedis implements RedisStore {
     if (router === undefined || this.#closed) return Promise.resolve(notRun(groups))
     return new Promise((resolve) => {
       requireTakes(groups)
-      const call = new TakeCall({
-        verb,
-        groups,
-        states,
-        deadlineAtMs: monotonicMs() + deadlineMs,
-        onLate,
-        resolve: router.isCluster ? (answers) => resolve(this.held(groups, answers)) : resolve,
-        giveBack: (gives) => this.giveBack(gives),
-      })
+      const call = new TakeCall(
+        new Asked(
+          new Asking(verb, groups, states),
+          monotonicMs() + deadlineMs,
+          onLate,
+          router.isCluster ? (answers) => resolve(this.held(groups, answers)) : resolve,
+          this.#giveBack,
+        ),
+      )
       this.dispatch(router, call, groups)
       if (!call.isAnswered) this.#deadlines.add(call, deadlineMs)
     })
@@ -189,7 +190,7 @@ class CountersInRedis implements RedisStore {
   }
 
   /** A give-back that is lost stays charged until it decays: early refusals, never too much. */
-  private giveBack(gives: readonly Give[]): void {
+  private giveBackAll(gives: readonly Give[]): void {
     for (const give of gives) {
       const name = `${give.key.hi}.${give.key.lo}`
       this.#held.set(name, (this.#held.get(name) ?? 0) + 1)
@@ -235,6 +236,29 @@ class CountersInRedis implements RedisStore {
     for (const known of this.#session.clocks()) latest = Math.max(latest, known.latest())
     // A clock that was never told, or not since another server may answer, is not to be guessed.
     return latest === 0 ? Infinity : latest
+  }
+}
+
+/** Made by a class as it lives while a call waits: see Asking. */
+class Asked implements TakeCallOptions {
+  readonly asking: Asking
+  readonly deadlineAtMs: number
+  readonly onLate: TakeCallOptions['onLate']
+  readonly resolve: TakeCallOptions['resolve']
+  readonly giveBack: TakeCallOptions['giveBack']
+
+  constructor(
+    asking: Asking,
+    deadlineAtMs: number,
+    onLate: TakeCallOptions['onLate'],
+    resolve: TakeCallOptions['resolve'],
+    giveBack: TakeCallOptions['giveBack'],
+  ) {
+    this.asking = asking
+    this.deadlineAtMs = deadlineAtMs
+    this.onLate = onLate
+    this.resolve = resolve
+    this.giveBack = giveBack
   }
 }
 

@@ -25,6 +25,7 @@ export class StoreClock {
   #last = nothing()
   #roundEndsMs = 0
   #known = false
+  #learntMs = -Infinity
   #low = -Infinity
   #high = Infinity
 
@@ -35,6 +36,11 @@ export class StoreClock {
 
   get isKnown(): boolean {
     return this.#known
+  }
+
+  /** When the store last told its time. */
+  get learntMs(): number {
+    return this.#learntMs
   }
 
   /** A reply to what was sent at `sentMs` and came at `receivedMs` said `storeUs`. */
@@ -53,6 +59,7 @@ export class StoreClock {
     this.#low = Math.max(round.low, this.#last.low)
     this.#high = Math.max(this.#low, Math.min(round.high, this.#last.high))
     this.#known = true
+    this.#learntMs = receivedMs
   }
 
   /** Another server may answer from now on. */

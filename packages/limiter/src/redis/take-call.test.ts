@@ -2,7 +2,7 @@ import { defineLimit, type Outcome, type Take } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
 import type { Answer, Give, Groups } from '../store.js'
 import type { Part } from './part.js'
-import { TakeCall } from './take-call.js'
+import { Asking, TakeCall } from './take-call.js'
 
 const ten = defineLimit({ algorithm: 'fixed-window', max: 10, windowMs: 60_000 })
 const charging = defineLimit({
@@ -30,9 +30,7 @@ function make(groups: Groups<Take>) {
   const told: { answers?: Groups<Answer>; late?: Groups<Answer> } = {}
   const gives: Give[] = []
   const call = new TakeCall({
-    verb: 'take',
-    groups,
-    states: false,
+    asking: new Asking('take', groups, false),
     deadlineAtMs: 20,
     onLate: (late) => {
       told.late = late

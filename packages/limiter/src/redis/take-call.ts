@@ -7,10 +7,24 @@ import type { Answer, Give, Groups, Silence } from '../store.js'
 import type { Expiring } from './deadlines.js'
 import { countTakes, Part, type PartAnswer, type PartOwner, slice } from './part.js'
 
-export interface TakeCallOptions {
+/**
+ * What is asked of the store. Made by a class, as is all that lives while a call waits: V8 would
+ * take a literal that many waiting calls have for one that lives long, and put it among the old.
+ */
+export class Asking {
   readonly verb: 'take' | 'peek'
   readonly groups: Groups<Take>
   readonly states: boolean
+
+  constructor(verb: 'take' | 'peek', groups: Groups<Take>, states: boolean) {
+    this.verb = verb
+    this.groups = groups
+    this.states = states
+  }
+}
+
+export interface TakeCallOptions {
+  readonly asking: Asking
   readonly deadlineAtMs: number
   readonly onLate: ((answers: Groups<Answer>) => void) | undefined
   readonly resolve: (answers: Groups<Answer>) => void
@@ -21,8 +35,11 @@ export interface TakeCallOptions {
 export class TakeCall implements PartOwner, Expiring {
   readonly deadlineAtMs: number
   isAnswered = false
+  readonly #asking: Asking
   readonly #options: TakeCallOptions
-  #parts: readonly Part[] = []
+  #parts: readonly Part[] | undefined
+  /** The only part, if there is one. */
+  #only: Part | undefined
   #open = 0
   #isExpiring = false
   /** The answer of the only part. */
@@ -32,36 +49,37 @@ export class TakeCall implements PartOwner, Expiring {
 
   constructor(options: TakeCallOptions) {
     this.#options = options
+    this.#asking = options.asking
     this.deadlineAtMs = options.deadlineAtMs
   }
 
   /** The call as one part, whatever its partitions. */
   asWhole(partition: number): Part {
-    const { verb, groups, states } = this.#options
-    const part = new Part(this, { verb, groups, states }, partition, countTakes(groups))
-    this.#parts = [part]
+    const part = new Part(this, this.#asking, partition, countTakes(this.#asking.groups))
+    this.#only = part
     this.#open = 1
     return part
   }
 
   /** The call as a part for each partition, or for each counter of those that `isSingle`. */
   asParts(isSingle: (partition: number) => boolean): readonly Part[] {
-    const { verb, groups, states } = this.#options
+    const { verb, groups, states } = this.#asking
     const slices = slice(groups, ({ hi, lo, partition }) =>
       isSingle(partition) ? `${hi}.${lo}` : partition,
     )
-    this.#parts = slices.map(
-      (cut) =>
-        new Part(this, { verb, groups: cut.groups, states }, cut.partition, cut.weight, cut.places),
-    )
-    this.#open = this.#parts.length
+    const parts = slices.map((cut) => {
+      const asking = new Asking(verb, cut.groups, states)
+      return new Part(this, asking, cut.partition, cut.weight, cut.places)
+    })
+    this.#parts = parts
+    this.#open = parts.length
     this.useAnswers()
-    return this.#parts
+    return parts
   }
 
   split(part: Part): readonly Part[] {
-    if (part.weight <= 1 || this.#options.groups.length === 0) return [part]
-    const { verb, groups, states } = this.#options
+    if (part.weight <= 1 || this.#asking.groups.length === 0) return [part]
+    const { verb, groups, states } = this.#asking
     const wanted = groups.map((takes, g) => {
       const places = part.places?.[g]
       return places === undefined ? takes.map((_, i) => i) : places
@@ -71,14 +89,16 @@ export class TakeCall implements PartOwner, Expiring {
       ({ hi, lo }) => `${hi}.${lo}`,
     ).map((cut) => {
       const places = cut.places.map((inPart, g) => inPart.map((i) => wanted[g]?.[i] ?? 0))
-      const op = { verb, groups: cut.groups, states }
+      const op = new Asking(verb, cut.groups, states)
       const single = new Part(this, op, part.partition, cut.weight, places)
       single.resends = part.resends
       return single
     })
     this.useAnswers()
     part.stage = 'settled'
-    this.#parts = [...this.#parts.filter((other) => other !== part), ...parts]
+    const others = this.#parts?.filter((other) => other !== part) ?? []
+    this.#only = undefined
+    this.#parts = [...others, ...parts]
     this.#open += parts.length - 1
     return parts
   }
@@ -96,18 +116,19 @@ export class TakeCall implements PartOwner, Expiring {
     if (this.isAnswered) return
     this.isAnswered = true
     this.#isExpiring = true
-    for (const part of this.#parts) part.expire()
+    this.#only?.expire()
+    for (const part of this.#parts ?? []) part.expire()
     this.#isExpiring = false
     this.#options.resolve(this.told())
   }
 
   private useAnswers(): void {
-    this.#answers ??= this.#options.groups.map((takes) => takes.map(() => undefined))
+    this.#answers ??= this.#asking.groups.map((takes) => takes.map(() => undefined))
   }
 
   private place(part: Part, answer: PartAnswer): void {
     const silent = typeof answer === 'string' ? answer : undefined
-    this.#options.groups.forEach((takes, g) => {
+    this.#asking.groups.forEach((takes, g) => {
       const places = part.places?.[g] ?? takes.map((_, i) => i)
       places.forEach((place, i) => {
         const row = this.#answers?.[g]
@@ -120,7 +141,7 @@ export class TakeCall implements PartOwner, Expiring {
   private answer(): void {
     this.isAnswered = true
     const answers = this.told()
-    const isWhole = this.#answers === undefined || this.#options.verb === 'peek'
+    const isWhole = this.#answers === undefined || this.#asking.verb === 'peek'
     this.#options.resolve(isWhole ? answers : this.allOrNothing(answers))
   }
 
@@ -132,7 +153,7 @@ export class TakeCall implements PartOwner, Expiring {
     const whole = this.#whole
     if (whole !== undefined && typeof whole !== 'string') return whole
     const silence: Silence = whole ?? 'unknown'
-    return this.#options.groups.map((takes) => takes.map(() => silence))
+    return this.#asking.groups.map((takes) => takes.map(() => silence))
   }
 
   /**
@@ -148,7 +169,7 @@ export class TakeCall implements PartOwner, Expiring {
       const kept = passes(row) && (g === 0 || isOpen)
       if (kept) return row
       return row.map((outcome, i) => {
-        const take = this.#options.groups[g]?.[i]
+        const take = this.#asking.groups[g]?.[i]
         if (take === undefined || outcome.granted === 0) return outcome
         const { key, limit } = take
         const isPenalty = limit.onRefusal === 'charge' && (g === 0 || isOpen)

@@ -77,6 +77,23 @@ function decodeGroups(
   return decoded
 }
 
+/** What most takes are told. Made by a class, as decisions that were told it live on. */
+class Admitted implements Outcome {
+  readonly granted: number
+  readonly remaining: number
+  readonly resetAfterMs: number
+  readonly retryAfterMs = 0
+  readonly delayMs = 0
+  readonly at: number
+
+  constructor(granted: number, remaining: number, resetAfterMs: number, at: number) {
+    this.granted = granted
+    this.remaining = remaining
+    this.resetAfterMs = resetAfterMs
+    this.at = at
+  }
+}
+
 function decodeOutcome(
   first: number,
   expected: number,
@@ -86,8 +103,7 @@ function decodeOutcome(
 ): Answer {
   if (first >= 0) {
     const resetAfterMs = numbers.readCount()
-    const remaining = first
-    return { granted: expected, remaining, resetAfterMs, retryAfterMs: 0, delayMs: 0, at: now }
+    return new Admitted(expected, first, resetAfterMs, now)
   }
   const mark = -first
   if (mark >= SPOILED) throw malformed(`the mark ${first}`)

@@ -96,6 +96,26 @@ describe('deadlines', () => {
     expect(call.isAnswered).toBe(true)
   })
 
+  test('a process whose timers ring late is busy, until one rings in time', () => {
+    const clock = { lagMs: 0 }
+    const deadlines = new Deadlines(
+      () => performance.now() + clock.lagMs,
+      () => 0,
+    )
+    const wait = () => {
+      deadlines.add(new Waiting(performance.now() + 20), 20)
+      vi.advanceTimersByTime(10)
+    }
+    wait()
+    expect(deadlines.isBusy).toBe(false)
+    clock.lagMs = 50
+    vi.advanceTimersByTime(30)
+    expect(deadlines.isBusy).toBe(true)
+    wait()
+    vi.advanceTimersByTime(30)
+    expect(deadlines.isBusy).toBe(false)
+  })
+
   test('a hundred thousand answered calls leave nothing behind', () => {
     const add = make()
     for (let n = 0; n < 100_000; n++) add(10_000).isAnswered = true

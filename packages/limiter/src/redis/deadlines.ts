@@ -15,6 +15,8 @@ export interface Expiring {
 
 /** So long after the deadline an answer is given, whatever may still be read. */
 const CAP_MS = 25
+/** A timer that rings so much too late rang in a process that has more to do than it can. */
+const BUSY_MS = 10
 /** Places of a new queue; it doubles when it is full. */
 const PLACES = 256
 
@@ -70,9 +72,16 @@ export class Deadlines {
   readonly #queues = new Map<number, Queue>()
   readonly #armed = new Map<number, ReturnType<typeof setTimeout> | undefined>()
 
+  #lateMs = 0
+
   constructor(nowMs: () => number, replies: () => number) {
     this.#nowMs = nowMs
     this.#replies = replies
+  }
+
+  /** Whether the last deadline was looked at late: then it is we who are slow, not the store. */
+  get isBusy(): boolean {
+    return this.#lateMs > BUSY_MS
   }
 
   add(call: Expiring, deadlineMs: number): void {
@@ -99,7 +108,12 @@ export class Deadlines {
   }
 
   private wake(deadlineMs: number, queue: Queue, inMs: number): void {
-    const timer = setTimeout(() => this.look(deadlineMs, queue), Math.max(1, Math.ceil(inMs)))
+    const waitMs = Math.max(1, Math.ceil(inMs))
+    const dueMs = this.#nowMs() + waitMs
+    const timer = setTimeout(() => {
+      this.#lateMs = this.#nowMs() - dueMs
+      this.look(deadlineMs, queue)
+    }, waitMs)
     this.#armed.set(deadlineMs, timer)
   }
 

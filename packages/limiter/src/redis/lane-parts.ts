@@ -29,6 +29,8 @@ export interface LaneParts {
   refresh(): void
   /** The node answers, for the first time or again. */
   answering(lane: Lane): void
+  /** Whether this process is too busy to blame a node for late answers. */
+  isBusy(): boolean
   /** A reply was read. */
   replied(): void
 }

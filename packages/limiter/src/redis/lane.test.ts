@@ -59,6 +59,7 @@ function open() {
     passed: () => {},
     refresh: () => {},
     answering: () => told.push('answering'),
+    isBusy: () => false,
     replied: () => {},
   }
   const lane = new Lane(channel, parts)

@@ -121,7 +121,7 @@ export class Lane implements PartHolder {
 
   /** Something left and was not answered in time. */
   failed(): void {
-    if (!this.breaker.fail()) return
+    if (this.#parts.isBusy() || !this.breaker.fail()) return
     this.#patientMs = 0
     this.#parts.observer.breakerOpened(this.channel.address)
     this.drain()

@@ -72,6 +72,7 @@ class CountersInRedis implements RedisStore {
       answering: () => {
         for (const listener of this.#answering) listener()
       },
+      isBusy: () => this.#deadlines.isBusy,
       replied: () => {
         this.#replies += 1
       },

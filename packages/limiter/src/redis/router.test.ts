@@ -39,6 +39,7 @@ function open() {
     scriptTime: () => 0,
     observer: silentObserver,
     answering: () => {},
+    isBusy: () => false,
     replied: () => {},
   })
   return { router, from, to, guards }

@@ -17,7 +17,7 @@ const BATCH_TAKES_MAX = 128
 /** Batches on the wire: while Redis decides one, the next is there already. */
 const IN_FLIGHT_MAX = 4
 /** By how many batches are on the wire: so many takes are worth sending another. */
-const WORTH_SENDING = [1, 32, 64, BATCH_TAKES_MAX] as const
+const WORTH_SENDING = [1, 64, BATCH_TAKES_MAX, BATCH_TAKES_MAX] as const
 /** Takes that may wait; what is beyond that is answered by posture at once. */
 const QUEUED_TAKES_MAX = 65_536
 /** Takes that wait so long leave although they are few: the node is not slow, but far away. */

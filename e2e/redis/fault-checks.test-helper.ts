@@ -9,8 +9,11 @@ const HEAP_GROWTH_MAX = 20 * 2 ** 20
 /** Where the machine is busy a time says little: only far beyond its bound it fails. */
 const TIME_TOLERANCE = 5
 const ROUNDING = 1e-9
-/** Of the decisions that no noise excuses. */
-const STRAYS_MAX = 0.001
+/**
+ * The share that may be decided by posture although nothing explains it. A hiccup of the machine
+ * that the canary missed costs a batch or two; a store that is not exact again costs nearly all.
+ */
+const STRAYS_MAX = 0.05
 
 export function expectSound(options: FaultOptions, figures: FaultFigures): void {
   expectAnswered(figures)

@@ -40,6 +40,7 @@ interface ServeFlags {
 
 const SERVE_HELP = `
 With neither configuration nor rules it runs an example: rules of a B2B API and a built-in upstream.
+With SLUICE_REDIS_URL=redis://host:6379 all nodes enforce one limit; docs/guides/redis.md says how.
 SIGTERM finishes calls under way and exits within 10 seconds; a second one exits at once.
 Environment variables override the file; docs/reference/configuration.md lists both.
 Exit codes: 0 stopped as asked, 1 failed while running, 2 bad configuration or rules.`

@@ -3,7 +3,7 @@
  *
  * With nothing in flight a part leaves at once (with what else the same turn of the event loop
  * brings); otherwise it joins the next batch, which leaves when it is large enough to be worth a
- * script of its own, or when one returns.
+ * script of its own, when one returns, or when it has waited long enough for company.
  */
 import { Breaker } from './breaker.js'
 import type { RedisChannel, RedisReply } from './driver.js'

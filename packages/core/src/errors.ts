@@ -23,6 +23,7 @@ export const ERROR_CODES = {
     status: 500,
     means: 'The counters in the store were begun with another key secret.',
   },
+  RULES_ABSENT: { status: 503, means: 'There are no rules yet, so nothing is decided.' },
   LIMITER_CLOSED: { status: 503, means: 'The limiter was closed.' },
 } as const
 

@@ -46,7 +46,15 @@ export {
 } from './identity/address.js'
 export { type Cidr, cidrContains, parseCidr, parseTrustedProxies } from './identity/cidr.js'
 export { clientAddress } from './identity/client-address.js'
-export { type CounterKey, callerHash, counterKey, deriveKey, PARTITIONS } from './key.js'
+export {
+  type CounterKey,
+  callerHash,
+  callerOfKey,
+  counterKey,
+  deriveKey,
+  limitSeed,
+  PARTITIONS,
+} from './key.js'
 export {
   ALGORITHM_NAMES,
   type AlgorithmName,
@@ -56,13 +64,31 @@ export {
   type LimitSpec,
   withoutWaiting,
 } from './limit.js'
+export {
+  callersOf,
+  type CallerStanding,
+  callerStanding,
+  type NamedCaller,
+} from './matching/caller-standing.js'
 export { type CompileOptions, compileRules } from './matching/compile.js'
+export { asCallsHaveIt, type ValueReading } from './matching/compile-limits.js'
 export type { CompiledLimit, CompiledRule, Snapshot } from './matching/compiled.js'
 export { explainMatches, type MatchExplained } from './matching/explain.js'
 export { callerOf, type Matched, matchRules, standingOf } from './matching/match.js'
+export {
+  type ChangedCaller,
+  changeOverrides,
+  limitsOfOwn,
+  type OverrideChange,
+  replaceOverrides,
+} from './matching/overrides.js'
 export { canonicalPath, foldPath, matchPattern, type PathPattern, parsePattern } from './path.js'
 export { gcd, isCount } from './numbers.js'
-export { formatHash, hashTexts, type SipKey, sipKey } from './sip-hash.js'
+export { formatHash, type Hash64, hashTexts, type SipKey, sipKey } from './sip-hash.js'
+export { type CounterFate, diffRules, type RuleChange, type RuleDiff } from './rules/diff.js'
+export { type ParsedOverride, parseOverride } from './rules/parse-override.js'
 export { type ParsedRules, parseRules } from './rules/parse-rules.js'
+export { type Plain, readPlain } from './rules/plain.js'
 export type { Problem } from './rules/problems.js'
 export type * from './rules/rule.js'
+export { writeYaml } from './rules/write-yaml.js'

@@ -53,6 +53,11 @@ export function counterKey(caller: Hash64, seed: Hash64): CounterKey {
   return new Key(caller.hi ^ seed.hi, caller.lo ^ seed.lo, caller.hi >>> 25)
 }
 
+/** Whose counter it is, given the seed of its limit. */
+export function callerOfKey(key: CounterKey, seed: Hash64): Hash64 {
+  return { hi: key.hi ^ seed.hi, lo: key.lo ^ seed.lo }
+}
+
 /** Made by a class as it lives while a call waits: see sip-hash.ts. */
 class Key implements CounterKey {
   readonly hi: number

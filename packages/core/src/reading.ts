@@ -31,5 +31,7 @@ export {
   type Spot,
   spotOf,
 } from './rules/reader.js'
+export { readTime } from './rules/parse-time.js'
 export { nearest } from './rules/suggest.js'
 export type { MapNode } from './rules/tree.js'
+export { readValue } from './rules/value.js'

@@ -27,6 +27,7 @@ export type {
 export { ERROR_CODES, jitterMs, problemBody, rateLimitHeaders, SluiceError } from '@sluice/core'
 export type { AskerStats } from './asker.js'
 export { type Clock, systemClock } from './clock.js'
+export type { Inspected, InspectedCaller, InspectedCounter } from './inspect.js'
 export { createLimiter } from './limiter.js'
 export type { CheckOptions, Limiter, LimiterOptions, RulesOptions } from './limiter-types.js'
 export type { CounterStats } from './memory/counters.js'
@@ -38,10 +39,12 @@ export type {
   Charge,
   Give,
   Groups,
+  Inspector,
   Peeked,
   Remote,
   Silence,
   Store,
+  StoredCounter,
   SyncStore,
   TakeOptions,
 } from './store.js'

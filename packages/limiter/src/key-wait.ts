@@ -2,6 +2,7 @@
  * The key of all hashes, where the store keeps it: until it is known nothing may reach the store,
  * because it would count under other names than every other node.
  */
+import { SluiceError } from '@sluice/core'
 
 /** Calls that wait for it at once; further ones are answered without. */
 const WAITERS_MAX = 10_000
@@ -28,6 +29,11 @@ export class KeyWait {
 
   get isKnown(): boolean {
     return this.#state === 'known'
+  }
+
+  requireKnown(): void {
+    if (this.isKnown) return
+    throw new SluiceError('STORE_FAILED', 'The store has not started: the key of hashes is unknown')
   }
 
   /** Whether it is known within so many milliseconds. */

@@ -1,13 +1,15 @@
 /** What a limiter is made with, and what it can do. */
-import type { Call, Decision, ParsedRules, Policy, Problem } from '@sluice/core'
+import type { Call, Decision, OverrideChange, ParsedRules, Policy, Problem } from '@sluice/core'
 import type { AskerStats } from './asker.js'
 import type { Clock } from './clock.js'
+import type { Inspected, InspectedCaller } from './inspect.js'
 import type { ResetOptions } from './refund.js'
 import type { RulesInput } from './rule-set.js'
 import type { Store } from './store.js'
 
 export interface LimiterOptions {
-  readonly rules: RulesInput
+  /** Undefined: they come later, by `setRules`, and until then nothing is decided. */
+  readonly rules: RulesInput | undefined
   /** Where the rules come from, for messages. */
   readonly file?: string | undefined
   /** Where counters live. @default a memory store of a million counters */
@@ -69,8 +71,16 @@ export interface Limiter {
   /** Forgets the counters of a caller: every rule that counts by attributes the call has. */
   reset(call: Call, options?: ResetOptions): Promise<void>
   /**
+   * The counters of one rule for one caller as they are stored, for people: whatever the rule's
+   * mode, path and method; the call needs the attributes that it counts by, and that of its tiers.
+   */
+  inspect(rule: string, call: Call): Promise<Inspected>
+  /** Who a call is to each rule that it meets, and what stands for that in logs. */
+  callers(call: Call): readonly InspectedCaller[]
+  /**
    * Replaces the rules; throws a RulesError and changes nothing if they have errors. Returns
-   * warnings.
+   * warnings. Overrides that were set apart stay with the rules that still are and count by the
+   * same attributes.
    */
   setRules(rules: RulesInput, options?: RulesOptions): readonly Problem[]
   /**
@@ -78,6 +88,14 @@ export interface Limiter {
    * may be done in another thread.
    */
   setParsedRules(parsed: ParsedRules): readonly Problem[]
+  /**
+   * Sets and takes away overrides apart from the rules, however many there are in microseconds
+   * each. One of a rule that is not in force, or for a caller that the rule does not count, is
+   * passed over. Where the rule itself has an override for the caller, the one set here holds.
+   */
+  changeOverrides(changes: readonly OverrideChange[]): void
+  /** The same, but of all that were set before none stays. */
+  replaceOverrides(all: Iterable<OverrideChange>): void
   /**
    * Resolves when the store has started, at once where it is in this process; rejects with why it
    * could not. Calls may be decided before: until then each rule answers by its posture.

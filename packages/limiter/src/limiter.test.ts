@@ -318,3 +318,16 @@ describe('shadow', () => {
     expect(wouldRefuse).toBe(50)
   })
 })
+
+test('without rules nothing is decided until they come', async () => {
+  const limiter = createLimiter({ rules: undefined })
+  const call = { attributes: { user: 'u1' } }
+  const absent = { code: 'RULES_ABSENT', status: 503 }
+  expect(() => limiter.checkSync(call)).toThrow(expect.objectContaining(absent))
+  await expect(limiter.check(call)).rejects.toMatchObject(absent)
+  await expect(limiter.peek(call)).rejects.toMatchObject(absent)
+  await expect(limiter.limits(call)).rejects.toMatchObject(absent)
+  limiter.setRules('rules: [{ id: r, by: [user], limits: [1/hour] }]')
+  expect(limiter.checkSync(call).allowed).toBe(true)
+  expect(limiter.checkSync(call).allowed).toBe(false)
+})

@@ -2,6 +2,7 @@
 import { randomBytes, randomInt } from 'node:crypto'
 import {
   type Call,
+  changeOverrides,
   combine,
   type CounterKey,
   type Decision,
@@ -13,21 +14,23 @@ import {
   type Matched,
   matchRules,
   type Outcome,
+  type OverrideChange,
   type ParsedRules,
   type Plan,
   type Policy,
   type Problem,
   planCall,
+  replaceOverrides,
   type SipKey,
   SluiceError,
   type Snapshot,
   type Source,
-  standingOf,
   UNMATCHED,
   writeReceipt,
 } from '@sluice/core'
 import { Asker, type AskerStats, type Looked } from './asker.js'
 import { type Clock, monotonicMs as systemMonotonicMs, systemClock } from './clock.js'
+import { type Inspected, type InspectedCaller, inspectCallers, inspectCounters } from './inspect.js'
 import { KeyWait } from './key-wait.js'
 import {
   readLocalCounters,
@@ -40,7 +43,10 @@ import {
 import type { CheckOptions, Limiter, LimiterOptions, RulesOptions } from './limiter-types.js'
 import { memoryStore } from './memory/memory-store.js'
 import { mayHaveRun } from './reports.js'
+import { planStanding } from './standing.js'
+import { storeAnswer } from './store-answer.js'
 import {
+  forgetRefusals,
   givesOfCall,
   givesOfReceipt,
   keysOfCaller,
@@ -49,8 +55,6 @@ import {
 } from './refund.js'
 import { compileParsed, type LoadedRules, loadRules, type RulesInput } from './rule-set.js'
 import type { Give, Groups, Store, SyncStore } from './store.js'
-
-const LIMITS_TOLD_MAX = 1000
 
 export function createLimiter(options: LimiterOptions): Limiter {
   return new StoreLimiter(options)
@@ -66,11 +70,13 @@ class StoreLimiter implements Limiter {
   readonly #refunded = new PaidReceipts()
   /** Random until the store has told its own. */
   #secret: SipKey
-  #loaded: LoadedRules
+  #parsed: ParsedRules
   #snapshot: Snapshot
   /** From a random start: limiters that share a secret do not make the same receipts. */
   #serial = randomInt(2 ** 40)
   #closed = false
+  /** Closed, or without rules so far: nothing is decided. */
+  #isShut: boolean
 
   constructor(options: LimiterOptions) {
     const { rules, file, store, clock = systemClock, secret, ipv6Prefix } = options
@@ -78,8 +84,10 @@ class StoreLimiter implements Limiter {
     this.#secret = readSecret(secret ?? randomBytes(16))
     this.#ipv6Prefix = readPrefix(ipv6Prefix ?? IPV6_PREFIX_DEFAULT)
     const localCounters = readLocalCounters(options.localCounters)
-    this.#loaded = this.load(rules, file)
-    this.#snapshot = this.#loaded.snapshot
+    this.#isShut = rules === undefined
+    const { parsed, snapshot } = loadRules(rules ?? [], { ...this.compileOptions(), file })
+    this.#parsed = parsed
+    this.#snapshot = snapshot
     this.#store = readStore(store ?? memoryStore({ clock }))
     this.#sync = this.#store.sync
     if (this.#sync !== undefined) return
@@ -109,7 +117,7 @@ class StoreLimiter implements Limiter {
   }
 
   get warnings(): readonly Problem[] {
-    return this.#loaded.warnings
+    return this.#parsed.warnings
   }
 
   get stats(): AskerStats | undefined {
@@ -186,15 +194,12 @@ class StoreLimiter implements Limiter {
   }
 
   async limits(call: Call): Promise<readonly Policy[]> {
-    this.requireOpen()
+    this.requireRules()
     requireCall(call)
-    const { plan, outcomes, source, extras } = await this.look((snapshot) => {
-      const wallMs = Math.floor(this.#clock.now() / 1000)
-      const standing = standingOf(snapshot, call, wallMs)
-      // A cost that an attribute tells is not known here; what is left does not depend on it.
-      const whole = planCall(standing, { attributes: NO_ATTRIBUTES })
-      return { ...whole, groups: [(whole.groups[0] ?? []).slice(0, LIMITS_TOLD_MAX)] }
-    })
+    const wallMs = Math.floor(this.#clock.now() / 1000)
+    const { plan, outcomes, source, extras } = await this.look((snapshot) =>
+      planStanding(snapshot, call, wallMs),
+    )
     return combine(plan, outcomes, source, extras).policies()
   }
 
@@ -203,7 +208,7 @@ class StoreLimiter implements Limiter {
     await this.requireKey('nothing was given back')
     if (typeof what !== 'string') {
       const gives = givesOfCall(planCall(this.match(this.#snapshot, what), what))
-      await this.ask(
+      await storeAnswer(
         Promise.all(gives.map((give) => this.give(give))),
         'a part of it may be given back',
       )
@@ -222,7 +227,7 @@ class StoreLimiter implements Limiter {
         throw error
       }
     })
-    await this.ask(Promise.all(pay), 'the receipt can be refunded again')
+    await storeAnswer(Promise.all(pay), 'the receipt can be refunded again')
   }
 
   async reset(call: Call, options: ResetOptions = {}): Promise<void> {
@@ -231,45 +236,71 @@ class StoreLimiter implements Limiter {
     await this.requireKey('nothing was reset')
     const keys = keysOfCaller(this.#snapshot, call, options)
     const resets = Promise.all(keys.map((key) => this.resetOne(key)))
-    await this.ask(resets, 'the reset can be tried again')
+    await storeAnswer(resets, 'the reset can be tried again')
+  }
+
+  async inspect(rule: string, call: Call): Promise<Inspected> {
+    this.requireOpen()
+    await this.requireKey('nothing is known')
+    const asked = { rule, call, wallMs: Math.floor(this.#clock.now() / 1000) }
+    return storeAnswer(inspectCounters(this.#store, this.#snapshot, asked), 'nothing is known')
+  }
+
+  callers(call: Call): readonly InspectedCaller[] {
+    this.requireOpen()
+    this.#key?.requireKnown()
+    return inspectCallers(this.#snapshot, call, Math.floor(this.#clock.now() / 1000))
   }
 
   setRules(rules: RulesInput, { file }: RulesOptions = {}): readonly Problem[] {
     this.requireOpen()
-    return this.use(this.load(rules, file))
+    return this.use(loadRules(rules, { ...this.compileOptions(this.#snapshot), file }))
   }
 
   setParsedRules(parsed: ParsedRules): readonly Problem[] {
     this.requireOpen()
-    return this.use(compileParsed(parsed, this.compileOptions()))
+    return this.use(compileParsed(parsed, this.compileOptions(this.#snapshot)))
+  }
+
+  changeOverrides(changes: readonly OverrideChange[]): void {
+    this.requireOpen()
+    const { snapshot, callers } = changeOverrides(this.#snapshot, changes)
+    this.#snapshot = snapshot
+    if (this.#asker !== undefined) forgetRefusals(this.#asker, snapshot, callers)
+  }
+
+  replaceOverrides(all: Iterable<OverrideChange>): void {
+    this.requireOpen()
+    this.#snapshot = replaceOverrides(this.#snapshot, all)
+    this.#asker?.rulesChanged()
   }
 
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
+    this.#isShut = true
     this.#asker?.close()
     await this.#store.close()
   }
 
   private use(loaded: LoadedRules): readonly Problem[] {
-    this.#loaded = loaded
+    this.#parsed = loaded.parsed
     this.#snapshot = loaded.snapshot
+    this.#isShut = false
     this.#asker?.rulesChanged()
-    return loaded.warnings
+    return this.#parsed.warnings
   }
 
   /** The store's own key is known: the rules in force are compiled with it. */
   private useSecret(secret: Uint8Array): void {
     this.#secret = readSecret(secret)
-    this.use(compileParsed(this.#loaded.parsed, this.compileOptions()))
+    const isShut = this.#isShut
+    this.use(compileParsed(this.#parsed, this.compileOptions(this.#snapshot)))
+    this.#isShut = isShut
   }
 
-  private load(rules: RulesInput, file: string | undefined): LoadedRules {
-    return loadRules(rules, { ...this.compileOptions(), file })
-  }
-
-  private compileOptions() {
-    return { secret: this.#secret, ipv6Prefix: this.#ipv6Prefix }
+  private compileOptions(before?: Snapshot) {
+    return { secret: this.#secret, ipv6Prefix: this.#ipv6Prefix, before }
   }
 
   /** What the call asks of the store; undefined where no rule speaks of it. */
@@ -281,7 +312,7 @@ class StoreLimiter implements Limiter {
   }
 
   private match(snapshot: Snapshot, call: Call): readonly Matched[] {
-    if (this.#closed) this.requireOpen()
+    if (this.#isShut) this.requireRules()
     requireCall(call)
     const wallMs = snapshot.needs.clock ? Math.floor(this.#clock.now() / 1000) : 0
     return matchRules(snapshot, call, wallMs)
@@ -310,7 +341,7 @@ class StoreLimiter implements Limiter {
     const plan = makePlan(snapshot)
     const asker = this.#asker
     if (asker === undefined) {
-      const outcomes = await this.ask(this.#store.peek(plan.groups), 'nothing was changed')
+      const outcomes = await storeAnswer(this.#store.peek(plan.groups), 'nothing was changed')
       return { snapshot, plan, outcomes, source: 'store', extras: {} }
     }
     if (this.#key === undefined || this.#key.isKnown) {
@@ -347,17 +378,13 @@ class StoreLimiter implements Limiter {
     throw new SluiceError('STORE_FAILED', `The store has not started: ${consequence}`)
   }
 
-  private async ask<Answer>(answer: Promise<Answer>, consequence: string): Promise<Answer> {
-    try {
-      return await answer
-    } catch (cause) {
-      if (cause instanceof SluiceError) throw cause
-      throw new SluiceError('STORE_FAILED', `The store did not answer: ${consequence}`, { cause })
-    }
-  }
-
   private requireOpen(): void {
     if (this.#closed) throw new SluiceError('LIMITER_CLOSED', 'This limiter was closed')
+  }
+
+  private requireRules(): void {
+    this.requireOpen()
+    if (this.#isShut) throw new SluiceError('RULES_ABSENT', 'There are no rules yet')
   }
 }
 
@@ -367,6 +394,5 @@ interface Look extends Looked {
 }
 
 const NO_OPTIONS: CheckOptions = {}
-const NO_ATTRIBUTES = {}
 const MAY_WAIT = { canWait: true } as const
 const MAY_NOT_WAIT = { canWait: false } as const

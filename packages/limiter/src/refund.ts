@@ -1,11 +1,16 @@
-/** What a refund returns and what a reset forgets. */
+/** What a refund returns, and what a reset or an override forgets. */
 import {
   type Call,
+  type ChangedCaller,
   type CompiledLimit,
   type CompiledRule,
   type CounterKey,
   callerOf,
+  callerOfKey,
   counterKey,
+  type Hash64,
+  limitSeed,
+  limitsOfOwn,
   type Plan,
   readReceipt,
   SluiceError,
@@ -13,6 +18,7 @@ import {
   type Snapshot,
   type Taken,
 } from '@sluice/core'
+import type { Asker } from './asker.js'
 import type { Give } from './store.js'
 
 export interface ResetOptions {
@@ -66,7 +72,7 @@ export function keysOfCaller(
   call: Call,
   options: ResetOptions,
 ): readonly CounterKey[] {
-  if (options.rule !== undefined && snapshot.rules.every(({ id }) => id !== options.rule)) {
+  if (options.rule !== undefined && !snapshot.byId.has(options.rule)) {
     const ids = snapshot.rules.slice(0, IDS_SHOWN).map(({ id }) => id)
     throw new SluiceError(
       'RULE_UNKNOWN',
@@ -77,10 +83,30 @@ export function keysOfCaller(
     const named = options.rule === rule.id
     if (options.rule === undefined ? rule.by.length === 0 : !named) return []
     const caller = callerOf(snapshot, rule, call)
-    if (caller === undefined) return []
-    const seeds = new Map(allLimits(rule).map((limit) => [`${limit.hi}.${limit.lo}`, limit]))
-    return [...seeds.values()].map((seed) => counterKey(caller, seed))
+    return caller === undefined ? [] : countersOf(snapshot, rule, caller)
   })
+}
+
+/** For more callers than this it is cheaper to forget all refusals than to look for theirs. */
+const CALLERS_FORGOTTEN_MAX = 100
+
+/** A caller that was just given more must not be refused for what it had. */
+export function forgetRefusals(
+  asker: Asker,
+  snapshot: Snapshot,
+  callers: readonly ChangedCaller[],
+): void {
+  if (callers.length > CALLERS_FORGOTTEN_MAX) return asker.rulesChanged()
+  for (const { rule, caller } of callers) {
+    for (const key of countersOf(snapshot, rule, caller)) asker.gaveBack(key)
+  }
+}
+
+/** Every counter that a rule may have for a caller, whatever its tier. */
+function countersOf(snapshot: Snapshot, rule: CompiledRule, caller: Hash64): readonly CounterKey[] {
+  const limits = [...limitsInForce(snapshot, rule, caller), ...candidateLimits(rule)]
+  const seeds = new Map(limits.map((limit) => [`${limit.hi}.${limit.lo}`, limit]))
+  return [...seeds.values()].map((seed) => counterKey(caller, seed))
 }
 
 /**
@@ -88,9 +114,11 @@ export function keysOfCaller(
  * most, because a smaller one could not tell what is used.
  */
 function findLimit(snapshot: Snapshot, taken: Taken): CompiledLimit | undefined {
-  const rule = snapshot.rules.find(({ id }) => id === taken.rule)
+  const rule = snapshot.byId.get(taken.rule)
   if (rule === undefined) return undefined
-  const limits = taken.candidate ? candidateLimits(rule) : limitsInForce(rule)
+  const limits = taken.candidate
+    ? candidateLimits(rule)
+    : limitsInForce(snapshot, rule, callerOfTaken(snapshot, rule, taken))
   const sameness = ({ limit }: CompiledLimit) =>
     Number(limit.windowMs === taken.windowMs) * 2 +
     Number(limit.max === taken.max && limit.capacity === taken.capacity)
@@ -99,18 +127,24 @@ function findLimit(snapshot: Snapshot, taken: Taken): CompiledLimit | undefined 
     .toSorted((a, b) => sameness(b) - sameness(a) || b.limit.capacity - a.limit.capacity)[0]
 }
 
-function limitsInForce(rule: CompiledRule): readonly CompiledLimit[] {
+/** The limits that calls of a caller may meet: its own, and those of the rule and its tiers. */
+function limitsInForce(
+  snapshot: Snapshot,
+  rule: CompiledRule,
+  caller: Hash64,
+): readonly CompiledLimit[] {
   const tiers = [...(rule.tiers?.limits.values() ?? [])]
-  const overrides = [...(rule.overrides?.values() ?? [])].flat().map(({ limits }) => limits)
-  return [rule.limits, ...tiers, ...overrides].flat()
+  return [rule.limits, ...tiers, limitsOfOwn(snapshot, rule, caller)].flat()
+}
+
+/** A receipt does not name its caller, but the key of a counter gives it away. */
+function callerOfTaken({ limitKey }: Snapshot, { id, by }: CompiledRule, taken: Taken): Hash64 {
+  const name = taken.limitName
+  return callerOfKey(taken.key, limitSeed(limitKey, { rule: id, name, candidate: false, by }))
 }
 
 function candidateLimits(rule: CompiledRule): readonly CompiledLimit[] {
   const { candidate } = rule
   if (candidate === undefined) return []
   return [candidate.limits, ...(candidate.tiers?.limits.values() ?? [])].flat()
-}
-
-function allLimits(rule: CompiledRule): readonly CompiledLimit[] {
-  return [...limitsInForce(rule), ...candidateLimits(rule)]
 }

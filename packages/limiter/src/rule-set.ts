@@ -25,23 +25,28 @@ export class RulesError extends SluiceError {
 
 export interface LoadedRules {
   readonly snapshot: Snapshot
-  readonly warnings: readonly Problem[]
   /** What it was compiled from, in case the key of all hashes changes. */
   readonly parsed: ParsedRules
+}
+
+interface LoadOptions extends CompileOptions {
+  /** What was in force: overrides that were set apart go on. */
+  readonly before: Snapshot | undefined
 }
 
 /** Throws a RulesError that names every error, and then nothing is replaced. */
 export function loadRules(
   input: RulesInput,
-  options: CompileOptions & { file?: string | undefined },
+  options: LoadOptions & { readonly file: string | undefined },
 ): LoadedRules {
   const { file } = options
-  return compileParsed(parseRules(input, file === undefined ? {} : { file }), options)
+  // A user may change an object of its own in place and hand it in again.
+  return compileParsed(parseRules(input, { file, reuse: false }), options)
 }
 
 /** The same for rules that were parsed before, perhaps in another thread. */
-export function compileParsed(parsed: ParsedRules, options: CompileOptions): LoadedRules {
-  const { rules, errors, warnings } = parsed
+export function compileParsed(parsed: ParsedRules, options: LoadOptions): LoadedRules {
+  const { rules, errors } = parsed
   if (rules === undefined) throw new RulesError(errors)
-  return { snapshot: compileRules(rules, options), warnings, parsed }
+  return { snapshot: compileRules(rules, options, options.before), parsed }
 }

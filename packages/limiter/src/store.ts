@@ -72,6 +72,26 @@ export interface Remote {
   onGivenBack?(listener: (key: CounterKey) => void): void
 }
 
+/** Where one counter lies and what it takes there. */
+export interface StoredCounter {
+  /** As the store spells it. */
+  readonly key: string
+  /** The address of the server that has it; null: it is in this process. */
+  readonly node: string | null
+  /** Until it expires by itself; null: nothing is there, or it is in this process. */
+  readonly ttlMs: number | null
+  /** What it takes, as well as that can be learned; null: nothing is there. */
+  readonly bytes: number | null
+}
+
+/**
+ * A window into a store, for people who look after it: no verb, and no decision depends on it. A
+ * store without one is looked at by `peek` alone.
+ */
+export interface Inspector {
+  inspect(key: CounterKey, limit: Limit): Promise<StoredCounter>
+}
+
 export type Groups<Item> = readonly (readonly Item[])[]
 
 export interface Store {
@@ -117,6 +137,8 @@ export interface Store {
   readonly sync?: SyncStore | undefined
   /** Set where the counters are elsewhere. */
   readonly remote?: Remote | undefined
+  /** For people only. */
+  readonly inspector?: Inspector | undefined
 }
 
 export interface SyncStore {

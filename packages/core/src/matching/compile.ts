@@ -1,24 +1,17 @@
 /** Turns a rule set into a snapshot: parsed once, then only read. */
 import { MESSAGE } from '../call.js'
-import { canonicalIp, IPV6_PREFIX_DEFAULT } from '../identity/address.js'
-import { type Cidr, parseCidr } from '../identity/cidr.js'
-import { callerHash, deriveKey, limitSeed } from '../key.js'
-import { defineLimit, type Limit, type LimitSpec, withoutWaiting } from '../limit.js'
-import { foldPath, type PathPattern, parsePattern } from '../path.js'
-import { leftFieldHead, policyField } from '../policy-field.js'
-import type { Match, Override, Rule, RuleSet, Tiers } from '../rules/rule.js'
-import type { Hash64, SipKey } from '../sip-hash.js'
-import type {
-  CompiledLimit,
-  CompiledOverride,
-  CompiledRule,
-  CompiledTiers,
-  Condition,
-  Needs,
-  Snapshot,
-} from './compiled.js'
+import { IPV6_PREFIX_DEFAULT } from '../identity/address.js'
+import { callerHash, deriveKey } from '../key.js'
+import type { Limit, LimitSpec } from '../limit.js'
+import type { Rule, RuleSet } from '../rules/rule.js'
+import type { SipKey } from '../sip-hash.js'
+import { compileLimits, compileTiers, Interned, type LimitContext } from './compile-limits.js'
+import type { CompiledRule, Needs, Snapshot } from './compiled.js'
+import { carryOverrides } from './overrides.js'
 import { compileRoutes } from './routes.js'
 import { RuleIndex } from './rule-index.js'
+import { filingOf, shapeOf, type Variety, varietyOf } from './rule-shape.js'
+import { withOverrides } from './snapshot.js'
 
 export interface CompileOptions {
   /** The key that hashes callers; nodes that share counters share it. */
@@ -27,220 +20,122 @@ export interface CompileOptions {
   readonly ipv6Prefix?: number
 }
 
-interface Context {
-  readonly secret: SipKey
-  /** The key that seeds of limits are hashed with. */
-  readonly limitKey: SipKey
+interface Context extends LimitContext {
   readonly ipv6Prefix: number
   readonly strictPaths: boolean
-  readonly limits: Interned<Limit>
-  readonly lists: Interned<readonly string[]>
+  readonly variety: Variety
+  readonly lists: ByLists
+  /** The snapshot whose rules are compiled as these are, if there is one. */
+  readonly before: Snapshot | undefined
 }
 
-/** The rules must have passed `parseRules`; what that refuses throws here. */
-export function compileRules(set: RuleSet, options: CompileOptions): Snapshot {
+/**
+ * The rules must have passed `parseRules`; what that refuses throws here. Overrides that were set
+ * apart in the snapshot `before` are kept where their rule is, and so is what was compiled of a
+ * rule that is the same object.
+ */
+export function compileRules(set: RuleSet, options: CompileOptions, before?: Snapshot): Snapshot {
   const { secret, ipv6Prefix = IPV6_PREFIX_DEFAULT } = options
-  const context = {
-    secret,
-    limitKey: deriveKey(secret, 'limit'),
-    ipv6Prefix,
-    strictPaths: set.strictPaths,
+  const { strictPaths } = set
+  const isSameKey = before !== undefined && isSame(secret, before.secret)
+  const isAlike =
+    isSameKey && before.strictPaths === strictPaths && before.ipv6Prefix === ipv6Prefix
+  const context: Context = {
+    limitKey: isSameKey ? before.limitKey : deriveKey(secret, 'limit'),
     limits: new Interned<Limit>(),
-    lists: new Interned<readonly string[]>(),
+    ipv6Prefix,
+    strictPaths,
+    variety: varietyOf(set.rules),
+    lists: new ByLists(before?.rules ?? []),
+    before: isAlike ? before : undefined,
   }
-  const conditions = set.rules.map(({ match }) => compileConditions(match))
-  const variety = countValues(conditions.flat())
-  const rules = set.rules.map((rule, order) =>
-    compileRule(rule, { order, ...fileConditions(conditions[order] ?? [], variety) }, context),
-  )
-  const active = rules.filter(({ rule }) => rule.mode !== 'off')
-  return {
+  const rules = set.rules.map((rule, order) => compileRule(rule, order, context))
+  const active = rules.filter(({ mode }) => mode !== 'off')
+  const { limitKey } = context
+  const base = {
     rules,
-    index: new RuleIndex(active, set.strictPaths),
+    byId: new Map(rules.map((rule) => [rule.id, rule])),
+    index: new RuleIndex(active, strictPaths),
     needs: needsOf(set, active),
     allNeeds: needsOf(set, rules),
     countsMessages: active.some(({ methods }) => methods?.has(MESSAGE)),
     hasDurable: active.some(({ rule }) => rule.durable),
-    strictPaths: set.strictPaths,
+    strictPaths,
     ipv6Prefix,
     secret,
+    limitKey,
     everybody: callerHash(secret, []),
-    routeOf: compileRoutes(set.routes, set.strictPaths),
+    routeOf: compileRoutes(set.routes, strictPaths),
   }
+  return withOverrides(base, carryOverrides(rules, base, before))
 }
 
-type Place = Pick<CompiledRule, 'order' | 'conditions' | 'filedUnder' | 'rest'>
-
-function compileRule(rule: Rule, place: Place, context: Context): CompiledRule {
-  const limits = (specs: readonly LimitSpec[], candidate = false) =>
-    compileLimits(specs, rule, { candidate, context })
-  const { candidate } = rule
+function compileRule(rule: Rule, order: number, context: Context): CompiledRule {
+  const known = context.before?.byId.get(rule.id)
+  const same = known?.rule === rule ? known : undefined
+  const shape = shapeOf(rule)
+  const filing = filingOf(shape.conditions, context.variety)
+  if (same?.order === order && same.filedUnder === filing.filedUnder) return same
+  const { limits, tiers, candidate } = same ?? compileAllLimits(rule, context)
   // What every decision reads comes first, so that it shares a cache line or two.
   return {
-    rest: place.rest,
-    by: context.lists.intern(rule.by),
-    overrides: compileOverrides(rule, context, (specs) => limits(specs)),
-    candidate: candidate && {
-      limits: limits(candidate.limits, true),
-      tiers: compileTiers(candidate.tiers, context, (specs) => limits(specs, true)),
-    },
-    limits: limits(rule.limits),
-    tiers: compileTiers(rule.tiers, context, (specs) => limits(specs)),
+    rest: filing.rest,
+    by: context.lists.one(rule.by),
+    candidate,
+    limits,
+    tiers,
     cost: rule.cost,
     mode: rule.mode,
-    order: place.order,
+    order,
     id: rule.id,
-    conditions: place.conditions,
-    filedUnder: place.filedUnder,
-    pattern: rule.match.path === undefined ? undefined : readPattern(rule.match.path),
-    methods: compileMethods(rule.match.method),
+    conditions: shape.conditions,
+    filedUnder: filing.filedUnder,
+    pattern: shape.pattern,
+    methods: shape.methods,
     rule,
   }
 }
 
-/**
- * HEAD asks for what GET serves, without the body: where the one is counted, so is the other, or
- * a limit on GET would be dodged by asking for heads.
- */
-function compileMethods(methods: readonly string[]): ReadonlySet<string> | undefined {
-  if (methods.length === 0) return undefined
-  return new Set(methods.includes('GET') ? [...methods, 'HEAD'] : methods)
-}
-
-function compileLimits(
-  specs: readonly LimitSpec[],
-  { id: rule, by, posture, durable }: Rule,
-  { candidate, context }: { readonly candidate: boolean; readonly context: Context },
-): readonly CompiledLimit[] {
-  return specs.map((spec) => {
-    const { limitKey, limits } = context
-    const limit = limits.intern(defineLimit(spec))
-    const policy = specs.length === 1 ? rule : `${rule}:${limit.name}`
-    return {
-      rule,
-      limit,
-      immediate: limits.intern(withoutWaiting(limit)),
-      ...limitSeed(limitKey, { rule, name: limit.name, candidate, by }),
-      policy,
-      field: policyField(policy, limit.capacity, limit.windowMs),
-      leftField: leftFieldHead(policy),
-      posture,
-      durable,
-    }
-  })
-}
-
-type CompileSpecs = (specs: readonly LimitSpec[]) => readonly CompiledLimit[]
-
-function compileTiers(
-  tiers: Tiers | undefined,
-  context: Context,
-  compile: CompileSpecs,
-): CompiledTiers | undefined {
-  if (tiers === undefined) return undefined
-  const { attribute } = tiers
-  const limits = [...tiers.limits].map(
-    ([value, specs]) => [asCallsHaveIt(attribute, value, context), compile(specs)] as const,
-  )
-  return { attribute, limits: new Map(limits) }
-}
-
-function compileOverrides(
+function compileAllLimits(
   rule: Rule,
   context: Context,
-  compile: CompileSpecs,
-): ReadonlyMap<number, readonly CompiledOverride[]> | undefined {
-  if (rule.overrides.length === 0) return undefined
-  const byCaller = new Map<number, CompiledOverride[]>()
-  for (const override of rule.overrides) {
-    const caller = callerOf(rule, override, context)
-    const index = overrideIndex(callerHash(context.secret, caller))
-    const compiled = { caller, limits: compile(override.limits), untilMs: override.untilMs }
-    byCaller.set(index, [...(byCaller.get(index) ?? []), compiled])
+): Pick<CompiledRule, 'limits' | 'tiers' | 'candidate'> {
+  const inForce = (specs: readonly LimitSpec[]) => compileLimits(specs, rule, context)
+  const onTrial = (specs: readonly LimitSpec[]) => compileLimits(specs, rule, context, true)
+  const { candidate } = rule
+  return {
+    limits: inForce(rule.limits),
+    tiers: compileTiers(rule.tiers, context, inForce),
+    candidate: candidate && {
+      limits: onTrial(candidate.limits),
+      tiers: compileTiers(candidate.tiers, context, onTrial),
+    },
   }
-  return byCaller
 }
 
-/** Equal values as one object: rules share most limits, and what is shared stays in the cache. */
-class Interned<Value> {
-  readonly #known = new Map<string, Value>()
+/** Equal lists of attributes as one object: rules that count by the same hash a caller once. */
+class ByLists {
+  readonly #known = new Map<string, readonly string[]>()
 
-  intern(value: Value): Value {
-    const text = JSON.stringify(value)
+  constructor(rules: readonly CompiledRule[]) {
+    for (const { by } of rules) this.one(by)
+  }
+
+  one(by: readonly string[]): readonly string[] {
+    // No name of an attribute has a space.
+    const text = by.join(' ')
     const known = this.#known.get(text)
     if (known !== undefined) return known
-    this.#known.set(text, value)
-    return value
+    this.#known.set(text, by)
+    return by
   }
 }
 
-function callerOf(rule: Rule, override: Override, context: Context): readonly string[] {
-  return rule.by.map((attribute) =>
-    asCallsHaveIt(attribute, override.caller.get(attribute) ?? '', context),
-  )
+function isSame(a: SipKey, b: SipKey): boolean {
+  return a.k0 === b.k0 && a.k1 === b.k1 && a.k2 === b.k2 && a.k3 === b.k3
 }
 
-/** A value in the form that a call's own is read in: whichever way it is written, it is one. */
-function asCallsHaveIt(attribute: string, value: string, context: Context): string {
-  if (attribute === 'method') return value.toUpperCase()
-  if (attribute === 'path') return context.strictPaths ? value : foldPath(value)
-  return attribute === 'ip' ? (canonicalIp(value, context.ipv6Prefix) ?? value) : value
-}
-
-/** A caller's place among the overrides: 53 bits of its hash, which a double holds exactly. */
-export function overrideIndex(caller: Hash64): number {
-  return (caller.hi & 0x1fffff) * 2 ** 32 + (caller.lo >>> 0)
-}
-
-const NO_CONDITION: readonly Condition[] = []
-
-function compileConditions({ where }: Match): readonly Condition[] {
-  if (where.size === 0) return NO_CONDITION
-  return [...where].map(([attribute, values]) => compileCondition(attribute, values))
-}
-
-/** How many values each attribute is compared with: the more, the better it tells rules apart. */
-function countValues(conditions: readonly Condition[]): ReadonlyMap<string, number> {
-  const values = new Map<string, Set<string>>()
-  for (const condition of conditions) {
-    const seen = values.get(condition.attribute) ?? new Set()
-    for (const value of condition.values ?? []) seen.add(value)
-    values.set(condition.attribute, seen)
-  }
-  return new Map([...values].map(([attribute, seen]) => [attribute, seen.size]))
-}
-
-/** A rule is filed under the values of its most telling attribute, else under its networks. */
-function fileConditions(
-  conditions: readonly Condition[],
-  variety: ReadonlyMap<string, number>,
-): Omit<Place, 'order'> {
-  const [telling] = conditions
-    .filter(({ values }) => values !== undefined)
-    .toSorted((a, b) => (variety.get(b.attribute) ?? 0) - (variety.get(a.attribute) ?? 0))
-  const filedUnder = telling ?? conditions.find(({ cidrs }) => cidrs !== undefined)
-  const rest = conditions.filter((condition) => condition !== filedUnder)
-  return { conditions, filedUnder, rest: rest.length === 0 ? NO_CONDITION : rest }
-}
-
-function compileCondition(attribute: string, values: readonly string[] | null): Condition {
-  if (values === null) return { attribute, values: undefined, cidrs: undefined }
-  if (attribute !== 'ip') return { attribute, values: new Set(values), cidrs: undefined }
-  return { attribute, values: undefined, cidrs: values.map(readCidr) }
-}
-
-function readPattern(text: string): PathPattern {
-  const pattern = parsePattern(text)
-  if ('problem' in pattern) throw new RangeError(`match.path: ${pattern.problem}`)
-  return pattern
-}
-
-function readCidr(text: string): Cidr {
-  const cidr = parseCidr(text)
-  if ('problem' in cidr) throw new RangeError(`where.ip: ${cidr.problem}`)
-  return cidr
-}
-
+/** `clock` is filled in with the overrides. */
 function needsOf(set: RuleSet, rules: readonly CompiledRule[]): Needs {
   const uses = (attribute: string, some = rules) =>
     some.some(
@@ -260,7 +155,7 @@ function needsOf(set: RuleSet, rules: readonly CompiledRule[]): Needs {
     path: usesRoute || usesPath(rules),
     goodPath: (usesRoute && uses('route', enforced)) || usesPath(enforced),
     ip: uses('ip'),
-    clock: rules.some(({ rule }) => rule.overrides.some(({ untilMs }) => untilMs !== undefined)),
+    clock: false,
     deadline: enforced.some(({ rule }) => rule.deadlineMs !== undefined),
     hedge: enforced.some(({ rule }) => rule.hedge),
   }

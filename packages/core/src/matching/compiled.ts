@@ -7,6 +7,7 @@ import type { Limit } from '../limit.js'
 import type { PathPattern } from '../path.js'
 import type { Cost, Mode, Posture, Rule } from '../rules/rule.js'
 import type { Hash64, SipKey } from '../sip-hash.js'
+import type { OverrideIndex } from './override-index.js'
 import type { RuleIndex } from './rule-index.js'
 
 /** A limit of a rule. Its own hash (`hi`, `lo`) is the seed that a caller's is XORed with. */
@@ -41,39 +42,36 @@ export interface CompiledTiers {
   readonly limits: ReadonlyMap<string, readonly CompiledLimit[]>
 }
 
-export interface CompiledOverride {
-  readonly caller: readonly string[]
-  readonly limits: readonly CompiledLimit[]
-  readonly untilMs: number | undefined
-}
-
 interface CompiledCandidate {
   readonly limits: readonly CompiledLimit[]
   readonly tiers: CompiledTiers | undefined
 }
 
-/**
- * What a decision reads lies in the rule itself: with 10,000 rules every step aside is a cache
- * miss.
- */
-export interface CompiledRule {
-  readonly rule: Rule
-  readonly id: string
-  readonly mode: Mode
-  readonly cost: Cost
-  readonly by: readonly string[]
+/** What a rule is found by. */
+export interface Filed {
   /** Its place in the rule set. */
   readonly order: number
   readonly pattern: PathPattern | undefined
   readonly methods: ReadonlySet<string> | undefined
   readonly conditions: readonly Condition[]
-  /** The condition it is found by, if any, and those that being found leaves open. */
+  /** The condition it is found by, if any. */
   readonly filedUnder: Condition | undefined
+}
+
+/**
+ * What a decision reads lies in the rule itself: with 10,000 rules every step aside is a cache
+ * miss. Only overrides lie apart, because they change without it.
+ */
+export interface CompiledRule extends Filed {
+  readonly rule: Rule
+  readonly id: string
+  readonly mode: Mode
+  readonly cost: Cost
+  readonly by: readonly string[]
+  /** The conditions that being found leaves open. */
   readonly rest: readonly Condition[]
   readonly limits: readonly CompiledLimit[]
   readonly tiers: CompiledTiers | undefined
-  /** By the caller's hash; two callers of one hash are told apart by their values. */
-  readonly overrides: ReadonlyMap<number, readonly CompiledOverride[]> | undefined
   readonly candidate: CompiledCandidate | undefined
 }
 
@@ -94,7 +92,10 @@ export interface Needs {
 /** An immutable rule set, ready to match. */
 export interface Snapshot {
   readonly rules: readonly CompiledRule[]
-  readonly index: RuleIndex
+  readonly byId: ReadonlyMap<string, CompiledRule>
+  readonly index: RuleIndex<CompiledRule>
+  /** Beside each rule; undefined where none has any. */
+  readonly overrides: readonly (OverrideIndex | undefined)[] | undefined
   readonly needs: Needs
   /** The same with rules that are off, for resets and explanations. */
   readonly allNeeds: Needs
@@ -105,6 +106,8 @@ export interface Snapshot {
   readonly hasDurable: boolean
   readonly ipv6Prefix: number
   readonly secret: SipKey
+  /** The key that seeds of limits are hashed with. */
+  readonly limitKey: SipKey
   /** The caller of rules that count all calls together. */
   readonly everybody: Hash64
   readonly routeOf: (method: string | undefined, path: string) => string | undefined

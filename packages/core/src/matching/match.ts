@@ -4,15 +4,7 @@ import { SluiceError } from '../errors.js'
 import { cidrContains } from '../identity/cidr.js'
 import { callerHash } from '../key.js'
 import type { Hash64 } from '../sip-hash.js'
-import { overrideIndex } from './compile.js'
-import type {
-  CompiledLimit,
-  CompiledOverride,
-  CompiledRule,
-  CompiledTiers,
-  Condition,
-  Snapshot,
-} from './compiled.js'
+import type { CompiledLimit, CompiledRule, CompiledTiers, Condition, Snapshot } from './compiled.js'
 import { type Facts, readFact, readFacts } from './facts.js'
 
 export interface Matched {
@@ -89,8 +81,8 @@ function matchCaller(
     values.length === 0
       ? snapshot.everybody
       : (hashBefore(rule, before) ?? callerHash(snapshot.secret, values))
-  if (rule.overrides !== undefined) {
-    const own = findOverride(rule.overrides, caller, values, wallMs)
+  if (snapshot.overrides !== undefined) {
+    const own = snapshot.overrides[rule.order]?.find(caller, values, wallMs)
     if (own !== undefined) return new Match(rule, own, undefined, caller)
   }
   const candidate = rule.candidate && tierLimits(rule.candidate, facts)
@@ -126,12 +118,6 @@ function hashBefore(rule: CompiledRule, before: readonly Matched[]): Hash64 | un
   return undefined
 }
 
-function sameList(a: readonly string[], b: readonly string[]): boolean {
-  if (a.length !== b.length) return false
-  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false
-  return true
-}
-
 function callerValues(rule: CompiledRule, facts: Facts): readonly string[] | undefined {
   const { by } = rule
   const first = by[0]
@@ -156,19 +142,6 @@ function callerValue(rule: CompiledRule, facts: Facts, attribute: string): strin
     'CALL_ATTRIBUTE_TOO_LONG',
     `attribute ${attribute}: found ${value.length} characters; accepted: up to ${ATTRIBUTE_LENGTH_MAX}`,
   )
-}
-
-function findOverride(
-  byCaller: ReadonlyMap<number, readonly CompiledOverride[]>,
-  caller: Hash64,
-  values: readonly string[],
-  wallMs: number,
-): readonly CompiledLimit[] | undefined {
-  const overrides = byCaller.get(overrideIndex(caller))
-  const own = overrides?.find(
-    (override) => sameList(override.caller, values) && (override.untilMs ?? Infinity) > wallMs,
-  )
-  return own?.limits
 }
 
 function tierLimits(

@@ -1,8 +1,7 @@
 /** Whether one call could meet more limits than a decision may hold. */
-import type { RuleSet } from '../rules/rule.js'
-import { sipKey } from '../sip-hash.js'
-import { compileRules } from './compile.js'
-import type { CompiledRule, CompiledTiers } from './compiled.js'
+import type { Rule, RuleSet, Tiers } from '../rules/rule.js'
+import { RuleIndex } from './rule-index.js'
+import { filingOf, shapeOf, varietyOf } from './rule-shape.js'
 
 export const LIMITS_PER_CALL_MAX = 64
 
@@ -11,22 +10,25 @@ export const LIMITS_PER_CALL_MAX = 64
  * Rules that exclude each other only by conditions they are not filed under are counted together,
  * so the figure may be too high, never too low.
  */
-export function mostLimitsPerCall(set: RuleSet): number {
-  const snapshot = compileRules(set, { secret: sipKey(new Uint8Array(16)) })
-  return snapshot.index.heaviest(weightOf) ?? Infinity
+export function mostLimitsPerCall({ rules, strictPaths }: RuleSet): number {
+  const active = rules.filter(({ mode }) => mode !== 'off')
+  const variety = varietyOf(rules)
+  const weighed = active.map((rule, order) => {
+    const { pattern, methods, conditions } = shapeOf(rule)
+    const { filedUnder } = filingOf(conditions, variety)
+    return { order, pattern, methods, conditions, filedUnder, weight: weightOf(rule) }
+  })
+  return new RuleIndex(weighed, strictPaths).heaviest(({ weight }) => weight) ?? Infinity
 }
 
-function weightOf(rule: CompiledRule): number {
-  let own = Math.max(rule.limits.length, tierWeight(rule.tiers))
-  for (const overrides of rule.overrides?.values() ?? []) {
-    for (const { limits } of overrides) own = Math.max(own, limits.length)
-  }
-  const { candidate } = rule
+function weightOf({ limits, tiers, overrides, candidate }: Rule): number {
+  let own = Math.max(limits.length, tierWeight(tiers))
+  for (const override of overrides) own = Math.max(own, override.limits.length)
   if (candidate === undefined) return own
   return own + Math.max(candidate.limits.length, tierWeight(candidate.tiers))
 }
 
-function tierWeight(tiers: CompiledTiers | undefined): number {
+function tierWeight(tiers: Tiers | undefined): number {
   let heaviest = 0
   for (const limits of tiers?.limits.values() ?? []) heaviest = Math.max(heaviest, limits.length)
   return heaviest

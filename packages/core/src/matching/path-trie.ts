@@ -72,16 +72,20 @@ export class PathTrie<Value> {
       if (below.length > above.length) heaviest = Math.max(heaviest, weigh(below))
       const params = nodes.flatMap((node) => node.param ?? [])
       if (params.length > 0 && !visit(params, below)) return false
-      for (const literal of new Set(nodes.flatMap((node) => [...(node.literals?.keys() ?? [])]))) {
-        const next = nodes.flatMap((node) =>
-          [node.literals?.get(literal) ?? [], node.param ?? []].flat(),
-        )
-        if (!visit(next, below)) return false
+      for (const literal of literalsOf(nodes)) {
+        const next = nodes.flatMap((node) => node.literals?.get(literal) ?? [])
+        if (!visit(params.length === 0 ? next : [...next, ...params], below)) return false
       }
       return true
     }
     return visit([this.#root], []) ? heaviest : undefined
   }
+}
+
+function literalsOf<Value>(nodes: readonly Node<Value>[]): Iterable<string> {
+  const [only, ...others] = nodes
+  if (others.length === 0) return only?.literals?.keys() ?? []
+  return new Set(nodes.flatMap((node) => [...(node.literals?.keys() ?? [])]))
 }
 
 function emptyNode<Value>(): Node<Value> {

@@ -3,65 +3,65 @@
  * with the set.
  */
 import { foldPath, type PathPattern } from '../path.js'
-import type { CompiledRule } from './compiled.js'
+import type { Filed } from './compiled.js'
 import type { Facts } from './facts.js'
 import { PathTrie } from './path-trie.js'
 import { WhereIndex } from './where-index.js'
 
 /** The rules of one path pattern while they are gathered. */
-interface Gathered {
-  readonly anyMethod: CompiledRule[]
-  readonly byMethod: Map<string, CompiledRule[]>
+interface Gathered<Rule> {
+  readonly anyMethod: Rule[]
+  readonly byMethod: Map<string, Rule[]>
 }
 
 /** The same, indexed. */
-class MethodIndex {
-  readonly #anyMethod: WhereIndex
-  readonly #byMethod: ReadonlyMap<string, WhereIndex>
+class MethodIndex<Rule extends Filed> {
+  readonly #anyMethod: WhereIndex<Rule>
+  readonly #byMethod: ReadonlyMap<string, WhereIndex<Rule>>
 
-  constructor({ anyMethod, byMethod }: Gathered) {
+  constructor({ anyMethod, byMethod }: Gathered<Rule>) {
     this.#anyMethod = new WhereIndex(anyMethod)
     this.#byMethod = new Map(
       [...byMethod].map(([method, rules]) => [method, new WhereIndex(rules)]),
     )
   }
 
-  find(facts: Facts, found: CompiledRule[]): void {
+  find(facts: Facts, found: Rule[]): void {
     this.#anyMethod.find(facts, found)
     if (facts.method === undefined || this.#byMethod.size === 0) return
     this.#byMethod.get(facts.method)?.find(facts, found)
   }
 
-  heaviest(weightOf: (rule: CompiledRule) => number): number {
+  heaviest(weightOf: (rule: Rule) => number): number {
     const perMethod = [...this.#byMethod.values()].map((index) => index.heaviest(weightOf))
     return this.#anyMethod.heaviest(weightOf) + Math.max(0, ...perMethod)
   }
 }
 
 /** What a path pattern leads to: mostly one rule that asks for nothing else. */
-type Leaf = CompiledRule | MethodIndex
+type Leaf<Rule extends Filed> = Rule | MethodIndex<Rule>
 
 /** Beyond this many overlapping patterns the most that can meet is not worked out but refused. */
 const OVERLAPS_MAX = 200_000
 
-export class RuleIndex {
-  readonly #anyPath: MethodIndex
-  readonly #paths: PathTrie<Leaf>
+export class RuleIndex<Rule extends Filed> {
+  readonly #anyPath: MethodIndex<Rule>
+  readonly #paths: PathTrie<Leaf<Rule>>
   readonly #hasPaths: boolean
   /** All rules, where none has a condition to be filed under. */
-  readonly #unfiled: readonly CompiledRule[] | undefined
+  readonly #unfiled: readonly Rule[] | undefined
 
-  constructor(rules: readonly CompiledRule[], strictPaths: boolean) {
-    const anyPath = gather()
-    const byPath = new PathTrie<Gathered>(strictPaths ? asIs : foldSegment)
-    const patterns = new Map<Gathered, PathPattern>()
+  constructor(rules: readonly Rule[], strictPaths: boolean) {
+    const anyPath = gather<Rule>()
+    const byPath = new PathTrie<Gathered<Rule>>(strictPaths ? asIs : foldSegment)
+    const patterns = new Map<Gathered<Rule>, PathPattern>()
     for (const rule of rules) {
       if (rule.pattern === undefined) {
         file(rule, anyPath)
         continue
       }
       const pattern = foldPattern(rule.pattern, strictPaths)
-      const gathered = byPath.at(pattern, gather)
+      const gathered = byPath.at(pattern, gather<Rule>)
       patterns.set(gathered, pattern)
       file(rule, gathered)
     }
@@ -76,12 +76,12 @@ export class RuleIndex {
   /**
    * Every rule whose path and method hold and whose filed condition does, in the order of the set.
    */
-  find(facts: Facts): readonly CompiledRule[] {
+  find(facts: Facts): readonly Rule[] {
     if (this.#unfiled !== undefined) return this.#unfiled
-    const found: CompiledRule[] = []
+    const found: Rule[] = []
     this.#anyPath.find(facts, found)
     if (this.#hasPaths && facts.path !== undefined) {
-      const leaves: Leaf[] = []
+      const leaves: Leaf<Rule>[] = []
       this.#paths.find(facts.path, leaves)
       for (const leaf of leaves) {
         if (leaf instanceof MethodIndex) leaf.find(facts, found)
@@ -95,7 +95,7 @@ export class RuleIndex {
    * The most limits that one call could meet; undefined where the patterns overlap beyond working
    * out.
    */
-  heaviest(weightOf: (rule: CompiledRule) => number): number | undefined {
+  heaviest(weightOf: (rule: Rule) => number): number | undefined {
     const withPath = this.#paths.heaviest(
       (leaves) => leaves.reduce((sum, leaf) => sum + heaviestOf(leaf, weightOf), 0),
       OVERLAPS_MAX,
@@ -105,7 +105,7 @@ export class RuleIndex {
 }
 
 /** By insertion: the few rules that one call meets come from lists that are in order already. */
-function inOrder(found: CompiledRule[]): readonly CompiledRule[] {
+function inOrder<Rule extends Filed>(found: Rule[]): readonly Rule[] {
   for (let i = 1; i < found.length; i++) {
     const rule = found[i]
     if (rule === undefined) continue
@@ -121,25 +121,28 @@ function inOrder(found: CompiledRule[]): readonly CompiledRule[] {
 }
 
 /** Whether a rule has no condition but its path. */
-function isPlain(rule: CompiledRule): boolean {
+function isPlain(rule: Filed): boolean {
   return rule.methods === undefined && rule.conditions.length === 0
 }
 
-function leafOf(gathered: Gathered): Leaf {
+function leafOf<Rule extends Filed>(gathered: Gathered<Rule>): Leaf<Rule> {
   const [only, ...others] = gathered.anyMethod
   const isAlone = others.length === 0 && gathered.byMethod.size === 0
   return only !== undefined && isAlone && isPlain(only) ? only : new MethodIndex(gathered)
 }
 
-function heaviestOf(leaf: Leaf, weightOf: (rule: CompiledRule) => number): number {
+function heaviestOf<Rule extends Filed>(
+  leaf: Leaf<Rule>,
+  weightOf: (rule: Rule) => number,
+): number {
   return leaf instanceof MethodIndex ? leaf.heaviest(weightOf) : weightOf(leaf)
 }
 
-function gather(): Gathered {
+function gather<Rule>(): Gathered<Rule> {
   return { anyMethod: [], byMethod: new Map() }
 }
 
-function file(rule: CompiledRule, gathered: Gathered): void {
+function file<Rule extends Filed>(rule: Rule, gathered: Gathered<Rule>): void {
   if (rule.methods === undefined) {
     gathered.anyMethod.push(rule)
     return

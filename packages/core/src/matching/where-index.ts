@@ -6,35 +6,40 @@
  */
 import { type Cidr, cidrContains } from '../identity/cidr.js'
 import { type Address, maskWord } from '../identity/address.js'
-import type { CompiledRule } from './compiled.js'
+import type { Filed } from './compiled.js'
 import type { Facts } from './facts.js'
 import { readFact } from './facts.js'
 
-interface AddressEntry {
+interface AddressEntry<Rule> {
   readonly cidr: Cidr
-  readonly rule: CompiledRule
+  readonly rule: Rule
 }
 
 /** Most values lead to one rule, which then stands there without a list around it. */
-type OneOrMore = CompiledRule | CompiledRule[]
+type OneOrMore<Rule> = Rule | Rule[]
 
-interface ValueTable {
+interface ValueTable<Rule> {
   readonly attribute: string
-  readonly rules: Map<string, OneOrMore>
+  readonly rules: Map<string, OneOrMore<Rule>>
 }
 
-export class WhereIndex {
-  readonly #always: CompiledRule[] = []
-  readonly #tables: ValueTable[] = []
-  /** By version, length and network, so that 10,000 address lists cost one look-up per length. */
-  readonly #byNetwork = new Map<string, AddressEntry[]>()
-  readonly #lengths = new Map<number, { readonly version: 4 | 6; readonly bits: number }>()
+/** By version, length and network, so that 10,000 address lists cost one look-up per length. */
+interface Networks<Rule> {
+  readonly rules: Map<string, AddressEntry<Rule>[]>
+  readonly lengths: Map<number, { readonly version: 4 | 6; readonly bits: number }>
+}
 
-  constructor(rules: readonly CompiledRule[]) {
+export class WhereIndex<Rule extends Filed> {
+  readonly #always: Rule[] = []
+  readonly #tables: ValueTable<Rule>[] = []
+  /** Undefined in most: a set may have an index for each of 10,000 paths. */
+  #networks: Networks<Rule> | undefined
+
+  constructor(rules: readonly Rule[]) {
     for (const rule of rules) this.file(rule)
   }
 
-  find(facts: Facts, found: CompiledRule[]): void {
+  find(facts: Facts, found: Rule[]): void {
     for (let i = 0; i < this.#always.length; i++) append(found, this.#always[i])
     for (let i = 0; i < this.#tables.length; i++) {
       const table = this.#tables[i]
@@ -44,22 +49,24 @@ export class WhereIndex {
       if (!Array.isArray(matching)) found.push(matching)
       else for (let j = 0; j < matching.length; j++) append(found, matching[j])
     }
-    if (this.#lengths.size > 0 && facts.address !== undefined)
-      this.findAddress(facts.address, found)
+    const networks = this.#networks
+    if (networks === undefined || facts.address === undefined) return
+    findAddress(networks, facts.address, found)
   }
 
   /** The most limits that one call could meet here, given how many each rule has. */
-  heaviest(weightOf: (rule: CompiledRule) => number): number {
-    const sum = (rules: readonly CompiledRule[]) =>
-      rules.reduce((total, rule) => total + weightOf(rule), 0)
+  heaviest(weightOf: (rule: Rule) => number): number {
+    const sum = (rules: readonly Rule[]) => rules.reduce((total, rule) => total + weightOf(rule), 0)
     let total = sum(this.#always)
     for (const { rules } of this.#tables) {
       let heaviest = 0
-      for (const some of rules.values()) heaviest = Math.max(heaviest, sum([some].flat()))
+      for (const some of rules.values()) {
+        heaviest = Math.max(heaviest, sum(Array.isArray(some) ? some : [some]))
+      }
       total += heaviest
     }
     const perLength = new Map<number, number>()
-    for (const entries of this.#byNetwork.values()) {
+    for (const entries of this.#networks?.rules.values() ?? []) {
       const [first] = entries
       if (first === undefined) continue
       const length = lengthKey(first.cidr)
@@ -70,43 +77,51 @@ export class WhereIndex {
     return total
   }
 
-  private file(rule: CompiledRule): void {
+  private file(rule: Rule): void {
     const { filedUnder } = rule
     if (filedUnder?.values !== undefined) {
       const rules = this.tableOf(filedUnder.attribute)
       for (const value of filedUnder.values) {
         const before = rules.get(value)
-        rules.set(value, before === undefined ? rule : [before, rule].flat())
+        if (before === undefined) rules.set(value, rule)
+        else if (Array.isArray(before)) before.push(rule)
+        else rules.set(value, [before, rule])
       }
     } else if (filedUnder?.cidrs !== undefined) {
+      this.#networks ??= { rules: new Map(), lengths: new Map() }
+      const { rules, lengths } = this.#networks
       for (const cidr of filedUnder.cidrs) {
-        this.#lengths.set(lengthKey(cidr), { version: cidr.version, bits: cidr.bits })
-        getOrMake(this.#byNetwork, networkKey(cidr, cidr.bits), () => []).push({ cidr, rule })
+        lengths.set(lengthKey(cidr), { version: cidr.version, bits: cidr.bits })
+        getOrMake(rules, networkKey(cidr, cidr.bits), () => []).push({ cidr, rule })
       }
     } else {
       this.#always.push(rule)
     }
   }
 
-  private tableOf(attribute: string): Map<string, OneOrMore> {
+  private tableOf(attribute: string): Map<string, OneOrMore<Rule>> {
     const known = this.#tables.find((table) => table.attribute === attribute)
     if (known !== undefined) return known.rules
-    const rules = new Map<string, OneOrMore>()
+    const rules = new Map<string, OneOrMore<Rule>>()
     this.#tables.push({ attribute, rules })
     return rules
   }
+}
 
-  private findAddress(address: Address, found: CompiledRule[]): void {
-    for (const { version, bits } of this.#lengths.values()) {
-      if (version !== address.version) continue
-      for (const { cidr, rule } of this.#byNetwork.get(networkKey(address, bits)) ?? []) {
-        if (cidrContains(cidr, address) && !found.includes(rule)) found.push(rule)
-      }
+function findAddress<Rule>(
+  { rules, lengths }: Networks<Rule>,
+  address: Address,
+  found: Rule[],
+): void {
+  for (const { version, bits } of lengths.values()) {
+    if (version !== address.version) continue
+    for (const { cidr, rule } of rules.get(networkKey(address, bits)) ?? []) {
+      if (cidrContains(cidr, address) && !found.includes(rule)) found.push(rule)
     }
   }
 }
 
-function append(found: CompiledRule[], rule: CompiledRule | undefined): void {
+function append<Rule>(found: Rule[], rule: Rule | undefined): void {
   if (rule !== undefined) found.push(rule)
 }
 

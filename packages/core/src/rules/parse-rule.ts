@@ -5,6 +5,7 @@ import { readDuration, readSomeLimits } from './parse-limit.js'
 import { EVERY_CALL, readMatch } from './parse-match.js'
 import { readCandidate, readOverrides, readTiers } from './parse-variants.js'
 import { findLimitSpots, placeLimits } from './placed-limits.js'
+import type { Report } from './problems.js'
 import {
   complain,
   fieldName,
@@ -21,7 +22,7 @@ import {
 } from './reader.js'
 import type { Coordination, Cost, Mode, Posture, Rule } from './rule.js'
 import { slug } from './suggest.js'
-import type { MapNode } from './tree.js'
+import type { MapNode, Node } from './tree.js'
 
 const ID = /^[a-z0-9-]{1,64}$/
 const ACCEPTED_ID = '1 to 64 of a-z, 0-9 and "-", such as orders-per-user'
@@ -109,10 +110,13 @@ export function readRule(spot: Spot): PlacedRule | undefined {
 
 /** From here on messages name the rule by its id, where it has a good one, and not by its place. */
 function scopeToRule(spot: Spot): Spot {
-  const { node, report } = spot
+  const { node } = spot
   const id = node.kind === 'map' ? node.entries.get('id')?.value : undefined
   const rule = id?.kind === 'scalar' && typeof id.value === 'string' ? id.value : ''
-  if (!ID.test(rule)) return spot
+  return ID.test(rule) ? spotOfRule(node, rule, spot.report) : spot
+}
+
+export function spotOfRule<T extends Node>(node: T, rule: string, report: Report): Spot<T> {
   return { node, field: RULE, report: (finding) => report({ rule, ...finding }) }
 }
 
@@ -215,20 +219,22 @@ function refuseNotYet(map: Spot<MapNode>, key: string): void {
  * A call costs at least 1, times this. For a rule without problems: only then are its limits known.
  */
 export function checkCost({ rule, map }: PlacedRule): void {
-  const { cost } = rule
+  if (typeof rule.cost !== 'number' || rule.cost <= 1) return
+  for (const { spot, limit } of placeLimits(rule, map)) checkCostOf(limit, rule.cost, spot)
+}
+
+export function checkCostOf(limit: LimitSpec, cost: Cost, spot: Spot): void {
   if (typeof cost !== 'number' || cost <= 1) return
-  for (const { spot, limit } of placeLimits(rule, map)) {
-    const { capacity } = defineLimit(limit)
-    // An idle leaky bucket lets the first unit leave at once; the others need places.
-    const most = limit.algorithm === 'leaky-bucket' ? capacity + 1 : capacity
-    // A limit of 0 is there to refuse all.
-    if (capacity === 0 || cost <= most) continue
-    complain(spot, 'cost-above-limit', {
-      found: `cost ${cost}`,
-      why: `the ${most} that this limit holds at most`,
-      accepted: `a cost up to ${most}, or a larger limit or burst`,
-    })
-  }
+  const { capacity } = defineLimit(limit)
+  // An idle leaky bucket lets the first unit leave at once; the others need places.
+  const most = limit.algorithm === 'leaky-bucket' ? capacity + 1 : capacity
+  // A limit of 0 is there to refuse all.
+  if (capacity === 0 || cost <= most) return
+  complain(spot, 'cost-above-limit', {
+    found: `cost ${cost}`,
+    why: `the ${most} that this limit holds at most`,
+    accepted: `a cost up to ${most}, or a larger limit or burst`,
+  })
 }
 
 /** A rule counts only calls that have every attribute of `by`. */

@@ -1,7 +1,7 @@
 /** Rules from text or from objects: checked as a whole, with every problem told of at once. */
 import { LIMITS_PER_CALL_MAX, mostLimitsPerCall } from '../matching/overlap.js'
 import { readDocument } from './document.js'
-import { checkCost, type PlacedRule, readRule } from './parse-rule.js'
+import { checkCost, type PlacedRule, readRule, spotOfRule } from './parse-rule.js'
 import { readRoutes } from './parse-routes.js'
 import { type Collector, createCollector, type Problem } from './problems.js'
 import {
@@ -16,9 +16,9 @@ import {
   readRequired,
   type Spot,
 } from './reader.js'
-import type { RuleSet } from './rule.js'
-import type { Tree } from './tree.js'
-import { readValue } from './value.js'
+import type { Rule, RuleSet } from './rule.js'
+import type { MapNode, Tree } from './tree.js'
+import { type Extent, type Known, ObjectNode, readValue } from './value.js'
 import { warnOfRule } from './warnings.js'
 import { warnOfSet } from './set-warnings.js'
 
@@ -29,7 +29,17 @@ interface ParseOptions {
   readonly file?: string | undefined
   /** Warnings are errors. */
   readonly strict?: boolean | undefined
+  /**
+   * Whether a rule that is the very object that an earlier call found no problem with is taken as
+   * it was read then: of 10,000 rules one that changed is read, and the others only looked at
+   * beside each other. False for objects that may have been changed in place. @default true
+   */
+  readonly reuse?: boolean | undefined
 }
+
+/** Rules that were read from objects without a problem, as long as those live. */
+const readBefore = new WeakMap<object, { readonly rule: Rule; readonly extent: Extent }>()
+const known: Known = (object) => readBefore.get(object)?.extent
 
 /** Plain data: it can be sent from one thread to another. */
 export interface ParsedRules {
@@ -48,12 +58,19 @@ export function parseRules(source: string | object, options: ParseOptions = {}):
   // Editors of one system begin a file with a mark that is no part of the first line.
   const text = isText ? source.replace(/^\ufeff/, '') : undefined
   const collector = createCollector({ file: options.file, strict: options.strict ?? false, text })
-  const rules = readTree(text === undefined ? readValue(source) : readDocument(text), collector)
+  const reuse = options.reuse ?? true
+  const tree =
+    text === undefined ? readValue(source, reuse ? known : undefined) : readDocument(text)
+  const rules = readTree(tree, { ...collector, reuse })
   const { errors, warnings } = collector.finish()
   return { rules: errors.length === 0 ? rules : undefined, errors, warnings }
 }
 
-function readTree(tree: Tree, collector: Collector): RuleSet | undefined {
+interface Parsing extends Collector {
+  readonly reuse: boolean
+}
+
+function readTree(tree: Tree, collector: Parsing): RuleSet | undefined {
   const { report } = collector
   if (tree.root === undefined) {
     for (const problem of tree.problems) report({ field: DOCUMENT, ...problem })
@@ -82,14 +99,15 @@ interface PlacedSet extends Pick<RuleSet, 'routes' | 'strictPaths'> {
   readonly rules: readonly PlacedRule[]
 }
 
-function readRuleList(spot: Spot, { errorCount }: Collector): readonly PlacedRule[] {
+function readRuleList(spot: Spot, parsing: Parsing): readonly PlacedRule[] {
   const list = readList(spot, { of: 'rules', most: RULES_MAX })
   if (list === undefined) return []
   const rules: PlacedRule[] = []
   const fieldById = new Map<string, string>()
   for (const item of itemsOf(list)) {
-    const before = errorCount()
-    const placed = readRule(item)
+    const before = parsing.count()
+    const again = parsing.reuse ? readAgain(item) : undefined
+    const placed = again ?? readAlone(item, parsing)
     if (placed === undefined) continue
     const { id } = placed.rule
     const why = fieldById.get(id)
@@ -100,11 +118,32 @@ function readRuleList(spot: Spot, { errorCount }: Collector): readonly PlacedRul
       })
     }
     fieldById.set(id, item.field)
-    if (errorCount() === before) checkCost(placed)
-    if (errorCount() === before) warnOfRule(placed)
     rules.push(placed)
+    const { node } = item
+    const isGood = again === undefined && parsing.count() === before
+    if (parsing.reuse && isGood && node instanceof ObjectNode) {
+      readBefore.set(node.object, { rule: placed.rule, extent: node.extent })
+    }
   }
   return rules
+}
+
+/** A rule that was read before, at a place of the same depth. */
+function readAgain({ node, report }: Spot): PlacedRule | undefined {
+  if (!(node instanceof ObjectNode)) return undefined
+  const before = readBefore.get(node.object)
+  if (before === undefined) return undefined
+  return { rule: before.rule, map: spotOfRule<MapNode>(node, before.rule.id, report) }
+}
+
+/** A rule with all that can be said of it by itself. */
+function readAlone(item: Spot, { errorCount }: Collector): PlacedRule | undefined {
+  const before = errorCount()
+  const placed = readRule(item)
+  if (placed === undefined) return undefined
+  if (errorCount() === before) checkCost(placed)
+  if (errorCount() === before) warnOfRule(placed)
+  return placed
 }
 
 function finishSet({ routes, strictPaths, rules }: PlacedSet, collector: Collector): RuleSet {

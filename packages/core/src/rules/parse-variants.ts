@@ -85,7 +85,11 @@ export function readOverrides(
   return overrides
 }
 
-function readOverride(spot: Spot, by: readonly string[] | undefined): Override | undefined {
+export function readOverride(
+  spot: Spot,
+  by: readonly string[] | undefined,
+  read = readLimits,
+): Override | undefined {
   const map = readMap(spot, ['caller', 'limits', 'until'])
   if (map === undefined) return undefined
   const caller = readRequired(map, 'caller', {
@@ -93,7 +97,7 @@ function readOverride(spot: Spot, by: readonly string[] | undefined): Override |
     read: (field) => readCaller(field, by),
   })
   const accepted = 'a list of limits; [] for no limit'
-  const limits = readRequired(map, 'limits', { accepted, read: readLimits })
+  const limits = readRequired(map, 'limits', { accepted, read })
   const untilMs = readOptional(map, 'until', readTime)
   if (caller === undefined || limits === undefined) return undefined
   return { caller, limits, untilMs }

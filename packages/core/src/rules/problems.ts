@@ -112,6 +112,8 @@ export interface Collector {
   readonly report: Report
   /** Of errors proper: a warning leaves a rule usable, strict or not. */
   readonly errorCount: () => number
+  /** Of all that was told, warnings too. */
+  readonly count: () => number
   readonly finish: () => {
     readonly errors: readonly Problem[]
     readonly warnings: readonly Problem[]
@@ -146,6 +148,7 @@ export function createCollector(options: {
   return {
     report,
     errorCount: () => errorCount,
+    count: () => counts.error + counts.warning,
     finish: () => ({
       errors: finishList(errors, counts.error),
       warnings: finishList(warnings, counts.warning),

@@ -1,7 +1,8 @@
 /** What rules do beside each other that their writer may not have meant. Errors with `strict`. */
 import { formatDuration } from '../duration.js'
 import type { LimitSpec } from '../limit.js'
-import { type PathPattern, parsePattern } from '../path.js'
+import { shapeOf } from '../matching/rule-shape.js'
+import type { PathPattern } from '../path.js'
 import { isCoveredBy, mayMeet } from './overlap.js'
 import type { PlacedRule } from './parse-rule.js'
 import { complain, fieldOf } from './reader.js'
@@ -20,7 +21,8 @@ const ANY_PATH = ''
  */
 const COMPARISONS_MAX = 5_000_000
 
-interface Enforced extends PlacedRule {
+interface Enforced {
+  readonly placed: PlacedRule
   readonly pattern: PathPattern | undefined
   readonly shape: string
 }
@@ -30,37 +32,44 @@ interface Enforced extends PlacedRule {
  */
 interface Group {
   readonly by: readonly string[]
-  readonly rules: Enforced[]
+  /** `by` as a text. */
+  readonly name: string
+  readonly rules: Rule[]
 }
 
 interface Neighbours {
-  readonly groupsByShape: ReadonlyMap<string, ReadonlyMap<string, Group>>
+  readonly groupsByShape: ReadonlyMap<string, readonly Group[]>
   readonly strictPaths: boolean
   comparisons: number
 }
 
 /** For a set without problems. Only enforced rules refuse, so only they count here. */
 export function warnOfSet(rules: readonly PlacedRule[], strictPaths: boolean): void {
-  const groupsByShape = new Map<string, Map<string, Group>>()
+  const groupsByShape = new Map<string, Group[]>()
   const enforced: Enforced[] = []
   for (const placed of rules) {
     if (placed.rule.mode !== 'enforce') continue
-    const pattern = patternOf(placed.rule)
+    const { pattern } = shapeOf(placed.rule)
     const shape = pattern === undefined ? ANY_PATH : patternShape(pattern, strictPaths)
-    const groups = groupsByShape.get(shape) ?? new Map<string, Group>()
-    groupsByShape.set(shape, groups)
-    const { by } = placed.rule
-    const group = groups.get(by.join(' ')) ?? { by, rules: [] }
-    groups.set(by.join(' '), group)
-    const entry = { ...placed, pattern, shape }
-    group.rules.push(entry)
-    enforced.push(entry)
+    groupOf(placed.rule, shape, groupsByShape).rules.push(placed.rule)
+    enforced.push({ placed, pattern, shape })
   }
   const neighbours = { groupsByShape, strictPaths, comparisons: 0 }
-  for (const placed of enforced) {
-    warnOfTightAddress(placed, neighbours)
-    warnOfDodging(placed, neighbours)
+  for (const each of enforced) {
+    warnOfTightAddress(each, neighbours)
+    warnOfDodging(each, neighbours)
   }
+}
+
+function groupOf({ by }: Rule, shape: string, groupsByShape: Map<string, Group[]>): Group {
+  const name = by.join(' ')
+  const groups = groupsByShape.get(shape)
+  const known = groups?.find((group) => group.name === name)
+  if (known !== undefined) return known
+  const group = { by, name, rules: [] }
+  if (groups === undefined) groupsByShape.set(shape, [group])
+  else groups.push(group)
+  return group
 }
 
 /** The rules of one path whose `by` passes, as long as there is time to compare. */
@@ -69,9 +78,9 @@ function* neighboursOf(
   shape: string,
   isWanted: (by: readonly string[]) => boolean,
 ): Generator<Rule> {
-  for (const { by, rules } of neighbours.groupsByShape.get(shape)?.values() ?? []) {
+  for (const { by, rules } of neighbours.groupsByShape.get(shape) ?? []) {
     if (!isWanted(by)) continue
-    for (const { rule } of rules) {
+    for (const rule of rules) {
       if (++neighbours.comparisons > COMPARISONS_MAX) return
       yield rule
     }
@@ -82,11 +91,12 @@ function* neighboursOf(
  * Many users sit behind one address, so a limit per address below the limit per user refuses users
  * that are within their own. Compared is the slowest limit of each: what can be kept up for long.
  */
-function warnOfTightAddress({ rule, map, shape }: Enforced, neighbours: Neighbours): void {
+function warnOfTightAddress({ placed, shape }: Enforced, neighbours: Neighbours): void {
+  const { rule, map } = placed
+  if (!rule.by.includes('ip') || rule.by.some((name) => IDENTITIES.includes(name))) return
   const slowest = slowestLimit(rule)
-  const isByAddress = rule.by.includes('ip') && !rule.by.some((name) => IDENTITIES.includes(name))
   // One for certain networks, or one that refuses all, is meant to be tight.
-  if (!isByAddress || slowest === undefined || slowest.max === 0) return
+  if (slowest === undefined || slowest.max === 0) return
   if (Array.isArray(rule.match.where.get('ip'))) return
 
   const hasIdentity = (by: readonly string[]) => by.some((name) => IDENTITIES.includes(name))
@@ -116,10 +126,10 @@ function warnOfTightAddress({ rule, map, shape }: Enforced, neighbours: Neighbou
  * That other rule is asked the same question, so leaving out two attributes is no way around
  * either.
  */
-function warnOfDodging(placed: Enforced, neighbours: Neighbours): void {
-  const { rule, map } = placed
+function warnOfDodging(enforced: Enforced, neighbours: Neighbours): void {
+  const { rule, map } = enforced.placed
   for (const attribute of rule.by) {
-    if (ALWAYS_PRESENT.includes(attribute) || isCaught(placed, attribute, neighbours)) continue
+    if (ALWAYS_PRESENT.includes(attribute) || isCaught(enforced, attribute, neighbours)) continue
     complain(fieldOf(map, 'by') ?? map, 'dodged-rule', {
       found: quote(attribute),
       accepted: `a rule for such calls too, by: [ip] with match.where { ${attribute}: null }`,
@@ -127,24 +137,25 @@ function warnOfDodging(placed: Enforced, neighbours: Neighbours): void {
   }
 }
 
-function isCaught({ rule, pattern }: Enforced, missing: string, neighbours: Neighbours): boolean {
+function isCaught(
+  { placed: { rule }, pattern }: Enforced,
+  missing: string,
+  neighbours: Neighbours,
+): boolean {
   const present = new Set([...ALWAYS_PRESENT, ...rule.by])
   for (const [name, values] of rule.match.where) if (values !== null) present.add(name)
   present.delete(missing)
-  const shapes = pattern === undefined ? [] : coveringShapes(pattern, neighbours.strictPaths)
-  for (const shape of [ANY_PATH, ...shapes]) {
-    const isCounted = (by: readonly string[]) => by.every((name) => present.has(name))
+  const isCounted = (by: readonly string[]) => by.every((name) => present.has(name))
+  const isCaughtAt = (shape: string) => {
     for (const other of neighboursOf(neighbours, shape, isCounted)) {
       if (isCoveredBy(rule.match, other.match, missing)) return true
     }
+    return false
   }
-  return neighbours.comparisons > COMPARISONS_MAX
-}
-
-function patternOf({ match }: Rule): PathPattern | undefined {
-  if (match.path === undefined) return undefined
-  const pattern = parsePattern(match.path)
-  return 'problem' in pattern ? undefined : pattern
+  // Most sets have a rule for every path, and then no other needs to be looked for.
+  if (isCaughtAt(ANY_PATH)) return true
+  const shapes = pattern === undefined ? [] : coveringShapes(pattern, neighbours.strictPaths)
+  return shapes.some(isCaughtAt) || neighbours.comparisons > COMPARISONS_MAX
 }
 
 function slowestLimit({ limits }: Rule): LimitSpec | undefined {

@@ -11,7 +11,7 @@ import { algorithmOf, type CounterKey, gcd, type Limit, type Log } from '@sluice
 import { codecOf } from './codec.js'
 import { HashIndex } from './hash-index.js'
 import { LimitRegistry } from './limit-registry.js'
-import { Slab } from './slab.js'
+import { RECORD_BYTES, Slab } from './slab.js'
 
 export interface CounterStats {
   readonly counters: number
@@ -81,6 +81,13 @@ export class Counters {
     const codec = codecOf(limit)
     if (codec === undefined) return this.#logs.get(record)
     return codec.read(this.#slab.doubles(record), this.#slab.stateAt(record))
+  }
+
+  /** What a counter takes beside its place in the index; undefined where there is none. */
+  bytesOf(key: CounterKey): number | undefined {
+    const record = this.find(key)
+    if (record === -1) return undefined
+    return RECORD_BYTES + (this.#logs.get(record)?.length ?? 0) * (LOG_PAIR_BYTES / 2)
   }
 
   /** Stores a state under a key, whose record is known (-1: there is none yet). */

@@ -2,6 +2,7 @@
 import {
   algorithmOf,
   type CounterKey,
+  formatHash,
   isCount,
   type Limit,
   type Outcome,
@@ -11,7 +12,7 @@ import {
   type Take,
 } from '@sluice/core'
 import { type Clock, systemClock } from '../clock.js'
-import type { Charge, Give, Peeked, Store, SyncStore } from '../store.js'
+import type { Charge, Give, Peeked, Store, StoredCounter, SyncStore } from '../store.js'
 import { Counters, type CounterStats } from './counters.js'
 import { RECORDS_MAX } from './hash-index.js'
 import { readSnapshot, writeSnapshot } from './snapshot.js'
@@ -59,6 +60,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
     charge: async (charge) => sync.charge(charge),
     reset: async (key) => sync.reset(key),
     close: async () => {},
+    inspector: { inspect: async (key) => sync.inspect(key) },
     stats: () => sync.stats(),
     snapshot: () => sync.snapshot(),
     restore: (snapshot) => sync.restore(snapshot),
@@ -106,6 +108,11 @@ class MemoryVerbs implements SyncStore {
 
   reset(key: CounterKey): void {
     this.#counters.delete(key)
+  }
+
+  inspect(key: CounterKey): StoredCounter {
+    const bytes = this.#counters.bytesOf(key) ?? null
+    return { key: formatHash(key), node: null, ttlMs: null, bytes }
   }
 
   stats(): CounterStats {

@@ -14,7 +14,7 @@ const CHUNK_RECORDS = 1 << CHUNK_BITS
 const CHUNK_MASK = CHUNK_RECORDS - 1
 const RECORD_DOUBLES = 5
 const RECORD_WORDS = 10
-const RECORD_BYTES = 40
+export const RECORD_BYTES = 40
 const META_WORD = 8
 const NEXT_WORD = 9
 

@@ -44,6 +44,16 @@ export function hashKeyText(prefix: string, tag: string, key: CounterKey): strin
   return `${keyHead(prefix, tag)}p${number}`
 }
 
+/** The field of a counter in its hash. */
+export function hashField(key: CounterKey): Buffer {
+  return Buffer.from(formatHash(key), 'hex')
+}
+
+/** A counter of the packed layout as people read it: its hash, and its field in hex. */
+export function hashFieldText(prefix: string, tag: string, key: CounterKey): string {
+  return `${hashKeyText(prefix, tag, key)} field ${formatHash(key)}`
+}
+
 export interface StoreKeys {
   readonly secret: string
   readonly fingerprint: string

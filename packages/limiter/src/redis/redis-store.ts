@@ -1,8 +1,19 @@
 /** Counters in Redis or Valkey, shared by every node. */
 import { type CounterKey, type Outcome, SluiceError, show, type Take } from '@sluice/core'
 import { monotonicMs, systemClock } from '../clock.js'
-import type { Answer, Charge, Give, Groups, Peeked, Remote, Store, TakeOptions } from '../store.js'
+import type {
+  Answer,
+  Charge,
+  Give,
+  Groups,
+  Inspector,
+  Peeked,
+  Remote,
+  Store,
+  TakeOptions,
+} from '../store.js'
 import { Deadlines } from './deadlines.js'
+import { RedisInspector } from './inspect.js'
 import { guarded, type StoreObserver } from './observer.js'
 import { type ReadOptions, type RedisStoreOptions, readOptions } from './options.js'
 import { commonPartition, countTakes, Part } from './part.js'
@@ -46,6 +57,7 @@ type OpenSession = (parts: ConstructorParameters<typeof Session>[2]) => Session
 
 class CountersInRedis implements RedisStore {
   readonly remote: Remote
+  readonly inspector: Inspector
   readonly #options: ReadOptions
   readonly #observer: StoreObserver
   readonly #deadlines: Deadlines
@@ -77,6 +89,10 @@ class CountersInRedis implements RedisStore {
         this.#replies += 1
       },
     })
+    this.inspector = new RedisInspector(
+      () => (this.#closed ? undefined : this.#session.driver),
+      options,
+    )
     this.remote = {
       secret: this.#session.secret,
       denyCacheMs,

@@ -80,6 +80,11 @@ export class Session {
     return this.#state === 'ready' ? this.#router : undefined
   }
 
+  /** For what is asked beside decisions; undefined while nothing may be asked. */
+  get driver(): RedisDriver | undefined {
+    return this.#state === 'ready' ? this.#driver : undefined
+  }
+
   fleetSize(): number {
     return this.#fleet?.size() ?? this.#options.fleetSize
   }

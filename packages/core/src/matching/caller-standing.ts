@@ -1,0 +1,96 @@
+/** Where a caller stands under a rule: who it is, and which limits hold for it. For people. */
+import { ATTRIBUTE_LENGTH_MAX, type Call } from '../call.js'
+import { SluiceError } from '../errors.js'
+import { callerHash } from '../key.js'
+import { tierField } from '../rules/diff-fields.js'
+import type { Hash64 } from '../sip-hash.js'
+import type { CompiledLimit, CompiledRule, CompiledTiers, Snapshot } from './compiled.js'
+import { type Facts, readFact, readFacts } from './facts.js'
+import { matchRules } from './match.js'
+
+export interface NamedCaller {
+  readonly rule: CompiledRule
+  readonly caller: Hash64
+  /** The value of each attribute that the rule counts by, as it is counted. */
+  readonly values: ReadonlyMap<string, string>
+}
+
+export interface CallerStanding extends NamedCaller {
+  /** Those in force, then those on trial. */
+  readonly places: readonly {
+    /** `limits`, `tiers.plan.pro`, `override`, `candidate.limits`. */
+    readonly where: string
+    readonly limits: readonly CompiledLimit[]
+  }[]
+}
+
+/**
+ * Whether or not the rule matches the call, and whatever its mode: only the attributes that it
+ * counts by are needed. Throws where one is absent.
+ */
+export function callerStanding(
+  snapshot: Snapshot,
+  rule: CompiledRule,
+  call: Call,
+  wallMs: number,
+): CallerStanding {
+  const goodPath = rule.by.includes('path') || rule.by.includes('route')
+  const needs = { ...snapshot.allNeeds, goodPath }
+  const facts = readFacts({ ...snapshot, needs }, call.attributes)
+  const values = requireValues(rule, facts)
+  const texts = [...values.values()]
+  const caller = callerHash(snapshot.secret, texts)
+  const own = snapshot.overrides?.[rule.order]?.find(caller, texts, wallMs)
+  if (own !== undefined) {
+    return { rule, caller, values, places: [{ where: 'override', limits: own }] }
+  }
+  const { candidate } = rule
+  const tried = candidate === undefined ? [] : [placeOf(candidate, facts, 'candidate.')]
+  return { rule, caller, values, places: [placeOf(rule, facts, ''), ...tried] }
+}
+
+/** Who a call is to each rule that it meets. */
+export function callersOf(snapshot: Snapshot, call: Call, wallMs: number): readonly NamedCaller[] {
+  const matched = matchRules(snapshot, call, wallMs)
+  const facts = readFacts(snapshot, call.attributes)
+  return matched.map(({ rule, caller }) => ({ rule, caller, values: valuesOf(rule, facts) }))
+}
+
+function valuesOf({ by }: CompiledRule, facts: Facts): ReadonlyMap<string, string> {
+  return new Map(by.map((attribute) => [attribute, readFact(facts, attribute) ?? '']))
+}
+
+function requireValues(rule: CompiledRule, facts: Facts): ReadonlyMap<string, string> {
+  const values = valuesOf(rule, facts)
+  for (const [attribute, value] of values) {
+    if (value === '') {
+      throw new SluiceError(
+        'CALL_INVALID',
+        `attributes: found none of the name ${attribute}; accepted: a value for each attribute ` +
+          `that the rule counts by: ${rule.by.join(', ')}`,
+      )
+    }
+    if (value.length > ATTRIBUTE_LENGTH_MAX) {
+      throw new SluiceError(
+        'CALL_ATTRIBUTE_TOO_LONG',
+        `attribute ${attribute}: found ${value.length} characters; ` +
+          `accepted: up to ${ATTRIBUTE_LENGTH_MAX}`,
+      )
+    }
+  }
+  return values
+}
+
+interface Limits {
+  readonly limits: readonly CompiledLimit[]
+  readonly tiers: CompiledTiers | undefined
+}
+
+function placeOf({ limits, tiers }: Limits, facts: Facts, prefix: string) {
+  const value = tiers && readFact(facts, tiers.attribute)
+  const tier = value === undefined ? undefined : tiers?.limits.get(value)
+  if (tiers === undefined || value === undefined || tier === undefined) {
+    return { where: `${prefix}limits`, limits }
+  }
+  return { where: prefix + tierField(tiers.attribute, value), limits: tier }
+}

@@ -1,0 +1,74 @@
+/** Limits as decisions read them: with their arithmetic, their seeds, and their text in headers. */
+import { canonicalIp } from '../identity/address.js'
+import { limitSeed } from '../key.js'
+import { defineLimit, type Limit, type LimitSpec, withoutWaiting } from '../limit.js'
+import { foldPath } from '../path.js'
+import { leftFieldHead, policyField } from '../policy-field.js'
+import type { Rule, Tiers } from '../rules/rule.js'
+import type { SipKey } from '../sip-hash.js'
+import type { CompiledLimit, CompiledTiers, Snapshot } from './compiled.js'
+
+/** Equal values as one object: rules share most limits, and what is shared stays in the cache. */
+export class Interned<Value> {
+  readonly #known = new Map<string, Value>()
+
+  intern(value: Value): Value {
+    const text = JSON.stringify(value)
+    const known = this.#known.get(text)
+    if (known !== undefined) return known
+    this.#known.set(text, value)
+    return value
+  }
+}
+
+export interface LimitContext {
+  /** The key that seeds of limits are hashed with. */
+  readonly limitKey: SipKey
+  readonly limits: Interned<Limit>
+}
+
+export function compileLimits(
+  specs: readonly LimitSpec[],
+  { id: rule, by, posture, durable }: Rule,
+  { limitKey, limits }: LimitContext,
+  candidate = false,
+): readonly CompiledLimit[] {
+  return specs.map((spec) => {
+    const limit = limits.intern(defineLimit(spec))
+    const policy = specs.length === 1 ? rule : `${rule}:${limit.name}`
+    return {
+      rule,
+      limit,
+      immediate: limits.intern(withoutWaiting(limit)),
+      ...limitSeed(limitKey, { rule, name: limit.name, candidate, by }),
+      policy,
+      field: policyField(policy, limit.capacity, limit.windowMs),
+      leftField: leftFieldHead(policy),
+      posture,
+      durable,
+    }
+  })
+}
+
+export function compileTiers(
+  tiers: Tiers | undefined,
+  reading: ValueReading,
+  compile: (specs: readonly LimitSpec[]) => readonly CompiledLimit[],
+): CompiledTiers | undefined {
+  if (tiers === undefined) return undefined
+  const { attribute } = tiers
+  const limits = [...tiers.limits].map(
+    ([value, specs]) => [asCallsHaveIt(attribute, value, reading), compile(specs)] as const,
+  )
+  return { attribute, limits: new Map(limits) }
+}
+
+/** What the values of calls are read with. */
+export type ValueReading = Pick<Snapshot, 'strictPaths' | 'ipv6Prefix'>
+
+/** A value in the form that a call's own is read in: whichever way it is written, it is one. */
+export function asCallsHaveIt(attribute: string, value: string, reading: ValueReading): string {
+  if (attribute === 'method') return value.toUpperCase()
+  if (attribute === 'path') return reading.strictPaths ? value : foldPath(value)
+  return attribute === 'ip' ? (canonicalIp(value, reading.ipv6Prefix) ?? value) : value
+}

@@ -1,0 +1,130 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import type { Hash64 } from '../sip-hash.js'
+import { CompiledOverride, OverrideIndex, type Removal } from './override-index.js'
+
+interface Wanted {
+  readonly hash: Hash64
+  readonly written: string
+  readonly untilMs: number
+}
+
+/** `hash` stands for what the caller's values hash to, so that callers can be made to collide. */
+function override({ hash, written, untilMs }: Wanted, isApart: boolean, tag = 0): CompiledOverride {
+  return new CompiledOverride(hash, {
+    // Two spellings of one caller differ in case.
+    caller: [written.toLowerCase()],
+    limits: [],
+    untilMs,
+    isApart,
+    written: [written],
+    specs: [{ algorithm: 'token-bucket', max: tag, windowMs: 1000 }],
+  })
+}
+
+const told = (index: OverrideIndex) =>
+  index
+    .all()
+    .map(({ written, isApart, untilMs, specs }) =>
+      [written[0], isApart, untilMs, specs[0]?.max].join(' '),
+    )
+    .toSorted()
+
+/** In the order in which they hold. */
+const writtenOf = (index: OverrideIndex, hash: Hash64) =>
+  index.of(hash).map(({ written }) => written[0])
+
+const at = (hi: number, lo: number): Hash64 => ({ hi, lo })
+
+describe('an index of overrides', () => {
+  test('finds each caller, however many share its hash', () => {
+    const names = ['a', 'b', 'c']
+    const index = OverrideIndex.EMPTY.with(
+      names.map((written) => override({ hash: at(1, 1), written, untilMs: Infinity }, true)),
+    )
+    for (const name of names) expect(index.find(at(1, 1), [name], 0)).toEqual([])
+    expect(index.find(at(1, 1), ['d'], 0)).toBeUndefined()
+    expect(index.find(at(1, 2), ['a'], 0)).toBeUndefined()
+  })
+
+  test('of callers that share a part and its key tells those of one hash', () => {
+    const near = override({ hash: at(2, 7), written: 'a', untilMs: Infinity }, true)
+    const far = override({ hash: at(4, 7), written: 'b', untilMs: Infinity }, true)
+    const index = OverrideIndex.EMPTY.with([near, far])
+    expect(index.of(at(4, 7)).map(({ written }) => written)).toEqual([['b']])
+  })
+
+  test('counts those that have an end', () => {
+    const hash = at(1, 1)
+    const ending = override({ hash, written: 'a', untilMs: 9 }, true)
+    const one = OverrideIndex.EMPTY.with([ending])
+    expect([one.size, one.ending]).toEqual([1, 1])
+    const endless = one.with([override({ hash, written: 'a', untilMs: Infinity }, true)])
+    expect([endless.size, endless.ending]).toEqual([1, 0])
+    expect(one.with([{ hash, written: ['a'] }]).size).toBe(0)
+  })
+
+  test('takes away nothing that a rule itself has', () => {
+    const hash = at(1, 1)
+    const index = OverrideIndex.EMPTY.with([
+      override({ hash, written: 'a', untilMs: Infinity }, false),
+      override({ hash, written: 'a', untilMs: Infinity }, true),
+    ])
+    expect(told(index.with([{ hash, written: ['a'] }]))).toEqual(['a false Infinity 0'])
+  })
+
+  // Few hashes, so that callers collide; many callers, so that parts are spread and joined again.
+  const name = fc.constantFrom('a', 'b', 'c', 'A', 'B', 'C')
+  const crowd = fc
+    .integer({ min: 0, max: 2000 })
+    .map((i) => ({ hash: at(i, i % 5), name: `n${i}` }))
+  const few = fc
+    .record({ hi: fc.nat({ max: 2 }), name })
+    .map(({ hi, name: letter }) => ({ hash: at(hi, 0), name: `${letter}${hi}` }))
+  const step = fc.record({
+    who: fc.oneof(few, crowd),
+    untilMs: fc.constantFrom(10, Infinity),
+    isRemoval: fc.boolean(),
+    tag: fc.nat({ max: 3 }),
+  })
+  const batches = fc.array(fc.array(step, { maxLength: 40 }), { maxLength: 12 })
+
+  test('is after any changes what one made of the outcome is, and no earlier one ever changes', () => {
+    fc.assert(
+      fc.property(batches, fc.integer({ min: 0, max: 400 }), (list, load) => {
+        const held = new Map<string, CompiledOverride>()
+        const begin = Array.from({ length: load }, (_, i) =>
+          override({ hash: at(i * 3, i), written: `begin${i}`, untilMs: Infinity }, true),
+        )
+        for (const each of begin) held.set(keyOf(each, each.written[0] ?? ''), each)
+        const versions = [OverrideIndex.EMPTY.with(begin)]
+        const seen = versions.map(told)
+        for (const batch of list) {
+          const changes = batch.map(({ who, untilMs, isRemoval, tag }) => {
+            const key = keyOf(who.hash, who.name)
+            const removal: Removal = { hash: who.hash, written: [who.name] }
+            const set = override({ hash: who.hash, written: who.name, untilMs }, true, tag)
+            if (isRemoval) held.delete(key)
+            else held.set(key, set)
+            return isRemoval ? removal : set
+          })
+          const next = (versions.at(-1) ?? OverrideIndex.EMPTY).with(changes)
+          versions.push(next)
+          seen.push(told(next))
+        }
+        const fresh = OverrideIndex.EMPTY.with([...held.values()].reverse())
+        const last = versions.at(-1) ?? OverrideIndex.EMPTY
+        expect(told(last)).toEqual(told(fresh))
+        expect([last.size, last.ending]).toEqual([fresh.size, fresh.ending])
+        for (const each of held.values())
+          expect(writtenOf(last, each)).toEqual(writtenOf(fresh, each))
+        expect(versions.map(told)).toEqual(seen)
+      }),
+      { numRuns: 100 },
+    )
+  })
+})
+
+function keyOf({ hi, lo }: Hash64, written: string): string {
+  return `${hi}/${lo}/${written}`
+}

@@ -1,0 +1,211 @@
+/**
+ * The overrides of one rule, by caller. Nothing in it ever changes: a change makes another index
+ * that shares all but the touched part, so that one of 100,000 overrides is set in microseconds
+ * while every snapshot goes on seeing its own.
+ *
+ * The parts are small maps. The high half of a caller's hash chooses the part, the low half is the
+ * key in it; callers that meet there are chained, and told apart by their values.
+ */
+import type { LimitSpec } from '../limit.js'
+import type { Hash64 } from '../sip-hash.js'
+import type { CompiledLimit } from './compiled.js'
+
+interface OverrideFields {
+  /** The caller as calls have it. */
+  readonly caller: readonly string[]
+  readonly limits: readonly CompiledLimit[]
+  /** The wall clock from which it no longer holds; Infinity: it has no end. */
+  readonly untilMs: number
+  /** Set by itself, and not as a part of its rule. */
+  readonly isApart: boolean
+  /** The caller and the limits as they were written, to compile them again. */
+  readonly written: readonly string[]
+  readonly specs: readonly LimitSpec[]
+}
+
+/** An override, with the hash of its caller. */
+export class CompiledOverride implements OverrideFields, Hash64 {
+  readonly hi: number
+  readonly lo: number
+  readonly caller: readonly string[]
+  readonly limits: readonly CompiledLimit[]
+  readonly untilMs: number
+  readonly isApart: boolean
+  readonly written: readonly string[]
+  readonly specs: readonly LimitSpec[]
+  readonly next: CompiledOverride | undefined
+
+  constructor({ hi, lo }: Hash64, fields: OverrideFields, next?: CompiledOverride) {
+    this.hi = hi
+    this.lo = lo
+    this.caller = fields.caller
+    this.limits = fields.limits
+    this.untilMs = fields.untilMs
+    this.isApart = fields.isApart
+    this.written = fields.written
+    this.specs = fields.specs
+    this.next = next
+  }
+}
+
+/** Takes away the override that was set apart for the caller written so. */
+export interface Removal {
+  readonly hash: Hash64
+  readonly written: readonly string[]
+}
+
+type Part = Map<number, CompiledOverride>
+
+/** A change copies one part and the list of parts: with these sizes both are small. */
+const PART_SIZE = 64
+const PART_SIZE_MAX = 4 * PART_SIZE
+const PART_SIZE_MIN = PART_SIZE / 8
+
+export class OverrideIndex {
+  static readonly EMPTY = new OverrideIndex([new Map()], 0, 0)
+
+  readonly size: number
+  /** How many have an end. */
+  readonly ending: number
+  readonly #parts: readonly Part[]
+  readonly #mask: number
+
+  private constructor(parts: readonly Part[], size: number, ending: number) {
+    this.#parts = parts
+    this.#mask = parts.length - 1
+    this.size = size
+    this.ending = ending
+  }
+
+  /** The caller's own limits, unless they have ended. */
+  find(
+    caller: Hash64,
+    values: readonly string[],
+    wallMs: number,
+  ): readonly CompiledLimit[] | undefined {
+    let own = this.#parts[caller.hi & this.#mask]?.get(caller.lo)
+    while (own !== undefined) {
+      if (own.untilMs > wallMs && isSameList(own.caller, values)) return own.limits
+      own = own.next
+    }
+    return undefined
+  }
+
+  /** All for callers of one hash, ended or not. */
+  of(caller: Hash64): readonly CompiledOverride[] {
+    const first = this.#parts[caller.hi & this.#mask]?.get(caller.lo)
+    return chainOf(first).filter(({ hi }) => hi === caller.hi)
+  }
+
+  all(): readonly CompiledOverride[] {
+    return this.#parts.flatMap((part) => [...part.values()].flatMap(chainOf))
+  }
+
+  /**
+   * The index after these changes, in turn. One that is set apart replaces the one for the caller
+   * written so; those of the rule itself are added to what there is.
+   */
+  with(changes: readonly (CompiledOverride | Removal)[]): OverrideIndex {
+    const most = this.size + changes.length
+    const isCrowded = most > PART_SIZE_MAX * this.#parts.length
+    const parts = isCrowded ? spread(this.all(), most) : [...this.#parts]
+    // Parts of this index are copied before they are written to; those just spread are no one's.
+    const own = new Set(isCrowded ? parts : [])
+    let { size, ending } = this
+    for (const change of changes) {
+      const isSet = change instanceof CompiledOverride
+      const hash = isSet ? change : change.hash
+      const i = hash.hi & (parts.length - 1)
+      let part = parts[i] ?? new Map<number, CompiledOverride>()
+      if (!own.has(part)) {
+        part = new Map(part)
+        own.add(part)
+        parts[i] = part
+      }
+      const before = part.get(hash.lo)
+      const after = isSet ? link(before, change) : unlink(before, change.written)
+      put(part, hash.lo, after)
+      size += countOf(after) - countOf(before)
+      ending += countOf(after, hasEnd) - countOf(before, hasEnd)
+    }
+    if (size === 0) return OverrideIndex.EMPTY
+    const changed = new OverrideIndex(parts, size, ending)
+    if (parts.length === 1 || size >= PART_SIZE_MIN * parts.length) return changed
+    return new OverrideIndex(spread(changed.all(), size), size, ending)
+  }
+}
+
+/** Filed in as many parts as suit `size` overrides. */
+function spread(overrides: readonly CompiledOverride[], size: number): Part[] {
+  let count = 1
+  while (count * PART_SIZE < size) count *= 2
+  const parts = Array.from({ length: count }, (): Part => new Map())
+  for (const override of overrides) {
+    const part = parts[override.hi & (count - 1)]
+    if (part !== undefined) put(part, override.lo, link(part.get(override.lo), override))
+  }
+  return parts
+}
+
+function put(part: Part, lo: number, chain: CompiledOverride | undefined): void {
+  if (chain === undefined) part.delete(lo)
+  else part.set(lo, chain)
+}
+
+function link(chain: CompiledOverride | undefined, own: CompiledOverride) {
+  if (chain === undefined) return own.next === undefined ? own : chained([own])
+  const before = chainOf(chain)
+  const others = own.isApart ? before.filter((other) => !isApartFor(other, own.written)) : before
+  return chained([...others, own].toSorted(compare))
+}
+
+function unlink(chain: CompiledOverride | undefined, written: readonly string[]) {
+  return chained(chainOf(chain).filter((other) => !isApartFor(other, written)))
+}
+
+function isApartFor(override: CompiledOverride, written: readonly string[]): boolean {
+  return override.isApart && isSameList(override.written, written)
+}
+
+/**
+ * Those set apart come first, in an order of their own: nodes that learnt of them one by one and
+ * nodes that read all at once must agree where two spellings name one caller.
+ */
+function compare(a: CompiledOverride, b: CompiledOverride): number {
+  if (a.isApart !== b.isApart) return a.isApart ? -1 : 1
+  if (!a.isApart) return 0
+  const at = a.written.findIndex((value, i) => value !== b.written[i])
+  return (a.written[at] ?? '') < (b.written[at] ?? '') ? -1 : 1
+}
+
+function chained(overrides: readonly CompiledOverride[]): CompiledOverride | undefined {
+  return overrides.reduceRight<CompiledOverride | undefined>(
+    (next, own) => (own.next === next ? own : new CompiledOverride(own, own, next)),
+    undefined,
+  )
+}
+
+function chainOf(first: CompiledOverride | undefined): readonly CompiledOverride[] {
+  const chain: CompiledOverride[] = []
+  for (let own = first; own !== undefined; own = own.next) chain.push(own)
+  return chain
+}
+
+function countOf(
+  first: CompiledOverride | undefined,
+  counts: (override: CompiledOverride) => boolean = () => true,
+): number {
+  let count = 0
+  for (let own = first; own !== undefined; own = own.next) if (counts(own)) count += 1
+  return count
+}
+
+function hasEnd({ untilMs }: CompiledOverride): boolean {
+  return untilMs !== Infinity
+}
+
+export function isSameList(a: readonly string[], b: readonly string[]): boolean {
+  if (a.length !== b.length) return false
+  for (let i = 0; i < a.length; i++) if (a[i] !== b[i]) return false
+  return true
+}

@@ -1,0 +1,245 @@
+/**
+ * Own limits of callers, compiled: those written in a rule, and those that are set apart from it
+ * and change without it.
+ */
+import { callerHash } from '../key.js'
+import type { Limit, LimitSpec } from '../limit.js'
+import type { Override, Rule } from '../rules/rule.js'
+import type { Hash64, SipKey } from '../sip-hash.js'
+import { asCallsHaveIt, compileLimits, Interned } from './compile-limits.js'
+import type { CompiledLimit, CompiledRule, Snapshot } from './compiled.js'
+import { CompiledOverride, isSameList, OverrideIndex, type Removal } from './override-index.js'
+import { withOverrides } from './snapshot.js'
+
+/** An override that is set apart from its rule, or taken away. */
+export interface OverrideChange {
+  /** The id of the rule. */
+  readonly rule: string
+  /** A value for every attribute of the rule's `by`. */
+  readonly caller: ReadonlyMap<string, string>
+  /** Undefined: it is taken away. */
+  readonly override: Override | undefined
+}
+
+/** A caller of a rule whose own limits changed. */
+export interface ChangedCaller {
+  readonly rule: CompiledRule
+  readonly caller: Hash64
+}
+
+type Scope = Pick<Snapshot, 'secret' | 'limitKey' | 'strictPaths' | 'ipv6Prefix'>
+type Indexes = readonly (OverrideIndex | undefined)[]
+
+/**
+ * A snapshot with these changes that shares all else. One of a rule that is not in it, or for a
+ * caller that the rule does not count, is passed over. An override that is set apart holds before
+ * the one that the rule itself has for the caller.
+ */
+export function changeOverrides(
+  snapshot: Snapshot,
+  changes: readonly OverrideChange[],
+): { readonly snapshot: Snapshot; readonly callers: readonly ChangedCaller[] } {
+  const byRule = new Map<CompiledRule, (CompiledOverride | Removal)[]>()
+  const callers: ChangedCaller[] = []
+  for (const change of changes) {
+    const found = compileChange(snapshot, change)
+    if (found === undefined) continue
+    const { rule, compiled } = found
+    callers.push({ rule, caller: 'hash' in compiled ? compiled.hash : compiled })
+    const list = byRule.get(rule)
+    if (list === undefined) byRule.set(rule, [compiled])
+    else list.push(compiled)
+  }
+  if (byRule.size === 0) return { snapshot, callers }
+  const indexes = listIndexes(snapshot)
+  for (const [{ order }, list] of byRule) {
+    indexes[order] = unlessEmpty((indexes[order] ?? OverrideIndex.EMPTY).with(list))
+  }
+  return { snapshot: withOverrides(snapshot, indexes), callers }
+}
+
+/** The same, but of all that were set apart before none stays. */
+export function replaceOverrides(snapshot: Snapshot, all: Iterable<OverrideChange>): Snapshot {
+  const byRule = new Map<CompiledRule, (CompiledOverride | Removal)[]>()
+  for (const change of all) {
+    const found = compileChange(snapshot, change)
+    if (found === undefined) continue
+    const list = byRule.get(found.rule)
+    if (list === undefined) byRule.set(found.rule, [found.compiled])
+    else list.push(found.compiled)
+  }
+  const indexes = snapshot.rules.map((rule) => {
+    const written = compileWritten(rule.rule, snapshot)
+    return unlessEmpty(OverrideIndex.EMPTY.with([...written, ...(byRule.get(rule) ?? [])]))
+  })
+  return withOverrides(snapshot, indexes)
+}
+
+/** The limits that overrides, ended or not, have for the caller of that hash. */
+export function limitsOfOwn(
+  snapshot: Snapshot,
+  rule: CompiledRule,
+  caller: Hash64,
+): readonly CompiledLimit[] {
+  const index = snapshot.overrides?.[rule.order]
+  return index === undefined ? [] : index.of(caller).flatMap(({ limits }) => limits)
+}
+
+/**
+ * The overrides of a new set of rules: those written in them, and of those that were set apart the
+ * ones whose rule still is and counts by the same attributes.
+ */
+export function carryOverrides(
+  rules: readonly CompiledRule[],
+  scope: Scope,
+  before: Snapshot | undefined,
+): Indexes {
+  const isSameScope = before !== undefined && hasSameScope(scope, before)
+  return rules.map(({ rule }) => {
+    const earlier = before?.byId.get(rule.id)
+    const index = earlier && before?.overrides?.[earlier.order]
+    if (earlier === undefined || index === undefined || !isSameList(earlier.by, rule.by)) {
+      return indexOf(compileWritten(rule, scope))
+    }
+    if (isSameScope && staysCompiled(earlier.rule, rule)) return index
+    const apart = index.all().filter(({ isApart }) => isApart)
+    const again = apart.map((override) => compileOverride(rule, override, scope))
+    return indexOf([...compileWritten(rule, scope), ...again])
+  })
+}
+
+function hasSameScope(a: Scope, b: Scope): boolean {
+  return (
+    a.limitKey === b.limitKey && a.strictPaths === b.strictPaths && a.ipv6Prefix === b.ipv6Prefix
+  )
+}
+
+/** Whether overrides compiled for the one rule are those of the other, which counts by the same. */
+function staysCompiled(before: Rule, after: Rule): boolean {
+  if (before === after) return true
+  return (
+    before.overrides.length === 0 &&
+    after.overrides.length === 0 &&
+    before.durable === after.durable &&
+    JSON.stringify(before.posture) === JSON.stringify(after.posture)
+  )
+}
+
+function compileChange(snapshot: Snapshot, { rule: id, caller, override }: OverrideChange) {
+  const rule = snapshot.byId.get(id)
+  const written = rule && asWritten(rule.rule, caller)
+  if (rule === undefined || written === undefined) return undefined
+  if (override === undefined) {
+    const values = asCaller(rule.rule, written, snapshot)
+    return { rule, compiled: { hash: callerHash(snapshot.secret, values), written } }
+  }
+  const { limits: specs, untilMs = Infinity } = override
+  const source = { written, specs, untilMs, isApart: true }
+  return { rule, compiled: compileOverride(rule.rule, source, snapshot) }
+}
+
+/** Those that a rule itself has. */
+function compileWritten(rule: Rule, scope: Scope): readonly CompiledOverride[] {
+  return rule.overrides.map(({ caller, limits: specs, untilMs = Infinity }) => {
+    const written = rule.by.map((attribute) => caller.get(attribute) ?? '')
+    return compileOverride(rule, { written, specs, untilMs, isApart: false }, scope)
+  })
+}
+
+type OverrideSource = Pick<CompiledOverride, 'written' | 'specs' | 'untilMs' | 'isApart'>
+
+function compileOverride(rule: Rule, source: OverrideSource, scope: Scope): CompiledOverride {
+  const { written, untilMs, isApart } = source
+  const values = asCaller(rule, written, scope)
+  // Most callers are written as calls have them, and then one list will do.
+  const caller = isSameList(values, written) ? written : values
+  const { specs, limits } = listsOf(rule, scope.limitKey).of(source.specs)
+  const hash = callerHash(scope.secret, caller)
+  return new CompiledOverride(hash, { caller, limits, untilMs, isApart, written, specs })
+}
+
+function asCaller(rule: Rule, written: readonly string[], scope: Scope): readonly string[] {
+  return written.map((value, i) => asCallsHaveIt(rule.by[i] ?? '', value, scope))
+}
+
+/** The values in the order of `by`; undefined where they are others than it asks for. */
+function asWritten(
+  { by }: Rule,
+  caller: ReadonlyMap<string, string>,
+): readonly string[] | undefined {
+  if (caller.size !== by.length) return undefined
+  const values: string[] = []
+  for (const attribute of by) {
+    const value = caller.get(attribute)
+    if (value === undefined) return undefined
+    values.push(value)
+  }
+  return values
+}
+
+const LISTS_MAX = 1000
+
+interface LimitList {
+  readonly specs: readonly LimitSpec[]
+  readonly limits: readonly CompiledLimit[]
+}
+
+/** The limits of a rule's overrides: for many callers there are few different lists. */
+class LimitLists {
+  readonly limitKey: SipKey
+  readonly #rule: Rule
+  readonly #known = new Map<string, LimitList>()
+  /** The same by the list itself: those of one reading are shared already. */
+  readonly #bySpecs = new WeakMap<readonly LimitSpec[], LimitList>()
+  #limits = new Interned<Limit>()
+
+  constructor(rule: Rule, limitKey: SipKey) {
+    this.#rule = rule
+    this.limitKey = limitKey
+  }
+
+  of(specs: readonly LimitSpec[]): LimitList {
+    const seen = this.#bySpecs.get(specs)
+    if (seen !== undefined) return seen
+    const list = this.find(specs)
+    this.#bySpecs.set(specs, list)
+    return list
+  }
+
+  private find(specs: readonly LimitSpec[]): LimitList {
+    const text = JSON.stringify(specs)
+    const known = this.#known.get(text)
+    if (known !== undefined) return known
+    // Only sharing is lost: what was compiled before lives in its overrides.
+    if (this.#known.size >= LISTS_MAX) {
+      this.#known.clear()
+      this.#limits = new Interned()
+    }
+    const context = { limitKey: this.limitKey, limits: this.#limits }
+    const list = { specs, limits: compileLimits(specs, this.#rule, context) }
+    this.#known.set(text, list)
+    return list
+  }
+}
+
+const listsByRule = new WeakMap<Rule, LimitLists>()
+
+function listsOf(rule: Rule, limitKey: SipKey): LimitLists {
+  const known = listsByRule.get(rule)
+  if (known?.limitKey === limitKey) return known
+  const lists = new LimitLists(rule, limitKey)
+  listsByRule.set(rule, lists)
+  return lists
+}
+
+function indexOf(overrides: readonly CompiledOverride[]): OverrideIndex | undefined {
+  return overrides.length === 0 ? undefined : OverrideIndex.EMPTY.with(overrides)
+}
+
+function unlessEmpty(index: OverrideIndex): OverrideIndex | undefined {
+  return index.size === 0 ? undefined : index
+}
+
+function listIndexes({ overrides, rules }: Snapshot): (OverrideIndex | undefined)[] {
+  return overrides === undefined ? rules.map(() => undefined) : [...overrides]
+}

@@ -1,0 +1,89 @@
+/** Which calls a rule is for, as it is matched. */
+import { type Cidr, parseCidr } from '../identity/cidr.js'
+import { type PathPattern, parsePattern } from '../path.js'
+import type { Match, Rule } from '../rules/rule.js'
+import type { Condition, Filed } from './compiled.js'
+
+export type RuleShape = Pick<Filed, 'pattern' | 'methods' | 'conditions'>
+
+/** A rule is asked for its shape by each check of its set, and again by each later set it is in. */
+const shapes = new WeakMap<Rule, RuleShape>()
+
+/** The rule must have passed `parseRules`; what that refuses throws here. */
+export function shapeOf(rule: Rule): RuleShape {
+  const known = shapes.get(rule)
+  if (known !== undefined) return known
+  const { match } = rule
+  const shape = {
+    pattern: match.path === undefined ? undefined : readPattern(match.path),
+    methods: compileMethods(match.method),
+    conditions: compileConditions(match),
+  }
+  shapes.set(rule, shape)
+  return shape
+}
+
+/**
+ * HEAD asks for what GET serves, without the body: where the one is counted, so is the other, or
+ * a limit on GET would be dodged by asking for heads.
+ */
+function compileMethods(methods: readonly string[]): ReadonlySet<string> | undefined {
+  if (methods.length === 0) return undefined
+  return new Set(methods.includes('GET') ? [...methods, 'HEAD'] : methods)
+}
+
+const NO_CONDITION: readonly Condition[] = []
+
+function compileConditions({ where }: Match): readonly Condition[] {
+  if (where.size === 0) return NO_CONDITION
+  return [...where].map(([attribute, values]) => compileCondition(attribute, values))
+}
+
+function compileCondition(attribute: string, values: readonly string[] | null): Condition {
+  if (values === null) return { attribute, values: undefined, cidrs: undefined }
+  if (attribute !== 'ip') return { attribute, values: new Set(values), cidrs: undefined }
+  return { attribute, values: undefined, cidrs: values.map(readCidr) }
+}
+
+function readPattern(text: string): PathPattern {
+  const pattern = parsePattern(text)
+  if ('problem' in pattern) throw new RangeError(`match.path: ${pattern.problem}`)
+  return pattern
+}
+
+function readCidr(text: string): Cidr {
+  const cidr = parseCidr(text)
+  if ('problem' in cidr) throw new RangeError(`where.ip: ${cidr.problem}`)
+  return cidr
+}
+
+/** How many values each attribute is compared with: the more, the better it tells rules apart. */
+export type Variety = ReadonlyMap<string, number>
+
+export function varietyOf(rules: readonly Rule[]): Variety {
+  const values = new Map<string, Set<string>>()
+  for (const rule of rules) {
+    for (const condition of shapeOf(rule).conditions) {
+      const seen = values.get(condition.attribute) ?? new Set()
+      for (const value of condition.values ?? []) seen.add(value)
+      values.set(condition.attribute, seen)
+    }
+  }
+  return new Map([...values].map(([attribute, seen]) => [attribute, seen.size]))
+}
+
+/** A rule is filed under the values of its most telling attribute, else under its networks. */
+export function filingOf(
+  conditions: readonly Condition[],
+  variety: Variety,
+): { readonly filedUnder: Condition | undefined; readonly rest: readonly Condition[] } {
+  if (conditions.length === 0) return UNFILED
+  const [telling] = conditions
+    .filter(({ values }) => values !== undefined)
+    .toSorted((a, b) => (variety.get(b.attribute) ?? 0) - (variety.get(a.attribute) ?? 0))
+  const filedUnder = telling ?? conditions.find(({ cidrs }) => cidrs !== undefined)
+  const rest = conditions.filter((condition) => condition !== filedUnder)
+  return { filedUnder, rest: rest.length === 0 ? NO_CONDITION : rest }
+}
+
+const UNFILED = { filedUnder: undefined, rest: NO_CONDITION }

@@ -1,0 +1,59 @@
+/** A snapshot as decisions read it. */
+import type { Needs, Snapshot } from './compiled.js'
+
+/** Made in one place and of one shape, however many changes it has come through. */
+class CompiledSnapshot implements Snapshot {
+  readonly rules: Snapshot['rules']
+  readonly byId: Snapshot['byId']
+  readonly index: Snapshot['index']
+  readonly overrides: Snapshot['overrides']
+  readonly needs: Needs
+  readonly allNeeds: Needs
+  readonly strictPaths: boolean
+  readonly countsMessages: boolean
+  readonly hasDurable: boolean
+  readonly ipv6Prefix: number
+  readonly secret: Snapshot['secret']
+  readonly limitKey: Snapshot['limitKey']
+  readonly everybody: Snapshot['everybody']
+  readonly routeOf: Snapshot['routeOf']
+
+  constructor(base: Omit<Snapshot, 'overrides'>, overrides: Snapshot['overrides']) {
+    const endingOf = (order: number) => overrides?.[order]?.ending ?? 0
+    this.rules = base.rules
+    this.byId = base.byId
+    this.index = base.index
+    this.overrides = overrides
+    this.needs = withClock(
+      base.needs,
+      base.rules.some(({ mode }, order) => mode !== 'off' && endingOf(order) > 0),
+    )
+    this.allNeeds = withClock(
+      base.allNeeds,
+      base.rules.some((_, order) => endingOf(order) > 0),
+    )
+    this.strictPaths = base.strictPaths
+    this.countsMessages = base.countsMessages
+    this.hasDurable = base.hasDurable
+    this.ipv6Prefix = base.ipv6Prefix
+    this.secret = base.secret
+    this.limitKey = base.limitKey
+    this.everybody = base.everybody
+    this.routeOf = base.routeOf
+  }
+}
+
+/** The same rules with these overrides, which stand beside them. */
+export function withOverrides(
+  base: Omit<Snapshot, 'overrides'>,
+  overrides: NonNullable<Snapshot['overrides']>,
+): Snapshot {
+  const hasAny = overrides.some((index) => index !== undefined)
+  return new CompiledSnapshot(base, hasAny ? overrides : undefined)
+}
+
+/** Overrides that end need the time. */
+function withClock(needs: Needs, clock: boolean): Needs {
+  const { route, method, path, goodPath, ip, deadline, hedge } = needs
+  return { route, method, path, goodPath, ip, clock, deadline, hedge }
+}

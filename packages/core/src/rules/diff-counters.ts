@@ -1,0 +1,230 @@
+/**
+ * What becomes of the counters of a rule. A counter is (rule id, limit name, caller) and what the
+ * rule counts by; its state is of one algorithm, and to another it is no state. A candidate's
+ * counters are its own.
+ *
+ * Told from where callers stand: one whose tier is new had the rule's own limits before, and one
+ * whose tier is gone has them now.
+ */
+import { defaultLimitName, type LimitSpec } from '../limit.js'
+import { listText, tierField } from './diff-fields.js'
+import { limitChanges, limitText } from './limit-text.js'
+import type { Override, Rule, Tiers } from './rule.js'
+
+/** What becomes of the counters of one limit. */
+export interface CounterFate {
+  /** `limits`, `tiers.plan.pro`, `candidate.limits`, `overrides`: where the limit stands. */
+  readonly where: string
+  /** The name of the limit. */
+  readonly limit: string
+  /**
+   * `go on`: what was used stays used. `start anew`: callers begin with a full budget. `end`: they
+   * are no longer looked at, and expire.
+   */
+  readonly counters: 'go on' | 'start anew' | 'end'
+  /** What changed of it, for people: `max 100 to 50`. Empty: nothing. */
+  readonly what: string
+}
+
+type Fate = CounterFate['counters']
+
+interface Limits {
+  readonly limits: readonly LimitSpec[]
+  readonly tiers: Tiers | undefined
+}
+
+/** The limits that hold for some callers of a rule, before and after. */
+interface Place {
+  readonly where: string
+  readonly before: readonly LimitSpec[]
+  readonly after: readonly LimitSpec[]
+}
+
+/** Names of overrides' limits told of; their callers may each have one of their own. */
+const OVERRIDE_LIMITS_MAX = 16
+
+/** One of the two is undefined where the rule is new or gone. */
+export function counterFates(
+  before: Rule | undefined,
+  after: Rule | undefined,
+): readonly CounterFate[] {
+  const by = byChange(before, after)
+  const inForce = fatesOf(placesOf(before, after, ''), by)
+  const tried = fatesOf(placesOf(before?.candidate, after?.candidate, 'candidate.'), by)
+  if (before === undefined || after === undefined || by !== '') return [...inForce, ...tried]
+  return [...inForce, ...overrideFates(before, after), ...tried]
+}
+
+/** Empty: the counters of before are found. Else why they are not. */
+function byChange(before: Rule | undefined, after: Rule | undefined): string {
+  if (before === undefined || after === undefined) return ''
+  const [was, is] = [listText(before.by), listText(after.by)]
+  return was === is ? '' : `by ${was} to ${is}`
+}
+
+function placesOf(
+  before: Limits | undefined,
+  after: Limits | undefined,
+  prefix: string,
+): readonly Place[] {
+  const own = {
+    where: `${prefix}limits`,
+    before: before?.limits ?? [],
+    after: after?.limits ?? [],
+  }
+  const tiers = new Map<string, Place>()
+  for (const from of [after?.tiers, before?.tiers]) {
+    for (const value of from?.limits.keys() ?? []) {
+      const attribute = from?.attribute ?? ''
+      const where = prefix + tierField(attribute, value)
+      tiers.set(where, {
+        where,
+        before: limitsFor(before, attribute, value),
+        after: limitsFor(after, attribute, value),
+      })
+    }
+  }
+  return [own, ...tiers.values()]
+}
+
+function limitsFor(
+  from: Limits | undefined,
+  attribute: string,
+  value: string,
+): readonly LimitSpec[] {
+  const tier = from?.tiers?.attribute === attribute ? from.tiers.limits.get(value) : undefined
+  return tier ?? from?.limits ?? []
+}
+
+/** What changed, at each place where it did; and once for each counter that it goes on, if so. */
+function fatesOf(places: readonly Place[], by: string): readonly CounterFate[] {
+  const fates = places.flatMap((place) => fatesAt(place, by))
+  const isAllNew = places.every(({ before }) => before.length === 0)
+  const isAllGone = places.every(({ after }) => after.length === 0)
+  const told = new Set<string>()
+  const isNews = ({ where, limit, what }: CounterFate) => {
+    // What is so at every place, and for the same reason, is told at the first.
+    const isEverywhere = isAllNew || isAllGone || what === by
+    const id = isEverywhere ? limit : `${where} ${limit}`
+    if (told.has(id)) return false
+    told.add(id)
+    return true
+  }
+  const changed = fates.filter((fate) => fate.what !== '' && isNews(fate))
+  const goingOn = changed.filter(({ counters }) => counters === 'go on')
+  const names = new Set(goingOn.map(({ limit }) => limit))
+  const unchanged = fates.filter(({ limit, what }) => {
+    if (what !== '' || names.has(limit)) return false
+    names.add(limit)
+    return true
+  })
+  return [...changed, ...unchanged].toSorted(
+    (a, b) => placeOf(places, a.where) - placeOf(places, b.where),
+  )
+}
+
+function placeOf(places: readonly Place[], where: string): number {
+  return places.findIndex((place) => place.where === where)
+}
+
+function fatesAt({ where, before, after }: Place, by: string): readonly CounterFate[] {
+  const was = byName(before)
+  const is = byName(after)
+  const present = [...is].map(([limit, spec]): CounterFate => {
+    const old = was.get(limit)
+    if (old === undefined) {
+      return { where, limit, counters: 'start anew', what: `new: ${limitText(spec)}` }
+    }
+    const isFound = by === '' && old.algorithm === spec.algorithm
+    const what = [by, limitChanges(old, spec)].filter((text) => text !== '').join(', ')
+    return { where, limit, counters: isFound ? 'go on' : 'start anew', what }
+  })
+  const ended = [...was]
+    .filter(([limit]) => !is.has(limit))
+    .map(([limit, spec]): CounterFate => {
+      return { where, limit, counters: 'end', what: `was ${limitText(spec)}` }
+    })
+  return [...present, ...ended]
+}
+
+function byName(limits: readonly LimitSpec[]): ReadonlyMap<string, LimitSpec> {
+  return new Map(limits.map((limit) => [limitName(limit), limit]))
+}
+
+function limitName({ name, algorithm, windowMs }: LimitSpec): string {
+  return name ?? defaultLimitName(algorithm, windowMs)
+}
+
+/** The overrides of a rule by their callers, whose values stand in the order of `by`. */
+export function overridesByCaller({ by, overrides }: Rule): ReadonlyMap<string, Override> {
+  return new Map(
+    overrides.map((override) => [
+      JSON.stringify(by.map((attribute) => override.caller.get(attribute))),
+      override,
+    ]),
+  )
+}
+
+export function isSameOverride(a: Override, b: Override): boolean {
+  return a.untilMs === b.untilMs && limitsKey(a.limits) === limitsKey(b.limits)
+}
+
+function limitsKey(limits: readonly LimitSpec[]): string {
+  return limits.map(limitText).join(' ')
+}
+
+/**
+ * What becomes of the counters of callers whose override is new, gone or another. Which tier such
+ * a caller has beside it is not known: a counter that any of its limits keeps is one that goes on.
+ */
+function overrideFates(before: Rule, after: Rule): readonly CounterFate[] {
+  if (before.overrides.length === 0 && after.overrides.length === 0) return []
+  const [was, is] = [overridesByCaller(before), overridesByCaller(after)]
+  const told = new Map<string, { limit: string; counters: Fate; callers: number }>()
+  const count = (limit: string, counters: Fate) => {
+    const id = `${counters} ${limit}`
+    const known = told.get(id)
+    if (known !== undefined) known.callers += 1
+    else if (told.size < OVERRIDE_LIMITS_MAX) told.set(id, { limit, counters, callers: 1 })
+  }
+  const [ownBefore, ownAfter] = [ownLimits(before), ownLimits(after)]
+  for (const caller of new Set([...is.keys(), ...was.keys()])) {
+    const [old, now] = [was.get(caller), is.get(caller)]
+    if (old !== undefined && now !== undefined && isSameOverride(old, now)) continue
+    const [had, has] = [formats(old?.limits ?? ownBefore), formats(now?.limits ?? ownAfter)]
+    // Whoever loses an override is told of by its names, not by all that the tiers have.
+    const names = new Set([
+      ...formats(now?.limits ?? []).keys(),
+      ...formats(old?.limits ?? []).keys(),
+    ])
+    for (const name of names) {
+      const [from, to] = [had.get(name), has.get(name)]
+      if (to === undefined) count(name, 'end')
+      else count(name, from !== undefined && meets(from, to) ? 'go on' : 'start anew')
+    }
+  }
+  return [...told.values()].map(({ limit, counters, callers }) => ({
+    where: 'overrides',
+    limit,
+    counters,
+    what: callers === 1 ? '1 caller' : `${callers} callers`,
+  }))
+}
+
+function ownLimits({ limits, tiers }: Rule): readonly LimitSpec[] {
+  return [...limits, ...[...(tiers?.limits.values() ?? [])].flat()]
+}
+
+/** The algorithms that limits of each name have. */
+function formats(limits: readonly LimitSpec[]): ReadonlyMap<string, ReadonlySet<string>> {
+  const found = new Map<string, Set<string>>()
+  for (const limit of limits) {
+    const name = limitName(limit)
+    found.set(name, (found.get(name) ?? new Set()).add(limit.algorithm))
+  }
+  return found
+}
+
+function meets(a: ReadonlySet<string>, b: ReadonlySet<string>): boolean {
+  return [...a].some((item) => b.has(item))
+}

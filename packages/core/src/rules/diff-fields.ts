@@ -1,0 +1,165 @@
+/** The fields of a rule as short texts for people, and which of them differ between two rules. */
+import { show } from '../errors.js'
+import { formatDuration } from '../duration.js'
+import type { LimitSpec } from '../limit.js'
+import { limitText } from './limit-text.js'
+import type { Rule, RuleSet, Tiers } from './rule.js'
+import { quote } from './tree.js'
+
+export interface FieldChange {
+  readonly field: string
+  /** Empty: it was not there. */
+  readonly before: string
+  /** Empty: it is not there any more. */
+  readonly after: string
+}
+
+/** What a field says: a text, or a list, which is only counted where it is long. */
+type Said = string | readonly string[]
+type Fields = readonly (readonly [field: string, said: Said])[]
+
+/** A list of more is told by how many were added and removed. */
+const LISTED_MAX = 8
+const TEXT_LENGTH_MAX = 1000
+
+/** What is not told of a rule that is new or gone, because every rule has it. */
+const DEFAULTS: ReadonlyMap<string, string> = new Map([
+  ['cost', '1'],
+  ['mode', 'enforce'],
+  ['coordination', 'exact'],
+  ['posture', 'local'],
+  ['hedge', 'false'],
+  ['durable', 'false'],
+  ['tag', 'false'],
+])
+
+/** One for each field of a rule: the compiler misses one that is new, before a user does. */
+const FIELDS: {
+  readonly [Name in Exclude<keyof Rule, 'id' | 'overrides'>]: (rule: Rule) => Fields
+} = {
+  description: ({ description }) => optional('description', description),
+  match: ({ match }) => [
+    ...(match.method.length === 0 ? [] : [['match.method', match.method] as const]),
+    ...optional('match.path', match.path),
+    ...[...match.where].map(
+      ([name, values]) => [`match.where.${fieldKey(name)}`, values ?? 'absent'] as const,
+    ),
+  ],
+  by: ({ by }) => [['by', listText(by)]],
+  limits: ({ limits }) => [['limits', limitsText(limits)]],
+  tiers: ({ tiers }) => tierFields(tiers, ''),
+  cost: ({ cost }) => [
+    ['cost', typeof cost === 'number' ? String(cost) : `{ attribute: ${cost.attribute} }`],
+  ],
+  mode: ({ mode }) => [['mode', mode]],
+  coordination: ({ coordination }) => [['coordination', coordination]],
+  posture: ({ posture }) => [['posture', postureText(posture)]],
+  deadlineMs: ({ deadlineMs }) =>
+    optional('deadline', deadlineMs === undefined ? undefined : formatDuration(deadlineMs)),
+  hedge: ({ hedge }) => [['hedge', String(hedge)]],
+  durable: ({ durable }) => [['durable', String(durable)]],
+  tag: ({ tag }) => [['tag', String(tag)]],
+  candidate: ({ candidate }) =>
+    candidate === undefined
+      ? []
+      : [
+          ['candidate.limits', limitsText(candidate.limits)],
+          ...tierFields(candidate.tiers, 'candidate.'),
+        ],
+}
+
+/** Of a rule that is new, or gone, all fields but those that every rule has. */
+export function ruleFields(before: Rule | undefined, after: Rule | undefined) {
+  const changes = changesOf(saidBy(before), saidBy(after))
+  if (before !== undefined && after !== undefined) return changes
+  return changes.filter(
+    ({ field, before: was, after: is }) => DEFAULTS.get(field) !== (was === '' ? is : was),
+  )
+}
+
+export function setFields(before: RuleSet, after: RuleSet): readonly FieldChange[] {
+  const said = ({ routes, strictPaths }: RuleSet): Fields => [
+    ['routes', routes],
+    ['strictPaths', String(strictPaths)],
+  ]
+  return changesOf(said(before), said(after))
+}
+
+/** `tiers.plan.pro`; a value that is no name is quoted. */
+export function tierField(attribute: string, value: string): string {
+  return `tiers.${attribute}.${fieldKey(value)}`
+}
+
+/** `[10/second, 1000/hour]`; `no limit` for none. */
+function limitsText(limits: readonly LimitSpec[]): string {
+  return limits.length === 0 ? 'no limit' : `[${limits.map(limitText).join(', ')}]`
+}
+
+export function listText(items: readonly string[]): string {
+  return `[${items.map(itemText).join(', ')}]`
+}
+
+function saidBy(rule: Rule | undefined): Fields {
+  return rule === undefined ? [] : Object.values(FIELDS).flatMap((read) => read(rule))
+}
+
+function changesOf(before: Fields, after: Fields): readonly FieldChange[] {
+  const was = new Map(before)
+  const is = new Map(after)
+  const fields = new Set([...was.keys(), ...is.keys()])
+  return [...fields].flatMap((field) => {
+    const [old, now] = [was.get(field), is.get(field)]
+    if (isSame(old, now)) return []
+    return [{ field, before: saidText(old), after: changedText(old, now) }]
+  })
+}
+
+function isSame(before: Said | undefined, after: Said | undefined): boolean {
+  if (typeof before !== 'object' || typeof after !== 'object') return before === after
+  return before.length === after.length && before.every((item, i) => item === after[i])
+}
+
+/** A long list also says what became of it: shown cut, it would look the same before and after. */
+function changedText(before: Said | undefined, after: Said | undefined): string {
+  if (typeof before !== 'object' || typeof after !== 'object') return saidText(after)
+  if (Math.max(before.length, after.length) <= LISTED_MAX) return saidText(after)
+  const [was, is] = [new Set(before), new Set(after)]
+  const added = after.filter((item) => !was.has(item)).length
+  const removed = before.filter((item) => !is.has(item)).length
+  const what = [
+    ...(added > 0 ? [`${added} added`] : []),
+    ...(removed > 0 ? [`${removed} removed`] : []),
+  ].join(', ')
+  return `${after.length} values, ${what === '' ? 'in another order' : what}`
+}
+
+function saidText(said: Said | undefined): string {
+  if (said === undefined) return ''
+  if (typeof said === 'string') return show(said, TEXT_LENGTH_MAX)
+  return said.length <= LISTED_MAX ? listText(said) : `${said.length} values`
+}
+
+function itemText(item: string): string {
+  return /^[\w.:/*@ -]{1,128}$/.test(item) ? item : quote(item)
+}
+
+/** The same as in problems: a key that is no name could forge the rest. */
+function fieldKey(key: string): string {
+  return /^[\w.-]{1,64}$/.test(key) ? key : quote(key)
+}
+
+function optional(field: string, said: string | undefined): Fields {
+  return said === undefined ? [] : [[field, said]]
+}
+
+function tierFields(tiers: Tiers | undefined, prefix: string): Fields {
+  if (tiers === undefined) return []
+  return [...tiers.limits].map(
+    ([value, limits]) => [prefix + tierField(tiers.attribute, value), limitsText(limits)] as const,
+  )
+}
+
+function postureText(posture: Rule['posture']): string {
+  if (typeof posture === 'string') return posture
+  return posture.local === 1 ? 'local' : `{ local: ${posture.local} }`
+}

@@ -1,0 +1,150 @@
+/** What changes between two rule sets, and what becomes of the counters. */
+import {
+  type CounterFate,
+  counterFates,
+  isSameOverride,
+  overridesByCaller,
+} from './diff-counters.js'
+import { type FieldChange, ruleFields, setFields } from './diff-fields.js'
+import type { Rule, RuleSet } from './rule.js'
+
+export type { CounterFate } from './diff-counters.js'
+
+export interface RuleChange {
+  readonly id: string
+  /** A rule that is changed and moved is `changed`, with its `position` among the fields. */
+  readonly change: 'added' | 'removed' | 'changed' | 'moved'
+  /** The fields that differ, each for people: `mode`, `enforce`, `shadow`. Empty: not there. */
+  readonly fields: readonly FieldChange[]
+  /** Every counter of it, those of which nothing changed as well. */
+  readonly counters: readonly CounterFate[]
+  /** Overrides that are added, changed and removed. */
+  readonly overrides: { readonly added: number; readonly changed: number; readonly removed: number }
+}
+
+export interface RuleDiff {
+  /** Of routes and strictPaths. */
+  readonly set: RuleChange['fields']
+  /** Only rules that differ, in the order of the new set; removed ones last. */
+  readonly rules: readonly RuleChange[]
+}
+
+export function diffRules(before: RuleSet, after: RuleSet): RuleDiff {
+  const was = placedById(before.rules)
+  const is = placedById(after.rules)
+  const moved = movedIds(before.rules, is)
+  const present = after.rules.flatMap((rule) => {
+    const old = was.get(rule.id)
+    if (old === undefined) return [describe('added', undefined, rule)]
+    return changeOf(old.rule, rule, {
+      field: 'position',
+      before: moved.has(rule.id) ? String(old.position) : '',
+      after: moved.has(rule.id) ? String(is.get(rule.id)?.position) : '',
+    })
+  })
+  const removed = before.rules
+    .filter(({ id }) => !is.has(id))
+    .map((rule) => describe('removed', rule, undefined))
+  return { set: setFields(before, after), rules: [...present, ...removed] }
+}
+
+function changeOf(before: Rule, after: Rule, position: FieldChange): readonly RuleChange[] {
+  const isMoved = position.before !== ''
+  const moved: RuleChange = {
+    id: after.id,
+    change: 'moved',
+    fields: [position],
+    counters: [],
+    overrides: NO_OVERRIDES,
+  }
+  // Sets share the rules that nobody touched.
+  if (before === after) return isMoved ? [moved] : []
+  const changed = describe('changed', before, after)
+  const { added, changed: other, removed } = changed.overrides
+  if (changed.fields.length === 0 && added + other + removed === 0) return isMoved ? [moved] : []
+  return [isMoved ? { ...changed, fields: [position, ...changed.fields] } : changed]
+}
+
+function describe(
+  change: RuleChange['change'],
+  before: Rule | undefined,
+  after: Rule | undefined,
+): RuleChange {
+  return {
+    id: (after ?? before)?.id ?? '',
+    change,
+    fields: ruleFields(before, after),
+    counters: counterFates(before, after),
+    overrides: countOverrides(before, after),
+  }
+}
+
+const NO_OVERRIDES: RuleChange['overrides'] = { added: 0, changed: 0, removed: 0 }
+
+function countOverrides(
+  before: Rule | undefined,
+  after: Rule | undefined,
+): RuleChange['overrides'] {
+  const was = before === undefined ? NO_CALLERS : overridesByCaller(before)
+  const is = after === undefined ? NO_CALLERS : overridesByCaller(after)
+  // Counted by other attributes, nobody is the caller it was.
+  if (before !== undefined && after !== undefined && before.by.join() !== after.by.join()) {
+    return { added: is.size, changed: 0, removed: was.size }
+  }
+  let added = 0
+  let changed = 0
+  for (const [caller, override] of is) {
+    const old = was.get(caller)
+    if (old === undefined) added += 1
+    else if (!isSameOverride(old, override)) changed += 1
+  }
+  return { added, changed, removed: was.size - (is.size - added) }
+}
+
+const NO_CALLERS: ReturnType<typeof overridesByCaller> = new Map()
+
+interface PlacedRule {
+  readonly rule: Rule
+  /** In its set, from 1 on. */
+  readonly position: number
+}
+
+function placedById(rules: readonly Rule[]): ReadonlyMap<string, PlacedRule> {
+  return new Map(rules.map((rule, index) => [rule.id, { rule, position: index + 1 }]))
+}
+
+/**
+ * The fewest rules that have to be taken out and put in elsewhere to bring what both sets have
+ * into the new order: all but the longest run that keeps its order.
+ */
+function movedIds(
+  before: readonly Rule[],
+  is: ReadonlyMap<string, PlacedRule>,
+): ReadonlySet<string> {
+  const common = before.filter(({ id }) => is.has(id))
+  const positions = common.map(({ id }) => is.get(id)?.position ?? 0)
+  const moved = new Set(common.map(({ id }) => id))
+  for (const index of longestRise(positions)) moved.delete(common[index]?.id ?? '')
+  return moved
+}
+
+/** Where the numbers of a longest rising run stand. */
+function longestRise(numbers: readonly number[]): readonly number[] {
+  // For each length, where the run of that length ends that has the smallest end.
+  const ends: number[] = []
+  const previous: number[] = []
+  for (const [index, number] of numbers.entries()) {
+    let low = 0
+    let high = ends.length
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if ((numbers[ends[middle] ?? 0] ?? 0) < number) low = middle + 1
+      else high = middle
+    }
+    previous.push(low === 0 ? -1 : (ends[low - 1] ?? -1))
+    ends[low] = index
+  }
+  const run: number[] = []
+  for (let at = ends.at(-1) ?? -1; at !== -1; at = previous[at] ?? -1) run.push(at)
+  return run
+}

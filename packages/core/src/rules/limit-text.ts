@@ -1,0 +1,60 @@
+/** A limit as people read it: the short form where that says all of it, else its fields. */
+import { formatDuration } from '../duration.js'
+import type { LimitSpec } from '../limit.js'
+
+const UNITS: ReadonlyMap<number, string> = new Map([
+  [1000, 'second'],
+  [60_000, 'minute'],
+  [3_600_000, 'hour'],
+  [86_400_000, 'day'],
+])
+
+/** A field of a limit by its name in a rules file, and what stands for it where it is left out. */
+interface LimitField {
+  readonly name: string
+  readonly absent: string
+  readonly read: (limit: LimitSpec) => string | undefined
+}
+
+const whole = (value: number | undefined) => (value === undefined ? undefined : String(value))
+const duration = (ms: number | undefined) => (ms === undefined ? undefined : formatDuration(ms))
+
+/** Beside algorithm and name, which say what counter it is and not how much that holds. */
+const AMOUNT_FIELDS: readonly LimitField[] = [
+  { name: 'max', absent: '', read: ({ max }) => whole(max) },
+  { name: 'window', absent: '', read: ({ windowMs }) => duration(windowMs) },
+  { name: 'burst', absent: 'default', read: ({ burst }) => whole(burst) },
+  { name: 'queue', absent: 'default', read: ({ queue }) => whole(queue) },
+  { name: 'maxWait', absent: 'default', read: ({ maxWaitMs }) => duration(maxWaitMs) },
+  { name: 'wait', absent: 'none', read: ({ waitMs }) => duration(waitMs) },
+  { name: 'onRefusal', absent: 'none', read: ({ onRefusal }) => onRefusal },
+  { name: 'debt', absent: 'none', read: ({ debt }) => whole(debt) },
+]
+
+/** `10/second`, `10/30s`, `{ algorithm: gcra, max: 10, window: 1s }`. */
+export function limitText(limit: LimitSpec): string {
+  const fields = [
+    ...(limit.algorithm === 'token-bucket' ? [] : [`algorithm: ${limit.algorithm}`]),
+    ...AMOUNT_FIELDS.flatMap(({ name, read }) => {
+      const value = read(limit)
+      return value === undefined ? [] : [`${name}: ${value}`]
+    }),
+    ...(limit.name === undefined ? [] : [`name: ${limit.name}`]),
+  ]
+  const isShort = limit.algorithm === 'token-bucket' && fields.length === 2
+  if (!isShort) return `{ ${fields.join(', ')} }`
+  return `${limit.max}/${UNITS.get(limit.windowMs) ?? formatDuration(limit.windowMs)}`
+}
+
+/** What one limit has otherwise than another of its name: `max 100 to 50, burst default to 80`. */
+export function limitChanges(before: LimitSpec, after: LimitSpec): string {
+  const algorithms =
+    before.algorithm === after.algorithm
+      ? []
+      : [`algorithm ${before.algorithm} to ${after.algorithm}`]
+  const amounts = AMOUNT_FIELDS.flatMap(({ name, absent, read }) => {
+    const [was, is] = [read(before) ?? absent, read(after) ?? absent]
+    return was === is ? [] : [`${name} ${was} to ${is}`]
+  })
+  return [...algorithms, ...amounts].join(', ')
+}

@@ -1,0 +1,83 @@
+/** One override by itself, as it is kept apart from its rule. */
+import type { LimitSpec } from '../limit.js'
+import { readLimits } from './parse-limit.js'
+import { checkCostOf, spotOfRule } from './parse-rule.js'
+import { readOverride } from './parse-variants.js'
+import { type Collector, createCollector, type Problem } from './problems.js'
+import { itemsOf, RULE, type Spot } from './reader.js'
+import type { Override, Rule } from './rule.js'
+import type { Node } from './tree.js'
+import { readValue } from './value.js'
+
+export interface ParsedOverride {
+  /** Undefined if there are errors. */
+  readonly override: Override | undefined
+  readonly errors: readonly Problem[]
+}
+
+/**
+ * `source` is `{ caller, limits, until }` as in a rules file, checked against a rule that was
+ * parsed. Never throws.
+ */
+export function parseOverride(rule: Rule, source: object): ParsedOverride {
+  const collector = createCollector({ file: undefined, strict: false, text: undefined })
+  const override = readWhole(rule, source, collector)
+  const { errors } = collector.finish()
+  return { override: errors.length === 0 ? override : undefined, errors }
+}
+
+function readWhole(rule: Rule, source: object, collector: Collector): Override | undefined {
+  const { root, problems } = readValue(source)
+  if (root === undefined) {
+    for (const problem of problems) collector.report({ rule: rule.id, field: RULE, ...problem })
+    return undefined
+  }
+  const spot = spotOfRule(root, rule.id, collector.report)
+  return readOverride(spot, rule.by, (field) => readShared(field, rule, collector))
+}
+
+const LISTS_MAX = 1000
+
+/** Limits that were read without a problem for a rule: many callers have the same few lists. */
+const listsByRule = new WeakMap<Rule, Map<string, readonly LimitSpec[]>>()
+
+function readShared(
+  spot: Spot,
+  rule: Rule,
+  { count }: Collector,
+): readonly LimitSpec[] | undefined {
+  const lists = listsByRule.get(rule) ?? new Map<string, readonly LimitSpec[]>()
+  const text = textOf(spot.node)
+  const known = lists.get(text)
+  if (known !== undefined) return known
+  const before = count()
+  const limits = readLimits(spot)
+  if (limits === undefined || count() > before) return limits
+  checkCosts(limits, rule, spot)
+  if (count() > before) return limits
+  if (lists.size >= LISTS_MAX) lists.clear()
+  listsByRule.set(rule, lists.set(text, limits))
+  return limits
+}
+
+function checkCosts(limits: readonly LimitSpec[], rule: Rule, { node, field, report }: Spot): void {
+  const spots = node.kind === 'list' ? itemsOf({ node, field, report }) : []
+  for (const [i, spot] of spots.entries()) {
+    const limit = limits[i]
+    if (limit !== undefined) checkCostOf(limit, rule.cost, spot)
+  }
+}
+
+/** The same for nodes that say the same. What no text can be is never read without a problem. */
+function textOf(node: Node): string {
+  switch (node.kind) {
+    case 'scalar':
+      return typeof node.value === 'string' ? JSON.stringify(node.value) : String(node.value)
+    case 'list':
+      return `[${node.items.map(textOf).join()}]`
+    case 'map':
+      return `{${[...node.entries.values()].map(({ key, value }) => `${JSON.stringify(key)}:${textOf(value)}`).join()}}`
+    case 'foreign':
+      return node.type
+  }
+}

@@ -1,0 +1,82 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { describe, expect, test } from 'vitest'
+import { ALIASED_VALUES_MAX, TEXT_LENGTH_MAX } from './document.js'
+import { parseRules } from './parse-rules.js'
+import { readPlain } from './plain.js'
+
+const FOLDER = new URL('../../../../conformance/rules/', import.meta.url)
+
+test('YAML and JSON are read as the value they say', () => {
+  const value = { rules: [{ id: 'a', by: [], cost: 1, tag: true, description: null }] }
+  const yaml = '\ufeffrules:\n  - { id: a, by: [], cost: 1, tag: true, description: }\n'
+  expect(readPlain(yaml)).toEqual({ value, problems: [] })
+  expect(readPlain(JSON.stringify(value))).toEqual({ value, problems: [] })
+  expect(readPlain('')).toEqual({ value: null, problems: [] })
+})
+
+test('__proto__ is a key like any other', () => {
+  const { value } = readPlain('{"__proto__": {"polluted": 1}, "constructor": 2}')
+  expect(Object.keys(value as object)).toEqual(['__proto__', 'constructor'])
+  expect(Object.getPrototypeOf(value)).toBe(Object.prototype)
+  expect(({} as Record<string, unknown>)['polluted']).toBeUndefined()
+  expect(parseRules(value as object).errors.map(({ field }) => field)).toContain('__proto__')
+})
+
+test('an alias stands for a copy of its own', () => {
+  const { value } = readPlain('a: &a [1]\nb: *a\n') as { value: Record<string, number[]> }
+  value['a']?.push(2)
+  expect(value).toEqual({ a: [1, 2], b: [1] })
+})
+
+describe('what a rules file is refused for is refused here, with its place', () => {
+  const ten = (name: string, of: string) => `${name}: &${name} [${`${of},`.repeat(10)}]\n`
+  test.each([
+    ['a text that is too large', ' '.repeat(TEXT_LENGTH_MAX + 1), 'too-large'],
+    ['levels without end', '['.repeat(1000), 'too-deep'],
+    ['a tag', 'a: !!js x', 'unsupported-yaml'],
+    ['two documents', 'a\n---\nb', 'unsupported-yaml'],
+    ['a key given twice', 'a:\n  b: 1\n  b: 2', 'duplicate-key'],
+    ['a key that is a list', '[a]: 1', 'bad-key'],
+    ['bad syntax', 'a: [', 'bad-yaml'],
+    [
+      `more than ${ALIASED_VALUES_MAX} aliased values`,
+      [ten('a', '1'), ten('b', '*a'), ten('c', '*b'), ten('d', '*c'), ten('e', '*d')].join('') +
+        ten('f', '*e'),
+      'too-many-aliases',
+    ],
+  ])('%s', (_, text, code) => {
+    const { value, problems } = readPlain(text, { file: 'x.yaml' })
+    expect(value).toBeUndefined()
+    expect(problems.map((problem) => problem.code)).toContain(code)
+    expect(problems[0]?.message).toMatch(/^x\.yaml:\d+:\d+: /)
+  })
+
+  test('the place is that of the second key', () => {
+    const [problem] = readPlain('rules:\n  - id: a\n    id: b\n', { file: 'x.yaml' }).problems
+    expect(problem?.message).toBe(
+      'x.yaml:3:5: rules[0].id: key "id" is given twice. Accepted: each key once',
+    )
+  })
+})
+
+test.each(['007', '1e3', '12345678901234567890', '.inf', '0x10', '1.0'])(
+  'the number %s, which would be written otherwise, is refused: nobody knows what it was',
+  (number) => {
+    const [problem] = readPlain(`caller:\n  user: ${number}`).problems
+    expect(problem).toMatchObject({ code: 'bad-value', field: 'caller.user', found: number })
+  },
+)
+
+describe('rules read as a value have the problems of the text, without their places', () => {
+  const names = readdirSync(FOLDER).filter((name) => name.endsWith('.yaml'))
+  test.each(names)('%s', (name) => {
+    const text = readFileSync(new URL(name, FOLDER), 'utf8')
+    const said = (source: string | object) => {
+      const { errors, warnings } = parseRules(source)
+      return [...errors, ...warnings].map(({ message }) => message.replace(/^\d+:\d+: /, '')).sort()
+    }
+    const { value, problems } = readPlain(text)
+    if (problems.length === 0) expect(said(value as object)).toEqual(said(text))
+    else expect(parseRules(text).errors).not.toEqual([])
+  })
+})

@@ -1,0 +1,142 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { parse } from 'yaml'
+import { parseRules } from './parse-rules.js'
+import { readPlain } from './plain.js'
+import { writeYaml } from './write-yaml.js'
+
+const VALID = new URL('../../../../conformance/rules/valid/', import.meta.url)
+const lines = (...all: readonly string[]) => `${all.join('\n')}\n`
+
+test('rules are written as a person would write them', () => {
+  const rule = {
+    id: 'orders-per-user',
+    description: 'Orders, per user: the rest is in the guide',
+    match: { method: ['GET', 'POST'], path: '/v1/orders/*', where: { ip: ['203.0.113.0/24'] } },
+    by: ['user'],
+    limits: ['10/second', { algorithm: 'gcra', max: 1000, window: '1h', name: 'hourly' }],
+    tiers: { plan: { pro: ['100/second'], partner: [] } },
+    cost: undefined,
+    hedge: true,
+  }
+  expect(writeYaml({ routes: ['GET /v1/orders/:id'], rules: [rule] })).toBe(
+    lines(
+      "routes: ['GET /v1/orders/:id']",
+      'rules:',
+      '  - id: orders-per-user',
+      "    description: 'Orders, per user: the rest is in the guide'",
+      '    match:',
+      '      method: [GET, POST]',
+      '      path: /v1/orders/*',
+      '      where:',
+      '        ip: [203.0.113.0/24]',
+      '    by: [user]',
+      '    limits:',
+      '      - 10/second',
+      '      - algorithm: gcra',
+      '        max: 1000',
+      '        window: 1h',
+      '        name: hourly',
+      '    tiers:',
+      '      plan:',
+      '        pro: [100/second]',
+      '        partner: []',
+      '    hedge: true',
+    ),
+  )
+})
+
+test('a list too long for a line has a line for each item', () => {
+  const users = Array.from({ length: 20 }, (_, n) => `user-${n}`)
+  expect(writeYaml({ users }).split('\n')).toHaveLength(22)
+})
+
+test('a text of several lines stands as it is', () => {
+  expect(writeYaml({ description: 'one\n\n  two # no comment' })).toBe(
+    lines('description: |-', '  one', '', '    two # no comment'),
+  )
+  expect(writeYaml(['one\n'])).toBe(lines('- |', '  one'))
+})
+
+describe('a text that a reader could take for something else is quoted', () => {
+  const words =
+    'no Yes ON off y N true False null NULL ~ * *a &a !a << = - #a @a `a %a | > [a] {a --- ...'
+  const numbers = '1e3 0123 0o17 0x1f 1_000 +1 -1 .5 .inf .NaN 1. 5 1.2e+3 e0 203.0.113.7'
+  const times = '12:30 12:30:45 2026-12-31 2026-12-31T18:00:00Z'
+  const spaced = '|- a|? a|: a|a: b|a #b|a, b| a|a |/v1/:id|"a"|it\'s|a\\b'.split('|')
+  const unseen = ['a\tb', 'a\u2028b', '\ufeffa', 'a\u0000', '\ud800', 'a\u0085b', 'a\u00a0']
+  const texts = [...`${words} ${numbers} ${times}`.split(' '), ...spaced, ...unseen]
+  test.each(texts.map((text) => [JSON.stringify(text), text]))('%s', (_, text) => {
+    for (const value of [text, [text], { [text]: text }, { a: [text, text] }]) {
+      const written = writeYaml(value)
+      expect(written).toMatch(/["']/)
+      expect(readPlain(written)).toEqual({ value, problems: [] })
+      expect(parse(written, { version: '1.1' })).toEqual(value)
+    }
+  })
+})
+
+test('a key of any length and kind is a key', () => {
+  const value = { ['k'.repeat(5000)]: { ['\n'.repeat(1024)]: [1, ['a', {}]] }, constructor: 'x' }
+  expect(readPlain(writeYaml(value))).toEqual({ value, problems: [] })
+})
+
+test('what JSON cannot say is refused', () => {
+  expect(() => writeYaml(Number.NaN)).toThrow('YAML: found NaN')
+  expect(() => writeYaml({ a: [1n] })).toThrow('YAML: found a value of type bigint')
+  const itself: unknown[] = []
+  itself.push(itself)
+  expect(() => writeYaml(itself)).toThrow('YAML: found more than 64 levels')
+})
+
+const unit = fc.oneof(
+  fc.constantFrom(...' :#-*&!|>\'"%@`{}[],?~\n\t\r\\/.0123456789eExyno'.split('')),
+  fc.nat(0xffff).map((code) => String.fromCharCode(code)),
+)
+const text = fc.string({ unit, maxLength: 12 })
+const number = fc.double({ noNaN: true, noDefaultInfinity: true }).map((any) => any + 0)
+const scalar = fc.oneof(text, number, fc.integer(), fc.boolean(), fc.constant(null))
+const { node } = fc.letrec<{ node: unknown }>((tie) => ({
+  node: fc.oneof(
+    { maxDepth: 4 },
+    scalar,
+    fc.array(tie('node'), { maxLength: 4 }),
+    fc.dictionary(text, tie('node'), { maxKeys: 4 }),
+  ),
+}))
+/** As an object without prototype, or with `__proto__` as a key, comes out of JSON. */
+const asJson = (value: unknown): unknown => JSON.parse(JSON.stringify(value))
+/** `1.0e+21` is read, but is not how a number is written here. */
+const hasExponent = (value: unknown) => /[\d]e[+-]\d/.test(JSON.stringify(value))
+
+describe('what is written is read as the same', () => {
+  test('by readers of YAML 1.2 and 1.1, whatever it is', () => {
+    const property = fc.property(node.map(asJson), (value) => {
+      const written = writeYaml(value)
+      expect(parse(written, { schema: 'core' })).toEqual(value)
+      expect(parse(written, { version: '1.1' })).toEqual(value)
+    })
+    fc.assert(property, { numRuns: 1000 })
+  })
+
+  test('by readPlain', () => {
+    const values = node.map(asJson).filter((value) => !hasExponent(value))
+    const property = fc.property(values, (value) => {
+      expect(readPlain(writeYaml(value))).toEqual({ value, problems: [] })
+    })
+    fc.assert(property, { numRuns: 1000 })
+  })
+
+  test.each(readdirSync(VALID))('%s: the same rules', (name) => {
+    const source = readFileSync(new URL(name, VALID), 'utf8')
+    const { value } = readPlain(source)
+    expect(value).toBeDefined()
+    const written = writeYaml(value)
+    expect(readPlain(written).value).toEqual(value)
+    const rules = parseRules(written)
+    expect(rules.errors).toEqual([])
+    expect(rules.rules).toEqual(parseRules(source).rules)
+    expect(rules.rules).toEqual(parseRules(value as object).rules)
+  })
+})

@@ -1,0 +1,122 @@
+/** Counters as they are stored, for people who want to know why. Spends and decides nothing. */
+import {
+  type Call,
+  callersOf,
+  callerStanding,
+  type CompiledRule,
+  counterKey,
+  formatHash,
+  type Log,
+  type NamedCaller,
+  SluiceError,
+  show,
+  type Snapshot,
+} from '@sluice/core'
+import { requireCall } from './limiter-options.js'
+import type { Store } from './store.js'
+
+/** Who a call is to one rule. The values are shown as they are: whoever asks may see them. */
+export interface InspectedCaller {
+  readonly rule: string
+  readonly caller: Readonly<Record<string, string>>
+  /** What logs have in place of the caller. */
+  readonly hash: string
+}
+
+export interface InspectedCounter {
+  /** The name of the limit. */
+  readonly limit: string
+  /** `limits`, `tiers.plan.pro`, `override`, `candidate.limits`. */
+  readonly where: string
+  /** As the store spells it. */
+  readonly key: string
+  readonly partition: number
+  /** The address of the server that has it; null: it is in this process. */
+  readonly node: string | null
+  /**
+   * As the algorithm keeps it, times in microseconds; of a log only how much it holds and from when
+   * to when. Null: there is none, and the caller has its whole budget.
+   */
+  readonly state: Readonly<Record<string, number>> | null
+  /** Until it expires by itself; null: nothing is there, or it is in this process. */
+  readonly ttlMs: number | null
+  /** What it takes in the store; null: nothing is there. */
+  readonly bytes: number | null
+  readonly remaining: number
+  readonly resetAfterMs: number
+}
+
+export interface Inspected extends InspectedCaller {
+  /** Empty: the caller has no limit here. */
+  readonly counters: readonly InspectedCounter[]
+}
+
+const IDS_SHOWN = 5
+
+export async function inspectCounters(
+  store: Pick<Store, 'peek' | 'inspector'>,
+  snapshot: Snapshot,
+  asked: { readonly rule: string; readonly call: Call; readonly wallMs: number },
+): Promise<Inspected> {
+  requireCall(asked.call)
+  const rule = requireRule(snapshot, asked.rule)
+  const standing = callerStanding(snapshot, rule, asked.call, asked.wallMs)
+  const takes = standing.places.flatMap(({ where, limits }) =>
+    limits.map((of) => {
+      return { where, key: counterKey(standing.caller, of), limit: of.limit, amount: 0 }
+    }),
+  )
+  const [peeked = []] = takes.length === 0 ? [] : await store.peek([takes])
+  const counters = takes.map(async ({ where, key, limit }, i): Promise<InspectedCounter> => {
+    const seen = peeked[i]
+    if (seen === undefined) throw new Error('The store left out a counter')
+    const stored = await store.inspector?.inspect(key, limit)
+    return {
+      limit: limit.name,
+      where,
+      key: stored?.key ?? formatHash(key),
+      partition: key.partition,
+      node: stored?.node ?? null,
+      state: stateOf(seen.state),
+      ttlMs: stored?.ttlMs ?? null,
+      bytes: stored?.bytes ?? null,
+      remaining: seen.remaining,
+      resetAfterMs: seen.resetAfterMs,
+    }
+  })
+  return { ...inspectedCaller(standing), counters: await Promise.all(counters) }
+}
+
+/** Who a call is to each rule that it meets. */
+export function inspectCallers(
+  snapshot: Snapshot,
+  call: Call,
+  wallMs: number,
+): readonly InspectedCaller[] {
+  requireCall(call)
+  return callersOf(snapshot, call, wallMs).map(inspectedCaller)
+}
+
+function inspectedCaller({ rule, caller, values }: NamedCaller): InspectedCaller {
+  return { rule: rule.id, caller: Object.fromEntries(values), hash: formatHash(caller) }
+}
+
+function requireRule({ rules, byId }: Snapshot, id: string): CompiledRule {
+  const rule = byId.get(id)
+  if (rule !== undefined) return rule
+  const ids = rules.slice(0, IDS_SHOWN).map((known) => known.id)
+  const accepted = ids.length === 0 ? 'none, as there is no rule' : `such as ${ids.join(', ')}`
+  throw new SluiceError(
+    'RULE_UNKNOWN',
+    `rule: found "${show(id)}"; accepted: the id of a rule in force, ${accepted}`,
+  )
+}
+
+function stateOf(state: unknown): InspectedCounter['state'] {
+  if (state === undefined || state === null) return null
+  if (!Array.isArray(state)) return state as Readonly<Record<string, number>>
+  const log = state as Log
+  let units = 0
+  for (let i = 1; i < log.length; i += 2) units += log[i] ?? 0
+  return { units, instants: log.length / 2, oldest: log[0] ?? 0, newest: log.at(-2) ?? 0 }
+}

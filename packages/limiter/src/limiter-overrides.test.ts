@@ -1,0 +1,224 @@
+import { type OverrideChange, parseOverride, parseRules } from '@sluice/core'
+import { describe, expect, test } from 'vitest'
+import { createLimiter } from './index.js'
+import { call, limiterOf, perUser, user } from './limiter.test-helper.js'
+import { ScriptedStore, limiterOver, scripted, settled } from './scripted-store.test-helper.js'
+
+const hourly = (max: number, more: object = {}) => ({
+  algorithm: 'fixed-window',
+  max,
+  window: '1h',
+  ...more,
+})
+
+/** Own limits for a user of the rule `per-user`; undefined: none any more. */
+function own(
+  name: string,
+  limits: readonly unknown[] | undefined,
+  { until, rule = 'per-user' }: { readonly until?: string; readonly rule?: string } = {},
+): OverrideChange {
+  const [parsed] = parseRules(perUser(['1/second'])).rules?.rules ?? []
+  if (parsed === undefined) throw new Error('no rule')
+  const source = { caller: { user: name }, limits: limits ?? [], until }
+  const { override, errors } = parseOverride(parsed, source)
+  if (override === undefined) throw new Error(errors[0]?.message)
+  return { rule, caller: override.caller, override: limits && override }
+}
+
+describe('an override that is set apart', () => {
+  test('bites at once, keeps what was used, and is taken back at once', () => {
+    const { limiter } = limiterOf(perUser([hourly(10)]))
+    limiter.checkSync(user('u1', 4))
+    limiter.changeOverrides([own('u1', [hourly(5)])])
+    expect(limiter.checkSync(user('u1'))).toMatchObject({ allowed: true, limit: 5, remaining: 0 })
+    expect(limiter.checkSync(user('u1')).allowed).toBe(false)
+    expect(limiter.checkSync(user('u2'))).toMatchObject({ limit: 10, remaining: 9 })
+    limiter.changeOverrides([own('u1', undefined)])
+    expect(limiter.checkSync(user('u1'))).toMatchObject({ limit: 10, remaining: 4 })
+  })
+
+  test('without limits lets everything through', () => {
+    const { limiter } = limiterOf(perUser([hourly(0)]))
+    limiter.changeOverrides([own('u1', [])])
+    expect(limiter.checkSync(user('u1')).allowed).toBe(true)
+    expect(limiter.checkSync(user('u2')).allowed).toBe(false)
+  })
+
+  test('ends when its time has come', () => {
+    const { limiter, clock } = limiterOf(perUser([hourly(10)]))
+    limiter.changeOverrides([own('u1', [hourly(100)], { until: '2026-01-01T00:30:00Z' })])
+    expect(limiter.checkSync(user('u1'))).toMatchObject({ limit: 100, remaining: 99 })
+    clock.advance(30 * 60_000 - 1)
+    expect(limiter.checkSync(user('u1'))).toMatchObject({ limit: 100, remaining: 98 })
+    clock.advance(1)
+    expect(limiter.checkSync(user('u1'))).toMatchObject({ limit: 10, remaining: 7 })
+  })
+
+  test('is the one that holds beside one of the rule, and all can be replaced', () => {
+    const overrides = [{ caller: { user: 'u1' }, limits: [hourly(20)] }]
+    const { limiter } = limiterOf(perUser([hourly(10)], { overrides }))
+    const limitOf = (name: string) => limiter.checkSync(user(name, 0)).limit
+    limiter.replaceOverrides([own('u1', [hourly(30)]), own('u2', [hourly(40)])])
+    expect(['u1', 'u2', 'u3'].map(limitOf)).toEqual([30, 40, 10])
+    limiter.replaceOverrides([own('u3', [hourly(50)])])
+    expect(['u1', 'u2', 'u3'].map(limitOf)).toEqual([20, 10, 50])
+  })
+
+  test('of a rule that is not there changes nothing', () => {
+    const { limiter } = limiterOf(perUser([hourly(10)]))
+    limiter.changeOverrides([own('u1', [hourly(30)], { rule: 'unknown' })])
+    expect(limiter.checkSync(user('u1')).limit).toBe(10)
+  })
+
+  test('is refused by a limiter that was closed', async () => {
+    const { limiter } = limiterOf(perUser([hourly(10)]))
+    await limiter.close()
+    expect(() => limiter.changeOverrides([])).toThrow('This limiter was closed')
+    expect(() => limiter.replaceOverrides([])).toThrow('This limiter was closed')
+  })
+})
+
+describe('when rules change, an override that is set apart', () => {
+  const start = () => {
+    const { limiter } = limiterOf(perUser([hourly(10)]))
+    limiter.changeOverrides([own('u1', [hourly(30)])])
+    const limitOf = (name = 'u1') =>
+      limiter.checkSync(call({ user: name, ip: '192.0.2.1' }, 0)).limit
+    return { limiter, limitOf }
+  }
+
+  test('stays with its rule', () => {
+    const { limiter, limitOf } = start()
+    limiter.setParsedRules(parseRules(perUser([hourly(11)], { durable: true })))
+    expect([limitOf('u1'), limitOf('u2'), limiter.hasDurable]).toEqual([30, 11, true])
+    limiter.setRules(perUser([hourly(12)], { posture: 'closed' }))
+    expect([limitOf('u1'), limitOf('u2')]).toEqual([30, 12])
+  })
+
+  test('goes where the rule counts by other attributes, or is no more', () => {
+    const { limiter, limitOf } = start()
+    limiter.setParsedRules(parseRules(perUser([hourly(10)], { by: ['user', 'ip'] })))
+    expect(limitOf()).toBe(10)
+    limiter.setParsedRules(parseRules(perUser([hourly(10)])))
+    expect(limitOf()).toBe(10)
+    limiter.changeOverrides([own('u1', [hourly(30)])])
+    limiter.setParsedRules(parseRules([]))
+    limiter.setParsedRules(parseRules(perUser([hourly(10)])))
+    expect(limitOf()).toBe(10)
+  })
+
+  test('stays where the new rules are refused', () => {
+    const { limiter, limitOf } = start()
+    expect(() => limiter.setRules(perUser(['nonsense']))).toThrow('1 error in the rules')
+    expect(limitOf()).toBe(30)
+  })
+
+  test('rules that a user changed in place are read anew', () => {
+    const { limiter, limitOf } = start()
+    const rules = perUser([hourly(10)])
+    limiter.setRules(rules)
+    rules[0]?.limits.splice(0, 1, hourly(7))
+    limiter.setRules(rules)
+    expect(limitOf('u2')).toBe(7)
+  })
+
+  test('holds under the key of all hashes that the store tells later', async () => {
+    let tell: (secret: Uint8Array) => void = () => {}
+    const secret = new Promise<Uint8Array>((resolve) => (tell = resolve))
+    const store = new ScriptedStore({ secret })
+    const limiter = limiterOver(store, perUser([hourly(10)]))
+    limiter.changeOverrides([own('u1', [hourly(30)])])
+    tell(new Uint8Array(16).fill(7))
+    await limiter.ready()
+    expect((await limiter.check(user('u1'))).limit).toBe(30)
+    const twin = createLimiter({
+      rules: perUser([hourly(10)]),
+      store,
+      secret: new Uint8Array(16).fill(7),
+    })
+    expect((await twin.peek(user('u1'))).remaining).toBe(9)
+  })
+})
+
+describe('a caller that was refused and then given more', () => {
+  const CACHED = { denyCacheMs: 1000 }
+
+  test.each(['fixed-window', 'token-bucket', 'sliding-window-log', 'sliding-window-counter'])(
+    'passes at once (%s), and nobody else is asked for again',
+    async (algorithm) => {
+      const limit = (max: number) => ({ algorithm, max, window: '1h', name: 'all' })
+      const { limiter, store } = await scripted(perUser([limit(1)]), CACHED)
+      for (const name of ['u1', 'u2']) {
+        await limiter.check(user(name))
+        while ((await limiter.check(user(name))).allowed);
+      }
+      expect(await limiter.check(user('u1'))).toMatchObject({ source: 'deny-cache' })
+      limiter.changeOverrides([own('u1', [limit(5)])])
+      expect(await limiter.check(user('u1'))).toMatchObject({ allowed: true, source: 'store' })
+      const asked = store.asked.length
+      expect(await limiter.check(user('u2'))).toMatchObject({ source: 'deny-cache' })
+      expect(store.asked).toHaveLength(asked)
+    },
+  )
+
+  test('is not refused by an answer that was on its way', async () => {
+    const { limiter, store } = await scripted(perUser([hourly(1)]), CACHED)
+    await limiter.check(user('u1'))
+    store.isHeld = true
+    const late = limiter.check(user('u1'))
+    limiter.changeOverrides([own('u1', [hourly(5)])])
+    store.release()
+    await settled()
+    expect((await late).allowed).toBe(false)
+    expect(await limiter.check(user('u1'))).toMatchObject({ allowed: true, source: 'store' })
+  })
+
+  test('passes at once as one of many', async () => {
+    const { limiter } = await scripted(perUser([hourly(1)]), CACHED)
+    const names = Array.from({ length: 150 }, (_, i) => `u${i}`)
+    for (const name of names) for (let i = 0; i < 2; i++) await limiter.check(user(name))
+    limiter.changeOverrides(names.map((name) => own(name, [hourly(5)])))
+    for (const name of names) expect((await limiter.check(user(name))).allowed).toBe(true)
+  })
+
+  test('by replacing all passes at once', async () => {
+    const { limiter } = await scripted(perUser([hourly(1)]), CACHED)
+    for (let i = 0; i < 2; i++) await limiter.check(user('u1'))
+    limiter.replaceOverrides([own('u1', [hourly(5)])])
+    expect((await limiter.check(user('u1'))).allowed).toBe(true)
+  })
+})
+
+describe('what was taken under an override', () => {
+  const bucket = (max: number, more: object = {}) => ({ max, window: '1h', name: 'all', ...more })
+  const others = Array.from({ length: 50 }, (_, i) => own(`other${i}`, [bucket(1000 + i)]))
+
+  test('is given back by its limit, whatever others have', async () => {
+    const { limiter } = limiterOf(perUser([bucket(10)]))
+    limiter.replaceOverrides([...others, own('u1', [bucket(100)])])
+    const { receipt = '' } = limiter.checkSync(user('u1', 60), { receipt: true })
+    limiter.checkSync(user('u1', 30))
+    await limiter.refund(receipt)
+    expect((await limiter.peek(user('u1'))).remaining).toBe(70)
+  })
+
+  test('is given back also where only the override has such a limit', async () => {
+    const { limiter } = limiterOf(perUser([bucket(10)]))
+    limiter.replaceOverrides([...others, own('u1', [bucket(100, { name: 'mine' })])])
+    const { receipt = '' } = limiter.checkSync(user('u1', 60), { receipt: true })
+    await limiter.refund(receipt)
+    expect((await limiter.peek(user('u1'))).remaining).toBe(100)
+  })
+
+  test('is forgotten by a reset, under every name', async () => {
+    const { limiter } = limiterOf(perUser([bucket(10)]))
+    limiter.changeOverrides([own('u1', [bucket(100), bucket(100, { name: 'mine' })])])
+    limiter.checkSync(user('u1', 60))
+    await limiter.reset(user('u1'))
+    const names = (await limiter.explain(user('u1'))).explain?.[0]?.limits
+    expect(names).toMatchObject([
+      { name: 'all', remaining: 100 },
+      { name: 'mine', remaining: 100 },
+    ])
+  })
+})

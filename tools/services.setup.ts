@@ -17,6 +17,8 @@ const PACKAGES = {
   'redis-cli': 'redis-tools',
   // Its dependencies bring the headers of the C library, which those of gcc do not.
   cc: 'g++',
+  psql: 'postgresql',
+  pgbouncer: 'pgbouncer',
 } as const
 
 export type Service = keyof typeof PACKAGES

@@ -50,8 +50,8 @@ export function serverEnded(pid) {
 }
 
 /** A folder of its own, removed with this process at the latest. */
-export function makeFolder() {
-  const folder = mkdtempSync(join(tmpdir(), 'sluice-redis-'))
+export function makeFolder(prefix = 'sluice-redis-') {
+  const folder = mkdtempSync(join(tmpdir(), prefix))
   tell('folder', folder)
   return folder
 }

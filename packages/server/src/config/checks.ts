@@ -13,6 +13,8 @@ export interface Whole {
   readonly adminToken: Setting<string | undefined>
   readonly workers: Setting<number>
   readonly redisUrl: Setting<string | undefined>
+  readonly databaseUrl: Setting<string | undefined>
+  readonly rules: Setting<string | undefined>
   readonly trustedProxies: Setting<readonly Cidr[]>
   readonly proxyHeaders: Spot | undefined
 }
@@ -29,6 +31,7 @@ export function checkWhole(whole: Whole): void {
   refuseSameToken(whole)
   refuseClashes(whole)
   refuseWorkers(whole)
+  refuseTwoSources(whole)
   requireProxies(whole)
 }
 
@@ -78,6 +81,18 @@ function refuseWorkers({ workers: { value, spot }, redisUrl }: Whole): void {
     accepted:
       '1 while counters live in memory; each process would count for itself, ' +
       `and together they would admit ${value} times the limit`,
+  })
+}
+
+/** Told of at the URL: whoever has both most likely added it to a file that had rules. */
+function refuseTwoSources({ rules, databaseUrl }: Whole): void {
+  if (rules.spot === undefined || databaseUrl.spot === undefined) return
+  if (!rules.isRead || !databaseUrl.isRead) return
+  complain(databaseUrl.spot, 'bad-value', {
+    found: `beside ${rules.spot.field}`,
+    accepted:
+      'one of the two: SLUICE_DATABASE_URL or database.url for rules in Postgres, ' +
+      'SLUICE_RULES or rules for a file that is the only authority',
   })
 }
 

@@ -93,6 +93,24 @@ export interface RedisConfig {
   readonly tls: RedisTlsFiles | undefined
 }
 
+/** PEM files, read at the start. */
+export interface DatabaseTlsFiles {
+  /** Whom to believe beside nobody else; undefined: whom the system believes. */
+  readonly ca: string | undefined
+  /** What this node shows of itself, both or neither. */
+  readonly cert: string | undefined
+  readonly key: string | undefined
+  /** The name in the certificate of Postgres; undefined: the host of the URL. */
+  readonly servername: string | undefined
+}
+
+export interface DatabaseConfig {
+  /** With its password; `describeDatabase` is for people. */
+  readonly url: string
+  /** Those of the URL too. Whether there is TLS at all the URL says. */
+  readonly tls: DatabaseTlsFiles | undefined
+}
+
 export interface KnownKey {
   /** SHA-256 of the key, 64 hex digits. */
   readonly sha256: string
@@ -177,6 +195,8 @@ export interface Config {
   readonly keySecret: Uint8Array | undefined
   /** Undefined: counters live in memory. */
   readonly redis: RedisConfig | undefined
+  /** Undefined: the rule store is files in the data directory. */
+  readonly database: DatabaseConfig | undefined
   /** Counters that the memory store holds. */
   readonly maxCounters: number
   readonly gateway: GatewayConfig

@@ -3,8 +3,9 @@
  * held to the same and told of in the same words; its name is the field.
  */
 import { type Cidr, show } from '@sluice/core'
-import { complain, createCollector, nearest, type Problem, type Spot } from '@sluice/core/reading'
+import { createCollector, nearest, type Problem, type Spot } from '@sluice/core/reading'
 import type { ListenAddress } from './config.js'
+import { readDatabaseUrl } from './database-url.js'
 import type { Given } from './fields.js'
 import { readListen } from './listen.js'
 import { readProxies } from './proxies.js'
@@ -30,6 +31,7 @@ export const VARIABLES = [
   'SLUICE_GRPC_LISTEN',
   'SLUICE_ADMIN_LISTEN',
   'SLUICE_ADMIN_TOKEN',
+  'SLUICE_ADMIN_URL',
   'SLUICE_DATA_DIR',
   'SLUICE_TRUSTED_PROXIES',
   'SLUICE_WORKERS',
@@ -49,6 +51,7 @@ export interface Overrides {
   readonly redisUrl: Given<string> | undefined
   readonly storeDeadlineMs: Given<number> | undefined
   readonly keySecret: Given<Uint8Array> | undefined
+  readonly databaseUrl: Given<string> | undefined
   readonly rules: Given<string> | undefined
   /** The origin of the only upstream. */
   readonly upstream: Given<string> | undefined
@@ -79,9 +82,6 @@ export function readEnvironment(env: Environment): ReadEnvironment {
     const spot = spotOf(value, { field: name, report: collector.report })
     return { value: read(spot), spot }
   }
-  give('SLUICE_DATABASE_URL', (spot) =>
-    refuseNotYet(spot, 'a rule store in Postgres', 'no value; rules are a file: unset it'),
-  )
   // Checked, so that it is right on the day it counts: nothing speaks gRPC yet.
   give('SLUICE_GRPC_LISTEN', readListen)
   const overrides: Overrides = {
@@ -90,6 +90,7 @@ export function readEnvironment(env: Environment): ReadEnvironment {
       readWhole(numeric(spot), STORE_DEADLINE_MS),
     ),
     keySecret: give('SLUICE_KEY_SECRET', readKeySecret),
+    databaseUrl: give('SLUICE_DATABASE_URL', readDatabaseUrl),
     rules: give('SLUICE_RULES', readOwnFileName),
     upstream: give('SLUICE_UPSTREAM', readOrigin),
     gatewayListen: give('SLUICE_GATEWAY_LISTEN', readListen),
@@ -130,11 +131,6 @@ function readProxyList(spot: Spot): readonly Cidr[] | undefined {
     spot,
     texts.map((text) => spotOf(text.trim(), spot)),
   )
-}
-
-/** Not shown: such a URL has a password in it. */
-function refuseNotYet(spot: Spot, found: string, accepted: string): undefined {
-  return complain(spot, 'not-yet', { found, accepted })
 }
 
 /** Ignored, because not every variable is ours; told of, because most of these are meant to be. */

@@ -27,6 +27,7 @@ identity:
 gateway:
   upstreams: [{ url: "http://me:${SECRETS[0]}@10.0.0.1" }]
 redis: { url: "redis://me:${SECRETS[1]}@10.0.0.1", prefix: p }
+database: { url: "postgres://me:${SECRETS[0]}@10.0.0.1/rules", tls: { ca: ca.pem } }
 `
 
 type Env = Readonly<Record<string, string>>
@@ -82,7 +83,9 @@ const name = fc.constantFrom(
     ' ',
   ),
   ...'header unknown keys sha256 user plan state jwt kid algorithm file jwks algorithms'.split(' '),
-  ...'redis deadline layout client denyCache fleetSize allowEviction ca servername'.split(' '),
+  ...'redis database deadline layout client denyCache fleetSize allowEviction ca servername'.split(
+    ' ',
+  ),
   ...'issuer audience proxyHeaders open level callers delay within postureStatus jitter'.split(' '),
 )
 const value = fc.oneof(

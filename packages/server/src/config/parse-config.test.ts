@@ -42,6 +42,7 @@ const DEFAULTS: Config = {
   keySecret: undefined,
   maxCounters: 1_000_000,
   redis: undefined,
+  database: undefined,
   gateway: {
     listen: { host: '127.0.0.1', port: 8080 },
     tls: undefined,

@@ -20,6 +20,7 @@ import type { Config } from './config.js'
 import { type Environment, readEnvironment } from './environment.js'
 import { emptyMap, readFields, readGiven, readSection, settle } from './fields.js'
 import { readAdmin, readApi, type Sources } from './parse-doors.js'
+import { readDatabase } from './parse-database.js'
 import { readGateway } from './parse-gateway.js'
 import { readIdentity } from './parse-identity.js'
 import { readRedis } from './parse-redis.js'
@@ -48,6 +49,7 @@ const FIELDS: readonly string[] = [
   'forwardedHeader',
   'maxCounters',
   'redis',
+  'database',
   'gateway',
   'api',
   'admin',
@@ -138,6 +140,7 @@ function readConfig(
     trustedProxies: settle(overrides.trustedProxies, proxies, []),
   }
   const redis = readRedis(root, sources)
+  const database = readDatabase(root, sources)
   const gateway = readGateway(root, sources)
   const api = readApi(root, sources)
   const admin = readAdmin(root, sources)
@@ -152,6 +155,7 @@ function readConfig(
     keySecret: overrides.keySecret?.value,
     maxCounters: maxCounters ?? MAX_COUNTERS_DEFAULT,
     redis: redis.config,
+    database: database.config,
     gateway: gateway.config,
     api: api.config,
     admin: admin.config,
@@ -161,6 +165,8 @@ function readConfig(
   checkWhole({
     ...settled,
     redisUrl: redis.url,
+    databaseUrl: database.url,
+    rules: settle<string | undefined>(overrides.rules, rules, undefined),
     gatewayListen: gateway.listen,
     apiListen: api.listen,
     apiToken: api.token,

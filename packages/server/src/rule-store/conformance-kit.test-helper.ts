@@ -1,0 +1,104 @@
+/** What the claims about rule stores are written with. */
+import { recordKey } from './check-commit.js'
+import type { Change, KeyDocument, RuleDocument, Stored } from './records.js'
+import type { Commit, Position, RuleStore } from './rule-store.js'
+
+export interface Opened {
+  readonly store: RuleStore
+  /** Another handle on the same store, as another node has one. Absent: there can be only one. */
+  readonly connect?: () => Promise<RuleStore>
+  /** Closes the store and opens what it left behind. Absent: it leaves nothing. */
+  readonly reopen?: () => Promise<RuleStore>
+  /** Lets time pass for the store: moves its clock on, or what it noted of the past back. */
+  readonly advance?: (ms: number) => Promise<void>
+  /** Closes everything that was opened, however often. */
+  readonly close: () => Promise<void>
+}
+
+/** Makes a test of what is to be done with a new store. */
+export type WithStore = (run: (opened: Opened) => Promise<void>) => () => Promise<void>
+
+export interface Reading {
+  readonly isWhole: boolean
+  readonly records: readonly Stored[]
+  readonly position: Position
+  readonly chunkSizes: readonly number[]
+}
+
+export async function readAll(store: RuleStore, since?: Position): Promise<Reading> {
+  const records: Stored[] = []
+  const chunkSizes: number[] = []
+  let isWhole = false
+  for await (const chunk of store.read(since)) {
+    if (chunk.isWhole && chunkSizes.length > 0) throw new Error('a later chunk says it is whole')
+    isWhole ||= chunk.isWhole
+    records.push(...chunk.records)
+    chunkSizes.push(chunk.records.length)
+    if (chunk.position === undefined) continue
+    return { isWhole, records, position: chunk.position, chunkSizes }
+  }
+  throw new Error('the last chunk has no position')
+}
+
+/** Records by `recordKey`, with their bodies alone. */
+export type State = Map<string, unknown>
+
+export function stateOf(records: readonly Stored[]): State {
+  return new Map(records.map(({ kind, id, body }) => [recordKey(kind, id), body]))
+}
+
+export async function stateNow(store: RuleStore): Promise<State> {
+  return stateOf((await readAll(store)).records)
+}
+
+/** On top of what the store has. */
+export async function commit(
+  store: RuleStore,
+  changes: readonly Change[],
+  more: Partial<Omit<Commit, 'changes'>> = {},
+): Promise<Position> {
+  const base = more.base ?? (await readAll(store)).position.version
+  return store.commit({ base, by: 'ada', why: undefined, ...more, changes })
+}
+
+export function ruleBody(id: string, perSecond = 1): RuleDocument {
+  return { id, by: ['user'], limits: [`${perSecond}/second`] }
+}
+
+export function rule(id: string, perSecond = 1): Change {
+  return { kind: 'rule', id, body: ruleBody(id, perSecond) }
+}
+
+export function noRule(id: string): Change {
+  return { kind: 'rule', id, body: null }
+}
+
+export function candidate(id: string): Change {
+  return { kind: 'candidate', id, body: { limits: ['5/second'] } }
+}
+
+export function override(ruleId: string, user: string): Change {
+  const body = { caller: { user }, limits: ['7/second'] }
+  return { kind: 'override', id: `${ruleId}/user=${user}`, body }
+}
+
+export function key(id: string, more: Partial<KeyDocument> = {}): Change & { kind: 'key' } {
+  const body: KeyDocument = {
+    hash: id.padEnd(64, '0').slice(0, 64),
+    state: 'active',
+    createdAt: '2026-01-01T00:00:00.000Z',
+    ...more,
+  }
+  return { kind: 'key', id, body }
+}
+
+/** `k-0007`: in the order of their numbers. */
+export function numbered(prefix: string, count: number): readonly string[] {
+  return Array.from({ length: count }, (_, index) => `${prefix}-${String(index).padStart(6, '0')}`)
+}
+
+export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
+  const all: T[] = []
+  for await (const item of items) all.push(item)
+  return all
+}

@@ -1,0 +1,176 @@
+/** The part of the file system that the rule store uses, so that tests can let it fail. */
+import type { Stats } from 'node:fs'
+import {
+  chmod,
+  type FileHandle,
+  link,
+  mkdir,
+  open,
+  readdir,
+  rename,
+  stat,
+  unlink,
+} from 'node:fs/promises'
+
+export type DiskFile = Pick<
+  FileHandle,
+  'read' | 'write' | 'truncate' | 'sync' | 'datasync' | 'stat' | 'close'
+>
+
+export interface Disk {
+  open(path: string, flags: string, mode?: number): Promise<DiskFile>
+  mkdir(folder: string): Promise<void>
+  chmod(path: string, mode: number): Promise<void>
+  readdir(folder: string): Promise<readonly string[]>
+  rename(from: string, to: string): Promise<void>
+  link(from: string, to: string): Promise<void>
+  unlink(path: string): Promise<void>
+  stat(path: string): Promise<Stats>
+}
+
+export const FOLDER_MODE = 0o700
+export const FILE_MODE = 0o600
+const PIECE_BYTES = 1024 * 1024
+
+export const realDisk: Disk = {
+  open,
+  mkdir: async (folder) => {
+    await mkdir(folder, { recursive: true, mode: FOLDER_MODE })
+  },
+  chmod,
+  readdir: (folder) => readdir(folder),
+  rename,
+  link,
+  unlink,
+  stat: (path) => stat(path),
+}
+
+export function codeOf(error: unknown): string | undefined {
+  return error instanceof Error && 'code' in error ? String(error.code) : undefined
+}
+
+const REASONS: Readonly<Record<string, string>> = {
+  ENOSPC: 'the disk is full',
+  EDQUOT: 'the disk quota is used up',
+  EIO: 'the disk failed',
+  EROFS: 'the disk is read-only',
+  EACCES: 'the process may not write there',
+  EPERM: 'the process may not write there',
+}
+
+export function reasonOf(error: unknown): string {
+  const code = codeOf(error)
+  if (code !== undefined) return `${REASONS[code] ?? 'it failed'} (${code})`
+  return error instanceof Error ? error.message : String(error)
+}
+
+/** All of it, at the end of a file opened to append, or at its start. */
+export async function writeAll(file: DiskFile, bytes: Uint8Array): Promise<void> {
+  let at = 0
+  while (at < bytes.length) {
+    const { bytesWritten } = await file.write(bytes, at, bytes.length - at)
+    at += bytesWritten
+  }
+}
+
+/** Exactly so many bytes. */
+export async function readAt(file: DiskFile, offset: number, length: number): Promise<Buffer> {
+  const bytes = Buffer.allocUnsafe(length)
+  let at = 0
+  while (at < length) {
+    const { bytesRead } = await file.read(bytes, at, length - at, offset + at)
+    if (bytesRead === 0) throw new Error(`found the end of the file at byte ${offset + at}`)
+    at += bytesRead
+  }
+  return bytes
+}
+
+/** What is there, in pieces, from a byte on. */
+export async function* readFrom(file: DiskFile, offset: number): AsyncGenerator<Buffer> {
+  for (let at = offset; ; ) {
+    const bytes = Buffer.allocUnsafe(PIECE_BYTES)
+    const { bytesRead } = await file.read(bytes, 0, PIECE_BYTES, at)
+    if (bytesRead === 0) return
+    yield bytes.subarray(0, bytesRead)
+    at += bytesRead
+  }
+}
+
+/** The whole text of a small file; undefined: there is none. */
+export async function readText(
+  disk: Disk,
+  path: string,
+  bytesMax: number,
+): Promise<string | undefined> {
+  let file: DiskFile
+  try {
+    file = await disk.open(path, 'r')
+  } catch (error) {
+    if (codeOf(error) === 'ENOENT') return undefined
+    throw error
+  }
+  try {
+    const pieces: Buffer[] = []
+    let length = 0
+    for await (const piece of readFrom(file, 0)) {
+      pieces.push(piece)
+      length += piece.length
+      if (length > bytesMax) break
+    }
+    return Buffer.concat(pieces).toString('utf8')
+  } finally {
+    await file.close()
+  }
+}
+
+/**
+ * A file in place of another: whoever reads it meanwhile, or after a crash, finds the old one or
+ * the new one, whole. `draft` is in the same folder.
+ */
+export async function replaceFile(
+  disk: Disk,
+  folder: string,
+  { draft, path, bytes }: { readonly draft: string; readonly path: string; readonly bytes: Buffer },
+): Promise<void> {
+  try {
+    await writeFile(disk, draft, bytes)
+    await disk.rename(draft, path)
+  } catch (error) {
+    // On a full disk half a draft would only be in the way.
+    await removeIfThere(disk, draft).catch(() => undefined)
+    throw error
+  }
+  await syncFolder(disk, folder)
+}
+
+/** Safe on disk, but for its name. */
+export async function writeFile(disk: Disk, path: string, bytes: Uint8Array): Promise<void> {
+  const file = await disk.open(path, 'w', FILE_MODE)
+  try {
+    await writeAll(file, bytes)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+}
+
+/** Names in a folder are safe when the folder is. */
+export async function syncFolder(disk: Disk, folder: string): Promise<void> {
+  const file = await disk.open(folder, 'r')
+  try {
+    await file.sync()
+  } catch (error) {
+    // Where folders cannot be synced there is nothing that could be done instead.
+    if (!['EINVAL', 'EPERM', 'ENOTSUP'].includes(codeOf(error) ?? '')) throw error
+  } finally {
+    await file.close()
+  }
+}
+
+export async function removeIfThere(disk: Disk, path: string): Promise<void> {
+  try {
+    await disk.unlink(path)
+  } catch (error) {
+    if (codeOf(error) !== 'ENOENT') throw error
+  }
+}

@@ -1,0 +1,195 @@
+/**
+ * The journal: a line for each version, only ever appended to. A version is made when its line is
+ * safe on disk; nothing before that counts, and nothing after it can take it back.
+ */
+import { join } from 'node:path'
+import { messageOf } from '../../message-of.js'
+import { type Entry, ruleOf } from '../entry.js'
+import { UnavailableError } from '../rule-store.js'
+import { type Disk, type DiskFile, FILE_MODE, readAt, reasonOf, writeAll } from './disk.js'
+import { decodeLine } from './journal-line.js'
+
+export const JOURNAL = 'journal.jsonl'
+
+/** Where the line of a version lies. */
+interface Span {
+  readonly offset: number
+  /** With its newline. */
+  readonly length: number
+}
+
+export class Journal {
+  readonly #disk: Disk
+  readonly #path: string
+  readonly #reader: DiskFile
+  #writer: DiskFile | undefined
+  /** Of all lines that are safe. */
+  #length = 0
+  /** Whether there may be more in the file than those. */
+  #isUnsure = false
+  /** For each line its version, where it begins, and which ones are of a rule. */
+  readonly #versions: number[] = []
+  readonly #offsets: number[] = []
+  readonly #linesOfRule = new Map<string, number[]>()
+
+  private constructor(disk: Disk, path: string, reader: DiskFile) {
+    this.#disk = disk
+    this.#path = path
+    this.#reader = reader
+  }
+
+  /** The file is there. Nothing is read: `add` tells of its lines. */
+  static async open(disk: Disk, folder: string): Promise<Journal> {
+    const path = join(folder, JOURNAL)
+    return new Journal(disk, path, await disk.open(path, 'r'))
+  }
+
+  get path(): string {
+    return this.#path
+  }
+
+  get reader(): DiskFile {
+    return this.#reader
+  }
+
+  get length(): number {
+    return this.#length
+  }
+
+  /** A line that is in the file and safe. */
+  add({ version, changes }: Entry, { offset, length }: Span): void {
+    const line = this.#versions.length
+    this.#versions.push(version)
+    this.#offsets.push(offset)
+    this.#length = offset + length
+    const rules = new Set(changes.map(({ kind, id }) => ruleOf(kind, id)))
+    for (const rule of rules) {
+      if (rule === undefined) continue
+      const lines = this.#linesOfRule.get(rule)
+      if (lines === undefined) this.#linesOfRule.set(rule, [line])
+      else lines.push(line)
+    }
+  }
+
+  /** What follows the last line that counts is not a line that does. */
+  skipTo(offset: number): void {
+    this.#length = offset
+  }
+
+  /** Whatever is in the file behind the last line goes. */
+  async cut(): Promise<void> {
+    this.#isUnsure = true
+    await this.repair()
+  }
+
+  /**
+   * Lines, one behind the other, safe on disk together. Rejects with an `UnavailableError`; then
+   * none of them is in the file, or `isUncertain`.
+   */
+  async append(lines: readonly Buffer[]): Promise<readonly Span[]> {
+    const writer = await this.ready()
+    try {
+      await writeAll(writer, Buffer.concat(lines))
+      await writer.datasync()
+    } catch (error) {
+      throw await this.undo(error)
+    }
+    let offset = this.#length
+    return lines.map(({ length }) => {
+      const span = { offset, length }
+      offset += length
+      return span
+    })
+  }
+
+  /** Lines of a rule or all, newest first, below a version. */
+  *linesBelow(version: number, rule: string | undefined): Generator<number, void, undefined> {
+    const ofRule = rule === undefined ? undefined : (this.#linesOfRule.get(rule) ?? [])
+    const count = ofRule?.length ?? this.#versions.length
+    for (let place = count - 1; place >= 0; place--) {
+      const line = ofRule?.[place] ?? place
+      if (this.versionOf(line) < version) yield line
+    }
+  }
+
+  versionOf(line: number): number {
+    return this.#versions[line] ?? 0
+  }
+
+  /** Reads a line again. Rejects with an `UnavailableError`. */
+  async read(line: number): Promise<Entry> {
+    const offset = this.#offsets[line] ?? 0
+    try {
+      const length = (this.#offsets[line + 1] ?? this.#length) - offset
+      const bytes = await readAt(this.#reader, offset, length)
+      // Lines of those that no longer held the lock may stand behind it.
+      const end = bytes.indexOf('\n')
+      const decoded = decodeLine(bytes.subarray(0, end))
+      if (typeof decoded !== 'string') return decoded.entry
+      throw new Error(
+        `line ${line + 1} was whole when it was last read, and is not now: ${decoded}`,
+      )
+    } catch (error) {
+      throw new UnavailableError(`${this.#path}: ${messageOf(error)}`, { cause: error })
+    }
+  }
+
+  async close(): Promise<void> {
+    await this.#writer?.close()
+    await this.#reader.close()
+  }
+
+  /** A file whose end is known to be that of the last line. */
+  private async ready(): Promise<DiskFile> {
+    let size: number
+    try {
+      if (this.#isUnsure || this.#writer === undefined) await this.repair()
+      size = (await this.#reader.stat()).size
+    } catch (error) {
+      throw this.unavailable(error)
+    }
+    if (size === this.#length && this.#writer !== undefined) return this.#writer
+    const found = `found ${size} bytes and wrote ${this.#length}`
+    throw new UnavailableError(
+      `${this.#path}: ${found}: another process writes to it; stop that one and restart this one`,
+    )
+  }
+
+  /** The error to tell; what may have been written is taken back first. */
+  private async undo(error: unknown): Promise<UnavailableError> {
+    this.#isUnsure = true
+    try {
+      await this.repair()
+      return this.unavailable(error)
+    } catch {
+      return this.unavailable(error, true)
+    }
+  }
+
+  /**
+   * Cuts off what is behind the last line. A handle that failed to sync is not asked again: some
+   * systems tell of an error once, and then forget what was not written.
+   */
+  private async repair(): Promise<void> {
+    const failed = this.#writer
+    this.#writer = undefined
+    await failed?.close().catch(() => undefined)
+    const writer = await this.#disk.open(this.#path, 'a', FILE_MODE)
+    try {
+      if (this.#isUnsure) {
+        await writer.truncate(this.#length)
+        await writer.sync()
+      }
+    } catch (error) {
+      await writer.close().catch(() => undefined)
+      throw error
+    }
+    this.#writer = writer
+    this.#isUnsure = false
+  }
+
+  private unavailable(error: unknown, isUncertain = false): UnavailableError {
+    const message = `${this.#path}: nothing could be written: ${reasonOf(error)}`
+    return new UnavailableError(message, { cause: error, isUncertain })
+  }
+}

@@ -1,0 +1,177 @@
+import { mkdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { spawn } from 'node:child_process'
+import { afterEach, expect, test, vi } from 'vitest'
+import { commit, readAll, rule } from '../conformance-kit.test-helper.js'
+import { type Disk, realDisk } from './disk.js'
+import { UnavailableError } from '../rule-store.js'
+import {
+  closeStores,
+  filesIn,
+  holder,
+  makeRulesFolder,
+  openStore,
+} from './file-store.test-helper.js'
+import { type Holder, surroundings } from './holder.js'
+
+afterEach(closeStores)
+
+const NOBODY = 2 ** 22 + 1
+
+/** A folder that somebody locked as number 4, and how to touch that lock. */
+function lockedBy(other: Holder | string) {
+  const folder = makeRulesFolder()
+  mkdirSync(folder, { mode: 0o700 })
+  const file = join(folder, 'lock.4')
+  const text = typeof other === 'string' ? other : JSON.stringify({ ...other, isReleased: false })
+  writeFileSync(file, text)
+  const touchedAgo = (ms: number) => {
+    const at = new Date(statSync(folder).mtimeMs - ms)
+    utimesSync(file, at, at)
+  }
+  return { folder, touchedAgo }
+}
+
+const lockIn = (folder: string) => filesIn(folder).filter((name) => name.startsWith('lock'))
+
+test('a second opener is told who uses the folder and what to do', async () => {
+  const folder = makeRulesFolder()
+  const store = await openStore(folder)
+  const refused = openStore(folder)
+  await expect(refused).rejects.toThrow(`${folder}: process ${process.pid} on`)
+  await expect(refused).rejects.toThrow('SLUICE_DATA_DIR')
+  await expect(refused).rejects.toThrow('SLUICE_DATABASE_URL')
+  await commit(store, [rule('a')])
+  expect(lockIn(folder)).toEqual(['lock.1'])
+  await store.close()
+  await openStore(folder)
+  expect(lockIn(folder)).toEqual(['lock.2'])
+})
+
+test('of many that open at once one gets the folder', async () => {
+  const { folder } = lockedBy(holder({ pid: NOBODY }))
+  const settled = await Promise.allSettled(Array.from({ length: 8 }, () => openStore(folder)))
+  expect(settled.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
+  expect(lockIn(folder)).toEqual(['lock.5'])
+})
+
+test('the lock of a process that is gone is taken over at once', async () => {
+  const dead = [holder({ pid: NOBODY }), holder({ started: '1' }), holder({ pid: 1, started: '1' })]
+  for (const other of dead) {
+    const { folder } = lockedBy(other)
+    await openStore(folder)
+    expect(lockIn(folder)).toEqual(['lock.5'])
+  }
+})
+
+test('a process that has ended but that nobody has waited for is gone', async () => {
+  // The shell becomes a program that never waits for the child it was given.
+  const parent = spawn('sh', ['-c', 'sleep 0.5 & echo $!; exec sleep 60'], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+  })
+  try {
+    const child = await new Promise<number>((resolve) =>
+      parent.stdout.once('data', (text: Buffer) => resolve(Number(text.toString()))),
+    )
+    const stat = readFileSync(`/proc/${child}/stat`, 'utf8')
+    const started = stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? ''
+    const { lifeOf } = surroundings('0.1.0')
+    await expect
+      .poll(() => lifeOf(holder({ pid: child, started })), { timeout: 10_000 })
+      .toBe('dead')
+    expect(lifeOf(surroundings('0.1.0').self)).toBe('alive')
+  } finally {
+    parent.kill('SIGKILL')
+  }
+})
+
+test('a holder that lives elsewhere is seen by its touching the lock', async () => {
+  const elsewhere = holder({ place: 'another machine', host: 'node-2', pid: 7 })
+  const { folder, touchedAgo } = lockedBy(elsewhere)
+  let waits = 0
+  const wait = async () => {
+    if (++waits === 3) touchedAgo(0)
+  }
+  touchedAgo(5000)
+  const refused = openStore(folder, { wait })
+  await expect(refused).rejects.toThrow('process 7 on node-2')
+  expect(waits).toBe(3)
+  expect(lockIn(folder)).toEqual(['lock.4'])
+})
+
+test('a holder elsewhere that is silent for 15 seconds is dead', async () => {
+  const others = [holder({ place: 'another machine' }), holder({ started: '' }), 'no json', '']
+  for (const other of others) {
+    const { folder, touchedAgo } = lockedBy(other)
+    touchedAgo(1000)
+    let waits = 0
+    const wait = async () => void waits++
+    // The time of the file system, which is told by a file that was just written.
+    const disk: Disk = {
+      ...realDisk,
+      stat: async (path) => {
+        const stats = await realDisk.stat(path)
+        if (path.includes('lock.new-')) stats.mtimeMs += waits * 500
+        return stats
+      },
+    }
+    await openStore(folder, { wait, disk })
+    expect(waits).toBeGreaterThanOrEqual(27)
+  }
+  const { folder, touchedAgo } = lockedBy(holder({ place: 'another machine' }))
+  touchedAgo(16_000)
+  await openStore(folder, { wait: () => Promise.reject(new Error('it need not wait')) })
+})
+
+test('a holder that lost its lock writes nothing more', async () => {
+  for (const lose of [
+    (folder: string) => rmSync(join(folder, 'lock.1')),
+    (folder: string) => writeFileSync(join(folder, 'lock.2'), JSON.stringify(holder({ id: 'x' }))),
+  ]) {
+    const folder = makeRulesFolder()
+    const store = await openStore(folder)
+    await commit(store, [rule('a')])
+    lose(folder)
+    const refused = commit(store, [rule('b')], { base: 2 })
+    await expect(refused).rejects.toThrow(UnavailableError)
+    await expect(refused).rejects.toThrow('no longer holds the lock')
+    expect(store.status().problem).toContain('no longer holds the lock')
+    expect((await readAll(store)).position.version).toBe(2)
+    const before = filesIn(folder)
+    await store.close()
+    expect(filesIn(folder)).toEqual(before)
+  }
+})
+
+test('a latecomer with an old number does not take the lock from its holder', async () => {
+  const folder = makeRulesFolder()
+  await (await openStore(folder)).close()
+  const store = await openStore(folder)
+  expect(lockIn(folder)).toEqual(['lock.2'])
+  writeFileSync(join(folder, 'lock.1'), JSON.stringify(holder({ id: 'late' })))
+  expect((await commit(store, [rule('a')])).version).toBe(2)
+})
+
+test('a holder shows every three seconds that it lives', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  try {
+    const folder = makeRulesFolder()
+    await openStore(folder)
+    const file = join(folder, 'lock.1')
+    const text = readFileSync(file, 'utf8')
+    utimesSync(file, 1, 1)
+    vi.advanceTimersByTime(3000)
+    await expect.poll(() => statSync(file).mtimeMs, { timeout: 10_000 }).toBeGreaterThan(1000)
+    expect(readFileSync(file, 'utf8')).toBe(text)
+  } finally {
+    vi.useRealTimers()
+  }
+})
+
+test('drafts that a crash left are swept away', async () => {
+  const { folder } = lockedBy(holder({ pid: NOBODY }))
+  writeFileSync(join(folder, 'lock.new-deadbeef'), 'half')
+  writeFileSync(join(folder, 'lock.3'), 'older')
+  await openStore(folder)
+  expect(lockIn(folder)).toEqual(['lock.5'])
+})

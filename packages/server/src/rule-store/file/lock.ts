@@ -1,0 +1,219 @@
+/**
+ * One process at a time writes in a folder. The lock is a file `lock.N`; who has the highest N
+ * holds it. Whoever finds its holder dead makes `lock.N+1`, which only one can: two that do so at
+ * once never take the lock from each other. Numbers never go back: a holder that leaves marks its
+ * file and lets it lie.
+ */
+import { join } from 'node:path'
+import { codeOf, type Disk, readText, removeIfThere, writeAll, writeFile } from './disk.js'
+import type { Holder, Surroundings } from './holder.js'
+
+/** How often a holder shows that it lives, for those who cannot see its process. */
+export const TOUCH_EVERY_MS = 3000
+/** After so long without a sign, a holder that cannot be seen is dead. */
+export const SILENT_MS_MAX = 15_000
+const LOOK_EVERY_MS = 500
+const TRIES_MAX = 20
+const LOCK_BYTES_MAX = 64 * 1024
+const NAME = /^lock\.(\d{1,15})$/
+const DRAFT = /^lock\.new-/
+
+export interface LockParts {
+  readonly folder: string
+  readonly disk: Disk
+  readonly surroundings: Surroundings
+  readonly wait: (ms: number) => Promise<unknown>
+  /** Told once, when it has to be seen whether a holder is silent. */
+  readonly onWaiting: (message: string) => void
+}
+
+interface Found {
+  readonly number: number
+  /** Undefined: its file says nothing that can be read. */
+  readonly holder: Holder | undefined
+  readonly isReleased: boolean
+  readonly touchedMs: number
+}
+
+export class FolderLock {
+  readonly #parts: LockParts
+  readonly number: number
+  readonly #timer: NodeJS.Timeout
+  #touching: Promise<void> = Promise.resolve()
+
+  private constructor(parts: LockParts, number: number) {
+    this.#parts = parts
+    this.number = number
+    this.#timer = setInterval(() => this.touch(), TOUCH_EVERY_MS).unref()
+  }
+
+  /** Rejects with a message for people if another process holds it. */
+  static async take(parts: LockParts): Promise<FolderLock> {
+    const { folder, disk, surroundings } = parts
+    for (let tries = 0; tries < TRIES_MAX; tries++) {
+      const found = await look(parts)
+      if (found !== undefined) await refuseIfHeld(parts, found)
+      const number = (found?.number ?? 0) + 1
+      if (!(await make(parts, number))) continue
+      const numbers = lockNumbers(await disk.readdir(folder))
+      if (Math.max(...numbers) === number) {
+        const lock = new FolderLock(parts, number)
+        await lock.sweep()
+        return lock
+      }
+      // Somebody was here and gone while we looked: ours is not the newest.
+      await removeIfThere(disk, join(folder, `lock.${number}`))
+    }
+    const { pid } = surroundings.self
+    throw new Error(`${folder}: process ${pid} and others try to lock it at the same time`)
+  }
+
+  /** Why the folder is no longer this process's, for people; undefined: it is. */
+  async lostBecause(): Promise<string | undefined> {
+    const { folder, disk } = this.#parts
+    const numbers = lockNumbers(await disk.readdir(folder))
+    if (numbers.includes(this.number) && Math.max(...numbers) === this.number) return undefined
+    const what = numbers.includes(this.number) ? 'another process took it over' : 'it was removed'
+    return `${join(folder, this.name())}: this process no longer holds the lock: ${what}; restart it`
+  }
+
+  /** A lock that is another's by now is left alone. */
+  async release(): Promise<void> {
+    const { folder, disk, surroundings } = this.#parts
+    clearInterval(this.#timer)
+    await this.#touching
+    if ((await this.lostBecause()) !== undefined) return
+    const draft = draftOf(surroundings.self)
+    const bytes = Buffer.from(textOf(surroundings.self, true))
+    await writeFile(disk, join(folder, draft), bytes)
+    await disk.rename(join(folder, draft), join(folder, this.name()))
+  }
+
+  /** The lock stays on disk as that of a process that died would. */
+  abandon(): void {
+    clearInterval(this.#timer)
+  }
+
+  private name(): string {
+    return `lock.${this.number}`
+  }
+
+  /** Writes what is there already: the time of the change is the file system's own. */
+  private touch(): void {
+    const { folder, disk, surroundings } = this.#parts
+    const write = async () => {
+      const file = await disk.open(join(folder, this.name()), 'r+')
+      try {
+        await writeAll(file, Buffer.from(textOf(surroundings.self, false)))
+      } finally {
+        await file.close()
+      }
+    }
+    // Whether the lock still holds is asked before every commit; nothing is to be done here.
+    this.#touching = this.#touching.then(write).catch(() => undefined)
+  }
+
+  /** What earlier holders left behind, and those that failed to become one. */
+  private async sweep(): Promise<void> {
+    const { folder, disk } = this.#parts
+    for (const name of await disk.readdir(folder)) {
+      const isOld = Number(NAME.exec(name)?.[1] ?? Infinity) < this.number
+      if (isOld || DRAFT.test(name)) await removeIfThere(disk, join(folder, name))
+    }
+  }
+}
+
+/** The newest lock there is. */
+async function look({ folder, disk }: LockParts): Promise<Found | undefined> {
+  for (;;) {
+    const number = Math.max(0, ...lockNumbers(await disk.readdir(folder)))
+    if (number === 0) return undefined
+    const path = join(folder, `lock.${number}`)
+    try {
+      const { mtimeMs } = await disk.stat(path)
+      const text = await readText(disk, path, LOCK_BYTES_MAX)
+      if (text !== undefined) return { number, touchedMs: mtimeMs, ...parse(text) }
+    } catch (error) {
+      // Gone: its successor removed it.
+      if (codeOf(error) !== 'ENOENT') throw error
+    }
+  }
+}
+
+async function refuseIfHeld(parts: LockParts, first: Found): Promise<void> {
+  const { folder, disk, surroundings, wait, onWaiting } = parts
+  const file = join(folder, `lock.${first.number}`)
+  let isTold = false
+  for (let now = first; ; ) {
+    if (now.isReleased) return
+    const life = now.holder === undefined ? 'unknown' : surroundings.lifeOf(now.holder)
+    if (life === 'dead') return
+    const hasMoved = now.number !== first.number || now.touchedMs !== first.touchedMs
+    if (life === 'alive' || hasMoved) throw heldBy(folder, file, now.holder)
+    const silentMs = (await fileSystemTime(parts)) - now.touchedMs
+    if (silentMs >= SILENT_MS_MAX) return
+    if (!isTold) onWaiting(`${file}: waiting to see whether its holder is still there`)
+    isTold = true
+    await wait(LOOK_EVERY_MS)
+    const next = await look({ ...parts, disk })
+    if (next === undefined) return
+    now = next
+  }
+}
+
+function heldBy(folder: string, file: string, holder: Holder | undefined): Error {
+  const who =
+    holder === undefined
+      ? 'another process'
+      : `process ${holder.pid} on ${holder.host} (Sluice ${holder.release})`
+  return new Error(
+    `${folder}: ${who} uses it (${file}). Stop that one, or give this one another SLUICE_DATA_DIR; for several nodes with the same rules, set SLUICE_DATABASE_URL on all of them`,
+  )
+}
+
+/** Compared with times of other files there: clocks of two machines need not agree. */
+async function fileSystemTime({ folder, disk, surroundings }: LockParts): Promise<number> {
+  const path = join(folder, draftOf(surroundings.self))
+  await writeFile(disk, path, Buffer.from('now'))
+  const { mtimeMs } = await disk.stat(path)
+  await removeIfThere(disk, path)
+  return mtimeMs
+}
+
+/** Whole from its first moment; false: there is one of that number. */
+async function make(parts: LockParts, number: number): Promise<boolean> {
+  const { folder, disk, surroundings } = parts
+  const draft = join(folder, draftOf(surroundings.self))
+  await writeFile(disk, draft, Buffer.from(textOf(surroundings.self, false)))
+  try {
+    await disk.link(draft, join(folder, `lock.${number}`))
+    return true
+  } catch (error) {
+    // Without the draft: who holds the lock by now swept it away.
+    if (codeOf(error) === 'EEXIST' || codeOf(error) === 'ENOENT') return false
+    throw error
+  } finally {
+    await removeIfThere(disk, draft)
+  }
+}
+
+function lockNumbers(names: readonly string[]): readonly number[] {
+  return names.flatMap((name) => Number(NAME.exec(name)?.[1] ?? Number.NaN) || [])
+}
+
+function draftOf({ id }: Holder): string {
+  return `lock.new-${id}`
+}
+
+function textOf(holder: Holder, isReleased: boolean): string {
+  return `${JSON.stringify({ ...holder, isReleased })}\n`
+}
+
+function parse(text: string): Pick<Found, 'holder' | 'isReleased'> {
+  try {
+    const { isReleased, ...holder } = JSON.parse(text) as Holder & { isReleased: boolean }
+    return { holder: typeof holder.pid === 'number' ? holder : undefined, isReleased }
+  } catch {
+    return { holder: undefined, isReleased: false }
+  }
+}

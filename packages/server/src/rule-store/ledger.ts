@@ -1,0 +1,219 @@
+/**
+ * What a rule store that keeps its records in memory knows: the records as they are, what changed
+ * lately, and which versions there were. It writes nothing down; entries of the past are kept by
+ * whoever owns it.
+ */
+import { CHUNK_RECORDS_MAX, type Chunk, DivergedError, type Position } from './rule-store.js'
+import { recordKey } from './check-commit.js'
+import type { Entry } from './entry.js'
+import type { Kind, Stored } from './records.js'
+import { SortedIds } from './sorted-ids.js'
+
+type StoredKey = Stored & { readonly kind: 'key' }
+type Named = Pick<Stored, 'kind' | 'id'>
+
+/** In this order they are read: what others refer to first. */
+const KINDS: readonly Kind[] = ['secret', 'set', 'rule', 'candidate', 'override', 'token', 'key']
+
+/**
+ * How many changes are remembered one by one. Whoever has seen less than those reads everything:
+ * nobody knows any more what was removed before.
+ */
+const RECENT_CHANGES_MAX = 200_000
+
+export interface LedgerOptions {
+  /** @default 200,000 */
+  readonly recentChangesMax?: number
+}
+
+export class Ledger {
+  readonly #records = new Map<Kind, Map<string, Stored>>(KINDS.map((kind) => [kind, new Map()]))
+  /** Undefined while the past is being taken in: see `begin`. */
+  #keyIds: SortedIds | undefined
+  /** Versions and their marks as numbers, oldest first: they grow for ever. */
+  readonly #versions: number[] = []
+  readonly #marks: number[] = []
+  readonly #recentChangesMax: number
+  /** What the versions after `#recentStart` changed, oldest first. */
+  #recent: { readonly version: number; readonly changed: readonly Named[] }[] = []
+  #recentStart = 0
+  #recentCount = 0
+  #position: Position | undefined
+  /** The first version of the present lineage, and whether one was there before. */
+  #lineageStart = 0
+  #isAdopted = false
+
+  constructor({ recentChangesMax = RECENT_CHANGES_MAX }: LedgerOptions = {}) {
+    this.#recentChangesMax = recentChangesMax
+  }
+
+  /** Throws if there is no version yet. */
+  get position(): Position {
+    if (this.#position === undefined) throw new Error('the rule store has no version yet')
+    return this.#position
+  }
+
+  /** Why an entry cannot be the next one; undefined: it can. */
+  problemOf({ version, lineage }: Pick<Entry, 'version' | 'lineage'>): string | undefined {
+    const last = this.#position?.version ?? 0
+    if (lineage !== undefined && version > last) return undefined
+    if (this.#position !== undefined && version === last + 1) return undefined
+    return `found version ${version} after version ${last}`
+  }
+
+  apply(entry: Entry): void {
+    const problem = this.problemOf(entry)
+    if (problem !== undefined) throw new RangeError(problem)
+    const { version, mark, lineage, changes } = entry
+    if (lineage !== undefined) {
+      this.#isAdopted = this.#position !== undefined
+      this.#lineageStart = version
+    }
+    for (const { kind, id, after } of changes) this.put(kind, id, after, version)
+    this.#position = { version, mark, lineage: lineage ?? this.position.lineage }
+    this.#versions.push(version)
+    this.#marks.push(Number.parseInt(mark, 16))
+    this.remember(version, changes)
+  }
+
+  /**
+   * The past is taken in: from now on what changes is remembered one by one. Doing so for a million
+   * records that nobody has read yet would only take time.
+   */
+  begin(): void {
+    this.#keyIds ??= new SortedIds(this.#records.get('key')?.keys())
+  }
+
+  body(kind: Kind, id: string): unknown {
+    return this.#records.get(kind)?.get(id)?.body ?? null
+  }
+
+  key(id: string): StoredKey | undefined {
+    return this.#records.get('key')?.get(id) as StoredKey | undefined
+  }
+
+  /** In the order of their ids, those above `after`. */
+  keysAfter(after: string | undefined, limit: number): readonly StoredKey[] {
+    const ids = this.#keyIds?.page(after, limit) ?? []
+    return ids.flatMap((id) => this.key(id) ?? [])
+  }
+
+  /** In no order. What changes meanwhile may be there or not. */
+  keys(): Iterable<StoredKey> {
+    return (this.#records.get('key')?.values() ?? []) as Iterable<StoredKey>
+  }
+
+  records(kind: Kind): Iterable<Stored> {
+    return this.#records.get(kind)?.values() ?? []
+  }
+
+  hasVersion(version: number): boolean {
+    return this.indexOf(version) !== undefined
+  }
+
+  /** Of this moment, whatever is applied while it is being read. */
+  read(since: Position | undefined): Iterable<Chunk> {
+    const { position } = this
+    const start = since === undefined ? undefined : this.startOf(since)
+    if (start === undefined) {
+      const all: Stored[] = []
+      for (const records of this.#records.values())
+        for (const one of records.values()) all.push(one)
+      return chunks(all, position, true)
+    }
+    return chunks(this.changedAfter(start), position, false)
+  }
+
+  /** The version to go on from; undefined: everything has to be read. */
+  private startOf(since: Position): number | undefined {
+    const { position } = this
+    const hasLeft = since.lineage !== position.lineage
+    if (hasLeft && this.#isAdopted && since.version < this.#lineageStart) return undefined
+    const index = hasLeft ? undefined : this.indexOf(since.version)
+    const mark = index === undefined ? undefined : this.#marks[index]
+    if (mark?.toString(16).padStart(12, '0') !== since.mark) {
+      throw new DivergedError(position, divergence(since, position))
+    }
+    return since.version < this.#recentStart ? undefined : since.version
+  }
+
+  private changedAfter(version: number): readonly Stored[] {
+    const changed = new Map<string, Stored>()
+    for (let index = this.#recent.length - 1; index >= 0; index--) {
+      const recent = this.#recent[index]
+      if (recent === undefined || recent.version <= version) break
+      for (const { kind, id } of recent.changed) {
+        const key = recordKey(kind, id)
+        if (changed.has(key)) continue
+        const gone = { kind, id, body: null, version: recent.version } as Stored
+        changed.set(key, this.#records.get(kind)?.get(id) ?? gone)
+      }
+    }
+    return [...changed.values()]
+  }
+
+  private put(kind: Kind, id: string, body: unknown, version: number): void {
+    const records = this.#records.get(kind)
+    if (body === null) records?.delete(id)
+    else records?.set(id, { kind, id, body, version } as Stored)
+    if (kind !== 'key') return
+    if (body === null) this.#keyIds?.delete(id)
+    else this.#keyIds?.add(id)
+  }
+
+  private remember(version: number, changes: readonly Named[]): void {
+    if (this.#keyIds === undefined) {
+      this.#recentStart = version
+      return
+    }
+    // Not the changes themselves, which would keep bodies that are gone.
+    this.#recent.push({ version, changed: changes.map(({ kind, id }) => ({ kind, id })) })
+    this.#recentCount += changes.length + 1
+    let forgotten = 0
+    while (this.#recentCount > this.#recentChangesMax && forgotten < this.#recent.length - 1) {
+      const oldest = this.#recent[forgotten]
+      this.#recentCount -= (oldest?.changed.length ?? 0) + 1
+      this.#recentStart = oldest?.version ?? version
+      forgotten++
+    }
+    if (forgotten > 0) this.#recent = this.#recent.slice(forgotten)
+  }
+
+  private indexOf(version: number): number | undefined {
+    let low = 0
+    let high = this.#versions.length - 1
+    while (low <= high) {
+      const middle = (low + high) >> 1
+      const found = this.#versions[middle] ?? 0
+      if (found === version) return middle
+      if (found < version) low = middle + 1
+      else high = middle - 1
+    }
+    return undefined
+  }
+}
+
+function* chunks(
+  records: readonly Stored[],
+  position: Position,
+  isWhole: boolean,
+): Generator<Chunk, void, undefined> {
+  let at = 0
+  do {
+    const part = records.slice(at, at + CHUNK_RECORDS_MAX)
+    const isFirst = at === 0
+    at += CHUNK_RECORDS_MAX
+    const isLast = at >= records.length
+    yield { isWhole: isWhole && isFirst, records: part, position: isLast ? position : undefined }
+  } while (at < records.length)
+}
+
+function divergence(since: Position, store: Position): string {
+  if (since.lineage !== store.lineage) {
+    return `the rule store is another one than at version ${since.version}: its history is ${store.lineage}, and ${since.lineage} was followed`
+  }
+  if (since.version > store.version) {
+    return `the rule store went back to version ${store.version} from ${since.version}`
+  }
+  return `the rule store has another version ${since.version} than the one that was followed`
+}

@@ -1,0 +1,187 @@
+/** A few connections to Postgres, and whether it answered when it was last asked. */
+import { Client, Pool, type PoolClient, type QueryResultRow } from 'pg'
+import { UnavailableError } from '../rule-store.js'
+import type { Connection } from './connection.js'
+import { describeFailure, isOfStatement } from './failure.js'
+
+const CONNECTIONS_MAX = 4
+const IDLE_MS_MAX = 10_000
+/** What the server ends by itself: a little before this node would give up, which says less. */
+const STATEMENT_MS_MAX = 9000
+const IDLE_IN_TRANSACTION_MS_MAX = 60_000
+const CLOSE_MS_MAX = 2000
+
+const LIMITS =
+  `set local statement_timeout = ${STATEMENT_MS_MAX}; ` +
+  `set local idle_in_transaction_session_timeout = ${IDLE_IN_TRANSACTION_MS_MAX}`
+const BEGIN = {
+  /** Each statement sees what is committed by then. */
+  write: `begin isolation level read committed; ${LIMITS}`,
+  /** All statements see one moment. */
+  read: `begin isolation level repeatable read, read only; ${LIMITS}`,
+} as const
+
+/** Asks within a transaction, or by itself. */
+export type Ask = <Row extends QueryResultRow>(
+  text: string,
+  values?: readonly unknown[],
+) => Promise<readonly Row[]>
+
+/** A transaction that somebody else ends. */
+export interface Transaction {
+  readonly ask: Ask
+  commit(): Promise<void>
+  /** After `commit`, or instead of it: gives the connection back. */
+  end(): Promise<void>
+}
+
+export class Database {
+  readonly name: string
+  readonly #connection: Connection
+  readonly #pool: Pool
+  #isConnected = false
+  #problem: string | undefined = 'not reached yet'
+
+  constructor(connection: Connection) {
+    this.name = connection.name
+    this.#connection = connection
+    this.#pool = new Pool({
+      ...connection.options,
+      max: CONNECTIONS_MAX,
+      idleTimeoutMillis: IDLE_MS_MAX,
+    })
+    // A connection that ended while nobody used it; whoever asks next gets another.
+    this.#pool.on('error', () => undefined)
+  }
+
+  get isConnected(): boolean {
+    return this.#isConnected
+  }
+
+  get problem(): string | undefined {
+    return this.#problem
+  }
+
+  /** A connection of its own, that is not connected yet. */
+  newClient(): Client {
+    return new Client(this.#connection.options)
+  }
+
+  /** One statement by itself. */
+  async ask<Row extends QueryResultRow>(
+    text: string,
+    values: readonly unknown[] = [],
+    withinMs?: number,
+  ): Promise<readonly Row[]> {
+    return this.watch(async () => {
+      const limit = withinMs === undefined ? {} : { query_timeout: withinMs }
+      const { rows } = await this.#pool.query<Row>({ text, values: [...values], ...limit })
+      return rows
+    })
+  }
+
+  /** All of `work` or nothing. */
+  async transact<T>(kind: keyof typeof BEGIN, work: (ask: Ask) => Promise<T>): Promise<T> {
+    const transaction = await this.begin(kind)
+    try {
+      const result = await this.watch(() => work(transaction.ask))
+      await this.watch(() => transaction.commit())
+      return result
+    } finally {
+      await transaction.end()
+    }
+  }
+
+  async begin(kind: keyof typeof BEGIN): Promise<Transaction> {
+    return this.watch(async () => {
+      const transaction = new PooledTransaction(await this.#pool.connect())
+      try {
+        await transaction.begin(kind)
+        return transaction
+      } catch (error) {
+        await transaction.end()
+        throw error
+      }
+    })
+  }
+
+  /** Notes how it went. Rejects with what whoever uses the store is told. */
+  async watch<T>(work: () => Promise<T>): Promise<T> {
+    try {
+      const result = await work()
+      this.#isConnected = true
+      this.#problem = undefined
+      return result
+    } catch (error) {
+      const failure = describeFailure(this.name, error)
+      if (failure instanceof UnavailableError) {
+        this.#isConnected = false
+        this.#problem = failure.message
+      }
+      throw failure
+    }
+  }
+
+  async close(): Promise<void> {
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, CLOSE_MS_MAX)
+    })
+    await Promise.race([this.#pool.end(), late])
+    clearTimeout(timer)
+    this.#isConnected = false
+    this.#problem = 'closed'
+  }
+}
+
+class PooledTransaction implements Transaction {
+  readonly #client: PoolClient
+  #isOpen = false
+  /** Whether the connection is of no more use to anybody. */
+  #isLost = false
+
+  constructor(client: PoolClient) {
+    this.#client = client
+    // While it is lent nobody else listens; the statement that waits is told anyway.
+    client.on('error', ignore)
+  }
+
+  async begin(kind: keyof typeof BEGIN): Promise<void> {
+    this.#isOpen = true
+    await this.ask(BEGIN[kind])
+  }
+
+  readonly ask: Ask = async <Row extends QueryResultRow>(
+    text: string,
+    values: readonly unknown[] = [],
+  ) => {
+    try {
+      // Without values it may be several statements.
+      const asked = values.length === 0 ? { text } : { text, values: [...values] }
+      return (await this.#client.query<Row>(asked)).rows
+    } catch (error) {
+      this.#isLost ||= !isOfStatement(error)
+      throw error
+    }
+  }
+
+  async commit(): Promise<void> {
+    await this.ask('commit')
+    this.#isOpen = false
+  }
+
+  async end(): Promise<void> {
+    try {
+      if (this.#isOpen && !this.#isLost) await this.ask('rollback')
+    } catch {
+      // The connection is lost, and so is what was to be undone.
+      this.#isLost = true
+    }
+    this.#client.off('error', ignore)
+    this.#client.release(this.#isLost)
+  }
+}
+
+function ignore(): void {
+  // Nothing to do: see where it is used.
+}

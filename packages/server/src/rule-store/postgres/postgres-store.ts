@@ -1,0 +1,258 @@
+/** The rule store in Postgres: what nodes that share rules follow. */
+import type { DatabaseConfig } from '../../config/config.js'
+import type { Log } from '../../log/logger.js'
+import { messageOf } from '../../message-of.js'
+import {
+  type Chunk,
+  type Commit,
+  type HistoryQuery,
+  type KeysQuery,
+  type NodeReport,
+  type NodeSeen,
+  type PastChange,
+  type PastVersion,
+  type Position,
+  type RuleStore,
+  type StoreStatus,
+  UnavailableError,
+} from '../rule-store.js'
+import { prepareConnection } from './connection.js'
+import { Database } from './database.js'
+import { isSchemaMissing } from './failure.js'
+import { INTERVALS, type Intervals, pause, retryMs } from './intervals.js'
+import { Listener } from './listener.js'
+import { migrate, type Migration, readMigrations } from './migrate.js'
+import { readHistory, readKey, readKeys, readNodes, reportNode, type StoredKey } from './past.js'
+import { readChangesAfter, readChunks } from './reading.js'
+import { adoptStore, commitChanges } from './writing.js'
+
+const OPEN_MS_MAX = 2000
+const COMMITS_WAITING_MAX = 100
+
+export interface PostgresStoreOptions {
+  readonly log: Log
+  readonly intervals?: Partial<Intervals> | undefined
+  /** Other files than those of this release. */
+  readonly migrations?: readonly Migration[] | undefined
+}
+
+/**
+ * Resolves when Postgres answered, or soon, if it does not: then the store goes on trying, and
+ * whoever asks it is told so. Rejects only if files of this node cannot be read.
+ */
+export async function openPostgresStore(
+  config: DatabaseConfig,
+  { log, intervals, migrations }: PostgresStoreOptions,
+): Promise<RuleStore> {
+  const store = new PostgresRuleStore({
+    database: new Database(await prepareConnection(config)),
+    log,
+    intervals: { ...INTERVALS, ...intervals },
+    migrations: migrations ?? (await readMigrations()),
+  })
+  await store.start()
+  return store
+}
+
+interface Parts {
+  readonly database: Database
+  readonly log: Log
+  readonly intervals: Intervals
+  readonly migrations: readonly Migration[]
+}
+
+class PostgresRuleStore implements RuleStore {
+  readonly name: string
+  readonly #parts: Parts
+  readonly #listener: Listener
+  readonly #listeners = new Set<() => void>()
+  readonly #closing = new AbortController()
+  #running: Promise<unknown> = Promise.resolve()
+  #closed: Promise<void> | undefined
+  /** Whether the tables are those of this release. */
+  #isReady = false
+  #problem: string | undefined
+  /** The version that news was told of last, and the mark that a look found at it. */
+  #told: { readonly version: number; readonly mark: string | undefined } | undefined
+  /** The last commit of this node: they are made in the order in which they came. */
+  #lastCommit: Promise<unknown> = Promise.resolve()
+  #commitsWaiting = 0
+
+  constructor(parts: Parts) {
+    this.#parts = parts
+    this.name = parts.database.name
+    this.#listener = new Listener({ ...parts, onNews: (version) => this.tell(version) })
+  }
+
+  /** Settles when Postgres was reached, or could not be at once. */
+  async start(): Promise<void> {
+    const first = new Promise<void>((resolve) => {
+      this.#running = this.run(resolve)
+    })
+    const late = new AbortController()
+    await Promise.race([first, pause(OPEN_MS_MAX, late.signal)])
+    late.abort()
+  }
+
+  async *read(since: Position | undefined): AsyncIterable<Chunk> {
+    yield* readChunks(this.ready(), since)
+  }
+
+  async commit(commit: Commit): Promise<Position> {
+    return this.inOrder(() => commitChanges(this.ready(), commit))
+  }
+
+  async history(query: HistoryQuery): Promise<readonly PastVersion[]> {
+    return readHistory(this.ready(), query)
+  }
+
+  async *changesAfter(version: number, rule?: string): AsyncIterable<PastChange> {
+    yield* readChangesAfter(this.ready(), version, rule)
+  }
+
+  async keys(query: KeysQuery): Promise<readonly StoredKey[]> {
+    return readKeys(this.ready(), query)
+  }
+
+  async key(id: string): Promise<StoredKey | undefined> {
+    return readKey(this.ready(), id)
+  }
+
+  async adopt(above: number, by: string, why: string | undefined): Promise<Position> {
+    return this.inOrder(() => adoptStore(this.ready(), above, { by, why }))
+  }
+
+  async report(node: NodeReport): Promise<void> {
+    await reportNode(this.ready(), node)
+  }
+
+  async nodes(): Promise<readonly NodeSeen[]> {
+    return readNodes(this.ready())
+  }
+
+  onNews(listener: () => void): () => void {
+    // The same function may be given twice.
+    const own = () => listener()
+    this.#listeners.add(own)
+    return () => this.#listeners.delete(own)
+  }
+
+  status(): StoreStatus {
+    const { database } = this.#parts
+    const isConnected = this.#isReady && database.isConnected
+    const news = this.#listener.isHearing ? 'push' : isConnected ? 'poll' : 'none'
+    const problem = this.#isReady ? database.problem : (this.#problem ?? database.problem)
+    return { isConnected, news, problem: problem ?? this.#listener.problem }
+  }
+
+  close(): Promise<void> {
+    this.#closed ??= this.end()
+    return this.#closed
+  }
+
+  private async end(): Promise<void> {
+    this.#closing.abort()
+    this.#listeners.clear()
+    await this.#running
+    await this.#parts.database.close()
+  }
+
+  private ready(): Database {
+    const { database } = this.#parts
+    if (this.#closing.signal.aborted) throw new UnavailableError(`${this.name}: closed`)
+    if (this.#isReady) return database
+    throw new UnavailableError(this.#problem ?? `${this.name}: not reached yet`)
+  }
+
+  private async inOrder<T>(work: () => Promise<T>): Promise<T> {
+    if (this.#commitsWaiting >= COMMITS_WAITING_MAX) {
+      throw new UnavailableError(`${this.name}: ${COMMITS_WAITING_MAX} commits wait already`)
+    }
+    this.#commitsWaiting++
+    const made = this.#lastCommit.then(work)
+    this.#lastCommit = made.catch(() => undefined)
+    try {
+      return await made
+    } finally {
+      this.#commitsWaiting--
+    }
+  }
+
+  private async run(tried: () => void): Promise<void> {
+    const { signal } = this.#closing
+    await this.prepare(tried)
+    if (signal.aborted) return
+    await Promise.all([this.#listener.run(signal), this.poll()])
+  }
+
+  /** Settles when the tables are there. */
+  private async prepare(tried: () => void): Promise<void> {
+    const { database, migrations, intervals, log } = this.#parts
+    const { signal } = this.#closing
+    for (let failures = 0; !signal.aborted; failures++) {
+      try {
+        const ran = await migrate(database, migrations)
+        if (ran.length > 0) log.info({ store: this.name, migrations: ran }, 'rule store migrated')
+        this.#isReady = true
+        this.noteProblem(undefined)
+        tried()
+        return
+      } catch (error) {
+        this.noteProblem(messageOf(error))
+        tried()
+        await pause(retryMs(intervals, failures), signal)
+      }
+    }
+  }
+
+  /** A look at the version now and then: the net below the listener, and the way without one. */
+  private async poll(): Promise<void> {
+    const { database, intervals } = this.#parts
+    const { signal } = this.#closing
+    while (!signal.aborted) {
+      const { pollMs, pollAloneMs, pollWithinMs } = intervals
+      await pause(this.#listener.isHearing ? pollMs : pollAloneMs, signal)
+      if (signal.aborted) return
+      try {
+        const [row] = await database.ask<{ version: string; mark: string }>(
+          'select version, mark from sluice.state',
+          [],
+          pollWithinMs,
+        )
+        this.noteProblem(undefined)
+        if (row !== undefined) this.compare(Number(row.version), row.mark)
+      } catch (error) {
+        this.noteProblem(messageOf(error))
+        if (!(error instanceof Error) || !isSchemaMissing(error.cause)) continue
+        // A database that was made anew: to nodes it is another store, which they tell of.
+        this.#isReady = false
+        await this.prepare(() => undefined)
+      }
+    }
+  }
+
+  private compare(version: number, mark: string): void {
+    const told = this.#told
+    const isKnown = told?.version === version && (told.mark ?? mark) === mark
+    this.#told = { version, mark }
+    if (!isKnown) this.emit()
+  }
+
+  private tell(version: number | undefined): void {
+    if (version !== undefined) this.#told = { version, mark: undefined }
+    this.emit()
+  }
+
+  private emit(): void {
+    for (const listener of this.#listeners) listener()
+  }
+
+  /** One line when it begins, one when it is over or another. */
+  private noteProblem(problem: string | undefined): void {
+    if (problem === this.#problem) return
+    const { log } = this.#parts
+    if (problem === undefined) log.info({ store: this.name }, 'rule store reached')
+    else log.error({ store: this.name, problem }, 'rule store not reached')
+    this.#problem = problem
+  }
+}

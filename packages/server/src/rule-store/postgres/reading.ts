@@ -1,0 +1,203 @@
+/** Reading the store: everything or what changed, page by page, all of one moment. */
+import type { QueryResultRow } from 'pg'
+import type { Kind, Stored } from '../records.js'
+import {
+  CHUNK_RECORDS_MAX,
+  type Chunk,
+  DivergedError,
+  type PastChange,
+  type Position,
+  UnavailableError,
+} from '../rule-store.js'
+import type { Ask, Database } from './database.js'
+
+/** In this order they are read: what others refer to first. */
+const TABLES: readonly (readonly [Kind, string])[] = [
+  ['secret', 'secrets'],
+  ['set', 'rule_set'],
+  ['rule', 'rules'],
+  ['candidate', 'candidates'],
+  ['override', 'overrides'],
+  ['token', 'tokens'],
+  ['key', 'known_keys'],
+]
+
+const TABLE_OF = new Map<string, string>(TABLES)
+
+export function tableOf(kind: Kind): string {
+  const table = TABLE_OF.get(kind)
+  if (table === undefined) throw new RangeError(`found a record of kind ${kind}`)
+  return `sluice.${table}`
+}
+
+interface StateRow extends QueryResultRow {
+  readonly version: string
+  readonly mark: string
+  readonly lineage: string
+  readonly lineage_version: string
+  readonly pruned_version: string
+  readonly is_standby: boolean
+  /** Of the version that was asked for; null: there is none. */
+  readonly since_mark: string | null
+}
+
+interface RecordRow extends QueryResultRow {
+  readonly kind: Kind
+  readonly id: string
+  readonly body: unknown
+  readonly version: string
+}
+
+interface ChangeRow extends QueryResultRow {
+  readonly kind: Kind
+  readonly id: string
+  readonly before: unknown
+  readonly after: unknown
+}
+
+export async function* readChunks(
+  database: Database,
+  since: Position | undefined,
+): AsyncGenerator<Chunk, void, undefined> {
+  const transaction = await database.begin('read')
+  try {
+    const state = await database.watch(() => askState(transaction.ask, since?.version ?? 0))
+    const position = positionOf(state)
+    const start = since === undefined ? undefined : startOf(database.name, state, since)
+    const selection = start === undefined ? everything() : changedAfter(start)
+    let isFirst = true
+    let waiting: readonly Stored[] | undefined
+    // One page behind, since only the last one has the position.
+    for await (const page of pagesOf<RecordRow>(database, transaction.ask, selection)) {
+      if (waiting !== undefined) {
+        yield { isWhole: start === undefined && isFirst, records: waiting, position: undefined }
+        isFirst = false
+      }
+      waiting = page.map(
+        ({ kind, id, body, version }) => ({ kind, id, body, version: Number(version) }) as Stored,
+      )
+    }
+    yield { isWhole: start === undefined && isFirst, records: waiting ?? [], position }
+  } finally {
+    await transaction.end()
+  }
+}
+
+export async function* readChangesAfter(
+  database: Database,
+  version: number,
+  rule: string | undefined,
+): AsyncGenerator<PastChange, void, undefined> {
+  if (!Number.isSafeInteger(version)) throw new RangeError(`there is no version ${version}`)
+  const transaction = await database.begin('read')
+  try {
+    const { ask } = transaction
+    const { since_mark: mark } = await database.watch(() => askState(ask, version))
+    if (mark === null) throw new RangeError(`there is no version ${version}`)
+    const select = `select kind, id, before, after from sluice.changes
+      where version > $1 ${rule === undefined ? '' : 'and rule = $2'}
+      order by version desc, place desc`
+    const values = rule === undefined ? [version] : [version, rule]
+    for await (const page of pagesOf<ChangeRow>(database, ask, { select, values })) {
+      for (const { kind, id, before, after } of page) yield { kind, id, before, after }
+    }
+  } finally {
+    await transaction.end()
+  }
+}
+
+export function positionOf(row: Pick<StateRow, 'version' | 'mark' | 'lineage'>): Position {
+  return { version: Number(row.version), mark: row.mark, lineage: row.lineage }
+}
+
+async function askState(ask: Ask, version: number): Promise<StateRow> {
+  const [state] = await ask<StateRow>(
+    `select version, mark, lineage, lineage_version, pruned_version,
+       pg_is_in_recovery() as is_standby,
+       (select mark from sluice.versions where version = $1) as since_mark
+     from sluice.state`,
+    [version],
+  )
+  if (state === undefined) throw new Error('found no row in sluice.state; accepted: one')
+  return state
+}
+
+/** The version to go on from; undefined: everything has to be read. */
+function startOf(name: string, state: StateRow, since: Position): number | undefined {
+  const store = positionOf(state)
+  if (since.lineage !== store.lineage) {
+    const begun = Number(state.lineage_version)
+    if (begun > 1 && since.version < begun) return undefined
+    const found = `its history is ${store.lineage}, and ${since.lineage} was followed`
+    throw new DivergedError(
+      store,
+      `${name}: the rule store is another one than at version ${since.version}: ${found}`,
+    )
+  }
+  if (since.mark === state.since_mark) {
+    return since.version < Number(state.pruned_version) ? undefined : since.version
+  }
+  if (since.version <= store.version) {
+    const found = `has another version ${since.version} than the one that was followed`
+    throw new DivergedError(store, `${name}: the rule store ${found}`)
+  }
+  // A standby gets there yet.
+  if (state.is_standby) {
+    const found = `a standby at version ${store.version}, behind ${since.version}`
+    throw new UnavailableError(`${name}: found ${found}`)
+  }
+  const found = `went back to version ${store.version} from ${since.version}`
+  throw new DivergedError(store, `${name}: the rule store ${found}`)
+}
+
+interface Selection {
+  readonly select: string
+  readonly values: readonly unknown[]
+}
+
+function everything(): Selection {
+  const selects = TABLES.map(
+    ([kind, table]) => `select '${kind}' as kind, id, body, version from sluice.${table}`,
+  )
+  return { select: selects.join(' union all '), values: [] }
+}
+
+function changedAfter(version: number): Selection {
+  const changed = TABLES.map(
+    ([kind, table]) =>
+      `select '${kind}' as kind, id, body, version from sluice.${table} where version > $1`,
+  )
+  const removed = 'select kind, id, null::json, version from sluice.removed where version > $1'
+  return { select: [...changed, removed].join(' union all '), values: [version] }
+}
+
+/** The next page is on its way while somebody looks at this one. None is empty. */
+async function* pagesOf<Row extends QueryResultRow>(
+  database: Database,
+  ask: Ask,
+  { select, values }: Selection,
+): AsyncGenerator<readonly Row[], void, undefined> {
+  const fetch = () => {
+    const page = database.watch(() => ask<Row>(`fetch ${CHUNK_RECORDS_MAX} from pages`))
+    // Told when it is awaited; until then nobody is there to hear it.
+    page.catch(() => undefined)
+    return page
+  }
+  await database.watch(() => ask(`declare pages no scroll cursor for ${select}`, values))
+  let next = fetch()
+  try {
+    for (;;) {
+      const page = await next
+      if (page.length === 0) return
+      if (page.length < CHUNK_RECORDS_MAX) {
+        yield page
+        return
+      }
+      next = fetch()
+      yield page
+    }
+  } finally {
+    // Whoever stopped early does not care how it went, but the connection must be free.
+    await next.catch(() => undefined)
+  }
+}

@@ -1,0 +1,51 @@
+/**
+ * The suite that every rule store passes. In a test file of the store:
+ *
+ *     describeRuleStore('postgres', async () => {
+ *       const database = await newDatabase()
+ *       return { store: await open(database), close: () => drop(database), ... }
+ *     })
+ *
+ * `open` gives a new store, never used before; every claim gets its own and ends with `close()`.
+ * `connect`, `reopen` and `advance` are for what the store can do in tests: claims that need one
+ * that is absent are skipped.
+ */
+import { describe } from 'vitest'
+import { commitClaims } from './conformance-commits.test-helper.js'
+import { historyClaims } from './conformance-history.test-helper.js'
+import type { Opened, WithStore } from './conformance-kit.test-helper.js'
+import { nodeClaims } from './conformance-nodes.test-helper.js'
+import { readClaims } from './conformance-reads.test-helper.js'
+import { textClaims } from './conformance-texts.test-helper.js'
+
+export type { Opened } from './conformance-kit.test-helper.js'
+
+export interface Abilities {
+  /** Whether several handles on one store are possible. */
+  readonly connect: boolean
+  readonly reopen: boolean
+  readonly advance: boolean
+}
+
+export function describeRuleStore(
+  name: string,
+  open: () => Promise<Opened>,
+  abilities: Partial<Abilities> = {},
+): void {
+  const withStore: WithStore = (run) => async () => {
+    const opened = await open()
+    try {
+      await run(opened)
+    } finally {
+      await opened.close()
+    }
+  }
+  const can = { connect: true, reopen: true, advance: true, ...abilities }
+  describe(`rule store: ${name}`, () => {
+    commitClaims(withStore, can)
+    readClaims(withStore)
+    historyClaims(withStore)
+    textClaims(withStore, can)
+    nodeClaims(withStore, can)
+  })
+}

@@ -1,0 +1,232 @@
+/**
+ * Real Postgres for tests: each with its port and folder, on the loopback only, open to everybody
+ * there, ended by its id. As root it runs as another user, since it refuses root.
+ */
+import { execFile, execFileSync } from 'node:child_process'
+import {
+  accessSync,
+  chownSync,
+  constants,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import { promisify } from 'node:util'
+import { freePort } from '../redis/ports.mjs'
+import { findService } from '../services.setup.js'
+import { findOwner, makeOwnFolder, ServerProcess } from './process.js'
+
+const HOST = '127.0.0.1'
+const ADMIN = 'postgres'
+const START_TRIES_MAX = 5
+const PSQL_OUTPUT_MAX = 64 * 1024 * 1024
+/** Where Debian keeps what only a server needs, by version. */
+const DEBIAN_FOLDER = '/usr/lib/postgresql'
+
+export interface PostgresOptions {
+  /** Whether what is committed outlives a crash of the machine, not only of Postgres. */
+  readonly fsync?: boolean
+  /** More settings, `name=value`. */
+  readonly config?: readonly string[]
+  /** Files that only the server may read, by name; they lie in the folder above its data. */
+  readonly files?: Readonly<Record<string, string>>
+}
+
+export interface PostgresServer {
+  readonly port: number
+  readonly host: string
+  /** Of the database `postgres`, as its superuser. */
+  readonly url: string
+  /** Where its unix socket lies. */
+  readonly socketFolder: string
+  readonly pid: number
+  readonly isRunning: boolean
+  /** Makes an empty database and returns its URL. */
+  createDatabase(): Promise<string>
+  /** What psql prints for it, unaligned and without headers; its error thrown. */
+  psql(sql: string, url?: string): Promise<string>
+  /** A program of Postgres on one of its databases: `pg_dump` and the like. */
+  run(program: string, ...args: readonly string[]): Promise<string>
+  /** Ends it as a crash would, also while paused. */
+  kill(): Promise<void>
+  /** After `kill`: on the same port, with the same data. */
+  start(): Promise<void>
+  restart(): Promise<void>
+  /** Stops it and all of its connections in their tracks: nothing is answered. */
+  pause(): void
+  resume(): void
+  /** Ends it and removes its folder. */
+  stop(): Promise<void>
+  output(): string
+}
+
+/** Starts one on the loopback; settles once it answers. */
+export async function startPostgres(options: PostgresOptions = {}): Promise<PostgresServer> {
+  for (let tries = 1; ; tries += 1) {
+    const server = new Server(options, await freePort())
+    try {
+      await server.start()
+      return server
+    } catch (error) {
+      const isTaken = server.output().includes('Address already in use')
+      await server.stop()
+      if (!isTaken || tries === START_TRIES_MAX) throw error
+    }
+  }
+}
+
+/** A program of the server's: on the PATH, or where Debian has it. */
+function findProgram(program: string): string {
+  const versions = existing(() => readdirSync(DEBIAN_FOLDER)) ?? []
+  const newest = versions.toSorted((a, b) => Number(b) - Number(a))
+  const folders = [
+    ...newest.map((version) => join(DEBIAN_FOLDER, version, 'bin')),
+    dirname(findService('psql')),
+  ]
+  const found = folders
+    .map((folder) => join(folder, program))
+    .find((path) => existing(() => (accessSync(path, constants.X_OK), path)))
+  if (found !== undefined) return found
+  throw new Error(`${program}: found none in ${folders.join(', ')}. On Debian: postgresql`)
+}
+
+function existing<T>(look: () => T): T | undefined {
+  try {
+    return look()
+  } catch {
+    return undefined
+  }
+}
+
+class Server implements PostgresServer {
+  readonly host = HOST
+  readonly port: number
+  readonly socketFolder = makeOwnFolder()
+  readonly #process: ServerProcess
+  #databases = 0
+
+  constructor({ fsync = false, config = [], files = {} }: PostgresOptions, port: number) {
+    this.port = port
+    for (const [name, text] of Object.entries(files)) this.writeFile(name, text)
+    const data = join(this.socketFolder, 'data')
+    const settings = [
+      `unix_socket_directories=${this.socketFolder}`,
+      `fsync=${fsync ? 'on' : 'off'}`,
+      'max_connections=200',
+      'timezone=UTC',
+      ...config,
+    ]
+    execFileSync(
+      findProgram('initdb'),
+      ['-D', data, '-U', ADMIN, '-A', 'trust', '-E', 'UTF8', '--locale=C.UTF-8', '-N'],
+      { ...findOwner(), cwd: this.socketFolder, stdio: ['ignore', 'ignore', 'inherit'] },
+    )
+    this.#process = new ServerProcess({
+      command: findProgram('postgres'),
+      args: [
+        '-D',
+        data,
+        '-h',
+        HOST,
+        '-p',
+        String(port),
+        ...settings.flatMap((setting) => ['-c', setting]),
+      ],
+      folder: this.socketFolder,
+      answers: () => this.answers(),
+    })
+  }
+
+  get url(): string {
+    return this.urlOf(ADMIN)
+  }
+
+  get pid(): number {
+    return this.#process.pid
+  }
+
+  get isRunning(): boolean {
+    return this.#process.isRunning
+  }
+
+  async createDatabase(): Promise<string> {
+    this.#databases += 1
+    const name = `test_${this.#databases}`
+    await this.psql(`create database ${name}`)
+    return this.urlOf(name)
+  }
+
+  async psql(sql: string, url = this.url): Promise<string> {
+    return (await this.run('psql', '-XAtq', '-v', 'ON_ERROR_STOP=1', '-d', url, '-c', sql)).trim()
+  }
+
+  async run(program: string, ...args: readonly string[]): Promise<string> {
+    const options = { cwd: '/', maxBuffer: PSQL_OUTPUT_MAX }
+    const { stdout } = await promisify(execFile)(findProgram(program), args, options)
+    return stdout
+  }
+
+  async kill(): Promise<void> {
+    const pids = this.isRunning ? this.pids() : []
+    await this.#process.end('SIGKILL')
+    // Its own processes notice, unless they are stopped; the port is free when all are gone.
+    for (const pid of pids) signal(pid, 'SIGKILL')
+  }
+
+  start(): Promise<void> {
+    return this.#process.start()
+  }
+
+  async restart(): Promise<void> {
+    await this.kill()
+    await this.start()
+  }
+
+  pause(): void {
+    for (const pid of this.pids()) signal(pid, 'SIGSTOP')
+  }
+
+  resume(): void {
+    for (const pid of this.pids()) signal(pid, 'SIGCONT')
+  }
+
+  async stop(): Promise<void> {
+    if (this.isRunning) this.resume()
+    // Immediate: what it leaves is removed anyway, and its shared memory is given back.
+    await this.#process.end('SIGQUIT')
+    rmSync(this.socketFolder, { recursive: true, force: true })
+  }
+
+  output(): string {
+    return this.#process.output()
+  }
+
+  private writeFile(name: string, text: string): void {
+    const path = join(this.socketFolder, name)
+    writeFileSync(path, text, { mode: 0o600 })
+    const owner = findOwner()
+    if (owner !== undefined) chownSync(path, owner.uid, owner.gid)
+  }
+
+  private urlOf(database: string): string {
+    return `postgres://${ADMIN}@${HOST}:${this.port}/${database}`
+  }
+
+  /** Whether it does, and not another that has the port: the socket is its own. */
+  private answers(): boolean {
+    const args = ['-q', '-h', this.socketFolder, '-p', String(this.port)]
+    return existing(() => execFileSync(findProgram('pg_isready'), args)) !== undefined
+  }
+
+  /** Its own first, so that it starts no others meanwhile. */
+  private pids(): readonly number[] {
+    const children = readFileSync(`/proc/${this.pid}/task/${this.pid}/children`, 'utf8')
+    return [this.pid, ...children.trim().split(/\s+/).filter(Boolean).map(Number)]
+  }
+}
+
+function signal(pid: number, name: NodeJS.Signals): void {
+  existing(() => process.kill(pid, name))
+}

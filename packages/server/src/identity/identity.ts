@@ -5,7 +5,7 @@
  */
 import { ATTRIBUTE_LENGTH_MAX, type SipKey } from '@sluice/core'
 import type { IdentityConfig } from '../config/config.js'
-import { KnownKeys } from './known-keys.js'
+import { KnownKeys, type RegisteredKeys } from './known-keys.js'
 import { findOrigin, type Origin, type OriginOptions } from './origin.js'
 import type { IdentityProblem } from './refusal.js'
 import { secretForm, secretFormKey } from './secret-form.js'
@@ -64,6 +64,8 @@ export interface IdentifierOptions extends OriginOptions {
   readonly secret: Uint8Array
   /** Reads tokens where the configuration has `jwt`. */
   readonly tokens?: TokenVerifier | undefined
+  /** Keys of the rule store, beside those of the configuration. */
+  readonly registered?: RegisteredKeys | undefined
 }
 
 export function createIdentifier(options: IdentifierOptions): Identifier {
@@ -109,11 +111,11 @@ class DoorIdentifier implements Identifier {
   #ignoredForwarded = 0
 
   constructor(options: IdentifierOptions) {
-    const { config, secret, tokens, forwardedHeader } = options
+    const { config, secret, tokens, forwardedHeader, registered } = options
     const names: string[] = []
     this.#options = options
     this.#secretKey = secretFormKey(secret)
-    this.#keys = new KnownKeys(config.keys)
+    this.#keys = new KnownKeys(config.keys, registered)
     this.#tokens = tokens
     this.#slots = placeHeaders(config, tokens !== undefined, names)
     this.#reader = new HeaderReader(names, forwardedHeader)

@@ -1,0 +1,158 @@
+/**
+ * A million known keys in tens of megabytes: what is looked for lies in typed arrays, and an object
+ * is made only of keys that are used.
+ *
+ * A key is found by the first 96 bits of its hash, which is keyed with a secret of the rule store:
+ * nobody can aim at them, and a million keys collide with a chance of 10^-17.
+ */
+
+/** A key as calls are told of it: `form` is made of it at its first use. */
+export interface FoundKey {
+  readonly user: string | undefined
+  readonly plan: string | undefined
+  readonly state: 'active' | 'disabled'
+  form: string | undefined
+}
+
+export interface TableKey {
+  readonly user?: string | undefined
+  readonly plan?: string | undefined
+  readonly state: 'active' | 'disabled'
+}
+
+const WORDS = 3
+/** How much of a hash in hex digits is looked at. */
+export const PREFIX_DIGITS = WORDS * 8
+const EMPTY = 0
+const REMOVED = 1
+const FIRST_PLACE = 2
+const CAPACITY_MIN = 16
+/** Kept for keys in use; beyond it all are made anew when they are used again. */
+const FOUND_MAX = 100_000
+
+export class KeyTable {
+  /** Three words of a hash for each slot. */
+  #words = new Uint32Array(CAPACITY_MIN * WORDS)
+  /** Beside them: nothing, something that was removed, or where the key is kept. */
+  #places = new Uint32Array(CAPACITY_MIN)
+  #users: (string | undefined)[] = []
+  #plans: (string | undefined)[] = []
+  #isActive: boolean[] = []
+  readonly #free: number[] = []
+  /** Keys share few plans; each text is kept once. */
+  readonly #texts = new Map<string, string>()
+  readonly #found = new Map<number, FoundKey>()
+  #count = 0
+  /** Slots that are not empty, those of removed keys among them. */
+  #taken = 0
+
+  get size(): number {
+    return this.#count
+  }
+
+  /** `hash` has at least `PREFIX_DIGITS` hex digits. */
+  put(hash: string, { user, plan, state }: TableKey): void {
+    this.makeRoom()
+    const slot = this.slotOf(hash)
+    let place = this.#places[slot] ?? EMPTY
+    if (place < FIRST_PLACE) {
+      if (place === EMPTY) this.#taken++
+      this.#count++
+      place = (this.#free.pop() ?? this.#users.length) + FIRST_PLACE
+      this.#places[slot] = place
+      for (let i = 0; i < WORDS; i++) this.#words[slot * WORDS + i] = wordOf(hash, i)
+    }
+    const at = place - FIRST_PLACE
+    this.#users[at] = user
+    this.#plans[at] = plan === undefined ? undefined : this.intern(plan)
+    this.#isActive[at] = state === 'active'
+    this.#found.delete(at)
+  }
+
+  remove(hash: string): void {
+    const slot = this.slotOf(hash)
+    const at = (this.#places[slot] ?? EMPTY) - FIRST_PLACE
+    if (at < 0) return
+    this.#places[slot] = REMOVED
+    this.#count--
+    this.#users[at] = undefined
+    this.#free.push(at)
+    this.#found.delete(at)
+  }
+
+  find(hash: string): FoundKey | undefined {
+    if (this.#count === 0) return undefined
+    const at = (this.#places[this.slotOf(hash)] ?? EMPTY) - FIRST_PLACE
+    if (at < 0) return undefined
+    const known = this.#found.get(at)
+    if (known !== undefined) return known
+    const found: FoundKey = {
+      user: this.#users[at],
+      plan: this.#plans[at],
+      state: this.#isActive[at] === true ? 'active' : 'disabled',
+      form: undefined,
+    }
+    if (this.#found.size >= FOUND_MAX) this.#found.clear()
+    this.#found.set(at, found)
+    return found
+  }
+
+  /** Where the key is, or where it would be put. */
+  private slotOf(hash: string): number {
+    const first = wordOf(hash, 0)
+    const second = wordOf(hash, 1)
+    const third = wordOf(hash, 2)
+    const mask = this.#places.length - 1
+    let reusable = -1
+    for (let slot = first & mask; ; slot = (slot + 1) & mask) {
+      const place = this.#places[slot]
+      if (place === EMPTY) return reusable === -1 ? slot : reusable
+      if (place === REMOVED) {
+        if (reusable === -1) reusable = slot
+        continue
+      }
+      const at = slot * WORDS
+      if (
+        this.#words[at] === first &&
+        this.#words[at + 1] === second &&
+        this.#words[at + 2] === third
+      ) {
+        return slot
+      }
+    }
+  }
+
+  /** At most two thirds are taken, so that a search soon meets an empty slot. */
+  private makeRoom(): void {
+    const { length } = this.#places
+    if ((this.#taken + 1) * 3 <= length * 2) return
+    const capacity = this.#count * 3 >= length ? length * 2 : length
+    const words = this.#words
+    const places = this.#places
+    this.#words = new Uint32Array(capacity * WORDS)
+    this.#places = new Uint32Array(capacity)
+    this.#taken = this.#count
+    const mask = capacity - 1
+    for (let old = 0; old < length; old++) {
+      const place = places[old] ?? EMPTY
+      if (place < FIRST_PLACE) continue
+      let slot = (words[old * WORDS] ?? 0) & mask
+      while (this.#places[slot] !== EMPTY) slot = (slot + 1) & mask
+      this.#places[slot] = place
+      this.#words.set(words.subarray(old * WORDS, (old + 1) * WORDS), slot * WORDS)
+    }
+  }
+
+  private intern(text: string): string {
+    const known = this.#texts.get(text)
+    if (known !== undefined) return known
+    // Where every key has a plan of its own there is nothing to share.
+    if (this.#texts.size >= FOUND_MAX) this.#texts.clear()
+    this.#texts.set(text, text)
+    return text
+  }
+}
+
+function wordOf(hash: string, index: number): number {
+  return Number.parseInt(hash.slice(index * 8, index * 8 + 8), 16)
+}

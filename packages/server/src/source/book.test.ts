@@ -1,0 +1,182 @@
+import { describe, expect, test } from 'vitest'
+import type { Stored } from '../rule-store/records.js'
+import { createBook } from './book.js'
+
+const at = (version: number) => ({ version, mark: `m${version}`, lineage: 'l' })
+const rule = (id: string, version: number, fields: object = {}): Stored => ({
+  kind: 'rule',
+  id,
+  version,
+  body: { id, limits: ['10/second'], ...fields },
+})
+const set = (order: readonly string[], version: number): Stored => ({
+  kind: 'set',
+  id: 'main',
+  version,
+  body: { routes: [], strictPaths: false, order },
+})
+const override = (id: string, version: number, max = 5): Stored => ({
+  kind: 'override',
+  id,
+  version,
+  body: { caller: { user: id.slice(id.indexOf('=') + 1) }, limits: [`${max}/second`] },
+})
+const gone = (kind: 'rule' | 'candidate' | 'override' | 'token', id: string, version: number) =>
+  ({ kind, id, version, body: null }) as Stored
+
+function bookOf(...records: readonly Stored[]) {
+  const book = createBook()
+  book.take({ isWhole: true, records, position: at(1) })
+  return book
+}
+
+describe('a reading', () => {
+  test('shows nothing before its last chunk came', () => {
+    const book = createBook()
+    expect(
+      book.take({ isWhole: true, records: [rule('a', 1)], position: undefined }),
+    ).toBeUndefined()
+    expect(book.position).toBeUndefined()
+    expect(book.rules()).toEqual([])
+    const news = book.take({ isWhole: false, records: [rule('b', 1)], position: at(1) })
+    expect(news).toMatchObject({ isWhole: true, rulesChanged: true })
+    expect(book.rules().map(({ document }) => document.id)).toEqual(['a', 'b'])
+    expect(book.position).toEqual(at(1))
+
+    book.take({ isWhole: false, records: [gone('rule', 'a', 2)], position: undefined })
+    expect(book.rules()).toHaveLength(2)
+    book.take({ isWhole: false, records: [], position: at(2) })
+    expect(book.rules()).toHaveLength(1)
+  })
+
+  test('that did not end leaves nothing behind', () => {
+    const book = bookOf(rule('a', 1))
+    book.take({ isWhole: true, records: [rule('b', 2)], position: undefined })
+    book.abandon()
+    book.take({ isWhole: false, records: [rule('c', 2)], position: undefined })
+    book.abandon()
+    book.take({ isWhole: false, records: [rule('d', 2)], position: at(2) })
+    expect(book.rules().map(({ document }) => document.id)).toEqual(['a', 'd'])
+  })
+
+  test('of everything takes away what is not in it', () => {
+    const token = { hash: '0', name: 'ci', role: 'read', createdAt: '' } as const
+    const book = bookOf(
+      rule('a', 1),
+      override('a/user=1', 1),
+      { kind: 'token', id: 't', version: 1, body: token },
+      { kind: 'secret', id: 'main', version: 1, body: { secret: 'ab' } },
+    )
+    expect(book.tokens()).toEqual([{ id: 't', document: token, version: 1 }])
+    expect(book.keySecret).toBe('ab')
+    const news = book.take({ isWhole: true, records: [rule('b', 2)], position: at(2) })
+    expect(book.rule('a')).toBeUndefined()
+    expect(book.override('a', 'user=1')).toBeUndefined()
+    expect(book.tokens()).toEqual([])
+    expect(book.keySecret).toBeUndefined()
+    expect([...(news?.overrides() ?? [])]).toMatchObject([{ key: 'a/user=1', after: undefined }])
+  })
+
+  test('tells what changed, with what it was', () => {
+    const book = bookOf(rule('a', 1), override('a/user=1', 1), override('a/user=2', 1))
+    const news = book.take({
+      isWhole: false,
+      records: [override('a/user=1', 2, 9), gone('override', 'a/user=2', 2)],
+      position: at(2),
+    })
+    expect(news).toMatchObject({
+      isWhole: false,
+      rulesChanged: false,
+      overridesChanged: ['a/user=1', 'a/user=2'],
+    })
+    expect([...(news?.overrides() ?? [])]).toMatchObject([
+      { before: { limits: ['5/second'] }, after: { limits: ['9/second'] } },
+      { before: { limits: ['5/second'] }, after: undefined },
+    ])
+  })
+})
+
+describe('a document', () => {
+  test('is the very same object while it says the same, in changes and in everything', () => {
+    const book = bookOf(rule('a', 1), rule('b', 1))
+    const documents = () => book.rules().map(({ document }) => document)
+    const before = documents()
+    const news = book.take({ isWhole: false, records: [rule('a', 2)], position: at(2) })
+    expect(news?.rulesChanged).toBe(false)
+    expect(book.rule('a')?.version).toBe(2)
+    expect(book.rulesVersion).toBe(2)
+    book.take({ isWhole: true, records: [rule('a', 2), rule('b', 1)], position: at(3) })
+    for (const [i, document] of documents().entries()) expect(document).toBe(before[i])
+    book.take({ isWhole: false, records: [rule('a', 4, { mode: 'off' })], position: at(4) })
+    expect(documents()[0]).not.toBe(before[0])
+    expect(documents()[1]).toBe(before[1])
+  })
+
+  test('that somebody wrote by hand has the name of its record', () => {
+    const body = ['no', 'rule'] as never
+    const book = bookOf(
+      { kind: 'rule', id: 'a', version: 1, body: { id: 'b', limits: [] } },
+      { kind: 'rule', id: 'c', version: 1, body },
+    )
+    expect(book.rules().map(({ document }) => document)).toEqual([
+      { id: 'a', limits: [] },
+      { id: 'c' },
+    ])
+  })
+})
+
+describe('the set', () => {
+  test('has the order that it says, and what stands nowhere last', () => {
+    const book = bookOf(rule('a', 1), rule('b', 1), rule('c', 1), set(['c', 'gone', 'a'], 1))
+    expect(book.set.order).toEqual(['c', 'a', 'b'])
+    expect(book.rules().map(({ document }) => document.id)).toEqual(['c', 'a', 'b'])
+    const news = book.take({ isWhole: false, records: [set(['a', 'b', 'c'], 2)], position: at(2) })
+    expect(news?.rulesChanged).toBe(true)
+    expect(book.rules().map(({ document }) => document.id)).toEqual(['a', 'b', 'c'])
+  })
+
+  test('changes with rules, candidates and order, and with nothing else', () => {
+    const book = bookOf(rule('a', 1))
+    const body = { limits: ['5/second'] }
+    const takes: readonly [Stored, number][] = [
+      [override('a/user=1', 2), 1],
+      [{ kind: 'candidate', id: 'a', version: 3, body }, 3],
+      [set(['a'], 4), 4],
+      [gone('token', 't', 5), 4],
+      [gone('candidate', 'a', 6), 6],
+    ]
+    for (const [record, rulesVersion] of takes) {
+      book.take({ isWhole: false, records: [record], position: at(record.version) })
+      expect(book.rulesVersion).toBe(rulesVersion)
+    }
+    expect(book.rule('a')).toEqual({
+      document: { id: 'a', limits: ['10/second'] },
+      candidate: undefined,
+      version: 1,
+      overrideCount: 1,
+    })
+  })
+})
+
+describe('overrides', () => {
+  test('come in pages in the order of their ids, whatever is added and removed between', () => {
+    const ids = Array.from({ length: 3000 }, (_, i) => `user=${(i * 7919) % 3000}`)
+    const book = bookOf(rule('a', 1), ...ids.map((id) => override(`a/${id}`, 1)))
+    const all = () => {
+      const found: string[] = []
+      for (let after: string | undefined; ; after = found.at(-1)) {
+        const page = book.overrides('a', after, 700).map(({ id }) => id)
+        if (page.length === 0) return found
+        found.push(...page)
+      }
+    }
+    expect(all()).toEqual(ids.toSorted())
+    expect(book.rule('a')?.overrideCount).toBe(3000)
+    const records = [override('a/user=10x', 2), gone('override', 'a/user=5', 2)]
+    book.take({ isWhole: false, records, position: at(2) })
+    expect(all()).toEqual([...ids.filter((id) => id !== 'user=5'), 'user=10x'].sort())
+    expect(book.override('a', 'user=10x')?.version).toBe(2)
+    expect([...book.allOverrides('a')]).toHaveLength(3000)
+    expect(book.overrides('b', undefined, 10)).toEqual([])
+  })
+})

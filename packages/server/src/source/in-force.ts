@@ -1,0 +1,196 @@
+/** Puts what a book holds into force: everything that can be used, in one step. */
+import type { ParsedRules, Posture, Rule } from '@sluice/core'
+import type { Limiter } from '@sluice/limiter'
+import type { Log } from '../log/logger.js'
+import type { OverrideDocument } from '../rule-store/records.js'
+import type { TakenNews } from './book.js'
+import { readOverrides, type ReadOverrides, type RefusedOverride } from './override-reader.js'
+import type { RuleBook } from './rule-book.js'
+import { type ReadSet, RuleReader, type WholeRule } from './rule-reader.js'
+
+/** Documents in force in place of bad ones that the store holds. */
+export interface StandIns {
+  readonly rules: readonly WholeRule[]
+  readonly overrides: readonly { readonly key: string; readonly document: OverrideDocument }[]
+}
+
+export const NO_STAND_INS: StandIns = { rules: [], overrides: [] }
+
+interface Parts {
+  readonly limiter: Pick<Limiter, 'setParsedRules' | 'changeOverrides' | 'replaceOverrides'>
+  readonly log: Log
+}
+
+/** A store full of mistakes is told of by the first of them. */
+const PROBLEMS_LOGGED = 20
+
+export class RulesInForce {
+  readonly #parts: Parts
+  readonly #reader = new RuleReader()
+  #byId: ReadonlyMap<string, Rule> = new Map()
+  /** What those were parsed of. */
+  #documents: ReadonlyMap<string, WholeRule> = new Map()
+  #refusedRules: ReadonlyMap<string, string> = new Map()
+  #refusedOverrides: ReadonlyMap<string, RefusedOverride> = new Map()
+  /** Why the set as a whole was not taken. */
+  #setProblems: readonly string[] = []
+  #warned: ReadonlySet<string> = new Set()
+  #isReady = false
+  /** Whether the limiter may have less than it was given, so that it is given all of it. */
+  #isTorn = true
+  #failures = 0
+
+  constructor(parts: Parts) {
+    this.#parts = parts
+  }
+
+  get isReady(): boolean {
+    return this.#isReady
+  }
+
+  /** Whether the next `put` is needed even if nothing changed. */
+  get isTorn(): boolean {
+    return this.#isTorn
+  }
+
+  get failures(): number {
+    return this.#failures
+  }
+
+  problem(): string | undefined {
+    const [setProblem] = this.#setProblems
+    if (setProblem !== undefined) return `the rules in force stay: ${setProblem}`
+    const count = this.#refusedRules.size + this.#refusedOverrides.size
+    const [first] = [...this.#refusedRules.values(), ...problemsOf(this.#refusedOverrides).values()]
+    if (first === undefined) return undefined
+    return count === 1 ? first : `${first} (and ${count - 1} more)`
+  }
+
+  standIns(): StandIns {
+    return {
+      rules: [...this.#refusedRules.keys()].flatMap((id) => this.#documents.get(id) ?? []),
+      overrides: [...this.#refusedOverrides].flatMap(([key, { standIn }]) =>
+        standIn === undefined ? [] : { key, document: standIn },
+      ),
+    }
+  }
+
+  /** Of an earlier process, before anything is put. */
+  useStandIns({ rules, overrides }: StandIns): void {
+    this.#documents = new Map(rules.map((rule) => [rule.id, rule]))
+    this.#refusedOverrides = new Map(
+      overrides.map(({ key, document }) => [key, { problem: '', standIn: document }]),
+    )
+  }
+
+  /**
+   * Resolves to whether the rules are those of the book, but for bad ones. `withIt` runs in the
+   * same step as the rules change, also where the set as a whole is refused.
+   */
+  async put(book: RuleBook, news: TakenNews, withIt: () => void): Promise<boolean> {
+    const isTorn = this.#isTorn
+    const isRead = isTorn || news.rulesChanged || this.#setProblems.length > 0
+    const set = isRead ? await this.#reader.read(book, this.#documents) : undefined
+    const parsed = set?.parsed
+    const before = isTorn ? NO_RULES : this.#byId
+    const after = parsed?.rules === undefined ? this.#byId : byId(parsed.rules.rules)
+    const refused = this.#refusedOverrides
+    const overrides = await readOverrides({ book, news, before, after, refused })
+    // From here to the end of `withIt` nothing else runs, so no decision sees a half of it.
+    this.#isTorn = true
+    if (parsed?.rules !== undefined) this.#parts.limiter.setParsedRules(parsed)
+    this.putOverrides(overrides, isTorn)
+    withIt()
+    this.#isTorn = false
+    if (set !== undefined) this.tookSet(set, after)
+    this.tookOverrides(overrides)
+    return this.#setProblems.length === 0
+  }
+
+  private putOverrides({ changes }: ReadOverrides, isAll: boolean): void {
+    if (isAll) this.#parts.limiter.replaceOverrides(changes)
+    else if (changes.length > 0) this.#parts.limiter.changeOverrides(changes)
+  }
+
+  private tookSet({ parsed, documents, refused }: ReadSet, rules: ReadonlyMap<string, Rule>): void {
+    const { log } = this.#parts
+    this.tellRefused('rule refused; the one in force stays', this.#refusedRules, refused)
+    this.#refusedRules = refused
+    if (parsed.rules === undefined) {
+      this.refuseSet(parsed)
+      return
+    }
+    this.#setProblems = []
+    this.#documents = documents
+    if (this.#isReady) tellRisks(log, this.#byId, rules)
+    this.#byId = rules
+    this.#isReady = true
+    const warnings = parsed.warnings.map(({ message }) => message)
+    for (const problem of warnings) if (!this.#warned.has(problem)) log.warn({ problem }, WARNING)
+    this.#warned = new Set(warnings)
+  }
+
+  private refuseSet({ errors }: ParsedRules): void {
+    const problems = errors.map(({ message }) => message)
+    const isNew = problems.join('\n') !== this.#setProblems.join('\n')
+    this.#setProblems = problems
+    if (!isNew) return
+    this.#failures++
+    for (const problem of problems.slice(0, PROBLEMS_LOGGED)) {
+      this.#parts.log.error({ problem }, 'rules refused; those in force stay')
+    }
+  }
+
+  private tookOverrides({ refused }: ReadOverrides): void {
+    const message = 'override refused; the one in force stays'
+    this.tellRefused(message, problemsOf(this.#refusedOverrides), problemsOf(refused))
+    this.#refusedOverrides = refused
+  }
+
+  private tellRefused(
+    message: string,
+    before: ReadonlyMap<string, string>,
+    now: ReadonlyMap<string, string>,
+  ): void {
+    let told = 0
+    for (const [id, problem] of now) {
+      if (before.get(id) === problem) continue
+      this.#failures++
+      if (told++ < PROBLEMS_LOGGED) this.#parts.log.error({ id, problem }, message)
+    }
+  }
+}
+
+const WARNING = 'rules warning'
+const NO_RULES: ReadonlyMap<string, Rule> = new Map()
+
+function byId(rules: readonly Rule[]): ReadonlyMap<string, Rule> {
+  return new Map(rules.map((rule) => [rule.id, rule]))
+}
+
+function problemsOf(refused: ReadonlyMap<string, RefusedOverride>): ReadonlyMap<string, string> {
+  return new Map(Array.from(refused, ([key, { problem }]) => [key, problem]))
+}
+
+/** A limit that no longer bites, or not when the store is gone, is a matter of security. */
+function tellRisks(
+  log: Log,
+  before: ReadonlyMap<string, Rule>,
+  after: ReadonlyMap<string, Rule>,
+): void {
+  for (const [rule, { mode, posture }] of after) {
+    const known = before.get(rule)
+    if (known === undefined) continue
+    if (known.mode === 'enforce' && mode !== 'enforce') {
+      log.warn({ rule, before: known.mode, after: mode }, 'a rule no longer refuses')
+    }
+    if (posture === 'open' && known.posture !== 'open') {
+      const fields = { rule, before: textOf(known.posture), after: posture }
+      log.warn(fields, 'a rule lets every call pass when the store cannot answer')
+    }
+  }
+}
+
+function textOf(posture: Posture): string {
+  return typeof posture === 'string' ? posture : `local ${posture.local}`
+}

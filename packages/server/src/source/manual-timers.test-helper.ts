@@ -1,0 +1,48 @@
+/** Time that stands still until a test moves it. */
+import type { Timers } from './timers.js'
+
+export interface ManualTimers extends Timers {
+  /** Moves the time, running what becomes due on the way, each when its time has come. */
+  advance(ms: number): Promise<void>
+}
+
+export function manualTimers(): ManualTimers {
+  let now = 0
+  const waiting = new Map<symbol, { readonly at: number; readonly run: () => void }>()
+  const next = () =>
+    [...waiting].reduce<[symbol, { at: number; run: () => void }] | undefined>(
+      (first, entry) => (first !== undefined && first[1].at <= entry[1].at ? first : entry),
+      undefined,
+    )
+  return {
+    nowMs: () => now,
+    after(ms, run) {
+      const id = Symbol()
+      waiting.set(id, { at: now + ms, run })
+      return () => void waiting.delete(id)
+    },
+    async advance(ms) {
+      const end = now + ms
+      await settle()
+      for (let due = next(); due !== undefined && due[1].at <= end; due = next()) {
+        const [id, { at, run }] = due
+        waiting.delete(id)
+        now = Math.max(now, at)
+        run()
+        await settle()
+      }
+      now = end
+    },
+  }
+}
+
+/** Lets run what needs no time: promises, and work that is done in turns. */
+export async function settle(): Promise<void> {
+  for (let i = 0; i < 20; i++) await new Promise(setImmediate)
+}
+
+/** Lets others run, such as a disk, until something holds; time stands still. */
+export async function until(holds: () => boolean): Promise<void> {
+  for (let i = 0; i < 100_000 && !holds(); i++) await new Promise(setImmediate)
+  if (!holds()) throw new Error(`it never came to ${holds.toString()}`)
+}

@@ -1,0 +1,63 @@
+/** Where this node's rules come from, as the configuration says. */
+import { randomBytes } from 'node:crypto'
+import { hostname } from 'node:os'
+import process from 'node:process'
+import type { Limiter } from '@sluice/limiter'
+import type { WallClock } from '../clock.js'
+import type { Config } from '../config/config.js'
+import type { RegisteredKeys } from '../identity/known-keys.js'
+import type { Log } from '../log/logger.js'
+import type { ReadRules } from '../preflight.js'
+import { RELEASE } from '../release.js'
+import { openRuleStore } from '../rule-store/open-rule-store.js'
+import type { NodeReport, RuleStore } from '../rule-store/rule-store.js'
+import { openLastGood } from './last-good.js'
+import type { RuleSource } from './rule-source.js'
+import { followRulesFile } from './rules-file.js'
+import { followStore } from './store-source.js'
+
+export interface SourceParts {
+  readonly limiter: Limiter
+  readonly keys: RegisteredKeys
+  readonly log: Log
+  readonly clock: WallClock
+  /** The user's own rules, read already; undefined: they are in a rule store. */
+  readonly rules: ReadRules | undefined
+  /** Held by another process for this one; undefined: it is opened here. */
+  readonly store?: SharedStore | undefined
+}
+
+/** A rule store that several workers have together. */
+export interface SharedStore extends RuleStore {
+  readonly isKeeper: boolean
+}
+
+export type NodeInfo = Omit<NodeReport, 'rulesVersion' | 'problem'>
+
+export function describeNode(clock: WallClock): NodeInfo {
+  return {
+    id: randomBytes(8).toString('hex'),
+    host: hostname(),
+    pid: process.pid,
+    release: RELEASE,
+    startedAt: new Date(clock.now()).toISOString(),
+  }
+}
+
+/** Resolves when there are rules, or it is clear that there are none for now. */
+export async function openSource(
+  config: Config,
+  node: NodeInfo,
+  { limiter, keys, log, clock, rules, store: shared }: SourceParts,
+): Promise<RuleSource> {
+  if (rules !== undefined) return followRulesFile(rules, { limiter, log, clock })
+  const store = shared ?? (await openRuleStore(config, { log, clock }))
+  if (store === undefined) throw new Error('rules: neither a file of them nor a rule store')
+  const isKeeper = shared?.isKeeper ?? true
+  // Files in the data directory are their own last good copy.
+  const lastGood =
+    config.database === undefined
+      ? undefined
+      : openLastGood({ dataDir: config.dataDir, log, isKeeper })
+  return followStore({ store, limiter, keys, log, node, lastGood })
+}

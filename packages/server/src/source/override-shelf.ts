@@ -1,0 +1,42 @@
+/** The overrides of one rule: a hundred thousand of them, found by id and paged in order. */
+import { SortedIds } from '../rule-store/sorted-ids.js'
+import type { BookOverride } from './rule-book.js'
+
+export class OverrideShelf {
+  readonly #byId = new Map<string, BookOverride>()
+  /** Made when somebody first asks for a page: most rules are never looked at. */
+  #sorted: SortedIds | undefined
+
+  get size(): number {
+    return this.#byId.size
+  }
+
+  get(id: string): BookOverride | undefined {
+    return this.#byId.get(id)
+  }
+
+  put(override: BookOverride): void {
+    this.#byId.set(override.id, override)
+    this.#sorted?.add(override.id)
+  }
+
+  delete(id: string): void {
+    if (this.#byId.delete(id)) this.#sorted?.delete(id)
+  }
+
+  all(): Iterable<BookOverride> {
+    return this.#byId.values()
+  }
+
+  page(after: string | undefined, limit: number): readonly BookOverride[] {
+    this.#sorted ??= this.sort()
+    return this.#sorted.page(after, limit).flatMap((id) => this.#byId.get(id) ?? [])
+  }
+
+  private sort(): SortedIds {
+    const sorted = new SortedIds()
+    // In their order they only ever go to the end.
+    for (const id of [...this.#byId.keys()].sort()) sorted.add(id)
+    return sorted
+  }
+}

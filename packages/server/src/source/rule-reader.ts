@@ -1,0 +1,71 @@
+/**
+ * From the documents of a book to rules that can be put into force. One that is bad, because
+ * somebody wrote into the store by hand, costs that rule its change and no other rule anything.
+ */
+import { type ParsedRules, parseRules } from '@sluice/core'
+import type { BookRule, RuleBook } from './rule-book.js'
+import { Turns } from './turns.js'
+
+/** A rule with its candidate, as a rules file has it. */
+export type WholeRule = Readonly<Record<string, unknown>> & { readonly id: string }
+
+export interface ReadSet {
+  readonly parsed: ParsedRules
+  /** What it was parsed of, by id. */
+  readonly documents: ReadonlyMap<string, WholeRule>
+  /** Why rules are not as the book has them, by id. */
+  readonly refused: ReadonlyMap<string, string>
+}
+
+interface Merged {
+  readonly document: BookRule['document']
+  readonly candidate: BookRule['candidate']
+  readonly whole: WholeRule
+}
+
+export class RuleReader {
+  /** A rule is the very same object while nothing of it changes: then it is not parsed again. */
+  #merged: ReadonlyMap<string, Merged> = new Map()
+  /** What is wrong with a rule; null: nothing. */
+  readonly #problems = new WeakMap<WholeRule, string | null>()
+
+  /** `inForce` has the documents that stand in for bad ones, by id. */
+  async read(book: RuleBook, inForce: ReadonlyMap<string, WholeRule>): Promise<ReadSet> {
+    const turns = new Turns()
+    const merged = new Map<string, Merged>()
+    const documents = new Map<string, WholeRule>()
+    const refused = new Map<string, string>()
+    for (const rule of book.rules()) {
+      const { id } = rule.document
+      const own = this.mergedOf(rule)
+      merged.set(id, own)
+      // Alone, and in turns: what was read so is not read again with the set.
+      if (turns.isOver()) await turns.pause()
+      const problem = this.problemOf(own.whole)
+      if (problem !== null) refused.set(id, problem)
+      const document = problem === null ? own.whole : inForce.get(id)
+      if (document !== undefined) documents.set(id, document)
+    }
+    this.#merged = merged
+    if (turns.isOver()) await turns.pause()
+    const { routes, strictPaths } = book.set
+    const parsed = parseRules({ routes, strictPaths, rules: [...documents.values()] })
+    return { parsed, documents, refused }
+  }
+
+  private mergedOf({ document, candidate }: BookRule): Merged {
+    const known = this.#merged.get(document.id)
+    if (known?.document === document && known.candidate === candidate) return known
+    const whole = candidate === undefined ? document : { ...document, candidate }
+    return { document, candidate, whole }
+  }
+
+  private problemOf(rule: WholeRule): string | null {
+    const known = this.#problems.get(rule)
+    if (known !== undefined) return known
+    const { errors } = parseRules({ rules: [rule] })
+    const problem = errors.length === 0 ? null : errors.map(({ message }) => message).join('; ')
+    this.#problems.set(rule, problem)
+    return problem
+  }
+}

@@ -1,0 +1,35 @@
+/** Where a node's rules come from: a rule store, or a rules file of the user's own. */
+import type { RuleStore, StoreStatus } from '../rule-store/rule-store.js'
+import type { RuleBook } from './rule-book.js'
+
+export interface RuleSource {
+  /** For people, without secrets. */
+  readonly name: string
+  /**
+   * Whether there are rules to decide by. Without any, nothing is decided: never "no rules, so
+   * allow".
+   */
+  isReady(): boolean
+  /** The version in force: of the rule store, or how many sets of the file were taken. */
+  version(): number
+  /**
+   * Seconds since the source last confirmed the rules in force; 0 while it does. Grows while a rule
+   * store is gone, or holds what cannot be used.
+   */
+  ageSeconds(): number
+  /** Rule sets and rules that were refused. */
+  failures(): number
+  /** What keeps the newest rules from being in force, for people; undefined: nothing. */
+  problem(): string | undefined
+  readonly book: RuleBook
+  /** Undefined where rules are a file of the user's own: then nothing can be changed here. */
+  readonly store: RuleStore | undefined
+  /** Of the store; undefined without one. */
+  status(): StoreStatus | undefined
+  /**
+   * Reads the store now and puts what it has into force; resolves when that is done, and this node
+   * runs at least `version`. Rejects with an `UnavailableError` or a `DivergedError` if it cannot.
+   */
+  refresh(version: number): Promise<void>
+  close(): Promise<void>
+}

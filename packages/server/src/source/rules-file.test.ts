@@ -1,0 +1,154 @@
+import { mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseRules } from '@sluice/core'
+import { createLimiter, RulesError } from '@sluice/limiter'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { createMemoryLog } from '../log/memory-log.test-helper.js'
+import type { RuleSource } from './rule-source.js'
+import { followRulesFile } from './rules-file.js'
+
+let directory: string
+let file: string
+const opened: { close(): Promise<void> }[] = []
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'sluice-rules-file-'))
+  file = join(directory, 'rules.yaml')
+})
+afterEach(async () => {
+  for (const one of opened.splice(0)) await one.close()
+  rmSync(directory, { recursive: true })
+})
+
+const FIRST = `
+routes: [GET /v1/orders/:id]
+rules:
+  - id: a
+    by: user
+    limits: [10/second]
+    candidate: { limits: [5/second] }
+    overrides:
+      - { caller: { user: 7 }, limits: [50/second], until: '2030-01-01T00:00:00Z' }
+      - { caller: { user: 'a,b' }, limits: [] }
+  - { id: b, by: [plan], limits: [20/second] }
+`
+
+function follow(text: string) {
+  writeFileSync(file, text)
+  const memory = createMemoryLog()
+  const limiter = createLimiter({ rules: [] })
+  const clock = { now: () => 0 }
+  const rules = { file, text, parsed: parseRules(text, { file }) }
+  const source: RuleSource = followRulesFile(rules, { limiter, log: memory.log, clock })
+  opened.push(source, limiter)
+  const limitOf = async (user: string) => (await limiter.peek({ attributes: { user } })).limit
+  return { ...memory, source, limitOf }
+}
+
+describe('the file as a source', () => {
+  test('is in force at once, and can be changed nowhere else', async () => {
+    const { source, limitOf } = follow(FIRST)
+    expect(source.isReady()).toBe(true)
+    expect(source.version()).toBe(1)
+    expect(source.store).toBeUndefined()
+    expect(source.status()).toBeUndefined()
+    expect(await limitOf('7')).toBe(50)
+    expect(await limitOf('8')).toBe(10)
+    await source.refresh(1)
+    await expect(source.refresh(2)).rejects.toThrow('version 2 is not in force')
+  })
+
+  test('has a book of what it says', () => {
+    const { book } = follow(FIRST).source
+    expect(book.set).toEqual({
+      routes: ['GET /v1/orders/:id'],
+      strictPaths: false,
+      order: ['a', 'b'],
+    })
+    expect(book.rules()).toEqual([
+      {
+        document: { id: 'a', by: 'user', limits: ['10/second'] },
+        candidate: { limits: ['5/second'] },
+        version: 1,
+        overrideCount: 2,
+      },
+      {
+        document: { id: 'b', by: ['plan'], limits: ['20/second'] },
+        candidate: undefined,
+        version: 1,
+        overrideCount: 0,
+      },
+    ])
+    expect(book.overrides('a', undefined, 10)).toEqual([
+      {
+        id: 'user=7',
+        document: { caller: { user: '7' }, limits: ['50/second'], until: '2030-01-01T00:00:00Z' },
+        version: 1,
+      },
+      { id: 'user=a%2Cb', document: { caller: { user: 'a,b' }, limits: [] }, version: 1 },
+    ])
+    expect(book.tokens()).toEqual([])
+  })
+
+  test('may be a list of rules alone', () => {
+    const { book } = follow('- { id: a, limits: [1/second] }').source
+    expect(book.rules()).toMatchObject([{ document: { id: 'a', limits: ['1/second'] } }])
+  })
+
+  test('with errors is refused at the start', () => {
+    expect(() => follow('rules: [{ id: a }]')).toThrow(RulesError)
+  })
+
+  test('that cannot be listed as it stands is in force all the same, and that is told', async () => {
+    const { source, lines, limitOf } = follow(
+      'rules: [{ id: a, by: user, limits: [{ max: 1e2, window: 1s }] }]',
+    )
+    expect(await limitOf('u')).toBe(100)
+    expect(source.book.rules()).toEqual([])
+    expect(lines[0]).toMatchObject({ level: 'warn', problem: expect.stringContaining('1e2') })
+  })
+})
+
+describe('a file that changes', () => {
+  test('is in force soon; what did not change keeps its version and its object', async () => {
+    const { source } = follow(FIRST)
+    const before = source.book.rules()
+    writeFileSync(file, FIRST.replace('20/second', '30/second'))
+    await vi.waitFor(() => expect(source.version()).toBe(2), WAIT)
+    const [a, b] = source.book.rules()
+    expect(a?.version).toBe(1)
+    expect(a?.document).toBe(before[0]?.document)
+    expect(b).toMatchObject({ version: 2, document: { limits: ['30/second'] } })
+    expect(source.book.rulesVersion).toBe(2)
+    expect(source.book.position?.version).toBe(2)
+  })
+
+  test('to what is bad replaces nothing, and the first problem is told', async () => {
+    const { source, limitOf } = follow(FIRST)
+    writeFileSync(file, 'rules: [{ id: a, limits: [10/fortnight] }]')
+    await vi.waitFor(() => expect(source.failures()).toBe(1), WAIT)
+    expect(source.version()).toBe(1)
+    expect(source.problem()).toContain('10/fortnight')
+    expect(await limitOf('8')).toBe(10)
+    expect(source.book.rules()).toHaveLength(2)
+    writeFileSync(file, FIRST)
+    await vi.waitFor(() => expect(source.problem()).toBeUndefined(), WAIT)
+    expect(source.ageSeconds()).toBe(0)
+    expect(source.version()).toBe(1)
+  })
+
+  test('by a link that is turned elsewhere is followed', async () => {
+    const [one, two] = [join(directory, 'one.yaml'), join(directory, 'two.yaml')]
+    const { source, limitOf } = follow(FIRST)
+    writeFileSync(one, FIRST)
+    writeFileSync(two, FIRST.replace('10/second', '15/second'))
+    symlinkSync(one, `${file}.link`)
+    renameSync(`${file}.link`, file)
+    symlinkSync(two, `${file}.link`)
+    renameSync(`${file}.link`, file)
+    await vi.waitFor(() => expect(source.version()).toBe(2), WAIT)
+    expect(await limitOf('8')).toBe(15)
+  })
+})
+
+const WAIT = { timeout: 10_000, interval: 20 }

@@ -1,0 +1,283 @@
+/**
+ * Follows a rule store: what it holds is in the book and in force here soon after it changed. A
+ * store that is gone, or holds what cannot be used, changes nothing.
+ */
+import type { Limiter } from '@sluice/limiter'
+import type { Log } from '../log/logger.js'
+import { messageOf } from '../message-of.js'
+import {
+  DivergedError,
+  type NodeReport,
+  type RuleStore,
+  type StoreStatus,
+  UnavailableError,
+} from '../rule-store/rule-store.js'
+import { type Book, createBook, type TakenNews } from './book.js'
+import { Confirmation } from './confirmation.js'
+import { NO_STAND_INS, RulesInForce } from './in-force.js'
+import type { KeySink } from './key-sink.js'
+import type { CopyReading, LastGood } from './last-good.js'
+import { NodeReports } from './node-reports.js'
+import { ReadLoop } from './read-loop.js'
+import { Reading } from './reading.js'
+import type { RuleSource } from './rule-source.js'
+import { systemTimers, type Timers } from './timers.js'
+import { withinMs } from './within.js'
+
+export interface FollowOptions {
+  /** Closed with the source. */
+  readonly store: RuleStore
+  readonly limiter: Pick<Limiter, 'setParsedRules' | 'changeOverrides' | 'replaceOverrides'>
+  /** Where known keys go. */
+  readonly keys: KeySink
+  readonly log: Log
+  /** What the store is told of this node. */
+  readonly node: Omit<NodeReport, 'rulesVersion' | 'problem'>
+  /** Where the store is elsewhere. */
+  readonly lastGood?: LastGood | undefined
+  /** @default the system's */
+  readonly timers?: Timers | undefined
+}
+
+/** How long a start waits for the store. */
+const START_MS_MAX = 5000
+/** A store that says nothing for so long in the middle of a reading is gone. */
+const SILENCE_MS_MAX = 30_000
+const DIVERGED_EVERY_MS = 60_000
+
+/**
+ * Resolves when the store was read, or at the latest after a few seconds: then the rules of the
+ * last good copy are in force, or none, and it is not ready. It goes on trying.
+ */
+export async function followStore(options: FollowOptions): Promise<RuleSource> {
+  const source = new StoreSource(options)
+  await source.start()
+  return source
+}
+
+class StoreSource implements RuleSource {
+  readonly name: string
+  readonly store: RuleStore
+  readonly book: Book = createBook()
+  readonly #options: FollowOptions
+  readonly #timers: Timers
+  readonly #inForce: RulesInForce
+  readonly #loop: ReadLoop
+  readonly #confirmation: Confirmation
+  readonly #reports: NodeReports
+  #stopNews = () => {}
+  #version = 0
+  /** Why the last reading failed. */
+  #failure: UnavailableError | DivergedError | undefined
+  #divergedToldMs = -Infinity
+  /** Whether the reading under way has brought something. */
+  #isAnswering = false
+  #isClosed = false
+  /** Ends the wait for the store. */
+  #stopWaiting = () => {}
+
+  constructor(options: FollowOptions) {
+    const { store, limiter, log, timers = systemTimers } = options
+    this.name = store.name
+    this.store = store
+    this.#options = options
+    this.#timers = timers
+    this.#inForce = new RulesInForce({ limiter, log })
+    this.#loop = new ReadLoop(() => this.read(), timers)
+    this.#reports = new NodeReports(store, timers, () => this.describe())
+    this.#confirmation = new Confirmation({
+      log,
+      timers,
+      isConfirmed: () => this.isReady() && this.problem() === undefined,
+      problem: () => this.problem(),
+    })
+  }
+
+  async start(): Promise<void> {
+    await this.readLastGood()
+    // Not before: one thing at a time is read into the book. And not after: nothing is missed.
+    this.#stopNews = this.store.onNews(() => this.#loop.news())
+    const read = this.#loop.now()
+    try {
+      await withinMs(read, START_MS_MAX, this.#timers)
+    } catch (error) {
+      // A million keys may take longer; what counts is whether it answers.
+      if (this.#isAnswering) await read.catch(() => {})
+      else this.#failure ??= failureOf(error)
+    }
+    this.#reports.tell()
+    if (this.isReady()) return
+    const { log } = this.#options
+    log.error({ problem: this.problem() }, 'there are no rules yet, so nothing is decided')
+  }
+
+  isReady(): boolean {
+    return this.#inForce.isReady
+  }
+
+  version(): number {
+    return this.#version
+  }
+
+  ageSeconds(): number {
+    return this.#confirmation.ageSeconds()
+  }
+
+  failures(): number {
+    return this.#inForce.failures
+  }
+
+  problem(): string | undefined {
+    const failure = this.#failure
+    if (failure instanceof DivergedError) return this.divergence(failure)
+    if (failure !== undefined) return `${this.name}: ${failure.message}`
+    const { isConnected, problem } = this.store.status()
+    if (!isConnected) return `${this.name}: ${problem ?? 'it does not answer'}`
+    return this.#inForce.problem()
+  }
+
+  status(): StoreStatus {
+    return this.store.status()
+  }
+
+  async refresh(version: number): Promise<void> {
+    // One below may be that of a store that went back: only a reading tells.
+    if (version === this.#version) return
+    await this.#loop.now()
+    if (this.#version >= version) return
+    const why = this.#inForce.problem() ?? `the store is at ${this.book.position?.version ?? 0}`
+    throw new UnavailableError(`version ${version} is not in force here: ${why}`)
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    this.#stopNews()
+    this.#confirmation.close()
+    this.#reports.close()
+    this.#stopWaiting()
+    await this.#loop.close()
+    await this.#options.lastGood?.settled()
+    await this.store.close()
+  }
+
+  private async readLastGood(): Promise<void> {
+    const { lastGood, log, keys } = this.#options
+    if (lastGood === undefined) return
+    const reading = new Reading(this.book, keys)
+    for await (const chunk of lastGood.read()) {
+      const news = reading.take(chunk)
+      if (news === undefined) continue
+      this.#inForce.useStandIns(chunk.standIns ?? NO_STAND_INS)
+      await this.putIntoForce(news, reading)
+      log.info({ version: this.#version }, 'last good rules in force until the store tells others')
+      return
+    }
+    reading.drop()
+  }
+
+  private async read(): Promise<void> {
+    try {
+      await this.readStore()
+    } catch (error) {
+      const failure = failureOf(error)
+      this.tellFailure(failure)
+      this.#failure = failure
+      throw failure
+    }
+    if (this.#failure !== undefined) {
+      this.#options.log.info({ store: this.name }, 'the rule store is followed again')
+    }
+    this.#failure = undefined
+  }
+
+  private async readStore(): Promise<void> {
+    const { keys, lastGood } = this.#options
+    const reading = new Reading(this.book, keys)
+    let copy: CopyReading | undefined
+    const chunks = this.store.read(this.book.position)[Symbol.asyncIterator]()
+    try {
+      for (;;) {
+        const { done, value: chunk } = await this.unlessStopped(chunks.next())
+        if (this.#isClosed) throw new UnavailableError('this node is being stopped')
+        this.#isAnswering = true
+        if (done === true) throw new UnavailableError('the reading of the rules was cut off')
+        copy ??= lastGood?.begin(chunk.isWhole)
+        await copy?.put(chunk.records)
+        const news = reading.take(chunk)
+        if (news === undefined) continue
+        copy?.done()
+        copy = undefined
+        await this.putIntoForce(news, reading, lastGood)
+        return
+      }
+    } catch (error) {
+      reading.drop()
+      copy?.drop()
+      throw error
+    } finally {
+      this.#isAnswering = false
+      // It may be waiting for a store that never answers.
+      void chunks.return?.().catch(() => {})
+    }
+  }
+
+  private unlessStopped<Answer>(answer: Promise<Answer>): Promise<Answer> {
+    return new Promise((resolve, reject) => {
+      this.#stopWaiting = () => reject(new UnavailableError('this node is being stopped'))
+      withinMs(answer, SILENCE_MS_MAX, this.#timers).then(resolve, reject)
+    })
+  }
+
+  private async putIntoForce(
+    news: TakenNews,
+    reading: Reading,
+    lastGood?: LastGood,
+  ): Promise<void> {
+    const position = this.book.position
+    const version = position?.version ?? 0
+    if (reading.isEmpty && version === this.#version && !this.#inForce.isTorn) return
+    let isTaken: boolean
+    try {
+      isTaken = await this.#inForce.put(this.book, news, () => reading.useKeys())
+    } finally {
+      // They depend on no rule, and come once.
+      reading.useKeys()
+    }
+    if (!isTaken || position === undefined) return
+    if (version !== this.#version) {
+      this.#version = version
+      this.#options.log.info({ version, store: this.name }, 'rules in force')
+      this.#reports.tell()
+    }
+    lastGood?.keep(position, this.#inForce.standIns())
+  }
+
+  private tellFailure(failure: UnavailableError | DivergedError): void {
+    const { log } = this.#options
+    if (failure instanceof DivergedError) {
+      const nowMs = this.#timers.nowMs()
+      if (nowMs - this.#divergedToldMs < DIVERGED_EVERY_MS) return
+      this.#divergedToldMs = nowMs
+      log.error({ problem: this.divergence(failure) }, 'the rule store is not followed')
+    } else if (this.#failure === undefined && !this.#isClosed) {
+      const fields = { store: this.name, problem: failure.message }
+      log.warn(fields, 'the rule store was not read; the rules in force stay')
+    }
+  }
+
+  private divergence({ store, message }: DivergedError): string {
+    const versions = `${this.name} is at version ${store.version}, this node runs ${this.#version}`
+    const advice = 'What is in force stays; `sluice rules adopt` makes every node follow the store'
+    return `${versions}: ${message}. ${advice}`
+  }
+
+  private describe(): NodeReport {
+    return { ...this.#options.node, rulesVersion: this.#version, problem: this.problem() }
+  }
+}
+
+function failureOf(error: unknown): UnavailableError | DivergedError {
+  if (error instanceof UnavailableError || error instanceof DivergedError) return error
+  return new UnavailableError(messageOf(error), { cause: error })
+}

@@ -1,29 +1,60 @@
-/** The admin listener: `/metrics`, which needs no token. Admin API and dashboard belong here. */
+/** The admin listener: `/metrics`, which alone needs no token, and the admin API. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { getRequestListener } from '@hono/node-server'
+import { Failures } from '../http/failures.js'
 import { answerProblem } from '../http/answer.js'
 import { limitUnreadBody } from '../http/unread-body.js'
 import { METRICS_CONTENT_TYPE } from '../metrics/registry.js'
+import type { AdminParts } from './admin-parts.js'
+import { createAdminApp } from './app.js'
+import { invalid, problemResponse } from './problem.js'
 
-export interface AdminParts {
-  readonly metricsText: () => string | Promise<string>
+export type { AdminParts } from './admin-parts.js'
+
+export interface Admin {
+  /**
+   * Answers one request. For the server's `request` and `checkContinue` alike: who waits for leave
+   * to send its body gets it only after its token was found good.
+   */
+  handle(request: IncomingMessage, response: ServerResponse): Promise<void>
 }
 
-export function createAdmin({ metricsText }: AdminParts) {
+export function createAdmin(parts: AdminParts): Admin {
+  const app = createAdminApp(parts)
+  const failures = new Failures({ ...parts, place: 'admin API' })
+  const listener = getRequestListener((request, env) => app.fetch(request, env), {
+    // What HTTP/1.0 leaves out.
+    hostname: 'localhost',
+    overrideGlobalObjects: false,
+    errorHandler: (error) => problemResponse(requestProblem(error), failures),
+  })
   return {
-    async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    async handle(request, response) {
       limitUnreadBody(request, response)
       const path = (request.url ?? '').split('?')[0]
-      if (path !== '/metrics') {
-        return answerProblem(response, { status: 404, detail: 'Accepted: /metrics' })
-      }
-      if (request.method !== 'GET' && request.method !== 'HEAD') {
-        const headers = ['Allow', 'GET, HEAD']
-        return answerProblem(response, { status: 405, detail: 'Accepted: GET, HEAD', headers })
-      }
-      const body = Buffer.from(await metricsText())
-      const length = String(body.length)
-      response.writeHead(200, ['Content-Type', METRICS_CONTENT_TYPE, 'Content-Length', length])
-      response.end(body)
+      if (path === '/metrics') return answerMetrics(request, response, parts)
+      return listener(request, response)
     },
   }
+}
+
+/** A target or a host of which no URL can be made. */
+function requestProblem(error: unknown): unknown {
+  const isTarget = error instanceof Error && error.name === 'RequestError'
+  return isTarget ? invalid('target', 'no URL', 'a path and a host') : error
+}
+
+async function answerMetrics(
+  { method }: IncomingMessage,
+  response: ServerResponse,
+  { metricsText }: AdminParts,
+): Promise<void> {
+  if (method !== 'GET' && method !== 'HEAD') {
+    const headers = ['Allow', 'GET, HEAD']
+    return answerProblem(response, { status: 405, detail: 'Accepted: GET, HEAD', headers })
+  }
+  const body = Buffer.from(await metricsText())
+  const length = String(body.length)
+  response.writeHead(200, ['Content-Type', METRICS_CONTENT_TYPE, 'Content-Length', length])
+  response.end(body)
 }

@@ -1,0 +1,90 @@
+/** Who may use the admin API: holders of a token, each within its role. */
+import { timingSafeEqual } from 'node:crypto'
+import { bearerOf, digestOf } from '../api/access.js'
+import type { WallClock } from '../clock.js'
+import type { Role, TokenDocument } from '../rule-store/records.js'
+import type { RuleBook } from '../source/rule-book.js'
+import { AdminError } from './problem.js'
+
+export interface Holder {
+  /** Of the token, or `root`. */
+  readonly id: string
+  /** Stands in the history of what it changes. */
+  readonly name: string
+  readonly role: Role
+}
+
+/** Whoever has the token that the server was started with. */
+const ROOT: Holder = { id: 'root', name: 'admin', role: 'admin' }
+
+export interface GateParts {
+  readonly rootToken: string
+  readonly book: Pick<RuleBook, 'tokens'>
+  readonly clock: WallClock
+}
+
+export interface Gate {
+  /** Undefined: nobody's token. */
+  holderOf(authorization: string | undefined): Holder | undefined
+}
+
+/**
+ * Tokens are compared as hashes of one length, each with every one that is known, whatever was
+ * sent: how long it takes says neither how long a token is nor how much of it was right.
+ */
+export function createGate({ rootToken, book, clock }: GateParts): Gate {
+  const root = digestOf(rootToken)
+  const digests = new WeakMap<TokenDocument, Buffer>()
+  const digestOfStored = (document: TokenDocument) => {
+    const known = digests.get(document)
+    if (known !== undefined) return known
+    const digest = Buffer.from(document.hash, 'hex')
+    digests.set(document, digest)
+    return digest
+  }
+  return {
+    holderOf(authorization) {
+      const sent = digestOf(bearerOf(authorization))
+      let holder = timingSafeEqual(sent, root) ? ROOT : undefined
+      for (const { id, document } of book.tokens()) {
+        const digest = digestOfStored(document)
+        if (digest.length !== sent.length) continue
+        const isSame = timingSafeEqual(sent, digest)
+        if (isSame && !hasExpired(document, clock.now())) {
+          holder = { id, name: document.name, role: document.role }
+        }
+      }
+      return holder
+    },
+  }
+}
+
+/** An end that cannot be read has passed. */
+function hasExpired({ expiresAt }: TokenDocument, nowMs: number): boolean {
+  return expiresAt !== undefined && !(Date.parse(expiresAt) > nowMs)
+}
+
+const RANKS: Readonly<Record<Role, number>> = { read: 0, edit: 1, admin: 2 }
+
+export function requireRole(holder: Holder, needed: Role, what: string): void {
+  if (RANKS[holder.role] >= RANKS[needed]) return
+  throw new AdminError(
+    'forbidden',
+    `${what} needs the role ${needed}; this token has the role ${holder.role}.`,
+  )
+}
+
+/**
+ * Whether a browser sent this for a page of somewhere else. Pages cannot leave these headers out;
+ * the dashboard is of the same origin. Another port of the same host is another site.
+ */
+export function isForeign(header: (name: string) => string | undefined, host: string): boolean {
+  const site = header('sec-fetch-site')
+  if (site !== undefined && site !== 'none' && site !== 'same-origin') return true
+  const origin = header('origin')
+  return origin !== undefined && !isOrigin(origin, host)
+}
+
+function isOrigin(origin: string, host: string): boolean {
+  return URL.canParse(origin) && new URL(origin).host === host
+}

@@ -1,0 +1,319 @@
+/** Rules over HTTP: one by one, as a set, and their past. */
+import { parseRules } from '@sluice/core'
+import { describe, expect, test } from 'vitest'
+import { closeAfterTests, PER_USER, startAdmin } from './admin.test-helper.js'
+
+closeAfterTests()
+
+const LOGIN = { id: 'login', match: { path: '/login' }, by: ['ip'], limits: ['5/minute'] }
+
+interface Page {
+  readonly version: number
+  readonly next: string | null
+  readonly rules: readonly { readonly id: string; readonly version: number }[]
+}
+
+describe('one rule', () => {
+  test('is created with 201, its place and its version, and read back', async () => {
+    const admin = await startAdmin()
+    const made = await admin.ask('POST', '/rules', LOGIN)
+    expect(made.status).toBe(201)
+    expect(made.headers.get('location')).toBe('/admin/v1/rules/login')
+    const { version } = made.body as { readonly version: number }
+    expect(made.headers.get('etag')).toBe(`"${version}"`)
+    const read = await admin.ask('GET', '/rules/login')
+    expect(read.body).toEqual({ ...LOGIN, version, overrideCount: 0 })
+    expect(read.headers.get('etag')).toBe(`"${version}"`)
+    expect(await admin.ask('POST', '/rules', LOGIN)).toMatchObject({
+      status: 409,
+      body: { error: 'rule_exists' },
+    })
+  })
+
+  test('a bad one is refused with the messages that a file gets', async () => {
+    const admin = await startAdmin()
+    const bad = { id: 'bad', limts: ['1/day'] }
+    const { status, body } = await admin.ask('POST', '/rules', bad)
+    expect(status).toBe(400)
+    const told = body as { readonly error: string; readonly errors: readonly object[] }
+    expect(told.error).toBe('rules_invalid')
+    expect(told.errors).toEqual(parseRules([bad]).errors)
+  })
+
+  test('a PUT needs the version that was read', async () => {
+    const admin = await startAdmin()
+    const change = { ...PER_USER, limits: ['1/minute'] }
+    const without = await admin.ask('PUT', '/rules/per-user', change)
+    expect(without).toMatchObject({ status: 428, body: { error: 'precondition_required' } })
+    const { headers, body } = await admin.ask('GET', '/rules/per-user')
+    const etag = headers.get('etag') ?? ''
+    const put = (sent: object, ifMatch?: string) =>
+      admin.ask('PUT', '/rules/per-user', sent, {
+        headers: ifMatch === undefined ? {} : { 'if-match': ifMatch },
+      })
+    expect((await put(change, etag)).status).toBe(200)
+    const stale = await put(change, etag)
+    const { version } = (await admin.ask('GET', '/rules/per-user')).body as Page
+    expect(stale).toMatchObject({ status: 409, body: { error: 'version_conflict', version } })
+    expect(stale.headers.get('etag')).toBe(`"${version}"`)
+    expect((await put(body as object)).status).toBe(409)
+    expect((await put({ ...change, version })).status).toBe(200)
+    expect((await put(change, '*')).status).toBe(200)
+    expect(await put({ ...change, version: 1 }, '"2"')).toMatchObject({ status: 400 })
+    expect(await put({ ...change, version: 'x' })).toMatchObject({ status: 400 })
+  })
+
+  test('B57: of two who save at once one wins, and the other is told the version', async () => {
+    const admin = await startAdmin()
+    const { headers } = await admin.ask('GET', '/rules/per-user')
+    const sent = { headers: { 'if-match': headers.get('etag') ?? '' } }
+    const save = (max: number) =>
+      admin.ask('PUT', '/rules/per-user', { ...PER_USER, limits: [`${max}/minute`] }, sent)
+    const answers = await Promise.all([save(10), save(20)])
+    expect(answers.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([200, 409])
+    const won = answers.find(({ status }) => status === 200)?.body as Page
+    const lost = answers.find(({ status }) => status === 409)
+    expect(lost?.body).toMatchObject({ error: 'version_conflict', version: won.version })
+  })
+
+  test('a PATCH merges, and honours If-Match where it is given', async () => {
+    const admin = await startAdmin()
+    const type = { 'content-type': 'application/merge-patch+json' }
+    const shadow = await admin.ask(
+      'PATCH',
+      '/rules/per-user',
+      { mode: 'shadow' },
+      {
+        headers: type,
+      },
+    )
+    expect(shadow).toMatchObject({ status: 200, body: { mode: 'shadow', by: ['user'] } })
+    const plain = await admin.ask('PATCH', '/rules/per-user', { mode: null })
+    expect(plain.body).not.toHaveProperty('mode')
+    const stale = { headers: { 'if-match': '"1"' } }
+    expect((await admin.ask('PATCH', '/rules/per-user', { mode: 'off' }, stale)).status).toBe(409)
+    const gone = await admin.ask('PATCH', '/rules/nobody', { mode: 'off' })
+    expect(gone).toMatchObject({ status: 404, body: { error: 'rule_unknown' } })
+  })
+
+  test('security 37: the last one is removed only if that is confirmed', async () => {
+    const admin = await startAdmin()
+    const asked = await admin.ask('DELETE', '/rules/per-user')
+    expect(asked).toMatchObject({ status: 409, body: { error: 'confirmation_needed' } })
+    expect((await admin.ask('DELETE', '/rules/per-user?confirm=yes')).status).toBe(400)
+    const done = await admin.ask('DELETE', '/rules/per-user?confirm=last-rule')
+    expect(done).toMatchObject({ status: 200, body: { version: expect.any(Number) } })
+    expect((await admin.ask('GET', '/rules/per-user')).status).toBe(404)
+  })
+
+  test('__proto__ is a field that is not known, and changes nobody', async () => {
+    const admin = await startAdmin()
+    const text = '{"id":"p","limits":["1/day"],"__proto__":{"polluted":true}}'
+    const headers = { 'content-type': 'application/json' }
+    const answer = await admin.ask('POST', '/rules', undefined, { text, headers })
+    expect(answer).toMatchObject({ status: 400, body: { error: 'rules_invalid' } })
+    expect(answer.text).toContain('__proto__')
+    expect(({} as { polluted?: boolean }).polluted).toBeUndefined()
+  })
+})
+
+describe('the set', () => {
+  const many = Array.from({ length: 250 }, (_, i) => ({
+    id: `r-${i}`,
+    match: { path: `/p/${i}` },
+    limits: [`${i}/day`],
+  }))
+
+  test('is read in pages, in its order', async () => {
+    const admin = await startAdmin({ rules: many })
+    const ids: string[] = []
+    let after = ''
+    for (let pages = 1; ; pages++) {
+      const { body, headers } = await admin.ask('GET', `/rules?limit=100${after}`)
+      const { rules, next, version } = body as Page
+      expect(headers.get('etag')).toBe(`"${version}"`)
+      ids.push(...rules.map(({ id }) => id))
+      if (next === null) {
+        expect(pages).toBe(3)
+        break
+      }
+      after = `&after=${next}`
+    }
+    expect(ids).toEqual(many.map(({ id }) => id))
+    expect(((await admin.ask('GET', '/rules')).body as Page).rules).toHaveLength(100)
+    expect((await admin.ask('GET', '/rules?after=gone')).status).toBe(400)
+  })
+
+  test.each(['0', '1001', '-1', '1.5', 'x', '', '1e2', '0x10'])(
+    'limit=%s is refused',
+    async (n) => {
+      const admin = await startAdmin()
+      const { status, body } = await admin.ask('GET', `/rules?limit=${n}`)
+      expect([status, body]).toMatchObject([
+        400,
+        { detail: `query.limit: found "${n}"; accepted: a whole number from 1 to 1000` },
+      ])
+    },
+  )
+
+  test.each([
+    ['application/json', JSON.stringify({ rules: [PER_USER, LOGIN] })],
+    ['application/json', JSON.stringify([PER_USER, LOGIN])],
+    [
+      'application/yaml',
+      `- {id: per-user, by: [user], limits: [2/minute]}\n- ${JSON.stringify(LOGIN)}`,
+    ],
+    ['text/yaml', JSON.stringify([PER_USER, LOGIN])],
+  ])('is replaced by %s: %s', async (type, text) => {
+    const admin = await startAdmin()
+    const sent = { text, headers: { 'content-type': type } }
+    const dry = await admin.ask('PUT', '/rules?dryRun=true', undefined, sent)
+    expect(dry).toMatchObject({ status: 200, body: { diff: { rules: [{ change: 'added' }] } } })
+    expect((await admin.ask('GET', '/rules/login')).status).toBe(404)
+    const done = await admin.ask('PUT', '/rules?why=incident%2042', undefined, sent)
+    expect(done).toMatchObject({ status: 200, body: { diff: { rules: [{ id: 'login' }] } } })
+    expect((await admin.ask('GET', '/rules/login')).status).toBe(200)
+    const { headers } = await admin.ask('GET', '/rules')
+    expect(done.headers.get('etag')).toBe(headers.get('etag'))
+    const past = (await admin.ask('GET', '/versions?limit=1')).body as {
+      readonly versions: readonly object[]
+    }
+    expect(past.versions[0]).toMatchObject({ by: 'admin', why: 'incident 42' })
+  })
+
+  test('is refused where another version is there by now', async () => {
+    const admin = await startAdmin()
+    const { headers, body } = await admin.ask('GET', '/rules')
+    const etag = headers.get('etag') ?? ''
+    await admin.ask('POST', '/rules', LOGIN)
+    const stale = await admin.ask('PUT', '/rules', [PER_USER], { headers: { 'if-match': etag } })
+    expect(stale).toMatchObject({ status: 409, body: { error: 'version_conflict' } })
+    expect((await admin.ask('PUT', '/rules', body)).status).toBe(409)
+  })
+
+  test('a page that was read can be sent back, but not one of several', async () => {
+    const admin = await startAdmin({ rules: [PER_USER, LOGIN] })
+    const whole = await admin.ask('GET', '/rules')
+    expect((await admin.ask('PUT', '/rules', whole.body)).status).toBe(200)
+    const part = await admin.ask('GET', '/rules?limit=1')
+    const refused = await admin.ask('PUT', '/rules', part.body)
+    expect(refused).toMatchObject({ status: 400 })
+    expect(refused.text).toContain('a page of the rules')
+  })
+
+  test('without rules it is refused, unless that is confirmed', async () => {
+    const admin = await startAdmin()
+    const asked = await admin.ask('PUT', '/rules', [])
+    expect(asked).toMatchObject({ status: 409, body: { error: 'confirmation_needed' } })
+    expect((await admin.ask('PUT', '/rules?confirm=no-rules', [])).status).toBe(200)
+  })
+
+  test('changed limits become candidates with shadow=true', async () => {
+    const admin = await startAdmin()
+    const change = [{ ...PER_USER, limits: ['1/minute'] }]
+    expect((await admin.ask('PUT', '/rules?shadow=true', change)).status).toBe(200)
+    const { body } = await admin.ask('GET', '/rules/per-user')
+    expect(body).toMatchObject({ limits: ['2/minute'], candidate: { limits: ['1/minute'] } })
+  })
+
+  test('errors of YAML have file, line and column', async () => {
+    const admin = await startAdmin()
+    const text = '- id: a\n  limts: [1/day]\n'
+    const headers = { 'content-type': 'application/yaml' }
+    const path = '/rules?file=my.yaml'
+    const refused = await admin.ask('PUT', path, undefined, { text, headers })
+    const { errors } = parseRules(text, { file: 'my.yaml' })
+    expect(refused).toMatchObject({ status: 400, body: { error: 'rules_invalid', errors } })
+  })
+
+  test('is validated with 200, good or bad, and changes nothing', async () => {
+    const admin = await startAdmin()
+    const token = await admin.tokenOf('read')
+    const good = await admin.ask('POST', '/validate', [PER_USER, LOGIN], { token })
+    expect(good).toMatchObject({
+      status: 200,
+      body: { valid: true, errors: [], diff: { rules: [{ id: 'login', change: 'added' }] } },
+    })
+    const bad = await admin.ask('POST', '/validate', [{ id: 'x' }], { token })
+    expect(bad).toMatchObject({ status: 200, body: { valid: false, diff: null } })
+    expect((await admin.ask('GET', '/rules/login')).status).toBe(404)
+  })
+
+  test('an export is a rules file with everything, and applying it changes nothing', async () => {
+    const admin = await startAdmin({ rules: [PER_USER, LOGIN] })
+    await admin.ask('POST', '/rules/per-user/overrides', {
+      caller: { user: 'größe: "x"' },
+      limits: ['9/second'],
+    })
+    await admin.ask('PUT', '/rules/login/candidate', { limits: ['1/minute'] })
+    const { text, headers, status } = await admin.ask('GET', '/export')
+    expect([status, headers.get('content-type')]).toEqual([200, 'application/yaml'])
+    const { rules, errors } = parseRules(text)
+    expect(errors).toEqual([])
+    expect(rules?.rules.map(({ id }) => id)).toEqual(['per-user', 'login'])
+    const sent = { text, headers: { 'content-type': 'application/yaml' } }
+    const again = await admin.ask('PUT', '/rules', undefined, sent)
+    expect(again).toMatchObject({ status: 200, body: { diff: { set: [], rules: [] } } })
+  })
+})
+
+describe('the past', () => {
+  test('is told newest first, in pages, with who and why', async () => {
+    const admin = await startAdmin()
+    for (const mode of ['shadow', 'off', 'enforce']) {
+      await admin.ask('PATCH', `/rules/per-user?why=to%20${mode}`, { mode })
+    }
+    const first = await admin.ask('GET', '/rules/per-user/versions?limit=2')
+    const { versions, next } = first.body as {
+      readonly versions: readonly object[]
+      readonly next: number
+    }
+    expect(versions).toMatchObject([
+      { by: 'admin', why: 'to enforce', changes: [{ kind: 'rule', id: 'per-user' }] },
+      { by: 'admin', why: 'to off' },
+    ])
+    const second = await admin.ask('GET', `/rules/per-user/versions?limit=2&before=${next}`)
+    expect(second.body).toMatchObject({ versions: [{ why: 'to shadow' }, {}], next: null })
+    expect((await admin.ask('GET', '/rules/never-was/versions')).status).toBe(404)
+  })
+
+  test('a rollback is a new version, of one rule or of all', async () => {
+    const admin = await startAdmin()
+    const { version } = (await admin.ask('GET', '/rules/per-user')).body as Page
+    await admin.ask('PATCH', '/rules/per-user', { mode: 'shadow' })
+    await admin.ask('POST', '/rules', LOGIN)
+    const one = await admin.ask('POST', '/rules/per-user/rollback', { version })
+    expect(one).toMatchObject({ status: 200, body: { diff: { rules: [{ id: 'per-user' }] } } })
+    expect((await admin.ask('GET', '/rules/per-user')).body).not.toHaveProperty('mode')
+    const all = await admin.ask('POST', '/rollback', { version })
+    expect(all.status).toBe(200)
+    expect((all.body as Page).version).toBeGreaterThan(version)
+    expect((await admin.ask('GET', '/rules/login')).status).toBe(404)
+    const past = await admin.ask('GET', '/rules/login/versions')
+    expect(past.status).toBe(200)
+    const nowhere = await admin.ask('POST', '/rollback', { version: 999 })
+    expect(nowhere).toMatchObject({ status: 404, body: { error: 'version_unknown' } })
+  })
+
+  test.each([[{}], [{ version: '1' }], [{ version: 0 }], [{ version: 1, x: 1 }], [[]], ['1']])(
+    'a rollback to %j is refused',
+    async (body) => {
+      const admin = await startAdmin()
+      const answer = await admin.ask('POST', '/rollback', body)
+      expect(answer).toMatchObject({ status: 400, body: { error: 'invalid_request' } })
+      expect((answer.body as { readonly detail: string }).detail).toMatch(/accepted: /)
+    },
+  )
+})
+
+test('where rules are a file, everything can be read and nothing changed', async () => {
+  const admin = await startAdmin({ readOnly: true })
+  expect((await admin.ask('GET', '/rules')).status).toBe(200)
+  expect((await admin.ask('GET', '/keys')).body).toEqual({ keys: [], next: null })
+  expect((await admin.ask('GET', '/versions')).body).toEqual({ versions: [], next: null })
+  expect((await admin.ask('POST', '/validate', [PER_USER])).status).toBe(200)
+  const refused = await admin.ask('POST', '/rules', LOGIN)
+  expect(refused).toMatchObject({ status: 403, body: { error: 'read_only' } })
+  const nodes = await admin.ask('GET', '/nodes')
+  expect(nodes.body).toMatchObject({ readOnly: expect.stringContaining('SLUICE_RULES') })
+})

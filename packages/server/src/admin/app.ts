@@ -1,0 +1,197 @@
+/** The admin API: every request is let in, or not, before anybody looks where it wants to go. */
+import type { HttpBindings } from '@hono/node-server'
+import { OpenAPIHono, z } from '@hono/zod-openapi'
+import type { Context } from 'hono'
+import { Failures } from '../http/failures.js'
+import { createGate, type Holder, isForeign, requireRole } from './access.js'
+import type { AdminParts } from './admin-parts.js'
+import { documentOf, register } from './openapi.js'
+import { operation, type Operation, type Reply } from './operation.js'
+import { CALL_OPERATIONS } from './operations/calls.js'
+import { CALLER_OPERATIONS } from './operations/callers.js'
+import { BASE } from './operations/common.js'
+import { KEY_OPERATIONS } from './operations/keys.js'
+import { RULE_OPERATIONS } from './operations/rules.js'
+import { SET_OPERATIONS } from './operations/sets.js'
+import { createOwnLimits, type OwnLimits } from './own-limits.js'
+import {
+  AdminError,
+  crossSite,
+  ON_EVERY_ANSWER,
+  problemResponse,
+  TooManyError,
+  unauthorized,
+} from './problem.js'
+import { kindOf, readBytes, readIfMatch, readJson, readText, requirePlain } from './read-request.js'
+
+type AdminEnv = {
+  /** Empty, or not there at all, where a test asks without a socket. */
+  Bindings: Partial<HttpBindings>
+  Variables: { holder: Holder; headers: Readonly<Record<string, string>> }
+}
+
+type AdminContext = Context<AdminEnv>
+export type AdminApp = OpenAPIHono<AdminEnv>
+
+const OPERATIONS: readonly Operation[] = [
+  ...RULE_OPERATIONS,
+  ...SET_OPERATIONS,
+  ...CALLER_OPERATIONS,
+  ...KEY_OPERATIONS,
+  ...CALL_OPERATIONS,
+]
+
+export function createAdminApp(parts: AdminParts): AdminApp {
+  // Paths are matched as they were sent: a segment that is decoded first may be another one.
+  const app: AdminApp = new OpenAPIHono<AdminEnv>({ getPath: ({ url }: Request) => rawPath(url) })
+  const limits = createOwnLimits(parts.clock)
+  const failures = new Failures({ ...parts, place: 'admin API' })
+  const operations = [...OPERATIONS, documentOperation(app, parts)]
+  app.use('*', async (context, next) => {
+    await next()
+    finish(context)
+  })
+  app.use('*', createDoor(parts, limits, operations))
+  for (const each of operations) serve(app, each, parts)
+  register(app.openAPIRegistry, operations)
+  app.notFound((context) => problemResponse(nowhere(context, operations), failures))
+  app.onError((error, context) => {
+    if (error instanceof TooManyError) context.set('headers', limits.headersOf(error.decision))
+    return problemResponse(error, failures)
+  })
+  return app
+}
+
+function rawPath(url: string): string {
+  const start = url.indexOf('/', url.indexOf('://') + 3)
+  const path = start === -1 ? '/' : url.slice(start)
+  return path.split(/[?#]/, 1)[0] ?? '/'
+}
+
+/** Also of an answer that is a problem. */
+function finish(context: AdminContext): void {
+  const { headers } = context.res
+  const own = { ...context.get('headers'), ...ON_EVERY_ANSWER }
+  for (const [name, value] of Object.entries(own)) headers.set(name, value)
+}
+
+/** Fails closed: whoever is not known, or known to call too often, gets no further. */
+function createDoor(parts: AdminParts, limits: OwnLimits, operations: readonly Operation[]) {
+  const { rootToken, source, clock } = parts
+  const gate = createGate({ rootToken, book: source.book, clock })
+  return async (context: AdminContext, next: () => Promise<void>): Promise<void> => {
+    const { req } = context
+    if (isForeign((name) => req.header(name), new URL(req.url).host)) throw crossSite()
+    const attempt = limits.attempt(addressOf(context, parts))
+    const holder = gate.holderOf(req.header('authorization'))
+    if (holder === undefined) throw unauthorized()
+    await attempt.succeeded()
+    const asked = findOperations(req.path, operations).find(isMethod(req.method))
+    context.set('headers', limits.call(holder.id, asked?.writes === true))
+    context.set('holder', holder)
+    await next()
+  }
+}
+
+/** Without a socket there is no address: such requests count together. */
+const NO_ADDRESS = '0.0.0.0'
+
+function addressOf({ env }: AdminContext, { addressOf: given }: AdminParts): string {
+  const incoming = env?.incoming
+  if (incoming === undefined) return NO_ADDRESS
+  return given?.(incoming) ?? incoming.socket.remoteAddress ?? NO_ADDRESS
+}
+
+const isMethod =
+  (sent: string) =>
+  ({ method }: Operation): boolean =>
+    method === (sent === 'HEAD' ? 'get' : sent.toLowerCase())
+
+/** All that a path is for, whatever the method. */
+function findOperations(path: string, operations: readonly Operation[]): readonly Operation[] {
+  const segments = path.split('/')
+  return operations.filter((each) => matchSegments(each.path, segments) !== undefined)
+}
+
+/** The parameters of a path as it spells them; undefined if it is another one. */
+function matchSegments(
+  template: string,
+  segments: readonly string[],
+): ReadonlyMap<string, string> | undefined {
+  const steps = template.split('/')
+  if (steps.length !== segments.length) return undefined
+  const params = new Map<string, string>()
+  for (const [index, step] of steps.entries()) {
+    const segment = segments[index] ?? ''
+    if (!step.startsWith('{')) {
+      if (step !== segment) return undefined
+    } else if (segment === '') return undefined
+    else params.set(step.slice(1, -1), segment)
+  }
+  return params
+}
+
+function nowhere({ req }: AdminContext, operations: readonly Operation[]): AdminError {
+  const found = findOperations(req.path, operations)
+  if (found.length === 0) {
+    return new AdminError('not_found', `Accepted: what ${BASE}/openapi.json lists.`)
+  }
+  const methods = found.flatMap(({ method }) => (method === 'get' ? ['GET', 'HEAD'] : [method]))
+  const allow = methods.map((method) => method.toUpperCase()).join(', ')
+  return new AdminError('method_not_allowed', `Accepted: ${allow}`, { headers: { Allow: allow } })
+}
+
+function serve(app: AdminApp, each: Operation, parts: AdminParts): void {
+  const path = each.path.replaceAll(/\{(\w+)\}/g, ':$1')
+  app.on([each.method], [path], async (context) => {
+    const { req } = context
+    const holder = context.get('holder')
+    requireRole(holder, each.role, `${each.method.toUpperCase()} ${each.path}`)
+    const params = matchSegments(each.path, req.path.split('/')) ?? new Map<string, string>()
+    const { searchParams: search } = new URL(req.url)
+    const ifMatch = each.ifMatch === undefined ? undefined : readIfMatch(req.header('if-match'))
+    const body = await readSent(context, each)
+    return responseOf(await each.run({ params, search, ifMatch, holder, body }, parts))
+  })
+}
+
+/** A text where it is YAML. */
+async function readSent({ req, env }: AdminContext, { body }: Operation): Promise<unknown> {
+  if (body === undefined) return undefined
+  const kind = kindOf(req.header('content-type'), body.kinds)
+  requirePlain(req.header('content-encoding'))
+  const length = req.header('content-length')
+  if (req.header('expect') !== undefined && Number(length ?? 0) <= body.bytesMax) {
+    env?.outgoing?.writeContinue()
+  }
+  const bytes = await readBytes(req.raw.body, length, body.bytesMax)
+  return kind === 'yaml' ? readText(bytes) : readJson(bytes)
+}
+
+function responseOf({ status, body, etag, location }: Reply): Response {
+  const isYaml = typeof body === 'string'
+  return new Response(isYaml ? body : JSON.stringify(body), {
+    status,
+    headers: {
+      'Content-Type': isYaml ? 'application/yaml' : 'application/json',
+      ...(etag !== undefined && { ETag: `"${etag}"` }),
+      ...(location !== undefined && { Location: location }),
+    },
+  })
+}
+
+function documentOperation(app: AdminApp, parts: AdminParts): Operation {
+  let made: object | undefined
+  return operation({
+    method: 'get',
+    path: `${BASE}/openapi.json`,
+    id: 'getDocument',
+    tag: 'Document',
+    summary: 'Read this document',
+    role: 'read',
+    answers: [
+      { status: 200, description: 'OpenAPI 3.1.', schema: z.looseObject({ openapi: z.string() }) },
+    ],
+    run: () => ({ status: 200, body: (made ??= documentOf(app, parts.node().release)) }),
+  })
+}

@@ -1,0 +1,35 @@
+/** The admin API over the parts of a running server. */
+import { wallClock } from '../clock.js'
+import type { Config } from '../config/config.js'
+import { createEditor } from '../editor/editor.js'
+import { type Engine, secretAttributes } from '../engine.js'
+import { secretHider } from '../identity/secret-form.js'
+import type { Log } from '../log/logger.js'
+import { type Admin, createAdmin } from './admin.js'
+
+export interface OpenAdminParts {
+  readonly log: Log
+  readonly rootToken: string
+  readonly metricsText: () => string | Promise<string>
+}
+
+export function openAdmin(
+  config: Config,
+  { source, node, decider, opened }: Engine,
+  { log, rootToken, metricsText }: OpenAdminParts,
+): Admin {
+  const hideSecrets = secretHider(opened.secret, secretAttributes(config))
+  const { ipv6Prefix } = config.identity
+  return createAdmin({
+    metricsText,
+    editor: createEditor({ source, clock: wallClock, hideSecrets, ipv6Prefix, log }),
+    source,
+    decider,
+    rootToken,
+    clock: wallClock,
+    log,
+    hideSecrets,
+    ipv6Prefix,
+    node: () => ({ ...node, rulesVersion: source.version(), problem: source.problem() }),
+  })
+}

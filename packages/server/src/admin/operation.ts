@@ -1,0 +1,251 @@
+/** One operation of the admin API: what it is documented as, what it checks, what it does. */
+import { z } from '@hono/zod-openapi'
+import { show } from '@sluice/core'
+import { nearest } from '@sluice/core/reading'
+import type { Meta } from '../editor/editor-types.js'
+import type { Role } from '../rule-store/records.js'
+import type { Holder } from './access.js'
+import type { AdminParts } from './admin-parts.js'
+import { AdminError, invalid, type Told } from './problem.js'
+import { BODY_BYTES_MAX, type BodyKind, readQuery, type Seen } from './read-request.js'
+
+type Method = 'get' | 'post' | 'put' | 'patch' | 'delete'
+
+/** What was sent, before the operation looked at it. */
+interface Sent {
+  /** By name, as the path spells them. */
+  readonly params: ReadonlyMap<string, string>
+  readonly search: URLSearchParams
+  readonly ifMatch: Seen
+  readonly holder: Holder
+  /** Undefined where the operation takes none. */
+  readonly body: unknown
+}
+
+interface Asked<Query, Body> {
+  /** The decoded value of a parameter of the path. */
+  readonly param: (name: string) => string
+  /** The same as it was spelled. */
+  readonly rawParam: (name: string) => string
+  readonly query: Query
+  readonly body: Body
+  readonly ifMatch: Seen
+  readonly meta: Meta
+}
+
+export interface Reply {
+  readonly status: 200 | 201
+  /** Told as JSON; a text is YAML. */
+  readonly body: unknown
+  readonly etag?: number | undefined
+  readonly location?: string | undefined
+}
+
+export interface BodySpec<Body> {
+  readonly kinds: readonly BodyKind[]
+  readonly bytesMax: number
+  /** What is documented, and what `read` checks unless it says otherwise. */
+  readonly schema: z.ZodType
+  read(sent: unknown): Body
+}
+
+/** What the answers of success are, for the document. */
+export interface Told200 {
+  readonly status: 200 | 201
+  readonly description: string
+  readonly schema: z.ZodType
+  readonly type?: 'application/yaml'
+  readonly etag?: boolean
+}
+
+interface Described {
+  readonly method: Method
+  readonly path: string
+  /** `operationId` of the document. */
+  readonly id: string
+  readonly tag: string
+  readonly summary: string
+  readonly description?: string
+  /** The least role that may. */
+  readonly role: Role
+  /** Whether it changes what the rule store holds, and says who and why. */
+  readonly writes?: boolean
+  /** Whether `If-Match` is looked at. */
+  readonly ifMatch?: 'needed' | 'honoured'
+  readonly answers: readonly Told200[]
+}
+
+interface Definition<Query extends z.ZodRawShape, Body> extends Described {
+  readonly query?: Query
+  readonly body?: BodySpec<Body>
+  readonly run: (asked: Asked<QueryOf<Query>, Body>, parts: AdminParts) => Reply | Promise<Reply>
+}
+
+type QueryOf<Query extends z.ZodRawShape> = z.output<z.ZodObject<Query>>
+
+export interface Operation extends Described {
+  readonly query: z.ZodObject
+  readonly body: BodySpec<unknown> | undefined
+  run(sent: Sent, parts: AdminParts): Promise<Reply>
+}
+
+const WHY_LENGTH_MAX = 500
+const ACCEPTED_WHY = `up to ${WHY_LENGTH_MAX} printable characters`
+
+const whyShape = {
+  why: z
+    .string()
+    .refine((text) => show(text, WHY_LENGTH_MAX) === text, ACCEPTED_WHY)
+    .optional()
+    .openapi({
+      description: 'Why, for the history.',
+      maxLength: WHY_LENGTH_MAX,
+      example: 'incident 42',
+    }),
+}
+
+export function operation<Query extends z.ZodRawShape = z.ZodRawShape, Body = undefined>(
+  definition: Definition<Query, Body>,
+): Operation {
+  const { query: shape, body, run, ...described } = definition
+  const own = z.object(shape ?? {})
+  const why = z.object(described.writes === true ? whyShape : {})
+  const query = z.object({ ...own.shape, ...why.shape })
+  const names = Object.keys(query.shape)
+  return {
+    ...described,
+    query,
+    body,
+    async run({ params, search, ifMatch, holder, body: sent }, parts) {
+      const given = readQuery(search, names)
+      const meta = z.object(whyShape).safeParse({ why: given['why'] })
+      if (!meta.success) throw problemOf('query', meta.error.issues, given)
+      const rawParam = (name: string) => params.get(name) ?? ''
+      const asked: Asked<QueryOf<Query>, Body> = {
+        param: (name) => decodeParam(name, rawParam(name)),
+        rawParam,
+        query: parseWith(own, 'query', given) as QueryOf<Query>,
+        body: (body === undefined ? undefined : body.read(sent)) as Body,
+        ifMatch,
+        meta: { by: holder.name, why: meta.data.why },
+      }
+      return run(asked, parts)
+    },
+  }
+}
+
+/** A body that is checked by its schema. */
+export function checkedBody<Schema extends z.ZodType>(schema: Schema): BodySpec<z.output<Schema>> {
+  return {
+    kinds: ['json'],
+    bytesMax: BODY_BYTES_MAX,
+    schema,
+    read: (sent) => parseWith(schema, 'body', sent),
+  }
+}
+
+/** A body that whoever takes it checks, in the words of rules. The schema only describes it. */
+export function openBody(
+  schema: z.ZodType,
+  kinds: readonly BodyKind[] = ['json'],
+): BodySpec<unknown> {
+  return { kinds, bytesMax: BODY_BYTES_MAX, schema, read: (sent) => sent }
+}
+
+function parseWith<Schema extends z.ZodType>(
+  schema: Schema,
+  place: 'body' | 'query',
+  sent: unknown,
+): z.output<Schema> {
+  const parsed = schema.safeParse(sent)
+  if (parsed.success) return parsed.data
+  throw problemOf(place, parsed.error.issues, sent)
+}
+
+type Issue = z.core.$ZodIssue
+
+/** The messages of our schemas say what is accepted; what was found is looked up. */
+function problemOf(place: string, issues: readonly Issue[], sent: unknown): AdminError {
+  const problems = issues.slice(0, PROBLEMS_MAX).map((issue) => tellIssue(place, issue, sent))
+  const detail = problems.map(({ message }) => message).join('\n')
+  return new AdminError('invalid_request', detail, { problems })
+}
+
+const PROBLEMS_MAX = 100
+
+function tellIssue(place: string, issue: Issue, sent: unknown): Told {
+  const { path } = issue
+  const inner = path.map((step) => (typeof step === 'number' ? `[${step}]` : `.${show(step)}`))
+  const field = `${place}${inner.join('')}`
+  if (issue.code !== 'unrecognized_keys') {
+    const found = describe(valueAt(sent, path))
+    const accepted = issue.message
+    const message = `${field}: found ${found}; accepted: ${accepted}`
+    return { code: 'bad-value', field, found, accepted, message }
+  }
+  const [key = ''] = issue.keys
+  const names = acceptedKeys(issue)
+  const accepted = names.join(', ')
+  const suggestion = nearest(key, names)
+  const meant = suggestion === undefined ? '' : `, did you mean "${suggestion}"?`
+  const found = `unknown key "${show(key)}"`
+  const message = `${field}: found ${found}${meant}; accepted: ${accepted}`
+  const near = suggestion === undefined ? {} : { suggestion }
+  return { code: 'unknown-key', field, found, accepted, message, ...near }
+}
+
+/** Our strict objects name their keys in the message. */
+function acceptedKeys({ message }: Issue): readonly string[] {
+  return message.split(', ')
+}
+
+/** An object of these keys and no other. */
+export function strictObject<Shape extends z.ZodRawShape>(
+  shape: Shape,
+): z.ZodObject<Shape, z.core.$strict> {
+  return z.strictObject(shape, { error: Object.keys(shape).join(', ') })
+}
+
+function valueAt(sent: unknown, path: readonly PropertyKey[]): unknown {
+  let value = sent
+  for (const step of path) {
+    if (typeof value !== 'object' || value === null || !Object.hasOwn(value, step)) return undefined
+    value = (value as Readonly<Record<PropertyKey, unknown>>)[step]
+  }
+  return value
+}
+
+function describe(value: unknown): string {
+  if (value === undefined) return 'nothing'
+  if (typeof value === 'string') return `"${show(value)}"`
+  return Array.isArray(value) ? 'a list' : show(value)
+}
+
+function decodeParam(name: string, segment: string): string {
+  try {
+    return decodeURIComponent(segment)
+  } catch {
+    throw invalid(name, `"${show(segment)}"`, 'text, percent-encoded')
+  }
+}
+
+/**
+ * The version that the writer has seen, from `If-Match` or from the body that it was read with.
+ * Undefined: it does not care.
+ */
+export function expectedOf(
+  ifMatch: Seen,
+  bodyVersion?: number,
+  needed = false,
+): number | undefined {
+  if (typeof ifMatch === 'number' && bodyVersion !== undefined && ifMatch !== bodyVersion) {
+    throw invalid('If-Match', `version ${ifMatch} beside ${bodyVersion} in the body`, 'one version')
+  }
+  if (ifMatch === 'any') return undefined
+  const expected = ifMatch ?? bodyVersion
+  if (expected !== undefined || !needed) return expected
+  throw new AdminError(
+    'precondition_required',
+    'If-Match: found nothing; accepted: the ETag that was read, such as "12", or * to overwrite whatever is there',
+  )
+}

@@ -1,0 +1,162 @@
+/** Rules one by one: read, created, replaced, patched, removed, promoted. */
+import { show } from '@sluice/core'
+import type { RuleBook } from '../../source/rule-book.js'
+import { expectedOf, openBody, operation, type Operation, type Told200 } from '../operation.js'
+import { invalid } from '../problem.js'
+import { after, confirmation, limit } from '../query.js'
+import { ruleInput, rulePatch, rulesPage, ruleView, versionAnswer } from '../schemas.js'
+import { viewRule } from '../views.js'
+import { BASE, findRule, pageOf, versionIn } from './common.js'
+
+const tag = 'Rules'
+const RULE = `${BASE}/rules/{id}`
+const theRule: Told200 = {
+  status: 200,
+  description: 'The rule.',
+  schema: ruleView,
+  etag: true,
+}
+
+const listRules = operation({
+  method: 'get',
+  path: `${BASE}/rules`,
+  id: 'listRules',
+  tag,
+  summary: 'List the rules, in the order of the set',
+  role: 'read',
+  query: { after, limit },
+  answers: [{ status: 200, description: 'A page of rules.', schema: rulesPage, etag: true }],
+  run({ query }, { source: { book } }) {
+    const { routes, strictPaths } = book.set
+    const rules = rulesAfter(book, query.after).slice(0, query.limit + 1)
+    const { page, next } = pageOf(rules, query.limit, ({ document }) => document.id)
+    const version = book.rulesVersion
+    const body = { version, routes, strictPaths, rules: page.map(viewRule), next }
+    return { status: 200, body, etag: version }
+  },
+})
+
+function rulesAfter(book: RuleBook, id: string | undefined) {
+  const rules = book.rules()
+  if (id === undefined) return rules
+  const index = rules.findIndex(({ document }) => document.id === id)
+  if (index !== -1) return rules.slice(index + 1)
+  // Removed since the page before was read: where it stood, nobody knows.
+  throw invalid('query.after', `"${show(id)}"`, 'the id of a rule; begin again without it')
+}
+
+const createRule = operation({
+  method: 'post',
+  path: `${BASE}/rules`,
+  id: 'createRule',
+  tag,
+  summary: 'Create a rule, at the end of the set',
+  role: 'edit',
+  writes: true,
+  body: openBody(ruleInput),
+  answers: [{ status: 201, description: 'The new rule.', schema: ruleView, etag: true }],
+  async run({ body, meta }, { editor }) {
+    const rule = await editor.create(body, meta)
+    const { version, document } = rule
+    const location = `${BASE}/rules/${document.id}`
+    return { status: 201, body: viewRule(rule), etag: version, location }
+  },
+})
+
+const getRule = operation({
+  method: 'get',
+  path: RULE,
+  id: 'getRule',
+  tag,
+  summary: 'Read a rule',
+  role: 'read',
+  answers: [theRule],
+  run({ param }, { source: { book } }) {
+    const rule = findRule(book, param('id'))
+    return { status: 200, body: viewRule(rule), etag: rule.version }
+  },
+})
+
+const replaceRule = operation({
+  method: 'put',
+  path: RULE,
+  id: 'replaceRule',
+  tag,
+  summary: 'Replace a rule',
+  description: 'Needs the version that was read, as If-Match or in the body; `*` overwrites.',
+  role: 'edit',
+  writes: true,
+  ifMatch: 'needed',
+  body: openBody(ruleInput),
+  answers: [theRule],
+  async run({ param, body, ifMatch, meta }, { editor }) {
+    const expected = expectedOf(ifMatch, versionIn(body), true)
+    const rule = await editor.replace(param('id'), body, meta, expected)
+    return { status: 200, body: viewRule(rule), etag: rule.version }
+  },
+})
+
+const patchRule = operation({
+  method: 'patch',
+  path: RULE,
+  id: 'patchRule',
+  tag,
+  summary: 'Change fields of a rule',
+  role: 'edit',
+  writes: true,
+  ifMatch: 'honoured',
+  body: openBody(rulePatch, ['merge-patch', 'json']),
+  answers: [theRule],
+  async run({ param, body, ifMatch, meta }, { editor }) {
+    const expected = expectedOf(ifMatch, versionIn(body))
+    const rule = await editor.patch(param('id'), body, meta, expected)
+    return { status: 200, body: viewRule(rule), etag: rule.version }
+  },
+})
+
+const deleteRule = operation({
+  method: 'delete',
+  path: RULE,
+  id: 'deleteRule',
+  tag,
+  summary: 'Remove a rule, with its candidate and overrides',
+  role: 'edit',
+  writes: true,
+  ifMatch: 'honoured',
+  query: {
+    confirm: confirmation('last-rule', 'The last rule is meant: without any, all is allowed.'),
+  },
+  answers: [{ status: 200, description: 'It is gone.', schema: versionAnswer }],
+  async run({ param, query, ifMatch, meta }, { editor }) {
+    const confirmed = query.confirm !== undefined
+    const options = { expected: expectedOf(ifMatch), confirmed }
+    return { status: 200, body: { version: await editor.remove(param('id'), meta, options) } }
+  },
+})
+
+const promote = operation({
+  method: 'post',
+  path: `${RULE}/promote`,
+  id: 'promoteCandidate',
+  tag: 'Candidates',
+  summary: "Put the candidate's limits in place of those in force",
+  description: 'The counters in force go on.',
+  role: 'edit',
+  writes: true,
+  ifMatch: 'honoured',
+  answers: [theRule],
+  async run({ param, ifMatch, meta }, { editor }) {
+    const rule = await editor.promote(param('id'), meta, expectedOf(ifMatch))
+    return { status: 200, body: viewRule(rule), etag: rule.version }
+  },
+})
+
+export const RULE_OPERATIONS: readonly Operation[] = [
+  listRules,
+  createRule,
+  getRule,
+  replaceRule,
+  patchRule,
+  deleteRule,
+  promote,
+]

@@ -1,0 +1,79 @@
+/**
+ * The admin API limits itself with Sluice: who guesses tokens, and who calls or writes more than a
+ * person or a script needs. Its own rules and counters, in this process: an edit of the users'
+ * rules cannot lift them, nor can a store that is gone. What cannot be decided is refused.
+ */
+import { type Decision, flatRateLimitHeaders } from '@sluice/core'
+import { createLimiter, memoryStore } from '@sluice/limiter'
+import type { WallClock } from '../clock.js'
+import { TooManyError } from './problem.js'
+
+const RULES = [
+  {
+    id: 'admin-failures',
+    match: { where: { kind: ['attempt'] } },
+    by: ['ip'],
+    limits: [{ algorithm: 'token-bucket', max: 20, window: '1m', burst: 20 }],
+  },
+  {
+    id: 'admin-calls',
+    match: { where: { kind: ['call', 'write'] } },
+    by: ['token'],
+    limits: [{ algorithm: 'token-bucket', max: 200, window: '1s', burst: 1000 }],
+  },
+  {
+    id: 'admin-writes',
+    match: { where: { kind: ['write'] } },
+    by: ['token'],
+    limits: [{ algorithm: 'token-bucket', max: 100, window: '1s', burst: 500 }],
+  },
+]
+
+/** Of addresses that failed lately, and of tokens in use. */
+const COUNTERS_MAX = 10_000
+
+export interface OwnLimits {
+  /**
+   * Takes the place of one failed attempt before the token is looked at, so that attempts made at
+   * the same moment do not all find room. Throws where there is none.
+   */
+  attempt(address: string): Attempt
+  /** Throws where the token has made too many calls; answers the headers to send. */
+  call(token: string, isWrite: boolean): Readonly<Record<string, string>>
+  /** For what stands in a refusal. */
+  headersOf(decision: Decision): Readonly<Record<string, string>>
+  close(): Promise<void>
+}
+
+interface Attempt {
+  /** It was no failure after all. */
+  succeeded(): Promise<void>
+}
+
+export function createOwnLimits(clock: WallClock): OwnLimits {
+  const inUs = { now: () => Math.floor(clock.now()) * 1000 }
+  const store = memoryStore({ maxCounters: COUNTERS_MAX, clock: inUs })
+  const limiter = createLimiter({ rules: RULES, store, clock: inUs })
+  const headersOf = (decision: Decision) => {
+    const flat = flatRateLimitHeaders(decision, { nowMs: clock.now() })
+    const headers: Record<string, string> = {}
+    for (let i = 0; i < flat.length; i += 2) headers[flat[i] ?? ''] = flat[i + 1] ?? ''
+    return headers
+  }
+  const decide = (call: { readonly attributes: Readonly<Record<string, string>> }) => {
+    const decision = limiter.checkSync(call)
+    if (!decision.allowed) throw new TooManyError(decision)
+    return decision
+  }
+  return {
+    attempt(address) {
+      const call = { attributes: { kind: 'attempt', ip: address } }
+      decide(call)
+      return { succeeded: () => limiter.refund(call) }
+    },
+    call: (token, isWrite) =>
+      headersOf(decide({ attributes: { kind: isWrite ? 'write' : 'call', token } })),
+    headersOf,
+    close: () => limiter.close(),
+  }
+}

@@ -1,0 +1,61 @@
+/** Parameters of queries. Each arrives as text; its message says what is accepted. */
+import { z } from '@hono/zod-openapi'
+import { show } from '@sluice/core'
+
+const LIMIT_MAX = 1000
+const LIMIT_DEFAULT = 100
+const ACCEPTED_LIMIT = `a whole number from 1 to ${LIMIT_MAX}`
+const TEXT_LENGTH_MAX = 8192
+const ACCEPTED_TEXT = `text of up to ${TEXT_LENGTH_MAX} characters`
+const FILE_LENGTH_MAX = 256
+const ACCEPTED_FILE = `up to ${FILE_LENGTH_MAX} printable characters`
+
+/** Of a query, where everything is text. */
+function wholeNumber(most: number, accepted: string) {
+  return z.string().transform((text, context) => {
+    const number = /^[1-9][0-9]{0,15}$/.test(text) ? Number(text) : 0
+    if (number >= 1 && number <= most) return number
+    context.addIssue({ code: 'custom', message: accepted })
+    return z.NEVER
+  })
+}
+
+export const flag = z
+  .string()
+  .transform((text, context) => {
+    if (text === 'true' || text === 'false') return text === 'true'
+    context.addIssue({ code: 'custom', message: 'true or false' })
+    return z.NEVER
+  })
+  .optional()
+
+export const limit = wholeNumber(LIMIT_MAX, ACCEPTED_LIMIT)
+  .default(LIMIT_DEFAULT)
+  .openapi({ type: 'integer', minimum: 1, maximum: LIMIT_MAX, default: LIMIT_DEFAULT })
+
+export const after = z
+  .string()
+  .max(TEXT_LENGTH_MAX, ACCEPTED_TEXT)
+  .optional()
+  .openapi({ description: 'The `next` of the page before.' })
+
+export const before = wholeNumber(Number.MAX_SAFE_INTEGER, 'a version: a whole number from 1')
+  .optional()
+  .openapi({ type: 'integer', minimum: 1, description: 'Only versions below this one.' })
+
+export const text = z.string().max(TEXT_LENGTH_MAX, ACCEPTED_TEXT).optional()
+
+export const file = z
+  .string()
+  .refine((name_) => show(name_, FILE_LENGTH_MAX) === name_, ACCEPTED_FILE)
+  .optional()
+  .openapi({ description: 'Named in messages.', maxLength: FILE_LENGTH_MAX })
+
+/** `confirm=last-rule`: a word that nobody sends by accident. */
+export function confirmation(word: string, means: string) {
+  return z
+    .string()
+    .refine((sent) => sent === word, word)
+    .optional()
+    .openapi({ enum: [word], description: means })
+}

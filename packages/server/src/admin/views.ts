@@ -1,0 +1,59 @@
+/** What the rule store holds, as the admin API tells it. */
+import type { MadeKey, MadeToken } from '../editor/editor-types.js'
+import type { KeyDocument, Kind, TokenDocument } from '../rule-store/records.js'
+import type { PastChange, PastVersion } from '../rule-store/rule-store.js'
+import type { BookOverride, BookRule, RuleBook } from '../source/rule-book.js'
+
+export function viewRule({ document, candidate, version, overrideCount }: BookRule) {
+  return { ...document, ...(candidate && { candidate }), version, overrideCount }
+}
+
+export function viewOverride({ id, document, version }: BookOverride) {
+  return { id, ...document, version }
+}
+
+/** Hashes are of no use to anybody who reads, and of some to somebody who guesses. */
+export function viewKey({ id, document, version, key }: Omit<MadeKey, 'key'> & Partial<MadeKey>) {
+  const { hash: _hash, ...rest }: KeyDocument = document
+  return { id, ...rest, version, ...(key !== undefined && { key }) }
+}
+
+export function viewToken({
+  id,
+  document,
+  token,
+}: Pick<MadeToken, 'id' | 'document'> & Partial<MadeToken>) {
+  const { hash: _hash, ...rest }: TokenDocument = document
+  return { id, ...rest, ...(token !== undefined && { token }) }
+}
+
+export function viewVersion({ version, at, by, why, changeCount, changes }: PastVersion) {
+  return { version, at, by, why: why ?? null, changeCount, changes: changes.map(viewChange) }
+}
+
+const WITH_SECRETS: readonly Kind[] = ['key', 'token', 'secret']
+
+function viewChange({ kind, id, before, after }: PastChange) {
+  const show = WITH_SECRETS.includes(kind) ? withoutSecrets : (body: unknown) => body ?? null
+  return { kind, id, before: show(before), after: show(after) }
+}
+
+function withoutSecrets(body: unknown): unknown {
+  if (typeof body !== 'object' || body === null) return null
+  const shown = Object.entries(body).filter(([name]) => name !== 'hash' && name !== 'secret')
+  return Object.fromEntries(shown)
+}
+
+/** Everything a rules file can hold, in its order and shape. */
+export function wholeSet(book: RuleBook): object {
+  const { routes, strictPaths } = book.set
+  const rules = book.rules().map(({ document, candidate }) => {
+    const overrides = [...book.allOverrides(document.id)].map((override) => override.document)
+    return {
+      ...document,
+      ...(candidate && { candidate }),
+      ...(overrides.length > 0 && { overrides }),
+    }
+  })
+  return { ...(routes.length > 0 && { routes }), ...(strictPaths && { strictPaths }), rules }
+}

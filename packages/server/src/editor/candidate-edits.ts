@@ -1,0 +1,56 @@
+/** Other limits of a rule, tried in shadow beside those in force: put, taken back, promoted. */
+import type { CandidateDocument, RuleDocument } from '../rule-store/records.js'
+import { type EditContext, planRule, readRule, requireRule } from './context.js'
+import { copyPlain } from './documents.js'
+import { Draft } from './draft.js'
+import { EditError, type Editor } from './editor-types.js'
+
+type CandidateEdits = Pick<Editor, 'putCandidate' | 'removeCandidate' | 'promote'>
+
+export function candidateEdits({ commits, callers }: EditContext): CandidateEdits {
+  return {
+    async putCandidate(id, candidate, meta, expected) {
+      const copied = copyPlain(candidate) ?? null
+      return commits.run(meta, (book) => {
+        const { document } = requireRule(book, id, expected)
+        const draft = new Draft(book)
+        draft.putRule(id, readRule({ ...document, candidate: copied }).given)
+        return planRule(draft, id, callers)
+      })
+    },
+
+    async removeCandidate(id, meta, expected) {
+      return commits.run(meta, (book) => {
+        const { document, candidate } = requireRule(book, id, expected)
+        requireCandidate(id, candidate)
+        const draft = new Draft(book)
+        draft.putRule(id, { document, candidate: undefined })
+        return planRule(draft, id, callers)
+      })
+    },
+
+    async promote(id, meta, expected) {
+      return commits.run(meta, (book) => {
+        const { document, candidate } = requireRule(book, id, expected)
+        const tried = requireCandidate(id, candidate)
+        const draft = new Draft(book)
+        draft.putRule(id, { document: promoted(document, tried), candidate: undefined })
+        return planRule(draft, id, callers)
+      })
+    },
+  }
+}
+
+function requireCandidate(id: string, candidate: CandidateDocument | undefined): CandidateDocument {
+  if (candidate !== undefined) return candidate
+  throw new EditError('candidate_unknown', `rule "${id}" has no candidate`)
+}
+
+/** The rest of the rule stays as and where it was written. */
+function promoted(document: RuleDocument, { limits, tiers }: CandidateDocument): RuleDocument {
+  const fields = new Map<string, unknown>(Object.entries(document))
+  fields.set('limits', limits)
+  if (tiers === undefined) fields.delete('tiers')
+  else fields.set('tiers', tiers)
+  return Object.fromEntries(fields) as RuleDocument
+}

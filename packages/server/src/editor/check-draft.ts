@@ -1,0 +1,171 @@
+/** A draft is good as a whole, or an error says all that is wrong with it. */
+import { parseOverride, parseRules, type Problem, type Rule, type RuleSet } from '@sluice/core'
+import { callerId, type Change, type OverrideDocument } from '../rule-store/records.js'
+import { COMMIT_CHANGES_MAX } from '../rule-store/rule-store.js'
+import { asCalled, type CallerContext, type CallerOptions } from './callers.js'
+import { putTogether, sizeOf } from './documents.js'
+import type { Draft } from './draft.js'
+import { EditError } from './editor-types.js'
+import { parseDraft } from './parse-set.js'
+import { describeFinding, invalid, isStorable, unstorable } from './problems.js'
+import { isSame } from './same.js'
+
+/** Characters as JSON, of a rule without its overrides and of its candidate. */
+const RULE_SIZE_MAX = 64 * 1024
+/** As much as a text of rules may have. */
+const SET_SIZE_MAX = 16 * 1024 * 1024
+/** Of all rules together: each is some hundred bytes in the memory of every node. */
+export const OVERRIDES_MAX = 200_000
+
+export interface Checked {
+  /** Without overrides. */
+  readonly rules: RuleSet
+  readonly warnings: readonly Problem[]
+  /** None: everything is as it was. */
+  readonly changes: readonly Change[]
+}
+
+/** Files overrides anew whose rule has another `by`. Throws an `EditError`. */
+export function checkDraft(draft: Draft, options: CallerOptions): Checked {
+  const checked = checkRules(draft, options)
+  const count = checked.changes.length
+  if (count <= COMMIT_CHANGES_MAX) return checked
+  throw new EditError(
+    'rules_invalid',
+    `found ${count} rules and overrides that would change; accepted: up to ${COMMIT_CHANGES_MAX} in one version. Remove rules with many overrides one by one first`,
+  )
+}
+
+/** The same for changes that may be made in several steps. */
+export function checkRules(draft: Draft, options: CallerOptions): Checked {
+  const { rules, errors, warnings } = parseDraft(draft)
+  if (rules === undefined) throw invalid('rules_invalid', errors)
+  const unkeepable = findUnkeepable(draft)
+  if (unkeepable.length > 0) throw invalid('rules_invalid', unkeepable)
+  checkTouchedOverrides(draft, rules)
+  const unfit = refitAll(draft, rules, { ...options, strictPaths: draft.set.strictPaths })
+  if (unfit.length > 0) throw invalid('rules_invalid', unfit)
+  checkOverrideCount(draft)
+  return { rules, warnings, changes: draft.changes() }
+}
+
+function findUnkeepable(draft: Draft): readonly Problem[] {
+  const problems: Problem[] = []
+  for (const id of draft.touchedRules()) {
+    const rule = draft.rule(id)
+    if (rule === undefined) continue
+    if (!isStorable(rule.document)) problems.push(unstorable(id, 'rule'))
+    if (!isStorable(rule.candidate)) problems.push(unstorable(id, 'candidate'))
+    const size = Math.max(sizeOf(rule.document), rule.candidate ? sizeOf(rule.candidate) : 0)
+    if (size > RULE_SIZE_MAX) problems.push(tooLarge(id, 'rule', size, RULE_SIZE_MAX))
+  }
+  const { order, routes } = draft.set
+  if (!isStorable(routes)) problems.push(unstorable(undefined, 'routes'))
+  let total = 0
+  for (const id of order) total += sizeOf(draft.rule(id)?.document ?? {})
+  if (total > SET_SIZE_MAX) problems.push(tooLarge(undefined, 'rules', total, SET_SIZE_MAX))
+  return problems
+}
+
+function tooLarge(rule: string | undefined, field: string, size: number, most: number): Problem {
+  return describeFinding({
+    code: 'too-large',
+    ...(rule === undefined ? {} : { rule }),
+    field,
+    found: `${size} characters as JSON`,
+    accepted: `up to ${most}, overrides not counted`,
+  })
+}
+
+/** What is filed anew is checked against the rule as it shall be. */
+function checkTouchedOverrides(draft: Draft, { rules }: RuleSet): void {
+  const byId = new Map(rules.map((rule) => [rule.id, rule]))
+  const problems: Problem[] = []
+  for (const [id, overrides] of draft.touchedOverrides()) {
+    const rule = byId.get(id)
+    if (rule === undefined) continue
+    for (const [caller, document] of overrides) {
+      if (document === null) continue
+      const { errors } = parseOverride(rule, document)
+      problems.push(...errors.map((problem) => ofCaller(problem, caller)))
+    }
+  }
+  if (problems.length > 0) throw invalid('override_invalid', problems.slice(0, 100))
+}
+
+function ofCaller(problem: Problem, caller: string): Problem {
+  return { ...problem, message: `override ${caller}: ${problem.message}` }
+}
+
+function refitAll(draft: Draft, { rules }: RuleSet, context: CallerContext): readonly Problem[] {
+  const touched = draft.touchedRules()
+  const isRefiled = draft.set.strictPaths !== draft.book.set.strictPaths
+  return rules
+    .filter(({ id, by }) => touched.has(id) || (isRefiled && by.includes('path')))
+    .flatMap((rule) => refitOverrides(draft, rule, context))
+}
+
+/**
+ * Overrides that are stored must go on fitting a rule that changes. Whoever changes what a rule
+ * counts by may not know of them, and nobody's own limits vanish by the way.
+ */
+function refitOverrides(draft: Draft, rule: Rule, context: CallerContext): readonly Problem[] {
+  const before = draft.book.rule(rule.id)
+  if (before === undefined || before.overrideCount === 0) return []
+  const isRefiled = draft.set.strictPaths !== draft.book.set.strictPaths && rule.by.includes('path')
+  const changed = changedFields(before, rule)
+  if (changed.length === 0 && !isRefiled) return []
+
+  const unfit: string[] = []
+  const filed = new Map<string, OverrideDocument>()
+  let count = 0
+  for (const [id, document] of draft.untouchedOverrides(rule.id)) {
+    count++
+    const { errors } = parseOverride(rule, document)
+    const caller = asCalled(rule.by, document.caller, context)
+    const newId = callerId(rule.by, caller)
+    if (errors.length > 0 || filed.has(newId)) unfit.push(id)
+    else filed.set(newId, newId === id ? document : { ...document, caller })
+    if (newId !== id) draft.putOverride(rule.id, id, null)
+  }
+  // After all are gone from their old place: one may take the place of another.
+  for (const [id, document] of filed) draft.putOverride(rule.id, id, document)
+  if (unfit.length === 0) return []
+  return [unfitProblem(rule, changed[0] ?? 'strictPaths', { unfit, count })]
+}
+
+function changedFields(before: Parameters<typeof putTogether>[0], rule: Rule): readonly string[] {
+  const old = parseRules([putTogether(before)]).rules?.rules[0]
+  const fields = ['by', 'cost', 'coordination'] as const
+  return fields.filter((field) => old === undefined || !isSame(old[field], rule[field]))
+}
+
+function unfitProblem(
+  rule: Rule,
+  field: string,
+  { unfit, count }: { readonly unfit: readonly string[]; readonly count: number },
+): Problem {
+  return describeFinding({
+    code: 'bad-caller',
+    rule: rule.id,
+    field,
+    found: `${unfit.length} of its ${count} overrides`,
+    why: `would no longer fit, such as ${unfit[0]}`,
+    accepted: `a ${field} that fits them; or remove those overrides first, or give "overrides" with the rule`,
+  })
+}
+
+function checkOverrideCount(draft: Draft): void {
+  let added = 0
+  for (const rule of draft.touchedOverrides().keys()) {
+    const counts = draft.countOverrides(rule)
+    added += counts.added - counts.removed
+  }
+  if (added <= 0) return
+  const total = draft.book.rules().reduce((sum, { overrideCount }) => sum + overrideCount, added)
+  if (total <= OVERRIDES_MAX) return
+  throw new EditError(
+    'override_invalid',
+    `found ${total} overrides in all rules together; accepted: up to ${OVERRIDES_MAX}`,
+  )
+}

@@ -1,0 +1,168 @@
+/**
+ * The rules as they shall be: what a book holds, and what an edit makes of it. Only what is touched
+ * is looked at; a book may have a hundred thousand overrides.
+ */
+import {
+  type Change,
+  MAIN,
+  type OverrideDocument,
+  overrideKey,
+  type SetDocument,
+} from '../rule-store/records.js'
+import type { RuleBook } from '../source/rule-book.js'
+import type { RuleParts } from './documents.js'
+import { isSame } from './same.js'
+
+/** What an edit does to the overrides of one rule. */
+export interface OverrideCounts {
+  readonly added: number
+  readonly changed: number
+  readonly removed: number
+}
+
+const NONE: ReadonlyMap<string, OverrideDocument> = new Map()
+const NO_OVERRIDES: OverrideCounts = { added: 0, changed: 0, removed: 0 }
+
+export class Draft {
+  readonly book: RuleBook
+  /** Undefined: removed. */
+  readonly #rules = new Map<string, RuleParts | undefined>()
+  /** By rule and caller. Null: removed. */
+  readonly #overrides = new Map<string, Map<string, OverrideDocument | null>>()
+  readonly #orderBefore: readonly string[]
+  #order: Set<string>
+  #routes: readonly unknown[]
+  #strictPaths: boolean
+
+  constructor(book: RuleBook) {
+    this.book = book
+    this.#orderBefore = book.rules().map(({ document }) => document.id)
+    this.#order = new Set(this.#orderBefore)
+    this.#routes = book.set.routes
+    this.#strictPaths = book.set.strictPaths
+  }
+
+  get set(): SetDocument {
+    return { routes: this.#routes, strictPaths: this.#strictPaths, order: [...this.#order] }
+  }
+
+  rule(id: string): RuleParts | undefined {
+    return this.#rules.has(id) ? this.#rules.get(id) : this.book.rule(id)
+  }
+
+  /** The ids of rules that are new, gone or other than they were. */
+  touchedRules(): ReadonlySet<string> {
+    return new Set([...this.#rules].filter(([id]) => this.isTouched(id)).map(([id]) => id))
+  }
+
+  private isTouched(id: string): boolean {
+    const before = this.book.rule(id)
+    const after = this.rule(id)
+    return before?.document !== after?.document || before?.candidate !== after?.candidate
+  }
+
+  /** A new rule is the last of the set. What says the same as before is not touched. */
+  putRule(id: string, { document, candidate }: RuleParts): void {
+    const before = this.book.rule(id)
+    this.#rules.set(id, {
+      document: before && isSame(before.document, document) ? before.document : document,
+      candidate: isSame(before?.candidate, candidate) ? before?.candidate : candidate,
+    })
+    this.#order.add(id)
+    // What is left of a rule that had this id is not the new one's.
+    if (before === undefined && !this.#overrides.has(id)) this.replaceOverrides(id, NONE)
+  }
+
+  /** With all that belongs to it. */
+  removeRule(id: string): void {
+    this.#rules.set(id, undefined)
+    this.#order.delete(id)
+    this.replaceOverrides(id, NONE)
+  }
+
+  setOrder(order: readonly string[]): void {
+    this.#order = new Set(order)
+  }
+
+  setPaths({ routes, strictPaths }: Pick<SetDocument, 'routes' | 'strictPaths'>): void {
+    this.#routes = routes
+    this.#strictPaths = strictPaths
+  }
+
+  override(rule: string, caller: string): OverrideDocument | undefined {
+    const changed = this.#overrides.get(rule)?.get(caller)
+    if (changed !== undefined) return changed ?? undefined
+    return this.book.override(rule, caller)?.document
+  }
+
+  putOverride(rule: string, caller: string, document: OverrideDocument | null): void {
+    let overrides = this.#overrides.get(rule)
+    if (overrides === undefined) this.#overrides.set(rule, (overrides = new Map()))
+    const before = this.book.override(rule, caller)?.document ?? null
+    if (isSame(before, document)) overrides.delete(caller)
+    else overrides.set(caller, document)
+  }
+
+  /** By caller. */
+  replaceOverrides(rule: string, documents: ReadonlyMap<string, OverrideDocument>): void {
+    this.#overrides.delete(rule)
+    for (const { id } of this.book.allOverrides(rule)) {
+      if (!documents.has(id)) this.putOverride(rule, id, null)
+    }
+    for (const [caller, document] of documents) this.putOverride(rule, caller, document)
+  }
+
+  /** Those that are new or other than they were; null: removed. */
+  touchedOverrides(): ReadonlyMap<string, ReadonlyMap<string, OverrideDocument | null>> {
+    return this.#overrides
+  }
+
+  /** Those of a rule that are stored and stay. */
+  *untouchedOverrides(rule: string): Iterable<readonly [string, OverrideDocument]> {
+    const touched = this.#overrides.get(rule)
+    for (const { id, document } of this.book.allOverrides(rule)) {
+      if (touched?.has(id) !== true) yield [id, document]
+    }
+  }
+
+  countOverrides(rule: string): OverrideCounts {
+    const touched = this.#overrides.get(rule)
+    if (touched === undefined) return NO_OVERRIDES
+    const counts = { added: 0, changed: 0, removed: 0 }
+    for (const [caller, document] of touched) {
+      if (document === null) counts.removed++
+      else if (this.book.override(rule, caller) === undefined) counts.added++
+      else counts.changed++
+    }
+    return counts
+  }
+
+  isSetTouched(): boolean {
+    const { routes, strictPaths } = this.book.set
+    return (
+      !isSame([...this.#order], this.#orderBefore) ||
+      !isSame(this.#routes, routes) ||
+      this.#strictPaths !== strictPaths
+    )
+  }
+
+  /** Overrides last: what is cut off can be removed later. */
+  changes(): readonly Change[] {
+    const changes: Change[] = []
+    if (this.isSetTouched()) changes.push({ kind: 'set', id: MAIN, body: this.set })
+    for (const id of this.touchedRules()) {
+      const before = this.book.rule(id)
+      const after = this.#rules.get(id)
+      // Written for a change of the candidate too: the version of a rule tells of both.
+      changes.push({ kind: 'rule', id, body: after?.document ?? null })
+      if (before?.candidate === after?.candidate) continue
+      changes.push({ kind: 'candidate', id, body: after?.candidate ?? null })
+    }
+    for (const [rule, overrides] of this.#overrides) {
+      for (const [caller, body] of overrides) {
+        changes.push({ kind: 'override', id: overrideKey(rule, caller), body })
+      }
+    }
+    return changes
+  }
+}

@@ -1,0 +1,212 @@
+/**
+ * Every change of rules, overrides, candidates, keys and tokens: computed from what this node
+ * knows, checked as a whole, committed as one version, in force here when the promise resolves.
+ */
+import type { Problem, RuleDiff } from '@sluice/core'
+import type { KeyDocument, Role, TokenDocument } from '../rule-store/records.js'
+import type { PastVersion } from '../rule-store/rule-store.js'
+import type { BookOverride, BookRule } from '../source/rule-book.js'
+
+/** Who changes something, and why. */
+export interface Meta {
+  readonly by: string
+  readonly why: string | undefined
+}
+
+/** The version that the writer has seen; undefined: it does not care. */
+export type Expected = number | undefined
+
+export interface Applied {
+  /** Of the store afterwards. Where nothing changed, or in a dry run: as it was. */
+  readonly version: number
+  readonly diff: RuleDiff
+  readonly warnings: readonly Problem[]
+}
+
+export interface ApplyOptions {
+  /** Named in messages. */
+  readonly file?: string | undefined
+  /** Of the set as a whole: `book.rulesVersion`. */
+  readonly expected?: Expected
+  /**
+   * Changed limits become candidates beside those in force, and new rules begin in shadow. What
+   * cannot be tried that way (another match, by, mode...) is refused with `not_triable`; rules that
+   * the new set lacks stay.
+   */
+  readonly shadow?: boolean | undefined
+  /** Warnings are errors. */
+  readonly strict?: boolean | undefined
+  /** Whether a set without any rule is meant. */
+  readonly confirmed?: boolean | undefined
+  readonly dryRun?: boolean | undefined
+}
+
+export interface OverrideInput {
+  readonly caller: unknown
+  readonly limits: unknown
+  readonly until?: unknown
+}
+
+export interface KeyInput {
+  /** The key itself; or its SHA-256; or neither, and one is made. */
+  readonly key?: string | undefined
+  readonly sha256?: string | undefined
+  readonly user?: string | undefined
+  readonly plan?: string | undefined
+  readonly state?: 'active' | 'disabled' | undefined
+  readonly name?: string | undefined
+}
+
+export interface MadeKey {
+  readonly id: string
+  readonly document: KeyDocument
+  readonly version: number
+  /** Told once, where it was made here. */
+  readonly key: string | undefined
+}
+
+export interface TokenInput {
+  readonly name: string
+  readonly role: Role
+  /** An ISO time. */
+  readonly expiresAt?: string | undefined
+}
+
+export interface MadeToken {
+  readonly id: string
+  readonly document: TokenDocument
+  readonly version: number
+  /** Told once. */
+  readonly token: string
+}
+
+export interface Editor {
+  /** Why nothing can be changed here; undefined: it can. */
+  readonly readOnly: string | undefined
+  /** The document may hold `candidate` and `overrides`; they are filed where they belong. */
+  create(document: unknown, meta: Meta): Promise<BookRule>
+  replace(id: string, document: unknown, meta: Meta, expected: Expected): Promise<BookRule>
+  /** A JSON merge patch (RFC 7396): null removes a field. */
+  patch(id: string, patch: unknown, meta: Meta, expected: Expected): Promise<BookRule>
+  /** The last rule only where `confirmed`: without any, every call is allowed. */
+  remove(id: string, meta: Meta, options: RemoveOptions): Promise<number>
+  /** A whole set, as text (YAML or JSON) or as objects. */
+  apply(source: string | object, meta: Meta, options: ApplyOptions): Promise<Applied>
+  /** What `apply` would say and do; errors are returned, not thrown. */
+  validate(source: string | object, options: ApplyOptions): Promise<Validated>
+  /** The rule, its candidate and its overrides as they were at `version`, as a new version. */
+  rollbackRule(
+    id: string,
+    version: number,
+    meta: Meta,
+    expected: Expected,
+    options?: RollbackOptions,
+  ): Promise<Applied>
+  /** All rules, candidates and overrides. Keys and tokens stay: what was revoked stays revoked. */
+  rollback(
+    version: number,
+    meta: Meta,
+    expected: Expected,
+    options?: RollbackOptions,
+  ): Promise<Applied>
+  /** Each new or in place of the one that the caller had; all or none. */
+  putOverrides(
+    rule: string,
+    overrides: readonly OverrideInput[],
+    meta: Meta,
+    expected: Expected,
+  ): Promise<readonly (BookOverride & { readonly isNew: boolean })[]>
+  removeOverride(rule: string, caller: string, meta: Meta, expected: Expected): Promise<number>
+  putCandidate(id: string, candidate: unknown, meta: Meta, expected: Expected): Promise<BookRule>
+  removeCandidate(id: string, meta: Meta, expected: Expected): Promise<BookRule>
+  /** The candidate's limits and tiers in place of those in force, whose counters go on. */
+  promote(id: string, meta: Meta, expected: Expected): Promise<BookRule>
+  createKeys(keys: readonly KeyInput[], meta: Meta): Promise<readonly MadeKey[]>
+  patchKey(id: string, patch: KeyPatch, meta: Meta, expected: Expected): Promise<MadeKey>
+  removeKey(id: string, meta: Meta, expected: Expected): Promise<number>
+  createToken(token: TokenInput, meta: Meta): Promise<MadeToken>
+  removeToken(id: string, meta: Meta): Promise<number>
+  /** Follows a store that was put back: see `RuleStore.adopt`. */
+  adopt(meta: Meta): Promise<number>
+  history(query: HistoryInput): Promise<readonly PastVersion[]>
+}
+
+export interface RollbackOptions {
+  /** Whether going back to a set without any rule is meant. */
+  readonly confirmed?: boolean | undefined
+}
+
+export interface RemoveOptions {
+  readonly expected: Expected
+  readonly confirmed: boolean
+}
+
+export interface Validated {
+  readonly errors: readonly Problem[]
+  readonly warnings: readonly Problem[]
+  /** Undefined if there are errors. */
+  readonly diff: RuleDiff | undefined
+}
+
+/** Undefined leaves a field, null removes it. */
+export interface KeyPatch {
+  readonly user?: string | null | undefined
+  readonly plan?: string | null | undefined
+  readonly state?: 'active' | 'disabled' | undefined
+  readonly name?: string | null | undefined
+}
+
+export interface HistoryInput {
+  readonly rule?: string | undefined
+  readonly before?: number | undefined
+  readonly limit: number
+}
+
+/** Why a change was not made. `status` is that of HTTP. */
+export const EDIT_ERRORS = {
+  rules_invalid: 400,
+  override_invalid: 400,
+  key_invalid: 400,
+  token_invalid: 400,
+  not_triable: 400,
+  read_only: 403,
+  rule_unknown: 404,
+  override_unknown: 404,
+  candidate_unknown: 404,
+  key_unknown: 404,
+  token_unknown: 404,
+  version_unknown: 404,
+  rule_exists: 409,
+  key_exists: 409,
+  version_conflict: 409,
+  confirmation_needed: 409,
+  rules_diverged: 409,
+  rules_unavailable: 503,
+} as const
+
+export type EditErrorCode = keyof typeof EDIT_ERRORS
+
+export class EditError extends Error {
+  readonly code: EditErrorCode
+  readonly status: number
+  /** Each with its place, where the rules have errors. */
+  readonly problems: readonly Problem[]
+  /** The present version, where the writer had seen another. */
+  readonly version: number | undefined
+
+  constructor(
+    code: EditErrorCode,
+    message: string,
+    more: ErrorOptions & {
+      readonly problems?: readonly Problem[]
+      readonly version?: number | undefined
+    } = {},
+  ) {
+    super(message, more)
+    this.name = 'EditError'
+    this.code = code
+    this.status = EDIT_ERRORS[code]
+    this.problems = more.problems ?? []
+    this.version = more.version
+  }
+}

@@ -1,0 +1,90 @@
+/** Editors over a rule store in memory, each on a node that follows it with its own limiter. */
+import { createLimiter, type Limiter, memoryStore } from '@sluice/limiter'
+import { createMemoryLog, type MemoryLog } from '../log/memory-log.test-helper.js'
+import {
+  type MemoryRuleStore,
+  memoryRuleStore,
+} from '../rule-store/memory-rule-store.test-helper.js'
+import type { RuleStore } from '../rule-store/rule-store.js'
+import { secretHider } from '../identity/secret-form.js'
+import type { KeySink } from '../source/key-sink.js'
+import type { RuleBook } from '../source/rule-book.js'
+import type { RuleSource } from '../source/rule-source.js'
+import { followStore } from '../source/store-source.js'
+import { createEditor, EditError, type Editor, type Meta } from './editor.js'
+
+export const META: Meta = { by: 'ann', why: 'a test' }
+export const NOW_MS = Date.UTC(2026, 0, 2, 3, 4, 5)
+
+const NO_KEYS: KeySink = { begin() {}, put() {}, end() {}, abandon() {} }
+
+export interface EditingNode {
+  readonly editor: Editor
+  readonly book: RuleBook
+  readonly source: RuleSource
+  readonly store: RuleStore
+  readonly limiter: Limiter
+  readonly lines: MemoryLog['lines']
+  close(): Promise<void>
+}
+
+export interface NodeOptions {
+  readonly store?: RuleStore
+  /** Stands between the node and its editor. */
+  readonly wrap?: (source: RuleSource) => RuleSource
+  readonly wait?: (ms: number) => Promise<unknown>
+}
+
+export async function editingNode(options: NodeOptions = {}): Promise<EditingNode> {
+  const { store = memoryRuleStore({ now: () => NOW_MS }), wrap = (source) => source } = options
+  const { log, lines } = createMemoryLog()
+  const limiter = createLimiter({ rules: [], store: memoryStore() })
+  const node = { id: 'n', host: 'h', pid: 1, release: '0', startedAt: '2026-01-01T00:00:00Z' }
+  const source = await followStore({ store, limiter, keys: NO_KEYS, log, node })
+  const editor = createEditor({
+    source: wrap(source),
+    clock: { now: () => NOW_MS },
+    hideSecrets: secretHider(new Uint8Array(16), ['api_key']),
+    log,
+    wait: options.wait ?? (() => new Promise((resolve) => setImmediate(resolve))),
+  })
+  const close = async () => {
+    await source.close()
+    await limiter.close()
+  }
+  return { editor, book: source.book, source, store, limiter, lines, close }
+}
+
+/** Nodes of one fleet. */
+export async function fleet(count: number): Promise<readonly EditingNode[]> {
+  const store: MemoryRuleStore = memoryRuleStore({ now: () => NOW_MS })
+  const stores = Array.from({ length: count }, () => store.connect())
+  return Promise.all(stores.map((handle) => editingNode({ store: handle })))
+}
+
+/** The error that an edit ends with. */
+export async function failureOf(edit: Promise<unknown>): Promise<EditError> {
+  const error: unknown = await edit.then(
+    () => undefined,
+    (reason: unknown) => reason,
+  )
+  if (error instanceof EditError) return error
+  throw new Error(`found ${String(error)} in place of an EditError`)
+}
+
+/** Everything that people can change, as this node knows it. */
+export function contentsOf(book: RuleBook) {
+  return {
+    set: book.set,
+    rules: book.rules().map(({ document, candidate }) => ({
+      document,
+      candidate,
+      overrides: [...book.allOverrides(document.id)]
+        .map(({ id, document: override }) => ({ id, override }))
+        .toSorted((a, b) => (a.id < b.id ? -1 : 1)),
+    })),
+  }
+}
+
+export const RULE = { id: 'orders', by: ['user'], limits: ['10/second'] }
+export const OTHER = { id: 'login', by: ['ip'], limits: ['5/minute'] }

@@ -1,0 +1,75 @@
+/**
+ * Every change of rules, overrides, candidates, keys and tokens: computed from what this node
+ * knows, checked as a whole, committed as one version, in force here when the promise resolves.
+ */
+import type { WallClock } from '../clock.js'
+import { DivergedError } from '../rule-store/rule-store.js'
+import type { CallerOptions } from './callers.js'
+import { asEditError, Commits, type Parts } from './commits.js'
+import type { EditContext } from './context.js'
+import type { Editor, Meta } from './editor-types.js'
+import { candidateEdits } from './candidate-edits.js'
+import { keyEdits } from './key-edits.js'
+import { overrideEdits } from './override-edits.js'
+import { rollbackEdits } from './rollback-edits.js'
+import { ruleEdits } from './rule-edits.js'
+import { setEdits } from './set-edits.js'
+import { tokenEdits } from './token-edits.js'
+
+export type * from './editor-types.js'
+export { EDIT_ERRORS, EditError } from './editor-types.js'
+
+export interface EditorOptions extends Parts, CallerOptions {
+  readonly clock: WallClock
+}
+
+export function createEditor(options: EditorOptions): Editor {
+  const { source, clock, hideSecrets, ipv6Prefix } = options
+  const commits = new Commits(options)
+  const context: EditContext = { commits, callers: { hideSecrets, ipv6Prefix }, clock }
+  return {
+    readOnly: commits.readOnly,
+    ...ruleEdits(context),
+    ...candidateEdits(context),
+    ...overrideEdits(context),
+    ...setEdits(context, source),
+    ...rollbackEdits(context),
+    ...keyEdits(context),
+    ...tokenEdits(context),
+    adopt: (meta) => adopt(commits, options, meta),
+    async history(query) {
+      // A file of the user's own keeps no versions.
+      if (source.store === undefined) return []
+      try {
+        return await source.store.history(query)
+      } catch (error) {
+        throw asEditError(error)
+      }
+    },
+  }
+}
+
+/** Only of a store that went back or is another: one that is followed already stays as it is. */
+async function adopt(
+  commits: Commits,
+  { source, log }: EditorOptions,
+  { by, why }: Meta,
+): Promise<number> {
+  const { store } = commits
+  return commits.inTurn(async () => {
+    const known = source.book.position?.version ?? 0
+    try {
+      await source.refresh(0)
+      return source.book.position?.version ?? known
+    } catch (error) {
+      if (!(error instanceof DivergedError)) throw asEditError(error)
+      const above = Math.max(known, error.store.version)
+      const { version } = await store.adopt(above, by, why).catch((failure: unknown) => {
+        throw asEditError(failure)
+      })
+      log.warn({ version, by, why, store: store.name }, 'the rule store was adopted as it is')
+      await commits.refresh(version)
+      return version
+    }
+  })
+}

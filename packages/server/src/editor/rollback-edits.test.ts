@@ -1,0 +1,202 @@
+/** Back to how things were, as a new version. */
+import fc from 'fast-check'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import {
+  contentsOf,
+  type EditingNode,
+  editingNode,
+  failureOf,
+  META,
+  OTHER,
+  RULE,
+} from './editor.test-helper.js'
+
+let node: EditingNode
+beforeEach(async () => {
+  node = await editingNode()
+})
+afterEach(() => node.close())
+
+const present = () => node.book.position?.version ?? 0
+const order = () => node.book.rules().map(({ document }) => document.id)
+const NO_WHY = { by: 'ann', why: undefined }
+const THIRD = { id: 'third', limits: ['1/second'] }
+
+describe('a rollback of the set', () => {
+  test('is a new version that says what it is', async () => {
+    await node.editor.apply([RULE, OTHER], META, {})
+    const [before, version] = [contentsOf(node.book), present()]
+    await node.editor.patch('orders', { limits: ['1/second'] }, META, undefined)
+    await node.editor.remove('login', META, { expected: undefined, confirmed: false })
+    await node.editor.create(THIRD, META)
+    const last = present()
+    const applied = await node.editor.rollback(version, NO_WHY, undefined)
+    expect(applied.version).toBe(last + 1)
+    expect(applied.diff.rules.map(({ id, change }) => `${id} ${change}`)).toEqual([
+      'orders changed',
+      'login added',
+      'third removed',
+    ])
+    expect(contentsOf(node.book)).toEqual(before)
+    const [newest] = await node.editor.history({ limit: 1 })
+    expect(newest).toMatchObject({ version: last + 1, by: 'ann', why: `rollback to ${version}` })
+  })
+
+  test('can itself be rolled back', async () => {
+    await node.editor.apply([RULE], META, {})
+    const first = present()
+    await node.editor.apply([OTHER], META, {})
+    const second = present()
+    await node.editor.rollback(first, META, undefined)
+    await node.editor.rollback(second, META, undefined)
+    expect(order()).toEqual(['login'])
+  })
+
+  test('with nothing to undo is no new version', async () => {
+    await node.editor.apply([RULE], META, {})
+    const version = present()
+    const { diff, ...rest } = await node.editor.rollback(version, META, undefined)
+    expect(rest.version).toBe(version)
+    expect(diff).toEqual({ set: [], rules: [] })
+  })
+
+  test.each([0, -1, 1.5, 99, Number.NaN])('to version %d is refused', async (version) => {
+    const failure = await failureOf(node.editor.rollback(version, META, undefined))
+    expect(failure).toMatchObject({ code: 'version_unknown', status: 404 })
+  })
+
+  test('asks for confirmation where no rule would be left', async () => {
+    await node.editor.apply([RULE], META, {})
+    const failure = await failureOf(node.editor.rollback(1, META, undefined))
+    expect(failure.code).toBe('confirmation_needed')
+    await node.editor.rollback(1, META, undefined, { confirmed: true })
+    expect(order()).toEqual([])
+  })
+
+  test('leaves keys and tokens: what was revoked stays revoked', async () => {
+    await node.editor.apply([RULE], META, {})
+    const [key] = await node.editor.createKeys([{}], META)
+    const token = await node.editor.createToken({ name: 'ci', role: 'read' }, META)
+    const version = present()
+    await node.editor.removeKey(key?.id ?? '', META, undefined)
+    await node.editor.removeToken(token.id, META)
+    await node.editor.create(OTHER, META)
+    await node.editor.rollback(version, META, undefined)
+    expect(order()).toEqual(['orders'])
+    expect(await node.store.key(key?.id ?? '')).toBeUndefined()
+    expect(node.book.tokens()).toEqual([])
+  })
+
+  test('is refused where the writer has seen another version of the set', async () => {
+    await node.editor.apply([RULE], META, {})
+    const failure = await failureOf(node.editor.rollback(1, META, 1))
+    expect(failure).toMatchObject({ code: 'version_conflict', version: node.book.rulesVersion })
+  })
+})
+
+describe('a rollback of one rule', () => {
+  test('brings back the rule, its candidate and its overrides, and no other', async () => {
+    await node.editor.apply([RULE, OTHER], META, {})
+    await node.editor.putCandidate('orders', { limits: ['5/second'] }, META, undefined)
+    const one = [{ caller: { user: 'u1' }, limits: [] }]
+    await node.editor.putOverrides('orders', one, META, undefined)
+    const [before, version] = [contentsOf(node.book).rules[0], present()]
+    await node.editor.promote('orders', META, undefined)
+    await node.editor.removeOverride('orders', 'user=u1', META, undefined)
+    await node.editor.patch('login', { mode: 'shadow' }, META, undefined)
+    const { diff } = await node.editor.rollbackRule('orders', version, META, undefined)
+    expect(contentsOf(node.book).rules[0]).toEqual(before)
+    expect(node.book.rule('login')?.document['mode']).toBe('shadow')
+    expect(diff.rules).toMatchObject([{ id: 'orders', overrides: { added: 1 } }])
+  })
+
+  test('puts a rule that was removed back into its place', async () => {
+    await node.editor.apply([OTHER, RULE, THIRD], META, {})
+    const version = present()
+    await node.editor.remove('orders', META, { expected: undefined, confirmed: false })
+    await node.editor.create({ id: 'fourth', limits: ['1/second'] }, META)
+    await node.editor.rollbackRule('orders', version, META, undefined)
+    expect(order()).toEqual(['login', 'orders', 'third', 'fourth'])
+  })
+
+  test('takes away a rule that was not there, and its place', async () => {
+    await node.editor.apply([RULE], META, {})
+    const version = present()
+    await node.editor.create(OTHER, META)
+    await node.editor.rollbackRule('login', version, META, undefined)
+    expect(node.book.set.order).toEqual(['orders'])
+    const failure = await failureOf(node.editor.rollbackRule('orders', 1, META, undefined))
+    expect(failure.code).toBe('confirmation_needed')
+  })
+
+  test('of a rule that never was is refused', async () => {
+    const failure = await failureOf(node.editor.rollbackRule('nope', 1, META, undefined))
+    expect(failure.code).toBe('rule_unknown')
+  })
+})
+
+describe('any edits', () => {
+  const ids = fc.constantFrom('a', 'b', 'c')
+  const limits = fc.constantFrom(['1/second'], ['2/second'], ['3/minute', '9/hour'])
+  const by = fc.constantFrom(['user'], ['ip'], ['user', 'plan'])
+  const caller = fc.constantFrom({ user: 'u1' }, { user: 'u2' }, { ip: '192.0.2.1' })
+  const rule = fc.record({ id: ids, limits, by }, { requiredKeys: ['id', 'limits'] })
+  const edit = fc.oneof(
+    rule.map((document) => () => node.editor.create(document, META)),
+    rule.map((document) => () => node.editor.replace(document.id, document, META, undefined)),
+    fc.tuple(ids, fc.constantFrom('shadow', null)).map(
+      ([id, mode]) =>
+        () =>
+          node.editor.patch(id, { mode }, META, undefined),
+    ),
+    ids.map((id) => () => node.editor.remove(id, META, { expected: undefined, confirmed: true })),
+    fc.tuple(ids, limits).map(
+      ([id, list]) =>
+        () =>
+          node.editor.putCandidate(id, { limits: list }, META, undefined),
+    ),
+    ids.map((id) => () => node.editor.promote(id, META, undefined)),
+    fc.tuple(ids, caller, limits).map(
+      ([id, who, list]) =>
+        () =>
+          node.editor.putOverrides(id, [{ caller: who, limits: list }], META, undefined),
+    ),
+    fc
+      .uniqueArray(rule, { selector: ({ id }) => id })
+      .map((rules) => () => node.editor.apply(rules, META, { confirmed: true })),
+    fc.tuple(ids, fc.nat(8)).map(
+      ([id, back]) =>
+        () =>
+          node.editor.rollbackRule(id, Math.max(1, present() - back), META, undefined, {
+            confirmed: true,
+          }),
+    ),
+  )
+
+  test('and a rollback: the set is as it was at that version', async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(edit, { maxLength: 12 }), fc.nat(), async (edits, pick) => {
+        await node.close()
+        node = await editingNode()
+        const seen = [[present(), contentsOf(node.book)] as const]
+        for (const make of edits) {
+          const before = contentsOf(node.book)
+          const isMade = await make().then(
+            () => true,
+            () => false,
+          )
+          // All of it or nothing.
+          if (!isMade) expect(contentsOf(node.book)).toEqual(before)
+          seen.push([present(), contentsOf(node.book)])
+        }
+        const [version, contents] = seen[pick % seen.length] ?? [1, contentsOf(node.book)]
+        const last = present()
+        const applied = await node.editor.rollback(version, META, undefined, { confirmed: true })
+        expect(contentsOf(node.book)).toEqual(contents)
+        expect([last, last + 1]).toContain(applied.version)
+        expect(node.source.problem()).toBeUndefined()
+      }),
+      { numRuns: 100 },
+    )
+  })
+})

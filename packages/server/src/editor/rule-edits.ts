@@ -1,0 +1,136 @@
+/** One rule: made, replaced, patched, removed. */
+import { type Change, overrideKey } from '../rule-store/records.js'
+import { COMMIT_CHANGES_MAX } from '../rule-store/rule-store.js'
+import type { RuleBook } from '../source/rule-book.js'
+import { fileOverrides } from './callers.js'
+import { checkRules } from './check-draft.js'
+import type { Commits } from './commits.js'
+import {
+  type EditContext,
+  planRule,
+  type ReadRule,
+  readRule,
+  requireMeant,
+  requireRule,
+} from './context.js'
+import { copyRule, isJsonMap, mergePatch, putTogether } from './documents.js'
+import { Draft } from './draft.js'
+import { EditError, type Editor, type Meta } from './editor-types.js'
+import { describeFinding, invalid } from './problems.js'
+
+type RuleEdits = Pick<Editor, 'create' | 'replace' | 'patch' | 'remove'>
+
+export function ruleEdits({ commits, callers }: EditContext): RuleEdits {
+  /** With its overrides, where it gives any. */
+  const put = (draft: Draft, { parsed, given }: ReadRule) => {
+    draft.putRule(parsed.id, given)
+    if (given.overrides === undefined) return
+    const context = { ...callers, strictPaths: draft.set.strictPaths }
+    const { filed, problems } = fileOverrides(parsed, given.overrides, context)
+    if (problems.length > 0) throw invalid('rules_invalid', problems)
+    draft.replaceOverrides(parsed.id, filed)
+  }
+  return {
+    async create(document, meta) {
+      void commits.store
+      const rule = readRule(copyRule(document))
+      const { id } = rule.parsed
+      await sweep(commits, id, meta)
+      return commits.run(meta, (book) => {
+        const taken = book.rule(id)
+        if (taken !== undefined) throw ruleExists(id, taken.version)
+        const draft = new Draft(book)
+        put(draft, rule)
+        return planRule(draft, id, callers)
+      })
+    },
+
+    async replace(id, document, meta, expected) {
+      void commits.store
+      const rule = readRule(named(id, copyRule(document)))
+      return commits.run(meta, (book) => {
+        requireRule(book, id, expected)
+        const draft = new Draft(book)
+        put(draft, rule)
+        return planRule(draft, id, callers)
+      })
+    },
+
+    async patch(id, patch, meta, expected) {
+      const copied = copyRule(patch)
+      return commits.run(meta, (book) => {
+        const present = putTogether(requireRule(book, id, expected))
+        const draft = new Draft(book)
+        put(draft, readRule(named(id, withoutOverrides(copied, mergePatch(present, copied)))))
+        return planRule(draft, id, callers)
+      })
+    },
+
+    async remove(id, meta, { expected, confirmed }) {
+      const version = await commits.run(meta, (book) => {
+        requireRule(book, id, expected)
+        const draft = new Draft(book)
+        draft.removeRule(id)
+        requireMeant(draft, confirmed)
+        const { changes } = checkRules(draft, callers)
+        return { changes: changes.slice(0, COMMIT_CHANGES_MAX), answer: (made) => made }
+      })
+      // The rule is gone, whatever becomes of this: the next of its id would sweep too.
+      const swept = await sweep(commits, id, meta).catch((error: unknown) => {
+        if (error instanceof EditError) return undefined
+        throw error
+      })
+      return swept ?? version
+    },
+  }
+}
+
+/**
+ * A rule may have more overrides than one version changes. It goes first, and what is left of them
+ * means nothing any more and goes in further versions. The last one, if there was any.
+ */
+async function sweep(commits: Commits, id: string, meta: Meta): Promise<number | undefined> {
+  const leftOf = (book: RuleBook) => {
+    if (book.rule(id) !== undefined) return []
+    const left: Change[] = []
+    for (const { id: caller } of book.allOverrides(id)) {
+      if (left.length === COMMIT_CHANGES_MAX) break
+      left.push({ kind: 'override', id: overrideKey(id, caller), body: null })
+    }
+    return left
+  }
+  let version: number | undefined
+  while (leftOf(commits.book).length > 0) {
+    version = await commits.run(meta, (book) => ({
+      changes: leftOf(book),
+      answer: (made) => made,
+    }))
+  }
+  return version
+}
+
+/** The id may be left out where the path says it, but cannot be another. */
+function named(id: string, document: unknown): unknown {
+  if (!isJsonMap(document)) return document
+  const given = document['id']
+  if (given === undefined) return { id, ...document }
+  if (given === id) return document
+  const problem = describeFinding({
+    code: 'bad-id',
+    field: 'id',
+    found: typeof given === 'string' ? `"${given}"` : typeof given,
+    accepted: `"${id}", or no id: another one is another rule`,
+  })
+  throw invalid('rules_invalid', [problem])
+}
+
+/** A patch merges lists by replacing them; null in place of the list removes what is in it. */
+function withoutOverrides(patch: unknown, merged: unknown): unknown {
+  if (!isJsonMap(patch) || !isJsonMap(merged) || patch['overrides'] !== null) return merged
+  return { ...merged, overrides: [] }
+}
+
+function ruleExists(id: string, version: number): EditError {
+  const message = `rule "${id}" exists already, at version ${version}. Replace or patch it, or give another id`
+  return new EditError('rule_exists', message, { version })
+}

@@ -1,0 +1,26 @@
+/** Whether two values say the same: documents as they are stored, or rules as they are read. */
+
+/** Maps and objects are the same whatever the order of their keys: a store may not keep it. */
+export function isSame(a: unknown, b: unknown): boolean {
+  if (Object.is(a, b)) return true
+  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false
+  if (Array.isArray(a)) return Array.isArray(b) && isSameList(a, b)
+  if (a instanceof Map) return b instanceof Map && isSameMap(a, b)
+  if (Array.isArray(b) || b instanceof Map) return false
+  return isSameMap(entriesOf(a), entriesOf(b))
+}
+
+function isSameList(a: readonly unknown[], b: readonly unknown[]): boolean {
+  return a.length === b.length && a.every((item, index) => isSame(item, b[index]))
+}
+
+function isSameMap(a: ReadonlyMap<unknown, unknown>, b: ReadonlyMap<unknown, unknown>): boolean {
+  if (a.size !== b.size) return false
+  for (const [key, value] of a) if (!b.has(key) || !isSame(value, b.get(key))) return false
+  return true
+}
+
+/** A field that is undefined is one that was left out. */
+function entriesOf(value: object): ReadonlyMap<string, unknown> {
+  return new Map(Object.entries(value).filter(([, field]) => field !== undefined))
+}

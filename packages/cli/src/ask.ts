@@ -1,0 +1,31 @@
+/** "Are you sure?": of a person, where there is one. */
+import { AdminError } from '@sluice/client'
+import { Misuse } from './failures.js'
+import type { Io } from './io.js'
+
+export interface AskFlags {
+  readonly yes?: boolean
+}
+
+/** Before any work: a script that nobody watches has to say that it means it. */
+export function mustBeAskable({ isTerminal }: Io, { yes }: AskFlags, instead: string): void {
+  if (yes === true || isTerminal) return
+  throw new Misuse(`there is no terminal to ask on; accepted: --yes${instead}`)
+}
+
+/** Whether to go on. Everything but y and yes is no. */
+export async function confirm(io: Io, { yes }: AskFlags, question: string): Promise<boolean> {
+  if (yes === true) return true
+  const answer = await io.ask(`${question} [y/N] `)
+  return /^y(es)?$/i.test(answer.trim())
+}
+
+/** Where the server wants to be told that it is meant: how to say so. */
+export async function orConfirm<T>(asked: Promise<T>, flag: string): Promise<T> {
+  try {
+    return await asked
+  } catch (error) {
+    if (!(error instanceof AdminError) || error.code !== 'confirmation_needed') throw error
+    throw new Error(`${error.detail}: ${flag}`, { cause: error })
+  }
+}

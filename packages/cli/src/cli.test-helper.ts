@@ -1,0 +1,146 @@
+/** Command lines against a server that answers as the admin API does. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach } from 'vitest'
+import { main } from './index.js'
+
+export interface Seen {
+  readonly method: string
+  /** Below /admin/v1. */
+  readonly path: string
+  readonly query: Readonly<Record<string, string>>
+  readonly ifMatch: string | undefined
+  readonly token: string | undefined
+  readonly body: string
+}
+
+export interface Answer {
+  readonly status?: number
+  readonly body: unknown
+}
+
+/** By method and path: `PUT /rules`. A list is answered in turn, its last again and again. */
+export type Routes = Readonly<Record<string, Answer | readonly Answer[] | ((seen: Seen) => Answer)>>
+
+const endings: (() => void | Promise<void>)[] = []
+
+export function cleanAfterTests(): void {
+  afterEach(async () => {
+    for (const end of endings.splice(0)) await end()
+  })
+}
+
+export const TOKEN = 'a-token-of-tests'
+
+export function problem(status: number, error: string, more: object = {}): Answer {
+  return {
+    status,
+    body: { type: 'about:blank', title: 'No', status, detail: error, error, ...more },
+  }
+}
+
+export function answer(body: unknown): Answer {
+  return { body }
+}
+
+export async function startAdmin(routes: Routes) {
+  const seen: Seen[] = []
+  const turns = new Map<string, number>()
+  const answerOf = (asked: Seen): Answer => {
+    const name = `${asked.method} ${asked.path}`
+    const found = routes[name]
+    if (found === undefined) return problem(404, 'not_found', { detail: `no route ${name}` })
+    if (typeof found === 'function') return found(asked)
+    if (!Array.isArray(found)) return found as Answer
+    const list = found as readonly Answer[]
+    const turn = turns.get(name) ?? 0
+    turns.set(name, turn + 1)
+    return list[Math.min(turn, list.length - 1)] ?? problem(500, 'internal')
+  }
+  const server = createServer((request, response) => {
+    const chunks: Buffer[] = []
+    request.on('data', (chunk: Buffer) => chunks.push(chunk))
+    request.on('end', () => {
+      const url = new URL(request.url ?? '', 'http://a')
+      const asked: Seen = {
+        method: request.method ?? '',
+        path: url.pathname.replace('/admin/v1', ''),
+        query: Object.fromEntries(url.searchParams),
+        ifMatch: request.headers['if-match'],
+        token: request.headers.authorization,
+        body: Buffer.concat(chunks).toString('utf8'),
+      }
+      seen.push(asked)
+      const { status = 200, body } = answerOf(asked)
+      const isText = typeof body === 'string'
+      response.writeHead(status, {
+        'content-type': isText ? 'application/yaml' : 'application/json',
+      })
+      response.end(isText ? body : JSON.stringify(body))
+    })
+  })
+  await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
+  const close = () =>
+    new Promise<void>((resolve) => {
+      server.close(() => resolve())
+      server.closeAllConnections()
+    })
+  endings.push(close)
+  const { port } = server.address() as AddressInfo
+  const url = `http://127.0.0.1:${port}`
+  const lines = () => seen.map(({ method, path }) => `${method} ${path}`)
+  return {
+    url,
+    seen,
+    lines,
+    close,
+    run: (words: readonly string[], world: World = {}) =>
+      sluice([...words, '--url', url, '--token-file', tempFile('token', `${TOKEN}\n`)], world),
+  }
+}
+
+export interface World {
+  readonly input?: string
+  /** What a person answers, if there is one. */
+  readonly answers?: readonly string[]
+  /** What happens before the answer. */
+  readonly whileAsked?: () => Promise<unknown>
+  readonly columns?: number
+}
+
+/** Runs one command line. With `answers` there is a terminal. */
+export async function sluice(words: readonly string[], world: World = {}) {
+  const { input = '', answers, whileAsked, columns } = world
+  let out = ''
+  let err = ''
+  const asked: string[] = []
+  const code = await main(words, {
+    out: (text) => {
+      out += text
+    },
+    err: (text) => {
+      err += text
+    },
+    readInput: async () => input,
+    ask: async (question) => {
+      asked.push(question)
+      await whileAsked?.()
+      return answers?.[asked.length - 1] ?? ''
+    },
+    isTerminal: answers !== undefined,
+    columns,
+    flush: async () => {},
+  })
+  return { code, out, err, asked }
+}
+
+export function tempFile(name: string, text: string): string {
+  const folder = mkdtempSync(join(tmpdir(), 'sluice-cli-'))
+  endings.push(() => rmSync(folder, { recursive: true }))
+  const file = join(folder, name)
+  writeFileSync(file, text)
+  return file
+}

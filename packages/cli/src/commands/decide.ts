@@ -1,0 +1,149 @@
+/** `sluice check`, `sluice peek` and `sluice inspect`: what is decided, and what is kept for it. */
+import type { CounterView, DecisionView, InspectView } from '@sluice/client'
+import type { Command } from 'commander'
+import { OK, REFUSED } from '../failures.js'
+import { isRecord, wordOf } from '../records.js'
+import { callerText, timeText } from '../rule-text.js'
+import { type Cli, type CommonFlags, helpOf, run, withCommon, wholeNumber } from '../session.js'
+import { pairs, table } from '../table.js'
+import { readAttributes } from '../words.js'
+
+interface CallFlags extends CommonFlags {
+  readonly cost: number
+}
+
+const ATTRIBUTES = ['<attributes...>', 'as in user=u1 method=GET path=/v1/orders'] as const
+const COST = ['--cost <cost>', 'what the call takes', wholeNumber('--cost'), 1] as const
+
+export function addDecide(program: Command, cli: Cli): void {
+  withCommon(program.command('check'))
+    .argument(...ATTRIBUTES)
+    .option(...COST)
+    .description('decide a call, and spend: exits 1 if it is refused')
+    .addHelpText('after', helpOf('sluice check user=u1 method=GET path=/v1/orders --cost 2'))
+    .action((words: readonly string[], flags: CallFlags) =>
+      run(cli, flags, async ({ io, client, tell }) => {
+        const decision = await client.check({ attributes: readAttributes(words), cost: flags.cost })
+        tell(decision, () => decisionText(decision) + callersText(decision, io.columns))
+        return decision.allowed ? OK : REFUSED
+      }),
+    )
+
+  withCommon(program.command('peek'))
+    .argument(...ATTRIBUTES)
+    .option(...COST)
+    .description('what check would say, with what each rule has left; spends nothing')
+    .addHelpText('after', helpOf('sluice peek user=u1 method=GET path=/v1/orders'))
+    .action((words: readonly string[], flags: CallFlags) =>
+      run(cli, flags, async ({ io, client, tell }) => {
+        const decision = await client.peek({ attributes: readAttributes(words), cost: flags.cost })
+        tell(decision, () => decisionText(decision) + leftText(decision, io.columns))
+        return decision.allowed ? OK : REFUSED
+      }),
+    )
+
+  withCommon(program.command('inspect'))
+    .argument('<rule>', 'the id of a rule')
+    .argument('[attributes...]', 'who, as in user=u1; what else the rule needs to know of a call')
+    .description('the counters of one caller as they are stored')
+    .addHelpText(
+      'after',
+      helpOf('sluice inspect per-user user=u1\nsluice inspect per-user user=u1 plan=pro --json'),
+    )
+    .action((rule: string, words: readonly string[], flags: CommonFlags) =>
+      run(cli, flags, async ({ client, tell }) => {
+        const answer = await client.inspect(rule, readAttributes(words))
+        tell(answer, () => inspectText(answer))
+        return OK
+      }),
+    )
+}
+
+function decisionText(decision: DecisionView): string {
+  const { allowed, reason, rule } = decision
+  const number = (field: string) => {
+    const value = decision[field]
+    return typeof value === 'number' ? value : undefined
+  }
+  const limitName = decision['limitName']
+  const shadow = decision['shadow']
+  const [remaining, limit, retry, delay] = ['remaining', 'limit', 'retryAfterMs', 'delayMs'].map(
+    number,
+  )
+  const limited = typeof limitName === 'string' ? `, limit ${limitName}` : ''
+  const rows: (readonly [string, string])[] = [[allowed ? 'allowed' : 'refused', reason]]
+  if (typeof rule === 'string') rows.push(['rule', `${rule}${limited}`])
+  if (remaining !== undefined) rows.push(['remaining', `${remaining} of ${limit ?? '?'}`])
+  const reset = number('resetAfterMs')
+  if (reset !== undefined) rows.push(['full in', timeText(reset)])
+  if (!allowed) rows.push(['retry in', retry === undefined ? 'never' : timeText(retry)])
+  if (delay !== undefined && delay > 0) rows.push(['held for', timeText(delay)])
+  if (Array.isArray(shadow) && shadow.length > 0)
+    rows.push(['shadow', shadow.map(wordOf).join(', ')])
+  return pairs(rows)
+}
+
+/** The hash is what logs and Redis have in place of the caller. */
+function callersText({ callers }: DecisionView, columns: number | undefined): string {
+  if (callers.length === 0) return ''
+  const rows = callers.map(({ rule, caller, hash }) => [rule, callerText(caller), hash])
+  return `\n${table(['RULE', 'CALLER', 'HASH'], rows, columns)}`
+}
+
+/** A line for each limit of each rule that matched. */
+function leftText(decision: DecisionView, columns: number | undefined): string {
+  const explained = new Map(explainedOf(decision))
+  const rows = decision.callers.flatMap(({ rule, caller, hash }) => {
+    const limits = explained.get(rule) ?? []
+    const who = [callerText(caller), hash]
+    if (limits.length === 0) return [[rule, 'no limit', '', '', ...who]]
+    return limits.map((limit) => [rule, ...limitCells(limit), ...who])
+  })
+  if (rows.length === 0) return ''
+  return `\n${table(['RULE', 'LIMIT', 'LEFT', 'FULL IN', 'CALLER', 'HASH'], rows, columns)}`
+}
+
+type Fields = Readonly<Record<string, unknown>>
+
+function explainedOf({ explain }: DecisionView): readonly (readonly [string, readonly Fields[]])[] {
+  if (!Array.isArray(explain)) return []
+  return explain.filter(isRecord).map(({ rule, limits }) => {
+    return [wordOf(rule), Array.isArray(limits) ? limits.filter(isRecord) : []] as const
+  })
+}
+
+function limitCells({ name, candidate, remaining, limit, resetAfterMs }: Fields) {
+  const named = candidate === true ? `${wordOf(name)} (candidate)` : wordOf(name)
+  const reset = typeof resetAfterMs === 'number' ? timeText(resetAfterMs) : ''
+  return [named, `${wordOf(remaining)} of ${wordOf(limit)}`, reset]
+}
+
+function limitOf({ limit, where }: CounterView): string {
+  return where === 'limits' ? limit : `${limit} (${where})`
+}
+
+function inspectText({ rule, caller, hash, counters }: InspectView): string {
+  const head = pairs([
+    ['rule', rule],
+    ['caller', callerText(caller)],
+    ['hash', hash],
+  ])
+  if (counters.length === 0) return `${head}No limit, so no counter.\n`
+  return head + counters.map((counter) => `\n${counterText(counter)}`).join('')
+}
+
+function counterText(counter: CounterView): string {
+  const { key, partition, node, state, ttlMs, bytes, remaining, resetAfterMs } = counter
+  const words = Object.entries(state ?? {}).map(([name, value]) => `${name} ${wordOf(value)}`)
+  return pairs([
+    ['limit', limitOf(counter)],
+    ['key', key],
+    ['partition', partition],
+    ['node', node ?? 'in the process'],
+    ['state', state === null ? 'none: the whole budget is there' : words.join(', ')],
+    ['expires in', ttlMs === null ? undefined : timeText(ttlMs)],
+    ['bytes', bytes ?? undefined],
+    ['left', remaining],
+    ['full in', timeText(resetAfterMs)],
+  ])
+}

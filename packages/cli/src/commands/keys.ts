@@ -1,0 +1,221 @@
+/** `sluice keys ...`: the API keys of callers. */
+import type { KeyInput, KeyPatch, KeyView } from '@sluice/client'
+import type { Command } from 'commander'
+import { Misuse, OK } from '../failures.js'
+import { safe } from '../safe.js'
+import {
+  type ChangeFlags,
+  type Cli,
+  type CommonFlags,
+  helpOf,
+  run,
+  type Session,
+  withCommon,
+  withWhy,
+  wholeNumber,
+} from '../session.js'
+import { pairs, table } from '../table.js'
+import { addKeysImport } from './keys-import.js'
+
+const LISTED_DEFAULT = 100
+const PAGE = 1000
+const KEY_BYTES_MAX = 8192
+
+interface ListFlags extends CommonFlags {
+  readonly user?: string
+  readonly limit: number
+  readonly after?: string
+}
+
+interface AddFlags extends ChangeFlags {
+  readonly user?: string
+  readonly plan?: string
+  readonly name?: string
+  readonly keyStdin?: boolean
+  readonly sha256?: string
+}
+
+interface SetFlags extends ChangeFlags {
+  readonly user?: string
+  readonly plan?: string
+  readonly name?: string
+}
+
+export function addKeys(program: Command, cli: Cli): void {
+  const keys = program
+    .command('keys')
+    .description('API keys of callers: they give a call its user and plan')
+    .addHelpText('after', KEYS_HELP)
+
+  withCommon(keys.command('list'))
+    .option('--user <user>', 'only keys of this user')
+    .option('--limit <count>', 'how many', wholeNumber('--limit', 1), LISTED_DEFAULT)
+    .option('--after <id>', 'those after this one')
+    .description('known keys; the keys themselves are not kept anywhere')
+    .addHelpText(
+      'after',
+      helpOf('sluice keys list --user acme\nsluice keys list --limit 5000 --json'),
+    )
+    .action((flags: ListFlags) => run(cli, flags, (session) => listKeys(session, flags)))
+
+  withWhy(keys.command('add'))
+    .option('--user <user>', 'whose it is')
+    .option('--plan <plan>', 'the plan of its calls')
+    .option('--name <name>', 'what people call it')
+    .option('--key-stdin', 'take the key from standard input instead of making one')
+    .option('--sha256 <hash>', 'take the SHA-256 of a key, 64 hex digits')
+    .description('make a key, or make one known; a made one is shown once')
+    .addHelpText('after', helpOf(ADD_EXAMPLES))
+    .action((flags: AddFlags) => run(cli, flags, (session) => addKey(session, flags)))
+
+  addKeysImport(keys, cli)
+  addState(keys, cli, 'disable', 'disabled', 'calls with it have no identity from now on')
+  addState(keys, cli, 'enable', 'active', 'calls with it have its user and plan again')
+  addOthers(keys, cli)
+}
+
+const KEYS_HELP = `
+Examples:
+  sluice keys add --user acme --plan pro
+  sluice keys disable k_7Yc2 --why 'leaked'
+
+A change is live on every node within a second.`
+const ADD_EXAMPLES = `sluice keys add --user acme --plan pro --name 'build server'
+printf %s "$KEY" | sluice keys add --user acme --key-stdin
+sluice keys add --user acme --sha256 "$(printf %s "$KEY" | sha256sum | cut -c1-64)"`
+
+function addState(
+  keys: Command,
+  cli: Cli,
+  command: 'disable' | 'enable',
+  state: KeyView['state'],
+  means: string,
+): void {
+  withWhy(keys.command(command))
+    .argument('<id>', 'the id of a key, as keys list has it')
+    .description(`${command} a key: ${means}`)
+    .addHelpText('after', helpOf(`sluice keys ${command} k_7Yc2 --why 'leaked'`))
+    .action((id: string, flags: ChangeFlags) =>
+      run(cli, flags, (session) => patchKey(session, id, { state }, flags)),
+    )
+}
+
+function addOthers(keys: Command, cli: Cli): void {
+  withWhy(keys.command('remove'))
+    .argument('<id>', 'the id of a key')
+    .description('forget a key: it is unknown from now on')
+    .addHelpText('after', helpOf('sluice keys remove k_7Yc2'))
+    .action((id: string, flags: ChangeFlags) =>
+      run(cli, flags, async ({ client, tell }) => {
+        const done = await client.deleteKey(id, { why: flags.why })
+        tell(done, () => `${safe(id)} is unknown now. Version ${done.version}.\n`)
+        return OK
+      }),
+    )
+
+  withWhy(keys.command('set'))
+    .argument('<id>', 'the id of a key')
+    .option('--user <user>', "whose it is; '' for nobody's")
+    .option('--plan <plan>', "the plan of its calls; '' for none")
+    .option('--name <name>', "what people call it; '' for none")
+    .description('change user, plan or name of a key')
+    .addHelpText(
+      'after',
+      helpOf("sluice keys set k_7Yc2 --plan pro\nsluice keys set k_7Yc2 --plan ''"),
+    )
+    .action((id: string, flags: SetFlags) =>
+      run(cli, flags, (session) => patchKey(session, id, readPatch(flags), flags)),
+    )
+}
+
+async function listKeys({ io, client, tell }: Session, flags: ListFlags): Promise<number> {
+  const keys: KeyView[] = []
+  let after = flags.after
+  let isMore = true
+  while (isMore && keys.length < flags.limit) {
+    const limit = Math.min(PAGE, flags.limit - keys.length)
+    const { keys: some, next } = await client.listKeys({ user: flags.user, after, limit })
+    keys.push(...some)
+    isMore = next !== null && some.length > 0
+    after = next ?? undefined
+  }
+  tell({ keys, next: isMore ? after : null }, () =>
+    keys.length === 0
+      ? 'No keys.\n'
+      : table(
+          ['ID', 'USER', 'PLAN', 'STATE', 'NAME', 'ENDS IN', 'CREATED'],
+          keys.map((key) => [
+            key.id,
+            key.user,
+            key.plan,
+            key.state,
+            key.name,
+            key.last4,
+            key.createdAt,
+          ]),
+          io.columns,
+        ),
+  )
+  if (isMore) io.err(`There are more: --after ${safe(after ?? '')}\n`)
+  return OK
+}
+
+async function addKey({ io, client, tell }: Session, flags: AddFlags): Promise<number> {
+  const { user, plan, name, sha256, why } = flags
+  if (flags.keyStdin === true && sha256 !== undefined) {
+    throw new Misuse('found --key-stdin and --sha256; accepted: one of them, or neither')
+  }
+  const given = flags.keyStdin === true ? await readKey(io) : undefined
+  const input: KeyInput = {
+    ...(given === undefined ? {} : { key: given }),
+    ...(sha256 === undefined ? {} : { sha256 }),
+    ...(user === undefined ? {} : { user }),
+    ...(plan === undefined ? {} : { plan }),
+    ...(name === undefined ? {} : { name }),
+  }
+  const { key, ...added } = await client.addKey(input, { why })
+  // Only a key that was made is told: the given one is known, and a log may keep what we print.
+  const made = given === undefined ? key : undefined
+  tell(made === undefined ? added : { ...added, key: made }, () => keyText({ ...added, key: made }))
+  return OK
+}
+
+async function readKey(io: Session['io']): Promise<string> {
+  const text = await io.readInput(KEY_BYTES_MAX)
+  const key = text.replace(/\r?\n$/, '')
+  if (key !== '' && !/[\r\n]/.test(key)) return key
+  throw new Misuse(
+    `standard input: found ${key === '' ? 'nothing' : 'several lines'}; accepted: one key`,
+  )
+}
+
+function keyText(key: Omit<KeyView, 'key'> & { readonly key: string | undefined }): string {
+  const told = pairs([
+    ['id', key.id],
+    ['user', key.user],
+    ['plan', key.plan],
+    ['state', key.state],
+    ['name', key.name],
+    ...(key.key === undefined ? [] : [['key', key.key] as const]),
+  ])
+  return key.key === undefined ? told : `${told}Keep the key now: it is not shown again.\n`
+}
+
+async function patchKey(
+  { client, tell }: Session,
+  id: string,
+  patch: KeyPatch,
+  { why }: ChangeFlags,
+): Promise<number> {
+  const key = await client.patchKey(id, patch, { why })
+  tell(key, () => keyText({ ...key, key: undefined }))
+  return OK
+}
+
+function readPatch({ user, plan, name }: SetFlags): KeyPatch {
+  const fields = Object.entries({ user, plan, name }).flatMap(([field, value]) =>
+    value === undefined ? [] : [[field, value === '' ? null : value] as const],
+  )
+  if (fields.length > 0) return Object.fromEntries(fields)
+  throw new Misuse('found nothing to set; accepted: --user, --plan, --name')
+}

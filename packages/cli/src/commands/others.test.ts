@@ -1,0 +1,313 @@
+import { describe, expect, test } from 'vitest'
+import {
+  answer,
+  cleanAfterTests,
+  problem,
+  sluice,
+  startAdmin,
+  tempFile,
+  TOKEN,
+} from '../cli.test-helper.js'
+
+cleanAfterTests()
+
+const callers = [{ rule: 'per-user', caller: { user: 'u1' }, hash: '0f1e2d3c4b5a6978' }]
+const decision = {
+  allowed: true,
+  reason: 'within',
+  rule: 'per-user',
+  limitName: 'token-bucket-1s',
+  limit: 10,
+  remaining: 9,
+  resetAfterMs: 100,
+  retryAfterMs: 0,
+  delayMs: 0,
+  shadow: ['exports'],
+  source: 'store',
+  callers,
+}
+
+describe('sluice check', () => {
+  test('sends attributes and cost, and tells the decision', async () => {
+    const admin = await startAdmin({ 'POST /check': answer(decision) })
+    const ran = await admin.run(['check', 'user=u1', 'path=/v1/a?b=c', '--cost', '2'])
+    expect(ran.code).toBe(0)
+    expect(ran.out).toBe(`allowed    within
+rule       per-user, limit token-bucket-1s
+remaining  9 of 10
+full in    100 ms
+shadow     exports
+
+RULE      CALLER   HASH
+per-user  user=u1  0f1e2d3c4b5a6978
+`)
+    expect(JSON.parse(admin.seen[0]?.body ?? '')).toEqual({
+      attributes: { user: 'u1', path: '/v1/a?b=c' },
+      cost: 2,
+    })
+  })
+
+  test('exits 1 for a refusal, with --json too', async () => {
+    const refused = {
+      ...decision,
+      allowed: false,
+      reason: 'over',
+      remaining: 0,
+      retryAfterMs: 125_000,
+      shadow: [],
+    }
+    const admin = await startAdmin({ 'POST /check': answer(refused) })
+    const ran = await admin.run(['check', 'user=u1'])
+    expect(ran.code).toBe(1)
+    expect(ran.out).toContain('refused    over\n')
+    expect(ran.out).toContain('retry in   3 min\n')
+    const json = await admin.run(['check', 'user=u1', '--json'])
+    expect(json.code).toBe(1)
+    expect(JSON.parse(json.out)).toEqual(refused)
+  })
+
+  test.each([['user'], ['=u1'], ['User=u1'], ['user=u1 user=u2']])(
+    '%j is misuse',
+    async (words) => {
+      const admin = await startAdmin({})
+      const ran = await admin.run(['check', ...words.split(' ')])
+      expect(ran).toMatchObject({ code: 2, out: '' })
+      expect(admin.seen).toEqual([])
+    },
+  )
+})
+
+test('sluice peek has what each rule has left, and who is counted', async () => {
+  const limit = {
+    name: 'token-bucket-1s',
+    limit: 10,
+    remaining: 9,
+    resetAfterMs: 100,
+    candidate: false,
+  }
+  const explain = [
+    {
+      rule: 'per-user',
+      matched: true,
+      limits: [limit, { ...limit, candidate: true, remaining: 4 }],
+    },
+    { rule: 'login', matched: false, limits: [] },
+  ]
+  const admin = await startAdmin({ 'POST /peek': answer({ ...decision, shadow: [], explain }) })
+  const ran = await admin.run(['peek', 'user=u1'])
+  expect(ran.code).toBe(0)
+  expect(
+    ran.out.split('\n\n')[1],
+  ).toBe(`RULE      LIMIT                        LEFT     FULL IN  CALLER   HASH
+per-user  token-bucket-1s              9 of 10  100 ms   user=u1  0f1e2d3c4b5a6978
+per-user  token-bucket-1s (candidate)  4 of 10  100 ms   user=u1  0f1e2d3c4b5a6978
+`)
+})
+
+test('sluice inspect shows a counter as it is stored', async () => {
+  const counter = {
+    limit: 'token-bucket-1s',
+    where: 'tiers.plan.pro',
+    key: 'sluice:{12}:per-user:token-bucket-1s:0f1e',
+    partition: 12,
+    node: '10.0.0.5:6379',
+    state: { level: 3, at: [1, 2] },
+    ttlMs: 2000,
+    bytes: 96,
+    remaining: 7,
+    resetAfterMs: 300,
+  }
+  const empty = { ...counter, where: 'limits', node: null, state: null, ttlMs: null, bytes: null }
+  const admin = await startAdmin({
+    'POST /inspect': answer({
+      rule: 'per-user',
+      caller: { user: 'u1' },
+      hash: '0f1e',
+      counters: [counter, empty],
+    }),
+  })
+  const ran = await admin.run(['inspect', 'per-user', 'user=u1', 'plan=pro'])
+  expect(ran.out).toBe(`rule    per-user
+caller  user=u1
+hash    0f1e
+
+limit       token-bucket-1s (tiers.plan.pro)
+key         sluice:{12}:per-user:token-bucket-1s:0f1e
+partition   12
+node        10.0.0.5:6379
+state       level 3, at [1,2]
+expires in  2 s
+bytes       96
+left        7
+full in     300 ms
+
+limit       token-bucket-1s
+key         sluice:{12}:per-user:token-bucket-1s:0f1e
+partition   12
+node        in the process
+state       none: the whole budget is there
+expires in  -
+bytes       -
+left        7
+full in     300 ms
+`)
+  expect(JSON.parse(admin.seen[0]?.body ?? '')).toEqual({
+    rule: 'per-user',
+    attributes: { user: 'u1', plan: 'pro' },
+  })
+})
+
+test('sluice nodes says who is behind', async () => {
+  const node = { id: 'n1', host: 'a', pid: 7, release: '0.1.0', startedAt: '2026-01-02T03:04:05Z' }
+  const admin = await startAdmin({
+    'GET /nodes': answer({
+      version: 41,
+      source: 'postgres db:5432/sluice',
+      readOnly: null,
+      news: 'push',
+      ageSeconds: 75,
+      problem: null,
+      nodes: [
+        { ...node, rulesVersion: 41, seenMsAgo: 800 },
+        { ...node, id: 'n2', rulesVersion: 40, seenMsAgo: 12_340, problem: 'rule "a": bad' },
+      ],
+    }),
+  })
+  const { out } = await admin.run(['nodes'])
+  expect(out).toBe(`rules      version 41 of postgres db:5432/sluice
+changes    told of at once
+confirmed  75 s ago
+
+NODE  HOST  PID  RELEASE  RULES        STARTED               SEEN        PROBLEM
+n1    a       7  0.1.0    41           2026-01-02T03:04:05Z  800 ms ago  -
+n2    a       7  0.1.0    40 (behind)  2026-01-02T03:04:05Z  12.4 s ago  rule "a": bad
+`)
+})
+
+describe('sluice tokens', () => {
+  const token = { id: 't1', name: 'ci', role: 'edit', createdAt: '2026-01-02T03:04:05Z' }
+
+  test('add makes one and shows it once', async () => {
+    const admin = await startAdmin({
+      'POST /tokens': { status: 201, body: { ...token, token: 'tok' } },
+    })
+    const ran = await admin.run([
+      'tokens',
+      'add',
+      'ci',
+      '--role',
+      'edit',
+      '--expires',
+      '2027-01-01T00:00:00Z',
+    ])
+    expect(ran.out).toContain('token    tok\nKeep the token now: it is not shown again.\n')
+    expect(JSON.parse(admin.seen[0]?.body ?? '')).toEqual({
+      name: 'ci',
+      role: 'edit',
+      expiresAt: '2027-01-01T00:00:00Z',
+    })
+  })
+
+  test('list and remove', async () => {
+    const admin = await startAdmin({
+      'GET /tokens': answer({ tokens: [token] }),
+      'DELETE /tokens/t1': answer({ version: 3 }),
+    })
+    expect((await admin.run(['tokens', 'list'])).out).toContain('t1  ci    edit')
+    expect((await admin.run(['tokens', 'remove', 't1'])).out).toBe(
+      't1 is refused now. Version 3.\n',
+    )
+  })
+
+  test('an unknown role is misuse', async () => {
+    const ran = await sluice(['tokens', 'add', 'ci', '--role', 'root'])
+    expect(ran).toMatchObject({ code: 2, out: '' })
+  })
+})
+
+describe('every command', () => {
+  const COMMANDS = [
+    ...[
+      'list',
+      'get',
+      'apply',
+      'diff',
+      'validate',
+      'history',
+      'rollback',
+      'shadow',
+      'enforce',
+      'promote',
+    ].map((name) => `rules ${name}`),
+    ...['override', 'export', 'delete', 'adopt'].map((name) => `rules ${name}`),
+    ...['list', 'add', 'import', 'disable', 'enable', 'remove', 'set'].map(
+      (name) => `keys ${name}`,
+    ),
+    'tokens list',
+    'tokens add',
+    'tokens remove',
+    'nodes',
+    'check',
+    'peek',
+    'inspect',
+  ]
+
+  test.each(COMMANDS)('%s has --help with an example, --json and its exit codes', async (name) => {
+    const { code, out } = await sluice([...name.split(' '), '--help'])
+    expect(code).toBe(0)
+    expect(out).toContain(`Examples:\n  `)
+    expect(out).toContain(`sluice ${name}`)
+    expect(out).toContain('--json')
+    expect(out).toContain('Exit codes: 0 ')
+  })
+
+  test.each([
+    ['rules'],
+    ['keys'],
+    ['tokens'],
+    ['rules', 'lst'],
+    ['rules', 'get'],
+    ['nodes', '--nope'],
+    [],
+  ])('%j %j is misuse', async (...words) => {
+    const { code, out } = await sluice(words)
+    expect({ code, out }).toEqual({ code: 2, out: '' })
+  })
+
+  test('takes no token on the command line', async () => {
+    expect(await sluice(['nodes', '--token', 'x'])).toMatchObject({ code: 2 })
+  })
+
+  test('says where it looked for a token that is not accepted, and never shows it', async () => {
+    const detail = 'Send a token of the admin API as Authorization: Bearer <token>.'
+    const admin = await startAdmin({ 'GET /nodes': problem(401, 'unauthorized', { detail }) })
+    const file = tempFile('token', TOKEN)
+    const ran = await sluice(['nodes', '--url', admin.url, '--token-file', file])
+    expect(ran).toMatchObject({
+      code: 1,
+      out: '',
+      err: `${admin.url}: found a token that is not accepted there (${file}). ${detail}\n`,
+    })
+    expect(ran.err).not.toContain(TOKEN)
+  })
+
+  test('names the address where nobody listens, and what to do', async () => {
+    const admin = await startAdmin({})
+    await admin.close()
+    const ran = await admin.run(['nodes'])
+    expect(ran).toMatchObject({ code: 1, out: '' })
+    expect(ran.err).toContain(`${admin.url}: ECONNREFUSED. Is \`sluice serve\` running`)
+    expect(ran.err).toContain('--url')
+  })
+
+  test('refuses to send a token in clear to another machine, unless that is meant', async () => {
+    const file = tempFile('token', TOKEN)
+    const ran = await sluice(['nodes', '--url', 'http://sluice.example', '--token-file', file])
+    expect(ran).toMatchObject({ code: 2, err: expect.stringContaining('could read the token') })
+  })
+
+  test('with a token file that is not there is misuse', async () => {
+    const ran = await sluice(['nodes', '--token-file', '/nowhere/token'])
+    expect(ran).toMatchObject({ code: 2, err: expect.stringContaining('/nowhere/token') })
+  })
+})

@@ -1,0 +1,164 @@
+/** A whole set from a file: looked at, compared, put into force. */
+import { AdminError, type AppliedView, type RuleDiff } from '@sluice/client'
+import { parseRules, readPlain } from '@sluice/core'
+import type { Command } from 'commander'
+import { type AskFlags, confirm, mustBeAskable, orConfirm } from '../ask.js'
+import { diffText, isEmptyDiff } from '../diff-text.js'
+import { Misuse, OK, REFUSED } from '../failures.js'
+import { type NamedText, readNamed } from '../files.js'
+import { safe, safeJson } from '../safe.js'
+import {
+  type ChangeFlags,
+  type Cli,
+  type CommonFlags,
+  helpOf,
+  run,
+  type Session,
+  withCommon,
+  withWhy,
+} from '../session.js'
+
+interface FileFlags extends CommonFlags {
+  readonly file: string
+  readonly strict?: boolean
+  readonly shadow?: boolean
+}
+
+interface ApplyFlags extends FileFlags, ChangeFlags, AskFlags {
+  readonly dryRun?: boolean
+  readonly confirmNoRules?: boolean
+}
+
+const FILE = ['-f, --file <file>', 'YAML or JSON of the whole set; - is standard input'] as const
+const STRICT = ['--strict', 'take warnings for errors'] as const
+const SHADOW = ['--shadow', 'changed limits become candidates, new rules begin in shadow'] as const
+
+export function addRulesApply(rules: Command, cli: Cli): void {
+  withWhy(rules.command('apply'))
+    .requiredOption(...FILE)
+    .option(...SHADOW)
+    .option(...STRICT)
+    .option('--dry-run', 'show what would change, and change nothing')
+    .option('-y, --yes', 'do not ask')
+    .option('--confirm-no-rules', 'a set without any rule is meant: every call is then allowed')
+    .description('make the rules what a file says; shows the difference and asks first')
+    .addHelpText('after', helpOf(APPLY_EXAMPLES))
+    .action((flags: ApplyFlags) =>
+      run(cli, flags, async (session) => {
+        if (flags.dryRun !== true) mustBeAskable(session.io, flags, ', or --dry-run to look only')
+        return applyRules(session, flags)
+      }),
+    )
+
+  withCommon(rules.command('diff'))
+    .requiredOption(...FILE)
+    .option(...SHADOW)
+    .option(...STRICT)
+    .description('what applying a file would change: exits 1 if anything, 0 if nothing')
+    .addHelpText('after', helpOf(DIFF_EXAMPLES))
+    .action((flags: FileFlags) => run(cli, flags, (session) => diffRules(session, flags)))
+
+  rules
+    .command('validate')
+    .requiredOption(...FILE)
+    .option(...STRICT)
+    .option('--json', 'answer in JSON, for scripts')
+    .description('check a file without any server: exits 1 if it has errors')
+    .addHelpText('after', VALIDATE_HELP)
+    .action(async (flags: FileFlags) => {
+      cli.exitWith(await validate(cli, flags))
+    })
+}
+
+const APPLY_EXAMPLES = `sluice rules apply -f rules.yaml --why 'INC-7: slow down exports'
+sluice rules apply -f rules.yaml --shadow
+sluice rules apply -f - --yes < rules.yaml`
+const DIFF_EXAMPLES = `sluice rules diff -f rules.yaml
+sluice rules diff -f rules.yaml --json`
+const VALIDATE_HELP = `
+Examples:
+  sluice rules validate -f rules.yaml
+  sluice rules validate -f rules.yaml --strict
+
+Exit codes: 0 good, 1 has errors, 2 misuse.`
+
+async function applyRules(session: Session, flags: ApplyFlags): Promise<number> {
+  const { io, client, isJson } = session
+  if (flags.file === '-' && flags.yes !== true && flags.dryRun !== true) {
+    throw new Misuse('-f -: found rules where an answer would come from; accepted: --yes with it')
+  }
+  const source = await readNamed(io, flags.file)
+  // Everything below is about this version: if it is another by the end, nothing is changed.
+  const { version } = await client.listRules({ limit: 1 })
+  const options = { ...optionsOf(source, flags), ifMatch: version, why: flags.why }
+  const preview = await orClearly(client.applyRules(source.text, { ...options, dryRun: true }))
+  tellWarnings(session, preview.warnings)
+  const isSame = isEmptyDiff(preview.diff)
+  if (isJson && (isSame || flags.dryRun === true)) io.out(`${safeJson(preview)}\n`)
+  if (!isJson) io.out(diffText(preview.diff))
+  if (isSame || flags.dryRun === true) return OK
+  // Scripts get one answer, and a person still sees what the question is about.
+  if (isJson && flags.yes !== true) io.err(diffText(preview.diff))
+  if (!(await confirm(io, flags, 'Apply?'))) {
+    io.err('Nothing was changed.\n')
+    return REFUSED
+  }
+  const applied = await orClearly(client.applyRules(source.text, options))
+  session.tell(applied, () => `Applied as version ${applied.version}.\n`)
+  return OK
+}
+
+/** What to do next, where the server only says what is. */
+async function orClearly(applying: Promise<AppliedView>): Promise<AppliedView> {
+  try {
+    return await orConfirm(applying, '--confirm-no-rules')
+  } catch (error) {
+    if (!(error instanceof AdminError) || error.code !== 'version_conflict') throw error
+    const now = error.version === undefined ? '' : `, now version ${error.version}`
+    const message = `Somebody changed the rules meanwhile${now}; nothing was changed. Run it again.`
+    throw new Error(message, { cause: error })
+  }
+}
+
+function optionsOf({ file }: NamedText, { strict, shadow, confirmNoRules }: Partial<ApplyFlags>) {
+  return { file, strict, shadow, confirmNoRules }
+}
+
+async function diffRules(session: Session, flags: FileFlags): Promise<number> {
+  const { io, client, tell } = session
+  const source = await readNamed(io, flags.file)
+  const answer = await client.validateRules(source.text, {
+    ...optionsOf(source, flags),
+    // Nothing is changed, so there is nothing to be sure of.
+    confirmNoRules: true,
+  })
+  tellWarnings(session, [...answer.errors, ...answer.warnings])
+  tell(answer, () => (answer.diff === null ? '' : diffText(answer.diff)))
+  return isUnchanged(answer.diff) ? OK : REFUSED
+}
+
+/** Null: the rules have errors, and there is nothing to compare. */
+function isUnchanged(diff: RuleDiff | null): boolean {
+  return diff !== null && isEmptyDiff(diff)
+}
+
+function tellWarnings(
+  { io, isJson }: Session,
+  problems: readonly { readonly message: string }[],
+): void {
+  if (!isJson) for (const { message } of problems) io.err(`${safe(message)}\n`)
+}
+
+async function validate({ io }: Cli, flags: FileFlags): Promise<number> {
+  const { text, file } = await readNamed(io, flags.file)
+  const { rules, errors: own, warnings } = parseRules(text, { file, strict: flags.strict })
+  // A rule store keeps what was written, as plain values: what cannot be kept so is refused there.
+  const errors = own.length > 0 ? own : readPlain(text, { file }).problems
+  const valid = rules !== undefined && errors.length === 0
+  if (flags.json === true) io.out(`${safeJson({ valid, errors, warnings })}\n`)
+  else {
+    for (const { message } of [...errors, ...warnings]) io.err(`${safe(message)}\n`)
+    if (valid) io.out(`${rules.rules.length} rules, no errors.\n`)
+  }
+  return valid ? OK : REFUSED
+}

@@ -1,0 +1,185 @@
+import { describe, expect, test } from 'vitest'
+import { answer, cleanAfterTests, problem, startAdmin } from '../cli.test-helper.js'
+
+cleanAfterTests()
+
+const rule = {
+  id: 'per-user',
+  by: ['user'],
+  limits: [
+    '10/second',
+    { algorithm: 'sliding-window-counter', max: 1000, window: '1h', name: 'hourly' },
+  ],
+  version: 7,
+  overrideCount: 2,
+}
+const none = { added: 0, changed: 0, removed: 0 }
+
+describe('sluice rules shadow and enforce', () => {
+  test.each([
+    ['shadow', 'per-user counts and refuses nobody now. Version 7.\n'],
+    ['enforce', 'per-user refuses what is over now. Version 7.\n'],
+  ])('%s is one patch of the mode', async (mode, out) => {
+    const admin = await startAdmin({ 'PATCH /rules/per-user': answer(rule) })
+    const ran = await admin.run(['rules', mode, 'per-user', '--why', 'INC-7'])
+    expect(ran).toMatchObject({ code: 0, out, err: '' })
+    expect(admin.seen).toMatchObject([{ body: JSON.stringify({ mode }), query: { why: 'INC-7' } }])
+  })
+
+  test('an unknown rule exits 1, with what the server says', async () => {
+    const detail = 'rule: found "x"; accepted: the id of a rule'
+    const admin = await startAdmin({ 'PATCH /rules/x': problem(404, 'rule_unknown', { detail }) })
+    const ran = await admin.run(['rules', 'shadow', 'x'])
+    expect(ran).toMatchObject({ code: 1, out: '', err: `${detail} (rule_unknown)\n` })
+  })
+})
+
+test('sluice rules promote tells the limits in force', async () => {
+  const admin = await startAdmin({ 'POST /rules/per-user/promote': answer(rule) })
+  const ran = await admin.run(['rules', 'promote', 'per-user'])
+  expect(ran.out).toBe(
+    'per-user has 10/second, 1000/1h sliding-window-counter hourly now. Version 7.\n',
+  )
+})
+
+describe('sluice rules delete', () => {
+  const routes = {
+    'GET /rules/per-user': answer(rule),
+    'DELETE /rules/per-user': answer({ version: 8 }),
+  }
+
+  test('asks, and removes the version that it read', async () => {
+    const admin = await startAdmin(routes)
+    const ran = await admin.run(['rules', 'delete', 'per-user'], { answers: ['y'] })
+    expect(ran).toMatchObject({ code: 0, asked: ['Delete per-user and its 2 overrides? [y/N] '] })
+    expect(admin.seen.at(-1)).toMatchObject({ method: 'DELETE', ifMatch: '"7"', query: {} })
+  })
+
+  test('says how to confirm the last one', async () => {
+    const asks = problem(409, 'confirmation_needed', { detail: 'Confirm that it is meant' })
+    const admin = await startAdmin({ ...routes, 'DELETE /rules/per-user': asks })
+    const ran = await admin.run(['rules', 'delete', 'per-user', '--yes'])
+    expect(ran).toMatchObject({ code: 1, err: 'Confirm that it is meant: --confirm-last\n' })
+    await admin.run(['rules', 'delete', 'per-user', '--yes', '--confirm-last'])
+    expect(admin.seen.at(-1)?.query).toEqual({ confirm: 'last-rule' })
+  })
+
+  test('without a terminal needs --yes', async () => {
+    const admin = await startAdmin(routes)
+    expect(await admin.run(['rules', 'delete', 'per-user'])).toMatchObject({ code: 2 })
+    expect(admin.seen).toEqual([])
+  })
+})
+
+describe('sluice rules rollback', () => {
+  const document = (limits: readonly string[]) => ({ id: 'per-user', by: ['user'], limits })
+  const past = (version: number, changes: readonly object[]) => ({
+    version,
+    at: '2026-01-02T03:04:05.678Z',
+    by: 'ann',
+    why: 'INC-7',
+    changeCount: changes.length,
+    changes,
+  })
+  const versions = [
+    past(7, [
+      {
+        kind: 'rule',
+        id: 'per-user',
+        before: document(['5/second']),
+        after: document(['2/second']),
+      },
+      { kind: 'override', id: 'per-user/user=u1', before: null, after: { caller: { user: 'u1' } } },
+    ]),
+    past(6, [
+      {
+        kind: 'rule',
+        id: 'per-user',
+        before: document(['10/second']),
+        after: document(['5/second']),
+      },
+    ]),
+    past(5, []),
+  ]
+  const routes = {
+    'GET /rules/per-user': answer(rule),
+    'GET /rules/per-user/versions': answer({ versions, next: null }),
+    'GET /rules': answer({ version: 7, routes: [], strictPaths: false, rules: [], next: null }),
+    'GET /versions': answer({ versions, next: null }),
+    'POST /rollback': answer({ version: 8, diff: { set: [], rules: [] }, warnings: [] }),
+    'POST /rules/per-user/rollback': answer({
+      version: 8,
+      diff: {
+        set: [],
+        rules: [{ id: 'per-user', change: 'changed', fields: [], counters: [], overrides: none }],
+      },
+      warnings: [],
+    }),
+  }
+
+  test('shows what it undoes, asks, and names the version it saw', async () => {
+    const admin = await startAdmin(routes)
+    const ran = await admin.run(['rules', 'rollback', 'per-user', '5'], { answers: ['y'] })
+    expect(ran.code).toBe(0)
+    expect(ran.out).toBe(
+      `This undoes:
+VERSION  AT                        BY   WHAT                                                    WHY
+      7  2026-01-02T03:04:05.678Z  ann  rule per-user changed, override per-user/user=u1 added  INC-7
+      6  2026-01-02T03:04:05.678Z  ann  rule per-user changed                                   INC-7
+
+~ per-user  changed
+    limits: ["2/second"] -> ["10/second"]
+    overrides: 1 removed
+Rules: 1 changed.
+~ per-user  changed
+Rules: 1 changed.
+As in version 5, now version 8.
+`,
+    )
+    expect(ran.asked).toEqual(['Go back to version 5? [y/N] '])
+    expect(admin.seen.at(-1)).toMatchObject({
+      path: '/rules/per-user/rollback',
+      body: '{"version":5}',
+      ifMatch: '"7"',
+    })
+  })
+
+  test('of all rules names the version of the set; no is no', async () => {
+    const admin = await startAdmin(routes)
+    const no = await admin.run(['rules', 'rollback', '5'], { answers: ['n'] })
+    expect(no).toMatchObject({ code: 1, err: 'Nothing was changed.\n' })
+    expect(admin.lines()).not.toContain('POST /rollback')
+    const yes = await admin.run(['rules', 'rollback', '5', '--yes', '--json'])
+    expect(JSON.parse(yes.out)).toMatchObject({ version: 8 })
+    expect(admin.seen.at(-1)).toMatchObject({ path: '/rollback', ifMatch: '"7"' })
+  })
+
+  test('of a rule that was deleted brings it back', async () => {
+    const admin = await startAdmin({
+      ...routes,
+      'GET /rules/per-user': problem(404, 'rule_unknown'),
+    })
+    expect(await admin.run(['rules', 'rollback', 'per-user', '5', '-y'])).toMatchObject({ code: 0 })
+    expect(admin.seen.at(-1)?.ifMatch).toBeUndefined()
+  })
+
+  test.each([['x'], ['0'], ['per-user', '1.5'], ['a', 'b', '3']])(
+    'of %j %j %j is misuse',
+    async (...words) => {
+      const admin = await startAdmin(routes)
+      const ran = await admin.run(['rules', 'rollback', '-y', ...words])
+      expect(ran.code).toBe(2)
+      expect(admin.seen).toEqual([])
+    },
+  )
+})
+
+test('sluice rules adopt says what it means, and asks', async () => {
+  const admin = await startAdmin({
+    'GET /nodes': answer({ version: 7, problem: 'the store went back to version 5', nodes: [] }),
+    'POST /adopt': answer({ version: 9 }),
+  })
+  const ran = await admin.run(['rules', 'adopt', '--why', 'restored'], { answers: ['y'] })
+  expect(ran).toMatchObject({ code: 0, err: 'the store went back to version 5\n' })
+  expect(admin.seen.at(-1)).toMatchObject({ path: '/adopt', query: { why: 'restored' } })
+})

@@ -1,0 +1,155 @@
+/** Other limits for one caller of one rule. */
+import { callerId, type OverrideView } from '@sluice/client'
+import { readPlain } from '@sluice/core'
+import type { Command } from 'commander'
+import { Misuse, OK } from '../failures.js'
+import { byOf, callerText, limitsText } from '../rule-text.js'
+import { safe } from '../safe.js'
+import {
+  type ChangeFlags,
+  type Cli,
+  helpOf,
+  run,
+  type Session,
+  withWhy,
+  wholeNumber,
+} from '../session.js'
+import { table } from '../table.js'
+import { readAttributes } from '../words.js'
+
+interface OverrideFlags extends ChangeFlags {
+  readonly until?: string
+  readonly list?: boolean
+  readonly remove?: boolean
+  readonly limit: number
+  readonly after?: string
+}
+
+const LISTED_DEFAULT = 100
+const PAGE = 1000
+
+export function addRulesOverride(rules: Command, cli: Cli): void {
+  withWhy(rules.command('override'))
+    .argument('<rule>', 'the id of a rule')
+    .argument('[words...]', 'who, as in user=u1, and then the limits; none is no limit')
+    .option('--until <time>', 'when it ends, as in 2027-01-01T00:00:00Z')
+    .option('--list', 'show overrides of the rule')
+    .option('--remove', 'the caller has the limits of everybody again')
+    .option('--limit <count>', 'how many to list', wholeNumber('--limit', 1), LISTED_DEFAULT)
+    .option('--after <caller>', 'list those after this one')
+    .description('give one caller of a rule other limits, or list or remove them')
+    .addHelpText('after', helpOf(EXAMPLES))
+    .action((rule: string, words: readonly string[], flags: OverrideFlags) =>
+      run(cli, flags, (session) => {
+        if (flags.list === true) return list(session, rule, words, flags)
+        if (flags.remove === true) return remove(session, rule, words, flags)
+        return set(session, rule, words, flags)
+      }),
+    )
+}
+
+const EXAMPLES = `sluice rules override per-user user=u1 50/second --why 'a launch' --until 2027-01-01T00:00:00Z
+sluice rules override per-user user=u1 '{ max: 1000, window: 1h, name: hourly }' 50/second
+sluice rules override per-user user=u1 none
+sluice rules override per-user --list
+sluice rules override per-user user=u1 --remove`
+
+async function set(
+  { client, tell }: Session,
+  rule: string,
+  words: readonly string[],
+  { until, why }: OverrideFlags,
+): Promise<number> {
+  const { caller, limits } = readWords(words)
+  if (limits === undefined) {
+    throw new Misuse('found no limit; accepted: limits such as 50/second, none, --list or --remove')
+  }
+  const input = { caller, limits, ...(until === undefined ? {} : { until }) }
+  const override = await client.addOverride(rule, input, { why })
+  tell(override, () => `${safe(rule)}: ${describe(override)}. Version ${override.version}.\n`)
+  return OK
+}
+
+function describe({ caller, limits, until }: OverrideView): string {
+  const end = until === undefined ? '' : ` until ${until}`
+  return safe(`${callerText(caller)} has ${limitsText(limits)}${end}`)
+}
+
+async function remove(
+  { client, tell }: Session,
+  rule: string,
+  words: readonly string[],
+  { why }: OverrideFlags,
+): Promise<number> {
+  const { caller, limits } = readWords(words)
+  if (limits !== undefined) throw new Misuse('--remove: found a limit; accepted: only the caller')
+  const by = byOf((await client.getRule(rule))['by'])
+  const names = Object.keys(caller)
+  if (names.length !== by.length || !by.every((name) => names.includes(name))) {
+    const accepted = by.map((name) => `${name}=...`).join(' ') || 'nothing, it counts everybody'
+    throw new Misuse(`caller: found ${callerText(caller)}; accepted: ${accepted}`)
+  }
+  await client.deleteOverride(rule, callerId(by, caller), { why })
+  tell(
+    { removed: caller },
+    () => `${safe(rule)}: ${safe(callerText(caller))} has no override now.\n`,
+  )
+  return OK
+}
+
+async function list(
+  { io, client, tell }: Session,
+  rule: string,
+  words: readonly string[],
+  flags: OverrideFlags,
+): Promise<number> {
+  if (words.length > 0) throw new Misuse('--list: found more than a rule; accepted: only the rule')
+  const overrides: OverrideView[] = []
+  let after = flags.after
+  let isMore = true
+  while (isMore && overrides.length < flags.limit) {
+    const page = { after, limit: Math.min(PAGE, flags.limit - overrides.length) }
+    const { overrides: some, next } = await client.listOverrides(rule, page)
+    overrides.push(...some)
+    isMore = next !== null && some.length > 0
+    after = next ?? undefined
+  }
+  tell({ overrides, next: isMore ? after : null }, () =>
+    overrides.length === 0
+      ? 'No overrides.\n'
+      : table(
+          ['CALLER', 'LIMITS', 'UNTIL', 'VERSION'],
+          overrides.map((each) => [
+            callerText(each.caller),
+            limitsText(each.limits),
+            each.until,
+            each.version,
+          ]),
+          io.columns,
+        ),
+  )
+  if (isMore) io.err(`There are more: --after ${safe(after ?? '')}\n`)
+  return OK
+}
+
+/** Callers come as name=value; every other word is a limit. */
+function readWords(words: readonly string[]) {
+  const isLimit = (word: string) => word.startsWith('{') || !word.includes('=')
+  const limits = words.filter(isLimit)
+  const caller = readAttributes(words.filter((word) => !isLimit(word)))
+  if (limits.length === 0) return { caller, limits: undefined }
+  if (limits.includes('none')) {
+    if (limits.length > 1)
+      throw new Misuse('found none and other limits; accepted: one or the other')
+    return { caller, limits: [] }
+  }
+  return { caller, limits: limits.map(readLimit) }
+}
+
+/** The long form as YAML or JSON; whether it is a good limit is for the server to say. */
+function readLimit(word: string): unknown {
+  if (!word.startsWith('{')) return word
+  const { value, problems } = readPlain(word)
+  if (value !== undefined && problems.length === 0) return value
+  throw new Misuse(`limit: found "${word}"; accepted: 50/second, or { max: 50, window: 1s }`)
+}

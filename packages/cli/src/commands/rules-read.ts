@@ -1,0 +1,157 @@
+/** Rules as they are, and how they came to be. */
+import type { AdminClient, RulesPage, RuleView, VersionView } from '@sluice/client'
+import { writeYaml } from '@sluice/core'
+import type { Command } from 'commander'
+import { writeNamed } from '../files.js'
+import { byText, limitsText, matchText } from '../rule-text.js'
+import { safe, safeDocument } from '../safe.js'
+import {
+  type Cli,
+  type CommonFlags,
+  helpOf,
+  run,
+  type Session,
+  wholeNumber,
+  withCommon,
+} from '../session.js'
+import { table } from '../table.js'
+import { whatChanged } from '../version-text.js'
+
+const PAGE = 1000
+const VERSIONS_DEFAULT = 20
+const VERSIONS_PAGE = 100
+
+export function addRulesRead(rules: Command, cli: Cli): void {
+  withCommon(rules.command('list'))
+    .description('all rules, in their order')
+    .addHelpText('after', helpOf('sluice rules list\nsluice rules list --json'))
+    .action((flags: CommonFlags) => run(cli, flags, listRules))
+
+  withCommon(rules.command('get'))
+    .argument('<id>', 'the id of a rule')
+    .description('one rule as YAML, with its version')
+    .addHelpText('after', helpOf('sluice rules get per-user\nsluice rules get per-user --json'))
+    .action((id: string, flags: CommonFlags) =>
+      run(cli, flags, async ({ client, tell }) => {
+        const rule = await client.getRule(id)
+        tell(rule, () => ruleText(rule))
+        return undefined
+      }),
+    )
+
+  withCommon(rules.command('history'))
+    .argument('[id]', 'only changes of this rule, its candidate and its overrides')
+    .option('--limit <count>', 'how many versions', wholeNumber('--limit', 1), VERSIONS_DEFAULT)
+    .option('--before <version>', 'only versions below this one', wholeNumber('--before', 1))
+    .description('who changed what, when and why, newest first')
+    .addHelpText('after', helpOf('sluice rules history\nsluice rules history per-user --limit 5'))
+    .action((id: string | undefined, flags: HistoryFlags) =>
+      run(cli, flags, (session) => showHistory(session, id, flags)),
+    )
+
+  withCommon(rules.command('export'))
+    .option('-o, --output <file>', 'write to this file')
+    .description('the whole set as YAML: candidates and overrides too, keys not')
+    .addHelpText(
+      'after',
+      helpOf('sluice rules export -o rules.yaml\nsluice rules export > rules.yaml'),
+    )
+    .action((flags: ExportFlags) => run(cli, flags, (session) => exportRules(session, flags)))
+}
+
+interface HistoryFlags extends CommonFlags {
+  readonly limit: number
+  readonly before?: number
+}
+
+interface ExportFlags extends CommonFlags {
+  readonly output?: string
+}
+
+async function listRules({ io, client, tell }: Session): Promise<undefined> {
+  const set = await readAllRules(client)
+  tell(set, () =>
+    set.rules.length === 0
+      ? `No rules: every call is allowed. Version ${set.version}.\n`
+      : table(
+          ['ID', 'MODE', 'BY', 'LIMITS', 'MATCH', 'OVERRIDES', 'VERSION'],
+          set.rules.map((rule) => [
+            rule.id,
+            modeText(rule),
+            byText(rule['by']),
+            limitsText(rule['limits']),
+            matchText(rule['match']),
+            rule.overrideCount,
+            rule.version,
+          ]),
+          io.columns,
+        ),
+  )
+  return undefined
+}
+
+function modeText({ mode, candidate }: RuleView): string {
+  const own = typeof mode === 'string' ? mode : 'enforce'
+  return candidate === undefined || candidate === null ? own : `${own} +candidate`
+}
+
+/** Page by page: a set has up to 10,000 rules. */
+async function readAllRules(client: AdminClient): Promise<RulesPage> {
+  const first = await client.listRules({ limit: PAGE })
+  const rules = [...first.rules]
+  let { next } = first
+  while (next !== null) {
+    const page = await client.listRules({ after: next, limit: PAGE })
+    rules.push(...page.rules)
+    // A server that never ends its list does not keep us.
+    next = page.rules.length === 0 ? null : page.next
+  }
+  return { ...first, rules, next: null }
+}
+
+function ruleText({ version, overrideCount, ...rule }: RuleView): string {
+  const overrides = overrideCount === 1 ? '1 override' : `${overrideCount} overrides`
+  return `# version ${version}, ${overrides}\n${safeDocument(writeYaml(rule))}`
+}
+
+async function showHistory(
+  { io, client, tell }: Session,
+  id: string | undefined,
+  { limit, before }: HistoryFlags,
+): Promise<undefined> {
+  const versions: VersionView[] = []
+  let from = before
+  while (versions.length < limit) {
+    const page = { before: from, limit: Math.min(limit - versions.length, VERSIONS_PAGE) }
+    const { versions: some, next } =
+      id === undefined ? await client.listVersions(page) : await client.listRuleVersions(id, page)
+    versions.push(...some)
+    if (next === null || some.length === 0) break
+    from = next
+  }
+  tell({ versions }, () => versionsText(versions, io.columns))
+  return undefined
+}
+
+export function versionsText(versions: readonly VersionView[], columns?: number): string {
+  if (versions.length === 0) return 'No changes.\n'
+  return table(
+    ['VERSION', 'AT', 'BY', 'WHAT', 'WHY'],
+    versions.map((past) => [past.version, past.at, past.by, whatChanged(past), past.why ?? '']),
+    columns,
+  )
+}
+
+async function exportRules(
+  { io, client, isJson }: Session,
+  { output }: ExportFlags,
+): Promise<undefined> {
+  const text = await client.exportRules()
+  if (output !== undefined) {
+    writeNamed(output, text)
+    io.err(`Written to ${safe(output)}.\n`)
+  } else if (isJson) io.out(`${JSON.stringify({ yaml: text })}\n`)
+  // What goes to a file or a program is not touched.
+  else io.out(io.columns === undefined ? text : safeDocument(text))
+  return undefined
+}

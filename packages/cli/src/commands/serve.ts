@@ -1,0 +1,33 @@
+/** `sluice serve` */
+import type { Command } from 'commander'
+import type { Cli } from '../session.js'
+
+interface ServeFlags {
+  readonly config?: string
+  readonly json?: boolean
+  readonly check?: boolean
+}
+
+export function addServe(program: Command, cli: Cli): void {
+  program
+    .command('serve')
+    .description('run the gateway, the decision API and the admin listener until stopped')
+    .option('-c, --config <file>', 'configuration file (default: sluice.yaml, if there is one)')
+    .option('--json', 'print where it listens as one line of JSON instead of text')
+    .option('--check', 'read configuration and rules, tell what is wrong, and end')
+    .addHelpText('after', SERVE_HELP)
+    .action(async (options: ServeFlags) => {
+      // Only here: the other commands need not wait until a server is loaded.
+      const { runServer } = await import('@sluice/server')
+      cli.exitWith(await runServer(options))
+    })
+}
+
+const SERVE_HELP = `
+With neither configuration nor rules it runs an example: rules of a B2B API and a built-in upstream.
+With SLUICE_REDIS_URL=redis://host:6379 all nodes enforce one limit; docs/guides/redis.md says how.
+Rules are kept in the data directory, with SLUICE_DATABASE_URL=postgres://host/db in Postgres for all
+nodes; SLUICE_RULES=rules.yaml is a file of your own in their place. docs/guides/rules.md says how.
+SIGTERM finishes calls under way and exits within 10 seconds; a second one exits at once.
+Environment variables override the file; docs/reference/configuration.md lists both.
+Exit codes: 0 stopped as asked, 1 failed while running, 2 bad configuration or rules.`

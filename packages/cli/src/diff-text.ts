@@ -1,0 +1,77 @@
+/** What changes between two sets of rules, as a person reads it before saying yes. */
+import type { CounterFate, FieldChange, RuleChange, RuleDiff } from '@sluice/client'
+import { show } from '@sluice/core'
+
+const RULES_SHOWN_MAX = 200
+const TEXT_LENGTH_MAX = 200
+
+const SIGNS = { added: '+', removed: '-', changed: '~', moved: '>' } as const
+const FATES = ['go on', 'start anew', 'end'] as const
+
+export function isEmptyDiff({ set, rules }: RuleDiff): boolean {
+  return set.length === 0 && rules.length === 0
+}
+
+/** Ends with a line break. Text of rules is escaped: who wrote them need not be who reads. */
+export function diffText(diff: RuleDiff): string {
+  if (isEmptyDiff(diff)) return 'Nothing changes.\n'
+  const shown = diff.rules.slice(0, RULES_SHOWN_MAX)
+  const rest = diff.rules.length - shown.length
+  const lines = [
+    ...diff.set.map((change) => `~ ${fieldText(change)}`),
+    ...shown.flatMap(ruleLines),
+    ...(rest > 0 ? [`  and ${rest} more rules; --json has all`] : []),
+    summaryOf(diff),
+  ]
+  return `${lines.join('\n')}\n`
+}
+
+function ruleLines({ id, change, fields, counters, overrides }: RuleChange): readonly string[] {
+  return [
+    `${SIGNS[change]} ${cell(id)}  ${change}`,
+    ...fields.map((field) => `    ${fieldText(field)}`),
+    // A rule that is new or gone has no counters that could go on: nothing to be told of.
+    ...(change === 'changed' ? FATES.flatMap((fate) => fateLines(fate, counters)) : []),
+    ...overrideLines(overrides),
+  ]
+}
+
+function fieldText({ field, before, after }: FieldChange): string {
+  if (before === '') return `${cell(field)}: ${cell(after)}`
+  if (after === '') return `${cell(field)}: ${cell(before)} -> none`
+  return `${cell(field)}: ${cell(before)} -> ${cell(after)}`
+}
+
+/** One line for each limit whose counters meet this fate. */
+function fateLines(fate: CounterFate['counters'], all: readonly CounterFate[]): readonly string[] {
+  return all
+    .filter(({ counters }) => counters === fate)
+    .map(({ where, limit, what }) => {
+      const change = what === '' ? '' : ` (${cell(what)})`
+      return `    counters ${fate}: ${cell(where)} ${cell(limit)}${change}`
+    })
+}
+
+function overrideLines({ added, changed, removed }: RuleChange['overrides']): readonly string[] {
+  const counts = [
+    [added, 'added'],
+    [changed, 'changed'],
+    [removed, 'removed'],
+  ] as const
+  const words = counts.flatMap(([count, what]) => (count > 0 ? `${count} ${what}` : []))
+  return words.length === 0 ? [] : [`    overrides: ${words.join(', ')}`]
+}
+
+function summaryOf({ set, rules }: RuleDiff): string {
+  const kinds = ['added', 'changed', 'moved', 'removed'] as const
+  const words = kinds.flatMap((kind) => {
+    const count = rules.filter(({ change }) => change === kind).length
+    return count === 0 ? [] : `${count} ${kind}`
+  })
+  const own = set.length === 0 ? [] : [`${set.length} of the set as a whole`]
+  return `Rules: ${[...words, ...own].join(', ')}.`
+}
+
+function cell(text: string): string {
+  return show(text, TEXT_LENGTH_MAX)
+}

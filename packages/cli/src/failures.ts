@@ -1,0 +1,45 @@
+/** What went wrong, for people, and the exit code that says so. */
+import { AdminError, AdminInputError, UnreachableError } from '@sluice/client'
+import { safe } from './safe.js'
+
+export const OK = 0
+/** Refused, or found something. */
+export const REFUSED = 1
+export const MISUSE = 2
+
+/** A command line that means nothing: what was found, and what is accepted. */
+export class Misuse extends Error {}
+
+const PROBLEMS_SHOWN_MAX = 101
+
+interface Failure {
+  readonly code: number
+  /** Safe to print, with a line break at its end. */
+  readonly text: string
+}
+
+export function describeFailure(error: unknown): Failure {
+  if (error instanceof Misuse || error instanceof AdminInputError) {
+    return { code: MISUSE, text: `${safe(error.message)}\n` }
+  }
+  if (error instanceof AdminError) return { code: REFUSED, text: describeRefusal(error) }
+  const message = error instanceof Error ? error.message : String(error)
+  const hint =
+    error instanceof UnreachableError && !error.isUncertain
+      ? 'Another address: --url or SLUICE_ADMIN_URL.\n'
+      : ''
+  return { code: REFUSED, text: `${safe(message)}\n${hint}` }
+}
+
+/** Bad rules are told as a compiler tells them: one line for each, beginning with its place. */
+function describeRefusal({ code, detail, version, errors }: AdminError): string {
+  if (errors.length > 0) {
+    const shown = errors.slice(0, PROBLEMS_SHOWN_MAX)
+    return shown.map(({ message }) => `${safe(message)}\n`).join('')
+  }
+  if (code === 'version_conflict') {
+    const now = version === undefined ? '' : `, now version ${version}`
+    return `Somebody changed it meanwhile${now}; nothing was changed. Run it again.\n`
+  }
+  return `${safe(detail)} (${safe(code)})\n`
+}

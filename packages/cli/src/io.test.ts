@@ -1,0 +1,85 @@
+import { PassThrough, Writable } from 'node:stream'
+import { describe, expect, test } from 'vitest'
+import { processIo } from './io.js'
+
+function streams() {
+  return { stdin: new PassThrough(), stdout: new PassThrough(), stderr: new PassThrough() }
+}
+
+/** Fails as a pipe does whose reader has gone. */
+function brokenPipe() {
+  const written: string[] = []
+  const stdout = new Writable({
+    write(chunk: Buffer, _encoding, done) {
+      written.push(chunk.toString())
+      done(Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }))
+    },
+  })
+  return { stdout, written }
+}
+
+describe('what a command writes', () => {
+  test('goes to the two outputs, and is there after a flush', async () => {
+    const world = streams()
+    const io = processIo(world)
+    io.out('a')
+    io.err('b')
+    await io.flush()
+    expect(world.stdout.read()?.toString()).toBe('a')
+    expect(world.stderr.read()?.toString()).toBe('b')
+  })
+
+  test('to a reader that has gone is no failure, and what follows is said to nobody', async () => {
+    const { stdout, written } = brokenPipe()
+    const io = processIo({ ...streams(), stdout })
+    io.out('first')
+    await new Promise((resolve) => void stdout.once('close', resolve))
+    io.out('second')
+    await io.flush()
+    expect(written).toEqual(['first'])
+  })
+
+  test('listens to no stream before it is used', () => {
+    const world = streams()
+    processIo(world)
+    expect(world.stdout.listenerCount('error')).toBe(0)
+  })
+})
+
+describe('what a command reads', () => {
+  test('is standard input to its end', async () => {
+    const world = streams()
+    world.stdin.end('rules: []\n')
+    expect(await processIo(world).readInput(100)).toBe('rules: []\n')
+  })
+
+  test('has a bound', async () => {
+    const world = streams()
+    world.stdin.end('x'.repeat(101))
+    await expect(processIo(world).readInput(100)).rejects.toThrow('found more than 100 bytes')
+  })
+
+  test('is the line of a person, or nothing where nobody answers', async () => {
+    const world = streams()
+    world.stdin.write('yes\n')
+    expect(await processIo(world).ask('Apply? ')).toBe('yes')
+    expect(world.stderr.read()?.toString()).toContain('Apply? ')
+    const gone = streams()
+    gone.stdin.end()
+    expect(await processIo(gone).ask('Apply? ')).toBe('')
+  })
+})
+
+test('a person is there only where both input and questions are a terminal', () => {
+  const world = streams()
+  const tty = <T extends object>(stream: T) => Object.assign(stream, { isTTY: true, columns: 90 })
+  expect(processIo(world)).toMatchObject({ isTerminal: false, columns: undefined })
+  const half = { ...streams(), stdin: tty(new PassThrough()) }
+  expect(processIo(half).isTerminal).toBe(false)
+  const whole = {
+    stdin: tty(new PassThrough()),
+    stdout: tty(new PassThrough()),
+    stderr: tty(new PassThrough()),
+  }
+  expect(processIo(whole)).toMatchObject({ isTerminal: true, columns: 90 })
+})

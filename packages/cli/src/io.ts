@@ -1,0 +1,106 @@
+/** What a command reads and writes, so that tests can give it their own. */
+import process from 'node:process'
+import { createInterface } from 'node:readline/promises'
+import { Misuse } from './failures.js'
+
+export interface Io {
+  /** What was asked for. */
+  readonly out: (text: string) => void
+  /** What is said beside it: questions, progress, failures. */
+  readonly err: (text: string) => void
+  /** Standard input, to its end. */
+  readonly readInput: (bytesMost: number) => Promise<string>
+  /** One line of a person; empty where nobody answers. */
+  readonly ask: (question: string) => Promise<string>
+  /** Whether a person is there to be asked. */
+  readonly isTerminal: boolean
+  /** How wide what was asked for may be; undefined: nobody looks, a program reads it. */
+  readonly columns: number | undefined
+  /** Settles when everything is written. */
+  readonly flush: () => Promise<void>
+}
+
+interface Input extends NodeJS.ReadableStream {
+  readonly isTTY?: boolean
+}
+
+interface Output extends NodeJS.WritableStream {
+  readonly isTTY?: boolean
+  readonly columns?: number
+}
+
+interface Streams {
+  readonly stdin: Input
+  readonly stdout: Output
+  readonly stderr: Output
+}
+
+/** Of this process. Nothing is touched before it is used: `serve` writes on its own. */
+export function processIo({ stdin, stdout, stderr }: Streams = process): Io {
+  const writers = new Map<Output, (text: string) => void>()
+  const write = (stream: Output, text: string) => {
+    let writer = writers.get(stream)
+    if (writer === undefined) {
+      writer = createWriter(stream)
+      writers.set(stream, writer)
+    }
+    writer(text)
+  }
+  return {
+    out: (text) => write(stdout, text),
+    err: (text) => write(stderr, text),
+    readInput: (bytesMost) => readInput(stdin, bytesMost),
+    ask: (question) => askLine(question, stdin, stderr),
+    isTerminal: stdin.isTTY === true && stderr.isTTY === true,
+    columns: stdout.isTTY === true ? stdout.columns : undefined,
+    flush: async () => {
+      await Promise.all([...writers.keys()].map(flushStream))
+    },
+  }
+}
+
+/**
+ * A reader that has seen enough (`| head`) is no failure, and no reason to stop half way through a
+ * change either: the rest is said to nobody.
+ */
+function createWriter(stream: Output): (text: string) => void {
+  let isOpen = true
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    isOpen = false
+    if (error.code !== 'EPIPE') throw error
+  })
+  return (text) => {
+    if (isOpen) stream.write(text)
+  }
+}
+
+function flushStream(stream: Output): Promise<void> {
+  return new Promise((resolve) => {
+    if (stream.writable) stream.write('', () => resolve())
+    else resolve()
+  })
+}
+
+async function readInput(stdin: Input, bytesMost: number): Promise<string> {
+  const chunks: Buffer[] = []
+  let bytes = 0
+  for await (const chunk of stdin as AsyncIterable<Buffer>) {
+    bytes += chunk.length
+    if (bytes > bytesMost) {
+      throw new Misuse(`standard input: found more than ${bytesMost} bytes; accepted: up to that`)
+    }
+    chunks.push(chunk)
+  }
+  return Buffer.concat(chunks).toString('utf8')
+}
+
+async function askLine(question: string, input: Input, output: Output): Promise<string> {
+  const lines = createInterface({ input, output })
+  try {
+    // The end of the input and Ctrl-C answer nothing, and `question` would wait for ever.
+    const closed = new Promise<string>((resolve) => lines.once('close', () => resolve('')))
+    return await Promise.race([lines.question(question), closed])
+  } finally {
+    lines.close()
+  }
+}

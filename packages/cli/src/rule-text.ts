@@ -1,0 +1,63 @@
+/** Rules in a few words, from documents as people wrote them: nothing in them is certain. */
+import { isRecord, wordOf } from './records.js'
+
+/** `1000/1h sliding-window-counter hourly`. */
+function limitText(limit: unknown): string {
+  if (!isRecord(limit)) return wordOf(limit)
+  const { algorithm, max, window, name, ...rest } = limit
+  const others = Object.entries(rest).map(([field, value]) => `${field} ${wordOf(value)}`)
+  const words = [
+    `${wordOf(max)}/${wordOf(window)}`,
+    algorithm === undefined || algorithm === 'token-bucket' ? [] : wordOf(algorithm),
+    others,
+    name === undefined ? [] : wordOf(name),
+  ]
+  return words.flat().join(' ')
+}
+
+export function limitsText(limits: unknown): string {
+  if (!Array.isArray(limits)) return ''
+  return limits.length === 0 ? 'no limit' : limits.map(limitText).join(', ')
+}
+
+/** What a rule counts by, as a document may have it: a list, one name, or nothing. */
+export function byOf(by: unknown): readonly string[] {
+  if (typeof by === 'string') return [by]
+  return Array.isArray(by) ? by.map(wordOf) : []
+}
+
+export function byText(by: unknown): string {
+  const names = byOf(by)
+  return names.length === 0 ? 'everybody' : names.join(', ')
+}
+
+/** `GET,POST /v1/orders plan=free|pro user=none`. */
+export function matchText(match: unknown): string {
+  if (!isRecord(match)) return 'every call'
+  const { method, path, where } = match
+  const values = isRecord(where)
+    ? Object.entries(where).map(([name, value]) => `${name}=${valueText(value)}`)
+    : []
+  const words = [method === undefined ? [] : valueText(method, ','), path ?? [], values]
+  return words.flat().map(wordOf).join(' ') || 'every call'
+}
+
+function valueText(value: unknown, between = '|'): string {
+  if (value === null) return 'none'
+  return Array.isArray(value) ? value.map(wordOf).join(between) : wordOf(value)
+}
+
+export function callerText(caller: Readonly<Record<string, string>>): string {
+  const parts = Object.entries(caller).map(([name, value]) => `${name}=${value}`)
+  return parts.length === 0 ? 'everybody' : parts.join(' ')
+}
+
+/** Milliseconds as people say them. */
+export function timeText(ms: number | null): string {
+  if (ms === null) return 'never'
+  if (ms < 1000) return `${Math.ceil(ms)} ms`
+  const seconds = ms / 1000
+  if (seconds < 120) return `${Math.ceil(seconds * 10) / 10} s`
+  if (seconds < 7200) return `${Math.ceil(seconds / 60)} min`
+  return `${Math.ceil(seconds / 360) / 10} h`
+}

@@ -1,0 +1,88 @@
+/** What every command that asks the admin API shares: its options, its client, its answer. */
+import { AdminError, type AdminClient, createAdminClient } from '@sluice/client'
+import { findAdmin } from '@sluice/server/find-admin'
+import type { Command } from 'commander'
+import { Misuse, OK } from './failures.js'
+import type { Io } from './io.js'
+import { safeJson } from './safe.js'
+
+export interface CommonFlags {
+  readonly url?: string
+  readonly tokenFile?: string
+  readonly insecure?: boolean
+  readonly json?: boolean
+}
+
+export interface ChangeFlags extends CommonFlags {
+  readonly why?: string
+}
+
+export interface Session {
+  readonly io: Io
+  readonly client: AdminClient
+  readonly isJson: boolean
+  /** One answer: whole for scripts, as text for people. */
+  readonly tell: (answer: unknown, text: () => string) => void
+}
+
+/** A command line under way. */
+export interface Cli {
+  readonly io: Io
+  /** What the process exits with, unless the command fails. */
+  readonly exitWith: (code: number) => void
+}
+
+export function withCommon(command: Command): Command {
+  return command
+    .option('--url <url>', 'the admin listener (default: SLUICE_ADMIN_URL, http://127.0.0.1:9090)')
+    .option('--token-file <file>', 'a file with the token (default: see the end of this help)')
+    .option('--insecure', 'send the token to another machine without encryption')
+    .option('--json', 'answer in JSON, for scripts')
+}
+
+export function withWhy(command: Command): Command {
+  return withCommon(command).option('--why <text>', 'the reason, kept in the history')
+}
+
+const COMMON_HELP = `
+The token: SLUICE_ADMIN_TOKEN, else the file admin-token in SLUICE_DATA_DIR or ./.sluice.
+Exit codes: 0 done, 1 refused or failed, 2 misuse.`
+
+export function helpOf(examples: string): string {
+  return `\nExamples:\n${examples.trim().replaceAll(/^ */gm, '  ')}\n${COMMON_HELP}`
+}
+
+export async function run(
+  { io, exitWith }: Cli,
+  flags: CommonFlags,
+  work: (session: Session) => Promise<number | undefined>,
+): Promise<void> {
+  const { url, token, tried } = find(flags)
+  const client = createAdminClient({ url, token, insecure: flags.insecure })
+  const isJson = flags.json === true
+  const tell: Session['tell'] = (answer, text) => io.out(isJson ? `${safeJson(answer)}\n` : text())
+  try {
+    exitWith((await work({ io, client, isJson, tell })) ?? OK)
+  } catch (error) {
+    if (!(error instanceof AdminError) || error.status !== 401) throw error
+    const found = token === undefined ? 'no token' : 'a token that is not accepted there'
+    throw new Error(`${url}: found ${found} (${tried}). ${error.detail}`, { cause: error })
+  }
+}
+
+function find({ url, tokenFile }: CommonFlags) {
+  try {
+    return findAdmin({ url, tokenFile })
+  } catch (error) {
+    throw new Misuse(error instanceof Error ? error.message : String(error))
+  }
+}
+
+/** A whole number of an option. */
+export function wholeNumber(name: string, least = 0): (text: string) => number {
+  return (text) => {
+    const value = Number(text)
+    if (/^\d{1,16}$/.test(text) && Number.isSafeInteger(value) && value >= least) return value
+    throw new Misuse(`${name}: found "${text}"; accepted: a whole number from ${least}`)
+  }
+}

@@ -1,0 +1,70 @@
+/** Where the admin API is, checked before a token goes there. */
+import { AdminInputError } from './errors.js'
+
+const SHOWN_MAX = 200
+const TOKEN = /^[\x21-\x7e]{1,4096}$/
+const LOOPBACK = /^(localhost|.+\.localhost|127(\.\d{1,3}){3}|\[::1\])$/
+
+export interface Address {
+  readonly url: string
+  readonly token?: string | undefined
+  readonly insecure?: boolean | undefined
+}
+
+/** The URL that every path is put after, without a slash at its end. */
+export function readAddress({ url, token, insecure = false }: Address): string {
+  const parsed = URL.canParse(url) ? new URL(url) : undefined
+  if (parsed === undefined || !['http:', 'https:'].includes(parsed.protocol)) {
+    throw new AdminInputError(
+      `url: found ${quote(url)}; accepted: http:// or https:// and a host, as in http://127.0.0.1:9090`,
+    )
+  }
+  if (parsed.username !== '' || parsed.password !== '') {
+    throw new AdminInputError(
+      'url: found a user or password in it; accepted: a URL without, and a token',
+    )
+  }
+  if (parsed.search !== '' || parsed.hash !== '') {
+    throw new AdminInputError(
+      `url: found ${quote(url)}; accepted: a URL without query and fragment`,
+    )
+  }
+  if (token !== undefined && !TOKEN.test(token)) {
+    // Not shown: nearly a token is still a secret.
+    throw new AdminInputError(
+      `token: found ${token.length} characters that no header can carry; accepted: 1 to 4,096 of visible ASCII`,
+    )
+  }
+  if (token !== undefined && parsed.protocol === 'http:' && !insecure && !isLoopback(parsed)) {
+    throw new AdminInputError(
+      `url: found ${quote(parsed.origin)}, where anybody on the way could read the token; accepted: https://, a loopback address, or \`insecure\``,
+    )
+  }
+  return parsed.origin + parsed.pathname.replace(/\/+$/, '')
+}
+
+function isLoopback({ hostname }: URL): boolean {
+  return LOOPBACK.test(hostname)
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text.slice(0, SHOWN_MAX))
+}
+
+/** One segment of a path, whatever the text. */
+export function segment(what: string, text: string): string {
+  // A URL with these segments is another URL before it is sent, encoded or not.
+  if (text === '' || text === '.' || text === '..') {
+    throw new AdminInputError(`${what}: found ${quote(text)}; accepted: an id`)
+  }
+  return encode(what, text)
+}
+
+export function encode(what: string, text: string): string {
+  try {
+    return encodeURIComponent(text)
+  } catch {
+    // Half of a surrogate pair: it has no form in a URL.
+    throw new AdminInputError(`${what}: found ${quote(text)}; accepted: text that is whole`)
+  }
+}

@@ -1,0 +1,14 @@
+/** Talks to a Sluice server. */
+export { type AdminClient, type AdminClientOptions, createAdminClient } from './admin-client.js'
+export { AdminError, AdminInputError, UnreachableError } from './errors.js'
+export { callerId } from './routes/callers.js'
+export type { CallInput } from './routes/decisions.js'
+export type { Change, Done, Page, PastPage, SeenChange } from './routes/options.js'
+export type {
+  ApplyOptions,
+  DeleteOptions,
+  RollbackOptions,
+  ValidateOptions,
+} from './routes/rules.js'
+export type { Fetch, Seen } from './send.js'
+export type * from './types.js'

@@ -1,0 +1,114 @@
+/** What one caller of a rule has instead of its limits, and what a rule tries beside them. */
+import { encode, segment } from '../address.js'
+import type { Send } from '../send.js'
+import type {
+  CandidateInput,
+  OverrideInput,
+  OverridesPage,
+  OverrideView,
+  RuleView,
+} from '../types.js'
+import type { Change, Done, Page, SeenChange } from './options.js'
+
+/**
+ * The caller of an override as URLs have it: `user=u1`, in the order of the rule's `by` and with a
+ * comma between; `everybody` where a rule counts all calls together.
+ */
+export function callerId(by: readonly string[], caller: Readonly<Record<string, string>>): string {
+  if (by.length === 0) return 'everybody'
+  return by.map((name) => `${name}=${encode(name, caller[name] ?? '')}`).join(',')
+}
+
+const overridesOf = (rule: string) => `/rules/${segment('rule', rule)}/overrides`
+const overrideOf = (rule: string, caller: string) =>
+  `${overridesOf(rule)}/${segment('caller', caller)}`
+const candidateOf = (rule: string) => `/rules/${segment('rule', rule)}/candidate`
+
+export function callerRoutes(send: Send) {
+  return {
+    /** In the order of their callers. */
+    listOverrides: (rule: string, page: Page = {}) =>
+      send({
+        method: 'GET',
+        path: overridesOf(rule),
+        query: { ...page },
+      }) as Promise<OverridesPage>,
+
+    /** Of a caller as `callerId` writes it. */
+    getOverride: (rule: string, caller: string) =>
+      send({ method: 'GET', path: overrideOf(rule, caller) }) as Promise<OverrideView>,
+
+    /** In place of the one that the caller had. */
+    addOverride: (rule: string, override: OverrideInput, { why }: Change = {}) =>
+      send({
+        method: 'POST',
+        path: overridesOf(rule),
+        query: { why },
+        body: override,
+        isChange: true,
+      }) as Promise<OverrideView>,
+
+    /** Up to 1,000: all or none. */
+    addOverrides: (rule: string, overrides: readonly OverrideInput[], { why }: Change = {}) =>
+      send({
+        method: 'POST',
+        path: overridesOf(rule),
+        query: { why },
+        body: overrides,
+        isChange: true,
+      }) as Promise<{ readonly overrides: readonly OverrideView[] }>,
+
+    putOverride: (
+      rule: string,
+      caller: string,
+      override: Omit<OverrideInput, 'caller'>,
+      { ifMatch, why }: SeenChange = {},
+    ) =>
+      send({
+        method: 'PUT',
+        path: overrideOf(rule, caller),
+        query: { why },
+        body: override,
+        ifMatch,
+        isChange: true,
+      }) as Promise<OverrideView>,
+
+    deleteOverride: (rule: string, caller: string, { ifMatch, why }: SeenChange = {}) =>
+      send({
+        method: 'DELETE',
+        path: overrideOf(rule, caller),
+        query: { why },
+        ifMatch,
+        isChange: true,
+      }) as Promise<Done>,
+
+    ...candidateRoutes(send),
+  }
+}
+
+function candidateRoutes(send: Send) {
+  return {
+    getCandidate: (rule: string) =>
+      send({ method: 'GET', path: candidateOf(rule) }) as Promise<CandidateInput>,
+
+    /** The rule with it: its version tells of both. */
+    putCandidate: (rule: string, candidate: CandidateInput, { ifMatch, why }: SeenChange = {}) =>
+      send({
+        method: 'PUT',
+        path: candidateOf(rule),
+        query: { why },
+        body: candidate,
+        ifMatch,
+        isChange: true,
+      }) as Promise<RuleView>,
+
+    deleteCandidate: (rule: string, { ifMatch, why }: SeenChange = {}) =>
+      send({
+        method: 'DELETE',
+        path: candidateOf(rule),
+        query: { why },
+        ifMatch,
+        isChange: true,
+      }) as Promise<RuleView>,
+  }
+}

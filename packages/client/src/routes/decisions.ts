@@ -1,0 +1,32 @@
+/** What nodes decide and hold. */
+import type { Send } from '../send.js'
+import type { Attributes, DecisionView, InspectView, NodesView } from '../types.js'
+
+export interface CallInput {
+  readonly attributes: Attributes
+  /** @default 1 */
+  readonly cost?: number | undefined
+}
+
+export function decisionRoutes(send: Send) {
+  return {
+    /** Every node, and the version of the rules it runs. */
+    listNodes: () => send({ method: 'GET', path: '/nodes' }) as Promise<NodesView>,
+
+    /** Decides a call, and spends. */
+    check: (call: CallInput) =>
+      send({ method: 'POST', path: '/check', body: call, isChange: true }) as Promise<DecisionView>,
+
+    /** What `check` would say. Spends nothing. */
+    peek: (call: CallInput) =>
+      send({ method: 'POST', path: '/peek', body: call }) as Promise<DecisionView>,
+
+    /** The counters of one caller of one rule, as they are stored. */
+    inspect: (rule: string, attributes: Attributes) =>
+      send({
+        method: 'POST',
+        path: '/inspect',
+        body: { rule, attributes },
+      }) as Promise<InspectView>,
+  }
+}

@@ -1,0 +1,85 @@
+/** Known keys of callers, and tokens of the admin API itself. */
+import { segment } from '../address.js'
+import type { Send } from '../send.js'
+import type { KeyInput, KeyPatch, KeysPage, KeyView, TokenInput, TokenView } from '../types.js'
+import type { Change, Done, Page, SeenChange } from './options.js'
+
+const keyOf = (id: string) => `/keys/${segment('key', id)}`
+
+export function keyRoutes(send: Send) {
+  return {
+    listKeys: (page: Page & { readonly user?: string | undefined } = {}) =>
+      send({ method: 'GET', path: '/keys', query: { ...page } }) as Promise<KeysPage>,
+
+    getKey: (id: string) => send({ method: 'GET', path: keyOf(id) }) as Promise<KeyView>,
+
+    /** The key itself is in this answer and in no other. */
+    addKey: (key: KeyInput, { why }: Change = {}) =>
+      send({
+        method: 'POST',
+        path: '/keys',
+        query: { why },
+        body: key,
+        isChange: true,
+      }) as Promise<KeyView>,
+
+    /** Up to 1,000: all or none. */
+    addKeys: (keys: readonly KeyInput[], { why }: Change = {}) =>
+      send({
+        method: 'POST',
+        path: '/keys',
+        query: { why },
+        body: keys,
+        isChange: true,
+      }) as Promise<{ readonly keys: readonly KeyView[] }>,
+
+    /** Null removes a field. */
+    patchKey: (id: string, patch: KeyPatch, { ifMatch, why }: SeenChange = {}) =>
+      send({
+        method: 'PATCH',
+        path: keyOf(id),
+        query: { why },
+        body: patch,
+        ifMatch,
+        isChange: true,
+      }) as Promise<KeyView>,
+
+    deleteKey: (id: string, { ifMatch, why }: SeenChange = {}) =>
+      send({
+        method: 'DELETE',
+        path: keyOf(id),
+        query: { why },
+        ifMatch,
+        isChange: true,
+      }) as Promise<Done>,
+
+    ...tokenRoutes(send),
+  }
+}
+
+function tokenRoutes(send: Send) {
+  return {
+    listTokens: () =>
+      send({ method: 'GET', path: '/tokens' }) as Promise<{
+        readonly tokens: readonly TokenView[]
+      }>,
+
+    /** The token itself is in this answer and in no other. */
+    addToken: (token: TokenInput, { why }: Change = {}) =>
+      send({
+        method: 'POST',
+        path: '/tokens',
+        query: { why },
+        body: token,
+        isChange: true,
+      }) as Promise<TokenView>,
+
+    deleteToken: (id: string, { why }: Change = {}) =>
+      send({
+        method: 'DELETE',
+        path: `/tokens/${segment('token', id)}`,
+        query: { why },
+        isChange: true,
+      }) as Promise<Done>,
+  }
+}

@@ -1,0 +1,173 @@
+/** Rules, sets of rules, and their past. */
+import { segment } from '../address.js'
+import type { Seen, Send } from '../send.js'
+import type { AppliedView, RulesPage, RuleView, ValidatedView, VersionsPage } from '../types.js'
+import type { Change, Done, Page, PastPage, SeenChange } from './options.js'
+
+export interface ValidateOptions {
+  /** Named in messages. */
+  readonly file?: string | undefined
+  /** Changed limits become candidates, and new rules begin in shadow. */
+  readonly shadow?: boolean | undefined
+  /** Warnings are errors. */
+  readonly strict?: boolean | undefined
+  /** A set without any rule is meant: every call is then allowed. */
+  readonly confirmNoRules?: boolean | undefined
+}
+
+export interface ApplyOptions extends ValidateOptions, SeenChange {
+  /** Says what would change, and changes nothing. */
+  readonly dryRun?: boolean | undefined
+}
+
+export type RollbackOptions = SeenChange & Pick<ValidateOptions, 'confirmNoRules'>
+
+export interface DeleteOptions extends SeenChange {
+  /** The last rule is meant: without any, every call is allowed. */
+  readonly confirmLastRule?: boolean | undefined
+}
+
+const pathOf = (id: string) => `/rules/${segment('rule', id)}`
+const noRules = ({ confirmNoRules }: Pick<ValidateOptions, 'confirmNoRules'>) =>
+  confirmNoRules === true ? 'no-rules' : undefined
+const sourceOf = (source: string | object) =>
+  typeof source === 'string' ? { text: source } : { body: source }
+
+export function ruleRoutes(send: Send) {
+  return {
+    listRules: (page: Page = {}) =>
+      send({ method: 'GET', path: '/rules', query: { ...page } }) as Promise<RulesPage>,
+
+    getRule: (id: string) => send({ method: 'GET', path: pathOf(id) }) as Promise<RuleView>,
+
+    createRule: (rule: object, { why }: Change = {}) =>
+      send({
+        method: 'POST',
+        path: '/rules',
+        query: { why },
+        body: rule,
+        isChange: true,
+      }) as Promise<RuleView>,
+
+    /** Needs the version that was read; `*` overwrites whatever is there. */
+    replaceRule: (
+      id: string,
+      rule: object,
+      { ifMatch, why }: Change & { readonly ifMatch: Seen },
+    ) =>
+      send({
+        method: 'PUT',
+        path: pathOf(id),
+        query: { why },
+        body: rule,
+        ifMatch,
+        isChange: true,
+      }) as Promise<RuleView>,
+
+    /** A JSON merge patch: null removes a field. */
+    patchRule: (id: string, patch: object, { ifMatch, why }: SeenChange = {}) =>
+      send({
+        method: 'PATCH',
+        path: pathOf(id),
+        query: { why },
+        body: patch,
+        ifMatch,
+        isChange: true,
+      }) as Promise<RuleView>,
+
+    deleteRule: (id: string, { ifMatch, why, confirmLastRule }: DeleteOptions = {}) =>
+      send({
+        method: 'DELETE',
+        path: pathOf(id),
+        query: { why, confirm: confirmLastRule === true ? 'last-rule' : undefined },
+        ifMatch,
+        isChange: true,
+      }) as Promise<Done>,
+
+    ...setRoutes(send),
+    ...pastRoutes(send),
+  }
+}
+
+function setRoutes(send: Send) {
+  return {
+    /** The whole set, as YAML or JSON text or as objects. */
+    applyRules: (source: string | object, options: ApplyOptions = {}) => {
+      const { ifMatch, why, file, shadow, strict, dryRun } = options
+      const confirm = noRules(options)
+      return send({
+        method: 'PUT',
+        path: '/rules',
+        query: { file, shadow, dryRun, strict, confirm, why },
+        ...sourceOf(source),
+        ifMatch,
+        isChange: dryRun !== true,
+      }) as Promise<AppliedView>
+    },
+
+    /** What `applyRules` would say and do; errors are part of the answer. */
+    validateRules: (source: string | object, options: ValidateOptions = {}) => {
+      const { file, shadow, strict } = options
+      return send({
+        method: 'POST',
+        path: '/validate',
+        query: { file, shadow, strict, confirm: noRules(options) },
+        ...sourceOf(source),
+      }) as Promise<ValidatedView>
+    },
+
+    /** The whole set as YAML text, with candidates and overrides. */
+    exportRules: () => send({ method: 'GET', path: '/export', answer: 'text' }) as Promise<string>,
+
+    /** The candidate's limits in place of those in force, whose counters go on. */
+    promoteRule: (id: string, { ifMatch, why }: SeenChange = {}) =>
+      send({
+        method: 'POST',
+        path: `${pathOf(id)}/promote`,
+        query: { why },
+        ifMatch,
+        isChange: true,
+      }) as Promise<RuleView>,
+  }
+}
+
+function pastRoutes(send: Send) {
+  return {
+    /** Newest first. */
+    listVersions: (page: PastPage = {}) =>
+      send({ method: 'GET', path: '/versions', query: { ...page } }) as Promise<VersionsPage>,
+
+    /** Those that changed one rule, its candidate or its overrides. */
+    listRuleVersions: (id: string, page: PastPage = {}) =>
+      send({
+        method: 'GET',
+        path: `${pathOf(id)}/versions`,
+        query: { ...page },
+      }) as Promise<VersionsPage>,
+
+    /** All rules, candidates and overrides as they were at a version, as a new version. */
+    rollback: (version: number, options: RollbackOptions = {}) =>
+      send({
+        method: 'POST',
+        path: '/rollback',
+        query: { confirm: noRules(options), why: options.why },
+        body: { version },
+        ifMatch: options.ifMatch,
+        isChange: true,
+      }) as Promise<AppliedView>,
+
+    rollbackRule: (id: string, version: number, options: RollbackOptions = {}) =>
+      send({
+        method: 'POST',
+        path: `${pathOf(id)}/rollback`,
+        query: { confirm: noRules(options), why: options.why },
+        body: { version },
+        ifMatch: options.ifMatch,
+        isChange: true,
+      }) as Promise<AppliedView>,
+
+    /** Follows a rule store that was put back to an older state. */
+    adopt: ({ why }: Change = {}) =>
+      send({ method: 'POST', path: '/adopt', query: { why }, isChange: true }) as Promise<Done>,
+  }
+}

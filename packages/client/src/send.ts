@@ -1,0 +1,190 @@
+/** One request to the admin API: sent once, answered in bounds, or told why not. */
+import { AdminError, UnreachableError } from './errors.js'
+import { errorOf } from './read-problem.js'
+
+const PREFIX = '/admin/v1'
+const TIMEOUT_MS = 30_000
+const RETRIES = 3
+/** A wait longer than this is the caller's to decide on. */
+const RETRY_AFTER_S_MAX = 30
+/** A whole set as text has up to 16 Mi characters, and as JSON may take a few times that. */
+const ANSWER_BYTES_MAX = 64 * 1024 * 1024
+
+export type Fetch = (url: string, init: RequestInit) => Promise<Response>
+
+export interface SendOptions {
+  /** Without a slash at its end. */
+  readonly base: string
+  readonly token: string | undefined
+  readonly fetch?: Fetch | undefined
+  /** How often a request that was answered 429 is sent again. @default 3 */
+  readonly retries?: number | undefined
+  /** For a whole answer. @default 30000 */
+  readonly timeoutMs?: number | undefined
+  /** @default by the system's timer */
+  readonly wait?: ((ms: number) => Promise<void>) | undefined
+}
+
+interface Asked {
+  readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
+  /** Below /admin/v1, beginning with a slash. */
+  readonly path: string
+  readonly query?: Query | undefined
+  /** Sent as JSON, unless it is `text`. */
+  readonly body?: unknown
+  /** YAML or JSON as a person wrote it. */
+  readonly text?: string | undefined
+  readonly ifMatch?: Seen | undefined
+  /** Whether something is another afterwards, so that "did it happen?" matters. */
+  readonly isChange?: boolean | undefined
+  /** @default 'json' */
+  readonly answer?: 'json' | 'text' | undefined
+}
+
+type Query = Readonly<Record<string, string | number | boolean | undefined>>
+/** The version that the writer has seen; `*`: whatever is there. */
+export type Seen = number | '*'
+export type Send = (asked: Asked) => Promise<unknown>
+
+export function createSend(options: SendOptions): Send {
+  const { base, retries = RETRIES, wait = waitBySystem } = options
+  return async (asked) => {
+    const url = `${base}${PREFIX}${asked.path}${queryOf(asked.query)}`
+    for (let tries = 0; ; tries++) {
+      const { response, text } = await sendOnce(url, asked, options)
+      if (response.ok) return readAnswer(asked, response, text)
+      const waitMs = retryAfterMs(response)
+      // A 429 was refused at the door, so sending it again cannot make a change twice.
+      if (waitMs === undefined || tries >= retries) throw errorOf(base, response, text)
+      await wait(waitMs)
+    }
+  }
+}
+
+async function sendOnce(
+  url: string,
+  asked: Asked,
+  { base, token, fetch: send = fetchBySystem, timeoutMs = TIMEOUT_MS }: SendOptions,
+): Promise<{ readonly response: Response; readonly text: string }> {
+  const body = asked.text ?? (asked.body === undefined ? undefined : JSON.stringify(asked.body))
+  let response: Response | undefined
+  try {
+    response = await send(url, {
+      method: asked.method,
+      headers: headersOf(asked, token),
+      // Where somebody else sends us, the token does not follow.
+      redirect: 'manual',
+      signal: AbortSignal.timeout(timeoutMs),
+      ...(body === undefined ? {} : { body }),
+    })
+    const text = await readText(response)
+    if (text !== undefined) return { response, text }
+  } catch (error) {
+    throw unreachable(error, { base, asked, timeoutMs, hasBegun: response !== undefined })
+  }
+  const size = `${ANSWER_BYTES_MAX / 1024 / 1024} MiB`
+  const detail = `${base} answered with more than ${size}. Ask for a smaller page`
+  throw new AdminError({ status: response.status, code: 'unexpected', detail })
+}
+
+function headersOf({ text, body, ifMatch }: Asked, token: string | undefined) {
+  const type = text === undefined ? 'application/json' : 'application/yaml'
+  return {
+    Accept: 'application/json, application/yaml, application/problem+json',
+    ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
+    ...(text === undefined && body === undefined ? {} : { 'Content-Type': type }),
+    ...(ifMatch === undefined ? {} : { 'If-Match': ifMatch === '*' ? '*' : `"${ifMatch}"` }),
+  }
+}
+
+function queryOf(query: Query = {}): string {
+  const pairs = Object.entries(query).flatMap(([name, value]) =>
+    value === undefined || value === false ? [] : [[name, String(value)] as const],
+  )
+  return pairs.length === 0 ? '' : `?${new URLSearchParams(Object.fromEntries(pairs)).toString()}`
+}
+
+/** Undefined where it has no end in sight. */
+async function readText(response: Response): Promise<string | undefined> {
+  if (response.body === null) return ''
+  const reader = response.body.getReader()
+  const decoder = new TextDecoder()
+  let bytes = 0
+  let text = ''
+  for (;;) {
+    const { done, value } = await reader.read()
+    if (done) return text + decoder.decode()
+    bytes += value.byteLength
+    if (bytes > ANSWER_BYTES_MAX) {
+      await reader.cancel()
+      return undefined
+    }
+    text += decoder.decode(value, { stream: true })
+  }
+}
+
+function readAnswer({ answer = 'json' }: Asked, response: Response, text: string): unknown {
+  if (answer === 'text') return text
+  try {
+    return JSON.parse(text)
+  } catch {
+    const type = response.headers.get('content-type') ?? 'no type'
+    const detail = `found an answer of ${type.slice(0, 100)} that is no JSON; is this the admin listener of Sluice?`
+    throw new AdminError({ status: response.status, code: 'unexpected', detail })
+  }
+}
+
+/** Undefined: not to be sent again. */
+function retryAfterMs(response: Response): number | undefined {
+  if (response.status !== 429) return undefined
+  const told = response.headers.get('retry-after') ?? ''
+  const seconds = /^\d{1,9}$/.test(told) ? Number(told) : 1
+  return seconds > RETRY_AFTER_S_MAX ? undefined : seconds * 1000
+}
+
+interface Failed {
+  readonly base: string
+  readonly asked: Asked
+  readonly timeoutMs: number
+  /** Whether the head of an answer came. */
+  readonly hasBegun: boolean
+}
+
+/** Failures before anything was sent: such a change was not made. */
+const UNSENT =
+  /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|UND_ERR_CONNECT_TIMEOUT|ERR_TLS_.*|.*CERT.*|DEPTH_ZERO.*|UNABLE_TO_.*|ERR_SSL_.*)$/
+
+function unreachable(error: unknown, failed: Failed): UnreachableError {
+  const { base, asked, timeoutMs, hasBegun } = failed
+  const code = codeOf(error)
+  const isUncertain = asked.isChange === true && (hasBegun || !UNSENT.test(code))
+  const isTimeout = error instanceof Error && error.name === 'TimeoutError'
+  const why = isTimeout ? `no answer within ${timeoutMs / 1000} s` : code || messageOf(error)
+  const then = isUncertain
+    ? 'Whether the change was made is not known: look before you try again'
+    : 'Is `sluice serve` running, and is this the address of its admin listener?'
+  const message = `Could not reach the admin API at ${base}: ${why}. ${then}`
+  return new UnreachableError(message, { cause: error, url: base, isUncertain })
+}
+
+/** Node says what happened in the cause; browsers say nothing, on purpose. */
+function codeOf(error: unknown): string {
+  const cause = error instanceof Error ? error.cause : undefined
+  for (const thrown of [cause, error]) {
+    if (thrown instanceof Error && 'code' in thrown && typeof thrown.code === 'string') {
+      return thrown.code
+    }
+  }
+  return ''
+}
+
+function messageOf(error: unknown): string {
+  const cause = error instanceof Error ? error.cause : undefined
+  if (cause instanceof Error) return cause.message
+  return error instanceof Error ? error.message : String(error)
+}
+
+// Not taken once and kept: a page may replace it, and it must be called as a function of the page.
+const fetchBySystem: Fetch = (url, init) => fetch(url, init)
+
+const waitBySystem = (ms: number) => new Promise<void>((resolve) => void setTimeout(resolve, ms))

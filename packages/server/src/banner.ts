@@ -11,7 +11,7 @@ export interface BannerOptions {
 }
 
 export function bannerOf(server: RunningServer, { isExample, isTerminal }: BannerOptions): string {
-  const { gateway, api, admin, adminToken, upstream, rulesFile, store } = server
+  const { gateway, api, admin, adminToken, upstream, rules, store } = server
   const token = tokenLine(adminToken, isTerminal)
   const lines = [
     'Sluice is running.',
@@ -20,7 +20,7 @@ export function bannerOf(server: RunningServer, { isExample, isTerminal }: Banne
     `  decision API   ${api}`,
     `  metrics        ${admin}/metrics`,
     `  admin token    ${token}`,
-    `  rules          ${rulesFile}`,
+    `  rules          ${rules}`,
     `  counters       ${store}`,
   ]
   return [...lines, ...(isExample ? exampleLines(server) : []), ''].join('\n')

@@ -13,7 +13,7 @@ import { join } from 'node:path'
 import type { Log } from './log/logger.js'
 import { messageOf } from './message-of.js'
 
-const ADMIN_TOKEN_FILE = 'admin-token'
+export const ADMIN_TOKEN_FILE = 'admin-token'
 const KEY_SECRET_FILE = 'key-secret'
 const REDIS_SECRET_FILE = 'redis-key-secret'
 const SECRET = /^[0-9a-f]{32,128}$/

@@ -2,7 +2,7 @@
 import type { Call, Decision } from '@sluice/core'
 import type { CheckOptions, Limiter } from '@sluice/limiter'
 
-type Way = 'gateway' | 'websocket' | 'api' | 'forward-auth'
+type Way = 'gateway' | 'websocket' | 'api' | 'forward-auth' | 'admin'
 
 export interface Decider {
   readonly limiter: Limiter

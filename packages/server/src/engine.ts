@@ -7,6 +7,7 @@ import type { Config } from './config/config.js'
 import { createDecider, type Decider } from './decider.js'
 import { type WatchedFile, watchFile } from './files/watch-file.js'
 import { createIdentifier, type Identifier } from './identity/identity.js'
+import { RegisteredKeys } from './identity/known-keys.js'
 import { createTokenVerifier } from './identity/tokens.js'
 import { createDegradedLog, type DegradedLog } from './log/degraded-log.js'
 import type { Log } from './log/logger.js'
@@ -14,15 +15,16 @@ import { createRefusalLog, type RefusalLog } from './log/refusal-log.js'
 import { createDecisionMetrics } from './metrics/decisions.js'
 import { createRegistry, type Registry } from './metrics/registry.js'
 import type { ReadRules } from './preflight.js'
-import { followRulesFile, type RulesFile } from './source/rules-file.js'
+import { describeNode, type NodeInfo, openSource, type SharedStore } from './source/open-source.js'
+import type { RuleSource } from './source/rule-source.js'
 import { type OpenedStore, openStore } from './store/open-store.js'
 
 export interface Engine {
   readonly decider: Decider
   readonly identifier: Identifier
   readonly registry: Registry
-  readonly rules: RulesFile
-  readonly rulesFile: string
+  readonly source: RuleSource
+  readonly node: NodeInfo
   readonly opened: OpenedStore
   readonly refusals: RefusalLog
   readonly degraded: DegradedLog
@@ -37,17 +39,32 @@ const SECONDS = [
   0.1, 0.25, 0.5, 1,
 ]
 
-export async function startEngine(config: Config, log: Log, rules: ReadRules): Promise<Engine> {
+export interface EngineOptions {
+  /** The user's own rules, read already; undefined: they are in a rule store. */
+  readonly rules: ReadRules | undefined
+  /** A rule store that another process holds for this one. */
+  readonly store?: SharedStore | undefined
+}
+
+export async function startEngine(
+  config: Config,
+  log: Log,
+  options: EngineOptions,
+): Promise<Engine> {
   const clock = wallClock
   const registry = createRegistry()
   const opened = await openStore(config, { log, clock, registry })
   const { secret, store } = opened
   const { ipv6Prefix } = config.identity
-  const limiter = createLimiter({ rules: [], store, secret, ipv6Prefix })
+  // Without rules nothing is decided.
+  const limiter = createLimiter({ rules: undefined, store, secret, ipv6Prefix })
+  const closers: (() => unknown)[] = [() => limiter.close()]
   try {
-    limiter.setParsedRules(rules.parsed)
-    for (const { message } of limiter.warnings) log.warn({ problem: message }, 'rules warning')
-    const identifier = await openIdentifier(config, secret, log)
+    const keys = new RegisteredKeys()
+    const node = describeNode(clock)
+    const source = await openSource(config, node, { limiter, keys, log, clock, ...options })
+    closers.push(() => source.close())
+    const identifier = await openIdentifier(config, { secret, log, keys })
     const secrets = secretAttributes(config)
     const { callers } = config.log
     const refusals = createRefusalLog({ log, clock, callers, secretAttributes: secrets })
@@ -59,20 +76,19 @@ export async function startEngine(config: Config, log: Log, rules: ReadRules): P
       SECONDS,
     )
     const unattend = opened.attend(limiter, metrics)
-    const followed = followRulesFile(rules.file, rules.text, { limiter, log, clock })
     const keyFiles = followKeyFiles(config, identifier, log)
     const parts = { limiter, metrics, refusals, degraded, times, nowMs: monotonicMs }
     return {
       decider: createDecider(parts),
       identifier,
       registry,
-      rules: followed,
-      rulesFile: rules.file,
+      source,
+      node,
       opened,
       refusals,
       degraded,
       async close() {
-        followed.close()
+        await source.close()
         for (const file of keyFiles) file.close()
         await identifier.close()
         refusals.close()
@@ -82,7 +98,7 @@ export async function startEngine(config: Config, log: Log, rules: ReadRules): P
       },
     }
   } catch (error) {
-    await limiter.close()
+    for (const close of closers.reverse()) await close()
     throw error
   }
 }
@@ -92,7 +108,16 @@ export function secretAttributes({ identity }: Config): readonly string[] {
   return ['api_key', ...identity.headers.flatMap(({ attribute, open }) => (open ? [] : attribute))]
 }
 
-async function openIdentifier(config: Config, secret: Uint8Array, log: Log): Promise<Identifier> {
+interface IdentifierParts {
+  readonly secret: Uint8Array
+  readonly log: Log
+  readonly keys: RegisteredKeys
+}
+
+async function openIdentifier(
+  config: Config,
+  { secret, log, keys: registered }: IdentifierParts,
+): Promise<Identifier> {
   const { identity, trustedProxies, forwardedHeader } = config
   const { ipv6Prefix, jwt } = identity
   const warn = (message: string) => log.warn({}, message)
@@ -100,7 +125,14 @@ async function openIdentifier(config: Config, secret: Uint8Array, log: Log): Pro
     jwt === undefined
       ? undefined
       : await createTokenVerifier({ config: jwt, ipv6Prefix, clock: wallClock, warn })
-  return createIdentifier({ config: identity, trustedProxies, forwardedHeader, secret, tokens })
+  return createIdentifier({
+    config: identity,
+    trustedProxies,
+    forwardedHeader,
+    secret,
+    tokens,
+    registered,
+  })
 }
 
 function followKeyFiles(config: Config, identifier: Identifier, log: Log): readonly WatchedFile[] {

@@ -9,6 +9,8 @@ import { parseConfig } from './config/parse-config.js'
 import { createLogger, type Log } from './log/logger.js'
 import { messageOf } from './message-of.js'
 import { preflight } from './preflight.js'
+import { openRuleStore } from './rule-store/open-rule-store.js'
+import type { RuleStore } from './rule-store/rule-store.js'
 import { type RunningServer, serve } from './serve.js'
 import { createMistakes } from './mistakes.js'
 import { findNodeWarning } from './node-version.js'
@@ -33,15 +35,13 @@ export async function runServer(options: RunOptions): Promise<number> {
   const log = createLogger({ level: config.log.level })
   const worker = workerSide()
   if (config.workers > 1 && worker === undefined && options.check !== true) {
-    return runWorkers({
-      count: config.workers,
-      log,
-      withinMs: config.shutdown.withinMs,
-      onListening: (text) => void process.stdout.write(text),
-    })
+    return runAsWorkers(config, log)
   }
   const isExample =
-    config.file === undefined && config.rules === undefined && config.gateway.upstreams.length === 0
+    config.file === undefined &&
+    config.rules === undefined &&
+    config.database === undefined &&
+    config.gateway.upstreams.length === 0
   const { problems, rules } = await preflight(config, wallClock)
   for (const problem of problems) tell(problem)
   if (problems.length > 0) return MISUSE
@@ -67,6 +67,27 @@ export async function runServer(options: RunOptions): Promise<number> {
   announce(server, { isExample, config, options, log, say })
   survive(log)
   return untilStopped(server, log)
+}
+
+/** The rule store is opened here, once for all workers. */
+async function runAsWorkers(config: Config, log: Log): Promise<number> {
+  let rules: RuleStore | undefined
+  try {
+    rules = await openRuleStore(config, { log, clock: wallClock })
+  } catch (error) {
+    await log.flush()
+    tell(`Could not start: ${messageOf(error)}`)
+    return FAILED
+  }
+  const code = await runWorkers({
+    count: config.workers,
+    log,
+    withinMs: config.shutdown.withinMs,
+    onListening: (text) => void process.stdout.write(text),
+    rules,
+  })
+  await rules?.close()
+  return code
 }
 
 /**

@@ -2,7 +2,6 @@
 import { type ParsedRules, parseRules } from '@sluice/core'
 import type { WallClock } from './clock.js'
 import type { Config } from './config/config.js'
-import { exampleRulesFile } from './example.js'
 import { readWhole } from './files/read-whole.js'
 import { readPair } from './http/certificates.js'
 import { createTokenVerifier } from './identity/tokens.js'
@@ -12,7 +11,7 @@ import { readRedisTls } from './store/redis-tls.js'
 export interface Preflight {
   /** One message for each thing that is not as it should be. */
   readonly problems: readonly string[]
-  /** The rules that the server starts with; undefined if there are problems. */
+  /** The user's own rules; undefined if there are problems, or rules are in a rule store. */
   readonly rules: ReadRules | undefined
 }
 
@@ -23,7 +22,7 @@ export async function preflight(config: Config, clock: WallClock): Promise<Prefl
   const found = await Promise.all([
     messagesOf('rules', async () => {
       rules = await readRules(config)
-      return rules.parsed.errors.map(({ message }) => message)
+      return rules?.parsed.errors.map(({ message }) => message)
     }),
     messagesOf('gateway.tls', async () => void (gateway.tls && (await readPair(gateway.tls)))),
     messagesOf('api.tls', async () => void (api.tls && (await readPair(api.tls)))),
@@ -44,8 +43,9 @@ export interface ReadRules {
   readonly parsed: ParsedRules
 }
 
-export async function readRules(config: Config): Promise<ReadRules> {
-  const file = config.rules ?? exampleRulesFile
+/** The rules file of the user's own, if there is one. */
+export async function readRules({ rules: file }: Config): Promise<ReadRules | undefined> {
+  if (file === undefined) return undefined
   const { text } = await readWhole(file)
   return { file, text, parsed: parseRules(text, { file }) }
 }
@@ -53,7 +53,7 @@ export async function readRules(config: Config): Promise<ReadRules> {
 /** A file that cannot be used is told of by the field that names it. */
 async function messagesOf(
   field: string,
-  look: () => Promise<readonly string[] | void>,
+  look: () => Promise<readonly string[] | undefined | void>,
 ): Promise<readonly string[]> {
   try {
     return (await look()) ?? []

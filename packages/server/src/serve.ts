@@ -2,7 +2,7 @@
 import { randomInt } from 'node:crypto'
 import type { RequestListener } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { createAdmin } from './admin/admin.js'
+import { openAdmin } from './admin/open-admin.js'
 import { createApi } from './api/api.js'
 import { wallClock } from './clock.js'
 import type { Config, ListenAddress, TlsFiles } from './config/config.js'
@@ -20,6 +20,7 @@ import { createListener, type Listener } from './http/listener.js'
 import { secretHider } from './identity/secret-form.js'
 import type { Log } from './log/logger.js'
 import { type ReadRules, readRules } from './preflight.js'
+import { connectIpcStore } from './rule-store/ipc/ipc-store.js'
 import { registerServerMetrics } from './server-metrics.js'
 import type { WorkerSide } from './workers.js'
 
@@ -27,7 +28,7 @@ export interface ServeOptions {
   readonly log: Log
   /** Nothing was configured: the example's keys are known. */
   readonly isExample?: boolean | undefined
-  /** Those that were read before; else they are read now. */
+  /** The user's own rules, if they were read before; else they are read now. */
   readonly rules?: ReadRules | undefined
   /** Set in one of several processes behind the same listeners. */
   readonly worker?: WorkerSide | undefined
@@ -40,7 +41,8 @@ export interface RunningServer {
   readonly adminToken: Kept
   /** What the gateway forwards to, for people. */
   readonly upstream: string
-  readonly rulesFile: string
+  /** Where rules come from, for people. */
+  readonly rules: string
   /** Where counters live, for people. */
   readonly store: string
   /** Finishes what is under way and closes; `atOnce` takes no more calls from the first moment. */
@@ -89,7 +91,11 @@ async function start(
   closers: (() => void | Promise<void>)[],
 ): Promise<RunningServer> {
   const { log } = options
-  const engine = await startEngine(config, log, options.rules ?? (await readRules(config)))
+  const { worker } = options
+  const engine = await startEngine(config, log, {
+    rules: options.rules ?? (await readRules(config)),
+    store: worker && config.rules === undefined ? await connectIpcStore(worker.rules) : undefined,
+  })
   closers.push(() => engine.close())
   const { registry } = engine
   const adminToken =
@@ -100,15 +106,15 @@ async function start(
   const gateway = openGateway(config, engine, log)
   const api = openApi(config, engine, { log, adminToken: adminToken.text, state })
   const admin = openListener(config.admin.listen, undefined, { config, log, ...BRIEF })
-  const { worker } = options
   worker?.share(() => registry.text())
-  const adminHandler = createAdmin({
+  const adminHandler = openAdmin(config, engine, {
+    log,
+    rootToken: adminToken.text,
     metricsText: () => worker?.allMetrics() ?? registry.text(),
   })
-  admin.server.on(
-    'request',
-    guarded((request, response) => adminHandler.handle(request, response), log),
-  )
+  const handleAdmin = guarded((request, response) => adminHandler.handle(request, response), log)
+  admin.server.on('request', handleAdmin)
+  admin.server.on('checkContinue', handleAdmin)
   closers.push(() => gateway.close())
   const [gatewayUrl, apiUrl, adminUrl] = [
     await startListener(gateway.listener, closers),
@@ -122,7 +128,7 @@ async function start(
     admin: adminUrl,
     adminToken,
     upstream: upstreams.map(({ prefix, origin }) => `${prefix} ${origin}`).join(', '),
-    rulesFile: engine.rulesFile,
+    rules: engine.source.name,
     store: engine.opened.name,
     async stop({ atOnce = false } = {}) {
       state.isDraining = true
@@ -207,11 +213,13 @@ function openApi(config: Config, engine: Engine, { log, adminToken, state }: Api
     log,
     adminToken,
     hideSecrets: secretHider(engine.opened.secret, secretAttributes(config)),
-    readiness: () => ({
-      ready: !state.isDraining,
-      reasons: state.isDraining ? ['shutting down'] : [],
-      store: engine.opened.describe(),
-    }),
+    readiness: () => {
+      const reasons = [
+        ...(state.isDraining ? ['shutting down'] : []),
+        ...(engine.source.isReady() ? [] : [`no rules yet: ${engine.source.problem() ?? ''}`]),
+      ]
+      return { ready: reasons.length === 0, reasons, store: engine.opened.describe() }
+    },
   })
   const handle = guarded((request, response) => api.handle(request, response), log)
   listener.server.on('request', handle)

@@ -4,10 +4,10 @@ import type { DegradedLog } from './log/degraded-log.js'
 import type { Log } from './log/logger.js'
 import type { RefusalLog } from './log/refusal-log.js'
 import type { Registry } from './metrics/registry.js'
-import type { RulesFile } from './source/rules-file.js'
+import type { RuleSource } from './source/rule-source.js'
 
 export interface Observed {
-  readonly rules: RulesFile
+  readonly source: RuleSource
   readonly refusals: RefusalLog
   readonly degraded: DegradedLog
   readonly identifier: Identifier
@@ -17,15 +17,17 @@ export interface Observed {
 }
 
 export function registerServerMetrics(registry: Registry, observed: Observed): void {
-  const { rules, refusals, degraded, identifier, log, held, websockets } = observed
-  registry.gauge('sluice_rules_version', 'Rule sets taken since the start.', () => rules.version())
+  const { source, refusals, degraded, identifier, log, held, websockets } = observed
+  registry.gauge('sluice_rules_version', 'The version of the rules in force.', () =>
+    source.version(),
+  )
   registry.gauge(
     'sluice_rules_age_seconds',
-    'Since when the source of the rules lacks those in force; 0: it has them.',
-    () => rules.ageSeconds(),
+    'How long the source of the rules has not confirmed those in force; 0: it does.',
+    () => source.ageSeconds(),
   )
-  registry.total('sluice_rules_failures_total', 'Rule sets that were refused.', () =>
-    rules.failures(),
+  registry.total('sluice_rules_failures_total', 'Rule sets and rules that were refused.', () =>
+    source.failures(),
   )
   registry.total(
     'sluice_log_dropped_total',

@@ -6,6 +6,9 @@ import cluster, { type Worker } from 'node:cluster'
 import process from 'node:process'
 import type { Log } from './log/logger.js'
 import { mergeMetrics } from './metrics/merge.js'
+import { hostRuleStore } from './rule-store/ipc/host.js'
+import type { Link, RulesMessage } from './rule-store/ipc/messages.js'
+import type { RuleStore } from './rule-store/rule-store.js'
 
 export interface WorkersOptions {
   readonly count: number
@@ -14,6 +17,8 @@ export interface WorkersOptions {
   readonly withinMs: number
   /** Told once, when the first worker serves. */
   readonly onListening: (text: string) => void
+  /** Held here for all workers; undefined: the rules are a file, which each reads itself. */
+  readonly rules: RuleStore | undefined
 }
 
 /** What workers and the first process say to each other. */
@@ -43,6 +48,8 @@ class Workers {
   #delayMs = RESTART_MS
   /** Of the first worker that could not begin. */
   #failure: number | undefined
+  /** The worker that keeps the last good rules on disk for all. */
+  #keeper: Worker | undefined
 
   constructor(options: WorkersOptions, end: (code: number) => void) {
     this.#options = options
@@ -60,10 +67,23 @@ class Workers {
     const worker = cluster.fork()
     const wellTimer = setTimeout(() => (this.#delayMs = RESTART_MS), WELL_AFTER_MS).unref()
     worker.on('message', (message: Message) => this.hear(worker, message))
+    const unhost = this.hostRules(worker)
     worker.once('exit', (code, signal) => {
       clearTimeout(wellTimer)
+      unhost()
       this.ended(code, signal)
     })
+  }
+
+  private hostRules(worker: Worker): () => void {
+    const { rules } = this.#options
+    if (rules === undefined) return () => {}
+    this.#keeper ??= worker
+    const end = hostRuleStore(rules, linkOf(worker), this.#keeper === worker)
+    return () => {
+      end()
+      if (this.#keeper === worker) this.#keeper = undefined
+    }
   }
 
   private ended(code: number | null, signal: string | null): void {
@@ -109,6 +129,22 @@ class Workers {
   }
 }
 
+/** A message to a process that has just ended is lost, and that is no fault. */
+function linkOf(end: Pick<Worker, 'send' | 'on' | 'off' | 'isConnected'>): Link {
+  return {
+    send(message) {
+      if (end.isConnected()) end.send(message, () => {})
+    },
+    onMessage(listener) {
+      const hear = (message: Message | RulesMessage) => {
+        if (message.sluice.startsWith('rules-')) listener(message as RulesMessage)
+      }
+      end.on('message', hear)
+      return () => void end.off('message', hear)
+    },
+  }
+}
+
 function workers(): readonly Worker[] {
   return Object.values(cluster.workers ?? {}).filter((worker) => worker !== undefined)
 }
@@ -147,11 +183,14 @@ export interface WorkerSide {
   share(own: () => string): void
   /** The metrics of all workers; its own, should the first process not answer. */
   allMetrics(): Promise<string>
+  /** To the process that holds the rule store. */
+  readonly rules: Link
 }
 
 /** Undefined in a process that is no worker. */
 export function workerSide(): WorkerSide | undefined {
-  if (!cluster.isWorker) return undefined
+  const self = cluster.worker
+  if (self === undefined) return undefined
   const send = (message: Message) => void process.send?.(message)
   const waiting = new Map<number, (text: string) => void>()
   let own = () => ''
@@ -164,6 +203,7 @@ export function workerSide(): WorkerSide | undefined {
   return {
     announce: (text) => send({ sluice: 'listening', text }),
     share: (shared) => void (own = shared),
+    rules: linkOf(self),
     allMetrics() {
       const id = ++asked
       return new Promise((resolve) => {

@@ -44,14 +44,14 @@ export function createTokens({ apiToken, adminToken }: TokenParts): Tokens {
 /** Stands for a token that cannot be right. No header carries a line end. */
 const NO_TOKEN = '\n'
 
-function bearerOf(authorization = ''): string {
+export function bearerOf(authorization = ''): string {
   const scheme = BEARER.exec(authorization)?.[0]
   if (scheme === undefined) return NO_TOKEN
   const token = authorization.slice(scheme.length)
   return token.length > TOKEN_LENGTH_MAX ? NO_TOKEN : token
 }
 
-function digestOf(token: string): Buffer {
+export function digestOf(token: string): Buffer {
   return hash('sha256', token, 'buffer')
 }
 

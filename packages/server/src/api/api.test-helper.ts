@@ -150,6 +150,7 @@ function testConfig(options: TestOptions): Config {
     keySecret: SECRET,
     maxCounters: 1000,
     redis: undefined,
+    database: undefined,
     gateway: {
       listen,
       tls: undefined,

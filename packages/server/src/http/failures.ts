@@ -9,7 +9,7 @@ interface FailureParts {
   readonly log: Log
   readonly clock: WallClock
   /** Where it failed, for people. */
-  readonly place: 'decision API' | 'gateway'
+  readonly place: 'admin API' | 'decision API' | 'gateway'
 }
 
 export class Failures {

@@ -24,6 +24,10 @@ const benchmarks = {
     about: 'decisions per second, CPU and latency on Redis, against peers',
     files: ['./redis/decisions.mjs'],
   },
+  rules: {
+    about: 'what overrides and known keys cost a call, and a start with a million of them',
+    files: ['./rules/lookups.mjs', './rules/load.mjs'],
+  },
   'redis-memory': {
     about: 'bytes of Redis per counter, at 10^6 and 20 million counters, against peers',
     files: ['./redis/memory.mjs'],

@@ -144,7 +144,12 @@ export function checkPurity(path, text) {
               ]),
           ...(ENVIRONMENT_FILES.includes(path)
             ? []
-            : [[/\bprocess\.env\b/, `reads the environment; only ${ENVIRONMENT_FILES.join(' and ')} do`]]),
+            : [
+                [
+                  /\bprocess\.env\b/,
+                  `reads the environment; only ${ENVIRONMENT_FILES.join(' and ')} do`,
+                ],
+              ]),
         ]
   return code
     .split('\n')

@@ -156,6 +156,21 @@ test('a black hole accepts and swallows without an end; heal resets who lost byt
   }
 })
 
+test('what is forgotten is a black hole, and what is new is not', async () => {
+  const open = await dial()
+  proxy.forget()
+  open.say('lost')
+  const fresh = await dial()
+  fresh.say('heard')
+  await untilReceived(fresh, 'heard')
+  await sleep(A_WHILE_MS)
+  expect([heard, open.received(), open.ended()]).toEqual(['heard', '', undefined])
+  await proxy.heal()
+  await until('a reset', () => open.ended() === 'ECONNRESET')
+  fresh.say(' again')
+  await untilReceived(fresh, 'heard again')
+})
+
 test('a black hole for replies alone lets commands through', async () => {
   const client = await dial()
   proxy.blackhole('to-client')

@@ -33,6 +33,8 @@ export interface FaultProxy {
    * resets connections that lost something.
    */
   blackhole(direction?: Direction): void
+  /** The same for connections that are open now, and for them alone: new ones are fine. */
+  forget(): void
   /** Replies are replaced, by random bytes of the same length unless told. */
   garbage(replace?: (reply: Buffer) => Buffer): void
   /**
@@ -101,6 +103,10 @@ class BreakableNetwork implements FaultProxy {
 
   blackhole(direction: Direction = 'both') {
     this.change(direction, { isLost: true })
+  }
+
+  forget() {
+    for (const connection of this.#connections) connection.forget()
   }
 
   garbage(replace: (reply: Buffer) => Buffer = ({ length }) => randomBytes(length)) {
@@ -174,18 +180,22 @@ class BreakableNetwork implements FaultProxy {
   }
 }
 
+const LOST: Faults = { isLost: true }
+
 class Connection {
   readonly toServer: FaultPipe
   readonly toClient: FaultPipe
   readonly #client: Socket
   readonly #server: Socket
+  #isForgotten = false
 
   constructor(client: Socket, server: Socket, faults: BothFaults) {
     this.#client = client
     this.#server = server
     const reset = () => this.reset()
-    this.toServer = new FaultPipe(client, server, () => faults.toServer, reset)
-    this.toClient = new FaultPipe(server, client, () => faults.toClient, reset)
+    const either = (own: Faults) => (this.#isForgotten ? LOST : own)
+    this.toServer = new FaultPipe(client, server, () => either(faults.toServer), reset)
+    this.toClient = new FaultPipe(server, client, () => either(faults.toClient), reset)
   }
 
   /** A client that ended its half is gone: clients of Redis do not half-close. */
@@ -198,7 +208,13 @@ class Connection {
     this.toClient.changed()
   }
 
+  forget(): void {
+    this.#isForgotten = true
+    this.changed()
+  }
+
   heal(): void {
+    this.#isForgotten = false
     if (this.toServer.hasLost || this.toClient.hasLost) return this.reset()
     this.toServer.heal()
     this.toClient.heal()

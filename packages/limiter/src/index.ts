@@ -12,6 +12,7 @@ export type {
   Limit,
   LimitExplained,
   Outcome,
+  OverrideChange,
   Policy,
   PostureName,
   Postures,

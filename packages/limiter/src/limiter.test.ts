@@ -321,13 +321,13 @@ describe('shadow', () => {
 
 test('without rules nothing is decided until they come', async () => {
   const limiter = createLimiter({ rules: undefined })
-  const call = { attributes: { user: 'u1' } }
+  const asked = { attributes: { user: 'u1' } }
   const absent = { code: 'RULES_ABSENT', status: 503 }
-  expect(() => limiter.checkSync(call)).toThrow(expect.objectContaining(absent))
-  await expect(limiter.check(call)).rejects.toMatchObject(absent)
-  await expect(limiter.peek(call)).rejects.toMatchObject(absent)
-  await expect(limiter.limits(call)).rejects.toMatchObject(absent)
+  expect(() => limiter.checkSync(asked)).toThrow(expect.objectContaining(absent))
+  await expect(limiter.check(asked)).rejects.toMatchObject(absent)
+  await expect(limiter.peek(asked)).rejects.toMatchObject(absent)
+  await expect(limiter.limits(asked)).rejects.toMatchObject(absent)
   limiter.setRules('rules: [{ id: r, by: [user], limits: [1/hour] }]')
-  expect(limiter.checkSync(call).allowed).toBe(true)
-  expect(limiter.checkSync(call).allowed).toBe(false)
+  expect(limiter.checkSync(asked).allowed).toBe(true)
+  expect(limiter.checkSync(asked).allowed).toBe(false)
 })

@@ -46,6 +46,8 @@ export async function runServer(options: RunOptions): Promise<number> {
   for (const problem of problems) tell(problem)
   if (problems.length > 0) return MISUSE
   if (options.check === true) {
+    // A server that starts has them in its log.
+    for (const { message } of rules?.parsed.warnings ?? []) tell(message)
     process.stdout.write('Configuration and rules are good.\n')
     return STOPPED
   }

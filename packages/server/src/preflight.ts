@@ -6,6 +6,7 @@ import { readWhole } from './files/read-whole.js'
 import { readPair } from './http/certificates.js'
 import { createTokenVerifier } from './identity/tokens.js'
 import { messageOf } from './message-of.js'
+import { prepareConnection } from './rule-store/postgres/connection.js'
 import { readRedisTls } from './store/redis-tls.js'
 
 export interface Preflight {
@@ -17,7 +18,7 @@ export interface Preflight {
 
 /** Reads every file that the configuration names, and opens nothing else. */
 export async function preflight(config: Config, clock: WallClock): Promise<Preflight> {
-  const { gateway, api, identity, redis } = config
+  const { gateway, api, identity, redis, database } = config
   let rules: ReadRules | undefined
   const found = await Promise.all([
     messagesOf('rules', async () => {
@@ -27,6 +28,7 @@ export async function preflight(config: Config, clock: WallClock): Promise<Prefl
     messagesOf('gateway.tls', async () => void (gateway.tls && (await readPair(gateway.tls)))),
     messagesOf('api.tls', async () => void (api.tls && (await readPair(api.tls)))),
     messagesOf('redis.tls', async () => void (redis?.tls && (await readRedisTls(redis.tls)))),
+    messagesOf('database', async () => void (database && (await prepareConnection(database)))),
     messagesOf('identity.jwt', async () => {
       const { jwt, ipv6Prefix } = identity
       if (jwt === undefined) return

@@ -40,7 +40,7 @@ export function callerStanding(
   const values = requireValues(rule, facts)
   const texts = [...values.values()]
   const caller = callerHash(snapshot.secret, texts)
-  const own = snapshot.overrides?.[rule.order]?.find(caller, texts, wallMs)
+  const own = snapshot.overrides?.[rule.order]?.find(caller, wallMs)
   if (own !== undefined) {
     return { rule, caller, values, places: [{ where: 'override', limits: own }] }
   }

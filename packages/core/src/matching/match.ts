@@ -82,7 +82,7 @@ function matchCaller(
       ? snapshot.everybody
       : (hashBefore(rule, before) ?? callerHash(snapshot.secret, values))
   if (snapshot.overrides !== undefined) {
-    const own = snapshot.overrides[rule.order]?.find(caller, values, wallMs)
+    const own = snapshot.overrides[rule.order]?.find(caller, wallMs)
     if (own !== undefined) return new Match(rule, own, undefined, caller)
   }
   const candidate = rule.candidate && tierLimits(rule.candidate, facts)

@@ -37,14 +37,21 @@ const writtenOf = (index: OverrideIndex, hash: Hash64) =>
 const at = (hi: number, lo: number): Hash64 => ({ hi, lo })
 
 describe('an index of overrides', () => {
-  test('finds each caller, however many share its hash', () => {
-    const names = ['a', 'b', 'c']
-    const index = OverrideIndex.EMPTY.with(
-      names.map((written) => override({ hash: at(1, 1), written, untilMs: Infinity }, true)),
-    )
-    for (const name of names) expect(index.find(at(1, 1), [name], 0)).toEqual([])
-    expect(index.find(at(1, 1), ['d'], 0)).toBeUndefined()
-    expect(index.find(at(1, 2), ['a'], 0)).toBeUndefined()
+  test('finds a caller by its whole hash, as its counters are found', () => {
+    const near = override({ hash: at(1, 7), written: 'a', untilMs: Infinity }, true)
+    const index = OverrideIndex.EMPTY.with([near])
+    expect(index.find(at(1, 7), 0)).toEqual([])
+    expect(index.find(at(1, 8), 0)).toBeUndefined()
+    expect(index.find(at(2, 7), 0)).toBeUndefined()
+  })
+
+  test('an older index learns nothing of later callers, though they share what speeds it up', () => {
+    const empty = OverrideIndex.EMPTY
+    const one = empty.with([override({ hash: at(1, 7), written: 'a', untilMs: Infinity }, true)])
+    const two = one.with([override({ hash: at(5, 9), written: 'b', untilMs: Infinity }, true)])
+    expect(one.find(at(5, 9), 0)).toBeUndefined()
+    expect(two.find(at(5, 9), 0)).toEqual([])
+    expect(empty.find(at(1, 7), 0)).toBeUndefined()
   })
 
   test('of callers that share a part and its key tells those of one hash', () => {

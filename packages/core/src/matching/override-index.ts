@@ -8,6 +8,7 @@
  */
 import type { LimitSpec } from '../limit.js'
 import type { Hash64 } from '../sip-hash.js'
+import { CallerFilter } from './caller-filter.js'
 import type { CompiledLimit } from './compiled.js'
 
 interface OverrideFields {
@@ -62,30 +63,32 @@ const PART_SIZE_MAX = 4 * PART_SIZE
 const PART_SIZE_MIN = PART_SIZE / 8
 
 export class OverrideIndex {
-  static readonly EMPTY = new OverrideIndex([new Map()], 0, 0)
+  static readonly EMPTY = new OverrideIndex([new Map()], new CallerFilter(0), 0, 0)
 
   readonly size: number
   /** How many have an end. */
   readonly ending: number
   readonly #parts: readonly Part[]
   readonly #mask: number
+  readonly #filter: CallerFilter
 
-  private constructor(parts: readonly Part[], size: number, ending: number) {
+  private constructor(parts: readonly Part[], filter: CallerFilter, size: number, ending: number) {
     this.#parts = parts
+    this.#filter = filter
     this.#mask = parts.length - 1
     this.size = size
     this.ending = ending
   }
 
-  /** The caller's own limits, unless they have ended. */
-  find(
-    caller: Hash64,
-    values: readonly string[],
-    wallMs: number,
-  ): readonly CompiledLimit[] | undefined {
+  /**
+   * The caller's own limits, unless they have ended. Callers are told apart by their hashes, as
+   * their counters are.
+   */
+  find(caller: Hash64, wallMs: number): readonly CompiledLimit[] | undefined {
+    if (!this.#filter.mayHave(caller)) return undefined
     let own = this.#parts[caller.hi & this.#mask]?.get(caller.lo)
     while (own !== undefined) {
-      if (own.untilMs > wallMs && isSameList(own.caller, values)) return own.limits
+      if (own.hi === caller.hi && own.untilMs > wallMs) return own.limits
       own = own.next
     }
     return undefined
@@ -109,6 +112,9 @@ export class OverrideIndex {
     const most = this.size + changes.length
     const isCrowded = most > PART_SIZE_MAX * this.#parts.length
     const parts = isCrowded ? spread(this.all(), most) : [...this.#parts]
+    // The one of the empty index is everybody's, and stays empty.
+    const isRoomy = this.size > 0 && this.#filter.holds(most)
+    const filter = isRoomy ? this.#filter : filterOf(this.all(), most)
     // Parts of this index are copied before they are written to; those just spread are no one's.
     const own = new Set(isCrowded ? parts : [])
     let { size, ending } = this
@@ -122,6 +128,7 @@ export class OverrideIndex {
         own.add(part)
         parts[i] = part
       }
+      if (isSet) filter.add(hash)
       const before = part.get(hash.lo)
       const after = isSet ? link(before, change) : unlink(before, change.written)
       put(part, hash.lo, after)
@@ -129,10 +136,17 @@ export class OverrideIndex {
       ending += countOf(after, hasEnd) - countOf(before, hasEnd)
     }
     if (size === 0) return OverrideIndex.EMPTY
-    const changed = new OverrideIndex(parts, size, ending)
+    const changed = new OverrideIndex(parts, filter, size, ending)
     if (parts.length === 1 || size >= PART_SIZE_MIN * parts.length) return changed
-    return new OverrideIndex(spread(changed.all(), size), size, ending)
+    const all = changed.all()
+    return new OverrideIndex(spread(all, size), filterOf(all, size), size, ending)
   }
+}
+
+function filterOf(overrides: readonly CompiledOverride[], size: number): CallerFilter {
+  const filter = new CallerFilter(size)
+  for (const override of overrides) filter.add(override)
+  return filter
 }
 
 /** Filed in as many parts as suit `size` overrides. */

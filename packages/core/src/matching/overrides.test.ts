@@ -188,21 +188,23 @@ describe('a snapshot made from another', () => {
     match: fc.constantFrom({}, { where: { plan: 'pro' } }, { where: { plan: 'pro', tenant: 't' } }),
     overrides: inline,
   })
-  const rules = fc.uniqueArray(rule, { selector: ({ id }) => id, maxLength: 3 }).map((list) =>
+  // Sets are made of these, so that the same object is in one after the other, at any place.
+  const pool = fc.array(rule, { minLength: 4, maxLength: 6 }).map((list) =>
     list.map((each) => ({
       ...each,
       limits: ['1/second'],
       overrides: each.by[0] === 'user' ? each.overrides : [],
     })),
   )
-  const set = fc.record({
+  const places = fc.uniqueArray(fc.nat({ max: 5 }))
+  const own = fc.record({
     rule: fc.constantFrom('r', 's', 't'),
     name,
     max: fc.integer({ min: 3, max: 5 }),
   })
   const step = fc.oneof(
-    fc.record({ rules }),
-    fc.record({ changes: fc.array(fc.record({ set, isGone: fc.boolean() }), { maxLength: 4 }) }),
+    fc.record({ places }),
+    fc.record({ changes: fc.array(fc.record({ own, isGone: fc.boolean() }), { maxLength: 4 }) }),
   )
   const calls = ['a', 'b', 'c', 'd'].flatMap((who) =>
     [{}, { plan: 'pro' }, { plan: 'pro', tenant: 't' }].map((more) => ({
@@ -219,24 +221,19 @@ describe('a snapshot made from another', () => {
 
   test('answers as one made afresh of the same rules and overrides, and leaves the other as it was', () => {
     fc.assert(
-      fc.property(fc.array(step, { minLength: 1, maxLength: 10 }), (steps) => {
+      fc.property(pool, fc.array(step, { minLength: 1, maxLength: 10 }), (all, steps) => {
         let present = compile()
         let current = parse([])
         // What a reader of the whole would say is set apart, by rule.
         const apart = new Map<string, Map<string, OverrideChange>>()
-        const known = new Map<string, object>()
         for (const each of steps) {
           const before = answers(present)
           const earlier = present
-          if ('rules' in each) {
-            // The same rule as the same object, so that what was compiled of it is used again.
-            const list = each.rules.map((one) => {
-              const text = JSON.stringify(one)
-              const object = known.get(text) ?? one
-              known.set(text, object)
-              return object
-            })
-            const parsed = parse(list)
+          if ('places' in each) {
+            const list = each.places.flatMap((place) => all[place] ?? [])
+            const isFirst = (one: { readonly id: string }, i: number) =>
+              list.findIndex(({ id }) => id === one.id) === i
+            const parsed = parse(list.filter(isFirst))
             for (const id of apart.keys()) {
               const was = current.rules.find((one) => one.id === id)
               const is = parsed.rules.find((one) => one.id === id)
@@ -245,7 +242,7 @@ describe('a snapshot made from another', () => {
             current = parsed
             present = compileRules(parsed, { secret }, present)
           } else {
-            const changes = each.changes.map(({ set: { rule: id, name: who, max }, isGone }) =>
+            const changes = each.changes.map(({ own: { rule: id, name: who, max }, isGone }) =>
               change({ user: who }, isGone ? undefined : max, { rule: id }),
             )
             for (const one of changes) {
@@ -256,8 +253,8 @@ describe('a snapshot made from another', () => {
             }
             present = changeOverrides(present, changes).snapshot
           }
-          const all = [...apart.values()].flatMap((list) => [...list.values()])
-          const fresh = replaceOverrides(compileRules(current, { secret }), all)
+          const set = [...apart.values()].flatMap((list) => [...list.values()])
+          const fresh = replaceOverrides(compileRules(current, { secret }), set)
           expect(answers(present)).toEqual(answers(fresh))
           expect(answers(earlier)).toEqual(before)
         }

@@ -7,7 +7,7 @@ import { EditError } from './editor-types.js'
 import { parseBook } from './parse-set.js'
 import { invalid } from './problems.js'
 import type { GivenSet } from './read-set.js'
-import { isSame } from './same.js'
+import { isSame } from '../same.js'
 
 /** How many rules an error names. */
 const NAMED_MAX = 20

@@ -8,7 +8,7 @@ import type { Draft } from './draft.js'
 import { EditError } from './editor-types.js'
 import { parseDraft } from './parse-set.js'
 import { describeFinding, invalid, isStorable, unstorable } from './problems.js'
-import { isSame } from './same.js'
+import { isSame } from '../same.js'
 
 /** Characters as JSON, of a rule without its overrides and of its candidate. */
 const RULE_SIZE_MAX = 64 * 1024

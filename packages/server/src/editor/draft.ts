@@ -11,7 +11,7 @@ import {
 } from '../rule-store/records.js'
 import type { RuleBook } from '../source/rule-book.js'
 import type { RuleParts } from './documents.js'
-import { isSame } from './same.js'
+import { isSame } from '../same.js'
 
 /** What an edit does to the overrides of one rule. */
 export interface OverrideCounts {

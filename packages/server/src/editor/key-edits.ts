@@ -5,7 +5,7 @@ import type { EditContext } from './context.js'
 import { EditError, type Editor } from './editor-types.js'
 import { fileKey, KEYS_PER_CALL_MAX, patchKeyDocument, readNewKeys } from './keys.js'
 import { requireVersion } from './problems.js'
-import { isSame } from './same.js'
+import { isSame } from '../same.js'
 
 /** How many keys are looked for at once. */
 const LOOKUPS_MAX = 50

@@ -1,5 +1,4 @@
 /** Known keys as they are registered: read, hashed, and told once where one was made here. */
-import { createHash } from 'node:crypto'
 import {
   complain,
   createCollector,
@@ -17,7 +16,7 @@ import {
 } from '@sluice/core/reading'
 import { readFields } from '../config/fields.js'
 import { readApiKey, readApiKeyHash } from '../config/secrets.js'
-import { keyHash, sha256Of } from '../rule-store/key-hash.js'
+import { keyHash, keyId, sha256Of } from '../rule-store/key-hash.js'
 import type { KeyDocument } from '../rule-store/records.js'
 import type { KeyPatch } from './editor-types.js'
 import { invalid, isStorable, unstorable } from './problems.js'
@@ -151,10 +150,6 @@ export function fileKey(
   const { last4, fields } = given
   const document = { hash, ...fields, ...(last4 === undefined ? {} : { last4 }), createdAt }
   return { id: keyId(hash), document }
-}
-
-function keyId(hash: string): string {
-  return `k_${createHash('sha256').update(hash).digest('hex').slice(0, 20)}`
 }
 
 /** Throws an `EditError` that names every problem. */

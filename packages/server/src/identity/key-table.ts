@@ -20,9 +20,8 @@ export interface TableKey {
   readonly state: 'active' | 'disabled'
 }
 
+/** Of 32 bits: as much of a hash as the names of keys have. */
 const WORDS = 3
-/** How much of a hash in hex digits is looked at. */
-export const PREFIX_DIGITS = WORDS * 8
 const EMPTY = 0
 const REMOVED = 1
 const FIRST_PLACE = 2
@@ -50,7 +49,7 @@ export class KeyTable {
     return this.#count
   }
 
-  /** `hash` has at least `PREFIX_DIGITS` hex digits. */
+  /** `hash` has at least 24 hex digits; more are not looked at. */
   put(hash: string, { user, plan, state }: TableKey): void {
     this.makeRoom()
     const slot = this.slotOf(hash)

@@ -4,47 +4,38 @@
  */
 import { hash } from 'node:crypto'
 import type { KnownKey } from '../config/config.js'
-import { keyHash } from '../rule-store/key-hash.js'
+import { KEY_ID_PREFIX, keyHash, keyId } from '../rule-store/key-hash.js'
+import type { KeyDocument } from '../rule-store/records.js'
 import type { KeySink, StoredKey } from '../source/key-sink.js'
-import { type FoundKey, KeyTable, PREFIX_DIGITS } from './key-table.js'
+import { type FoundKey, KeyTable } from './key-table.js'
 
 /** A longer key is unknown without the work of a hash. */
 const KEY_LENGTH_MAX = 512
 
-export const KEY_ID_PREFIX = 'k_'
-
-/** The public name of a key: the beginning of its hash, by which it is found. */
-export function keyId(hashOfKey: string): string {
-  return KEY_ID_PREFIX + hashOfKey.slice(0, PREFIX_DIGITS)
-}
-
 /** The keys of a rule store, as a node follows it. */
 export class RegisteredKeys implements KeySink {
-  #table = new KeyTable()
+  #shelf = new Shelf()
   /** Being filled with everything, while calls still look into the other. */
-  #next: KeyTable | undefined
+  #next: Shelf | undefined
   #secret: string | undefined
 
   get size(): number {
-    return this.#table.size
+    return this.#shelf.table.size
   }
 
   /** What comes until `end` is everything; what is not in it is gone. */
   begin(): void {
-    this.#next = new KeyTable()
+    this.#next = new Shelf()
   }
 
   put(records: readonly StoredKey[]): void {
-    const table = this.#next ?? this.#table
-    for (const { id, body } of records) {
-      if (body === null) table.remove(id.slice(KEY_ID_PREFIX.length))
-      else table.put(body.hash, body)
-    }
+    const shelf = this.#next ?? this.#shelf
+    for (const { id, body } of records) shelf.put(id, body)
   }
 
   end(secret: string | undefined): void {
     this.#secret = secret
-    if (this.#next !== undefined) this.#table = this.#next
+    if (this.#next !== undefined) this.#shelf = this.#next
     this.#next = undefined
   }
 
@@ -54,8 +45,29 @@ export class RegisteredKeys implements KeySink {
 
   /** `sha256` of the key, in hex digits. */
   find(sha256: string): FoundKey | undefined {
-    if (this.#secret === undefined || this.#table.size === 0) return undefined
-    return this.#table.find(keyHash(this.#secret, sha256))
+    const { table } = this.#shelf
+    if (this.#secret === undefined || table.size === 0) return undefined
+    return table.find(keyHash(this.#secret, sha256))
+  }
+}
+
+class Shelf {
+  readonly table = new KeyTable()
+  /**
+   * The hash of each key whose name does not tell it: somebody wrote it into the database. Without
+   * it such a key could not be found to be removed.
+   */
+  readonly #hashes = new Map<string, string>()
+
+  put(id: string, body: KeyDocument | null): void {
+    const isUsual = body !== null && keyId(body.hash) === id
+    if (!isUsual || this.#hashes.size > 0) {
+      this.table.remove(this.#hashes.get(id) ?? id.slice(KEY_ID_PREFIX.length))
+      this.#hashes.delete(id)
+    }
+    if (body === null) return
+    if (!isUsual) this.#hashes.set(id, body.hash)
+    this.table.put(body.hash, body)
   }
 }
 

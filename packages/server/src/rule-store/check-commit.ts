@@ -6,9 +6,9 @@ import type { Change } from './records.js'
 import { COMMIT_CHANGES_MAX, type Commit } from './rule-store.js'
 
 export const ID_BYTES_MAX = 1024
-export const BODY_LENGTH_MAX = 4 * 1024 * 1024
-export const BY_LENGTH_MAX = 1024
-export const WHY_LENGTH_MAX = 10_000
+const BODY_LENGTH_MAX = 4 * 1024 * 1024
+const BY_LENGTH_MAX = 1024
+const WHY_LENGTH_MAX = 10_000
 
 /** Text that no JSON column and no UTF-8 file can hold: NUL, and halves of characters. */
 const UNSTORABLE = /\0|\p{Surrogate}/u

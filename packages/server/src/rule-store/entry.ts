@@ -17,7 +17,7 @@ export interface Entry {
 }
 
 /** Of one version in answers; all of them are in `changesAfter`. */
-export const CHANGES_TOLD_MAX = 100
+const CHANGES_TOLD_MAX = 100
 
 export function newMark(): string {
   return randomBytes(6).toString('hex')

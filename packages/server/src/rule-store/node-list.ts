@@ -2,7 +2,7 @@
 import type { NodeReport, NodeSeen } from './rule-store.js'
 
 /** Those that were silent for longer are not told. */
-export const NODE_SEEN_MS_MAX = 60_000
+const NODE_SEEN_MS_MAX = 60_000
 const NODES_MAX = 1000
 
 export class NodeList {

@@ -10,7 +10,7 @@ import {
 } from '../rule-store/records.js'
 import { OverrideShelf } from './override-shelf.js'
 import type { BookOverride, BookRule, BookToken } from './rule-book.js'
-import { sameJson } from './same-json.js'
+import { isSame } from '../same.js'
 
 interface Held<Document> {
   readonly document: Document
@@ -194,7 +194,7 @@ export class BookState {
 
 /** The one that is known already, where the other says the same. */
 function same<Document>(known: Document, found: Document): Document {
-  return sameJson(known, found) ? known : found
+  return isSame(known, found) ? known : found
 }
 
 /**

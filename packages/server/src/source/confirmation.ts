@@ -27,18 +27,18 @@ export class Confirmation {
   }
 
   ageSeconds(): number {
-    this.look()
-    const ageMs = this.#parts.timers.nowMs() - this.#lastMs
-    return Math.max(0, ageMs / 1000)
+    // One moment for both: what is confirmed now is not a little old already.
+    const nowMs = this.#parts.timers.nowMs()
+    this.look(nowMs)
+    return Math.max(0, (nowMs - this.#lastMs) / 1000)
   }
 
   close(): void {
     this.#cancel()
   }
 
-  private look(): void {
-    const { log, timers, isConfirmed, problem } = this.#parts
-    const nowMs = timers.nowMs()
+  private look(nowMs: number): void {
+    const { log, isConfirmed, problem } = this.#parts
     const ageMs = nowMs - this.#lastMs
     if (isConfirmed()) {
       this.#lastMs = nowMs
@@ -53,7 +53,7 @@ export class Confirmation {
 
   private lookLater(): () => void {
     return this.#parts.timers.after(LOOK_EVERY_MS, () => {
-      this.look()
+      this.look(this.#parts.timers.nowMs())
       this.#cancel = this.lookLater()
     })
   }

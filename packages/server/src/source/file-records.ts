@@ -9,7 +9,7 @@ import {
   overrideKey,
   type Stored,
 } from '../rule-store/records.js'
-import { sameJson } from './same-json.js'
+import { isSame } from '../same.js'
 
 interface PlainRule extends Readonly<Record<string, unknown>> {
   readonly id: string
@@ -29,7 +29,7 @@ export function recordsOfFile(
   const known = new Map(before.map((record) => [`${record.kind} ${record.id}`, record]))
   return [...changesOf(plain, rules)].map((change) => {
     const same = known.get(`${change.kind} ${change.id}`)
-    return same !== undefined && sameJson(same.body, change.body) ? same : { ...change, version }
+    return same !== undefined && isSame(same.body, change.body) ? same : { ...change, version }
   })
 }
 

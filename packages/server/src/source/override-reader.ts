@@ -8,7 +8,7 @@ import {
 } from '../rule-store/records.js'
 import type { TakenNews } from './book.js'
 import type { RuleBook } from './rule-book.js'
-import { sameJson } from './same-json.js'
+import { isSame } from '../same.js'
 import { Turns } from './turns.js'
 
 type Rules = ReadonlyMap<string, Rule>
@@ -43,7 +43,7 @@ export function rulesToReread(before: Rules, after: Rules): ReadonlySet<string> 
   for (const [id, rule] of after) {
     const known = before.get(id)
     if (known === rule) continue
-    if (known === undefined || !sameJson(basisOf(known), basisOf(rule))) ids.add(id)
+    if (known === undefined || !isSame(basisOf(known), basisOf(rule))) ids.add(id)
   }
   return ids
 }
@@ -85,7 +85,7 @@ class Work implements ReadOverrides {
   }
 
   isNew(key: string, before: OverrideDocument | undefined, after: OverrideDocument): boolean {
-    return before === undefined || this.refused.has(key) || !sameJson(before, after)
+    return before === undefined || this.refused.has(key) || !isSame(before, after)
   }
 
   wasRead(key: string): boolean {

@@ -130,9 +130,9 @@ class StoreSource implements RuleSource {
   problem(): string | undefined {
     const failure = this.#failure
     if (failure instanceof DivergedError) return this.divergence(failure)
-    if (failure !== undefined) return `${this.name}: ${failure.message}`
+    if (failure !== undefined) return this.named(failure.message)
     const { isConnected, problem } = this.store.status()
-    if (!isConnected) return `${this.name}: ${problem ?? 'it does not answer'}`
+    if (!isConnected) return this.named(problem ?? 'it does not answer')
     return this.#inForce.problem()
   }
 
@@ -264,6 +264,11 @@ class StoreSource implements RuleSource {
       const fields = { store: this.name, problem: failure.message }
       log.warn(fields, 'the rule store was not read; the rules in force stay')
     }
+  }
+
+  /** Once: some of what a store says begins with its name. */
+  private named(message: string): string {
+    return message.startsWith(`${this.name}: `) ? message : `${this.name}: ${message}`
   }
 
   private divergence({ store, message }: DivergedError): string {

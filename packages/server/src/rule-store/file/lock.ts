@@ -9,9 +9,9 @@ import { codeOf, type Disk, readText, removeIfThere, writeAll, writeFile } from 
 import type { Holder, Surroundings } from './holder.js'
 
 /** How often a holder shows that it lives, for those who cannot see its process. */
-export const TOUCH_EVERY_MS = 3000
+const TOUCH_EVERY_MS = 3000
 /** After so long without a sign, a holder that cannot be seen is dead. */
-export const SILENT_MS_MAX = 15_000
+const SILENT_MS_MAX = 15_000
 const LOOK_EVERY_MS = 500
 const TRIES_MAX = 20
 const LOCK_BYTES_MAX = 64 * 1024

@@ -9,7 +9,7 @@ import type { Log } from '../../log/logger.js'
 import { codeOf, type Disk, readText, reasonOf, removeIfThere, replaceFile } from './disk.js'
 import { documentParts, readHead, withHead, type WrittenSet } from './rules-document.js'
 
-export const RULES_FILE = 'rules.yaml'
+const RULES_FILE = 'rules.yaml'
 const DRAFT = `${RULES_FILE}.new`
 const FILE_BYTES_MAX = 256 * 1024 * 1024
 

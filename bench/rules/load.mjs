@@ -1,6 +1,6 @@
 /**
- * How long a node takes to start with 10,000 rules, 100,000 overrides and a million known keys: from
- * files, and from Postgres where `--database postgres://...` names an empty database to fill.
+ * How long a node takes to start with 10,000 rules, 100,000 overrides and a million known keys:
+ * from files, and from Postgres where `--database postgres://...` names an empty database to fill.
  */
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'

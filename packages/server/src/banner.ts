@@ -1,6 +1,7 @@
 /** What a person reads when a server has started: where it listens, and what to try. */
 import type { Kept } from './data-dir.js'
 import { EXAMPLE_KEYS } from './example.js'
+import { ADMIN_URL } from './find-admin.js'
 import type { RunningServer } from './serve.js'
 
 export interface BannerOptions {
@@ -18,6 +19,7 @@ export function bannerOf(server: RunningServer, { isExample, isTerminal }: Banne
     '',
     `  gateway        ${gateway}  ->  ${upstream}`,
     `  decision API   ${api}`,
+    `  admin API      ${admin}/admin/v1/`,
     `  metrics        ${admin}/metrics`,
     `  admin token    ${token}`,
     `  rules          ${rules}`,
@@ -32,8 +34,22 @@ function tokenLine({ text, file, state }: Kept, isTerminal: boolean): string {
   return isTerminal ? `${text}  (not kept)` : 'made, but not kept; set SLUICE_ADMIN_TOKEN'
 }
 
+/** How rules are changed while it runs. */
+function changeLines(admin: string, { file }: Kept): readonly string[] {
+  const token = file === undefined ? '$SLUICE_ADMIN_TOKEN' : `$(cat ${file})`
+  const at = admin === ADMIN_URL ? '' : ` --url ${admin}`
+  const rule = `{"id":"mine","by":["ip"],"limits":["3/minute"]}`
+  return [
+    '',
+    '  # a rule of your own, in force at once; and away with it',
+    `  curl -s -H "Authorization: Bearer ${token}" ${admin}/admin/v1/rules -d '${rule}'`,
+    `  npx sluice rules list${at}; npx sluice rules delete mine${at}`,
+  ]
+}
+
 /** Lines to paste, each with what it shows. */
-function exampleLines({ gateway, api, admin }: RunningServer): readonly string[] {
+function exampleLines(server: RunningServer): readonly string[] {
+  const { gateway, api, admin, adminToken } = server
   const [ann] = EXAMPLE_KEYS
   const show = `| grep -iE '^HTTP|remaining|retry'`
   return [
@@ -55,7 +71,8 @@ function exampleLines({ gateway, api, admin }: RunningServer): readonly string[]
     '',
     '  # how many decisions each rule made',
     `  curl -s ${admin}/metrics | grep decisions`,
+    ...changeLines(admin, adminToken),
     '',
-    'Ctrl-C stops it. Your own rules: SLUICE_RULES=rules.yaml, your own service: SLUICE_UPSTREAM=http://...',
+    'Ctrl-C stops it. Rules stay as you change them. Your own service: SLUICE_UPSTREAM=http://...',
   ]
 }

@@ -11,7 +11,8 @@ export interface FindAdminOptions {
   readonly tokenFile?: string | undefined
 }
 
-const ADMIN_URL = 'http://127.0.0.1:9090'
+/** Where commands look for a server that nobody named. */
+export const ADMIN_URL = 'http://127.0.0.1:9090'
 
 /**
  * Where the admin API is and the token for it, as the `sluice` command is told; else those of a

@@ -26,7 +26,7 @@ export interface CallerContext extends CallerOptions {
   readonly strictPaths: boolean
 }
 
-export interface FiledOverride {
+interface FiledOverride {
   /** `callerId` of it. */
   readonly id: string
   readonly document: OverrideDocument
@@ -80,7 +80,7 @@ function decode(text: string): string | undefined {
 }
 
 /** One override of a rule, checked against it; or what is wrong with it. */
-export function fileOverride(
+function fileOverride(
   rule: Rule,
   source: unknown,
   context: CallerContext,

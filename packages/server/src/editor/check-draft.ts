@@ -15,7 +15,7 @@ const RULE_SIZE_MAX = 64 * 1024
 /** As much as a text of rules may have. */
 const SET_SIZE_MAX = 16 * 1024 * 1024
 /** Of all rules together: each is some hundred bytes in the memory of every node. */
-export const OVERRIDES_MAX = 200_000
+const OVERRIDES_MAX = 200_000
 
 export interface Checked {
   /** Without overrides. */

@@ -41,13 +41,13 @@ export interface ApplyOptions {
   readonly dryRun?: boolean | undefined
 }
 
-export interface OverrideInput {
+interface OverrideInput {
   readonly caller: unknown
   readonly limits: unknown
   readonly until?: unknown
 }
 
-export interface KeyInput {
+interface KeyInput {
   /** The key itself; or its SHA-256; or neither, and one is made. */
   readonly key?: string | undefined
   readonly sha256?: string | undefined
@@ -65,7 +65,7 @@ export interface MadeKey {
   readonly key: string | undefined
 }
 
-export interface TokenInput {
+interface TokenInput {
   readonly name: string
   readonly role: Role
   /** An ISO time. */
@@ -131,17 +131,17 @@ export interface Editor {
   history(query: HistoryInput): Promise<readonly PastVersion[]>
 }
 
-export interface RollbackOptions {
+interface RollbackOptions {
   /** Whether going back to a set without any rule is meant. */
   readonly confirmed?: boolean | undefined
 }
 
-export interface RemoveOptions {
+interface RemoveOptions {
   readonly expected: Expected
   readonly confirmed: boolean
 }
 
-export interface Validated {
+interface Validated {
   readonly errors: readonly Problem[]
   readonly warnings: readonly Problem[]
   /** Undefined if there are errors. */
@@ -156,7 +156,7 @@ export interface KeyPatch {
   readonly name?: string | null | undefined
 }
 
-export interface HistoryInput {
+interface HistoryInput {
   readonly rule?: string | undefined
   readonly before?: number | undefined
   readonly limit: number

@@ -17,7 +17,7 @@ import { setEdits } from './set-edits.js'
 import { tokenEdits } from './token-edits.js'
 
 export type * from './editor-types.js'
-export { EDIT_ERRORS, EditError } from './editor-types.js'
+export { EditError } from './editor-types.js'
 
 export interface EditorOptions extends Parts, CallerOptions {
   readonly clock: WallClock

@@ -19,7 +19,7 @@ export function sha256Of(key: string): string {
 }
 
 /** How much of a hash tells keys apart: 96 bits. */
-export const KEY_ID_DIGITS = 24
+const KEY_ID_DIGITS = 24
 export const KEY_ID_PREFIX = 'k_'
 
 /** The public name of a key: the beginning of its hash, so that one key has one name. */

@@ -57,7 +57,7 @@ export interface SecretDocument {
   readonly secret: string
 }
 
-export interface Bodies {
+interface Bodies extends Readonly<Record<Kind, object>> {
   readonly set: SetDocument
   readonly rule: RuleDocument
   readonly candidate: CandidateDocument
@@ -67,8 +67,7 @@ export interface Bodies {
   readonly secret: SecretDocument
 }
 
-export type Kind = keyof Bodies
-export type BodyOf<K extends Kind> = Bodies[K]
+export type Kind = 'set' | 'rule' | 'candidate' | 'override' | 'key' | 'token' | 'secret'
 
 /**
  * Ids. `set` and `secret`: `main`. `rule` and `candidate`: the rule's id. `override`:

@@ -6,7 +6,7 @@
  * gone on meanwhile, nothing is written. So whoever computed a change from what it read can trust
  * that nothing else was there.
  */
-import type { Change, Kind, Role, Stored } from './records.js'
+import type { Change, Kind, Stored } from './records.js'
 
 /**
  * Where a store stands. `mark` is drawn at random for every version, and `lineage` for every
@@ -180,5 +180,3 @@ export class UnavailableError extends Error {
     this.isUncertain = options.isUncertain ?? false
   }
 }
-
-export type { Role }

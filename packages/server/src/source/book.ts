@@ -15,7 +15,7 @@ import type {
 } from './rule-book.js'
 
 /** An override that may have changed. */
-export interface OverrideNews {
+interface OverrideNews {
   /** `overrideKey` of it. */
   readonly key: string
   readonly before: OverrideDocument | undefined

@@ -38,7 +38,7 @@ export interface OverrideInput {
 }
 
 /** Those of `after` that overrides have to be read for again: what they depend on is another. */
-export function rulesToReread(before: Rules, after: Rules): ReadonlySet<string> {
+function rulesToReread(before: Rules, after: Rules): ReadonlySet<string> {
   const ids = new Set<string>()
   for (const [id, rule] of after) {
     const known = before.get(id)

@@ -7,7 +7,7 @@ import { UnavailableError } from '../rule-store/rule-store.js'
 import type { Timers } from './timers.js'
 
 /** Ten thousand changes in ten seconds are forty readings. */
-export const READ_EVERY_MS = 250
+const READ_EVERY_MS = 250
 const RETRY_MS = 250
 const RETRY_MS_MAX = 5000
 /** Nodes that lost a store at the same moment do not come back to it at the same moment. */

@@ -1,0 +1,149 @@
+/**
+ * kill -9 at random moments while rules are written: afterwards there is the last version that was
+ * confirmed or the one after it, whole, and never anything else.
+ */
+import { randomInt } from 'node:crypto'
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { readPlain } from '@sluice/core'
+import { afterEach, expect, test } from 'vitest'
+import { readAll } from '../packages/server/src/rule-store/conformance-kit.test-helper.js'
+import type { Change } from '../packages/server/src/rule-store/records.js'
+import { openFileStore } from '../packages/server/src/rule-store/file/file-store.js'
+import { readHead } from '../packages/server/src/rule-store/file/rules-document.js'
+import { makeFolder, startProgram, stopAll, waitFor } from './process.test-helper.js'
+
+const FIXTURE = fileURLToPath(new URL('./rule-store-crash.fixture.mjs', import.meta.url))
+const { changesOf } = (await import(FIXTURE)) as {
+  readonly changesOf: (version: number) => readonly Change[]
+}
+const STORES = 20
+const KILLS = 50
+
+afterEach(stopAll)
+
+/** What a store must hold, version by version. */
+class Model {
+  readonly #records = new Map<string, unknown>()
+  version = 1
+
+  constructor(secret: unknown) {
+    this.#records.set('secret main', secret)
+  }
+
+  advance(): void {
+    this.version++
+    for (const { kind, id, body } of changesOf(this.version)) {
+      if (body === null) this.#records.delete(`${kind} ${id}`)
+      else this.#records.set(`${kind} ${id}`, body)
+    }
+  }
+
+  records(): ReadonlyMap<string, unknown> {
+    return this.#records
+  }
+
+  /** As the file for people has them. */
+  rules(): readonly unknown[] {
+    const set = this.#records.get('set main') as { order: string[] } | undefined
+    return (set?.order ?? []).flatMap((id) => this.#records.get(`rule ${id}`) ?? [])
+  }
+}
+
+interface Subject {
+  readonly folder: string
+  readonly model: Model
+}
+
+const clock = { now: () => Date.now() }
+
+async function makeSubject(): Promise<Subject> {
+  const folder = join(makeFolder(), 'rules')
+  const store = await openFileStore({ folder, clock, release: 'test' })
+  const { records } = await readAll(store)
+  await store.close()
+  return { folder, model: new Model(records[0]?.body) }
+}
+
+/** The version that is there after the crash. */
+async function check({ folder, model }: Subject, confirmed: number): Promise<number> {
+  const found = readFileSync(join(folder, 'rules.yaml'), 'utf8')
+  const head = readHead(found)
+  expect(head.isWhole).toBe(true)
+  const store = await openFileStore({ folder, clock, release: 'test' })
+  const { records, position } = await readAll(store)
+  expect([confirmed, confirmed + 1]).toContain(position.version)
+  expect(head.version).toBeLessThanOrEqual(position.version)
+  expect(head.version).toBeGreaterThanOrEqual(model.version)
+  const expectRules = (text: string) =>
+    expect((readPlain(text).value as { rules: unknown }).rules).toEqual(model.rules())
+  if (head.version === model.version) expectRules(found)
+  while (model.version < position.version) {
+    model.advance()
+    if (head.version === model.version) expectRules(found)
+  }
+  const state = new Map(records.map(({ kind, id, body }) => [`${kind} ${id}`, body]))
+  expect(state).toEqual(model.records())
+  const repaired = readFileSync(join(folder, 'rules.yaml'), 'utf8')
+  expect(readHead(repaired)).toEqual({ version: position.version, isWhole: true })
+  expectRules(repaired)
+  const names = readdirSync(folder).filter((name) => name !== 'journal.jsonl.torn')
+  expect(names.map((name) => name.replace(/\d+$/, 'N')).toSorted()).toEqual([
+    'journal.jsonl',
+    'lock.N',
+    'rules.yaml',
+  ])
+  await store.close()
+  return position.version
+}
+
+test(`kill -9 in the midst of ${STORES * KILLS} writes leaves the old version or the new one`, async () => {
+  const seed = randomInt(2 ** 31)
+  const random = seeded(seed)
+  const subjects = await Promise.all(Array.from({ length: STORES }, makeSubject))
+  let versions = 0
+  let unconfirmed = 0
+  try {
+    for (let kill = 0; kill < KILLS; kill++) {
+      const args = [FIXTURE, ...subjects.map(({ folder }) => folder)]
+      const program = startProgram(process.execPath, args, { cwd: makeFolder() })
+      // Some are hit while they open, most while they write.
+      if (random() < 0.1) await sleep(100 + random() * 100)
+      else await waitFor(program, () => program.output().includes('\n'))
+      await sleep(random() * (random() < 0.2 ? 250 : 40))
+      await program.stop()
+      const told = program.output()
+      const checked = subjects.map(async (subject, index) => {
+        const before = subject.model.version
+        const confirmed = lastTold(told, index) ?? before
+        const version = await check(subject, confirmed)
+        versions += version - before
+        unconfirmed += version - confirmed
+      })
+      await Promise.all(checked)
+    }
+  } catch (error) {
+    throw new Error(`with seed ${seed}: ${String(error)}`, { cause: error })
+  }
+  // Or the kills came when nothing was being written.
+  expect(versions).toBeGreaterThan(STORES * KILLS)
+  expect(unconfirmed).toBeGreaterThan(0)
+}, 300_000)
+
+function lastTold(output: string, index: number): number | undefined {
+  const told = [...output.matchAll(new RegExp(`^${index} (\\d+)$`, 'gm'))].at(-1)?.[1]
+  return told === undefined ? undefined : Number(told)
+}
+
+/** Numbers from 0 to 1 that a seed makes again. */
+function seeded(seed: number): () => number {
+  let state = seed
+  return () => {
+    state = (state + 0x6d2b79f5) | 0
+    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32
+  }
+}

@@ -1,0 +1,23 @@
+/**
+ * Many command lines of `sluice`, one after the other in one process: a start costs more than what
+ * most of them do. Each ends with a NUL on both streams, and its exit code before that of stdout.
+ */
+import { main } from '../packages/cli/dist/index.js'
+
+const io = {
+  out: (text) => void process.stdout.write(text),
+  err: (text) => void process.stderr.write(text),
+  readInput: () => Promise.resolve(''),
+  ask: () => Promise.resolve(''),
+  isTerminal: false,
+  columns: undefined,
+  flush: () => Promise.resolve(),
+}
+
+/** Nobody is there to be told of anything else. */
+for (const { args, env } of JSON.parse(process.argv[2])) {
+  Object.assign(process.env, env)
+  const code = await main(args, io)
+  process.stdout.write(`\0${code}\0`)
+  process.stderr.write('\0')
+}

@@ -1,0 +1,143 @@
+/** Bad rules are told in the same words wherever they are found, and change nothing. */
+import { cpSync, readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { PROBLEMS, type ProblemCode } from '../packages/core/src/rules/problems.js'
+import { type Operator, operatorOf, runCommand } from './operator.test-helper.js'
+import { makeFolder, stopAll } from './process.test-helper.js'
+import { type Running, start } from './serve.test-helper.js'
+
+const FIXTURES = fileURLToPath(new URL('../conformance/rules', import.meta.url))
+const MANY = fileURLToPath(new URL('./rules-fixtures.fixture.mjs', import.meta.url))
+
+const names = readdirSync(FIXTURES)
+  .filter((name) => name.endsWith('.yaml'))
+  .map((name) => name.slice(0, -'.yaml'.length))
+const read = (name: string) => readFileSync(join(FIXTURES, name), 'utf8')
+/** A file has the name of the code that it is about. */
+const isWarning = (name: string) => PROBLEMS[name as ProblemCode].severity === 'warning'
+
+let server: Running
+let operator: Operator
+/** A copy: whatever wrote into it would be seen. */
+let folder: string
+
+beforeAll(async () => {
+  server = await start()
+  operator = operatorOf(server)
+  folder = makeFolder()
+  cpSync(FIXTURES, folder, { recursive: true })
+})
+afterAll(stopAll)
+
+/** What one way says of one fixture. */
+interface Told {
+  /** The exit code, or the status of the answer. */
+  readonly code: number
+  readonly out?: string
+  /** One message a line. */
+  readonly text: string
+}
+
+interface Line {
+  readonly args: readonly string[]
+  readonly env?: Readonly<Record<string, string>>
+}
+
+/** What the command says of every fixture. */
+async function told(lineOf: (name: string) => Line): Promise<Record<string, Told>> {
+  const lines = JSON.stringify(names.map(lineOf))
+  const { out, err } = await runCommand(process.execPath, [MANY, lines], { cwd: folder })
+  const outs = out.split('\0')
+  const texts = err.replaceAll(`${folder}/`, '').split('\0')
+  return Object.fromEntries(
+    names.map((name, i) => [
+      name,
+      { code: Number(outs[2 * i + 1]), out: outs[2 * i] ?? '', text: texts[i] ?? '' },
+    ]),
+  )
+}
+
+/** What the admin API says of every fixture. */
+async function answered(
+  path: string,
+  method: string,
+  isStrict: boolean,
+): Promise<Record<string, Told>> {
+  const all: Record<string, Told> = {}
+  for (const name of names) {
+    const strict = isStrict ? strictly(name, '&strict=true').join('') : ''
+    const { status, json } = await operator.curl(`${path}?file=${name}.yaml${strict}`, {
+      method,
+      body: read(`${name}.yaml`),
+      type: 'application/yaml',
+    })
+    const { errors = [], warnings = [] } = json as Listed
+    const text = [...errors, ...warnings].map(({ message }) => `${message}\n`).join('')
+    all[name] = { code: status, text }
+  }
+  return all
+}
+
+interface Listed {
+  readonly errors?: readonly { readonly message: string }[]
+  readonly warnings?: readonly { readonly message: string }[]
+}
+
+function expected(toldOf: (name: string) => Omit<Told, 'text'>): Record<string, Told> {
+  return Object.fromEntries(
+    names.map((name) => [name, { ...toldOf(name), text: read(`${name}.txt`) }]),
+  )
+}
+
+const strictly = (name: string, strict: string) => (isWarning(name) ? [strict] : [])
+
+/** Everything that a bad set might have changed. */
+async function present(): Promise<readonly string[]> {
+  const paths = ['/rules?limit=1000', '/versions?limit=1000', '/export']
+  return Promise.all(paths.map(async (path) => (await operator.curl(path)).body))
+}
+
+describe('the messages of every bad set are those on file', () => {
+  test('when it is a rules file; a warning keeps no server from starting', async () => {
+    const before = readdirSync(folder)
+    const checked = await told((name) => ({
+      args: ['serve', '--check'],
+      env: { SLUICE_RULES: `${name}.yaml` },
+    }))
+    const good = { code: 0, out: 'Configuration and rules are good.\n' }
+    expect(checked).toEqual(expected((name) => (isWarning(name) ? good : { code: 2, out: '' })))
+    expect(readdirSync(folder)).toEqual(before)
+  })
+
+  test('when the command looks at it', async () => {
+    const validated = await told((name) => ({
+      args: ['rules', 'validate', '-f', `${name}.yaml`, ...strictly(name, '--strict')],
+    }))
+    expect(validated).toEqual(expected(() => ({ code: 1, out: '' })))
+  })
+
+  test('when the command applies it', async () => {
+    const before = await present()
+    const env = { SLUICE_ADMIN_URL: server.admin, SLUICE_ADMIN_TOKEN: operator.token }
+    const applied = await told((name) => ({
+      args: ['rules', 'apply', '--yes', '-f', `${name}.yaml`, ...strictly(name, '--strict')],
+      env,
+    }))
+    expect(applied).toEqual(expected(() => ({ code: 1, out: '' })))
+    expect(await present()).toEqual(before)
+  })
+
+  test('when the admin API is asked about it', async () => {
+    const before = await present()
+    expect(await answered('/validate', 'POST', false)).toEqual(expected(() => ({ code: 200 })))
+    expect(await present()).toEqual(before)
+  })
+
+  test('when it is put to the admin API', async () => {
+    const before = await present()
+    expect(await answered('/rules', 'PUT', true)).toEqual(expected(() => ({ code: 400 })))
+    expect(await present()).toEqual(before)
+  })
+})

@@ -1,0 +1,171 @@
+/** Several workers over the embedded rule store, and what else wants to have its folder. */
+import { join } from 'node:path'
+import { describe, expect, test, vi } from 'vitest'
+import { ask, limitsIn, type Operator, operatorOf } from './operator.test-helper.js'
+import { shareRedis } from './serve-redis.test-helper.js'
+import { ended, run, type Running, start } from './serve.test-helper.js'
+
+const WORKERS = 3
+/** Connections are dealt out in turn: so many reach every worker more than once. */
+const LOOKS = 4 * WORKERS
+const SOON = { timeout: 20_000, interval: 20 }
+
+const redis = shareRedis()
+
+/** Counters in memory would be another budget in each worker, so they are in Redis. */
+async function startWorkers(folder?: string): Promise<readonly [Running, Operator]> {
+  const server = await start(
+    {
+      SLUICE_WORKERS: String(WORKERS),
+      SLUICE_REDIS_URL: redis().url,
+      SLUICE_STORE_DEADLINE_MS: '10000',
+    },
+    folder,
+  )
+  const operator = operatorOf(server)
+  await vi.waitFor(async () => expect(await nodesOf(operator)).toHaveLength(WORKERS), SOON)
+  return [server, operator]
+}
+
+interface Node {
+  readonly pid: number
+  readonly rulesVersion: number
+}
+
+async function nodesOf({ curl }: Operator): Promise<readonly Node[]> {
+  return ((await curl('/nodes')).json as { readonly nodes: readonly Node[] }).nodes
+}
+
+async function looks<Seen>(look: () => Promise<Seen>): Promise<ReadonlySet<Seen>> {
+  return new Set(await Promise.all(Array.from({ length: LOOKS }, look)))
+}
+
+/** The limit of the rule `mine` for a user, as every worker has it. */
+const limits = ({ api }: Running, user = 'u1') =>
+  looks(async () => (await ask(api, 'peek', { user })).limits['mine'])
+
+const everywhere = (server: Running, limit: number | undefined, user?: string) =>
+  vi.waitFor(async () => expect(await limits(server, user)).toEqual(new Set([limit])), SOON)
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0)
+  } catch {
+    return false
+  }
+}
+
+const ruleOf = (max: number) => ({
+  id: 'mine',
+  by: ['user'],
+  limits: [{ max, window: '1h', name: 'hourly' }],
+})
+const create = ({ curl }: Operator, max: number) =>
+  curl('/rules', { body: JSON.stringify(ruleOf(max)) })
+const patch = ({ curl }: Operator, max: number) =>
+  curl('/rules/mine', {
+    method: 'PATCH',
+    body: JSON.stringify({ limits: ruleOf(max).limits }),
+  })
+
+describe('with three workers over the embedded rule store', () => {
+  test('a change that any of them took is in force on all within a second', async () => {
+    const [server, operator] = await startWorkers()
+    expect((await create(operator, 100)).status).toBe(201)
+    await everywhere(server, 100)
+    const waits: number[] = []
+    for (let change = 1; change <= 9; change++) {
+      expect((await patch(operator, change)).status).toBe(200)
+      const since = performance.now()
+      await everywhere(server, change)
+      waits.push(performance.now() - since)
+    }
+    // The one in the middle: this machine may have been busy with something else.
+    expect(waits.toSorted((a, b) => a - b)[4]).toBeLessThan(1000)
+    const { version } = (await operator.curl('/rules/mine')).json as { readonly version: number }
+    const versions = (await nodesOf(operator)).map(({ rulesVersion }) => rulesVersion)
+    expect(versions).toEqual([version, version, version])
+  })
+
+  test('overrides and keys are too', async () => {
+    const [server, operator] = await startWorkers()
+    await create(operator, 5)
+    const override = '{"caller":{"user":"vip"},"limits":[{"max":50,"window":"1h","name":"hourly"}]}'
+    expect((await operator.curl('/rules/mine/overrides', { body: override })).status).toBe(201)
+    await everywhere(server, 50, 'vip')
+    await everywhere(server, 5)
+    const made = await operator.curl('/keys', { body: '{"user":"vip"}' })
+    const { id, key } = made.json as { readonly id: string; readonly key: string }
+    const limitsWithKey = () =>
+      looks(async () => {
+        const headers = { 'x-api-key': key, connection: 'close' }
+        return limitsIn(await fetch(server.gateway, { headers }))['mine']
+      })
+    await vi.waitFor(async () => expect(await limitsWithKey()).toEqual(new Set([50])), SOON)
+    await operator.curl(`/keys/${id}`, { method: 'PATCH', body: '{"state":"disabled"}' })
+    await vi.waitFor(async () => expect(await limitsWithKey()).toEqual(new Set([undefined])), SOON)
+    await operator.curl('/rules/mine/overrides/user=vip', { method: 'DELETE' })
+    await everywhere(server, 5, 'vip')
+  })
+
+  test('one that was killed comes back with the rules of the day, and hears of the next', async () => {
+    const [server, operator] = await startWorkers()
+    await create(operator, 5)
+    await everywhere(server, 5)
+    const before = (await nodesOf(operator)).map(({ pid }) => pid)
+    const [killed = 0] = before
+    process.kill(killed, 'SIGKILL')
+    await vi.waitFor(() => expect(server.program.output()).toContain('a worker died'), SOON)
+    expect((await patch(operator, 6)).status).toBe(200)
+    await everywhere(server, 6)
+    const isBack = async () => {
+      const pids = (await nodesOf(operator)).map(({ pid }) => pid).filter((pid) => pid !== killed)
+      expect(pids.filter((pid) => !before.includes(pid))).toHaveLength(1)
+    }
+    await vi.waitFor(isBack, SOON)
+    await everywhere(server, 6)
+    expect((await patch(operator, 7)).status).toBe(200)
+    await everywhere(server, 7)
+  })
+})
+
+describe('a data directory', () => {
+  test('has one server: the next is told who holds it, and gets it when that one is dead', async () => {
+    const first = await start()
+    const operator = operatorOf(first)
+    await create(operator, 5)
+    const { folder } = first
+    const [holder] = await nodesOf(operator)
+    const refused = await ended(run(['serve'], {}, folder))
+    expect(refused.code).toBe(1)
+    expect(refused.output).toContain(join(folder, '.sluice', 'rules'))
+    expect(refused.output).toContain(`process ${holder?.pid}`)
+    expect((await create(operator, 5)).json).toMatchObject({ error: 'rule_exists' })
+    first.program.signal('SIGKILL')
+    await ended(first.program)
+    const second = await start({}, folder)
+    expect((await ask(second.api, 'peek', { user: 'u1' })).limits['mine']).toBe(5)
+  })
+
+  test('is the same whether one server or several workers had it', async () => {
+    const [several, operator] = await startWorkers()
+    await create(operator, 5)
+    const refused = await ended(run(['serve'], {}, several.folder))
+    expect([refused.code, refused.output]).toEqual([1, expect.stringContaining('.sluice')])
+    several.program.signal('SIGTERM')
+    expect(await ended(several.program)).toMatchObject({ code: 0 })
+    const one = await start({}, several.folder)
+    expect((await ask(one.api, 'peek', { user: 'u1' })).limits['mine']).toBe(5)
+  })
+
+  test('is free again when the process above the workers was killed, and they end with it', async () => {
+    const [several, operator] = await startWorkers()
+    await create(operator, 5)
+    const pids = (await nodesOf(operator)).map(({ pid }) => pid)
+    several.program.signal('SIGKILL')
+    await ended(several.program)
+    await vi.waitFor(() => expect(pids.filter(isAlive)).toEqual([]), SOON)
+    const [again] = await startWorkers(several.folder)
+    await everywhere(again, 5)
+  })
+})

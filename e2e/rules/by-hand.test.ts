@@ -1,0 +1,111 @@
+/** A person changes the rules in Postgres with SQL, well or badly. */
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { type PostgresServer, startPostgres } from '../../tools/postgres/server.js'
+import { stopAll } from '../process.test-helper.js'
+import {
+  changeByHand,
+  isKept,
+  limitOf,
+  liveOnAll,
+  type Node,
+  peekLimit,
+  startNode,
+  startNodes,
+} from './nodes.test-helper.js'
+
+const POLL = { timeout: 10_000, interval: 50 }
+const LIVE_MS_MAX = 5000
+
+let postgres: PostgresServer
+let url: string
+let nodes: readonly Node[]
+let first: Node
+
+beforeAll(async () => {
+  postgres = await startPostgres()
+}, 60_000)
+afterAll(() => postgres.stop())
+
+/** Two rules, each for users of its own. */
+const ruleOf = (id: string, user: string, max: number) => ({
+  id,
+  match: { where: { user: [user] } },
+  by: ['user'],
+  limits: limitOf(max),
+})
+
+beforeEach(async () => {
+  url = await postgres.createDatabase()
+  nodes = await startNodes(2, { SLUICE_DATABASE_URL: url })
+  first = nodes[0] as Node
+  await first.client.createRule(ruleOf('live', 'u1', 1))
+  await first.client.createRule(ruleOf('bad', 'u2', 2))
+  await expect.poll(() => badLimits(), POLL).toEqual([2, 2])
+}, 60_000)
+afterEach(() => stopAll())
+
+const badLimits = (of = nodes) => Promise.all(of.map(({ api }) => peekLimit(api, 'u2')))
+
+const problemsOf = async ({ client }: Node) =>
+  (await client.listNodes()).nodes.map(({ problem }) => problem)
+
+describe('a good rule', () => {
+  test('is a version like any other, by who was logged in', async () => {
+    await postgres.psql(changeByHand(7), url)
+    await liveOnAll(nodes, 7, LIVE_MS_MAX)
+    const told = `select set_config('sluice.by', 'ann', true), set_config('sluice.why', 'incident 12', true)`
+    await postgres.psql(`begin; ${told}; ${changeByHand(8)}; commit`, url)
+    await liveOnAll(nodes, 8, LIVE_MS_MAX)
+    const { versions } = await first.client.listVersions({ limit: 2 })
+    expect(versions.map(({ by, why }) => [by, why])).toEqual([
+      ['ann', 'incident 12'],
+      ['postgres', null],
+    ])
+    expect(versions[1]?.changes).toMatchObject([
+      { kind: 'rule', id: 'live', before: { limits: limitOf(1) }, after: { limits: limitOf(7) } },
+    ])
+    expect(versions[1]?.version).toBe((versions[0]?.version ?? 0) - 1)
+    expect((await first.client.getRule('live')).version).toBe(versions[0]?.version)
+  })
+})
+
+describe('a bad rule', () => {
+  beforeEach(async () => {
+    await postgres.psql(`begin; ${changeByHand(-5, 'bad')}; ${changeByHand(9)}; commit`, url)
+  })
+
+  test('keeps its last good form; all others go on, and everybody is told', async () => {
+    await liveOnAll(nodes, 9, LIVE_MS_MAX)
+    expect(await badLimits()).toEqual([2, 2])
+    const problem = expect.stringMatching(/bad.*limits\[0\]\.max.*-5/s)
+    for (const node of nodes) {
+      const [line] = node.logged('rule refused; the one in force stays')
+      expect(line).toMatchObject({ level: 'error', id: 'bad', problem })
+      expect(await node.metric('sluice_rules_failures_total')).toBe(1)
+    }
+    expect((await first.client.listNodes()).problem).toEqual(problem)
+    await expect.poll(() => problemsOf(first), POLL).toEqual([problem, problem])
+    console.log((await first.client.listNodes()).problem)
+  })
+
+  test('stands in no way of a change to others, and is over when it is mended', async () => {
+    await liveOnAll(nodes, 9, LIVE_MS_MAX)
+    await first.client.patchRule('live', { limits: limitOf(10) })
+    await liveOnAll(nodes, 10, LIVE_MS_MAX)
+    expect(await badLimits()).toEqual([2, 2])
+    await first.client.patchRule('bad', { limits: limitOf(3) })
+    await expect.poll(() => badLimits(), POLL).toEqual([3, 3])
+    await expect.poll(() => problemsOf(first), POLL).toEqual([undefined, undefined])
+  })
+
+  test('is the last good one after a restart too; a node that never had it has none', async () => {
+    await liveOnAll(nodes, 9, LIVE_MS_MAX)
+    await isKept(first, '"max":-5')
+    await first.program.stop()
+    const env = { SLUICE_DATABASE_URL: url }
+    const both = [await startNode(env, first.folder), await startNode(env)]
+    await liveOnAll(both, 9, LIVE_MS_MAX)
+    expect(await badLimits(both)).toEqual([2, null])
+    for (const { client } of both) expect((await client.listNodes()).problem).toMatch(/bad.*-5/s)
+  })
+})

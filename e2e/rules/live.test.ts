@@ -1,0 +1,84 @@
+/** A change is live on every node within a second, through a real Postgres. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type PostgresServer, startPostgres } from '../../tools/postgres/server.js'
+import { stopAll } from '../process.test-helper.js'
+import { liveRule, type Node, quantile, startNodes } from './nodes.test-helper.js'
+
+const NODES = 5
+const CHANGES = 1000
+const CHANGES_PER_SECOND = 40
+const LOOK_EVERY_MS = 15
+
+let postgres: PostgresServer
+let nodes: readonly Node[]
+
+beforeAll(async () => {
+  postgres = await startPostgres()
+  const url = await postgres.createDatabase()
+  nodes = await startNodes(NODES, { SLUICE_DATABASE_URL: url })
+  await nodes[0]?.client.createRule(liveRule(1))
+}, 60_000)
+
+afterAll(async () => {
+  await stopAll()
+  await postgres.stop()
+})
+
+/** When a node was first seen to run each change, by its number. */
+interface Seen {
+  readonly node: Node
+  readonly at: { readonly change: number; readonly ms: number }[]
+}
+
+async function watch(seen: Seen, isOver: () => boolean): Promise<void> {
+  let last = 0
+  while (!isOver()) {
+    const change = (await seen.node.peekLimit()) ?? 0
+    if (change < last) throw new Error(`a node went back from change ${last} to ${change}`)
+    if (change > last) seen.at.push({ change, ms: performance.now() })
+    last = change
+    await sleep(LOOK_EVERY_MS)
+  }
+}
+
+describe('five nodes over one Postgres', () => {
+  test('1,000 changes are live on all of them, 99 of 100 within a second, none missed', async () => {
+    const seen = nodes.map((node): Seen => ({ node, at: [] }))
+    const sentMs: number[] = []
+    let isOver = false
+    const watching = seen.map((one) => watch(one, () => isOver))
+    const began = performance.now()
+    for (let change = 2; change <= CHANGES + 1; change++) {
+      await sleep(
+        Math.max(0, began + ((change - 2) * 1000) / CHANGES_PER_SECOND - performance.now()),
+      )
+      sentMs[change] = performance.now()
+      const node = nodes[change % NODES]
+      await node?.client.patchRule('live', { limits: liveRule(change).limits })
+    }
+    await expect
+      .poll(() => Promise.all(nodes.map((node) => node.peekLimit())), POLL)
+      .toEqual(nodes.map(() => CHANGES + 1))
+    await sleep(3 * LOOK_EVERY_MS)
+    isOver = true
+    await Promise.all(watching)
+
+    const waits: number[] = []
+    for (const { at } of seen) {
+      for (let change = 2; change <= CHANGES + 1; change++) {
+        const first = at.find((one) => one.change >= change)
+        waits.push((first?.ms ?? Infinity) - (sentMs[change] ?? 0))
+      }
+    }
+    const figures = [0.5, 0.99, 1].map((share) => Math.round(quantile(waits, share)))
+    console.log(`live after ${figures.join(', ')} ms (p50, p99, max)`)
+    expect(waits).toHaveLength(NODES * CHANGES)
+    expect(quantile(waits, 0.99)).toBeLessThanOrEqual(1000)
+    expect(quantile(waits, 1)).toBeLessThan(Infinity)
+    const versions = await Promise.all(nodes.map((node) => node.metric('sluice_rules_version')))
+    expect(new Set(versions).size).toBe(1)
+  }, 180_000)
+})
+
+const POLL = { timeout: 20_000, interval: 100 }

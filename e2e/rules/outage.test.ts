@@ -1,0 +1,143 @@
+/** Postgres is gone for a minute: the rules in force stay, and everybody is told. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type PostgresServer, startPostgres } from '../../tools/postgres/server.js'
+import { stopAll } from '../process.test-helper.js'
+import {
+  limitOf,
+  liveOnAll,
+  liveRule,
+  newsComes,
+  type Node,
+  seconds,
+  startNodes,
+} from './nodes.test-helper.js'
+
+const NODES = 2
+const OUTAGE_MS = 60_000
+const AGE_SECONDS_LEAST = 55
+const MAX = 3
+const ROUND_EVERY_MS = 40
+
+let postgres: PostgresServer
+let nodes: readonly Node[]
+
+beforeAll(async () => {
+  postgres = await startPostgres()
+  nodes = await startNodes(NODES, { SLUICE_DATABASE_URL: await postgres.createDatabase() })
+  await nodes[0]?.client.createRule(liveRule(MAX))
+  await liveOnAll(nodes, MAX, 10_000)
+  await newsComes(nodes, 'push')
+}, 60_000)
+
+afterAll(async () => {
+  await stopAll()
+  await postgres.stop()
+})
+
+interface Flow {
+  /** What new callers were answered, one call after the other, and how often that came. */
+  readonly answers: Map<string, number>
+  isOver: boolean
+}
+
+async function check(node: Node, user: string): Promise<string> {
+  try {
+    const body = JSON.stringify({ attributes: { user } })
+    const response = await fetch(`${node.api}/v1/check`, { method: 'POST', body })
+    const { allowed, limit } = (await response.json()) as { allowed: boolean; limit: number }
+    return response.status === 200 ? `${allowed ? 'yes' : 'no'} of ${limit}` : `${response.status}`
+  } catch (error) {
+    return String(error)
+  }
+}
+
+/** Callers that nobody knows yet, each with two calls more than it may make. */
+async function flow(node: Node, into: Flow): Promise<void> {
+  for (let caller = 0; !into.isOver; caller++) {
+    const said: string[] = []
+    for (let call = 0; call < MAX + 2; call++) said.push(await check(node, `caller-${caller}`))
+    const all = said.join(', ')
+    into.answers.set(all, (into.answers.get(all) ?? 0) + 1)
+    await sleep(ROUND_EVERY_MS)
+  }
+}
+
+interface Watched {
+  readonly codes: Set<number>
+  age: number
+}
+
+async function watch(node: Node, flowing: Flow, watched: Watched): Promise<void> {
+  while (!flowing.isOver) {
+    watched.codes.add((await node.ready()).code)
+    watched.age = Math.max(watched.age, await node.metric('sluice_rules_age_seconds'))
+    await sleep(500)
+  }
+}
+
+/** While calls flow to all nodes. */
+async function during(work: () => Promise<void>) {
+  const flowing: Flow = { answers: new Map(), isOver: false }
+  const watched = nodes.map((): Watched => ({ codes: new Set(), age: 0 }))
+  const all = nodes.flatMap((node, index) => [
+    flow(node, flowing),
+    watch(node, flowing, watched[index] as Watched),
+  ])
+  const over = Promise.all(all)
+  try {
+    await Promise.race([over, work()])
+  } finally {
+    flowing.isOver = true
+    await over
+  }
+  return { answers: flowing.answers, watched }
+}
+
+/** What the admin API of a node does without its rule store. */
+async function administer({ client }: Node): Promise<void> {
+  const gone = { status: 503, code: 'rules_unavailable' }
+  await expect(client.patchRule('live', { limits: limitOf(9) })).rejects.toMatchObject(gone)
+  await expect(client.addKey({ user: 'u1' })).rejects.toMatchObject(gone)
+  await expect(client.listVersions()).rejects.toMatchObject(gone)
+  expect(await client.getRule('live')).toMatchObject({ id: 'live', limits: limitOf(MAX) })
+  expect((await client.listRules()).rules).toHaveLength(1)
+  const told = await client.listNodes()
+  expect(told).toMatchObject({ problem: expect.stringContaining('postgres'), news: 'none' })
+  expect(told.nodes).toHaveLength(1)
+}
+
+const ages = () => Promise.all(nodes.map((node) => node.metric('sluice_rules_age_seconds')))
+
+describe('a minute without Postgres', () => {
+  test('changes no decision, is told as an age, and is over when it is back', async () => {
+    let recoveredMs = Infinity
+    const { answers, watched } = await during(async () => {
+      await sleep(1000)
+      expect(await ages()).toEqual(nodes.map(() => 0))
+      await postgres.kill()
+      const goneAt = performance.now()
+      await sleep(10_000)
+      await Promise.all(nodes.map(administer))
+      await sleep(OUTAGE_MS - (performance.now() - goneAt))
+      await postgres.start()
+      const backAt = performance.now()
+      await expect.poll(ages, POLL).toEqual(nodes.map(() => 0))
+      recoveredMs = performance.now() - backAt
+    })
+    const callers = [...answers.values()].reduce((sum, count) => sum + count, 0)
+    const oldest = watched.map(({ age }) => Math.round(age))
+    console.log(
+      `${callers} callers; ages up to ${oldest.join(' and ')} s; back after ${seconds(recoveredMs)}`,
+    )
+    const right = [...Array(MAX).fill(`yes of ${MAX}`), `no of ${MAX}`, `no of ${MAX}`].join(', ')
+    expect([...answers.keys()]).toEqual([right])
+    expect(watched.map(({ codes }) => [...codes])).toEqual(nodes.map(() => [200]))
+    for (const each of oldest) expect(each).toBeGreaterThan(AGE_SECONDS_LEAST)
+    await nodes[1]?.client.patchRule('live', { limits: limitOf(MAX + 1) })
+    await liveOnAll(nodes, MAX + 1, 10_000)
+    await newsComes(nodes, 'push')
+  }, 180_000)
+})
+
+const POLL = { timeout: 30_000, interval: 100 }

@@ -1,0 +1,73 @@
+/** Several nodes change the same rules. */
+import { AdminError } from '@sluice/client'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type PostgresServer, startPostgres } from '../../tools/postgres/server.js'
+import { stopAll } from '../process.test-helper.js'
+import { limitOf, liveRule, type Node, startNodes } from './nodes.test-helper.js'
+
+const ROUNDS = 50
+
+let postgres: PostgresServer
+let nodes: readonly Node[]
+
+beforeAll(async () => {
+  postgres = await startPostgres()
+  nodes = await startNodes(2, { SLUICE_DATABASE_URL: await postgres.createDatabase() })
+}, 60_000)
+
+afterAll(async () => {
+  await stopAll()
+  await postgres.stop()
+})
+
+describe('two writers on two nodes', () => {
+  test(`who have seen the same version: one wins and the other is told, ${ROUNDS} times`, async () => {
+    let { version } = await (nodes[0] as Node).client.createRule(liveRule(1))
+    const wins = nodes.map(() => 0)
+    for (let round = 1; round <= ROUNDS; round++) {
+      const written = await Promise.allSettled(
+        nodes.map(({ client }, writer) =>
+          client.patchRule('live', { limits: limitOf(2 * round + writer) }, { ifMatch: version }),
+        ),
+      )
+      const winner = written.findIndex(({ status }) => status === 'fulfilled')
+      const won = written[winner]
+      const lost = written[1 - winner]
+      if (won?.status !== 'fulfilled' || lost?.status !== 'rejected') {
+        throw new Error(`round ${round}: ${JSON.stringify(written)}`)
+      }
+      expect(won.value.limits).toEqual(limitOf(2 * round + winner))
+      expect(won.value.version).toBe(version + 1)
+      expect(lost.reason).toBeInstanceOf(AdminError)
+      expect(lost.reason).toMatchObject({
+        status: 409,
+        code: 'version_conflict',
+        version: won.value.version,
+      })
+      wins[winner] = (wins[winner] ?? 0) + 1
+      version = won.value.version
+      // The loser has read it by now, and so it can go on from there.
+      const read = await nodes[1 - winner]?.client.getRule('live')
+      expect(read).toMatchObject({ version, limits: limitOf(2 * round + winner) })
+    }
+    console.log(`${ROUNDS} rounds, won by ${wins.join(' and ')}`)
+  }, 120_000)
+
+  test('who name no version both win, one after the other', async () => {
+    const written = await Promise.all(
+      nodes.flatMap(({ client }, writer) =>
+        Array.from({ length: 10 }, (_, n) =>
+          client.createRule({ ...liveRule(1), id: `rule-${writer}-${n}` }),
+        ),
+      ),
+    )
+    expect(new Set(written.map(({ version }) => version)).size).toBe(20)
+    const rules = async ({ client }: Node) => (await client.listRules()).rules.map(({ id }) => id)
+    await expect
+      .poll(async () => new Set(await rules(nodes[0] as Node)).size, { timeout: 10_000 })
+      .toBe(21)
+    await expect
+      .poll(() => rules(nodes[1] as Node), { timeout: 10_000 })
+      .toEqual(await rules(nodes[0] as Node))
+  }, 60_000)
+})

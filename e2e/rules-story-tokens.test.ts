@@ -72,7 +72,7 @@ describe('a token of the role', () => {
     expect(await runWith(token, `tokens remove ${third.id}`)).toEqual(OK)
     expect(await asked()).toBe(401)
     expect(await runWith(third.token, 'rules list')).toEqual({
-      code: 1,
+      code: 2,
       err: expect.stringContaining('a token that is not accepted there') as string,
     })
   })
@@ -96,7 +96,7 @@ describe('a token of the role', () => {
     const named = await runSluice(['rules', 'list', '--token-file', 'token'], { cwd, env })
     expect(named.code).toBe(0)
     const none = await runSluice(['rules', 'list'], { cwd, env })
-    expect(none.code).toBe(1)
+    expect(none.code).toBe(2)
     expect(none.err).toMatch(/found no token \(SLUICE_ADMIN_TOKEN is not set, and .*admin-token/)
   })
 })

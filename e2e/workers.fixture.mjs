@@ -13,6 +13,7 @@ if (worker === undefined) {
   worker.share(() => `# TYPE calls_total counter\ncalls_total ${calls}\n`)
   const server = createServer((request, response) => {
     if (request.url === '/metrics') {
+      say(`asked ${process.pid}\n`)
       void worker.allMetrics().then((text) => response.end(text))
       return
     }

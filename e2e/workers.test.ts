@@ -7,7 +7,13 @@ const FIXTURE = fileURLToPath(new URL('./workers.fixture.mjs', import.meta.url))
 afterEach(stopAll)
 
 /** A connection for each call, or one worker would get them all. */
-const ask = async (url: string) => (await fetch(url, { headers: { connection: 'close' } })).text()
+const ask = async (url: string, withinMs = 10_000) =>
+  (
+    await fetch(url, {
+      headers: { connection: 'close' },
+      signal: AbortSignal.timeout(withinMs),
+    })
+  ).text()
 
 test('workers share a listener, add up their metrics, are replaced when they die, and stop together', async () => {
   const program = startProgram(process.execPath, [FIXTURE], { cwd: makeFolder() })
@@ -28,6 +34,41 @@ test('workers share a listener, add up their metrics, are replaced when they die
   await waitFor(program, () => program.output().includes('a worker died SIGKILL'))
   await vi.waitFor(() => expectWorkers(3), { timeout: 20_000 })
 
+  program.signal('SIGTERM')
+  expect(await program.code()).toBe(0)
+})
+
+test('a worker that dies while others are asked for their metrics ends nobody else', async () => {
+  const program = startProgram(process.execPath, [FIXTURE], { cwd: makeFolder() })
+  await waitFor(program, () => program.output().includes('port'))
+  const url = `http://127.0.0.1:${/port (\d+)/.exec(program.output())?.[1]}`
+  const seen = new Set<string>()
+  const look = async () => {
+    for (let i = 0; i < 10 && seen.size < 2; i++) seen.add(await ask(url))
+    expect(seen.size).toBe(2)
+  }
+  await vi.waitFor(look, { timeout: 10_000 })
+  const [asking, silent] = [...seen].map(Number)
+  if (asking === undefined || silent === undefined) throw new Error('found no two workers')
+  process.kill(silent, 'SIGSTOP')
+  try {
+    // Those that the other gets wait for the one that is silent, for a second.
+    const asked = Array.from({ length: 4 }, () => ask(`${url}/metrics`, 3000).catch(() => ''))
+    await vi.waitFor(() => expect(program.output()).toContain(`asked ${asking}`))
+    process.kill(asking, 'SIGKILL')
+    await waitFor(program, () => program.output().includes('a worker died SIGKILL'))
+    const before = seen.size
+    await vi.waitFor(
+      async () => {
+        seen.add(await ask(url, 1000))
+        expect(seen.size).toBeGreaterThan(before)
+      },
+      { timeout: 20_000, interval: 300 },
+    )
+    await Promise.all(asked)
+  } finally {
+    process.kill(silent, 'SIGCONT')
+  }
   program.signal('SIGTERM')
   expect(await program.code()).toBe(0)
 })

@@ -20,6 +20,8 @@ export interface Seen {
 export interface Answer {
   readonly status?: number
   readonly body: unknown
+  /** The connection is closed instead. */
+  readonly drop?: boolean
 }
 
 /** By method and path: `PUT /rules`. A list is answered in turn, its last again and again. */
@@ -32,6 +34,8 @@ export function cleanAfterTests(): void {
     for (const end of endings.splice(0)) await end()
   })
 }
+
+const NOW_MS = Date.parse('2026-06-01T00:00:00Z')
 
 export const TOKEN = 'a-token-of-tests'
 
@@ -74,7 +78,8 @@ export async function startAdmin(routes: Routes) {
         body: Buffer.concat(chunks).toString('utf8'),
       }
       seen.push(asked)
-      const { status = 200, body } = answerOf(asked)
+      const { status = 200, body, drop = false } = answerOf(asked)
+      if (drop) return void request.socket.destroy()
       const isText = typeof body === 'string'
       response.writeHead(status, {
         'content-type': isText ? 'application/yaml' : 'application/json',
@@ -132,6 +137,7 @@ export async function sluice(words: readonly string[], world: World = {}) {
     },
     isTerminal: answers !== undefined,
     columns,
+    now: () => NOW_MS,
     flush: async () => {},
   })
   return { code, out, err, asked }

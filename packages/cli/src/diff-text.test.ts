@@ -32,7 +32,13 @@ test('every kind of change has its sign, its fields, and what becomes of its cou
     },
     { id: 'moved', change: 'moved', fields: [], counters: [], overrides: none },
     { id: 'new', change: 'added', fields: [], counters: [], overrides: none },
-    { id: 'old', change: 'removed', fields: [], counters: [], overrides: none },
+    {
+      id: 'old',
+      change: 'removed',
+      fields: [{ field: 'limits', before: '[1/second]', after: '' }],
+      counters: [],
+      overrides: none,
+    },
   ]
   const set = [{ field: 'strictPaths', before: 'false', after: 'true' }]
   expect(diffText({ set, rules })).toBe(`~ strictPaths: false -> true
@@ -47,6 +53,7 @@ test('every kind of change has its sign, its fields, and what becomes of its cou
 > moved  moved
 + new  added
 - old  removed
+    limits: [1/second]
 Rules: 1 added, 1 changed, 1 moved, 1 removed, 1 of the set as a whole.
 `)
 })

@@ -29,11 +29,16 @@ export function diffText(diff: RuleDiff): string {
 function ruleLines({ id, change, fields, counters, overrides }: RuleChange): readonly string[] {
   return [
     `${SIGNS[change]} ${cell(id)}  ${change}`,
-    ...fields.map((field) => `    ${fieldText(field)}`),
+    ...fields.map((field) => `    ${change === 'removed' ? goneText(field) : fieldText(field)}`),
     // A rule that is new or gone has no counters that could go on: nothing to be told of.
     ...(change === 'changed' ? FATES.flatMap((fate) => fateLines(fate, counters)) : []),
     ...overrideLines(overrides),
   ]
+}
+
+/** Of a rule that is removed: what it had, as a rule that is added is told by what it has. */
+function goneText({ field, before }: FieldChange): string {
+  return `${cell(field)}: ${cell(before)}`
 }
 
 function fieldText({ field, before, after }: FieldChange): string {

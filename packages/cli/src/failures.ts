@@ -5,10 +5,18 @@ import { safe } from './safe.js'
 export const OK = 0
 /** Refused, or found something. */
 export const REFUSED = 1
+/** There is no answer: of a command line that means nothing, or because nobody gave one. */
 export const MISUSE = 2
 
 /** A command line that means nothing: what was found, and what is accepted. */
 export class Misuse extends Error {}
+
+/** Who was asked does not answer us. A script must not take that for a refusal, or a difference. */
+export class Unanswered extends Error {}
+
+const UNAUTHENTICATED = 401
+const TOO_MANY = 429
+const SERVER_FAILED = 500
 
 const PROBLEMS_SHOWN_MAX = 101
 
@@ -19,16 +27,23 @@ interface Failure {
 }
 
 export function describeFailure(error: unknown): Failure {
-  if (error instanceof Misuse || error instanceof AdminInputError) {
+  if (error instanceof Misuse || error instanceof Unanswered || error instanceof AdminInputError) {
     return { code: MISUSE, text: `${safe(error.message)}\n` }
   }
-  if (error instanceof AdminError) return { code: REFUSED, text: describeRefusal(error) }
+  if (error instanceof AdminError) {
+    return { code: isAnswer(error) ? REFUSED : MISUSE, text: describeRefusal(error) }
+  }
+  if (error instanceof UnreachableError) {
+    const hint = error.isUncertain ? '' : 'Another address: --url or SLUICE_ADMIN_URL.\n'
+    return { code: MISUSE, text: `${safe(error.message)}\n${hint}` }
+  }
   const message = error instanceof Error ? error.message : String(error)
-  const hint =
-    error instanceof UnreachableError && !error.isUncertain
-      ? 'Another address: --url or SLUICE_ADMIN_URL.\n'
-      : ''
-  return { code: REFUSED, text: `${safe(message)}\n${hint}` }
+  return { code: REFUSED, text: `${safe(message)}\n` }
+}
+
+function isAnswer({ status, code }: AdminError): boolean {
+  if (code === 'unexpected' || status >= SERVER_FAILED) return false
+  return status !== UNAUTHENTICATED && status !== TOO_MANY
 }
 
 /** Bad rules are told as a compiler tells them: one line for each, beginning with its place. */

@@ -9,6 +9,7 @@ import { addServe } from './commands/serve.js'
 import { addTokens } from './commands/tokens.js'
 import { describeFailure, MISUSE, OK } from './failures.js'
 import { type Io, processIo } from './io.js'
+import { safe } from './safe.js'
 import type { Cli } from './session.js'
 
 export type { Io } from './io.js'
@@ -27,15 +28,29 @@ export async function main(argv: readonly string[], io: Io = processIo()): Promi
   } catch (error) {
     // Help and version are what was asked for; everything else that commander throws is misuse.
     if (isCommanderExit(error)) code = error.exitCode === 0 ? OK : MISUSE
-    else {
-      const failure = describeFailure(error)
-      io.err(failure.text)
-      code = failure.code
-    }
+    else code = fail(io, error)
   }
-  await io.flush()
+  try {
+    await io.flush()
+  } catch (error) {
+    code = Math.max(code, fail(io, error))
+  }
   return code
 }
+
+function fail(io: Io, error: unknown): number {
+  const { code, text } = describeFailure(error)
+  io.err(text)
+  return code
+}
+
+const HELP = `
+Examples:
+  sluice serve
+  sluice rules list
+  sluice peek user=u1 method=GET path=/v1/orders
+
+sluice <command> --help has the options and examples of each; docs/reference/cli.md has all.`
 
 function programOf(cli: Cli): Command {
   const { io } = cli
@@ -44,7 +59,8 @@ function programOf(cli: Cli): Command {
     .version(ownVersion())
     .exitOverride()
     .showHelpAfterError()
-    .configureOutput({ writeOut: io.out, writeErr: io.err })
+    .addHelpText('after', HELP)
+    .configureOutput({ writeOut: io.out, writeErr: (text) => io.err(safe(text)) })
   addServe(program, cli)
   addRules(program, cli)
   addKeys(program, cli)

@@ -6,13 +6,13 @@ function streams() {
   return { stdin: new PassThrough(), stdout: new PassThrough(), stderr: new PassThrough() }
 }
 
-/** Fails as a pipe does whose reader has gone. */
-function brokenPipe() {
+/** Fails as a pipe does whose reader has gone, or as a disk that is full. */
+function broken(code: string) {
   const written: string[] = []
   const stdout = new Writable({
     write(chunk: Buffer, _encoding, done) {
       written.push(chunk.toString())
-      done(Object.assign(new Error('write EPIPE'), { code: 'EPIPE' }))
+      done(Object.assign(new Error(`${code}: write`), { code }))
     },
   })
   return { stdout, written }
@@ -30,13 +30,20 @@ describe('what a command writes', () => {
   })
 
   test('to a reader that has gone is no failure, and what follows is said to nobody', async () => {
-    const { stdout, written } = brokenPipe()
+    const { stdout, written } = broken('EPIPE')
     const io = processIo({ ...streams(), stdout })
     io.out('first')
     await new Promise((resolve) => void stdout.once('close', resolve))
     io.out('second')
     await io.flush()
     expect(written).toEqual(['first'])
+  })
+
+  test('to a full disk is told at the end', async () => {
+    const { stdout } = broken('ENOSPC')
+    const io = processIo({ ...streams(), stdout })
+    io.out('first')
+    await expect(io.flush()).rejects.toThrow('output: ENOSPC: write')
   })
 
   test('listens to no stream before it is used', () => {

@@ -1,6 +1,7 @@
 /** What a command reads and writes, so that tests can give it their own. */
 import process from 'node:process'
 import { createInterface } from 'node:readline/promises'
+import { wallMs } from './clock.js'
 import { Misuse } from './failures.js'
 
 export interface Io {
@@ -16,7 +17,9 @@ export interface Io {
   readonly isTerminal: boolean
   /** How wide what was asked for may be; undefined: nobody looks, a program reads it. */
   readonly columns: number | undefined
-  /** Settles when everything is written. */
+  /** Milliseconds since 1970. */
+  readonly now: () => number
+  /** Settles when everything is written; rejects where something could not be, on a full disk. */
   readonly flush: () => Promise<void>
 }
 
@@ -37,14 +40,14 @@ interface Streams {
 
 /** Of this process. Nothing is touched before it is used: `serve` writes on its own. */
 export function processIo({ stdin, stdout, stderr }: Streams = process): Io {
-  const writers = new Map<Output, (text: string) => void>()
+  const writers = new Map<Output, Writer>()
   const write = (stream: Output, text: string) => {
     let writer = writers.get(stream)
     if (writer === undefined) {
       writer = createWriter(stream)
       writers.set(stream, writer)
     }
-    writer(text)
+    writer.write(text)
   }
   return {
     out: (text) => write(stdout, text),
@@ -53,32 +56,40 @@ export function processIo({ stdin, stdout, stderr }: Streams = process): Io {
     ask: (question) => askLine(question, stdin, stderr),
     isTerminal: stdin.isTTY === true && stderr.isTTY === true,
     columns: stdout.isTTY === true ? stdout.columns : undefined,
+    now: wallMs,
     flush: async () => {
-      await Promise.all([...writers.keys()].map(flushStream))
+      await Promise.all([...writers.values()].map((writer) => writer.flush()))
     },
   }
 }
 
-/**
- * A reader that has seen enough (`| head`) is no failure, and no reason to stop half way through a
- * change either: the rest is said to nobody.
- */
-function createWriter(stream: Output): (text: string) => void {
-  let isOpen = true
-  stream.on('error', (error: NodeJS.ErrnoException) => {
-    isOpen = false
-    if (error.code !== 'EPIPE') throw error
-  })
-  return (text) => {
-    if (isOpen) stream.write(text)
-  }
+interface Writer {
+  readonly write: (text: string) => void
+  readonly flush: () => Promise<void>
 }
 
-function flushStream(stream: Output): Promise<void> {
-  return new Promise((resolve) => {
-    if (stream.writable) stream.write('', () => resolve())
-    else resolve()
+/**
+ * A reader that has seen enough (`| head`) is no failure, and no reason to stop half way through a
+ * change either: the rest is said to nobody. What is lost in any other way is told at the end.
+ */
+function createWriter(stream: Output): Writer {
+  let isOpen = true
+  let failure: Error | undefined
+  stream.on('error', (error: NodeJS.ErrnoException) => {
+    isOpen = false
+    if (error.code !== 'EPIPE') failure ??= error
   })
+  return {
+    write: (text) => {
+      if (isOpen) stream.write(text)
+    },
+    flush: async () => {
+      if (stream.writable) await new Promise<void>((done) => void stream.write('', () => done()))
+      // A failure is known to the stream before it is told.
+      await new Promise<void>((done) => void setImmediate(done))
+      if (failure !== undefined) throw new Error(`output: ${failure.message}`, { cause: failure })
+    },
+  }
 }
 
 async function readInput(stdin: Input, bytesMost: number): Promise<string> {
@@ -98,8 +109,11 @@ async function askLine(question: string, input: Input, output: Output): Promise<
   const lines = createInterface({ input, output })
   try {
     // The end of the input and Ctrl-C answer nothing, and `question` would wait for ever.
-    const closed = new Promise<string>((resolve) => lines.once('close', () => resolve('')))
-    return await Promise.race([lines.question(question), closed])
+    const closed = new Promise<undefined>((done) => lines.once('close', () => done(undefined)))
+    const answer = await Promise.race([lines.question(question), closed])
+    // Nobody ended the line of the question, and what follows is no answer to it.
+    if (answer === undefined) output.write('\n')
+    return answer ?? ''
   } finally {
     lines.close()
   }

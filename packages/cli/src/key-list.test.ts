@@ -4,6 +4,7 @@ import { readCsvLine } from './csv.js'
 import { readKeyList } from './key-list.js'
 
 const SHA = 'ab'.repeat(32)
+const OTHER = 'cd'.repeat(32)
 
 describe('a line of CSV', () => {
   test.each([
@@ -34,20 +35,20 @@ describe('a line of CSV', () => {
 
 describe('a list of keys', () => {
   test('is CSV with names, in any order, and leaves empty cells out', () => {
-    const text = `\ufeffPlan,sha256,user\r\npro,${SHA},acme\r\n\r\n,${SHA},\r\n`
+    const text = `\ufeffPlan,sha256,user\r\npro,${SHA},acme\r\n\r\n,${OTHER},\r\n`
     expect(readKeyList(text, 'k.csv')).toEqual({
       keys: [
         { line: 2, key: { plan: 'pro', sha256: SHA, user: 'acme' } },
-        { line: 4, key: { sha256: SHA } },
+        { line: 4, key: { sha256: OTHER } },
       ],
       problems: [],
     })
   })
 
   test('is JSON lines', () => {
-    const text = `{"key":"sk","user":"u"}\n{"sha256":"${SHA}","state":"disabled"}\n`
+    const text = `{"key":"sk_0123456789abcd","user":"u"}\n{"sha256":"${SHA}","state":"disabled"}\n`
     expect(readKeyList(text, 'k').keys.map(({ key }) => key)).toEqual([
-      { key: 'sk', user: 'u' },
+      { key: 'sk_0123456789abcd', user: 'u' },
       { sha256: SHA, state: 'disabled' },
     ])
   })
@@ -59,11 +60,18 @@ describe('a list of keys', () => {
     ['key,user\na', 'k:2: found 1 fields; accepted: 2'],
     ['key,user\n"a,b', 'k:2: found a quote'],
     ['key,sha256\nsk_secret,x', 'k:2: found neither or both'],
-    ['key,state\nsk_secret,off', 'k:2: state: found "off"'],
+    ['key,state\nsk_secret_0123456789,off', 'k:2: state: found "off"'],
     ['{"key":1}', 'k:1: found a value that is no text'],
     ['{"kye":"sk_secret"}', 'k:1: found "kye"'],
     ['{"key":"sk_secret"', 'k:1: found no JSON'],
-    [`key\n${'x'.repeat(1025)}`, 'k:2: key: accepted: up to 1024'],
+    [`key\n${'x'.repeat(513)}`, 'k:2: key: found 513 characters, not shown; accepted: 16 to 512'],
+    ['key\nsk_secret', 'k:2: key: found 9 characters, not shown'],
+    ['{"key":""}', 'k:1: key: found 0 characters'],
+    [`sha256,name\n${SHA},${'x'.repeat(129)}`, 'k:2: name: accepted: 1 to 128'],
+    [`{"sha256":"${SHA}"}\n[]`, 'k:2: found no object'],
+    [`sha256\n${OTHER}\n${SHA}\n${SHA.toUpperCase()}`, 'k:4: found the key of line 3 again'],
+    ['', 'k:1: found nothing'],
+    ['\n\n', 'k:1: found nothing'],
   ])('%j is told of by its line, without any key', (text, message) => {
     const { problems } = readKeyList(text, 'k')
     expect(problems[0]).toContain(message)

@@ -9,7 +9,9 @@ const ACCEPTED = FIELDS.join(', ')
 const SHA256 = /^[0-9a-f]{64}$/i
 const PROBLEMS_MAX = 20
 const LINES_MAX = 2_000_000
-const VALUE_LENGTH_MAX = 1024
+/** What the admin API takes, so that a bad line is found before the first key is sent. */
+const KEY = /^[\x21-\x7e]{16,512}$/
+const LENGTHS_MAX: Readonly<Record<string, number>> = { user: 1024, plan: 1024, name: 128 }
 
 export interface KeyList {
   readonly keys: readonly PlacedKey[]
@@ -35,22 +37,34 @@ export function readKeyList(text: string, file: string): KeyList {
     return { keys, problems }
   }
   let columns: readonly string[] | undefined
+  const lineOf = new Map<string, number>()
   for (const [index, raw] of lines.entries()) {
     const line = raw.trim()
     if (line === '') continue
-    const read =
-      columns === undefined && line.startsWith('{') ? readJsonLine(line) : readCells(line, columns)
+    const isJson = columns === undefined && (keys.length > 0 || line.startsWith('{'))
+    const read = isJson ? readJsonLine(line) : readCells(line, columns)
     if (typeof read === 'string') complain(index + 1, read)
     else if (isNames(read)) columns = read
     else {
-      const problem = findProblem(read)
+      const id = read['key'] ?? read['sha256']?.toLowerCase() ?? ''
+      const first = lineOf.get(id)
+      const problem = findProblem(read) ?? (first === undefined ? undefined : sameAs(first))
       if (problem === undefined) keys.push({ line: index + 1, key: read })
       else complain(index + 1, problem)
+      if (first === undefined) lineOf.set(id, index + 1)
     }
     // Without a head no line of a table means anything.
     if (columns === undefined && problems.length > 0 && keys.length === 0) break
   }
+  // A pipe that broke looks so.
+  if (columns === undefined && keys.length === 0 && problems.length === 0) complain(1, NOTHING)
   return { keys, problems }
+}
+
+const NOTHING = 'found nothing; accepted: CSV with a first line of names, or JSON lines'
+
+function sameAs(line: number): string {
+  return `found the key of line ${line} again; accepted: each key once`
 }
 
 type Cells = Readonly<Record<string, string>>
@@ -97,13 +111,16 @@ function findProblem({ key, sha256, state, ...rest }: Cells): string | undefined
   if ((key === undefined) === (sha256 === undefined)) {
     return 'found neither or both of key and sha256; accepted: one of them'
   }
+  if (key !== undefined && !KEY.test(key)) {
+    return `key: found ${key.length} characters, not shown; accepted: 16 to 512 of visible ASCII`
+  }
   if (sha256 !== undefined && !SHA256.test(sha256)) return 'sha256: accepted: 64 hex digits'
   if (state !== undefined && state !== 'active' && state !== 'disabled') {
     return `state: found "${show(state)}"; accepted: active, disabled`
   }
-  for (const [name, value] of Object.entries({ ...rest, ...(key === undefined ? {} : { key }) })) {
-    if (value.length > VALUE_LENGTH_MAX)
-      return `${name}: accepted: up to ${VALUE_LENGTH_MAX} characters`
+  for (const [name, value] of Object.entries(rest)) {
+    const most = LENGTHS_MAX[name] ?? 0
+    if (value === '' || value.length > most) return `${name}: accepted: 1 to ${most} characters`
   }
   return undefined
 }

@@ -72,7 +72,7 @@ describe('a day of an operator', () => {
     expect((await run('rules promote per-user')).out).toContain('per-user has 4/minute now.')
     const back = await run(`rules rollback per-user ${version}`, { answers: ['y'] })
     expect(back.code).toBe(0)
-    expect(back.out).toContain('limits: ["4/minute"] -> ["2/minute"]\n')
+    expect(back.out).toContain('limits: [4/minute] -> [2/minute]\n')
     expect(await json('rules get per-user')).toMatchObject({ limits: ['2/minute'] })
   })
 

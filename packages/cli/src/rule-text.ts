@@ -52,6 +52,11 @@ export function callerText(caller: Readonly<Record<string, string>>): string {
   return parts.length === 0 ? 'everybody' : parts.join(' ')
 }
 
+/** `2026-01-02T03:04:05.678Z` to the second, which is what fits and what people look for. */
+export function instantText(iso: string | undefined): string {
+  return iso?.replace(/\.\d+Z$/, 'Z') ?? ''
+}
+
 /** Milliseconds as people say them. */
 export function timeText(ms: number | null): string {
   if (ms === null) return 'never'

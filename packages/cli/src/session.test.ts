@@ -48,7 +48,7 @@ describe('the server and the token', () => {
     delete env['SLUICE_ADMIN_TOKEN']
     env['SLUICE_DATA_DIR'] = '/nowhere'
     const { code, err } = await sluice(['tokens', 'list', '--url', admin.url])
-    expect(code).toBe(1)
+    expect(code).toBe(2)
     expect(err).toContain('found no token (SLUICE_ADMIN_TOKEN is not set, and ENOENT')
     expect(err).toContain('/nowhere/admin-token')
   })

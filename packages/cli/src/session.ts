@@ -2,7 +2,7 @@
 import { AdminError, type AdminClient, createAdminClient } from '@sluice/client'
 import { findAdmin } from '@sluice/server/find-admin'
 import type { Command } from 'commander'
-import { Misuse, OK } from './failures.js'
+import { Misuse, OK, Unanswered } from './failures.js'
 import type { Io } from './io.js'
 import { safeJson } from './safe.js'
 
@@ -46,7 +46,7 @@ export function withWhy(command: Command): Command {
 
 const COMMON_HELP = `
 The token: SLUICE_ADMIN_TOKEN, else the file admin-token in SLUICE_DATA_DIR or ./.sluice.
-Exit codes: 0 done, 1 refused or failed, 2 misuse.`
+Exit codes: 0 done, 1 refused or found something, 2 misuse or no answer.`
 
 export function helpOf(examples: string): string {
   return `\nExamples:\n${examples.trim().replaceAll(/^ */gm, '  ')}\n${COMMON_HELP}`
@@ -66,7 +66,7 @@ export async function run(
   } catch (error) {
     if (!(error instanceof AdminError) || error.status !== 401) throw error
     const found = token === undefined ? 'no token' : 'a token that is not accepted there'
-    throw new Error(`${url}: found ${found} (${tried}). ${error.detail}`, { cause: error })
+    throw new Unanswered(`${url}: found ${found} (${tried}). ${error.detail}`, { cause: error })
   }
 }
 

@@ -45,6 +45,11 @@ describe('a table', () => {
     expect(text).toBe('ID\n\\u001b[2J\\u000aroot\\u009b1m\\u202e\n')
   })
 
+  test('has as many rows as there are', () => {
+    const rows = Array.from({ length: 200_000 }, (_, i) => [i])
+    expect(table(['N'], rows).endsWith('\n199999\n')).toBe(true)
+  })
+
   test('never has a line above the width or a control character, whatever is in it', () => {
     const cell = fc.oneof(fc.string({ unit: 'binary', maxLength: 60 }), fc.nat())
     const rows = fc.array(fc.tuple(cell, cell, cell), { maxLength: 5 })

@@ -14,7 +14,10 @@ export function table(
   width?: number,
 ): string {
   const texts = [titles, ...rows.map((row) => titles.map((_, i) => cellText(row[i])))]
-  const natural = titles.map((_, i) => Math.max(...texts.map((row) => widthOf(row[i] ?? ''))))
+  // Not Math.max of them all: a list of keys has more rows than a call may have arguments.
+  const natural = titles.map((_, i) =>
+    texts.reduce((most, row) => Math.max(most, widthOf(row[i] ?? '')), 0),
+  )
   const widths = width === undefined ? natural : fit(natural, width)
   const isNumber = titles.map((_, i) => rows.every((row) => typeof row[i] === 'number'))
   const lines = texts.map((row) =>

@@ -73,8 +73,8 @@ const ROUTES: readonly (readonly [string, (client: AdminClient) => Promise<unkno
 
 describe('a method of the client', () => {
   test.each(ROUTES)('sends %s, with the token', async (line, call) => {
-    const server = await startServer({})
-    await call(createAdminClient({ url: `${server.url}/`, token: 't0' }))
+    const server = await startServer({ status: 500 })
+    await expect(call(createAdminClient({ url: `${server.url}/`, token: 't0' }))).rejects.toThrow()
     const [seen] = server.seen
     expect(server.seen).toHaveLength(1)
     const match = seen?.headers['if-match']
@@ -84,8 +84,16 @@ describe('a method of the client', () => {
     expect(seen?.headers['authorization']).toBe('Bearer t0')
   })
 
+  test.each(ROUTES)('takes an echo of %s for no answer', async (_line, call) => {
+    const server = await startServer({ body: { from: 'an upstream', method: 'GET' } })
+    await expect(call(createAdminClient({ url: server.url }))).rejects.toMatchObject({
+      code: 'unexpected',
+      message: expect.stringContaining('Is this the admin listener of Sluice?'),
+    })
+  })
+
   test('sends objects as JSON, and text as it was written', async () => {
-    const server = await startServer({})
+    const server = await startServer({ body: { version: 4, diff: {} } })
     const client = createAdminClient({ url: server.url })
     await client.applyRules([rule])
     await client.applyRules('- id: a\n')
@@ -102,7 +110,7 @@ describe('a method of the client', () => {
     const page = { version: 3, routes: [], strictPaths: false, rules: [], next: null }
     const server = await startServer(
       { body: page },
-      { body: 'rules: []\n' },
+      { body: 'rules: []\n', headers: { 'content-type': 'application/yaml' } },
       { body: { version: 4 } },
     )
     const client = createAdminClient({ url: server.url })

@@ -30,12 +30,7 @@ export function errorOf(base: string, response: Response, text: string): AdminEr
 type Body = Readonly<Record<string, unknown>> & { readonly error: string }
 
 function bodyOf(text: string): Body | undefined {
-  let value: unknown
-  try {
-    value = JSON.parse(text)
-  } catch {
-    return undefined
-  }
+  const value = jsonOf(text)
   return isRecord(value) && hasError(value) ? value : undefined
 }
 
@@ -47,6 +42,15 @@ function isProblem(value: unknown): value is ProblemView {
   return isRecord(value) && typeof value['message'] === 'string'
 }
 
-function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
+/** Undefined: it is no JSON. */
+export function jsonOf(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return undefined
+  }
+}
+
+export function isRecord(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }

@@ -1,6 +1,6 @@
 /** One request to the admin API: sent once, answered in bounds, or told why not. */
 import { AdminError, UnreachableError } from './errors.js'
-import { errorOf } from './read-problem.js'
+import { errorOf, isRecord, jsonOf } from './read-problem.js'
 
 const PREFIX = '/admin/v1'
 const TIMEOUT_MS = 30_000
@@ -9,6 +9,9 @@ const RETRIES = 3
 const RETRY_AFTER_S_MAX = 30
 /** A whole set as text has up to 16 Mi characters, and as JSON may take a few times that. */
 const ANSWER_BYTES_MAX = 64 * 1024 * 1024
+
+/** The `has` of an answer that is text. */
+export const YAML = 'yaml'
 
 export type Fetch = (url: string, init: RequestInit) => Promise<Response>
 
@@ -37,8 +40,8 @@ interface Asked {
   readonly ifMatch?: Seen | undefined
   /** Whether something is another afterwards, so that "did it happen?" matters. */
   readonly isChange?: boolean | undefined
-  /** @default 'json' */
-  readonly answer?: 'json' | 'text' | undefined
+  /** A field that every answer of the route has; `YAML`: the answer is text. */
+  readonly has: string
 }
 
 type Query = Readonly<Record<string, string | number | boolean | undefined>>
@@ -52,7 +55,7 @@ export function createSend(options: SendOptions): Send {
     const url = `${base}${PREFIX}${asked.path}${queryOf(asked.query)}`
     for (let tries = 0; ; tries++) {
       const { response, text } = await sendOnce(url, asked, options)
-      if (response.ok) return readAnswer(asked, response, text)
+      if (response.ok) return readAnswer(asked, base, response, text)
       const waitMs = retryAfterMs(response)
       // A 429 was refused at the door, so sending it again cannot make a change twice.
       if (waitMs === undefined || tries >= retries) throw errorOf(base, response, text)
@@ -123,15 +126,17 @@ async function readText(response: Response): Promise<string | undefined> {
   }
 }
 
-function readAnswer({ answer = 'json' }: Asked, response: Response, text: string): unknown {
-  if (answer === 'text') return text
-  try {
-    return JSON.parse(text)
-  } catch {
-    const type = response.headers.get('content-type') ?? 'no type'
-    const detail = `found an answer of ${type.slice(0, 100)} that is no JSON; is this the admin listener of Sluice?`
-    throw new AdminError({ status: response.status, code: 'unexpected', detail })
-  }
+/**
+ * Only what the route promises: whatever else listens at an address, and answers 200 to everything,
+ * must not pass for a change that was made.
+ */
+function readAnswer({ has }: Asked, base: string, response: Response, text: string): unknown {
+  const type = response.headers.get('content-type') ?? 'no type'
+  if (has === YAML && /yaml/i.test(type)) return text
+  const value = has === YAML ? undefined : jsonOf(text)
+  if (isRecord(value) && Object.hasOwn(value, has)) return value
+  const detail = `${base} answered with ${type.slice(0, 100)} that is no answer of the admin API. Is this the admin listener of Sluice?`
+  throw new AdminError({ status: response.status, code: 'unexpected', detail })
 }
 
 /** Undefined: not to be sent again. */

@@ -74,13 +74,17 @@ export async function runServer(options: RunOptions): Promise<number> {
 /** The rule store is opened here, once for all workers. */
 async function runAsWorkers(config: Config, log: Log): Promise<number> {
   let rules: RuleStore | undefined
+  const unlisten = quitOnSignals(log)
   try {
     rules = await openRuleStore(config, { log, clock: wallClock })
   } catch (error) {
     await log.flush()
     tell(`Could not start: ${messageOf(error)}`)
     return FAILED
+  } finally {
+    unlisten()
   }
+  survive(log)
   const code = await runWorkers({
     count: config.workers,
     log,
@@ -93,8 +97,8 @@ async function runAsWorkers(config: Config, log: Log): Promise<number> {
 }
 
 /**
- * A start may wait for Redis, and the first process of a container hears only the signals that it
- * listens for. Nothing is under way yet, so there is nothing to finish. What it returns ends this.
+ * A start may wait for Redis or a lock, and the first process of a container hears only signals that
+ * it listens for. Nothing is under way yet, so there is nothing to finish. What it returns ends it.
  */
 function quitOnSignals(log: Log): () => void {
   const quit = (signal: NodeJS.Signals) => {

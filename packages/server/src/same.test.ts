@@ -27,3 +27,13 @@ test.each([
   expect(isSame(one, other)).toBe(expected)
   expect(isSame(other, one)).toBe(expected)
 })
+
+test('what is nested deeper than any rule is another one, and exhausts nothing', () => {
+  const nested = (depth: number) => {
+    let value: unknown = 1
+    for (let i = 0; i < depth; i++) value = i % 2 === 0 ? [value] : { value }
+    return value
+  }
+  expect(isSame(nested(20), nested(20))).toBe(true)
+  expect(isSame(nested(100_000), nested(100_000))).toBe(false)
+})

@@ -68,10 +68,16 @@ class Workers {
     const wellTimer = setTimeout(() => (this.#delayMs = RESTART_MS), WELL_AFTER_MS).unref()
     worker.on('message', (message: Message) => this.hear(worker, message))
     const unhost = this.hostRules(worker)
-    worker.once('exit', (code, signal) => {
+    const end = (code: number | null, signal: string | null) => {
       clearTimeout(wellTimer)
       unhost()
       this.ended(code, signal)
+    }
+    worker.once('exit', end)
+    // Heard by nobody it would end this process, and with it all workers.
+    worker.on('error', (error) => {
+      this.#options.log.error({ error: String(error) }, 'a worker could not be reached')
+      if (!isStarted(worker)) end(FAILED, null)
     })
   }
 
@@ -111,9 +117,7 @@ class Workers {
       this.#options.onListening(message.text)
     }
     if (message.sluice === 'metrics-wanted') {
-      void gatherMetrics().then((text) =>
-        worker.send({ sluice: 'metrics', id: message.id, text } satisfies Message),
-      )
+      void gatherMetrics().then((text) => send(worker, { sluice: 'metrics', id: message.id, text }))
     }
   }
 
@@ -130,11 +134,13 @@ class Workers {
 }
 
 /** A message to a process that has just ended is lost, and that is no fault. */
+function send(end: Pick<Worker, 'send' | 'isConnected'>, message: Message | RulesMessage): void {
+  if (end.isConnected()) end.send(message, () => {})
+}
+
 function linkOf(end: Pick<Worker, 'send' | 'on' | 'off' | 'isConnected'>): Link {
   return {
-    send(message) {
-      if (end.isConnected()) end.send(message, () => {})
-    },
+    send: (message) => send(end, message),
     onMessage(listener) {
       const hear = (message: Message | RulesMessage) => {
         if (message.sluice.startsWith('rules-')) listener(message as RulesMessage)
@@ -146,7 +152,13 @@ function linkOf(end: Pick<Worker, 'send' | 'on' | 'off' | 'isConnected'>): Link 
 }
 
 function workers(): readonly Worker[] {
-  return Object.values(cluster.workers ?? {}).filter((worker) => worker !== undefined)
+  const known = Object.values(cluster.workers ?? {})
+  return known.filter((worker) => worker !== undefined).filter(isStarted)
+}
+
+/** False where the system had no room for one more process: such a worker never ends either. */
+function isStarted(worker: Worker): boolean {
+  return worker.process.pid !== undefined
 }
 
 /** Every worker's metrics as one; a worker that does not answer in time is left out. */
@@ -166,7 +178,7 @@ async function gatherMetrics(): Promise<string> {
             resolve(text)
           }
           worker.on('message', onMessage)
-          worker.send({ sluice: 'metrics-wanted', id } satisfies Message)
+          send(worker, { sluice: 'metrics-wanted', id })
         }),
     ),
   )
@@ -191,17 +203,17 @@ export interface WorkerSide {
 export function workerSide(): WorkerSide | undefined {
   const self = cluster.worker
   if (self === undefined) return undefined
-  const send = (message: Message) => void process.send?.(message)
+  const tell = (message: Message) => void process.send?.(message)
   const waiting = new Map<number, (text: string) => void>()
   let own = () => ''
   process.on('message', (message: Message) => {
     if (message.sluice === 'metrics') waiting.get(message.id)?.(message.text)
     if (message.sluice === 'metrics-wanted') {
-      send({ sluice: 'metrics', id: message.id, text: own() })
+      tell({ sluice: 'metrics', id: message.id, text: own() })
     }
   })
   return {
-    announce: (text) => send({ sluice: 'listening', text }),
+    announce: (text) => tell({ sluice: 'listening', text }),
     share: (shared) => void (own = shared),
     rules: linkOf(self),
     allMetrics() {
@@ -214,7 +226,7 @@ export function workerSide(): WorkerSide | undefined {
           resolve(text)
         }
         waiting.set(id, end)
-        send({ sluice: 'metrics-wanted', id })
+        tell({ sluice: 'metrics-wanted', id })
       })
     },
   }

@@ -13,6 +13,9 @@ interface CallFlags extends CommonFlags {
 }
 
 const ATTRIBUTES = ['<attributes...>', 'as in user=u1 method=GET path=/v1/orders'] as const
+/** Rules that a call does not meet; a set has up to 10,000. */
+const PASSED_SHOWN_MAX = 10
+
 const COST = ['--cost <cost>', 'what the call takes', wholeNumber('--cost'), 1] as const
 
 export function addDecide(program: Command, cli: Cli): void {
@@ -32,12 +35,20 @@ export function addDecide(program: Command, cli: Cli): void {
   withCommon(program.command('peek'))
     .argument(...ATTRIBUTES)
     .option(...COST)
-    .description('what check would say, with what each rule has left; spends nothing')
+    .description(
+      'what check would say, what each rule has left, which are not met and why; spends nothing',
+    )
     .addHelpText('after', helpOf('sluice peek user=u1 method=GET path=/v1/orders'))
     .action((words: readonly string[], flags: CallFlags) =>
       run(cli, flags, async ({ io, client, tell }) => {
         const decision = await client.peek({ attributes: readAttributes(words), cost: flags.cost })
-        tell(decision, () => decisionText(decision) + leftText(decision, io.columns))
+        tell(
+          decision,
+          () =>
+            decisionText(decision) +
+            leftText(decision, io.columns) +
+            passedText(decision, io.columns),
+        )
         return decision.allowed ? OK : REFUSED
       }),
     )
@@ -101,6 +112,19 @@ function leftText(decision: DecisionView, columns: number | undefined): string {
   })
   if (rows.length === 0) return ''
   return `\n${table(['RULE', 'LIMIT', 'LEFT', 'FULL IN', 'CALLER', 'HASH'], rows, columns)}`
+}
+
+/** The rules that the call does not meet, each with why: what is missing is most often there. */
+function passedText({ explain }: DecisionView, columns: number | undefined): string {
+  const all = Array.isArray(explain) ? explain.filter(isRecord) : []
+  const passed = all.filter(({ matched }) => matched === false)
+  if (passed.length === 0) return ''
+  const rows = passed
+    .slice(0, PASSED_SHOWN_MAX)
+    .map(({ rule, why }) => [wordOf(rule), wordOf(why)] as const)
+  const rest = passed.length - rows.length
+  const more = rest > 0 ? `and ${rest} more; --json has all\n` : ''
+  return `\n${table(['NOT MET', 'WHY'], rows, columns)}${more}`
 }
 
 type Fields = Readonly<Record<string, unknown>>

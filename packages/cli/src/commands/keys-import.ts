@@ -1,6 +1,7 @@
 /** Many keys at once. */
+import { AdminError, UnreachableError } from '@sluice/client'
 import type { Command } from 'commander'
-import { OK, REFUSED } from '../failures.js'
+import { Misuse, OK, REFUSED } from '../failures.js'
 import { readNamed } from '../files.js'
 import { type PlacedKey, readKeyList } from '../key-list.js'
 import { safe } from '../safe.js'
@@ -39,7 +40,7 @@ export function addKeysImport(keys: Command, cli: Cli): void {
     .action((flags: ImportFlags) => run(cli, flags, (session) => importKeys(session, flags)))
 }
 
-const EXAMPLES = `sluice keys import -f keys.csv
+const EXAMPLES = `sluice keys import -f keys.csv --why 'from the old gateway'
 sluice keys import -f keys.jsonl --start 3001`
 
 async function importKeys(session: Session, { file: path, start, why }: ImportFlags) {
@@ -51,6 +52,8 @@ async function importKeys(session: Session, { file: path, start, why }: ImportFl
     io.err('Nothing was sent.\n')
     return REFUSED
   }
+  const end = (keys.at(-1)?.line ?? 0) + 1
+  if (start > end) throw new Misuse(`--start: found ${start}; accepted: up to ${end}, the end`)
   const wanted = keys.filter(({ line }) => line >= start)
   let done = 0
   for (const batch of batchesOf(wanted)) {
@@ -61,17 +64,35 @@ async function importKeys(session: Session, { file: path, start, why }: ImportFl
       )
     } catch (error) {
       endProgress(io)
-      io.err(
-        `${done} of ${wanted.length} keys are in. Go on with --start ${batch[0]?.line ?? start}\n`,
-      )
-      throw error
+      io.err(`${done} of ${wanted.length} keys are in. ${goOn(batch, error)}\n`)
+      throw error instanceof AdminError ? toldByLine(error, batch, file) : error
     }
     done += batch.length
-    progress(io, done, wanted.length)
+    progress(io, { before: done - batch.length, done, of: wanted.length })
   }
   endProgress(io)
-  tell({ imported: done }, () => `${done} keys are known now.\n`)
+  tell({ imported: done }, () => `Imported ${done} ${done === 1 ? 'key' : 'keys'}.\n`)
   return OK
+}
+
+/** Where to begin the next time. Of a batch all or none are in, also where nobody knows which. */
+function goOn(batch: readonly PlacedKey[], error: unknown): string {
+  const [first, last] = [batch[0]?.line ?? 1, batch.at(-1)?.line ?? 1]
+  const next = `Go on with --start ${first}`
+  if (!(error instanceof UnreachableError) || !error.isUncertain) return next
+  return `${next}; if it says that the first key is registered already, lines up to ${last} are in, so with --start ${last + 1}`
+}
+
+/** The server counts in the batch, and people in the file. */
+function toldByLine(error: AdminError, batch: readonly PlacedKey[], file: string): AdminError {
+  const inFile = (text: string) =>
+    text.replaceAll(/\bkeys\[(\d{1,4})\]/g, (whole, index) => {
+      const line = batch[Number(index)]?.line
+      return line === undefined ? whole : `${file}:${line}`
+    })
+  const errors = error.errors.map((each) => ({ ...each, message: inFile(each.message) }))
+  const { status, code, detail } = error
+  return new AdminError({ status, code, detail: inFile(detail), errors })
 }
 
 function* batchesOf(keys: readonly PlacedKey[]): Generator<readonly PlacedKey[]> {
@@ -90,11 +111,18 @@ function* batchesOf(keys: readonly PlacedKey[]): Generator<readonly PlacedKey[]>
   if (batch.length > 0) yield batch
 }
 
+interface Progress {
+  readonly before: number
+  readonly done: number
+  readonly of: number
+}
+
 /** On a terminal one line that is written over; in a log a line now and then. */
-function progress(io: Session['io'], done: number, of: number): void {
+function progress(io: Session['io'], { before, done, of }: Progress): void {
   const text = `${done} of ${of} keys`
+  const isTime = Math.floor(done / LOGGED_EVERY) > Math.floor(before / LOGGED_EVERY)
   if (io.isTerminal) io.err(`\r${text}`)
-  else if (done % LOGGED_EVERY < BATCH) io.err(`${text}\n`)
+  else if (isTime) io.err(`${text}\n`)
 }
 
 function endProgress(io: Session['io']): void {

@@ -63,7 +63,7 @@ test('sluice keys list asks for as many as are wanted, and says that there are m
     'active',
     '-',
     'x9Qz',
-    '2026-01-02T03:04:05.678Z',
+    '2026-01-02T03:04:05Z',
   ])
   expect(ran.err).toBe('There are more: --after k2\n')
   expect(admin.seen.map(({ query }) => query)).toEqual([{ user: 'acme', limit: '2' }])
@@ -97,7 +97,7 @@ describe('sluice keys import', () => {
     const admin = await startAdmin({ 'POST /keys': answer({ keys: [] }) })
     const file = tempFile('keys.csv', listOf(2500))
     const ran = await admin.run(['keys', 'import', '-f', file], { answers: [] })
-    expect(ran).toMatchObject({ code: 0, out: '2500 keys are known now.\n' })
+    expect(ran).toMatchObject({ code: 0, out: 'Imported 2500 keys.\n' })
     expect(ran.err).toContain('\r1000 of 2500 keys\r2000 of 2500 keys\r2500 of 2500 keys\n')
     const batches = admin.seen.map(({ body }) => JSON.parse(body) as readonly object[])
     expect(batches.map(({ length }) => length)).toEqual([1000, 1000, 500])
@@ -106,13 +106,17 @@ describe('sluice keys import', () => {
 
   test('says where to go on after a failure, and goes on there', async () => {
     const admin = await startAdmin({
-      'POST /keys': [answer({ keys: [] }), problem(409, 'key_exists'), answer({ keys: [] })],
+      'POST /keys': [
+        answer({ keys: [] }),
+        problem(409, 'key_exists', { detail: 'keys[3]: the key is registered already' }),
+        answer({ keys: [] }),
+      ],
     })
     const file = tempFile('keys.csv', listOf(1500))
     const ran = await admin.run(['keys', 'import', '-f', file])
     expect(ran).toMatchObject({
       code: 1,
-      err: '1000 of 1500 keys are in. Go on with --start 1002\nkey_exists (key_exists)\n',
+      err: `1000 of 1500 keys are in. Go on with --start 1002\n${file}:1005: the key is registered already (key_exists)\n`,
     })
     expect(await admin.run(['keys', 'import', '-f', file, '--start', '1002'])).toMatchObject({
       code: 0,
@@ -120,6 +124,24 @@ describe('sluice keys import', () => {
     expect((JSON.parse(admin.seen[2]?.body ?? '') as readonly object[])[0]).toMatchObject({
       user: 'u1000',
     })
+  })
+
+  test('says how to go on where nobody knows whether the keys are in', async () => {
+    const admin = await startAdmin({ 'POST /keys': { body: {}, drop: true } })
+    const ran = await admin.run(['keys', 'import', '-f', tempFile('keys.csv', listOf(3))])
+    expect(ran.code).toBe(2)
+    expect(ran.err).toContain(
+      '0 of 3 keys are in. Go on with --start 2; if it says that the first key is registered already, lines up to 4 are in, so with --start 5\n',
+    )
+    expect(ran.err).toContain('Whether the change was made is not known')
+  })
+
+  test('begins at no line that is not there', async () => {
+    const admin = await startAdmin({})
+    const file = tempFile('keys.csv', listOf(3))
+    const ran = await admin.run(['keys', 'import', '-f', file, '--start', '6'])
+    expect(ran).toMatchObject({ code: 2, err: expect.stringContaining('accepted: up to 5') })
+    expect(admin.seen).toEqual([])
   })
 
   test('sends nothing of a file with a bad line', async () => {

@@ -2,6 +2,7 @@
 import type { KeyInput, KeyPatch, KeyView } from '@sluice/client'
 import type { Command } from 'commander'
 import { Misuse, OK } from '../failures.js'
+import { instantText } from '../rule-text.js'
 import { safe } from '../safe.js'
 import {
   type ChangeFlags,
@@ -151,7 +152,7 @@ async function listKeys({ io, client, tell }: Session, flags: ListFlags): Promis
             key.state,
             key.name,
             key.last4,
-            key.createdAt,
+            instantText(key.createdAt),
           ]),
           io.columns,
         ),

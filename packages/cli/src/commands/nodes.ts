@@ -2,7 +2,7 @@
 import type { NodesView, NodeView } from '@sluice/client'
 import type { Command } from 'commander'
 import { OK } from '../failures.js'
-import { timeText } from '../rule-text.js'
+import { instantText, timeText } from '../rule-text.js'
 import { type Cli, type CommonFlags, helpOf, run, withCommon } from '../session.js'
 import { pairs, table } from '../table.js'
 
@@ -44,7 +44,7 @@ function nodesText(view: NodesView, columns: number | undefined): string {
       node.pid,
       node.release,
       rulesText(node, view.version),
-      node.startedAt,
+      instantText(node.startedAt),
       `${timeText(node.seenMsAgo)} ago`,
       node.problem,
     ]),

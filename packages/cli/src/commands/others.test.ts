@@ -91,7 +91,8 @@ test('sluice peek has what each rule has left, and who is counted', async () => 
       matched: true,
       limits: [limit, { ...limit, candidate: true, remaining: 4 }],
     },
-    { rule: 'login', matched: false, limits: [] },
+    { rule: 'login', matched: false, why: 'it counts by ip, which is absent', limits: [] },
+    ...Array.from({ length: 12 }, (_, i) => ({ rule: `r${i}`, matched: false, why: 'no' })),
   ]
   const admin = await startAdmin({ 'POST /peek': answer({ ...decision, shadow: [], explain }) })
   const ran = await admin.run(['peek', 'user=u1'])
@@ -100,8 +101,10 @@ test('sluice peek has what each rule has left, and who is counted', async () => 
     ran.out.split('\n\n')[1],
   ).toBe(`RULE      LIMIT                        LEFT     FULL IN  CALLER   HASH
 per-user  token-bucket-1s              9 of 10  100 ms   user=u1  0f1e2d3c4b5a6978
-per-user  token-bucket-1s (candidate)  4 of 10  100 ms   user=u1  0f1e2d3c4b5a6978
-`)
+per-user  token-bucket-1s (candidate)  4 of 10  100 ms   user=u1  0f1e2d3c4b5a6978`)
+  const passed = ran.out.split('\n\n')[2]?.split('\n')
+  expect(passed?.slice(0, 2)).toEqual(['NOT MET  WHY', 'login    it counts by ip, which is absent'])
+  expect(passed?.at(-2)).toBe('and 3 more; --json has all')
 })
 
 test('sluice inspect shows a counter as it is stored', async () => {
@@ -284,7 +287,7 @@ describe('every command', () => {
     const file = tempFile('token', TOKEN)
     const ran = await sluice(['nodes', '--url', admin.url, '--token-file', file])
     expect(ran).toMatchObject({
-      code: 1,
+      code: 2,
       out: '',
       err: `${admin.url}: found a token that is not accepted there (${file}). ${detail}\n`,
     })
@@ -295,9 +298,20 @@ describe('every command', () => {
     const admin = await startAdmin({})
     await admin.close()
     const ran = await admin.run(['nodes'])
-    expect(ran).toMatchObject({ code: 1, out: '' })
+    expect(ran).toMatchObject({ code: 2, out: '' })
     expect(ran.err).toContain(`${admin.url}: ECONNREFUSED. Is \`sluice serve\` running`)
     expect(ran.err).toContain('--url')
+  })
+
+  test.each([
+    ['a server that failed', problem(503, 'rules_unavailable')],
+    ['something that is no admin API', answer({ hello: true })],
+    ['a token that is not accepted', problem(401, 'unauthenticated')],
+  ])('of %s has no answer: neither a refusal nor a difference', async (_who, told) => {
+    const admin = await startAdmin({ 'POST /check': told, 'POST /validate': told })
+    const file = tempFile('rules.yaml', 'rules: []\n')
+    expect(await admin.run(['check', 'user=u1'])).toMatchObject({ code: 2, out: '' })
+    expect(await admin.run(['rules', 'diff', '-f', file])).toMatchObject({ code: 2, out: '' })
   })
 
   test('refuses to send a token in clear to another machine, unless that is meant', async () => {

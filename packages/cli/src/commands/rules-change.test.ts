@@ -13,7 +13,6 @@ const rule = {
   version: 7,
   overrideCount: 2,
 }
-const none = { added: 0, changed: 0, removed: 0 }
 
 describe('sluice rules shadow and enforce', () => {
   test.each([
@@ -101,20 +100,21 @@ describe('sluice rules rollback', () => {
     ]),
     past(5, []),
   ]
+  const change = {
+    id: 'per-user',
+    change: 'changed',
+    fields: [{ field: 'limits', before: '[2/second]', after: '[10/second]' }],
+    counters: [{ where: 'limits', limit: 'l', counters: 'go on', what: 'max 2 to 10' }],
+    overrides: { added: 0, changed: 0, removed: 1 },
+  }
+  const done = { version: 8, diff: { set: [], rules: [change] }, warnings: [] }
   const routes = {
     'GET /rules/per-user': answer(rule),
     'GET /rules/per-user/versions': answer({ versions, next: null }),
     'GET /rules': answer({ version: 7, routes: [], strictPaths: false, rules: [], next: null }),
     'GET /versions': answer({ versions, next: null }),
-    'POST /rollback': answer({ version: 8, diff: { set: [], rules: [] }, warnings: [] }),
-    'POST /rules/per-user/rollback': answer({
-      version: 8,
-      diff: {
-        set: [],
-        rules: [{ id: 'per-user', change: 'changed', fields: [], counters: [], overrides: none }],
-      },
-      warnings: [],
-    }),
+    'POST /rollback': answer(done),
+    'POST /rules/per-user/rollback': answer(done),
   }
 
   test('shows what it undoes, asks, and names the version it saw', async () => {
@@ -123,32 +123,50 @@ describe('sluice rules rollback', () => {
     expect(ran.code).toBe(0)
     expect(ran.out).toBe(
       `This undoes:
-VERSION  AT                        BY   WHAT                                                    WHY
-      7  2026-01-02T03:04:05.678Z  ann  rule per-user changed, override per-user/user=u1 added  INC-7
-      6  2026-01-02T03:04:05.678Z  ann  rule per-user changed                                   INC-7
+VERSION  AT                    BY   WHAT                                                    WHY
+      7  2026-01-02T03:04:05Z  ann  rule per-user changed, override per-user/user=u1 added  INC-7
+      6  2026-01-02T03:04:05Z  ann  rule per-user changed                                   INC-7
 
 ~ per-user  changed
-    limits: ["2/second"] -> ["10/second"]
+    limits: [2/second] -> [10/second]
+    counters go on: limits l (max 2 to 10)
     overrides: 1 removed
-Rules: 1 changed.
-~ per-user  changed
 Rules: 1 changed.
 As in version 5, now version 8.
 `,
     )
     expect(ran.asked).toEqual(['Go back to version 5? [y/N] '])
-    expect(admin.seen.at(-1)).toMatchObject({
-      path: '/rules/per-user/rollback',
-      body: '{"version":5}',
-      ifMatch: '"7"',
+    const asked = { path: '/rules/per-user/rollback', body: '{"version":5}', ifMatch: '"7"' }
+    expect(admin.seen.filter(({ method }) => method === 'POST')).toMatchObject([
+      { ...asked, query: { dryRun: 'true' } },
+      { ...asked, query: {} },
+    ])
+  })
+
+  test('does not name the versions of keys and tokens, which stay as they are', async () => {
+    const keys = past(8, [{ kind: 'key', id: 'k_1', before: null, after: {} }])
+    const admin = await startAdmin({
+      ...routes,
+      'GET /versions': answer({ versions: [keys, ...versions], next: null }),
     })
+    const ran = await admin.run(['rules', 'rollback', '5'], { answers: ['n'] })
+    expect(ran.out).toContain('rule per-user changed')
+    expect(ran.out).not.toContain('k_1')
+  })
+
+  test('with nothing to take back does not ask', async () => {
+    const nothing = { version: 7, diff: { set: [], rules: [] }, warnings: [] }
+    const admin = await startAdmin({ ...routes, 'POST /rollback': answer(nothing) })
+    const ran = await admin.run(['rules', 'rollback', '7'], { answers: [] })
+    expect(ran).toMatchObject({ code: 0, asked: [], out: expect.stringContaining('version 7') })
+    expect(admin.seen.at(-1)?.query).toEqual({ dryRun: 'true' })
   })
 
   test('of all rules names the version of the set; no is no', async () => {
     const admin = await startAdmin(routes)
     const no = await admin.run(['rules', 'rollback', '5'], { answers: ['n'] })
     expect(no).toMatchObject({ code: 1, err: 'Nothing was changed.\n' })
-    expect(admin.lines()).not.toContain('POST /rollback')
+    expect(admin.seen.at(-1)?.path).toBe('/versions')
     const yes = await admin.run(['rules', 'rollback', '5', '--yes', '--json'])
     expect(JSON.parse(yes.out)).toMatchObject({ version: 8 })
     expect(admin.seen.at(-1)).toMatchObject({ path: '/rollback', ifMatch: '"7"' })

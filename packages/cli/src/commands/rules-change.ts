@@ -2,7 +2,7 @@
 import { AdminError, type AppliedView, type VersionView } from '@sluice/client'
 import type { Command } from 'commander'
 import { type AskFlags, confirm, mustBeAskable, orConfirm } from '../ask.js'
-import { diffText } from '../diff-text.js'
+import { diffText, isEmptyDiff } from '../diff-text.js'
 import { Misuse, OK, REFUSED } from '../failures.js'
 import { limitsText } from '../rule-text.js'
 import { safe } from '../safe.js'
@@ -15,7 +15,6 @@ import {
   withWhy,
   wholeNumber,
 } from '../session.js'
-import { undoing } from '../version-text.js'
 import { versionsText } from './rules-read.js'
 
 interface SureFlags extends ChangeFlags, AskFlags {
@@ -23,10 +22,12 @@ interface SureFlags extends ChangeFlags, AskFlags {
   readonly confirmLast?: boolean
 }
 
-/** How many versions are looked at to say what going back undoes. */
-const UNDONE_MAX = 1000
+/** Pages of versions that are looked at to say what going back undoes. */
+const PAGES_MAX = 10
 const PAGE = 100
 const UNDONE_SHOWN_MAX = 20
+/** What a rollback takes back. Keys and tokens have versions too, and stay. */
+const TAKEN_BACK: ReadonlySet<string> = new Set(['set', 'rule', 'candidate', 'override'])
 
 export function addRulesChange(rules: Command, cli: Cli): void {
   addMode(rules, cli, 'shadow', 'let a rule count and refuse nobody')
@@ -104,8 +105,11 @@ async function deleteRule({ io, client, tell }: Session, id: string, flags: Sure
   if (!(await confirm(io, flags, `Delete ${safe(id)}${more}?`))) return unchanged(io)
   const { confirmLast: confirmLastRule, why } = flags
   const options = { ifMatch: version, confirmLastRule, why }
-  await orConfirm(client.deleteRule(id, options), '--confirm-last')
-  tell({ deleted: id }, () => `${id} is deleted. Its counters expire by themselves.\n`)
+  const done = await orConfirm(client.deleteRule(id, options), '--confirm-last')
+  tell(
+    { deleted: id, version: done.version },
+    () => `${id} is deleted. Its counters expire by themselves. Version ${done.version}.\n`,
+  )
   return OK
 }
 
@@ -119,26 +123,28 @@ async function rollback(
   if (words.length > 2) throw new Misuse('found more than two words; accepted: [id] <version>')
   const [id] = words.length === 2 ? words : []
   const version = wholeNumber('version', 1)(words.at(-1) ?? '')
-  const present = await presentVersion(session, id)
+  const options = {
+    ifMatch: await presentVersion(session, id),
+    why: flags.why,
+    confirmNoRules: flags.confirmNoRules,
+  }
+  const goBack = (dryRun: boolean): Promise<AppliedView> =>
+    id === undefined
+      ? client.rollback(version, { ...options, dryRun })
+      : client.rollbackRule(id, version, { ...options, dryRun })
   if (flags.yes !== true) {
-    const undone = await versionsAfter(session, id, version)
-    if (undone.length === 0) {
-      io.err(`Nothing was changed after version ${version}.\n`)
+    const preview = await goBack(true)
+    if (isEmptyDiff(preview.diff)) {
+      tell(preview, () => `Everything is as in version ${version}: nothing to take back.\n`)
       return OK
     }
     const say = isJson ? io.err : io.out
-    say(undoneText(undone, io.columns))
+    say(undoneText(await versionsAfter(session, id, version), io.columns) + diffText(preview.diff))
     if (!(await confirm(io, flags, `Go back to version ${version}?`))) return unchanged(io)
   }
-  const options = { ifMatch: present, why: flags.why, confirmNoRules: flags.confirmNoRules }
-  const applied: AppliedView =
-    id === undefined
-      ? await orConfirm(client.rollback(version, options), '--confirm-no-rules')
-      : await orConfirm(client.rollbackRule(id, version, options), '--confirm-no-rules')
-  tell(
-    applied,
-    () => `${diffText(applied.diff)}As in version ${version}, now version ${applied.version}.\n`,
-  )
+  const applied = await orConfirm(goBack(false), '--confirm-no-rules')
+  const diff = flags.yes === true ? diffText(applied.diff) : ''
+  tell(applied, () => `${diff}As in version ${version}, now version ${applied.version}.\n`)
   return OK
 }
 
@@ -153,6 +159,7 @@ async function presentVersion({ client }: Session, id: string | undefined) {
   }
 }
 
+/** Newest first; one more than is shown says that there are more. */
 async function versionsAfter(
   { client }: Session,
   id: string | undefined,
@@ -160,24 +167,25 @@ async function versionsAfter(
 ): Promise<readonly VersionView[]> {
   const undone: VersionView[] = []
   let before: number | undefined
-  while (undone.length < UNDONE_MAX) {
+  for (let pages = 0; pages < PAGES_MAX && undone.length <= UNDONE_SHOWN_MAX; pages++) {
     const page = { before, limit: PAGE }
     const { versions, next } =
       id === undefined ? await client.listVersions(page) : await client.listRuleVersions(id, page)
-    undone.push(...versions.filter((past) => past.version > version))
-    if (next === null || next <= version || versions.length === 0) return undone
+    undone.push(...versions.filter((past) => past.version > version && isTakenBack(past)))
+    if (next === null || next <= version || versions.length === 0) break
     before = next
   }
-  throw new Misuse(
-    `version: found ${version}, more than ${UNDONE_MAX} changes ago; accepted: with --yes, without being shown them`,
-  )
+  return undone
+}
+
+function isTakenBack({ changes }: VersionView): boolean {
+  return changes.some(({ kind }) => TAKEN_BACK.has(kind))
 }
 
 function undoneText(undone: readonly VersionView[], columns: number | undefined): string {
-  const rest = undone.length - UNDONE_SHOWN_MAX
-  const more = rest > 0 ? `and ${rest} more\n` : ''
+  const more = undone.length > UNDONE_SHOWN_MAX ? 'and more\n' : ''
   const versions = versionsText(undone.slice(0, UNDONE_SHOWN_MAX), columns)
-  return `This undoes:\n${versions}${more}\n${diffText({ set: [], rules: undoing(undone) })}`
+  return `This undoes:\n${versions}${more}\n`
 }
 
 async function adopt({ io, client, tell }: Session, flags: SureFlags): Promise<number> {

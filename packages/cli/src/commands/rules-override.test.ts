@@ -36,6 +36,18 @@ describe('sluice rules override', () => {
     })
   })
 
+  test('with an end that is past is told to hold for nobody', async () => {
+    const ended = { ...override, until: '2026-05-31T23:59:59Z' }
+    const admin = await startAdmin({
+      'POST /rules/per-user/overrides': answer(ended),
+      'GET /rules/per-user/overrides': answer({ overrides: [ended], next: null }),
+    })
+    const words = ['rules', 'override', 'per-user']
+    const ran = await admin.run([...words, 'user=u1', '5/hour', '--until', ended.until])
+    expect(ran.err).toBe('--until is past: the caller has the limits of everybody.\n')
+    expect((await admin.run([...words, '--list'])).out).toContain(`${ended.until} (past)`)
+  })
+
   test('none is no limit', async () => {
     const admin = await startAdmin(routes)
     await admin.run(['rules', 'override', 'per-user', 'user=u1', 'none'])
@@ -45,7 +57,10 @@ describe('sluice rules override', () => {
   test('--remove names the caller as the URL has it', async () => {
     const admin = await startAdmin(routes)
     const ran = await admin.run(['rules', 'override', 'per-user', 'user=a/b', '--remove'])
-    expect(ran).toMatchObject({ code: 0, out: 'per-user: user=a/b has no override now.\n' })
+    expect(ran).toMatchObject({
+      code: 0,
+      out: 'per-user: user=a/b has no override now. Version 9.\n',
+    })
   })
 
   test('--remove of what the rule does not count by is misuse', async () => {
@@ -85,6 +100,7 @@ describe('sluice rules override', () => {
     [['user=u1', '{ max: ']],
     [['User=u1', '5/second']],
     [['user=u1', '--list']],
+    [['user=u1', '--list', '--remove']],
     [['user=u1', '5/second', '--remove']],
   ])('%j is misuse, and nothing is sent', async (words) => {
     const admin = await startAdmin(routes)

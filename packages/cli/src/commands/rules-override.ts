@@ -41,6 +41,9 @@ export function addRulesOverride(rules: Command, cli: Cli): void {
     .addHelpText('after', helpOf(EXAMPLES))
     .action((rule: string, words: readonly string[], flags: OverrideFlags) =>
       run(cli, flags, (session) => {
+        if (flags.list === true && flags.remove === true) {
+          throw new Misuse('found --list and --remove; accepted: one of them, or neither')
+        }
         if (flags.list === true) return list(session, rule, words, flags)
         if (flags.remove === true) return remove(session, rule, words, flags)
         return set(session, rule, words, flags)
@@ -55,7 +58,7 @@ sluice rules override per-user --list
 sluice rules override per-user user=u1 --remove`
 
 async function set(
-  { client, tell }: Session,
+  { io, client, tell }: Session,
   rule: string,
   words: readonly string[],
   { until, why }: OverrideFlags,
@@ -67,7 +70,12 @@ async function set(
   const input = { caller, limits, ...(until === undefined ? {} : { until }) }
   const override = await client.addOverride(rule, input, { why })
   tell(override, () => `${safe(rule)}: ${describe(override)}. Version ${override.version}.\n`)
+  if (isPast(io, override)) io.err('--until is past: the caller has the limits of everybody.\n')
   return OK
+}
+
+function isPast(io: Session['io'], { until }: OverrideView): boolean {
+  return until !== undefined && Date.parse(until) <= io.now()
 }
 
 function describe({ caller, limits, until }: OverrideView): string {
@@ -89,10 +97,10 @@ async function remove(
     const accepted = by.map((name) => `${name}=...`).join(' ') || 'nothing, it counts everybody'
     throw new Misuse(`caller: found ${callerText(caller)}; accepted: ${accepted}`)
   }
-  await client.deleteOverride(rule, callerId(by, caller), { why })
+  const { version } = await client.deleteOverride(rule, callerId(by, caller), { why })
   tell(
-    { removed: caller },
-    () => `${safe(rule)}: ${safe(callerText(caller))} has no override now.\n`,
+    { removed: caller, version },
+    () => `${safe(rule)}: ${safe(callerText(caller))} has no override now. Version ${version}.\n`,
   )
   return OK
 }
@@ -122,7 +130,7 @@ async function list(
           overrides.map((each) => [
             callerText(each.caller),
             limitsText(each.limits),
-            each.until,
+            isPast(io, each) ? `${each.until} (past)` : each.until,
             each.version,
           ]),
           io.columns,

@@ -115,9 +115,9 @@ describe('sluice rules history', () => {
     const { out } = await admin.run(['rules', 'history', '--limit', '2'])
     expect(out).toBe(
       [
-        'VERSION  AT                        BY   WHAT                           WHY',
-        '      9  2026-01-02T03:04:05.678Z  ann  rule per-user added            INC-7',
-        '      8  2026-01-02T03:04:00.000Z  ci   100 overrides added, 150 more  -',
+        'VERSION  AT                    BY   WHAT                           WHY',
+        '      9  2026-01-02T03:04:05Z  ann  rule per-user added            INC-7',
+        '      8  2026-01-02T03:04:00Z  ci   100 overrides added, 150 more  -',
         '',
       ].join('\n'),
     )

@@ -3,7 +3,7 @@ import type { AdminClient, RulesPage, RuleView, VersionView } from '@sluice/clie
 import { writeYaml } from '@sluice/core'
 import type { Command } from 'commander'
 import { writeNamed } from '../files.js'
-import { byText, limitsText, matchText } from '../rule-text.js'
+import { byText, instantText, limitsText, matchText } from '../rule-text.js'
 import { safe, safeDocument } from '../safe.js'
 import {
   type Cli,
@@ -137,7 +137,13 @@ export function versionsText(versions: readonly VersionView[], columns?: number)
   if (versions.length === 0) return 'No changes.\n'
   return table(
     ['VERSION', 'AT', 'BY', 'WHAT', 'WHY'],
-    versions.map((past) => [past.version, past.at, past.by, whatChanged(past), past.why ?? '']),
+    versions.map((past) => [
+      past.version,
+      instantText(past.at),
+      past.by,
+      whatChanged(past),
+      past.why ?? '',
+    ]),
     columns,
   )
 }

@@ -24,6 +24,11 @@ export function addServe(program: Command, cli: Cli): void {
 }
 
 const SERVE_HELP = `
+Examples:
+  sluice serve
+  sluice serve --config sluice.yaml --check
+  SLUICE_UPSTREAM=http://127.0.0.1:3000 SLUICE_REDIS_URL=redis://127.0.0.1:6379 sluice serve
+
 With neither configuration nor rules it runs an example: rules of a B2B API and a built-in upstream.
 With SLUICE_REDIS_URL=redis://host:6379 all nodes enforce one limit; docs/guides/redis.md says how.
 Rules are kept in the data directory, with SLUICE_DATABASE_URL=postgres://host/db in Postgres for all

@@ -2,6 +2,7 @@
 import type { Role, TokenInput } from '@sluice/client'
 import { type Command, Option } from 'commander'
 import { OK } from '../failures.js'
+import { instantText } from '../rule-text.js'
 import { safe } from '../safe.js'
 import {
   type ChangeFlags,
@@ -40,8 +41,8 @@ export function addTokens(program: Command, cli: Cli): void {
                   id,
                   name,
                   role,
-                  createdAt,
-                  expiresAt,
+                  instantText(createdAt),
+                  instantText(expiresAt),
                 ]),
                 io.columns,
               ),

@@ -30,18 +30,24 @@ export function callerRoutes(send: Send) {
     listOverrides: (rule: string, page: Page = {}) =>
       send({
         method: 'GET',
+        has: 'overrides',
         path: overridesOf(rule),
         query: { ...page },
       }) as Promise<OverridesPage>,
 
     /** Of a caller as `callerId` writes it. */
     getOverride: (rule: string, caller: string) =>
-      send({ method: 'GET', path: overrideOf(rule, caller) }) as Promise<OverrideView>,
+      send({
+        method: 'GET',
+        has: 'version',
+        path: overrideOf(rule, caller),
+      }) as Promise<OverrideView>,
 
     /** In place of the one that the caller had. */
     addOverride: (rule: string, override: OverrideInput, { why }: Change = {}) =>
       send({
         method: 'POST',
+        has: 'version',
         path: overridesOf(rule),
         query: { why },
         body: override,
@@ -52,6 +58,7 @@ export function callerRoutes(send: Send) {
     addOverrides: (rule: string, overrides: readonly OverrideInput[], { why }: Change = {}) =>
       send({
         method: 'POST',
+        has: 'overrides',
         path: overridesOf(rule),
         query: { why },
         body: overrides,
@@ -66,6 +73,7 @@ export function callerRoutes(send: Send) {
     ) =>
       send({
         method: 'PUT',
+        has: 'version',
         path: overrideOf(rule, caller),
         query: { why },
         body: override,
@@ -76,6 +84,7 @@ export function callerRoutes(send: Send) {
     deleteOverride: (rule: string, caller: string, { ifMatch, why }: SeenChange = {}) =>
       send({
         method: 'DELETE',
+        has: 'version',
         path: overrideOf(rule, caller),
         query: { why },
         ifMatch,
@@ -89,12 +98,13 @@ export function callerRoutes(send: Send) {
 function candidateRoutes(send: Send) {
   return {
     getCandidate: (rule: string) =>
-      send({ method: 'GET', path: candidateOf(rule) }) as Promise<CandidateInput>,
+      send({ method: 'GET', has: 'limits', path: candidateOf(rule) }) as Promise<CandidateInput>,
 
     /** The rule with it: its version tells of both. */
     putCandidate: (rule: string, candidate: CandidateInput, { ifMatch, why }: SeenChange = {}) =>
       send({
         method: 'PUT',
+        has: 'version',
         path: candidateOf(rule),
         query: { why },
         body: candidate,
@@ -105,6 +115,7 @@ function candidateRoutes(send: Send) {
     deleteCandidate: (rule: string, { ifMatch, why }: SeenChange = {}) =>
       send({
         method: 'DELETE',
+        has: 'version',
         path: candidateOf(rule),
         query: { why },
         ifMatch,

@@ -11,20 +11,27 @@ export interface CallInput {
 export function decisionRoutes(send: Send) {
   return {
     /** Every node, and the version of the rules it runs. */
-    listNodes: () => send({ method: 'GET', path: '/nodes' }) as Promise<NodesView>,
+    listNodes: () => send({ method: 'GET', has: 'nodes', path: '/nodes' }) as Promise<NodesView>,
 
     /** Decides a call, and spends. */
     check: (call: CallInput) =>
-      send({ method: 'POST', path: '/check', body: call, isChange: true }) as Promise<DecisionView>,
+      send({
+        method: 'POST',
+        has: 'callers',
+        path: '/check',
+        body: call,
+        isChange: true,
+      }) as Promise<DecisionView>,
 
     /** What `check` would say. Spends nothing. */
     peek: (call: CallInput) =>
-      send({ method: 'POST', path: '/peek', body: call }) as Promise<DecisionView>,
+      send({ method: 'POST', has: 'callers', path: '/peek', body: call }) as Promise<DecisionView>,
 
     /** The counters of one caller of one rule, as they are stored. */
     inspect: (rule: string, attributes: Attributes) =>
       send({
         method: 'POST',
+        has: 'counters',
         path: '/inspect',
         body: { rule, attributes },
       }) as Promise<InspectView>,

@@ -9,14 +9,16 @@ const keyOf = (id: string) => `/keys/${segment('key', id)}`
 export function keyRoutes(send: Send) {
   return {
     listKeys: (page: Page & { readonly user?: string | undefined } = {}) =>
-      send({ method: 'GET', path: '/keys', query: { ...page } }) as Promise<KeysPage>,
+      send({ method: 'GET', has: 'keys', path: '/keys', query: { ...page } }) as Promise<KeysPage>,
 
-    getKey: (id: string) => send({ method: 'GET', path: keyOf(id) }) as Promise<KeyView>,
+    getKey: (id: string) =>
+      send({ method: 'GET', has: 'version', path: keyOf(id) }) as Promise<KeyView>,
 
     /** The key itself is in this answer and in no other. */
     addKey: (key: KeyInput, { why }: Change = {}) =>
       send({
         method: 'POST',
+        has: 'version',
         path: '/keys',
         query: { why },
         body: key,
@@ -27,6 +29,7 @@ export function keyRoutes(send: Send) {
     addKeys: (keys: readonly KeyInput[], { why }: Change = {}) =>
       send({
         method: 'POST',
+        has: 'keys',
         path: '/keys',
         query: { why },
         body: keys,
@@ -37,6 +40,7 @@ export function keyRoutes(send: Send) {
     patchKey: (id: string, patch: KeyPatch, { ifMatch, why }: SeenChange = {}) =>
       send({
         method: 'PATCH',
+        has: 'version',
         path: keyOf(id),
         query: { why },
         body: patch,
@@ -47,6 +51,7 @@ export function keyRoutes(send: Send) {
     deleteKey: (id: string, { ifMatch, why }: SeenChange = {}) =>
       send({
         method: 'DELETE',
+        has: 'version',
         path: keyOf(id),
         query: { why },
         ifMatch,
@@ -60,7 +65,7 @@ export function keyRoutes(send: Send) {
 function tokenRoutes(send: Send) {
   return {
     listTokens: () =>
-      send({ method: 'GET', path: '/tokens' }) as Promise<{
+      send({ method: 'GET', has: 'tokens', path: '/tokens' }) as Promise<{
         readonly tokens: readonly TokenView[]
       }>,
 
@@ -68,6 +73,7 @@ function tokenRoutes(send: Send) {
     addToken: (token: TokenInput, { why }: Change = {}) =>
       send({
         method: 'POST',
+        has: 'token',
         path: '/tokens',
         query: { why },
         body: token,
@@ -77,6 +83,7 @@ function tokenRoutes(send: Send) {
     deleteToken: (id: string, { why }: Change = {}) =>
       send({
         method: 'DELETE',
+        has: 'version',
         path: `/tokens/${segment('token', id)}`,
         query: { why },
         isChange: true,

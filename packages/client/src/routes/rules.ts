@@ -1,6 +1,6 @@
 /** Rules, sets of rules, and their past. */
 import { segment } from '../address.js'
-import type { Seen, Send } from '../send.js'
+import { type Seen, type Send, YAML } from '../send.js'
 import type { AppliedView, RulesPage, RuleView, ValidatedView, VersionsPage } from '../types.js'
 import type { Change, Done, Page, PastPage, SeenChange } from './options.js'
 
@@ -20,7 +20,7 @@ export interface ApplyOptions extends ValidateOptions, SeenChange {
   readonly dryRun?: boolean | undefined
 }
 
-export type RollbackOptions = SeenChange & Pick<ValidateOptions, 'confirmNoRules'>
+export type RollbackOptions = SeenChange & Pick<ApplyOptions, 'confirmNoRules' | 'dryRun'>
 
 export interface DeleteOptions extends SeenChange {
   /** The last rule is meant: without any, every call is allowed. */
@@ -36,13 +36,20 @@ const sourceOf = (source: string | object) =>
 export function ruleRoutes(send: Send) {
   return {
     listRules: (page: Page = {}) =>
-      send({ method: 'GET', path: '/rules', query: { ...page } }) as Promise<RulesPage>,
+      send({
+        method: 'GET',
+        has: 'rules',
+        path: '/rules',
+        query: { ...page },
+      }) as Promise<RulesPage>,
 
-    getRule: (id: string) => send({ method: 'GET', path: pathOf(id) }) as Promise<RuleView>,
+    getRule: (id: string) =>
+      send({ method: 'GET', has: 'version', path: pathOf(id) }) as Promise<RuleView>,
 
     createRule: (rule: object, { why }: Change = {}) =>
       send({
         method: 'POST',
+        has: 'version',
         path: '/rules',
         query: { why },
         body: rule,
@@ -57,6 +64,7 @@ export function ruleRoutes(send: Send) {
     ) =>
       send({
         method: 'PUT',
+        has: 'version',
         path: pathOf(id),
         query: { why },
         body: rule,
@@ -68,6 +76,7 @@ export function ruleRoutes(send: Send) {
     patchRule: (id: string, patch: object, { ifMatch, why }: SeenChange = {}) =>
       send({
         method: 'PATCH',
+        has: 'version',
         path: pathOf(id),
         query: { why },
         body: patch,
@@ -78,6 +87,7 @@ export function ruleRoutes(send: Send) {
     deleteRule: (id: string, { ifMatch, why, confirmLastRule }: DeleteOptions = {}) =>
       send({
         method: 'DELETE',
+        has: 'version',
         path: pathOf(id),
         query: { why, confirm: confirmLastRule === true ? 'last-rule' : undefined },
         ifMatch,
@@ -97,6 +107,7 @@ function setRoutes(send: Send) {
       const confirm = noRules(options)
       return send({
         method: 'PUT',
+        has: 'diff',
         path: '/rules',
         query: { file, shadow, dryRun, strict, confirm, why },
         ...sourceOf(source),
@@ -110,6 +121,7 @@ function setRoutes(send: Send) {
       const { file, shadow, strict } = options
       return send({
         method: 'POST',
+        has: 'diff',
         path: '/validate',
         query: { file, shadow, strict, confirm: noRules(options) },
         ...sourceOf(source),
@@ -117,12 +129,13 @@ function setRoutes(send: Send) {
     },
 
     /** The whole set as YAML text, with candidates and overrides. */
-    exportRules: () => send({ method: 'GET', path: '/export', answer: 'text' }) as Promise<string>,
+    exportRules: () => send({ method: 'GET', path: '/export', has: YAML }) as Promise<string>,
 
     /** The candidate's limits in place of those in force, whose counters go on. */
     promoteRule: (id: string, { ifMatch, why }: SeenChange = {}) =>
       send({
         method: 'POST',
+        has: 'version',
         path: `${pathOf(id)}/promote`,
         query: { why },
         ifMatch,
@@ -135,12 +148,18 @@ function pastRoutes(send: Send) {
   return {
     /** Newest first. */
     listVersions: (page: PastPage = {}) =>
-      send({ method: 'GET', path: '/versions', query: { ...page } }) as Promise<VersionsPage>,
+      send({
+        method: 'GET',
+        has: 'versions',
+        path: '/versions',
+        query: { ...page },
+      }) as Promise<VersionsPage>,
 
     /** Those that changed one rule, its candidate or its overrides. */
     listRuleVersions: (id: string, page: PastPage = {}) =>
       send({
         method: 'GET',
+        has: 'versions',
         path: `${pathOf(id)}/versions`,
         query: { ...page },
       }) as Promise<VersionsPage>,
@@ -149,25 +168,33 @@ function pastRoutes(send: Send) {
     rollback: (version: number, options: RollbackOptions = {}) =>
       send({
         method: 'POST',
+        has: 'diff',
         path: '/rollback',
-        query: { confirm: noRules(options), why: options.why },
+        query: { dryRun: options.dryRun, confirm: noRules(options), why: options.why },
         body: { version },
         ifMatch: options.ifMatch,
-        isChange: true,
+        isChange: options.dryRun !== true,
       }) as Promise<AppliedView>,
 
     rollbackRule: (id: string, version: number, options: RollbackOptions = {}) =>
       send({
         method: 'POST',
+        has: 'diff',
         path: `${pathOf(id)}/rollback`,
-        query: { confirm: noRules(options), why: options.why },
+        query: { dryRun: options.dryRun, confirm: noRules(options), why: options.why },
         body: { version },
         ifMatch: options.ifMatch,
-        isChange: true,
+        isChange: options.dryRun !== true,
       }) as Promise<AppliedView>,
 
     /** Follows a rule store that was put back to an older state. */
     adopt: ({ why }: Change = {}) =>
-      send({ method: 'POST', path: '/adopt', query: { why }, isChange: true }) as Promise<Done>,
+      send({
+        method: 'POST',
+        has: 'version',
+        path: '/adopt',
+        query: { why },
+        isChange: true,
+      }) as Promise<Done>,
   }
 }

@@ -35,6 +35,11 @@ interface ParseOptions {
    * beside each other. False for objects that may have been changed in place. @default true
    */
   readonly reuse?: boolean | undefined
+  /**
+   * Whether rules are compared with each other for what is probably not meant, which takes longer
+   * than all else where one of 10,000 changed. @default true
+   */
+  readonly compare?: boolean | undefined
 }
 
 /** Rules that were read from objects without a problem, as long as those live. */
@@ -61,13 +66,15 @@ export function parseRules(source: string | object, options: ParseOptions = {}):
   const reuse = options.reuse ?? true
   const tree =
     text === undefined ? readValue(source, reuse ? known : undefined) : readDocument(text)
-  const rules = readTree(tree, { ...collector, reuse })
+  const compare = options.compare ?? true
+  const rules = readTree(tree, { ...collector, reuse, compare })
   const { errors, warnings } = collector.finish()
   return { rules: errors.length === 0 ? rules : undefined, errors, warnings }
 }
 
 interface Parsing extends Collector {
   readonly reuse: boolean
+  readonly compare: boolean
 }
 
 function readTree(tree: Tree, collector: Parsing): RuleSet | undefined {
@@ -146,11 +153,11 @@ function readAlone(item: Spot, { errorCount }: Collector): PlacedRule | undefine
   return placed
 }
 
-function finishSet({ routes, strictPaths, rules }: PlacedSet, collector: Collector): RuleSet {
+function finishSet({ routes, strictPaths, rules }: PlacedSet, collector: Parsing): RuleSet {
   const set = { routes, strictPaths, rules: rules.map(({ rule }) => rule) }
   // A rule that could not be read may be the very one that another seems to lack.
   if (collector.errorCount() > 0) return set
-  warnOfSet(rules, strictPaths)
+  if (collector.compare) warnOfSet(rules, strictPaths)
   const most = mostLimitsPerCall(set)
   if (most > LIMITS_PER_CALL_MAX) {
     collector.report({

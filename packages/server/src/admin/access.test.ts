@@ -50,6 +50,13 @@ describe('tokens', () => {
     expect(gate.holderOf(sent)).toBeUndefined()
   })
 
+  test('a token without a hash is nobody, and keeps nobody else out', () => {
+    const odd = gateOf(...[undefined, null, 5, {}].map((hash) => stored('odd', 'admin', { hash })))
+    expect(odd.holderOf(`Bearer ${ROOT}`)?.name).toBe('admin')
+    expect(odd.holderOf('Bearer odd')).toBeUndefined()
+    expect(odd.holderOf(undefined)).toBeUndefined()
+  })
+
   test('a token is good until the instant it expires', () => {
     const good = stored('later', 'read', { expiresAt: '2026-01-01T00:00:00.001Z' })
     const past = stored('now', 'read', { expiresAt: '2026-01-01T00:00:00Z' })

@@ -38,7 +38,9 @@ export function createGate({ rootToken, book, clock }: GateParts): Gate {
   const digestOfStored = (document: TokenDocument) => {
     const known = digests.get(document)
     if (known !== undefined) return known
-    const digest = Buffer.from(document.hash, 'hex')
+    // Somebody may have written it into the store by hand, without one.
+    const hash: unknown = document.hash
+    const digest = Buffer.from(typeof hash === 'string' ? hash : '', 'hex')
     digests.set(document, digest)
     return digest
   }

@@ -50,6 +50,33 @@ describe('bodies', () => {
     expect(await ask(Uint8Array.of(0x22, 0xff, 0x22))).toBe(400)
   })
 
+  test('a large set as JSON is taken as a small one is, the version it was read with too', async () => {
+    const admin = await startAdmin()
+    const headers = JSON_TYPE
+    const rules = Array.from({ length: 100 }, (_, index) => ({
+      id: `r${index}`,
+      match: { path: `/p${index}` },
+      limits: ['10/second'],
+      description: 'd'.repeat(700),
+      version: 1,
+      overrideCount: 0,
+    }))
+    const put = (set: object) =>
+      admin.ask('PUT', '/rules', undefined, { text: JSON.stringify(set), headers })
+    expect(await put({ version: 0, rules })).toMatchObject({
+      status: 409,
+      body: { error: 'version_conflict' },
+    })
+    expect(await put({ rules, next: 'r99' })).toMatchObject({ status: 400 })
+    expect(await put({ rules })).toMatchObject({ status: 200 })
+    expect(admin.parts.source.book.rules()).toHaveLength(100)
+    const text = `[${'{"a":1},'.repeat(10_000)}`
+    expect(await admin.ask('PUT', '/rules', undefined, { text, headers })).toMatchObject({
+      status: 400,
+      body: { error: 'invalid_request', detail: expect.stringContaining('no JSON') as string },
+    })
+  })
+
   test('unknown parameters are refused with the nearest', async () => {
     const admin = await startAdmin()
     const answer = await admin.ask('PUT', '/rules?dryrun=true', [PER_USER])

@@ -27,6 +27,16 @@ describe('overrides', () => {
     expect((await admin.ask('GET', '/rules/per-user')).body).toMatchObject({ overrideCount: 1 })
   })
 
+  test('a POST looks at no version, and takes none', async () => {
+    const admin = await startAdmin()
+    const post = (version: string) => {
+      const sent = { caller: { user: 'u1' }, ...WIDE }
+      return admin.ask('POST', OVERRIDES, sent, { headers: { 'if-match': version } })
+    }
+    expect(await post('"1"')).toMatchObject({ status: 400, body: { error: 'invalid_request' } })
+    expect((await post('*')).status).toBe(201)
+  })
+
   test('a list is all or none', async () => {
     const admin = await startAdmin()
     const list = ['a', 'b', 'c'].map((user) => ({ caller: { user }, ...WIDE }))

@@ -23,6 +23,6 @@ export interface AdminParts {
   readonly ipv6Prefix?: number | undefined
   /** What this node would report of itself. */
   readonly node: () => NodeReport
-  /** Whose attempts count together. @default the address of the connection */
+  /** Whose wrong tokens count together. @default the address of the connection */
   readonly addressOf?: ((request: IncomingMessage) => string | undefined) | undefined
 }

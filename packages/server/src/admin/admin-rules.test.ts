@@ -226,6 +226,28 @@ describe('the set', () => {
     expect(refused).toMatchObject({ status: 400, body: { error: 'rules_invalid', errors } })
   })
 
+  test('has the version that its writer made, whatever came after it', async () => {
+    const admin = await startAdmin({
+      parts: (parts) => ({
+        ...parts,
+        editor: {
+          ...parts.editor,
+          async apply(...asked) {
+            const applied = await parts.editor.apply(...asked)
+            await parts.editor.patch('login', { mode: 'off' }, { by: 'x', why: '' }, undefined)
+            return applied
+          },
+        },
+      }),
+    })
+    const made = await admin.ask('PUT', '/rules', [PER_USER, LOGIN])
+    const { version } = made.body as { readonly version: number }
+    expect(made.headers.get('etag')).toBe(`"${version}"`)
+    const headers = { 'if-match': made.headers.get('etag') ?? '' }
+    const again = await admin.ask('PUT', '/rules', [PER_USER], { headers })
+    expect(again).toMatchObject({ status: 409, body: { version: version + 1 } })
+  })
+
   test('is validated with 200, good or bad, and changes nothing', async () => {
     const admin = await startAdmin()
     const token = await admin.tokenOf('read')
@@ -254,6 +276,18 @@ describe('the set', () => {
     const sent = { text, headers: { 'content-type': 'application/yaml' } }
     const again = await admin.ask('PUT', '/rules', undefined, sent)
     expect(again).toMatchObject({ status: 200, body: { diff: { set: [], rules: [] } } })
+  })
+
+  test('an export has overrides in one order, whatever order they came in', async () => {
+    const exportOf = async (users: readonly string[]) => {
+      const admin = await startAdmin()
+      for (const user of users) {
+        const sent = { caller: { user }, limits: ['9/second'] }
+        await admin.ask('POST', '/rules/per-user/overrides', sent)
+      }
+      return (await admin.ask('GET', '/export')).text
+    }
+    expect(await exportOf(['b', 'a', 'c'])).toBe(await exportOf(['c', 'b', 'a']))
   })
 })
 

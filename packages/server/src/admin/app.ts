@@ -2,7 +2,9 @@
 import type { HttpBindings } from '@hono/node-server'
 import { OpenAPIHono, z } from '@hono/zod-openapi'
 import type { Context } from 'hono'
+import { isLarge } from '../editor/large-set.js'
 import { Failures } from '../http/failures.js'
+import { createThrottle } from '../log/throttle.js'
 import { createGate, type Holder, isForeign, requireRole } from './access.js'
 import type { AdminParts } from './admin-parts.js'
 import { documentOf, register } from './openapi.js'
@@ -17,12 +19,23 @@ import { createOwnLimits, type OwnLimits } from './own-limits.js'
 import {
   AdminError,
   crossSite,
+  invalid,
   ON_EVERY_ANSWER,
   problemResponse,
   TooManyError,
   unauthorized,
 } from './problem.js'
-import { kindOf, readBytes, readIfMatch, readJson, readText, requirePlain } from './read-request.js'
+import {
+  kindOf,
+  noJson,
+  readBytes,
+  readIfMatch,
+  readJson,
+  readJsonText,
+  readText,
+  requirePlain,
+  type Seen,
+} from './read-request.js'
 
 type AdminEnv = {
   /** Empty, or not there at all, where a test asks without a socket. */
@@ -77,15 +90,21 @@ function finish(context: AdminContext): void {
 
 /** Fails closed: whoever is not known, or known to call too often, gets no further. */
 function createDoor(parts: AdminParts, limits: OwnLimits, operations: readonly Operation[]) {
-  const { rootToken, source, clock } = parts
+  const { rootToken, source, clock, log } = parts
+  const throttle = createThrottle(clock)
   const gate = createGate({ rootToken, book: source.book, clock })
   return async (context: AdminContext, next: () => Promise<void>): Promise<void> => {
     const { req } = context
     if (isForeign((name) => req.header(name), new URL(req.url).host)) throw crossSite()
-    const attempt = limits.attempt(addressOf(context, parts))
     const holder = gate.holderOf(req.header('authorization'))
-    if (holder === undefined) throw unauthorized()
-    await attempt.succeeded()
+    if (holder === undefined) {
+      const address = addressOf(context, parts)
+      const passed = throttle.pass('unauthorized')
+      if (passed !== undefined)
+        log.warn({ address, ...passed }, 'a call without a good admin token')
+      limits.failed(address)
+      throw unauthorized()
+    }
     const asked = findOperations(req.path, operations).find(isMethod(req.method))
     context.set('headers', limits.call(holder.id, asked?.writes === true))
     context.set('holder', holder)
@@ -149,14 +168,27 @@ function serve(app: AdminApp, each: Operation, parts: AdminParts): void {
     requireRole(holder, each.role, `${each.method.toUpperCase()} ${each.path}`)
     const params = matchSegments(each.path, req.path.split('/')) ?? new Map<string, string>()
     const { searchParams: search } = new URL(req.url)
-    const ifMatch = each.ifMatch === undefined ? undefined : readIfMatch(req.header('if-match'))
-    const body = await readSent(context, each)
+    const ifMatch = seenOf(each, req.header('if-match'))
+    const body = await readSent(context, each, search)
     return responseOf(await each.run({ params, search, ifMatch, holder, body }, parts))
   })
 }
 
+/** A writer that sends a version relies on it: where nobody looks at it, it is not taken. */
+function seenOf({ ifMatch, writes, method, path }: Operation, header: string | undefined): Seen {
+  if (ifMatch === undefined && writes !== true) return undefined
+  const seen = readIfMatch(header)
+  if (ifMatch !== undefined || typeof seen !== 'number') return seen
+  const what = `${method.toUpperCase()} ${path}`
+  throw invalid('If-Match', `"${seen}"`, `none, or *: ${what} looks at no version`)
+}
+
 /** A text where it is YAML. */
-async function readSent({ req, env }: AdminContext, { body }: Operation): Promise<unknown> {
+async function readSent(
+  { req, env }: AdminContext,
+  { body }: Operation,
+  search: URLSearchParams,
+): Promise<unknown> {
   if (body === undefined) return undefined
   const kind = kindOf(req.header('content-type'), body.kinds)
   requirePlain(req.header('content-encoding'))
@@ -165,7 +197,12 @@ async function readSent({ req, env }: AdminContext, { body }: Operation): Promis
     env?.outgoing?.writeContinue()
   }
   const bytes = await readBytes(req.raw.body, length, body.bytesMax)
-  return kind === 'yaml' ? readText(bytes) : readJson(bytes)
+  if (kind === 'yaml') return readText(bytes)
+  if (body.readLarge === undefined || !isLarge(bytes)) return readJson(bytes)
+  const text = readJsonText(bytes)
+  return body.readLarge(text, search).catch((error: unknown) => {
+    throw error instanceof SyntaxError ? noJson(text, error) : error
+  })
 }
 
 function responseOf({ status, body, etag, location }: Reply): Response {

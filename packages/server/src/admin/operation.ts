@@ -47,6 +47,8 @@ export interface BodySpec<Body> {
   /** What is documented, and what `read` checks unless it says otherwise. */
   readonly schema: z.ZodType
   read(sent: unknown): Body
+  /** Long JSON, where it is read otherwise than by this thread. The query is not checked yet. */
+  readonly readLarge?: (text: string, search: URLSearchParams) => Promise<unknown>
 }
 
 /** What the answers of success are, for the document. */

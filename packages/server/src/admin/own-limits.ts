@@ -11,7 +11,7 @@ import { TooManyError } from './problem.js'
 const RULES = [
   {
     id: 'admin-failures',
-    match: { where: { kind: ['attempt'] } },
+    match: { where: { kind: ['failure'] } },
     by: ['ip'],
     limits: [{ algorithm: 'token-bucket', max: 20, window: '1m', burst: 20 }],
   },
@@ -34,20 +34,16 @@ const COUNTERS_MAX = 10_000
 
 export interface OwnLimits {
   /**
-   * Takes the place of one failed attempt before the token is looked at, so that attempts made at
-   * the same moment do not all find room. Throws where there is none.
+   * Counts a wrong token; throws where its address has sent too many. Right ones are not asked: an
+   * address may be that of many, a proxy's or this machine's own, and a script with an old token
+   * there must not lock out whoever comes to repair something. A token has too many bits to guess.
    */
-  attempt(address: string): Attempt
+  failed(address: string): void
   /** Throws where the token has made too many calls; answers the headers to send. */
   call(token: string, isWrite: boolean): Readonly<Record<string, string>>
   /** For what stands in a refusal. */
   headersOf(decision: Decision): Readonly<Record<string, string>>
   close(): Promise<void>
-}
-
-interface Attempt {
-  /** It was no failure after all. */
-  succeeded(): Promise<void>
 }
 
 export function createOwnLimits(clock: WallClock): OwnLimits {
@@ -66,11 +62,7 @@ export function createOwnLimits(clock: WallClock): OwnLimits {
     return decision
   }
   return {
-    attempt(address) {
-      const call = { attributes: { kind: 'attempt', ip: address } }
-      decide(call)
-      return { succeeded: () => limiter.refund(call) }
-    },
+    failed: (address) => void decide({ attributes: { kind: 'failure', ip: address } }),
     call: (token, isWrite) =>
       headersOf(decide({ attributes: { kind: isWrite ? 'write' : 'call', token } })),
     headersOf,

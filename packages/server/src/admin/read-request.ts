@@ -93,23 +93,32 @@ export function readText(bytes: Buffer): string {
 
 const QUOTE = 34
 const BACKSLASH = 92
-const OPENING: ReadonlySet<number> = new Set([91, 123])
-const CLOSING: ReadonlySet<number> = new Set([93, 125])
+/** The code of an object's bracket is that of a list's with this bit. */
+const OBJECT_BIT = 32
+const OPENING = 123
+const CLOSING = 125
 const MESSAGE_LENGTH_MAX = 160
 
 /** In what comes back, `__proto__` is a name like any other. */
 export function readJson(bytes: Buffer): unknown {
-  if (depthOf(bytes) > DEPTH_MAX) {
-    throw invalid('body', `more than ${DEPTH_MAX} levels of lists and objects`, 'fewer')
-  }
-  const text = readText(bytes)
+  const text = readJsonText(bytes)
   try {
     return JSON.parse(text)
   } catch (error) {
-    const why = error instanceof Error ? error.message : error
-    const found = text.trim() === '' ? 'nothing' : `no JSON: ${show(why, MESSAGE_LENGTH_MAX)}`
-    throw invalid('body', found, 'JSON')
+    throw noJson(text, error)
   }
+}
+
+/** What may be JSON, and is not too deep for it. */
+export function readJsonText(bytes: Buffer): string {
+  if (depthOf(bytes) <= DEPTH_MAX) return readText(bytes)
+  throw invalid('body', `more than ${DEPTH_MAX} levels of lists and objects`, 'fewer')
+}
+
+export function noJson(text: string, error: unknown): AdminError {
+  const why = error instanceof Error ? error.message : error
+  const found = text.trim() === '' ? 'nothing' : `no JSON: ${show(why, MESSAGE_LENGTH_MAX)}`
+  return invalid('body', found, 'JSON')
 }
 
 /** How deep lists and objects lie in each other; looks no further than the bound. */
@@ -123,8 +132,8 @@ function depthOf(bytes: Buffer): number {
       if (byte === BACKSLASH) i++
       else if (byte === QUOTE) isText = false
     } else if (byte === QUOTE) isText = true
-    else if (OPENING.has(byte)) deepest = Math.max(deepest, ++depth)
-    else if (CLOSING.has(byte)) depth--
+    else if ((byte | OBJECT_BIT) === OPENING) deepest = Math.max(deepest, ++depth)
+    else if ((byte | OBJECT_BIT) === CLOSING) depth--
   }
   return deepest
 }

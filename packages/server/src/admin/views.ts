@@ -48,7 +48,9 @@ function withoutSecrets(body: unknown): unknown {
 export function wholeSet(book: RuleBook): object {
   const { routes, strictPaths } = book.set
   const rules = book.rules().map(({ document, candidate }) => {
-    const overrides = [...book.allOverrides(document.id)].map((override) => override.document)
+    // In the order of their callers: every node writes the same text.
+    const all = book.overrides(document.id, undefined, Number.POSITIVE_INFINITY)
+    const overrides = all.map((override) => override.document)
     return {
       ...document,
       ...(candidate && { candidate }),

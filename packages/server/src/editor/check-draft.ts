@@ -7,6 +7,7 @@ import { putTogether, sizeOf } from './documents.js'
 import type { Draft } from './draft.js'
 import { EditError } from './editor-types.js'
 import { parseDraft } from './parse-set.js'
+import { hideInRule } from './hide-secrets.js'
 import { describeFinding, invalid, isStorable, unstorable } from './problems.js'
 import { isSame } from '../same.js'
 
@@ -36,8 +37,18 @@ export function checkDraft(draft: Draft, options: CallerOptions): Checked {
   )
 }
 
+/** Of a draft that touches nothing but overrides, each of which was read against its rule. */
+export function checkOverrides(draft: Draft): readonly Change[] {
+  checkOverrideCount(draft)
+  return draft.changes()
+}
+
 /** The same for changes that may be made in several steps. */
 export function checkRules(draft: Draft, options: CallerOptions): Checked {
+  for (const id of draft.touchedRules()) {
+    const rule = draft.rule(id)
+    if (rule !== undefined) draft.putRule(id, hideInRule(rule, options.hideSecrets))
+  }
   const { rules, errors, warnings } = parseDraft(draft)
   if (rules === undefined) throw invalid('rules_invalid', errors)
   const unkeepable = findUnkeepable(draft)

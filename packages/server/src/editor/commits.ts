@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Turns } from '../identity/turns.js'
+import { Turns } from '../turns.js'
 import type { Log } from '../log/logger.js'
 import type { Change } from '../rule-store/records.js'
 import {

@@ -131,7 +131,8 @@ export interface Editor {
   history(query: HistoryInput): Promise<readonly PastVersion[]>
 }
 
-interface RollbackOptions {
+export interface RollbackOptions {
+  readonly dryRun?: boolean | undefined
   /** Whether going back to a set without any rule is meant. */
   readonly confirmed?: boolean | undefined
 }

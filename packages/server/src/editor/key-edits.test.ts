@@ -150,6 +150,15 @@ describe('a token', () => {
     expect(failure.problems.map((problem) => problem.field)).toEqual([field])
   })
 
+  test('has a name that the history has for nobody else', async () => {
+    await node.editor.createToken({ name: 'ci', role: 'edit' }, META)
+    for (const name of ['ci', 'CI', 'admin', 'sluice']) {
+      const failure = await failureOf(node.editor.createToken({ name, role: 'read' }, META))
+      expect(failure).toMatchObject({ code: 'token_invalid' })
+      expect(failure.message).toContain(`found ${name}, which another has already`)
+    }
+  })
+
   test('that is removed is gone', async () => {
     const { id } = await node.editor.createToken({ name: 'a', role: 'read' }, META)
     await node.editor.removeToken(id, META)

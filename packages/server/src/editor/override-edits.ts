@@ -2,7 +2,7 @@
 import { parseRules, type Rule } from '@sluice/core'
 import type { BookOverride, RuleBook } from '../source/rule-book.js'
 import { fileOverrides, readCallerId } from './callers.js'
-import { checkDraft } from './check-draft.js'
+import { checkOverrides } from './check-draft.js'
 import { type EditContext, requireRule } from './context.js'
 import { copyPlain, putTogether } from './documents.js'
 import { Draft } from './draft.js'
@@ -34,7 +34,7 @@ export function overrideEdits({
           draft.putOverride(rule, caller, document)
         }
         return {
-          changes: checkDraft(draft, callers).changes,
+          changes: checkOverrides(draft),
           answer: (version) =>
             [...filed].map(([id, document]) => ({
               ...(book.override(rule, id) ?? { id, document, version }),
@@ -50,7 +50,7 @@ export function overrideEdits({
         requireVersion(`override ${found.id} of rule "${rule}"`, found.version, expected)
         const draft = new Draft(book)
         draft.putOverride(rule, found.id, null)
-        return { changes: checkDraft(draft, callers).changes, answer: (version) => version }
+        return { changes: checkOverrides(draft), answer: (version) => version }
       })
     },
   }

@@ -1,7 +1,8 @@
 /** A whole set as somebody hands it in, as text or as objects: read, or told all that is wrong. */
 import { type ParsedRules, parseRules, type Problem, type RuleSet } from '@sluice/core'
-import { readApart } from '../source/parse-apart.js'
-import { copySet, type GivenRule, isJsonMap, takeApart } from './documents.js'
+import { TimeSlices } from '../time-slices.js'
+import { copySet, type GivenRule, isJsonMap, putTogether, takeApart } from './documents.js'
+import { LargeSet, readSetText, type ReadOptions } from './large-set.js'
 
 export interface GivenSet {
   readonly routes: readonly unknown[]
@@ -18,23 +19,34 @@ export interface ReadSet {
   readonly warnings: readonly Problem[]
 }
 
-interface ReadOptions {
-  readonly file?: string | undefined
-  readonly strict?: boolean | undefined
-}
-
 export async function readSet(source: string | object, options: ReadOptions): Promise<ReadSet> {
-  const { file, strict } = options
+  if (source instanceof LargeSet) {
+    return warmed(finish(source.read.parsed, source.read.plain.value))
+  }
   if (typeof source !== 'string') {
+    const { file, strict } = options
     const value = copySet(source)
     return finish(parseRules(value, { file, strict }), value)
   }
-  const { parsed, plain } = await readApart(source, file, strict)
+  const { parsed, plain } = await readSetText(source, options)
   // The parser of rules says best what is wrong; what only the other finds is told after it.
   if (parsed.errors.length === 0 && plain.problems.length > 0) {
     return { given: undefined, errors: plain.problems, warnings: parsed.warnings }
   }
-  return finish(parsed, plain.value)
+  return warmed(finish(parsed, plain.value))
+}
+
+/**
+ * The rules of a large set were read elsewhere, and are read here once more: one by one, so that
+ * calls are decided in between. The parser does not read again what it knows.
+ */
+async function warmed(read: ReadSet): Promise<ReadSet> {
+  const slices = new TimeSlices()
+  for (const rule of read.given?.rules ?? []) {
+    if (slices.isOver()) await slices.pause()
+    parseRules([putTogether(rule)])
+  }
+  return read
 }
 
 function finish({ rules, errors, warnings }: ParsedRules, value: unknown): ReadSet {

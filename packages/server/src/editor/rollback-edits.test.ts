@@ -42,6 +42,21 @@ describe('a rollback of the set', () => {
     expect(newest).toMatchObject({ version: last + 1, by: 'ann', why: `rollback to ${version}` })
   })
 
+  test('as a dry run says the same and changes nothing', async () => {
+    await node.editor.apply([RULE, OTHER], META, {})
+    const version = present()
+    await node.editor.patch('orders', { limits: ['1/second'] }, META, undefined)
+    const [before, last] = [contentsOf(node.book), present()]
+    const dry = await node.editor.rollback(version, META, undefined, { dryRun: true })
+    const one = await node.editor.rollbackRule('orders', version, META, undefined, { dryRun: true })
+    expect([contentsOf(node.book), present()]).toEqual([before, last])
+    const { diff } = await node.editor.rollback(version, META, undefined)
+    expect([dry, one]).toEqual([
+      { version: last, diff, warnings: dry.warnings },
+      { version: last, diff, warnings: dry.warnings },
+    ])
+  })
+
   test('can itself be rolled back', async () => {
     await node.editor.apply([RULE], META, {})
     const first = present()

@@ -150,6 +150,17 @@ describe('a rule that is replaced', () => {
 })
 
 describe('a patch', () => {
+  test('takes a condition away with null, but does not take null for calls without it', async () => {
+    const match = { where: { plan: 'pro' } }
+    await node.editor.replace('orders', { ...RULE, match }, META, undefined)
+    const patchOf = (where: object) =>
+      node.editor.patch('orders', { match: { where } }, META, undefined)
+    const { code, message } = await failureOf(patchOf({ user: null }))
+    expect(code).toBe('rules_invalid')
+    expect(message).toContain('match.where.user')
+    expect((await patchOf({ plan: null })).document['match']).toEqual({ where: {} })
+  })
+
   beforeEach(async () => {
     const match = { path: '/v1/*', where: { plan: ['free'] } }
     await node.editor.create({ ...RULE, match, candidate: { limits: ['1/second'] } }, META)

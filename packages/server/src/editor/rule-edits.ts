@@ -13,7 +13,7 @@ import {
   requireMeant,
   requireRule,
 } from './context.js'
-import { copyRule, isJsonMap, mergePatch, putTogether } from './documents.js'
+import { copyRule, isJsonMap, type JsonMap, mergePatch, putTogether } from './documents.js'
 import { Draft } from './draft.js'
 import { EditError, type Editor, type Meta } from './editor-types.js'
 import { describeFinding, invalid } from './problems.js'
@@ -60,6 +60,7 @@ export function ruleEdits({ commits, callers }: EditContext): RuleEdits {
       const copied = copyRule(patch)
       return commits.run(meta, (book) => {
         const present = putTogether(requireRule(book, id, expected))
+        refuseAbsence(id, present, copied)
         const draft = new Draft(book)
         put(draft, readRule(named(id, withoutOverrides(copied, mergePatch(present, copied)))))
         return planRule(draft, id, callers)
@@ -122,6 +123,34 @@ function named(id: string, document: unknown): unknown {
     accepted: `"${id}", or no id: another one is another rule`,
   })
   throw invalid('rules_invalid', [problem])
+}
+
+/**
+ * In a rule, null in `match.where` means calls without the attribute; in a patch it takes a
+ * condition away. Where there is none to take away, the rule was meant to match fewer calls, and
+ * would match as many as before.
+ */
+function refuseAbsence(id: string, present: object, patch: unknown): void {
+  const given = whereOf(patch)
+  const known = whereOf(present)
+  const name = Object.keys(given).find(
+    (each) => given[each] === null && !Object.hasOwn(known, each),
+  )
+  if (name === undefined) return
+  const problem = describeFinding({
+    code: 'bad-value',
+    rule: id,
+    field: `match.where.${name}`,
+    found: 'null, which in a patch takes a condition away, and there is none',
+    accepted: 'values; for calls without the attribute replace the rule with PUT',
+  })
+  throw invalid('rules_invalid', [problem])
+}
+
+function whereOf(rule: unknown): JsonMap {
+  const match = isJsonMap(rule) ? rule['match'] : undefined
+  const where = isJsonMap(match) ? match['where'] : undefined
+  return isJsonMap(where) ? where : {}
 }
 
 /** A patch merges lists by replacing them; null in place of the list removes what is in it. */

@@ -1,7 +1,20 @@
 /** Tokens of the admin API: made and revoked. */
+import { show } from '@sluice/core'
+import type { BookToken, RuleBook } from '../source/rule-book.js'
 import type { EditContext } from './context.js'
 import { EditError, type Editor } from './editor-types.js'
 import { makeToken, TOKENS_MAX } from './tokens.js'
+
+/** Those that the history has without a token of that name. */
+const OWN_NAMES: readonly string[] = ['admin', 'sluice']
+
+/** The name of a token that has expired is free again. */
+function isTaken(name: string, book: RuleBook, nowMs: number): boolean {
+  const isSameName = (other: string) => other.toLowerCase() === name.toLowerCase()
+  const isInUse = ({ document }: BookToken) =>
+    isSameName(document.name) && !(Date.parse(document.expiresAt ?? '') <= nowMs)
+  return OWN_NAMES.some(isSameName) || book.tokens().some(isInUse)
+}
 
 type TokenEdits = Pick<Editor, 'createToken' | 'removeToken'>
 
@@ -15,6 +28,10 @@ export function tokenEdits({ commits, clock }: EditContext): TokenEdits {
         const count = book.tokens().length
         if (count >= TOKENS_MAX) {
           const message = `found ${count} tokens already; accepted: up to ${TOKENS_MAX}. Remove some that are not used`
+          throw new EditError('token_invalid', message)
+        }
+        if (isTaken(document.name, book, clock.now())) {
+          const message = `name: found ${show(document.name)}, which another has already; accepted: a name of its own, because the history tells by it who changed something`
           throw new EditError('token_invalid', message)
         }
         return {

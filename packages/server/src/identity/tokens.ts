@@ -12,7 +12,7 @@ import type { TokenKey } from './jwk.js'
 import { SharedJob } from './shared-job.js'
 import { openTokenKeys, type TokenKeys } from './token-keys.js'
 import { TokenVerdicts } from './token-verdicts.js'
-import { Turns } from './turns.js'
+import { Turns } from '../turns.js'
 
 export type TokenProblem =
   | 'invalid_token'

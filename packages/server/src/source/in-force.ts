@@ -89,6 +89,8 @@ export class RulesInForce {
    */
   async put(book: RuleBook, news: TakenNews, withIt: () => void): Promise<boolean> {
     const isTorn = this.#isTorn
+    // Also where reading throws: what the book has taken by now comes with no other news.
+    this.#isTorn = true
     const isRead = isTorn || news.rulesChanged || this.#setProblems.length > 0
     const set = isRead ? await this.#reader.read(book, this.#documents) : undefined
     const parsed = set?.parsed
@@ -97,7 +99,6 @@ export class RulesInForce {
     const refused = this.#refusedOverrides
     const overrides = await readOverrides({ book, news, before, after, refused })
     // From here to the end of `withIt` nothing else runs, so no decision sees a half of it.
-    this.#isTorn = true
     if (parsed?.rules !== undefined) this.#parts.limiter.setParsedRules(parsed)
     this.putOverrides(overrides, isTorn)
     withIt()

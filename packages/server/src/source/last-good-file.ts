@@ -20,7 +20,11 @@ import type { StandIns } from './in-force.js'
 export interface CopyChunk extends Chunk {
   /** In the last chunk. */
   readonly standIns: StandIns | undefined
+  /** In the last chunk: where the file ends. */
+  readonly extent: Extent | undefined
 }
+
+const NOT_THE_LAST = { position: undefined, standIns: undefined, extent: undefined }
 
 /** Where the parts of a file end. */
 export interface Extent {
@@ -31,23 +35,20 @@ export interface Extent {
 }
 
 /**
- * The chunks of a copy, of which the last alone has a position; none if there is no file. Returns
- * where it ends. Throws if the file is damaged: then what came before counts for nothing.
+ * The chunks of a copy, of which the last alone has a position; none if there is no file. Throws if
+ * the file is damaged: then what came before counts for nothing.
  */
-export async function* readCopy(
-  disk: Disk,
-  path: string,
-): AsyncGenerator<CopyChunk, Extent | undefined> {
+export async function* readCopy(disk: Disk, path: string): AsyncGenerator<CopyChunk, void> {
   const file = await openIfThere(disk, path)
-  if (file === undefined) return undefined
+  if (file === undefined) return
   try {
-    return yield* readBatches(file)
+    yield* readBatches(file)
   } finally {
     await file.close()
   }
 }
 
-async function* readBatches(file: DiskFile): AsyncGenerator<CopyChunk, Extent> {
+async function* readBatches(file: DiskFile): AsyncGenerator<CopyChunk, void> {
   let records: Stored[] = []
   let sum = newSum()
   let ending: Ending | undefined
@@ -67,14 +68,14 @@ async function* readBatches(file: DiskFile): AsyncGenerator<CopyChunk, Extent> {
         // Everything is passed on as it comes; changes are when they are known to be whole.
         const isFull = ending === undefined && records.length >= CHUNK_RECORDS_MAX
         if (!isFull) continue
-        yield { isWhole: isFirst, records, position: undefined, standIns: undefined }
+        yield { isWhole: isFirst, records, ...NOT_THE_LAST }
         isFirst = false
         records = []
       } else {
         if (damage !== undefined) throw damage
         ending = readEnd(line, sum)
         extent = { base: extent.base === 0 ? place : extent.base, size: place }
-        yield { isWhole: isFirst, records, position: undefined, standIns: undefined }
+        yield { isWhole: isFirst, records, ...NOT_THE_LAST }
         isFirst = false
         records = []
         sum = newSum()
@@ -82,8 +83,7 @@ async function* readBatches(file: DiskFile): AsyncGenerator<CopyChunk, Extent> {
     }
   }
   if (ending === undefined) throw new Error('it has no end')
-  yield { isWhole: false, records: [], ...ending }
-  return extent
+  yield { isWhole: false, records: [], ...ending, extent }
 }
 
 function tryTo(act: () => void): unknown {

@@ -102,7 +102,11 @@ class DiskCopy implements LastGood {
 
   async *read(): AsyncIterable<CopyChunk> {
     try {
-      this.#extent = yield* readCopy(this.#disk, this.#path)
+      for await (const chunk of readCopy(this.#disk, this.#path)) {
+        // Before it is passed on: nobody has to ask for what follows the last one.
+        this.#extent = chunk.extent
+        yield chunk
+      }
     } catch (error) {
       this.#log.error(
         { file: this.#path, problem: messageOf(error) },

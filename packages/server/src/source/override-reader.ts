@@ -9,7 +9,7 @@ import {
 import type { TakenNews } from './book.js'
 import type { RuleBook } from './rule-book.js'
 import { isSame } from '../same.js'
-import { Turns } from './turns.js'
+import { TimeSlices } from '../time-slices.js'
 
 type Rules = ReadonlyMap<string, Rule>
 
@@ -54,7 +54,7 @@ function basisOf({ by, cost, coordination }: Rule): object {
 
 export async function readOverrides(input: OverrideInput): Promise<ReadOverrides> {
   const { book, news, before, after } = input
-  const turns = new Turns()
+  const turns = new TimeSlices()
   const work = new Work(after, input.refused)
   const rereading = rulesToReread(before, after)
   for (const { key, before: old, after: document } of news.overrides()) {

@@ -4,7 +4,7 @@
  */
 import { type ParsedRules, parseRules } from '@sluice/core'
 import type { BookRule, RuleBook } from './rule-book.js'
-import { Turns } from './turns.js'
+import { TimeSlices } from '../time-slices.js'
 
 /** A rule with its candidate, as a rules file has it. */
 export type WholeRule = Readonly<Record<string, unknown>> & { readonly id: string }
@@ -23,7 +23,14 @@ interface Merged {
   readonly whole: WholeRule
 }
 
+/**
+ * Of a larger set, warnings are looked for at the start only: whoever changes it is told by the
+ * editor, and calls need not wait until it is done here too.
+ */
+const COMPARED_MAX = 1000
+
 export class RuleReader {
+  #hasRead = false
   /** A rule is the very same object while nothing of it changes: then it is not parsed again. */
   #merged: ReadonlyMap<string, Merged> = new Map()
   /** What is wrong with a rule; null: nothing. */
@@ -31,7 +38,7 @@ export class RuleReader {
 
   /** `inForce` has the documents that stand in for bad ones, by id. */
   async read(book: RuleBook, inForce: ReadonlyMap<string, WholeRule>): Promise<ReadSet> {
-    const turns = new Turns()
+    const turns = new TimeSlices()
     const merged = new Map<string, Merged>()
     const documents = new Map<string, WholeRule>()
     const refused = new Map<string, string>()
@@ -49,7 +56,10 @@ export class RuleReader {
     this.#merged = merged
     if (turns.isOver()) await turns.pause()
     const { routes, strictPaths } = book.set
-    const parsed = parseRules({ routes, strictPaths, rules: [...documents.values()] })
+    const compare = !this.#hasRead || documents.size <= COMPARED_MAX
+    this.#hasRead = true
+    const rules = [...documents.values()]
+    const parsed = parseRules({ routes, strictPaths, rules }, { compare })
     return { parsed, documents, refused }
   }
 

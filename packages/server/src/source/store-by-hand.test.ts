@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest'
+import type { Change } from '../rule-store/records.js'
 import {
   closeNodes,
   commit,
@@ -117,6 +118,28 @@ describe('what was written into the store by hand', () => {
     await node.timers.advance(250)
     expect(await limitOf(node, 'u1')).toBe(10)
     expect(node.source.problem()).toBeUndefined()
+  })
+
+  test('a key that is none is unknown, and costs neither other keys nor a start anything', async () => {
+    const store = newStore()
+    await commit(store, ruleOf('a'), setOf('a'), keyOf('k1', 'pro'))
+    const node = await startNode(store)
+    const good = { hash: 'ab'.repeat(32), state: 'active', createdAt: '' } as const
+    const bodies: readonly object[] = [{}, { hash: 5 }, { hash: 'ab' }, { ...good, plan: 7 }]
+    const keys = bodies.map((body, index) => ({ kind: 'key', id: `bad${index}`, body }) as Change)
+    await commit(store, ...keys, keyOf('k2', 'pro'))
+    await node.timers.advance(250)
+    expect(node.source.version()).toBe(3)
+    expect([...node.keys.inUse.keys()]).toEqual(['k1', 'k2'])
+    expect(node.lines.filter(({ level }) => level === 'error')).toMatchObject([
+      { id: 'bad0', problem: expect.stringContaining('64 hex digits') },
+      { id: 'bad1' },
+      { id: 'bad2' },
+      { id: 'bad3', problem: 'plan: found number; accepted: a text, or none' },
+    ])
+    const other = await startNode(store)
+    expect(other.source.isReady()).toBe(true)
+    expect([...other.keys.inUse.keys()].toSorted()).toEqual(['k1', 'k2'])
   })
 
   test('an override under the id of another caller is refused', async () => {

@@ -92,6 +92,21 @@ test('a start with the store there reads only what changed since the copy', asyn
   expect(node.keys.inUse.size).toBe(1)
 })
 
+test('a node that began with the copy goes on writing it', async () => {
+  const store = await filledStore()
+  await (await start(store)).source.close()
+  const node = await start(store)
+  await commit(store, overrideOf('a', 'u1', 70), keyOf('k2', 'pro'))
+  await node.timers.advance(250)
+  await until(() => node.source.version() === 4)
+  await node.source.close()
+
+  const later = await start(store, 'refused')
+  expect(later.source.version()).toBe(4)
+  expect(await limitOf(later, 'u1')).toBe(70)
+  expect(later.keys.inUse.size).toBe(2)
+})
+
 test('news while the copy is being read disturbs nothing', async () => {
   const store = await filledStore()
   await (await start(store)).source.close()

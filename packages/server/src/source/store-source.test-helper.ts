@@ -112,7 +112,12 @@ export const overrideOf = (rule: string, user: string, max: number): Change => (
 export const keyOf = (id: string, plan: string): Change => ({
   kind: 'key',
   id,
-  body: { hash: id.padStart(64, '0'), plan, state: 'active', createdAt: '' },
+  body: {
+    hash: Buffer.from(id).toString('hex').padStart(64, '0'),
+    plan,
+    state: 'active',
+    createdAt: '',
+  },
 })
 
 /** How much a user may at most, by the limit that binds; undefined: no rule speaks of it. */

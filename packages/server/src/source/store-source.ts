@@ -244,6 +244,9 @@ class StoreSource implements RuleSource {
       // They depend on no rule, and come once.
       reading.useKeys()
     }
+    for (const { id, problem } of reading.refusedKeys) {
+      this.#options.log.error({ id, problem }, 'key refused; it is as good as unknown')
+    }
     if (!isTaken || position === undefined) return
     if (version !== this.#version) {
       this.#version = version

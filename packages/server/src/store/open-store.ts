@@ -27,9 +27,14 @@ export function openStore(config: Config, parts: StoreParts): Promise<OpenedStor
   return Promise.resolve(openMemory(config, parts))
 }
 
+/** Rules that many nodes share name secret attributes by a hash, which only one of them makes. */
+const OWN_SECRET =
+  'the secret of the key hash is of this data directory alone: overrides for an api_key, and rules that name one, hold on no other node of the database. Set SLUICE_KEY_SECRET alike on all of them'
+
 function openMemory(config: Config, parts: StoreParts): OpenedStore {
   const { log, registry } = parts
   const { dataDir, maxCounters } = config
+  if (config.database !== undefined && config.keySecret === undefined) log.warn({}, OWN_SECRET)
   const store = memoryStore({ maxCounters })
   registerMemoryMetrics(registry, store)
   return {

@@ -35,6 +35,7 @@ export function pageOf<Item, Next>(
 export function versionIn(body: unknown): number | undefined {
   if (typeof body !== 'object' || body === null || !Object.hasOwn(body, 'version')) return undefined
   const { version } = body as { readonly version: unknown }
+  if (version === undefined) return undefined
   if (Number.isSafeInteger(version) && Number(version) >= 0) return Number(version)
   throw invalid('version', show(version), 'the version that was read, a whole number')
 }

@@ -1,5 +1,7 @@
 /** The set of rules as a whole: applied, validated, exported, rolled back; and its past. */
 import { writeYaml } from '@sluice/core'
+import type { Applied } from '../../editor/editor-types.js'
+import { readLargeJson } from '../../editor/large-set.js'
 import type { AdminParts } from '../admin-parts.js'
 import { type BodySpec, checkedBody, expectedOf, operation, type Operation } from '../operation.js'
 import { invalid } from '../problem.js'
@@ -24,6 +26,11 @@ const setBody: BodySpec<string | object> = {
   kinds: ['json', 'yaml'],
   bytesMax: SET_BYTES_MAX,
   schema: setInput,
+  readLarge: (text, search) =>
+    readLargeJson(text, {
+      file: search.get('file') ?? undefined,
+      strict: search.get('strict') === 'true',
+    }),
   read(sent) {
     if (typeof sent === 'string') return sent
     if (typeof sent !== 'object' || sent === null) {
@@ -36,13 +43,15 @@ const setBody: BodySpec<string | object> = {
   },
 }
 
+const dryRun = flag.openapi({ type: 'boolean', description: 'Changes nothing.' })
+
 const setQuery = {
   file,
   shadow: flag.openapi({
     type: 'boolean',
     description: 'Changed limits become candidates, and new rules begin in shadow.',
   }),
-  dryRun: flag.openapi({ type: 'boolean', description: 'Changes nothing.' }),
+  dryRun,
   strict: flag.openapi({ type: 'boolean', description: 'Warnings are errors.' }),
   confirm: noRules,
 }
@@ -63,9 +72,14 @@ const applyRules = operation({
     const expected = expectedOf(ifMatch, versionOf(body))
     const confirmed = confirm !== undefined
     const applied = await editor.apply(body, meta, { ...options, expected, confirmed })
-    return { status: 200, body: applied, etag: source.book.rulesVersion }
+    return { status: 200, body: applied, etag: seenVersion(applied, source) }
   },
 })
+
+/** Of the set as its writer knows it: what somebody changed since is for the writer to find out. */
+function seenVersion({ version }: Applied, { book }: AdminParts['source']): number {
+  return Math.min(version, book.rulesVersion)
+}
 
 function versionOf(body: string | object): number | undefined {
   return typeof body === 'string' || Array.isArray(body) ? undefined : versionIn(body)
@@ -165,13 +179,13 @@ const rollback = operation({
   role: 'edit',
   writes: true,
   ifMatch: 'honoured',
-  query: { confirm: noRules },
+  query: { dryRun, confirm: noRules },
   body: checkedBody(rollbackInput),
   answers: [{ status: 200, description: 'What changed.', schema: appliedView, etag: true }],
   async run({ body: { version }, query, ifMatch, meta }, { editor, source }) {
-    const options = { confirmed: query.confirm !== undefined }
+    const options = { dryRun: query.dryRun, confirmed: query.confirm !== undefined }
     const applied = await editor.rollback(version, meta, expectedOf(ifMatch), options)
-    return { status: 200, body: applied, etag: source.book.rulesVersion }
+    return { status: 200, body: applied, etag: seenVersion(applied, source) }
   },
 })
 
@@ -185,11 +199,11 @@ const rollbackRule = operation({
   role: 'edit',
   writes: true,
   ifMatch: 'honoured',
-  query: { confirm: noRules },
+  query: { dryRun, confirm: noRules },
   body: checkedBody(rollbackInput),
   answers: [{ status: 200, description: 'What changed.', schema: appliedView }],
   async run({ param, body: { version }, query, ifMatch, meta }, { editor }) {
-    const options = { confirmed: query.confirm !== undefined }
+    const options = { dryRun: query.dryRun, confirmed: query.confirm !== undefined }
     const expected = expectedOf(ifMatch)
     const body = await editor.rollbackRule(param('id'), version, meta, expected, options)
     return { status: 200, body }

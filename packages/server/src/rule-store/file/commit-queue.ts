@@ -3,11 +3,11 @@
  * made safe together, so that none waits for more than two of the disk's turns.
  */
 import type { WallClock } from '../../clock.js'
+import { messageOf } from '../../message-of.js'
 import { Draft } from '../draft.js'
 import type { Entry } from '../entry.js'
 import type { Ledger } from '../ledger.js'
 import { type Position, UnavailableError } from '../rule-store.js'
-import { reasonOf } from './disk.js'
 import { encodeLine, LINE_BYTES_MAX } from './journal-line.js'
 import type { Journal } from './journal.js'
 import type { FolderLock } from './lock.js'
@@ -100,8 +100,7 @@ export class CommitQueue {
     try {
       lost = await this.#parts.lock.lostBecause()
     } catch (error) {
-      const message = `the lock of the rule store could not be looked at: ${reasonOf(error)}`
-      throw new UnavailableError(message, { cause: error })
+      throw new UnavailableError(messageOf(error), { cause: error })
     }
     if (lost !== undefined) throw new UnavailableError(lost)
   }

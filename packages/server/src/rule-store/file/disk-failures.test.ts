@@ -1,8 +1,17 @@
-import { appendFileSync, readFileSync } from 'node:fs'
+import {
+  appendFileSync,
+  copyFileSync,
+  mkdirSync,
+  readFileSync,
+  renameSync,
+  rmSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { createMemoryLog } from '../../log/memory-log.test-helper.js'
 import { commit, key, readAll, rule, ruleBody, stateNow } from '../conformance-kit.test-helper.js'
+import { realDisk } from './disk.js'
 import { ConflictError, UnavailableError } from '../rule-store.js'
 import {
   closeStores,
@@ -140,6 +149,49 @@ test('a commit that cannot be kept does not stop those that came with it', async
   expect((await readAll(store)).position.version).toBe(4)
 })
 
+test('a journal that somebody removed or replaced takes no more commits', async () => {
+  for (const harm of [
+    (journal: string) => rmSync(journal),
+    (journal: string) => {
+      copyFileSync(journal, `${journal}.copy`)
+      renameSync(`${journal}.copy`, journal)
+    },
+  ]) {
+    const { folder, store, journal } = await failingStore()
+    harm(journal)
+    const refused = commit(store, [rule('a', 2)], { base: 2 })
+    await expect(refused).rejects.toMatchObject({ name: 'UnavailableError', isUncertain: false })
+    await expect(refused).rejects.toThrow(`${journal}: the file was removed or replaced`)
+    expect((await readAll(store)).position.version).toBe(2)
+    expect(filesIn(folder)).toContain('lock.1')
+  }
+})
+
+test('a folder that cannot be used is told with what is accepted', async () => {
+  const folder = makeRulesFolder()
+  for (const code of ['EROFS', 'EACCES', 'ENOSPC']) {
+    const disk = failingDisk((step, path) => {
+      if (step === 'write' && path.includes('lock.')) throw diskError(code)
+    })
+    const refused = openStore(folder, { disk })
+    await expect(refused).rejects.toThrow(`${folder}: cannot be used: ${code}`)
+    await expect(refused).rejects.toThrow('SLUICE_DATA_DIR')
+  }
+  const file = makeRulesFolder()
+  writeFileSync(file, 'no folder')
+  await expect(openStore(file)).rejects.toThrow('may write to')
+})
+
+test('a folder that others may look into is used all the same, where it cannot be closed', async () => {
+  const folder = makeRulesFolder()
+  mkdirSync(folder, { mode: 0o750 })
+  const { log, lines } = createMemoryLog()
+  const disk = { ...realDisk, chmod: () => Promise.reject(diskError('EPERM')) }
+  const store = await openStore(folder, { disk, log })
+  expect((await commit(store, [rule('a')])).version).toBe(2)
+  expect(lines).toMatchObject([{ level: 'warn', folder }])
+})
+
 test('rules that cannot be written out for people are no reason to refuse a commit', async () => {
   const folder = makeRulesFolder()
   let isFull = true
@@ -154,6 +206,17 @@ test('rules that cannot be written out for people are no reason to refuse a comm
   await store.close()
   expect(readRules(folder)).toContain('as of version 2')
   expect(filesIn(folder).filter((name) => name.endsWith('.new'))).toEqual([])
+})
+
+test('an edited file is put aside once, however often the disk is too full for the next', async () => {
+  const folder = makeRulesFolder()
+  await (await openStore(folder)).close()
+  appendFileSync(join(folder, 'rules.yaml'), '# by hand\n')
+  const disk = failingDisk((step, path) => {
+    if (step === 'write' && path.includes('rules.yaml')) throw diskError('ENOSPC')
+  })
+  for (let tries = 0; tries < 3; tries++) await (await openStore(folder, { disk })).close()
+  expect(filesIn(folder).filter((name) => name.includes('edited'))).toHaveLength(1)
 })
 
 test('after its end a store takes nothing more, and ends only once', async () => {

@@ -54,6 +54,7 @@ const REASONS: Readonly<Record<string, string>> = {
   EDQUOT: 'the disk quota is used up',
   EIO: 'the disk failed',
   EROFS: 'the disk is read-only',
+  ENOENT: 'it is gone',
   EACCES: 'the process may not write there',
   EPERM: 'the process may not write there',
 }
@@ -86,10 +87,14 @@ export async function readAt(file: DiskFile, offset: number, length: number): Pr
 }
 
 /** What is there, in pieces, from a byte on. */
-export async function* readFrom(file: DiskFile, offset: number): AsyncGenerator<Buffer> {
+export async function* readFrom(
+  file: DiskFile,
+  offset: number,
+  pieceBytes = PIECE_BYTES,
+): AsyncGenerator<Buffer> {
   for (let at = offset; ; ) {
-    const bytes = Buffer.allocUnsafe(PIECE_BYTES)
-    const { bytesRead } = await file.read(bytes, 0, PIECE_BYTES, at)
+    const bytes = Buffer.allocUnsafe(pieceBytes)
+    const { bytesRead } = await file.read(bytes, 0, pieceBytes, at)
     if (bytesRead === 0) return
     yield bytes.subarray(0, bytesRead)
     at += bytesRead
@@ -112,7 +117,7 @@ export async function readText(
   try {
     const pieces: Buffer[] = []
     let length = 0
-    for await (const piece of readFrom(file, 0)) {
+    for await (const piece of readFrom(file, 0, Math.min(bytesMax, PIECE_BYTES))) {
       pieces.push(piece)
       length += piece.length
       if (length > bytesMax) break

@@ -23,7 +23,7 @@ import type {
   RuleStore,
   StoreStatus,
 } from '../rule-store.js'
-import { type Disk, FOLDER_MODE, realDisk, syncFolder } from './disk.js'
+import { codeOf, type Disk, FOLDER_MODE, realDisk, reasonOf, syncFolder } from './disk.js'
 import { type Surroundings, surroundings as realSurroundings } from './holder.js'
 import type { Journal } from './journal.js'
 import { FolderLock } from './lock.js'
@@ -53,11 +53,24 @@ type StoredKey = Awaited<ReturnType<RuleStore['keys']>>[number]
 
 /** Rejects with a message for people if the folder is in use, or its journal damaged. */
 export async function openFileStore(options: FileStoreOptions): Promise<RuleStore> {
+  try {
+    return await open(options)
+  } catch (error) {
+    if (codeOf(error) === undefined) throw error
+    const found = `${options.folder}: cannot be used: ${messageOf(error)}`
+    const accepted = 'a folder that this process may write to, with all that is in it'
+    throw new Error(`${found}; accepted: ${accepted}. SLUICE_DATA_DIR says where it is`, {
+      cause: error,
+    })
+  }
+}
+
+async function open(options: FileStoreOptions): Promise<RuleStore> {
   const { folder, clock, log, release, disk = realDisk, wait = sleep } = options
   const { surroundings = realSurroundings(release) } = options
   await disk.mkdir(folder)
   await syncFolder(disk, dirname(folder))
-  await keepToOneself(disk, folder)
+  await keepToOneself(disk, folder, log)
   const onWaiting = (message: string) => log?.info({ folder }, message)
   const lock = await FolderLock.take({ folder, disk, surroundings, wait, onWaiting })
   try {
@@ -93,9 +106,15 @@ export async function openFileStore(options: FileStoreOptions): Promise<RuleStor
 }
 
 /** It holds the secret of key hashes. */
-async function keepToOneself(disk: Disk, folder: string): Promise<void> {
+async function keepToOneself(disk: Disk, folder: string, log: Log | undefined): Promise<void> {
   const { mode } = await disk.stat(folder)
-  if ((mode & 0o077) !== 0) await disk.chmod(folder, FOLDER_MODE)
+  if ((mode & 0o077) === 0) return
+  try {
+    await disk.chmod(folder, FOLDER_MODE)
+  } catch (error) {
+    // Its files are closed to others all the same.
+    log?.warn({ folder, error: reasonOf(error) }, 'others may look into this folder; chmod 700 it')
+  }
 }
 
 interface FileStoreParts {
@@ -206,8 +225,11 @@ class FileStore implements RuleStore {
 
   status(): StoreStatus {
     const failure = this.#queue.failure
-    const problem = failure === undefined ? undefined : messageOf(failure)
-    return { isConnected: this.#closing === undefined, news: 'push', problem }
+    // Whose folder it is no longer may run rules that are old by now.
+    const lost = this.#parts.lock.problem
+    const problem = lost ?? (failure === undefined ? undefined : messageOf(failure))
+    const isConnected = this.#closing === undefined && lost === undefined
+    return { isConnected, news: 'push', problem }
   }
 
   close(): Promise<void> {

@@ -21,7 +21,7 @@ export interface Holder {
 }
 
 /** Alive or dead as far as it can be seen from here; unknown: only its silence can tell. */
-type Life = 'alive' | 'dead' | 'unknown'
+export type Life = 'alive' | 'dead' | 'unknown'
 
 export interface Surroundings {
   readonly self: Holder

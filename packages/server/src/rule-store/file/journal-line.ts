@@ -29,7 +29,10 @@ export function encodeLine({ entry, batch, holder }: JournalLine): Buffer {
   return Buffer.from(`${text},"sum":"${sumOf(Buffer.from(text))}"}\n`)
 }
 
-/** Without its newline. What is wrong with the line, for people, where it is not whole. */
+/**
+ * Without its newline. What is wrong with the line, for people, where it is not whole. Throws if it
+ * is whole, and another release wrote it in its own way: that is nobody's to cut off.
+ */
 export function decodeLine(bytes: Buffer): JournalLine | string {
   const end = bytes.length - SUM_LENGTH
   const sum = end < 0 ? undefined : SUM.exec(bytes.toString('latin1', end))?.[1]
@@ -42,7 +45,9 @@ export function decodeLine(bytes: Buffer): JournalLine | string {
     readonly holder: number
     readonly sum?: string
   }
-  if (format !== FORMAT) return `its format is ${format}, and this Sluice writes ${FORMAT}`
+  if (format !== FORMAT) {
+    throw new Error(`its format is ${format}, and this Sluice writes ${FORMAT}`)
+  }
   return { entry: entryOf(entry), batch, holder }
 }
 

@@ -1,4 +1,5 @@
-import { appendFileSync, readFileSync, statSync, truncateSync, writeFileSync } from 'node:fs'
+import { createHash } from 'node:crypto'
+import { appendFileSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { createMemoryLog } from '../../log/memory-log.test-helper.js'
@@ -115,14 +116,21 @@ test('a line of a process that had lost the lock does not count, and harms nothi
   expect((await readAll(await openStore(folder))).position.version).toBe(6)
 })
 
-test('a journal of a newer format is left alone', async () => {
+test('a journal that a newer release went on with is left alone', async () => {
   const { folder, file, lines } = await threeVersions()
-  truncateSync(file, 0)
-  const { createHash } = await import('node:crypto')
-  const text = (lines[0] ?? '').replace('"format":1', '"format":2').replace(/,"sum".*$/, '')
-  const sum = createHash('sha256').update(text).digest('hex').slice(0, 32)
-  appendFileSync(file, `${text},"sum":"${sum}"}\n`)
-  await expect(openStore(folder)).rejects.toThrow('format is 2')
+  const newer = (line: string) => {
+    const text = line.replace('"format":1', '"format":2').replace(/,"sum".*$/, '')
+    const sum = createHash('sha256').update(text).digest('hex').slice(0, 32)
+    return `${text},"sum":"${sum}"}`
+  }
+  for (const from of [0, 2, 3]) {
+    const text = `${lines.map((line, index) => (index < from ? line : newer(line))).join('\n')}\n`
+    writeFileSync(file, text)
+    await expect(openStore(folder)).rejects.toThrow(
+      `line ${from + 1}: its format is 2, and this Sluice writes 1`,
+    )
+    expect(readFileSync(file, 'utf8')).toBe(text)
+  }
 })
 
 test('a line says what is wrong with it, whatever it is', () => {

@@ -6,7 +6,7 @@ import { join } from 'node:path'
 import { messageOf } from '../../message-of.js'
 import { type Entry, ruleOf } from '../entry.js'
 import { UnavailableError } from '../rule-store.js'
-import { type Disk, type DiskFile, FILE_MODE, readAt, reasonOf, writeAll } from './disk.js'
+import { codeOf, type Disk, type DiskFile, FILE_MODE, readAt, reasonOf, writeAll } from './disk.js'
 import { decodeLine } from './journal-line.js'
 
 export const JOURNAL = 'journal.jsonl'
@@ -41,7 +41,8 @@ export class Journal {
   /** The file is there. Nothing is read: `add` tells of its lines. */
   static async open(disk: Disk, folder: string): Promise<Journal> {
     const path = join(folder, JOURNAL)
-    return new Journal(disk, path, await disk.open(path, 'r'))
+    // Not to read alone: a layered file system would show what the file was before it was written.
+    return new Journal(disk, path, await disk.open(path, 'r+'))
   }
 
   get path(): string {
@@ -143,9 +144,15 @@ export class Journal {
   private async ready(): Promise<DiskFile> {
     let size: number
     try {
+      if (!(await this.isInPlace())) {
+        throw new UnavailableError(
+          `${this.#path}: the file was removed or replaced while it was in use; keep the rules with \`sluice rules export\`, put the file back, and restart this process`,
+        )
+      }
       if (this.#isUnsure || this.#writer === undefined) await this.repair()
       size = (await this.#reader.stat()).size
     } catch (error) {
+      if (error instanceof UnavailableError) throw error
       throw this.unavailable(error)
     }
     if (size === this.#length && this.#writer !== undefined) return this.#writer
@@ -153,6 +160,17 @@ export class Journal {
     throw new UnavailableError(
       `${this.#path}: ${found}: another process writes to it; stop that one and restart this one`,
     )
+  }
+
+  /** Whether the file that was opened is still the one that the next process would find. */
+  private async isInPlace(): Promise<boolean> {
+    const opened = await this.#reader.stat()
+    try {
+      return (await this.#disk.stat(this.#path)).ino === opened.ino
+    } catch (error) {
+      if (codeOf(error) === 'ENOENT') return false
+      throw error
+    }
   }
 
   /** The error to tell; what may have been written is taken back first. */

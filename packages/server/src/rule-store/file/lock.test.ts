@@ -1,4 +1,12 @@
-import { mkdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
+import {
+  cpSync,
+  mkdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  utimesSync,
+  writeFileSync,
+} from 'node:fs'
 import { join } from 'node:path'
 import { spawn } from 'node:child_process'
 import { afterEach, expect, test, vi } from 'vitest'
@@ -123,10 +131,38 @@ test('a holder elsewhere that is silent for 15 seconds is dead', async () => {
   await openStore(folder, { wait: () => Promise.reject(new Error('it need not wait')) })
 })
 
+test('a copy of a folder in use is a folder of its own, once its lock is seen to be silent', async () => {
+  const folder = makeRulesFolder()
+  await commit(await openStore(folder), [rule('a')])
+  const copy = makeRulesFolder()
+  cpSync(folder, copy, { recursive: true })
+  let waits = 0
+  const store = await openStore(copy, { wait: async () => void waits++ })
+  expect(waits).toBeGreaterThanOrEqual(27)
+  expect((await readAll(store)).position.version).toBe(2)
+  await expect(openStore(folder)).rejects.toThrow('uses it')
+})
+
+test('a clock that was put back keeps nobody waiting for longer', async () => {
+  const { folder, touchedAgo } = lockedBy(holder({ place: 'another machine' }))
+  touchedAgo(-3_600_000)
+  let waits = 0
+  const wait = async () => {
+    if (++waits > 100) throw new Error('it waits for the clock')
+  }
+  await openStore(folder, { wait })
+  expect(waits).toBeGreaterThanOrEqual(27)
+})
+
 test('a holder that lost its lock writes nothing more', async () => {
   for (const lose of [
     (folder: string) => rmSync(join(folder, 'lock.1')),
     (folder: string) => writeFileSync(join(folder, 'lock.2'), JSON.stringify(holder({ id: 'x' }))),
+    // As whoever starts in a folder that was removed and made anew.
+    (folder: string) => {
+      rmSync(join(folder, 'lock.1'))
+      writeFileSync(join(folder, 'lock.1'), JSON.stringify(holder({ id: 'x' })))
+    },
   ]) {
     const folder = makeRulesFolder()
     const store = await openStore(folder)
@@ -163,6 +199,27 @@ test('a holder shows every three seconds that it lives', async () => {
     vi.advanceTimersByTime(3000)
     await expect.poll(() => statSync(file).mtimeMs, { timeout: 10_000 }).toBeGreaterThan(1000)
     expect(readFileSync(file, 'utf8')).toBe(text)
+  } finally {
+    vi.useRealTimers()
+  }
+})
+
+test('a holder notices within seconds that it lost its lock, and says so', async () => {
+  vi.useFakeTimers({ toFake: ['setInterval', 'clearInterval'] })
+  try {
+    const folder = makeRulesFolder()
+    const store = await openStore(folder)
+    vi.advanceTimersByTime(3000)
+    expect(store.status()).toMatchObject({ isConnected: true, problem: undefined })
+    for (const [lose, why] of [
+      [() => writeFileSync(join(folder, 'lock.2'), ''), 'another process took it over'],
+      [() => rmSync(folder, { recursive: true }), 'ENOENT'],
+    ] as const) {
+      lose()
+      vi.advanceTimersByTime(3000)
+      await expect.poll(() => store.status().problem, { timeout: 10_000 }).toContain(why)
+      expect(store.status().isConnected).toBe(false)
+    }
   } finally {
     vi.useRealTimers()
   }

@@ -5,8 +5,17 @@
  * file and lets it lie.
  */
 import { join } from 'node:path'
-import { codeOf, type Disk, readText, removeIfThere, writeAll, writeFile } from './disk.js'
-import type { Holder, Surroundings } from './holder.js'
+import { messageOf } from '../../message-of.js'
+import {
+  codeOf,
+  type Disk,
+  readText,
+  reasonOf,
+  removeIfThere,
+  writeAll,
+  writeFile,
+} from './disk.js'
+import type { Holder, Life, Surroundings } from './holder.js'
 
 /** How often a holder shows that it lives, for those who cannot see its process. */
 const TOUCH_EVERY_MS = 3000
@@ -33,23 +42,32 @@ interface Found {
   readonly holder: Holder | undefined
   readonly isReleased: boolean
   readonly touchedMs: number
+  /** Whether it was made here: a copy of a folder has the lock of the other one in it. */
+  readonly isOfFolder: boolean
+}
+
+/** With the number of the folder itself, which a copy of it does not have. */
+interface Here extends LockParts {
+  readonly inode: number
 }
 
 export class FolderLock {
-  readonly #parts: LockParts
+  readonly #parts: Here
   readonly number: number
   readonly #timer: NodeJS.Timeout
   #touching: Promise<void> = Promise.resolve()
+  #problem: string | undefined
 
-  private constructor(parts: LockParts, number: number) {
+  private constructor(parts: Here, number: number) {
     this.#parts = parts
     this.number = number
     this.#timer = setInterval(() => this.touch(), TOUCH_EVERY_MS).unref()
   }
 
   /** Rejects with a message for people if another process holds it. */
-  static async take(parts: LockParts): Promise<FolderLock> {
-    const { folder, disk, surroundings } = parts
+  static async take(given: LockParts): Promise<FolderLock> {
+    const { folder, disk, surroundings } = given
+    const parts: Here = { ...given, inode: (await disk.stat(folder)).ino }
     for (let tries = 0; tries < TRIES_MAX; tries++) {
       const found = await look(parts)
       if (found !== undefined) await refuseIfHeld(parts, found)
@@ -68,23 +86,39 @@ export class FolderLock {
     throw new Error(`${folder}: process ${pid} and others try to lock it at the same time`)
   }
 
-  /** Why the folder is no longer this process's, for people; undefined: it is. */
+  /** Why the folder is not this process's, or cannot be looked at, since a few seconds at most. */
+  get problem(): string | undefined {
+    return this.#problem
+  }
+
+  /**
+   * Why the folder is no longer this process's, for people; undefined: it is. Rejects if it cannot
+   * be looked at.
+   */
   async lostBecause(): Promise<string | undefined> {
-    const { folder, disk } = this.#parts
-    const numbers = lockNumbers(await disk.readdir(folder))
-    if (numbers.includes(this.number) && Math.max(...numbers) === this.number) return undefined
-    const what = numbers.includes(this.number) ? 'another process took it over' : 'it was removed'
+    const { folder, surroundings } = this.#parts
+    let newest: Found | undefined
+    try {
+      newest = await look(this.#parts)
+    } catch (error) {
+      const message = `${folder}: its lock could not be looked at: ${reasonOf(error)}`
+      throw new Error(message, { cause: error })
+    }
+    const number = newest?.number ?? 0
+    // The number alone tells nothing in a folder that was removed and made anew.
+    if (number === this.number && newest?.holder?.id === surroundings.self.id) return undefined
+    const what = number >= this.number ? 'another process took it over' : 'it was removed'
     return `${join(folder, this.name())}: this process no longer holds the lock: ${what}; restart it`
   }
 
   /** A lock that is another's by now is left alone. */
   async release(): Promise<void> {
-    const { folder, disk, surroundings } = this.#parts
+    const { folder, disk, surroundings, inode } = this.#parts
     clearInterval(this.#timer)
     await this.#touching
     if ((await this.lostBecause()) !== undefined) return
     const draft = draftOf(surroundings.self)
-    const bytes = Buffer.from(textOf(surroundings.self, true))
+    const bytes = Buffer.from(textOf(surroundings.self, inode, true))
     await writeFile(disk, join(folder, draft), bytes)
     await disk.rename(join(folder, draft), join(folder, this.name()))
   }
@@ -100,11 +134,13 @@ export class FolderLock {
 
   /** Writes what is there already: the time of the change is the file system's own. */
   private touch(): void {
-    const { folder, disk, surroundings } = this.#parts
+    const { folder, disk, surroundings, inode } = this.#parts
     const write = async () => {
+      this.#problem = await this.lostBecause().catch(messageOf)
+      if (this.#problem !== undefined) return
       const file = await disk.open(join(folder, this.name()), 'r+')
       try {
-        await writeAll(file, Buffer.from(textOf(surroundings.self, false)))
+        await writeAll(file, Buffer.from(textOf(surroundings.self, inode, false)))
       } finally {
         await file.close()
       }
@@ -124,7 +160,7 @@ export class FolderLock {
 }
 
 /** The newest lock there is. */
-async function look({ folder, disk }: LockParts): Promise<Found | undefined> {
+async function look({ folder, disk, inode }: Here): Promise<Found | undefined> {
   for (;;) {
     const number = Math.max(0, ...lockNumbers(await disk.readdir(folder)))
     if (number === 0) return undefined
@@ -132,7 +168,7 @@ async function look({ folder, disk }: LockParts): Promise<Found | undefined> {
     try {
       const { mtimeMs } = await disk.stat(path)
       const text = await readText(disk, path, LOCK_BYTES_MAX)
-      if (text !== undefined) return { number, touchedMs: mtimeMs, ...parse(text) }
+      if (text !== undefined) return { number, touchedMs: mtimeMs, ...parse(text, inode) }
     } catch (error) {
       // Gone: its successor removed it.
       if (codeOf(error) !== 'ENOENT') throw error
@@ -140,25 +176,35 @@ async function look({ folder, disk }: LockParts): Promise<Found | undefined> {
   }
 }
 
-async function refuseIfHeld(parts: LockParts, first: Found): Promise<void> {
-  const { folder, disk, surroundings, wait, onWaiting } = parts
+async function refuseIfHeld(parts: Here, first: Found): Promise<void> {
+  const { folder, wait, onWaiting } = parts
   const file = join(folder, `lock.${first.number}`)
   let isTold = false
+  let waitedMs = 0
   for (let now = first; ; ) {
     if (now.isReleased) return
-    const life = now.holder === undefined ? 'unknown' : surroundings.lifeOf(now.holder)
+    const life = lifeOf(parts, now)
     if (life === 'dead') return
     const hasMoved = now.number !== first.number || now.touchedMs !== first.touchedMs
     if (life === 'alive' || hasMoved) throw heldBy(folder, file, now.holder)
     const silentMs = (await fileSystemTime(parts)) - now.touchedMs
-    if (silentMs >= SILENT_MS_MAX) return
+    // A clock that was put back meanwhile tells nothing; what was waited for does.
+    if (Math.max(silentMs, waitedMs) >= SILENT_MS_MAX) return
     if (!isTold) onWaiting(`${file}: waiting to see whether its holder is still there`)
     isTold = true
     await wait(LOOK_EVERY_MS)
-    const next = await look({ ...parts, disk })
+    waitedMs += LOOK_EVERY_MS
+    const next = await look(parts)
     if (next === undefined) return
     now = next
   }
+}
+
+function lifeOf({ surroundings }: Here, { holder, isOfFolder }: Found): Life {
+  if (holder === undefined) return 'unknown'
+  const life = surroundings.lifeOf(holder)
+  // It lives, but nothing says that it is here.
+  return life === 'alive' && !isOfFolder ? 'unknown' : life
 }
 
 function heldBy(folder: string, file: string, holder: Holder | undefined): Error {
@@ -181,10 +227,10 @@ async function fileSystemTime({ folder, disk, surroundings }: LockParts): Promis
 }
 
 /** Whole from its first moment; false: there is one of that number. */
-async function make(parts: LockParts, number: number): Promise<boolean> {
-  const { folder, disk, surroundings } = parts
+async function make(parts: Here, number: number): Promise<boolean> {
+  const { folder, disk, surroundings, inode } = parts
   const draft = join(folder, draftOf(surroundings.self))
-  await writeFile(disk, draft, Buffer.from(textOf(surroundings.self, false)))
+  await writeFile(disk, draft, Buffer.from(textOf(surroundings.self, inode, false)))
   try {
     await disk.link(draft, join(folder, `lock.${number}`))
     return true
@@ -205,15 +251,21 @@ function draftOf({ id }: Holder): string {
   return `lock.new-${id}`
 }
 
-function textOf(holder: Holder, isReleased: boolean): string {
-  return `${JSON.stringify({ ...holder, isReleased })}\n`
+interface Written extends Holder {
+  readonly folder?: number
+  readonly isReleased: boolean
 }
 
-function parse(text: string): Pick<Found, 'holder' | 'isReleased'> {
+function textOf(holder: Holder, folder: number, isReleased: boolean): string {
+  return `${JSON.stringify({ ...holder, folder, isReleased } satisfies Written)}\n`
+}
+
+function parse(text: string, inode: number): Pick<Found, 'holder' | 'isReleased' | 'isOfFolder'> {
   try {
-    const { isReleased, ...holder } = JSON.parse(text) as Holder & { isReleased: boolean }
-    return { holder: typeof holder.pid === 'number' ? holder : undefined, isReleased }
+    const { isReleased, folder = inode, ...holder } = JSON.parse(text) as Written
+    const isHolder = typeof holder.pid === 'number'
+    return { holder: isHolder ? holder : undefined, isReleased, isOfFolder: folder === inode }
   } catch {
-    return { holder: undefined, isReleased: false }
+    return { holder: undefined, isReleased: false, isOfFolder: true }
   }
 }

@@ -1,5 +1,6 @@
 /** Reads a journal from its start, cuts off what a crash left of its last line, or makes one. */
 import { join } from 'node:path'
+import { messageOf } from '../../message-of.js'
 import { type Entry, firstEntry } from '../entry.js'
 import {
   codeOf,
@@ -77,7 +78,7 @@ class Scan {
     let torn: { readonly offset: number; readonly line: number; readonly why: string } | undefined
     for await (const raw of splitLines(readFrom(this.#journal.reader, 0), 0)) {
       this.#line++
-      const decoded = raw.isEnded ? decodeLine(raw.bytes) : 'it has no end'
+      const decoded = raw.isEnded ? this.decode(raw) : 'it has no end'
       if (typeof decoded === 'string') {
         torn ??= { offset: raw.offset, line: this.#line, why: decoded }
         continue
@@ -88,6 +89,18 @@ class Scan {
     }
     if (this.#version === 0) throw this.damage(1, torn?.why ?? 'the file is empty')
     if (torn !== undefined) await this.cutTorn(torn.offset, torn.line)
+  }
+
+  private decode({ bytes }: RawLine): ReturnType<typeof decodeLine> {
+    try {
+      return decodeLine(bytes)
+    } catch (error) {
+      const place = `${this.#journal.path}, line ${this.#line}`
+      const advice = 'Start the release that wrote it, or a newer one'
+      throw new Error(`${place}: ${messageOf(error)}. Nothing was changed. ${advice}`, {
+        cause: error,
+      })
+    }
   }
 
   private take(raw: RawLine, { entry, holder }: Exclude<ReturnType<typeof decodeLine>, string>) {

@@ -123,7 +123,11 @@ export class RulesFile {
     for (let tries = 1; tries <= ASIDE_MAX; tries++) {
       const aside = join(folder, `${RULES_FILE}.${name}${tries === 1 ? '' : `-${tries}`}`)
       // A link, unlike a rename, never replaces what is there.
-      if (!(await linked(disk, this.#path, aside))) continue
+      if (!(await linked(disk, this.#path, aside))) {
+        // As the last try did, before it could not write the next.
+        if (await isSameFile(disk, this.#path, aside)) return
+        continue
+      }
       const why = found.isWhole
         ? 'the rules file was of a newer version than the rule store; it was moved aside'
         : 'the rules file was edited by hand, which changes nothing; it was moved aside. To change rules: sluice rules apply -f FILE'
@@ -137,6 +141,10 @@ export class RulesFile {
     const text = await readText(this.#parts.disk, this.#path, FILE_BYTES_MAX)
     return { ...readHead(text ?? ''), isMissing: text === undefined }
   }
+}
+
+async function isSameFile(disk: Disk, one: string, other: string): Promise<boolean> {
+  return (await disk.stat(one)).ino === (await disk.stat(other)).ino
 }
 
 async function linked(disk: Disk, from: string, to: string): Promise<boolean> {

@@ -12,7 +12,8 @@ import { readWhole } from '../../files/read-whole.js'
 import { messageOf } from '../../message-of.js'
 
 const CONNECT_MS_MAX = 5000
-const QUERY_MS_MAX = 10_000
+/** Of one statement, where nothing else is said. */
+export const QUERY_MS_MAX = 10_000
 const KEEP_ALIVE_AFTER_MS = 10_000
 
 export interface Connection {
@@ -38,7 +39,7 @@ export async function prepareConnection(config: DatabaseConfig): Promise<Connect
       keepAlive: true,
       keepAliveInitialDelayMillis: KEEP_ALIVE_AFTER_MS,
       connectionTimeoutMillis: CONNECT_MS_MAX,
-      // Not `statement_timeout`: a pooler refuses connections that ask for it. See `BEGIN`.
+      // Not `statement_timeout`: a pooler refuses connections that ask for it. See `limits`.
       query_timeout: QUERY_MS_MAX,
     },
   }

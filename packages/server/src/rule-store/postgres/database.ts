@@ -1,25 +1,33 @@
 /** A few connections to Postgres, and whether it answered when it was last asked. */
 import { Client, Pool, type PoolClient, type QueryResultRow } from 'pg'
 import { UnavailableError } from '../rule-store.js'
-import type { Connection } from './connection.js'
+import { type Connection, QUERY_MS_MAX } from './connection.js'
 import { describeFailure, isOfStatement } from './failure.js'
 
 const CONNECTIONS_MAX = 4
 const IDLE_MS_MAX = 10_000
-/** What the server ends by itself: a little before this node would give up, which says less. */
-const STATEMENT_MS_MAX = 9000
+/**
+ * Of the time that this node waits: then the server ends a statement by itself. It says more than
+ * this node giving up would, and a statement that nobody waits for would go on there: one that
+ * stands in line for a lock keeps its connection, and polls would take all that the server has.
+ */
+const STATEMENT_SHARE = 0.9
 const IDLE_IN_TRANSACTION_MS_MAX = 60_000
 const CLOSE_MS_MAX = 2000
 
-const LIMITS =
-  `set local statement_timeout = ${STATEMENT_MS_MAX}; ` +
-  `set local idle_in_transaction_session_timeout = ${IDLE_IN_TRANSACTION_MS_MAX}`
 const BEGIN = {
   /** Each statement sees what is committed by then. */
-  write: `begin isolation level read committed; ${LIMITS}`,
+  write: 'begin isolation level read committed',
   /** All statements see one moment. */
-  read: `begin isolation level repeatable read, read only; ${LIMITS}`,
+  read: 'begin isolation level repeatable read, read only',
 } as const
+
+function limits(withinMs: number): string {
+  return (
+    `set local statement_timeout = ${Math.ceil(withinMs * STATEMENT_SHARE)}; ` +
+    `set local idle_in_transaction_session_timeout = ${IDLE_IN_TRANSACTION_MS_MAX}`
+  )
+}
 
 /** Asks within a transaction, or by itself. */
 export type Ask = <Row extends QueryResultRow>(
@@ -73,16 +81,16 @@ export class Database {
     values: readonly unknown[] = [],
     withinMs?: number,
   ): Promise<readonly Row[]> {
-    return this.watch(async () => {
-      const limit = withinMs === undefined ? {} : { query_timeout: withinMs }
-      const { rows } = await this.#pool.query<Row>({ text, values: [...values], ...limit })
-      return rows
-    })
+    return this.transact('write', (ask) => ask<Row>(text, values), withinMs)
   }
 
   /** All of `work` or nothing. */
-  async transact<T>(kind: keyof typeof BEGIN, work: (ask: Ask) => Promise<T>): Promise<T> {
-    const transaction = await this.begin(kind)
+  async transact<T>(
+    kind: keyof typeof BEGIN,
+    work: (ask: Ask) => Promise<T>,
+    withinMs?: number,
+  ): Promise<T> {
+    const transaction = await this.begin(kind, withinMs)
     try {
       const result = await this.watch(() => work(transaction.ask))
       await this.watch(() => transaction.commit())
@@ -92,9 +100,10 @@ export class Database {
     }
   }
 
-  async begin(kind: keyof typeof BEGIN): Promise<Transaction> {
+  /** Each of its statements within so long. */
+  async begin(kind: keyof typeof BEGIN, withinMs = QUERY_MS_MAX): Promise<Transaction> {
     return this.watch(async () => {
-      const transaction = new PooledTransaction(await this.#pool.connect())
+      const transaction = new PooledTransaction(await this.#pool.connect(), withinMs)
       try {
         await transaction.begin(kind)
         return transaction
@@ -136,19 +145,21 @@ export class Database {
 
 class PooledTransaction implements Transaction {
   readonly #client: PoolClient
+  readonly #withinMs: number
   #isOpen = false
   /** Whether the connection is of no more use to anybody. */
   #isLost = false
 
-  constructor(client: PoolClient) {
+  constructor(client: PoolClient, withinMs: number) {
     this.#client = client
+    this.#withinMs = withinMs
     // While it is lent nobody else listens; the statement that waits is told anyway.
     client.on('error', ignore)
   }
 
   async begin(kind: keyof typeof BEGIN): Promise<void> {
     this.#isOpen = true
-    await this.ask(BEGIN[kind])
+    await this.ask(`${BEGIN[kind]}; ${limits(this.#withinMs)}`)
   }
 
   readonly ask: Ask = async <Row extends QueryResultRow>(
@@ -158,7 +169,8 @@ class PooledTransaction implements Transaction {
     try {
       // Without values it may be several statements.
       const asked = values.length === 0 ? { text } : { text, values: [...values] }
-      return (await this.#client.query<Row>(asked)).rows
+      const limited = { ...asked, query_timeout: this.#withinMs }
+      return (await this.#client.query<Row>(limited)).rows
     } catch (error) {
       this.#isLost ||= !isOfStatement(error)
       throw error
@@ -177,7 +189,8 @@ class PooledTransaction implements Transaction {
       // The connection is lost, and so is what was to be undone.
       this.#isLost = true
     }
-    this.#client.off('error', ignore)
+    // What is still on its way of one that is lost is heard by nobody else any more.
+    if (!this.#isLost) this.#client.off('error', ignore)
     this.#client.release(this.#isLost)
   }
 }

@@ -7,6 +7,8 @@ const REFUSED_CLASSES = new Set(['22', '23', 'P0'])
 /** The tables are not there: a database that was made anew. */
 const MISSING_STATES = new Set(['3F000', '42P01', '42883', '42703'])
 const READ_ONLY = '25006'
+/** Ended because it took too long, or stood in line for a lock for too long. */
+const LATE_STATES = new Set(['57014', '55P03'])
 
 /** Five letters and digits; undefined: not Postgres said it. */
 export function sqlStateOf(error: unknown): string | undefined {
@@ -42,6 +44,9 @@ export function describeFailure(name: string, error: unknown, isUncertain = fals
 
 function describe(error: unknown): string {
   if (sqlStateOf(error) === READ_ONLY) return 'takes no changes here; is it a standby?'
+  if (LATE_STATES.has(sqlStateOf(error) ?? '')) {
+    return `${messageOf(error)}; does another session hold a lock on the tables of sluice?`
+  }
   // Several addresses of one name: what is wrong stands in the parts alone.
   if (error instanceof AggregateError) return error.errors.map(messageOf).join('; ')
   return messageOf(error)

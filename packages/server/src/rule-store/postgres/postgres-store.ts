@@ -1,4 +1,5 @@
 /** The rule store in Postgres: what nodes that share rules follow. */
+import { monotonicMs } from '../../clock.js'
 import type { DatabaseConfig } from '../../config/config.js'
 import type { Log } from '../../log/logger.js'
 import { messageOf } from '../../message-of.js'
@@ -28,6 +29,8 @@ import { adoptStore, commitChanges } from './writing.js'
 
 const OPEN_MS_MAX = 2000
 const COMMITS_WAITING_MAX = 100
+/** Until whoever waits behind other commits is told so, rather than that its time ran out. */
+const COMMIT_TURN_MS_MAX = 5000
 
 export interface PostgresStoreOptions {
   readonly log: Log
@@ -169,7 +172,11 @@ class PostgresRuleStore implements RuleStore {
       throw new UnavailableError(`${this.name}: ${COMMITS_WAITING_MAX} commits wait already`)
     }
     this.#commitsWaiting++
-    const made = this.#lastCommit.then(work)
+    const sinceMs = monotonicMs()
+    const made = this.#lastCommit.then(() => {
+      if (monotonicMs() - sinceMs < COMMIT_TURN_MS_MAX) return work()
+      throw new UnavailableError(`${this.name}: busy with commits before this one; none was made`)
+    })
     this.#lastCommit = made.catch(() => undefined)
     try {
       return await made
@@ -193,6 +200,10 @@ class PostgresRuleStore implements RuleStore {
       try {
         const ran = await migrate(database, migrations)
         if (ran.length > 0) log.info({ store: this.name, migrations: ran }, 'rule store migrated')
+        if ((await this.look()) === undefined) {
+          const found = 'found no row in sluice.state; accepted: one, as a backup has it'
+          throw new UnavailableError(`${this.name}: ${found}`)
+        }
         this.#isReady = true
         this.noteProblem(undefined)
         tried()
@@ -207,28 +218,37 @@ class PostgresRuleStore implements RuleStore {
 
   /** A look at the version now and then: the net below the listener, and the way without one. */
   private async poll(): Promise<void> {
-    const { database, intervals } = this.#parts
+    const { pollMs, pollAloneMs } = this.#parts.intervals
     const { signal } = this.#closing
     while (!signal.aborted) {
-      const { pollMs, pollAloneMs, pollWithinMs } = intervals
       await pause(this.#listener.isHearing ? pollMs : pollAloneMs, signal)
       if (signal.aborted) return
       try {
-        const [row] = await database.ask<{ version: string; mark: string }>(
-          'select version, mark from sluice.state',
-          [],
-          pollWithinMs,
-        )
-        this.noteProblem(undefined)
-        if (row !== undefined) this.compare(Number(row.version), row.mark)
+        const state = await this.look()
+        if (state !== undefined) {
+          this.noteProblem(undefined)
+          this.compare(Number(state.version), state.mark)
+          continue
+        }
       } catch (error) {
         this.noteProblem(messageOf(error))
         if (!(error instanceof Error) || !isSchemaMissing(error.cause)) continue
-        // A database that was made anew: to nodes it is another store, which they tell of.
-        this.#isReady = false
-        await this.prepare(() => undefined)
       }
+      // A database that was made anew: to nodes it is another store, which they tell of.
+      this.#isReady = false
+      await this.prepare(() => undefined)
     }
+  }
+
+  /** Undefined: the tables are there, but not what they are to hold at least. */
+  private async look(): Promise<{ readonly version: string; readonly mark: string } | undefined> {
+    const { database, intervals } = this.#parts
+    const [row] = await database.ask<{ version: string; mark: string }>(
+      'select version, mark from sluice.state',
+      [],
+      intervals.pollWithinMs,
+    )
+    return row
   }
 
   private compare(version: number, mark: string): void {

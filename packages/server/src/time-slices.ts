@@ -1,10 +1,10 @@
 /** Long work in short turns, between which calls are decided. */
-import { monotonicMs } from '../clock.js'
+import { monotonicMs } from './clock.js'
 
 /** As long as a few decisions at most wait for. */
 const TURN_MS = 8
 
-export class Turns {
+export class TimeSlices {
   #sinceMs = monotonicMs()
 
   /** Whether the others' turn has come: then `pause`. Costs a look at the clock. */

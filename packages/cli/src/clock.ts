@@ -1,0 +1,6 @@
+/** The one place of this package that reads the time. */
+
+/** Milliseconds since 1970. */
+export function wallMs(): number {
+  return Date.now()
+}

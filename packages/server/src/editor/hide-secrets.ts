@@ -1,0 +1,54 @@
+/**
+ * A rule may name values of secret attributes: in `match.where`, and in tiers. They are kept as
+ * calls have them, hash and last characters: as they are they would be stored for everybody who
+ * reads rules, and match no call.
+ */
+import type { CallerOptions } from './callers.js'
+import { isJsonMap, type JsonMap, type RuleParts } from './documents.js'
+
+type Hide = CallerOptions['hideSecrets']
+
+/** The very parts where there is nothing to hide. For a rule without problems. */
+export function hideInRule({ document, candidate }: RuleParts, hide: Hide): RuleParts {
+  return {
+    document: hideTiers(hideWhere(document, hide), hide),
+    candidate: candidate && hideTiers(candidate, hide),
+  }
+}
+
+function hideWhere<Document extends object>(document: Document, hide: Hide): Document {
+  const { match } = document as { readonly match?: unknown }
+  if (!isJsonMap(match) || !isJsonMap(match['where'])) return document
+  const { where } = match
+  const hidden = mapFields(where, (name, value) => {
+    if (!Array.isArray(value)) return hideValue(name, value, hide)
+    const values = value.map((item) => hideValue(name, item, hide))
+    return values.every((item, index) => item === value[index]) ? value : values
+  })
+  return hidden === where ? document : { ...document, match: { ...match, where: hidden } }
+}
+
+function hideTiers<Document extends object>(document: Document, hide: Hide): Document {
+  const { tiers } = document as { readonly tiers?: unknown }
+  if (!isJsonMap(tiers)) return document
+  const hidden = mapFields(tiers, (name, limits) => {
+    if (!isJsonMap(limits)) return limits
+    const entries = Object.entries(limits).map(
+      ([value, own]) => [String(hideValue(name, value, hide)), own] as const,
+    )
+    const isSame = entries.every(([value]) => Object.hasOwn(limits, value))
+    return isSame ? limits : Object.fromEntries(entries)
+  })
+  return hidden === tiers ? document : { ...document, tiers: hidden }
+}
+
+function hideValue(name: string, value: unknown, hide: Hide): unknown {
+  if (typeof value !== 'string' && typeof value !== 'number') return value
+  return hide({ [name]: value })[name]
+}
+
+/** The very map where every field stays. */
+function mapFields(map: JsonMap, made: (name: string, value: unknown) => unknown): JsonMap {
+  const entries = Object.entries(map).map(([name, value]) => [name, made(name, value)] as const)
+  return entries.every(([name, value]) => map[name] === value) ? map : Object.fromEntries(entries)
+}

@@ -1,0 +1,35 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, expect, test } from 'vitest'
+import { parseConfig } from '../config/parse-config.js'
+import { createMemoryLog } from '../log/memory-log.test-helper.js'
+import { createRegistry } from '../metrics/registry.js'
+import { openStore } from './open-store.js'
+
+let folder: string
+beforeEach(() => {
+  folder = mkdtempSync(join(tmpdir(), 'sluice-open-store-'))
+})
+afterEach(() => rmSync(folder, { recursive: true, force: true }))
+
+async function warningsOf(env: Readonly<Record<string, string>>): Promise<string> {
+  const all = { SLUICE_DATA_DIR: join(folder, 'data'), ...env }
+  const { config } = parseConfig(undefined, { file: undefined, env: all, readFile: () => '' })
+  if (config === undefined) throw new Error('the configuration is bad')
+  const { log, lines } = createMemoryLog()
+  await openStore(config, { log, clock: { now: () => 0 }, registry: createRegistry() })
+  return JSON.stringify(lines)
+}
+
+const SLUICE_DATABASE_URL = 'postgres://127.0.0.1/sluice'
+
+test('nodes that share rules but not the secret of their hashes are told', async () => {
+  expect(await warningsOf({ SLUICE_DATABASE_URL })).toContain('SLUICE_KEY_SECRET')
+})
+
+test('nothing is said where they share it, or share no rules', async () => {
+  const SLUICE_KEY_SECRET = '0123456789abcdef0123456789abcdef'
+  expect(await warningsOf({ SLUICE_DATABASE_URL, SLUICE_KEY_SECRET })).not.toContain('SECRET')
+  expect(await warningsOf({})).not.toContain('SECRET')
+})

@@ -97,8 +97,9 @@ async function runAsWorkers(config: Config, log: Log): Promise<number> {
 }
 
 /**
- * A start may wait for Redis or a lock, and the first process of a container hears only signals that
- * it listens for. Nothing is under way yet, so there is nothing to finish. What it returns ends it.
+ * A start may wait for Redis or a lock, and the first process of a container hears only signals
+ * that it listens for. Nothing is under way yet, so there is nothing to finish. What it returns
+ * ends this.
  */
 function quitOnSignals(log: Log): () => void {
   const quit = (signal: NodeJS.Signals) => {

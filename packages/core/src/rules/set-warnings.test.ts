@@ -123,3 +123,12 @@ describe('an address rule tighter than the user rule of its path', () => {
     ).not.toContain(tight[0])
   })
 })
+
+test('a set whose rules are not compared tells what is wrong with each of them alone', () => {
+  const rules = [{ id: 'per-user', by: ['user'], limits: ['10/second'] }]
+  expect(parseRules(rules).warnings.map(({ code }) => code)).toEqual(['dodged-rule'])
+  expect(parseRules(rules, { compare: false })).toMatchObject({ errors: [], warnings: [] })
+  const limits = [{ algorithm: 'fixed-window', max: 9, window: '1h' }]
+  const alone = parseRules([{ id: 'hourly', by: ['ip'], limits }], { compare: false })
+  expect(alone.warnings.map(({ code }) => code)).toEqual(['long-fixed-window'])
+})

@@ -59,7 +59,9 @@ export class Database {
       idleTimeoutMillis: IDLE_MS_MAX,
     })
     // A connection that ended while nobody used it; whoever asks next gets another.
-    this.#pool.on('error', () => undefined)
+    this.#pool.on('error', ignore)
+    // For as long as it lasts: between the pool and whoever it is lent to, nobody else listens.
+    this.#pool.on('connect', (client) => client.on('error', ignore))
   }
 
   get isConnected(): boolean {
@@ -153,8 +155,6 @@ class PooledTransaction implements Transaction {
   constructor(client: PoolClient, withinMs: number) {
     this.#client = client
     this.#withinMs = withinMs
-    // While it is lent nobody else listens; the statement that waits is told anyway.
-    client.on('error', ignore)
   }
 
   async begin(kind: keyof typeof BEGIN): Promise<void> {
@@ -189,12 +189,10 @@ class PooledTransaction implements Transaction {
       // The connection is lost, and so is what was to be undone.
       this.#isLost = true
     }
-    // What is still on its way of one that is lost is heard by nobody else any more.
-    if (!this.#isLost) this.#client.off('error', ignore)
     this.#client.release(this.#isLost)
   }
 }
 
 function ignore(): void {
-  // Nothing to do: see where it is used.
+  // The statement that waits is told anyway.
 }

@@ -2,6 +2,7 @@
 import { expect, test } from 'vitest'
 import {
   candidate,
+  claimIf,
   commit,
   key,
   noRule,
@@ -172,7 +173,7 @@ function writerClaims(withStore: WithStore, can: Can): void {
     }),
   )
 
-  test.runIf(can.reopen)(
+  claimIf(can.reopen)(
     'everything is there when the store is opened again',
     withStore(async ({ store, reopen }) => {
       if (reopen === undefined) throw new Error('no reopen')

@@ -1,4 +1,5 @@
 /** What the claims about rule stores are written with. */
+import { test } from 'vitest'
 import { recordKey } from './check-commit.js'
 import type { Change, KeyDocument, RuleDocument, Stored } from './records.js'
 import type { Commit, Position, RuleStore } from './rule-store.js'
@@ -101,4 +102,11 @@ export async function collect<T>(items: AsyncIterable<T>): Promise<T[]> {
   const all: T[] = []
   for await (const item of items) all.push(item)
   return all
+}
+
+/** A claim that does not apply to a store is not made of it: nothing was skipped. */
+export function claimIf(applies: boolean): (name: string, run: () => Promise<void>) => void {
+  return (name, run) => {
+    if (applies) test(name, run)
+  }
 }

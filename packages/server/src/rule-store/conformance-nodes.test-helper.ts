@@ -1,6 +1,6 @@
 /** Claims about who is there: nodes that report, and handles that are told of news. */
 import { expect, test, vi } from 'vitest'
-import { commit, readAll, rule, type WithStore } from './conformance-kit.test-helper.js'
+import { claimIf, commit, readAll, rule, type WithStore } from './conformance-kit.test-helper.js'
 import type { NodeReport } from './rule-store.js'
 
 const NEWS_WITHIN = { timeout: 10_000 }
@@ -35,7 +35,7 @@ export function nodeClaims(
     }),
   )
 
-  test.runIf(can.advance)(
+  claimIf(can.advance)(
     'nodes that were silent for a minute are not told',
     withStore(async ({ store, advance }) => {
       if (advance === undefined) throw new Error('no advance')
@@ -51,7 +51,7 @@ export function nodeClaims(
     }),
   )
 
-  test.runIf(can.connect)(
+  claimIf(can.connect)(
     'news of a commit and of an adoption comes to every other handle, until it is ended',
     withStore(async ({ store, connect }) => {
       const others = await Promise.all([connect?.(), connect?.()])

@@ -151,7 +151,7 @@ describe('sluice rules apply', () => {
     const words = ['rules', 'apply', '-f', tempFile('rules.yaml', 'rules: []'), '--yes']
     expect(await admin.run(words)).toMatchObject({
       code: 1,
-      err: 'Confirm that it is meant: --confirm-no-rules\n',
+      err: 'this leaves no rule at all, so that every call is allowed; accepted: --confirm-no-rules, if that is meant\n',
     })
     expect(await admin.run([...words, '--confirm-no-rules'])).toMatchObject({ code: 0 })
   })

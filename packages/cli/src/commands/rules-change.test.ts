@@ -58,7 +58,10 @@ describe('sluice rules delete', () => {
     const asks = problem(409, 'confirmation_needed', { detail: 'Confirm that it is meant' })
     const admin = await startAdmin({ ...routes, 'DELETE /rules/per-user': asks })
     const ran = await admin.run(['rules', 'delete', 'per-user', '--yes'])
-    expect(ran).toMatchObject({ code: 1, err: 'Confirm that it is meant: --confirm-last\n' })
+    expect(ran).toMatchObject({
+      code: 1,
+      err: 'this leaves no rule at all, so that every call is allowed; accepted: --confirm-last, if that is meant\n',
+    })
     await admin.run(['rules', 'delete', 'per-user', '--yes', '--confirm-last'])
     expect(admin.seen.at(-1)?.query).toEqual({ confirm: 'last-rule' })
   })

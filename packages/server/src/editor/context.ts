@@ -43,7 +43,7 @@ export function requireRule(book: RuleBook, id: string, expected: Expected): Boo
 export function requireMeant(draft: Draft, confirmed: boolean | undefined): void {
   if (confirmed === true || draft.set.order.length > 0 || draft.book.rules().length === 0) return
   const message =
-    'this leaves no rule at all, so that every call is allowed. Confirm that it is meant'
+    'this leaves no rule at all, so that every call is allowed. If that is meant, say so with confirm=last-rule where a rule is deleted, else with confirm=no-rules'
   throw new EditError('confirmation_needed', message)
 }
 

@@ -2,12 +2,12 @@
 import { type ParsedRules, parseRules } from '@sluice/core'
 import type { WallClock } from './clock.js'
 import type { Config } from './config/config.js'
+import { readPem } from './files/read-pem.js'
 import { readWhole } from './files/read-whole.js'
 import { readPair } from './http/certificates.js'
 import { createTokenVerifier } from './identity/tokens.js'
 import { messageOf } from './message-of.js'
 import { prepareConnection } from './rule-store/postgres/connection.js'
-import { readRedisTls } from './store/redis-tls.js'
 
 export interface Preflight {
   /** One message for each thing that is not as it should be. */
@@ -27,7 +27,7 @@ export async function preflight(config: Config, clock: WallClock): Promise<Prefl
     }),
     messagesOf('gateway.tls', async () => void (gateway.tls && (await readPair(gateway.tls)))),
     messagesOf('api.tls', async () => void (api.tls && (await readPair(api.tls)))),
-    messagesOf('redis.tls', async () => void (redis?.tls && (await readRedisTls(redis.tls)))),
+    messagesOf('redis.tls', async () => void (redis?.tls && (await readPem(redis.tls)))),
     messagesOf('database', async () => void (database && (await prepareConnection(database)))),
     messagesOf('identity.jwt', async () => {
       const { jwt, ipv6Prefix } = identity

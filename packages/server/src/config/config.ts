@@ -65,14 +65,14 @@ export interface AdminConfig {
   readonly token: string | undefined
 }
 
-/** PEM files, read at the start. */
-export interface RedisTlsFiles {
+/** PEM files for a connection to Redis or Postgres, read at the start. */
+export interface ClientTlsFiles {
   /** Whom to believe beside nobody else; undefined: whom the system believes. */
   readonly ca: string | undefined
   /** What this node shows of itself, both or neither. */
   readonly cert: string | undefined
   readonly key: string | undefined
-  /** The name in the certificate of Redis; undefined: the host of the URL. */
+  /** The name in the other side's certificate; undefined: the host of the URL. */
   readonly servername: string | undefined
 }
 
@@ -90,25 +90,14 @@ export interface RedisConfig {
   /** How many nodes there are until Redis has told. */
   readonly fleetSize: number
   readonly allowEviction: boolean
-  readonly tls: RedisTlsFiles | undefined
-}
-
-/** PEM files, read at the start. */
-export interface DatabaseTlsFiles {
-  /** Whom to believe beside nobody else; undefined: whom the system believes. */
-  readonly ca: string | undefined
-  /** What this node shows of itself, both or neither. */
-  readonly cert: string | undefined
-  readonly key: string | undefined
-  /** The name in the certificate of Postgres; undefined: the host of the URL. */
-  readonly servername: string | undefined
+  readonly tls: ClientTlsFiles | undefined
 }
 
 export interface DatabaseConfig {
   /** With its password; `describeDatabase` is for people. */
   readonly url: string
   /** Those of the URL too. Whether there is TLS at all the URL says. */
-  readonly tls: DatabaseTlsFiles | undefined
+  readonly tls: ClientTlsFiles | undefined
 }
 
 export interface KnownKey {

@@ -1,13 +1,12 @@
 /** `database`: the Postgres that holds rules, where nodes share them. */
 import { resolve } from 'node:path'
-import { complain, fieldOf, type MapNode, readOptional, type Spot } from '@sluice/core/reading'
-import type { DatabaseConfig, DatabaseTlsFiles } from './config.js'
+import { complain, fieldOf, type MapNode, type Spot } from '@sluice/core/reading'
+import { readClientTls } from './client-tls.js'
+import type { ClientTlsFiles, DatabaseConfig } from './config.js'
 import { type DatabaseTarget, parseDatabaseUrl, readDatabaseUrl } from './database-url.js'
 import type { Overrides } from './environment.js'
-import { readFields, readGiven, readSection, type Setting, settle } from './fields.js'
-import { readFileName, readName } from './values.js'
+import { readGiven, readSection, type Setting, settle } from './fields.js'
 
-const SERVERNAME_LENGTH_MAX = 253
 const FILES = ['ca', 'cert', 'key'] as const
 /** What the same file is called in a URL. */
 const PARAMETERS = { ca: 'sslrootcert', cert: 'sslcert', key: 'sslkey' } as const
@@ -25,7 +24,11 @@ export function readDatabase(
   const map = readSection(root, 'database', ['url', 'tls'])
   const given = readGiven(map, 'url', readDatabaseUrl)
   const url = settle<string | undefined>(overrides.databaseUrl, given, undefined)
-  const tls = readGiven(map, 'tls', (spot) => readDatabaseTls(spot, folder))
+  const tls = readGiven(
+    map,
+    'tls',
+    (spot) => readClientTls(spot, { folder, peer: 'Postgres' })?.files,
+  )
   const { value } = url
   if (value === undefined) {
     if (url.isRead) requireUrl(root, map)
@@ -44,8 +47,8 @@ export function readDatabase(
 function mergeFiles(
   { files }: DatabaseTarget,
   folder: string,
-  tls: DatabaseTlsFiles | undefined,
-): DatabaseTlsFiles {
+  tls: ClientTlsFiles | undefined,
+): ClientTlsFiles {
   const fileOf = (name: (typeof FILES)[number]) =>
     tls?.[name] ?? (files[name] === undefined ? undefined : resolve(folder, files[name]))
   return {
@@ -59,7 +62,7 @@ function mergeFiles(
 /** Each file once, and of a certificate and its key both or neither. */
 function checkFiles(
   target: DatabaseTarget,
-  files: DatabaseTlsFiles,
+  files: ClientTlsFiles,
   { url, tls }: { readonly url: Spot; readonly tls: Spot | undefined },
 ): void {
   for (const name of FILES) {
@@ -106,18 +109,4 @@ function refuseTls(spot: Spot): void {
     found: 'beside a URL without TLS',
     accepted: 'a URL with sslmode=verify-full or verify-ca, or no tls',
   })
-}
-
-function readDatabaseTls(spot: Spot, folder: string): DatabaseTlsFiles | undefined {
-  const map = readFields(spot, [...FILES, 'servername'])
-  if (map === undefined) return undefined
-  const file = (key: string) => readOptional(map, key, (field) => readFileName(field, folder))
-  return {
-    ca: file('ca'),
-    cert: file('cert'),
-    key: file('key'),
-    servername: readOptional(map, 'servername', (field) =>
-      readName(field, 'the name in the certificate of Postgres', SERVERNAME_LENGTH_MAX),
-    ),
-  }
 }

@@ -9,11 +9,12 @@ import {
   type Spot,
 } from '@sluice/core/reading'
 import { parseRedisUrl } from '@sluice/limiter/redis'
-import type { RedisConfig, RedisTlsFiles } from './config.js'
+import { readClientTls } from './client-tls.js'
+import type { ClientTlsFiles, RedisConfig } from './config.js'
 import type { Overrides } from './environment.js'
-import { readFields, readGiven, readSection, type Setting, settle } from './fields.js'
+import { readGiven, readSection, type Setting, settle } from './fields.js'
 import { readRedisUrl } from './redis-url.js'
-import { readDuration, readFileName, readName, readWhole, readWord } from './values.js'
+import { readDuration, readWhole, readWord } from './values.js'
 
 const DEADLINE = { least: '1ms', most: '10s' }
 const DEADLINE_MS_DEFAULT = 20
@@ -26,7 +27,6 @@ const PREFIX_DEFAULT = 'sluice'
 /** Neither what Redis reads as a tag or a pattern, nor what ends a word in its commands. */
 const PREFIX = /^[A-Za-z0-9._:-]{1,64}$/
 const ACCEPTED_PREFIX = '1 to 64 letters, digits, ".", "_", ":" and "-"'
-const SERVERNAME_LENGTH_MAX = 253
 
 const FIELDS: readonly string[] = [
   'url',
@@ -102,10 +102,10 @@ function readPrefix(spot: Spot): string | undefined {
   return complain(spot, 'bad-value', { accepted: ACCEPTED_PREFIX })
 }
 
-function readRedisTls(spot: Spot, folder: string): RedisTlsFiles | undefined {
-  const map = readFields(spot, ['ca', 'cert', 'key', 'servername'])
-  if (map === undefined) return undefined
-  const file = (key: string) => readOptional(map, key, (field) => readFileName(field, folder))
+function readRedisTls(spot: Spot, folder: string): ClientTlsFiles | undefined {
+  const read = readClientTls(spot, { folder, peer: 'Redis' })
+  if (read === undefined) return undefined
+  const { files, map } = read
   for (const [one, other] of [
     ['cert', 'key'],
     ['key', 'cert'],
@@ -114,12 +114,5 @@ function readRedisTls(spot: Spot, folder: string): RedisTlsFiles | undefined {
     const accepted = 'the name of a PEM file; a certificate needs both cert and key'
     complain(map, 'missing-field', { field: `${map.field}.${other}`, found: 'nothing', accepted })
   }
-  return {
-    ca: file('ca'),
-    cert: file('cert'),
-    key: file('key'),
-    servername: readOptional(map, 'servername', (field) =>
-      readName(field, 'the name in the certificate of Redis', SERVERNAME_LENGTH_MAX),
-    ),
-  }
+  return files
 }

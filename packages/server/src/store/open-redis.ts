@@ -6,12 +6,12 @@ import { show, SluiceError } from '@sluice/core'
 import type { Limiter } from '@sluice/limiter'
 import { describeTarget, parseRedisUrl, type RedisStore, redisStore } from '@sluice/limiter/redis'
 import type { Config, RedisConfig } from '../config/config.js'
+import { readPem } from '../files/read-pem.js'
 import { keepRedisSecret, lastRedisSecret } from '../data-dir.js'
 import type { Log } from '../log/logger.js'
 import { messageOf } from '../message-of.js'
 import { Alarms } from './alarms.js'
 import type { OpenedStore } from './open-store.js'
-import { readRedisTls } from './redis-tls.js'
 import { StoreHealth } from './store-health.js'
 import { registerRedisMetrics } from './store-metrics.js'
 import { createStoreObserver, type StoreParts } from './store-observer.js'
@@ -33,7 +33,7 @@ export async function openRedis(config: WithRedis, parts: StoreParts): Promise<O
   const store = redisStore({
     ...options,
     url,
-    tls: tls && (await readRedisTls(tls)),
+    tls: tls && { ...(await readPem(tls)), servername: tls.servername },
     secret: keySecret,
     lastSecret,
     observer: {

@@ -1,15 +1,14 @@
 /** How a connection to Postgres is made: address, TLS and time limits. */
 import { userInfo } from 'node:os'
-import { checkServerIdentity, createSecureContext } from 'node:tls'
+import { checkServerIdentity } from 'node:tls'
 import type { ClientConfig } from 'pg'
-import type { DatabaseConfig, DatabaseTlsFiles } from '../../config/config.js'
+import type { ClientTlsFiles, DatabaseConfig } from '../../config/config.js'
 import {
   type DatabaseTarget,
   describeDatabase,
   parseDatabaseUrl,
 } from '../../config/database-url.js'
-import { readWhole } from '../../files/read-whole.js'
-import { messageOf } from '../../message-of.js'
+import { readPem } from '../../files/read-pem.js'
 
 const CONNECT_MS_MAX = 5000
 /** Of one statement, where nothing else is said. */
@@ -45,22 +44,15 @@ export async function prepareConnection(config: DatabaseConfig): Promise<Connect
   }
 }
 
+const NO_FILES = { ca: undefined, cert: undefined, key: undefined }
+
 /** Rejects with a message that names what cannot be read or used. */
 async function readDatabaseTls(
   { host, tls }: Pick<DatabaseTarget, 'host' | 'tls'>,
-  files: DatabaseTlsFiles | undefined,
+  files: ClientTlsFiles | undefined,
 ): Promise<Exclude<ClientConfig['ssl'], true | undefined>> {
   if (tls === 'off') return false
-  const read = async (file: string | undefined) =>
-    file === undefined ? undefined : (await readWhole(file)).text
-  const [ca, cert, key] = [await read(files?.ca), await read(files?.cert), await read(files?.key)]
-  try {
-    createSecureContext({ ca, cert, key })
-  } catch (cause) {
-    const names = [files?.ca, files?.cert, files?.key].filter((name) => name !== undefined)
-    const found = `${names.join(', ')}: found ${messageOf(cause)}`
-    throw new Error(`${found}; accepted: PEM files that fit together`, { cause })
-  }
+  const { ca, cert, key } = await readPem(files ?? NO_FILES)
   const name = files?.servername ?? host
   return {
     ...(ca === undefined ? {} : { ca }),

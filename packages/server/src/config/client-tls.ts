@@ -1,0 +1,32 @@
+/** `tls` of a section whose other side is Redis or Postgres. */
+import { type MapNode, readOptional, type Spot } from '@sluice/core/reading'
+import type { ClientTlsFiles } from './config.js'
+import { readFields } from './fields.js'
+import { readFileName, readName } from './values.js'
+
+const SERVERNAME_LENGTH_MAX = 253
+const FIELDS: readonly string[] = ['ca', 'cert', 'key', 'servername']
+
+/** The files that are named, and where they were: whether they fit together is for the section. */
+export interface ReadTls {
+  readonly files: ClientTlsFiles
+  readonly map: Spot<MapNode>
+}
+
+export function readClientTls(
+  spot: Spot,
+  { folder, peer }: { readonly folder: string; readonly peer: string },
+): ReadTls | undefined {
+  const map = readFields(spot, FIELDS)
+  if (map === undefined) return undefined
+  const file = (key: string) => readOptional(map, key, (field) => readFileName(field, folder))
+  const files = {
+    ca: file('ca'),
+    cert: file('cert'),
+    key: file('key'),
+    servername: readOptional(map, 'servername', (field) =>
+      readName(field, `the name in the certificate of ${peer}`, SERVERNAME_LENGTH_MAX),
+    ),
+  }
+  return { files, map }
+}

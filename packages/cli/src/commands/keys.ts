@@ -17,6 +17,7 @@ import {
 } from '../session.js'
 import { pairs, table } from '../table.js'
 import { addKeysImport } from './keys-import.js'
+import { gather } from '../pages.js'
 
 const LISTED_DEFAULT = 100
 const PAGE = 1000
@@ -130,17 +131,12 @@ function addOthers(keys: Command, cli: Cli): void {
 }
 
 async function listKeys({ io, client, tell }: Session, flags: ListFlags): Promise<number> {
-  const keys: KeyView[] = []
-  let after = flags.after
-  let isMore = true
-  while (isMore && keys.length < flags.limit) {
-    const limit = Math.min(PAGE, flags.limit - keys.length)
-    const { keys: some, next } = await client.listKeys({ user: flags.user, after, limit })
-    keys.push(...some)
-    isMore = next !== null && some.length > 0
-    after = next ?? undefined
-  }
-  tell({ keys, next: isMore ? after : null }, () =>
+  const wanted = { from: flags.after, most: flags.limit, page: PAGE }
+  const { items: keys, next } = await gather<KeyView, string>(wanted, async (after, limit) => {
+    const page = await client.listKeys({ user: flags.user, after, limit })
+    return { items: page.keys, next: page.next }
+  })
+  tell({ keys, next }, () =>
     keys.length === 0
       ? 'No keys.\n'
       : table(
@@ -157,7 +153,7 @@ async function listKeys({ io, client, tell }: Session, flags: ListFlags): Promis
           io.columns,
         ),
   )
-  if (isMore) io.err(`There are more: --after ${safe(after ?? '')}\n`)
+  if (next !== null) io.err(`There are more: --after ${safe(next)}\n`)
   return OK
 }
 

@@ -16,6 +16,7 @@ import {
 } from '../session.js'
 import { table } from '../table.js'
 import { readAttributes } from '../words.js'
+import { gather } from '../pages.js'
 
 interface OverrideFlags extends ChangeFlags {
   readonly until?: string
@@ -112,17 +113,15 @@ async function list(
   flags: OverrideFlags,
 ): Promise<number> {
   if (words.length > 0) throw new Misuse('--list: found more than a rule; accepted: only the rule')
-  const overrides: OverrideView[] = []
-  let after = flags.after
-  let isMore = true
-  while (isMore && overrides.length < flags.limit) {
-    const page = { after, limit: Math.min(PAGE, flags.limit - overrides.length) }
-    const { overrides: some, next } = await client.listOverrides(rule, page)
-    overrides.push(...some)
-    isMore = next !== null && some.length > 0
-    after = next ?? undefined
-  }
-  tell({ overrides, next: isMore ? after : null }, () =>
+  const wanted = { from: flags.after, most: flags.limit, page: PAGE }
+  const { items: overrides, next } = await gather<OverrideView, string>(
+    wanted,
+    async (after, limit) => {
+      const page = await client.listOverrides(rule, { after, limit })
+      return { items: page.overrides, next: page.next }
+    },
+  )
+  tell({ overrides, next }, () =>
     overrides.length === 0
       ? 'No overrides.\n'
       : table(
@@ -136,7 +135,7 @@ async function list(
           io.columns,
         ),
   )
-  if (isMore) io.err(`There are more: --after ${safe(after ?? '')}\n`)
+  if (next !== null) io.err(`There are more: --after ${safe(next)}\n`)
   return OK
 }
 

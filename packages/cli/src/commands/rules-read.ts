@@ -16,6 +16,7 @@ import {
 } from '../session.js'
 import { table } from '../table.js'
 import { whatChanged } from '../version-text.js'
+import { gather } from '../pages.js'
 
 const PAGE = 1000
 const VERSIONS_DEFAULT = 20
@@ -98,15 +99,13 @@ function modeText({ mode, candidate }: RuleView): string {
 /** Page by page: a set has up to 10,000 rules. */
 async function readAllRules(client: AdminClient): Promise<RulesPage> {
   const first = await client.listRules({ limit: PAGE })
-  const rules = [...first.rules]
-  let { next } = first
-  while (next !== null) {
-    const page = await client.listRules({ after: next, limit: PAGE })
-    rules.push(...page.rules)
-    // A server that never ends its list does not keep us.
-    next = page.rules.length === 0 ? null : page.next
-  }
-  return { ...first, rules, next: null }
+  if (first.next === null) return first
+  const wanted = { from: first.next, most: Infinity, page: PAGE }
+  const { items } = await gather<RuleView, string>(wanted, async (after, limit) => {
+    const page = await client.listRules({ after, limit })
+    return { items: page.rules, next: page.next }
+  })
+  return { ...first, rules: [...first.rules, ...items], next: null }
 }
 
 function ruleText({ version, overrideCount, ...rule }: RuleView): string {
@@ -119,16 +118,13 @@ async function showHistory(
   id: string | undefined,
   { limit, before }: HistoryFlags,
 ): Promise<undefined> {
-  const versions: VersionView[] = []
-  let from = before
-  while (versions.length < limit) {
-    const page = { before: from, limit: Math.min(limit - versions.length, VERSIONS_PAGE) }
-    const { versions: some, next } =
+  const wanted = { from: before, most: limit, page: VERSIONS_PAGE }
+  const { items: versions } = await gather<VersionView, number>(wanted, async (from, most) => {
+    const page = { before: from, limit: most }
+    const told =
       id === undefined ? await client.listVersions(page) : await client.listRuleVersions(id, page)
-    versions.push(...some)
-    if (next === null || some.length === 0) break
-    from = next
-  }
+    return { items: told.versions, next: told.next }
+  })
   tell({ versions }, () => versionsText(versions, io.columns))
   return undefined
 }

@@ -92,7 +92,7 @@ export class RulesInForce {
     // Also where reading throws: what the book has taken by now comes with no other news.
     this.#isTorn = true
     const isRead = isTorn || news.rulesChanged || this.#setProblems.length > 0
-    const set = isRead ? await this.#reader.read(book, this.#documents) : undefined
+    const set = isRead ? orNone(await this.#reader.read(book, this.#documents)) : undefined
     const parsed = set?.parsed
     const before = isTorn ? NO_RULES : this.#byId
     const after = parsed?.rules === undefined ? this.#byId : byId(parsed.rules.rules)
@@ -123,6 +123,8 @@ export class RulesInForce {
     }
     this.#setProblems = []
     this.#documents = documents
+    const isNews = !this.#isReady || this.#byId.size > 0
+    if (rules.size === 0 && isNews) log.warn({}, 'there is no rule, so every call is allowed')
     if (this.#isReady) tellRisks(log, this.#byId, rules)
     this.#byId = rules
     this.#isReady = true
@@ -163,6 +165,17 @@ export class RulesInForce {
 }
 
 const WARNING = 'rules warning'
+
+/** Where every rule is bad, what is left is not a set without rules, which would allow all. */
+function orNone(set: ReadSet): ReadSet {
+  const [first] = set.refused.values()
+  if (first === undefined || set.documents.size > 0) return set
+  const found = `${set.refused.size} rules, none of which can be used`
+  const accepted = 'one good rule, or none at all'
+  const message = `found ${found}; accepted: ${accepted}. The first: ${first}`
+  const problem = { code: 'empty', field: 'rules', found, accepted, message } as const
+  return { ...set, parsed: { rules: undefined, errors: [problem], warnings: [] } }
+}
 const NO_RULES: ReadonlyMap<string, Rule> = new Map()
 
 function byId(rules: readonly Rule[]): ReadonlyMap<string, Rule> {

@@ -62,6 +62,35 @@ describe('what was written into the store by hand', () => {
     expect(await limitOf(node, 'u')).toBe(50)
   })
 
+  test('where every rule is bad, a node that starts has no rules, and decides nothing', async () => {
+    const store = newStore()
+    await commit(store, bad, setOf('a'))
+    const node = await startNode(store)
+    expect(node.source.isReady()).toBe(false)
+    expect(node.source.problem()).toContain('none of which can be used')
+    expect(node.source.problem()).toContain('10 per fortnight')
+    await commit(store, ruleOf('a'))
+    await node.timers.advance(250)
+    expect(node.source.isReady()).toBe(true)
+    expect(node.source.problem()).toBeUndefined()
+  })
+
+  test('where every good rule is replaced by bad ones, those in force stay', async () => {
+    const store = newStore()
+    await commit(store, ruleOf('b'), setOf('b'))
+    const node = await startNode(store)
+    await commit(store, { kind: 'rule', id: 'b', body: null }, bad, setOf('a'))
+    await node.timers.advance(250)
+    expect(await limitOf(node, 'u')).toBe(10)
+    expect(node.source.problem()).toContain('none of which can be used')
+  })
+
+  test('a store without any rule allows every call, and that is told', async () => {
+    const node = await startNode(newStore())
+    expect(node.source.isReady()).toBe(true)
+    expect(node.lines.map(({ msg }) => msg)).toContain('there is no rule, so every call is allowed')
+  })
+
   test('a bad candidate leaves its rule as it was', async () => {
     const store = newStore()
     await commit(store, ruleOf('a'), setOf('a'))

@@ -277,7 +277,7 @@ class StoreSource implements RuleSource {
   private divergence({ store, message }: DivergedError): string {
     const versions = `${this.name} is at version ${store.version}, this node runs ${this.#version}`
     const advice = 'What is in force stays; `sluice rules adopt` makes every node follow the store'
-    return `${versions}: ${message}. ${advice}`
+    return `${versions}: ${message.replace(`${this.name}: `, '')}. ${advice}`
   }
 
   private describe(): NodeReport {

@@ -54,17 +54,17 @@ function basisOf({ by, cost, coordination }: Rule): object {
 
 export async function readOverrides(input: OverrideInput): Promise<ReadOverrides> {
   const { book, news, before, after } = input
-  const turns = new TimeSlices()
+  const slices = new TimeSlices()
   const work = new Work(after, input.refused)
   const rereading = rulesToReread(before, after)
   for (const { key, before: old, after: document } of news.overrides()) {
-    if (turns.isOver()) await turns.pause()
+    if (slices.isOver()) await slices.pause()
     if (document === undefined) work.remove(key)
     else if (work.isNew(key, old, document)) work.read(key, document, old)
   }
   for (const rule of rereading) {
     for (const { id, document } of book.allOverrides(rule)) {
-      if (turns.isOver()) await turns.pause()
+      if (slices.isOver()) await slices.pause()
       const key = overrideKey(rule, id)
       if (!work.wasRead(key)) work.read(key, document, undefined)
     }

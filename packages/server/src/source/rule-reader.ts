@@ -38,7 +38,7 @@ export class RuleReader {
 
   /** `inForce` has the documents that stand in for bad ones, by id. */
   async read(book: RuleBook, inForce: ReadonlyMap<string, WholeRule>): Promise<ReadSet> {
-    const turns = new TimeSlices()
+    const slices = new TimeSlices()
     const merged = new Map<string, Merged>()
     const documents = new Map<string, WholeRule>()
     const refused = new Map<string, string>()
@@ -47,14 +47,14 @@ export class RuleReader {
       const own = this.mergedOf(rule)
       merged.set(id, own)
       // Alone, and in turns: what was read so is not read again with the set.
-      if (turns.isOver()) await turns.pause()
+      if (slices.isOver()) await slices.pause()
       const problem = this.problemOf(own.whole)
       if (problem !== null) refused.set(id, problem)
       const document = problem === null ? own.whole : inForce.get(id)
       if (document !== undefined) documents.set(id, document)
     }
     this.#merged = merged
-    if (turns.isOver()) await turns.pause()
+    if (slices.isOver()) await slices.pause()
     const { routes, strictPaths } = book.set
     const compare = !this.#hasRead || documents.size <= COMPARED_MAX
     this.#hasRead = true

@@ -72,3 +72,10 @@ test('a worker that dies while others are asked for their metrics ends nobody el
   program.signal('SIGTERM')
   expect(await program.code()).toBe(0)
 })
+
+test('workers whose channels close only after they have ended are not waited for', async () => {
+  const program = startProgram(process.execPath, [FIXTURE, '--heir'], { cwd: makeFolder() })
+  await waitFor(program, () => program.output().includes('port'))
+  program.signal('SIGTERM')
+  expect(await program.code()).toBe(0)
+})

@@ -153,7 +153,12 @@ function linkOf(end: Pick<Worker, 'send' | 'on' | 'off' | 'isConnected'>): Link 
 
 function workers(): readonly Worker[] {
   const known = Object.values(cluster.workers ?? {})
-  return known.filter((worker) => worker !== undefined).filter(isStarted)
+  return known.filter((worker) => worker !== undefined).filter(isAlive)
+}
+
+/** One that has ended stays known until its channel is closed, which may be later. */
+function isAlive(worker: Worker): boolean {
+  return isStarted(worker) && !worker.isDead()
 }
 
 /** False where the system had no room for one more process: such a worker never ends either. */

@@ -18,6 +18,9 @@ export const ALGORITHM_NAMES = [
 
 export type AlgorithmName = (typeof ALGORITHM_NAMES)[number]
 
+/** They hold a place in a queue or a time for each call, which cannot be drawn ahead or merged. */
+export const UNMERGEABLE: readonly AlgorithmName[] = ['leaky-bucket', 'sliding-window-log']
+
 export interface LimitSpec {
   readonly algorithm: AlgorithmName
   /** Units per window; 0 refuses every call. */

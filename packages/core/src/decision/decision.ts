@@ -45,6 +45,8 @@ export interface Extras {
   readonly postures?: Postures | undefined
   /** Instead of the reason that follows from the outcomes. */
   readonly reason?: Reason | undefined
+  /** How long ago the store said what the decision was made from. */
+  readonly staleMs?: number | undefined
 }
 
 export interface Decision {
@@ -63,6 +65,8 @@ export interface Decision {
   /** Ids of the shadow rules (and `<id>:candidate`) that would have refused. */
   readonly shadow: readonly string[]
   readonly source: Source
+  /** Only where it was not the store: how old what it was made from is, in milliseconds. */
+  readonly staleMs?: number
   /** On request: what the decision took, so that it can be given back. */
   readonly receipt?: string
   /** On request: every rule, with its limits or why it did not match. */
@@ -130,6 +134,7 @@ class Combined implements Decision {
   readonly delayMs: number
   readonly shadow: readonly string[]
   readonly source: Source
+  declare readonly staleMs?: number
   declare readonly receipt?: string
   declare readonly explain?: readonly RuleExplained[]
   declare readonly postures?: Postures
@@ -161,7 +166,8 @@ class Combined implements Decision {
     this.shadow = shadow
     this.source = source
     if (extras !== NO_EXTRAS) {
-      const { receipt, explain, postures, reason } = extras
+      const { receipt, explain, postures, reason, staleMs } = extras
+      if (staleMs !== undefined) this.staleMs = Math.ceil(staleMs)
       if (receipt !== undefined) this.receipt = receipt
       if (explain !== undefined) this.explain = explain
       if (postures !== undefined) this.postures = postures

@@ -38,6 +38,7 @@ export interface RuleExplained extends MatchExplained {
 
 type Peeked = Outcome & {
   readonly state?: unknown
+  readonly staleMs?: number | undefined
   readonly posture?: PostureName | undefined
 }
 
@@ -68,7 +69,7 @@ function explainLimit(
   outcome: Peeked,
   candidate: boolean,
 ): LimitExplained {
-  const { remaining, resetAfterMs, retryAfterMs, delayMs, state, posture } = outcome
+  const { remaining, resetAfterMs, retryAfterMs, delayMs, state, posture, staleMs = 0 } = outcome
   return {
     name: limit.name,
     algorithm: limit.algorithm,
@@ -81,7 +82,7 @@ function explainLimit(
     retryAfterMs,
     delayMs,
     state: state ?? null,
-    staleMs: 0,
+    staleMs: Math.ceil(staleMs),
     ...(posture === undefined ? {} : { posture }),
   }
 }

@@ -40,6 +40,9 @@ function decision(policies: readonly Policy[]): Decision {
       leftField: leftFieldHead(of.name),
       posture: 'open' as const,
       durable: false,
+      coordination: 'exact' as const,
+      maxStranded: 0.05,
+      syncEveryMs: 100,
     }
     return {
       key: { hi: 0, lo: 0, partition: 0 },

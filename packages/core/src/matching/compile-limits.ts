@@ -1,10 +1,10 @@
 /** Limits as decisions read them: with their arithmetic, their seeds, and their text in headers. */
 import { canonicalIp } from '../identity/address.js'
 import { limitSeed } from '../key.js'
-import { defineLimit, type Limit, type LimitSpec, withoutWaiting } from '../limit.js'
+import { defineLimit, type Limit, type LimitSpec, UNMERGEABLE, withoutWaiting } from '../limit.js'
 import { foldPath } from '../path.js'
 import { leftFieldHead, policyField } from '../policy-field.js'
-import type { Rule, Tiers } from '../rules/rule.js'
+import type { Coordination, Rule, Tiers } from '../rules/rule.js'
 import type { SipKey } from '../sip-hash.js'
 import type { CompiledLimit, CompiledTiers, Snapshot } from './compiled.js'
 
@@ -29,7 +29,7 @@ export interface LimitContext {
 
 export function compileLimits(
   specs: readonly LimitSpec[],
-  { id: rule, by, posture, durable }: Rule,
+  { id: rule, by, posture, durable, coordination, maxStranded, syncEveryMs }: Rule,
   { limitKey, limits }: LimitContext,
   candidate = false,
 ): readonly CompiledLimit[] {
@@ -46,8 +46,20 @@ export function compileLimits(
       leftField: leftFieldHead(policy),
       posture,
       durable,
+      coordination: coordinationOf(limit, coordination),
+      maxStranded,
+      syncEveryMs,
     }
   })
+}
+
+/**
+ * Only the store charges refusals. An override that was set apart may have an algorithm from before
+ * its rule was coordinated in a way that cannot be had with it.
+ */
+function coordinationOf({ algorithm, onRefusal }: Limit, coordination: Coordination): Coordination {
+  if (onRefusal === 'charge') return 'exact'
+  return coordination !== 'split' && UNMERGEABLE.includes(algorithm) ? 'exact' : coordination
 }
 
 export function compileTiers(

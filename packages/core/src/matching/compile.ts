@@ -158,5 +158,6 @@ function needsOf(set: RuleSet, rules: readonly CompiledRule[]): Needs {
     clock: false,
     deadline: enforced.some(({ rule }) => rule.deadlineMs !== undefined),
     hedge: enforced.some(({ rule }) => rule.hedge),
+    coordination: rules.some(({ rule }) => rule.coordination !== 'exact'),
   }
 }

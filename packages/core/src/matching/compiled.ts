@@ -5,7 +5,7 @@
 import type { Cidr } from '../identity/cidr.js'
 import type { Limit } from '../limit.js'
 import type { PathPattern } from '../path.js'
-import type { Cost, Mode, Posture, Rule } from '../rules/rule.js'
+import type { Coordination, Cost, Mode, Posture, Rule } from '../rules/rule.js'
 import type { Hash64, SipKey } from '../sip-hash.js'
 import type { OverrideIndex } from './override-index.js'
 import type { RuleIndex } from './rule-index.js'
@@ -28,6 +28,13 @@ export interface CompiledLimit extends Hash64 {
   /** Of the rule: what answers for it when the store cannot, and whether it outlives a restart. */
   readonly posture: Posture
   readonly durable: boolean
+  /**
+   * How nodes share its counters. `exact` where the limit cannot be shared as its rule says: where
+   * it charges refusals, which only the store can.
+   */
+  readonly coordination: Coordination
+  readonly maxStranded: number
+  readonly syncEveryMs: number
 }
 
 /** One attribute and what it must be: one of the values, within one of the networks, or absent. */
@@ -87,6 +94,8 @@ export interface Needs {
   /** Whether an enforced rule has a deadline of its own, or is hedged; most sets have neither. */
   readonly deadline: boolean
   readonly hedge: boolean
+  /** Whether a rule that is not off shares its counters otherwise than by asking the store. */
+  readonly coordination: boolean
 }
 
 /** An immutable rule set, ready to match. */

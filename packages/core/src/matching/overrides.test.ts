@@ -145,6 +145,26 @@ describe('with other rules, overrides set apart', () => {
     expect(maxOf(next([perUser()], { secret: otherSecret }), { user: 'a' })).toEqual([9])
   })
 
+  test('are compiled again for another coordination, and are exact where they cannot have it', () => {
+    const queue = { algorithm: 'leaky-bucket', max: 7, windowMs: 1000 } as const
+    const override = { caller: new Map([['user', 'a']]), limits: [queue], untilMs: undefined }
+    const queued = changeOverrides(compile(perUser()), [
+      user('b', 9),
+      { rule: 'r', caller: override.caller, override },
+    ]).snapshot
+    const limitsOf = (rule: object, name: string) => {
+      const after = compileRules(parse([perUser(rule)]), { secret }, queued)
+      return matchRules(after, { attributes: { user: name } })[0]?.limits
+    }
+    const leased = { coordination: 'leased', maxStranded: 0.5 }
+    expect(limitsOf(leased, 'b')).toMatchObject([leased])
+    expect(limitsOf(leased, 'a')).toMatchObject([{ coordination: 'exact', limit: { max: 7 } }])
+    const local = { coordination: 'local', syncEvery: '1s' }
+    expect(limitsOf(local, 'b')).toMatchObject([{ coordination: 'local', syncEveryMs: 1000 }])
+    expect(limitsOf(local, 'a')).toMatchObject([{ coordination: 'exact' }])
+    expect(limitsOf({ coordination: 'split' }, 'a')).toMatchObject([{ coordination: 'split' }])
+  })
+
   test('of a path mean it as it was written when paths become strict', () => {
     const rules = [{ id: 'r', by: ['path'], limits: ['1/second'] }]
     const folded = changeOverrides(compile(...rules), [change({ path: '/Login' }, 9)]).snapshot
@@ -185,6 +205,7 @@ describe('a snapshot made from another', () => {
     by: fc.constantFrom(['user'], ['ip']),
     mode: fc.constantFrom('enforce', 'shadow', 'off'),
     posture: fc.constantFrom('open', 'closed'),
+    coordination: fc.constantFrom('exact', 'leased'),
     match: fc.constantFrom({}, { where: { plan: 'pro' } }, { where: { plan: 'pro', tenant: 't' } }),
     overrides: inline,
   })
@@ -214,7 +235,13 @@ describe('a snapshot made from another', () => {
   const answers = (snapshot: Snapshot) =>
     calls.map((call) =>
       matchRules(snapshot, call).map(({ rule: { id, by, order }, caller, limits }) => {
-        const told = limits.map(({ limit, hi, lo, posture }) => [limit, hi, lo, posture])
+        const told = limits.map(({ limit, hi, lo, posture, coordination }) => [
+          limit,
+          hi,
+          lo,
+          posture,
+          coordination,
+        ])
         return [id, by, order, caller, told]
       }),
     )

@@ -106,6 +106,9 @@ function staysCompiled(before: Rule, after: Rule): boolean {
     before.overrides.length === 0 &&
     after.overrides.length === 0 &&
     before.durable === after.durable &&
+    before.coordination === after.coordination &&
+    before.maxStranded === after.maxStranded &&
+    before.syncEveryMs === after.syncEveryMs &&
     JSON.stringify(before.posture) === JSON.stringify(after.posture)
   )
 }

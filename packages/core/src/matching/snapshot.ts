@@ -54,6 +54,6 @@ export function withOverrides(
 
 /** Overrides that end need the time. */
 function withClock(needs: Needs, clock: boolean): Needs {
-  const { route, method, path, goodPath, ip, deadline, hedge } = needs
-  return { route, method, path, goodPath, ip, clock, deadline, hedge }
+  const { route, method, path, goodPath, ip, deadline, hedge, coordination } = needs
+  return { route, method, path, goodPath, ip, clock, deadline, hedge, coordination }
 }

@@ -19,7 +19,6 @@ const MADE: Partial<Record<ProblemCode, { readonly reason: string; readonly text
 /** Codes that cannot come alone. */
 const COMPANIONS: Partial<Record<ProblemCode, ProblemCode>> = {
   'more-problems': 'unknown-key',
-  'coordination-conflict': 'not-yet',
 }
 
 const codes = Object.keys(PROBLEMS) as ProblemCode[]

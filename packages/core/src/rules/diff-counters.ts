@@ -1,7 +1,7 @@
 /**
  * What becomes of the counters of a rule. A counter is (rule id, limit name, caller) and what the
  * rule counts by; its state is of one algorithm, and to another it is no state. A candidate's
- * counters are its own.
+ * counters are its own. Those of a rule that is split lie in each node, and not in the store.
  *
  * Told from where callers stand: one whose tier is new had the rule's own limits before, and one
  * whose tier is gone has them now.
@@ -9,7 +9,7 @@
 import { defaultLimitName, type LimitSpec } from '../limit.js'
 import { listText, tierField } from './diff-fields.js'
 import { limitChanges, limitText } from './limit-text.js'
-import type { Override, Rule, Tiers } from './rule.js'
+import type { Coordination, Override, Rule, Tiers } from './rule.js'
 
 /** What becomes of the counters of one limit. */
 export interface CounterFate {
@@ -40,6 +40,14 @@ interface Place {
   readonly after: readonly LimitSpec[]
 }
 
+/** What a rule has otherwise that makes its counters others. */
+interface Shift {
+  /** Empty: it counts by the same. */
+  readonly by: string
+  readonly was: Coordination | undefined
+  readonly is: Coordination | undefined
+}
+
 /** Names of overrides' limits told of; their callers may each have one of their own. */
 const OVERRIDE_LIMITS_MAX = 16
 
@@ -49,9 +57,11 @@ export function counterFates(
   after: Rule | undefined,
 ): readonly CounterFate[] {
   const by = byChange(before, after)
-  const inForce = fatesOf(placesOf(before, after, ''), by)
-  const tried = fatesOf(placesOf(before?.candidate, after?.candidate, 'candidate.'), by)
-  if (before === undefined || after === undefined || by !== '') return [...inForce, ...tried]
+  const shift = { by, was: before?.coordination, is: after?.coordination }
+  const inForce = fatesOf(placesOf(before, after, ''), shift)
+  const tried = fatesOf(placesOf(before?.candidate, after?.candidate, 'candidate.'), shift)
+  const isOther = by !== '' || moveText(shift) !== ''
+  if (before === undefined || after === undefined || isOther) return [...inForce, ...tried]
   return [...inForce, ...overrideFates(before, after), ...tried]
 }
 
@@ -60,6 +70,17 @@ function byChange(before: Rule | undefined, after: Rule | undefined): string {
   if (before === undefined || after === undefined) return ''
   const [was, is] = [listText(before.by), listText(after.by)]
   return was === is ? '' : `by ${was} to ${is}`
+}
+
+/** Empty: the counters stay where they are. */
+function moveText({ was, is }: Shift): string {
+  if (was === undefined || is === undefined) return ''
+  return (was === 'split') === (is === 'split') ? '' : `coordination ${was} to ${is}`
+}
+
+/** Refusals are charged by the store alone, so a limit that charges them is never split. */
+function isApart(coordination: Coordination | undefined, { onRefusal }: LimitSpec): boolean {
+  return coordination === 'split' && onRefusal !== 'charge'
 }
 
 function placesOf(
@@ -97,14 +118,16 @@ function limitsFor(
 }
 
 /** What changed, at each place where it did; and once for each counter that it goes on, if so. */
-function fatesOf(places: readonly Place[], by: string): readonly CounterFate[] {
-  const fates = places.flatMap((place) => fatesAt(place, by))
+function fatesOf(places: readonly Place[], shift: Shift): readonly CounterFate[] {
+  const fates = places.flatMap((place) => fatesAt(place, shift))
+  const moved = moveText(shift)
+  const reasons = [shift.by, moved, `${shift.by}, ${moved}`]
   const isAllNew = places.every(({ before }) => before.length === 0)
   const isAllGone = places.every(({ after }) => after.length === 0)
   const told = new Set<string>()
   const isNews = ({ where, limit, what }: CounterFate) => {
     // What is so at every place, and for the same reason, is told at the first.
-    const isEverywhere = isAllNew || isAllGone || what === by
+    const isEverywhere = isAllNew || isAllGone || reasons.includes(what)
     const id = isEverywhere ? limit : `${where} ${limit}`
     if (told.has(id)) return false
     told.add(id)
@@ -127,7 +150,8 @@ function placeOf(places: readonly Place[], where: string): number {
   return places.findIndex((place) => place.where === where)
 }
 
-function fatesAt({ where, before, after }: Place, by: string): readonly CounterFate[] {
+function fatesAt({ where, before, after }: Place, shift: Shift): readonly CounterFate[] {
+  const { by, was: coordinated, is: coordination } = shift
   const was = byName(before)
   const is = byName(after)
   const present = [...is].map(([limit, spec]): CounterFate => {
@@ -135,8 +159,10 @@ function fatesAt({ where, before, after }: Place, by: string): readonly CounterF
     if (old === undefined) {
       return { where, limit, counters: 'start anew', what: `new: ${limitText(spec)}` }
     }
-    const isFound = by === '' && old.algorithm === spec.algorithm
-    const what = [by, limitChanges(old, spec)].filter((text) => text !== '').join(', ')
+    const isMoved = isApart(coordinated, old) !== isApart(coordination, spec)
+    const isFound = by === '' && !isMoved && old.algorithm === spec.algorithm
+    const reasons = [by, isMoved ? moveText(shift) : '', limitChanges(old, spec)]
+    const what = reasons.filter((text) => text !== '').join(', ')
     return { where, limit, counters: isFound ? 'go on' : 'start anew', what }
   })
   const ended = [...was]

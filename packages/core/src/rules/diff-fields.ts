@@ -27,6 +27,8 @@ const DEFAULTS: ReadonlyMap<string, string> = new Map([
   ['cost', '1'],
   ['mode', 'enforce'],
   ['coordination', 'exact'],
+  ['maxStranded', '0.05'],
+  ['syncEvery', '100ms'],
   ['posture', 'local'],
   ['hedge', 'false'],
   ['durable', 'false'],
@@ -53,6 +55,8 @@ const FIELDS: {
   ],
   mode: ({ mode }) => [['mode', mode]],
   coordination: ({ coordination }) => [['coordination', coordination]],
+  maxStranded: ({ maxStranded }) => [['maxStranded', String(maxStranded)]],
+  syncEveryMs: ({ syncEveryMs }) => [['syncEvery', formatDuration(syncEveryMs)]],
   posture: ({ posture }) => [['posture', postureText(posture)]],
   deadlineMs: ({ deadlineMs }) =>
     optional('deadline', deadlineMs === undefined ? undefined : formatDuration(deadlineMs)),

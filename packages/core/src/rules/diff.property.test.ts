@@ -16,6 +16,7 @@ const limit = fc.oneof(
       max: fc.integer({ min: 1, max: 3 }),
       window: fc.constantFrom('1s', '1m'),
       name: fc.constantFrom('one', 'two'),
+      onRefusal: fc.constantFrom('none', 'charge'),
     },
     { requiredKeys: ['max', 'window'] },
   ),
@@ -48,6 +49,7 @@ const rule = (id: string) =>
       tag: fc.boolean(),
       cost: fc.constantFrom(0, 1),
       posture: fc.constantFrom('open', 'closed', 'local'),
+      coordination: fc.constantFrom('exact', 'leased', 'local', 'split'),
       match: fc.record({ path: fc.constantFrom('/a', '/b') }),
     },
     { requiredKeys: ['id', 'by', 'limits'] },
@@ -83,9 +85,10 @@ function tierOf(from: CompiledTiers | undefined, where: string) {
   return from?.attribute === attribute ? from?.limits.get(value) : undefined
 }
 
-/** The key that a counter is found under, and what its state must be to be understood. */
+/** Where a counter lies, its key there, and what its state must be to be understood. */
 const counterOf = (compiled: CompiledLimit | undefined) =>
-  compiled && `${formatHash(compiled)} ${compiled.limit.format}`
+  compiled &&
+  `${compiled.coordination === 'split'} ${formatHash(compiled)} ${compiled.limit.format}`
 
 test('a set does not differ from itself', () => {
   const property = fc.property(set, (rules) => {
@@ -114,7 +117,7 @@ test('every rule that differs is told, and no other', () => {
   fc.assert(property, { numRuns: 300 })
 })
 
-test('a counter goes on exactly where its key and the form of its state stay', () => {
+test('a counter goes on exactly where its place, its key and the form of its state stay', () => {
   const property = fc.property(set, set, (before, after) => {
     for (const { id, change, counters } of diffRules(before, after).rules) {
       if (change === 'moved') continue

@@ -87,6 +87,24 @@ describe('what becomes of counters', () => {
       [`limits ${BUCKET}: go on ()`],
     ],
     [
+      'a split has its counters in each node, and so starts anew, which is said once',
+      { tiers: { plan: { pro: ['100/second'] } } },
+      { tiers: { plan: { pro: ['100/second'] } }, coordination: 'split' },
+      [`limits ${BUCKET}: start anew (coordination exact to split)`],
+    ],
+    [
+      'the end of a split starts anew as well',
+      { coordination: 'split' },
+      { coordination: 'local', limits: ['20/second'] },
+      [`limits ${BUCKET}: start anew (coordination split to local, max 10 to 20)`],
+    ],
+    [
+      'leases and merged counts are of the counters that were there',
+      { coordination: 'leased' },
+      { coordination: 'local' },
+      [`limits ${BUCKET}: go on ()`],
+    ],
+    [
       'other callers start anew, and it is said once',
       { tiers: { plan: { pro: ['20/second'] } } },
       { by: ['ip'], tiers: { plan: { pro: ['20/second'] } } },
@@ -198,6 +216,12 @@ describe('what differs is told in short texts', () => {
         'match.path:  > /v1/:id',
         'match.where.ip:  > [203.0.113.0/24]',
       ],
+    ],
+    [
+      'coordination and its fields, a share in one form only',
+      { coordination: 'leased', maxStranded: '10%', limits: ['100/second'] },
+      { coordination: 'local', syncEvery: '1s', limits: ['100/second'] },
+      ['coordination: leased > local', 'maxStranded: 0.1 > 0.05', 'syncEvery: 100ms > 1s'],
     ],
     [
       'limits in short form where they have one',

@@ -69,6 +69,22 @@ describe('one override', () => {
     expect(parseOverride(rule, { caller: { user: 'a' }, limits: ['8/second'] }).errors).toEqual([])
   })
 
+  test('with an algorithm that its rule cannot share is refused, each time', () => {
+    const queue = { algorithm: 'leaky-bucket', max: 5, window: '1s' }
+    const source = { caller: { user: 'a' }, limits: ['9/second', queue] }
+    for (const coordination of ['leased', 'local']) {
+      const rule = ruleOf({ coordination })
+      for (let i = 0; i < 2; i++) {
+        expect(parseOverride(rule, source).errors.map(({ message }) => message)).toEqual([
+          `rule "r": limits[1].algorithm: leaky-bucket does not go with coordination: ${coordination}. Accepted: token-bucket, gcra, fixed-window or sliding-window-counter here, or coordination: exact or split`,
+        ])
+      }
+    }
+    for (const coordination of ['exact', 'split']) {
+      expect(messagesOf(source, { coordination })).toEqual([])
+    }
+  })
+
   test('that holds itself is refused', () => {
     const circle: { caller: object; limits: unknown[] } = { caller: { user: 'a' }, limits: [] }
     circle.limits.push(circle)
@@ -110,10 +126,11 @@ describe('one override', () => {
     const shapes = fc.record({
       by: fc.constantFrom(['user'], ['ip'], ['user', 'ip']),
       cost: fc.constantFrom(1, 5, 50),
+      coordination: fc.constantFrom('exact', 'leased', 'local', 'split'),
     })
     fc.assert(
-      fc.property(shapes, source, ({ by, cost }, each) => {
-        const more = { by, cost, limits: ['100/second'] }
+      fc.property(shapes, source, (shape, each) => {
+        const more = { ...shape, limits: ['100/second'] }
         const { override, errors } = parseOverride(ruleOf(more), each)
         const whole = parseRules([written({ ...more, overrides: [each] })])
         const plain = (text: string) => text.replace(/overrides\[0\](\.|(?=:))/g, inItself)

@@ -1,8 +1,10 @@
 /** One override by itself, as it is kept apart from its rule. */
 import type { LimitSpec } from '../limit.js'
+import { refuseUnmergeable } from './parse-coordination.js'
 import { readLimits } from './parse-limit.js'
 import { checkCostOf, spotOfRule } from './parse-rule.js'
 import { readOverride } from './parse-variants.js'
+import { findListed } from './placed-limits.js'
 import { type Collector, createCollector, type Problem } from './problems.js'
 import { itemsOf, RULE, type Spot } from './reader.js'
 import type { Override, Rule } from './rule.js'
@@ -33,7 +35,9 @@ function readWhole(rule: Rule, source: object, collector: Collector): Override |
     return undefined
   }
   const spot = spotOfRule(root, rule.id, collector.report)
-  return readOverride(spot, rule.by, (field) => readShared(field, rule, collector))
+  const override = readOverride(spot, rule.by, (field) => readShared(field, rule, collector))
+  refuseUnmergeable(() => findListed(spot), rule.coordination)
+  return override
 }
 
 const LISTS_MAX = 1000

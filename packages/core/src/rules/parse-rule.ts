@@ -1,14 +1,14 @@
 /** One rule: its fields, and what they must be beside each other. */
 import { defineLimit, type LimitSpec } from '../limit.js'
 import { readAttributeName, readBy } from './parse-attribute.js'
+import { readSharing } from './parse-coordination.js'
 import { readDuration, readSomeLimits } from './parse-limit.js'
 import { EVERY_CALL, readMatch } from './parse-match.js'
 import { readCandidate, readOverrides, readTiers } from './parse-variants.js'
-import { findLimitSpots, placeLimits } from './placed-limits.js'
+import { placeLimits } from './placed-limits.js'
 import type { Report } from './problems.js'
 import {
   complain,
-  fieldName,
   fieldOf,
   readBoolean,
   readChoice,
@@ -20,7 +20,7 @@ import {
   RULE,
   type Spot,
 } from './reader.js'
-import type { Coordination, Cost, Mode, Posture, Rule } from './rule.js'
+import type { Cost, Mode, Posture, Rule } from './rule.js'
 import { slug } from './suggest.js'
 import type { MapNode, Node } from './tree.js'
 
@@ -35,13 +35,7 @@ const DEADLINE_MS_MAX = 10_000
 const ACCEPTED_DEADLINE = 'a duration from 1ms to 10s'
 
 const MODES: readonly Mode[] = ['enforce', 'shadow', 'off']
-const COORDINATIONS: readonly Coordination[] = ['exact', 'leased', 'local']
 const POSTURES = ['open', 'closed', 'local'] as const
-/** They hold a place in a queue or a time for each call, which cannot be drawn ahead or merged. */
-const EXACT_ONLY: readonly unknown[] = [
-  'leaky-bucket',
-  'sliding-window-log',
-] satisfies LimitSpec['algorithm'][]
 
 const FIELDS: readonly string[] = [
   'id',
@@ -55,14 +49,14 @@ const FIELDS: readonly string[] = [
   'cost',
   'mode',
   'coordination',
+  'maxStranded',
+  'syncEvery',
   'posture',
   'deadline',
   'hedge',
   'durable',
   'tag',
 ]
-/** Fields of the schema whose feature is still to come: refused, but not as a slip of the pen. */
-const FIELDS_TO_COME: readonly string[] = ['maxStranded', 'syncEvery']
 
 /** A rule with the place where it was written. */
 export interface PlacedRule {
@@ -75,9 +69,8 @@ export interface PlacedRule {
  */
 export function readRule(spot: Spot): PlacedRule | undefined {
   const scoped = scopeToRule(spot)
-  const map = readMap(scoped, FIELDS, FIELDS_TO_COME)
+  const map = readMap(scoped, FIELDS)
   if (map === undefined) return undefined
-  for (const key of FIELDS_TO_COME) refuseNotYet(map, key)
 
   const by = readOptional(map, 'by', readBy)
   const isByRead = by !== undefined || !map.node.entries.has('by')
@@ -96,11 +89,9 @@ export function readRule(spot: Spot): PlacedRule | undefined {
     candidate: readOptional(map, 'candidate', readCandidate),
     cost: readOptional(map, 'cost', readCost) ?? 1,
     mode: readOptional(map, 'mode', (field) => readChoice(field, MODES)) ?? 'enforce',
-    coordination:
-      readOptional(map, 'coordination', (field) => readCoordination(field, map)) ?? 'exact',
+    ...readSharing(map),
     posture: readOptional(map, 'posture', readPosture) ?? { local: 1 },
     deadlineMs: readOptional(map, 'deadline', readDeadline),
-    hedge: readOptional(map, 'hedge', (field) => readHedge(field, map)) ?? false,
     durable: readOptional(map, 'durable', readBoolean) ?? false,
     tag: readOptional(map, 'tag', readBoolean) ?? false,
   }
@@ -164,55 +155,6 @@ function readDeadline(spot: Spot): number | undefined {
   const ms = readDuration(spot)
   if (ms === undefined || (ms >= DEADLINE_MS_MIN && ms <= DEADLINE_MS_MAX)) return ms
   return complain(spot, 'bad-duration', { accepted: ACCEPTED_DEADLINE })
-}
-
-/**
- * Only where every call asks the store is there an answer that could be too slow. What a
- * coordination that is none means is not known, and so nothing is said of it here.
- */
-function readHedge(spot: Spot, map: Spot<MapNode>): boolean | undefined {
-  const hedge = readBoolean(spot)
-  const coordination = map.node.entries.get('coordination')?.value
-  const word = coordination?.kind === 'scalar' ? coordination.value : undefined
-  if (hedge !== true || (word !== 'leased' && word !== 'local')) return hedge
-  return complain(spot, 'coordination-conflict', {
-    found: 'hedge: true',
-    why: word,
-    accepted: 'hedge: false here, or coordination: exact',
-  })
-}
-
-function readCoordination(spot: Spot, map: Spot<MapNode>): Coordination | undefined {
-  const coordination = readChoice(spot, COORDINATIONS)
-  if (coordination === undefined || coordination === 'exact') return coordination
-  for (const limit of findLimitSpots(map)) refuseExactOnly(limit, coordination)
-  return complain(spot, 'not-yet', { accepted: 'exact' })
-}
-
-/** Told of beside "not yet", because no later version will take it either. */
-function refuseExactOnly(limit: Spot, coordination: Coordination): void {
-  const entry = limit.node.kind === 'map' ? limit.node.entries.get('algorithm') : undefined
-  if (entry?.value.kind !== 'scalar' || !EXACT_ONLY.includes(entry.value.value)) return
-  complain(limit, 'coordination-conflict', {
-    at: entry.value.at,
-    field: fieldName(limit, 'algorithm'),
-    found: String(entry.value.value),
-    why: coordination,
-    accepted:
-      'token-bucket, gcra, fixed-window or sliding-window-counter here, or coordination: exact',
-  })
-}
-
-function refuseNotYet(map: Spot<MapNode>, key: string): void {
-  const entry = map.node.entries.get(key)
-  if (entry === undefined) return
-  const field = fieldName(map, key)
-  complain(map, 'not-yet', {
-    at: entry.at,
-    field,
-    found: `"${key}"`,
-    accepted: 'a rule without it',
-  })
 }
 
 /**

@@ -42,6 +42,7 @@ const name = fc.constantFrom(
   ),
   ...'method path where algorithm max window burst queue maxWait wait name onRefusal'.split(' '),
   ...'caller until attribute local plan ip user routes strictPaths rules hedge'.split(' '),
+  ...'maxStranded syncEvery'.split(' '),
 )
 const value = fc.oneof(
   fc.constantFrom(
@@ -53,6 +54,9 @@ const value = fc.oneof(
     'gcra',
     'leaky-bucket',
     'leased',
+    'local',
+    'split',
+    '5%',
     'open',
   ),
   fc.constantFrom(null, true, 0, 1, 10, 0.5, -1, 1e21),

@@ -37,6 +37,8 @@ describe('a rule set', () => {
           cost: 1,
           mode: 'enforce',
           coordination: 'exact',
+          maxStranded: 0.05,
+          syncEveryMs: 100,
           posture: { local: 1 },
           deadlineMs: undefined,
           hedge: false,
@@ -141,7 +143,7 @@ describe('the fields of a rule', () => {
     expect(rule?.cost).toEqual({ attribute: 'tokens' })
     expect(rule?.posture).toEqual({ local: 0.5 })
     const others = everything?.rules
-      .slice(1)
+      .slice(1, 4)
       .map(({ cost, mode, posture }) => [cost, mode, posture])
     expect(others).toEqual([
       [0, 'shadow', 'open'],
@@ -151,16 +153,26 @@ describe('the fields of a rule', () => {
   })
 
   test('deadline, hedge, durable', () => {
-    const read = everything?.rules.map(({ deadlineMs, hedge, durable }) => [
-      deadlineMs,
-      hedge,
-      durable,
-    ])
+    const read = everything?.rules
+      .slice(0, 4)
+      .map(({ deadlineMs, hedge, durable }) => [deadlineMs, hedge, durable])
     expect(read).toEqual([
       [5, true, true],
       [undefined, false, false],
       [undefined, false, false],
       [10_000, false, false],
+    ])
+  })
+
+  test('coordination, maxStranded, syncEvery', () => {
+    const read = everything?.rules
+      .slice(3)
+      .map(({ coordination, maxStranded, syncEveryMs }) => [coordination, maxStranded, syncEveryMs])
+    expect(read).toEqual([
+      ['exact', 0.05, 100],
+      ['leased', 0.025, 100],
+      ['local', 0.05, 250],
+      ['split', 0.05, 100],
     ])
   })
 

@@ -12,21 +12,22 @@ export interface PlacedLimit {
   readonly limit: LimitSpec
   /** Counts in shadow, whatever the mode of its rule. */
   readonly isCandidate: boolean
+  /** Of one caller. */
+  readonly isOverride: boolean
 }
 
 /** For a rule without problems: only then is there a limit for each place. */
 export function placeLimits(rule: Rule, map: Spot<MapNode>): readonly PlacedLimit[] {
   const { candidate } = rule
-  const inForce = [
-    ...rule.limits,
-    ...limitsOfTiers(rule.tiers),
-    ...rule.overrides.flatMap(({ limits }) => limits),
-  ]
+  const own = [...rule.limits, ...limitsOfTiers(rule.tiers)]
+  const inForce = [...own, ...rule.overrides.flatMap(({ limits }) => limits)]
   const tried = [...(candidate?.limits ?? []), ...limitsOfTiers(candidate?.tiers)]
   const spots = findLimitSpots(map)
   return [...inForce, ...tried].flatMap((limit, index) => {
     const spot = spots[index]
-    return spot === undefined ? [] : [{ spot, limit, isCandidate: index >= inForce.length }]
+    const isCandidate = index >= inForce.length
+    const isOverride = index >= own.length && !isCandidate
+    return spot === undefined ? [] : [{ spot, limit, isCandidate, isOverride }]
   })
 }
 
@@ -34,15 +35,19 @@ export function placeLimits(rule: Rule, map: Spot<MapNode>): readonly PlacedLimi
 export function findLimitSpots(map: Spot<MapNode>): readonly Spot[] {
   const candidate = itself(fieldOf(map, 'candidate')).flatMap(onlyMap)
   return [
-    ...itself(fieldOf(map, 'limits')).flatMap(onlyItems),
+    ...findListed(map),
     ...findTierSpots(map),
-    ...itself(fieldOf(map, 'overrides'))
-      .flatMap(onlyItems)
-      .flatMap(onlyMap)
-      .flatMap((override) => itself(fieldOf(override, 'limits')).flatMap(onlyItems)),
-    ...candidate.flatMap((tried) => itself(fieldOf(tried, 'limits')).flatMap(onlyItems)),
+    ...itself(fieldOf(map, 'overrides')).flatMap(onlyItems).flatMap(findListed),
+    ...candidate.flatMap(findListed),
     ...candidate.flatMap(findTierSpots),
   ]
+}
+
+/** The limits that a rule, an override or a candidate has as its own. */
+export function findListed(spot: Spot): readonly Spot[] {
+  return onlyMap(spot)
+    .flatMap((map) => itself(fieldOf(map, 'limits')))
+    .flatMap(onlyItems)
 }
 
 function findTierSpots(map: Spot<MapNode>): readonly Spot[] {

@@ -55,15 +55,21 @@ export const PROBLEMS = {
   'bad-tiers': error((found) => `found ${found}`),
   'bad-caller': error((found, why) => `${found} ${why}`),
   'duplicate-override': error((found, why) => `${found} has an override already, ${why}`),
-  'coordination-conflict': error((found, why) => `${found} cannot be ${why}`),
+  'coordination-conflict': error((found, why) => `${found} does not go with coordination: ${why}`),
   'cost-above-limit': error((found, why) => `${found} is above ${why}, so no call would pass`),
   'never-matches': error((found) => `matches no call: ${found}`),
   'too-many-limits': error((found) => `one call could meet ${found}`),
-  'not-yet': error((found) => `not yet: ${found} is known but not built`),
   'more-problems': error((found) => `${found} problems`),
   // What works, but probably not as meant.
   'large-log': warning((found) => `a log of ${found}`),
   'long-fixed-window': warning((found, why) => `a fixed window of ${found} ${why}`),
+  'small-lease': warning(
+    (found) => `${found} is below the 2 units of the smallest lease, so every call asks the store`,
+  ),
+  'slow-sync': warning(
+    (found, why) =>
+      `counts merged every ${found} come too late for a window of ${why}: each node may admit it all`,
+  ),
   'tight-address-rule': warning((found, why) => `${found} per address is less than ${why}`),
   'by-path': warning((found) => `counting by ${found} gives a caller a new budget on every path`),
   'dodged-rule': warning((found) => `a caller that leaves out ${found} meets no rule here`),

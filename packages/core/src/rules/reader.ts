@@ -70,16 +70,11 @@ export function readAnyMap(spot: Spot, accepted: string): Spot<MapNode> | undefi
 }
 
 /** A map with these keys and no others. */
-export function readMap(
-  spot: Spot,
-  keys: readonly string[],
-  /** Known, and so no slip of the pen, but refused by whoever reads the map. */
-  refusedKeys: readonly string[] = [],
-): Spot<MapNode> | undefined {
+export function readMap(spot: Spot, keys: readonly string[]): Spot<MapNode> | undefined {
   const map = readAnyMap(spot, `a map with ${keys.join(', ')}`)
   if (map === undefined) return undefined
   for (const { at, key } of map.node.entries.values()) {
-    if (keys.includes(key) || refusedKeys.includes(key)) continue
+    if (keys.includes(key)) continue
     complain(spot, 'unknown-key', {
       at,
       field: fieldName(spot, key),

@@ -2,7 +2,11 @@
 import type { LimitSpec } from '../limit.js'
 
 export type Mode = 'enforce' | 'shadow' | 'off'
-export type Coordination = 'exact' | 'leased' | 'local'
+/**
+ * How nodes share a counter: every call asks the store; units are drawn ahead; counts are merged;
+ * or each node has a fixed part of the limit to itself.
+ */
+export type Coordination = 'exact' | 'leased' | 'local' | 'split'
 /**
  * What a rule answers when the store cannot: all, nothing, or a share of the limit in this process.
  */
@@ -54,6 +58,10 @@ export interface Rule {
   readonly cost: Cost
   readonly mode: Mode
   readonly coordination: Coordination
+  /** Leased: the share of a limit that all nodes together may hold without having spent it. */
+  readonly maxStranded: number
+  /** Local: how often a node reports what it counted and reads what others did. */
+  readonly syncEveryMs: number
   readonly posture: Posture
   /** How long a call may wait for the store; undefined: as long as the store was made for. */
   readonly deadlineMs: number | undefined

@@ -1,5 +1,7 @@
 /** What a rule by itself does that its writer may not have meant. Errors with `strict`. */
 import { formatDuration } from '../duration.js'
+import { defineLimit, type LimitSpec, MAX_UNITS } from '../limit.js'
+import { MAX_STRANDED_MAX } from './parse-coordination.js'
 import { type PlacedLimit, placeLimits } from './placed-limits.js'
 import type { PlacedRule } from './parse-rule.js'
 import { complain, fieldOf } from './reader.js'
@@ -9,6 +11,8 @@ const LOG_CALLS_PER_SECOND_MANY = 10
 /** The most that Redis takes for one entry of a log. */
 const LOG_ENTRY_BYTES = 16
 const FIXED_WINDOW_MS_LONG = 1000
+/** With fewer a lease would save no trip to the store. */
+const LEASE_UNITS_MIN = 2
 
 /** For a rule without problems. One that is off does nothing, so nothing of it can surprise. */
 export function warnOfRule({ rule, map }: PlacedRule): void {
@@ -21,6 +25,10 @@ export function warnOfRule({ rule, map }: PlacedRule): void {
   for (const placed of placeLimits(rule, map)) {
     warnOfLog(placed)
     if (rule.mode === 'enforce' && !placed.isCandidate) warnOfFixedWindow(placed)
+    if (isShared(placed)) {
+      if (rule.coordination === 'leased') warnOfSmallLease(placed, rule.maxStranded)
+      if (rule.coordination === 'local') warnOfSlowSync(placed, rule.syncEveryMs)
+    }
   }
 }
 
@@ -45,5 +53,58 @@ function warnOfFixedWindow({ spot, limit }: PlacedLimit): void {
     found: formatDuration(windowMs),
     why: `admits up to ${2 * max} calls around its edge`,
     accepted: 'a sliding-window-counter or a token-bucket, a window up to 1s, or mode: shadow',
+  })
+}
+
+/** One that charges refusals is exact whatever its rule says, and one of 0 refuses all. */
+function isShared({ limit }: PlacedLimit): boolean {
+  return limit.onRefusal !== 'charge' && limit.max > 0
+}
+
+function warnOfSmallLease({ spot, limit, isOverride }: PlacedLimit, maxStranded: number): void {
+  // How one caller is treated says nothing of how the rule should be coordinated.
+  if (isOverride) return
+  const { capacity } = defineLimit(limit)
+  if (isLeasable(capacity, maxStranded)) return
+  const larger = [
+    ...leasableCapacity(limit, maxStranded),
+    ...leasableShare(capacity).map((share) => `maxStranded: ${share}`),
+  ].join(' or ')
+  complain(spot, 'small-lease', {
+    found: `${maxStranded} of ${capacity}`,
+    accepted: `${larger === '' ? '' : `at least ${larger} for each node, or `}coordination: exact`,
+  })
+}
+
+/** As the limiter draws, on a fleet of one. */
+function isLeasable(capacity: number, maxStranded: number): boolean {
+  return Math.floor(maxStranded * capacity) >= LEASE_UNITS_MIN
+}
+
+function leasableCapacity(limit: LimitSpec, maxStranded: number): readonly string[] {
+  const least = Math.ceil(LEASE_UNITS_MIN / maxStranded)
+  // The product may fall a hair short of what the quotient promised.
+  const capacity = isLeasable(least, maxStranded) ? least : least + 1
+  const field = limit.algorithm === 'gcra' || limit.burst !== undefined ? 'burst' : 'max'
+  return capacity > MAX_UNITS ? [] : [`${field}: ${capacity}`]
+}
+
+/** The least share, as short as it can be said. */
+function leasableShare(capacity: number): readonly number[] {
+  const least = LEASE_UNITS_MIN / capacity
+  const step = 10 ** (Math.floor(Math.log10(least)) - 2)
+  const share = [least, least + step]
+    .map((each) => Number(each.toPrecision(3)))
+    .find((each) => isLeasable(capacity, each))
+  return share === undefined || share > MAX_STRANDED_MAX ? [] : [share]
+}
+
+function warnOfSlowSync({ spot, limit }: PlacedLimit, syncEveryMs: number): void {
+  const { windowMs } = limit
+  if (2 * syncEveryMs <= windowMs) return
+  complain(spot, 'slow-sync', {
+    found: formatDuration(syncEveryMs),
+    why: formatDuration(windowMs),
+    accepted: `syncEvery up to ${formatDuration(Math.floor(windowMs / 2))}, or a longer window`,
   })
 }

@@ -1,0 +1,192 @@
+import { describe, expect, test } from 'vitest'
+import { ALGORITHM_NAMES } from '../limit.js'
+import { parseRules } from './parse-rules.js'
+import type { Rule } from './rule.js'
+
+const COORDINATIONS = ['exact', 'leased', 'local', 'split'] as const
+const LEAST = { id: 'r', by: [], limits: ['1000/minute'] }
+
+function read(fields: object): Rule | undefined {
+  return parseRules([{ ...LEAST, ...fields }]).rules?.rules[0]
+}
+
+const problemsOf = (fields: object) =>
+  parseRules([{ ...LEAST, ...fields }]).errors.map(({ code, field }) => `${code} ${field}`)
+
+const warningsOf = (fields: object) =>
+  parseRules([{ ...LEAST, ...fields }]).warnings.map(({ code, field }) => `${code} ${field}`)
+
+describe('which algorithms can be shared how', () => {
+  const cases = COORDINATIONS.flatMap((coordination) =>
+    ALGORITHM_NAMES.map((algorithm) => [coordination, algorithm] as const),
+  )
+  test.each(cases)('%s, %s', (coordination, algorithm) => {
+    const isMerged = coordination === 'leased' || coordination === 'local'
+    const isExactOnly = algorithm === 'leaky-bucket' || algorithm === 'sliding-window-log'
+    const limits = [{ algorithm, max: 10, window: '1m' }]
+    const conflicts = (field: string) =>
+      isMerged && isExactOnly ? [`coordination-conflict ${field}.algorithm`] : []
+    expect(problemsOf({ coordination, limits })).toEqual(conflicts('limits[0]'))
+    expect(problemsOf({ coordination, tiers: { plan: { pro: limits } } })).toEqual(
+      conflicts('tiers.plan.pro[0]'),
+    )
+    expect(problemsOf({ coordination, candidate: { limits } })).toEqual(
+      conflicts('candidate.limits[0]'),
+    )
+    expect(problemsOf({ coordination, overrides: [{ caller: {}, limits }] })).toEqual(
+      conflicts('overrides[0].limits[0]'),
+    )
+  })
+})
+
+describe('fields that go with one coordination only', () => {
+  const beside = (coordination: string, allowed: string, field: string) =>
+    coordination === allowed ? [] : [`coordination-conflict ${field}`]
+
+  test.each(COORDINATIONS)('%s', (coordination) => {
+    expect(problemsOf({ coordination, maxStranded: 0.1 })).toEqual(
+      beside(coordination, 'leased', 'maxStranded'),
+    )
+    expect(problemsOf({ coordination, syncEvery: '1s' })).toEqual(
+      beside(coordination, 'local', 'syncEvery'),
+    )
+    expect(problemsOf({ coordination, hedge: true })).toEqual(
+      beside(coordination, 'exact', 'hedge'),
+    )
+    expect(problemsOf({ coordination, hedge: false })).toEqual([])
+  })
+
+  test('left out, it is exact', () => {
+    expect(problemsOf({ maxStranded: 0.1, syncEvery: '1s' })).toEqual([
+      'coordination-conflict maxStranded',
+      'coordination-conflict syncEvery',
+    ])
+    expect(problemsOf({ hedge: true })).toEqual([])
+  })
+
+  test('beside a coordination that is none, nothing is said of them', () => {
+    const fields = { coordination: 'gossip', maxStranded: 0.1, syncEvery: '1s', hedge: true }
+    expect(problemsOf(fields)).toEqual(['unknown-value coordination'])
+  })
+})
+
+describe('maxStranded', () => {
+  test.each([
+    [undefined, 0.05],
+    [0.05, 0.05],
+    ['5%', 0.05],
+    ['5 %', 0.05],
+    ['0.1%', 0.001],
+    ['2.5%', 0.025],
+    ['7%', 0.07],
+    ['29%', 0.29],
+    ['050%', 0.5],
+    [0.5, 0.5],
+    ['50%', 0.5],
+  ])('%o is %d', (maxStranded, share) => {
+    expect(read({ coordination: 'leased', maxStranded })?.maxStranded).toBe(share)
+  })
+
+  test.each([
+    [0, 'bad-number'],
+    [-0.1, 'bad-number'],
+    [0.500001, 'bad-number'],
+    [5, 'bad-number'],
+    [Number.NaN, 'bad-number'],
+    ['0%', 'bad-number'],
+    ['51%', 'bad-number'],
+    ['999%', 'bad-number'],
+    ['-5%', 'wrong-type'],
+    ['5', 'wrong-type'],
+    ['5  %', 'wrong-type'],
+    ['5e1%', 'wrong-type'],
+    ['%', 'wrong-type'],
+    [true, 'wrong-type'],
+    [['5%'], 'wrong-type'],
+  ])('%o is refused', (maxStranded, code) => {
+    expect(problemsOf({ coordination: 'leased', maxStranded })).toEqual([`${code} maxStranded`])
+  })
+})
+
+describe('syncEvery', () => {
+  test.each([
+    [undefined, 100],
+    ['10ms', 10],
+    ['1s', 1000],
+    ['10s', 10_000],
+  ])('%s is %d ms', (syncEvery, ms) => {
+    expect(read({ coordination: 'local', syncEvery })?.syncEveryMs).toBe(ms)
+  })
+
+  test.each([
+    ['9ms', 'bad-duration'],
+    ['10001ms', 'bad-duration'],
+    ['1m', 'bad-duration'],
+    [100, 'bad-duration'],
+    ['often', 'bad-duration'],
+    [null, 'wrong-type'],
+  ])('%o is refused', (syncEvery, code) => {
+    expect(problemsOf({ coordination: 'local', syncEvery })).toEqual([`${code} syncEvery`])
+  })
+})
+
+describe('a limit too small to lease', () => {
+  const small = (limit: string | object, more: object = {}) =>
+    warningsOf({ coordination: 'leased', limits: [limit], ...more })
+
+  test('is warned of where the share is below two units', () => {
+    expect(small('40/minute')).toEqual([])
+    expect(small('39/minute')).toEqual(['small-lease limits[0]'])
+    expect(small('39/minute', { maxStranded: 0.5 })).toEqual([])
+    expect(small('4/minute', { maxStranded: '50%' })).toEqual([])
+    expect(small('3/minute', { maxStranded: '50%' })).toEqual(['small-lease limits[0]'])
+  })
+
+  test('is judged by what it holds, not by its rate', () => {
+    expect(small({ max: 1000, window: '1s', burst: 39 })).toEqual(['small-lease limits[0]'])
+    expect(small({ max: 1, window: '1s', burst: 40 })).toEqual([])
+    expect(small({ algorithm: 'gcra', max: 1000, window: '1s' })).toEqual(['small-lease limits[0]'])
+    expect(small({ algorithm: 'gcra', max: 1000, window: '1s', burst: 40 })).toEqual([])
+  })
+
+  test('would lease with the max or the share that is told', () => {
+    for (let max = 1; max < 400; max++) {
+      for (const maxStranded of [0.005, 0.0073, 0.01, 0.05, 0.07, 0.29]) {
+        const fields = { coordination: 'leased', limits: [`${max}/minute`] }
+        const [warning] = parseRules([{ ...LEAST, ...fields, maxStranded }]).warnings
+        if (warning === undefined) continue
+        const [, least] = /max: (\d+)/.exec(warning.accepted) ?? []
+        const [, share] = /maxStranded: ([\d.]+)/.exec(warning.accepted) ?? []
+        expect(small(`${least}/minute`, { maxStranded })).toEqual([])
+        expect(small(`${Number(least) - 1}/minute`, { maxStranded })).toHaveLength(1)
+        if (share === undefined) expect(max).toBeLessThan(4)
+        else expect(small(`${max}/minute`, { maxStranded: Number(share) })).toEqual([])
+      }
+    }
+  })
+
+  test('is none where it refuses all, charges refusals, or is of one caller', () => {
+    expect(small('0/minute')).toEqual([])
+    expect(small({ max: 1, window: '1s', onRefusal: 'charge' })).toEqual([])
+    const overrides = [{ caller: {}, limits: ['1/minute'] }]
+    expect(small('1000/minute', { overrides })).toEqual([])
+  })
+
+  test('is of no interest where nothing is leased', () => {
+    for (const coordination of ['exact', 'local', 'split']) {
+      expect(warningsOf({ coordination, limits: ['1/minute'] })).toEqual([])
+    }
+    expect(small('1/minute', { mode: 'off' })).toEqual([])
+  })
+})
+
+test('counts merged less than twice a window are warned of', () => {
+  const slow = (syncEvery: string, limit: string | object) =>
+    warningsOf({ coordination: 'local', syncEvery, limits: [limit] })
+  expect(slow('500ms', '10/second')).toEqual([])
+  expect(slow('501ms', '10/second')).toEqual(['slow-sync limits[0]'])
+  expect(slow('125ms', '10/250ms')).toEqual([])
+  expect(slow('126ms', '10/250ms')).toEqual(['slow-sync limits[0]'])
+  expect(slow('10s', '0/second')).toEqual([])
+  expect(slow('10s', { max: 1, window: '1s', onRefusal: 'charge' })).toEqual([])
+})

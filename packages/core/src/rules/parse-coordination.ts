@@ -1,0 +1,110 @@
+/** How nodes share the counters of a rule, and the fields that depend on it. */
+import { UNMERGEABLE } from '../limit.js'
+import { readDuration } from './parse-limit.js'
+import { findLimitSpots } from './placed-limits.js'
+import {
+  complain,
+  fieldName,
+  readBoolean,
+  readChoice,
+  readNumber,
+  readOptional,
+  type Spot,
+} from './reader.js'
+import type { Coordination, Rule } from './rule.js'
+import type { MapNode } from './tree.js'
+
+const COORDINATIONS: readonly Coordination[] = ['exact', 'leased', 'local', 'split']
+const MAX_STRANDED = 0.05
+export const MAX_STRANDED_MAX = 0.5
+const ACCEPTED_MAX_STRANDED = `a number above 0, up to ${MAX_STRANDED_MAX}, or a percentage such as 5%`
+const PERCENTAGE = /^(\d{1,3}(?:\.\d{1,15})?) ?%$/
+const SYNC_EVERY_MS = 100
+const SYNC_EVERY_MS_MIN = 10
+const SYNC_EVERY_MS_MAX = 10_000
+const ACCEPTED_SYNC_EVERY = 'a duration from 10ms to 10s'
+
+type Sharing = Pick<Rule, 'coordination' | 'maxStranded' | 'syncEveryMs' | 'hedge'>
+
+export function readSharing(map: Spot<MapNode>): Sharing {
+  const read = readOptional(map, 'coordination', (field) => readChoice(field, COORDINATIONS))
+  // What a coordination that is none means is not known, and so nothing is said of others by it.
+  const known = map.node.entries.has('coordination') ? read : 'exact'
+  if (known !== undefined) refuseUnmergeable(() => findLimitSpots(map), known)
+  refuseBeside(map, 'maxStranded', 'leased', known)
+  refuseBeside(map, 'syncEvery', 'local', known)
+  return {
+    coordination: known ?? 'exact',
+    maxStranded: readOptional(map, 'maxStranded', readMaxStranded) ?? MAX_STRANDED,
+    syncEveryMs: readOptional(map, 'syncEvery', readSyncEvery) ?? SYNC_EVERY_MS,
+    hedge: readOptional(map, 'hedge', (field) => readHedge(field, known)) ?? false,
+  }
+}
+
+/** A field that any other coordination would pay no heed to. */
+function refuseBeside(
+  map: Spot<MapNode>,
+  key: string,
+  needed: Coordination,
+  known: Coordination | undefined,
+): void {
+  const entry = map.node.entries.get(key)
+  if (entry === undefined || known === undefined || known === needed) return
+  complain(map, 'coordination-conflict', {
+    at: entry.at,
+    field: fieldName(map, key),
+    found: key,
+    why: known,
+    accepted: `coordination: ${needed}, or no ${key}`,
+  })
+}
+
+function readMaxStranded(spot: Spot): number | undefined {
+  const { node } = spot
+  const text = node.kind === 'scalar' && typeof node.value === 'string' ? node.value : ''
+  const percent = PERCENTAGE.exec(text)?.[1]
+  // As text: 0.1% divided by 100 would not be the 0.001 that somebody else writes.
+  const share =
+    percent === undefined ? readNumber(spot, ACCEPTED_MAX_STRANDED) : Number(`${percent}e-2`)
+  if (share === undefined || (share > 0 && share <= MAX_STRANDED_MAX)) return share
+  return complain(spot, 'bad-number', { accepted: ACCEPTED_MAX_STRANDED })
+}
+
+function readSyncEvery(spot: Spot): number | undefined {
+  const ms = readDuration(spot)
+  if (ms === undefined || (ms >= SYNC_EVERY_MS_MIN && ms <= SYNC_EVERY_MS_MAX)) return ms
+  return complain(spot, 'bad-duration', { accepted: ACCEPTED_SYNC_EVERY })
+}
+
+/** Only where every call asks the store is there an answer that could be too slow. */
+function readHedge(spot: Spot, known: Coordination | undefined): boolean | undefined {
+  const hedge = readBoolean(spot)
+  if (hedge !== true || known === undefined || known === 'exact') return hedge
+  return complain(spot, 'coordination-conflict', {
+    found: 'hedge: true',
+    why: known,
+    accepted: 'hedge: false here, or coordination: exact',
+  })
+}
+
+/** A split gives each node a smaller limit of the same kind, and so takes every algorithm. */
+export function refuseUnmergeable(find: () => readonly Spot[], coordination: Coordination): void {
+  if (coordination === 'exact' || coordination === 'split') return
+  for (const limit of find()) refuseAlgorithm(limit, coordination)
+}
+
+function refuseAlgorithm(limit: Spot, coordination: Coordination): void {
+  const field = limit.node.kind === 'map' ? limit.node.entries.get('algorithm')?.value : undefined
+  const word = field?.kind === 'scalar' ? field.value : undefined
+  const algorithm = UNMERGEABLE.find((name) => name === word)
+  if (field === undefined || algorithm === undefined) return
+  complain(limit, 'coordination-conflict', {
+    at: field.at,
+    field: fieldName(limit, 'algorithm'),
+    found: algorithm,
+    why: coordination,
+    accepted:
+      'token-bucket, gcra, fixed-window or sliding-window-counter here, ' +
+      'or coordination: exact or split',
+  })
+}

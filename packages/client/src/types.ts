@@ -198,11 +198,17 @@ export interface NodesView {
 
 export type Attributes = Readonly<Record<string, string>>
 
+/** Who decided: the store, or the node that was asked, from what it holds or remembers. */
+export type DecisionSource = 'store' | 'lease' | 'local' | 'deny-cache' | 'posture'
+
 /** The decision as the decision API tells it, and what stands for the caller in logs. */
 export interface DecisionView {
   readonly allowed: boolean
   readonly reason: string
   readonly rule?: string | null
+  readonly source: DecisionSource
+  /** Only where it was not the store: how old what it was made from is, in milliseconds. */
+  readonly staleMs?: number
   readonly callers: readonly CallerView[]
   readonly [field: string]: unknown
 }

@@ -1,5 +1,6 @@
 /** A call on its way to the store, and what must be kept of it until its fate is known. */
 import type { Plan } from '@sluice/core'
+import type { SplitCall } from './coordination/split-call.js'
 import type { Sent } from './deny-cache.js'
 import type { Spending } from './posture/posture-answers.js'
 import type { Answer, Groups, TakeOptions } from './store.js'
@@ -19,6 +20,8 @@ export class Asked implements TakeOptions, Sent {
   readonly deadlineMs: number | undefined
   readonly states: boolean
   readonly onLate: (answers: Groups<Answer>) => void
+  /** The whole call, where this node decides some of it and `plan` is only the rest. */
+  readonly split: SplitCall | undefined
   isDecided = false
   allowed = false
   spendings: readonly (Spending | undefined)[] = NO_SPENDING
@@ -34,6 +37,7 @@ export class Asked implements TakeOptions, Sent {
     deadlineMs: number | undefined,
     states: boolean,
     onLate: OnLate,
+    split: SplitCall | undefined,
   ) {
     this.plan = plan
     this.options = options
@@ -42,6 +46,7 @@ export class Asked implements TakeOptions, Sent {
     this.deadlineMs = deadlineMs
     this.states = states
     this.onLate = (answers) => onLate(this, answers)
+    this.split = split
     this.answers = undefined
     this.#late = undefined
   }

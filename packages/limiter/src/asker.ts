@@ -1,31 +1,31 @@
 /**
- * One call, asked of a store that may be slow or gone: first of what is known to refuse it, then of
- * the store, and where that is silent of the rules' postures. What the store says afterwards is
- * settled here too, so that nothing granted to a refused call stays taken, and nothing admitted is
- * taken twice.
+ * One call, asked of a store that may be slow or gone: first of what this node decides itself, then
+ * of what is known to refuse it, then of the store, and where that is silent of the rules'
+ * postures.
  */
 import {
+  type Coordination,
   type CounterKey,
   type Decision,
   type Extras,
   type Outcome,
   type Plan,
-  type PlannedTake,
   passes,
   type Snapshot,
   type Source,
-  SluiceError,
 } from '@sluice/core'
 import { Asked, type AskOptions } from './asked.js'
+import { Coordinator, overlay, placing } from './coordination/coordinator.js'
+import type { HereStats } from './coordination/here.js'
+import type { SplitCall } from './coordination/split-call.js'
+import { leftOf, ownDeadline } from './deadline.js'
 import { DenyCache } from './deny-cache.js'
 import { isHedged, LastStates, patienceMs } from './hedge.js'
-import {
-  answerAt,
-  type PostureAnswer,
-  PostureAnswers,
-  type Spending,
-} from './posture/posture-answers.js'
+import { type PostureAnswer, PostureAnswers } from './posture/posture-answers.js'
 import { Reports } from './reports.js'
+import type { Scheduler } from './rounds.js'
+import { Settlement } from './settlement.js'
+import { allOf, isMisuse, isWhole } from './store-answer.js'
 import type { Answer, Give, Groups, Store } from './store.js'
 
 /** How a decision is made of outcomes; the limiter knows of receipts. */
@@ -46,6 +46,7 @@ export interface AskerParts {
   readonly monotonicMs: () => number
   /** The most counters kept here while the store is silent. */
   readonly localCounters: number
+  readonly scheduler: Scheduler
 }
 
 export interface AskerStats {
@@ -57,6 +58,8 @@ export interface AskerStats {
   readonly reportsDropped: number
   /** Give-backs that the store did not confirm: those units may stay taken until they decay. */
   readonly givesLost: number
+  /** What this node decided by itself, by the id of the rule. */
+  readonly coordination: ReadonlyMap<string, HereStats>
 }
 
 /** What was read, and who answered. */
@@ -75,23 +78,40 @@ export class Asker {
   readonly #states = new LastStates()
   readonly #posture: PostureAnswers
   readonly #reports: Reports
+  readonly #settlement: Settlement
+  readonly #coordinator: Coordinator
   readonly #onLate = (asked: Asked, answers: Groups<Answer>) => this.late(asked, answers)
-  #givesLost = 0
   #resets = 0
 
-  constructor({ store, tell, wallUs, monotonicMs, localCounters }: AskerParts) {
+  constructor({ store, tell, wallUs, monotonicMs, localCounters, scheduler }: AskerParts) {
     const { remote } = store
+    const gaveBack = (key: CounterKey) => this.gaveBack(key)
     this.#store = store
     this.#tell = tell
     this.#monotonicMs = monotonicMs
     this.#time = remote === undefined ? wallUs : () => wholeOr(remote.time(), wallUs)
     this.#deadlineMs = remote?.deadlineMs ?? DEADLINE_MS
+    const placeAt = placing(remote, this.#time)
     this.#posture = new PostureAnswers({
       maxCounters: localCounters,
       time: this.#time,
+      placeAt,
       fleetSize: () => remote?.fleetSize() ?? 1,
     })
-    this.#reports = new Reports(store, this.#time)
+    this.#reports = new Reports(store, this.#time, scheduler)
+    const strike = this.#posture.strike.bind(this.#posture)
+    this.#settlement = new Settlement({ store, reports: this.#reports, strike, gaveBack })
+    this.#coordinator = new Coordinator({
+      store,
+      scheduler,
+      monotonicMs,
+      wallUs,
+      placeAt,
+      fleetSize: () => remote?.fleetSize() ?? 1,
+      fleetPlace: () => remote?.fleetPlace?.() ?? 0,
+      deadlineMs: this.#deadlineMs,
+      gaveBack,
+    })
     if (remote === undefined) return
     const { denyCacheMs } = remote
     if (denyCacheMs > 0) this.#denied = new DenyCache(denyCacheMs, () => remote.latestTime())
@@ -107,7 +127,8 @@ export class Asker {
       localCounters: this.#posture.size,
       reportsWaiting: this.#reports.waiting,
       reportsDropped: this.#reports.dropped,
-      givesLost: this.#givesLost,
+      givesLost: this.#settlement.givesLost,
+      coordination: this.#coordinator.stats,
     }
   }
 
@@ -126,26 +147,25 @@ export class Asker {
     if (plan.groups.length === 1 && plan.groups[0]?.length === 0) {
       return this.#tell(plan, NOTHING, options, 'store')
     }
-    const cache = this.#denied
-    const nowMs = cache === undefined ? 0 : this.#monotonicMs()
-    const denied = cache?.answer(plan, nowMs)
-    if (denied !== undefined) return denied
-    const fullMs = needs.deadline ? ownDeadline(plan) : undefined
-    const deadlineMs = waitedMs > 0 ? leftOf(fullMs ?? this.#deadlineMs, waitedMs) : fullMs
-    const hedged = needs.hedge && isHedged(plan)
-    const moment = cache?.moment ?? 0
-    const asked = new Asked(plan, options, nowMs, moment, deadlineMs, hedged, this.#onLate)
-    if (hedged) return this.askHedged(asked)
-    return this.take(asked).then(
-      (answers) => this.answered(asked, answers),
-      (error) => this.failed(asked, error),
+    const split = needs.coordination ? this.#coordinator.split(plan) : undefined
+    if (split === undefined) return this.askStore(plan, needs, options, waitedMs)
+    const sinceMs = this.#monotonicMs()
+    const waiting = split.begin()
+    if (waiting === undefined) return this.askRest(split, needs, options, waitedMs)
+    return waiting.then(() =>
+      this.askRest(split, needs, options, waitedMs + this.#monotonicMs() - sinceMs),
     )
   }
 
   /** What is left of the counters of a call, or what the postures say of them; takes nothing. */
   async peek(plan: Plan): Promise<Looked> {
+    const here = this.#coordinator.look(plan)
+    if (here?.whole !== undefined) {
+      return { outcomes: here.whole, source: 'local', extras: { staleMs: here.staleMs } }
+    }
     try {
-      return { outcomes: await this.#store.peek(plan.groups), source: 'store', extras: {} }
+      const outcomes = await this.#store.peek(plan.groups)
+      return { outcomes: overlay(here, outcomes), source: 'store', extras: {} }
     } catch (error) {
       if (isMisuse(error)) throw error
       return this.#posture.peek(plan)
@@ -177,6 +197,7 @@ export class Asker {
   wasReset(key: CounterKey): void {
     this.gaveBack(key)
     this.#resets += 1
+    this.#coordinator.forget(key)
     this.#states.forget(key)
     this.#posture.forget(key)
     this.#reports.forget(key)
@@ -185,15 +206,76 @@ export class Asker {
   /** Other rules are in force: a refusal by the old ones says nothing. */
   rulesChanged(): void {
     this.#denied?.clear()
+    this.limitsChanged()
   }
 
-  close(): void {
+  /** Some callers have other limits: what is held here was drawn under the old ones. */
+  limitsChanged(): void {
+    this.#coordinator.rulesChanged()
+  }
+
+  /** Whether units of an earlier decision were returned on this node; else the store has them. */
+  refundHere(give: Give, coordination: Coordination): boolean {
+    return this.#coordinator.refund(give, coordination)
+  }
+
+  /** What this node holds of the store's goes back before nobody can give it. */
+  async close(): Promise<void> {
     this.#reports.close()
+    await this.#coordinator.close()
+  }
+
+  /** The store, and what is known of it, for all of a call or for what was not decided here. */
+  private askStore(
+    plan: Plan,
+    needs: Snapshot['needs'],
+    options: AskOptions,
+    waitedMs: number,
+    split?: SplitCall,
+  ): Decision | Promise<Decision> {
+    const cache = this.#denied
+    const nowMs = cache === undefined && split === undefined ? 0 : this.#monotonicMs()
+    const denied = cache?.answer(plan, nowMs)
+    if (denied !== undefined) {
+      split?.putBack()
+      return denied
+    }
+    const fullMs = needs.deadline ? ownDeadline(plan) : undefined
+    const deadlineMs = waitedMs > 0 ? leftOf(fullMs ?? this.#deadlineMs, waitedMs) : fullMs
+    const hedged = needs.hedge && isHedged(plan)
+    const moment = cache?.moment ?? 0
+    const states = hedged || split?.needsStates === true
+    const asked = new Asked(plan, options, nowMs, moment, deadlineMs, states, this.#onLate, split)
+    if (hedged) return this.askHedged(asked)
+    return this.take(asked).then(
+      (answers) => this.answered(asked, answers),
+      (error) => this.failed(asked, error),
+    )
+  }
+
+  /** What could be decided here is: the rest is the store's, if anything is left to ask. */
+  private askRest(
+    split: SplitCall,
+    needs: Snapshot['needs'],
+    options: AskOptions,
+    waitedMs: number,
+  ): Decision | Promise<Decision> {
+    const { rest, source, staleMs } = split
+    if (split.isRefused) {
+      const { plan, outcomes } = split.refusal()
+      return this.#tell(plan, outcomes, options, source, { staleMs })
+    }
+    if (rest === undefined) {
+      return this.#tell(split.plan, split.outcomes, options, source, { staleMs })
+    }
+    if (!split.isSilent) return this.askStore(rest, needs, options, waitedMs, split)
+    const asked = new Asked(rest, options, 0, 0, undefined, false, this.#onLate, split)
+    return this.degrade(asked, allOf(rest, 'not-run'))
   }
 
   private take(asked: Asked): Promise<Groups<Answer>> {
     try {
-      return this.#store.take(asked.plan.groups, asked)
+      return this.#store.take(asked.split?.sent ?? asked.plan.groups, asked)
     } catch (error) {
       return Promise.reject(error)
     }
@@ -232,12 +314,12 @@ export class Asker {
 
   private answeredHedged(asked: Asked, answers: Groups<Answer>): Decision | undefined {
     if (!asked.isDecided) return this.answered(asked, answers)
-    this.settle(asked, answers)
+    this.#settlement.settle(asked, answers)
     return undefined
   }
 
   private fromLastStates(asked: Asked): Decision | undefined {
-    const { plan, options } = asked
+    const { plan } = asked
     const now = this.#time()
     const steps = this.#states.take(plan, now)
     if (steps === undefined) return undefined
@@ -249,7 +331,7 @@ export class Asker {
     // The store has not granted it yet, so there is nothing that a receipt could give back.
     const outcomes = [steps.map((step) => ({ ...step, granted: 0 }))]
     const shadows = plan.groups.slice(1).map(() => [])
-    return this.#tell(plan, [...outcomes, ...shadows], options, 'local')
+    return this.tell(asked, [...outcomes, ...shadows], 'local')
   }
 
   private answered(asked: Asked, answers: Groups<Answer>): Decision {
@@ -258,90 +340,46 @@ export class Asker {
     if (!this.#reports.isAnswering) this.#reports.isAnswering = true
     const [outcomes = []] = answers
     if (!passes(outcomes)) this.#denied?.remember(plan.groups[0] ?? [], outcomes, asked)
-    return this.#tell(plan, answers, asked.options, 'store')
+    if (asked.split !== undefined) this.#coordinator.learn(plan, answers, asked.sentMs)
+    return this.tell(asked, answers, 'store')
   }
 
   /** A store that fails says nothing of what became of the call; one that is misused says so. */
   private failed(asked: Asked, error: unknown): Decision {
-    if (isMisuse(error)) throw error
-    return this.degrade(asked, undefined)
+    if (!isMisuse(error)) return this.degrade(asked, undefined)
+    asked.split?.putBack()
+    throw error
   }
 
   /** Where the store was silent, or in part: each rule by its posture. */
   private degrade(asked: Asked, answers: Groups<Answer> | undefined): Decision {
-    const { plan, options } = asked
+    const { plan } = asked
     const { allowed, outcomes, source, extras, spendings } = this.#posture.take(plan, answers)
     const early = asked.decide(answers, allowed, spendings)
     this.#reports.isAnswering = false
     if (answers !== undefined) {
       this.#denied?.remember(plan.groups[0] ?? [], answers[0] ?? [], asked)
-      if (!allowed) this.giveBackAll(plan, answers)
     }
-    for (const [i, spending] of spendings.entries()) {
-      if (answerAt(answers, 0, i) === 'not-run') this.report(spending)
-    }
-    if (early !== undefined) this.settle(asked, early)
-    return this.#tell(plan, outcomes, options, source, extras)
+    this.#settlement.decided(asked, answers)
+    if (early !== undefined) this.#settlement.settle(asked, early)
+    return this.tell(asked, outcomes, source, extras)
+  }
+
+  /** With what was decided here of the same call, which is put back if the call is refused. */
+  private tell(
+    { plan, options, split }: Asked,
+    outcomes: Groups<Outcome>,
+    source: Source,
+    extras?: Extras,
+  ): Decision {
+    if (split === undefined) return this.#tell(plan, outcomes, options, source, extras)
+    if (!passes(outcomes[0] ?? [])) split.putBack()
+    return this.#tell(split.plan, split.merge(outcomes), options, source, extras)
   }
 
   /** The store's last word on a call that did not wait for it. */
   private late(asked: Asked, answers: Groups<Answer>): void {
-    if (asked.takeLate(answers)) this.settle(asked, answers)
-  }
-
-  /** Goes by each take whose fate was not known until now. */
-  private settle(asked: Asked, answers: Groups<Answer>): void {
-    const { plan, allowed, spendings } = asked
-    const before = asked.answers
-    asked.answers = answers
-    for (const [g, takes] of plan.groups.entries()) {
-      for (const [i, take] of takes.entries()) {
-        if (answerAt(before, g, i) !== 'unknown') continue
-        const answer = answerAt(answers, g, i)
-        if (!allowed) this.giveBack(take, answer, g)
-        else if (g === 0) this.settleSpending(spendings[i], answer)
-      }
-    }
-  }
-
-  private settleSpending(spending: Spending | undefined, answer: Answer): void {
-    if (spending === undefined || answer === 'unknown') return
-    if (answer === 'not-run') this.report(spending)
-    else if (answer.granted > 0) this.#posture.strike(spending)
-    else if (answer.remaining > 0) this.report(spending)
-  }
-
-  private report(spending: Spending | undefined): void {
-    if (spending === undefined) return
-    const { key, limit, amount } = spending.take
-    this.#reports.add(key, limit, amount, spending.at)
-  }
-
-  private giveBackAll(plan: Plan, answers: Groups<Answer>): void {
-    for (const [g, takes] of plan.groups.entries()) {
-      for (const [i, take] of takes.entries()) this.giveBack(take, answerAt(answers, g, i), g)
-    }
-  }
-
-  /**
-   * What was granted to a call that is refused. A limit that charges for refusals keeps it, but not
-   * in a shadow group, which a refused call never opens.
-   */
-  private giveBack({ key, limit }: PlannedTake, answer: Answer, group: number): void {
-    if (typeof answer === 'string' || answer.granted === 0) return
-    if (group === 0 && limit.onRefusal === 'charge') return
-    void this.give({ key, limit, amount: answer.granted, at: answer.at })
-  }
-
-  /** Tried once: what may have been given back must not be given twice. */
-  private async give(give: Give): Promise<void> {
-    this.gaveBack(give.key)
-    try {
-      await this.#store.give(give)
-    } catch {
-      this.#givesLost += 1
-    }
-    this.gaveBack(give.key)
+    if (asked.takeLate(answers)) this.#settlement.settle(asked, answers)
   }
 }
 
@@ -350,36 +388,4 @@ const NOTHING: Groups<Outcome> = [[]]
 /** A store that never answered may not know its time. */
 function wholeOr(time: number, wallUs: () => number): number {
   return Number.isFinite(time) ? Math.floor(time) : wallUs()
-}
-
-/** In whole milliseconds, or there would be as many deadlines as calls. */
-function leftOf(deadlineMs: number, waitedMs: number): number {
-  return Math.max(1, Math.ceil(deadlineMs - waitedMs))
-}
-
-function isMisuse(error: unknown): boolean {
-  return error instanceof SluiceError && error.code !== 'STORE_FAILED'
-}
-
-/** The shortest deadline of its enforced rules that have one. */
-function ownDeadline({ matched }: Plan): number | undefined {
-  let shortest: number | undefined
-  for (let i = 0; i < matched.length; i++) {
-    const rule = matched[i]?.rule
-    const own = rule?.mode === 'enforce' ? rule.rule.deadlineMs : undefined
-    if (own !== undefined && (shortest === undefined || own < shortest)) shortest = own
-  }
-  return shortest
-}
-
-/** Whether every take has an outcome. */
-function isWhole(plan: Plan, answers: Groups<Answer>): answers is Groups<Exclude<Answer, string>> {
-  const { groups } = plan
-  for (let g = 0; g < groups.length; g++) {
-    const answer = answers[g]
-    const takes = groups[g]
-    if (answer === undefined || takes === undefined) return false
-    for (let i = 0; i < takes.length; i++) if (typeof answer[i] !== 'object') return false
-  }
-  return true
 }

@@ -46,6 +46,7 @@ describe('a refusal', () => {
     expect({ ...cached }).toEqual({
       ...fromStore,
       source: 'deny-cache',
+      staleMs: 100,
       resetAfterMs: 3_599_900,
       retryAfterMs: 3_599_900,
     })

@@ -83,6 +83,7 @@ export class DenyCache {
     if (takes === undefined) return undefined
     let refusing: PlannedTake[] | undefined
     let outcomes: Outcome[] = []
+    let staleMs = 0
     for (let i = 0; i < takes.length; i++) {
       const take = takes[i]
       if (take === undefined) continue
@@ -91,6 +92,7 @@ export class DenyCache {
       const outcome = slot === -1 ? undefined : this.run(slot, take)
       if (outcome === undefined) continue
       if (this.probes(slot, nowMs)) return undefined
+      staleMs = Math.max(staleMs, nowMs - this.livesUntil(slot) + this.#lifeMs)
       if (refusing === undefined) {
         refusing = [take]
         outcomes = [outcome]
@@ -101,7 +103,8 @@ export class DenyCache {
     }
     if (refusing === undefined) return undefined
     const { matched } = plan
-    return combine({ matched, groups: [refusing], shadows: NO_SHADOWS }, [outcomes], 'deny-cache')
+    const refused = { matched, groups: [refusing], shadows: NO_SHADOWS }
+    return combine(refused, [outcomes], 'deny-cache', { staleMs: Math.round(staleMs) })
   }
 
   /** Takes in what refused of a call. */

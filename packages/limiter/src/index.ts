@@ -28,6 +28,7 @@ export type {
 export { ERROR_CODES, jitterMs, problemBody, rateLimitHeaders, SluiceError } from '@sluice/core'
 export type { AskerStats } from './asker.js'
 export { type Clock, systemClock } from './clock.js'
+export type { HereStats as CoordinationStats } from './coordination/here.js'
 export type { Inspected, InspectedCaller, InspectedCounter } from './inspect.js'
 export { createLimiter } from './limiter.js'
 export type { CheckOptions, Limiter, LimiterOptions, RulesOptions } from './limiter-types.js'

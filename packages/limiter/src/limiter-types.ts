@@ -4,6 +4,7 @@ import type { AskerStats } from './asker.js'
 import type { Clock } from './clock.js'
 import type { Inspected, InspectedCaller } from './inspect.js'
 import type { ResetOptions } from './refund.js'
+import type { Scheduler } from './rounds.js'
 import type { RulesInput } from './rule-set.js'
 import type { Store } from './store.js'
 
@@ -27,6 +28,8 @@ export interface LimiterOptions {
   readonly localCounters?: number | undefined
   /** Milliseconds of a clock that never steps. For tests. @default the system's */
   readonly monotonicMs?: (() => number) | undefined
+  /** What calls back later. For tests. @default timers of the system */
+  readonly scheduler?: Scheduler | undefined
 }
 
 export interface RulesOptions {

@@ -42,7 +42,7 @@ import {
 } from './limiter-options.js'
 import type { CheckOptions, Limiter, LimiterOptions, RulesOptions } from './limiter-types.js'
 import { memoryStore } from './memory/memory-store.js'
-import { mayHaveRun } from './reports.js'
+import { timers } from './rounds.js'
 import { planStanding } from './standing.js'
 import { storeAnswer } from './store-answer.js'
 import {
@@ -51,10 +51,12 @@ import {
   givesOfReceipt,
   keysOfCaller,
   PaidReceipts,
+  payOut,
+  type Refund,
   type ResetOptions,
 } from './refund.js'
 import { compileParsed, type LoadedRules, loadRules, type RulesInput } from './rule-set.js'
-import type { Give, Groups, Store, SyncStore } from './store.js'
+import type { Groups, Store, SyncStore } from './store.js'
 
 export function createLimiter(options: LimiterOptions): Limiter {
   return new StoreLimiter(options)
@@ -98,6 +100,7 @@ class StoreLimiter implements Limiter {
       wallUs: () => clock.now(),
       monotonicMs: options.monotonicMs ?? systemMonotonicMs,
       localCounters,
+      scheduler: readPart('scheduler', options.scheduler ?? timers, ['after']),
     })
     const { remote } = this.#store
     const use = secret === undefined ? (key: Uint8Array) => this.useSecret(key) : undefined
@@ -216,18 +219,8 @@ class StoreLimiter implements Limiter {
     }
     const gives = givesOfReceipt(this.#snapshot, what)
     const paid = this.#refunded.of(what, gives.length)
-    const pay = gives.map(async (give, entry) => {
-      if (give === undefined || paid[entry] === true) return
-      paid[entry] = true
-      try {
-        await this.give(give)
-      } catch (error) {
-        // Only what was not given back can be tried again; of some nobody knows.
-        if (!mayHaveRun(error)) paid[entry] = false
-        throw error
-      }
-    })
-    await storeAnswer(Promise.all(pay), 'the receipt can be refunded again')
+    const pay = payOut(gives, paid, (give) => this.give(give))
+    await storeAnswer(pay, 'the receipt can be refunded again')
   }
 
   async reset(call: Call, options: ResetOptions = {}): Promise<void> {
@@ -279,7 +272,7 @@ class StoreLimiter implements Limiter {
     if (this.#closed) return
     this.#closed = true
     this.#isShut = true
-    this.#asker?.close()
+    await this.#asker?.close()
     await this.#store.close()
   }
 
@@ -351,7 +344,8 @@ class StoreLimiter implements Limiter {
     return isKnown ? this.look(makePlan) : { snapshot, plan, ...asker.peekWithoutStore(plan) }
   }
 
-  private async give(give: Give): Promise<void> {
+  private async give({ coordination, ...give }: Refund): Promise<void> {
+    if (this.#asker?.refundHere(give, coordination) === true) return
     this.#asker?.gaveBack(give.key)
     try {
       await this.#store.give(give)

@@ -4,6 +4,7 @@ import {
   type ChangedCaller,
   type CompiledLimit,
   type CompiledRule,
+  type Coordination,
   type CounterKey,
   callerOf,
   callerOfKey,
@@ -19,6 +20,7 @@ import {
   type Taken,
 } from '@sluice/core'
 import type { Asker } from './asker.js'
+import { mayHaveRun } from './reports.js'
 import type { Give } from './store.js'
 
 export interface ResetOptions {
@@ -31,6 +33,11 @@ export interface ResetOptions {
  * forgotten.
  */
 const REFUNDS_REMEMBERED = 10_000
+
+/** Units to be returned, and how nodes share the counter they are of. */
+export interface Refund extends Give {
+  readonly coordination: Coordination
+}
 
 export class PaidReceipts {
   readonly #paid = new Map<string, boolean[]>()
@@ -47,20 +54,45 @@ export class PaidReceipts {
   }
 }
 
+/** Gives back every entry that was not before; only what was not given back can be tried again. */
+export async function payOut(
+  gives: readonly (Refund | undefined)[],
+  paid: boolean[],
+  give: (refund: Refund) => Promise<void>,
+): Promise<void> {
+  const pay = gives.map(async (refund, entry) => {
+    if (refund === undefined || paid[entry] === true) return
+    paid[entry] = true
+    try {
+      await give(refund)
+    } catch (error) {
+      // Of some nobody knows.
+      if (!mayHaveRun(error)) paid[entry] = false
+      throw error
+    }
+  })
+  await Promise.all(pay)
+}
+
 /** The cost of a call, into the present window of every limit it meets. */
-export function givesOfCall(plan: Plan): readonly Give[] {
-  return plan.groups.flat().map(({ key, limit, amount }) => ({ key, limit, amount }))
+export function givesOfCall(plan: Plan): readonly Refund[] {
+  return plan.groups
+    .flat()
+    .map(({ key, limit, amount, of }) => ({ key, limit, amount, coordination: of.coordination }))
 }
 
 /**
  * What a receipt took, entry by entry, computed with the limits in force. What no rule counts any
  * more needs nothing.
  */
-export function givesOfReceipt(snapshot: Snapshot, receipt: string): readonly (Give | undefined)[] {
+export function givesOfReceipt(
+  snapshot: Snapshot,
+  receipt: string,
+): readonly (Refund | undefined)[] {
   return readReceipt(receipt, snapshot.secret).map((taken) => {
     const found = findLimit(snapshot, taken)
     const { key, amount, at } = taken
-    return found && { key, limit: found.limit, amount, at }
+    return found && { key, limit: found.limit, amount, at, coordination: found.coordination }
   })
 }
 
@@ -97,6 +129,7 @@ export function forgetRefusals(
   callers: readonly ChangedCaller[],
 ): void {
   if (callers.length > CALLERS_FORGOTTEN_MAX) return asker.rulesChanged()
+  if (callers.length > 0) asker.limitsChanged()
   for (const { rule, caller } of callers) {
     for (const key of countersOf(snapshot, rule, caller)) asker.gaveBack(key)
   }

@@ -3,6 +3,7 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { memoryStore } from './index.js'
 import { perUser, user } from './limiter.test-helper.js'
 import { Reports } from './reports.js'
+import type { Scheduler } from './rounds.js'
 import { scripted, settled } from './scripted-store.test-helper.js'
 import type { Charge, Store } from './store.js'
 import { manualClock } from './testing/index.js'
@@ -17,7 +18,7 @@ afterEach(() => {
   vi.useRealTimers()
 })
 
-function start() {
+function start(scheduler?: Scheduler) {
   const clock = manualClock()
   const charges: Charge[] = []
   const errors: unknown[] = []
@@ -35,7 +36,7 @@ function start() {
       charges.push(charge)
     },
   }
-  const reports = new Reports(store, () => clock.now())
+  const reports = new Reports(store, () => clock.now(), scheduler)
   return { clock, charges, errors, reports, most: () => mostAtOnce }
 }
 
@@ -143,6 +144,28 @@ describe('reports', () => {
     reports.add(keyOf(5), limit, 2, clock.now())
     expect([reports.waiting, reports.dropped]).toEqual([100_000, 4])
     reports.close()
+  })
+
+  test('wait by the timers they are given', async () => {
+    const waiting = new Map<() => void, number>()
+    const scheduler: Scheduler = {
+      after: (ms, run) => {
+        waiting.set(run, ms)
+        return () => waiting.delete(run)
+      },
+    }
+    const { clock, charges, reports } = start(scheduler)
+    reports.add(keyOf(1), limit, 1, clock.now())
+    await vi.advanceTimersByTimeAsync(1000)
+    expect([charges.length, [...waiting.values()]]).toEqual([0, [250]])
+    for (const run of waiting.keys()) run()
+    await flushed()
+    expect(charges).toHaveLength(1)
+    waiting.clear()
+    reports.add(keyOf(1), limit, 1, clock.now())
+    expect(waiting.size).toBe(1)
+    reports.close()
+    expect(waiting.size).toBe(0)
   })
 
   test('are over when the limiter is closed', async () => {

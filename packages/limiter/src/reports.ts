@@ -3,6 +3,7 @@
  * to empty, for this and the last window only. Only what the store certainly did not take itself.
  */
 import type { CounterKey, Limit } from '@sluice/core'
+import { type Scheduler, timers } from './rounds.js'
 import type { Store } from './store.js'
 
 interface Spent {
@@ -27,6 +28,7 @@ const RETRY_MS = 250
 export class Reports {
   readonly #store: Store
   readonly #time: () => number
+  readonly #scheduler: Scheduler
   readonly #waiting = new Map<string, Report>()
   /** Counters that were reset while a charge to them was under way: what fails is not put back. */
   readonly #forgotten = new Set<string>()
@@ -38,12 +40,13 @@ export class Reports {
   isAnswering = true
   #isFlushing = false
   #isClosed = false
-  #retry: NodeJS.Timeout | undefined
+  #callOffRetry: (() => void) | undefined
 
   /** `time` is the store's. */
-  constructor(store: Store, time: () => number) {
+  constructor(store: Store, time: () => number, scheduler = timers) {
     this.#store = store
     this.#time = time
+    this.#scheduler = scheduler
   }
 
   get waiting(): number {
@@ -87,7 +90,7 @@ export class Reports {
 
   close(): void {
     this.#isClosed = true
-    clearTimeout(this.#retry)
+    this.#callOffRetry?.()
   }
 
   private async chargeAll(): Promise<void> {
@@ -139,13 +142,12 @@ export class Reports {
   }
 
   private retryLater(): void {
-    if (this.#retry !== undefined || this.#isClosed) return
-    this.#retry = setTimeout(() => {
-      this.#retry = undefined
+    if (this.#callOffRetry !== undefined || this.#isClosed) return
+    this.#callOffRetry = this.#scheduler.after(RETRY_MS, () => {
+      this.#callOffRetry = undefined
       if (this.isAnswering) this.flush()
       else this.retryLater()
-    }, RETRY_MS)
-    this.#retry.unref()
+    })
   }
 }
 

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { FakeScheduler, settled } from './channel.test-helper.js'
+import { FakeScheduler, settled } from './redis/channel.test-helper.js'
 import { Rounds } from './rounds.js'
 
 function makeRounds(run: (round: number) => Promise<void>) {

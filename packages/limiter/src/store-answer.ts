@@ -1,15 +1,41 @@
-/** What a store answers to somebody who has to be told if it does not. */
-import { SluiceError } from '@sluice/core'
+/** What a store answers, and what it means if it does not. */
+import { type Plan, SluiceError } from '@sluice/core'
+import type { Answer, Groups } from './store.js'
 
 /** Rejects with STORE_FAILED and what follows from it, or with the store's own error. */
-export async function storeAnswer<Answer>(
-  answer: Promise<Answer>,
+export async function storeAnswer<Value>(
+  answer: Promise<Value>,
   consequence: string,
-): Promise<Answer> {
+): Promise<Value> {
   try {
     return await answer
   } catch (cause) {
     if (cause instanceof SluiceError) throw cause
     throw new SluiceError('STORE_FAILED', `The store did not answer: ${consequence}`, { cause })
   }
+}
+
+/** A store that is misused says so; one that fails says nothing of what became of a call. */
+export function isMisuse(error: unknown): boolean {
+  return error instanceof SluiceError && error.code !== 'STORE_FAILED'
+}
+
+/** Whether every take has an outcome. */
+export function isWhole(
+  plan: Plan,
+  answers: Groups<Answer>,
+): answers is Groups<Exclude<Answer, string>> {
+  const { groups } = plan
+  for (let g = 0; g < groups.length; g++) {
+    const answer = answers[g]
+    const takes = groups[g]
+    if (answer === undefined || takes === undefined) return false
+    for (let i = 0; i < takes.length; i++) if (typeof answer[i] !== 'object') return false
+  }
+  return true
+}
+
+/** The same answer to every take. */
+export function allOf({ groups }: Plan, answer: Answer): Groups<Answer> {
+  return groups.map((takes) => takes.map(() => answer))
 }

@@ -55,8 +55,14 @@ export interface Remote {
   time(): number
   /** The same, but never behind it; Infinity where it is not known. */
   latestTime(): number
+  /** How far `time` may be off, in microseconds; Infinity where it is not known. */
+  uncertaintyUs?(): number
+  /** How far off it may be before a unit near the edge of a window counts in the earlier one. */
+  readonly clockToleranceMs?: number | undefined
   /** Live nodes, this one among them, as last seen. */
   fleetSize(): number
+  /** This node's place among them, from 0 on, as last seen. @default 0 */
+  fleetPlace?(): number
   /** The key of all hashes: given to the store, or kept in it. Rejects if it cannot be known. */
   readonly secret: Promise<Uint8Array>
   /** How long a refusal is remembered, in milliseconds; 0: not at all. */

@@ -1,12 +1,15 @@
 /** What a server tells of itself beside its decisions. */
+import type { Decider } from './decider.js'
 import type { Identifier } from './identity/identity.js'
 import type { DegradedLog } from './log/degraded-log.js'
 import type { Log } from './log/logger.js'
 import type { RefusalLog } from './log/refusal-log.js'
+import { registerCoordinationMetrics } from './metrics/coordination.js'
 import type { Registry } from './metrics/registry.js'
 import type { RuleSource } from './source/rule-source.js'
 
 export interface Observed {
+  readonly decider: Decider
   readonly source: RuleSource
   readonly refusals: RefusalLog
   readonly degraded: DegradedLog
@@ -17,7 +20,11 @@ export interface Observed {
 }
 
 export function registerServerMetrics(registry: Registry, observed: Observed): void {
-  const { source, refusals, degraded, identifier, log, held, websockets } = observed
+  const { decider, source, refusals, degraded, identifier, log, held, websockets } = observed
+  registerCoordinationMetrics(registry, {
+    stats: () => decider.limiter.stats?.coordination,
+    book: source.book,
+  })
   registry.gauge('sluice_rules_version', 'The version of the rules in force.', () =>
     source.version(),
   )

@@ -1,5 +1,5 @@
 /** `sluice check`, `sluice peek` and `sluice inspect`: what is decided, and what is kept for it. */
-import type { CounterView, DecisionView, InspectView } from '@sluice/client'
+import type { CounterView, DecisionSource, DecisionView, InspectView } from '@sluice/client'
 import type { Command } from 'commander'
 import { OK, REFUSED } from '../failures.js'
 import { isRecord, wordOf } from '../records.js'
@@ -15,6 +15,15 @@ interface CallFlags extends CommonFlags {
 const ATTRIBUTES = ['<attributes...>', 'as in user=u1 method=GET path=/v1/orders'] as const
 /** Rules that a call does not meet; a set has up to 10,000. */
 const PASSED_SHOWN_MAX = 10
+
+/** Who decided; all but the store is the node that was asked. */
+const DECIDED: ReadonlyMap<string, string> = new Map<DecisionSource, string>([
+  ['store', 'by the store'],
+  ['lease', 'by the node from a lease'],
+  ['local', 'by the node from its own counts'],
+  ['deny-cache', 'by the node from a refusal it remembers'],
+  ['posture', 'by posture, without the store'],
+])
 
 const COST = ['--cost <cost>', 'what the call takes', wholeNumber('--cost'), 1] as const
 
@@ -91,7 +100,13 @@ function decisionText(decision: DecisionView): string {
   if (delay !== undefined && delay > 0) rows.push(['held for', timeText(delay)])
   if (Array.isArray(shadow) && shadow.length > 0)
     rows.push(['shadow', shadow.map(wordOf).join(', ')])
+  if (reason !== 'unmatched') rows.push(['decided', decidedText(decision)])
   return pairs(rows)
+}
+
+function decidedText({ source, staleMs }: DecisionView): string {
+  const by = DECIDED.get(source) ?? wordOf(source)
+  return staleMs === undefined ? by : `${by}, ${timeText(staleMs)} old`
 }
 
 /** The hash is what logs and Redis have in place of the caller. */
@@ -104,14 +119,20 @@ function callersText({ callers }: DecisionView, columns: number | undefined): st
 /** A line for each limit of each rule that matched. */
 function leftText(decision: DecisionView, columns: number | undefined): string {
   const explained = new Map(explainedOf(decision))
+  const isOld = [...explained.values()].flat().some(({ staleMs }) => ageOf(staleMs) > 0)
   const rows = decision.callers.flatMap(({ rule, caller, hash }) => {
     const limits = explained.get(rule) ?? []
     const who = [callerText(caller), hash]
-    if (limits.length === 0) return [[rule, 'no limit', '', '', ...who]]
-    return limits.map((limit) => [rule, ...limitCells(limit), ...who])
+    if (limits.length === 0) return [[rule, 'no limit', '', '', ...(isOld ? [''] : []), ...who]]
+    return limits.map((limit) => {
+      const known = isOld ? [knownText(limit)] : []
+      return [rule, ...limitCells(limit), ...known, ...who]
+    })
   })
   if (rows.length === 0) return ''
-  return `\n${table(['RULE', 'LIMIT', 'LEFT', 'FULL IN', 'CALLER', 'HASH'], rows, columns)}`
+  const known = isOld ? ['KNOWN'] : []
+  const titles = ['RULE', 'LIMIT', 'LEFT', 'FULL IN', ...known, 'CALLER', 'HASH']
+  return `\n${table(titles, rows, columns)}`
 }
 
 /** The rules that the call does not meet, each with why: what is missing is most often there. */
@@ -140,6 +161,16 @@ function limitCells({ name, candidate, remaining, limit, resetAfterMs }: Fields)
   const named = candidate === true ? `${wordOf(name)} (candidate)` : wordOf(name)
   const reset = typeof resetAfterMs === 'number' ? timeText(resetAfterMs) : ''
   return [named, `${wordOf(remaining)} of ${wordOf(limit)}`, reset]
+}
+
+/** Since when what is left of a limit is known; one that the store told of was read just now. */
+function knownText({ staleMs }: Fields): string {
+  const age = ageOf(staleMs)
+  return age === 0 ? 'now' : `${timeText(age)} ago`
+}
+
+function ageOf(staleMs: unknown): number {
+  return typeof staleMs === 'number' ? staleMs : 0
 }
 
 function limitOf({ limit, where }: CounterView): string {

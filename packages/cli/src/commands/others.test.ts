@@ -37,6 +37,7 @@ rule       per-user, limit token-bucket-1s
 remaining  9 of 10
 full in    100 ms
 shadow     exports
+decided    by the store
 
 RULE      CALLER   HASH
 per-user  user=u1  0f1e2d3c4b5a6978
@@ -64,6 +65,27 @@ per-user  user=u1  0f1e2d3c4b5a6978
     const json = await admin.run(['check', 'user=u1', '--json'])
     expect(json.code).toBe(1)
     expect(JSON.parse(json.out)).toEqual(refused)
+  })
+
+  test.each([
+    [{ source: 'lease', staleMs: 12 }, 'by the node from a lease, 12 ms old'],
+    [{ source: 'local', staleMs: 80.2 }, 'by the node from its own counts, 81 ms old'],
+    [{ source: 'local', staleMs: 0 }, 'by the node from its own counts, 0 ms old'],
+    [{ source: 'deny-cache', staleMs: 1000 }, 'by the node from a refusal it remembers, 1 s old'],
+    [{ source: 'posture' }, 'by posture, without the store'],
+    [{ source: 'oracle' }, 'oracle'],
+  ])('says who decided, and from how old a knowledge: %j', async (who, text) => {
+    const admin = await startAdmin({ 'POST /check': answer({ ...decision, ...who }) })
+    const ran = await admin.run(['check', 'user=u1'])
+    expect(ran.out).toContain(`\ndecided    ${text}\n`)
+    const json = await admin.run(['check', 'user=u1', '--json'])
+    expect(JSON.parse(json.out)).toEqual({ ...decision, ...who })
+  })
+
+  test('says of a call that no rule speaks of that it is, and not who decided it', async () => {
+    const unmatched = { allowed: true, reason: 'unmatched', rule: null, source: 'store' }
+    const admin = await startAdmin({ 'POST /check': answer({ ...unmatched, callers: [] }) })
+    expect((await admin.run(['check', 'user=u1'])).out).toBe('allowed  unmatched\n')
   })
 
   test.each([['user'], ['=u1'], ['User=u1'], ['user=u1 user=u2']])(
@@ -105,6 +127,32 @@ per-user  token-bucket-1s (candidate)  4 of 10  100 ms   user=u1  0f1e2d3c4b5a69
   const passed = ran.out.split('\n\n')[2]?.split('\n')
   expect(passed?.slice(0, 2)).toEqual(['NOT MET  WHY', 'login    it counts by ip, which is absent'])
   expect(passed?.at(-2)).toBe('and 3 more; --json has all')
+})
+
+test('sluice peek says of each limit since when it is known, where that is not now', async () => {
+  const limit = { name: 'fixed-window-1m', limit: 10, remaining: 4, resetAfterMs: 9000 }
+  const explain = [
+    {
+      rule: 'per-user',
+      matched: true,
+      limits: [
+        { ...limit, staleMs: 12 },
+        { ...limit, remaining: 8, staleMs: 0 },
+      ],
+    },
+  ]
+  const all = [...callers, { rule: 'free', caller: {}, hash: '00' }]
+  const told = { ...decision, source: 'local', staleMs: 12, explain, callers: all }
+  const admin = await startAdmin({ 'POST /peek': answer(told) })
+  const { out } = await admin.run(['peek', 'user=u1'])
+  expect(out).toContain('decided    by the node from its own counts, 12 ms old\n')
+  expect(
+    out.split('\n\n')[1],
+  ).toBe(`RULE      LIMIT            LEFT     FULL IN  KNOWN      CALLER     HASH
+per-user  fixed-window-1m  4 of 10  9 s      12 ms ago  user=u1    0f1e2d3c4b5a6978
+per-user  fixed-window-1m  8 of 10  9 s      now        user=u1    0f1e2d3c4b5a6978
+free      no limit         -        -        -          everybody  00
+`)
 })
 
 test('sluice inspect shows a counter as it is stored', async () => {

@@ -45,6 +45,7 @@ const LOG_PAIR_BYTES = 16
 
 export class Counters {
   readonly #capacity: number
+  readonly #keepsEnded: boolean
   readonly #slab = new Slab()
   readonly #index = new HashIndex(this.#slab)
   readonly #limits = new LimitRegistry()
@@ -59,8 +60,10 @@ export class Counters {
   #unstored = 0
   #drops = 0
 
-  constructor(capacity: number) {
+  /** With `keepsEnded`, what means nothing any more is kept for a window of its limit. */
+  constructor(capacity: number, keepsEnded = false) {
     this.#capacity = capacity
+    this.#keepsEnded = keepsEnded
   }
 
   /** How many records were ever dropped: while it stands still, a record found stays valid. */
@@ -230,7 +233,7 @@ export class Counters {
       const algorithm = algorithmOf(limit)
       const state = this.read(record, limit)
       const expiresAt = state === undefined ? 0 : algorithm.expiresAt(state, limit)
-      if (expiresAt <= now) {
+      if (expiresAt + (this.#keepsEnded ? limit.windowUs : 0) <= now) {
         this.drop(record)
         this.#blockedInARow = 0
         continue

@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { defineLimit } from '@sluice/core'
 import { manualClock, storeConformance } from '../testing/index.js'
-import { memoryStore } from './memory-store.js'
+import { memoryStore, placedStore } from './memory-store.js'
 
 describe('the memory store passes the suite of all stores', () => {
   const cases = storeConformance(() => {
@@ -75,6 +75,20 @@ describe('a memory store that is not full', () => {
     clock.advance(3_600_000)
     for (let n = 5000; n < 10_000; n++) store.sync.take(take(n))
     expect(store.stats().counters).toBe(5000)
+  })
+
+  test('keeps what has ended for a window more, where a call may lie in that', () => {
+    const clock = manualClock()
+    const store = placedStore({ clock })
+    const untilEdgeMs = hourly.windowMs - ((clock.now() / 1000) % hourly.windowMs)
+    store.sync.take(take(0, 2))
+    clock.advance(untilEdgeMs + 1)
+    for (let n = 1; n < 100; n++) store.sync.take(take(n))
+    clock.advance(-2)
+    expect(store.sync.take(take(0))[0]?.[0]?.granted).toBe(0)
+    clock.advance(2 * hourly.windowMs + 1)
+    for (let n = 100; n < 300; n++) store.sync.take(take(n))
+    expect(store.stats().counters).toBe(200)
   })
 
   test('needs at most 48 bytes a counter, a little more only while it grows', () => {

@@ -44,6 +44,18 @@ const COUNTERS_DEFAULT = 1_000_000
 const COUNTERS_MAX = RECORDS_MAX
 
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
+  return openStore(options, false)
+}
+
+/**
+ * The same for a clock that may put one limit into its last window and another not: what has ended
+ * by the one may still be asked for by the other.
+ */
+export function placedStore(options: MemoryStoreOptions): MemoryStore {
+  return openStore(options, true)
+}
+
+function openStore(options: MemoryStoreOptions, keepsEnded: boolean): MemoryStore {
   const { maxCounters = COUNTERS_DEFAULT, clock = systemClock } = options
   if (!isCount(maxCounters) || maxCounters < 1 || maxCounters > COUNTERS_MAX) {
     throw new SluiceError(
@@ -51,7 +63,7 @@ export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
       `maxCounters: found ${maxCounters}; accepted: a whole number from 1 to ${COUNTERS_MAX}`,
     )
   }
-  const sync = new MemoryVerbs(new Counters(maxCounters), clock)
+  const sync = new MemoryVerbs(new Counters(maxCounters, keepsEnded), clock)
   return {
     sync,
     take: async (groups) => sync.take(groups),

@@ -15,7 +15,7 @@ import {
   type Source,
   type Take,
 } from '@sluice/core'
-import { memoryStore } from '../memory/memory-store.js'
+import { placedStore } from '../memory/memory-store.js'
 import type { Answer, Groups } from '../store.js'
 import { Shares } from './share.js'
 
@@ -47,6 +47,8 @@ export interface PostureOptions {
   readonly maxCounters: number
   /** The store's time, as well as it is known. */
   readonly time: () => number
+  /** The time to which a unit of this limit belongs that is spent here now. @default `time` */
+  readonly placeAt?: ((limit: Limit) => number) | undefined
   readonly fleetSize: () => number
 }
 
@@ -66,12 +68,16 @@ export class PostureAnswers {
   readonly #counters
   readonly #shares = new Shares()
   readonly #time: () => number
+  readonly #placeAt: (limit: Limit) => number
   readonly #fleetSize: () => number
+  /** What the clock of the counters says: each limit is asked at a time of its own. */
+  #at = 0
 
-  constructor({ maxCounters, time, fleetSize }: PostureOptions) {
+  constructor({ maxCounters, time, placeAt = time, fleetSize }: PostureOptions) {
     this.#time = time
+    this.#placeAt = placeAt
     this.#fleetSize = fleetSize
-    this.#counters = memoryStore({ maxCounters, clock: { now: time } })
+    this.#counters = placedStore({ maxCounters, clock: { now: () => this.#at } })
   }
 
   /** Counters kept here. */
@@ -92,6 +98,7 @@ export class PostureAnswers {
   /** Returns what was taken here, because the store has taken it after all. */
   strike({ take, share, at }: Spending): void {
     if (share === undefined) return
+    this.#at = this.#placeAt(share)
     this.#counters.sync.give({ key: take.key, limit: share, amount: take.amount, at })
   }
 
@@ -119,7 +126,7 @@ export class PostureAnswers {
       isCertain ||= refuses && (!silent || outcome.retryAfterMs === null)
       told.push(outcome)
     }
-    const local = this.askHere(takes, told, spends && !isRefused)
+    const local = this.askHere(takes, told, spends && !isRefused, now)
     const allowed = !isRefused && local.allowed
     const shadows = plan.groups.slice(1).map((group, g) => passSilent(group, answers, g + 1, now))
     const reason = isCertain ? undefined : 'posture'
@@ -137,12 +144,11 @@ export class PostureAnswers {
     takes: readonly PlannedTake[],
     told: readonly (Told | undefined)[],
     spends: boolean,
+    now: number,
   ): Pick<PostureAnswer, 'allowed' | 'spendings'> & { readonly outcomes: readonly Told[] } {
     const open = takes.filter((_, i) => told[i] === undefined)
     const shares = open.map((take) => this.shareOf(take))
-    const { sync } = this.#counters
-    const answers: readonly Told[] =
-      (spends ? sync.take([shares]) : sync.peek([shares]))[0] ?? NO_ANSWER
+    const answers = this.askShares(shares, spends, now)
     const allowed = passes(answers)
     const outcomes: Told[] = []
     const spendings: (Spending | undefined)[] = []
@@ -162,6 +168,25 @@ export class PostureAnswers {
       spendings.push(isSpent ? { take, share: share.limit, at: answer.at } : undefined)
     }
     return { allowed, outcomes, spendings }
+  }
+
+  /** Takes from all of the shares or from none, each at its own time. */
+  private askShares(shares: readonly Take[], spends: boolean, now: number): readonly Told[] {
+    const { sync } = this.#counters
+    const ask = (verb: 'take' | 'peek', takes: readonly Take[]): readonly Told[] =>
+      sync[verb]([takes])[0] ?? NO_ANSWER
+    const times = shares.map(({ limit }) => this.#placeAt(limit))
+    this.#at = now
+    // Time goes on while it is asked; only a limit near an edge is put back before now.
+    if (times.every((at) => at >= now)) return ask(spends ? 'take' : 'peek', shares)
+    const askEach = (verb: 'take' | 'peek') =>
+      shares.flatMap((share, i) => {
+        this.#at = times[i] ?? now
+        return ask(verb, [share])
+      })
+    // Nothing comes between the two: what all of them had room for they still have.
+    const seen = askEach('peek')
+    return spends && passes(seen) ? askEach('take') : seen
   }
 
   private shareOf({ key, limit, amount, of }: PlannedTake): Take {

@@ -24,6 +24,7 @@ export const SCRIPT_COMMANDS: readonly string[] = [
   'zadd',
   'zcard',
   'zrangebyscore',
+  'zrank',
   'zrem',
   'zremrangebyscore',
   'zscore',

@@ -8,7 +8,7 @@ import {
   type RedisReply,
   RedisReplyError,
 } from './driver.js'
-import type { Scheduler } from './rounds.js'
+import type { Scheduler } from '../rounds.js'
 
 const ANSWER_MS_MAX = 10_000
 

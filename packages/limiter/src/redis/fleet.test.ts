@@ -1,16 +1,18 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type RedisServer, scanWithoutTtl, startRedis } from '../../../../tools/redis/server.mjs'
 import { monotonicMs } from '../clock.js'
+import { storeAcl } from './acl.js'
 import { FakeScheduler, openChannel, settled, type TestChannel } from './channel.test-helper.js'
 import { type Beaten, drawNodeId, Fleet, fleetBeat } from './fleet.js'
-import { type Scheduler, timers } from './rounds.js'
+import { type Scheduler, timers } from '../rounds.js'
 import { storeKeys } from './key.js'
 
 describe('a node of the fleet', () => {
-  const answer = (nodes: number, wasKnown = true): Beaten => ({
+  const answer = (nodes: number, wasKnown = true, place = 0): Beaten => ({
     nodes,
     wasKnown,
     fingerprint: undefined,
+    place,
   })
 
   function makeFleet(answers: readonly (Beaten | Error | 'none')[], fleetSize?: number) {
@@ -83,6 +85,39 @@ describe('a node of the fleet', () => {
       await scheduler.advance(500)
     }
     expect(sizes).toEqual([5, 5, 4, 6, 2])
+  })
+
+  test('has the first place until the store has told another, and always one of its fleet', async () => {
+    const { fleet, scheduler } = makeFleet([
+      answer(5, true, 3),
+      new Error('no'),
+      answer(2, true, 7),
+    ])
+    expect(fleet.place()).toBe(0)
+    fleet.start()
+    await scheduler.advance(500)
+    expect([fleet.size(), fleet.place()]).toEqual([5, 3])
+    await scheduler.advance(500)
+    expect([fleet.size(), fleet.place()]).toEqual([2, 1])
+  })
+
+  test('that was forgotten keeps its place while it keeps the number', async () => {
+    const answers = [
+      answer(5, true, 3),
+      answer(1, false, 0),
+      answer(5, true, 3),
+      answer(6, false, 4),
+      answer(4, true, 2),
+    ]
+    const { fleet, scheduler } = makeFleet(answers)
+    const places: number[] = []
+    fleet.start()
+    for (const _ of answers) {
+      await settled()
+      places.push(fleet.place())
+      await scheduler.advance(500)
+    }
+    expect(places).toEqual([3, 3, 3, 4, 2])
   })
 
   test('leaves once, and beats no more', async () => {
@@ -171,6 +206,49 @@ describe('a fleet on a real Redis', () => {
     expect(await scanWithoutTtl(server)).toEqual([])
   })
 
+  test('every node has a place of its own, by the order of their ids', async () => {
+    const channel = await openChannel(server.port)
+    const beatOf = (node: string) => fleetBeat(channel.ask, { prefix, node })
+    const placesOf = async (nodes: readonly string[]) => {
+      for (const node of nodes) await beatOf(node)(1500)
+      return Promise.all(nodes.map(async (node) => (await beatOf(node)(1500)).place))
+    }
+    expect(await placesOf(['cc', 'aa', 'ee', 'bb'])).toEqual([2, 0, 3, 1])
+    expect(await placesOf(['ee', 'cc', 'bb', 'aa'])).toEqual([3, 2, 1, 0])
+    expect(await beatOf('bb')(0)).toMatchObject({ nodes: 3, place: 0 })
+    expect(await placesOf(['cc', 'aa', 'ee'])).toEqual([1, 0, 2])
+    expect(await placesOf(['cc', 'a0', 'ee', 'aa'])).toEqual([2, 0, 3, 1])
+    channel.close()
+  })
+
+  test('places close up behind nodes that crashed, or were lost', async () => {
+    const channel = await openChannel(server.port)
+    const beatOf = (node: string) => fleetBeat(channel.ask, { prefix, node })
+    for (const node of ['aa', 'bb', 'cc']) await beatOf(node)(1500)
+    await server.call('ZADD', keys.fleet, '1', 'aa')
+    expect(await beatOf('cc')(1500)).toMatchObject({ nodes: 2, place: 1 })
+    expect(await server.call('ZSCORE', keys.places, 'aa')).toBeNull()
+    // A node that beat by an older script is in the fleet alone.
+    await server.call('ZADD', keys.fleet, String(Date.now() + 1500), 'b0')
+    expect(await beatOf('cc')(1500)).toMatchObject({ nodes: 3, place: 2 })
+    await server.call('DEL', keys.places)
+    expect(await beatOf('cc')(1500)).toMatchObject({ nodes: 3, place: 2 })
+    expect(await scanWithoutTtl(server)).toEqual([])
+    channel.close()
+  })
+
+  test('without the right to ask for places a beat says the first one', async () => {
+    const user = { username: 'older', password: 'a-password-for-tests' }
+    const rights = storeAcl(prefix).split(' ')
+    const older = rights.filter((right) => right !== '+zrank')
+    await server.call('ACL', 'SETUSER', user.username, 'on', `>${user.password}`, ...older)
+    const channel = await openChannel(server.port, user)
+    const beat = fleetBeat(channel.ask, { prefix, node: 'bb' })
+    await server.call('ZADD', keys.fleet, String(Date.now() + 60_000), 'aa')
+    expect(await beat(1500)).toMatchObject({ nodes: 2, place: 0 })
+    channel.close()
+  })
+
   test('a flush, and scripts that are forgotten, leave the number as it is', async () => {
     const nodes = await Promise.all(
       [1, 2, 3].map(async () => {
@@ -186,6 +264,7 @@ describe('a fleet on a real Redis', () => {
       }),
     )
     const sizes: number[] = []
+    const places = () => nodes.map(({ fleet }) => fleet.place())
     const beatInTurn = async (rounds: number) => {
       for (const { fleet, scheduler, beats } of Array.from(
         { length: rounds },
@@ -200,24 +279,32 @@ describe('a fleet on a real Redis', () => {
     await vi.waitFor(() => expect(nodes.map(({ beats }) => beats())).toEqual([1, 1, 1]))
     await beatInTurn(2)
     sizes.length = 0
+    const before = places()
+    expect(new Set(before)).toEqual(new Set([0, 1, 2]))
     await server.pipeline([['FLUSHALL'], ['SCRIPT', 'FLUSH']])
-    await beatInTurn(3)
+    await beatInTurn(1)
+    expect(places()).toEqual(before)
+    await beatInTurn(2)
     expect(new Set(sizes)).toEqual(new Set([3]))
+    expect(places()).toEqual(before)
   })
 
   test('the last node that leaves takes the set with it', async () => {
     const { fleet } = await startNode()
     await vi.waitFor(async () => expect(await server.call('EXISTS', keys.fleet)).toBe(1))
     await fleet.leave()
-    expect(await server.call('EXISTS', keys.fleet)).toBe(0)
+    expect(await server.call('EXISTS', keys.fleet, keys.places)).toBe(0)
   })
 
   test('a set that nobody beats on ends by itself', async () => {
     const channel = await openChannel(server.port)
     const beat = fleetBeat(channel.ask, { prefix, node: drawNodeId() })
-    expect(await beat(1500)).toEqual({ nodes: 1, wasKnown: false, fingerprint: undefined })
-    expect(await server.call('PTTL', keys.fleet)).toBeGreaterThan(1500)
-    expect(await server.call('PTTL', keys.fleet)).toBeLessThanOrEqual(3000)
+    const answered = { nodes: 1, wasKnown: false, fingerprint: undefined, place: 0 }
+    expect(await beat(1500)).toEqual(answered)
+    for (const key of [keys.fleet, keys.places]) {
+      expect(await server.call('PTTL', key)).toBeGreaterThan(1500)
+      expect(await server.call('PTTL', key)).toBeLessThanOrEqual(3000)
+    }
     channel.close()
   })
 

@@ -8,7 +8,7 @@ import { SluiceError } from '@sluice/core'
 import { type Ask, askScript, readScript, textOf } from './ask.js'
 import type { RedisReply } from './driver.js'
 import { storeKeys } from './key.js'
-import { Rounds, type Scheduler } from './rounds.js'
+import { Rounds, type Scheduler } from '../rounds.js'
 
 const BEAT_EVERY_MS = 500
 /** A node may miss two beats; the others see its end within 2 s. */
@@ -24,6 +24,8 @@ export interface Beaten {
   readonly wasKnown: boolean
   /** Of the key secret; undefined: none is stored. */
   readonly fingerprint: string | undefined
+  /** How many of the live nodes have a lesser id: the same until one of those comes or goes. */
+  readonly place: number
 }
 
 /** One beat: this node lives for so many milliseconds more; 0: it leaves. */
@@ -35,17 +37,17 @@ export function drawNodeId(): string {
 }
 
 export function fleetBeat(ask: Ask, options: { prefix: string; node: string }): Beat {
-  const { fleet, fingerprint } = storeKeys(options.prefix)
-  return async (lifeMs) =>
-    readBeaten(await askScript(ask, SCRIPT, [fleet, fingerprint], [options.node, lifeMs]))
+  const { fleet, fingerprint, places } = storeKeys(options.prefix)
+  const keys = [fleet, fingerprint, places]
+  return async (lifeMs) => readBeaten(await askScript(ask, SCRIPT, keys, [options.node, lifeMs]))
 }
 
 function readBeaten(reply: RedisReply): Beaten {
-  const [nodes, known, fingerprint = null] = Array.isArray(reply) ? reply : []
-  if (typeof nodes !== 'number' || typeof known !== 'number') {
+  const [nodes, known, fingerprint = null, place] = Array.isArray(reply) ? reply : []
+  if (typeof nodes !== 'number' || typeof known !== 'number' || typeof place !== 'number') {
     throw new SluiceError('STORE_FAILED', 'Redis answered a beat of the fleet with something else')
   }
-  return { nodes, wasKnown: known === 1, fingerprint: textOf(fingerprint) || undefined }
+  return { nodes, wasKnown: known === 1, fingerprint: textOf(fingerprint) || undefined, place }
 }
 
 export interface FleetOptions {
@@ -63,6 +65,7 @@ export class Fleet {
   readonly #options: FleetOptions
   readonly #rounds: Rounds
   #size: number
+  #place = 0
   #seenMs = -Infinity
   #hasBegun = false
   #hasLeft = false
@@ -76,6 +79,11 @@ export class Fleet {
   /** Live nodes, this one among them, as last seen. */
   size(): number {
     return this.#size
+  }
+
+  /** This node's place among them, from 0 on: no two have the same once all have seen the same. */
+  place(): number {
+    return this.#place
   }
 
   /** How long ago the store said so, in milliseconds; Infinity before the first time. */
@@ -108,8 +116,12 @@ export class Fleet {
     if (this.#hasLeft) return
     this.#seenMs = sentMs
     // If this node had been forgotten (a flush, a failover, a clock that stepped, a long pause),
-    // so may others have been that live: a smaller number is then believed at the next beat only.
-    if (beaten.wasKnown || beaten.nodes > this.#size) this.#size = Math.max(1, beaten.nodes)
+    // so may others have been that live: a smaller number is then believed at the next beat only,
+    // and a place among so few as well.
+    if (beaten.wasKnown || beaten.nodes > this.#size) {
+      this.#size = Math.max(1, beaten.nodes)
+      this.#place = Math.min(beaten.place, this.#size - 1)
+    }
     onBeat?.(beaten)
   }
 }

@@ -18,6 +18,7 @@ test('what is no counter has a name too, and a slot apart from counters', () => 
     secret: 'a:{home}:secret',
     fingerprint: 'a:{home}:secret-fingerprint',
     fleet: 'a:{home}:fleet',
+    places: 'a:{home}:places',
   })
   expect(probeKey('a', '5n3')).toBe('a:{5n3}:probe')
 })

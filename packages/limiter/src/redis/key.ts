@@ -58,6 +58,7 @@ export interface StoreKeys {
   readonly secret: string
   readonly fingerprint: string
   readonly fleet: string
+  readonly places: string
 }
 
 /** The keys of a prefix that are no counters. */
@@ -67,6 +68,7 @@ export function storeKeys(prefix: string): StoreKeys {
     secret: `${home}secret`,
     fingerprint: `${home}secret-fingerprint`,
     fleet: `${home}fleet`,
+    places: `${home}places`,
   }
 }
 

@@ -23,7 +23,9 @@ class WatchedChannel extends FakeChannel {
 let nowMs = 0
 beforeEach(() => {
   nowMs = 0
-  vi.useFakeTimers({ toFake: ['setTimeout', 'clearTimeout', 'setImmediate'] })
+  vi.useFakeTimers({
+    toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'setImmediate'],
+  })
 })
 afterEach(() => {
   vi.useRealTimers()
@@ -105,7 +107,7 @@ describe('a node that has not told its time', () => {
     expect(channel.words()).toEqual([['TIME'], ['TIME']])
     channel.reply(1, TIME)
     expect([lane.isAnswering, told]).toEqual([true, ['answering']])
-    await pass(1000)
+    await pass(700)
     expect(channel.sent.length).toBe(2)
   })
 
@@ -115,6 +117,39 @@ describe('a node that has not told its time', () => {
     expect(channel.reconnects).toBe(0)
     await pass(300)
     expect(channel.reconnects).toBe(1)
+  })
+})
+
+describe('a node that nobody asks anything', () => {
+  /** What its clock says when our own says `ms`. */
+  const timeAt = (ms: number) => [Buffer.from('1000'), Buffer.from(String(ms * 1000))]
+
+  test('is asked for its time at least once a second, and its clock stays known', async () => {
+    const { lane, channel } = greeted()
+    let answered = 1
+    for (let ms = 0; ms < 10_000; ms++) {
+      await pass(1)
+      for (; answered < channel.sent.length; answered++) channel.reply(answered, timeAt(nowMs))
+      expect(nowMs - lane.clock.learntMs).toBeLessThanOrEqual(1000)
+      expect(lane.clock.uncertaintyUs()).toBeLessThanOrEqual(2000)
+    }
+    expect(new Set(channel.words().flat())).toEqual(new Set(['TIME']))
+    expect(channel.sent.length).toBeLessThanOrEqual(1 + 14)
+  })
+
+  test('is not asked while what it answers tells its time', async () => {
+    const { lane, channel } = greeted()
+    for (let ms = 0; ms < 5000; ms += 500) {
+      await pass(500)
+      lane.clock.learn(nowMs - 1, nowMs, 1_000_000_000 + nowMs * 1000)
+    }
+    expect(channel.sent.length).toBe(1)
+  })
+
+  test('is asked once, not again and again, while it does not answer', async () => {
+    const { channel } = greeted()
+    await pass(10_000)
+    expect(channel.sent.length).toBe(2)
   })
 })
 

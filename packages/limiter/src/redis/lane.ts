@@ -26,6 +26,8 @@ const PATIENCE_MS = 2
 const DEAD_AFTER_MS = 2000
 /** A node that nobody asks anything is asked for its time so often: clocks drift. */
 const TIME_EVERY_MS = 1000
+/** How often that is looked at. */
+const IDLE_LOOK_MS = TIME_EVERY_MS / 4
 /** A node that did not tell its time is asked again so much later. */
 const GREET_AGAIN_MS = 250
 
@@ -62,7 +64,7 @@ export class Lane implements PartHolder {
     this.#parts = parts
     this.clock = new StoreClock(parts.nowMs)
     this.breaker = new Breaker(parts.nowMs, parts.random)
-    this.#timeTimer = setInterval(() => this.askIfIdle(), TIME_EVERY_MS)
+    this.#timeTimer = setInterval(() => this.askIfIdle(), IDLE_LOOK_MS)
     this.#timeTimer.unref()
     if (channel.isReady) this.greet()
   }
@@ -262,8 +264,9 @@ export class Lane implements PartHolder {
   }
 
   private askIfIdle(): void {
-    const isKnown = this.#parts.nowMs() - this.clock.learntMs < TIME_EVERY_MS / 2
-    if (this.isAnswering && !this.#isAsked && !isKnown) this.ask()
+    // Told so lately that the next look is in time.
+    const isNew = this.#parts.nowMs() - this.clock.learntMs < TIME_EVERY_MS - IDLE_LOOK_MS
+    if (this.isAnswering && !this.#isAsked && !isNew) this.ask()
   }
 
   /** Asks the node for its time. */

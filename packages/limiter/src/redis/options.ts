@@ -33,6 +33,12 @@ export interface RedisStoreOptions {
   readonly deadlineMs?: number | undefined
   /** How long a refusal is remembered here, in milliseconds; 0: not at all. @default 1000 */
   readonly denyCacheMs?: number | undefined
+  /**
+   * How far the store's time may be off as this node knows it, in milliseconds. Beyond that, what a
+   * node places itself within that doubt of the edge of a window counts in the earlier one.
+   * @default 100
+   */
+  readonly clockToleranceMs?: number | undefined
   /** How many nodes there are, until the store has told. @default 1 */
   readonly fleetSize?: number | undefined
   /** The key of all hashes, 16 bytes. @default one that is kept in Redis */
@@ -58,6 +64,7 @@ export interface ReadOptions {
   readonly layout: Layout
   readonly deadlineMs: number
   readonly denyCacheMs: number
+  readonly clockToleranceMs: number
   readonly fleetSize: number
   readonly secret: Uint8Array | undefined
   readonly lastSecret: Uint8Array | undefined
@@ -68,6 +75,7 @@ export interface ReadOptions {
 
 const DEADLINE_MS = { default: 20, least: 1, most: 60_000 }
 const DENY_CACHE_MS = { default: 1000, least: 0, most: 1000 }
+const CLOCK_TOLERANCE_MS = { default: 100, least: 0, most: 60_000 }
 const FLEET_SIZE = { default: 1, least: 1, most: 100_000 }
 
 export function readOptions(options: RedisStoreOptions): ReadOptions {
@@ -78,6 +86,7 @@ export function readOptions(options: RedisStoreOptions): ReadOptions {
     layout: choice('layout', options.layout ?? 'plain', LAYOUTS),
     deadlineMs: count('deadlineMs', options.deadlineMs, DEADLINE_MS),
     denyCacheMs: count('denyCacheMs', options.denyCacheMs, DENY_CACHE_MS),
+    clockToleranceMs: count('clockToleranceMs', options.clockToleranceMs, CLOCK_TOLERANCE_MS),
     fleetSize: count('fleetSize', options.fleetSize, FLEET_SIZE),
     secret: bytes('secret', options.secret),
     lastSecret: bytes('lastSecret', options.lastSecret),

@@ -1,6 +1,6 @@
 /** Counters in Redis or Valkey, shared by every node. */
 import { type CounterKey, type Outcome, SluiceError, show, type Take } from '@sluice/core'
-import { monotonicMs, systemClock } from '../clock.js'
+import { monotonicMs } from '../clock.js'
 import type {
   Answer,
   Charge,
@@ -21,6 +21,7 @@ import { PARTITION_TAGS } from './partitions.js'
 import type { Router } from './router.js'
 import { Session } from './session.js'
 import type { RedisStats } from './stats.js'
+import { StoreTime } from './store-time.js'
 import { Asking, TakeCall, type TakeCallOptions } from './take-call.js'
 import { parseRedisUrl } from './url.js'
 import { VerbCall } from './verb-call.js'
@@ -74,7 +75,7 @@ class CountersInRedis implements RedisStore {
     this.#options = options
     this.#observer = observer
     this.#deadlines = new Deadlines(monotonicMs, () => this.#replies)
-    const { prefix, layout, deadlineMs, denyCacheMs, clock } = options
+    const { prefix, layout, deadlineMs, denyCacheMs, clockToleranceMs, clock } = options
     this.#session = openSession({
       nowMs: monotonicMs,
       observer,
@@ -93,13 +94,17 @@ class CountersInRedis implements RedisStore {
       () => (this.#closed ? undefined : this.#session.driver),
       options,
     )
+    const time = new StoreTime({ clock, clocks: () => this.#session.lanes() })
     this.remote = {
       secret: this.#session.secret,
       denyCacheMs,
       deadlineMs,
-      time: () => this.time(),
-      latestTime: () => this.latestTime(),
+      clockToleranceMs,
+      time: () => time.now(),
+      latestTime: () => time.latest(),
+      uncertaintyUs: () => time.uncertaintyUs(),
       fleetSize: () => this.#session.fleetSize(),
+      fleetPlace: () => this.#session.fleetPlace(),
       onAnswering: (listener) => {
         this.#answering.push(listener)
       },
@@ -236,23 +241,6 @@ class CountersInRedis implements RedisStore {
     })
     if (isHeld) this.#observer.held()
     return answers
-  }
-
-  private time(): number {
-    const { clock } = this.#options
-    if (clock !== undefined) return clock.now()
-    const known = this.#session.clocks()
-    const first = known[0]
-    return first === undefined ? systemClock.now() : first.now()
-  }
-
-  private latestTime(): number {
-    const { clock } = this.#options
-    if (clock !== undefined) return clock.now()
-    let latest = 0
-    for (const known of this.#session.clocks()) latest = Math.max(latest, known.latest())
-    // A clock that was never told, or not since another server may answer, is not to be guessed.
-    return latest === 0 ? Infinity : latest
   }
 }
 

@@ -23,6 +23,8 @@ export type RouterParts = Omit<
 export class Router {
   readonly #driver: RedisDriver
   readonly #lanes = new Map<RedisChannel, Lane>()
+  /** The same, made once: whoever needs the store's time asks for them all the time. */
+  #list: readonly Lane[] = []
   readonly #parts: LaneParts
   /** For each partition, until when it is asked counter by counter. */
   readonly #singleUntilMs = new Float64Array(PARTITION_TAGS.length)
@@ -52,7 +54,7 @@ export class Router {
   }
 
   lanes(): readonly Lane[] {
-    return [...this.#lanes.values()]
+    return this.#list
   }
 
   /** Whether a slot is on its way elsewhere, so that a script may have one counter only. */
@@ -80,6 +82,7 @@ export class Router {
     this.forgetGone()
     const lane = new Lane(channel, this.#parts)
     this.#lanes.set(channel, lane)
+    this.#list = [...this.#lanes.values()]
     return lane
   }
 

@@ -10,7 +10,7 @@ import { SluiceError, show } from '@sluice/core'
 import { type Ask, textOf } from './ask.js'
 import { HOME_TAG, storeKeys } from './key.js'
 import { slotOf } from './partitions.js'
-import { Rounds, type Scheduler } from './rounds.js'
+import { Rounds, type Scheduler } from '../rounds.js'
 
 const SECRET_BYTES = 16
 const FINGERPRINT_BYTES = 8

@@ -5,19 +5,20 @@
 import { randomInt } from 'node:crypto'
 import { SluiceError } from '@sluice/core'
 import { askChannel, askSlot, wordsCommand } from './ask.js'
+import { ClockWatch } from './clock-watch.js'
 import { type RedisChannel, type RedisDriver, RedisReplyError } from './driver.js'
 import { openDriver } from './drivers/index.js'
 import { actionOf, codeOf } from './error-actions.js'
 import { drawNodeId, Fleet, fleetBeat } from './fleet.js'
 import { probeKey } from './key.js'
+import type { Lane } from './lane.js'
 import type { ReadOptions } from './options.js'
 import { PARTITION_SLOTS, PARTITION_TAGS } from './partitions.js'
-import { timers } from './rounds.js'
+import { timers } from '../rounds.js'
 import { Router, type RouterParts } from './router.js'
 import { agreeOnSecret, HOME_SLOT, SecretKeeper } from './secret.js'
 import { checkStore } from './start-checks.js'
-import { nodeStats, type RedisStats } from './stats.js'
-import type { StoreClock } from './store-clock.js'
+import { clockAhead, nodeStats, type RedisStats } from './stats.js'
 import { StoreWatch } from './store-watch.js'
 import type { RedisTarget } from './url.js'
 
@@ -43,6 +44,7 @@ export class Session {
   #fleet: Fleet | undefined
   #keeper: SecretKeeper | undefined
   #watch: StoreWatch | undefined
+  #clockWatch: ClockWatch | undefined
   #closed = false
   #isStarting = false
   #told = ''
@@ -89,10 +91,13 @@ export class Session {
     return this.#fleet?.size() ?? this.#options.fleetSize
   }
 
-  /** The clocks of the nodes that have told their time. */
-  clocks(): readonly StoreClock[] {
-    const lanes = this.#router?.lanes() ?? []
-    return lanes.map(({ clock }) => clock).filter(({ isKnown }) => isKnown)
+  fleetPlace(): number {
+    return this.#fleet?.place() ?? 0
+  }
+
+  /** The ways to all nodes that are known. */
+  lanes(): readonly Lane[] {
+    return this.#router?.lanes() ?? NO_LANES
   }
 
   stats(): RedisStats {
@@ -100,7 +105,7 @@ export class Session {
     const isWatched = watched !== undefined && watched.nodes.length > 0
     return {
       state: this.#state,
-      nodes: (this.#router?.lanes() ?? []).map(nodeStats),
+      nodes: this.lanes().map(nodeStats),
       fleet: { size: this.fleetSize(), ageMs: this.#fleet?.ageMs() ?? Infinity },
       memory: isWatched
         ? {
@@ -121,6 +126,7 @@ export class Session {
     this.#settle.fail(new SluiceError('STORE_FAILED', 'The store was closed before it started'))
     this.#keeper?.stop()
     this.#watch?.stop()
+    this.#clockWatch?.stop()
     await Promise.race([this.#fleet?.leave(), delay(LEAVE_MS)])
     this.#router?.close()
     await this.#driver?.close()
@@ -214,12 +220,16 @@ export class Session {
       scheduler: timers,
       onProblem: (text) => observer.problem(text),
     })
+    const clockWatch = new ClockWatch({
+      clocks: () => this.lanes().map(clockAhead),
+      scheduler: timers,
+      onProblem: (text) => observer.problem(text),
+    })
     this.#keeper = keeper
     this.#fleet = fleet
     this.#watch = watch
-    keeper.start()
-    fleet.start()
-    watch.start()
+    this.#clockWatch = clockWatch
+    for (const each of [keeper, fleet, watch, clockWatch]) each.start()
     this.#state = 'ready'
     this.#settle.secret(secret)
     this.#settle.ready()
@@ -254,6 +264,7 @@ function delay(ms: number): Promise<void> {
 }
 
 const TIME = wordsCommand(['TIME'])
+const NO_LANES: readonly Lane[] = []
 
 /** Of these errors waiting cures none. */
 function isFinal(error: Error): boolean {

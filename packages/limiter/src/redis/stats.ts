@@ -1,5 +1,6 @@
 /** What a Redis store knows of itself, for metrics, readiness and people. */
 import { systemClock } from '../clock.js'
+import type { WatchedClock } from './clock-watch.js'
 import type { Lane } from './lane.js'
 
 export interface RedisNodeStats {
@@ -35,8 +36,8 @@ export interface RedisStats {
 }
 
 export function nodeStats(lane: Lane): RedisNodeStats {
-  const { clock, breaker, channel } = lane
-  const ahead = clock.isKnown ? clock.aheadOf(systemClock.now()) : undefined
+  const { breaker, channel } = lane
+  const { ahead } = clockAhead(lane)
   return {
     address: channel.address,
     isAnswering: lane.isAnswering,
@@ -49,4 +50,10 @@ export function nodeStats(lane: Lane): RedisNodeStats {
     inFlight: lane.inFlight,
     queuedTakes: lane.queuedTakes,
   }
+}
+
+/** How far the clock of a node is ahead of the wall clock of this process. */
+export function clockAhead({ clock, channel }: Lane): WatchedClock {
+  const ahead = clock.isKnown ? clock.aheadOf(systemClock.now()) : undefined
+  return { address: channel.address, ahead }
 }

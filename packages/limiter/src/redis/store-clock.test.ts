@@ -55,4 +55,76 @@ describe('the clock of a store', () => {
     clock.learn(10, 210, STORE_AHEAD_US + 100_000)
     expect(clock.latest() - clock.earliest(210)).toBe(1000)
   })
+
+  test('does not hold a slow reply after a silence against what was known before it', () => {
+    const clock = new StoreClock(() => 60_100)
+    clock.learn(0, 1, STORE_AHEAD_US + 500)
+    // Within a minute the clocks have drifted apart by 20 ms.
+    clock.learn(60_000, 60_100, STORE_AHEAD_US + 60_000_000 + 20_000)
+    expect(clock.latest()).toBeGreaterThanOrEqual(STORE_AHEAD_US + 60_100_000 + 20_000)
+  })
+})
+
+describe('how far the time of a store may be off', () => {
+  test('is not known before the store has told it', () => {
+    expect(new StoreClock(() => 0).uncertaintyUs()).toBe(Infinity)
+  })
+
+  test('is half of what lies between the bounds, and half a millisecond for each second since', () => {
+    let nowMs = 4
+    const clock = new StoreClock(() => nowMs)
+    clock.learn(0, 4, STORE_AHEAD_US + 2000)
+    expect(clock.uncertaintyUs()).toBe(2000 + 2)
+    nowMs = 1000
+    expect(clock.uncertaintyUs()).toBe(2000 + 500)
+    nowMs = 200_000
+    expect(clock.uncertaintyUs()).toBe(2000 + 100_000)
+    expect(clock.aheadOf(STORE_AHEAD_US).errorUs).toBe(clock.uncertaintyUs())
+  })
+
+  test('is no more than was said, for a clock that drifts by less than 500 ppm', () => {
+    const trip = fc.record({
+      pause: fc.oneof(fc.integer({ min: 0, max: 1500 }), fc.integer({ min: 0, max: 600_000 })),
+      there: fc.integer({ min: 0, max: 300 }),
+      back: fc.integer({ min: 0, max: 300 }),
+      after: fc.integer({ min: 0, max: 5000 }),
+      isForgotten: fc.boolean(),
+    })
+    const drift = fc.double({ min: -499e-6, max: 499e-6, noNaN: true })
+    fc.assert(
+      fc.property(fc.array(trip, { minLength: 1, maxLength: 30 }), drift, (trips, ppm) => {
+        let nowMs = 0
+        const clock = new StoreClock(() => nowMs)
+        const trueUs = () => STORE_AHEAD_US + Math.round(nowMs * 1000 * (1 + ppm))
+        const check = () => {
+          expect(Math.abs(clock.now() - trueUs())).toBeLessThanOrEqual(clock.uncertaintyUs() + 1)
+        }
+        for (const { pause, there, back, after, isForgotten } of trips) {
+          nowMs += pause
+          const sentMs = nowMs
+          nowMs += there
+          const storeUs = trueUs()
+          nowMs += back
+          clock.learn(sentMs, nowMs, storeUs)
+          check()
+          if (isForgotten) clock.forget()
+          nowMs += after
+          check()
+        }
+      }),
+    )
+  })
+
+  test('goes on from what was known where another server may answer', () => {
+    let nowMs = 1
+    const clock = new StoreClock(() => nowMs)
+    expect(clock.wasTold).toBe(false)
+    clock.learn(0, 1, STORE_AHEAD_US + 500)
+    clock.forget()
+    expect([clock.isKnown, clock.wasTold]).toEqual([false, true])
+    nowMs = 2001
+    expect(clock.now()).toBe(STORE_AHEAD_US + 2_001_000)
+    expect(clock.uncertaintyUs()).toBe(Math.ceil(500 + 1000.5))
+    expect(clock.latest()).toBe(Infinity)
+  })
 })

@@ -10,14 +10,17 @@
 const ROUND_MS = 1000
 /** Clocks that are not stepped drift by less than this within two rounds. */
 const DRIFT_US = 1000
+const DRIFT_US_PER_MS = DRIFT_US / (2 * ROUND_MS)
 
 interface Bounds {
   /** The store's clock is ahead of ours by at least and at most so many microseconds. */
   low: number
   high: number
+  /** When the first of what they are made of was sent. */
+  sinceMs: number
 }
 
-const nothing = (): Bounds => ({ low: -Infinity, high: Infinity })
+const nothing = (): Bounds => ({ low: -Infinity, high: Infinity, sinceMs: Infinity })
 
 export class StoreClock {
   readonly #nowMs: () => number
@@ -28,6 +31,10 @@ export class StoreClock {
   #learntMs = -Infinity
   #low = -Infinity
   #high = Infinity
+  /** The middle of the bounds, how far off it was, and since when; outlives `forget`. */
+  #aheadUs = NaN
+  #errorUs = Infinity
+  #sinceMs = 0
 
   /** `nowMs` never steps. */
   constructor(nowMs: () => number) {
@@ -36,6 +43,11 @@ export class StoreClock {
 
   get isKnown(): boolean {
     return this.#known
+  }
+
+  /** Whether it was ever known. */
+  get wasTold(): boolean {
+    return this.#errorUs !== Infinity
   }
 
   /** When the store last told its time. */
@@ -49,15 +61,20 @@ export class StoreClock {
     const high = storeUs - Math.floor(sentMs * 1000)
     if (high < this.#low - DRIFT_US || low > this.#high + DRIFT_US) this.forget()
     if (receivedMs >= this.#roundEndsMs) {
-      this.#last = this.#round
+      // After a silence what was known before it is older than two rounds.
+      this.#last = receivedMs < this.#roundEndsMs + ROUND_MS ? this.#round : nothing()
       this.#round = nothing()
       this.#roundEndsMs = receivedMs + ROUND_MS
     }
     const round = this.#round
     round.low = Math.max(round.low, low)
     round.high = Math.min(round.high, high)
+    round.sinceMs = Math.min(round.sinceMs, sentMs)
     this.#low = Math.max(round.low, this.#last.low)
     this.#high = Math.max(this.#low, Math.min(round.high, this.#last.high))
+    this.#aheadUs = (this.#low + this.#high) / 2
+    this.#errorUs = (this.#high - this.#low) / 2
+    this.#sinceMs = Math.min(round.sinceMs, this.#last.sinceMs)
     this.#known = true
     this.#learntMs = receivedMs
   }
@@ -81,13 +98,24 @@ export class StoreClock {
     return Math.ceil(this.#nowMs() * 1000 + this.#high)
   }
 
-  /** The store's time now, as well as it is known. */
+  /**
+   * The store's time now, as well as it is known. After `forget` still by the clock that was told
+   * last: servers that take over from each other are nearer to each other than to a wall clock here
+   * that nobody has compared.
+   */
   now(): number {
-    return Math.round(this.#nowMs() * 1000 + (this.#low + this.#high) / 2)
+    return Math.round(this.#nowMs() * 1000 + this.#aheadUs)
+  }
+
+  /** How far `now` may be off, in microseconds; Infinity if the store never told its time. */
+  uncertaintyUs(): number {
+    if (!this.wasTold) return Infinity
+    const agedMs = Math.max(0, this.#nowMs() - this.#sinceMs)
+    return Math.ceil(this.#errorUs + agedMs * DRIFT_US_PER_MS)
   }
 
   /** How far the store's clock is ahead of a wall clock, in microseconds, and how sure that is. */
   aheadOf(wallUs: number): { readonly offsetUs: number; readonly errorUs: number } {
-    return { offsetUs: this.now() - wallUs, errorUs: (this.#high - this.#low) / 2 }
+    return { offsetUs: this.now() - wallUs, errorUs: this.uncertaintyUs() }
   }
 }

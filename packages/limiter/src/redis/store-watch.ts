@@ -5,7 +5,7 @@
  */
 import { show } from '@sluice/core'
 import type { Ask } from './ask.js'
-import { Rounds, type Scheduler } from './rounds.js'
+import { Rounds, type Scheduler } from '../rounds.js'
 import { askInfo, type StoreInfo } from './store-info.js'
 
 const LOOK_EVERY_MS = 5000

@@ -289,6 +289,10 @@ export const decisionView = z
     allowed: z.boolean(),
     reason: z.string(),
     rule: z.string().nullable().optional(),
+    source: z.enum(['store', 'lease', 'local', 'deny-cache', 'posture']),
+    staleMs: z.number().optional().openapi({
+      description: 'Only where it was not the store: how old what it was made from is.',
+    }),
     callers: z.array(callerView),
   })
   .openapi('Decision', {

@@ -1,5 +1,6 @@
 /** The documents of the API are held to what it serves. */
 import { readFileSync } from 'node:fs'
+import type { Source } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
 import { closeAfterTests, startApi } from './api.test-helper.js'
 import { CROSS_SITE, ENCODED, needsAdmin, TOO_LARGE, UNAUTHORIZED } from './problems.js'
@@ -20,7 +21,17 @@ function sectionOf(path: string): string {
   return rest.split(/^ {2}\//m)[0] ?? ''
 }
 
+const SOURCES = ['store', 'lease', 'local', 'deny-cache', 'posture'] as const satisfies Source[]
+
 describe('openapi.yaml', () => {
+  test('has every source of a decision, and how old what it was made from is', () => {
+    const [, decision = ''] = openapi.split('\n    Decision:\n')
+    const [schema = ''] = decision.split(/^ {4}\w/m)
+    expect(schema).toContain(`enum: [${SOURCES.join(', ')}]`)
+    expect(schema).toMatch(/^ {8}staleMs:$/m)
+    expect(schema.split('properties:')[0]).not.toContain('staleMs')
+  })
+
   test('has every path that is served, and no other', () => {
     const paths = [...served.matchAll(/^ {2}(\/\S+):$/gm)].map(([, path = '']) => path)
     const all = [...ROUTES.map(({ path }) => path), '/v1/forward-auth/{path}']
@@ -50,6 +61,10 @@ describe('openapi.yaml', () => {
 })
 
 describe('decision-api.md', () => {
+  test.each(SOURCES)('says of the source %s who decided, how old and what is left', (source) => {
+    expect(page).toMatch(new RegExp(`^\\| \`${source}\` +(?:\\| [^|]+ ){3}\\|$`, 'm'))
+  })
+
   test.each(['unverified_token', 'token_failures'])('tells of %s by forward-auth', (word) => {
     expect(page).toMatch(new RegExp(`^\\| \`${word}\` +\\| 429 or 403 +\\| .*forward-auth`, 'm'))
   })

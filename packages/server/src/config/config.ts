@@ -87,6 +87,8 @@ export interface RedisConfig {
   readonly client: 'ioredis' | 'iovalkey' | 'node-redis'
   /** How long a refusal is remembered here; 0: not at all. */
   readonly denyCacheMs: number
+  /** How far off Redis's time may be here before what is near an edge counts before it. */
+  readonly clockToleranceMs: number
   /** How many nodes there are until Redis has told. */
   readonly fleetSize: number
   readonly allowEviction: boolean

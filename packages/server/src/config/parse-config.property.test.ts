@@ -83,9 +83,8 @@ const name = fc.constantFrom(
     ' ',
   ),
   ...'header unknown keys sha256 user plan state jwt kid algorithm file jwks algorithms'.split(' '),
-  ...'redis database deadline layout client denyCache fleetSize allowEviction ca servername'.split(
-    ' ',
-  ),
+  ...'redis database deadline layout client denyCache clockTolerance fleetSize'.split(' '),
+  ...'allowEviction ca servername'.split(' '),
   ...'issuer audience proxyHeaders open level callers delay within postureStatus jitter'.split(' '),
 )
 const value = fc.oneof(

@@ -109,6 +109,7 @@ test('every field is read, and its files lie beside the file', () => {
       layout: 'packed',
       client: 'iovalkey',
       denyCacheMs: 0,
+      clockToleranceMs: 250,
       fleetSize: 12,
       allowEviction: true,
       tls: {

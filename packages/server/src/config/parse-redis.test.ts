@@ -23,6 +23,7 @@ const DEFAULTS = {
   layout: 'plain',
   client: 'ioredis',
   denyCacheMs: 1000,
+  clockToleranceMs: 100,
   fleetSize: 1,
   allowEviction: false,
   tls: undefined,

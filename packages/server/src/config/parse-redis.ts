@@ -20,6 +20,8 @@ const DEADLINE = { least: '1ms', most: '10s' }
 const DEADLINE_MS_DEFAULT = 20
 const DENY_CACHE = { least: '0ms', most: '1s' }
 const DENY_CACHE_MS_DEFAULT = 1000
+const CLOCK_TOLERANCE = { least: '0ms', most: '60s' }
+const CLOCK_TOLERANCE_MS_DEFAULT = 100
 const FLEET_SIZE = { least: 1, most: 100_000 }
 const LAYOUTS = ['plain', 'packed'] as const
 const CLIENTS = ['ioredis', 'iovalkey', 'node-redis'] as const
@@ -35,6 +37,7 @@ const FIELDS: readonly string[] = [
   'layout',
   'client',
   'denyCache',
+  'clockTolerance',
   'fleetSize',
   'allowEviction',
   'tls',
@@ -63,6 +66,9 @@ export function readRedis(
     denyCacheMs:
       readOptional(map, 'denyCache', (spot) => readDuration(spot, DENY_CACHE)) ??
       DENY_CACHE_MS_DEFAULT,
+    clockToleranceMs:
+      readOptional(map, 'clockTolerance', (spot) => readDuration(spot, CLOCK_TOLERANCE)) ??
+      CLOCK_TOLERANCE_MS_DEFAULT,
     fleetSize: readOptional(map, 'fleetSize', (spot) => readWhole(spot, FLEET_SIZE)) ?? 1,
     allowEviction: readOptional(map, 'allowEviction', readBoolean) ?? false,
     tls: tls?.value,

@@ -57,11 +57,23 @@ test('a refusal is a line that says who, by which rule, and until when', () => {
     caller: 'a1b2',
     reason: 'over',
     retryAfterMs: 1500,
+    source: 'store',
     way: 'gateway',
     method: 'GET',
     path: '/v1/orders',
     rest: 0,
   })
+  expect(lines[0]).not.toHaveProperty('staleMs')
+})
+
+test('a refusal that was made without the store says from what, and how old that was', () => {
+  const { refusals, lines } = setUp()
+  refusals.refused({ ...refusalOf('a'), source: 'lease', staleMs: 12 }, CALL, 'gateway')
+  refusals.refused({ ...refusalOf('b'), source: 'local', staleMs: 0 }, CALL, 'gateway')
+  expect(lines).toMatchObject([
+    { msg: 'refused', source: 'lease', staleMs: 12 },
+    { msg: 'refused', source: 'local', staleMs: 0 },
+  ])
 })
 
 test('the caller of a line is the hash that the rule counts by', () => {

@@ -96,7 +96,7 @@ class CountedRefusalLog implements RefusalLog {
   }
 
   private tell(
-    { limitName, reason, retryAfterMs }: Decision,
+    { limitName, reason, retryAfterMs, source, staleMs }: Decision,
     { attributes }: Call,
     {
       way,
@@ -107,7 +107,8 @@ class CountedRefusalLog implements RefusalLog {
   ): void {
     const method = show(readAttribute(attributes, 'method') ?? '', METHOD_SHOWN_MAX)
     const path = showPath(readAttribute(attributes, 'path') ?? '')
-    const about = { rule, limit: limitName, caller, reason, retryAfterMs }
+    const age = staleMs === undefined ? {} : { staleMs }
+    const about = { rule, limit: limitName, caller, reason, retryAfterMs, source, ...age }
     this.#lines.write({ ...about, way, method, path, rest }, 'refused', rest + 1)
   }
 

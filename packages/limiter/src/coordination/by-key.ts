@@ -1,0 +1,47 @@
+/** Things by the counter they are of, found without making a text of its key. */
+import type { CounterKey } from '@sluice/core'
+
+export interface Keyed {
+  readonly key: CounterKey
+}
+
+/**
+ * By half of the key's hash; the few that share that half lie behind one another. Nobody can aim at
+ * a half, because hashes are keyed.
+ */
+export class ByKey<Thing extends Keyed> {
+  readonly #byHalf = new Map<number, Thing | Thing[]>()
+  #size = 0
+
+  get size(): number {
+    return this.#size
+  }
+
+  get({ hi, lo }: CounterKey): Thing | undefined {
+    const found = this.#byHalf.get(lo)
+    if (found === undefined) return undefined
+    if (!Array.isArray(found)) return found.key.hi === hi ? found : undefined
+    return found.find(({ key }) => key.hi === hi)
+  }
+
+  /** There must be none of this key yet. */
+  add(thing: Thing): void {
+    const { lo } = thing.key
+    const found = this.#byHalf.get(lo)
+    this.#size += 1
+    if (found === undefined) this.#byHalf.set(lo, thing)
+    else this.#byHalf.set(lo, Array.isArray(found) ? [...found, thing] : [found, thing])
+  }
+
+  delete(thing: Thing): void {
+    const { lo } = thing.key
+    const found = this.#byHalf.get(lo)
+    if (found === thing) this.#byHalf.delete(lo)
+    else if (Array.isArray(found) && found.includes(thing)) {
+      const rest = found.filter((other) => other !== thing)
+      if (rest.length > 0) this.#byHalf.set(lo, rest)
+      else this.#byHalf.delete(lo)
+    } else return
+    this.#size -= 1
+  }
+}

@@ -1,0 +1,213 @@
+/** Nodes that merge their counts over one store, in virtual time. */
+import {
+  type CompiledLimit,
+  compileRules,
+  type CounterKey,
+  type Outcome,
+  type PlannedTake,
+  parseRules,
+  sipKey,
+  type Take,
+} from '@sluice/core'
+import { memoryStore } from '../memory/memory-store.js'
+import type { Scheduler } from '../rounds.js'
+import type { Answer, Charge, Give, Groups, Silence, Store, TakeOptions } from '../store.js'
+import type { NodeParts } from './here.js'
+import { LocalCounts } from './local-counts.js'
+
+/** 2026-01-01T00:00:00Z: every window whose length divides a day starts then. */
+export const START_US = 1_767_225_600_000_000
+
+export class VirtualTime implements Scheduler {
+  nowMs = 0
+  readonly #waiting = new Set<{ readonly atMs: number; readonly run: () => void }>()
+
+  get waiting(): number {
+    return this.#waiting.size
+  }
+
+  nowUs(): number {
+    return START_US + Math.round(this.nowMs * 1000)
+  }
+
+  after(ms: number, run: () => void): () => void {
+    const entry = { atMs: this.nowMs + ms, run }
+    this.#waiting.add(entry)
+    return () => this.#waiting.delete(entry)
+  }
+
+  /** Lets time pass, and what follows at each moment happen. */
+  async advance(ms: number): Promise<void> {
+    const untilMs = this.nowMs + ms
+    for (;;) {
+      let next: { readonly atMs: number; readonly run: () => void } | undefined
+      for (const entry of this.#waiting) if (entry.atMs < (next?.atMs ?? Infinity)) next = entry
+      if (next === undefined || next.atMs > untilMs) break
+      this.nowMs = next.atMs
+      this.#waiting.delete(next)
+      next.run()
+      await settled()
+    }
+    this.nowMs = untilMs
+  }
+}
+
+/** Until every promise that could go on has gone on. */
+export function settled(): Promise<void> {
+  return new Promise((resolve) => setImmediate(resolve))
+}
+
+/** `lost`: nothing ran and nobody knows. `ran`: it ran, and nobody knows. */
+export type Fault = 'not-run' | 'lost' | 'ran' | undefined
+
+/** One node's way to the store that all share. */
+export class NodeStore implements Store {
+  /** As they were sent, and as they ran. */
+  readonly charges: Charge[] = []
+  readonly ran: Charge[] = []
+  readonly gives: Give[] = []
+  readonly reads: Groups<Take>[] = []
+  fault: Fault
+  chargeFault: Fault
+  /** One way. */
+  delayMs = 0
+  readonly #shared: ReturnType<typeof memoryStore>
+  readonly #time: VirtualTime
+
+  constructor(shared: ReturnType<typeof memoryStore>, time: VirtualTime) {
+    this.#shared = shared
+    this.#time = time
+  }
+
+  async take(groups: Groups<Take>, options?: TakeOptions): Promise<Groups<Answer>> {
+    this.reads.push(groups)
+    const { fault } = this
+    const silent = (silence: Silence) => groups.map((takes) => takes.map(() => silence))
+    await this.wait()
+    if (fault === 'not-run') return silent('not-run')
+    if (fault === 'lost') return silent('unknown')
+    const answers = this.takeNow(groups, options?.states)
+    await this.wait()
+    return fault === 'ran' ? silent('unknown') : answers
+  }
+
+  takeNow(groups: Groups<Take>, states = false): Groups<Answer> {
+    const outcomes: Groups<Outcome> = this.#shared.sync.take(groups)
+    const peeked = this.#shared.sync.peek(groups)
+    if (!states) return outcomes
+    return outcomes.map((row, g) =>
+      row.map((outcome, i) => ({ ...outcome, state: peeked[g]?.[i]?.state })),
+    )
+  }
+
+  async peek(groups: Groups<Take>) {
+    return this.#shared.peek(groups)
+  }
+
+  async give(give: Give): Promise<void> {
+    this.gives.push(give)
+    await this.verb(this.fault, () => this.#shared.sync.give(give))
+  }
+
+  async charge(charge: Charge): Promise<void> {
+    this.charges.push(charge)
+    await this.verb(this.fault ?? this.chargeFault, () => {
+      this.ran.push(charge)
+      this.#shared.sync.charge(charge)
+    })
+  }
+
+  async reset(key: CounterKey): Promise<void> {
+    await this.verb(this.fault, () => this.#shared.sync.reset(key))
+  }
+
+  async close(): Promise<void> {}
+
+  private async verb(fault: Fault, run: () => void): Promise<void> {
+    await this.wait()
+    if (fault !== 'not-run' && fault !== 'lost') run()
+    await this.wait()
+    if (fault === undefined) return
+    throw Object.assign(new Error(fault), { silence: fault === 'not-run' ? 'not-run' : 'unknown' })
+  }
+
+  private async wait(): Promise<void> {
+    const ms = this.delayMs
+    if (ms > 0) await new Promise<void>((resolve) => void this.#time.after(ms, resolve))
+  }
+}
+
+export function compiled(limit: object | string, syncEveryMs = 100): CompiledLimit {
+  const { rules } = parseRules([{ id: 'r', by: ['user'], limits: [limit] }])
+  if (rules === undefined) throw new Error('bad rule')
+  const snapshot = compileRules(rules, { secret: sipKey(new Uint8Array(16)) })
+  const [only] = snapshot.rules[0]?.limits ?? []
+  if (only === undefined) throw new Error('no limit')
+  return { ...only, coordination: 'local', syncEveryMs }
+}
+
+export function takeOf(of: CompiledLimit, amount = 1, name = 1): PlannedTake {
+  return { key: { hi: name, lo: -name, partition: 1 }, limit: of.limit, amount, of }
+}
+
+export interface FleetNode {
+  readonly store: NodeStore
+  readonly local: LocalCounts
+  readonly parts: NodeParts
+  /** Who was given something back. */
+  readonly gaveBack: CounterKey[]
+}
+
+export class Fleet {
+  readonly time = new VirtualTime()
+  readonly shared = memoryStore({ clock: { now: () => this.time.nowUs() } })
+  readonly nodes: readonly FleetNode[]
+  /** As the nodes see it. */
+  size: number
+
+  constructor(size: number) {
+    this.size = size
+    this.nodes = Array.from({ length: size }, (_, place) => this.node(place))
+  }
+
+  at(place: number): FleetNode {
+    const node = this.nodes[place]
+    if (node === undefined) throw new Error(`no node ${place}`)
+    return node
+  }
+
+  /** Decides a call as a limiter does: here, else by the store. Returns what it granted. */
+  call(place: number, take: PlannedTake): Outcome | undefined {
+    const { local, store } = this.at(place)
+    const here = local.take(take)
+    if (here !== undefined) return here
+    if (store.fault !== undefined) return undefined
+    const asked = { ...take, limit: local.inStore(take) }
+    const answer = store.takeNow([[asked]], true)[0]?.[0]
+    if (answer === undefined || typeof answer === 'string') return undefined
+    local.learn(take, answer, this.time.nowMs)
+    return answer
+  }
+
+  /** What the store has of a counter. */
+  state(take: PlannedTake): unknown {
+    return this.shared.sync.peek([[take]])[0]?.[0]?.state
+  }
+
+  private node(place: number): FleetNode {
+    const store = new NodeStore(this.shared, this.time)
+    const gaveBack: CounterKey[] = []
+    const parts: NodeParts = {
+      store,
+      scheduler: this.time,
+      monotonicMs: () => this.time.nowMs,
+      wallUs: () => this.time.nowUs(),
+      placeAt: () => this.time.nowUs(),
+      fleetSize: () => this.size,
+      fleetPlace: () => place,
+      deadlineMs: 20,
+      gaveBack: (key) => gaveBack.push(key),
+    }
+    return { store, parts, gaveBack, local: new LocalCounts(parts) }
+  }
+}

@@ -1,0 +1,96 @@
+/**
+ * What a node answers by itself, without a trip to the store: from a lease, from counts that nodes
+ * merge, or from a part of the limit that is its own.
+ */
+import type { CounterKey, Limit, Outcome, PlannedTake } from '@sluice/core'
+import type { Scheduler } from '../rounds.js'
+import type { Answer, Give, Store } from '../store.js'
+
+/** An outcome that was made here. What was granted is already gone from what this node holds. */
+export interface HereOutcome extends Outcome {
+  /** How long ago the store said what this was made from, in milliseconds. */
+  readonly staleMs: number
+}
+
+/** What the parts of coordination are made of. */
+export interface NodeParts {
+  readonly store: Store
+  readonly scheduler: Scheduler
+  /** Milliseconds of a clock that never steps, but may stand still while the machine sleeps. */
+  readonly monotonicMs: () => number
+  /** Microseconds of the wall clock, which may step. */
+  readonly wallUs: () => number
+  /** The store's time, in microseconds, to which a unit of this limit belongs that is spent now. */
+  readonly placeAt: (limit: Limit) => number
+  /** Live nodes, this one among them. */
+  readonly fleetSize: () => number
+  /** This node's place among them, from 0 on. */
+  readonly fleetPlace: () => number
+  /** How long a decision waits for the store, in milliseconds. */
+  readonly deadlineMs: number
+  /** Something was given back to a counter, or will be: a refusal remembered of it is old. */
+  readonly gaveBack: (key: CounterKey) => void
+}
+
+/**
+ * What a draw came to for a call that waited for it. `ask`: nothing to be had here, so the store
+ * decides this call itself. `silent`: the store did not answer within its deadline.
+ */
+export type Waited = HereOutcome | 'ask' | 'silent'
+
+/** One way of deciding takes on this node. */
+export interface Here {
+  /**
+   * An outcome: decided here. A promise: of a draw that is under way. Undefined: the store must be
+   * asked. A refusal takes nothing.
+   */
+  take(take: PlannedTake): HereOutcome | Promise<Waited> | undefined
+  /** The call was refused elsewhere: what `take` granted it here is returned. */
+  putBack(take: PlannedTake, outcome: HereOutcome): void
+  /**
+   * What `take` would say, with the state it would say it from; takes nothing. Undefined: the store
+   * knows better.
+   */
+  look?(take: PlannedTake): (HereOutcome & { readonly state?: unknown }) | undefined
+  /**
+   * Units of an earlier decision are returned, by whoever has its receipt. False: this node does
+   * not count them, so they go to the store.
+   */
+  refund?(give: Give): boolean
+  /** The limit by which the store is to decide a take that is left to it. @default its own */
+  inStore?(take: PlannedTake): Limit
+  /** The store decided a take itself; `sentMs` by the clock that never steps. */
+  learn?(take: PlannedTake, answer: Answer, sentMs: number): void
+  /** The counter was reset: nothing of it is held here, and nothing of it is given back. */
+  forget(key: CounterKey): void
+  /** Other rules are in force: what was held goes back, what was counted is reported. */
+  rulesChanged(): void
+  /** Gives back and reports everything, if the store answers. Nothing is decided here any more. */
+  close(): Promise<void>
+  /** By the id of the rule; only rules of which something is or was counted here. */
+  readonly stats: ReadonlyMap<string, HereStats>
+}
+
+/**
+ * What became of a rule's units on this node. All but `held` and `counters` grow; `spent` falls by
+ * what is put back of calls that were refused elsewhere.
+ */
+export interface HereStats {
+  /** Times the store was asked for a lease, and units that it granted. */
+  readonly draws: number
+  readonly drawn: number
+  /** Units of leases that calls took: never more than were drawn. */
+  readonly spent: number
+  /** Units of leases that were given back, and that were not because the store did not confirm. */
+  readonly givenBack: number
+  readonly lost: number
+  /** Units of leases that are held now. */
+  readonly held: number
+  /** Units counted here and confirmed by the store, and those of which nobody knows. */
+  readonly reported: number
+  readonly unreported: number
+  /** Units that this node reported to a counter that was full: admitted beyond the limit. */
+  readonly overAdmitted: number
+  /** Callers that are counted here now. */
+  readonly counters: number
+}

@@ -1,0 +1,55 @@
+/**
+ * A counter that could not give all that was asked. Calls that no lease can serve are refused here
+ * until a draw is worth its trip again: at its limit a counter would else be asked once for every
+ * unit that it regains.
+ */
+import { algorithmOf, type PlannedTake } from '@sluice/core'
+import type { Answer } from '../store.js'
+import type { HereOutcome } from './here.js'
+import type { Draw } from './lease-draw.js'
+
+export interface Dryness {
+  readonly untilMs: number
+  /** What the store told, and when. */
+  readonly state: unknown
+  readonly at: number
+  readonly sentMs: number
+}
+
+/** Never longer, whatever the state says: others give back. */
+const DRY_MS_MAX = 1000
+
+export function drynessOf(
+  { take, meter, sentMs }: Draw,
+  { state, at }: Exclude<Answer, string>,
+): Dryness {
+  const { limit, atLeast = 1 } = take
+  const stranded = Math.floor(meter.of.maxStranded * limit.capacity)
+  const wanted = Math.min(limit.capacity, Math.max(stranded, atLeast))
+  const { retryAfterMs } = algorithmOf(limit).peek(state, limit, wanted, at)
+  const waitMs = Math.min(retryAfterMs ?? 0, meter.leaseMs, DRY_MS_MAX)
+  return { untilMs: sentMs + waitMs, state, at, sentMs }
+}
+
+/**
+ * By the state that was told, at a time that is estimated from the sending and so never behind the
+ * store's. Undefined for a limit that may make calls wait: how long, only the store knows.
+ */
+export function refuseDry(
+  { limit, amount }: PlannedTake,
+  { untilMs, state, at, sentMs }: Dryness,
+  nowMs: number,
+): HereOutcome | undefined {
+  if (limit.maxWaitUs > 0) return undefined
+  const staleMs = nowMs - sentMs
+  const told = algorithmOf(limit).peek(state, limit, amount, at + Math.floor(staleMs * 1000))
+  return {
+    granted: 0,
+    remaining: Math.min(told.remaining, amount - 1),
+    resetAfterMs: told.resetAfterMs,
+    retryAfterMs: Math.max(told.retryAfterMs ?? 0, Math.ceil(untilMs - nowMs)),
+    delayMs: 0,
+    at: told.at,
+    staleMs,
+  }
+}

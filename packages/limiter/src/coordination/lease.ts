@@ -1,0 +1,110 @@
+/**
+ * Units of one draw, held by this node until they are spent or the lease is over.
+ *
+ * Time counts from the moment the draw was sent, so that a lease is over here before the store's
+ * window is. Two clocks count it: the one that never steps stands still while a machine sleeps, and
+ * the wall clock may be set back. Whichever comes first ends the lease.
+ */
+import type { Limit, Outcome } from '@sluice/core'
+import type { Draw } from './lease-draw.js'
+import type { HereOutcome } from './here.js'
+import type { Meter } from './lease-meter.js'
+
+const LEASE_MS_MAX = 2000
+const WINDOW_SHARE = 4
+
+/** How long a lease of such a limit lasts at most. */
+export function leaseMs({ windowMs }: Limit): number {
+  return Math.min(windowMs / WINDOW_SHARE, LEASE_MS_MAX)
+}
+
+/** For how long after its sending a draw may be spent that the store granted at `at`. */
+function lifeMs(limit: Limit, at: number): number {
+  if (!countsWindows(limit)) return leaseMs(limit)
+  const leftUs = limit.windowUs - (at % limit.windowUs)
+  return Math.min(leaseMs(limit), leftUs / 1000)
+}
+
+function countsWindows({ algorithm }: Limit): boolean {
+  return algorithm !== 'token-bucket' && algorithm !== 'gcra'
+}
+
+export class Lease {
+  readonly meter: Meter
+  /** By which it was drawn, and is given back. */
+  readonly limit: Limit
+  /** What the store said of the draw. */
+  readonly at: number
+  readonly left: number
+  readonly resetAfterMs: number
+  readonly sentMs: number
+  readonly endMs: number
+  readonly endWallUs: number
+  units: number
+  /**
+   * `closed`: this node holds nothing of it any more, and what still returns goes to the store.
+   * `forgotten`: the counter was reset, so that what returns belongs nowhere.
+   */
+  state: 'open' | 'closed' | 'forgotten' = 'open'
+
+  constructor(draw: Draw, told: Outcome) {
+    const { limit } = draw.take
+    const life = lifeMs(limit, told.at)
+    this.meter = draw.meter
+    this.limit = limit
+    this.at = told.at
+    this.left = told.remaining
+    this.resetAfterMs = told.resetAfterMs
+    this.sentMs = draw.sentMs
+    this.endMs = draw.sentMs + life
+    this.endWallUs = draw.sentWallUs + life * 1000
+    this.units = told.granted
+  }
+
+  /** Asked before every spending: no timer is trusted with it. */
+  isOver(monotonicMs: number, wallUs: number): boolean {
+    return monotonicMs >= this.endMs || wallUs >= this.endWallUs
+  }
+
+  /** The units must be there. */
+  spend(amount: number, nowMs: number): HereOutcome {
+    const { meter } = this
+    this.units -= amount
+    meter.tally.held -= amount
+    meter.tally.spent += amount
+    meter.note(amount, nowMs)
+    return new SpentOutcome(this, amount, nowMs)
+  }
+}
+
+/** Knows its lease, so that what is put back never comes under another end or draw time. */
+class SpentOutcome implements HereOutcome {
+  readonly granted: number
+  readonly remaining: number
+  readonly resetAfterMs: number
+  readonly retryAfterMs = 0
+  readonly delayMs = 0
+  readonly at: number
+  readonly staleMs: number
+  readonly #lease: Lease
+
+  constructor(lease: Lease, granted: number, nowMs: number) {
+    const staleMs = nowMs - lease.sentMs
+    const resetAfterMs = Math.ceil(lease.resetAfterMs - staleMs)
+    this.granted = granted
+    this.remaining = lease.left + lease.units
+    this.resetAfterMs = resetAfterMs > 0 ? resetAfterMs : 0
+    this.at = lease.at
+    this.staleMs = staleMs
+    this.#lease = lease
+  }
+
+  static leaseOf(outcome: HereOutcome): Lease | undefined {
+    return #lease in outcome ? outcome.#lease : undefined
+  }
+}
+
+/** The lease that an outcome was spent from; a refusal has none. */
+export function leaseOf(outcome: HereOutcome): Lease | undefined {
+  return SpentOutcome.leaseOf(outcome)
+}

@@ -1,0 +1,158 @@
+/** A node with leases over a scripted store, whose clocks a test moves apart. */
+import {
+  compileRules,
+  matchRules,
+  parseRules,
+  type PlannedTake,
+  planCall,
+  sipKey,
+  type Take,
+} from '@sluice/core'
+import { call } from '../limiter.test-helper.js'
+import { ScriptedStore, settled } from '../scripted-store.test-helper.js'
+import type { HereOutcome, HereStats, Waited } from './here.js'
+import { Leases } from './leases.js'
+import { emptyTally } from './tally.js'
+
+/** 2026-01-01T00:00:00Z, where every window begins; the wall clock of the node begins there too. */
+const START_US = 1_767_225_600_000_000
+
+export type Told = HereOutcome | Promise<Waited> | undefined
+
+export class LeasingNode {
+  readonly store = new ScriptedStore()
+  readonly gaveBack: number[] = []
+  readonly leases: Leases
+  fleet = 1
+  /** Beyond the time that passed for the store. */
+  monotonicAheadMs = 0
+  wallAheadMs = 0
+  #passedMs = 0
+  readonly #timers = new Set<{ readonly atMs: number; readonly run: () => void }>()
+
+  constructor() {
+    this.leases = new Leases({
+      store: this.store,
+      scheduler: { after: (ms, run) => this.after(ms, run) },
+      monotonicMs: () => this.#passedMs + this.monotonicAheadMs,
+      wallUs: () => START_US + (this.#passedMs + this.wallAheadMs) * 1000,
+      placeAt: () => this.store.clock.now(),
+      fleetSize: () => this.fleet,
+      fleetPlace: () => 0,
+      deadlineMs: 20,
+      gaveBack: ({ lo }) => this.gaveBack.push(lo),
+    })
+  }
+
+  get timers(): number {
+    return this.#timers.size
+  }
+
+  /** Of the one rule of a test. */
+  get stats(): HereStats {
+    return this.leases.stats.get('r') ?? emptyTally()
+  }
+
+  /** All clocks move, and what is due at each moment happens. */
+  async pass(ms: number): Promise<void> {
+    const untilMs = this.#passedMs + ms
+    for (;;) {
+      const [next] = [...this.#timers].toSorted((a, b) => a.atMs - b.atMs)
+      if (next === undefined || next.atMs > untilMs) break
+      this.moveTo(next.atMs)
+      this.#timers.delete(next)
+      next.run()
+      await settled()
+    }
+    this.moveTo(untilMs)
+    await settled()
+  }
+
+  /** All clocks move, but this process does not run. */
+  freeze(ms: number): void {
+    this.moveTo(this.#passedMs + ms)
+  }
+
+  /** The same, and the clock that never steps stands still. */
+  suspend(ms: number): void {
+    this.monotonicAheadMs -= ms
+    this.freeze(ms)
+  }
+
+  /** The store granted so many units by itself: what a lease may hold follows. */
+  spendByStore(take: PlannedTake, units: number): void {
+    const [[answer] = []] = this.store.inner.sync.take([[{ ...take, amount: units }]])
+    if (answer !== undefined) this.leases.learn(take, answer)
+  }
+
+  /** Units that the store counts as used. */
+  used({ key, of }: PlannedTake): number {
+    const limit = of.immediate
+    const [[peeked] = []] = this.store.inner.sync.peek([[{ key, limit, amount: 0 }]])
+    return limit.capacity - (peeked?.remaining ?? 0)
+  }
+
+  /** The draws so far, as they were asked. */
+  draws(): readonly Take[] {
+    return this.store.asked.flatMap(({ groups }) => groups.flat())
+  }
+
+  given(): readonly number[] {
+    return this.store.gives.map(({ amount }) => amount)
+  }
+
+  private moveTo(ms: number): void {
+    this.#passedMs = ms
+    this.store.clock.set(START_US + ms * 1000)
+  }
+
+  private after(ms: number, run: () => void): () => void {
+    const timer = { atMs: this.#passedMs + ms, run }
+    this.#timers.add(timer)
+    return () => this.#timers.delete(timer)
+  }
+}
+
+/** The take of one call to a rule with this one limit. */
+export function takeOf(
+  limit: object | string,
+  { cost = 1, user = 'u1', canWait = true, ...rule }: TakeOptions = {},
+): PlannedTake {
+  const parsed = parseRules([
+    { id: 'r', by: ['user'], limits: [limit], coordination: 'leased', ...rule },
+  ])
+  if (parsed.rules === undefined) throw new Error(JSON.stringify(parsed.errors))
+  const snapshot = compileRules(parsed.rules, { secret: sipKey(new Uint8Array(16)) })
+  const one = call({ user }, cost)
+  const [[take] = []] = planCall(matchRules(snapshot, one, 0), one, { canWait }).groups
+  if (take === undefined) throw new Error('no limit')
+  return take
+}
+
+interface TakeOptions {
+  readonly cost?: number
+  readonly user?: string
+  readonly canWait?: boolean
+  readonly maxStranded?: number
+}
+
+/** The same with another cost, for the same compiled limit. */
+export function costing(take: PlannedTake, amount: number): PlannedTake {
+  return { ...take, amount }
+}
+
+/** Asks now, and tells whenever it is decided. */
+export async function ask(node: LeasingNode, take: PlannedTake): Promise<Waited | undefined> {
+  return node.leases.take(take)
+}
+
+/** What was decided at once. */
+export function decided(told: Told): HereOutcome {
+  if (told === undefined || told instanceof Promise) throw new Error('not decided here')
+  return told
+}
+
+/** Whether it is known of every unit what became of it. */
+export function isBalanced({ drawn, spent, givenBack, lost, held }: HereStats): boolean {
+  return drawn === spent + givenBack + lost + held && held >= 0 && spent <= drawn
+}

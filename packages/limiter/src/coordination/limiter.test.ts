@@ -1,0 +1,290 @@
+/** What rules that are not exact do to whole calls. */
+import { describe, expect, test } from 'vitest'
+import { createLimiter, type Decision, type Limiter } from '../index.js'
+import { call, perUser, user } from '../limiter.test-helper.js'
+import { FakeScheduler } from '../redis/channel.test-helper.js'
+import { ScriptedStore } from '../scripted-store.test-helper.js'
+
+const window = (max: number, more: object = {}) => ({
+  algorithm: 'fixed-window',
+  max,
+  window: '1h',
+  ...more,
+})
+
+class Node {
+  readonly store = new ScriptedStore({ denyCacheMs: 1000 })
+  readonly scheduler = new FakeScheduler()
+  readonly limiter: Limiter
+
+  constructor(rules: object[]) {
+    const { store, scheduler } = this
+    const monotonicMs = () => store.clock.now() / 1000
+    this.limiter = createLimiter({ rules, store, clock: store.clock, monotonicMs, scheduler })
+  }
+
+  async pass(ms: number): Promise<void> {
+    for (let left = ms; left > 0; left -= 10) {
+      this.store.clock.advance(Math.min(10, left))
+      await this.scheduler.advance(Math.min(10, left))
+    }
+  }
+
+  async check(name = 'u1', cost?: number): Promise<Decision> {
+    return this.limiter.check(user(name, cost))
+  }
+
+  /** So many calls, one after the other. */
+  async many(count: number, name = 'u1'): Promise<Decision[]> {
+    const decisions: Decision[] = []
+    for (let i = 0; i < count; i++) decisions.push(await this.check(name))
+    return decisions
+  }
+
+  /** What the store counts for the only limit. */
+  async used(name = 'u1'): Promise<number> {
+    const { limiter } = this
+    const inspected = await limiter.inspect('per-user', user(name))
+    const state = inspected.counters[0]?.state
+    return (state as { readonly count: number } | null)?.count ?? 0
+  }
+}
+
+async function nodeOf(rules: object[]): Promise<Node> {
+  const node = new Node(rules)
+  await node.limiter.ready()
+  return node
+}
+
+const leased = (max: number, more: object = {}) =>
+  perUser([window(max)], { coordination: 'leased', ...more })
+
+describe('a leased rule', () => {
+  test('asks the store at first, then decides here, at once and without a promise', async () => {
+    const node = await nodeOf(leased(1000))
+    const sources = (await node.many(40)).map(({ source }) => source)
+    expect(sources[0]).toBe('store')
+    expect(sources.at(-1)).toBe('lease')
+    const decision = node.limiter.decide(user('u1'))
+    expect(decision).toMatchObject({ allowed: true, source: 'lease', rule: 'per-user', staleMs: 0 })
+    expect(node.store.asked.length).toBeLessThan(15)
+  })
+
+  test('admits its limit exactly, however the units were drawn', async () => {
+    const node = await nodeOf(leased(100))
+    const decisions = await node.many(150)
+    expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(100)
+    expect(decisions.slice(100).every(({ reason }) => reason === 'over')).toBe(true)
+    expect(await node.used()).toBe(100)
+  })
+
+  test('says how old what it knows is', async () => {
+    const node = await nodeOf(leased(1000))
+    await node.many(40)
+    await node.pass(30)
+    expect(await node.check()).toMatchObject({ source: 'lease', staleMs: 30 })
+    expect(await node.limiter.explain(user('u1'))).toMatchObject({ source: 'store' })
+  })
+
+  test('gives back what nobody asked for, so that the store counts what was admitted', async () => {
+    const node = await nodeOf(leased(1000))
+    await node.many(40)
+    expect(await node.used()).toBeGreaterThan(40)
+    await node.pass(2100)
+    expect(await node.used()).toBe(40)
+    const stats = node.limiter.stats?.coordination.get('per-user')
+    expect(stats).toMatchObject({ held: 0, lost: 0 })
+    expect(stats?.drawn).toBe((stats?.spent ?? 0) + (stats?.givenBack ?? 0))
+  })
+
+  test('gives back when it is closed', async () => {
+    const node = await nodeOf(leased(1000))
+    await node.many(40)
+    const before = await node.used()
+    const drawn = node.limiter.stats?.coordination.get('per-user')?.held ?? 0
+    await node.limiter.close()
+    expect(node.store.gives.map(({ amount }) => amount)).toEqual([drawn])
+    expect(before - drawn).toBe(40)
+  })
+
+  test('gives back when a caller gets limits of its own', async () => {
+    const node = await nodeOf(leased(1000))
+    await node.many(40)
+    const caller = new Map([['user', 'u1']])
+    node.limiter.changeOverrides([{ rule: 'per-user', caller, override: undefined }])
+    const own = { caller, limits: [{ algorithm: 'fixed-window', max: 41, windowMs: 3_600_000 }] }
+    node.limiter.changeOverrides([
+      { rule: 'per-user', caller, override: { ...own, untilMs: undefined } as never },
+    ])
+    const allowed = (await node.many(10)).filter((decision) => decision.allowed)
+    expect(allowed).toHaveLength(1)
+  })
+
+  test('whose store is silent spends its lease, then answers by its posture', async () => {
+    const node = await nodeOf(leased(1000, { posture: 'closed' }))
+    await node.many(40)
+    node.store.all('not-run')
+    const decisions = await node.many(60)
+    const held = decisions.filter(({ allowed }) => allowed)
+    expect(held.length).toBeGreaterThan(0)
+    expect(held.every(({ source }) => source === 'lease')).toBe(true)
+    expect(decisions.at(-1)).toMatchObject({ allowed: false, source: 'posture' })
+  })
+
+  test('is reset and refunded as any other', async () => {
+    const node = await nodeOf(leased(100))
+    await node.many(40)
+    const { receipt = '', source } = await node.limiter.check(user('u1'), { receipt: true })
+    expect(source).toBe('lease')
+    await node.limiter.refund(receipt)
+    await node.pass(2100)
+    expect(await node.used()).toBe(40)
+    await node.many(20)
+    await node.limiter.reset(user('u1'))
+    await node.many(10)
+    await node.pass(2100)
+    expect(await node.used()).toBe(10)
+  })
+
+  test('counts a limit that charges refusals in the store alone', async () => {
+    const node = await nodeOf(
+      perUser([window(1000, { onRefusal: 'charge' })], { coordination: 'leased' }),
+    )
+    const sources = (await node.many(40)).map(({ source }) => source)
+    expect(new Set(sources)).toEqual(new Set(['store']))
+  })
+})
+
+describe('a call with a leased and an exact rule', () => {
+  const rules = [
+    { id: 'a', by: ['user'], limits: [window(1000)], coordination: 'leased' },
+    { id: 'b', by: ['ip'], limits: [window(30)] },
+  ]
+  const both = call({ user: 'u1', ip: '192.0.2.1' })
+
+  test('that the exact one refuses takes nothing of the lease', async () => {
+    const { limiter, store } = await nodeOf(rules)
+    for (let i = 0; i < 60; i++) await limiter.check(both)
+    const other = call({ user: 'u1', ip: '192.0.2.2' })
+    for (let i = 0; i < 10; i++) expect((await limiter.check(other)).allowed).toBe(true)
+    expect(limiter.stats?.coordination.get('a')?.spent).toBeLessThanOrEqual(40)
+    await limiter.close()
+    const [[counter] = []] = store.inner.sync.peek([[takeOf(store, 1000)]])
+    expect(counter?.state).toMatchObject({ count: 40 })
+  })
+
+  test('lists both limits in their order', async () => {
+    const { limiter } = await nodeOf(rules)
+    let decision: Decision | undefined
+    for (let i = 0; i < 20; i++) decision = await limiter.check(both)
+    expect(decision?.source).toBe('store')
+    expect(decision?.policies().map(({ rule }) => rule)).toEqual(['a', 'b'])
+  })
+})
+
+/** The take of the limit with that max, as the store was asked for it last. */
+function takeOf(store: ScriptedStore, max: number) {
+  const takes = store.asked.flatMap(({ groups }) => groups.flat())
+  const found = takes.findLast(({ limit }) => limit.max === max)
+  if (found === undefined) throw new Error('never asked for')
+  return { ...found, amount: 0 }
+}
+
+describe('a leased rule in shadow', () => {
+  test('refuses nothing, and says what it would have refused', async () => {
+    const node = await nodeOf(leased(50, { mode: 'shadow' }))
+    const decisions = await node.many(80)
+    expect(decisions.every(({ allowed }) => allowed)).toBe(true)
+    expect(decisions.filter(({ shadow }) => shadow.includes('per-user'))).toHaveLength(30)
+  })
+})
+
+describe('a local rule', () => {
+  const local = (max: number, more: object = {}) =>
+    perUser([window(max)], { coordination: 'local', ...more })
+
+  test('asks the store once for a caller, then counts here and reports', async () => {
+    const node = await nodeOf(local(100))
+    const decisions = await node.many(20)
+    expect(decisions.map(({ source }) => source)).toEqual([
+      'store',
+      ...Array.from({ length: 19 }, () => 'local'),
+    ])
+    expect(node.store.asked).toHaveLength(1)
+    expect(await node.used()).toBe(1)
+    await node.pass(100)
+    expect(await node.used()).toBe(20)
+  })
+
+  test('adds what others counted, and measures what was too much', async () => {
+    const node = await nodeOf(local(100))
+    await node.many(60)
+    const taken = takeOf(node.store, 100)
+    await node.store.inner.charge({ ...taken, amount: 60, at: node.store.clock.now(), debt: 100 })
+    await node.pass(100)
+    expect(await node.check()).toMatchObject({ allowed: false, source: 'local', reason: 'over' })
+    expect(node.limiter.stats?.coordination.get('per-user')?.overAdmitted).toBe(20)
+  })
+
+  test('is looked at from here, with how old that is', async () => {
+    const node = await nodeOf(local(100))
+    await node.many(20)
+    await node.pass(50)
+    expect(await node.limiter.peek(user('u1'))).toMatchObject({ remaining: 80, source: 'local' })
+    const { explain = [] } = await node.limiter.explain(user('u1'))
+    expect(explain[0]?.limits[0]).toMatchObject({ remaining: 80, staleMs: 50 })
+  })
+
+  test('gives a refund to what counts here', async () => {
+    const node = await nodeOf(local(100))
+    await node.many(20)
+    const { receipt = '' } = await node.limiter.check(user('u1'), { receipt: true })
+    await node.limiter.refund(receipt)
+    expect((await node.limiter.peek(user('u1'))).remaining).toBe(80)
+    await node.pass(200)
+    expect(await node.used()).toBe(20)
+  })
+
+  test('goes on counting while the store is silent, and is answered for by posture if unknown', async () => {
+    const node = await nodeOf(local(100, { posture: 'closed' }))
+    await node.many(20)
+    node.store.all('not-run')
+    expect(await node.check()).toMatchObject({ allowed: true, source: 'local' })
+    expect(await node.check('u2')).toMatchObject({ allowed: false, source: 'posture' })
+  })
+})
+
+describe('a split rule', () => {
+  test('never asks the store, and has the part of its node', async () => {
+    const node = await nodeOf(perUser([window(10)], { coordination: 'split' }))
+    node.store.nodes = 3
+    const decisions = await node.many(6)
+    expect(decisions.map(({ allowed }) => allowed)).toEqual([true, true, true, false, false, false])
+    expect(decisions[0]).toMatchObject({ source: 'local', limit: 10, remaining: 2 })
+    expect(node.store.asked).toHaveLength(0)
+    expect((await node.limiter.peek(user('u1'))).allowed).toBe(false)
+  })
+
+  test('is refunded and reset here', async () => {
+    const node = await nodeOf(perUser([window(2)], { coordination: 'split' }))
+    const { receipt = '' } = await node.limiter.check(user('u1'), { receipt: true })
+    await node.check()
+    expect((await node.check()).allowed).toBe(false)
+    await node.limiter.refund(receipt)
+    expect((await node.check()).allowed).toBe(true)
+    await node.limiter.reset(user('u1'))
+    expect((await node.check()).allowed).toBe(true)
+  })
+})
+
+test('counters in this process are exact, whatever a rule says', () => {
+  for (const coordination of ['leased', 'local', 'split']) {
+    const limiter = createLimiter({ rules: perUser([window(2)], { coordination }) })
+    const seen = [1, 2, 3].map(() => limiter.checkSync(user('u1')))
+    expect(seen.map(({ allowed, source }) => [allowed, source])).toEqual([
+      [true, 'store'],
+      [true, 'store'],
+      [false, 'store'],
+    ])
+  }
+})

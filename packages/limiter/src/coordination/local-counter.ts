@@ -1,0 +1,228 @@
+/**
+ * One counter that is counted here: what the store said of it, and what was spent here since.
+ *
+ * A bucket is charged in the store when a report comes, not when the units were spent, so that what
+ * it regained in between is lost to a caller that spends on several nodes: at most what it regains
+ * in one interval and a round trip, once. A caller of one node loses nothing, because a state that
+ * only its own reports changed tells nothing new.
+ */
+import {
+  algorithmOf,
+  type Bucket,
+  type CompiledLimit,
+  type CounterKey,
+  type FixedWindow,
+  type Limit,
+  type PlannedTake,
+  type SlidingCounter,
+  type Step,
+} from '@sluice/core'
+import { type DebtLimit, isBucket } from './debt-limit.js'
+import { Pending, type Spent } from './pending.js'
+import type { Tally } from './tally.js'
+
+/** A spending on its way to the store. */
+export class Report implements Spent {
+  readonly amount: number
+  readonly at: number
+  /** Units of it that were put back while it was under way. */
+  back = 0
+  fate: 'sent' | 'told' | 'not-run' | 'unknown' = 'sent'
+
+  constructor({ amount, at }: Spent) {
+    this.amount = amount
+    this.at = at
+  }
+}
+
+export class LocalCounter {
+  readonly key: CounterKey
+  readonly everyMs: number
+  readonly tally: Tally
+  of: CompiledLimit
+  owing: DebtLimit
+  /** When the state was asked for that this is made from, and when a call last was, by our clock. */
+  readMs: number
+  askedMs: number
+  /** False once it is dropped; what it spent is then reported no more than once. */
+  isKnown = true
+  isForgotten = false
+  /** What is under way. */
+  reports: readonly Report[] = []
+  readonly #pending: Pending
+  /** What the store said last, and that with what was spent here. */
+  #read: unknown
+  #state: unknown
+
+  constructor(
+    { key, of }: PlannedTake,
+    tally: Tally,
+    owing: DebtLimit,
+    state: unknown,
+    sentMs: number,
+  ) {
+    this.key = key
+    this.of = of
+    this.everyMs = of.syncEveryMs
+    this.tally = tally
+    this.owing = owing
+    this.#pending = new Pending(of.limit.windowUs)
+    this.#read = state
+    this.#state = state
+    this.readMs = sentMs
+    this.askedMs = sentMs
+  }
+
+  /** Whether something that was spent here may still have to be reported. */
+  get isOpen(): boolean {
+    return !this.#pending.isEmpty || this.reports.length > 0
+  }
+
+  stateAt(now: number): unknown {
+    return forgiving(this.#state, this.owing.limit, now)
+  }
+
+  /** Whether its counts go on under this limit, of another tier for example. */
+  goesOnAs({ limit }: CompiledLimit): boolean {
+    const { format, windowUs } = this.of.limit
+    return limit.format === format && limit.windowUs === windowUs
+  }
+
+  /** The limit by which a take is decided, so that what is owed is not forgotten. */
+  limitOf({ limit, of }: PlannedTake): Limit {
+    return limit === of.limit ? this.owing.limit : this.owing.immediate
+  }
+
+  take(limit: Limit, amount: number, now: number): Step<unknown> {
+    const step = algorithmOf(limit).take(this.stateAt(now), limit, amount, now)
+    const next = step.state ?? step.moved
+    if (next !== undefined) this.#state = next
+    if (step.granted > 0) this.add(step.granted, step.at)
+    return step
+  }
+
+  /** Returns how many of the units have been reported already, and must be given back. */
+  putBack(amount: number, at: number, now: number): number {
+    const { limit } = this.owing
+    const state = algorithmOf(limit).give(this.#state, limit, amount, now, at)
+    if (state !== undefined) this.#state = state
+    let left = amount - this.#pending.takeBack(amount, at)
+    for (const report of this.reports) {
+      if (left === 0 || !this.isSameWindow(report.at, at)) continue
+      const back = Math.min(left, report.amount - report.back)
+      report.back += back
+      left -= back
+    }
+    return left
+  }
+
+  /** What was spent since the last round is from now on under way. */
+  cut(now: number): readonly Report[] {
+    this.tally.unreported += this.#pending.expire(now)
+    const reports = this.#pending.cut().map((spent) => new Report(spent))
+    if (reports.length > 0) this.reports = [...this.reports, ...reports]
+    return reports
+  }
+
+  /** It is not to be reported any more. */
+  forget(): void {
+    this.isKnown = false
+    this.isForgotten = true
+    this.#pending.cut()
+  }
+
+  /** The fate of a report is known; what certainly did not run is reported again. */
+  settle(report: Report): void {
+    const { amount, at, back, fate } = report
+    this.reports = this.reports.filter((other) => other !== report)
+    if (fate === 'told') this.tally.reported += amount
+    else if (this.isForgotten) return
+    else if (fate === 'unknown' || !this.isKnown) this.tally.unreported += amount - back
+    else this.add(amount - back, at)
+  }
+
+  /** The store said what it counts, after these reports were told. */
+  takeIn(read: unknown, reports: readonly Report[], sentMs: number, now: number): void {
+    const told = reports.filter(({ fate }) => fate === 'told')
+    this.tally.overAdmitted += beyondMax(read, told, this.owing.limit)
+    if (!this.isOursAlone(read, told)) this.#state = this.withOwn(read, told, now)
+    this.#read = read
+    this.readMs = sentMs
+  }
+
+  private add(amount: number, at: number): void {
+    if (amount > 0) this.tally.unreported += this.#pending.add(amount, at)
+  }
+
+  private isSameWindow(a: number, b: number): boolean {
+    const { windowUs } = this.#pending
+    return Math.floor(a / windowUs) === Math.floor(b / windowUs)
+  }
+
+  /** What was read, with what the store does not know of yet. */
+  private withOwn(read: unknown, told: readonly Report[], now: number): unknown {
+    const { limit } = this.owing
+    let state = forgiving(read, limit, now)
+    for (const { back, at } of told) {
+      if (back > 0) state = algorithmOf(limit).give(state, limit, back, now, at) ?? state
+    }
+    for (const spent of this.#pending.spendings) state = charged(state, this.owing, spent, now)
+    return state
+  }
+
+  /** Whether a bucket is as our own reports alone have made it since it was last read. */
+  private isOursAlone(read: unknown, told: readonly Report[]): boolean {
+    if (!isBucket(this.owing.limit)) return false
+    if (read === undefined) return this.#read === undefined && told.length === 0
+    const { at, used, part } = read as Bucket
+    let state = this.#read
+    for (const report of told) state = charged(state, this.owing, report, at)
+    if (state === undefined) return false
+    const alone = state as Bucket
+    return alone.at === at && alone.used === used && alone.part === part
+  }
+}
+
+/** The time a spending is charged for; a bucket that owes takes longer to regain it. */
+export function chargeAt({ at }: Spent, { debtUs }: DebtLimit): number {
+  return at + debtUs
+}
+
+function charged(state: unknown, owing: DebtLimit, spent: Spent, now: number): unknown {
+  const { limit, debt } = owing
+  const at = chargeAt(spent, owing)
+  return algorithmOf(limit).charge(state, limit, spent.amount, now, at, debt) ?? state
+}
+
+/**
+ * What was admitted beyond max in the last window of a sliding counter is not avenged: it counts as
+ * a full one. In the present window the count is the truth.
+ */
+function forgiving(state: unknown, limit: Limit, now: number): unknown {
+  if (limit.algorithm !== 'sliding-window-counter' || state === undefined) return state
+  const { start, curr, prev } = state as SlidingCounter
+  const { max } = limit
+  const isOver = start + limit.windowUs <= now
+  if (prev <= max && (!isOver || curr <= max)) return state
+  return { start, curr: isOver ? Math.min(curr, max) : curr, prev: Math.min(prev, max) }
+}
+
+/** How many of the units just told went beyond what the limit holds, by the count after them. */
+function beyondMax(state: unknown, told: readonly Report[], limit: Limit): number {
+  if (state === undefined) return 0
+  if (isBucket(limit)) {
+    const amount = told.reduce((sum, report) => sum + report.amount, 0)
+    return Math.min(amount, Math.max(0, (state as Bucket).used - limit.capacity))
+  }
+  return told.reduce((sum, { amount, at }) => {
+    const count = countAt(state as FixedWindow | SlidingCounter, limit, at)
+    return sum + Math.min(amount, Math.max(0, count - limit.max))
+  }, 0)
+}
+
+/** What a window's state counts for the window of `at`. */
+function countAt(state: FixedWindow | SlidingCounter, { windowUs }: Limit, at: number): number {
+  const age = Math.floor(state.start / windowUs) - Math.floor(at / windowUs)
+  if ('count' in state) return age === 0 ? state.count : 0
+  return age === 0 ? state.curr : age === 1 ? state.prev : 0
+}

@@ -1,0 +1,33 @@
+/**
+ * To which time a unit belongs that a node counts itself. It goes by the store's clock as well as
+ * that is known here. Near the edge of a window it may not be known which window the store is in:
+ * the unit then counts in the earlier one, where less may be left, because the later one opened too
+ * early would be open twice.
+ */
+import type { Limit } from '@sluice/core'
+
+export interface NodeTime {
+  /** The store's time in microseconds, as well as it is known. */
+  time(): number
+  /** How far that may be off, in microseconds; Infinity: nobody knows. */
+  uncertaintyUs(): number
+  /** How far off it may be before edges are treated with care. */
+  readonly toleranceUs: number
+}
+
+/** In whole microseconds. Never in a later window than now, and in none before the last. */
+export function placeAt(parts: NodeTime, limit: Limit): number {
+  const now = Math.floor(parts.time())
+  if (!hasEdges(limit)) return now
+  const uncertaintyUs = parts.uncertaintyUs()
+  // Where the store has never told its time there is no doubt to measure, only a wall clock.
+  if (uncertaintyUs <= parts.toleranceUs || !Number.isFinite(uncertaintyUs)) return now
+  const placed = now - Math.min(Math.ceil(uncertaintyUs), limit.windowUs)
+  const sinceEdgeUs = now % limit.windowUs
+  return now - placed > sinceEdgeUs && placed >= 0 ? placed : now
+}
+
+/** Buckets and logs move with time and have no moment at which everything is forgotten. */
+function hasEdges({ algorithm }: Limit): boolean {
+  return algorithm === 'fixed-window' || algorithm === 'sliding-window-counter'
+}

@@ -1,0 +1,18 @@
+/** How long a call may wait for the store. */
+import type { Plan } from '@sluice/core'
+
+/** The shortest deadline of its enforced rules that have one. */
+export function ownDeadline({ matched }: Plan): number | undefined {
+  let shortest: number | undefined
+  for (let i = 0; i < matched.length; i++) {
+    const rule = matched[i]?.rule
+    const own = rule?.mode === 'enforce' ? rule.rule.deadlineMs : undefined
+    if (own !== undefined && (shortest === undefined || own < shortest)) shortest = own
+  }
+  return shortest
+}
+
+/** In whole milliseconds, or there would be as many deadlines as calls. */
+export function leftOf(deadlineMs: number, waitedMs: number): number {
+  return Math.max(1, Math.ceil(deadlineMs - waitedMs))
+}

@@ -15,55 +15,17 @@ import {
   type Source,
 } from '@sluice/core'
 import { Asked, type AskOptions } from './asked.js'
-import { Coordinator, overlay, placing } from './coordination/coordinator.js'
-import type { HereStats } from './coordination/here.js'
-import type { SplitCall } from './coordination/split-call.js'
+import type { AskerParts, AskerStats, Looked, Tell } from './asker-types.js'
+import { Coordinator, onlySource, overlay, placing } from './coordination/coordinator.js'
+import { SplitCall } from './coordination/split-call.js'
 import { leftOf, ownDeadline } from './deadline.js'
 import { DenyCache } from './deny-cache.js'
 import { isHedged, LastStates, patienceMs } from './hedge.js'
-import { type PostureAnswer, PostureAnswers } from './posture/posture-answers.js'
+import { PostureAnswers } from './posture/posture-answers.js'
 import { Reports } from './reports.js'
-import type { Scheduler } from './rounds.js'
 import { Settlement } from './settlement.js'
 import { allOf, isMisuse, isWhole } from './store-answer.js'
 import type { Answer, Give, Groups, Store } from './store.js'
-
-/** How a decision is made of outcomes; the limiter knows of receipts. */
-export type Tell = (
-  plan: Plan,
-  outcomes: Groups<Outcome>,
-  options: AskOptions,
-  source: Source,
-  extras?: Extras,
-) => Decision
-
-export interface AskerParts {
-  readonly store: Store
-  readonly tell: Tell
-  /** The wall clock, for a store that has none of its own. */
-  readonly wallUs: () => number
-  /** A clock that never steps. */
-  readonly monotonicMs: () => number
-  /** The most counters kept here while the store is silent. */
-  readonly localCounters: number
-  readonly scheduler: Scheduler
-}
-
-export interface AskerStats {
-  /** Counters of this process, of callers that were decided by posture. */
-  readonly localCounters: number
-  /** Counters whose spending here is still to be charged to the store. */
-  readonly reportsWaiting: number
-  /** Units spent here that will not be charged. */
-  readonly reportsDropped: number
-  /** Give-backs that the store did not confirm: those units may stay taken until they decay. */
-  readonly givesLost: number
-  /** What this node decided by itself, by the id of the rule. */
-  readonly coordination: ReadonlyMap<string, HereStats>
-}
-
-/** What was read, and who answered. */
-export type Looked = Pick<PostureAnswer, 'outcomes' | 'source' | 'extras'>
 
 /** What a store without a default of its own may take, in milliseconds. */
 const DEADLINE_MS = 20
@@ -147,14 +109,8 @@ export class Asker {
     if (plan.groups.length === 1 && plan.groups[0]?.length === 0) {
       return this.#tell(plan, NOTHING, options, 'store')
     }
-    const split = needs.coordination ? this.#coordinator.split(plan) : undefined
-    if (split === undefined) return this.askStore(plan, needs, options, waitedMs)
-    const sinceMs = this.#monotonicMs()
-    const waiting = split.begin()
-    if (waiting === undefined) return this.askRest(split, needs, options, waitedMs)
-    return waiting.then(() =>
-      this.askRest(split, needs, options, waitedMs + this.#monotonicMs() - sinceMs),
-    )
+    if (needs.coordination) return this.askHere(plan, needs, options, waitedMs)
+    return this.askStore(plan, needs, options, waitedMs)
   }
 
   /** What is left of the counters of a call, or what the postures say of them; takes nothing. */
@@ -250,6 +206,27 @@ export class Asker {
     return this.take(asked).then(
       (answers) => this.answered(asked, answers),
       (error) => this.failed(asked, error),
+    )
+  }
+
+  /** First of what this node decides itself. */
+  private askHere(
+    plan: Plan,
+    needs: Snapshot['needs'],
+    options: AskOptions,
+    waitedMs: number,
+  ): Decision | Promise<Decision> {
+    const begun = this.#coordinator.begin(plan)
+    if (begun === undefined) return this.askStore(plan, needs, options, waitedMs)
+    if (!(begun instanceof SplitCall)) {
+      const { staleMs } = begun
+      return this.#tell(plan, [[begun]], options, onlySource(plan), { staleMs })
+    }
+    const sinceMs = this.#monotonicMs()
+    const waiting = begun.begin()
+    if (waiting === undefined) return this.askRest(begun, needs, options, waitedMs)
+    return waiting.then(() =>
+      this.askRest(begun, needs, options, waitedMs + this.#monotonicMs() - sinceMs),
     )
   }
 

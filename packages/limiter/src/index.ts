@@ -26,7 +26,7 @@ export type {
   Take,
 } from '@sluice/core'
 export { ERROR_CODES, jitterMs, problemBody, rateLimitHeaders, SluiceError } from '@sluice/core'
-export type { AskerStats } from './asker.js'
+export type { AskerStats } from './asker-types.js'
 export { type Clock, systemClock } from './clock.js'
 export type { HereStats as CoordinationStats } from './coordination/here.js'
 export type { Inspected, InspectedCaller, InspectedCounter } from './inspect.js'

@@ -1,6 +1,6 @@
 /** What a limiter is made with, and what it can do. */
 import type { Call, Decision, OverrideChange, ParsedRules, Policy, Problem } from '@sluice/core'
-import type { AskerStats } from './asker.js'
+import type { AskerStats } from './asker-types.js'
 import type { Clock } from './clock.js'
 import type { Inspected, InspectedCaller } from './inspect.js'
 import type { ResetOptions } from './refund.js'

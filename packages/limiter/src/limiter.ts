@@ -28,7 +28,8 @@ import {
   UNMATCHED,
   writeReceipt,
 } from '@sluice/core'
-import { Asker, type AskerStats, type Looked } from './asker.js'
+import { Asker } from './asker.js'
+import type { AskerStats, Looked } from './asker-types.js'
 import { type Clock, monotonicMs as systemMonotonicMs, systemClock } from './clock.js'
 import { type Inspected, type InspectedCaller, inspectCallers, inspectCounters } from './inspect.js'
 import { KeyWait } from './key-wait.js'

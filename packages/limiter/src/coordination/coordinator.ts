@@ -1,12 +1,20 @@
 /** Chooses for each limit of a call what on this node decides it; most limits have nothing here. */
-import type { Coordination, CounterKey, Limit, Outcome, Plan, PlannedTake } from '@sluice/core'
+import type {
+  Coordination,
+  CounterKey,
+  Limit,
+  Outcome,
+  Plan,
+  PlannedTake,
+  Source,
+} from '@sluice/core'
 import type { Answer, Give, Groups, Peeked, Remote } from '../store.js'
 import { Allowances } from './allowances.js'
 import type { Here, HereOutcome, HereStats, NodeParts } from './here.js'
 import { Leases } from './leases.js'
 import { LocalCounts } from './local-counts.js'
 import { placeAt } from './node-time.js'
-import { SplitCall } from './split-call.js'
+import { SplitCall, sourceOf } from './split-call.js'
 import { emptyTally } from './tally.js'
 
 /** How far off a store's clock may be that says nothing of its own. */
@@ -41,9 +49,20 @@ export class Coordinator {
     return sums
   }
 
-  /** Undefined where no limit of the call has anything to do with this. */
-  split(plan: Plan): SplitCall | undefined {
-    return this.concerns(plan) ? new SplitCall(plan, this.#choose) : undefined
+  /**
+   * An outcome: of the only limit that the call has, as most have one. Undefined where no limit of
+   * it has anything to do with this.
+   */
+  begin(plan: Plan): HereOutcome | SplitCall | undefined {
+    const only = onlyTake(plan)
+    if (only === undefined) {
+      return this.concerns(plan) ? new SplitCall(plan, this.#choose) : undefined
+    }
+    const here = this.of(only.of.coordination)
+    if (here === undefined) return undefined
+    const answer = here.take(only)
+    const isDecided = answer !== undefined && !(answer instanceof Promise)
+    return isDecided ? answer : new SplitCall(plan, this.#choose, { answer })
   }
 
   /** The store decided these takes itself. */
@@ -105,6 +124,17 @@ export class Coordinator {
     }
     return false
   }
+}
+
+/** The take of a call that has one. */
+function onlyTake({ groups }: Plan): PlannedTake | undefined {
+  return groups.length === 1 && groups[0]?.length === 1 ? groups[0][0] : undefined
+}
+
+/** Who decided a call of one limit here. */
+export function onlySource(plan: Plan): Source {
+  const only = onlyTake(plan)
+  return only === undefined ? 'local' : sourceOf(only)
 }
 
 /** What is known here stands in the place of what the store said. */

@@ -12,7 +12,7 @@ import {
 import { memoryStore } from '../memory/memory-store.js'
 import type { Scheduler } from '../rounds.js'
 import type { Answer, Charge, Give, Groups, Silence, Store, TakeOptions } from '../store.js'
-import type { NodeParts } from './here.js'
+import type { HereOutcome, NodeParts } from './here.js'
 import { LocalCounts } from './local-counts.js'
 
 /** 2026-01-01T00:00:00Z: every window whose length divides a day starts then. */
@@ -210,4 +210,23 @@ export class Fleet {
     }
     return { store, parts, gaveBack, local: new LocalCounts(parts) }
   }
+}
+
+export const window100 = { algorithm: 'fixed-window', max: 100, window: '1m' } as const
+
+/** One node of a fleet, and what a test does with it. */
+export function startLocal(limit: object | string = window100, { size = 1, everyMs = 100 } = {}) {
+  const fleet = new Fleet(size)
+  const of = compiled(limit, everyMs)
+  const { local, store, gaveBack } = fleet.at(0)
+  const take = (amount = 1, name = 1): HereOutcome => {
+    const outcome = local.take(takeOf(of, amount, name))
+    if (outcome === undefined) throw new Error('not decided here')
+    return outcome
+  }
+  /** Asks the store for a counter, once, so that it is known here. */
+  const learn = (name = 1, amount = 1) => void fleet.call(0, takeOf(of, amount, name))
+  const stats = () => local.stats.get('r')
+  const count = (name = 1) => fleet.state(takeOf(of, 1, name))
+  return { fleet, of, local, store, gaveBack, take, learn, stats, count, time: fleet.time }
 }

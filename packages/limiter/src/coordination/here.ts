@@ -81,7 +81,10 @@ export interface HereStats {
   readonly drawn: number
   /** Units of leases that calls took: never more than were drawn. */
   readonly spent: number
-  /** Units of leases that were given back, and that were not because the store did not confirm. */
+  /**
+   * Units of leases that were given back, or that time has returned; and those that were not,
+   * because the store did not confirm it.
+   */
   readonly givenBack: number
   readonly lost: number
   /** Units of leases that are held now. */

@@ -10,6 +10,8 @@ import type { Draw } from './lease-draw.js'
 
 export interface Dryness {
   readonly untilMs: number
+  /** A draw is worth its trip when so many units are there. */
+  readonly worth: number
   /** What the store told, and when. */
   readonly state: unknown
   readonly at: number
@@ -23,26 +25,27 @@ export function drynessOf(
   { take, meter, sentMs }: Draw,
   { state, at }: Exclude<Answer, string>,
 ): Dryness {
-  const { limit, atLeast = 1 } = take
-  const stranded = Math.floor(meter.of.maxStranded * limit.capacity)
-  const wanted = Math.min(limit.capacity, Math.max(stranded, atLeast))
-  const { retryAfterMs } = algorithmOf(limit).peek(state, limit, wanted, at)
+  const { limit } = take
+  const worth = Math.max(1, Math.floor(meter.of.maxStranded * limit.capacity))
+  const { retryAfterMs } = algorithmOf(limit).peek(state, limit, worth, at)
   const waitMs = Math.min(retryAfterMs ?? 0, meter.leaseMs, DRY_MS_MAX)
-  return { untilMs: sentMs + waitMs, state, at, sentMs }
+  return { untilMs: sentMs + waitMs, worth, state, at, sentMs }
 }
 
 /**
  * By the state that was told, at a time that is estimated from the sending and so never behind the
- * store's. Undefined for a limit that may make calls wait: how long, only the store knows.
+ * store's. Undefined where that has room, because only a larger call was refused; and for a limit
+ * that may make calls wait: how long, only the store knows.
  */
 export function refuseDry(
   { limit, amount }: PlannedTake,
-  { untilMs, state, at, sentMs }: Dryness,
+  { untilMs, worth, state, at, sentMs }: Dryness,
   nowMs: number,
 ): HereOutcome | undefined {
   if (limit.maxWaitUs > 0) return undefined
   const staleMs = nowMs - sentMs
   const told = algorithmOf(limit).peek(state, limit, amount, at + Math.floor(staleMs * 1000))
+  if (told.retryAfterMs === 0 && told.remaining >= worth) return undefined
   return {
     granted: 0,
     remaining: Math.min(told.remaining, amount - 1),

@@ -43,9 +43,12 @@ export class Holdings {
     return Math.floor((maxStranded * immediate.capacity) / nodes)
   }
 
-  /** Each draw stays apart: its units have their own time and end. */
-  keep(lease: Lease): void {
+  /** At most so many units. Each draw stays apart: its units have their own time and end. */
+  keep(lease: Lease, most: number): void {
     const { meter } = lease
+    const excess = Math.max(0, lease.units - most)
+    lease.units -= excess
+    if (excess > 0) this.giveBack(lease, excess)
     for (const older of meter.leases) if (older.units === 0) older.state = 'closed'
     meter.leases = [...meter.leases.filter(({ state }) => state === 'open'), lease]
     const [oldest] = meter.leases
@@ -98,7 +101,12 @@ export class Holdings {
    */
   giveBack(lease: Lease, units: number): void {
     const { meter, limit, at } = lease
-    const { store, gaveBack } = this.#parts
+    const { store, gaveBack, monotonicMs, wallUs } = this.#parts
+    if (lease.mayBeRegained(monotonicMs(), wallUs())) {
+      meter.tally.held -= units
+      meter.tally.givenBack += units
+      return
+    }
     meter.giving += units
     this.asked(meter)
     gaveBack(meter.key)

@@ -51,7 +51,7 @@ export class Meter {
     return this.leases.reduce((sum, { units }) => sum + units, 0)
   }
 
-  /** Units that the store counts and nobody has spent: held, asked to be held, on their way back. */
+  /** Units the store counts and nobody has spent: held, asked to be held, on their way back. */
   get outstanding(): number {
     return this.held + this.giving + (this.draw?.spare ?? 0)
   }

@@ -38,6 +38,7 @@ export class Lease {
   readonly left: number
   readonly resetAfterMs: number
   readonly sentMs: number
+  readonly sentWallUs: number
   readonly endMs: number
   readonly endWallUs: number
   units: number
@@ -56,6 +57,7 @@ export class Lease {
     this.left = told.remaining
     this.resetAfterMs = told.resetAfterMs
     this.sentMs = draw.sentMs
+    this.sentWallUs = draw.sentWallUs
     this.endMs = draw.sentMs + life
     this.endWallUs = draw.sentWallUs + life * 1000
     this.units = told.granted
@@ -64,6 +66,17 @@ export class Lease {
   /** Asked before every spending: no timer is trusted with it. */
   isOver(monotonicMs: number, wallUs: number): boolean {
     return monotonicMs >= this.endMs || wallUs >= this.endWallUs
+  }
+
+  /**
+   * Whether time may have returned its units already: a bucket that was full since the draw has
+   * regained them, and given back they would be admitted twice. The draw's answer tells when that
+   * could be at the earliest; what others took since only puts it off.
+   */
+  mayBeRegained(monotonicMs: number, wallUs: number): boolean {
+    if (countsWindows(this.limit)) return false
+    const passedMs = Math.max(monotonicMs - this.sentMs, (wallUs - this.sentWallUs) / 1000)
+    return passedMs > this.resetAfterMs - 1
   }
 
   /** The units must be there. */

@@ -4,6 +4,15 @@ import { ask, costing, decided, isBalanced, LeasingNode, takeOf } from './leases
 
 const perHour = takeOf({ algorithm: 'fixed-window', max: 1000, window: '1h' })
 
+const ONE_GRANTED = {
+  granted: 1,
+  remaining: 9,
+  resetAfterMs: 1,
+  retryAfterMs: 0,
+  delayMs: 0,
+  at: 1,
+}
+
 /** A node that has spent ten units of the counter by the store’s word, and drawn eleven. */
 async function leased() {
   const node = new LeasingNode()
@@ -79,6 +88,14 @@ describe('what is put back', () => {
     expect(node.stats).toMatchObject({ held: 50, givenBack: 1, spent: 0 })
   })
 
+  test('does not count as spent, so that no more is drawn for it', async () => {
+    const { node, first } = await leased()
+    node.leases.putBack(perHour, first)
+    await node.leases.take(costing(perHour, 20))
+    // Ten units were spent by the store's word, and eleven are held, or on their way back.
+    expect(node.draws()[1]?.amount).toBe(20)
+  })
+
   test('of a refusal, or of an outcome made elsewhere, is nothing', async () => {
     const { node, first } = await leased()
     node.leases.putBack(perHour, { ...first })
@@ -110,10 +127,11 @@ describe('units of two draws', () => {
     const { node } = await leased()
     for (let i = 0; i < 5; i++) {
       await node.pass(1)
-      // So much that no lease can serve it, and something is left of each draw.
-      await waited(node, costing(perHour, 100 + 50 * i))
+      // More than any lease holds, and something is left of each draw.
+      await waited(node, costing(perHour, 60))
       decided(node.leases.take(perHour))
     }
+    expect(node.given()).toEqual([7])
     expect(node.stats.counters).toBe(1)
     expect(isBalanced(node.stats)).toBe(true)
     expect(node.stats.held).toBeLessThanOrEqual(50)
@@ -172,6 +190,32 @@ describe('an answer that comes late', () => {
     await settled()
     expect(node.given()).toEqual([])
     expect(node.stats).toMatchObject({ drawn: 51, held: 0, lost: 51 })
+  })
+
+  test('goes back if the counter is leased by another limit since', async () => {
+    const node = await late()
+    void node.leases.take(takeOf({ algorithm: 'fixed-window', max: 500, window: '1h' }))
+    await settled()
+    node.store.comeLate()
+    await settled()
+    expect(node.stats).toMatchObject({ drawn: 51 + 26, givenBack: 51, spent: 1, held: 25 })
+  })
+
+  test.each([
+    ['goes back', false],
+    ['is dropped, if any was reset', true],
+  ])('of a counter that is no longer remembered %s', async (_, isReset) => {
+    const node = await late()
+    for (let i = 0; i <= 100_000; i++) {
+      const key = { hi: i, lo: i, partition: 0 }
+      node.leases.learn({ ...perHour, key }, ONE_GRANTED)
+    }
+    expect(node.leases.take(perHour)).toBeUndefined()
+    if (isReset) node.leases.forget(perHour.key)
+    node.store.comeLate()
+    await settled()
+    expect(node.given()).toEqual(isReset ? [] : [51])
+    expect(node.stats).toMatchObject({ drawn: 51, held: 0, counters: 0 })
   })
 
   test('counts once, and also if it comes before the silence is told', async () => {

@@ -47,7 +47,7 @@ describe('calls that wait', () => {
     expect(node.store.asked.map(({ options }) => options?.deadlineMs)).toEqual([20, 8])
   })
 
-  test('ask the store themselves for what a short grant does not reach', async () => {
+  test('are refused if a short grant does not reach them', async () => {
     const take = takeOf(window(100))
     const node = new LeasingNode()
     node.spendByStore(take, 97)
@@ -55,10 +55,39 @@ describe('calls that wait', () => {
     const calls = [1, 1, 5, 1].map((cost) => ask(node, costing(take, cost)))
     node.store.release()
     const waited = await Promise.all(calls)
-    expect(waited).toMatchObject([{ granted: 1 }, { granted: 1 }, 'ask', 'ask'])
+    // The last is small enough to be served, and in the store it would be.
+    expect(waited).toMatchObject([
+      { granted: 1 },
+      { granted: 1 },
+      { granted: 0, retryAfterMs: 3_600_000 },
+      { granted: 1 },
+    ])
     expect(node.draws()).toMatchObject([{ amount: 6 }])
-    expect(node.stats).toMatchObject({ drawn: 3, spent: 2, held: 1 })
-    expect(decided(node.leases.take(take))).toMatchObject({ granted: 1, remaining: 0 })
+    expect(node.stats).toMatchObject({ drawn: 3, spent: 3, held: 0 })
+  })
+
+  test('leave no more behind than was asked to be held, or the store would lack it', async () => {
+    const take = takeOf(window(100))
+    const node = new LeasingNode()
+    node.spendByStore(take, 85)
+    node.store.isHeld = true
+    const calls = [1, 6, 30].map((cost) => ask(node, costing(take, cost)))
+    node.store.release()
+    expect(await Promise.all(calls)).toMatchObject([{ granted: 1 }, { granted: 6 }, { granted: 0 }])
+    // Nine of 36 were granted to the second draw, and nothing was to be held of it.
+    expect(node.draws().map(({ amount }) => amount)).toEqual([6, 36])
+    expect(node.given()).toEqual([3])
+    expect(node.stats).toMatchObject({ drawn: 15, spent: 7, givenBack: 3, held: 5 })
+  })
+
+  test('pass no larger call that the next draw will serve', async () => {
+    const node = new LeasingNode()
+    node.spendByStore(perHour, 2)
+    node.store.isHeld = true
+    const calls = [1, 9, 1].map((cost) => ask(node, costing(perHour, cost)))
+    node.store.release()
+    await Promise.all(calls)
+    expect(node.draws()[1]).toMatchObject({ amount: 10 + 3 - 2, atLeast: 9 })
   })
 
   test.each(['not-run', 'ran', 'lost'] as const)(
@@ -98,9 +127,20 @@ describe('a counter that could not give all', () => {
     return { node, first }
   }
 
+  test('still has what only a larger call was refused', async () => {
+    const take = takeOf(window(100))
+    const node = new LeasingNode()
+    node.spendByStore(take, 80)
+    expect(await node.leases.take(costing(take, 30))).toMatchObject({
+      granted: 0,
+      retryAfterMs: 3_600_000,
+    })
+    expect(await node.leases.take(take)).toMatchObject({ granted: 1 })
+  })
+
   test('refuses here, until the units that may lie stranded are there again', async () => {
     const { node, first } = await dry()
-    expect(first).toBe('ask')
+    expect(first).toMatchObject({ granted: 0, retryAfterMs: 50 })
     const refusal = decided(node.leases.take(bucket))
     expect(refusal).toMatchObject({ granted: 0, remaining: 0, retryAfterMs: 50, staleMs: 0 })
     await node.pass(20)

@@ -59,7 +59,8 @@ export class LeasingNode {
     for (;;) {
       const [next] = [...this.#timers].toSorted((a, b) => a.atMs - b.atMs)
       if (next === undefined || next.atMs > untilMs) break
-      this.moveTo(next.atMs)
+      // It may be overdue, where the process did not run.
+      this.moveTo(Math.max(this.#passedMs, next.atMs))
       this.#timers.delete(next)
       next.run()
       await settled()

@@ -82,6 +82,15 @@ describe('how much is drawn', () => {
     expect(node.draws().at(-1)?.amount).toBe(1 + 10)
   })
 
+  test('less while units are on their way back', async () => {
+    const { node } = await leased(perHour, 100)
+    node.store.give = () => new Promise(() => {})
+    node.freeze(2000)
+    void node.leases.take(perHour)
+    expect(node.draws().map(({ amount }) => amount)).toEqual([51, 1])
+    expect(node.stats.held).toBe(50)
+  })
+
   test('a cost larger than that is drawn beside it, and waits for no other call', async () => {
     const { node } = await leased(perHour, 10)
     const large = await node.leases.take(costing(perHour, 30))

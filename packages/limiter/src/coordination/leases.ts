@@ -12,7 +12,7 @@ import type { Answer } from '../store.js'
 import type { Here, HereOutcome, HereStats, NodeParts, Waited } from './here.js'
 import { Lease, leaseOf } from './lease.js'
 import { answerOf, Draw, type Waiter } from './lease-draw.js'
-import { drynessOf, refuseDry } from './lease-dryness.js'
+import { type Dryness, drynessOf, refuseDry } from './lease-dryness.js'
 import { Holdings, started } from './lease-holdings.js'
 import { Meter } from './lease-meter.js'
 import { Meters } from './lease-meters.js'
@@ -88,7 +88,7 @@ export class Leases implements Here {
     meter.note(answer.granted, nowMs)
   }
 
-  /** What a draw under way will grant may have been taken before the reset: it is not given back. */
+  /** What a draw under way grants may have been taken before the reset: it is not given back. */
   forget(key: CounterKey): void {
     this.#resets += 1
     const meter = this.#meters.find(key)
@@ -136,7 +136,10 @@ export class Leases implements Here {
       return this.isCurrent(draw) ? this.join(draw.waiting, take, nowMs) : undefined
     }
     if (this.sizeOf(meter, nowMs) === 0) return undefined
-    if (dry !== undefined && nowMs < dry.untilMs) return refuseDry(take, dry, nowMs)
+    if (dry !== undefined && nowMs < dry.untilMs) {
+      const refusal = refuseDry(take, dry, nowMs)
+      if (refusal !== undefined || take.limit.maxWaitUs > 0) return refusal
+    }
     if (!this.#holdings.hasRoomFor(meter)) return undefined
     const waiting: Waiter[] = []
     const waited = this.join(waiting, take, nowMs)
@@ -189,28 +192,42 @@ export class Leases implements Here {
       this.answerAll(draw, 'ask')
       return
     }
-    this.serve(draw, lease, nowMs)
-    if (told.granted > 0) this.#holdings.keep(lease)
+    this.serve(draw, lease, nowMs, isFull)
+    if (told.granted > 0) this.#holdings.keep(lease, draw.spare)
     // Some came after it was sent. A counter that could not give all is not asked for them again.
     if (isFull && draw.waiting.length > 0) this.send(meter, draw.waiting, nowMs, wallUs)
-    else this.answerAll(draw, 'ask')
+    else this.refuseAll(draw, meter.dry, nowMs)
   }
 
-  /** In the order of their coming: a small call does not pass a large one that waits. */
-  private serve(draw: Draw, lease: Lease, nowMs: number): void {
-    let served = 0
-    for (const { take, resolve } of draw.waiting) {
-      if (lease.units < take.amount) break
-      resolve(lease.spend(take.amount, nowMs))
-      served += 1
+  /** Those that a short grant left over: the store has just said what it would say to each. */
+  private refuseAll(draw: Draw, dry: Dryness | undefined, nowMs: number): void {
+    const { waiting } = draw
+    this.#waiting -= waiting.length
+    draw.waiting = []
+    for (const { take, resolve } of waiting) {
+      resolve((dry === undefined ? undefined : refuseDry(take, dry, nowMs)) ?? 'ask')
     }
-    draw.waiting = draw.waiting.slice(served)
-    this.#waiting -= served
   }
 
   /**
-   * An answer to calls that did not wait for it. As much as may still be held becomes a lease, which
-   * counts from its sending as any other.
+   * In the order of their coming. A small call does not pass a large one that the next draw will
+   * serve; where there is none it does, as in the store.
+   */
+  private serve(draw: Draw, lease: Lease, nowMs: number, isFull: boolean): void {
+    const left: Waiter[] = []
+    for (const waiter of draw.waiting) {
+      const { take, resolve } = waiter
+      const hasTurn = lease.units >= take.amount && (left.length === 0 || !isFull)
+      if (hasTurn) resolve(lease.spend(take.amount, nowMs))
+      else left.push(waiter)
+    }
+    this.#waiting -= draw.waiting.length - left.length
+    draw.waiting = left
+  }
+
+  /**
+   * An answer to calls that did not wait for it. As much as may still be held becomes a lease,
+   * which counts from its sending as any other.
    */
   private late(draw: Draw, told: Answer): void {
     if (typeof told === 'string' || told.granted === 0) return
@@ -223,12 +240,8 @@ export class Leases implements Here {
     const room = this.#holdings.mostOf(of) - meter.outstanding
     const lease = this.receive(draw, told)
     const isOver = lease.isOver(this.#parts.monotonicMs(), this.#parts.wallUs())
-    const kept = isOver || room < UNITS_MIN ? 0 : Math.min(room, lease.units)
-    const rest = lease.units - kept
-    lease.units = kept
-    if (kept > 0) this.#holdings.keep(lease)
-    else lease.state = 'closed'
-    if (rest > 0) this.#holdings.giveBack(lease, rest)
+    if (isOver || room < UNITS_MIN) this.#holdings.close(lease)
+    else this.#holdings.keep(lease, room)
   }
 
   /** Nothing of it is spent: other rules are in force, or the counter was reset. */

@@ -41,9 +41,11 @@ export class LocalCounter {
   readonly tally: Tally
   of: CompiledLimit
   owing: DebtLimit
-  /** When the state was asked for that this is made from, and when a call last was, by our clock. */
+  /** By our clock: when the state was asked for that this is made from, and when a call came. */
   readMs: number
   askedMs: number
+  /** Whether a call was decided here at all: one that comes once costs no round. */
+  wasAsked = false
   /** False once it is dropped; what it spent is then reported no more than once. */
   isKnown = true
   isForgotten = false

@@ -6,7 +6,13 @@
  * The fleet admits at most min{(nodes - 1) * max, what is offered until all have heard} too much.
  * During a partition each side admits the whole limit.
  */
-import { algorithmOf, type CounterKey, type Limit, type Outcome, type PlannedTake } from '@sluice/core'
+import {
+  algorithmOf,
+  type CounterKey,
+  type Limit,
+  type Outcome,
+  type PlannedTake,
+} from '@sluice/core'
 import type { Answer, Give } from '../store.js'
 import { ByKey } from './by-key.js'
 import { DebtLimits } from './debt-limit.js'
@@ -47,6 +53,7 @@ export class LocalCounts implements Here {
       return undefined
     }
     counter.askedMs = nowMs
+    counter.wasAsked = true
     const limit = counter.limitOf(take)
     const step = counter.take(limit, take.amount, this.#parts.placeAt(limit))
     return new LocalOutcome(step, ageOf(counter, nowMs), counter)

@@ -14,9 +14,14 @@ import { chargeAt, type LocalCounter, type Report } from './local-counter.js'
 const CHUNK = 64
 /** Chunks under way at once: while one is decided, the next is there already. */
 const CHUNKS_AT_ONCE = 4
+/**
+ * What one node spends is known to all others within an interval: up to one round passes until it
+ * reports, and up to one until they read.
+ */
+const ROUNDS_PER_INTERVAL = 2
 /** Nobody asked for so long, or for so many intervals: it is dropped. */
-const IDLE_MS = 1000
-const IDLE_ROUNDS = 4
+const IDLE_MS = 200
+const IDLE_INTERVALS = 2
 /** A read keeps no call waiting, so it may take longer than a decision. */
 const READ_MS_MAX = 1000
 
@@ -30,6 +35,7 @@ export class LocalSync {
   readonly counters = new Set<LocalCounter>()
   readonly idleMs: number
   readonly #everyMs: number
+  readonly #roundMs: number
   readonly #parts: SyncParts
   readonly #rounds: Rounds
   #running: Promise<void> = Promise.resolve()
@@ -37,8 +43,9 @@ export class LocalSync {
   constructor(everyMs: number, parts: SyncParts) {
     this.#everyMs = everyMs
     this.#parts = parts
-    this.idleMs = Math.max(IDLE_MS, IDLE_ROUNDS * everyMs)
-    this.#rounds = new Rounds(everyMs, () => this.run(), parts.scheduler)
+    this.idleMs = Math.max(IDLE_MS, IDLE_INTERVALS * everyMs)
+    this.#roundMs = everyMs / ROUNDS_PER_INTERVAL
+    this.#rounds = new Rounds(this.#roundMs, () => this.run(), parts.scheduler)
   }
 
   add(counter: LocalCounter): void {
@@ -75,9 +82,10 @@ export class LocalSync {
     const due: LocalCounter[] = []
     const nowMs = this.#parts.monotonicMs()
     for (const counter of this.counters) {
-      const isIdle = nowMs - counter.askedMs >= this.idleMs
+      const idleMs = counter.wasAsked ? this.idleMs : this.#roundMs
+      const isIdle = nowMs - counter.askedMs >= idleMs
       if (isIdle && !counter.isOpen) this.#parts.drop(counter)
-      else due.push(counter)
+      else if (counter.wasAsked) due.push(counter)
     }
     await inChunks(due, (chunk) => this.exchange(chunk.filter(({ isKnown }) => isKnown)))
   }
@@ -161,7 +169,7 @@ function finish(counter: LocalCounter, reports: readonly Report[], parts: NodePa
   }
 }
 
-/** Tried once. What is lost stays charged until it decays: it may refuse early, never admit late. */
+/** Tried once. What is lost stays charged until it decays: early refusals, never too much. */
 export async function giveBack(
   { key, owing }: LocalCounter,
   amount: number,

@@ -82,7 +82,7 @@ describe('a call that is decided in two places', () => {
   test('leaves the store the limits that are not decided here, and puts both in their places', () => {
     const rules = [rule('a', 'leased'), rule('b', 'exact'), rule('c', 'leased')]
     const { split } = splitOf(rules, { a: granted, c: undefined })
-    split.begin()
+    void split.begin()
     expect(idsOf(split)).toEqual([['b', 'c']])
     const other = { ...stored, remaining: 4 }
     expect(split.merge([[stored, other]])).toEqual([[granted, stored, other]])
@@ -92,7 +92,7 @@ describe('a call that is decided in two places', () => {
   test('that a limit here refuses asks nobody else, and puts back what others granted', () => {
     const rules = [rule('a', 'leased'), rule('b', 'leased'), rule('x', 'exact'), shadow('s')]
     const { here, split } = splitOf(rules, { a: granted, b: refused, s: granted })
-    split.begin()
+    void split.begin()
     expect(split.isRefused).toBe(true)
     expect(split.rest).toBeUndefined()
     expect(here.putBacks).toEqual(['a'])
@@ -105,7 +105,7 @@ describe('a call that is decided in two places', () => {
   test('puts back once what it was granted when the store refuses it', () => {
     const rules = [rule('a', 'leased'), rule('b', 'exact'), shadow('s')]
     const { here, split } = splitOf(rules, { a: granted, s: granted })
-    split.begin()
+    void split.begin()
     expect(idsOf(split)).toEqual([['b']])
     split.putBack()
     split.putBack()
@@ -152,7 +152,7 @@ function shadow(id: string) {
 describe('a shadow group of such a call', () => {
   test('is decided here where it can be, and refuses nothing', () => {
     const { split } = splitOf([rule('a', 'leased'), shadow('s')], { a: granted, s: refused })
-    split.begin()
+    void split.begin()
     expect([split.isRefused, split.rest]).toEqual([false, undefined])
     expect(split.outcomes).toEqual([[granted], [refused]])
   })
@@ -167,7 +167,7 @@ describe('a shadow group of such a call', () => {
       s: granted,
       t: granted,
     })
-    split.begin()
+    void split.begin()
     expect(idsOf(split)).toEqual([[], ['s', 's']])
     expect(split.rest?.shadows).toEqual(['s'])
     expect(here.putBacks).toEqual(['s'])
@@ -180,7 +180,7 @@ describe('a shadow group of such a call', () => {
       limits: ['100/second', { max: 9, window: '1h', onRefusal: 'charge', name: 'own' }],
     }
     const { split } = splitOf([rule('a', 'leased'), two], { a: granted, s: refused })
-    split.begin()
+    void split.begin()
     expect(split.rest).toBeUndefined()
     expect(split.outcomes).toEqual([[granted], [refused]])
   })

@@ -19,9 +19,14 @@ interface Decided {
 /** One group: in the place of each take what was decided here; undefined: the store has it. */
 type Row = (Decided | undefined)[]
 
+interface First {
+  readonly answer: HereOutcome | Promise<Waited> | undefined
+}
+
 export class SplitCall {
   readonly plan: Plan
   readonly #choose: Chooser
+  readonly #first: First | undefined
   readonly #rows: Row[] = []
   /** Beside each group of `rest`, from 1 on, its place in the plan. */
   readonly #restGroups: number[] = []
@@ -32,9 +37,11 @@ export class SplitCall {
   /** A draw that this call waited for was not answered: the store is not asked again. */
   #isSilent = false
 
-  constructor(plan: Plan, choose: Chooser) {
+  /** `first`: what was already said to its only limit. */
+  constructor(plan: Plan, choose: Chooser, first?: First) {
     this.plan = plan
     this.#choose = choose
+    this.#first = first
   }
 
   /** What is left for the store; undefined: nothing, or a limit here has refused the call. */
@@ -102,7 +109,7 @@ export class SplitCall {
 
   /** Of the outcomes made here, the least exact. */
   get source(): Source {
-    const isLocal = this.decided().some(({ take }) => take.of.coordination !== 'leased')
+    const isLocal = this.decided().some(({ take }) => sourceOf(take) === 'local')
     return isLocal ? 'local' : 'lease'
   }
 
@@ -122,7 +129,7 @@ export class SplitCall {
     const waiting: Promise<void>[] = []
     for (const [i, take] of takes.entries()) {
       const by = this.#choose(take)
-      const answer = by?.take(take)
+      const answer = this.#first === undefined ? by?.take(take) : this.#first.answer
       if (by === undefined || answer === undefined) row.push(undefined)
       else if (answer instanceof Promise) {
         row.push(undefined)
@@ -186,6 +193,10 @@ export class SplitCall {
     if (this.#refusedHere.has(group)) return []
     return (this.plan.groups[group] ?? []).filter((_, i) => this.#rows[group]?.[i] === undefined)
   }
+}
+
+export function sourceOf({ of }: PlannedTake): Source {
+  return of.coordination === 'leased' ? 'lease' : 'local'
 }
 
 /** Once: what it was granted is marked as returned. */

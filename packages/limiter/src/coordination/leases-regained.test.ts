@@ -1,0 +1,58 @@
+/** What time returns to a bucket is not returned again. */
+import { describe, expect, test } from 'vitest'
+import { decided, isBalanced, LeasingNode, takeOf } from './leases.test-helper.js'
+
+// 100 units a second: what is used up is regained within a second, and a lease lasts a quarter.
+const perSecond = takeOf('100/second')
+
+async function leased(used: number) {
+  const node = new LeasingNode()
+  node.spendByStore(perSecond, used)
+  const told = await node.leases.take(perSecond)
+  if (told === undefined || typeof told === 'string') throw new Error('nothing was drawn')
+  return { node, outcome: decided(told) }
+}
+
+describe('unspent units of a bucket', () => {
+  test('are given back while it cannot have been full since they were drawn', async () => {
+    const { node } = await leased(60)
+    await node.pass(300)
+    expect(node.given()).toEqual([5])
+    expect(isBalanced(node.stats)).toBe(true)
+  })
+
+  test('are not, once it may have been: others would spend them twice', async () => {
+    // 2 + 3 units are regained within 50 ms, before anybody finds that the lease is idle.
+    const { node } = await leased(2)
+    await node.pass(300)
+    expect(node.given()).toEqual([])
+    expect(node.stats).toMatchObject({ held: 0, givenBack: 2, lost: 0 })
+    expect(isBalanced(node.stats)).toBe(true)
+  })
+
+  test('are not either after a sleep that only the wall clock noticed', async () => {
+    const { node } = await leased(60)
+    node.suspend(1000)
+    await node.pass(50)
+    expect(node.given()).toEqual([])
+    expect(node.stats).toMatchObject({ held: 0, givenBack: 5, lost: 0 })
+  })
+
+  test('admit no cycle of draw and refill more than the bucket alone does', async () => {
+    const node = new LeasingNode()
+    let admitted = 0
+    for (let cycle = 0; cycle < 20; cycle++) {
+      node.spendByStore(perSecond, 2)
+      await node.leases.take(perSecond)
+      admitted += 3
+      // It is full again when others take all of it, and the lease is still there.
+      await node.pass(60)
+      const all = { ...perSecond, amount: 100, atLeast: 1 }
+      admitted += node.store.inner.sync.take([[all]])[0]?.[0]?.granted ?? 0
+      await node.pass(940)
+      admitted += node.store.inner.sync.take([[all]])[0]?.[0]?.granted ?? 0
+      await node.pass(1000)
+    }
+    expect(admitted).toBeLessThanOrEqual(100 + 40 * 100 + 5)
+  })
+})

@@ -16,6 +16,7 @@ describe('a bucket whose counts are merged', () => {
     [{ algorithm: 'gcra', max: 100, window: '1s' }, 3, 100, 30],
     [{ max: 100, window: '1s', burst: 7 }, 1, 250, 25],
     [{ max: 3, window: '1s', burst: 1 }, 1, 100, 1],
+    ['5/second', 20, 100, 20],
   ])('%j on %d nodes, merged every %d ms, owes at most %d', (limit, nodes, everyMs, debt) => {
     const owing = of(limit, nodes, everyMs)
     expect(owing.debt).toBe(debt)

@@ -1,8 +1,8 @@
 /**
  * Limits as counts are merged under: what nodes spent before they heard of each other is owed, and
- * must be counted beyond full. A bucket owes at most max(burst, nodes * rate * syncEvery): with
- * less the fleet would admit a rate per node for ever, with more a healed partition would silence a
- * caller. A window owes what all nodes can spend of it: its count is the truth.
+ * must be counted beyond full. A bucket owes at most max(burst, nodes, nodes * rate * syncEvery):
+ * with less the fleet would admit a rate per node for ever, with more a healed partition would
+ * silence a caller. A unit for each node, because all may admit the one that has just come back. A window owes what all nodes can spend of it: its count is the truth.
  */
 import {
   type CompiledLimit,
@@ -63,7 +63,7 @@ function owingBucket(compiled: CompiledLimit, nodes: number): DebtLimit {
 
 function wantedDebt({ limit, syncEveryMs }: CompiledLimit, nodes: number): number {
   const spentUnheard = Math.ceil((nodes * limit.max * syncEveryMs) / limit.windowMs)
-  return Math.min(Math.max(limit.capacity, spentUnheard), DEBT_MAX)
+  return Math.min(Math.max(limit.capacity, nodes, spentUnheard), DEBT_MAX)
 }
 
 /** With so much debt or the most that can be counted exactly; undefined: with none. */

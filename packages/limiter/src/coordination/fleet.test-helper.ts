@@ -189,6 +189,20 @@ export class Fleet {
     return answer
   }
 
+  /** The same over the node's way to the store, which takes its time. */
+  async ask(place: number, take: PlannedTake): Promise<Outcome | undefined> {
+    const { local, store } = this.at(place)
+    if (store.delayMs === 0) return this.call(place, take)
+    const here = local.take(take)
+    if (here !== undefined) return here
+    const sentMs = this.time.nowMs
+    const answers = await store.take([[{ ...take, limit: local.inStore(take) }]], { states: true })
+    const answer = answers[0]?.[0]
+    if (answer === undefined || typeof answer === 'string') return undefined
+    local.learn(take, answer, sentMs)
+    return answer
+  }
+
   /** What the store has of a counter. */
   state(take: PlannedTake): unknown {
     return this.shared.sync.peek([[take]])[0]?.[0]?.state
@@ -228,5 +242,9 @@ export function startLocal(limit: object | string = window100, { size = 1, every
   const learn = (name = 1, amount = 1) => void fleet.call(0, takeOf(of, amount, name))
   const stats = () => local.stats.get('r')
   const count = (name = 1) => fleet.state(takeOf(of, 1, name))
-  return { fleet, of, local, store, gaveBack, take, learn, stats, count, time: fleet.time }
+  /** Rounds that read a counter. */
+  const readsOf = (name: number) =>
+    store.reads.filter(([row]) => row?.some(({ key }) => key.hi === name)).length
+  const { time } = fleet
+  return { fleet, of, local, store, gaveBack, take, learn, stats, count, readsOf, time }
 }

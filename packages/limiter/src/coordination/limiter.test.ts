@@ -216,6 +216,13 @@ describe('a local rule', () => {
     expect(await node.used()).toBe(20)
   })
 
+  test('of one node admits its limit, however many first calls come at once', async () => {
+    const node = await nodeOf(local(100))
+    const first = await Promise.all(Array.from({ length: 80 }, () => node.check()))
+    const decisions = [...first, ...(await node.many(80))]
+    expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(100)
+  })
+
   test('adds what others counted, and measures what was too much', async () => {
     const node = await nodeOf(local(100))
     await node.many(60)
@@ -229,10 +236,36 @@ describe('a local rule', () => {
   test('is looked at from here, with how old that is', async () => {
     const node = await nodeOf(local(100))
     await node.many(20)
-    await node.pass(50)
+    await node.pass(40)
     expect(await node.limiter.peek(user('u1'))).toMatchObject({ remaining: 80, source: 'local' })
     const { explain = [] } = await node.limiter.explain(user('u1'))
-    expect(explain[0]?.limits[0]).toMatchObject({ remaining: 80, staleMs: 50 })
+    expect(explain[0]?.limits[0]).toMatchObject({ remaining: 80, staleMs: 40 })
+    // And after a round from what that read.
+    await node.pass(20)
+    const later = await node.limiter.explain(user('u1'))
+    expect(later.explain?.[0]?.limits[0]).toMatchObject({ remaining: 80, staleMs: 10 })
+  })
+
+  test('asks the store once in all for a caller that comes once', async () => {
+    const node = await nodeOf(local(100))
+    await node.check('u1')
+    await node.pass(20)
+    await node.check('u2')
+    await node.pass(1000)
+    expect(node.store.asked).toHaveLength(2)
+    expect(node.limiter.stats?.coordination.get('per-user')?.counters).toBe(0)
+  })
+
+  test('asks the store twice for a caller that calls every 60 ms, however long it does', async () => {
+    const node = await nodeOf(local(100))
+    const sources: string[] = []
+    for (let i = 0; i < 30; i++) {
+      sources.push((await node.check()).source)
+      await node.pass(60)
+    }
+    expect(sources).toEqual(['store', 'store', ...Array.from({ length: 28 }, () => 'local')])
+    await node.pass(100)
+    expect(await node.used()).toBe(30)
   })
 
   test('gives a refund to what counts here', async () => {

@@ -3,8 +3,8 @@
  *
  * A bucket is charged in the store when a report comes, not when the units were spent, so that what
  * it regained in between is lost to a caller that spends on several nodes: at most what it regains
- * in one interval and a round trip, once. A caller of one node loses nothing, because a state that
- * only its own reports changed tells nothing new.
+ * from one round to the next and in a round trip, once. A caller of one node loses nothing, because
+ * a state that only its own reports changed tells nothing new.
  */
 import {
   algorithmOf,
@@ -44,8 +44,10 @@ export class LocalCounter {
   /** By our clock: when the state was asked for that this is made from, and when a call came. */
   readMs: number
   askedMs: number
-  /** Whether a call was decided here at all: one that comes once costs no round. */
+  /** Whether there was a second call at all: one that comes once costs no read. */
   wasAsked = false
+  /** A round passed it over, so it is too old to decide by: the store is asked once more. */
+  isUnread = false
   /** False once it is dropped; what it spent is then reported no more than once. */
   isKnown = true
   isForgotten = false
@@ -150,6 +152,19 @@ export class LocalCounter {
     if (!this.isOursAlone(read, told)) this.#state = this.withOwn(read, told, now)
     this.#read = read
     this.readMs = sentMs
+  }
+
+  /**
+   * The answer to another call that was under way when this became known: what that took is to be
+   * counted too. Of such answers the one that counts most is the last; what a round read is newer.
+   */
+  hear(state: unknown, sentMs: number, now: number): void {
+    if (sentMs < this.readMs || this.reports.length > 0) return
+    const { limit } = this.owing
+    const left = (of: unknown) => algorithmOf(limit).peek(of, limit, 0, now).remaining
+    if (left(state) >= left(this.#read)) return
+    this.#state = this.withOwn(state, [], now)
+    this.#read = state
   }
 
   private add(amount: number, at: number): void {

@@ -49,6 +49,44 @@ describe('a counter', () => {
     expect(local.look(takeOf(of))).toMatchObject({ remaining: 39 })
   })
 
+  test('counts what its other first calls took, whose answers come after the first', () => {
+    const { of, local, store, take } = start()
+    const answers = [10, 20, 30].map((amount) => store.takeNow([[takeOf(of, amount)]], true))
+    const [first, ...more] = answers.map(([row]) => row?.[0])
+    const learn = (answer = first) => answer !== undefined && local.learn(takeOf(of), answer, 0)
+    learn(first)
+    take(5)
+    for (const answer of more.toReversed()) learn(answer)
+    expect(take(0)).toMatchObject({ remaining: 100 - 60 - 5 })
+  })
+
+  test('loses nothing of its own to them while that is reported, and counts nothing twice', async () => {
+    const { of, fleet, local, store, time, take } = start()
+    fleet.call(0, takeOf(of, 10))
+    take(50)
+    const answer = store.takeNow([[takeOf(of, 20)]], true)[0]?.[0]
+    store.delayMs = 10
+    await time.advance(65)
+    if (answer === undefined) throw new Error('no answer')
+    local.learn(takeOf(of), answer, 0)
+    expect(take(0)).toMatchObject({ remaining: 100 - 10 - 50 })
+    await time.advance(10)
+    expect(take(0)).toMatchObject({ remaining: 100 - 10 - 50 - 20 })
+    local.learn(takeOf(of), answer, 0)
+    expect(take(0)).toMatchObject({ remaining: 100 - 10 - 50 - 20 })
+  })
+
+  test('does not go back to them once a round has read it', async () => {
+    const { of, fleet, local, store, time, take } = start()
+    fleet.call(0, takeOf(of, 10))
+    take(0)
+    const answer = store.takeNow([[takeOf(of, 20)]], true)[0]?.[0]
+    fleet.shared.sync.give({ ...takeOf(of, 20), at: START_US })
+    await time.advance(50)
+    if (answer !== undefined) local.learn(takeOf(of), answer, 0)
+    expect(take(0)).toMatchObject({ remaining: 90 })
+  })
+
   test('refuses what does not fit, and a refusal takes nothing', async () => {
     const { take, learn, time, store } = start()
     learn()
@@ -70,12 +108,14 @@ describe('a counter', () => {
   test('says how long ago its state was asked for', async () => {
     const { take, learn, time, store } = start()
     learn()
-    await time.advance(70)
-    expect(take().staleMs).toBe(70)
+    await time.advance(40)
+    expect(take().staleMs).toBe(40)
     store.delayMs = 10
-    await time.advance(85)
-    // Asked for at 100.
-    expect(take().staleMs).toBe(55)
+    await time.advance(25)
+    // The round of 50 is under way.
+    expect(take().staleMs).toBe(65)
+    await time.advance(15)
+    expect(take().staleMs).toBe(30)
   })
 
   test('is one for calls that can wait and calls that cannot', () => {
@@ -118,12 +158,13 @@ describe('a counter', () => {
     const sliding = { algorithm: 'sliding-window-counter', max: 100, window: '10s' } as const
     const { fleet, of, learn, time, take, local } = start(sliding, { size: 3 })
     learn()
+    take(0)
     fleet.shared.sync.charge({ ...takeOf(of), amount: 250, at: START_US, debt: 300 })
     await time.advance(100)
     expect(local.look(takeOf(of))).toMatchObject({ remaining: 0, state: { curr: 251, prev: 0 } })
     while (time.nowMs < 15_000) {
-      await time.advance(500)
       take(0)
+      await time.advance(150)
     }
     // Half of 100, not half of 251; less what has faded since.
     expect(local.look(takeOf(of))?.remaining).toBe(51)
@@ -150,16 +191,17 @@ describe('a round', () => {
 
   test('charges each window for itself', async () => {
     const { learn, take, time, store } = start({ ...window100, window: '1s' })
-    await time.advance(850)
+    await time.advance(970)
     learn()
     take(2)
-    await time.advance(160)
+    await time.advance(40)
     take(3)
-    await time.advance(100)
+    await time.advance(10)
     expect(store.charges.map(({ amount, at }) => [amount, at - START_US])).toEqual([
-      [2, 850_000],
+      [2, 970_000],
       [3, 1_010_000],
     ])
+    expect(store.reads.length).toBe(1)
   })
 
   test('takes what was spent since the cut on top of what it read', async () => {
@@ -167,10 +209,10 @@ describe('a round', () => {
     learn()
     take(10)
     store.delayMs = 20
-    await time.advance(110)
+    await time.advance(60)
     take(7)
     fleet.shared.sync.charge({ ...takeOf(of), amount: 30, at: START_US, debt: 0 })
-    await time.advance(50)
+    await time.advance(35)
     expect(take(0).remaining).toBe(100 - 1 - 10 - 7 - 30)
     await time.advance(100)
     expect(store.charges.map(({ amount }) => amount)).toEqual([10, 7])
@@ -200,11 +242,11 @@ describe('a round', () => {
     learn()
     store.chargeFault = 'not-run'
     take(10)
-    await time.advance(100)
+    await time.advance(50)
     expect(take(0).remaining).toBe(89)
     take(5)
     store.chargeFault = 'lost'
-    await time.advance(100)
+    await time.advance(50)
     expect(store.charges.map(({ amount }) => amount)).toEqual([10, 15])
     store.chargeFault = undefined
     take(2)
@@ -218,7 +260,7 @@ describe('a round', () => {
     learn()
     store.fault = 'not-run'
     take(7)
-    await time.advance(1900)
+    await time.advance(1950)
     store.fault = undefined
     await time.advance(200)
     expect(store.ran).toEqual([])
@@ -228,21 +270,25 @@ describe('a round', () => {
   test('reads in chunks, and every counter', async () => {
     const { of, fleet, time, store, take } = start()
     for (let i = 0; i < 700; i++) fleet.call(0, takeOf(of, 1, i))
-    for (let i = 0; i < 700; i += 7) take(3, i)
-    await time.advance(100)
+    for (let i = 0; i < 700; i++) take(i % 7 === 0 ? 3 : 0, i)
+    await time.advance(50)
     expect(store.reads.map(([row]) => row?.length)).toEqual([...Array<number>(10).fill(64), 60])
     expect(store.charges.length).toBe(100)
     expect(take(0, 693)).toMatchObject({ remaining: 96, staleMs: 0 })
   })
 
-  test('is made at each interval of its own', async () => {
-    const { fleet, local, store, time } = start()
+  test('is made twice in each interval of its own', async () => {
+    const { fleet, local, readsOf, time } = start()
     const rules = [compiled(window100, 100), compiled(window100, 300)]
-    for (const [i, of] of rules.entries()) fleet.call(0, takeOf(of, 1, i))
-    await time.advance(300)
-    const readsOf = (name: number) =>
-      store.reads.filter(([row]) => row?.some(({ key }) => key.hi === name)).length
-    expect([readsOf(0), readsOf(1)]).toEqual([3, 1])
+    const callAll = () => {
+      for (const [i, of] of rules.entries()) fleet.call(0, takeOf(of, 1, i))
+    }
+    callAll()
+    while (time.nowMs < 300) {
+      callAll()
+      await time.advance(50)
+    }
+    expect([readsOf(0), readsOf(1)]).toEqual([6, 2])
     expect(local.stats.get('r')?.counters).toBe(2)
   })
 

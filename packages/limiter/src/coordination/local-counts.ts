@@ -1,10 +1,12 @@
 /**
  * Counts that nodes merge: a call is decided from what the store said last and what was spent here
- * since, and what was spent is reported every `syncEvery`. No call waits for the store but the
- * first of a caller.
+ * since, and what was spent is reported twice every `syncEvery`. No call waits for the store but
+ * the first of a caller, and the second if it does not come before the next round.
  *
- * The fleet admits at most min{(nodes - 1) * max, what is offered until all have heard} too much.
- * During a partition each side admits the whole limit.
+ * The fleet admits at most min{(nodes - 1) * max, what is offered until all have heard} too much:
+ * within `syncEvery` and two round trips. To the former, calls of a new caller may add that are on
+ * their way to the store while others are decided here already. During a partition each side admits
+ * the whole limit.
  */
 import {
   algorithmOf,
@@ -52,6 +54,7 @@ export class LocalCounts implements Here {
       this.drop(counter)
       return undefined
     }
+    if (counter.isUnread) return undefined
     counter.askedMs = nowMs
     counter.wasAsked = true
     const limit = counter.limitOf(take)
@@ -67,7 +70,7 @@ export class LocalCounts implements Here {
 
   look(take: PlannedTake): (HereOutcome & { readonly state: unknown }) | undefined {
     const counter = this.find(take)
-    if (counter === undefined) return undefined
+    if (counter === undefined || counter.isUnread) return undefined
     const limit = counter.limitOf(take)
     const now = this.#parts.placeAt(limit)
     const state = counter.stateAt(now)
@@ -90,15 +93,23 @@ export class LocalCounts implements Here {
     return true
   }
 
-  /** Silence teaches nothing, and what is counted here already is newer. */
+  /** Silence teaches nothing. */
   learn(take: PlannedTake, answer: Answer, sentMs: number): void {
     if (typeof answer === 'string' || !('state' in answer) || this.#isClosed) return
-    if (sentMs < this.#changedMs || this.#known.size >= LOCAL_COUNTERS_MAX) return
-    if (this.#known.get(take.key) !== undefined) return
-    const { of } = take
+    if (sentMs < this.#changedMs) return
+    const { key, of } = take
+    const before = this.#known.get(key)
+    if (before !== undefined && !before.isUnread) {
+      const now = this.#parts.placeAt(before.owing.limit)
+      if (before.goesOnAs(of)) before.hear(answer.state, sentMs, now)
+      return
+    }
+    if (before !== undefined) this.drop(before)
+    if (this.#known.size >= LOCAL_COUNTERS_MAX) return
     const tally = this.#tallies.of(of.rule)
     const owing = this.#debts.of(of, nodesOf(this.#parts))
     const counter = new LocalCounter(take, tally, owing, answer.state, sentMs)
+    counter.wasAsked = before !== undefined
     tally.counters += 1
     this.#known.add(counter)
     this.syncOf(of.syncEveryMs).add(counter)

@@ -1,7 +1,7 @@
 /**
- * The rounds in which counts are merged: for all counters of one interval, what was spent here is
- * charged to the store, and what all nodes spent is read. Charges leave before the read, so that on
- * one connection it sees them.
+ * The rounds in which counts are merged: for all counters of one interval that were asked for
+ * again, what was spent here is charged to the store, and what all nodes spent is read. Charges
+ * leave before the read, so that on one connection it sees them.
  */
 import { Rounds } from '../rounds.js'
 import type { Answer, Groups } from '../store.js'
@@ -15,11 +15,11 @@ const CHUNK = 64
 /** Chunks under way at once: while one is decided, the next is there already. */
 const CHUNKS_AT_ONCE = 4
 /**
- * What one node spends is known to all others within an interval: up to one round passes until it
- * reports, and up to one until they read.
+ * What one node spends is known to all others within an interval and two round trips: up to one
+ * round passes until it reports, and up to one until they read.
  */
 const ROUNDS_PER_INTERVAL = 2
-/** Nobody asked for so long, or for so many intervals: it is dropped. */
+/** Nobody asked for so long and for so many intervals: it is dropped. */
 const IDLE_MS = 200
 const IDLE_INTERVALS = 2
 /** A read keeps no call waiting, so it may take longer than a decision. */
@@ -35,7 +35,6 @@ export class LocalSync {
   readonly counters = new Set<LocalCounter>()
   readonly idleMs: number
   readonly #everyMs: number
-  readonly #roundMs: number
   readonly #parts: SyncParts
   readonly #rounds: Rounds
   #running: Promise<void> = Promise.resolve()
@@ -44,8 +43,7 @@ export class LocalSync {
     this.#everyMs = everyMs
     this.#parts = parts
     this.idleMs = Math.max(IDLE_MS, IDLE_INTERVALS * everyMs)
-    this.#roundMs = everyMs / ROUNDS_PER_INTERVAL
-    this.#rounds = new Rounds(this.#roundMs, () => this.run(), parts.scheduler)
+    this.#rounds = new Rounds(everyMs / ROUNDS_PER_INTERVAL, () => this.run(), parts.scheduler)
   }
 
   add(counter: LocalCounter): void {
@@ -82,10 +80,10 @@ export class LocalSync {
     const due: LocalCounter[] = []
     const nowMs = this.#parts.monotonicMs()
     for (const counter of this.counters) {
-      const idleMs = counter.wasAsked ? this.idleMs : this.#roundMs
-      const isIdle = nowMs - counter.askedMs >= idleMs
+      const isIdle = nowMs - counter.askedMs >= this.idleMs
       if (isIdle && !counter.isOpen) this.#parts.drop(counter)
       else if (counter.wasAsked) due.push(counter)
+      else counter.isUnread = true
     }
     await inChunks(due, (chunk) => this.exchange(chunk.filter(({ isKnown }) => isKnown)))
   }

@@ -4,7 +4,12 @@ export default defineConfig({
   resolve: { conditions: ['source'] },
   ssr: { resolve: { conditions: ['source'] } },
   test: {
-    include: ['packages/*/src/**/*.test.ts', 'tools/**/*.test.ts', 'e2e/**/*.test.ts'],
+    include: [
+      'packages/*/src/**/*.test.ts',
+      'simulation/*.test.ts',
+      'tools/**/*.test.ts',
+      'e2e/**/*.test.ts',
+    ],
     globalSetup: ['tools/build.setup.ts', 'tools/services.setup.ts'],
     // Two cores: more workers than that only fight each other.
     maxWorkers: 2,

@@ -61,6 +61,7 @@ const ARROWS = {
     'node:readline/promises',
     'node:util',
   ],
+  simulation: ['@sluice/core', '@sluice/limiter', '@sluice/limiter/internal', 'node:util'],
 }
 
 /** The files that may read the environment: of a server, and of commands that look for one. */
@@ -75,7 +76,9 @@ const LINE_LENGTH_MAX = 100
 const README_LINES_MAX = 150
 
 const isTest = (path) => /\.test(-helper)?\.ts$/.test(path)
-const packageOf = (path) => /^packages\/([^/]+)\/src\//.exec(path)?.[1]
+/** The part of the tree that a file belongs to, where it has arrows of its own. */
+const packageOf = (path) =>
+  /^simulation\//.test(path) ? 'simulation' : /^packages\/([^/]+)\/src\//.exec(path)?.[1]
 
 /** What stands in the code, without comments and texts: a word in a comment reads no clock. */
 function codeOf(text) {

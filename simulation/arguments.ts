@@ -1,0 +1,70 @@
+/** How the command line is read. */
+import { parseArgs } from 'node:util'
+import { isPlanted, PLANTED, type PlantedName } from './planted.js'
+
+export const HELP = `Runs fleets of real limiters over a simulated store, network and clocks, and checks after every
+event what must hold. One seed is one run; the same seed is the same run.
+
+  npm run simulate -- [options]
+
+  --seeds N        how many seeds to run (default 1000)
+  --from N         the first of them (default 0)
+  --seed N         one seed only, with everything that happens
+  --planted NAME   with a mistake in the engine: ${Object.keys(PLANTED).join(', ')}
+  --help           this text
+
+Exit codes: 0 everything held, 1 something did not, 2 the arguments are wrong.`
+
+export type Wanted =
+  | { readonly kind: 'help' }
+  | { readonly kind: 'wrong'; readonly problem: string }
+  | { readonly kind: 'one'; readonly seed: number; readonly planted: PlantedName | undefined }
+  | {
+      readonly kind: 'many'
+      readonly from: number
+      readonly seeds: number
+      readonly planted: PlantedName | undefined
+    }
+
+const SEEDS_DEFAULT = 1000
+const SEED_MAX = Number.MAX_SAFE_INTEGER / 2
+
+export function readArguments(args: readonly string[]): Wanted {
+  const read = parse(args)
+  if ('problem' in read) return { kind: 'wrong', problem: read.problem }
+  const { values } = read
+  if (values.help === true) return { kind: 'help' }
+  const { seeds, from, seed, planted } = values
+  for (const [name, text] of Object.entries({ seeds, from, seed })) {
+    const problem = findProblem(name, text)
+    if (problem !== undefined) return { kind: 'wrong', problem }
+  }
+  if (planted !== undefined && !isPlanted(planted)) {
+    const accepted = Object.keys(PLANTED).join(', ')
+    return { kind: 'wrong', problem: `--planted: found "${planted}"; accepted: ${accepted}` }
+  }
+  if (seed !== undefined) return { kind: 'one', seed: Number(seed), planted }
+  return { kind: 'many', from: Number(from ?? 0), seeds: Number(seeds ?? SEEDS_DEFAULT), planted }
+}
+
+function parse(args: readonly string[]) {
+  try {
+    return parseArgs({
+      args: [...args],
+      options: {
+        seeds: { type: 'string' },
+        from: { type: 'string' },
+        seed: { type: 'string' },
+        planted: { type: 'string' },
+        help: { type: 'boolean', short: 'h' },
+      },
+    })
+  } catch (error) {
+    return { problem: error instanceof Error ? error.message : String(error) }
+  }
+}
+
+function findProblem(name: string, text: string | undefined): string | undefined {
+  if (text === undefined || (/^[0-9]+$/.test(text) && Number(text) <= SEED_MAX)) return undefined
+  return `--${name}: found "${text}"; accepted: a whole number from 0 on`
+}

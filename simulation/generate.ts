@@ -1,0 +1,50 @@
+/** A scenario from a seed. */
+import { generateFaults, type Profile, profileOf } from './generate-faults.js'
+import { generateRules } from './generate-rules.js'
+import { generateTraffic } from './generate-traffic.js'
+import { Random } from './random.js'
+import type { NodeSpec, Scenario, Settings } from './scenario.js'
+
+/** 2026-01-01: any time would do. */
+const START_US = 1_767_225_600_000_000
+const DAY_US = 86_400_000_000
+const WALL_AHEAD_MS_MAX = 5000
+const DRIFT_PPM_MAX = 500
+const STORE_DRIFT_PPM_MAX = 100
+
+export function generateScenario(seed: number): Scenario {
+  const random = new Random(seed)
+  const profile = profileOf(seed)
+  const settings = generateSettings(random, profile)
+  const nodes = generateNodes(random, profile, settings)
+  const rules = generateRules(random, nodes.length)
+  const traffic = generateTraffic(random, { settings, nodes, rules })
+  const faults = generateFaults(random, { profile, settings, nodes })
+  return { seed, settings, rules, nodes, traffic, faults }
+}
+
+function generateSettings(random: Random, profile: Profile): Settings {
+  const isSlow = profile === 'slow' || profile === 'all'
+  return {
+    startUs: START_US + random.int(0, DAY_US),
+    lengthMs: random.int(1500, 5000),
+    denyCacheMs: random.chance(0.5) ? 0 : 1000,
+    deadlineMs: random.chance(0.2) ? 50 : 20,
+    delayMs: random.int(1, isSlow ? 40 : 8) / 10,
+    jitterMs: random.int(1, isSlow ? 100 : 5) / 10,
+    storeAheadMs: random.int(-1000, 1000),
+    storeDriftPpm: random.int(-STORE_DRIFT_PPM_MAX, STORE_DRIFT_PPM_MAX),
+  }
+}
+
+function generateNodes(random: Random, profile: Profile, { lengthMs }: Settings): NodeSpec[] {
+  const joins = profile === 'join' || profile === 'all'
+  const count = joins ? random.int(2, 6) : random.int(1, 5)
+  return Array.from({ length: count }, (_, i) => ({
+    name: `n${i}`,
+    joinsMs: joins && i > 0 && random.chance(0.5) ? random.int(1, lengthMs) : 0,
+    wallAheadMs: random.int(-WALL_AHEAD_MS_MAX, WALL_AHEAD_MS_MAX),
+    wallDriftPpm: random.int(-DRIFT_PPM_MAX, DRIFT_PPM_MAX),
+    monotonicDriftPpm: random.int(-DRIFT_PPM_MAX, DRIFT_PPM_MAX),
+  }))
+}

@@ -1,0 +1,37 @@
+/** All that must hold. */
+import { admissions } from './admissions.js'
+import { allOrNothing } from './all-or-nothing.js'
+import { answered } from './answered.js'
+import { books } from './books.js'
+import { expiry } from './expiry.js'
+import { held } from './held.js'
+import type { MakeInvariant } from './invariant.js'
+import { knownClock } from './known-clock.js'
+import { leaseTime } from './lease-time.js'
+import { localBound } from './local-bound.js'
+import { postureShare } from './posture-share.js'
+import { refusals } from './refusals.js'
+import { reportWindow } from './report-window.js'
+import { shadow } from './shadow.js'
+import { spentOnce } from './spent-once.js'
+import { splitBound } from './split-bound.js'
+import { storeBound } from './store-bound.js'
+
+export const allInvariants: readonly MakeInvariant[] = [
+  spentOnce,
+  leaseTime,
+  storeBound,
+  admissions,
+  localBound,
+  splitBound,
+  postureShare,
+  held,
+  knownClock,
+  refusals,
+  reportWindow,
+  allOrNothing,
+  shadow,
+  answered,
+  books,
+  expiry,
+]

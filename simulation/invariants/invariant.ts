@@ -1,0 +1,25 @@
+/** What must hold whatever happens. Each says what is wrong; undefined: nothing. */
+import type { Done } from '../server.js'
+import type { Decided, Truth } from '../truth.js'
+
+export interface Invariant {
+  readonly name: string
+  /** The store did something. */
+  readonly onDone?: (done: Done) => string | undefined
+  /** A call was decided; what it spent is in its accounts already. */
+  readonly onDecided?: (decided: Decided) => string | undefined
+  /** Something happened, and everything that follows from it at once. */
+  readonly onStep?: (nowUs: number) => string | undefined
+  /** Traffic and faults are over, and so long ago that nothing of them may be left. */
+  readonly atEnd?: (nodes: readonly NodeAtEnd[]) => string | undefined
+}
+
+/** What a live node still has when everything is over. */
+export interface NodeAtEnd {
+  readonly name: string
+  readonly held: number
+  readonly counters: number
+  readonly reportsWaiting: number
+}
+
+export type MakeInvariant = (truth: Truth) => Invariant

@@ -1,0 +1,60 @@
+/**
+ * Whether what passed stays within `capacity + rate * t` in every interval t: a bucket that leaks
+ * at the rate holds, at every moment, the most that any interval ending now has above `rate * t`.
+ */
+import type { Limit } from '@sluice/core'
+
+/** Sums of fractions are not exact. */
+const ROUNDING = 1e-6
+
+export class Meter {
+  readonly #capacity: number
+  readonly #perUs: number
+  #level = 0
+  #atUs = -Infinity
+
+  constructor(capacity: number, rate: number) {
+    this.#capacity = capacity
+    this.#perUs = rate
+  }
+
+  /**
+   * Returns by how much the bound is exceeded; 0 or less: it is not. A step back takes no time; one
+   * of more than `memoryUs` is forgotten.
+   */
+  add(units: number, atUs: number, memoryUs = Infinity): number {
+    if (this.#atUs - atUs > memoryUs) this.#atUs = atUs
+    if (atUs > this.#atUs) {
+      const leaked = this.#atUs === -Infinity ? 0 : (atUs - this.#atUs) * this.#perUs
+      this.#level = Math.max(0, this.#level - leaked)
+      this.#atUs = atUs
+    }
+    this.#level += units
+    return this.#level - this.#capacity - ROUNDING
+  }
+
+  /** Units that came back never passed. */
+  take(units: number): void {
+    this.#level = Math.max(0, this.#level - units)
+  }
+}
+
+export function perUs({ max, windowUs }: Limit): number {
+  return max / windowUs
+}
+
+/**
+ * What an algorithm admits at once, beside its rate. A fixed window lets its limit pass twice
+ * around an edge; a leaky bucket one beside its queue; where time is cut to milliseconds, what
+ * comes in within one more.
+ */
+export function atOnce(limit: Limit): number {
+  const { algorithm, capacity, max } = limit
+  const cut = perUs(limit) * (limit.tickUs - 1)
+  if (capacity === 0) return 0
+  if (algorithm === 'fixed-window') return 2 * max
+  if (algorithm === 'leaky-bucket') return capacity + 1 + cut
+  // Exactly max in any window, but another max begins as soon as it has passed.
+  if (algorithm === 'sliding-window-log') return max
+  return capacity + cut
+}

@@ -1,0 +1,90 @@
+/**
+ * What is charged to a window was spent in it.
+ *
+ * For every node, counter and window of the store: units that the node charged as of that window
+ * are at most the units it admitted then, by posture or by its own counts. A node knows the store's
+ * clock only so well, and says how well, so what it admits that near to an edge may be of either
+ * side. Nodes that slept, and stores whose clock stepped, are left out: there a node can not know.
+ */
+import type { Limit } from '@sluice/core'
+import { chargeOf, type Decided, nameOf, type Truth } from '../truth.js'
+import type { MakeInvariant } from './invariant.js'
+
+const ROUNDING_US = 5000
+
+export const reportWindow: MakeInvariant = (truth) => {
+  const spent = new Map<string, number>()
+  const charged = new Map<string, number>()
+  const latest = new Map<string, number>()
+  return {
+    name: 'what is charged to a window was spent in it',
+    onDecided: (decided) => {
+      const { called, decision } = decided
+      const [fromUs, mostUs] = spentWithin(decided)
+      // What a node takes for the store's time may step back a little. A counter that is in a later
+      // window already stays there.
+      const toUs = Math.max(mostUs, latest.get(called.node) ?? 0)
+      latest.set(called.node, toUs)
+      const admitted = decided.spent.map(({ wanted }) => wanted)
+      // A call that waited for its other limits and was refused has spent what was counted here
+      // until it was put back; if that was reported meanwhile, it is given back.
+      const waited = decided.trueUs > called.startedUs && !decision.allowed
+      for (const wanted of waited ? called.takes.flat() : admitted) {
+        const { limit, name } = wanted.account.counter
+        if (!isWindow(limit)) continue
+        for (let at = windowOf(fromUs, limit); at <= windowOf(toUs, limit); at++) {
+          add(spent, `${called.node} ${name} ${at}`, wanted.amount)
+        }
+      }
+      return undefined
+    },
+    onDone: ({ request, reply }) => {
+      const { asked, node } = request
+      if (reply.late) return undefined
+      // What a refused call had spent here, and was reported in between, is given back.
+      if (asked.verb === 'give' && isWindow(asked.give.limit)) {
+        const { key, limit, at = 0, amount } = asked.give
+        add(charged, `${node} ${nameOf(key)} ${windowOf(at, limit)}`, -amount)
+      }
+      const charge = chargeOf(request)
+      const account = charge === undefined ? undefined : truth.accountOf(node, charge.key)
+      if (charge === undefined || account === undefined || !isWindow(charge.limit)) return undefined
+      const id = `${node} ${account.counter.name} ${windowOf(charge.at, charge.limit)}`
+      const sum = add(charged, id, charge.amount)
+      const most = (spent.get(id) ?? 0) + truth.pending(node, account.counter)
+      if (isUnknowable(truth, node) || sum <= most) return undefined
+      return `${request.node} charged ${sum} to a window of ${account.counter.of.rule} in which it admitted ${spent.get(id) ?? 0}`
+    },
+  }
+}
+
+/** It was spent somewhere between coming and being decided, by a clock that may be off. */
+function spentWithin({
+  called,
+  trueUs,
+  storeUs,
+  nodeUs,
+  uncertaintyUs,
+}: Decided): [number, number] {
+  const off = Number.isFinite(uncertaintyUs) ? uncertaintyUs : 0
+  const earliest = Math.min(storeUs, nodeUs - off) - (trueUs - called.startedUs)
+  return [earliest - ROUNDING_US, Math.max(storeUs, nodeUs) + ROUNDING_US]
+}
+
+function isUnknowable(truth: Truth, node: string): boolean {
+  return truth.has('failover') || truth.has('store-jump') || truth.slept(node)
+}
+
+function isWindow({ algorithm }: Limit): boolean {
+  return algorithm === 'fixed-window' || algorithm === 'sliding-window-counter'
+}
+
+function windowOf(us: number, { windowUs }: Limit): number {
+  return Math.floor(us / windowUs)
+}
+
+function add(sums: Map<string, number>, id: string, units: number): number {
+  const sum = (sums.get(id) ?? 0) + units
+  sums.set(id, sum)
+  return sum
+}

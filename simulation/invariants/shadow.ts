@@ -1,0 +1,18 @@
+/** A rule in shadow refuses nothing and delays nothing, under every fault. */
+import type { MakeInvariant } from './invariant.js'
+
+export const shadow: MakeInvariant = (truth) => {
+  const enforced = new Set(
+    truth.scenario.rules.filter(({ mode }) => mode === 'enforce').map(({ id }) => id),
+  )
+  return {
+    name: 'shadow rules refuse nothing',
+    onDecided: ({ called, decision }) => {
+      const { allowed, delayMs, rule } = decision
+      if (allowed && delayMs === 0) return undefined
+      const [group = []] = called.takes
+      if (group.length > 0 && rule !== null && enforced.has(rule)) return undefined
+      return `call ${called.id} was refused or held by ${rule}`
+    },
+  }
+}

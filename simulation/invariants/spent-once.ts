@@ -1,0 +1,31 @@
+/**
+ * No unit is spent twice, and never more is spent than was drawn. For every node and counter, at
+ * every moment and under every fault: units admitted otherwise than by posture, and units that the
+ * node has given back or tried to, are together at most the units that the store granted it.
+ *
+ * Local counts and splits are not drawn, so they are not among these: other invariants bound them.
+ */
+import type { Account } from '../truth.js'
+import type { MakeInvariant } from './invariant.js'
+
+export const spentOnce: MakeInvariant = (truth) => ({
+  name: 'no unit is spent twice',
+  onDecided: ({ called }) => {
+    for (const { account } of called.takes.flat()) {
+      const wrong = overspent(account)
+      if (wrong !== undefined) return wrong
+    }
+    return undefined
+  },
+  onDone: ({ request: { asked, node } }) => {
+    const account = asked.verb === 'give' ? truth.accountOf(node, asked.give.key) : undefined
+    return account === undefined ? undefined : overspent(account)
+  },
+})
+
+function overspent({ node, counter, spent, givesTried, granted }: Account): string | undefined {
+  const { coordination, rule } = counter.of
+  if (coordination === 'local' || coordination === 'split') return undefined
+  if (spent + givesTried <= granted) return undefined
+  return `${node} spent ${spent} and gave back ${givesTried} of ${granted} granted (${rule})`
+}

@@ -1,0 +1,59 @@
+/**
+ * Mistakes put into the real engine for the length of a run: the simulation must find each of them,
+ * or it proves nothing.
+ */
+import { Holdings, Lease, Pending } from '@sluice/limiter/internal'
+
+/** Puts a mistake in, and returns what takes it out again. */
+type Plant = () => () => void
+
+export const PLANTED = {
+  /** What a lease did not spend is not given back. */
+  'lost-give-back': () =>
+    replace(Holdings.prototype, 'giveBack', () => (lease, units) => {
+      lease.meter.tally.held -= units
+    }),
+  /** A lease is spent after its end. */
+  'late-lease': () => replace(Lease.prototype, 'isOver', () => () => false),
+  /** What was spent in one window is charged to the next. */
+  'wrong-window': () =>
+    replace(
+      Pending.prototype,
+      'cut',
+      (cut) =>
+        function (this: Pending) {
+          return cut.call(this).map(({ amount, at }) => ({ amount, at: at + this.windowUs }))
+        },
+    ),
+} as const satisfies Record<string, Plant>
+
+export type PlantedName = keyof typeof PLANTED
+
+export function isPlanted(name: string): name is PlantedName {
+  return Object.hasOwn(PLANTED, name)
+}
+
+/** Runs with a mistake in the engine; without a name, with the engine as it is. */
+export async function withPlanted<Result>(
+  name: PlantedName | undefined,
+  run: () => Promise<Result>,
+): Promise<Result> {
+  const takeOut = name === undefined ? () => {} : PLANTED[name]()
+  try {
+    return await run()
+  } finally {
+    takeOut()
+  }
+}
+
+function replace<Owner extends object, Name extends keyof Owner>(
+  owner: Owner,
+  name: Name,
+  make: (before: Owner[Name]) => Owner[Name],
+): () => void {
+  const before = owner[name]
+  owner[name] = make(before)
+  return () => {
+    owner[name] = before
+  }
+}

@@ -1,0 +1,83 @@
+/**
+ * Makes a failing scenario smaller while it still fails in the same way: fewer faults, calls, nodes
+ * and rules. A part is left out by halves, then by ever smaller pieces, as long as that goes.
+ */
+import type { Scenario } from './scenario.js'
+import { type Run, runScenario } from './world.js'
+
+/** Runs that are spent on it; what is left then is small enough to read, or nearly. */
+const TRIES_MAX = 600
+
+type Part = 'faults' | 'traffic' | 'nodes' | 'rules'
+
+/** The largest parts last: what is gone before makes each of their runs shorter. */
+const PARTS: readonly Part[] = ['faults', 'rules', 'nodes', 'traffic']
+
+export interface Shrunk {
+  readonly scenario: Scenario
+  readonly run: Run
+}
+
+/** `run` is what the scenario came to, and has a violation. */
+export async function shrink(scenario: Scenario, run: Run): Promise<Shrunk> {
+  const shrinker = new Shrinker({ scenario, run })
+  return shrinker.shrink()
+}
+
+class Shrinker {
+  #best: Shrunk
+  readonly #invariant: string | undefined
+  #tries = 0
+
+  constructor(first: Shrunk) {
+    this.#best = first
+    this.#invariant = first.run.violation?.invariant
+  }
+
+  async shrink(): Promise<Shrunk> {
+    let before = Infinity
+    while (sizeOf(this.#best.scenario) < before && this.#tries < TRIES_MAX) {
+      before = sizeOf(this.#best.scenario)
+      for (const part of PARTS) await this.shrinkPart(part)
+      await this.shorten()
+    }
+    return this.#best
+  }
+
+  private async shrinkPart(part: Part): Promise<void> {
+    let piece = Math.ceil(this.#best.scenario[part].length / 2)
+    while (piece >= 1) {
+      let from = 0
+      while (from < this.#best.scenario[part].length && this.#tries < TRIES_MAX) {
+        const { scenario } = this.#best
+        const rest = scenario[part].filter((_, i) => i < from || i >= from + piece)
+        const isGone = await this.attempt({ ...scenario, [part]: rest })
+        if (!isGone) from += piece
+      }
+      piece = piece === 1 ? 0 : Math.ceil(piece / 2)
+    }
+  }
+
+  /** Nothing after the violation can have caused it. */
+  private async shorten(): Promise<void> {
+    const { scenario, run } = this.#best
+    const endMs = run.violation?.atMs ?? Infinity
+    const traffic = scenario.traffic.filter(({ atMs }) => atMs <= endMs)
+    const faults = scenario.faults.filter(({ atMs }) => atMs <= endMs)
+    await this.attempt({ ...scenario, traffic, faults })
+  }
+
+  private async attempt(scenario: Scenario): Promise<boolean> {
+    const isSmaller = sizeOf(scenario) < sizeOf(this.#best.scenario)
+    if (!isSmaller || scenario.rules.length === 0) return false
+    this.#tries += 1
+    const run = await runScenario(scenario)
+    if (run.violation?.invariant !== this.#invariant) return false
+    this.#best = { scenario, run }
+    return true
+  }
+}
+
+function sizeOf({ faults, traffic, nodes, rules }: Scenario): number {
+  return faults.length + traffic.length + nodes.length + rules.length
+}

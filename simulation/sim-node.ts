@@ -1,0 +1,160 @@
+/** One node of the fleet: the real limiter, on clocks and timers of its own, over a connection. */
+import { createLimiter, type Give, type Limiter } from '@sluice/limiter'
+import type { Scheduler } from '@sluice/limiter/internal'
+import type { Agenda } from './agenda.js'
+import { DriftingClock } from './drifting-clock.js'
+import { Link } from './link.js'
+import type { Random } from './random.js'
+import type { Reply, Request } from './requests.js'
+import type { NodeSpec, RuleSpec, Settings } from './scenario.js'
+import type { Server } from './server.js'
+import { SimStore } from './sim-store.js'
+
+/** Counters of a posture that a node keeps; scenarios have few callers. */
+const LOCAL_COUNTERS = 256
+
+export interface SimNodeOptions {
+  readonly spec: NodeSpec
+  readonly settings: Settings
+  readonly rules: readonly RuleSpec[]
+  readonly secret: Uint8Array
+  readonly agenda: Agenda
+  readonly server: Server
+  readonly random: Random
+  readonly fleetSize: number
+  readonly onGive: (give: Give) => void
+  readonly onDoubt: (request: Request) => void
+  readonly onLost: (request: Request, reply: Reply) => void
+}
+
+export class SimNode {
+  readonly name: string
+  readonly link: Link
+  readonly store: SimStore
+  readonly limiter: Limiter
+  readonly #agenda: Agenda
+  readonly #wall: DriftingClock
+  readonly #monotonic: DriftingClock
+  readonly #waiting: (() => void)[] = []
+  #stops = 0
+  #sleeps = 0
+  #isDead = false
+  /** Shut down in order: what it has begun it ends, but no call comes to it. */
+  isClosing = false
+
+  constructor(options: SimNodeOptions) {
+    const { spec, settings, agenda, random } = options
+    this.name = spec.name
+    this.#agenda = agenda
+    const { nowUs } = agenda
+    this.#wall = new DriftingClock(nowUs, nowUs + spec.wallAheadMs * 1000, spec.wallDriftPpm)
+    this.#monotonic = new DriftingClock(nowUs, random.int(1, 1e9), spec.monotonicDriftPpm)
+    this.link = new Link({
+      ...options,
+      delayUs: settings.delayMs * 1000,
+      jitterUs: settings.jitterMs * 1000,
+      deliver: (run) => this.deliver(run),
+    })
+    this.store = new SimStore({
+      ...options,
+      node: spec.name,
+      link: this.link,
+      scheduler: this.scheduler,
+      nowMs: () => this.nowMs(),
+      trueUs: () => agenda.nowUs,
+      denyCacheMs: settings.denyCacheMs,
+      deadlineMs: settings.deadlineMs,
+    })
+    this.limiter = createLimiter({
+      rules: [...options.rules],
+      store: this.store,
+      clock: { now: () => Math.floor(this.#wall.read(agenda.nowUs)) },
+      monotonicMs: () => this.nowMs(),
+      scheduler: this.scheduler,
+      secret: options.secret,
+      localCounters: LOCAL_COUNTERS,
+    })
+    this.store.start()
+  }
+
+  get isAlive(): boolean {
+    return !this.#isDead
+  }
+
+  /** Whether it runs: it is neither dead, nor paused, nor asleep. */
+  get isRunning(): boolean {
+    return !this.#isDead && this.#stops === 0
+  }
+
+  nowMs(): number {
+    return this.#monotonic.read(this.#agenda.nowUs) / 1000
+  }
+
+  /** What it takes for the store's time; before it knows better, its wall clock. */
+  storeTime(): { readonly nodeUs: number; readonly uncertaintyUs: number } {
+    const us = this.store.remote.time()
+    const nodeUs = Number.isFinite(us) ? us : this.#wall.read(this.#agenda.nowUs)
+    return { nodeUs, uncertaintyUs: this.store.clock.uncertaintyUs() }
+  }
+
+  pause(forUs: number): void {
+    this.#stops += 1
+    this.#agenda.after(forUs, () => this.resume())
+  }
+
+  suspend(forUs: number): void {
+    this.#sleeps += 1
+    this.#monotonic.stop(this.#agenda.nowUs)
+    this.pause(forUs)
+    this.#agenda.after(forUs, () => this.wake())
+  }
+
+  kill(): void {
+    this.#isDead = true
+  }
+
+  jumpWall(byUs: number): void {
+    this.#wall.jump(this.#agenda.nowUs, byUs)
+  }
+
+  /** Runs it now, or when the node goes on. */
+  deliver(run: () => void): void {
+    if (this.#isDead) return
+    if (this.#stops > 0) this.#waiting.push(run)
+    else run()
+  }
+
+  readonly scheduler: Scheduler = {
+    after: (ms, run) => {
+      const dueMs = this.nowMs() + ms
+      let isOff = false
+      const ring = () => {
+        const leftMs = dueMs - this.nowMs()
+        if (isOff) return
+        if (leftMs > 0) wait(leftMs)
+        else run()
+      }
+      // At least a microsecond: what is left may be smaller than true time can tell.
+      const wait = (leftMs: number) => {
+        const us = Math.max(1, Math.ceil(this.#monotonic.trueLength(leftMs * 1000)))
+        this.#agenda.after(us, () => this.deliver(ring))
+      }
+      wait(Math.max(0, ms))
+      return () => {
+        isOff = true
+      }
+    },
+  }
+
+  /** What waited goes on one by one, each in a turn of its own. */
+  private resume(): void {
+    this.#stops -= 1
+    if (this.#stops > 0) return
+    for (const run of this.#waiting.splice(0)) this.#agenda.after(0, () => this.deliver(run))
+  }
+
+  private wake(): void {
+    this.#sleeps -= 1
+    if (this.#sleeps === 0) this.#monotonic.go(this.#agenda.nowUs)
+  }
+}

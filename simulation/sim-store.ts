@@ -1,0 +1,254 @@
+/**
+ * The store as a node sees it: the contract of the Redis store over a simulated connection. Its
+ * parts that decide something (the clock bounds, the breaker, the fleet) are the real ones.
+ */
+import { type CounterKey, SluiceError, type Take } from '@sluice/core'
+import type {
+  Answer,
+  Charge,
+  Give,
+  Groups,
+  Peeked,
+  Remote,
+  Silence,
+  Store,
+  TakeOptions,
+} from '@sluice/limiter'
+import {
+  type Beaten,
+  Breaker,
+  Fleet,
+  Rounds,
+  type Scheduler,
+  StoreClock,
+} from '@sluice/limiter/internal'
+import type { Link } from './link.js'
+import type { Random } from './random.js'
+import type { Asked, Heard, Reply, Request } from './requests.js'
+
+/** As the Redis store does it: a node that hears nothing asks for the time so often. */
+const TIME_EVERY_MS = 1000
+const DOUBLED_BEATS = 0.05
+
+export interface SimStoreOptions {
+  readonly node: string
+  readonly link: Link
+  readonly scheduler: Scheduler
+  readonly nowMs: () => number
+  readonly trueUs: () => number
+  readonly random: Random
+  readonly secret: Uint8Array
+  readonly denyCacheMs: number
+  readonly deadlineMs: number
+  readonly fleetSize: number
+  readonly onGive: (give: Give) => void
+  /** Whether it was done is not known. */
+  readonly onDoubt: (request: Request) => void
+}
+
+export class SimStore implements Store {
+  readonly clock: StoreClock
+  readonly remote: Remote
+  readonly fleet: Fleet
+  readonly #options: SimStoreOptions
+  readonly #breaker: Breaker
+  readonly #times: Rounds
+  readonly #listeners: (() => void)[] = []
+  #isSilent = false
+  #isClosed = false
+
+  constructor(options: SimStoreOptions) {
+    const { nowMs, scheduler, secret, denyCacheMs, deadlineMs, random } = options
+    this.#options = options
+    this.clock = new StoreClock(nowMs)
+    this.#breaker = new Breaker(nowMs, () => random.next())
+    this.#times = new Rounds(TIME_EVERY_MS, () => this.askIfIdle(), scheduler)
+    this.fleet = new Fleet({
+      beat: (lifeMs) => this.beat(lifeMs),
+      nowMs,
+      scheduler,
+      fleetSize: options.fleetSize,
+    })
+    this.remote = {
+      time: () => this.clock.now(),
+      latestTime: () => (this.clock.isKnown ? this.clock.latest() : Infinity),
+      uncertaintyUs: () => this.clock.uncertaintyUs(),
+      fleetSize: () => this.fleet.size(),
+      fleetPlace: () => this.fleet.place(),
+      secret: Promise.resolve(secret),
+      denyCacheMs,
+      deadlineMs,
+      onAnswering: (listener) => void this.#listeners.push(listener),
+    }
+  }
+
+  start(): void {
+    this.fleet.start()
+    this.#times.start()
+  }
+
+  take(groups: Groups<Take>, options: TakeOptions = {}): Promise<Groups<Answer>> {
+    const all = (silence: Silence) => groups.map((takes) => takes.map(() => silence))
+    const { states = false, onLate } = options
+    const asked: Asked = { verb: 'take', groups, states }
+    return new Promise((resolve) => {
+      const hear = (heard: Heard | 'unsent') => {
+        if (heard === 'unsent') return all('not-run')
+        if (heard === 'lost') return all('unknown')
+        return heard.late ? all('not-run') : (heard.answers ?? all('unknown'))
+      }
+      this.ask(asked, options.deadlineMs ?? this.#options.deadlineMs, {
+        inTime: (heard) => resolve(hear(heard)),
+        expired: () => resolve(all('unknown')),
+        late: (heard) => onLate?.(hear(heard)),
+      })
+    })
+  }
+
+  async peek(groups: Groups<Take>): Promise<Groups<Peeked>> {
+    const reply = await this.reply({ verb: 'peek', groups })
+    return reply.peeked ?? []
+  }
+
+  async give(give: Give): Promise<void> {
+    this.#options.onGive(give)
+    await this.reply({ verb: 'give', give })
+  }
+
+  async charge(charge: Charge): Promise<void> {
+    await this.reply({ verb: 'charge', charge })
+  }
+
+  async reset(key: CounterKey): Promise<void> {
+    await this.reply({ verb: 'reset', key })
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#times.stop()
+    await this.fleet.leave()
+  }
+
+  /** A connection stands again, perhaps to another server. */
+  reconnected(): void {
+    this.clock.forget()
+    this.answers()
+    void this.askTime()
+  }
+
+  /** Now and then one is sent twice, as a client may do with what does no harm. */
+  private async beat(lifeMs: number): Promise<Beaten> {
+    if (this.#options.random.chance(DOUBLED_BEATS)) {
+      void this.reply({ verb: 'beat', lifeMs }).catch(() => {})
+    }
+    const { beat } = await this.reply({ verb: 'beat', lifeMs })
+    if (beat === undefined) throw notDone('beat', 'unknown')
+    return { ...beat, fingerprint: undefined }
+  }
+
+  private reply(asked: Asked): Promise<Reply> {
+    return new Promise((resolve, reject) => {
+      const fail = (silence: Silence) => reject(notDone(asked.verb, silence))
+      this.ask(asked, this.#options.deadlineMs, {
+        inTime: (heard) => {
+          if (heard === 'unsent') fail('not-run')
+          else if (heard === 'lost') fail('unknown')
+          else if (heard.late) fail('not-run')
+          else resolve(heard)
+        },
+        expired: () => fail('unknown'),
+        late: () => {},
+      })
+    })
+  }
+
+  private ask(
+    asked: Asked,
+    deadlineMs: number,
+    then: {
+      readonly inTime: (heard: Heard | 'unsent') => void
+      readonly expired: () => void
+      readonly late: (reply: Reply) => void
+    },
+  ): void {
+    const isProbe = asked.verb === 'time' || asked.verb === 'beat'
+    if (this.#breaker.isOpen && !isProbe) {
+      then.inTime('unsent')
+      return
+    }
+    const { link, scheduler, nowMs, node, trueUs } = this.#options
+    const sentMs = nowMs()
+    const notAfter = this.clock.isKnown ? Math.max(1, this.clock.earliest(sentMs + deadlineMs)) : 0
+    const request: Request = { node, asked, sentUs: trueUs(), notAfter }
+    let isAnswered = false
+    let callOff = () => {}
+    const left = link.send(request, (heard) => {
+      callOff()
+      const wasAnswered = isAnswered
+      isAnswered = true
+      if (heard !== 'lost') this.heard(heard, sentMs)
+      else if (!wasAnswered) this.#options.onDoubt(request)
+      if (!wasAnswered) then.inTime(heard)
+      else if (heard !== 'lost') then.late(heard)
+    })
+    if (!left) {
+      then.inTime('unsent')
+      return
+    }
+    callOff = scheduler.after(deadlineMs, () => {
+      if (isAnswered) return
+      isAnswered = true
+      this.#options.onDoubt(request)
+      this.missed()
+      then.expired()
+    })
+  }
+
+  private heard({ storeUs }: Reply, sentMs: number): void {
+    const receivedMs = this.#options.nowMs()
+    this.clock.learn(sentMs, receivedMs, storeUs)
+    if (receivedMs - sentMs > this.#options.deadlineMs) return
+    if (this.#breaker.isOpen) this.#breaker.close()
+    else this.#breaker.succeed()
+    this.answers()
+  }
+
+  private missed(): void {
+    this.#isSilent = true
+    if (this.#breaker.fail()) this.probeLater()
+  }
+
+  private probeLater(): void {
+    this.#options.scheduler.after(this.#breaker.probeInMs(), () => {
+      if (!this.#breaker.isOpen || this.#isClosed) return
+      this.#breaker.probing()
+      void this.askTime()
+      this.probeLater()
+    })
+  }
+
+  private answers(): void {
+    if (!this.#isSilent) return
+    this.#isSilent = false
+    for (const listener of this.#listeners) listener()
+  }
+
+  private async askIfIdle(): Promise<void> {
+    const sinceMs = this.#options.nowMs() - this.clock.learntMs
+    if (sinceMs >= TIME_EVERY_MS / 2 || !this.clock.isKnown) await this.askTime()
+  }
+
+  private async askTime(): Promise<void> {
+    try {
+      await this.reply({ verb: 'time' })
+    } catch {
+      // It is asked again.
+    }
+  }
+}
+
+function notDone(verb: string, silence: Silence): SluiceError & { readonly silence: Silence } {
+  const what = silence === 'not-run' ? 'was not done' : 'may or may not have been done'
+  const error = new SluiceError('STORE_FAILED', `The store did not answer: the ${verb} ${what}`)
+  return Object.assign(error, { silence })
+}

@@ -1,0 +1,63 @@
+import { describe, expect, test } from 'vitest'
+import { generateScenario } from './generate.js'
+import { runSeed, search } from './search.js'
+
+/** `npm run test:long` multiplies the seeds by this; `npm run simulate` runs any number. */
+const SEEDS = 300 * Number(process.env['SLUICE_RUNS'] ?? 1)
+/** Seeds of one test, so that one does not run into its time limit. */
+const CHUNK = 50
+
+const firsts = Array.from({ length: Math.ceil(SEEDS / CHUNK) }, (_, i) => i * CHUNK)
+
+describe('a fleet in the simulation', () => {
+  test.each(firsts)('keeps what must hold, from seed %i on', async (from) => {
+    const found = await search({ from, seeds: Math.min(CHUNK, SEEDS - from) })
+    const replay = `npm run simulate -- --seed ${found?.seed}`
+    expect(found && { replay, ...found.run.violation }).toBeUndefined()
+  })
+})
+
+describe('a seed', () => {
+  test.each([0, 1, 7, 11])('%i is the same run each time, event for event', async (seed) => {
+    const lines: string[][] = [[], []]
+    const runs = []
+    for (const log of lines)
+      runs.push(await runSeed(seed, undefined, (line) => void log.push(line)))
+    expect(runs[1]).toEqual(runs[0])
+    expect(lines[1]).toEqual(lines[0])
+    expect(lines[0]?.length).toBeGreaterThan(100)
+  })
+
+  test('is another run than the next', async () => {
+    const hashes = new Set<string>()
+    for (let seed = 0; seed < 10; seed++) hashes.add((await runSeed(seed)).run.hash)
+    expect(hashes.size).toBe(10)
+  })
+
+  test('is plain data that can be written down and read again', () => {
+    for (let seed = 0; seed < 50; seed++) {
+      const scenario = generateScenario(seed)
+      expect(JSON.parse(JSON.stringify(scenario))).toEqual(scenario)
+    }
+  })
+})
+
+describe('what the seeds have', () => {
+  const scenarios = Array.from({ length: 300 }, (_, seed) => generateScenario(seed))
+
+  test('every coordination, algorithm and fault is among them', () => {
+    const rules = scenarios.flatMap((each) => each.rules)
+    const limits = rules.flatMap((rule) => rule.limits)
+    const faults = scenarios.flatMap((each) => each.faults)
+    expect(new Set(rules.map(({ coordination }) => coordination)).size).toBe(4)
+    expect(new Set(limits.map(({ algorithm }) => algorithm)).size).toBe(6)
+    expect(new Set(faults.map(({ kind }) => kind)).size).toBe(12)
+  })
+
+  test('a share is without any fault, a share with one kind alone, a share with several', () => {
+    const kinds = scenarios.map(({ faults }) => new Set(faults.map(({ kind }) => kind)).size)
+    expect(kinds.filter((count) => count === 0).length).toBeGreaterThan(50)
+    expect(kinds.filter((count) => count === 1).length).toBeGreaterThan(100)
+    expect(kinds.filter((count) => count > 1).length).toBeGreaterThan(15)
+  })
+})

@@ -1,0 +1,314 @@
+/**
+ * What really happened, as nobody in the fleet can know it: every decision, and everything that the
+ * store did, each at its true time. Invariants are checked against this.
+ */
+import type { CompiledLimit, CounterKey, Decision, Limit, PlannedTake, Take } from '@sluice/core'
+import type { Charge, Give } from '@sluice/limiter'
+import type { Reply, Request } from './requests.js'
+import type { Scenario } from './scenario.js'
+import type { Done, Server } from './server.js'
+
+/** One counter of the store: a limit of a rule for one caller. */
+export interface Counter {
+  readonly name: string
+  readonly key: CounterKey
+  readonly of: CompiledLimit
+  readonly limit: Limit
+  readonly isShadow: boolean
+}
+
+/** What one node took of one counter, and what became of it. Units; all only grow. */
+export interface Account {
+  readonly node: string
+  readonly counter: Counter
+  /** Taken from the store, whether the node heard of it or not. */
+  granted: number
+  /** Of these, what the node never heard of. */
+  unheard: number
+  /** Of these, what a bucket has regained by itself before the lease is over. */
+  regained: number
+  /** Admitted to calls otherwise than by posture. */
+  spent: number
+  /** Admitted by the rule's posture, while the store was silent. */
+  byPosture: number
+  /** Given back: tried, and done by the store. */
+  givesTried: number
+  givesDone: number
+  /** Charged to the store afterwards: done by it, and of which the node heard nothing in time. */
+  charged: number
+  doubtful: number
+  /** Asked for by calls. */
+  offered: number
+}
+
+/** A call, from when it came to when it was decided. */
+export interface Called {
+  readonly id: number
+  readonly node: string
+  readonly user: string
+  readonly startedUs: number
+  readonly startedMs: number
+  readonly takes: readonly (readonly Wanted[])[]
+}
+
+export interface Wanted {
+  readonly account: Account
+  readonly amount: number
+  readonly rule: string
+}
+
+export interface Decided {
+  readonly called: Called
+  readonly decision: Decision
+  /** What it admitted. */
+  readonly spent: readonly Spending[]
+  readonly trueUs: number
+  /** By the store's own clock, and by what the node takes for it, which may be off by so much. */
+  readonly storeUs: number
+  readonly nodeUs: number
+  readonly uncertaintyUs: number
+}
+
+/** Something that the bounds of the store allow for. */
+export interface Upset {
+  readonly trueUs: number
+  readonly kind: 'failover' | 'store-jump'
+}
+
+export class Truth {
+  readonly scenario: Scenario
+  readonly server: Server
+  readonly counters = new Map<string, Counter>()
+  readonly accounts = new Map<string, Account>()
+  readonly waiting = new Map<number, Called>()
+  readonly upsets: Upset[] = []
+  /** Nodes that were killed: what they held is gone. */
+  readonly dead = new Set<string>()
+  /** The fewest live nodes that each node ever believed in. */
+  readonly fewest = new Map<string, number>()
+  /** When each node last returned something to a counter, in true time. */
+  readonly gaveUs = new Map<string, Map<string, number>>()
+  /** The limit by which a counter was last charged: a bucket may owe more than its rule's own. */
+  readonly owing = new Map<string, Limit>()
+  decisions = 0
+
+  /** The longest that a question and its answer are under way where nothing goes wrong. */
+  readonly reachMs: number
+  /**
+   * Whether nothing goes wrong: then what is taken and what is spent are equal in the end. A call
+   * may have to wait for the end of one draw, for the next, and then for the store itself.
+   */
+  readonly isCalm: boolean
+  /** Whether the fleet is the same from beginning to end. */
+  readonly isSteady: boolean
+
+  constructor(scenario: Scenario, server: Server) {
+    const { settings, faults, nodes } = scenario
+    this.scenario = scenario
+    this.server = server
+    this.reachMs = 2 * (settings.delayMs + JITTER_MAX * settings.jitterMs)
+    // To load rules is nothing that goes wrong.
+    const isWell = faults.every(({ kind }) => kind === 'reload')
+    this.isCalm = isWell && TRIPS_MAX * this.reachMs <= settings.deadlineMs
+    this.isSteady = this.isCalm && nodes.every(({ joinsMs }) => joinsMs === 0)
+  }
+
+  has(kind: string): boolean {
+    return this.scenario.faults.some((fault) => fault.kind === kind)
+  }
+
+  account(node: string, take: PlannedTake, isShadow: boolean): Account {
+    const name = nameOf(take.key)
+    let counter = this.counters.get(name)
+    if (counter === undefined) {
+      counter = { name, key: take.key, of: take.of, limit: take.of.limit, isShadow }
+      this.counters.set(name, counter)
+    }
+    const id = `${node} ${name}`
+    let account = this.accounts.get(id)
+    if (account === undefined) {
+      account = emptyAccount(node, counter)
+      this.accounts.set(id, account)
+    }
+    return account
+  }
+
+  accountOf(node: string, key: CounterKey): Account | undefined {
+    return this.accounts.get(`${node} ${nameOf(key)}`)
+  }
+
+  began(called: Called): void {
+    this.waiting.set(called.id, called)
+    for (const { account, amount } of called.takes.flat()) account.offered += amount
+  }
+
+  decided({ called, spent }: Decided): void {
+    this.decisions += 1
+    this.waiting.delete(called.id)
+    for (const { wanted, byPosture } of spent) {
+      // What a shadow rule was charged while the store was silent is told nobody.
+      if (byPosture || (wanted.account.counter.isShadow && !this.isCalm))
+        wanted.account.byPosture += wanted.amount
+      else wanted.account.spent += wanted.amount
+    }
+  }
+
+  done({ request, trueUs, reply }: Done): void {
+    if (reply.late) return
+    const { asked, node } = request
+    if (asked.verb === 'give') {
+      const gave = this.gaveUs.get(nameOf(asked.give.key)) ?? new Map<string, number>()
+      this.gaveUs.set(nameOf(asked.give.key), gave.set(node, trueUs))
+      const account = this.accountOf(node, asked.give.key)
+      if (account !== undefined) account.givesDone += asked.give.amount
+    } else if (asked.verb === 'charge') {
+      this.owing.set(nameOf(asked.charge.key), asked.charge.limit)
+      const account = this.accountOf(node, asked.charge.key)
+      if (account !== undefined) account.charged += asked.charge.amount
+    }
+    for (const grant of grantsOf(request, reply)) {
+      const account = this.accountOf(node, grant.take.key)
+      if (account === undefined) continue
+      account.granted += grant.granted
+      if (this.isRegained(node, grant)) account.regained += grant.granted
+    }
+  }
+
+  /** Whether the bucket may be full again before the node has given back what it did not spend. */
+  private isRegained(node: string, { take, resetAfterMs }: Grant): boolean {
+    const { algorithm, windowMs } = take.limit
+    if (algorithm !== 'token-bucket' && algorithm !== 'gcra') return false
+    const lateMs = SWEEP_MS + this.scenario.settings.deadlineMs
+    return this.stood(node) || resetAfterMs <= Math.min(windowMs / 4, LEASE_MS_MAX) + lateMs
+  }
+
+  tried(node: string, give: Give): void {
+    const account = this.accountOf(node, give.key)
+    if (account !== undefined) account.givesTried += give.amount
+  }
+
+  /** The node does not know whether it was done. */
+  doubted({ node, asked }: Request): void {
+    const account = asked.verb === 'charge' ? this.accountOf(node, asked.charge.key) : undefined
+    if (account !== undefined && asked.verb === 'charge') account.doubtful += asked.charge.amount
+  }
+
+  /** The store did it, and the node will never hear of it. */
+  unheard(request: Request, reply: Reply): void {
+    for (const { take, granted } of grantsOf(request, reply)) {
+      const account = this.accountOf(request.node, take.key)
+      if (account !== undefined) account.unheard += granted
+    }
+  }
+
+  saw(node: string, nodes: number): void {
+    this.fewest.set(node, Math.min(nodes, this.fewest.get(node) ?? Infinity))
+  }
+
+  /** Units that calls on a node want of a counter, and that may be theirs already. */
+  pending(node: string, counter: Counter): number {
+    let units = 0
+    for (const called of this.waiting.values()) {
+      if (called.node !== node) continue
+      for (const { account, amount } of called.takes.flat()) {
+        if (account.counter === counter) units += amount
+      }
+    }
+    return units
+  }
+
+  /** Whether the node slept at some time: its clock that never steps then stood still. */
+  slept(node: string): boolean {
+    return this.scenario.faults.some((fault) => fault.kind === 'suspend' && fault.node === node)
+  }
+
+  /** Whether the node was stopped at some time. */
+  stood(node: string): boolean {
+    const { faults } = this.scenario
+    return this.slept(node) || faults.some((each) => each.kind === 'pause' && each.node === node)
+  }
+
+  /** Whether another node gave back to a counter within so long, or this one just now. */
+  gaveWithin({ name }: Counter, called: Called, nowUs: number, withinUs: number): boolean {
+    for (const [node, us] of this.gaveUs.get(name) ?? []) {
+      const mostUs =
+        node === called.node ? nowUs - called.startedUs + this.reachMs * 1000 : withinUs
+      if (nowUs - us <= mostUs) return true
+    }
+    return false
+  }
+
+  /** Whether the store's clock or counters changed by themselves within so long. */
+  isUpset(nowUs: number, withinUs: number): boolean {
+    return this.upsets.some(({ trueUs }) => nowUs - trueUs <= withinUs)
+  }
+}
+
+const TRIPS_MAX = 3
+const LEASE_MS_MAX = 2000
+/** Leases that are over are looked for so often, and a little more. */
+const SWEEP_MS = 60
+
+/** The network is never slower than so many times its mean. */
+export const JITTER_MAX = 4
+
+export function nameOf({ hi, lo }: CounterKey): string {
+  return `${hi}.${lo}`
+}
+
+export interface Grant {
+  readonly take: Take
+  readonly granted: number
+  readonly at: number
+  readonly resetAfterMs: number
+}
+
+/** What the store took in answer to a request. */
+export function grantsOf({ asked }: Request, reply: Reply): readonly Grant[] {
+  if (asked.verb !== 'take' || reply.late) return []
+  return asked.groups.flatMap((takes, g) =>
+    takes.flatMap((take, i) => {
+      const answer = reply.answers?.[g]?.[i]
+      if (answer === undefined || typeof answer === 'string' || answer.granted === 0) return []
+      const { granted, at, resetAfterMs } = answer
+      return { take, granted, at, resetAfterMs }
+    }),
+  )
+}
+
+export interface Spending {
+  readonly wanted: Wanted
+  readonly byPosture: boolean
+}
+
+/** What a decision admitted, rule by rule: a shadow rule too, unless it would have refused. */
+export function spendings(called: Called, decision: Decision): readonly Spending[] {
+  if (!decision.allowed) return []
+  return called.takes.flatMap((takes, g) =>
+    takes.flatMap((wanted) => {
+      if (g > 0 && decision.shadow.includes(wanted.rule)) return []
+      return { wanted, byPosture: decision.postures?.[wanted.rule] !== undefined }
+    }),
+  )
+}
+
+export function chargeOf({ asked }: Request): Charge | undefined {
+  return asked.verb === 'charge' ? asked.charge : undefined
+}
+
+function emptyAccount(node: string, counter: Counter): Account {
+  return {
+    node,
+    counter,
+    granted: 0,
+    unheard: 0,
+    regained: 0,
+    spent: 0,
+    byPosture: 0,
+    givesTried: 0,
+    givesDone: 0,
+    charged: 0,
+    doubtful: 0,
+    offered: 0,
+  }
+}

@@ -1,0 +1,247 @@
+/** What becomes of leases when the node that has them is killed, stopped for a while, or closed. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describe, expect, test, vi } from 'vitest'
+import {
+  allowedOf,
+  burstNeeded,
+  nextStart,
+  oldestLease,
+  sourcesOf,
+  windowsOf,
+  within,
+} from './admitted.test-helper.js'
+import { expectAnswered, expectConserved, PATIENT_MS, shareFleets } from './fleet.test-helper.js'
+import { type FleetNode, ruleOf, unitsIn } from './node.test-helper.js'
+
+const MAX_STRANDED = 0.2
+const leased = { coordination: 'leased', maxStranded: MAX_STRANDED, posture: 'closed' }
+/** A window that does not end meanwhile, so that what is stored can be counted. */
+const ENDLESS = '366d'
+/** The longest that a lease lasts. */
+const LEASE_MS = 2000
+const SOON = { timeout: 15_000, interval: 50 }
+
+const fleets = shareFleets()
+
+/** Until a node that spends has come to a lease of so many units. */
+async function untilItHolds(node: FleetNode, rule: string, units: number): Promise<void> {
+  await vi.waitFor(async () => {
+    expect((await node.stats()).rules[rule]?.held).toBeGreaterThanOrEqual(units)
+  }, SOON)
+}
+
+test('a node that is killed with leases costs a bucket their refill, a window their units', async () => {
+  const WINDOW_MS = 2000
+  const MAX = 400
+  const PER_SECOND = MAX / (WINDOW_MS / 1000)
+  const fixed = { algorithm: 'fixed-window', max: MAX, window: `${WINDOW_MS}ms` }
+  const bucket = { algorithm: 'token-bucket', max: PER_SECOND, window: '1s' }
+  const SYNC_EVERY_MS = 100
+  /** Beyond that, on a busy machine. */
+  const DELAY_MS = 200
+  /** As long as an answer of the store may take there. */
+  const ON_THE_WAY_MS = 50
+  const endless = { algorithm: 'fixed-window', max: 100 * MAX, window: ENDLESS }
+  const local = { coordination: 'local', syncEvery: `${SYNC_EVERY_MS}ms`, posture: 'closed' }
+  const rules = [
+    ruleOf('window', fixed, leased),
+    ruleOf('bucket', bucket, leased),
+    ruleOf('local', endless, local),
+  ]
+  const { nodes, rows } = await fleets.start({ size: 2, rules })
+  const [first, second] = nodes
+  if (first === undefined || second === undefined) throw new Error('No nodes')
+  const windowHeld = Math.floor((MAX_STRANDED * MAX) / 2)
+  const bucketHeld = Math.floor((MAX_STRANDED * PER_SECOND) / 2)
+
+  const startMs = nextStart(WINDOW_MS)
+  await sleep(startMs - Date.now())
+  const offer = { rules: ['window', 'bucket', 'local'], perSecond: 1.5 * PER_SECOND }
+  const ends = first.pace(offer).catch(() => 'killed')
+  const rest = second.pace({ ...offer, ms: 2 * WINDOW_MS - 100 })
+  await sleep(WINDOW_MS / 8)
+  await untilItHolds(first, 'window', 4)
+  await first.kill()
+  const killedMs = Date.now()
+  expect(await ends).toBe('killed')
+  await rest
+
+  const windows = windowsOf(rows('window'), WINDOW_MS)
+  const [ofDeath, ofNext] = [0, 1].map((i) =>
+    windows.find((window) => window.startMs === startMs + i * WINDOW_MS),
+  )
+  expect(ofDeath?.admitted, 'the window it died in').toBeLessThanOrEqual(MAX)
+  // Also what it had asked for on behalf of calls that died with it.
+  const lostMax = windowHeld + (offer.perSecond * ON_THE_WAY_MS) / 1000
+  expect(ofDeath?.admittedMaybe, 'the window it died in').toBeGreaterThanOrEqual(MAX - lostMax)
+  expect(ofNext?.admitted, 'the window after').toBeLessThanOrEqual(MAX)
+  expect(ofNext?.admittedMaybe, 'the window after').toBeGreaterThanOrEqual(MAX)
+
+  // The dead node's part is as if spent: in full swing again once that much has come back. What
+  // the other one leaves in the bucket to draw it in one go is there still.
+  const refilledMs = killedMs + (1000 * bucketHeld) / PER_SECOND
+  const untilMs = startMs + 2 * WINDOW_MS - 150
+  const due = ((untilMs - refilledMs) / 1000) * PER_SECOND
+  const left = MAX_STRANDED * PER_SECOND + PER_SECOND / 4
+  const since = allowedOf(within(rows('bucket'), refilledMs, untilMs)).length
+  expect(since, 'after its death').toBeGreaterThanOrEqual(due - left)
+  expect(burstNeeded(rows('bucket'), PER_SECOND)).toBeLessThanOrEqual(PER_SECOND + 2 * bucketHeld)
+
+  // Counts that it had not reported are lost with it; nothing else is, and none counts twice.
+  const stats = await second.stop()
+  expectConserved([stats])
+  const counted = allowedOf(rows('local')).length
+  const reader = await fleets.join({
+    rules,
+    store: { url: fleets.redis().url, deadlineMs: PATIENT_MS },
+  })
+  const reported = unitsIn(await reader.stored('local'))
+  const unreported = (offer.perSecond * (SYNC_EVERY_MS + DELAY_MS)) / 1000
+  expect(reported, 'counts').toBeLessThanOrEqual(counted)
+  expect(reported, 'counts').toBeGreaterThanOrEqual(counted - unreported)
+  process.stdout.write(
+    `  killed: window ${ofDeath?.admitted}, ${ofNext?.admitted}; bucket ${since} of ${Math.round(due)}; ` +
+      `counts ${reported} of ${counted}\n`,
+  )
+})
+
+test('a node that is stopped for 5 s spends nothing of the leases it held', async () => {
+  const MAX = 5000
+  const DEADLINE_MS = 1000
+  const window = { algorithm: 'fixed-window', max: MAX, window: ENDLESS }
+  const slow = { ...window, algorithm: 'token-bucket' }
+  const rules = [ruleOf('near', window, leased), ruleOf('far', slow, leased)]
+  const { nodes, ways, rows } = await fleets.start({
+    size: 3,
+    rules,
+    breakable: 1,
+    deadlineMs: DEADLINE_MS,
+  })
+  const [far, near, third] = nodes
+  const [way] = ways
+  if (far === undefined || near === undefined || third === undefined || way === undefined) {
+    throw new Error('No nodes')
+  }
+  const pace = { perSecond: 200 }
+  const paces = [far.pace({ ...pace, rules: ['far'] }), near.pace({ ...pace, rules: ['near'] })]
+  await untilItHolds(far, 'far', 40)
+  await untilItHolds(near, 'near', 40)
+  far.pause()
+  near.pause()
+  // Some milliseconds may pass until they stand still.
+  const stoppedMs = Date.now() + 1000
+  // One of them finds no store when it wakes up: whatever it admits then is from what it held.
+  way.blackhole()
+  await sleep(5000)
+  // Meanwhile the rest of the limit is there for others.
+  await third.burst({ rule: 'near', count: 50 })
+  far.resume()
+  near.resume()
+  const asked = (rule: string, fromMs: number) =>
+    rows(rule).filter(({ askedMs }) => askedMs > fromMs)
+  await vi.waitFor(() => {
+    expect(asked('far', stoppedMs).length, 'asked without a store').toBeGreaterThan(50)
+  }, SOON)
+  const fromHeld = asked('far', stoppedMs)
+  await way.heal()
+  const healedMs = Date.now()
+  expect(allowedOf(fromHeld), 'admitted without a store').toEqual([])
+  // Until both have a lease again.
+  await untilItHolds(far, 'far', 2)
+  await untilItHolds(near, 'near', 2)
+  await Promise.all([far.rest(), near.rest(), ...paces])
+  for (const rule of ['near', 'far']) {
+    expect(oldestLease(rows(rule)), rule).toBeLessThanOrEqual(LEASE_MS)
+    expect(allowedOf(asked(rule, healedMs)).length, `${rule}, again`).toBeGreaterThan(0)
+    expect(sourcesOf(asked(rule, stoppedMs))['lease'], rule).toBeGreaterThan(0)
+  }
+
+  const stats = await Promise.all([near.stop(), far.stop()])
+  expectConserved(stats)
+  const [ofNear, ofFar] = stats
+  // Whoever woke up with the store there gave back once: what is stored was admitted.
+  const { held = 0, lost = 0 } = (await third.stats()).rules['near'] ?? {}
+  const nearAdmitted = allowedOf(rows('near')).length
+  const nearLost = (ofNear?.rules['near']?.lost ?? 0) + held + lost
+  const nearStored = unitsIn(await third.stored('near'))
+  expect(nearStored).toBe(nearAdmitted + nearLost)
+  // The other could not: those units count as spent, and at most a draw that it never heard of.
+  const farAdmitted = allowedOf(rows('far')).length
+  const farLost = ofFar?.rules['far']?.lost ?? 0
+  const farStored = unitsIn(await third.stored('far'))
+  expect(farLost).toBeGreaterThan(0)
+  expect(farStored).toBeGreaterThanOrEqual(farAdmitted + farLost)
+  expect(farStored).toBeLessThanOrEqual(farAdmitted + farLost + (MAX_STRANDED * MAX) / 3)
+  process.stdout.write(
+    `  stopped: near ${nearAdmitted} admitted, ${nearStored} stored, ${nearLost} lost; ` +
+      `far ${farAdmitted} admitted, ${farStored} stored, ${farLost} lost\n`,
+  )
+})
+
+test('a node whose wall clock has run on, as after a sleep, spends nothing of its leases', async () => {
+  const DEADLINE_MS = 250
+  const window = { algorithm: 'fixed-window', max: 5000, window: ENDLESS }
+  const { nodes, ways } = await fleets.start({
+    size: 2,
+    rules: [ruleOf('window', window, leased)],
+    breakable: 2,
+    deadlineMs: DEADLINE_MS,
+  })
+  const [slept, awake] = nodes
+  if (slept === undefined || awake === undefined) throw new Error('No nodes')
+  const paces = nodes.map((node) => node.pace({ rules: ['window'], perSecond: 100 }))
+  // Enough for both to go on for a while without a store.
+  await Promise.all(nodes.map((node) => untilItHolds(node, 'window', 60)))
+  await slept.step(LEASE_MS)
+  for (const way of ways) way.blackhole()
+  const cutMs = Date.now()
+  await sleep(2 * DEADLINE_MS)
+  await Promise.all([...nodes.map((node) => node.rest()), ...paces])
+  const since = (node: FleetNode) =>
+    node.rows().filter(({ askedMs, source }) => askedMs > cutMs && source !== 'store')
+  expect(allowedOf(since(awake)).length, 'the other one').toBeGreaterThan(0)
+  expect(since(slept).length).toBeGreaterThan(0)
+  expect(allowedOf(since(slept)), 'from leases that are over').toEqual([])
+})
+
+describe('nodes that close', () => {
+  test('give back what they hold and report what they counted: nothing is lost', async () => {
+    const MAX = 3000
+    const window = { algorithm: 'fixed-window', max: MAX, window: ENDLESS }
+    const sliding = { ...window, algorithm: 'sliding-window-counter' }
+    const bucket = { ...window, algorithm: 'token-bucket' }
+    const local = { coordination: 'local', posture: 'closed' }
+    const rules = [
+      ruleOf('leased-window', window, leased),
+      ruleOf('leased-sliding', sliding, leased),
+      ruleOf('leased-bucket', bucket, leased),
+      ruleOf('local-window', window, local),
+      ruleOf('local-sliding', sliding, local),
+      ruleOf('local-bucket', bucket, local),
+    ]
+    const ids = ['leased-window', 'leased-sliding', 'leased-bucket']
+    const localIds = ['local-window', 'local-sliding', 'local-bucket']
+    const { nodes, rows } = await fleets.start({ size: 3, rules })
+    const [first, ...others] = nodes
+    const pace = { rules: [...ids, ...localIds], perSecond: 100, ms: 1000 }
+    await Promise.all(others.map((node) => node.pace(pace)))
+    expectAnswered(rows())
+    // In full swing: they hold leases, and counts that nobody else has heard of.
+    const held = await Promise.all(others.map((node) => node.stats()))
+    for (const rule of ids) {
+      const sum = held.reduce((all, { rules: by }) => all + (by[rule]?.held ?? 0), 0)
+      expect(sum, `${rule}: held before`).toBeGreaterThan(0)
+    }
+    const stats = await Promise.all(others.map((node) => node.stop()))
+    expectConserved(stats)
+    for (const rule of [...ids, ...localIds]) {
+      const state = (await first?.stored(rule)) ?? null
+      const admitted = allowedOf(rows(rule)).length
+      expect(admitted, rule).toBe(200)
+      expect(unitsIn(state), rule).toBe(admitted)
+      for (const { rules: by } of stats) {
+        expect([by[rule]?.held, by[rule]?.lost, by[rule]?.unreported], rule).toEqual([0, 0, 0])
+      }
+    }
+  })
+})

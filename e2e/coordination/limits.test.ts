@@ -1,0 +1,102 @@
+/** Several nodes share one limit: how much the fleet admits beside what the rule allows. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describe, expect, test } from 'vitest'
+import {
+  allowedOf,
+  burstNeeded,
+  mostOffered,
+  nextStart,
+  oldestLease,
+  sourcesOf,
+  windowsOf,
+  within,
+} from './admitted.test-helper.js'
+import { expectAnswered, expectConserved, shareFleets } from './fleet.test-helper.js'
+import { type Row, ruleOf } from './node.test-helper.js'
+
+const WINDOW_MS = 1000
+const MAX = 200
+/** Large enough for leases of several units on each of five nodes. */
+const MAX_STRANDED = 0.2
+const SYNC_EVERY_MS = 100
+/** How long a node may take beyond `syncEvery` to hear of the others, on a busy machine. */
+const DELAY_MS = 150
+/** A lease lasts a quarter of its window. */
+const LEASE_MS = WINDOW_MS / 4
+
+const leased = { coordination: 'leased', maxStranded: MAX_STRANDED, posture: 'closed' }
+const local = { coordination: 'local', syncEvery: `${SYNC_EVERY_MS}ms`, posture: 'closed' }
+const fixed = { algorithm: 'fixed-window', max: MAX, window: `${WINDOW_MS}ms` }
+const sliding = { ...fixed, algorithm: 'sliding-window-counter' }
+const bucket = { ...fixed, algorithm: 'token-bucket' }
+
+const RULES = [
+  ruleOf('leased-fixed', fixed, leased),
+  ruleOf('leased-bucket', bucket, leased),
+  ruleOf('local-fixed', fixed, local),
+  ruleOf('local-sliding', sliding, local),
+  ruleOf('local-bucket', bucket, local),
+]
+const IDS = ['leased-fixed', 'leased-bucket', 'local-fixed', 'local-sliding', 'local-bucket']
+
+const fleets = shareFleets()
+
+describe.each([2, 5])('%i nodes that are offered twice the limit', (size) => {
+  const OFFERED = 2 * MAX
+  const SECONDS = 3
+  /** What all nodes together hold at most. */
+  const HELD_MAX = Math.floor((MAX_STRANDED * MAX) / size) * size
+  /** Beyond the limit, until every node has heard of what the others admitted. */
+  const extraOf = (rows: readonly Row[]) =>
+    Math.min((size - 1) * MAX, mostOffered(rows, SYNC_EVERY_MS + DELAY_MS))
+
+  test('keep to the bound of each coordination', async () => {
+    const { nodes, rows } = await fleets.start({ size, rules: RULES })
+    await sleep(nextStart(WINDOW_MS) - Date.now())
+    const pace = { rules: IDS, perSecond: OFFERED / size, ms: SECONDS * 1000 }
+    await Promise.all(nodes.map((node) => node.pace(pace)))
+    expectConserved(await Promise.all(nodes.map((node) => node.stats())))
+    tellOf(size, rows)
+    expectAnswered(rows())
+
+    const leasedWindows = windowsOf(rows('leased-fixed'), WINDOW_MS)
+    for (const { admitted, admittedMaybe, offered } of leasedWindows) {
+      expect(admitted, 'leased, a fixed window').toBeLessThanOrEqual(MAX)
+      if (offered < 1.5 * MAX) continue
+      expect(admittedMaybe, 'leased, a window in demand').toBeGreaterThanOrEqual(MAX - HELD_MAX)
+    }
+    // Also those that were decided around an edge, of which nobody can say where they belong.
+    const total = allowedOf(rows('leased-fixed')).length
+    expect(total).toBeLessThanOrEqual(leasedWindows.length * MAX)
+    expect(burstNeeded(rows('leased-bucket'), MAX)).toBeLessThanOrEqual(MAX + HELD_MAX)
+    // What nodes hold, and leave in the bucket to draw it in one go, is not admitted yet.
+    const due = MAX + SECONDS * MAX - 2 * MAX_STRANDED * MAX - (MAX * LEASE_MS) / 1000
+    expect(allowedOf(rows('leased-bucket')).length).toBeGreaterThanOrEqual(due)
+    for (const rule of ['leased-fixed', 'leased-bucket']) {
+      expect(sourcesOf(rows(rule))['lease'], rule).toBeGreaterThan(0)
+      expect(oldestLease(rows(rule)), rule).toBeLessThanOrEqual(LEASE_MS)
+    }
+
+    for (const { startMs, admitted } of windowsOf(rows('local-fixed'), WINDOW_MS)) {
+      const extra = extraOf(within(rows('local-fixed'), startMs, startMs + WINDOW_MS))
+      expect(admitted, 'local, a fixed window').toBeLessThanOrEqual(MAX + extra)
+    }
+    for (const { admitted } of windowsOf(rows('local-sliding'), WINDOW_MS)) {
+      const extra = extraOf(rows('local-sliding'))
+      expect(admitted, 'local, a sliding window').toBeLessThanOrEqual(2 * MAX + extra)
+    }
+    const extra = extraOf(rows('local-bucket'))
+    expect(burstNeeded(rows('local-bucket'), MAX)).toBeLessThanOrEqual(MAX + extra)
+    for (const rule of ['local-fixed', 'local-sliding', 'local-bucket']) {
+      expect(sourcesOf(rows(rule))['local'], rule).toBeGreaterThan(0)
+    }
+  })
+})
+
+function tellOf(size: number, rows: (rule: string) => readonly Row[]): void {
+  for (const rule of IDS) {
+    const sources = Object.entries(sourcesOf(rows(rule))).map((pair) => pair.join(' '))
+    const admitted = allowedOf(rows(rule)).length
+    process.stdout.write(`  ${size} nodes, ${rule}: ${admitted} admitted; ${sources.join(', ')}\n`)
+  }
+}

@@ -1,0 +1,183 @@
+/** The store is gone for several windows: what the fleet admits together, and what it owes then. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { describe, expect, test, vi } from 'vitest'
+import { allowedOf, nextStart, sourcesOf, windowsOf } from './admitted.test-helper.js'
+import { shareFleets } from './fleet.test-helper.js'
+import { type FleetNode, type NodeStats, ruleOf, unitsIn } from './node.test-helper.js'
+
+const SIZE = 4
+const WINDOW_MS = 1000
+/** Not a multiple of the nodes: each share is rounded up. */
+const MAX = 42
+const DEADLINE_MS = 100
+const BEFORE_MS = 1200
+const OUTAGE_MS = 3500
+const AFTER_MS = 1000
+/** Twice the limit from all nodes together. */
+const PER_SECOND = (2 * MAX) / SIZE
+const LEASE_SECONDS = 2
+const SOON = { timeout: 15_000, interval: 50 }
+/** A window that does not end meanwhile, so that what is stored can be counted. */
+const ENDLESS = '366d'
+const ENDLESS_MAX = 20_000
+
+/** A Redis that comes back empty does not tell a new one that two halves of a fleet disagree on. */
+const SECRET = '00112233445566778899aabbccddeeff'
+
+const leased = { coordination: 'leased', maxStranded: 0.4 }
+const window = { algorithm: 'fixed-window', max: MAX, window: `${WINDOW_MS}ms` }
+const endless = { algorithm: 'fixed-window', max: ENDLESS_MAX, window: ENDLESS }
+
+const RULES = [
+  ruleOf('exact', window),
+  ruleOf('leased', window, leased),
+  ruleOf('half', window, { ...leased, posture: { local: 0.5 } }),
+  ruleOf('exact-endless', endless),
+  ruleOf('leased-endless', endless, leased),
+]
+const IDS = ['exact', 'leased', 'half', 'exact-endless', 'leased-endless']
+const FACTORS: Readonly<Record<string, number>> = { exact: 1, leased: 1, half: 0.5 }
+
+const fleets = shareFleets()
+
+const sumOf = (stats: readonly NodeStats[], of: (stats: NodeStats) => number) =>
+  stats.reduce((sum, each) => sum + of(each), 0)
+
+/** Windows in which no call could reach the store any more. */
+function darkWindows(
+  rule: string,
+  rows: Parameters<typeof windowsOf>[0],
+  goneMs: number,
+  backMs: number,
+) {
+  const dark = windowsOf(rows, WINDOW_MS).filter(
+    ({ startMs }) => startMs > goneMs + DEADLINE_MS && startMs + WINDOW_MS < backMs,
+  )
+  expect(dark.length, `${rule}: windows without the store`).toBeGreaterThanOrEqual(2)
+  return dark
+}
+
+describe('a store that stands still under four nodes', () => {
+  test('leaves the fleet the limit and a unit for each other node; what was spent is charged', async () => {
+    const redis = fleets.redis()
+    const { nodes, rows } = await fleets.start({
+      size: SIZE,
+      rules: RULES,
+      deadlineMs: DEADLINE_MS,
+    })
+    await sleep(nextStart(WINDOW_MS) - Date.now())
+    const ms = BEFORE_MS + OUTAGE_MS + AFTER_MS
+    const paces = nodes.map((node) => node.pace({ rules: IDS, perSecond: PER_SECOND, ms }))
+    await sleep(BEFORE_MS)
+    redis.pause()
+    const goneMs = Date.now()
+    await sleep(OUTAGE_MS)
+    const backMs = Date.now()
+    redis.resume()
+    await Promise.all(paces)
+
+    for (const [rule, factor] of Object.entries(FACTORS)) {
+      const most = factor * MAX + SIZE - 1
+      for (const { admitted } of darkWindows(rule, rows(rule), goneMs, backMs)) {
+        expect(admitted, `${rule}: without the store`).toBeLessThanOrEqual(most)
+        expect(admitted, `${rule}: without the store`).toBeGreaterThan(0)
+      }
+      for (const { admitted } of windowsOf(rows(rule), WINDOW_MS)) {
+        expect(admitted, `${rule}: with a switch in it`).toBeLessThanOrEqual(MAX + most)
+      }
+    }
+
+    // Of calls that were on the way when it stopped nobody may have heard; all others are counted.
+    const stats = await settled(nodes)
+    for (const rule of ['exact-endless', 'leased-endless']) {
+      const admitted = allowedOf(rows(rule))
+      expect(sourcesOf(admitted)['posture'], `${rule}: by posture`).toBeGreaterThan(0)
+      // A look may come too late on a busy machine, as any call.
+      const state = await vi.waitFor(() => nodes[0]?.stored(rule), SOON)
+      const stored = unitsIn(state ?? null)
+      const dropped = sumOf(stats, ({ reportsDropped }) => reportsDropped)
+      // Sent and never answered: by posture, but only after their deadline.
+      const unheard = rows(rule).filter(
+        ({ source, askedMs, answeredMs }) =>
+          source === 'posture' && answeredMs - askedMs >= DEADLINE_MS - 1,
+      ).length
+      // A lease is as large as what was spent in the time of one, and its draw may be lost too.
+      const drawn = rule === 'exact-endless' ? 0 : SIZE * PER_SECOND * LEASE_SECONDS
+      const held = sumOf(stats, ({ rules }) => (rules[rule]?.held ?? 0) + (rules[rule]?.lost ?? 0))
+      const givesLost = sumOf(stats, (each) => each.givesLost)
+      process.stdout.write(
+        `  ${rule}: ${admitted.length} admitted, ${stored} stored, ${unheard} unheard, ` +
+          `${dropped} dropped, ${held} held or lost, ${givesLost} gives lost\n`,
+      )
+      expect(stored, rule).toBeGreaterThanOrEqual(admitted.length - unheard - dropped)
+      expect(stored, rule).toBeLessThanOrEqual(admitted.length + held + givesLost + unheard + drawn)
+    }
+  })
+})
+
+describe('a store that is dead', () => {
+  test('with eight nodes joining adds to the fleet the share that each of them was told', async () => {
+    const JOINING = 8
+    const redis = fleets.redis()
+    const rules = RULES.slice(0, 3)
+    const ids = IDS.slice(0, 3)
+    const { nodes, rows } = await fleets.start({
+      size: SIZE,
+      rules,
+      deadlineMs: DEADLINE_MS,
+      secret: SECRET,
+    })
+    await Promise.all(
+      nodes.map((node) => node.pace({ rules: ids, perSecond: PER_SECOND, ms: 800 })),
+    )
+    await redis.kill()
+    const goneMs = Date.now()
+    // Half of them are told how many there will be, half how many there were.
+    const told = (i: number) => (i % 2 === 0 ? SIZE : SIZE + JOINING)
+    const joined = await Promise.all(
+      Array.from({ length: JOINING }, (_, i) =>
+        fleets.join({
+          rules,
+          store: { url: redis.url, deadlineMs: DEADLINE_MS, fleetSize: told(i), secret: SECRET },
+        }),
+      ),
+    )
+    await sleep(nextStart(WINDOW_MS) - Date.now())
+    const pace = { rules: ids, perSecond: MAX / 2, ms: 2300 }
+    await Promise.all([...nodes, ...joined].map((node) => node.pace(pace)))
+    const backMs = Date.now()
+    await redis.start()
+
+    for (const [rule, factor] of Object.entries(FACTORS)) {
+      const shares = [...nodes.map(() => SIZE), ...joined.map((_, i) => told(i))]
+      const most = shares.reduce((sum, size) => sum + Math.ceil((factor * MAX) / size), 0)
+      for (const { admitted } of darkWindows(rule, rows(rule), goneMs, backMs)) {
+        expect(admitted, `${rule}: without the store`).toBeLessThanOrEqual(most)
+        expect(admitted, `${rule}: without the store`).toBeGreaterThan(0)
+      }
+    }
+    // All of them find together when it is back, and keep one limit.
+    await Promise.all([...nodes, ...joined].map((node) => node.seen(SIZE + JOINING)))
+    const againMs = nextStart(WINDOW_MS)
+    await sleep(againMs - Date.now())
+    await Promise.all(
+      [...nodes, ...joined].map((node) => node.pace({ ...pace, perSecond: 20, ms: 900 })),
+    )
+    for (const rule of ids) {
+      const after = rows(rule).filter(({ askedMs }) => askedMs >= againMs)
+      const byPosture = allowedOf(after).filter(({ source }) => source === 'posture').length
+      const [{ admitted } = { admitted: 0 }] = windowsOf(after, WINDOW_MS)
+      expect(admitted - byPosture, `${rule}: with the store`).toBeLessThanOrEqual(MAX)
+      expect(admitted, `${rule}: with the store`).toBeGreaterThan(MAX / 2)
+    }
+  })
+})
+
+/** Until what was spent without the store is charged to it. */
+function settled(nodes: readonly FleetNode[]): Promise<readonly NodeStats[]> {
+  return vi.waitFor(async () => {
+    const stats = await Promise.all(nodes.map((node) => node.stats()))
+    expect(sumOf(stats, ({ reportsWaiting }) => reportsWaiting)).toBe(0)
+    return stats
+  }, SOON)
+}

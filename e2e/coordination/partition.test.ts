@@ -1,0 +1,157 @@
+/** One node of three is cut off from the store for 10 s, and comes back. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import {
+  allowedOf,
+  longestSilence,
+  oldestLease,
+  windowsOf,
+  within,
+} from './admitted.test-helper.js'
+import { expectConserved, shareFleets } from './fleet.test-helper.js'
+import { type FleetNode, ruleOf } from './node.test-helper.js'
+
+const SIZE = 3
+const CUT_MS = 10_000
+const BEFORE_MS = 1500
+const AFTER_MS = 4500
+const WINDOW_MS = 1000
+const MAX = 50
+/** Of each node: together three times the limit. */
+const PER_SECOND = 50
+const SYNC_EVERY_MS = 100
+const DEADLINE_MS = 100
+const DENY_CACHE_MS = 1000
+/** A breaker waits a second, and probes with jitter; a connection that lost bytes is made again. */
+const RECOVERY_MS = 3000
+/** What a busy machine may add to any time here. */
+const NOISE_MS = 1000
+/** Where a node puts the edge of a window by what it knows of the store's clock. */
+const EDGE_MS = 20
+
+const local = { coordination: 'local', syncEvery: `${SYNC_EVERY_MS}ms`, posture: 'closed' }
+const leased = { coordination: 'leased', maxStranded: 0.3, posture: 'closed' }
+const fixed = { algorithm: 'fixed-window', max: MAX, window: `${WINDOW_MS}ms` }
+const sliding = { ...fixed, algorithm: 'sliding-window-counter' }
+const bucket = { ...fixed, algorithm: 'token-bucket' }
+
+const IDS = ['fixed', 'sliding', 'bucket', 'leased']
+const RULES = [
+  ruleOf('fixed', fixed, local),
+  ruleOf('sliding', sliding, local),
+  ruleOf('bucket', bucket, local),
+  ruleOf('leased', fixed, leased),
+]
+
+const fleets = shareFleets()
+
+/** The most that the store ever had in each window of a rule, by the window's start. */
+class StoredWindows {
+  readonly byStartMs = new Map<number, number>()
+
+  async watch(node: FleetNode, rule: string, untilMs: number): Promise<void> {
+    while (Date.now() < untilMs) {
+      // A look that comes too late is one of many.
+      const state = await node.stored(rule).catch(() => null)
+      if (state !== null) {
+        const startMs = (state['start'] ?? 0) / 1000
+        this.see(startMs, state['count'] ?? state['curr'] ?? 0)
+        this.see(startMs - WINDOW_MS, state['prev'] ?? 0)
+      }
+      await sleep(40)
+    }
+  }
+
+  private see(startMs: number, count: number): void {
+    this.byStartMs.set(startMs, Math.max(count, this.byStartMs.get(startMs) ?? 0))
+  }
+}
+
+test('heals with no window charged twice, and nobody silenced for longer than stated', async () => {
+  const { nodes, ways, rows } = await fleets.start({
+    size: SIZE,
+    rules: RULES,
+    breakable: 1,
+    deadlineMs: DEADLINE_MS,
+  })
+  const [lonely, second] = nodes
+  const [way] = ways
+  if (lonely === undefined || second === undefined || way === undefined) throw new Error('No nodes')
+  const ms = BEFORE_MS + CUT_MS + AFTER_MS
+  const untilMs = Date.now() + ms
+  const paces = nodes.map((node) => node.pace({ rules: IDS, perSecond: PER_SECOND, ms }))
+  const stored = { fixed: new StoredWindows(), sliding: new StoredWindows() }
+  const watches = [
+    stored.fixed.watch(second, 'fixed', untilMs),
+    stored.sliding.watch(second, 'sliding', untilMs),
+  ]
+  await sleep(BEFORE_MS)
+  way.blackhole()
+  const cutMs = Date.now()
+  await sleep(CUT_MS)
+  await way.heal()
+  const healedMs = Date.now()
+  await Promise.all([...paces, ...watches])
+  const stats = await Promise.all(nodes.map((node) => node.stats()))
+  expectConserved(stats)
+
+  for (const rule of ['fixed', 'sliding'] as const) {
+    const admitted = allowedOf(rows(rule))
+    for (const [startMs, count] of stored[rule].byStartMs) {
+      const near = within(admitted, startMs - EDGE_MS, startMs + WINDOW_MS + EDGE_MS)
+      expect(count, `${rule}: stored of the window ${startMs}`).toBeLessThanOrEqual(near.length)
+    }
+  }
+
+  // During the cut each side admits the limit, and no more than that.
+  const alone = lonely.rows()
+  const ownWindows = windowsOf(
+    alone.filter(({ rule }) => rule === 'fixed'),
+    WINDOW_MS,
+  )
+  for (const { startMs, admitted } of ownWindows) {
+    if (startMs < cutMs || startMs + WINDOW_MS > healedMs) continue
+    expect(admitted, 'the node that is cut off').toBeLessThanOrEqual(MAX)
+    expect(admitted, 'the node that is cut off').toBeGreaterThan(0)
+  }
+
+  const endMs = untilMs - 100
+  const silences = IDS.map((rule) => longestSilence(rows(rule), healedMs, endMs))
+  const debt = Math.max(MAX, (SIZE * MAX * SYNC_EVERY_MS) / 1000)
+  const statedMs = [WINDOW_MS, 2 * WINDOW_MS, (debt / MAX) * 1000, WINDOW_MS]
+  for (const [i, rule] of IDS.entries()) {
+    expect(silences[i], `${rule}: silenced`).toBeLessThanOrEqual((statedMs[i] ?? 0) + NOISE_MS)
+  }
+
+  // Nor is a caller whose calls all come to one node, while each node counts for itself.
+  for (const { number } of nodes) {
+    for (const [i, rule] of ['fixed', 'sliding', 'bucket'].entries()) {
+      const own = rows(rule).filter(({ node }) => node === number)
+      const silence = longestSilence(own, healedMs, endMs)
+      expect(silence, `${rule} on node ${number}`).toBeLessThanOrEqual(
+        (statedMs[i] ?? 0) + NOISE_MS,
+      )
+    }
+  }
+
+  // What was drawn is spent in its lease's time; then the posture speaks, until the store does.
+  const leaseMs = WINDOW_MS / 4
+  const cutOff = alone.filter(
+    ({ rule, askedMs }) =>
+      rule === 'leased' && askedMs > cutMs + leaseMs + DEADLINE_MS && askedMs < healedMs,
+  )
+  expect(allowedOf(cutOff)).toEqual([])
+  // A refusal of the last moment before the cut is remembered for a while.
+  const later = cutOff.filter(({ askedMs }) => askedMs > cutMs + DENY_CACHE_MS + DEADLINE_MS)
+  expect(new Set(later.map(({ source }) => source))).toEqual(new Set(['posture']))
+  const back = alone.find(
+    ({ rule, askedMs, source }) =>
+      rule === 'leased' && askedMs >= healedMs && (source === 'store' || source === 'lease'),
+  )
+  expect((back?.askedMs ?? Infinity) - healedMs).toBeLessThanOrEqual(RECOVERY_MS + NOISE_MS)
+  expect(oldestLease(rows('leased'))).toBeLessThanOrEqual(leaseMs)
+  process.stdout.write(
+    `  silent after the cut: ${IDS.map((rule, i) => `${rule} ${silences[i]} ms`).join(', ')}; ` +
+      `leased back after ${(back?.askedMs ?? 0) - healedMs} ms\n`,
+  )
+})

@@ -9,6 +9,15 @@ export interface AskOptions {
   readonly receipt?: boolean | 'if-delayed' | undefined
 }
 
+/** What this node has to do with a call that the store decides. */
+export interface Share {
+  readonly learns: boolean
+  readonly split: SplitCall | undefined
+}
+
+export const NO_SHARE: Share = { learns: false, split: undefined }
+export const LEARNING: Share = { learns: true, split: undefined }
+
 type OnLate = (asked: Asked, answers: Groups<Answer>) => void
 
 /** One object for each call: it is also what the store is asked with. */
@@ -20,6 +29,8 @@ export class Asked implements TakeOptions, Sent {
   readonly deadlineMs: number | undefined
   readonly states: boolean
   readonly onLate: (answers: Groups<Answer>) => void
+  /** Whether this node learns from what the store decides. */
+  readonly learns: boolean
   /** The whole call, where this node decides some of it and `plan` is only the rest. */
   readonly split: SplitCall | undefined
   isDecided = false
@@ -37,7 +48,7 @@ export class Asked implements TakeOptions, Sent {
     deadlineMs: number | undefined,
     states: boolean,
     onLate: OnLate,
-    split: SplitCall | undefined,
+    { learns, split }: Share,
   ) {
     this.plan = plan
     this.options = options
@@ -46,6 +57,7 @@ export class Asked implements TakeOptions, Sent {
     this.deadlineMs = deadlineMs
     this.states = states
     this.onLate = (answers) => onLate(this, answers)
+    this.learns = learns
     this.split = split
     this.answers = undefined
     this.#late = undefined

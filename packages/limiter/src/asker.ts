@@ -14,17 +14,23 @@ import {
   type Snapshot,
   type Source,
 } from '@sluice/core'
-import { Asked, type AskOptions } from './asked.js'
+import { Asked, type AskOptions, LEARNING, NO_SHARE, type Share } from './asked.js'
 import type { AskerParts, AskerStats, Looked, Tell } from './asker-types.js'
-import { Coordinator, onlySource, overlay, placing } from './coordination/coordinator.js'
-import { SplitCall } from './coordination/split-call.js'
+import {
+  Coordinator,
+  needsStates,
+  onlySource,
+  overlay,
+  placing,
+} from './coordination/coordinator.js'
+import type { SplitCall } from './coordination/split-call.js'
 import { leftOf, ownDeadline } from './deadline.js'
 import { DenyCache } from './deny-cache.js'
 import { isHedged, LastStates, patienceMs } from './hedge.js'
 import { PostureAnswers } from './posture/posture-answers.js'
 import { Reports } from './reports.js'
 import { Settlement } from './settlement.js'
-import { allOf, isMisuse, isWhole } from './store-answer.js'
+import { isMisuse, isWhole } from './store-answer.js'
 import type { Answer, Give, Groups, Store } from './store.js'
 
 /** What a store without a default of its own may take, in milliseconds. */
@@ -73,6 +79,10 @@ export class Asker {
       fleetPlace: () => remote?.fleetPlace?.() ?? 0,
       deadlineMs: this.#deadlineMs,
       gaveBack,
+      answering: () => {
+        this.#reports.isAnswering = true
+      },
+      isAnswering: () => this.#reports.isAnswering,
     })
     if (remote === undefined) return
     const { denyCacheMs } = remote
@@ -110,14 +120,15 @@ export class Asker {
       return this.#tell(plan, NOTHING, options, 'store')
     }
     if (needs.coordination) return this.askHere(plan, needs, options, waitedMs)
-    return this.askStore(plan, needs, options, waitedMs)
+    return this.askStore(plan, needs, options, waitedMs, NO_SHARE)
   }
 
   /** What is left of the counters of a call, or what the postures say of them; takes nothing. */
   async peek(plan: Plan): Promise<Looked> {
     const here = this.#coordinator.look(plan)
     if (here?.whole !== undefined) {
-      return { outcomes: here.whole, source: 'local', extras: { staleMs: here.staleMs } }
+      const { whole, source, staleMs } = here
+      return { outcomes: whole, source, extras: { staleMs } }
     }
     try {
       const outcomes = await this.#store.peek(plan.groups)
@@ -147,6 +158,7 @@ export class Asker {
   /** Something was given back: what is known here of the counter is old. */
   gaveBack(key: CounterKey): void {
     this.#denied?.forget(key, this.#monotonicMs())
+    this.#coordinator.gaveBack(key)
   }
 
   /** The counter was reset: nothing of it stays here either. */
@@ -162,12 +174,6 @@ export class Asker {
   /** Other rules are in force: a refusal by the old ones says nothing. */
   rulesChanged(): void {
     this.#denied?.clear()
-    this.limitsChanged()
-  }
-
-  /** Some callers have other limits: what is held here was drawn under the old ones. */
-  limitsChanged(): void {
-    this.#coordinator.rulesChanged()
   }
 
   /** Whether units of an earlier decision were returned on this node; else the store has them. */
@@ -187,21 +193,21 @@ export class Asker {
     needs: Snapshot['needs'],
     options: AskOptions,
     waitedMs: number,
-    split?: SplitCall,
+    share: Share,
   ): Decision | Promise<Decision> {
     const cache = this.#denied
-    const nowMs = cache === undefined && split === undefined ? 0 : this.#monotonicMs()
+    const nowMs = cache === undefined && !share.learns ? 0 : this.#monotonicMs()
     const denied = cache?.answer(plan, nowMs)
     if (denied !== undefined) {
-      split?.putBack()
+      share.split?.putBack()
       return denied
     }
     const fullMs = needs.deadline ? ownDeadline(plan) : undefined
     const deadlineMs = waitedMs > 0 ? leftOf(fullMs ?? this.#deadlineMs, waitedMs) : fullMs
     const hedged = needs.hedge && isHedged(plan)
     const moment = cache?.moment ?? 0
-    const states = hedged || split?.needsStates === true
-    const asked = new Asked(plan, options, nowMs, moment, deadlineMs, states, this.#onLate, split)
+    const states = hedged || (share.learns && needsStates(plan))
+    const asked = new Asked(plan, options, nowMs, moment, deadlineMs, states, this.#onLate, share)
     if (hedged) return this.askHedged(asked)
     return this.take(asked).then(
       (answers) => this.answered(asked, answers),
@@ -216,17 +222,19 @@ export class Asker {
     options: AskOptions,
     waitedMs: number,
   ): Decision | Promise<Decision> {
-    const begun = this.#coordinator.begin(plan)
-    if (begun === undefined) return this.askStore(plan, needs, options, waitedMs)
-    if (!(begun instanceof SplitCall)) {
+    const ownMs = needs.deadline ? ownDeadline(plan) : undefined
+    const begun = this.#coordinator.begin(plan, leftOf(ownMs ?? this.#deadlineMs, waitedMs))
+    if (begun === undefined) return this.askStore(plan, needs, options, waitedMs, NO_SHARE)
+    if (begun === 'ask') return this.askStore(plan, needs, options, waitedMs, LEARNING)
+    if (!('split' in begun)) {
       const { staleMs } = begun
       return this.#tell(plan, [[begun]], options, onlySource(plan), { staleMs })
     }
+    const { split, waiting } = begun
+    if (waiting === undefined) return this.askRest(split, needs, options, waitedMs)
     const sinceMs = this.#monotonicMs()
-    const waiting = begun.begin()
-    if (waiting === undefined) return this.askRest(begun, needs, options, waitedMs)
     return waiting.then(() =>
-      this.askRest(begun, needs, options, waitedMs + this.#monotonicMs() - sinceMs),
+      this.askRest(split, needs, options, waitedMs + this.#monotonicMs() - sinceMs),
     )
   }
 
@@ -245,14 +253,20 @@ export class Asker {
     if (rest === undefined) {
       return this.#tell(split.plan, split.outcomes, options, source, { staleMs })
     }
-    if (!split.isSilent) return this.askStore(rest, needs, options, waitedMs, split)
-    const asked = new Asked(rest, options, 0, 0, undefined, false, this.#onLate, split)
-    return this.degrade(asked, allOf(rest, 'not-run'))
+    if (!split.isSilent) {
+      return this.askStore(rest, needs, options, waitedMs, { learns: true, split })
+    }
+    const share = { learns: false, split }
+    const asked = new Asked(rest, options, 0, 0, undefined, false, this.#onLate, share)
+    const decision = this.degrade(asked, split.silences)
+    if (asked.allowed) split.admitted()
+    return decision
   }
 
   private take(asked: Asked): Promise<Groups<Answer>> {
     try {
-      return this.#store.take(asked.split?.sent ?? asked.plan.groups, asked)
+      const { plan, learns } = asked
+      return this.#store.take(learns ? this.#coordinator.sent(plan) : plan.groups, asked)
     } catch (error) {
       return Promise.reject(error)
     }
@@ -317,7 +331,7 @@ export class Asker {
     if (!this.#reports.isAnswering) this.#reports.isAnswering = true
     const [outcomes = []] = answers
     if (!passes(outcomes)) this.#denied?.remember(plan.groups[0] ?? [], outcomes, asked)
-    if (asked.split !== undefined) this.#coordinator.learn(plan, answers, asked.sentMs)
+    if (asked.learns) this.#coordinator.learn(plan, answers, asked.sentMs)
     return this.tell(asked, answers, 'store')
   }
 

@@ -129,7 +129,6 @@ export function forgetRefusals(
   callers: readonly ChangedCaller[],
 ): void {
   if (callers.length > CALLERS_FORGOTTEN_MAX) return asker.rulesChanged()
-  if (callers.length > 0) asker.limitsChanged()
   for (const { rule, caller } of callers) {
     for (const key of countersOf(snapshot, rule, caller)) asker.gaveBack(key)
   }

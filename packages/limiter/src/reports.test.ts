@@ -95,6 +95,35 @@ describe('reports', () => {
     expect([reports.waiting, reports.dropped]).toEqual([0, 0])
   })
 
+  test('that are told late go to the window they were spent in', async () => {
+    const { clock, charges, reports } = start()
+    const earlier = clock.now()
+    reports.add(keyOf(1), limit, 1, earlier)
+    reports.add(keyOf(2), limit, 1, earlier)
+    clock.advance(60_000)
+    const now = clock.now()
+    reports.add(keyOf(1), limit, 4, now)
+    reports.add(keyOf(3), limit, 4, now)
+    for (const key of [1, 3]) {
+      reports.add(keyOf(key), limit, 2, earlier + 5)
+      // Of the window before that one nothing counts any more.
+      reports.add(keyOf(key), limit, 8, earlier - 60_000_000)
+    }
+    reports.flush()
+    await flushed()
+    const charged = (n: number) =>
+      charges.filter(({ key }) => key.hi === n).map(({ amount, at }) => [amount, at])
+    expect(charged(1)).toEqual([
+      [3, earlier + 5],
+      [4, now],
+    ])
+    expect(charged(2)).toEqual([[1, earlier]])
+    expect(charged(3)).toEqual([
+      [2, earlier + 5],
+      [4, now],
+    ])
+  })
+
   test('that fail wait on, stop the others, and are tried again when the store answers', async () => {
     const { clock, charges, errors, reports, most } = start()
     for (let n = 0; n < 200; n++) reports.add(keyOf(n), limit, 1, clock.now())

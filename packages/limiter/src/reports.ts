@@ -166,6 +166,9 @@ function merge(before: Report, next: Report | undefined): Report {
   const gap = windowOf(present.at, limit) - windowOf(before.present.at, limit)
   if (gap === 1) return { key, limit, last: sum(last, before.present), present }
   if (gap > 1) return next
+  // What is told late may be of the window before.
+  if (gap === -1) return { ...before, last: sum(before.last, present) }
+  if (gap < -1) return before
   return { key, limit, last: sum(before.last, last), present: sum(before.present, present) }
 }
 

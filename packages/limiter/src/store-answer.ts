@@ -34,8 +34,3 @@ export function isWhole(
   }
   return true
 }
-
-/** The same answer to every take. */
-export function allOf({ groups }: Plan, answer: Answer): Groups<Answer> {
-  return groups.map((takes) => takes.map(() => answer))
-}

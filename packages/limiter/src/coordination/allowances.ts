@@ -14,7 +14,7 @@ import {
   type PlannedTake,
   withoutWaiting,
 } from '@sluice/core'
-import { type MemoryStore, memoryStore } from '../memory/memory-store.js'
+import { type MemoryStore, placedStore } from '../memory/memory-store.js'
 import type { Give } from '../store.js'
 import type { Here, HereOutcome, HereStats, NodeParts } from './here.js'
 import { nodesOf } from './local-sync.js'
@@ -42,7 +42,7 @@ export class Allowances implements Here {
 
   constructor(parts: NodeParts) {
     this.#parts = parts
-    this.#counters = memoryStore({ maxCounters: COUNTERS_MAX, clock: { now: () => this.#now } })
+    this.#counters = placedStore({ maxCounters: COUNTERS_MAX, clock: { now: () => this.#now } })
   }
 
   get stats(): ReadonlyMap<string, HereStats> {
@@ -56,6 +56,10 @@ export class Allowances implements Here {
     const { key, amount } = take
     const [[outcome] = []] = this.#counters.sync.take([[{ key, limit, amount }]])
     return outcome === undefined ? undefined : told(outcome, take)
+  }
+
+  isReady(): boolean {
+    return !this.#isClosed
   }
 
   putBack(take: PlannedTake, { granted, at }: HereOutcome): void {
@@ -83,9 +87,6 @@ export class Allowances implements Here {
   forget(key: CounterKey): void {
     this.#counters.sync.reset(key)
   }
-
-  /** A counter is of a rule's limit and a caller, and goes on under other numbers. */
-  rulesChanged(): void {}
 
   async close(): Promise<void> {
     this.#isClosed = true

@@ -25,7 +25,14 @@ export interface LookedHere {
   readonly outcomes: Groups<(HereOutcome & { readonly state?: unknown }) | undefined>
   /** The same where nothing is left to ask the store. */
   readonly whole: Groups<HereOutcome> | undefined
+  readonly source: Source
   readonly staleMs: number
+}
+
+/** A call that is decided in two places, and what it waits for first. */
+export interface Begun {
+  readonly split: SplitCall
+  readonly waiting: Promise<void> | undefined
 }
 
 export class Coordinator {
@@ -50,19 +57,28 @@ export class Coordinator {
   }
 
   /**
-   * An outcome: of the only limit that the call has, as most have one. Undefined where no limit of
-   * it has anything to do with this.
+   * An outcome: of the only limit that the call has, as most have one. `ask`: the store decides
+   * that one, and this node learns from it. Undefined where no limit has anything to do with this.
    */
-  begin(plan: Plan): HereOutcome | SplitCall | undefined {
+  begin(plan: Plan, waitMs: number): HereOutcome | 'ask' | Begun | undefined {
     const only = onlyTake(plan)
     if (only === undefined) {
-      return this.concerns(plan) ? new SplitCall(plan, this.#choose) : undefined
+      if (!this.concerns(plan)) return undefined
+      const split = new SplitCall(plan, this.#choose)
+      return { split, waiting: split.begin(waitMs) }
     }
     const here = this.of(only.of.coordination)
     if (here === undefined) return undefined
-    const answer = here.take(only)
-    const isDecided = answer !== undefined && !(answer instanceof Promise)
-    return isDecided ? answer : new SplitCall(plan, this.#choose, { answer })
+    const answer = here.take(only, waitMs)
+    if (answer === undefined) return 'ask'
+    if (!(answer instanceof Promise)) return answer
+    const split = new SplitCall(plan, this.#choose)
+    return { split, waiting: split.beginWith(answer, here) }
+  }
+
+  /** What the store decides itself, as it is asked for it. */
+  sent({ groups }: Plan): Groups<PlannedTake> {
+    return groups.map((takes) => takes.map((take) => this.asSent(take)))
   }
 
   /** The store decided these takes itself. */
@@ -84,7 +100,13 @@ export class Coordinator {
     const found = outcomes.flat()
     const staleMs = found.reduce((oldest, outcome) => Math.max(oldest, outcome?.staleMs ?? 0), 0)
     const whole = outcomes.map((row) => row.flatMap((outcome) => outcome ?? []))
-    return { outcomes, whole: found.includes(undefined) ? undefined : whole, staleMs }
+    const isLeased = plan.groups.flat().every((take) => sourceOf(take) === 'lease')
+    return {
+      outcomes,
+      whole: found.includes(undefined) ? undefined : whole,
+      source: isLeased ? 'lease' : 'local',
+      staleMs,
+    }
   }
 
   /** Whether these units were returned here; if not, they belong to the store. */
@@ -96,12 +118,17 @@ export class Coordinator {
     for (const here of this.all()) here.forget(key)
   }
 
-  rulesChanged(): void {
-    for (const here of this.all()) here.rulesChanged()
+  gaveBack(key: CounterKey): void {
+    for (const here of this.all()) here.gaveBack?.(key)
   }
 
   async close(): Promise<void> {
     await Promise.all(this.all().map((here) => here.close()))
+  }
+
+  private asSent(take: PlannedTake): PlannedTake {
+    const limit = this.#choose(take)?.inStore?.(take)
+    return limit === undefined ? take : { ...take, limit }
   }
 
   private all(): readonly Here[] {
@@ -129,6 +156,11 @@ export class Coordinator {
 /** The take of a call that has one. */
 function onlyTake({ groups }: Plan): PlannedTake | undefined {
   return groups.length === 1 && groups[0]?.length === 1 ? groups[0][0] : undefined
+}
+
+/** Whether what counts here needs to know the states that the store has of these counters. */
+export function needsStates({ groups }: Plan): boolean {
+  return groups.some((takes) => takes.some(({ of }) => of.coordination === 'local'))
 }
 
 /** Who decided a call of one limit here. */

@@ -221,6 +221,8 @@ export class Fleet {
       fleetPlace: () => place,
       deadlineMs: 20,
       gaveBack: (key) => gaveBack.push(key),
+      answering: () => {},
+      isAnswering: () => true,
     }
     return { store, parts, gaveBack, local: new LocalCounts(parts) }
   }

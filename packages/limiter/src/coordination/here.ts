@@ -4,7 +4,7 @@
  */
 import type { CounterKey, Limit, Outcome, PlannedTake } from '@sluice/core'
 import type { Scheduler } from '../rounds.js'
-import type { Answer, Give, Store } from '../store.js'
+import type { Answer, Give, Silence, Store } from '../store.js'
 
 /** An outcome that was made here. What was granted is already gone from what this node holds. */
 export interface HereOutcome extends Outcome {
@@ -30,21 +30,38 @@ export interface NodeParts {
   readonly deadlineMs: number
   /** Something was given back to a counter, or will be: a refusal remembered of it is old. */
   readonly gaveBack: (key: CounterKey) => void
+  /** The store has answered. */
+  readonly answering: () => void
+  /** Whether it did when it was last asked. */
+  readonly isAnswering: () => boolean
 }
 
 /**
  * What a draw came to for a call that waited for it. `ask`: nothing to be had here, so the store
- * decides this call itself. `silent`: the store did not answer within its deadline.
+ * decides this call itself. A silence: the store did not answer within its deadline.
  */
-export type Waited = HereOutcome | 'ask' | 'silent'
+export type Waited = HereOutcome | 'ask' | SilentDraw
 
-/** One way of deciding takes on this node. */
+/** A draw that was not answered in time, in which the cost of this call was contained. */
+export interface SilentDraw {
+  /** Whether it may have run. */
+  readonly silence: Silence
+  /** The call was let pass all the same: if the draw did run, its units are spent. */
+  admitted(): void
+}
+
+/**
+ * One way of deciding takes on this node. Rules change without its being told: what it holds is of
+ * a compiled limit, and a call that meets another one is not served from it.
+ */
 export interface Here {
   /**
-   * An outcome: decided here. A promise: of a draw that is under way. Undefined: the store must be
-   * asked. A refusal takes nothing.
+   * An outcome: decided here. A promise: of a draw that is under way, for a call that may wait so
+   * long; with 0 there is none. Undefined: the store must be asked. A refusal takes nothing.
    */
-  take(take: PlannedTake): HereOutcome | Promise<Waited> | undefined
+  take(take: PlannedTake, waitMs: number): HereOutcome | Promise<Waited> | undefined
+  /** Whether such a take would probably not need the store. */
+  isReady(take: PlannedTake): boolean
   /** The call was refused elsewhere: what `take` granted it here is returned. */
   putBack(take: PlannedTake, outcome: HereOutcome): void
   /**
@@ -61,10 +78,10 @@ export interface Here {
   inStore?(take: PlannedTake): Limit
   /** The store decided a take itself; `sentMs` by the clock that never steps. */
   learn?(take: PlannedTake, answer: Answer, sentMs: number): void
+  /** Something was given back to the counter: that it refused before says nothing any more. */
+  gaveBack?(key: CounterKey): void
   /** The counter was reset: nothing of it is held here, and nothing of it is given back. */
   forget(key: CounterKey): void
-  /** Other rules are in force: what was held goes back, what was counted is reported. */
-  rulesChanged(): void
   /** Gives back and reports everything, if the store answers. Nothing is decided here any more. */
   close(): Promise<void>
   /** By the id of the rule; only rules of which something is or was counted here. */

@@ -2,19 +2,16 @@
 import type { CompiledLimit, PlannedTake, Take } from '@sluice/core'
 import type { Answer, Groups, TakeOptions } from '../store.js'
 import type { Waited } from './here.js'
+import type { Lease } from './lease.js'
 import type { Meter } from './lease-meter.js'
 
 export interface Waiter {
   readonly take: PlannedTake
-  readonly joinedMs: number
   readonly resolve: (waited: Waited) => void
 }
 
-/** What counted when it was sent: if it changed meanwhile, nothing of its grant is spent. */
+/** Resets of any counter, and of this one, when it was sent: after one its grant is not spent. */
 export interface Era {
-  /** Moves when other rules are in force. */
-  readonly rules: number
-  /** Resets of any counter, and of this one. */
   readonly resets: number
   readonly ownResets: number
 }
@@ -41,6 +38,11 @@ export class Draw implements TakeOptions {
   readonly onLate: (answers: Groups<Answer>) => void
   /** Also those that came since it was sent, in the order of their coming. */
   waiting: Waiter[]
+  /** What of the spare units is not yet promised to calls that came since. */
+  #unpromised: number
+  /** Units of calls that were let pass while the store was silent to it. */
+  #admitted = 0
+  #lease: Lease | undefined
   #isSilent = false
   #late: Answer | undefined
 
@@ -61,12 +63,37 @@ export class Draw implements TakeOptions {
     this.sentMs = sending.nowMs
     this.sentWallUs = sending.wallUs
     this.take = takeOf(meter, waiting, spare)
-    this.deadlineMs = deadlineOf(waiting, sending)
+    this.deadlineMs = Math.max(1, Math.ceil(sending.deadlineMs))
+    this.#unpromised = spare
     this.onLate = (answers) => {
       if (this.#late !== undefined) return
       this.#late = answerOf(answers)
       if (this.#isSilent) onLate(this, this.#late)
     }
+  }
+
+  /**
+   * Takes in a call that came since, if the spare units will do for it: nobody waits for two draws,
+   * whose times would add up, and none that has less time than the draw itself.
+   */
+  join(waiter: Waiter, waitMs: number): boolean {
+    const { amount } = waiter.take
+    if (amount > this.#unpromised || waitMs < this.deadlineMs) return false
+    this.#unpromised -= amount
+    this.waiting.push(waiter)
+    return true
+  }
+
+  /** A call was let pass without it: its units are spent, if they are granted or were already. */
+  letPass(units: number): void {
+    if (this.#lease === undefined) this.#admitted += units
+    else this.#lease.settle(units)
+  }
+
+  /** What the store granted it. */
+  became(lease: Lease): void {
+    this.#lease = lease
+    lease.settle(this.#admitted)
   }
 
   /** The store did not answer in time. Returns the late answer if it was heard before that. */
@@ -83,12 +110,6 @@ function takeOf({ key, of }: Meter, waiting: readonly Waiter[], spare: number): 
   const amount = Math.min(needed + spare, limit.capacity)
   const atLeast = waiting[0]?.take.amount ?? 1
   return { key, limit, amount, atLeast, ...(of.durable ? { durable: true } : {}) }
-}
-
-/** What the first call has waited already is gone from its time. */
-function deadlineOf([first]: readonly Waiter[], { nowMs, deadlineMs }: Sending): number {
-  const waitedMs = first === undefined ? 0 : nowMs - first.joinedMs
-  return Math.max(1, Math.ceil(deadlineMs - waitedMs))
 }
 
 /** A draw is one take. */

@@ -45,12 +45,13 @@ export function refuseDry(
   if (limit.maxWaitUs > 0) return undefined
   const staleMs = nowMs - sentMs
   const told = algorithmOf(limit).peek(state, limit, amount, at + Math.floor(staleMs * 1000))
-  if (told.retryAfterMs === 0 && told.remaining >= worth) return undefined
+  const hasRoom = told.retryAfterMs === 0 && (told.remaining >= worth || nowMs >= untilMs)
+  if (hasRoom) return undefined
   return {
     granted: 0,
     remaining: Math.min(told.remaining, amount - 1),
     resetAfterMs: told.resetAfterMs,
-    retryAfterMs: Math.max(told.retryAfterMs ?? 0, Math.ceil(untilMs - nowMs)),
+    retryAfterMs: Math.max(1, told.retryAfterMs ?? 0, Math.ceil(untilMs - nowMs)),
     delayMs: 0,
     at: told.at,
     staleMs,

@@ -6,14 +6,17 @@ import type { CompiledLimit } from '@sluice/core'
 import type { NodeParts } from './here.js'
 import type { Lease } from './lease.js'
 import type { Meter } from './lease-meter.js'
+import { Returns } from './lease-returns.js'
 
 /** Leases of one counter: calls of different costs leave a few units of each. */
 const LEASES_MAX = 4
 /** Counters that hold or draw something at once; the store decides the calls of others. */
 const BUSY_MAX = 25_000
 /** A lease that nobody asks for in this part of its time goes back. */
-const IDLE_SHARE = 4
+export const IDLE_SHARE = 4
 const SWEEP_MS = 50
+/** Counters whose leases one sweep gives back: a store is not flooded with what is over anyway. */
+const GIVEN_PER_SWEEP = 512
 
 export class Holdings {
   readonly #parts: NodeParts
@@ -21,11 +24,17 @@ export class Holdings {
   readonly #busy = new Set<Meter>()
   /** Draws and gives that the store has not answered yet. */
   #underWay = 0
+  readonly #returns: Returns
   #callOff: (() => void) | undefined
   #onQuiet: (() => void)[] = []
+  #isStopped = false
 
   constructor(parts: NodeParts) {
     this.#parts = parts
+    this.#returns = new Returns(parts, {
+      settled: (lease, units, isDone) => this.returned(lease, units, isDone),
+      waiting: () => this.sweepLater(),
+    })
   }
 
   get busy(): ReadonlySet<Meter> {
@@ -92,36 +101,32 @@ export class Holdings {
   forgetAll(meter: Meter): void {
     for (const lease of meter.leases) this.forget(lease)
     meter.leases = []
+    this.#returns.forget(meter)
     this.ended(meter)
   }
 
-  /**
-   * Returns units that are no longer in the lease, under the time they were drawn at. Tried once:
-   * what may have been given back must not be given twice.
-   */
+  /** Returns units that are no longer in the lease, under the time they were drawn at. */
   giveBack(lease: Lease, units: number): void {
-    const { meter, limit, at } = lease
-    const { store, gaveBack, monotonicMs, wallUs } = this.#parts
+    const { meter } = lease
+    const { monotonicMs, wallUs } = this.#parts
     if (lease.mayBeRegained(monotonicMs(), wallUs())) {
       meter.tally.held -= units
       meter.tally.givenBack += units
       return
     }
     meter.giving += units
+    meter.dry = undefined
     this.asked(meter)
-    gaveBack(meter.key)
-    const settle = (isDone: boolean) => {
-      gaveBack(meter.key)
-      meter.giving -= units
-      meter.tally.held -= units
-      if (isDone) meter.tally.givenBack += units
-      else meter.tally.lost += units
-      this.answered(meter)
-    }
-    started(() => store.give({ key: meter.key, limit, amount: units, at })).then(
-      () => settle(true),
-      () => settle(false),
-    )
+    this.#returns.give(lease, units)
+  }
+
+  private returned({ meter }: Lease, units: number, isDone: boolean): void {
+    meter.dry = undefined
+    meter.giving -= units
+    meter.tally.held -= units
+    if (isDone) meter.tally.givenBack += units
+    else meter.tally.lost += units
+    this.answered(meter)
   }
 
   expire(meter: Meter, nowMs: number, wallUs: number): void {
@@ -148,6 +153,8 @@ export class Holdings {
   stop(): void {
     this.#callOff?.()
     this.#callOff = undefined
+    this.#isStopped = true
+    this.#returns.flushAll()
   }
 
   /** Until the store has answered all that it was asked. */
@@ -181,6 +188,7 @@ export class Holdings {
 
   /** One timer for all leases, and none while there are none. */
   private sweepLater(): void {
+    if (this.#isStopped) return
     this.#callOff ??= this.#parts.scheduler.after(SWEEP_MS, () => {
       this.#callOff = undefined
       this.sweep()
@@ -190,12 +198,18 @@ export class Holdings {
   private sweep(): void {
     const nowMs = this.#parts.monotonicMs()
     const wallUs = this.#parts.wallUs()
-    let areHeld = false
+    this.#returns.flush(GIVEN_PER_SWEEP)
+    let areHeld = this.#returns.waiting > 0
+    let given = 0
     for (const meter of this.#busy) {
-      if (nowMs - meter.usedMs >= meter.leaseMs / IDLE_SHARE) this.closeAll(meter)
-      else {
-        this.expire(meter, nowMs, wallUs)
-        this.trim(meter)
+      if (given < GIVEN_PER_SWEEP) {
+        const { giving } = meter
+        if (nowMs - meter.usedMs >= meter.leaseMs / IDLE_SHARE) this.closeAll(meter)
+        else {
+          this.expire(meter, nowMs, wallUs)
+          this.trim(meter)
+        }
+        if (meter.giving > giving) given += 1
       }
       areHeld ||= meter.leases.length > 0
     }

@@ -79,6 +79,21 @@ export class Lease {
     return passedMs > this.resetAfterMs - 1
   }
 
+  /** Whether it makes no difference any more whether its units are given back. */
+  isWorthless(monotonicMs: number, wallUs: number): boolean {
+    if (!countsWindows(this.limit)) return this.mayBeRegained(monotonicMs, wallUs)
+    const windows = this.limit.algorithm === 'fixed-window' ? 1 : 2
+    return monotonicMs - this.sentMs >= windows * this.limit.windowMs
+  }
+
+  /** So many of its units were let pass before it was heard of. */
+  settle(admitted: number): void {
+    const units = Math.min(admitted, this.units)
+    this.units -= units
+    this.meter.tally.held -= units
+    this.meter.tally.spent += units
+  }
+
   /** The units must be there. */
   spend(amount: number, nowMs: number): HereOutcome {
     const { meter } = this

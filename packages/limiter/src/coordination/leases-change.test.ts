@@ -1,8 +1,19 @@
 import { describe, expect, test } from 'vitest'
 import { settled } from '../scripted-store.test-helper.js'
-import { ask, costing, decided, isBalanced, LeasingNode, takeOf } from './leases.test-helper.js'
+import {
+  ask,
+  costing,
+  decided,
+  isBalanced,
+  LeasingNode,
+  silent,
+  takeOf,
+} from './leases.test-helper.js'
 
-const perHour = takeOf({ algorithm: 'fixed-window', max: 1000, window: '1h' })
+const window = (max: number) => ({ algorithm: 'fixed-window', max, window: '1h' })
+const perHour = takeOf(window(1000))
+/** The same limit of the same counter, compiled again. */
+const perHourAnew = takeOf(window(1000))
 
 const ONE_GRANTED = {
   granted: 1,
@@ -17,13 +28,8 @@ const ONE_GRANTED = {
 async function leased() {
   const node = new LeasingNode()
   node.spendByStore(perHour, 10)
-  const first = decided(await waited(node))
+  const first = decided(await ask(node, perHour))
   return { node, first }
-}
-
-async function waited(node: LeasingNode, take = perHour) {
-  const outcome = await node.leases.take(take)
-  return typeof outcome === 'string' ? undefined : outcome
 }
 
 /** The same, with the draw still under way. */
@@ -38,10 +44,10 @@ function drawing(calls = 1) {
 describe('what is put back', () => {
   test('can be spent again from the same lease', async () => {
     const { node } = await leased()
-    const outcome = decided(node.leases.take(costing(perHour, 10)))
+    const outcome = decided(node.take(costing(perHour, 10)))
     node.leases.putBack(costing(perHour, 10), outcome)
     expect(node.stats).toMatchObject({ spent: 1, held: 10 })
-    expect(decided(node.leases.take(costing(perHour, 10)))).toMatchObject(outcome)
+    expect(decided(node.take(costing(perHour, 10)))).toMatchObject(outcome)
     expect(node.given()).toEqual([])
   })
 
@@ -66,11 +72,11 @@ describe('what is put back', () => {
   test('after another draw goes to the store, not into the newer lease', async () => {
     const { node, first } = await leased()
     await node.pass(5)
-    const large = decided(await waited(node, costing(perHour, 20)))
+    const large = decided(await ask(node, costing(perHour, 20)))
     expect(large.at).toBe(first.at + 5000)
-    const rest = decided(node.leases.take(costing(perHour, 10)))
+    const rest = decided(node.take(costing(perHour, 10)))
     expect(rest.at).toBe(first.at)
-    await waited(node, costing(perHour, 20))
+    await ask(node, costing(perHour, 20))
     node.leases.putBack(costing(perHour, 10), rest)
     await settled()
     expect(node.store.gives).toMatchObject([{ amount: 10, at: first.at }])
@@ -80,7 +86,7 @@ describe('what is put back', () => {
   test('beyond what may be held here goes to the store', async () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 100)
-    const first = decided(await waited(node))
+    const first = decided(await ask(node, perHour))
     expect(node.stats.held).toBe(50)
     node.leases.putBack(perHour, first)
     expect(node.given()).toEqual([1])
@@ -91,7 +97,7 @@ describe('what is put back', () => {
   test('does not count as spent, so that no more is drawn for it', async () => {
     const { node, first } = await leased()
     node.leases.putBack(perHour, first)
-    await node.leases.take(costing(perHour, 20))
+    await node.take(costing(perHour, 20))
     // Ten units were spent by the store's word, and eleven are held, or on their way back.
     expect(node.draws()[1]?.amount).toBe(20)
   })
@@ -107,20 +113,20 @@ describe('units of two draws', () => {
   test('stay apart: each is spent and given back under its own time and end', async () => {
     const { node, first } = await leased()
     await node.pass(400)
-    decided(node.leases.take(perHour))
-    const second = decided(await waited(node, costing(perHour, 20)))
+    decided(node.take(perHour))
+    const second = decided(await ask(node, costing(perHour, 20)))
     // Nine are left of the first draw; the second brought three beyond the call's own.
     expect(node.stats).toMatchObject({ held: 12 })
-    expect(decided(node.leases.take(perHour)).at).toBe(first.at)
+    expect(decided(node.take(perHour)).at).toBe(first.at)
     await node.pass(400)
-    decided(node.leases.take(perHour))
+    decided(node.take(perHour))
     await node.pass(400)
-    decided(node.leases.take(perHour))
+    decided(node.take(perHour))
     await node.pass(400)
-    decided(node.leases.take(perHour))
+    decided(node.take(perHour))
     await node.pass(450)
     expect(node.store.gives).toMatchObject([{ amount: 5, at: first.at }])
-    expect(decided(node.leases.take(perHour)).at).toBe(second.at)
+    expect(decided(node.take(perHour)).at).toBe(second.at)
   })
 
   test('of more than four draws are not held: the oldest goes back', async () => {
@@ -128,8 +134,8 @@ describe('units of two draws', () => {
     for (let i = 0; i < 5; i++) {
       await node.pass(1)
       // More than any lease holds, and something is left of each draw.
-      await waited(node, costing(perHour, 60))
-      decided(node.leases.take(perHour))
+      await ask(node, costing(perHour, 60))
+      decided(node.take(perHour))
     }
     expect(node.given()).toEqual([7])
     expect(node.stats.counters).toBe(1)
@@ -139,11 +145,12 @@ describe('units of two draws', () => {
 })
 
 describe('an answer that comes late', () => {
-  async function late(afterMs = 25) {
+  async function late(afterMs = 25, { isLetPass = false } = {}) {
     const node = new LeasingNode()
     node.spendByStore(perHour, 100)
     node.store.all('ran')
-    expect(await node.leases.take(perHour)).toBe('silent')
+    const draw = silent(await ask(node, perHour))
+    if (isLetPass) draw.admitted()
     node.store.all('answer')
     node.freeze(afterMs)
     return node
@@ -154,9 +161,9 @@ describe('an answer that comes late', () => {
     node.store.comeLate()
     await settled()
     expect(node.stats).toMatchObject({ drawn: 51, held: 50, givenBack: 1, spent: 0 })
-    expect(decided(node.leases.take(perHour))).toMatchObject({ granted: 1, staleMs: 25 })
+    expect(decided(node.take(perHour))).toMatchObject({ granted: 1, staleMs: 25 })
     node.freeze(1975)
-    expect(node.leases.take(perHour)).toBeInstanceOf(Promise)
+    expect(node.take(perHour)).toBeInstanceOf(Promise)
   })
 
   test('goes back if its lease is over', async () => {
@@ -167,20 +174,43 @@ describe('an answer that comes late', () => {
     expect(node.used(perHour)).toBe(100)
   })
 
+  test('has nothing for a call that was let pass meanwhile: its units are spent', async () => {
+    const node = await late(25, { isLetPass: true })
+    node.store.comeLate()
+    await settled()
+    expect(node.stats).toMatchObject({ drawn: 51, held: 50, givenBack: 0, spent: 1 })
+    await node.leases.close()
+    expect(node.used(perHour)).toBe(101)
+  })
+
+  test('does not give back what was let pass, if its lease is over or another is in force', async () => {
+    for (const afterMs of [2000, 25]) {
+      const node = await late(afterMs, { isLetPass: true })
+      if (afterMs < 2000) void node.take(takeOf(window(500)))
+      await settled()
+      node.store.comeLate()
+      await settled()
+      expect(node.given()).toEqual([50])
+    }
+  })
+
+  test('that granted less than was let pass is spent whole', async () => {
+    const take = takeOf(window(100))
+    const node = new LeasingNode()
+    node.spendByStore(take, 97)
+    node.store.all('ran')
+    const calls = await Promise.all([1, 4].map((cost) => ask(node, costing(take, cost))))
+    for (const call of calls) silent(call).admitted()
+    node.store.comeLate()
+    expect(node.stats).toMatchObject({ drawn: 3, held: 0, spent: 3, givenBack: 0 })
+  })
+
   test('goes back if as much was drawn since', async () => {
     const node = await late()
-    expect(await node.leases.take(perHour)).toMatchObject({ granted: 1 })
+    expect(await node.take(perHour)).toMatchObject({ granted: 1 })
     node.store.comeLate()
     await settled()
     expect(node.stats).toMatchObject({ drawn: 102, held: 50, givenBack: 51, spent: 1 })
-  })
-
-  test('goes back if other rules are in force since', async () => {
-    const node = await late()
-    node.leases.rulesChanged()
-    node.store.comeLate()
-    await settled()
-    expect(node.stats).toMatchObject({ drawn: 51, held: 0, givenBack: 51 })
   })
 
   test('is dropped if the counter was reset since', async () => {
@@ -194,7 +224,7 @@ describe('an answer that comes late', () => {
 
   test('goes back if the counter is leased by another limit since', async () => {
     const node = await late()
-    void node.leases.take(takeOf({ algorithm: 'fixed-window', max: 500, window: '1h' }))
+    void node.take(takeOf(window(500)))
     await settled()
     node.store.comeLate()
     await settled()
@@ -210,7 +240,7 @@ describe('an answer that comes late', () => {
       const key = { hi: i, lo: i, partition: 0 }
       node.leases.learn({ ...perHour, key }, ONE_GRANTED)
     }
-    expect(node.leases.take(perHour)).toBeUndefined()
+    expect(node.take(perHour)).toBeUndefined()
     if (isReset) node.leases.forget(perHour.key)
     node.store.comeLate()
     await settled()
@@ -227,42 +257,59 @@ describe('an answer that comes late', () => {
     options?.onLate?.([[{ ...outcome, at }]])
     expect(node.stats.drawn).toBe(0)
     node.store.release()
-    expect(await waiting).toEqual(['silent'])
+    const [draw] = await waiting
     options?.onLate?.([[{ ...outcome, at }]])
     expect(node.stats).toMatchObject({ drawn: 8, held: 8 })
+    // It is a lease already when the call that waited for it is let pass.
+    silent(draw).admitted()
+    expect(node.stats).toMatchObject({ drawn: 8, held: 7, spent: 1 })
   })
 
   test('that granted nothing is nothing', async () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 100)
     node.store.all('lost')
-    await node.leases.take(perHour)
+    await node.take(perHour)
     node.store.comeLate()
     expect(node.stats).toMatchObject({ draws: 1, drawn: 0, held: 0, counters: 0 })
   })
 })
 
 describe('other rules', () => {
-  test('end every lease, and what is held goes back', async () => {
+  test('are not served from a lease of the old ones, which goes back when it is idle', async () => {
     const { node, first } = await leased()
-    node.leases.rulesChanged()
+    expect(node.take(perHourAnew)).toBeUndefined()
+    await node.pass(450)
+    expect(node.take(perHourAnew)).toBeUndefined()
+    expect(node.given()).toEqual([])
+    await node.pass(100)
     expect(node.store.gives).toMatchObject([{ amount: 10, at: first.at }])
-    await settled()
     expect(node.stats).toMatchObject({ spent: 1, givenBack: 10, held: 0, counters: 0 })
-    expect(await node.leases.take(perHour)).toMatchObject({ granted: 1 })
+    expect(await node.take(perHourAnew)).toMatchObject({ granted: 1 })
+    expect(decided(node.take(perHourAnew))).toMatchObject({ granted: 1 })
+    expect(node.take(perHour)).toBeUndefined()
   })
 
-  test('leave the store to decide who waited, and a draw under way goes back whole', async () => {
+  test('let those have what they drew that began under the old ones', async () => {
     const { node, waiting } = drawing(3)
-    node.leases.rulesChanged()
-    expect(await waiting).toEqual(['ask', 'ask', 'ask'])
     // One draw at a time: until the old one is answered there is no other.
-    expect(node.leases.take(perHour)).toBeUndefined()
+    expect(node.take(perHourAnew)).toBeUndefined()
     node.store.release()
-    await settled()
-    expect(node.stats).toMatchObject({ drawn: 11, spent: 0, givenBack: 11, held: 0 })
-    expect(node.used(perHour)).toBe(10)
-    expect(await node.leases.take(perHour)).toMatchObject({ granted: 1 })
+    expect(await waiting).toMatchObject([{ granted: 1 }, { granted: 1 }, { granted: 1 }])
+    expect(node.take(perHourAnew)).toBeUndefined()
+    await node.pass(600)
+    expect(node.stats).toMatchObject({ draws: 1, drawn: 11, spent: 3, givenBack: 8, held: 0 })
+    expect(node.used(perHour)).toBe(13)
+  })
+
+  test('of one caller leave the leases of all others alone', async () => {
+    const { node } = await leased()
+    const another = { ...perHour, key: takeOf(window(1000), { user: 'u2' }).key }
+    node.spendByStore(another, 10)
+    await node.take(another)
+    expect(node.take({ ...perHourAnew, key: another.key })).toBeUndefined()
+    expect(decided(node.take(perHour))).toMatchObject({ granted: 1 })
+    expect(node.given()).toEqual([])
   })
 })
 
@@ -290,17 +337,17 @@ describe('a reset', () => {
   test('of a counter that is not known here is nothing', async () => {
     const { node } = await leased()
     node.leases.forget(takeOf('9/hour', { user: 'u2' }).key)
-    decided(node.leases.take(perHour))
+    decided(node.take(perHour))
   })
 
   test('ends what was known of an empty counter', async () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 1000)
-    await node.leases.take(perHour)
-    expect(decided(node.leases.take(perHour)).granted).toBe(0)
+    await node.take(perHour)
+    expect(decided(node.take(perHour)).granted).toBe(0)
     await node.store.reset(perHour.key)
     node.leases.forget(perHour.key)
-    expect(await node.leases.take(perHour)).toMatchObject({ granted: 1 })
+    expect(await node.take(perHour)).toMatchObject({ granted: 1 })
   })
 })
 
@@ -310,7 +357,7 @@ describe('a close', () => {
     await node.leases.close()
     expect(node.stats).toMatchObject({ spent: 1, givenBack: 10, held: 0 })
     expect(node.timers).toBe(0)
-    expect(node.leases.take(perHour)).toBeUndefined()
+    expect(node.take(perHour)).toBeUndefined()
     node.leases.learn(takeOf('9/hour', { user: 'u2' }), 'not-run')
     await node.leases.close()
   })
@@ -341,6 +388,6 @@ describe('a close', () => {
     const node = new LeasingNode()
     await node.leases.close()
     node.spendByStore(perHour, 10)
-    expect(node.leases.take(perHour)).toBeUndefined()
+    expect(node.take(perHour)).toBeUndefined()
   })
 })

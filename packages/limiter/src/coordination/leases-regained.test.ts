@@ -8,9 +8,8 @@ const perSecond = takeOf('100/second')
 async function leased(used: number) {
   const node = new LeasingNode()
   node.spendByStore(perSecond, used)
-  const told = await node.leases.take(perSecond)
-  if (told === undefined || typeof told === 'string') throw new Error('nothing was drawn')
-  return { node, outcome: decided(told) }
+  const outcome = decided(await node.take(perSecond))
+  return { node, outcome }
 }
 
 describe('unspent units of a bucket', () => {
@@ -22,9 +21,13 @@ describe('unspent units of a bucket', () => {
   })
 
   test('are not, once it may have been: others would spend them twice', async () => {
-    // 2 + 3 units are regained within 50 ms, before anybody finds that the lease is idle.
-    const { node } = await leased(2)
-    await node.pass(300)
+    // 8 + 6 units are regained within 140 ms, and the lease is in use for so long.
+    const { node } = await leased(8)
+    for (let i = 0; i < 3; i++) {
+      await node.pass(45)
+      decided(node.take(perSecond))
+    }
+    await node.pass(165)
     expect(node.given()).toEqual([])
     expect(node.stats).toMatchObject({ held: 0, givenBack: 2, lost: 0 })
     expect(isBalanced(node.stats)).toBe(true)
@@ -42,14 +45,17 @@ describe('unspent units of a bucket', () => {
     const node = new LeasingNode()
     let admitted = 0
     for (let cycle = 0; cycle < 20; cycle++) {
-      node.spendByStore(perSecond, 2)
-      await node.leases.take(perSecond)
-      admitted += 3
+      node.spendByStore(perSecond, 8)
+      await node.take(perSecond)
+      admitted += 9
       // It is full again when others take all of it, and the lease is still there.
-      await node.pass(60)
+      for (let i = 0; i < 3; i++) {
+        await node.pass(50)
+        admitted += decided(node.take(perSecond)).granted
+      }
       const all = { ...perSecond, amount: 100, atLeast: 1 }
       admitted += node.store.inner.sync.take([[all]])[0]?.[0]?.granted ?? 0
-      await node.pass(940)
+      await node.pass(850)
       admitted += node.store.inner.sync.take([[all]])[0]?.[0]?.granted ?? 0
       await node.pass(1000)
     }

@@ -10,18 +10,25 @@ import {
 } from '@sluice/core'
 import { call } from '../limiter.test-helper.js'
 import { ScriptedStore, settled } from '../scripted-store.test-helper.js'
-import type { HereOutcome, HereStats, Waited } from './here.js'
+import type { HereOutcome, HereStats, SilentDraw, Waited } from './here.js'
 import { Leases } from './leases.js'
 import { emptyTally } from './tally.js'
 
 /** 2026-01-01T00:00:00Z, where every window begins; the wall clock of the node begins there too. */
 const START_US = 1_767_225_600_000_000
 
+/** Of the store, and of a call whose rule has none of its own. */
+const DEADLINE_MS = 20
+
 export type Told = HereOutcome | Promise<Waited> | undefined
 
 export class LeasingNode {
   readonly store = new ScriptedStore()
   readonly gaveBack: number[] = []
+  /** How often the store was heard. */
+  heard = 0
+  /** Whether it is known to answer. */
+  isAnswering = true
   readonly leases: Leases
   fleet = 1
   /** Beyond the time that passed for the store. */
@@ -39,8 +46,10 @@ export class LeasingNode {
       placeAt: () => this.store.clock.now(),
       fleetSize: () => this.fleet,
       fleetPlace: () => 0,
-      deadlineMs: 20,
+      deadlineMs: DEADLINE_MS,
       gaveBack: ({ lo }) => this.gaveBack.push(lo),
+      answering: () => void (this.heard += 1),
+      isAnswering: () => this.isAnswering,
     })
   }
 
@@ -51,6 +60,11 @@ export class LeasingNode {
   /** Of the one rule of a test. */
   get stats(): HereStats {
     return this.leases.stats.get('r') ?? emptyTally()
+  }
+
+  /** Asks for a call that may wait as long as most. */
+  take(take: PlannedTake, waitMs = DEADLINE_MS): Told {
+    return this.leases.take(take, waitMs)
   }
 
   /** All clocks move, and what is due at each moment happens. */
@@ -144,13 +158,21 @@ export function costing(take: PlannedTake, amount: number): PlannedTake {
 
 /** Asks now, and tells whenever it is decided. */
 export async function ask(node: LeasingNode, take: PlannedTake): Promise<Waited | undefined> {
-  return node.leases.take(take)
+  return node.take(take)
 }
 
 /** What was decided at once. */
-export function decided(told: Told): HereOutcome {
-  if (told === undefined || told instanceof Promise) throw new Error('not decided here')
+export function decided(told: Told | Waited): HereOutcome {
+  if (told === undefined || told === 'ask' || told instanceof Promise || 'silence' in told) {
+    throw new Error('not decided here')
+  }
   return told
+}
+
+/** A draw that was not answered in time. */
+export function silent(told: Waited | undefined): SilentDraw {
+  if (typeof told === 'object' && 'silence' in told) return told
+  throw new Error('the store was not silent')
 }
 
 /** Whether it is known of every unit what became of it. */

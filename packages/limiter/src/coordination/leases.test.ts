@@ -13,27 +13,66 @@ const perHour = takeOf(window(1000))
 async function leased(take = perHour, units = 10) {
   const node = new LeasingNode()
   node.spendByStore(take, units)
-  const first = await node.leases.take(take)
+  const first = await node.take(take)
   return { node, first, take }
 }
 
 describe('how much is drawn', () => {
-  test('nothing while the store has granted fewer than two units here', async () => {
+  test('nothing while fewer than eight units are spent here in the time of a lease', async () => {
     const node = new LeasingNode()
-    expect(node.leases.take(perHour)).toBeUndefined()
+    expect(node.take(perHour)).toBeUndefined()
+    node.spendByStore(perHour, 7)
+    expect(node.take(perHour)).toBeUndefined()
+    expect(node.leases.isReady(perHour)).toBe(false)
     node.spendByStore(perHour, 1)
-    expect(node.leases.take(perHour)).toBeUndefined()
-    node.spendByStore(perHour, 1)
-    expect(node.leases.take(perHour)).toBeInstanceOf(Promise)
-    expect(node.draws()).toMatchObject([{ amount: 3, atLeast: 1, limit: perHour.of.immediate }])
+    expect(node.leases.isReady(perHour)).toBe(true)
+    expect(node.take(perHour)).toBeInstanceOf(Promise)
+    expect(node.draws()).toMatchObject([{ amount: 9, atLeast: 1, limit: perHour.of.immediate }])
     expect(node.store.asked[0]?.options).toMatchObject({ deadlineMs: 20, states: true })
+  })
+
+  test('nothing for a caller so slow that its lease would be idle before two were spent', async () => {
+    const node = new LeasingNode()
+    for (let call = 0; call < 20; call++) {
+      const told = node.take(perHour)
+      expect(told).toBeUndefined()
+      node.spendByStore(perHour, 1)
+      await node.pass(600)
+    }
+    expect(node.stats).toMatchObject({ draws: 0, givenBack: 0 })
+  })
+
+  test('within the time that the call has which sends it', () => {
+    const node = new LeasingNode()
+    node.spendByStore(perHour, 10)
+    void node.take(perHour, 4.2)
+    expect(node.store.asked[0]?.options?.deadlineMs).toBe(5)
+  })
+
+  test('for others by a call that may not wait, which the store decides itself', async () => {
+    const node = new LeasingNode()
+    node.spendByStore(perHour, 10)
+    expect(node.take(perHour, 0)).toBeUndefined()
+    expect(node.draws()).toMatchObject([{ amount: 10, atLeast: 1 }])
+    expect(node.store.asked[0]?.options?.deadlineMs).toBe(20)
+    expect(node.take(perHour, 0)).toBeUndefined()
+    expect(node.draws()).toHaveLength(1)
+    await settled()
+    expect(decided(node.take(perHour, 0))).toMatchObject({ granted: 1 })
+    expect(node.stats).toMatchObject({ drawn: 10, spent: 1, held: 9 })
+  })
+
+  test('not for others where fewer than two units could be held', async () => {
+    const { node } = await leased(perHour, 10)
+    expect(node.take(costing(perHour, 30), 0)).toBeUndefined()
+    expect(node.draws()).toHaveLength(1)
   })
 
   test('nothing that the store refused counts as spent', () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 1001)
     node.leases.learn(perHour, 'not-run')
-    expect(node.leases.take(perHour)).toBeUndefined()
+    expect(node.take(perHour)).toBeUndefined()
   })
 
   test('what was spent within the last lease time, and no more than the rate says', async () => {
@@ -43,7 +82,7 @@ describe('how much is drawn', () => {
     node.spendByStore(perHour, 4)
     await node.pass(1500)
     // Of the first two seconds a quarter has gone by since, and nothing was spent.
-    void node.leases.take(perHour)
+    void node.take(perHour)
     expect(node.draws()).toMatchObject([{ amount: 1 + 18 }])
   })
 
@@ -51,7 +90,7 @@ describe('how much is drawn', () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 20)
     await node.pass(4000)
-    expect(node.leases.take(perHour)).toBeUndefined()
+    expect(node.take(perHour)).toBeUndefined()
   })
 
   test.each([
@@ -66,7 +105,7 @@ describe('how much is drawn', () => {
     const node = new LeasingNode()
     node.fleet = fleet
     node.spendByStore(take, 500)
-    void node.leases.take(take)
+    void node.take(take)
     expect(node.draws()[0]?.amount).toBe(most === undefined ? undefined : most + 1)
   })
 
@@ -74,11 +113,11 @@ describe('how much is drawn', () => {
     const { node } = await leased(perHour, 100)
     expect(node.stats.held).toBe(50)
     node.fleet = 5
-    decided(node.leases.take(perHour))
+    decided(node.take(perHour))
     await node.pass(50)
     expect(node.stats).toMatchObject({ held: 10, givenBack: 39, spent: 2 })
-    for (let i = 0; i < 10; i++) decided(node.leases.take(perHour))
-    void node.leases.take(perHour)
+    for (let i = 0; i < 10; i++) decided(node.take(perHour))
+    void node.take(perHour)
     expect(node.draws().at(-1)?.amount).toBe(1 + 10)
   })
 
@@ -86,14 +125,14 @@ describe('how much is drawn', () => {
     const { node } = await leased(perHour, 100)
     node.store.give = () => new Promise(() => {})
     node.freeze(2000)
-    void node.leases.take(perHour)
+    void node.take(perHour)
     expect(node.draws().map(({ amount }) => amount)).toEqual([51, 1])
     expect(node.stats.held).toBe(50)
   })
 
   test('a cost larger than that is drawn beside it, and waits for no other call', async () => {
     const { node } = await leased(perHour, 10)
-    const large = await node.leases.take(costing(perHour, 30))
+    const large = await node.take(costing(perHour, 30))
     // What is held of the first draw counts: both together are no more than may lie stranded.
     expect(node.draws()[1]).toMatchObject({ amount: 30 + 11 - 10, atLeast: 30 })
     expect(large).toMatchObject({ granted: 30 })
@@ -102,23 +141,26 @@ describe('how much is drawn', () => {
 
   test('a cost of 0, or above what the limit ever holds, is the store’s to decide', async () => {
     const { node } = await leased()
-    expect(node.leases.take(costing(perHour, 0))).toBeUndefined()
-    expect(node.leases.take(costing(perHour, 1001))).toBeUndefined()
+    expect(node.take(costing(perHour, 0))).toBeUndefined()
+    expect(node.take(costing(perHour, 1001))).toBeUndefined()
     expect(node.draws()).toHaveLength(1)
   })
 
   test('a limit that holds too little for it is exact', () => {
     const node = new LeasingNode()
     const pacing = takeOf({ algorithm: 'gcra', max: 1000, window: '1s' })
-    for (let i = 0; i < 5; i++) node.spendByStore(pacing, 1)
-    expect(node.leases.take(pacing)).toBeUndefined()
+    for (let i = 0; i < 9; i++) {
+      node.spendByStore(pacing, 1)
+      node.freeze(1)
+    }
+    expect(node.take(pacing)).toBeUndefined()
   })
 
   test('drawn without waiting, also for calls that may', async () => {
     const take = takeOf({ max: 1000, window: '1m', wait: '5s' })
     const node = new LeasingNode()
     node.spendByStore(take, 10)
-    void node.leases.take(take)
+    void node.take(take)
     expect(take.limit.maxWaitUs).toBe(5_000_000)
     expect(node.draws()[0]?.limit.maxWaitUs).toBe(0)
   })
@@ -130,7 +172,7 @@ describe('a spending', () => {
     const { at, resetAfterMs } = node.store.inner.sync.peek([[perHour]])[0]?.[0] ?? {}
     expect(first).toMatchObject({ granted: 1, remaining: 989, retryAfterMs: 0, delayMs: 0 })
     await node.pass(30)
-    const second = decided(node.leases.take(costing(perHour, 3)))
+    const second = decided(node.take(costing(perHour, 3)))
     expect({ ...second }).toEqual({
       granted: 3,
       remaining: 986,
@@ -148,14 +190,15 @@ describe('a spending', () => {
     const take = takeOf({ max: 1000, window: '1s' })
     const { node } = await leased(take)
     await node.pass(60)
-    expect(decided(node.leases.take(take)).resetAfterMs).toBe(0)
+    expect(decided(node.take(take)).resetAfterMs).toBe(0)
   })
 
   test('of another counter, or by another limit of the same, is not served', async () => {
     const { node } = await leased()
-    expect(node.leases.take(takeOf(window(1000), { user: 'u2' }))).toBeUndefined()
+    expect(node.take(takeOf(window(1000), { user: 'u2' }))).toBeUndefined()
     // The same counter, as a caller of another tier has it.
-    expect(node.leases.take(takeOf(window(10)))).toBeUndefined()
+    expect(node.take(takeOf(window(500)))).toBeUndefined()
+    expect(node.leases.isReady(takeOf(window(500)))).toBe(false)
     expect(node.stats.spent).toBe(1)
   })
 
@@ -164,7 +207,7 @@ describe('a spending', () => {
     const lower = takeOf(window(100))
     await node.pass(700)
     expect(node.given()).toEqual([10])
-    const outcome = await node.leases.take(lower)
+    const outcome = await node.take(lower)
     expect(outcome).toMatchObject({ granted: 1 })
     expect(node.draws()[1]).toMatchObject({ limit: { max: 100 }, amount: 1 + 5 })
   })
@@ -173,18 +216,18 @@ describe('a spending', () => {
     const { node } = await leased()
     const { hi, lo, partition } = perHour.key
     const other = { ...perHour, key: { hi: hi ^ 1, lo, partition } }
-    expect(node.leases.take(other)).toBeUndefined()
-    node.spendByStore(other, 5)
-    expect(await node.leases.take(other)).toMatchObject({ granted: 1 })
+    expect(node.take(other)).toBeUndefined()
+    node.spendByStore(other, 8)
+    expect(await node.take(other)).toMatchObject({ granted: 1 })
     expect(node.draws()[1]?.key.hi).toBe(hi ^ 1)
-    decided(node.leases.take(perHour))
-    decided(node.leases.take(other))
+    decided(node.take(perHour))
+    decided(node.take(other))
   })
 })
 
 describe('the end of a lease', () => {
   const ends = (node: LeasingNode) => {
-    const told = node.leases.take(perHour)
+    const told = node.take(perHour)
     expect(told).toBeInstanceOf(Promise)
     return told
   }
@@ -193,7 +236,7 @@ describe('the end of a lease', () => {
     const { node } = await leased()
     node.wallAheadMs = -60_000
     node.freeze(1999)
-    decided(node.leases.take(perHour))
+    decided(node.take(perHour))
     node.freeze(1)
     await ends(node)
     expect(node.given()).toEqual([9])
@@ -202,7 +245,7 @@ describe('the end of a lease', () => {
   test('comes as soon by the wall clock, while the other stands still', async () => {
     const { node } = await leased()
     node.suspend(1999)
-    decided(node.leases.take(perHour))
+    decided(node.take(perHour))
     node.suspend(1)
     await ends(node)
     expect(node.given()).toEqual([9])
@@ -226,12 +269,12 @@ describe('the end of a lease', () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 10)
     node.store.isHeld = true
-    const first = node.leases.take(perHour)
+    const first = node.take(perHour)
     node.freeze(15)
     node.store.release()
     expect(await first).toMatchObject({ granted: 1, staleMs: 15 })
     node.freeze(1984)
-    decided(node.leases.take(perHour))
+    decided(node.take(perHour))
     node.freeze(1)
     await ends(node)
   })
@@ -240,9 +283,9 @@ describe('the end of a lease', () => {
     const take = takeOf({ max: 1000, window: '1s' })
     const { node } = await leased(take)
     node.freeze(249)
-    decided(node.leases.take(take))
+    decided(node.take(take))
     node.freeze(1)
-    expect(node.leases.take(take)).not.toMatchObject({ granted: 1 })
+    expect(node.take(take)).not.toMatchObject({ granted: 1 })
   })
 
   test.each(['fixed-window', 'sliding-window-counter'])(
@@ -253,15 +296,15 @@ describe('the end of a lease', () => {
       await node.pass(9500)
       node.spendByStore(take, 10)
       node.store.isHeld = true
-      const first = node.leases.take(take)
+      const first = node.take(take)
       node.freeze(10)
       node.store.release()
       await first
       // Drawn at 9.51 s, so 490 ms from the window's end, counted from 9.5 s on.
       node.freeze(479)
-      decided(node.leases.take(take))
+      decided(node.take(take))
       node.freeze(1)
-      expect(node.leases.take(take)).toBeInstanceOf(Promise)
+      expect(node.take(take)).toBeInstanceOf(Promise)
     },
   )
 
@@ -269,7 +312,7 @@ describe('the end of a lease', () => {
     const { node } = await leased()
     for (let i = 0; i < 10; i++) {
       await node.pass(199)
-      decided(node.leases.take(perHour))
+      decided(node.take(perHour))
     }
     const more = node.draws().length
     await node.pass(60)
@@ -293,7 +336,7 @@ describe('the end of a lease', () => {
   test('leaves a paused node nothing to spend', async () => {
     const { node } = await leased()
     node.freeze(5000)
-    expect(node.leases.take(perHour)).toBeUndefined()
+    expect(node.take(perHour)).toBeUndefined()
     await settled()
     expect(node.stats).toMatchObject({ spent: 1, givenBack: 10, held: 0 })
   })
@@ -303,7 +346,7 @@ describe('what is not spent', () => {
   test('goes back when nobody asks for a quarter of the lease time, under its draw time', async () => {
     const { node } = await leased()
     await node.pass(450)
-    const { at } = decided(node.leases.take(perHour))
+    const { at } = decided(node.take(perHour))
     await node.pass(499)
     expect(node.given()).toEqual([])
     await node.pass(51)
@@ -325,9 +368,9 @@ describe('what is not spent', () => {
     expect(node.gaveBack).toEqual([perHour.key.lo, perHour.key.lo])
   })
 
-  test('is given back once: what the store does not confirm is lost', async () => {
+  test('is given back once where it may have arrived: what nobody confirms is lost', async () => {
     const { node } = await leased()
-    node.store.script.verbError = new Error('gone')
+    node.store.script.verbError = Object.assign(new Error('cut'), { silence: 'unknown' })
     await node.pass(5000)
     expect(node.given()).toEqual([10])
     expect(node.stats).toMatchObject({ givenBack: 0, lost: 10, held: 0 })

@@ -8,12 +8,12 @@
  * by all calls of a counter together. Nothing is spent that was not drawn, nor after its lease.
  */
 import type { CounterKey, PlannedTake } from '@sluice/core'
-import type { Answer } from '../store.js'
+import type { Answer, Silence } from '../store.js'
 import type { Here, HereOutcome, HereStats, NodeParts, Waited } from './here.js'
 import { Lease, leaseOf } from './lease.js'
-import { answerOf, Draw, type Waiter } from './lease-draw.js'
-import { type Dryness, drynessOf, refuseDry } from './lease-dryness.js'
-import { Holdings, started } from './lease-holdings.js'
+import { answerOf, Draw, type Sending, type Waiter } from './lease-draw.js'
+import { drynessOf, refuseDry } from './lease-dryness.js'
+import { Holdings, IDLE_SHARE, started } from './lease-holdings.js'
 import { Meter } from './lease-meter.js'
 import { Meters } from './lease-meters.js'
 import { Tallies } from './tally.js'
@@ -31,8 +31,6 @@ export class Leases implements Here {
   readonly #meters = new Meters()
   readonly #holdings: Holdings
   readonly #onLate = (draw: Draw, answer: Answer) => this.late(draw, answer)
-  /** Both move when what was drawn before must not be spent any more. */
-  #rules = 0
   #resets = 0
   #waiting = 0
   #isClosed = false
@@ -46,7 +44,7 @@ export class Leases implements Here {
     return this.#tallies.all
   }
 
-  take(take: PlannedTake): HereOutcome | Promise<Waited> | undefined {
+  take(take: PlannedTake, waitMs: number): HereOutcome | Promise<Waited> | undefined {
     const { key, amount, of } = take
     if (amount === 0) return undefined
     const meter = this.#meters.find(key)
@@ -62,7 +60,32 @@ export class Leases implements Here {
         if (!lease.isOver(nowMs, wallUs)) return lease.spend(amount, nowMs)
       }
     }
-    return this.takeBeyond(take, meter, nowMs, wallUs)
+    return this.takeBeyond(take, meter, { nowMs, wallUs, deadlineMs: waitMs })
+  }
+
+  isReady({ key, amount, of }: PlannedTake): boolean {
+    const meter = this.#meters.find(key)
+    if (meter === undefined || meter.of !== of || this.#isClosed) return false
+    const isHeld = meter.leases.some(({ units }) => units >= amount)
+    return isHeld || this.sizeOf(meter, this.#parts.monotonicMs()) > 0
+  }
+
+  /** Why a call would be refused here though the store has a little; else it knows better. */
+  look(take: PlannedTake): (HereOutcome & { readonly state: unknown }) | undefined {
+    const { key, amount, of } = take
+    if (amount === 0 || amount > of.immediate.capacity) return undefined
+    const meter = this.#meters.find(key)
+    if (meter?.dry === undefined || meter.of !== of) return undefined
+    const nowMs = this.#parts.monotonicMs()
+    if (nowMs >= meter.dry.untilMs || this.sizeOf(meter, nowMs) === 0) return undefined
+    if (meter.leases.some(({ units }) => units >= amount)) return undefined
+    const refusal = refuseDry(take, meter.dry, nowMs)
+    return refusal === undefined ? undefined : { ...refusal, state: meter.dry.state }
+  }
+
+  gaveBack(key: CounterKey): void {
+    const meter = this.#meters.find(key)
+    if (meter !== undefined) meter.dry = undefined
   }
 
   /** The outcome must be the one that `take` made: it knows its lease. */
@@ -99,18 +122,13 @@ export class Leases implements Here {
     if (meter.draw !== undefined) this.answerAll(meter.draw, 'ask')
   }
 
-  rulesChanged(): void {
-    this.#rules += 1
+  /** Settles when the store has answered all that it was asked. */
+  async close(): Promise<void> {
+    this.#isClosed = true
     for (const meter of this.#holdings.busy) {
       this.#holdings.closeAll(meter)
       if (meter.draw !== undefined) this.answerAll(meter.draw, 'ask')
     }
-  }
-
-  /** Settles when the store has answered all that it was asked. */
-  async close(): Promise<void> {
-    this.#isClosed = true
-    this.rulesChanged()
     this.#holdings.stop()
     await this.#holdings.quiet()
   }
@@ -119,10 +137,10 @@ export class Leases implements Here {
   private takeBeyond(
     take: PlannedTake,
     meter: Meter,
-    nowMs: number,
-    wallUs: number,
+    sending: Sending,
   ): HereOutcome | Promise<Waited> | undefined {
     const { of, amount } = take
+    const { nowMs, wallUs } = sending
     if (amount > of.immediate.capacity) return undefined
     if (this.#isClosed || this.#waiting >= WAITING_MAX) return undefined
     if (meter.of !== of) {
@@ -132,51 +150,87 @@ export class Leases implements Here {
     }
     this.#holdings.expire(meter, nowMs, wallUs)
     const { draw, dry } = meter
-    if (draw !== undefined) {
-      return this.isCurrent(draw) ? this.join(draw.waiting, take, nowMs) : undefined
-    }
+    if (draw !== undefined) return this.join(draw, take, sending)
     if (this.sizeOf(meter, nowMs) === 0) return undefined
     if (dry !== undefined && nowMs < dry.untilMs) {
       const refusal = refuseDry(take, dry, nowMs)
       if (refusal !== undefined || take.limit.maxWaitUs > 0) return refusal
     }
     if (!this.#holdings.hasRoomFor(meter)) return undefined
-    const waiting: Waiter[] = []
-    const waited = this.join(waiting, take, nowMs)
-    this.send(meter, waiting, nowMs, wallUs)
+    return this.draw(meter, take, sending)
+  }
+
+  /** Waits for a draw that is under way, if it will do for this call too. */
+  private join(
+    draw: Draw,
+    take: PlannedTake,
+    { deadlineMs }: Sending,
+  ): Promise<Waited> | undefined {
+    if (deadlineMs === 0 || !this.isCurrent(draw)) return undefined
+    let isIn = false
+    const waited = new Promise<Waited>((resolve) => {
+      isIn = draw.join({ take, resolve }, deadlineMs)
+    })
+    if (!isIn) return undefined
+    this.#waiting += 1
     return waited
   }
 
-  private join(waiting: Waiter[], take: PlannedTake, joinedMs: number): Promise<Waited> {
+  /** A call that may not wait draws for those that come after it. */
+  private draw(meter: Meter, take: PlannedTake, sending: Sending): Promise<Waited> | undefined {
+    if (sending.deadlineMs === 0) {
+      this.send(meter, [], { ...sending, deadlineMs: this.#parts.deadlineMs })
+      return undefined
+    }
     this.#waiting += 1
-    return new Promise((resolve) => void waiting.push({ take, joinedMs, resolve }))
+    return new Promise((resolve) => this.send(meter, [{ take, resolve }], sending))
   }
 
   /** Asks for what waiting calls need and, beyond that, for as much as may be held. */
-  private send(meter: Meter, waiting: Waiter[], nowMs: number, wallUs: number): void {
-    const { store, deadlineMs } = this.#parts
-    const spare = Math.max(0, this.sizeOf(meter, nowMs) - meter.outstanding)
-    const era = { rules: this.#rules, resets: this.#resets, ownResets: meter.resets }
-    const draw = new Draw(meter, waiting, spare, era, { nowMs, wallUs, deadlineMs }, this.#onLate)
+  private send(meter: Meter, waiting: Waiter[], sending: Sending): void {
+    const { store } = this.#parts
+    const spare = Math.max(0, this.sizeOf(meter, sending.nowMs) - meter.outstanding)
+    if (waiting.length === 0 && spare < UNITS_MIN) return
+    const era = { resets: this.#resets, ownResets: meter.resets }
+    const draw = new Draw(meter, waiting, spare, era, sending, this.#onLate)
     meter.draw = draw
     meter.tally.draws += 1
     this.#holdings.asked(meter)
-    started(() => store.take([[draw.take]], draw)).then(
-      (answers) => this.answered(draw, answerOf(answers)),
-      () => this.answered(draw, 'unknown'),
-    )
+    started(async () => answerOf(await store.take([[draw.take]], draw)))
+      .then(
+        (answer) => this.answered(draw, answer),
+        () => this.answered(draw, 'unknown'),
+      )
+      // Of an answer that cannot be read nothing is spent.
+      .catch(() => this.silence(draw, 'unknown'))
   }
 
   private answered(draw: Draw, answer: Answer): void {
     const { meter } = draw
     meter.draw = undefined
-    if (typeof answer === 'string') {
-      this.answerAll(draw, 'silent')
-      const late = draw.silent()
-      if (late !== undefined) this.late(draw, late)
-    } else if (this.isCurrent(draw)) this.granted(draw, answer)
-    else this.discard(draw, answer)
-    this.#holdings.answered(meter)
+    try {
+      if (typeof answer === 'string') {
+        this.silence(draw, answer)
+        const late = draw.silent()
+        if (late !== undefined) this.late(draw, late)
+        return
+      }
+      this.#parts.answering()
+      if (this.isCurrent(draw)) this.granted(draw, answer)
+      else this.discard(draw, answer)
+    } finally {
+      this.#holdings.answered(meter)
+    }
+  }
+
+  /** Each call is decided without the store. If the draw has run, those let pass have spent it. */
+  private silence(draw: Draw, silence: Silence): void {
+    const { waiting } = draw
+    this.#waiting -= waiting.length
+    draw.waiting = []
+    for (const { take, resolve } of waiting) {
+      resolve({ silence, admitted: () => draw.letPass(take.amount) })
+    }
   }
 
   /** What is over when it arrives serves nobody. */
@@ -192,16 +246,15 @@ export class Leases implements Here {
       this.answerAll(draw, 'ask')
       return
     }
-    this.serve(draw, lease, nowMs, isFull)
+    this.serve(draw, lease, nowMs)
     if (told.granted > 0) this.#holdings.keep(lease, draw.spare)
-    // Some came after it was sent. A counter that could not give all is not asked for them again.
-    if (isFull && draw.waiting.length > 0) this.send(meter, draw.waiting, nowMs, wallUs)
-    else this.refuseAll(draw, meter.dry, nowMs)
+    this.refuseAll(draw, nowMs)
   }
 
   /** Those that a short grant left over: the store has just said what it would say to each. */
-  private refuseAll(draw: Draw, dry: Dryness | undefined, nowMs: number): void {
+  private refuseAll(draw: Draw, nowMs: number): void {
     const { waiting } = draw
+    const { dry } = draw.meter
     this.#waiting -= waiting.length
     draw.waiting = []
     for (const { take, resolve } of waiting) {
@@ -209,16 +262,12 @@ export class Leases implements Here {
     }
   }
 
-  /**
-   * In the order of their coming. A small call does not pass a large one that the next draw will
-   * serve; where there is none it does, as in the store.
-   */
-  private serve(draw: Draw, lease: Lease, nowMs: number, isFull: boolean): void {
+  /** In the order of their coming; a small call passes a large one that has to go without. */
+  private serve(draw: Draw, lease: Lease, nowMs: number): void {
     const left: Waiter[] = []
     for (const waiter of draw.waiting) {
       const { take, resolve } = waiter
-      const hasTurn = lease.units >= take.amount && (left.length === 0 || !isFull)
-      if (hasTurn) resolve(lease.spend(take.amount, nowMs))
+      if (lease.units >= take.amount) resolve(lease.spend(take.amount, nowMs))
       else left.push(waiter)
     }
     this.#waiting -= draw.waiting.length - left.length
@@ -259,22 +308,29 @@ export class Leases implements Here {
     const { tally } = draw.meter
     tally.drawn += told.granted
     tally.held += told.granted
-    return new Lease(draw, told)
+    const lease = new Lease(draw, told)
+    draw.became(lease)
+    return lease
   }
 
   /** Whether what this draw grants may be spent. */
   private isCurrent({ era, meter }: Draw): boolean {
-    return era.rules === this.#rules && era.ownResets === meter.resets
+    return !this.#isClosed && era.ownResets === meter.resets
   }
 
-  private answerAll(draw: Draw, waited: 'ask' | 'silent'): void {
+  private answerAll(draw: Draw, waited: 'ask'): void {
     this.#waiting -= draw.waiting.length
     for (const { resolve } of draw.waiting.splice(0)) resolve(waited)
   }
 
-  /** Units that the leases of a counter may hold here now; 0: not worth one. */
+  /**
+   * Units that the leases of a counter may hold here now; 0: not worth one, also where it would
+   * be given back as idle before two of them were spent.
+   */
   private sizeOf(meter: Meter, nowMs: number): number {
-    const units = Math.min(this.#holdings.mostOf(meter.of), meter.spentLately(nowMs))
+    const spent = meter.spentLately(nowMs)
+    if (spent < UNITS_MIN * IDLE_SHARE) return 0
+    const units = Math.min(this.#holdings.mostOf(meter.of), spent)
     return units >= UNITS_MIN ? units : 0
   }
 }

@@ -1,63 +1,9 @@
 /** What rules that are not exact do to whole calls. */
 import { describe, expect, test } from 'vitest'
-import { createLimiter, type Decision, type Limiter } from '../index.js'
+import { createLimiter, type Decision } from '../index.js'
 import { call, perUser, user } from '../limiter.test-helper.js'
-import { FakeScheduler } from '../redis/channel.test-helper.js'
-import { ScriptedStore } from '../scripted-store.test-helper.js'
-
-const window = (max: number, more: object = {}) => ({
-  algorithm: 'fixed-window',
-  max,
-  window: '1h',
-  ...more,
-})
-
-class Node {
-  readonly store = new ScriptedStore({ denyCacheMs: 1000 })
-  readonly scheduler = new FakeScheduler()
-  readonly limiter: Limiter
-
-  constructor(rules: object[]) {
-    const { store, scheduler } = this
-    const monotonicMs = () => store.clock.now() / 1000
-    this.limiter = createLimiter({ rules, store, clock: store.clock, monotonicMs, scheduler })
-  }
-
-  async pass(ms: number): Promise<void> {
-    for (let left = ms; left > 0; left -= 10) {
-      this.store.clock.advance(Math.min(10, left))
-      await this.scheduler.advance(Math.min(10, left))
-    }
-  }
-
-  async check(name = 'u1', cost?: number): Promise<Decision> {
-    return this.limiter.check(user(name, cost))
-  }
-
-  /** So many calls, one after the other. */
-  async many(count: number, name = 'u1'): Promise<Decision[]> {
-    const decisions: Decision[] = []
-    for (let i = 0; i < count; i++) decisions.push(await this.check(name))
-    return decisions
-  }
-
-  /** What the store counts for the only limit. */
-  async used(name = 'u1'): Promise<number> {
-    const { limiter } = this
-    const inspected = await limiter.inspect('per-user', user(name))
-    const state = inspected.counters[0]?.state
-    return (state as { readonly count: number } | null)?.count ?? 0
-  }
-}
-
-async function nodeOf(rules: object[]): Promise<Node> {
-  const node = new Node(rules)
-  await node.limiter.ready()
-  return node
-}
-
-const leased = (max: number, more: object = {}) =>
-  perUser([window(max)], { coordination: 'leased', ...more })
+import type { ScriptedStore } from '../scripted-store.test-helper.js'
+import { leased, nodeOf, window } from './node.test-helper.js'
 
 describe('a leased rule', () => {
   test('asks the store at first, then decides here, at once and without a promise', async () => {
@@ -107,17 +53,20 @@ describe('a leased rule', () => {
     expect(before - drawn).toBe(40)
   })
 
-  test('gives back when a caller gets limits of its own', async () => {
+  test('serves a caller that gets limits of its own by those, and gives back when it is idle', async () => {
     const node = await nodeOf(leased(1000))
     await node.many(40)
     const caller = new Map([['user', 'u1']])
-    node.limiter.changeOverrides([{ rule: 'per-user', caller, override: undefined }])
     const own = { caller, limits: [{ algorithm: 'fixed-window', max: 41, windowMs: 3_600_000 }] }
     node.limiter.changeOverrides([
       { rule: 'per-user', caller, override: { ...own, untilMs: undefined } as never },
     ])
+    // What is held of the old limit counts as used until it is back.
+    expect((await node.check()).allowed).toBe(false)
+    await node.pass(600)
     const allowed = (await node.many(10)).filter((decision) => decision.allowed)
     expect(allowed).toHaveLength(1)
+    expect(await node.used()).toBe(41)
   })
 
   test('whose store is silent spends its lease, then answers by its posture', async () => {
@@ -276,6 +225,20 @@ describe('a local rule', () => {
     expect((await node.limiter.peek(user('u1'))).remaining).toBe(80)
     await node.pass(200)
     expect(await node.used()).toBe(20)
+  })
+
+  test('has what passed by posture reported once its rounds are answered again', async () => {
+    const node = await nodeOf(local(100))
+    await node.many(20)
+    node.store.all('not-run')
+    expect(await node.check('u2')).toMatchObject({ allowed: true, source: 'posture' })
+    node.store.all('answer')
+    for (let i = 0; i < 10; i++) {
+      expect((await node.check()).source).toBe('local')
+      await node.pass(50)
+    }
+    expect(node.limiter.stats?.reportsWaiting).toBe(0)
+    expect(await node.used('u2')).toBe(1)
   })
 
   test('goes on counting while the store is silent, and is answered for by posture if unknown', async () => {

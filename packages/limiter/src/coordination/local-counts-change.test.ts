@@ -1,6 +1,13 @@
 import type { CompiledLimit, PlannedTake } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
-import { START_US, settled, startLocal as start, takeOf, window100 } from './fleet.test-helper.js'
+import {
+  compiled,
+  START_US,
+  settled,
+  startLocal as start,
+  takeOf,
+  window100,
+} from './fleet.test-helper.js'
 import type { HereOutcome } from './here.js'
 import type { LocalCounts } from './local-counts.js'
 
@@ -180,14 +187,16 @@ describe('a counter leaves', () => {
     expect(local.take(asked)).toBeUndefined()
   })
 
-  test('when rules change, reported once more under the limits it was counted by', async () => {
+  test('when a call meets other limits, reported once more under those it was counted by', async () => {
     const { local, of, learn, take, time, store, stats, count } = start()
+    const other = compiled({ ...window100, window: '1h' })
     learn(1)
     learn(2)
     take(10, 1)
     take(7, 2)
-    local.rulesChanged()
-    expect(local.take(takeOf(of))).toBeUndefined()
+    expect(local.isReady(takeOf(of))).toBe(true)
+    expect(local.take(takeOf(other, 1, 1))).toBeUndefined()
+    expect(local.isReady(takeOf(other, 1, 2))).toBe(false)
     await settled()
     expect(store.charges.map(({ amount, limit }) => [amount, limit])).toEqual([
       [10, of.limit],
@@ -198,12 +207,22 @@ describe('a counter leaves', () => {
     expect(time.waiting).toBe(0)
   })
 
-  test('when rules change, and what then does not run is not tried again', async () => {
+  test('not when its limit is compiled again, or for another caller: it goes on', async () => {
+    const { local, of, learn, take, store } = start()
+    learn(1)
+    take(10)
+    expect(local.take(takeOf(compiled(window100)))).toMatchObject({ remaining: 88 })
+    expect(local.take(takeOf(compiled({ ...window100, window: '1h' }), 1, 2))).toBeUndefined()
+    expect(local.take(takeOf(of))).toMatchObject({ remaining: 87 })
+    expect(store.charges).toEqual([])
+  })
+
+  test('when a call meets other limits, and what then does not run is not tried again', async () => {
     const { local, learn, take, time, store, stats } = start()
     learn()
     take(10)
     store.chargeFault = 'not-run'
-    local.rulesChanged()
+    local.take(takeOf(compiled({ ...window100, window: '1h' })))
     await time.advance(1000)
     await settled()
     expect(store.charges.length).toBe(1)
@@ -217,7 +236,7 @@ describe('a counter leaves', () => {
     store.delayMs = 10
     await time.advance(55)
     const late = take(4)
-    local.rulesChanged()
+    local.take(takeOf(compiled({ ...window100, window: '1h' })))
     local.putBack(takeOf(of, 10), early)
     local.putBack(takeOf(of, 4), late)
     await time.advance(100)

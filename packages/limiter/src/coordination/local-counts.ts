@@ -62,6 +62,10 @@ export class LocalCounts implements Here {
     return new LocalOutcome(step, ageOf(counter, nowMs), counter)
   }
 
+  isReady(take: PlannedTake): boolean {
+    return this.find(take) !== undefined
+  }
+
   putBack({ key }: PlannedTake, outcome: HereOutcome): void {
     const counter = LocalOutcome.counterOf(outcome) ?? this.#known.get(key)
     if (counter === undefined || counter.isForgotten) return
@@ -121,15 +125,6 @@ export class LocalCounts implements Here {
     if (counter === undefined) return
     counter.forget()
     this.drop(counter)
-  }
-
-  rulesChanged(): void {
-    this.#changedMs = this.#parts.monotonicMs()
-    for (const sync of this.#syncs.values()) {
-      for (const counter of sync.counters) this.strike(counter)
-      this.keepLeaving(sync.leave())
-    }
-    this.#syncs.clear()
   }
 
   async close(): Promise<void> {

@@ -106,11 +106,13 @@ export class LocalSync {
 
   /** An amount of 0 takes nothing, and is answered with the state. */
   private async read(chunk: readonly LocalCounter[]): Promise<Groups<Answer>> {
-    const { store, deadlineMs } = this.#parts
+    const { store, deadlineMs, answering } = this.#parts
     const takes = chunk.map(({ key, owing }) => ({ key, limit: owing.limit, amount: 0 }))
     const patienceMs = Math.max(deadlineMs, Math.min(this.#everyMs, READ_MS_MAX))
     try {
-      return await store.take([takes], { deadlineMs: patienceMs, states: true })
+      const answers = await store.take([takes], { deadlineMs: patienceMs, states: true })
+      if (answers[0]?.some((answer) => typeof answer === 'object') === true) answering()
+      return answers
     } catch {
       return []
     }

@@ -3,8 +3,8 @@
  * What was granted here is spent first, and put back if the call is refused elsewhere.
  */
 import { type Outcome, type Plan, type PlannedTake, passes, type Source } from '@sluice/core'
-import type { Groups } from '../store.js'
-import type { Here, HereOutcome, Waited } from './here.js'
+import type { Answer, Groups } from '../store.js'
+import type { Here, HereOutcome, SilentDraw, Waited } from './here.js'
 
 /** Who decides a take here; undefined: the store. */
 export type Chooser = (take: PlannedTake) => Here | undefined
@@ -19,14 +19,9 @@ interface Decided {
 /** One group: in the place of each take what was decided here; undefined: the store has it. */
 type Row = (Decided | undefined)[]
 
-interface First {
-  readonly answer: HereOutcome | Promise<Waited> | undefined
-}
-
 export class SplitCall {
   readonly plan: Plan
   readonly #choose: Chooser
-  readonly #first: First | undefined
   readonly #rows: Row[] = []
   /** Beside each group of `rest`, from 1 on, its place in the plan. */
   readonly #restGroups: number[] = []
@@ -34,14 +29,12 @@ export class SplitCall {
   readonly #refusedHere = new Set<number>()
   #rest: Plan | undefined
   #isRefused = false
-  /** A draw that this call waited for was not answered: the store is not asked again. */
-  #isSilent = false
+  /** Draws of enforced limits that it waited for in vain; the store is not asked again. */
+  readonly #silent = new Map<PlannedTake, SilentDraw>()
 
-  /** `first`: what was already said to its only limit. */
-  constructor(plan: Plan, choose: Chooser, first?: First) {
+  constructor(plan: Plan, choose: Chooser) {
     this.plan = plan
     this.#choose = choose
-    this.#first = first
   }
 
   /** What is left for the store; undefined: nothing, or a limit here has refused the call. */
@@ -54,24 +47,41 @@ export class SplitCall {
   }
 
   get isSilent(): boolean {
-    return this.#isSilent
+    return this.#silent.size > 0
   }
 
-  /** The rest as the store is asked for it. */
-  get sent(): Groups<PlannedTake> {
+  /** What is known of the rest without asking: each draw has its fate, and no other take ran. */
+  get silences(): Groups<Answer> {
     const { groups = [] } = this.#rest ?? {}
-    return groups.map((takes) => takes.map((take) => this.asSent(take)))
+    return groups.map((takes) => takes.map((take) => this.#silent.get(take)?.silence ?? 'not-run'))
   }
 
-  /** Whether what counts here needs to know the states that the store has of the rest. */
-  get needsStates(): boolean {
-    const { groups = [] } = this.#rest ?? {}
-    return groups.some((takes) => takes.some(({ of }) => of.coordination === 'local'))
+  /** The call was let pass without the store: if a draw did run, its units are spent. */
+  admitted(): void {
+    for (const draw of this.#silent.values()) draw.admitted()
   }
 
-  /** Decides what can be decided here; a promise where a draw has to be waited for. */
-  begin(): Promise<void> | undefined {
-    return this.group(0)
+  /**
+   * Decides what can be decided here; a promise where a draw has to be waited for. That is only
+   * where no enforced limit needs the store itself: where one does, two trips would add up, and the
+   * store decides what no lease can serve along with it.
+   */
+  begin(waitMs: number): Promise<void> | undefined {
+    const takes = this.plan.groups[0] ?? []
+    const mayWait = takes.every((take) => this.#choose(take)?.isReady(take) === true)
+    return this.group(0, mayWait ? waitMs : 0)
+  }
+
+  /** The only limit has to wait for this draw. */
+  beginWith(draw: Promise<Waited>, by: Here): Promise<void> | undefined {
+    const row: Row = [undefined]
+    this.#rows.push(row)
+    const [take] = this.plan.groups[0] ?? []
+    if (take === undefined) return this.next(0)
+    return draw.then((waited) => {
+      this.waited(row, 0, take, by, waited)
+      return this.next(0)
+    })
   }
 
   /** What is known when nothing is left for the store. */
@@ -122,14 +132,14 @@ export class SplitCall {
   }
 
   /** One group after the other: the first opens the others. */
-  private group(at: number): Promise<void> | undefined {
+  private group(at: number, waitMs: number): Promise<void> | undefined {
     const takes = this.plan.groups[at]
     if (takes === undefined) return this.finish()
     const row: Row = []
     const waiting: Promise<void>[] = []
     for (const [i, take] of takes.entries()) {
       const by = this.#choose(take)
-      const answer = this.#first === undefined ? by?.take(take) : this.#first.answer
+      const answer = by?.take(take, waitMs)
       if (by === undefined || answer === undefined) row.push(undefined)
       else if (answer instanceof Promise) {
         row.push(undefined)
@@ -142,8 +152,9 @@ export class SplitCall {
   }
 
   private waited(row: Row, i: number, take: PlannedTake, by: Here, waited: Waited): void {
-    if (waited === 'silent') this.#isSilent = true
-    else if (waited !== 'ask') row[i] = { take, by, outcome: waited }
+    if (waited === 'ask') return
+    if ('silence' in waited) this.#silent.set(take, waited)
+    else row[i] = { take, by, outcome: waited }
   }
 
   private next(at: number): Promise<void> | undefined {
@@ -152,21 +163,34 @@ export class SplitCall {
     if (hasRoom) {
       // A shadow group is charged whole: with one limit in the store, all of it is decided there.
       if (at > 0 && row.includes(undefined)) this.leaveToStore(at)
-      return this.group(at + 1)
+      return this.group(at + 1, 0)
+    }
+    if (at > 0) {
+      putBackRow(row)
+      this.#refusedHere.add(at)
+      return this.group(at + 1, 0)
+    }
+    if (this.storeHearsOf(row)) {
+      this.leaveToStore(0)
+      return this.group(1, 0)
     }
     putBackRow(row)
-    if (at === 0) {
-      this.#isRefused = true
-      return undefined
-    }
-    this.#refusedHere.add(at)
-    return this.group(at + 1)
+    this.#isRefused = true
+    return undefined
   }
 
+  /** A limit that charges refusals needs it, but the store cannot refuse what only nodes count. */
+  private storeHearsOf(refused: Row): boolean {
+    if (refused.some((decided) => isOwn(decided) && !passes([decided.outcome]))) return false
+    return (this.plan.groups[0] ?? []).some(({ limit }) => limit.onRefusal === 'charge')
+  }
+
+  /** All but what the store never counts, which stays decided; a shadow group goes whole. */
   private leaveToStore(at: number): void {
     const row = this.#rows[at] ?? []
-    putBackRow(row)
-    this.#rows[at] = row.map(() => undefined)
+    const kept = row.map((decided) => (at === 0 && isOwn(decided) ? decided : undefined))
+    putBackRow(row.filter((_, i) => kept[i] === undefined))
+    this.#rows[at] = kept
   }
 
   private finish(): undefined {
@@ -184,11 +208,6 @@ export class SplitCall {
     return undefined
   }
 
-  private asSent(take: PlannedTake): PlannedTake {
-    const limit = this.#choose(take)?.inStore?.(take)
-    return limit === undefined ? take : { ...take, limit }
-  }
-
   private restOf(group: number): PlannedTake[] {
     if (this.#refusedHere.has(group)) return []
     return (this.plan.groups[group] ?? []).filter((_, i) => this.#rows[group]?.[i] === undefined)
@@ -197,6 +216,11 @@ export class SplitCall {
 
 export function sourceOf({ of }: PlannedTake): Source {
   return of.coordination === 'leased' ? 'lease' : 'local'
+}
+
+/** Whether it is of a part of the limit that is this node's alone. */
+function isOwn(decided: Decided | undefined): decided is Decided {
+  return decided?.take.of.coordination === 'split'
 }
 
 /** Once: what it was granted is marked as returned. */

@@ -1,0 +1,139 @@
+/** Units that could not be given back at once. */
+import { SluiceError } from '@sluice/core'
+import { describe, expect, test } from 'vitest'
+import { isBalanced, LeasingNode, takeOf } from './leases.test-helper.js'
+
+const window = (max: number, length = '1h') => ({ algorithm: 'fixed-window', max, window: length })
+const WAIT_MS = 20
+
+const failing = (silence: 'not-run' | 'unknown') =>
+  Object.assign(new SluiceError('STORE_FAILED', 'silent'), { silence })
+
+async function leased(take = takeOf(window(1000))) {
+  const node = new LeasingNode()
+  node.spendByStore(take, 10)
+  await node.leases.take(take, WAIT_MS)
+  return { node, take }
+}
+
+describe('unspent units', () => {
+  test('of a store that does not answer wait until it does', async () => {
+    const { node, take } = await leased()
+    node.isAnswering = false
+    await node.pass(3000)
+    expect(node.given()).toEqual([])
+    expect(node.stats).toMatchObject({ held: 10, lost: 0 })
+    node.isAnswering = true
+    await node.pass(100)
+    expect(node.given()).toEqual([10])
+    expect(node.stats).toMatchObject({ held: 0, givenBack: 10, lost: 0 })
+    expect(node.used(take)).toBe(11)
+    expect(isBalanced(node.stats)).toBe(true)
+  })
+
+  test('that certainly did not arrive are given again', async () => {
+    const { node, take } = await leased()
+    node.store.script.verbError = failing('not-run')
+    await node.pass(1000)
+    expect(node.stats).toMatchObject({ held: 10, lost: 0 })
+    node.store.script.verbError = undefined
+    await node.pass(100)
+    expect(node.stats).toMatchObject({ held: 0, givenBack: 10 })
+    expect(node.used(take)).toBe(11)
+    expect(node.timers).toBe(0)
+  })
+
+  test('that may have arrived are not', async () => {
+    const { node } = await leased()
+    node.store.script.verbError = failing('unknown')
+    await node.pass(1000)
+    node.store.script.verbError = undefined
+    await node.pass(1000)
+    expect(node.given()).toEqual([10])
+    expect(node.stats).toMatchObject({ held: 0, lost: 10 })
+  })
+
+  test('of a window that is over are given to nobody', async () => {
+    const { node } = await leased(takeOf(window(1000, '4s')))
+    node.isAnswering = false
+    await node.pass(5000)
+    node.isAnswering = true
+    await node.pass(100)
+    expect(node.given()).toEqual([])
+    expect(node.stats).toMatchObject({ held: 0, lost: 0, givenBack: 10 })
+  })
+
+  test('of a counter that is reset meanwhile are forgotten', async () => {
+    const { node, take } = await leased()
+    node.isAnswering = false
+    await node.pass(1000)
+    node.leases.forget(take.key)
+    node.isAnswering = true
+    await node.pass(1000)
+    expect(node.given()).toEqual([])
+    expect(node.stats).toMatchObject({ held: 0, lost: 10 })
+  })
+
+  test('that did not arrive at a counter which was reset meanwhile are forgotten too', async () => {
+    const { node, take } = await leased()
+    let fail = () => {}
+    node.store.give = () =>
+      new Promise((_, reject) => {
+        fail = () => reject(failing('not-run'))
+      })
+    await node.pass(600)
+    node.leases.forget(take.key)
+    fail()
+    await node.pass(1000)
+    expect(node.stats).toMatchObject({ held: 0, lost: 10 })
+    expect(node.timers).toBe(0)
+  })
+
+  test('count against what may be held, for as long as the store lacks them', async () => {
+    const { node, take } = await leased(takeOf(window(200)))
+    expect(node.stats.held).toBe(10)
+    node.isAnswering = false
+    await node.pass(600)
+    node.spendByStore(take, 20)
+    await node.leases.take(take, WAIT_MS)
+    expect(node.draws().at(-1)).toMatchObject({ amount: 1 })
+  })
+
+  test('are tried once more when the node ends', async () => {
+    const { node } = await leased()
+    node.isAnswering = false
+    await node.pass(1000)
+    await node.leases.close()
+    expect(node.given()).toEqual([10])
+    expect(node.stats).toMatchObject({ held: 0, givenBack: 10 })
+  })
+
+  test('that then do not arrive are lost, and nobody waits for them', async () => {
+    const { node } = await leased()
+    node.store.script.verbError = failing('not-run')
+    await node.leases.close()
+    expect(node.given()).toEqual([10])
+    expect(node.stats).toMatchObject({ held: 0, lost: 10, counters: 0 })
+    expect(node.timers).toBe(0)
+  })
+})
+
+test('leases of many counters go back a part at a time: no sweep floods the store', async () => {
+  const take = takeOf(window(1000))
+  const node = new LeasingNode()
+  for (let lo = 0; lo < 1200; lo++) {
+    const each = { ...take, key: { hi: lo, lo, partition: 0 } }
+    node.spendByStore(each, 8)
+    await node.leases.take(each, WAIT_MS)
+  }
+  expect(node.stats).toMatchObject({ counters: 1200, held: 9600 })
+  // The process did not run, and all of them are over at once.
+  node.freeze(2000)
+  const given: number[] = []
+  for (const ms of [0, 50, 50]) {
+    await node.pass(ms)
+    given.push(node.given().length)
+  }
+  expect(given).toEqual([512, 1024, 1200])
+  expect(node.stats).toMatchObject({ counters: 0, held: 0, givenBack: 9600 })
+})

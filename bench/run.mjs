@@ -24,6 +24,10 @@ const benchmarks = {
     about: 'decisions per second, CPU and latency on Redis, against peers',
     files: ['./redis/decisions.mjs'],
   },
+  coordination: {
+    about: 'over-admission, stranded share and hot keys of leased, local and split rules',
+    files: ['./coordination/measure.mjs'],
+  },
   rules: {
     about: 'what overrides and known keys cost a call, and a start with a million of them',
     files: ['./rules/lookups.mjs', './rules/load.mjs'],

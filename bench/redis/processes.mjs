@@ -36,14 +36,14 @@ export function describePlaces() {
 }
 
 /** All threads of a process that runs. */
-function pin(pid, role) {
+export function pin(pid, role) {
   if (places !== undefined) spawnSync('taskset', ['-acp', places[role], String(pid)])
 }
 
-export async function startStore() {
+export async function startStore({ isPinned = true } = {}) {
   const server = await startRedis()
   servers.add(server)
-  pin(server.pid, 'redis')
+  if (isPinned) pin(server.pid, 'redis')
   return server
 }
 

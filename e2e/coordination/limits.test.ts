@@ -93,6 +93,23 @@ describe.each([2, 5])('%i nodes that are offered twice the limit', (size) => {
   })
 })
 
+test('one node alone admits its local limit exactly: it forgets nothing that it reported', async () => {
+  const short = ['10ms', '100ms', '400ms'].map((syncEvery, i) =>
+    ruleOf(`alone-${i}`, { ...fixed, max: 20 }, { coordination: 'local', syncEvery }),
+  )
+  const rules = ['alone-0', 'alone-1', 'alone-2']
+  const { nodes, rows } = await fleets.start({ size: 1, rules: short })
+  await sleep(nextStart(WINDOW_MS) - Date.now())
+  await Promise.all(nodes.map((node) => node.pace({ rules, perSecond: 200, ms: 3000 })))
+  for (const rule of rules) {
+    for (const { admitted, offered } of windowsOf(rows(rule), WINDOW_MS)) {
+      expect(admitted, rule).toBeLessThanOrEqual(20)
+      if (offered > 100) expect(admitted, rule).toBeGreaterThan(15)
+    }
+    expect(sourcesOf(rows(rule))['local'], rule).toBeGreaterThan(0)
+  }
+})
+
 function tellOf(size: number, rows: (rule: string) => readonly Row[]): void {
   for (const rule of IDS) {
     const sources = Object.entries(sourcesOf(rows(rule))).map((pair) => pair.join(' '))

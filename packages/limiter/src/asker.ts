@@ -10,6 +10,7 @@ import {
   type Extras,
   type Outcome,
   type Plan,
+  type PlannedTake,
   passes,
   type Snapshot,
   type Source,
@@ -31,7 +32,7 @@ import { PostureAnswers } from './posture/posture-answers.js'
 import { Reports } from './reports.js'
 import { Settlement } from './settlement.js'
 import { isMisuse, isWhole } from './store-answer.js'
-import type { Answer, Give, Groups, Store } from './store.js'
+import type { Answer, Give, Groups, Peeked, Store } from './store.js'
 
 /** What a store without a default of its own may take, in milliseconds. */
 const DEADLINE_MS = 20
@@ -137,6 +138,11 @@ export class Asker {
       if (isMisuse(error)) throw error
       return this.#posture.peek(plan)
     }
+  }
+
+  /** What this node itself counts of a limit. */
+  lookHere(take: PlannedTake): Peeked | undefined {
+    return this.#coordinator.lookAt(take)
   }
 
   /** How long a call may wait. */

@@ -8,12 +8,13 @@ import {
   formatHash,
   type Log,
   type NamedCaller,
+  type PlannedTake,
   SluiceError,
   show,
   type Snapshot,
 } from '@sluice/core'
 import { requireCall } from './limiter-options.js'
-import type { Store } from './store.js'
+import type { Peeked, Store } from './store.js'
 
 /** Who a call is to one rule. The values are shown as they are: whoever asks may see them. */
 export interface InspectedCaller {
@@ -53,24 +54,30 @@ export interface Inspected extends InspectedCaller {
 
 const IDS_SHOWN = 5
 
+/** What this node itself counts of a limit; undefined: the store does. */
+type Look = (take: PlannedTake) => Peeked | undefined
+
 export async function inspectCounters(
   store: Pick<Store, 'peek' | 'inspector'>,
   snapshot: Snapshot,
   asked: { readonly rule: string; readonly call: Call; readonly wallMs: number },
+  look: Look = () => undefined,
 ): Promise<Inspected> {
   requireCall(asked.call)
   const rule = requireRule(snapshot, asked.rule)
   const standing = callerStanding(snapshot, rule, asked.call, asked.wallMs)
   const takes = standing.places.flatMap(({ where, limits }) =>
     limits.map((of) => {
-      return { where, key: counterKey(standing.caller, of), limit: of.limit, amount: 0 }
+      return { where, key: counterKey(standing.caller, of), limit: of.limit, amount: 0, of }
     }),
   )
   const [peeked = []] = takes.length === 0 ? [] : await store.peek([takes])
-  const counters = takes.map(async ({ where, key, limit }, i): Promise<InspectedCounter> => {
-    const seen = peeked[i]
+  const counters = takes.map(async ({ where, ...take }, i): Promise<InspectedCounter> => {
+    const { key, limit, of } = take
+    const here = of.coordination === 'split' ? look(take) : undefined
+    const seen = here ?? peeked[i]
     if (seen === undefined) throw new Error('The store left out a counter')
-    const stored = await store.inspector?.inspect(key, limit)
+    const stored = here === undefined ? await store.inspector?.inspect(key, limit) : undefined
     return {
       limit: limit.name,
       where,

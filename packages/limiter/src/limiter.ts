@@ -17,6 +17,7 @@ import {
   type OverrideChange,
   type ParsedRules,
   type Plan,
+  type PlannedTake,
   type Policy,
   type Problem,
   planCall,
@@ -237,7 +238,9 @@ class StoreLimiter implements Limiter {
     this.requireOpen()
     await this.requireKey('nothing is known')
     const asked = { rule, call, wallMs: Math.floor(this.#clock.now() / 1000) }
-    return storeAnswer(inspectCounters(this.#store, this.#snapshot, asked), 'nothing is known')
+    const look = (take: PlannedTake) => this.#asker?.lookHere(take)
+    const inspected = inspectCounters(this.#store, this.#snapshot, asked, look)
+    return storeAnswer(inspected, 'nothing is known')
   }
 
   callers(call: Call): readonly InspectedCaller[] {

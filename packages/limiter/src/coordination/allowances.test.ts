@@ -77,6 +77,15 @@ describe('a split limit', () => {
     expect(drain(at(0), of)).toBe(5)
   })
 
+  test('whose burst is smaller than the fleet still admits its rate', async () => {
+    const { nodes, fleet } = split(4)
+    const of = compiled({ algorithm: 'gcra', max: 100, window: '1s' })
+    const granted = () => nodes.map((node) => drain(node, of))
+    expect(granted()).toEqual([1, 1, 1, 1])
+    await fleet.time.advance(40)
+    expect(granted()).toEqual([1, 1, 1, 1])
+  })
+
   test('goes on with the same counter when the fleet changes', () => {
     const { at, fleet, places } = split(4)
     const of = compiled({ algorithm: 'fixed-window', max: 10, window: '1m' })

@@ -1,7 +1,7 @@
 /**
  * A limit split over the nodes: node i of n has floor((i+1) * x / n) - floor(i * x / n) of its max,
- * burst and queue, which sum to the limit exactly, and counts that by itself. No call ever asks the
- * store. What one node does not use, no other can: it is for traffic that is spread evenly.
+ * burst and queue, which sum to the limit exactly, and counts that by itself. Only of a burst below n
+ * each node has one unit, so that it can admit its part of the rate. No call ever asks the store. What one node does not use, no other can: it is for traffic that is spread evenly.
  */
 import {
   type CompiledLimit,
@@ -121,8 +121,9 @@ function allowanceOf(limit: Limit, nodes: number, place: number): Limit | undefi
   if (nodes === 1 || limit.max === 0) return limit
   const { algorithm, name, windowMs } = limit
   const max = partOf(limit.max, nodes, place)
-  const size = partOf(limit.capacity, nodes, place)
-  if (max === 0 || size === 0) return undefined
+  if (max === 0) return undefined
+  // A bucket that holds nothing could never admit what it regains.
+  const size = Math.max(1, partOf(limit.capacity, nodes, place))
   const spec: LimitSpec = { algorithm, name, windowMs, max, ...sizeOf(limit, size) }
   if (findLimitProblem(spec) === undefined) return defineLimit(spec)
   // A part may be too fine to count where the whole is not; a window has no such numbers.

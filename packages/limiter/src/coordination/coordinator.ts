@@ -109,6 +109,11 @@ export class Coordinator {
     }
   }
 
+  lookAt(take: PlannedTake): Peeked | undefined {
+    const looked = this.#choose(take)?.look?.(take)
+    return looked && { ...looked, state: looked.state }
+  }
+
   /** Whether these units were returned here; if not, they belong to the store. */
   refund(give: Give, coordination: Coordination): boolean {
     return this.of(coordination)?.refund?.(give) ?? false

@@ -87,9 +87,9 @@ export class LocalCounter {
   }
 
   /** Whether its counts go on under this limit, of another tier for example. */
-  goesOnAs({ limit }: CompiledLimit): boolean {
+  goesOnAs({ limit, syncEveryMs }: CompiledLimit): boolean {
     const { format, windowUs } = this.of.limit
-    return limit.format === format && limit.windowUs === windowUs
+    return limit.format === format && limit.windowUs === windowUs && syncEveryMs === this.everyMs
   }
 
   /** The limit by which a take is decided, so that what is owed is not forgotten. */
@@ -101,7 +101,7 @@ export class LocalCounter {
     const step = algorithmOf(limit).take(this.stateAt(now), limit, amount, now)
     const next = step.state ?? step.moved
     if (next !== undefined) this.#state = next
-    if (step.granted > 0) this.add(step.granted, step.at)
+    if (step.granted > 0) this.tally.unreported += this.#pending.spend(step.granted, step.at)
     return step
   }
 
@@ -109,6 +109,8 @@ export class LocalCounter {
   putBack(amount: number, at: number, now: number): number {
     const { limit } = this.owing
     const state = algorithmOf(limit).give(this.#state, limit, amount, now, at)
+    // Time has returned them already, here as in the store.
+    if (state === undefined && isBucket(limit)) return 0
     if (state !== undefined) this.#state = state
     let left = amount - this.#pending.takeBack(amount, at)
     for (const report of this.reports) {
@@ -148,7 +150,7 @@ export class LocalCounter {
   /** The store said what it counts, after these reports were told. */
   takeIn(read: unknown, reports: readonly Report[], sentMs: number, now: number): void {
     const told = reports.filter(({ fate }) => fate === 'told')
-    this.tally.overAdmitted += beyondMax(read, told, this.owing.limit)
+    this.tally.overAdmitted += this.beyondMax(read, told, sentMs)
     if (!this.isOursAlone(read, told)) this.#state = this.withOwn(read, told, now)
     this.#read = read
     this.readMs = sentMs
@@ -165,6 +167,18 @@ export class LocalCounter {
     if (left(state) >= left(this.#read)) return
     this.#state = this.withOwn(state, [], now)
     this.#read = state
+  }
+
+  /** How many of the units just told went beyond what the limit holds, by the count after them. */
+  private beyondMax(state: unknown, told: readonly Report[], sentMs: number): number {
+    const { limit } = this.owing
+    if (state === undefined) return 0
+    if (!isBucket(limit)) return beyondMaxOfWindows(state, told, limit)
+    const amount = told.reduce((sum, report) => sum + report.amount, 0)
+    // What it regained while they were spent was theirs too.
+    const regained = ((sentMs - this.readMs) * limit.max) / limit.windowMs
+    const excess = (state as Bucket).used - limit.capacity - Math.ceil(regained)
+    return Math.min(amount, Math.max(0, excess))
   }
 
   private add(amount: number, at: number): void {
@@ -224,13 +238,7 @@ function forgiving(state: unknown, limit: Limit, now: number): unknown {
   return { start, curr: isOver ? Math.min(curr, max) : curr, prev: Math.min(prev, max) }
 }
 
-/** How many of the units just told went beyond what the limit holds, by the count after them. */
-function beyondMax(state: unknown, told: readonly Report[], limit: Limit): number {
-  if (state === undefined) return 0
-  if (isBucket(limit)) {
-    const amount = told.reduce((sum, report) => sum + report.amount, 0)
-    return Math.min(amount, Math.max(0, (state as Bucket).used - limit.capacity))
-  }
+function beyondMaxOfWindows(state: unknown, told: readonly Report[], limit: Limit): number {
   return told.reduce((sum, { amount, at }) => {
     const count = countAt(state as FixedWindow | SlidingCounter, limit, at)
     return sum + Math.min(amount, Math.max(0, count - limit.max))

@@ -310,7 +310,7 @@ describe('a round', () => {
     const limit = local.inStore(takeOf(of))
     fleet.shared.sync.charge({ ...takeOf(of), limit, amount: 70, at: START_US, debt: 200 })
     await time.advance(100)
-    expect(stats()).toMatchObject({ reported: 60, overAdmitted: 30 })
+    expect(stats()).toMatchObject({ reported: 60, overAdmitted: 29 })
     expect(take(1).granted).toBe(0)
   })
 })

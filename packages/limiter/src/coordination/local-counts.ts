@@ -20,7 +20,14 @@ import { ByKey } from './by-key.js'
 import { DebtLimits } from './debt-limit.js'
 import type { Here, HereOutcome, HereStats, NodeParts } from './here.js'
 import { LocalCounter } from './local-counter.js'
-import { giveBack, LocalSync, nodesOf, reportOnce, type SyncParts } from './local-sync.js'
+import {
+  giveBack,
+  isOfAnotherClock,
+  LocalSync,
+  nodesOf,
+  reportOnce,
+  type SyncParts,
+} from './local-sync.js'
 import { Tallies } from './tally.js'
 
 /** Counters known here; those of further callers are decided by the store. About 40 MB. */
@@ -101,7 +108,8 @@ export class LocalCounts implements Here {
   learn(take: PlannedTake, answer: Answer, sentMs: number): void {
     if (typeof answer === 'string' || !('state' in answer) || this.#isClosed) return
     if (sentMs < this.#changedMs) return
-    const { key, of } = take
+    const { key, of, limit } = take
+    if (isOfAnotherClock(answer.at, this.#parts.placeAt(limit), limit)) return
     const before = this.#known.get(key)
     if (before !== undefined && !before.isUnread) {
       const now = this.#parts.placeAt(before.owing.limit)

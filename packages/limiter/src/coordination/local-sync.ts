@@ -3,6 +3,7 @@
  * again, what was spent here is charged to the store, and what all nodes spent is read. Charges
  * leave before the read, so that on one connection it sees them.
  */
+import type { Limit } from '@sluice/core'
 import { Rounds } from '../rounds.js'
 import type { Answer, Groups } from '../store.js'
 import { mayHaveRun } from '../reports.js'
@@ -22,8 +23,11 @@ const ROUNDS_PER_INTERVAL = 2
 /** Nobody asked for so long and for so many intervals: it is dropped. */
 const IDLE_MS = 200
 const IDLE_INTERVALS = 2
-/** A read keeps no call waiting, so it may take longer than a decision. */
-const READ_MS_MAX = 1000
+/**
+ * A read keeps no call waiting, so it may take as long as a charge. It must: what has less time goes
+ * to the store first, and would not see what was charged with it.
+ */
+const READ_MS = 1000
 
 export interface SyncParts extends NodeParts {
   readonly debts: DebtLimits
@@ -34,13 +38,11 @@ export interface SyncParts extends NodeParts {
 export class LocalSync {
   readonly counters = new Set<LocalCounter>()
   readonly idleMs: number
-  readonly #everyMs: number
   readonly #parts: SyncParts
   readonly #rounds: Rounds
   #running: Promise<void> = Promise.resolve()
 
   constructor(everyMs: number, parts: SyncParts) {
-    this.#everyMs = everyMs
     this.#parts = parts
     this.idleMs = Math.max(IDLE_MS, IDLE_INTERVALS * everyMs)
     this.#rounds = new Rounds(everyMs / ROUNDS_PER_INTERVAL, () => this.run(), parts.scheduler)
@@ -100,7 +102,11 @@ export class LocalSync {
       finish(counter, reports, this.#parts)
       const answer = answers[0]?.[i]
       if (!counter.isKnown || typeof answer !== 'object' || !('state' in answer)) continue
-      counter.takeIn(answer.state, reports, sentMs, this.#parts.placeAt(counter.owing.limit))
+      const now = this.#parts.placeAt(counter.owing.limit)
+      if (isOfAnotherClock(answer.at, now, counter.of.limit)) {
+        this.#parts.drop(counter)
+        void reportOnce([counter], this.#parts)
+      } else counter.takeIn(answer.state, reports, sentMs, now)
     }
   }
 
@@ -108,7 +114,7 @@ export class LocalSync {
   private async read(chunk: readonly LocalCounter[]): Promise<Groups<Answer>> {
     const { store, deadlineMs, answering } = this.#parts
     const takes = chunk.map(({ key, owing }) => ({ key, limit: owing.limit, amount: 0 }))
-    const patienceMs = Math.max(deadlineMs, Math.min(this.#everyMs, READ_MS_MAX))
+    const patienceMs = Math.max(deadlineMs, READ_MS)
     try {
       const answers = await store.take([takes], { deadlineMs: patienceMs, states: true })
       if (answers[0]?.some((answer) => typeof answer === 'object') === true) answering()
@@ -117,6 +123,14 @@ export class LocalSync {
       return []
     }
   }
+}
+
+/**
+ * Whether a store's time is so far from the one that this node counts by that they mean different
+ * windows: the clocks of a Cluster may be apart, and then only the store can say what is left.
+ */
+export function isOfAnotherClock(at: number, now: number, { windowUs }: Limit): boolean {
+  return Math.abs(at - now) >= windowUs
 }
 
 /** As many as are known to live, and at least this one. */

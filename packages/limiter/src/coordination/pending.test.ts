@@ -16,6 +16,16 @@ describe('what is pending', () => {
     ])
   })
 
+  test('is of now, all of it, when the clock steps back by more than a window', () => {
+    const pending = new Pending(1000)
+    pending.spend(2, 8000)
+    pending.spend(3, 9000)
+    expect(pending.spend(4, 5000)).toBe(0)
+    expect(pending.spendings).toEqual([{ amount: 9, at: 5000 }])
+    expect(pending.expire(2000)).toBe(0)
+    expect(pending.spendings).toEqual([{ amount: 9, at: 2000 }])
+  })
+
   test('of the window before the last is dropped and told', () => {
     const pending = new Pending(WINDOW)
     expect(pending.add(2, 5000)).toBe(0)

@@ -51,9 +51,19 @@ export class Pending {
     return dropped
   }
 
+  /** The same of units that are spent now: where now is further back, the clock has stepped. */
+  spend(amount: number, now: number): number {
+    const window = Math.floor(now / this.windowUs)
+    if (window < this.#window - 1) this.moveTo(window, now)
+    return this.add(amount, now)
+  }
+
   /** Time has come so far; returns what has become too old by that. */
   expire(now: number): number {
-    return this.isEmpty ? 0 : this.turn(Math.floor(now / this.windowUs))
+    if (this.isEmpty) return 0
+    const window = Math.floor(now / this.windowUs)
+    if (window < this.#window - 1) this.moveTo(window, now)
+    return this.turn(window)
   }
 
   /** Units of the same window that need not be reported after all; returns how many there were. */
@@ -76,6 +86,15 @@ export class Pending {
     this.#newest = 0
     this.#before = 0
     return spendings
+  }
+
+  /** The clock has stepped back: what was filed ahead of it is of now, as in the algorithms. */
+  private moveTo(window: number, at: number): void {
+    this.#window = window
+    this.#newest += this.#before
+    this.#newestAt = at
+    this.#before = 0
+    this.#beforeAt = 0
   }
 
   private turn(window: number): number {

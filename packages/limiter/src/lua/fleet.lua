@@ -33,9 +33,10 @@ if life > 0 then
   end
   redis.call('PEXPIRE', fleet, string.format('%.0f', 2 * life))
   redis.call('PEXPIRE', places, string.format('%.0f', 2 * life))
-  -- A user without the right to ask gets the first place; a beat must not fail for it.
-  local rank = redis.pcall('ZRANK', places, node)
-  place = type(rank) == 'number' and rank or 0
+  -- All have the same score, so they come in the order of their names.
+  for i, each in ipairs(redis.call('ZRANGEBYSCORE', places, '0', '0')) do
+    if each == node then place = i - 1 end
+  end
 else
   redis.call('ZREM', fleet, node)
   redis.call('ZREM', places, node)

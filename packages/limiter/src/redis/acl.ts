@@ -24,7 +24,6 @@ export const SCRIPT_COMMANDS: readonly string[] = [
   'zadd',
   'zcard',
   'zrangebyscore',
-  'zrank',
   'zrem',
   'zremrangebyscore',
   'zscore',

@@ -1,7 +1,6 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type RedisServer, scanWithoutTtl, startRedis } from '../../../../tools/redis/server.mjs'
 import { monotonicMs } from '../clock.js'
-import { storeAcl } from './acl.js'
 import { FakeScheduler, openChannel, settled, type TestChannel } from './channel.test-helper.js'
 import { type Beaten, drawNodeId, Fleet, fleetBeat } from './fleet.js'
 import { type Scheduler, timers } from '../rounds.js'
@@ -234,18 +233,6 @@ describe('a fleet on a real Redis', () => {
     await server.call('DEL', keys.places)
     expect(await beatOf('cc')(1500)).toMatchObject({ nodes: 3, place: 2 })
     expect(await scanWithoutTtl(server)).toEqual([])
-    channel.close()
-  })
-
-  test('without the right to ask for places a beat says the first one', async () => {
-    const user = { username: 'older', password: 'a-password-for-tests' }
-    const rights = storeAcl(prefix).split(' ')
-    const older = rights.filter((right) => right !== '+zrank')
-    await server.call('ACL', 'SETUSER', user.username, 'on', `>${user.password}`, ...older)
-    const channel = await openChannel(server.port, user)
-    const beat = fleetBeat(channel.ask, { prefix, node: 'bb' })
-    await server.call('ZADD', keys.fleet, String(Date.now() + 60_000), 'aa')
-    expect(await beat(1500)).toMatchObject({ nodes: 2, place: 0 })
     channel.close()
   })
 

@@ -1,7 +1,8 @@
 /**
  * A limit split over the nodes: node i of n has floor((i+1) * x / n) - floor(i * x / n) of its max,
- * burst and queue, which sum to the limit exactly, and counts that by itself. Only of a burst below n
- * each node has one unit, so that it can admit its part of the rate. No call ever asks the store. What one node does not use, no other can: it is for traffic that is spread evenly.
+ * burst and queue, which sum to the limit exactly, and counts that by itself. Only of a burst below
+ * n each node has one unit, so that it can admit its part of the rate. No call ever asks the store.
+ * What one node does not use, no other can: it is for traffic that is spread evenly.
  */
 import {
   type CompiledLimit,

@@ -2,7 +2,8 @@
  * Limits as counts are merged under: what nodes spent before they heard of each other is owed, and
  * must be counted beyond full. A bucket owes at most max(burst, nodes, nodes * rate * syncEvery):
  * with less the fleet would admit a rate per node for ever, with more a healed partition would
- * silence a caller. A unit for each node, because all may admit the one that has just come back. A window owes what all nodes can spend of it: its count is the truth.
+ * silence a caller. A unit for each node, because all may admit the one that has just come back. A
+ * window owes what all nodes can spend of it: its count is the truth.
  */
 import {
   type CompiledLimit,

@@ -24,8 +24,8 @@ const ROUNDS_PER_INTERVAL = 2
 const IDLE_MS = 200
 const IDLE_INTERVALS = 2
 /**
- * A read keeps no call waiting, so it may take as long as a charge. It must: what has less time goes
- * to the store first, and would not see what was charged with it.
+ * A read keeps no call waiting, so it may take as long as a charge. It must: what has less time
+ * goes to the store first, and would not see what was charged with it.
  */
 const READ_MS = 1000
 

@@ -78,7 +78,7 @@ const README_LINES_MAX = 150
 const isTest = (path) => /\.test(-helper)?\.ts$/.test(path)
 /** The part of the tree that a file belongs to, where it has arrows of its own. */
 const packageOf = (path) =>
-  /^simulation\//.test(path) ? 'simulation' : /^packages\/([^/]+)\/src\//.exec(path)?.[1]
+  path.startsWith('simulation/') ? 'simulation' : /^packages\/([^/]+)\/src\//.exec(path)?.[1]
 
 /** What stands in the code, without comments and texts: a word in a comment reads no clock. */
 function codeOf(text) {

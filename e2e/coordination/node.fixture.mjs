@@ -102,12 +102,14 @@ const VERBS = {
   },
 }
 
-process.on('message', async ({ id, verb, words }) => {
+const obey = async ({ id, verb, words }) => {
   try {
     process.send({ id, result: await VERBS[verb](words) })
   } catch (error) {
     process.send({ id, problem: String(error?.stack ?? error) })
   }
-})
+}
+
+process.on('message', (order) => void obey(order))
 process.on('disconnect', () => process.exit(0))
 process.send({ id: 0 })

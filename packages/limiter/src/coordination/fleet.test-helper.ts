@@ -18,7 +18,7 @@ import { LocalCounts } from './local-counts.js'
 /** 2026-01-01T00:00:00Z: every window whose length divides a day starts then. */
 export const START_US = 1_767_225_600_000_000
 
-export class VirtualTime implements Scheduler {
+class VirtualTime implements Scheduler {
   nowMs = 0
   readonly #waiting = new Set<{ readonly atMs: number; readonly run: () => void }>()
 
@@ -58,10 +58,10 @@ export function settled(): Promise<void> {
 }
 
 /** `lost`: nothing ran and nobody knows. `ran`: it ran, and nobody knows. */
-export type Fault = 'not-run' | 'lost' | 'ran' | undefined
+type Fault = 'not-run' | 'lost' | 'ran' | undefined
 
 /** One node's way to the store that all share. */
-export class NodeStore implements Store {
+class NodeStore implements Store {
   /** As they were sent, and as they ran. */
   readonly charges: Charge[] = []
   readonly ran: Charge[] = []

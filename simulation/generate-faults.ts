@@ -1,6 +1,7 @@
 /** What goes wrong: nothing in a share of the seeds, one kind alone in others, or all of it. */
+import { changeRules } from './generate-rules.js'
 import type { Random } from './random.js'
-import type { Fault, FaultKind, NodeSpec, Settings } from './scenario.js'
+import type { Fault, FaultKind, NodeSpec, RuleSpec, Settings } from './scenario.js'
 
 /** `slow`: a network that is often slower than the deadline; `join`: nodes that come later. */
 export type Profile = 'calm' | 'slow' | 'join' | 'all' | FaultKind
@@ -8,6 +9,8 @@ export type Profile = 'calm' | 'slow' | 'join' | 'all' | FaultKind
 const FAULTS_MAX = 5
 /** The end of a run is free of faults, or nothing could be told from what is left. */
 const FAULTS_END = 0.8
+/** A change of the rules is in force everywhere within so long. */
+const SPREAD_MS_MAX = 1000
 
 const KINDS: readonly [FaultKind, ...FaultKind[]] = [
   'pause',
@@ -22,6 +25,7 @@ const KINDS: readonly [FaultKind, ...FaultKind[]] = [
   'store-jump',
   'wall-jump',
   'reload',
+  'change',
 ]
 
 /** Seeds take turns, so that any hundred of them have some of each. */
@@ -46,6 +50,7 @@ interface Stage {
   readonly profile: Profile
   readonly settings: Settings
   readonly nodes: readonly NodeSpec[]
+  readonly rules: readonly RuleSpec[]
 }
 
 export function generateFaults(random: Random, stage: Stage): Fault[] {
@@ -56,7 +61,7 @@ export function generateFaults(random: Random, stage: Stage): Fault[] {
   ).sort((a, b) => a.atMs - b.atMs)
 }
 
-function generateFault(random: Random, { settings, nodes }: Stage, kind: FaultKind): Fault {
+function generateFault(random: Random, { settings, nodes, rules }: Stage, kind: FaultKind): Fault {
   const endMs = settings.lengthMs * FAULTS_END
   const atMs = random.int(0, endMs)
   const forMs = Math.min(random.pick([5, 30, 200, 1200]) + random.int(0, 20), endMs - atMs + 20)
@@ -69,5 +74,9 @@ function generateFault(random: Random, { settings, nodes }: Stage, kind: FaultKi
   }
   if (kind === 'store-jump') return { kind, atMs, byMs }
   if (kind === 'wall-jump') return { kind, atMs, node, byMs }
+  if (kind === 'change') {
+    const spreadMs = random.chance(0.3) ? 0 : random.int(1, SPREAD_MS_MAX)
+    return { kind, atMs, spreadMs, rules: changeRules(random, rules) }
+  }
   return { kind, atMs, node, forMs }
 }

@@ -2,9 +2,13 @@
 import type { Random } from './random.js'
 import type { LimitText, RuleSpec } from './scenario.js'
 
-const RULES_MAX = 3
+const RULES_MAX = 4
 /** Windows short enough that a run sees several. */
 const WINDOWS_MS = [250, 500, 1000, 2000, 4000] as const
+/** A plan that some rules have other limits for. */
+export const PLAN = 'pro'
+
+type Coordination = RuleSpec['coordination']
 
 export function generateRules(random: Random, nodes: number): RuleSpec[] {
   return Array.from({ length: random.int(1, RULES_MAX) }, (_, i) =>
@@ -12,8 +16,14 @@ export function generateRules(random: Random, nodes: number): RuleSpec[] {
   )
 }
 
+/** Some of the rules with other limits, or shared in another way; the counters go on. */
+export function changeRules(random: Random, rules: readonly RuleSpec[]): readonly RuleSpec[] {
+  const changed = rules.filter(() => random.chance(0.6))
+  return (changed.length === 0 ? rules : changed).map((rule) => changeRule(random, rule))
+}
+
 function generateRule(random: Random, id: string, nodes: number): RuleSpec {
-  const coordination = random.pick<RuleSpec['coordination']>([
+  const coordination = random.pick<Coordination>([
     'exact',
     'exact',
     'leased',
@@ -24,9 +34,10 @@ function generateRule(random: Random, id: string, nodes: number): RuleSpec {
     'split',
   ])
   const count = random.chance(0.2) ? 2 : 1
-  const limits = Array.from({ length: count }, (_, i) =>
-    generateLimit(random, coordination, nodes, i),
-  )
+  const make = () =>
+    Array.from({ length: count }, (_, i) => generateLimit(random, coordination, nodes, i))
+  const limits = make()
+  const hasTiers = random.chance(0.15)
   return {
     id,
     by: random.chance(0.8) ? ['user'] : [],
@@ -34,14 +45,63 @@ function generateRule(random: Random, id: string, nodes: number): RuleSpec {
     coordination,
     mode: random.chance(0.15) ? 'shadow' : 'enforce',
     posture: random.pick<RuleSpec['posture']>(['open', 'closed', 'local', 'local', { local: 0.5 }]),
-    ...(coordination === 'leased' ? { maxStranded: random.int(1, 10) / 20 } : {}),
-    ...(coordination === 'local' ? { syncEvery: `${random.pick([20, 50, 100, 250])}ms` } : {}),
+    ...waysOf(random, coordination),
+    ...(hasTiers
+      ? { tiers: { plan: { [PLAN]: limits.map((each) => resize(random, each)) } } }
+      : {}),
+    ...(random.chance(0.15) ? { candidate: { limits: make() } } : {}),
   }
+}
+
+function waysOf(
+  random: Random,
+  coordination: Coordination,
+): Pick<RuleSpec, 'maxStranded' | 'syncEvery'> {
+  if (coordination === 'leased') return { maxStranded: random.int(1, 10) / 20 }
+  if (coordination === 'local') return { syncEvery: `${random.pick([20, 50, 100, 250])}ms` }
+  return {}
+}
+
+function changeRule(random: Random, rule: RuleSpec): RuleSpec {
+  const all = [...rule.limits, ...(rule.candidate?.limits ?? [])]
+  const ways: readonly [Coordination, ...Coordination[]] = all.every(isShareable)
+    ? ['exact', 'leased', 'local', 'split']
+    : ['exact', 'split']
+  const coordination = random.chance(0.4) ? random.pick(ways) : rule.coordination
+  const limits = random.chance(0.8) ? rule.limits.map((each) => resize(random, each)) : rule.limits
+  if (coordination === rule.coordination) return { ...rule, limits }
+  const { id, by, mode, posture, tiers, candidate } = rule
+  return {
+    id,
+    by,
+    limits,
+    coordination,
+    mode,
+    posture,
+    ...waysOf(random, coordination),
+    ...(tiers === undefined ? {} : { tiers }),
+    ...(candidate === undefined ? {} : { candidate }),
+  }
+}
+
+/** The others promise something of every single call. */
+function isShareable({ algorithm }: LimitText): boolean {
+  return algorithm !== 'leaky-bucket' && algorithm !== 'sliding-window-log'
+}
+
+/** The same limit, raised or lowered: its counters go on. */
+function resize(random: Random, limit: LimitText): LimitText {
+  const factor = random.pick([0.1, 0.5, 0.9, 1.1, 2, 4])
+  const scaled = (units: number) => Math.max(1, Math.round(units * factor))
+  if (limit.max === 0) return { ...limit, max: random.int(1, 20) }
+  const { burst } = limit
+  const max = scaled(limit.max)
+  return burst === undefined ? { ...limit, max } : { ...limit, max, burst: scaled(burst) }
 }
 
 function generateLimit(
   random: Random,
-  coordination: RuleSpec['coordination'],
+  coordination: Coordination,
   nodes: number,
   place: number,
 ): LimitText {

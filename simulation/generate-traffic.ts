@@ -1,36 +1,78 @@
 /** Calls: evenly spread, in hot spells of one caller, in bursts aimed at the edges of windows. */
+import { PLAN } from './generate-rules.js'
 import type { Random } from './random.js'
-import type { Arrival, NodeSpec, RuleSpec, Settings } from './scenario.js'
+import type {
+  Arrival,
+  CallSpec,
+  Fault,
+  NodeSpec,
+  ResetSpec,
+  RuleSpec,
+  Settings,
+} from './scenario.js'
 
 const ARRIVALS_MAX = 700
 const USERS = ['ada', 'bob', 'cyd'] as const
+/** The one that has a plan: its tier counts with the same counters. */
+const PAYING = 'bob'
 /** A burst arrives within so much of the edge, on both sides. */
 const EDGE_MS = 30
+/** Before and after what happens to a node. */
+const AIMED_MS = 120
+/** In some runs this share of the calls is given back, soon or later. */
+const REFUNDED = 0.15
+const REFUNDED_AFTER_MS = [0, 5, 60, 700] as const
+const RESETS_MAX = 3
 
 interface Stage {
   readonly settings: Settings
   readonly nodes: readonly NodeSpec[]
   readonly rules: readonly RuleSpec[]
+  readonly faults: readonly Fault[]
 }
 
 export function generateTraffic(random: Random, stage: Stage): Arrival[] {
-  const traffic: Arrival[] = []
+  const traffic: CallSpec[] = []
   const spells = random.int(1, 5)
   for (let i = 0; i < spells && traffic.length < ARRIVALS_MAX; i++) {
-    const spell = random.pick([steady, hot, hot, edge])
+    const spell = random.pick([steady, hot, hot, edge, aimed, aimed])
     traffic.push(...spell(random, stage))
   }
-  return traffic.slice(0, ARRIVALS_MAX).sort((a, b) => a.atMs - b.atMs)
+  const refunds = random.chance(0.3)
+  const calls = traffic.slice(0, ARRIVALS_MAX).map((call) => {
+    return refunds && random.chance(REFUNDED) ? withRefund(random, stage, call) : call
+  })
+  const resets = random.chance(0.15)
+    ? many(random.int(1, RESETS_MAX), () => reset(random, stage))
+    : []
+  return [...calls, ...resets].sort((a, b) => a.atMs - b.atMs)
 }
 
-function steady(random: Random, stage: Stage): Arrival[] {
+/** Mostly on the node that decided the call. */
+function withRefund(random: Random, stage: Stage, call: CallSpec): CallSpec {
+  const node = random.chance(0.7) ? call.node : pickNode(random, stage)
+  const afterMs = random.pick(REFUNDED_AFTER_MS)
+  return { ...call, refund: { afterMs, node, twice: random.chance(0.1) } }
+}
+
+function reset(random: Random, stage: Stage): ResetSpec {
+  const { rules, settings } = stage
+  const rule = rules[random.int(0, rules.length - 1)]?.id
+  const isNamed = rule !== undefined && random.chance(0.5)
+  const atMs = random.int(0, settings.lengthMs)
+  const user = random.pick(USERS)
+  const node = pickNode(random, stage)
+  return { kind: 'reset', atMs, node, user, ...(isNamed ? { rule } : {}) }
+}
+
+function steady(random: Random, stage: Stage): CallSpec[] {
   const { lengthMs } = stage.settings
   const user = random.pick(USERS)
   return many(random.int(5, 80), () => arrival(random, stage, random.int(0, lengthMs), user))
 }
 
 /** One caller as fast as it can for a while, on one node or on all. */
-function hot(random: Random, stage: Stage): Arrival[] {
+function hot(random: Random, stage: Stage): CallSpec[] {
   const { lengthMs } = stage.settings
   const user = random.pick(USERS)
   const from = random.int(0, lengthMs)
@@ -41,8 +83,23 @@ function hot(random: Random, stage: Stage): Arrival[] {
   )
 }
 
+/** One caller on the node that something happens to: right before that, and when it is over. */
+function aimed(random: Random, stage: Stage): CallSpec[] {
+  const { faults, settings } = stage
+  const fault = faults[random.int(0, faults.length - 1)]
+  if (fault === undefined) return hot(random, stage)
+  const node = 'node' in fault ? fault.node : pickNode(random, stage)
+  const endMs = fault.atMs + ('forMs' in fault ? fault.forMs : 0)
+  const user = random.pick(USERS)
+  return many(random.int(30, 200), () => {
+    const off = (random.int(0, 1000) / 1000) * AIMED_MS
+    const at = random.chance(0.6) ? fault.atMs - off : endMs - AIMED_MS / 4 + off
+    return arrival(random, stage, Math.min(settings.lengthMs, Math.max(0, at)), user, node)
+  })
+}
+
 /** Around the edge of a window of one of the rules, by the store's clock. */
-function edge(random: Random, stage: Stage): Arrival[] {
+function edge(random: Random, stage: Stage): CallSpec[] {
   const { lengthMs, startUs, storeAheadMs } = stage.settings
   const limits = stage.rules.flatMap(({ limits: each }) => each)
   const limit = limits[random.int(0, limits.length - 1)]
@@ -65,9 +122,10 @@ function arrival(
   atMs: number,
   user: string,
   node = pickNode(random, stage),
-): Arrival {
+): CallSpec {
   const cost = random.chance(0.8) ? 1 : random.int(0, 6)
-  return { atMs: Math.round(atMs * 1000) / 1000, node, user, cost }
+  const plan = user === PAYING ? { plan: PLAN } : {}
+  return { kind: 'call', atMs: Math.round(atMs * 1000) / 1000, node, user, ...plan, cost }
 }
 
 function pickNode(random: Random, { nodes }: Stage): string {

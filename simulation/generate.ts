@@ -18,8 +18,8 @@ export function generateScenario(seed: number): Scenario {
   const settings = generateSettings(random, profile)
   const nodes = generateNodes(random, profile, settings)
   const rules = generateRules(random, nodes.length)
-  const traffic = generateTraffic(random, { settings, nodes, rules })
-  const faults = generateFaults(random, { profile, settings, nodes })
+  const faults = generateFaults(random, { profile, settings, nodes, rules })
+  const traffic = generateTraffic(random, { settings, nodes, rules, faults })
   return { seed, settings, rules, nodes, traffic, faults }
 }
 

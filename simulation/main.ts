@@ -27,7 +27,7 @@ async function main(args: readonly string[]): Promise<number> {
 }
 
 async function one(seed: number, planted: PlantedName | undefined): Promise<number> {
-  const found = await runSeed(seed, planted, print)
+  const found = await runSeed(seed, planted, { log: print })
   const { violation, decisions, hash } = found.run
   print(`seed ${seed}: ${decisions} decisions, log ${hash}`)
   if (violation === undefined) return 0

@@ -15,6 +15,57 @@ export const PLANTED = {
     }),
   /** A lease is spent after its end. */
   'late-lease': () => replace(Lease.prototype, 'isOver', () => () => false),
+  /** A machine that slept spends its leases on: only the clock that stood still is asked. */
+  'sleeping-lease': () =>
+    replace(
+      Lease.prototype,
+      'isOver',
+      () =>
+        function (this: Lease, monotonicMs: number) {
+          return monotonicMs >= this.endMs
+        },
+    ),
+  /** What a call took of a lease, and was refused elsewhere, is not put back. */
+  'lost-put-back': () =>
+    replace(Holdings.prototype, 'putBack', () => (lease, units) => {
+      lease.meter.tally.held -= units
+    }),
+  /** A counter that is reset is forgotten in the store, but its leases are spent on. */
+  'unforgotten-lease': () => replace(Holdings.prototype, 'forgetAll', () => () => {}),
+  /** A node holds as much as all of them may together. */
+  'greedy-lease': () =>
+    replace(
+      Holdings.prototype,
+      'mostOf',
+      () =>
+        ({ maxStranded, immediate }) =>
+          Math.floor(maxStranded * immediate.capacity),
+    ),
+  /** What is given back is given back twice. */
+  'doubled-give-back': () =>
+    replace(
+      Holdings.prototype,
+      'giveBack',
+      (giveBack) =>
+        function (this: Holdings, lease, units) {
+          giveBack.call(this, lease, units)
+          giveBack.call(this, lease, units)
+        },
+    ),
+  /** Counts are reported in every second round only. */
+  'late-report': () => {
+    const rounds = new WeakMap<Pending, number>()
+    return replace(
+      Pending.prototype,
+      'cut',
+      (cut) =>
+        function (this: Pending) {
+          const round = (rounds.get(this) ?? 0) + 1
+          rounds.set(this, round)
+          return round % 2 === 0 ? cut.call(this) : []
+        },
+    )
+  },
   /** What was spent in one window is charged to the next. */
   'wrong-window': () =>
     replace(

@@ -37,6 +37,10 @@ export interface RuleSpec {
   readonly syncEvery?: string
   readonly mode: 'enforce' | 'shadow'
   readonly posture: 'open' | 'closed' | 'local' | { readonly local: number }
+  /** Other limits for callers of a plan. */
+  readonly tiers?: { readonly plan: Readonly<Record<string, readonly LimitText[]>> }
+  /** Other limits in shadow, beside those in force. */
+  readonly candidate?: { readonly limits: readonly LimitText[] }
 }
 
 export interface LimitText {
@@ -56,11 +60,26 @@ export interface NodeSpec {
   readonly monotonicDriftPpm: number
 }
 
-export interface Arrival {
+export type Arrival = CallSpec | ResetSpec
+
+export interface CallSpec {
+  readonly kind: 'call'
   readonly atMs: number
   readonly node: string
   readonly user: string
+  readonly plan?: string
   readonly cost: number
+  /** What it took is given back, on this node or another, once or by mistake twice. */
+  readonly refund?: { readonly afterMs: number; readonly node: string; readonly twice: boolean }
+}
+
+/** The counters of a caller are forgotten; of everybody's only those of a rule that is named. */
+export interface ResetSpec {
+  readonly kind: 'reset'
+  readonly atMs: number
+  readonly node: string
+  readonly user: string
+  readonly rule?: string
 }
 
 export type Fault =
@@ -79,6 +98,13 @@ export type Fault =
   | { readonly kind: 'stop'; readonly atMs: number; readonly node: string }
   /** The same rules are loaded once more: whatever it holds of them goes back. */
   | { readonly kind: 'reload'; readonly atMs: number; readonly node: string }
+  /** These take the place of the rules with their ids: on each node some time within the spread. */
+  | {
+      readonly kind: 'change'
+      readonly atMs: number
+      readonly spreadMs: number
+      readonly rules: readonly RuleSpec[]
+    }
   /** The connection ends, and the node knows; what was under way is lost. */
   | { readonly kind: 'reset'; readonly atMs: number; readonly node: string; readonly forMs: number }
   /** Nothing arrives in either direction, and nobody is told. */

@@ -3,12 +3,14 @@ import { generateScenario } from './generate.js'
 import { type PlantedName, withPlanted } from './planted.js'
 import type { Scenario } from './scenario.js'
 import { type Shrunk, shrink } from './shrink.js'
-import { type Log, type Run, runScenario } from './world.js'
+import { type Run, type RunOptions, runScenario } from './world.js'
 
 export interface Search {
   readonly from: number
   readonly seeds: number
   readonly planted?: PlantedName | undefined
+  /** The name of the only invariant to be checked. */
+  readonly only?: string | undefined
   /** Called after each seed that holds. */
   readonly onSeed?: ((seed: number, run: Run) => void) | undefined
 }
@@ -19,18 +21,23 @@ export interface Found {
   readonly run: Run
 }
 
-export async function search({ from, seeds, planted, onSeed }: Search): Promise<Found | undefined> {
+export async function search(wanted: Search): Promise<Found | undefined> {
+  const { from, seeds, planted, only, onSeed } = wanted
   for (let seed = from; seed < from + seeds; seed++) {
-    const { scenario, run } = await runSeed(seed, planted)
+    const { scenario, run } = await runSeed(seed, planted, { only })
     if (run.violation !== undefined) return { seed, scenario, run }
     onSeed?.(seed, run)
   }
   return undefined
 }
 
-export async function runSeed(seed: number, planted?: PlantedName, log?: Log): Promise<Found> {
+export async function runSeed(
+  seed: number,
+  planted?: PlantedName,
+  options?: RunOptions,
+): Promise<Found> {
   const scenario = generateScenario(seed)
-  const run = await withPlanted(planted, () => runScenario(scenario, log))
+  const run = await withPlanted(planted, () => runScenario(scenario, options))
   return { seed, scenario, run }
 }
 

@@ -1,4 +1,5 @@
 /** One node of the fleet: the real limiter, on clocks and timers of its own, over a connection. */
+import type { CounterKey } from '@sluice/core'
 import { createLimiter, type Give, type Limiter } from '@sluice/limiter'
 import type { Scheduler } from '@sluice/limiter/internal'
 import type { Agenda } from './agenda.js'
@@ -6,7 +7,8 @@ import { DriftingClock } from './drifting-clock.js'
 import { Link } from './link.js'
 import type { Random } from './random.js'
 import type { Reply, Request } from './requests.js'
-import type { NodeSpec, RuleSpec, Settings } from './scenario.js'
+import { type RuleVersion, SECRET } from './rule-book.js'
+import type { NodeSpec, Settings } from './scenario.js'
 import type { Server } from './server.js'
 import { SimStore } from './sim-store.js'
 
@@ -16,13 +18,16 @@ const LOCAL_COUNTERS = 256
 export interface SimNodeOptions {
   readonly spec: NodeSpec
   readonly settings: Settings
-  readonly rules: readonly RuleSpec[]
-  readonly secret: Uint8Array
+  readonly version: RuleVersion
   readonly agenda: Agenda
   readonly server: Server
   readonly random: Random
   readonly fleetSize: number
   readonly onGive: (give: Give) => void
+  /** It certainly was not done. */
+  readonly onNotGiven: (give: Give) => void
+  /** It has heard that the store forgot a counter. */
+  readonly onReset: (key: CounterKey) => void
   readonly onDoubt: (request: Request) => void
   readonly onLost: (request: Request, reply: Reply) => void
 }
@@ -39,12 +44,15 @@ export class SimNode {
   #stops = 0
   #sleeps = 0
   #isDead = false
+  /** The rules in force on it. */
+  version: RuleVersion
   /** Shut down in order: what it has begun it ends, but no call comes to it. */
   isClosing = false
 
   constructor(options: SimNodeOptions) {
     const { spec, settings, agenda, random } = options
     this.name = spec.name
+    this.version = options.version
     this.#agenda = agenda
     const { nowUs } = agenda
     this.#wall = new DriftingClock(nowUs, nowUs + spec.wallAheadMs * 1000, spec.wallDriftPpm)
@@ -57,6 +65,7 @@ export class SimNode {
     })
     this.store = new SimStore({
       ...options,
+      secret: SECRET,
       node: spec.name,
       link: this.link,
       scheduler: this.scheduler,
@@ -66,12 +75,12 @@ export class SimNode {
       deadlineMs: settings.deadlineMs,
     })
     this.limiter = createLimiter({
-      rules: [...options.rules],
+      rules: [...options.version.rules],
       store: this.store,
       clock: { now: () => Math.floor(this.#wall.read(agenda.nowUs)) },
       monotonicMs: () => this.nowMs(),
       scheduler: this.scheduler,
-      secret: options.secret,
+      secret: SECRET,
       localCounters: LOCAL_COUNTERS,
     })
     this.store.start()
@@ -95,6 +104,13 @@ export class SimNode {
     const us = this.store.remote.time()
     const nodeUs = Number.isFinite(us) ? us : this.#wall.read(this.#agenda.nowUs)
     return { nodeUs, uncertaintyUs: this.store.clock.uncertaintyUs() }
+  }
+
+  /** Rules are loaded, perhaps the same once more. */
+  use(version: RuleVersion): void {
+    if (this.isClosing || version.number < this.version.number) return
+    this.version = version
+    this.limiter.setRules([...version.rules])
   }
 
   pause(forUs: number): void {

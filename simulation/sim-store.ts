@@ -42,6 +42,8 @@ export interface SimStoreOptions {
   readonly deadlineMs: number
   readonly fleetSize: number
   readonly onGive: (give: Give) => void
+  readonly onNotGiven: (give: Give) => void
+  readonly onReset: (key: CounterKey) => void
   /** Whether it was done is not known. */
   readonly onDoubt: (request: Request) => void
 }
@@ -54,7 +56,8 @@ export class SimStore implements Store {
   readonly #breaker: Breaker
   readonly #times: Rounds
   readonly #listeners: (() => void)[] = []
-  #isSilent = false
+  /** Whether it has said something since the connection stands. */
+  #isGreeted = true
   #isClosed = false
 
   constructor(options: SimStoreOptions) {
@@ -80,6 +83,11 @@ export class SimStore implements Store {
       deadlineMs,
       onAnswering: (listener) => void this.#listeners.push(listener),
     }
+  }
+
+  /** As the Redis store: one that has not spoken since it was reached is not asked yet. */
+  private get isAnswering(): boolean {
+    return this.#isGreeted && !this.#breaker.isOpen
   }
 
   start(): void {
@@ -111,8 +119,14 @@ export class SimStore implements Store {
   }
 
   async give(give: Give): Promise<void> {
-    this.#options.onGive(give)
-    await this.reply({ verb: 'give', give })
+    const { onGive, onNotGiven } = this.#options
+    onGive(give)
+    try {
+      await this.reply({ verb: 'give', give })
+    } catch (error) {
+      if (error instanceof NotDone && error.silence === 'not-run') onNotGiven(give)
+      throw error
+    }
   }
 
   async charge(charge: Charge): Promise<void> {
@@ -121,6 +135,7 @@ export class SimStore implements Store {
 
   async reset(key: CounterKey): Promise<void> {
     await this.reply({ verb: 'reset', key })
+    this.#options.onReset(key)
   }
 
   async close(): Promise<void> {
@@ -132,7 +147,7 @@ export class SimStore implements Store {
   /** A connection stands again, perhaps to another server. */
   reconnected(): void {
     this.clock.forget()
-    this.answers()
+    this.#isGreeted = false
     void this.askTime()
   }
 
@@ -142,13 +157,13 @@ export class SimStore implements Store {
       void this.reply({ verb: 'beat', lifeMs }).catch(() => {})
     }
     const { beat } = await this.reply({ verb: 'beat', lifeMs })
-    if (beat === undefined) throw notDone('beat', 'unknown')
+    if (beat === undefined) throw new NotDone('beat', 'unknown')
     return { ...beat, fingerprint: undefined }
   }
 
   private reply(asked: Asked): Promise<Reply> {
     return new Promise((resolve, reject) => {
-      const fail = (silence: Silence) => reject(notDone(asked.verb, silence))
+      const fail = (silence: Silence) => reject(new NotDone(asked.verb, silence))
       this.ask(asked, this.#options.deadlineMs, {
         inTime: (heard) => {
           if (heard === 'unsent') fail('not-run')
@@ -172,7 +187,7 @@ export class SimStore implements Store {
     },
   ): void {
     const isProbe = asked.verb === 'time' || asked.verb === 'beat'
-    if (this.#breaker.isOpen && !isProbe) {
+    if (!this.isAnswering && !isProbe) {
       then.inTime('unsent')
       return
     }
@@ -207,14 +222,16 @@ export class SimStore implements Store {
   private heard({ storeUs }: Reply, sentMs: number): void {
     const receivedMs = this.#options.nowMs()
     this.clock.learn(sentMs, receivedMs, storeUs)
+    const wasAnswering = this.isAnswering
+    this.#isGreeted = true
     if (receivedMs - sentMs > this.#options.deadlineMs) return
     if (this.#breaker.isOpen) this.#breaker.close()
     else this.#breaker.succeed()
-    this.answers()
+    if (wasAnswering) return
+    for (const listener of this.#listeners) listener()
   }
 
   private missed(): void {
-    this.#isSilent = true
     if (this.#breaker.fail()) this.probeLater()
   }
 
@@ -225,12 +242,6 @@ export class SimStore implements Store {
       void this.askTime()
       this.probeLater()
     })
-  }
-
-  private answers(): void {
-    if (!this.#isSilent) return
-    this.#isSilent = false
-    for (const listener of this.#listeners) listener()
   }
 
   private async askIfIdle(): Promise<void> {
@@ -247,8 +258,12 @@ export class SimStore implements Store {
   }
 }
 
-function notDone(verb: string, silence: Silence): SluiceError & { readonly silence: Silence } {
-  const what = silence === 'not-run' ? 'was not done' : 'may or may not have been done'
-  const error = new SluiceError('STORE_FAILED', `The store did not answer: the ${verb} ${what}`)
-  return Object.assign(error, { silence })
+class NotDone extends SluiceError {
+  readonly silence: Silence
+
+  constructor(verb: string, silence: Silence) {
+    const what = silence === 'not-run' ? 'was not done' : 'may or may not have been done'
+    super('STORE_FAILED', `The store did not answer: the ${verb} ${what}`)
+    this.silence = silence
+  }
 }

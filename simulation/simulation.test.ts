@@ -3,7 +3,7 @@ import { generateScenario } from './generate.js'
 import { runSeed, search } from './search.js'
 
 /** `npm run test:long` multiplies the seeds by this; `npm run simulate` runs any number. */
-const SEEDS = 300 * Number(process.env['SLUICE_RUNS'] ?? 1)
+const SEEDS = 500 * Number(process.env['SLUICE_RUNS'] ?? 1)
 /** Seeds of one test, so that one does not run into its time limit. */
 const CHUNK = 50
 
@@ -22,7 +22,7 @@ describe('a seed', () => {
     const lines: string[][] = [[], []]
     const runs = []
     for (const log of lines)
-      runs.push(await runSeed(seed, undefined, (line) => void log.push(line)))
+      runs.push(await runSeed(seed, undefined, { log: (line) => void log.push(line) }))
     expect(runs[1]).toEqual(runs[0])
     expect(lines[1]).toEqual(lines[0])
     expect(lines[0]?.length).toBeGreaterThan(100)
@@ -51,7 +51,46 @@ describe('what the seeds have', () => {
     const faults = scenarios.flatMap((each) => each.faults)
     expect(new Set(rules.map(({ coordination }) => coordination)).size).toBe(4)
     expect(new Set(limits.map(({ algorithm }) => algorithm)).size).toBe(6)
-    expect(new Set(faults.map(({ kind }) => kind)).size).toBe(12)
+    expect(new Set(faults.map(({ kind }) => kind)).size).toBe(13)
+  })
+
+  test('rules of different coordination and mode meet, with tiers and candidates', () => {
+    const rules = scenarios.flatMap((each) => each.rules)
+    const ways = scenarios.map((each) => new Set(each.rules.map((rule) => rule.coordination)).size)
+    expect(ways.filter((count) => count > 2).length).toBeGreaterThan(20)
+    expect(rules.filter(({ mode }) => mode === 'shadow').length).toBeGreaterThan(50)
+    expect(rules.filter(({ tiers }) => tiers !== undefined).length).toBeGreaterThan(50)
+    expect(rules.filter(({ candidate }) => candidate !== undefined).length).toBeGreaterThan(50)
+    expect(rules.filter(({ limits }) => limits.length > 1).length).toBeGreaterThan(50)
+  })
+
+  test('calls cost nothing, one and more, are refunded, and their counters are reset', () => {
+    const traffic = scenarios.flatMap((each) => each.traffic)
+    const calls = traffic.flatMap((arrival) => (arrival.kind === 'call' ? arrival : []))
+    expect(new Set(calls.map(({ cost }) => cost)).size).toBe(7)
+    expect(calls.filter(({ refund }) => refund !== undefined).length).toBeGreaterThan(1000)
+    expect(traffic.length - calls.length).toBeGreaterThan(50)
+  })
+
+  test('rules are raised, lowered and shared in another way while they are used', () => {
+    const changed = scenarios.flatMap(({ rules, faults }) =>
+      faults.flatMap((fault) => {
+        if (fault.kind !== 'change') return []
+        return fault.rules.flatMap((after) => {
+          const before = rules.find(({ id }) => id === after.id)
+          return before === undefined ? [] : { before, after }
+        })
+      }),
+    )
+    const size = ({ limits }: (typeof changed)[number]['after']) => limits[0]?.max ?? 0
+    expect(
+      changed.filter(({ before, after }) => size(after) > size(before)).length,
+    ).toBeGreaterThan(10)
+    expect(
+      changed.filter(({ before, after }) => size(after) < size(before)).length,
+    ).toBeGreaterThan(10)
+    const moved = changed.filter(({ before, after }) => before.coordination !== after.coordination)
+    expect(moved.length).toBeGreaterThan(10)
   })
 
   test('a share is without any fault, a share with one kind alone, a share with several', () => {

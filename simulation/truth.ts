@@ -2,20 +2,13 @@
  * What really happened, as nobody in the fleet can know it: every decision, and everything that the
  * store did, each at its true time. Invariants are checked against this.
  */
-import type { CompiledLimit, CounterKey, Decision, Limit, PlannedTake, Take } from '@sluice/core'
+import type { CounterKey, Limit, PlannedTake, Take } from '@sluice/core'
 import type { Charge, Give } from '@sluice/limiter'
+import type { Called, Decided } from './called.js'
+import { type Counter, isBucket, meet, nameOf, newCounter, touch } from './counter.js'
 import type { Reply, Request } from './requests.js'
-import type { Scenario } from './scenario.js'
+import type { FaultKind, Scenario } from './scenario.js'
 import type { Done, Server } from './server.js'
-
-/** One counter of the store: a limit of a rule for one caller. */
-export interface Counter {
-  readonly name: string
-  readonly key: CounterKey
-  readonly of: CompiledLimit
-  readonly limit: Limit
-  readonly isShadow: boolean
-}
 
 /** What one node took of one counter, and what became of it. Units; all only grow. */
 export interface Account {
@@ -29,11 +22,14 @@ export interface Account {
   regained: number
   /** Admitted to calls otherwise than by posture. */
   spent: number
+  /** Given back by receipts of earlier decisions, here or elsewhere. */
+  refunded: number
   /** Admitted by the rule's posture, while the store was silent. */
   byPosture: number
-  /** Given back: tried, and done by the store. */
+  /** Given back: perhaps done by the store, certainly done, and certainly not done when tried. */
   givesTried: number
   givesDone: number
+  notGiven: number
   /** Charged to the store afterwards: done by it, and of which the node heard nothing in time. */
   charged: number
   doubtful: number
@@ -41,38 +37,23 @@ export interface Account {
   offered: number
 }
 
-/** A call, from when it came to when it was decided. */
-export interface Called {
-  readonly id: number
+/** Units that a receipt returns on a node, to the time they were taken at. */
+export interface Refund {
   readonly node: string
-  readonly user: string
-  readonly startedUs: number
-  readonly startedMs: number
-  readonly takes: readonly (readonly Wanted[])[]
-}
-
-export interface Wanted {
-  readonly account: Account
+  readonly key: CounterKey
   readonly amount: number
-  readonly rule: string
-}
-
-export interface Decided {
-  readonly called: Called
-  readonly decision: Decision
-  /** What it admitted. */
-  readonly spent: readonly Spending[]
+  readonly at: number
   readonly trueUs: number
-  /** By the store's own clock, and by what the node takes for it, which may be off by so much. */
-  readonly storeUs: number
-  readonly nodeUs: number
-  readonly uncertaintyUs: number
 }
 
 /** Something that the bounds of the store allow for. */
 export interface Upset {
   readonly trueUs: number
   readonly kind: 'failover' | 'store-jump'
+  /** How far the store's clock was set forward; back where it is less than 0. */
+  readonly stepUs: number
+  /** What it granted and forgot, by the name of the counter. */
+  readonly undone: ReadonlyMap<string, number>
 }
 
 export class Truth {
@@ -99,6 +80,8 @@ export class Truth {
    * may have to wait for the end of one draw, for the next, and then for the store itself.
    */
   readonly isCalm: boolean
+  /** Whether the store may be silent to a node at some time. */
+  readonly mayBeSilent: boolean
   /** Whether the fleet is the same from beginning to end. */
   readonly isSteady: boolean
 
@@ -108,8 +91,10 @@ export class Truth {
     this.server = server
     this.reachMs = 2 * (settings.delayMs + JITTER_MAX * settings.jitterMs)
     // To load rules is nothing that goes wrong.
-    const isWell = faults.every(({ kind }) => kind === 'reload')
-    this.isCalm = isWell && TRIPS_MAX * this.reachMs <= settings.deadlineMs
+    const isWell = faults.every(({ kind }) => kind === 'reload' || kind === 'change')
+    const isFast = TRIPS_MAX * this.reachMs <= settings.deadlineMs
+    this.isCalm = isWell && isFast
+    this.mayBeSilent = !isFast || faults.some(({ kind }) => SILENCING.has(kind))
     this.isSteady = this.isCalm && nodes.every(({ joinsMs }) => joinsMs === 0)
   }
 
@@ -118,18 +103,23 @@ export class Truth {
   }
 
   account(node: string, take: PlannedTake, isShadow: boolean): Account {
-    const name = nameOf(take.key)
+    const { key, of } = take
+    const name = nameOf(key)
     let counter = this.counters.get(name)
     if (counter === undefined) {
-      counter = { name, key: take.key, of: take.of, limit: take.of.limit, isShadow }
+      counter = newCounter(key, of, isShadow)
       this.counters.set(name, counter)
     }
-    const id = `${node} ${name}`
-    let account = this.accounts.get(id)
-    if (account === undefined) {
-      account = emptyAccount(node, counter)
-      this.accounts.set(id, account)
-    }
+    meet(counter, of)
+    return this.accountWith(node, counter)
+  }
+
+  accountWith(node: string, counter: Counter): Account {
+    const id = `${node} ${counter.name}`
+    const known = this.accounts.get(id)
+    if (known !== undefined) return known
+    const account = emptyAccount(node, counter)
+    this.accounts.set(id, account)
     return account
   }
 
@@ -153,38 +143,78 @@ export class Truth {
     }
   }
 
-  done({ request, trueUs, reply }: Done): void {
+  done(done: Done): void {
+    const { request, trueUs, storeUs, reply } = done
     if (reply.late) return
     const { asked, node } = request
-    if (asked.verb === 'give') {
-      const gave = this.gaveUs.get(nameOf(asked.give.key)) ?? new Map<string, number>()
-      this.gaveUs.set(nameOf(asked.give.key), gave.set(node, trueUs))
+    if (asked.verb === 'reset') {
+      this.gave(node, asked.key, trueUs)
+      this.counters.get(nameOf(asked.key))?.resetsUs.push(trueUs)
+    } else if (asked.verb === 'give') {
+      this.gave(node, asked.give.key, trueUs)
+      this.touched(node, asked.give, trueUs)
       const account = this.accountOf(node, asked.give.key)
-      if (account !== undefined) account.givesDone += asked.give.amount
+      if (account !== undefined) {
+        const { amount, at = storeUs } = asked.give
+        account.givesDone += amount
+        const takenUs = trueUs - Math.max(0, storeUs - at)
+        account.counter.returned.push({ takenUs, us: trueUs, units: amount })
+      }
     } else if (asked.verb === 'charge') {
       this.owing.set(nameOf(asked.charge.key), asked.charge.limit)
+      this.touched(node, asked.charge, trueUs)
       const account = this.accountOf(node, asked.charge.key)
       if (account !== undefined) account.charged += asked.charge.amount
     }
     for (const grant of grantsOf(request, reply)) {
       const account = this.accountOf(node, grant.take.key)
       if (account === undefined) continue
+      this.touched(node, grant.take, trueUs)
       account.granted += grant.granted
       if (this.isRegained(node, grant)) account.regained += grant.granted
     }
   }
 
+  /** What was counted by another limit may have regained more than this one would have given. */
+  private touched(
+    node: string,
+    { key, limit }: { readonly key: CounterKey; readonly limit: Limit },
+    trueUs: number,
+  ): void {
+    const counter = this.counters.get(nameOf(key))
+    if (counter !== undefined && touch(counter, limit, trueUs)) this.gave(node, key, trueUs)
+  }
+
+  private gave(node: string, key: CounterKey, trueUs: number): void {
+    const gave = this.gaveUs.get(nameOf(key)) ?? new Map<string, number>()
+    this.gaveUs.set(nameOf(key), gave.set(node, trueUs))
+  }
+
   /** Whether the bucket may be full again before the node has given back what it did not spend. */
   private isRegained(node: string, { take, resetAfterMs }: Grant): boolean {
-    const { algorithm, windowMs } = take.limit
-    if (algorithm !== 'token-bucket' && algorithm !== 'gcra') return false
+    const { windowMs } = take.limit
+    if (!isBucket(take.limit)) return false
     const lateMs = SWEEP_MS + this.scenario.settings.deadlineMs
     return this.stood(node) || resetAfterMs <= Math.min(windowMs / 4, LEASE_MS_MAX) + lateMs
+  }
+
+  /** A receipt is being paid out on a node: what the store has taken is taken no more. */
+  refunding(node: string, key: CounterKey, amount: number): void {
+    const counter = this.counters.get(nameOf(key))
+    if (counter !== undefined) this.accountWith(node, counter).refunded += amount
   }
 
   tried(node: string, give: Give): void {
     const account = this.accountOf(node, give.key)
     if (account !== undefined) account.givesTried += give.amount
+  }
+
+  /** It certainly was not done. Leases try it again; what a call was granted is lost. */
+  notGiven(node: string, give: Give): void {
+    const account = this.accountOf(node, give.key)
+    if (account === undefined) return
+    account.givesTried -= give.amount
+    account.notGiven += give.amount
   }
 
   /** The node does not know whether it was done. */
@@ -244,6 +274,17 @@ export class Truth {
   }
 }
 
+/** In these the store may not answer in time. */
+const SILENCING: ReadonlySet<FaultKind> = new Set([
+  'pause',
+  'suspend',
+  'reset',
+  'cut',
+  'stall',
+  'store-pause',
+  'failover',
+  'store-jump',
+])
 const TRIPS_MAX = 3
 const LEASE_MS_MAX = 2000
 /** Leases that are over are looked for so often, and a little more. */
@@ -251,10 +292,6 @@ const SWEEP_MS = 60
 
 /** The network is never slower than so many times its mean. */
 export const JITTER_MAX = 4
-
-export function nameOf({ hi, lo }: CounterKey): string {
-  return `${hi}.${lo}`
-}
 
 export interface Grant {
   readonly take: Take
@@ -276,22 +313,6 @@ export function grantsOf({ asked }: Request, reply: Reply): readonly Grant[] {
   )
 }
 
-export interface Spending {
-  readonly wanted: Wanted
-  readonly byPosture: boolean
-}
-
-/** What a decision admitted, rule by rule: a shadow rule too, unless it would have refused. */
-export function spendings(called: Called, decision: Decision): readonly Spending[] {
-  if (!decision.allowed) return []
-  return called.takes.flatMap((takes, g) =>
-    takes.flatMap((wanted) => {
-      if (g > 0 && decision.shadow.includes(wanted.rule)) return []
-      return { wanted, byPosture: decision.postures?.[wanted.rule] !== undefined }
-    }),
-  )
-}
-
 export function chargeOf({ asked }: Request): Charge | undefined {
   return asked.verb === 'charge' ? asked.charge : undefined
 }
@@ -304,9 +325,11 @@ function emptyAccount(node: string, counter: Counter): Account {
     unheard: 0,
     regained: 0,
     spent: 0,
+    refunded: 0,
     byPosture: 0,
     givesTried: 0,
     givesDone: 0,
+    notGiven: 0,
     charged: 0,
     doubtful: 0,
     offered: 0,

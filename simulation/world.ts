@@ -2,15 +2,19 @@
  * One run of one scenario: real limiters over a simulated network and store, in virtual time. The
  * same scenario is the same run, event for event.
  */
-import { compileRules, matchRules, parseRules, planCall, sipKey, type Snapshot } from '@sluice/core'
+import type { CounterKey } from '@sluice/core'
 import { Agenda } from './agenda.js'
+import type { Decided } from './called.js'
+import { Callers } from './callers.js'
+import { nameOf } from './counter.js'
 import { allInvariants } from './invariants/index.js'
 import type { Invariant, NodeAtEnd } from './invariants/invariant.js'
 import { Random } from './random.js'
-import type { Arrival, Fault, NodeSpec, Scenario } from './scenario.js'
+import { RuleBook, type RuleVersion } from './rule-book.js'
+import type { Fault, NodeSpec, Scenario } from './scenario.js'
 import { type Done, Server } from './server.js'
 import { SimNode } from './sim-node.js'
-import { type Called, type Decided, spendings, Truth } from './truth.js'
+import { grantsOf, type Refund, Truth } from './truth.js'
 
 /** What was found, and when. */
 interface Violation {
@@ -27,16 +31,22 @@ export interface Run {
   readonly hash: string
 }
 
-export type Log = (line: string) => void
+type Log = (line: string) => void
 
-const SECRET = Uint8Array.from({ length: 16 }, (_, i) => i)
 /** After a failover a node finds its new primary after so long, and up to as much again. */
 const FAILOVER_US = 50_000
 /** What goes on by itself after the traffic ends is over by then: leases, idleness, deny cache. */
 const REST_US = 4_000_000
 
-export async function runScenario(scenario: Scenario, log?: Log): Promise<Run> {
-  return new World(scenario, log).run()
+export interface RunOptions {
+  /** Gets everything that happens, a line each. */
+  readonly log?: Log | undefined
+  /** The name of the only invariant to be checked; else all are. */
+  readonly only?: string | undefined
+}
+
+export async function runScenario(scenario: Scenario, options: RunOptions = {}): Promise<Run> {
+  return new World(scenario, options).run()
 }
 
 class World {
@@ -45,17 +55,18 @@ class World {
   readonly #random: Random
   readonly #server: Server
   readonly #truth: Truth
-  readonly #snapshot: Snapshot
+  readonly #book: RuleBook
+  readonly #callers: Callers
   readonly #nodes = new Map<string, SimNode>()
   readonly #invariants: readonly Invariant[]
   readonly #log: Log | undefined
   #violation: Violation | undefined
-  #calls = 0
-  #admitted = 0
+  /** The newest rules: those of nodes that join. */
+  #version: RuleVersion
   #hash = 0x811c9dc5
 
-  constructor(scenario: Scenario, log: Log | undefined) {
-    const { settings, seed, rules } = scenario
+  constructor(scenario: Scenario, { log, only }: RunOptions) {
+    const { settings, seed } = scenario
     this.#scenario = scenario
     this.#log = log
     this.#agenda = new Agenda(settings.startUs)
@@ -67,16 +78,27 @@ class World {
       onDone: (done) => this.done(done),
     })
     this.#truth = new Truth(scenario, this.#server)
-    this.#snapshot = compile(rules)
-    this.#invariants = allInvariants.map((make) => make(this.#truth))
+    this.#book = new RuleBook(scenario)
+    this.#version = this.#book.first
+    this.#callers = new Callers({
+      agenda: this.#agenda,
+      truth: this.#truth,
+      nodeOf: (name) => this.#nodes.get(name),
+      note: (line, more) => this.note(line, more),
+      onDecided: (decided) => this.decided(decided),
+      onRefund: (refund) => this.refunded(refund),
+      onFailed: (what, message) => this.found(what, message),
+    })
+    const all = allInvariants.map((make) => make(this.#truth))
+    this.#invariants = all.filter(({ name }) => only === undefined || name === only)
   }
 
   async run(): Promise<Run> {
     const { nodes, traffic, faults, settings } = this.#scenario
     for (const spec of nodes) this.at(spec.joinsMs, () => this.join(spec))
-    for (const arrival of traffic) this.at(arrival.atMs, () => this.arrive(arrival))
+    for (const arrival of traffic) this.at(arrival.atMs, () => this.#callers.arrive(arrival))
     for (const fault of faults) this.at(fault.atMs, () => this.strike(fault))
-    const endUs = settings.startUs + settings.lengthMs * 1000 + REST_US + this.memoryUs()
+    const endUs = settings.startUs + settings.lengthMs * 1000 + REST_US + this.#book.memoryUs
     while (this.#violation === undefined && this.#agenda.step(endUs)) {
       await settled()
       this.step()
@@ -85,7 +107,7 @@ class World {
     return {
       violation: this.#violation,
       decisions: this.#truth.decisions,
-      admitted: this.#admitted,
+      admitted: this.#callers.admitted,
       hash: (this.#hash >>> 0).toString(16).padStart(8, '0'),
     }
   }
@@ -94,30 +116,19 @@ class World {
     this.#agenda.at(this.#scenario.settings.startUs + Math.round(ms * 1000), run)
   }
 
-  /** How long the longest limit remembers anything. */
-  private memoryUs(): number {
-    let longest = 0
-    for (const { limits } of this.#snapshot.rules) {
-      for (const { limit } of limits) {
-        const refillUs = limit.max === 0 ? 0 : (limit.capacity * limit.windowUs) / limit.max
-        longest = Math.max(longest, 2 * limit.windowUs, 2 * refillUs)
-      }
-    }
-    return longest
-  }
-
   private join(spec: NodeSpec): void {
-    const { settings, rules, nodes } = this.#scenario
+    const { settings, nodes } = this.#scenario
     const node = new SimNode({
       spec,
       settings,
-      rules,
-      secret: SECRET,
+      version: this.#version,
       agenda: this.#agenda,
       server: this.#server,
       random: new Random(this.#random.int(1, 2 ** 31)),
       fleetSize: nodes.length,
       onGive: (give) => this.#truth.tried(spec.name, give),
+      onNotGiven: (give) => this.#truth.notGiven(spec.name, give),
+      onReset: (key) => this.forgot(spec.name, key),
       onDoubt: (request) => this.#truth.doubted(request),
       onLost: (request, reply) => this.#truth.unheard(request, reply),
     })
@@ -125,61 +136,23 @@ class World {
     this.note(`${spec.name} joins`)
   }
 
-  /** A node that is gone or shuts down gets no call; one that is paused gets it when it goes on. */
-  private arrive(arrival: Arrival): void {
-    const node = this.#nodes.get(arrival.node)
-    if (node?.isAlive !== true) return
-    node.deliver(() => (node.isClosing ? undefined : this.call(node, arrival)))
-  }
-
-  private call(node: SimNode, { user, cost }: Arrival): void {
-    const call = { attributes: { user }, cost }
-    const plan = planCall(matchRules(this.#snapshot, call, 0), call)
-    const takes = plan.groups.map((group, g) =>
-      group.map((take) => ({
-        account: this.#truth.account(node.name, take, g > 0),
-        amount: take.amount,
-        rule: take.of.rule,
-      })),
-    )
-    const id = this.#calls++
-    const startedMs = node.nowMs()
-    const called = { id, node: node.name, user, startedUs: this.#agenda.nowUs, startedMs, takes }
-    this.note(`${node.name} gets call ${id} of ${user}`, `cost ${cost}`)
-    this.#truth.began(called)
-    try {
-      const result = node.limiter.decide(call)
-      const told = (decision: Decided['decision']) => this.decided(called, decision)
-      if (!(result instanceof Promise)) told(result)
-      else result.then(told, (error: unknown) => this.failed(called, error))
-    } catch (error) {
-      this.failed(called, error)
-    }
-  }
-
-  private decided(called: Called, decision: Decided['decision']): void {
-    const storeUs = this.#server.nowUs()
-    const time = this.#nodes.get(called.node)?.storeTime() ?? { nodeUs: 0, uncertaintyUs: 0 }
-    const spent = spendings(called, decision)
-    const decided = { called, decision, spent, trueUs: this.#agenda.nowUs, storeUs, ...time }
-    const { allowed, source, reason, rule, limitName, remaining, postures = {} } = decision
-    const why = `${source}, ${reason}, ${rule} ${limitName}, ${remaining} left`
-    this.note(
-      `${called.node} ${allowed ? 'admits' : 'refuses'} call ${called.id} of ${called.user}`,
-      `${why} ${Object.entries(postures).join(' ')}`,
-    )
-    if (allowed) this.#admitted += 1
+  private decided(decided: Decided): void {
     this.#truth.decided(decided)
     for (const { name, onDecided } of this.#invariants) this.found(name, onDecided?.(decided))
   }
 
-  private failed(called: Called, error: unknown): void {
-    this.found('every call is decided', `call ${called.id} on ${called.node}: ${String(error)}`)
+  private refunded(refund: Refund): void {
+    for (const { name, onRefund } of this.#invariants) this.found(name, onRefund?.(refund))
+  }
+
+  private forgot(node: string, key: CounterKey): void {
+    const { nowUs } = this.#agenda
+    for (const { name, onReset } of this.#invariants) this.found(name, onReset?.(node, key, nowUs))
   }
 
   private done(done: Done): void {
     const { request, storeUs } = done
-    this.note(`the store does ${said(done)} for ${request.node}`, `at ${storeUs}`)
+    this.note(`the store does ${this.said(done)} for ${request.node}`, `at ${storeUs}`)
     this.#truth.done(done)
     for (const { name, onDone } of this.#invariants) this.found(name, onDone?.(done))
   }
@@ -188,23 +161,26 @@ class World {
     this.note(`fault: ${JSON.stringify(fault)}`)
     if (fault.kind === 'store-pause') this.#server.pause(fault.forMs * 1000)
     else if (fault.kind === 'store-jump') {
-      this.#server.jump(fault.byMs * 1000)
-      this.#truth.upsets.push({ trueUs: this.#agenda.nowUs, kind: fault.kind })
+      const stepUs = fault.byMs * 1000
+      this.#server.jump(stepUs)
+      const { nowUs } = this.#agenda
+      this.#truth.upsets.push({ trueUs: nowUs, kind: fault.kind, stepUs, undone: new Map() })
     } else if (fault.kind === 'failover') this.failOver(fault.lagMs * 1000, fault.clockMs * 1000)
+    else if (fault.kind === 'change') this.change(this.#book.after(fault), fault.spreadMs)
     else {
       const node = this.#nodes.get(fault.node)
       if (node?.isAlive === true) this.strikeNode(node, fault)
     }
   }
 
-  private strikeNode(node: SimNode, fault: Exclude<Fault, StoreFault>): void {
+  private strikeNode(node: SimNode, fault: NodeFault): void {
     if (fault.kind === 'pause') node.pause(fault.forMs * 1000)
     else if (fault.kind === 'suspend') node.suspend(fault.forMs * 1000)
     else if (fault.kind === 'kill') {
       node.kill()
       this.#truth.dead.add(node.name)
     } else if (fault.kind === 'stop') node.deliver(() => this.stop(node))
-    else if (fault.kind === 'reload') node.deliver(() => this.reload(node))
+    else if (fault.kind === 'reload') node.deliver(() => node.use(node.version))
     else if (fault.kind === 'reset') this.disconnect(node, fault.forMs * 1000)
     else if (fault.kind === 'cut') node.link.cut(fault.forMs * 1000)
     else if (fault.kind === 'stall') node.link.stall(fault.forMs * 1000)
@@ -219,13 +195,25 @@ class World {
     })
   }
 
-  private reload(node: SimNode): void {
-    if (!node.isClosing) node.limiter.setRules([...this.#scenario.rules])
+  /** One node after the other, as each hears of it. */
+  private change(version: RuleVersion, spreadMs: number): void {
+    this.#version = version
+    const nodes = [...this.#nodes.values()]
+    for (const [i, node] of nodes.entries()) {
+      const afterUs = Math.round((spreadMs * 1000 * i) / nodes.length)
+      this.#agenda.after(afterUs, () => node.deliver(() => node.use(version)))
+    }
   }
 
-  private failOver(lagUs: number, clockUs: number): void {
-    this.#server.failOver(lagUs, clockUs)
-    this.#truth.upsets.push({ trueUs: this.#agenda.nowUs, kind: 'failover' })
+  private failOver(lagUs: number, stepUs: number): void {
+    const undone = new Map<string, number>()
+    for (const { request, reply } of this.#server.failOver(lagUs, stepUs)) {
+      for (const { take, granted } of grantsOf(request, reply)) {
+        const name = nameOf(take.key)
+        undone.set(name, (undone.get(name) ?? 0) + granted)
+      }
+    }
+    this.#truth.upsets.push({ trueUs: this.#agenda.nowUs, kind: 'failover', stepUs, undone })
     for (const node of this.#nodes.values()) {
       this.disconnect(node, this.#random.int(FAILOVER_US, 2 * FAILOVER_US))
     }
@@ -254,7 +242,7 @@ class World {
       for (const here of stats?.coordination.values() ?? []) {
         held += here.held
         // A closed limiter counts nothing any more, whatever it remembers.
-        if (!node.isClosing) counters += here.counters
+        if (!node.isClosing && here.held === 0) counters += here.counters
       }
       nodes.push({ name: node.name, held, counters, reportsWaiting: stats?.reportsWaiting ?? 0 })
     }
@@ -269,6 +257,25 @@ class World {
     this.#log?.(`${atMs.toFixed(3)} VIOLATED: ${invariant}: ${message}`)
   }
 
+  private said({ request: { asked }, reply }: Done): string {
+    const of = (key: CounterKey) => this.#truth.counters.get(nameOf(key))?.label ?? 'nothing known'
+    if (reply.late) return `nothing of a late ${asked.verb}`
+    if (asked.verb === 'give') return `give ${asked.give.amount} of ${of(asked.give.key)}`
+    if (asked.verb === 'reset') return `reset ${of(asked.key)}`
+    if (asked.verb === 'charge') {
+      const { amount, at, key } = asked.charge
+      return `charge ${amount} at ${at} of ${of(key)}`
+    }
+    if (asked.verb !== 'take') return asked.verb
+    const answers = reply.answers?.flat() ?? []
+    const parts = asked.groups.flat().map(({ key, amount, atLeast }, i) => {
+      const answer = answers[i]
+      const granted = answer === undefined || typeof answer === 'string' ? '-' : answer.granted
+      return `${granted}/${amount}${atLeast === undefined ? '' : ` from ${atLeast}`} of ${of(key)}`
+    })
+    return `take ${parts.join(', ')}`
+  }
+
   private note(line: string, more = ''): void {
     const ms = (this.#agenda.nowUs - this.#scenario.settings.startUs) / 1000
     const text = `${ms.toFixed(3)} ${line}${more === '' ? '' : `: ${more}`}`
@@ -279,32 +286,11 @@ class World {
   }
 }
 
-type StoreFault = Extract<Fault, { readonly kind: 'store-pause' | 'store-jump' | 'failover' }>
+type NodeFault = Extract<Fault, { readonly node: string }>
 
 /** Whatever follows without waiting from what has happened, does. */
 function settled(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve)
   })
-}
-
-function compile(input: Scenario['rules']): Snapshot {
-  const { rules, errors } = parseRules([...input], { file: undefined, reuse: false })
-  if (rules === undefined) throw new Error(errors.map(({ message }) => message).join('\n'))
-  return compileRules(rules, { secret: sipKey(SECRET), ipv6Prefix: 64 })
-}
-
-function said({ request: { asked }, reply }: Done): string {
-  if (reply.late) return `nothing of a late ${asked.verb}`
-  if (asked.verb === 'give') return `give ${asked.give.amount}`
-  if (asked.verb === 'charge') return `charge ${asked.charge.amount} at ${asked.charge.at}`
-  if (asked.verb !== 'take') return asked.verb
-  const takes = asked.groups.flat()
-  const answers = reply.answers?.flat() ?? []
-  const parts = takes.map(({ amount, atLeast }, i) => {
-    const answer = answers[i]
-    const granted = answer === undefined || typeof answer === 'string' ? '-' : answer.granted
-    return `${granted}/${amount}${atLeast === undefined ? '' : ` from ${atLeast}`}`
-  })
-  return `take ${parts.join(', ')}`
 }

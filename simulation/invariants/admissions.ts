@@ -1,38 +1,158 @@
 /**
- * Over-admission of exact and leased rules, as callers see it: in every interval t what was
- * admitted is at most what the algorithm allows, and for leased rules n*q more, which together is
- * at most `maxStranded` of the limit. A call is decided a little after the store has taken for it,
- * so the interval may be longer by the time that an answer is under way.
+ * Over-admission of exact and leased rules from end to end, under every fault: in every interval t
+ * the nodes together admit at most what the algorithm allows, and of leased rules n*q more, which
+ * is what they can have drawn before it. In a fixed window they admit at most max.
  *
- * Checked where nothing goes wrong and the fleet stays the same. Under faults the parts of this
- * are checked instead: what the store grants, that nothing is spent twice, and when.
+ * A call counts in an interval that it came and was decided in; so nothing has to be allowed for
+ * messages that are under way. Each node has the q of the smallest fleet that it ever saw. More is
+ * allowed only for what is stated to break it:
+ * - a posture answers without the store: bounded apart;
+ * - a failover forgets what was granted within its lag, at most one limit;
+ * - a step of the store's clock: what is regained in so much time, at most one limit;
+ * - a reset forgets one limit, and a refund what it returns; a bucket that is counted by another
+ *   limit than before forgets what that cannot hold, and a fraction of a unit;
+ * - what was taken for a call that a posture then refused is held by nobody until it is given back,
+ *   and an exact bucket has regained some of it by then;
+ * - fixed windows: a machine that slept and whose wall clock was set back meanwhile has no clock
+ *   left to end a lease by, and may spend its q in a later window.
+ * A shadow rule passes where the store is silent and tells nobody, so those are checked where
+ * nothing goes wrong. Rules that were ever local or split have bounds of their own.
  */
-import { type Counter, type Truth } from '../truth.js'
+import type { Decided, Wanted } from '../called.js'
+import { type Counter, isEver, mostHeld, mostOf, nameOf } from '../counter.js'
+import { type Truth, type Upset } from '../truth.js'
 import type { MakeInvariant } from './invariant.js'
-import { atOnce, Meter, perUs } from './meter.js'
+import { confusedNodes } from './lease-time.js'
+import { atOnce, mostIn } from './meter.js'
+
+/** Of the store's clock, and of what is rounded to milliseconds. */
+const DRIFT = 2 / 10_000
+const ROUNDING_US = 2000
+const ROUNDING = 1e-6
+/** A lease of a window that was open when the clock stepped may still be spent for so long. */
+const LEASE_US_MAX = 2_000_000
+
+interface Book {
+  /** By when they came, in true time; all are decided. */
+  readonly admitted: { readonly us: number; readonly units: number }[]
+  readonly refunded: { readonly us: number; readonly units: number }[]
+  /** By the number of the window. */
+  readonly counts: Map<number, number>
+}
 
 export const admissions: MakeInvariant = (truth) => {
-  const meters = new Map<string, Meter>()
+  const books = new Map<string, Book>()
+  const bookOf = (name: string) => {
+    const known = books.get(name)
+    const book = known ?? { admitted: [], refunded: [], counts: new Map<number, number>() }
+    books.set(name, book)
+    return book
+  }
   return {
     name: 'no more is admitted than the limit and its leases',
-    onDecided: ({ spent, storeUs }) => {
-      if (!truth.isSteady) return undefined
-      for (const { wanted } of spent) {
+    onDecided: (decided) => {
+      for (const { wanted, byPosture } of decided.spent) {
         const { counter } = wanted.account
-        const { coordination, rule } = counter.of
-        if (coordination === 'local' || coordination === 'split') continue
-        const meter = meters.get(counter.name) ?? meterFor(counter, truth)
-        meters.set(counter.name, meter)
-        const excess = meter.add(wanted.amount, storeUs)
-        if (excess > 0) return `${excess.toFixed(3)} above the bound of ${rule} at ${storeUs}`
+        if (byPosture || wanted.amount === 0 || !isBound(counter, truth)) continue
+        const book = bookOf(counter.name)
+        const isFixed = wanted.of.limit.algorithm === 'fixed-window'
+        const count = isFixed ? countWindow : countIntervals
+        const excess = count(book, wanted, decided, truth)
+        if (excess > 0) return `${excess.toFixed(3)} above the bound of ${counter.rule}`
       }
+      return undefined
+    },
+    onRefund: ({ key, amount, at, trueUs }) => {
+      const counter = truth.counters.get(nameOf(key))
+      const [of] = counter?.variants ?? []
+      if (counter === undefined || of === undefined) return undefined
+      const { refunded, counts } = bookOf(counter.name)
+      // The store does it a little later.
+      refunded.push({ us: trueUs + truth.scenario.settings.deadlineMs * 1000, units: amount })
+      const window = Math.floor(at / of.limit.windowUs)
+      counts.set(window, (counts.get(window) ?? 0) - amount)
       return undefined
     },
   }
 }
 
-function meterFor({ limit, of }: Counter, truth: Truth): Meter {
-  const leases = of.coordination === 'leased' ? Math.floor(of.maxStranded * limit.capacity) : 0
-  const underWay = perUs(limit) * truth.reachMs * 1000
-  return new Meter(atOnce(limit) + leases + underWay, perUs(limit))
+function isBound(counter: Counter, truth: Truth): boolean {
+  if (isEver(counter, 'local') || isEver(counter, 'split')) return false
+  return !counter.isShadow || truth.isCalm
+}
+
+/** A call that an edge fell into may be of either window, and is of none here. */
+function countWindow(book: Book, { account, of, amount }: Wanted, decided: Decided, truth: Truth) {
+  const { counter } = account
+  const { windowUs } = of.limit
+  const { called, storeUs, trueUs } = decided
+  const window = Math.floor((called.startedStoreUs - ROUNDING_US) / windowUs)
+  if (window !== Math.floor(storeUs / windowUs)) return 0
+  const count = (book.counts.get(window) ?? 0) + amount
+  book.counts.set(window, count)
+  const max = mostOf(counter, (limit) => limit.max)
+  const sinceUs = trueUs - windowUs - LEASE_US_MAX
+  let most = max + confusedUnits(counter, truth)
+  for (const upset of truth.upsets) {
+    if (upset.trueUs < sinceUs) continue
+    most += Math.min(max, upset.undone.get(counter.name) ?? 0) + (upset.stepUs === 0 ? 0 : max)
+  }
+  for (const us of counter.resetsUs) if (us >= trueUs - windowUs - ROUNDING_US) most += max
+  return count - most
+}
+
+/** The most that any interval ending now is above its bound. */
+function countIntervals(book: Book, { account, amount }: Wanted, decided: Decided, truth: Truth) {
+  const { counter } = account
+  const { called, trueUs } = decided
+  insert(book.admitted, called.startedUs, amount)
+  const leases = mostHeld(counter, truth.fewest.values())
+  let sum = 0
+  let worst = 0
+  for (let i = book.admitted.length - 1; i >= 0; i--) {
+    const entry = book.admitted[i]
+    if (entry === undefined) continue
+    sum += entry.units
+    const longUs = (trueUs - entry.us) * (1 + DRIFT)
+    const allowed = mostOf(counter, (limit) => mostIn(limit, longUs)) + leases + ROUNDING
+    if (sum - allowed <= worst) continue
+    worst = Math.max(worst, sum - allowed - excused(book, counter, entry.us, truth))
+  }
+  return worst
+}
+
+/** What events since then add. */
+function excused(book: Book, counter: Counter, sinceUs: number, truth: Truth): number {
+  const limit = mostOf(counter, atOnce)
+  let units = 0
+  for (const upset of truth.upsets)
+    if (upset.trueUs >= sinceUs) units += added(upset, counter, limit)
+  for (const us of counter.resetsUs) if (us >= sinceUs) units += limit
+  for (const { us, units: more } of counter.forgiven) if (us >= sinceUs) units += more
+  for (const { takenUs, us, units: back } of isEver(counter, 'leased') ? [] : counter.returned) {
+    if (takenUs < sinceUs && us >= sinceUs) units += back
+  }
+  for (const refund of book.refunded) if (refund.us >= sinceUs) units += refund.units
+  return units
+}
+
+function added({ stepUs, undone }: Upset, counter: Counter, limit: number): number {
+  const forgotten = Math.min(limit, undone.get(counter.name) ?? 0)
+  if (stepUs === 0) return forgotten
+  const [of] = counter.variants
+  const isWithin = Math.abs(stepUs) <= (of?.limit.windowUs ?? 0)
+  if (!isWithin || of?.limit.algorithm === 'sliding-window-log') return forgotten + limit
+  const regained = mostOf(counter, ({ max, windowUs }) => (max / windowUs) * stepUs)
+  return forgotten + Math.min(limit, Math.max(0, regained))
+}
+
+function confusedUnits(counter: Counter, truth: Truth): number {
+  const sizes = [...confusedNodes(truth)].map((node) => truth.fewest.get(node) ?? 1)
+  return mostHeld(counter, sizes)
+}
+
+function insert(entries: Book['admitted'], us: number, units: number): void {
+  let at = entries.length
+  while (at > 0 && (entries[at - 1]?.us ?? 0) > us) at -= 1
+  entries.splice(at, 0, { us, units })
 }

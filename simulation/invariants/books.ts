@@ -6,11 +6,19 @@
  * units it admitted. So nothing that was granted is lost (a lease that ends is given back, and a
  * refused call pays nothing), and nothing is charged twice. Where nothing goes wrong they are the
  * same. A charge of which the node does not know whether it was done is neither repeated nor given
- * back. A lease of a bucket that is full again is not given back: its units are there already.
+ * back. A give that certainly was not done may be lost. A lease of a bucket that is full again is
+ * not given back: its units are there already.
+ *
+ * What a receipt returned was not admitted in the end. What a node held of a counter that was reset
+ * is neither spent nor given back, so those are left out.
  *
  * Of a node that was killed at most q units of a lease stay taken, and what its last calls waited
- * for: buckets refill, windows regain them at their end.
+ * for: buckets refill, windows regain them at their end. What it had reported of calls that were
+ * refused in the end it cannot give back either; and a node that stood still while such a call
+ * waited, or whose store's clock stepped, takes them for regained. Local counts of such nodes are
+ * left out.
  */
+import { isEver, mostHeld, mostOf } from '../counter.js'
 import type { Account, Truth } from '../truth.js'
 import type { MakeInvariant } from './invariant.js'
 
@@ -27,21 +35,36 @@ export const books: MakeInvariant = (truth) => ({
 
 function imbalance(account: Account, truth: Truth): string | undefined {
   const { node, counter, granted, unheard, givesTried, charged, spent, byPosture } = account
-  const { coordination, rule } = counter.of
+  if (counter.resetsUs.length > 0) return undefined
+  const isLate = truth.dead.has(node) || truth.stood(node) || truth.upsets.length > 0
+  if (isLate && isEver(counter, 'local')) return undefined
   const taken = granted - unheard - givesTried + charged
-  const admitted = spent + byPosture
-  const regained = coordination === 'leased' ? account.regained : 0
-  const lost = account.doubtful + regained + (truth.dead.has(node) ? lostWith(account, truth) : 0)
-  const told = `${node} ${rule}: ${granted} granted, ${unheard} unheard, ${givesTried} given back, ${charged} charged; ${spent} spent, ${byPosture} by posture`
+  const admitted = spent - account.refunded + byPosture
+  const regained = isEver(counter, 'leased') ? account.regained : 0
+  const dead = truth.dead.has(node) ? lostWith(account, truth) : 0
+  // What a bucket has regained by itself is not returned where it is counted locally.
+  const unreturned = isEver(counter, 'local') ? account.refunded : 0
+  const missed = account.notGiven + tooLate(account, truth) + unreturned
+  const lost = account.doubtful + regained + dead + missed
+  const told = `${node} ${counter.rule}: ${granted} granted, ${unheard} unheard, ${givesTried} given back, ${charged} charged; ${spent} spent, ${byPosture} by posture, ${account.refunded} refunded`
   if (taken > admitted + lost) return `${taken - admitted - lost} units lost: ${told}`
-  if (!truth.isCalm || coordination === 'split') return undefined
+  if (!truth.isCalm || isEver(counter, 'split')) return undefined
   return taken < admitted ? `${admitted - taken} units not charged: ${told}` : undefined
 }
 
+/**
+ * While the store is silent, what a node holds waits to go back, and may not any more when its
+ * window is over, by either clock; then it is in the next one anew.
+ */
+function tooLate({ node, counter, refunded }: Account, truth: Truth): number {
+  const { faults, settings } = truth.scenario
+  const lease = mostHeld(counter, [truth.fewest.get(node) ?? 1])
+  const jumps = faults.filter((fault) => fault.kind === 'wall-jump' && fault.node === node).length
+  if (!truth.mayBeSilent) return jumps * lease
+  const windowMs = mostOf(counter, (limit) => limit.windowMs)
+  return (jumps + Math.ceil(settings.lengthMs / windowMs) + 1) * lease + refunded
+}
+
 function lostWith({ node, counter }: Account, truth: Truth): number {
-  const { of, limit } = counter
-  const nodes = truth.fewest.get(node) ?? 1
-  const lease =
-    of.coordination === 'leased' ? Math.floor((of.maxStranded * limit.capacity) / nodes) : 0
-  return lease + truth.pending(node, counter)
+  return mostHeld(counter, [truth.fewest.get(node) ?? 1]) + truth.pending(node, counter)
 }

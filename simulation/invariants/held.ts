@@ -4,6 +4,7 @@
  * the limit. What a bucket has regained meanwhile is held by nobody. Checked after every event,
  * where the network is as fast as it should be.
  */
+import { isEver, mostHeld } from '../counter.js'
 import type { MakeInvariant } from './invariant.js'
 
 export const held: MakeInvariant = (truth) => ({
@@ -11,14 +12,13 @@ export const held: MakeInvariant = (truth) => ({
   onStep: () => {
     if (!truth.isCalm) return undefined
     for (const account of truth.accounts.values()) {
-      const { node, counter, granted, spent, givesTried, regained } = account
-      const { coordination, maxStranded, rule } = counter.of
-      if (coordination !== 'leased') continue
-      const most = Math.floor(
-        (maxStranded * counter.limit.capacity) / (truth.fewest.get(node) ?? 1),
-      )
-      const has = granted - regained - spent - givesTried - truth.pending(node, counter)
-      if (has > most) return `${node} holds ${has} of ${rule}; ${most} at most`
+      const { node, counter, granted, spent, refunded, givesTried, regained } = account
+      // What is held of a counter that is reset is dropped.
+      if (!isEver(counter, 'leased') || counter.resetsUs.length > 0) continue
+      const most = mostHeld(counter, [truth.fewest.get(node) ?? 1])
+      const used = spent - refunded + truth.pending(node, counter)
+      const has = granted - regained - used - givesTried
+      if (has > most) return `${node} holds ${has} of ${counter.rule}; ${most} at most`
     }
     return undefined
   },

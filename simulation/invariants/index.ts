@@ -9,7 +9,9 @@ import type { MakeInvariant } from './invariant.js'
 import { knownClock } from './known-clock.js'
 import { leaseTime } from './lease-time.js'
 import { localBound } from './local-bound.js'
+import { localKnown } from './local-known.js'
 import { postureShare } from './posture-share.js'
+import { receipts } from './receipts.js'
 import { refusals } from './refusals.js'
 import { reportWindow } from './report-window.js'
 import { shadow } from './shadow.js'
@@ -23,10 +25,12 @@ export const allInvariants: readonly MakeInvariant[] = [
   storeBound,
   admissions,
   localBound,
+  localKnown,
   splitBound,
   postureShare,
   held,
   knownClock,
+  receipts,
   refusals,
   reportWindow,
   allOrNothing,

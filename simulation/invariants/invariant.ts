@@ -1,6 +1,8 @@
 /** What must hold whatever happens. Each says what is wrong; undefined: nothing. */
+import type { CounterKey } from '@sluice/core'
+import type { Decided } from '../called.js'
 import type { Done } from '../server.js'
-import type { Decided, Truth } from '../truth.js'
+import type { Refund, Truth } from '../truth.js'
 
 export interface Invariant {
   readonly name: string
@@ -8,6 +10,10 @@ export interface Invariant {
   readonly onDone?: (done: Done) => string | undefined
   /** A call was decided; what it spent is in its accounts already. */
   readonly onDecided?: (decided: Decided) => string | undefined
+  /** A receipt is being paid out. */
+  readonly onRefund?: (refund: Refund) => string | undefined
+  /** A node has heard that the store forgot a counter, as it had asked it to. */
+  readonly onReset?: (node: string, key: CounterKey, nowUs: number) => string | undefined
   /** Something happened, and everything that follows from it at once. */
   readonly onStep?: (nowUs: number) => string | undefined
   /** Traffic and faults are over, and so long ago that nothing of them may be left. */

@@ -1,14 +1,18 @@
 /**
- * A lease is not spent after its end.
+ * A lease is not spent after its end, nor by a rule that is no longer in force, nor after a reset.
  *
  * Every unit of a leased rule that a call takes comes from a draw of the same node that was still
  * alive when the call came: sent at most min(window/4, 2 s) of true time before, and for windows
- * in the window that the store was in by its own clock. Or the call waited for that very draw.
+ * in the window that the store was in by its own clock. Or the call waited for that very draw. The
+ * draw was made by the same limit that the call met on its node, and after the last reset of the
+ * counter of which the node had heard.
  * Clocks may drift by 500 ppm, and a machine that sleeps while its wall clock is set back can know
  * nothing, so such nodes are left out; so are windows that a step of the store's clock passed.
  */
 import type { Limit } from '@sluice/core'
-import { type Decided, grantsOf, type Truth, type Wanted } from '../truth.js'
+import type { Decided, Wanted } from '../called.js'
+import { isSameLimit, nameOf } from '../counter.js'
+import { grantsOf, type Truth } from '../truth.js'
 import type { MakeInvariant } from './invariant.js'
 
 const LEASE_US_MAX = 2_000_000
@@ -17,6 +21,7 @@ const DRIFT = 1 / 1000
 const ROUNDING_US = 2000
 
 interface Draw {
+  readonly limit: Limit
   readonly sentUs: number
   readonly doneUs: number
   readonly windowEndsUs: number
@@ -25,19 +30,23 @@ interface Draw {
 
 export const leaseTime: MakeInvariant = (truth) => {
   const draws = new Map<string, Draw[]>()
+  const resetsUs = new Map<string, number>()
   const confused = confusedNodes(truth)
   return {
     name: 'a lease is not spent after its end',
     onDone: ({ request, reply, trueUs }) => {
       for (const { take, granted, at } of grantsOf(request, reply)) {
-        const account = truth.accountOf(request.node, take.key)
-        if (account?.counter.of.coordination !== 'leased') continue
-        const id = `${request.node} ${account.counter.name}`
+        const id = `${request.node} ${nameOf(take.key)}`
         const known = draws.get(id) ?? []
-        const windowEndsUs = windowEnd(at, take.limit)
-        known.push({ sentUs: request.sentUs, doneUs: trueUs, windowEndsUs, left: granted })
+        const { limit } = take
+        const windowEndsUs = windowEnd(at, limit)
+        known.push({ limit, sentUs: request.sentUs, doneUs: trueUs, windowEndsUs, left: granted })
         draws.set(id, known)
       }
+      return undefined
+    },
+    onReset: (node, key, nowUs) => {
+      resetsUs.set(`${node} ${nameOf(key)}`, nowUs)
       return undefined
     },
     onDecided: (decided) => {
@@ -45,13 +54,16 @@ export const leaseTime: MakeInvariant = (truth) => {
       if (confused.has(called.node)) return undefined
       for (const { wanted, byPosture } of spent) {
         const { counter } = wanted.account
-        if (byPosture || counter.of.coordination !== 'leased') continue
+        if (byPosture || wanted.of.coordination !== 'leased') continue
         // Where the store is silent a shadow rule passes without any lease.
         if (counter.isShadow && !truth.isCalm) continue
-        const known = draws.get(`${called.node} ${counter.name}`) ?? []
+        const id = `${called.node} ${counter.name}`
+        const resetUs = resetsUs.get(id) ?? -Infinity
+        const sinceUs = called.startedUs > resetUs ? resetUs : -Infinity
+        const known = (draws.get(id) ?? []).filter(({ sentUs }) => sentUs > sinceUs)
         const missing = spend(known, wanted, decided, truth)
         if (missing > 0) {
-          return `${called.node} spent ${missing} units of no living lease of ${counter.of.rule}`
+          return `${called.node} spent ${missing} units of no living lease of ${counter.rule}`
         }
       }
       return undefined
@@ -60,12 +72,13 @@ export const leaseTime: MakeInvariant = (truth) => {
 }
 
 /** Takes from what ends first; returns what is not covered. */
-function spend(draws: Draw[], wanted: Wanted, decided: Decided, truth: Truth): number {
-  const { limit } = wanted.account.counter
+function spend(draws: readonly Draw[], wanted: Wanted, decided: Decided, truth: Truth): number {
+  const { limit } = wanted.of
   let missing = wanted.amount
   for (const draw of draws) {
     if (missing === 0) break
-    if (draw.left === 0 || !isAlive(draw, limit, decided, truth)) continue
+    if (draw.left === 0 || !isSameLimit(draw.limit, limit)) continue
+    if (!isAlive(draw, limit, decided, truth)) continue
     const taken = Math.min(missing, draw.left)
     draw.left -= taken
     missing -= taken
@@ -88,7 +101,8 @@ function windowEnd(at: number, { algorithm, windowUs }: Limit): number {
   return isWindow ? at - (at % windowUs) + windowUs : Infinity
 }
 
-function confusedNodes({ scenario }: Truth): ReadonlySet<string> {
+/** Nodes that slept, and whose wall clock was set meanwhile. */
+export function confusedNodes({ scenario }: Truth): ReadonlySet<string> {
   const nodesOf = (kind: string) =>
     scenario.faults.flatMap((fault) => (fault.kind === kind && 'node' in fault ? fault.node : []))
   const jumped = nodesOf('wall-jump')

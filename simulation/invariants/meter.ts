@@ -8,8 +8,8 @@ import type { Limit } from '@sluice/core'
 const ROUNDING = 1e-6
 
 export class Meter {
-  readonly #capacity: number
-  readonly #perUs: number
+  #capacity: number
+  #perUs: number
   #level = 0
   #atUs = -Infinity
 
@@ -33,6 +33,12 @@ export class Meter {
     return this.#level - this.#capacity - ROUNDING
   }
 
+  /** From now on the bound is larger. */
+  widen(capacity: number, rate: number): void {
+    this.#capacity = capacity
+    this.#perUs = rate
+  }
+
   /** Units that came back never passed. */
   take(units: number): void {
     this.#level = Math.max(0, this.#level - units)
@@ -41,6 +47,12 @@ export class Meter {
 
 export function perUs({ max, windowUs }: Limit): number {
   return max / windowUs
+}
+
+/** What an algorithm admits in an interval of so long at most. */
+export function mostIn(limit: Limit, us: number): number {
+  if (limit.algorithm !== 'sliding-window-log') return atOnce(limit) + perUs(limit) * us
+  return limit.max * (Math.floor(us / limit.windowUs) + 1)
 }
 
 /**

@@ -3,9 +3,12 @@
  * in every interval t, at most twice its share of the limit and that share per window: the share is
  * ceil(factor * limit / n), at least 1, by the fewest nodes that this one ever knew of. Units that
  * the store turns out to have taken itself return to the share. A node that slept, or whose store
- * changed its clock, can begin a window anew.
+ * changed its clock, can begin a window anew, and so does a reset; a counter of several limits has
+ * several shares.
  */
-import { type Truth, type Wanted } from '../truth.js'
+import type { Wanted } from '../called.js'
+import { isPlain } from '../counter.js'
+import { type Truth } from '../truth.js'
 import type { MakeInvariant } from './invariant.js'
 import { Meter } from './meter.js'
 
@@ -15,34 +18,37 @@ export const postureShare: MakeInvariant = (truth) => {
     name: 'a posture admits no more than its share',
     onDecided: ({ called, decision, spent, trueUs }) => {
       for (const { wanted, byPosture } of spent) {
-        const posture = decision.postures?.[wanted.rule]
+        const { rule } = wanted.of
+        const posture = decision.postures?.[rule]
         if (!byPosture || posture === undefined || wanted.amount === 0) continue
-        if (posture === 'closed') return `closed rule ${wanted.rule} admitted call ${called.id}`
+        if (posture === 'closed') return `closed rule ${rule} admitted call ${called.id}`
         if (posture === 'open' || isUnknowable(truth, called.node)) continue
         const { account } = wanted
+        if (!isPlain(account.counter)) continue
         // Fewer nodes have larger shares, which begin anew.
         const id = `${called.node} ${account.counter.name} ${truth.fewest.get(called.node)}`
         const meter = meters.get(id) ?? meterFor(wanted, truth)
         meters.set(id, meter)
         const { granted, unheard, givesTried } = account
-        const struck = Math.max(0, granted - unheard - account.spent - givesTried)
+        // What is spent of local counts was not granted.
+        const isLocal = wanted.of.coordination === 'local'
+        const spentOfIt = isLocal ? 0 : account.spent - account.refunded
+        const struck = Math.max(0, granted - unheard - spentOfIt - givesTried)
         const excess = meter.add(wanted.amount, trueUs)
-        if (excess > struck)
-          return `${called.node} admitted ${excess} above its share of ${wanted.rule}`
+        if (excess > struck) return `${called.node} admitted ${excess} above its share of ${rule}`
       }
       return undefined
     },
   }
 }
 
-function meterFor({ account, rule }: Wanted, truth: Truth): Meter {
-  const { limit, of } = account.counter
-  const posture = truth.scenario.rules.find(({ id }) => id === rule)?.posture
+function meterFor({ account, of }: Wanted, truth: Truth): Meter {
+  const { limit, posture } = of
   const factor = typeof posture === 'object' ? posture.local : 1
   const nodes = truth.fewest.get(account.node) ?? 1
   const share = (units: number) => Math.max(1, Math.ceil((factor * units) / nodes))
   const most = share(Math.max(limit.capacity, limit.max))
-  const queue = of.limit.algorithm === 'leaky-bucket' ? 1 : 0
+  const queue = limit.algorithm === 'leaky-bucket' ? 1 : 0
   return new Meter(2 * most + queue, share(limit.max) / limit.windowUs)
 }
 

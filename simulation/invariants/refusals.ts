@@ -8,13 +8,16 @@
  *   this one cannot have heard;
  * - leases: `maxStranded` of the limit may be held elsewhere, so a call is refused from a dry
  *   counter until so much fits again;
- * - local counts: what this node itself has spent and not reported yet counts too;
+ * - local counts: what this node itself has spent and not reported yet counts too; what is owed by
+ *   one limit is not cut by another, so those of several limits are left out;
  * - the store's clock or counters changed by themselves in the last seconds, or the node slept and
  *   its clock is behind until it hears of the store again.
  * A split refuses what its part does not hold, and a posture what it is made for.
  */
-import { algorithmOf } from '@sluice/core'
-import type { Called, Counter, Decided, Truth, Wanted } from '../truth.js'
+import { algorithmOf, type Limit } from '@sluice/core'
+import type { Called, Decided, Wanted } from '../called.js'
+import { type Counter, isSameLimit } from '../counter.js'
+import type { Truth } from '../truth.js'
 import type { MakeInvariant } from './invariant.js'
 
 /** How far a node may be off in placing the present. */
@@ -30,8 +33,7 @@ export const refusals: MakeInvariant = (truth) => ({
     const [group = []] = called.takes
     if (decision.source === 'deny-cache') return deniedWrongly(group, decided, truth)
     if (decision.source !== 'lease' && decision.source !== 'local') return undefined
-    const refusing = group.filter(({ account, rule }) => {
-      const { coordination, limit } = account.counter.of
+    const refusing = group.filter(({ of: { coordination, limit, rule } }) => {
       const isThis = rule === decision.rule && limit.name === decision.limitName
       return isThis && (coordination === 'leased' || coordination === 'local')
     })
@@ -50,23 +52,23 @@ function deniedWrongly(
 ): string | undefined {
   const { denyCacheMs } = truth.scenario.settings
   const withinUs = (denyCacheMs + truth.reachMs) * 1000 + CLOCK_US
-  for (const { account, amount } of group) {
+  for (const { account, of, amount } of group) {
     const { counter } = account
-    if (counter.of.coordination === 'split') return undefined
+    if (of.coordination === 'split') return undefined
     if (truth.gaveWithin(counter, called, trueUs, withinUs)) return undefined
-    if (!hasRoom(truth, counter, amount, trueUs - called.startedUs)) return undefined
+    if (!hasRoom(truth, counter, of.limit, amount, trueUs - called.startedUs)) return undefined
   }
   return `call ${called.id} on ${called.node} was refused from memory, and the store has room`
 }
 
 function refusedWrongly(
-  { account, amount }: Wanted,
+  { account, of, amount }: Wanted,
   called: Called,
   trueUs: number,
   truth: Truth,
 ): string | undefined {
   const { counter } = account
-  const { limit, of } = counter
+  const { limit } = of
   const lengthUs = Math.min(limit.windowUs / 4, 1_000_000) + truth.reachMs * 1000
   let needed = amount
   if (of.coordination === 'leased') {
@@ -74,12 +76,13 @@ function refusedWrongly(
     needed = Math.max(amount, Math.floor(of.maxStranded * limit.capacity))
   } else {
     const syncUs = (of.syncEveryMs + 2 * truth.reachMs) * 1000
-    if (!truth.isCalm || truth.gaveWithin(counter, called, trueUs, syncUs)) return undefined
+    if (!truth.isCalm || counter.variants.length > 1) return undefined
+    if (truth.gaveWithin(counter, called, trueUs, syncUs)) return undefined
     const { spent, granted, givesTried, charged } = account
     const unreported = Math.max(0, spent - (granted - givesTried + charged))
     needed += unreported + truth.pending(called.node, counter)
   }
-  if (needed > limit.capacity || !hasRoom(truth, counter, needed, trueUs - called.startedUs))
+  if (needed > limit.capacity || !hasRoom(truth, counter, limit, needed, trueUs - called.startedUs))
     return undefined
   return `call ${called.id} on ${called.node} was refused by ${of.rule}, and the store has room for ${needed}`
 }
@@ -87,12 +90,14 @@ function refusedWrongly(
 /** Whether the store would have had room when the call came: nodes know its clock no better. */
 function hasRoom(
   truth: Truth,
-  { key, name, limit: own }: Counter,
+  { key, name }: Counter,
+  own: Limit,
   amount: number,
   waitedUs: number,
 ): boolean {
   const { server } = truth
-  const limit = truth.owing.get(name) ?? own
+  const owing = truth.owing.get(name)
+  const limit = owing !== undefined && isSameLimit(owing, own) ? owing : own
   const [[seen] = []] = server.counters.sync.peek([[{ key, limit, amount: 0 }]])
   const before = server.nowUs() - CLOCK_US - waitedUs
   // Of a window that has ended since nothing is known any more.

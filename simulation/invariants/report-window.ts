@@ -7,7 +7,9 @@
  * side. Nodes that slept, and stores whose clock stepped, are left out: there a node can not know.
  */
 import type { Limit } from '@sluice/core'
-import { chargeOf, type Decided, nameOf, type Truth } from '../truth.js'
+import type { Decided } from '../called.js'
+import { chargeOf, type Truth } from '../truth.js'
+import { nameOf } from '../counter.js'
 import type { MakeInvariant } from './invariant.js'
 
 const ROUNDING_US = 5000
@@ -30,7 +32,8 @@ export const reportWindow: MakeInvariant = (truth) => {
       // until it was put back; if that was reported meanwhile, it is given back.
       const waited = decided.trueUs > called.startedUs && !decision.allowed
       for (const wanted of waited ? called.takes.flat() : admitted) {
-        const { limit, name } = wanted.account.counter
+        const { name } = wanted.account.counter
+        const { limit } = wanted.of
         if (!isWindow(limit)) continue
         for (let at = windowOf(fromUs, limit); at <= windowOf(toUs, limit); at++) {
           add(spent, `${called.node} ${name} ${at}`, wanted.amount)
@@ -53,7 +56,7 @@ export const reportWindow: MakeInvariant = (truth) => {
       const sum = add(charged, id, charge.amount)
       const most = (spent.get(id) ?? 0) + truth.pending(node, account.counter)
       if (isUnknowable(truth, node) || sum <= most) return undefined
-      return `${request.node} charged ${sum} to a window of ${account.counter.of.rule} in which it admitted ${spent.get(id) ?? 0}`
+      return `${request.node} charged ${sum} to a window of ${account.counter.rule} in which it admitted ${spent.get(id) ?? 0}`
     },
   }
 }

@@ -5,6 +5,7 @@
  *
  * Local counts and splits are not drawn, so they are not among these: other invariants bound them.
  */
+import { isEver } from '../counter.js'
 import type { Account } from '../truth.js'
 import type { MakeInvariant } from './invariant.js'
 
@@ -23,9 +24,10 @@ export const spentOnce: MakeInvariant = (truth) => ({
   },
 })
 
-function overspent({ node, counter, spent, givesTried, granted }: Account): string | undefined {
-  const { coordination, rule } = counter.of
-  if (coordination === 'local' || coordination === 'split') return undefined
-  if (spent + givesTried <= granted) return undefined
-  return `${node} spent ${spent} and gave back ${givesTried} of ${granted} granted (${rule})`
+function overspent(account: Account): string | undefined {
+  const { node, counter, spent, refunded, givesTried, granted } = account
+  if (isEver(counter, 'local') || isEver(counter, 'split')) return undefined
+  // A refund gives back what was spent, perhaps of another node.
+  if (spent - refunded + givesTried <= granted) return undefined
+  return `${node} spent ${spent} and gave back ${givesTried} (${refunded} by receipts) of ${granted} granted (${counter.rule})`
 }

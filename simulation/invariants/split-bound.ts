@@ -1,9 +1,12 @@
 /**
  * The parts of a split limit are together the limit: in every interval t all nodes admit at most
  * what the algorithm allows. A node that has not seen its place yet takes the first one's part,
- * which may be a unit more than its own. Where the fleet changes, nodes see that within seconds,
- * and nothing is checked.
+ * which may be a unit more than its own. Where the fleet changes, or a node has only seen some of
+ * it when all begin together, nodes see that within seconds,
+ * and nothing is checked; nor where a reset or a change of the rule gives a part anew.
  */
+import { isEver, isPlain, nameOf } from '../counter.js'
+
 import type { MakeInvariant } from './invariant.js'
 import { atOnce, Meter, perUs } from './meter.js'
 
@@ -13,24 +16,30 @@ export const splitBound: MakeInvariant = (truth) => {
   return {
     name: 'the parts of a split are the limit',
     onDecided: ({ spent, storeUs }) => {
-      if (!truth.isSteady) return undefined
+      const sawAll = [...truth.fewest.values()].every((size) => size >= nodes)
+      if (!truth.isSteady || !sawAll) return undefined
       for (const { wanted } of spent) {
-        const { limit, name, of } = wanted.account.counter
-        if (of.coordination !== 'split') continue
+        const { counter } = wanted.account
+        const { limit, coordination } = wanted.of
+        if (coordination !== 'split' || !isPlain(counter)) continue
+        const { name, rule } = counter
         const meter = meters.get(name) ?? new Meter(atOnce(limit) + nodes, perUs(limit))
         meters.set(name, meter)
         const excess = meter.add(wanted.amount, storeUs)
-        if (excess > 0) return `${excess.toFixed(3)} above the limit of ${of.rule}`
+        if (excess > 0) return `${excess.toFixed(3)} above the limit of ${rule}`
       }
+      return undefined
+    },
+    onRefund: ({ key, amount }) => {
+      meters.get(nameOf(key))?.take(amount)
       return undefined
     },
     onDone: ({ request: { asked, node } }) => {
       if (asked.verb !== 'take') return undefined
       for (const { key } of asked.groups.flat()) {
-        const account = truth.accountOf(node, key)
-        if (account?.counter.of.coordination === 'split' && !account.counter.isShadow) {
-          return `${node} asked the store for ${account.counter.of.rule}`
-        }
+        const counter = truth.accountOf(node, key)?.counter
+        if (counter === undefined || counter.isShadow || counter.variants.length > 1) continue
+        if (isEver(counter, 'split')) return `${node} asked the store for ${counter.rule}`
       }
       return undefined
     },

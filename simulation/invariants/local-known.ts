@@ -1,0 +1,98 @@
+/**
+ * What one node spends is known to all within T + D (see local-bound.ts): once a window is full by
+ * what all nodes together have admitted, no node admits anything of it later than that. A bucket
+ * that is full regains meanwhile, so what it owes beyond that holds everybody back; it owes at most
+ * a burst, so that more is not known to anybody.
+ *
+ * This says more than a sum could: it holds for every single call, however few there are. Checked
+ * where nothing goes wrong, the fleet stays the same, and the counter has one limit, was not reset
+ * and had nothing refunded.
+ */
+import type { Limit } from '@sluice/core'
+import type { Decided, Wanted } from '../called.js'
+import { isBucket, isPlain, nameOf } from '../counter.js'
+import type { Truth } from '../truth.js'
+import type { MakeInvariant } from './invariant.js'
+import { unknownUs } from './local-bound.js'
+import { perUs } from './meter.js'
+
+const ROUNDING_US = 1000
+/** What a bucket has in use and owes, in bursts: it may owe more, but never has to. */
+const OWED_MAX = 2
+
+/** What was admitted, by when it was decided. */
+interface Admitted {
+  readonly us: number
+  readonly storeUs: number
+  readonly units: number
+  /** What a bucket has in use after it, at least. */
+  readonly level: number
+}
+
+export const localKnown: MakeInvariant = (truth) => {
+  const histories = new Map<string, Admitted[]>()
+  const refunded = new Set<string>()
+  return {
+    name: 'what one node spends is known to all in time',
+    onRefund: ({ key }) => {
+      refunded.add(nameOf(key))
+      return undefined
+    },
+    onDecided: (decided) => {
+      if (!truth.isSteady) return undefined
+      for (const { wanted } of decided.spent) {
+        const { counter } = wanted.account
+        if (wanted.of.coordination !== 'local' || wanted.amount === 0) continue
+        if (!isPlain(counter) || refunded.has(counter.name)) continue
+        const history = histories.get(counter.name) ?? []
+        histories.set(counter.name, history)
+        const excess = excessOf(history, wanted, decided, truth)
+        if (excess > 0) {
+          return `${decided.called.node} admitted ${excess.toFixed(3)} of ${counter.rule} that others had spent long before`
+        }
+        history.push(admission(history, wanted, decided))
+      }
+      return undefined
+    },
+  }
+}
+
+function excessOf(
+  history: readonly Admitted[],
+  { of, amount }: Wanted,
+  { called }: Decided,
+  truth: Truth,
+): number {
+  const { limit } = of
+  const knownUs = called.startedUs - unknownUs(of, truth)
+  const known = history.filter(({ us }) => us <= knownUs)
+  if (!isBucket(limit)) {
+    const window = windowOf(called.startedStoreUs, limit, truth)
+    const before = known.filter(({ storeUs }) => windowOf(storeUs, limit, truth) === window)
+    const count = before.reduce((sum, { units }) => sum + units, 0)
+    return window === undefined ? 0 : Math.min(amount, count + amount - limit.max)
+  }
+  const last = known.at(-1)
+  if (last === undefined) return 0
+  const regained = (called.startedUs - last.us) * perUs(limit)
+  return last.level - regained + amount - limit.capacity - 1
+}
+
+/** Undefined so near to an edge that nodes may take it for either side. */
+function windowOf(us: number, { windowUs }: Limit, { reachMs }: Truth): number | undefined {
+  const nearUs = reachMs * 1000 + ROUNDING_US
+  const window = Math.floor((us - nearUs) / windowUs)
+  return window === Math.floor((us + nearUs) / windowUs) ? window : undefined
+}
+
+function admission(
+  history: readonly Admitted[],
+  { of, amount }: Wanted,
+  { trueUs, storeUs }: Decided,
+): Admitted {
+  const last = history.at(-1)
+  const leaked = last === undefined ? 0 : (trueUs - last.us) * perUs(of.limit)
+  const most = OWED_MAX * of.limit.capacity
+  const level = Math.min(most, Math.max(0, (last?.level ?? 0) - leaked) + amount)
+  return { us: trueUs, storeUs, units: amount, level }
+}

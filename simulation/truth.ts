@@ -182,7 +182,9 @@ export class Truth {
     trueUs: number,
   ): void {
     const counter = this.counters.get(nameOf(key))
-    if (counter !== undefined && touch(counter, limit, trueUs)) this.gave(node, key, trueUs)
+    if (counter === undefined || !touch(counter, limit, trueUs)) return
+    // The node itself takes no notice of it.
+    this.gave(`${node} by another limit`, key, trueUs)
   }
 
   private gave(node: string, key: CounterKey, trueUs: number): void {

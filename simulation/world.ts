@@ -242,7 +242,7 @@ class World {
       for (const here of stats?.coordination.values() ?? []) {
         held += here.held
         // A closed limiter counts nothing any more, whatever it remembers.
-        if (!node.isClosing && here.held === 0) counters += here.counters
+        if (!node.isClosing) counters += here.counters
       }
       nodes.push({ name: node.name, held, counters, reportsWaiting: stats?.reportsWaiting ?? 0 })
     }

@@ -14,9 +14,8 @@
  *
  * Of a node that was killed at most q units of a lease stay taken, and what its last calls waited
  * for: buckets refill, windows regain them at their end. What it had reported of calls that were
- * refused in the end it cannot give back either; and a node that stood still while such a call
- * waited, or whose store's clock stepped, takes them for regained. Local counts of such nodes are
- * left out.
+ * refused in the end it cannot give back either; and a node whose store's clock stepped takes them
+ * for regained. Local counts of such nodes are left out.
  */
 import { isEver, mostHeld, mostOf } from '../counter.js'
 import type { Account, Truth } from '../truth.js'
@@ -36,7 +35,7 @@ export const books: MakeInvariant = (truth) => ({
 function imbalance(account: Account, truth: Truth): string | undefined {
   const { node, counter, granted, unheard, givesTried, charged, spent, byPosture } = account
   if (counter.resetsUs.length > 0) return undefined
-  const isLate = truth.dead.has(node) || truth.stood(node) || truth.upsets.length > 0
+  const isLate = truth.dead.has(node) || truth.upsets.length > 0
   if (isLate && isEver(counter, 'local')) return undefined
   const taken = granted - unheard - givesTried + charged
   const admitted = spent - account.refunded + byPosture

@@ -20,7 +20,7 @@ export const expiry: MakeInvariant = (truth) => ({
       return `${rule} has ${seen.remaining} of ${limit.capacity} left`
     }
     for (const { name, held, counters, reportsWaiting } of nodes) {
-      if (held > 0 && !truth.mayBeSilent) return `${name} holds ${held} units`
+      if (held > 0) return `${name} holds ${held} units`
       if (counters > 0) return `${name} counts ${counters} callers`
       if (reportsWaiting > 0 && truth.isCalm) return `${name} has ${reportsWaiting} reports waiting`
     }

@@ -1,12 +1,12 @@
 /**
  * The parts of a split limit are together the limit: in every interval t all nodes admit at most
  * what the algorithm allows. A node that has not seen its place yet takes the first one's part,
- * which may be a unit more than its own. Where the fleet changes, or a node has only seen some of
- * it when all begin together, nodes see that within seconds,
- * and nothing is checked; nor where a reset or a change of the rule gives a part anew.
+ * which may be a unit more than its own, and when it has, a bucket forgets a fraction of a unit.
+ * Where the fleet changes, or a node has seen only some of it when all begin together, nodes see
+ * that within seconds, and nothing is checked; nor where a reset or a change of the rule gives a
+ * part anew.
  */
 import { isEver, isPlain, nameOf } from '../counter.js'
-
 import type { MakeInvariant } from './invariant.js'
 import { atOnce, Meter, perUs } from './meter.js'
 
@@ -23,7 +23,7 @@ export const splitBound: MakeInvariant = (truth) => {
         const { limit, coordination } = wanted.of
         if (coordination !== 'split' || !isPlain(counter)) continue
         const { name, rule } = counter
-        const meter = meters.get(name) ?? new Meter(atOnce(limit) + nodes, perUs(limit))
+        const meter = meters.get(name) ?? new Meter(atOnce(limit) + 2 * nodes, perUs(limit))
         meters.set(name, meter)
         const excess = meter.add(wanted.amount, storeUs)
         if (excess > 0) return `${excess.toFixed(3)} above the limit of ${rule}`

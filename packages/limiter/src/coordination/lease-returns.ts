@@ -47,10 +47,19 @@ export class Returns {
 
   /** Sends what waits, if the store answers; at most so many. */
   flush(most: number): void {
+    this.settleLate()
     if (!this.#parts.isAnswering()) return
-    for (const { lease, units } of this.#waiting.splice(0, most)) {
-      if (this.isTooLate(lease)) this.#events.settled(lease, units, true)
-      else this.send(lease, units)
+    for (const { lease, units } of this.#waiting.splice(0, most)) this.send(lease, units)
+  }
+
+  /** What time has returned needs no store, and waits for none that nobody asks. */
+  private settleLate(): void {
+    const waiting = this.#waiting
+    this.#waiting = waiting.filter(({ lease }) => !this.isTooLate(lease))
+    if (this.#waiting.length === waiting.length) return
+    const left = new Set(this.#waiting)
+    for (const each of waiting) {
+      if (!left.has(each)) this.#events.settled(each.lease, each.units, true)
     }
   }
 

@@ -63,6 +63,14 @@ describe('unspent units', () => {
     expect(node.stats).toMatchObject({ held: 0, lost: 0, givenBack: 10 })
   })
 
+  test('of a window that is over wait for no store that nobody asks', async () => {
+    const { node } = await leased(takeOf(window(1000, '4s')))
+    node.isAnswering = false
+    await node.pass(5000)
+    expect(node.stats).toMatchObject({ held: 0, lost: 0, givenBack: 10 })
+    expect(node.timers).toBe(0)
+  })
+
   test('of a counter that is reset meanwhile are forgotten', async () => {
     const { node, take } = await leased()
     node.isAnswering = false

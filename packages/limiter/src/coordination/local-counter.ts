@@ -105,12 +105,15 @@ export class LocalCounter {
     return step
   }
 
-  /** Returns how many of the units have been reported already, and must be given back. */
-  putBack(amount: number, at: number, now: number): number {
+  /**
+   * Returns how many of the units have been reported already, and must be given back. Of a call
+   * that was made they stay spent once time has returned them, here as in the store.
+   */
+  putBack(amount: number, at: number, now: number, wasMade: boolean): number {
     const { limit } = this.owing
     const state = algorithmOf(limit).give(this.#state, limit, amount, now, at)
-    // Time has returned them already, here as in the store.
-    if (state === undefined && isBucket(limit)) return 0
+    const isRegained = state === undefined && isBucket(limit)
+    if (isRegained && wasMade) return 0
     if (state !== undefined) this.#state = state
     let left = amount - this.#pending.takeBack(amount, at)
     for (const report of this.reports) {
@@ -119,7 +122,7 @@ export class LocalCounter {
       report.back += back
       left -= back
     }
-    return left
+    return isRegained ? 0 : left
   }
 
   /** What was spent since the last round is from now on under way. */

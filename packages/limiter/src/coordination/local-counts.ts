@@ -76,7 +76,7 @@ export class LocalCounts implements Here {
   putBack({ key }: PlannedTake, outcome: HereOutcome): void {
     const counter = LocalOutcome.counterOf(outcome) ?? this.#known.get(key)
     if (counter === undefined || counter.isForgotten) return
-    this.returned(counter, outcome.granted, outcome.at)
+    this.returned(counter, outcome.granted, outcome.at, false)
   }
 
   look(take: PlannedTake): (HereOutcome & { readonly state: unknown }) | undefined {
@@ -100,7 +100,7 @@ export class LocalCounts implements Here {
   refund({ key, amount, at }: Give): boolean {
     const counter = this.#known.get(key)
     if (counter === undefined) return false
-    this.returned(counter, amount, at ?? this.#parts.placeAt(counter.owing.limit))
+    this.returned(counter, amount, at ?? this.#parts.placeAt(counter.owing.limit), true)
     return true
   }
 
@@ -164,9 +164,9 @@ export class LocalCounts implements Here {
     return nowMs - counter.askedMs >= idleMs && !counter.isOpen
   }
 
-  private returned(counter: LocalCounter, amount: number, at: number): void {
+  private returned(counter: LocalCounter, amount: number, at: number, wasMade: boolean): void {
     const now = this.#parts.placeAt(counter.owing.limit)
-    const reported = counter.putBack(amount, at, now)
+    const reported = counter.putBack(amount, at, now, wasMade)
     if (reported > 0) void giveBack(counter, reported, at, this.#parts)
   }
 

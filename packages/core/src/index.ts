@@ -11,6 +11,7 @@ export {
   combine,
   passes,
   type Bound,
+  type CallerVisit,
   type Decision,
   type Extras,
   type Policy,
@@ -30,7 +31,14 @@ export {
   retryAfterSeconds,
 } from './decision/headers.js'
 export { explainRules, type LimitExplained, type RuleExplained } from './decision/explain.js'
-export { type Plan, type PlannedTake, planCall, type Take } from './decision/plan.js'
+export {
+  amountOf,
+  candidateId,
+  type Plan,
+  type PlannedTake,
+  planCall,
+  type Take,
+} from './decision/plan.js'
 export { type ProblemBody, type ProblemOptions, problemBody } from './decision/problem.js'
 export { readReceipt, type Taken, writeReceipt } from './decision/receipt.js'
 export { ERROR_CODES, type ErrorCode, SluiceError, show } from './errors.js'
@@ -86,6 +94,7 @@ export { canonicalPath, foldPath, matchPattern, type PathPattern, parsePattern }
 export { gcd, isCount } from './numbers.js'
 export { formatHash, type Hash64, hashTexts, type SipKey, sipKey } from './sip-hash.js'
 export { type CounterFate, diffRules, type RuleChange, type RuleDiff } from './rules/diff.js'
+export { limitText } from './rules/limit-text.js'
 export { type ParsedOverride, parseOverride } from './rules/parse-override.js'
 export { type ParsedRules, parseRules } from './rules/parse-rules.js'
 export { type Plain, readPlain } from './rules/plain.js'

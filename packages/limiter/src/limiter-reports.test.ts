@@ -1,4 +1,4 @@
-import type { Decision, RuleOutcome } from '@sluice/core'
+import { type Decision, formatHash, type RuleOutcome } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
 import { call, limiterOf, user } from './limiter.test-helper.js'
 
@@ -157,5 +157,53 @@ describe('a receipt if delayed', () => {
     expect(limiter.checkSync(user('u1'), options)).not.toHaveProperty('receipt')
     expect(limiter.checkSync(user('u1'), options).receipt).toEqual(expect.any(String))
     expect(limiter.checkSync(user('u1'), options)).toMatchObject({ allowed: false })
+  })
+})
+
+describe('a decision tells of the caller of each rule', () => {
+  type Seen = readonly [rule: string, by: string, outcome: RuleOutcome, left: number]
+  const seen = (decision: Decision): readonly Seen[] => {
+    const found: Seen[] = []
+    decision.eachCaller((rule, by, _caller, outcome, left) => {
+      found.push([rule, by.join(), outcome, left])
+    })
+    return found
+  }
+  const rules = [
+    { id: 'two', by: ['user'], limits: ['4/minute', '10/hour'] },
+    { id: 'none', by: ['user'], limits: ['1/minute'], tiers: { plan: { pro: [] } } },
+    { id: 'trial', by: ['ip'], limits: ['1/day'], mode: 'shadow' },
+    { id: 'all', by: [], limits: ['2/day'], candidate: { limits: ['1/day'] } },
+  ]
+  const pro = call({ user: 'u1', plan: 'pro', ip: '192.0.2.1' })
+
+  test('with the smallest share left of its limits, and of a shadow that nobody knows it', () => {
+    const { limiter } = limiterOf(rules)
+    expect(seen(limiter.checkSync(pro))).toEqual([
+      ['two', 'user', 'allowed', 0.75],
+      ['none', 'user', 'allowed', 1],
+      ['trial', 'ip', 'allowed', -1],
+      ['all', '', 'allowed', 0.5],
+    ])
+    limiter.checkSync(pro)
+    expect(seen(limiter.checkSync(pro))).toEqual([
+      ['two', 'user', 'allowed', 0.5],
+      ['none', 'user', 'allowed', 1],
+      ['trial', 'ip', 'allowed', -1],
+      ['all', '', 'refused', 0],
+    ])
+  })
+
+  test('by the hash that stands for it in logs', () => {
+    const { limiter } = limiterOf(rules)
+    const decision = limiter.checkSync(pro)
+    const hashes = new Map<string, string>()
+    decision.eachCaller((rule, _by, caller) => hashes.set(rule, formatHash(caller)))
+    expect(hashes.get('all')).toBe(decision.bound()?.caller)
+    expect(hashes.get('two')).not.toBe(hashes.get('trial'))
+  })
+
+  test('and of none where no rule matched', () => {
+    expect(seen(limiterOf([]).limiter.checkSync(pro))).toEqual([])
   })
 })

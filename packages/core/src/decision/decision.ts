@@ -2,7 +2,8 @@
 import type { Outcome } from '../algorithms/algorithm.js'
 import type { AlgorithmName } from '../limit.js'
 import type { Matched } from '../matching/match.js'
-import { formatHash } from '../sip-hash.js'
+import type { Cost } from '../rules/rule.js'
+import { formatHash, type Hash64 } from '../sip-hash.js'
 import type { RuleExplained } from './explain.js'
 import { candidateId, type Plan, type PlannedTake } from './plan.js'
 
@@ -88,6 +89,12 @@ export interface Decision {
    * metrics.
    */
   eachRule(visit: (rule: string, outcome: RuleOutcome) => void): void
+  /**
+   * Every rule that matched, without candidates, with the caller that it counts and the smallest
+   * share left of its limits; -1 where that is not known, as of rules in shadow, or that answered
+   * by their posture. For statistics.
+   */
+  eachCaller(visit: CallerVisit): void
   /** The caller of the rule that binds; undefined where none does. For logs. */
   bound(): Bound | undefined
   /** Ids of the shadow rules with `tag: true` that would have refused. */
@@ -96,9 +103,23 @@ export interface Decision {
   degraded(visit: (rule: string, posture: PostureName) => void): void
 }
 
+/**
+ * `by` names the attributes that make the caller; `cost` is how the rule counts a call, see
+ * `amountOf`, and 1 where it is left out.
+ */
+export type CallerVisit = (
+  rule: string,
+  by: readonly string[],
+  caller: Hash64,
+  outcome: RuleOutcome,
+  left: number,
+  cost?: Cost,
+) => void
+
 const NOBODY: readonly string[] = []
 const NO_POLICY: readonly Policy[] = []
 const NO_EXTRAS: Extras = {}
+const LEFT_UNKNOWN = -1
 
 /** The decision of a call that no rule speaks of. */
 export const UNMATCHED: Decision = Object.freeze({
@@ -117,6 +138,7 @@ export const UNMATCHED: Decision = Object.freeze({
   policyField: () => '',
   leftField: () => '',
   eachRule: (visit) => visit('', 'allowed'),
+  eachCaller: () => {},
   bound: () => undefined,
   tags: () => NOBODY,
   degraded: () => {},
@@ -239,6 +261,31 @@ class Combined implements Decision {
     }
   }
 
+  eachCaller(visit: CallerVisit): void {
+    let take = 0
+    for (let i = 0; i < this.#matched.length; i++) {
+      const match = this.#matched[i]
+      if (match === undefined) continue
+      const { id, mode, by, cost } = match.rule
+      if (mode === 'shadow') {
+        const outcome = this.shadow.includes(id) ? 'shadow_refused' : 'allowed'
+        visit(id, by, match.caller, outcome, LEFT_UNKNOWN, cost)
+        continue
+      }
+      let hasRoom = true
+      let left = 1
+      for (; this.#takes[take]?.of.rule === id; take++) {
+        const outcome = this.#outcomes[take]
+        if (outcome?.retryAfterMs !== 0) hasRoom = false
+        const share = shareLeft(this.#takes[take], outcome)
+        if (share < left) left = share
+      }
+      // What a posture answered says nothing of what the counter has.
+      if (this.postures?.[id] !== undefined) left = LEFT_UNKNOWN
+      visit(id, by, match.caller, hasRoom ? 'allowed' : 'refused', left, cost)
+    }
+  }
+
   bound(): Bound | undefined {
     const bound = this.#matched.find(({ rule }) => rule.id === this.rule)
     if (bound === undefined) return undefined
@@ -310,11 +357,15 @@ function tightest(takes: readonly PlannedTake[], outcomes: readonly Outcome[]): 
   let binding = 0
   let smallest = Infinity
   for (let i = 0; i < outcomes.length && outcomes.length > 1; i++) {
-    const capacity = takes[i]?.limit.capacity ?? 0
-    const share = capacity === 0 ? 0 : (outcomes[i]?.remaining ?? 0) / capacity
+    const share = shareLeft(takes[i], outcomes[i])
     if (share >= smallest) continue
     smallest = share
     binding = i
   }
   return binding
+}
+
+function shareLeft(take: PlannedTake | undefined, outcome: Outcome | undefined): number {
+  const capacity = take?.limit.capacity ?? 0
+  return capacity === 0 ? 0 : (outcome?.remaining ?? 0) / capacity
 }

@@ -140,7 +140,7 @@ function planTakes(
  * A rule's number multiplies the call's cost; its attribute, if there, replaces it. An error where
  * that is no amount.
  */
-function amountOf(cost: Cost, call: Call, callCost: number): number | SluiceError {
+export function amountOf(cost: Cost, call: Call, callCost: number): number | SluiceError {
   if (cost === 1) return callCost
   if (typeof cost === 'number') {
     const amount = cost * callCost

@@ -80,6 +80,14 @@ describe('while the store is gone', () => {
     expect(await limiter.peek(user('u1'))).toMatchObject({ allowed: false, reason: 'posture' })
   })
 
+  test('what is left of a limit is not known then, whatever the posture answered', async () => {
+    const { limiter } = await gone()
+    const decision = await limiter.check(user('u1'))
+    const seen: [string, number][] = []
+    decision.eachCaller((rule, _by, _caller, _outcome, left) => seen.push([rule, left]))
+    expect(seen).toEqual([['per-user', -1]])
+  })
+
   test('limits and explain say what the postures say, and that they do', async () => {
     const { limiter } = await gone()
     await limiter.check(user('u1'))

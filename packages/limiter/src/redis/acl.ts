@@ -30,16 +30,19 @@ export const SCRIPT_COMMANDS: readonly string[] = [
 ]
 /** What is sent as it is; `select` only where the URL names a database, `role` behind Sentinel. */
 const SENT_COMMANDS = [
+  'del',
   'eval',
   'evalsha',
   'expire',
   'get',
   'info',
+  'mget',
   'ping',
   'role',
   'select',
   'set',
   'time',
+  'zrangebyscore',
 ]
 /** To learn which node has which slots, and to follow a redirection. */
 const CLUSTER_COMMANDS = ['asking', 'cluster|slots']

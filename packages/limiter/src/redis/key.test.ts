@@ -1,5 +1,12 @@
 import { describe, expect, test } from 'vitest'
-import { counterKeyText, hashKeyText, probeKey, requirePrefix, storeKeys } from './key.js'
+import {
+  boardKeyText,
+  counterKeyText,
+  hashKeyText,
+  probeKey,
+  requirePrefix,
+  storeKeys,
+} from './key.js'
 
 const key = { hi: -1, lo: 0x0abc_def0, partition: 3 }
 
@@ -20,6 +27,7 @@ test('what is no counter has a name too, and a slot apart from counters', () => 
     fleet: 'a:{home}:fleet',
     places: 'a:{home}:places',
   })
+  expect(boardKeyText('a', '01ab')).toBe('a:{home}:board:01ab')
   expect(probeKey('a', '5n3')).toBe('a:{5n3}:probe')
 })
 

@@ -72,6 +72,11 @@ export function storeKeys(prefix: string): StoreKeys {
   }
 }
 
+/** What a node left on the board, by its id in the fleet. */
+export function boardKeyText(prefix: string, node: string): string {
+  return `${keyHead(prefix, HOME_TAG)}board:${node}`
+}
+
 /** A key that only the start checks write, in the slot of a tag. */
 export function probeKey(prefix: string, tag: string): string {
   return `${keyHead(prefix, tag)}probe`

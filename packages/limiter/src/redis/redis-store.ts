@@ -12,6 +12,7 @@ import type {
   Store,
   TakeOptions,
 } from '../store.js'
+import type { RedisBoard } from './board.js'
 import { Deadlines } from './deadlines.js'
 import { RedisInspector } from './inspect.js'
 import { guarded, type StoreObserver } from './observer.js'
@@ -35,6 +36,8 @@ export interface RedisStore extends Store {
    * policy, another secret, another kind of server. While it cannot be reached it waits.
    */
   readonly ready: Promise<void>
+  /** Where nodes leave texts for each other, for people. */
+  readonly board: RedisBoard
   stats(): RedisStats
 }
 
@@ -116,6 +119,10 @@ class CountersInRedis implements RedisStore {
 
   get ready(): Promise<void> {
     return this.#session.ready
+  }
+
+  get board(): RedisBoard {
+    return this.#session.board
   }
 
   take(groups: Groups<Take>, options: TakeOptions = NO_OPTIONS): Promise<Groups<Answer>> {

@@ -5,6 +5,7 @@
 import { randomInt } from 'node:crypto'
 import { SluiceError } from '@sluice/core'
 import { askChannel, askSlot, wordsCommand } from './ask.js'
+import { BoardInRedis } from './board.js'
 import { ClockWatch } from './clock-watch.js'
 import { type RedisChannel, type RedisDriver, RedisReplyError } from './driver.js'
 import { openDriver } from './drivers/index.js'
@@ -36,12 +37,15 @@ type State = RedisStats['state']
 export class Session {
   readonly secret: Promise<Uint8Array>
   readonly ready: Promise<void>
+  readonly board: BoardInRedis
   readonly #options: ReadOptions
   readonly #parts: SessionParts
   #state: State = 'starting'
   #driver: RedisDriver | undefined
   #router: Router | undefined
   #fleet: Fleet | undefined
+  /** Its id in the fleet. */
+  #node: string | undefined
   #keeper: SecretKeeper | undefined
   #watch: StoreWatch | undefined
   #clockWatch: ClockWatch | undefined
@@ -71,6 +75,11 @@ export class Session {
         ready.reject(error)
       },
     }
+    this.board = new BoardInRedis({
+      prefix: options.prefix,
+      node: () => this.#node,
+      ask: () => (this.driver === undefined ? undefined : askSlot(this.driver, HOME_SLOT, ASK_MS)),
+    })
     openDriver({ target, client: options.client, tls: options.tls }).then(
       (driver) => this.opened(driver),
       (error: unknown) => this.unfit(asError(error)),
@@ -103,9 +112,10 @@ export class Session {
   stats(): RedisStats {
     const watched = this.#watch?.stats()
     const isWatched = watched !== undefined && watched.nodes.length > 0
+    const infos = new Map(watched?.nodes.map((node) => [node.address, node]))
     return {
       state: this.#state,
-      nodes: this.lanes().map(nodeStats),
+      nodes: this.lanes().map((lane) => nodeStats(lane, infos.get(lane.channel.address))),
       fleet: { size: this.fleetSize(), ageMs: this.#fleet?.ageMs() ?? Infinity },
       memory: isWatched
         ? {
@@ -127,7 +137,8 @@ export class Session {
     this.#keeper?.stop()
     this.#watch?.stop()
     this.#clockWatch?.stop()
-    await Promise.race([this.#fleet?.leave(), delay(LEAVE_MS)])
+    const left = Promise.all([this.#fleet?.leave(), this.board.close()])
+    await Promise.race([left, delay(LEAVE_MS)])
     this.#router?.close()
     await this.#driver?.close()
   }
@@ -204,8 +215,9 @@ export class Session {
       scheduler: timers,
       onProblem: (text) => observer.problem(text),
     })
+    const node = drawNodeId()
     const fleet = new Fleet({
-      beat: fleetBeat(ask, { prefix, node: drawNodeId() }),
+      beat: fleetBeat(ask, { prefix, node }),
       nowMs: this.#parts.nowMs,
       scheduler: timers,
       fleetSize: this.#options.fleetSize,
@@ -227,6 +239,7 @@ export class Session {
     })
     this.#keeper = keeper
     this.#fleet = fleet
+    this.#node = node
     this.#watch = watch
     this.#clockWatch = clockWatch
     for (const each of [keeper, fleet, watch, clockWatch]) each.start()

@@ -14,6 +14,16 @@ export interface RedisNodeStats {
   /** Batches on the wire, and takes that wait for one. */
   readonly inFlight: number
   readonly queuedTakes: number
+  /** Of this node alone; absent before it was asked. */
+  readonly memory?: RedisNodeMemory | undefined
+}
+
+export interface RedisNodeMemory {
+  readonly usedBytes: number
+  /** 0: no bound. */
+  readonly maxBytes: number
+  /** Since the node was started. */
+  readonly evictedKeys: number
 }
 
 export interface RedisMemoryStats {
@@ -35,7 +45,7 @@ export interface RedisStats {
   readonly memory: RedisMemoryStats | undefined
 }
 
-export function nodeStats(lane: Lane): RedisNodeStats {
+export function nodeStats(lane: Lane, memory: RedisNodeMemory | undefined): RedisNodeStats {
   const { breaker, channel } = lane
   const { ahead } = clockAhead(lane)
   return {
@@ -49,7 +59,12 @@ export function nodeStats(lane: Lane): RedisNodeStats {
     },
     inFlight: lane.inFlight,
     queuedTakes: lane.queuedTakes,
+    ...(memory && { memory: memoryOf(memory) }),
   }
+}
+
+function memoryOf({ usedBytes, maxBytes, evictedKeys }: RedisNodeMemory): RedisNodeMemory {
+  return { usedBytes, maxBytes, evictedKeys }
 }
 
 /** How far the clock of a node is ahead of the wall clock of this process. */

@@ -1,0 +1,219 @@
+/**
+ * Decisions as spans of OpenTelemetry. Only whoever imports this file needs its API package; the
+ * SDK, and where spans go, is theirs.
+ */
+import {
+  type Attributes,
+  type Context,
+  context,
+  type Span,
+  SpanKind,
+  SpanStatusCode,
+  type Tracer,
+  trace,
+} from '@opentelemetry/api'
+import type { Call, Decision, OverrideChange, ParsedRules, Policy, Problem } from '@sluice/core'
+import type { AskerStats } from './asker-types.js'
+import type { Inspected, InspectedCaller } from './inspect.js'
+import type { CheckOptions, Limiter, RulesOptions } from './limiter-types.js'
+import type { ResetOptions } from './refund.js'
+import type { RulesInput } from './rule-set.js'
+
+export interface TraceOptions {
+  /** @default that of the registered SDK, under the name `@sluice/limiter` */
+  readonly tracer?: Tracer | undefined
+}
+
+const SPAN_NAME = 'sluice.check'
+
+/**
+ * The same limiter, whose decisions (`check`, `checkSync`, `decide` and `peek`) are spans. A
+ * decision that is made at once still is.
+ */
+export function traceLimiter(limiter: Limiter, options: TraceOptions = {}): Limiter {
+  return new TracedLimiter(limiter, options.tracer ?? trace.getTracer('@sluice/limiter'))
+}
+
+export interface DecisionSpan {
+  readonly tracer: Tracer
+  /** Whose child the span is. */
+  readonly parent: Context
+  /** Beside those of the decision. */
+  readonly attributes?: Attributes | undefined
+}
+
+/** Decides within a span, which ends with the decision. */
+export function traceDecision(
+  spanOf: DecisionSpan,
+  decide: () => Decision | Promise<Decision>,
+): Decision | Promise<Decision> {
+  const span = startSpan(spanOf)
+  if (span === undefined) return decide()
+  try {
+    const decision = decide()
+    return decision instanceof Promise ? endLater(span, decision) : end(span, decision)
+  } catch (error) {
+    throw fail(span, error)
+  }
+}
+
+/** What a span says of a decision: what was decided, and nothing of who asked. */
+export function decisionAttributes(decision: Decision): Attributes {
+  const { rule, limitName, limit, remaining, retryAfterMs, staleMs, shadow } = decision
+  return {
+    'sluice.allowed': decision.allowed,
+    'sluice.reason': decision.reason,
+    'sluice.source': decision.source,
+    'sluice.delay_ms': decision.delayMs,
+    ...(rule !== null && { 'sluice.rule': rule }),
+    ...(limitName !== null && { 'sluice.limit_name': limitName }),
+    ...(limit !== null && { 'sluice.limit': limit }),
+    ...(remaining !== null && { 'sluice.remaining': remaining }),
+    ...(retryAfterMs !== null && { 'sluice.retry_after_ms': retryAfterMs }),
+    ...(shadow.length > 0 && { 'sluice.shadow': [...shadow] }),
+    ...(staleMs !== undefined && { 'sluice.stale_ms': staleMs }),
+  }
+}
+
+/** Undefined: nobody will see it, so that nothing need be told. */
+function startSpan({ tracer, parent, attributes = {} }: DecisionSpan): Span | undefined {
+  const span = tracer.startSpan(SPAN_NAME, { kind: SpanKind.INTERNAL, attributes }, parent)
+  return span.isRecording() ? span : undefined
+}
+
+function end(span: Span, decision: Decision): Decision {
+  span.setAttributes(decisionAttributes(decision))
+  span.end()
+  return decision
+}
+
+async function endLater(span: Span, decision: Promise<Decision>): Promise<Decision> {
+  try {
+    return end(span, await decision)
+  } catch (error) {
+    throw fail(span, error)
+  }
+}
+
+/** By its code alone: the message of an error may show what a caller sent. */
+function fail(span: Span, error: unknown): unknown {
+  const code = codeOf(error)
+  span.recordException({ code })
+  span.setStatus({ code: SpanStatusCode.ERROR, message: code })
+  span.end()
+  return error
+}
+
+function codeOf(error: unknown): string {
+  if (!(error instanceof Error)) return 'unknown'
+  return 'code' in error && typeof error.code === 'string' ? error.code : error.name
+}
+
+class TracedLimiter implements Limiter {
+  readonly #limiter: Limiter
+  readonly #tracer: Tracer
+
+  constructor(limiter: Limiter, tracer: Tracer) {
+    this.#limiter = limiter
+    this.#tracer = tracer
+  }
+
+  check(call: Call, options?: CheckOptions): Promise<Decision> {
+    const span = this.start()
+    const decision = this.#limiter.check(call, options)
+    return span === undefined ? decision : endLater(span, decision)
+  }
+
+  checkSync(call: Call, options?: CheckOptions): Decision {
+    const span = this.start()
+    if (span === undefined) return this.#limiter.checkSync(call, options)
+    try {
+      return end(span, this.#limiter.checkSync(call, options))
+    } catch (error) {
+      throw fail(span, error)
+    }
+  }
+
+  decide(call: Call, options?: CheckOptions): Decision | Promise<Decision> {
+    const spanOf = { tracer: this.#tracer, parent: context.active() }
+    return traceDecision(spanOf, () => this.#limiter.decide(call, options))
+  }
+
+  peek(call: Call): Promise<Decision> {
+    const span = this.start({ 'sluice.peek': true })
+    const decision = this.#limiter.peek(call)
+    return span === undefined ? decision : endLater(span, decision)
+  }
+
+  explain(call: Call): Promise<Decision> {
+    return this.#limiter.explain(call)
+  }
+
+  limits(call: Call): Promise<readonly Policy[]> {
+    return this.#limiter.limits(call)
+  }
+
+  refund(what: string | Call): Promise<void> {
+    return this.#limiter.refund(what)
+  }
+
+  reset(call: Call, options?: ResetOptions): Promise<void> {
+    return this.#limiter.reset(call, options)
+  }
+
+  inspect(rule: string, call: Call): Promise<Inspected> {
+    return this.#limiter.inspect(rule, call)
+  }
+
+  callers(call: Call): readonly InspectedCaller[] {
+    return this.#limiter.callers(call)
+  }
+
+  setRules(rules: RulesInput, options?: RulesOptions): readonly Problem[] {
+    return this.#limiter.setRules(rules, options)
+  }
+
+  setParsedRules(parsed: ParsedRules): readonly Problem[] {
+    return this.#limiter.setParsedRules(parsed)
+  }
+
+  changeOverrides(changes: readonly OverrideChange[]): void {
+    this.#limiter.changeOverrides(changes)
+  }
+
+  replaceOverrides(all: Iterable<OverrideChange>): void {
+    this.#limiter.replaceOverrides(all)
+  }
+
+  ready(): Promise<void> {
+    return this.#limiter.ready()
+  }
+
+  get isSync(): boolean {
+    return this.#limiter.isSync
+  }
+
+  get countsMessages(): boolean {
+    return this.#limiter.countsMessages
+  }
+
+  get hasDurable(): boolean {
+    return this.#limiter.hasDurable
+  }
+
+  get warnings(): readonly Problem[] {
+    return this.#limiter.warnings
+  }
+
+  get stats(): AskerStats | undefined {
+    return this.#limiter.stats
+  }
+
+  close(): Promise<void> {
+    return this.#limiter.close()
+  }
+
+  private start(attributes?: Attributes): Span | undefined {
+    return startSpan({ tracer: this.#tracer, parent: context.active(), attributes })
+  }
+}

@@ -1,0 +1,121 @@
+/**
+ * Where nodes leave texts for each other: what each saw, for people. Nothing of it decides a call,
+ * and everything is asked beside the lanes: a text that cannot be left now is not left later.
+ */
+import { SluiceError } from '@sluice/core'
+import { monotonicMs } from '../clock.js'
+import { type Ask, type Word, textOf } from './ask.js'
+import { boardKeyText, storeKeys } from './key.js'
+
+export interface RedisBoard {
+  /**
+   * Replaces what this node left before; it is gone 15 s after the last time, or when the store is
+   * closed. Rejects where Redis does not take it in time, or while another one is on its way.
+   */
+  post(text: string): Promise<void>
+  /** What the live nodes left, this one among them. Rejects where Redis does not tell in time. */
+  read(): Promise<readonly string[]>
+}
+
+/** How long a text stays; whoever leaves one every few seconds may fail some times in between. */
+const LIFE_MS = 15_000
+const TEXT_LENGTH_MAX = 1024 * 1024
+/** Of a fleet that is larger, so many are told of. */
+const NODES_MAX = 1000
+/** Decisions share the connection: they must not wait behind the texts of a whole fleet. */
+const TEXTS_AT_ONCE = 4
+/** All questions of one reading together, in milliseconds. */
+const READ_MS_MAX = 2000
+
+export interface BoardOptions {
+  readonly prefix: string
+  /** Of this node in the fleet; undefined while nothing may be asked. */
+  readonly node: () => string | undefined
+  /** Asks whoever has the home slot; undefined while nothing may be asked. */
+  readonly ask: () => Ask | undefined
+  /** Milliseconds by a clock that never steps. */
+  readonly nowMs?: (() => number) | undefined
+}
+
+export class BoardInRedis implements RedisBoard {
+  readonly #options: BoardOptions
+  readonly #nowMs: () => number
+  #isPosting = false
+  #hasPosted = false
+  #isClosed = false
+
+  constructor(options: BoardOptions) {
+    this.#options = options
+    this.#nowMs = options.nowMs ?? monotonicMs
+  }
+
+  async post(text: string): Promise<void> {
+    if (text.length > TEXT_LENGTH_MAX) {
+      const found = `found ${text.length} characters; accepted: at most ${TEXT_LENGTH_MAX}`
+      throw new SluiceError('OPTION_INVALID', `a text for the board: ${found}`)
+    }
+    const { ask, key } = this.open()
+    if (this.#isClosed) throw new SluiceError('STORE_FAILED', 'The store was closed')
+    if (this.#isPosting) {
+      throw new SluiceError('STORE_FAILED', 'The last text for the board is still on its way')
+    }
+    this.#isPosting = true
+    this.#hasPosted = true
+    try {
+      await ask(['SET', key, text, 'PX', LIFE_MS])
+    } finally {
+      this.#isPosting = false
+    }
+  }
+
+  async read(): Promise<readonly string[]> {
+    const { ask } = this.open()
+    const { prefix } = this.#options
+    const untilMs = this.#nowMs() + READ_MS_MAX
+    const reply = await ask([
+      'ZRANGEBYSCORE',
+      storeKeys(prefix).fleet,
+      '-inf',
+      '+inf',
+      'LIMIT',
+      0,
+      NODES_MAX,
+    ])
+    const nodes = Array.isArray(reply) ? reply.map((node) => textOf(node)) : []
+    const keys = nodes.flatMap((node) => (node === undefined ? [] : boardKeyText(prefix, node)))
+    const texts: string[] = []
+    for (let i = 0; i < keys.length; i += TEXTS_AT_ONCE) {
+      if (this.#nowMs() > untilMs) {
+        const found = `was not read within ${READ_MS_MAX} ms`
+        throw new SluiceError('STORE_FAILED', `The board of ${keys.length} nodes ${found}`)
+      }
+      texts.push(...(await askTexts(ask, keys.slice(i, i + TEXTS_AT_ONCE))))
+    }
+    return texts
+  }
+
+  /** Takes down what this node left. Never rejects: it would be gone in some seconds anyway. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    if (!this.#hasPosted) return
+    try {
+      const { ask, key } = this.open()
+      await ask(['DEL', key])
+    } catch {}
+  }
+
+  private open(): { readonly ask: Ask; readonly key: string } {
+    const ask = this.#options.ask()
+    const node = this.#options.node()
+    if (ask === undefined || node === undefined) {
+      throw new SluiceError('STORE_FAILED', 'The store has not started: it has no board')
+    }
+    return { ask, key: boardKeyText(this.#options.prefix, node) }
+  }
+}
+
+async function askTexts(ask: Ask, keys: readonly Word[]): Promise<readonly string[]> {
+  const reply = await ask(['MGET', ...keys])
+  const texts = Array.isArray(reply) ? reply.map((text) => textOf(text)) : []
+  return texts.filter((text) => text !== undefined)
+}

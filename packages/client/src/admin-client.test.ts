@@ -37,6 +37,7 @@ const ROUTES: readonly (readonly [string, (client: AdminClient) => Promise<unkno
       }),
   ],
   ['POST /validate?strict=true', (c) => c.validateRules([rule], { strict: true, shadow: false })],
+  ['POST /validate/rule?id=r', (c) => c.validateRule('limits: [1/day]', 'r')],
   ['GET /export', (c) => c.exportRules()],
   ['POST /rules/per-user/promote', (c) => c.promoteRule('per-user')],
   ['GET /versions?before=9&limit=2', (c) => c.listVersions({ before: 9, limit: 2 })],
@@ -69,6 +70,15 @@ const ROUTES: readonly (readonly [string, (client: AdminClient) => Promise<unkno
   ['POST /check', (c) => c.check({ attributes: { user: 'u1' }, cost: 2 })],
   ['POST /peek', (c) => c.peek({ attributes: { user: 'u1' } })],
   ['POST /inspect', (c) => c.inspect('per-user', { user: 'u1' })],
+  ['GET /stats', (c) => c.stats()],
+  ['GET /stats?rule=a', (c) => c.stats({ rule: 'a' })],
+  ['GET /top', (c) => c.top()],
+  ['GET /top?by=zero&rule=a&limit=5', (c) => c.top({ by: 'zero', rule: 'a', limit: 5 })],
+  ['GET /alerts', (c) => c.alerts()],
+  ['POST /trial', (c) => c.trial({ limits: ['1/second'], calls: [{ atMs: 0 }] })],
+  ['GET /session', (c) => c.session()],
+  ['POST /session', (c) => c.login('t1')],
+  ['DELETE /session', (c) => c.logout()],
 ]
 
 describe('a method of the client', () => {
@@ -104,6 +114,20 @@ describe('a method of the client', () => {
       ['application/json', '{"version":4}'],
     ])
     expect(server.seen[0]?.headers['authorization']).toBeUndefined()
+  })
+
+  test('sends what belongs to a session with changes, and no token', async () => {
+    const server = await startServer({ body: { version: 4, rules: [], trials: [] } })
+    const session: { csrf?: string } = {}
+    const client = createAdminClient({ url: server.url, csrf: () => session.csrf })
+    await client.adopt()
+    session.csrf = 'c0'
+    await client.listRules()
+    await client.adopt()
+    await client.trial({ limits: [], calls: [] })
+    const sent = server.seen.map(({ headers }) => headers['x-sluice-csrf'])
+    expect(sent).toEqual([undefined, undefined, 'c0', 'c0'])
+    expect(server.seen.some(({ headers }) => 'authorization' in headers)).toBe(false)
   })
 
   test('answers with what the server sent, text as text', async () => {

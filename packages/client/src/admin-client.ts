@@ -1,16 +1,20 @@
 /** A typed client of the admin API, for Node and for browsers: one method for each route. */
 import { type Address, readAddress } from './address.js'
+import { type EventsOptions, followEvents } from './events.js'
 import { callerRoutes } from './routes/callers.js'
 import { decisionRoutes } from './routes/decisions.js'
+import { figureRoutes } from './routes/figures.js'
 import { keyRoutes } from './routes/keys.js'
 import { ruleRoutes } from './routes/rules.js'
+import { sessionRoutes } from './routes/session.js'
 import { createSend, type SendOptions } from './send.js'
 
 export interface AdminClientOptions
   extends Address,
-    Pick<SendOptions, 'fetch' | 'retries' | 'timeoutMs' | 'wait'> {
+    Pick<SendOptions, 'csrf' | 'fetch' | 'retries' | 'timeoutMs' | 'wait'> {
   /** Of the admin listener: `http://127.0.0.1:9090`. */
   readonly url: string
+  /** None: a browser has a session, and its cookie says who it is. */
   readonly token?: string | undefined
   /** Sends the token without encryption, and not only to this machine. @default false */
   readonly insecure?: boolean | undefined
@@ -24,11 +28,16 @@ export type AdminClient = ReturnType<typeof createAdminClient>
  * 429 is sent again when the server says; nothing else is ever sent twice.
  */
 export function createAdminClient(options: AdminClientOptions) {
-  const send = createSend({ ...options, base: readAddress(options), token: options.token })
+  const way = { ...options, base: readAddress(options), token: options.token }
+  const send = createSend(way)
   return {
     ...ruleRoutes(send),
     ...callerRoutes(send),
     ...keyRoutes(send),
     ...decisionRoutes(send),
+    ...figureRoutes(send),
+    ...sessionRoutes(send),
+    /** Figures, changes of rules and alerts as they come; see `followEvents`. */
+    events: (following: EventsOptions) => followEvents(way, following),
   }
 }

@@ -1,8 +1,10 @@
 /** Talks to a Sluice server. */
 export { type AdminClient, type AdminClientOptions, createAdminClient } from './admin-client.js'
 export { AdminError, AdminInputError, UnreachableError } from './errors.js'
+export type { EventsOptions } from './events.js'
 export { callerId } from './routes/callers.js'
 export type { CallInput } from './routes/decisions.js'
+export type { TopAsked } from './routes/figures.js'
 export type { Change, Done, Page, PastPage, SeenChange } from './routes/options.js'
 export type {
   ApplyOptions,

@@ -2,7 +2,7 @@
 import { AdminError, UnreachableError } from './errors.js'
 import { errorOf, isRecord, jsonOf } from './read-problem.js'
 
-const PREFIX = '/admin/v1'
+export const PREFIX = '/admin/v1'
 const TIMEOUT_MS = 30_000
 const RETRIES = 3
 /** A wait longer than this is the caller's to decide on. */
@@ -19,6 +19,8 @@ export interface SendOptions {
   /** Without a slash at its end. */
   readonly base: string
   readonly token: string | undefined
+  /** Of a session: sent with every change, where there is no token. */
+  readonly csrf?: (() => string | undefined) | undefined
   readonly fetch?: Fetch | undefined
   /** How often a request that was answered 429 is sent again. @default 3 */
   readonly retries?: number | undefined
@@ -67,14 +69,14 @@ export function createSend(options: SendOptions): Send {
 async function sendOnce(
   url: string,
   asked: Asked,
-  { base, token, fetch: send = fetchBySystem, timeoutMs = TIMEOUT_MS }: SendOptions,
+  { base, token, csrf, fetch: send = fetchBySystem, timeoutMs = TIMEOUT_MS }: SendOptions,
 ): Promise<{ readonly response: Response; readonly text: string }> {
   const body = asked.text ?? (asked.body === undefined ? undefined : JSON.stringify(asked.body))
   let response: Response | undefined
   try {
     response = await send(url, {
       method: asked.method,
-      headers: headersOf(asked, token),
+      headers: headersOf(asked, token, csrf?.()),
       // Where somebody else sends us, the token does not follow.
       redirect: 'manual',
       signal: AbortSignal.timeout(timeoutMs),
@@ -90,11 +92,16 @@ async function sendOnce(
   throw new AdminError({ status: response.status, code: 'unexpected', detail })
 }
 
-function headersOf({ text, body, ifMatch }: Asked, token: string | undefined) {
+function headersOf(
+  { method, text, body, ifMatch }: Asked,
+  token: string | undefined,
+  csrf: string | undefined,
+) {
   const type = text === undefined ? 'application/json' : 'application/yaml'
   return {
     Accept: 'application/json, application/yaml, application/problem+json',
     ...(token === undefined ? {} : { Authorization: `Bearer ${token}` }),
+    ...(csrf === undefined || method === 'GET' ? {} : { 'X-Sluice-Csrf': csrf }),
     ...(text === undefined && body === undefined ? {} : { 'Content-Type': type }),
     ...(ifMatch === undefined ? {} : { 'If-Match': ifMatch === '*' ? '*' : `"${ifMatch}"` }),
   }
@@ -190,6 +197,7 @@ function messageOf(error: unknown): string {
 }
 
 // Not taken once and kept: a page may replace it, and it must be called as a function of the page.
-const fetchBySystem: Fetch = (url, init) => fetch(url, init)
+export const fetchBySystem: Fetch = (url, init) => fetch(url, init)
 
-const waitBySystem = (ms: number) => new Promise<void>((resolve) => void setTimeout(resolve, ms))
+export const waitBySystem = (ms: number) =>
+  new Promise<void>((resolve) => void setTimeout(resolve, ms))

@@ -1,5 +1,7 @@
 /** What the admin API takes and answers, as docs/reference/admin-api.md and its OpenAPI say. */
 
+export type * from './types-figures.js'
+
 export type Role = 'read' | 'edit' | 'admin'
 
 /** A rule's own fields, as a rules file has them, and what the store adds when it is read. */
@@ -182,6 +184,12 @@ export interface NodeView {
   readonly startedAt: string
   readonly seenMsAgo: number
   readonly problem?: string
+  /** Absent where it has not told: an older release, or one that shares no Redis with this one. */
+  readonly decisionsPerSecond?: number
+  readonly refusalsPerSecond?: number
+  /** The clock of a store that is furthest off its own; null: it asks none. */
+  readonly clockOffsetMs?: number | null
+  readonly store?: string
 }
 
 export interface NodesView {

@@ -46,20 +46,21 @@ export function ruleRoutes(send: Send) {
     getRule: (id: string) =>
       send({ method: 'GET', has: 'version', path: pathOf(id) }) as Promise<RuleView>,
 
-    createRule: (rule: object, { why }: Change = {}) =>
+    /** As YAML or JSON text, or as an object. */
+    createRule: (rule: string | object, { why }: Change = {}) =>
       send({
         method: 'POST',
         has: 'version',
         path: '/rules',
         query: { why },
-        body: rule,
+        ...sourceOf(rule),
         isChange: true,
       }) as Promise<RuleView>,
 
     /** Needs the version that was read; `*` overwrites whatever is there. */
     replaceRule: (
       id: string,
-      rule: object,
+      rule: string | object,
       { ifMatch, why }: Change & { readonly ifMatch: Seen },
     ) =>
       send({
@@ -67,7 +68,7 @@ export function ruleRoutes(send: Send) {
         has: 'version',
         path: pathOf(id),
         query: { why },
-        body: rule,
+        ...sourceOf(rule),
         ifMatch,
         isChange: true,
       }) as Promise<RuleView>,
@@ -127,6 +128,16 @@ function setRoutes(send: Send) {
         ...sourceOf(source),
       }) as Promise<ValidatedView>
     },
+
+    /** What `replaceRule` of this id, or `createRule` without one, would say and do. */
+    validateRule: (rule: string | object, id?: string) =>
+      send({
+        method: 'POST',
+        has: 'diff',
+        path: '/validate/rule',
+        query: { id },
+        ...sourceOf(rule),
+      }) as Promise<ValidatedView>,
 
     /** The whole set as YAML text, with candidates and overrides. */
     exportRules: () => send({ method: 'GET', path: '/export', has: YAML }) as Promise<string>,

@@ -136,3 +136,29 @@ test('what was decided by posture is counted by rule and posture as well', () =>
     ['three', 3, 0],
   ])
 })
+
+test('each rule tells how often it said what, and so do its limits on trial', () => {
+  const { metrics } = setUp()
+  metrics.count(
+    decisionOf([
+      ['a', 'allowed'],
+      ['a:candidate', 'shadow_refused'],
+    ]),
+  )
+  metrics.count(
+    decisionOf([
+      ['a', 'refused'],
+      ['a:candidate', 'allowed'],
+    ]),
+  )
+  metrics.count(decisionOf([['a', 'refused']]))
+  const told: unknown[] = []
+  metrics.eachRule((rule, decisions, degraded, counted) => {
+    const { allowed, refused, shadowRefused } = counted
+    told.push([rule, decisions, degraded, allowed, refused, shadowRefused])
+  })
+  expect(told).toEqual([
+    ['a', 3, 0, 1, 2, 0],
+    ['a:candidate', 2, 0, 1, 0, 1],
+  ])
+})

@@ -5,7 +5,24 @@ import type { Counter, Registry, Series } from './registry.js'
 export interface DecisionMetrics {
   count(decision: Decision): void
   /** How often each rule decided, and how often by its posture, since the start. */
-  eachRule(visit: (rule: string, decisions: number, degraded: number) => void): void
+  eachRule(visit: RuleVisit): void
+}
+
+/** `counted` is the same object each time, and goes on counting. */
+export type RuleVisit = (
+  rule: string,
+  decisions: number,
+  degraded: number,
+  counted: RuleCounted,
+) => void
+
+/** What a rule, or `<id>:candidate`, has said since the start. */
+interface RuleCounted {
+  readonly decisions: number
+  readonly allowed: number
+  readonly refused: number
+  readonly shadowRefused: number
+  readonly degraded: number
 }
 
 /**
@@ -45,6 +62,9 @@ interface Counted {
   /** By outcome and source, then by posture; each made at the first count. */
   readonly series: (Series | undefined)[]
   decisions: number
+  allowed: number
+  refused: number
+  shadowRefused: number
   degraded: number
 }
 
@@ -69,9 +89,9 @@ class CountedDecisions implements DecisionMetrics {
     if (decision.postures !== undefined) decision.degraded(this.#visitDegraded)
   }
 
-  eachRule(visit: (rule: string, decisions: number, degraded: number) => void): void {
-    for (const { name, decisions, degraded } of this.#rules.values()) {
-      visit(name, decisions, degraded)
+  eachRule(visit: RuleVisit): void {
+    for (const counted of this.#rules.values()) {
+      visit(counted.name, counted.decisions, counted.degraded, counted)
     }
   }
 
@@ -79,7 +99,11 @@ class CountedDecisions implements DecisionMetrics {
   readonly #visit = (rule: string, outcome: RuleOutcome): void => {
     const counted = this.#rules.get(rule) ?? this.countedOf(rule)
     counted.decisions++
-    const slot = this.#place * 3 + (outcome === 'allowed' ? 0 : outcome === 'refused' ? 1 : 2)
+    const place = outcome === 'allowed' ? 0 : outcome === 'refused' ? 1 : 2
+    if (place === 0) counted.allowed++
+    else if (place === 1) counted.refused++
+    else counted.shadowRefused++
+    const slot = this.#place * 3 + place
     const series = counted.series[slot]
     if (series !== undefined) return series.inc()
     const made = this.#counter.labels(counted.name, outcome, this.#source)
@@ -101,7 +125,15 @@ class CountedDecisions implements DecisionMetrics {
     const known = this.#rules.get(name)
     if (known !== undefined) return known
     const series = Array.from<Series | undefined>({ length: SERIES_MAX }).fill(undefined)
-    const made = { name, series, decisions: 0, degraded: 0 }
+    const made = {
+      name,
+      series,
+      decisions: 0,
+      allowed: 0,
+      refused: 0,
+      shadowRefused: 0,
+      degraded: 0,
+    }
     this.#rules.set(name, made)
     return made
   }

@@ -23,7 +23,7 @@ function typesOf(text: string): readonly string[] {
 }
 
 test('every metric has a line in the tables with its type, and no line lacks a metric', async () => {
-  const server = await startTestServer()
+  const server = await startTestServer({ config: { decisionLog: { file: 'decisions.log' } } })
   const inMemory = await (await fetch(`${server.admin}/metrics`)).text()
   await server.close()
   const registry = createRegistry()

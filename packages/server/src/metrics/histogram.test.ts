@@ -65,3 +65,50 @@ test('bounds and names are looked at when they are registered', () => {
   histogram('a', [1])
   expect(() => histogram('a', [1])).toThrow('registered twice')
 })
+
+test('each list of label values is a histogram of its own, with its buckets together', () => {
+  const registry = createRegistry()
+  const seconds = registry.labelledHistogram('seconds', 'Times.', [1, 10], ['rule'])
+  seconds.labels('b').observe(5)
+  seconds.labels('a "b"').observe(0.5, 2)
+  expect(seconds.labels('b')).toBe(seconds.labels('b'))
+  expect(registry.text()).toBe(
+    [
+      '# HELP seconds Times.',
+      '# TYPE seconds histogram',
+      String.raw`seconds_bucket{rule="a \"b\"",le="1"} 2`,
+      String.raw`seconds_bucket{rule="a \"b\"",le="10"} 2`,
+      String.raw`seconds_bucket{rule="a \"b\"",le="+Inf"} 2`,
+      String.raw`seconds_sum{rule="a \"b\""} 1`,
+      String.raw`seconds_count{rule="a \"b\""} 2`,
+      'seconds_bucket{rule="b",le="1"} 0',
+      'seconds_bucket{rule="b",le="10"} 1',
+      'seconds_bucket{rule="b",le="+Inf"} 1',
+      'seconds_sum{rule="b"} 5',
+      'seconds_count{rule="b"} 1',
+      '',
+    ].join('\n'),
+  )
+})
+
+test('no label of a histogram is that of its bounds, and each series has all its values', () => {
+  const registry = createRegistry()
+  const labelled = (labels: string[]) => registry.labelledHistogram('h', 'H.', [1], labels)
+  expect(() => labelled(['le'])).toThrow('metric h, label le: that of the bounds')
+  const histogram = labelled(['rule'])
+  expect(() => histogram.labels()).toThrow('found 0 label values; accepted: 1 (rule)')
+  expect(() => labelled(['rule'])).toThrow('registered twice')
+})
+
+test('what was counted can be read by place, and stays as it was read', () => {
+  const registry = createRegistry()
+  const histogram = registry.histogram('seconds', 'Times.', [1, 10])
+  for (const value of [0.5, 5, 5, 50]) histogram.observe(value)
+  const counts = histogram.counts()
+  histogram.observe(1, 3)
+  expect([histogram.bounds, [...counts]]).toEqual([
+    [1, 10],
+    [1, 2, 1],
+  ])
+  expect([...histogram.counts()]).toEqual([4, 2, 1])
+})

@@ -1,28 +1,38 @@
 /** How often a number lay below each of some bounds: for times, of which a mean says little. */
 
-export interface Histogram {
+interface Histogram {
   /** Counts a number, as if it had been seen so many times. */
   observe(value: number, times?: number): void
 }
 
+/** One that statistics read as well. */
+export interface ReadHistogram extends Histogram {
+  /** Rising. */
+  readonly bounds: readonly number[]
+  /** How many lay at each place: one for each bound, and one for what lies above the last. */
+  counts(): Float64Array
+}
+
+export interface LabelledHistogram {
+  /** The series of these values, in the order of the label names; the same one each time. */
+  labels(...values: readonly string[]): ReadHistogram
+}
+
 /** What the samples of a histogram are named beside its own name. */
 export const HISTOGRAM_SUFFIX = /_(?:bucket|sum|count)$/
+/** The label of a bucket, which no series may have beside it. */
+const BOUND_LABEL = 'le'
 const BOUNDS_MAX = 64
 
-export class KeptHistogram implements Histogram {
-  readonly type = 'histogram'
-  readonly labelNames: readonly string[] = []
-  readonly name: string
-  readonly help: string
+/** One series. */
+export class KeptHistogram implements ReadHistogram {
+  readonly bounds: readonly number[]
   readonly #bounds: Float64Array
-  /** One for each bound, and one for what lies above the last. */
   readonly #counts: Float64Array
   #sum = 0
 
-  constructor(name: string, help: string, bounds: readonly number[]) {
-    requireBounds(name, bounds)
-    this.name = name
-    this.help = help
+  constructor(bounds: readonly number[]) {
+    this.bounds = bounds
     this.#bounds = Float64Array.from(bounds)
     this.#counts = new Float64Array(bounds.length + 1)
   }
@@ -36,21 +46,34 @@ export class KeptHistogram implements Histogram {
     this.#sum += value * times
   }
 
-  /** Each bound with all that lies below it, the smallest first, as the format wants it. */
-  lines(): readonly string[] {
-    const { name } = this
+  counts(): Float64Array {
+    return this.#counts.slice()
+  }
+
+  /**
+   * Each bound with all that lies below it, the smallest first, as the format wants it. `labels`
+   * as they are written, without braces.
+   */
+  lines(name: string, labels: string): readonly string[] {
+    const before = labels === '' ? '' : `${labels},`
+    const own = labels === '' ? '' : `{${labels}}`
     let count = 0
-    const buckets = Array.from(this.#counts, (own, place) => {
-      count += own
-      return `${name}_bucket{le="${this.#bounds[place] ?? '+Inf'}"} ${count}`
+    const buckets = Array.from(this.#counts, (here, place) => {
+      count += here
+      return `${name}_bucket{${before}${BOUND_LABEL}="${this.bounds[place] ?? '+Inf'}"} ${count}`
     })
-    return [...buckets, `${name}_sum ${this.#sum}`, `${name}_count ${count}`]
+    return [...buckets, `${name}_sum${own} ${this.#sum}`, `${name}_count${own} ${count}`]
   }
 }
 
-function requireBounds(name: string, bounds: readonly number[]): void {
+export function requireBounds(name: string, bounds: readonly number[]): void {
   const isRising = bounds.every((bound, place) => bound > (bounds[place - 1] ?? -Infinity))
   const isFinite = bounds.every((bound) => Number.isFinite(bound))
   if (isRising && isFinite && bounds.length > 0 && bounds.length <= BOUNDS_MAX) return
   throw new Error(`metric ${name}: accepted: 1 to ${BOUNDS_MAX} bounds, each above the one before`)
+}
+
+export function requireNoBoundLabel(name: string, labelNames: readonly string[]): void {
+  if (!labelNames.includes(BOUND_LABEL)) return
+  throw new Error(`metric ${name}, label ${BOUND_LABEL}: that of the bounds; accepted: another`)
 }

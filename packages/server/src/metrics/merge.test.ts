@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest'
+import { registerCallersMetric } from './callers.js'
 import { mergeMetrics } from './merge.js'
 import { createRegistry } from './registry.js'
 
@@ -47,4 +48,34 @@ test('what all of them see of one store is told once, at its worst', () => {
     return registry.text()
   }
   expect(mergeMetrics([storeOf(0.001, 1, 10), storeOf(-0.03, 0, 12)])).toBe(storeOf(-0.03, 1, 12))
+})
+
+function sharesOf(seen: Readonly<Record<string, readonly number[]>>): string {
+  const registry = createRegistry()
+  const histogram = registry.labelledHistogram('shares', 'Shares.', [0, 0.25, 1, 10], ['rule'])
+  for (const [rule, values] of Object.entries(seen)) {
+    for (const value of values) histogram.labels(rule).observe(value)
+  }
+  return registry.text()
+}
+
+test('histograms with labels add up series by series, as one process would have written them', () => {
+  const hostile = 'x",le="1"} 2\u2028,{'
+  const merged = mergeMetrics([
+    sharesOf({ b: [0.1, 2], [hostile]: [1] }),
+    sharesOf({ a: [0, 0.1], b: [20, 1] }),
+    sharesOf({ [hostile]: [0] }),
+  ])
+  expect(merged).toBe(sharesOf({ a: [0, 0.1], b: [0.1, 2, 20, 1], [hostile]: [1, 0] }))
+})
+
+test('a caller that came to two processes is not told as two', () => {
+  const callersOf = (rules: Readonly<Record<string, number>>) => {
+    const registry = createRegistry()
+    registerCallersMetric(registry, { estimates: () => Object.entries(rules) })
+    return registry.text()
+  }
+  expect(mergeMetrics([callersOf({ a: 10, b: 1 }), callersOf({ a: 7 })])).toBe(
+    callersOf({ a: 10, b: 1 }),
+  )
 })

@@ -3,12 +3,17 @@ import { HISTOGRAM_SUFFIX } from './histogram.js'
 
 /** What is the same in all of them, or worst where it is worst. */
 const HIGHEST: ReadonlySet<string> = new Set([
+  'sluice_alert_active',
   'sluice_breaker_open',
+  // The same caller may have come to each of them, so that a sum would count it several times.
+  'sluice_callers',
   'sluice_counters',
   'sluice_fleet_size',
   'sluice_rules_age_seconds',
   'sluice_rules_version',
+  'sluice_store_evicted_total',
   'sluice_store_memory_bytes',
+  'sluice_store_memory_max_bytes',
 ])
 /** Where 0 is best, on either side of it. */
 const WIDEST: ReadonlySet<string> = new Set(['sluice_clock_offset_seconds'])
@@ -16,7 +21,6 @@ const WIDEST: ReadonlySet<string> = new Set(['sluice_clock_offset_seconds'])
 interface Merged {
   readonly head: string[]
   readonly series: Map<string, number>
-  /** Its buckets stand in the order of their bounds, which is not that of their texts. */
   isHistogram: boolean
 }
 
@@ -31,10 +35,10 @@ export function mergeMetrics(texts: readonly string[]): string {
   }
   const lines = [...metrics.entries()]
     .sort(([a], [b]) => (a < b ? -1 : 1))
-    .flatMap(([, { head, series, isHistogram }]) => {
-      const samples = [...series].map(([name, value]) => `${name} ${value}`)
-      return [...head, ...(isHistogram ? samples : samples.sort())]
-    })
+    .flatMap(([, { head, series, isHistogram }]) => [
+      ...head,
+      ...(isHistogram ? histogramLines(series) : sampleLines(series).sort()),
+    ])
   return lines.length === 0 ? '' : `${lines.join('\n')}\n`
 }
 
@@ -60,6 +64,45 @@ function together(name: string, one: number, other: number): number {
   if (HIGHEST.has(name)) return Math.max(one, other)
   if (WIDEST.has(name)) return Math.abs(one) > Math.abs(other) ? one : other
   return one + other
+}
+
+function sampleLines(series: ReadonlyMap<string, number>): string[] {
+  return [...series].map(([name, value]) => `${name} ${value}`)
+}
+
+/** The bound is the last label of a bucket, and its value has nothing to escape. */
+const BUCKET = /^[^{]+_bucket\{(?:(.*),)?le="([^"\\]+)"\}$/s
+const SUM_OR_COUNT = /^[^{]+_(sum|count)(?:\{(.*)\})?$/s
+
+interface Sample {
+  readonly line: string
+  /** Buckets, then the sum, then the count. */
+  readonly part: number
+  /** Of a bucket. */
+  readonly bound: number
+}
+
+/** Series by their labels; in each the buckets by their bounds, whose texts sort otherwise. */
+function histogramLines(series: ReadonlyMap<string, number>): readonly string[] {
+  const bySeries = new Map<string, Sample[]>()
+  for (const [key, value] of series) {
+    const bucket = BUCKET.exec(key)
+    const [, part, labels = bucket?.[1] ?? ''] = SUM_OR_COUNT.exec(key) ?? []
+    const samples = bySeries.get(labels) ?? []
+    bySeries.set(labels, samples)
+    samples.push({
+      line: `${key} ${value}`,
+      part: bucket !== null ? 0 : part === 'sum' ? 1 : 2,
+      bound: bucket?.[2] === '+Inf' ? Infinity : Number(bucket?.[2] ?? 0),
+    })
+  }
+  return [...bySeries]
+    .sort(([a], [b]) => (a < b ? -1 : 1))
+    .flatMap(([, samples]) => samples.sort(byPlace).map(({ line }) => line))
+}
+
+function byPlace(a: Sample, b: Sample): number {
+  return a.part === b.part ? (a.bound < b.bound ? -1 : 1) : a.part - b.part
 }
 
 function metricOf(metrics: Map<string, Merged>, name: string): Merged {

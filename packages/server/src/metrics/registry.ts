@@ -4,7 +4,14 @@
  * A count is one addition on an object that was found before: whoever counts keeps the series it
  * got from `labels`. Everything else, the texts and their order, is made when somebody reads.
  */
-import { type Histogram, HISTOGRAM_SUFFIX, KeptHistogram } from './histogram.js'
+import {
+  HISTOGRAM_SUFFIX,
+  KeptHistogram,
+  type LabelledHistogram,
+  type ReadHistogram,
+  requireBounds,
+  requireNoBoundLabel,
+} from './histogram.js'
 
 export interface Series {
   inc(by?: number): void
@@ -22,7 +29,14 @@ export interface Registry {
   /** A count that is kept here. */
   counter(name: string, help: string, labelNames?: readonly string[]): Counter
   /** How often a number lay below each of some bounds, which go up. */
-  histogram(name: string, help: string, bounds: readonly number[]): Histogram
+  histogram(name: string, help: string, bounds: readonly number[]): ReadHistogram
+  /** The same for each list of label values. */
+  labelledHistogram(
+    name: string,
+    help: string,
+    bounds: readonly number[],
+    labelNames: readonly string[],
+  ): LabelledHistogram
   /** A count that is kept elsewhere and read from there. */
   total(name: string, help: string, read: () => Reading, labelNames?: readonly string[]): void
   /** A number that goes up and down. */
@@ -57,7 +71,10 @@ export function createRegistry(): Registry {
       requireTotal(name)
       return register(new KeptCounter({ name, help, labelNames }))
     },
-    histogram: (name, help, bounds) => register(new KeptHistogram(name, help, bounds)),
+    histogram: (name, help, bounds) =>
+      register(new KeptHistograms({ name, help, labelNames: [] }, bounds)).labels(),
+    labelledHistogram: (name, help, bounds, labelNames) =>
+      register(new KeptHistograms({ name, help, labelNames }, bounds)),
     total: (name, help, reading, labelNames = []) =>
       read('counter', { name, help, labelNames }, reading),
     gauge: (name, help, reading, labelNames = []) =>
@@ -85,40 +102,85 @@ class KeptSeries implements Series {
   }
 }
 
-class KeptCounter implements Counter, Metric {
-  readonly type = 'counter'
-  readonly name: string
-  readonly help: string
-  readonly labelNames: readonly string[]
-  /** By name and labels as they are written. */
-  readonly #series = new Map<string, KeptSeries>()
-  /** The keys of `#series`, sorted; undefined when there are new ones. */
-  #sorted: readonly string[] | undefined
+/** The series of one metric. */
+class SeriesMap<S> {
+  /** By labels, or name and labels, as they are written. */
+  readonly #series = new Map<string, S>()
+  readonly #name: string
+  readonly #make: () => S
+  /** Undefined when there are new ones. */
+  #sorted: readonly (readonly [key: string, series: S])[] | undefined
 
-  constructor({ name, help, labelNames }: Described) {
-    this.name = name
-    this.help = help
-    this.labelNames = labelNames
-    // Without labels there is one series, and it is 0 before the first count.
-    if (labelNames.length === 0) this.labels()
+  constructor(name: string, make: () => S) {
+    this.#name = name
+    this.#make = make
   }
 
-  labels(...values: readonly string[]): Series {
-    const key = seriesName(this, values)
+  of(key: string): S {
     const known = this.#series.get(key)
     if (known !== undefined) return known
     if (this.#series.size >= SERIES_MAX) {
-      throw new Error(`metric ${this.name}: more than ${SERIES_MAX} series`)
+      throw new Error(`metric ${this.#name}: more than ${SERIES_MAX} series`)
     }
-    const made = new KeptSeries()
+    const made = this.#make()
     this.#series.set(key, made)
     this.#sorted = undefined
     return made
   }
 
+  sorted(): readonly (readonly [key: string, series: S])[] {
+    this.#sorted ??= [...this.#series].sort(([a], [b]) => (a < b ? -1 : 1))
+    return this.#sorted
+  }
+}
+
+class KeptCounter implements Counter, Metric {
+  readonly type = 'counter'
+  readonly name: string
+  readonly help: string
+  readonly labelNames: readonly string[]
+  readonly #series: SeriesMap<KeptSeries>
+
+  constructor({ name, help, labelNames }: Described) {
+    this.name = name
+    this.help = help
+    this.labelNames = labelNames
+    this.#series = new SeriesMap(name, () => new KeptSeries())
+    // Without labels there is one series, and it is 0 before the first count.
+    if (labelNames.length === 0) this.labels()
+  }
+
+  labels(...values: readonly string[]): Series {
+    return this.#series.of(seriesName(this, values))
+  }
+
   lines(): readonly string[] {
-    this.#sorted ??= [...this.#series.keys()].sort()
-    return this.#sorted.map((key) => `${key} ${this.#series.get(key)?.value ?? 0}`)
+    return this.#series.sorted().map(([key, { value }]) => `${key} ${value}`)
+  }
+}
+
+class KeptHistograms implements LabelledHistogram, Metric {
+  readonly type = 'histogram'
+  readonly name: string
+  readonly help: string
+  readonly labelNames: readonly string[]
+  readonly #series: SeriesMap<KeptHistogram>
+
+  constructor({ name, help, labelNames }: Described, bounds: readonly number[]) {
+    requireBounds(name, bounds)
+    requireNoBoundLabel(name, labelNames)
+    this.name = name
+    this.help = help
+    this.labelNames = labelNames
+    this.#series = new SeriesMap(name, () => new KeptHistogram(bounds))
+  }
+
+  labels(...values: readonly string[]): ReadHistogram {
+    return this.#series.of(labelsText(this, values))
+  }
+
+  lines(): readonly string[] {
+    return this.#series.sorted().flatMap(([labels, series]) => series.lines(this.name, labels))
   }
 }
 
@@ -143,16 +205,20 @@ function textOf(metric: Metric): string {
   return lines.length === 0 ? head : `${head}${lines.join('\n')}\n`
 }
 
-function seriesName({ name, labelNames }: Described, values: readonly string[]): string {
+function seriesName(metric: Described, values: readonly string[]): string {
+  const labels = labelsText(metric, values)
+  return labels === '' ? metric.name : `${metric.name}{${labels}}`
+}
+
+/** Labels as they are written, without braces; empty where there are none. */
+function labelsText({ name, labelNames }: Described, values: readonly string[]): string {
   if (values.length !== labelNames.length) {
     throw new Error(
       `metric ${name}: found ${values.length} label values; ` +
         `accepted: ${labelNames.length} (${labelNames.join(', ')})`,
     )
   }
-  if (values.length === 0) return name
-  const pairs = labelNames.map((label, index) => `${label}="${escapeValue(values[index] ?? '')}"`)
-  return `${name}{${pairs.join(',')}}`
+  return labelNames.map((label, place) => `${label}="${escapeValue(values[place] ?? '')}"`).join()
 }
 
 function escapeHelp(text: string): string {

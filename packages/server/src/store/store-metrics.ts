@@ -8,10 +8,13 @@ export const STORES_MAX = 1000
 
 const COUNTERS = 'Counters in the store.'
 const MEMORY = 'Bytes that the store takes.'
+const EVICTED =
+  'Keys that Redis evicted, or counters of blocked callers that memory had no room for.'
 
 export function registerMemoryMetrics(registry: Registry, store: MemoryStore): void {
   registry.gauge('sluice_counters', COUNTERS, () => store.stats().counters)
   registry.gauge('sluice_store_memory_bytes', MEMORY, () => store.stats().bytes)
+  registry.total('sluice_store_evicted_total', EVICTED, () => store.stats().evictedBlocked)
 }
 
 export interface RedisObserved {
@@ -38,6 +41,14 @@ export function registerRedisMetrics(registry: Registry, { stats, layout }: Redi
     registry.gauge('sluice_counters', COUNTERS, () => memory(({ keys }) => keys))
   }
   registry.gauge('sluice_store_memory_bytes', MEMORY, () => memory(({ usedBytes }) => usedBytes))
+  registry.gauge(
+    'sluice_store_memory_max_bytes',
+    'Bytes that the store may take; not told where a part of it has no bound.',
+    () => (stats().memory?.maxBytes === 0 ? [] : memory(({ maxBytes }) => maxBytes)),
+  )
+  registry.total('sluice_store_evicted_total', EVICTED, () =>
+    memory(({ evictedKeys }) => evictedKeys),
+  )
   registry.gauge('sluice_fleet_size', 'Live nodes, this one among them, as last seen.', () => {
     return stats().fleet.size
   })

@@ -1,0 +1,100 @@
+/**
+ * From a rule and a caller's hash to a slot of a table: open addressing over typed arrays, so that
+ * looking a caller up makes nothing. Hashes are keyed, so nobody outside can choose a crowded cell.
+ */
+
+/** Cells for each slot: most callers stand where they belong. */
+const CELLS_PER_SLOT = 4
+const EMPTY = 0
+/** Spreads the callers of rules that count by the same attributes, and so have the same hashes. */
+const RULE_SPREAD = 0x9e3779b1
+
+export class CallerIndex {
+  /** Of each slot: the rule's number, and both halves of the hash. */
+  readonly #keys: Int32Array
+  /** A slot + 1. */
+  readonly #cells: Uint16Array
+  readonly #mask: number
+
+  /** `slots`: a power of two, at most 2^14. */
+  constructor(slots: number) {
+    this.#keys = new Int32Array(slots * 3)
+    this.#cells = new Uint16Array(slots * CELLS_PER_SLOT)
+    this.#mask = slots * CELLS_PER_SLOT - 1
+  }
+
+  /** The slot of a caller, or -1. */
+  find(rule: number, hi: number, lo: number): number {
+    const keys = this.#keys
+    const cells = this.#cells
+    const mask = this.#mask
+    for (let cell = home(rule, lo) & mask; ; cell = (cell + 1) & mask) {
+      const slot = (cells[cell] ?? EMPTY) - 1
+      if (slot === -1) return -1
+      const at = slot * 3
+      // Halves of a hash may be told with or without a sign.
+      if (keys[at + 2] === (lo | 0) && keys[at + 1] === (hi | 0) && keys[at] === rule) return slot
+    }
+  }
+
+  /** Files a caller, who must not be there, under a slot that holds nobody. */
+  put(slot: number, rule: number, hi: number, lo: number): void {
+    const keys = this.#keys
+    const cells = this.#cells
+    const mask = this.#mask
+    keys[slot * 3] = rule
+    keys[slot * 3 + 1] = hi
+    keys[slot * 3 + 2] = lo
+    let cell = home(rule, lo) & mask
+    while (cells[cell] !== EMPTY) cell = (cell + 1) & mask
+    cells[cell] = slot + 1
+  }
+
+  /** Takes out whoever stands under a slot, who must be there. */
+  drop(slot: number): void {
+    const mask = this.#mask
+    let cell = this.homeOf(slot)
+    while (this.#cells[cell] !== slot + 1) cell = (cell + 1) & mask
+    this.close(cell)
+  }
+
+  ruleAt(slot: number): number {
+    return this.#keys[slot * 3] ?? 0
+  }
+
+  hiAt(slot: number): number {
+    return this.#keys[slot * 3 + 1] ?? 0
+  }
+
+  loAt(slot: number): number {
+    return this.#keys[slot * 3 + 2] ?? 0
+  }
+
+  clear(): void {
+    this.#cells.fill(EMPTY)
+  }
+
+  /** Empties a cell and moves back what was pushed past it, so that no chain breaks. */
+  private close(hole: number): void {
+    const cells = this.#cells
+    const mask = this.#mask
+    let free = hole
+    for (let cell = (hole + 1) & mask; ; cell = (cell + 1) & mask) {
+      const entry = cells[cell] ?? EMPTY
+      if (entry === EMPTY) break
+      const reach = (cell - this.homeOf(entry - 1)) & mask
+      if (reach < ((cell - free) & mask)) continue
+      cells[free] = entry
+      free = cell
+    }
+    cells[free] = EMPTY
+  }
+
+  private homeOf(slot: number): number {
+    return home(this.ruleAt(slot), this.loAt(slot)) & this.#mask
+  }
+}
+
+function home(rule: number, lo: number): number {
+  return lo ^ Math.imul(rule, RULE_SPREAD)
+}

@@ -1,0 +1,149 @@
+/**
+ * Who is limited, by which rule, since when: what a node keeps of the callers of its decisions, in
+ * bounded memory whatever comes in.
+ *
+ * At most, with every place taken:
+ * - top callers: 128 rules, 2 orders, 2 periods, 64 places: 32,768 entries. A sketch has 768 bytes
+ *   of keys, 512 of cells, 1,536 of figures, 512 of names, and about 1,000 around them: 512 of them
+ *   are 2.2 MB.
+ * - at zero, and hours: 4,096 callers each, 50 bytes a slot: 0.4 MB.
+ * - names: 40,960 texts. Of 40 characters, as most are, 2.3 MB; all of them as long as they may be
+ *   where a rule counts by up to four attributes, 4.8 MB. A caller has one text in both orders.
+ * - rules: some 300 bytes each: 30 KB for a hundred, 3 MB for the 10,000 that may be known.
+ * So about 5 MB for a node whose every table is full, and some 500 KB for one with few rules.
+ */
+import type { Attributes, Hash64, RuleOutcome } from '@sluice/core'
+import type { SeenCaller } from '../node-sight.js'
+import { viewCallers, viewZero, type ZeroCaller } from './caller-view.js'
+import { HourCallers } from './hours.js'
+import { readHours, writeHours } from './hours-text.js'
+import { type RuleCallers, type SharedTables, TrackedRule, UNTRACKED } from './rule-callers.js'
+import { TopPlaces } from './top-places.js'
+import { ZeroCallers } from './zero.js'
+
+/** Rules that were seen are kept; callers of rules beyond these are not tracked. */
+export const RULES_KNOWN_MAX = 10_000
+/** Top callers are of the present period and the one before: of five to ten minutes. */
+export const PERIOD_MS = 300_000
+/** What is told of callers at zero at a time. */
+const ZERO_TOLD_MAX = 100
+
+export class CallerTracker {
+  readonly #tables: SharedTables
+  readonly #rules = new Map<string, TrackedRule>()
+  /** By number. */
+  readonly #numbered: TrackedRule[] = []
+  #countedFromMs: number
+  #period: number
+
+  /** Periods begin at multiples of their length since 1970, so those of all nodes fall together. */
+  constructor(nowMs: number) {
+    this.#tables = {
+      refusalPlaces: new TopPlaces(),
+      usePlaces: new TopPlaces(),
+      zero: new ZeroCallers(),
+      hours: new HourCallers(nowMs),
+    }
+    this.#countedFromMs = nowMs
+    this.#period = Math.floor(nowMs / PERIOD_MS)
+  }
+
+  /** Since when top callers are counted. */
+  get callersSinceMs(): number {
+    return Math.max(this.#countedFromMs, (this.#period - 1) * PERIOD_MS)
+  }
+
+  /** Callers that are at zero now. */
+  get zeroCount(): number {
+    return this.#tables.zero.size
+  }
+
+  /** How many callers are held, where: for tests and metrics. */
+  get held(): { readonly top: number; readonly zero: number; readonly hours: number } {
+    const top = this.#numbered.reduce((sum, { refusals, use }) => sum + refusals.size + use.size, 0)
+    return { top, zero: this.#tables.zero.size, hours: this.#tables.hours.size }
+  }
+
+  /** To be kept by whoever sees many decisions. */
+  ofRule(rule: string): RuleCallers {
+    return this.trackedOf(rule) ?? UNTRACKED
+  }
+
+  /** One rule of one decision; see `RuleCallers.seen`. */
+  seen(
+    rule: string,
+    by: readonly string[],
+    caller: Hash64,
+    outcome: RuleOutcome,
+    left: number,
+    cost: number,
+    attributes: Attributes,
+    nowMs: number,
+  ): void {
+    this.ofRule(rule).seen(by, caller, outcome, left, cost, attributes, nowMs)
+  }
+
+  /** Once a second. */
+  tick(nowMs: number): void {
+    this.rotate(Math.floor(nowMs / PERIOD_MS), nowMs)
+    const { refusalPlaces, usePlaces, zero, hours } = this.#tables
+    refusalPlaces.tick()
+    usePlaces.tick()
+    zero.tick(nowMs)
+    hours.tick(nowMs)
+  }
+
+  /** For each rule its first callers by refusals, by use, longest at zero, and by hours. */
+  view(limitPerRule: number): readonly SeenCaller[] {
+    return viewCallers(this.#numbered, this.#tables.zero, this.#tables.hours, limitPerRule)
+  }
+
+  /** Callers at zero for longer than that, and refused meanwhile; the longest first. */
+  zero(olderThanMs: number, nowMs: number): readonly ZeroCaller[] {
+    return viewZero(this.#numbered, this.#tables.zero, nowMs - olderThanMs, ZERO_TOLD_MAX)
+  }
+
+  /** The hours of all callers, for a restart. */
+  save(): string {
+    return writeHours(this.#numbered, this.#tables.hours)
+  }
+
+  /** Throws where it is not what `save` returned, and changes nothing then. Returns how many. */
+  restore(text: string, nowMs: number): number {
+    const { hours } = this.#tables
+    const kept = readHours(text, nowMs)
+    hours.tick(nowMs)
+    for (const { rule, by, callers } of kept) {
+      const tracked = this.trackedOf(rule)
+      // It counts by something else now.
+      if (tracked?.takesBy(by) !== true) continue
+      for (const { hi, lo, hours: bits, lastMs, name } of callers) {
+        hours.restore(tracked.number, hi, lo, bits, lastMs, name)
+      }
+    }
+    return hours.size
+  }
+
+  private trackedOf(rule: string): TrackedRule | undefined {
+    const known = this.#rules.get(rule)
+    if (known !== undefined || this.#rules.size >= RULES_KNOWN_MAX) return known
+    const made = new TrackedRule(rule, this.#numbered.length, this.#tables)
+    this.#rules.set(rule, made)
+    this.#numbered.push(made)
+    return made
+  }
+
+  private rotate(period: number, nowMs: number): void {
+    const gone = period - this.#period
+    // A clock that was set back by a moment comes here again.
+    if (gone === 0 || gone === -1) return
+    this.#period = period
+    const { refusalPlaces, usePlaces } = this.#tables
+    for (const places of [refusalPlaces, usePlaces]) {
+      if (gone < 0) places.clear()
+      if (gone > 0) places.rotate()
+      if (gone > 1) places.rotate()
+    }
+    if (gone < 0) this.#countedFromMs = nowMs
+  }
+}

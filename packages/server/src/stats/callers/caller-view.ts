@@ -1,0 +1,150 @@
+/** What a node tells of the callers it keeps. */
+import { formatHash, type Hash64 } from '@sluice/core'
+import type { SeenCaller } from '../node-sight.js'
+import type { CallerTable } from './caller-table.js'
+import { countHours, type HourCallers } from './hours.js'
+import { type Named, readName } from './names.js'
+import type { TrackedRule } from './rule-callers.js'
+import type { ZeroCallers } from './zero.js'
+
+export interface ZeroCaller extends Named {
+  readonly rule: string
+  readonly hash: string
+  readonly sinceMs: number
+  readonly lastSeenMs: number
+}
+
+/** Where a node knows more, it leaves whole rules out: making and reading it all takes time. */
+export const VIEW_MAX = 4000
+
+/** The rules with most refusals first, then those with most decisions. */
+export function viewCallers(
+  rules: readonly TrackedRule[],
+  zero: ZeroCallers,
+  hours: HourCallers,
+  limit: number,
+): readonly SeenCaller[] {
+  const atZero = firstByRule(zero.table, limit, (a, b) => zero.sinceMsAt(a) - zero.sinceMsAt(b))
+  const byHours = firstByRule(hours.table, limit, (a, b) => {
+    const difference = countHours(hours.hoursAt(b)) - countHours(hours.hoursAt(a))
+    return difference === 0 ? hours.table.lastMsAt(b) - hours.table.lastMsAt(a) : difference
+  })
+  const told: SeenCaller[] = []
+  for (const rule of rules.filter(isKnowing).toSorted(compareRules)) {
+    const first = new Map<string, Hash64>()
+    const lists = [
+      rule.refusals.highest(limit),
+      rule.use.highest(limit),
+      atZero.get(rule.number) ?? [],
+      byHours.get(rule.number) ?? [],
+    ]
+    for (const list of lists) for (const caller of list) first.set(formatHash(caller), caller)
+    if (told.length + first.size > VIEW_MAX) break
+    for (const [hash, caller] of first) told.push(viewCaller(rule, hash, caller, zero, hours))
+  }
+  return told
+
+  function isKnowing({ refusals, use, number }: TrackedRule): boolean {
+    return refusals.hasPlace || use.hasPlace || atZero.has(number) || byHours.has(number)
+  }
+}
+
+function compareRules(a: TrackedRule, b: TrackedRule): number {
+  return (
+    b.refusals.recentActivity - a.refusals.recentActivity ||
+    b.use.recentActivity - a.use.recentActivity
+  )
+}
+
+/** Those that were refused meanwhile, the longest at zero first. */
+export function viewZero(
+  rules: readonly TrackedRule[],
+  zero: ZeroCallers,
+  untilMs: number,
+  limit: number,
+): readonly ZeroCaller[] {
+  const { table } = zero
+  const found: number[] = []
+  table.each((slot) => {
+    if (zero.sinceMsAt(slot) < untilMs && zero.isRefusedAt(slot)) found.push(slot)
+  })
+  const first = found.toSorted((a, b) => zero.sinceMsAt(a) - zero.sinceMsAt(b)).slice(0, limit)
+  return first.flatMap((slot) => {
+    const rule = rules[table.ruleAt(slot)]
+    if (rule === undefined) return []
+    return {
+      rule: rule.rule,
+      hash: formatHash({ hi: table.hiAt(slot), lo: table.loAt(slot) }),
+      ...readName(rule.by, table.nameAt(slot)),
+      sinceMs: zero.sinceMsAt(slot),
+      lastSeenMs: table.lastMsAt(slot),
+    }
+  })
+}
+
+function viewCaller(
+  rule: TrackedRule,
+  hash: string,
+  { hi, lo }: Hash64,
+  zero: ZeroCallers,
+  hours: HourCallers,
+): SeenCaller {
+  const refusals = rule.refusals.estimate(hi, lo)
+  const use = rule.use.estimate(hi, lo)
+  const zeroSlot = zero.table.find(rule.number, hi, lo)
+  const hoursSlot = hours.table.find(rule.number, hi, lo)
+  const name =
+    rule.refusals.nameOf(hi, lo) ??
+    rule.use.nameOf(hi, lo) ??
+    nameIn(hours.table, hoursSlot) ??
+    nameIn(zero.table, zeroSlot)
+  return {
+    rule: rule.rule,
+    hash,
+    ...readName(rule.by, name),
+    refusals: refusals.count,
+    refusalsError: refusals.error,
+    use: use.count,
+    useError: use.error,
+    zeroSinceMs: zeroSlot === -1 ? null : zero.sinceMsAt(zeroSlot),
+    lastSeenMs: Math.max(
+      rule.refusals.lastMsOf(hi, lo),
+      rule.use.lastMsOf(hi, lo),
+      lastMsIn(zero.table, zeroSlot),
+      lastMsIn(hours.table, hoursSlot),
+    ),
+    hours: hoursSlot === -1 ? 0 : hours.hoursAt(hoursSlot),
+  }
+}
+
+function nameIn(table: CallerTable, slot: number): string | undefined {
+  return slot === -1 ? undefined : table.nameAt(slot)
+}
+
+function lastMsIn(table: CallerTable, slot: number): number {
+  return slot === -1 ? 0 : table.lastMsAt(slot)
+}
+
+/** The first callers of each rule in some order of slots. */
+function firstByRule(
+  table: CallerTable,
+  limit: number,
+  order: (a: number, b: number) => number,
+): ReadonlyMap<number, readonly Hash64[]> {
+  const slots = new Map<number, number[]>()
+  table.each((slot) => {
+    const rule = table.ruleAt(slot)
+    const known = slots.get(rule)
+    if (known === undefined) slots.set(rule, [slot])
+    else known.push(slot)
+  })
+  const first = new Map<number, readonly Hash64[]>()
+  for (const [rule, ofRule] of slots) {
+    const kept = ofRule.toSorted(order).slice(0, limit)
+    first.set(
+      rule,
+      kept.map((slot) => ({ hi: table.hiAt(slot), lo: table.loAt(slot) })),
+    )
+  }
+  return first
+}

@@ -1,0 +1,59 @@
+/** A tracker and its decisions, for tests to make in few words. */
+import { type Attributes, formatHash, type Hash64, type RuleOutcome } from '@sluice/core'
+import type { SeenCaller } from '../node-sight.js'
+import { CallerTracker } from './caller-tracker.js'
+
+/** The beginning of an hour, and so of a period. */
+export const START = Date.UTC(2026, 0, 1)
+export const SECOND = 1000
+export const MINUTE = 60 * SECOND
+export const HOUR = 60 * MINUTE
+
+export interface DecisionSeen {
+  readonly rule?: string
+  readonly by?: readonly string[]
+  readonly outcome?: RuleOutcome
+  readonly left?: number
+  readonly cost?: number
+  readonly attributes?: Attributes
+}
+
+export const REFUSED: DecisionSeen = { outcome: 'refused', left: 0 }
+export const LAST_ONE: DecisionSeen = { outcome: 'allowed', left: 0 }
+export const ALLOWED: DecisionSeen = { outcome: 'allowed', left: 0.5 }
+
+/** The same number is the same caller; spread as hashes are. */
+export function hashOf(caller: number): Hash64 {
+  return { hi: Math.imul(caller + 1, 0x85ebca6b), lo: Math.imul(caller + 1, 0x9e3779b1) ^ caller }
+}
+
+export function textOf(caller: number): string {
+  return formatHash(hashOf(caller))
+}
+
+export function openTracker(startMs = START) {
+  const tracker = new CallerTracker(startMs)
+  let nowMs = startMs
+  const see = (caller: number, seen: DecisionSeen = ALLOWED) => {
+    const { rule = 'per-user', by = ['user'], outcome = 'allowed', left = 0.5, cost = 1 } = seen
+    const { attributes = { user: `u${caller}`, plan: 'free' } } = seen
+    tracker.seen(rule, by, hashOf(caller), outcome, left, cost, attributes, nowMs)
+  }
+  /** By a second at a time, as a server does. */
+  const pass = (ms: number, each: () => void = () => {}) => {
+    const endMs = nowMs + ms
+    while (nowMs < endMs) {
+      nowMs = Math.min(endMs, nowMs + SECOND)
+      tracker.tick(nowMs)
+      each()
+    }
+  }
+  /** In one step, as after a sleep. */
+  const jump = (ms: number) => {
+    nowMs += ms
+    tracker.tick(nowMs)
+  }
+  const told = (caller: number, rule = 'per-user'): SeenCaller | undefined =>
+    tracker.view(20).find((seen) => seen.rule === rule && seen.hash === textOf(caller))
+  return { tracker, see, pass, jump, told, now: () => nowMs }
+}

@@ -1,0 +1,238 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { CALLERS_TOLD_MAX, type SeenCaller } from '../node-sight.js'
+import {
+  ALLOWED,
+  HOUR,
+  MINUTE,
+  openTracker,
+  REFUSED,
+  SECOND,
+  START,
+  textOf,
+} from './callers.test-helper.js'
+import { type CallersSight, callersSinceMs, mergeCallers } from './merge-callers.js'
+import { PLACES } from './space-saving.js'
+
+const NOW = START + 10 * MINUTE
+const ALL = { limit: 10_000 }
+
+function sight(...callers: readonly Partial<SeenCaller>[]): CallersSight {
+  return {
+    callersSinceMs: START,
+    callers: callers.map((caller) => ({
+      rule: 'a',
+      hash: textOf(1),
+      caller: { user: 'u1' },
+      plan: 'free',
+      refusals: 0,
+      refusalsError: 0,
+      use: 0,
+      useError: 0,
+      zeroSinceMs: null,
+      lastSeenMs: NOW,
+      hours: 0,
+      ...caller,
+    })),
+  }
+}
+
+/** As many callers as a node tells of, with so many refusals each. */
+function fullSight(refusals: number): CallersSight {
+  const some = Array.from({ length: CALLERS_TOLD_MAX }, (_, i) => ({
+    hash: textOf(1000 + i),
+    refusals,
+  }))
+  return sight(...some)
+}
+
+test('counts and errors of all nodes add up', () => {
+  const nodes = [
+    sight({ refusals: 5, refusalsError: 1, use: 100 }),
+    sight({ refusals: 7, refusalsError: 2, use: 50, useError: 20 }),
+  ]
+  expect(mergeCallers(nodes, 'refusals', ALL, NOW)).toEqual([
+    {
+      rule: 'a',
+      hash: textOf(1),
+      caller: { user: 'u1' },
+      plan: 'free',
+      refusals: 12,
+      use: 130,
+      error: 3,
+      zeroSince: null,
+      lastSeen: new Date(NOW).toISOString(),
+      hoursAtLimit: 0,
+    },
+  ])
+  expect(mergeCallers(nodes, 'use', ALL, NOW)).toMatchObject([{ refusals: 9, use: 150, error: 20 }])
+})
+
+test('a node that tells of as many as it may, but not of this one, may have seen as much', () => {
+  const nodes = [sight({ refusals: 50 }), fullSight(8), fullSight(3)]
+  const [first] = mergeCallers(nodes, 'refusals', ALL, NOW)
+  expect(first).toMatchObject({ hash: textOf(1), refusals: 61, error: 11 })
+})
+
+test('a node that tells of fewer knows no others', () => {
+  const nodes = [sight({ refusals: 50 }), sight({ hash: textOf(2), refusals: 40 })]
+  const [first] = mergeCallers(nodes, 'refusals', ALL, NOW)
+  expect(first).toMatchObject({ hash: textOf(1), refusals: 50, error: 0 })
+})
+
+test('what a node tells of another rule says nothing of this one', () => {
+  const other = fullSight(90)
+  const elsewhere = { ...other, callers: other.callers.map((seen) => ({ ...seen, rule: 'b' })) }
+  const [first] = mergeCallers(
+    [sight({ refusals: 9 }), elsewhere],
+    'refusals',
+    { rule: 'a', limit: 5 },
+    NOW,
+  )
+  expect(first).toMatchObject({ rule: 'a', refusals: 9, error: 0 })
+  const all = mergeCallers([sight({ refusals: 9 }), elsewhere], 'refusals', ALL, NOW)
+  expect(all).toHaveLength(CALLERS_TOLD_MAX + 1)
+  expect(all.at(-1)).toMatchObject({ rule: 'a', refusals: 9, error: 0 })
+})
+
+test('those with most for certain come first, and those with nothing for certain not at all', () => {
+  const nodes = [
+    sight(
+      { hash: textOf(1), refusals: 1000, refusalsError: 999 },
+      { hash: textOf(2), refusals: 500, refusalsError: 100 },
+      { hash: textOf(3), refusals: 400, refusalsError: 400, use: 7 },
+    ),
+  ]
+  const told = mergeCallers(nodes, 'refusals', ALL, NOW)
+  expect(told.map(({ hash, refusals, error }) => [hash, refusals, error])).toEqual([
+    [textOf(2), 500, 100],
+    [textOf(1), 1000, 999],
+  ])
+  expect(mergeCallers(nodes, 'use', ALL, NOW)).toMatchObject([{ hash: textOf(3), refusals: 0 }])
+})
+
+test('at zero for all is who is so on every node it calls, since the last of them', () => {
+  const early = { zeroSinceMs: NOW - 5 * MINUTE }
+  const late = { zeroSinceMs: NOW - MINUTE }
+  const since = (...nodes: readonly CallersSight[]) =>
+    mergeCallers(nodes, 'zero', ALL, NOW).map(({ zeroSince }) => zeroSince)
+  expect(since(sight(early), sight(late))).toEqual([new Date(NOW - MINUTE).toISOString()])
+  expect(since(sight(early), sight({ use: 1 }))).toEqual([])
+  const longAgo = { use: 1, lastSeenMs: NOW - 61 * SECOND }
+  expect(since(sight(early), sight(longAgo))).toEqual([new Date(NOW - 5 * MINUTE).toISOString()])
+  expect(since(sight({ ...early, lastSeenMs: NOW - 61 * SECOND }))).toEqual([])
+})
+
+test('the longest at zero come first', () => {
+  const node = sight(
+    { hash: textOf(1), zeroSinceMs: NOW - MINUTE },
+    { hash: textOf(2), zeroSinceMs: NOW - 3 * MINUTE },
+    // By a clock that is ahead of ours.
+    { hash: textOf(3), zeroSinceMs: NOW + SECOND, lastSeenMs: NOW + SECOND },
+    { hash: textOf(4) },
+  )
+  const told = mergeCallers([node], 'zero', ALL, NOW)
+  expect(told.map(({ hash }) => hash)).toEqual([textOf(2), textOf(1), textOf(3)])
+})
+
+test('an hour counts once, on however many nodes the limit was reached', () => {
+  const told = mergeCallers(
+    [sight({ hours: 0b1011 }), sight({ hours: 0b0110 }), sight({ hash: textOf(2), hours: 0 })],
+    'hours',
+    ALL,
+    NOW,
+  )
+  expect(told).toMatchObject([{ hash: textOf(1), hoursAtLimit: 4, error: 0 }])
+})
+
+test('a caller is named by the node that saw it last, of those that can name it', () => {
+  const nodes = [
+    sight({ refusals: 1, plan: 'free', lastSeenMs: NOW - 3 }),
+    sight({ refusals: 1, plan: 'pro', lastSeenMs: NOW - 2 }),
+    sight({ refusals: 1, plan: null, caller: {}, lastSeenMs: NOW - 1 }),
+  ]
+  for (const sights of [nodes, nodes.toReversed()]) {
+    expect(mergeCallers(sights, 'refusals', ALL, NOW)).toMatchObject([
+      { plan: 'pro', caller: { user: 'u1' }, lastSeen: new Date(NOW - 1).toISOString() },
+    ])
+  }
+})
+
+test('no more are told than were asked for, and of nobody nothing', () => {
+  expect(mergeCallers([fullSight(3)], 'refusals', { limit: 4 }, NOW)).toHaveLength(4)
+  expect(mergeCallers([], 'hours', ALL, NOW)).toEqual([])
+})
+
+test('figures are since the first node began to count', () => {
+  const later = { ...sight(), callersSinceMs: START + MINUTE }
+  expect(callersSinceMs([later, sight()], NOW)).toBe(START)
+  expect(callersSinceMs([], NOW)).toBe(NOW)
+})
+
+interface Stream {
+  readonly node: number
+  readonly caller: number
+  readonly cost: number
+  readonly isRefused: boolean
+}
+
+const event: fc.Arbitrary<Stream> = fc.record({
+  node: fc.nat(2),
+  caller: fc.oneof(fc.nat(15), fc.nat(400)),
+  cost: fc.integer({ min: 1, max: 20 }),
+  isRefused: fc.boolean(),
+})
+
+test('over all nodes and both periods, a figure is not too low, and at most its error too high', () => {
+  fc.assert(
+    fc.property(
+      fc.array(event, { minLength: 1, maxLength: 2500, size: 'max' }),
+      fc.nat(2500),
+      (events, middle) => {
+        const nodes = [openTracker(), openTracker(), openTracker()]
+        const truth = { refusals: new Map<string, number>(), use: new Map<string, number>() }
+        for (const [at, { node, caller, cost, isRefused }] of events.entries()) {
+          if (at === middle) for (const { jump } of nodes) jump(5 * MINUTE)
+          nodes[node]?.see(caller, { ...(isRefused ? REFUSED : ALLOWED), cost })
+          const counts = truth[isRefused ? 'refusals' : 'use']
+          const hash = textOf(caller)
+          counts.set(hash, (counts.get(hash) ?? 0) + (isRefused ? 1 : cost))
+        }
+        const sights = nodes.map(({ tracker }) => ({
+          callers: tracker.view(CALLERS_TOLD_MAX),
+          callersSinceMs: tracker.callersSinceMs,
+        }))
+        for (const order of ['refusals', 'use'] as const) {
+          const other = order === 'use' ? 'refusals' : 'use'
+          const told = mergeCallers(sights, order, ALL, START + 5 * MINUTE)
+          for (const caller of told) {
+            const real = truth[order].get(caller.hash) ?? 0
+            expect(caller[order]).toBeGreaterThanOrEqual(real)
+            expect(caller[order]).toBeLessThanOrEqual(real + caller.error)
+            expect(caller[other]).toBeLessThanOrEqual(truth[other].get(caller.hash) ?? 0)
+          }
+          // Some node saw more of it than the same share of its total. At most 20 callers have a
+          // 20th of that, and the figure of one without a place is at most a 64th too high.
+          const hashes = new Set(told.map(({ hash }) => hash))
+          const total = [...truth[order].values()].reduce((sum, count) => sum + count, 0)
+          for (const [hash, real] of truth[order]) {
+            if (real > total * (1 / CALLERS_TOLD_MAX + 1 / PLACES)) expect(hashes).toContain(hash)
+          }
+        }
+      },
+    ),
+    // Thousands of events would be made fewer for minutes; the seed tells enough.
+    { numRuns: 25, endOnFailure: true },
+  )
+})
+
+test('a caller whose hours are on two nodes is a candidate by both together', () => {
+  const nodes = [openTracker(), openTracker()]
+  for (let hour = 0; hour < 14; hour++) {
+    nodes[hour % 2]?.see(1, REFUSED)
+    for (const { jump } of nodes) jump(HOUR)
+  }
+  const sights = nodes.map(({ tracker }) => ({ callers: tracker.view(20), callersSinceMs: 0 }))
+  const [told] = mergeCallers(sights, 'hours', ALL, START + 14 * HOUR)
+  expect(told?.hoursAtLimit).toBe(14)
+})

@@ -1,0 +1,59 @@
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { BY_MAX, joinName, makeName, NAME_LENGTH_MAX, readName } from './names.js'
+
+test('a caller is told by the attributes that its rule counts by, and its plan', () => {
+  const name = makeName(['user', 'ip'], { user: 'ann', ip: '203.0.113.7', plan: 'free', path: '/' })
+  expect(readName(['user', 'ip'], name)).toEqual({
+    caller: { user: 'ann', ip: '203.0.113.7' },
+    plan: 'free',
+  })
+})
+
+test('what is absent is left out', () => {
+  expect(readName(['user', 'ip'], makeName(['user', 'ip'], { user: 7, ip: '' }))).toEqual({
+    caller: { user: '7' },
+    plan: null,
+  })
+  expect(readName(['user'], undefined)).toEqual({ caller: {}, plan: null })
+  expect(readName([], makeName([], { plan: 'free' }))).toEqual({ caller: {}, plan: 'free' })
+})
+
+test('a plan that is no value is none', () => {
+  const attributes = { user: 'ann', plan: {} } as unknown as Record<string, string>
+  expect(readName(['user'], makeName(['user'], attributes)).plan).toBeNull()
+})
+
+test('an attribute may have the name of anything', () => {
+  const by = ['__proto__', 'constructor']
+  expect(Object.entries(readName(by, joinName('', ['a', 'b'])).caller)).toEqual([
+    ['__proto__', 'a'],
+    ['constructor', 'b'],
+  ])
+})
+
+test('whatever the values are, a name is short, and reads back as what was put in', () => {
+  const values = fc.array(fc.string({ unit: 'binary', maxLength: 120 }), { maxLength: BY_MAX })
+  fc.assert(
+    fc.property(fc.string({ unit: 'binary', maxLength: 120 }), values, (plan, texts) => {
+      const by = texts.map((_, place) => `a${place}`)
+      const name = joinName(plan, texts)
+      expect(name.length).toBeLessThanOrEqual(NAME_LENGTH_MAX)
+      const read = readName(by, name)
+      expect(read.plan === null).toBe(plan === '')
+      for (const [place, text] of texts.entries()) {
+        const told = read.caller[`a${place}`] ?? ''
+        expect(told).not.toContain('\n')
+        if (/^[a-z]{0,10}$/.test(text)) expect(told).toBe(text)
+      }
+    }),
+    { numRuns: 40 },
+  )
+})
+
+test('a whole address, key or id is told whole where a rule counts by one or two attributes', () => {
+  const address = '2001:db8:ffff:ffff:ffff:ffff:ffff:ffff'
+  const id = '3f0c9f3a-7c43-4be5-9d0e-5a4a3c1e9b11'
+  const { caller } = readName(['ip', 'user'], makeName(['ip', 'user'], { ip: address, user: id }))
+  expect(caller).toEqual({ ip: address, user: id })
+})

@@ -1,0 +1,64 @@
+/** What is kept of a caller for people to read: its plan and its attributes, as one short text. */
+import { type Attributes, readAttribute, show } from '@sluice/core'
+
+/** Beyond these what is shown is cut: whole keys and addresses fit, and memory has a bound. */
+const VALUE_LENGTH_MAX = 64
+const PLAN_LENGTH_MAX = 24
+/** What all values of a caller share, as long as that leaves each the least. */
+const VALUES_LENGTH = 80
+const VALUE_LENGTH_LEAST = 16
+/** The most attributes that a rule counts by. */
+export const BY_MAX = 8
+/** A plan, eight values at their least, and what stands between. */
+export const NAME_LENGTH_MAX = PLAN_LENGTH_MAX + BY_MAX * (VALUE_LENGTH_LEAST + 1)
+/** Stands in no part: `show` escapes it. */
+const BETWEEN = '\n'
+const PLAN = 'plan'
+
+export interface Named {
+  readonly caller: Readonly<Record<string, string>>
+  readonly plan: string | null
+}
+
+/** Of a caller that was seen too little to be named. */
+const NAMELESS: Named = { caller: {}, plan: null }
+
+export function makeName(by: readonly string[], attributes: Attributes): string {
+  return joinName(
+    planOf(attributes),
+    by.map((attribute) => readAttribute(attributes, attribute) ?? ''),
+  )
+}
+
+/**
+ * Joined, the parts are copied: kept as they are, a cut of eight kilobytes would hold on to all
+ * eight.
+ */
+export function joinName(plan: string, values: readonly string[]): string {
+  const share = Math.floor(VALUES_LENGTH / Math.max(1, values.length))
+  const most = Math.min(VALUE_LENGTH_MAX, Math.max(VALUE_LENGTH_LEAST, share))
+  return [show(plan, PLAN_LENGTH_MAX), ...values.map((value) => show(value, most))].join(BETWEEN)
+}
+
+/** Empty where there is none. */
+export function splitName(name: string): { readonly plan: string; readonly values: string[] } {
+  const [plan = '', ...values] = name.split(BETWEEN)
+  return { plan, values }
+}
+
+export function readName(by: readonly string[], name: string | undefined): Named {
+  if (name === undefined) return NAMELESS
+  const { plan, values } = splitName(name)
+  const parts = by.map((attribute, place) => [attribute, values[place] ?? ''] as const)
+  return {
+    // Made from entries, an attribute may have any name.
+    caller: Object.fromEntries(parts.filter(([, value]) => value !== '')),
+    plan: plan === '' ? null : plan,
+  }
+}
+
+/** No rule need have read it, so it may be no value at all. */
+function planOf(attributes: Attributes): string {
+  const plan = Object.hasOwn(attributes, PLAN) ? attributes[PLAN] : undefined
+  return typeof plan === 'string' || typeof plan === 'number' ? String(plan) : ''
+}

@@ -1,0 +1,125 @@
+/** What is seen of the callers of one rule. */
+import type { Attributes, Hash64, RuleOutcome } from '@sluice/core'
+import type { HourCallers } from './hours.js'
+import { makeName } from './names.js'
+import { RuleTop } from './rule-top.js'
+import type { TopPlaces } from './top-places.js'
+import type { ZeroCallers } from './zero.js'
+
+const LEFT_UNKNOWN = -1
+const NO_ATTRIBUTES: readonly string[] = []
+
+/** What the callers of all rules share. */
+export interface SharedTables {
+  readonly refusalPlaces: TopPlaces
+  readonly usePlaces: TopPlaces
+  readonly zero: ZeroCallers
+  readonly hours: HourCallers
+}
+
+export interface RuleCallers {
+  /**
+   * One decision. `cost` is what was taken: 0 where another rule refused the call. `left` is the
+   * smallest share left of the rule's limits, -1 where nobody knows, as in shadow or by posture.
+   */
+  seen(
+    by: readonly string[],
+    caller: Hash64,
+    outcome: RuleOutcome,
+    left: number,
+    cost: number,
+    attributes: Attributes,
+    nowMs: number,
+  ): void
+}
+
+/** Of rules beyond those that can be known. */
+export const UNTRACKED: RuleCallers = { seen: () => {} }
+
+export class TrackedRule implements RuleCallers {
+  readonly rule: string
+  /** What stands for the rule in the tables. */
+  readonly number: number
+  readonly refusals: RuleTop
+  readonly use: RuleTop
+  readonly #zero: ZeroCallers
+  readonly #hours: HourCallers
+  /** Undefined: nobody was seen, and nothing restored. */
+  #by: readonly string[] | undefined
+
+  constructor(rule: string, number: number, shared: SharedTables) {
+    this.rule = rule
+    this.number = number
+    this.refusals = new RuleTop(shared.refusalPlaces)
+    this.use = new RuleTop(shared.usePlaces)
+    this.#zero = shared.zero
+    this.#hours = shared.hours
+  }
+
+  /** The attributes that make its callers. */
+  get by(): readonly string[] {
+    return this.#by ?? NO_ATTRIBUTES
+  }
+
+  /** Whether what was kept of callers by these attributes can be taken in. */
+  takesBy(by: readonly string[]): boolean {
+    this.#by ??= by
+    return isSameList(by, this.#by)
+  }
+
+  seen(
+    by: readonly string[],
+    caller: Hash64,
+    outcome: RuleOutcome,
+    left: number,
+    cost: number,
+    attributes: Attributes,
+    nowMs: number,
+  ): void {
+    const { hi, lo } = caller
+    // Every version of the rules has lists of its own.
+    if (by !== this.#by) this.countBy(by)
+    if (outcome === 'refused') {
+      const place = this.refusals.add(hi, lo, 1, nowMs)
+      if (place !== -1) this.refusals.setName(place, this.nameOf(caller, attributes))
+    } else if (outcome === 'allowed' && cost > 0) {
+      const place = this.use.add(hi, lo, cost, nowMs)
+      if (place !== -1) this.use.setName(place, this.nameOf(caller, attributes))
+    }
+    if (left === LEFT_UNKNOWN || outcome === 'shadow_refused') return
+    if (left > 0) {
+      this.#zero.end(this.number, hi, lo)
+      // Refused though something is left: it asked for more than that.
+      if (outcome !== 'refused') return
+    } else {
+      const slot = this.#zero.reached(this.number, hi, lo, outcome === 'refused', nowMs)
+      if (slot !== -1) this.#zero.table.setName(slot, this.nameOf(caller, attributes))
+    }
+    const slot = this.#hours.reached(this.number, hi, lo, nowMs)
+    if (slot !== -1) this.#hours.table.setName(slot, this.nameOf(caller, attributes))
+  }
+
+  /** What is kept was told of others: a rule that counts by something else has other callers. */
+  private countBy(by: readonly string[]): void {
+    const before = this.#by
+    this.#by = by
+    if (before === undefined || isSameList(by, before)) return
+    this.refusals.clear()
+    this.use.clear()
+    this.#zero.table.removeRule(this.number)
+    this.#hours.table.removeRule(this.number)
+  }
+
+  /** The same text wherever the caller is kept; made anew in each period. */
+  private nameOf({ hi, lo }: Hash64, attributes: Attributes): string {
+    return (
+      this.refusals.presentNameOf(hi, lo) ??
+      this.use.presentNameOf(hi, lo) ??
+      makeName(this.by, attributes)
+    )
+  }
+}
+
+function isSameList(a: readonly string[], b: readonly string[]): boolean {
+  return a.length === b.length && a.every((name, place) => name === b[place])
+}

@@ -1,0 +1,82 @@
+/**
+ * Which rules have sketches of their top callers. There may be thousands of rules, and few of them
+ * are busy: the busiest have a place.
+ */
+import type { Places, RuleTop } from './rule-top.js'
+
+export const RULES_TOP_MAX = 128
+/** How many times as busy as another a rule takes its place; else two would take turns. */
+const BUSIER = 2
+/** Places that change hands at a time. */
+const CHANGES_MAX = 8
+
+export class TopPlaces implements Places {
+  readonly #held = new Set<RuleTop>()
+  /** At most as many as there are rules. */
+  readonly #waiting = new Set<RuleTop>()
+
+  get held(): number {
+    return this.#held.size
+  }
+
+  ask(top: RuleTop): boolean {
+    if (this.#held.size >= RULES_TOP_MAX) {
+      top.isWaiting = true
+      this.#waiting.add(top)
+      return false
+    }
+    this.#held.add(top)
+    return true
+  }
+
+  /** Rules that wait and are far busier than one with a place get it. */
+  tick(): void {
+    if (this.#waiting.size === 0) return
+    for (let change = 0; change < CHANGES_MAX; change++) {
+      const busiest = mostBy(this.#waiting, (top) => top.activity)
+      const idlest = mostBy(this.#held, (top) => -activityOf(top))
+      if (busiest === undefined || busiest.activity === 0) return
+      if (idlest !== undefined && this.#held.size >= RULES_TOP_MAX) {
+        if (busiest.activity <= BUSIER * activityOf(idlest)) return
+        this.free(idlest)
+      }
+      this.#waiting.delete(busiest)
+      busiest.isWaiting = false
+    }
+  }
+
+  /** A period is over: whoever did nothing for two of them needs no place. */
+  rotate(): void {
+    for (const top of this.#held) {
+      top.rotate()
+      if (activityOf(top) === 0) this.free(top)
+    }
+    for (const top of this.#waiting) top.rotate()
+  }
+
+  clear(): void {
+    for (const top of this.#held) top.clear()
+  }
+
+  private free(top: RuleTop): void {
+    this.#held.delete(top)
+    top.leave()
+  }
+}
+
+function activityOf(top: RuleTop): number {
+  return Math.max(top.activity, top.activityBefore)
+}
+
+/** Of equal ones the first. */
+function mostBy(tops: Iterable<RuleTop>, figure: (top: RuleTop) => number): RuleTop | undefined {
+  let most: RuleTop | undefined
+  let highest = -Infinity
+  for (const top of tops) {
+    const value = figure(top)
+    if (value <= highest) continue
+    highest = value
+    most = top
+  }
+  return most
+}

@@ -1,0 +1,21 @@
+/** Top callers as the admin API tells them. */
+
+/** Most refusals, most use, longest at zero, or at the limit in most hours of the last 24. */
+export type TopOrder = 'refusals' | 'use' | 'zero' | 'hours'
+
+export interface TopCallerView {
+  readonly rule: string
+  /** Open attributes as they are, secret ones as hash and last four characters. */
+  readonly caller: Readonly<Record<string, string>>
+  readonly hash: string
+  readonly plan: string | null
+  readonly refusals: number
+  /** What was admitted, in units of cost. */
+  readonly use: number
+  /** By how much the figure it is ordered by may be too high. */
+  readonly error: number
+  /** An ISO time; null: something is left. */
+  readonly zeroSince: string | null
+  readonly lastSeen: string
+  readonly hoursAtLimit: number
+}

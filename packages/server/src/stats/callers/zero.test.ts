@@ -1,0 +1,175 @@
+import { expect, test } from 'vitest'
+import { SETTLED_MAX, TABLE_SLOTS } from './caller-table.js'
+import {
+  ALLOWED,
+  LAST_ONE,
+  MINUTE,
+  openTracker,
+  REFUSED,
+  SECOND,
+  START,
+  textOf,
+} from './callers.test-helper.js'
+
+test('a caller that is refused without end is at zero since its first refusal', () => {
+  const { tracker, see, pass, told, now } = openTracker()
+  see(1)
+  pass(3 * SECOND)
+  const firstMs = now()
+  see(1, REFUSED)
+  pass(10 * MINUTE, () => see(1, REFUSED))
+  expect(told(1)?.zeroSinceMs).toBe(firstMs)
+  expect(tracker.zero(5 * MINUTE, now())).toEqual([
+    {
+      rule: 'per-user',
+      hash: textOf(1),
+      caller: { user: 'u1' },
+      plan: 'free',
+      sinceMs: firstMs,
+      lastSeenMs: now(),
+    },
+  ])
+  expect(tracker.zero(10 * MINUTE, now())).toEqual([])
+  expect(tracker.zeroCount).toBe(1)
+})
+
+test('one call that leaves something ends it', () => {
+  const { tracker, see, pass, told, now } = openTracker()
+  pass(6 * MINUTE, () => see(1, REFUSED))
+  see(1, ALLOWED)
+  expect(told(1)?.zeroSinceMs).toBeNull()
+  expect(tracker.zero(0, now() + 1)).toEqual([])
+  pass(SECOND)
+  see(1, REFUSED)
+  expect(told(1)?.zeroSinceMs).toBe(now())
+})
+
+test('a call that is admitted and leaves nothing does not end it', () => {
+  const { see, pass, told } = openTracker()
+  see(1, LAST_ONE)
+  pass(MINUTE, () => {
+    see(1, REFUSED)
+    see(1, LAST_ONE)
+  })
+  expect(told(1)?.zeroSinceMs).toBe(START)
+})
+
+test('whoever takes the last of a limit again and again, and is never refused, is no alert', () => {
+  const { tracker, see, pass, told, now } = openTracker()
+  see(1, LAST_ONE)
+  pass(6 * MINUTE, () => see(1, LAST_ONE))
+  expect(told(1)?.zeroSinceMs).toBe(START)
+  expect(tracker.zero(5 * MINUTE, now())).toEqual([])
+  see(1, REFUSED)
+  expect(tracker.zero(5 * MINUTE, now())).toMatchObject([{ sinceMs: START }])
+})
+
+test('whoever makes no call for a minute has left', () => {
+  const { tracker, see, pass, told } = openTracker()
+  see(1, REFUSED)
+  pass(MINUTE)
+  expect(told(1)?.zeroSinceMs).toBe(START)
+  pass(SECOND)
+  expect(told(1)?.zeroSinceMs).toBeNull()
+  expect(tracker.zeroCount).toBe(0)
+})
+
+test('a refusal while something is left is of a call that asked for more, not of zero', () => {
+  const { see, told } = openTracker()
+  see(1, { outcome: 'refused', left: 0.2 })
+  expect(told(1)).toMatchObject({ zeroSinceMs: null, refusals: 1, hours: 1 })
+  see(1, REFUSED)
+  see(1, { outcome: 'refused', left: 0.2 })
+  expect(told(1)?.zeroSinceMs).toBeNull()
+})
+
+test('rules in shadow put nobody at zero, and refuse nobody', () => {
+  const { tracker, see, told } = openTracker()
+  see(1, { outcome: 'shadow_refused', left: -1 })
+  see(1, { outcome: 'shadow_refused', left: 0 })
+  expect(told(1)).toBeUndefined()
+  see(1, { outcome: 'allowed', left: -1 })
+  expect(told(1)).toMatchObject({ zeroSinceMs: null, refusals: 0, use: 1, hours: 0 })
+  expect(tracker.held).toEqual({ top: 1, zero: 0, hours: 0 })
+})
+
+test('a refusal by posture counts as one, and says nothing of what is left', () => {
+  const { see, told } = openTracker()
+  see(1, { outcome: 'refused', left: -1 })
+  expect(told(1)).toMatchObject({ zeroSinceMs: null, refusals: 1, hours: 0 })
+})
+
+test('a caller is at zero by one rule, whatever another says', () => {
+  const { see, told } = openTracker()
+  see(1, { ...REFUSED, rule: 'a' })
+  see(1, { ...ALLOWED, rule: 'b' })
+  expect(told(1, 'a')?.zeroSinceMs).toBe(START)
+  expect(told(1, 'b')?.zeroSinceMs).toBeNull()
+})
+
+test('callers that are at zero for long are not washed out by a flood of others', () => {
+  const { tracker, see, pass, now } = openTracker()
+  pass(11 * SECOND, () => {
+    for (let caller = 0; caller < 50; caller++) see(caller, REFUSED)
+  })
+  const sinceMs = START + SECOND
+  let next = 1000
+  pass(30 * SECOND, () => {
+    for (let i = 0; i < 1000; i++) see(next++, REFUSED)
+  })
+  const told = tracker.zero(30 * SECOND, now())
+  expect(told.filter((caller) => caller.sinceMs === sinceMs)).toHaveLength(50)
+  expect(tracker.zeroCount).toBe(TABLE_SLOTS)
+})
+
+test('in a flood a caller that keeps coming is at zero soon after its first refusal', () => {
+  const { tracker, see, pass, now } = openTracker()
+  let next = 1000
+  pass(MINUTE, () => {
+    for (let i = 0; i < 500; i++) {
+      see(next++, REFUSED)
+      if (i % 50 === 0) see(1, REFUSED)
+    }
+  })
+  const [longest] = tracker.zero(50 * SECOND, now())
+  expect(longest?.hash).toBe(textOf(1))
+  expect(longest?.caller).toEqual({ user: 'u1' })
+})
+
+test('at most a hundred are told, the longest first, and the table has its bound', () => {
+  const { tracker, see, pass, now } = openTracker()
+  for (let caller = 0; caller < 300; caller++) {
+    see(caller, REFUSED)
+    if (caller % 10 === 9) pass(SECOND)
+  }
+  const told = tracker.zero(0, now() + 1)
+  expect(told).toHaveLength(100)
+  expect(told.map(({ sinceMs }) => sinceMs)).toEqual(
+    told.map(({ sinceMs }) => sinceMs).toSorted((a, b) => a - b),
+  )
+  expect(told[0]?.sinceMs).toBe(START)
+  for (let round = 0; round < 3; round++) {
+    pass(10 * SECOND)
+    for (let caller = 0; caller < TABLE_SLOTS + 500; caller++) see(caller, REFUSED)
+  }
+  expect(tracker.zeroCount).toBe(TABLE_SLOTS)
+  expect(SETTLED_MAX).toBeLessThan(TABLE_SLOTS)
+})
+
+test('a clock that is set back keeps nobody at zero for as long as that was', () => {
+  const { tracker, see, jump, pass, told, now } = openTracker()
+  see(1, REFUSED)
+  jump(-3 * 60 * MINUTE)
+  expect(told(1)?.zeroSinceMs).toBe(now())
+  pass(2 * MINUTE)
+  expect(tracker.zeroCount).toBe(0)
+})
+
+test('whoever left and came back between two ticks is at zero anew', () => {
+  const { tracker, see, told } = openTracker()
+  see(1, REFUSED)
+  tracker.seen('per-user', ['user'], { hi: 0, lo: 0 }, 'refused', 0, 1, {}, START)
+  tracker.seen('per-user', ['user'], { hi: 0, lo: 0 }, 'refused', 0, 1, {}, START + 2 * MINUTE)
+  expect(tracker.view(20).map(({ zeroSinceMs }) => zeroSinceMs)).toContain(START + 2 * MINUTE)
+  expect(told(1)?.zeroSinceMs).toBe(START)
+})

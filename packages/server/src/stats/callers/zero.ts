@@ -1,0 +1,74 @@
+/** Callers that have nothing left, and since when. */
+import { CallerTable, TABLE_SLOTS } from './caller-table.js'
+
+/** Whoever makes no call for as long has left, and is no longer at zero. */
+export const SILENT_MS = 60_000
+/** Whoever is at zero for as long is settled: those that come later make room for it. */
+const SETTLED_AFTER_MS = 10_000
+
+export class ZeroCallers {
+  readonly table = new CallerTable()
+  readonly #sinceMs = new Float64Array(TABLE_SLOTS)
+  /** 1: it was refused since then. */
+  readonly #refused = new Uint8Array(TABLE_SLOTS)
+
+  get size(): number {
+    return this.table.size
+  }
+
+  /** A decision that left nothing. Returns a slot whose caller wants a name, or -1. */
+  reached(rule: number, hi: number, lo: number, isRefused: boolean, nowMs: number): number {
+    const { table } = this
+    const slot = table.find(rule, hi, lo)
+    if (slot === -1) return this.enter(rule, hi, lo, isRefused, nowMs)
+    // It left and came back before anybody looked.
+    if (nowMs - table.lastMsAt(slot) > SILENT_MS) this.begin(slot, isRefused, nowMs)
+    else if (isRefused) this.#refused[slot] = 1
+    table.touch(slot, nowMs)
+    const isLong = nowMs - this.sinceMsAt(slot) >= SETTLED_AFTER_MS
+    if (isLong && table.isGuest(slot) && table.hasSettledRoom) table.settle(slot)
+    return table.nameAt(slot) === undefined ? slot : -1
+  }
+
+  /** A decision that left something. */
+  end(rule: number, hi: number, lo: number): void {
+    if (this.table.size === 0) return
+    const slot = this.table.find(rule, hi, lo)
+    if (slot !== -1) this.table.remove(slot)
+  }
+
+  sinceMsAt(slot: number): number {
+    return this.#sinceMs[slot] ?? 0
+  }
+
+  /**
+   * Whether it wanted more than it got. Where a limit admits one call at a time, nothing is left
+   * after each, and nobody need be short of anything.
+   */
+  isRefusedAt(slot: number): boolean {
+    return this.#refused[slot] === 1
+  }
+
+  tick(nowMs: number): void {
+    const { table } = this
+    table.each((slot) => {
+      // The clock was set back: nobody is kept for as long as that was.
+      if (table.lastMsAt(slot) > nowMs) table.setLastMs(slot, nowMs)
+      if (this.sinceMsAt(slot) > nowMs) this.#sinceMs[slot] = nowMs
+      if (nowMs - table.lastMsAt(slot) > SILENT_MS) table.remove(slot)
+    })
+  }
+
+  private enter(rule: number, hi: number, lo: number, isRefused: boolean, nowMs: number): number {
+    const isCrowded = this.table.isFull
+    const slot = this.table.enter(rule, hi, lo, nowMs)
+    if (slot === -1) return -1
+    this.begin(slot, isRefused, nowMs)
+    return isCrowded ? -1 : slot
+  }
+
+  private begin(slot: number, isRefused: boolean, nowMs: number): void {
+    this.#sinceMs[slot] = nowMs
+    this.#refused[slot] = isRefused ? 1 : 0
+  }
+}

@@ -1,0 +1,183 @@
+/**
+ * What all nodes saw, as far as this one knows: it leaves its own sight on the board every two
+ * seconds, and reads those of the others when somebody asks. A board that does not answer leaves it
+ * with its own.
+ */
+import type { WallClock } from '../clock.js'
+import { type Timers, systemTimers } from '../source/timers.js'
+import { TimeSlices } from '../time-slices.js'
+import { type Board, POST_EVERY_MS } from './board.js'
+import { callersSinceMs, mergeCallers } from './callers/merge-callers.js'
+import { mergeStats, nodeViews, type Sights, tickOf } from './merge-sights.js'
+import type { NodeSight } from './node-sight.js'
+import type { NodeStats } from './node-stats.js'
+import { readSight, writeSight } from './sight-text.js'
+import type { SightNodeView, StatsView, TickView, TopOrder, TopView } from './views.js'
+
+export interface FleetStatsParts {
+  readonly own: Pick<NodeStats, 'sight' | 'rule'>
+  readonly board: Board
+  readonly clock: WallClock
+  /** @default those of the system */
+  readonly timers?: Timers | undefined
+  /** Told when posts begin to fail, and not again before one has come through. */
+  readonly onProblem?: ((error: unknown) => void) | undefined
+}
+
+/** Whoever asks within this time is told the same. */
+const LOOK_EVERY_MS = 1000
+/** Of a fleet that is larger, so many are told of. */
+const NODES_MAX = 1000
+
+/** What was seen at one look, and what was made of it. */
+interface Look extends Sights {
+  stats: StatsView | undefined
+}
+
+export class FleetStats {
+  readonly #parts: FleetStatsParts
+  readonly #timers: Timers
+  #look: Promise<Look> | undefined
+  #lookedMs = -Infinity
+  #isLooking = false
+  /** Texts that were read at the last look: half of them are the same at the next. */
+  #read = new Map<string, NodeSight | undefined>()
+  #cancel: (() => void) | undefined
+  #posting: Promise<void> | undefined
+  #isFailing = false
+  #isClosed = false
+
+  constructor(parts: FleetStatsParts) {
+    this.#parts = parts
+    this.#timers = parts.timers ?? systemTimers
+  }
+
+  /** Begins to post. Nobody reads what is left on a board that no other node sees. */
+  start(): void {
+    if (this.#isClosed || this.#parts.board.isAlone === true) return
+    this.#cancel = this.#timers.after(POST_EVERY_MS, () => this.postAgain())
+  }
+
+  /** Ends posting; what was posted ends by itself, or with the store. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    this.#cancel?.()
+    await this.#posting
+  }
+
+  /** Of one rule, or of the busiest. */
+  async stats(rule?: string): Promise<StatsView> {
+    const look = await this.look()
+    if (rule === undefined) return this.statsOf(look)
+    const isTold = look.own.rules.some((told) => told.rule === rule)
+    const seen = isTold ? undefined : this.#parts.own.rule(rule)
+    const own = seen === undefined ? look.own : { ...look.own, rules: [seen] }
+    return mergeStats({ ...look, own }, rule)
+  }
+
+  async top(
+    by: TopOrder,
+    asked: { readonly rule?: string | undefined; readonly limit: number },
+  ): Promise<TopView> {
+    const { own, others, atMs } = await this.look()
+    const all = [own, ...others]
+    return {
+      at: new Date(atMs).toISOString(),
+      since: new Date(callersSinceMs(all, atMs)).toISOString(),
+      by,
+      nodes: all.length,
+      callers: mergeCallers(all, by, asked, atMs),
+    }
+  }
+
+  /** Those that have told of themselves lately, this one first. */
+  async nodes(): Promise<readonly SightNodeView[]> {
+    return nodeViews(await this.look())
+  }
+
+  /** The last step of everything, and of the busiest rules. */
+  async tick(): Promise<TickView> {
+    return tickOf(this.statsOf(await this.look()))
+  }
+
+  private statsOf(look: Look): StatsView {
+    look.stats ??= mergeStats(look)
+    return look.stats
+  }
+
+  /** One for all who ask at the same time. */
+  private look(): Promise<Look> {
+    const nowMs = this.#parts.clock.now()
+    // A clock that was put back must not keep anybody with what is old.
+    const isFresh = Math.abs(nowMs - this.#lookedMs) < LOOK_EVERY_MS
+    if (this.#look !== undefined && (isFresh || this.#isLooking)) return this.#look
+    this.#lookedMs = nowMs
+    this.#isLooking = true
+    const look = this.lookNow(nowMs).finally(() => {
+      this.#isLooking = false
+    })
+    this.#look = look
+    // What failed must not be told to those who come next.
+    look.catch(() => {
+      if (this.#look === look) this.#look = undefined
+    })
+    return look
+  }
+
+  private async lookNow(nowMs: number): Promise<Look> {
+    const texts = await this.readBoard()
+    const read = new Map<string, NodeSight | undefined>()
+    const slices = new TimeSlices()
+    for (const text of texts.slice(0, NODES_MAX)) {
+      read.set(text, this.#read.has(text) ? this.#read.get(text) : await readSight(text))
+      if (slices.isOver()) await slices.pause()
+    }
+    this.#read = read
+    // Made last: it is the latest that there is.
+    const own = this.#parts.own.sight(nowMs)
+    return { own, others: othersOf(own, read.values()), atMs: nowMs, stats: undefined }
+  }
+
+  private async readBoard(): Promise<readonly string[]> {
+    const { board } = this.#parts
+    if (board.isAlone === true) return []
+    try {
+      return await board.read()
+    } catch {
+      // Whoever posts every two seconds notices as well, and tells it once.
+      return []
+    }
+  }
+
+  private postAgain(): void {
+    this.#posting = this.post().finally(() => {
+      if (this.#isClosed) return
+      this.#cancel = this.#timers.after(POST_EVERY_MS, () => this.postAgain())
+    })
+  }
+
+  /** Never rejects: what was seen is kept here, and posted the next time. */
+  private async post(): Promise<void> {
+    const { own, board, clock } = this.#parts
+    try {
+      const text = await writeSight(own.sight(clock.now()))
+      if (this.#isClosed) return
+      await board.post(text)
+      this.#isFailing = false
+    } catch (error) {
+      if (!this.#isFailing) this.#parts.onProblem?.(error)
+      this.#isFailing = true
+    }
+  }
+}
+
+/** Each node once, as it told last; the own is known better. */
+function othersOf(own: NodeSight, read: Iterable<NodeSight | undefined>): readonly NodeSight[] {
+  const byId = new Map<string, NodeSight>()
+  for (const sight of read) {
+    if (sight === undefined || sight.node.id === own.node.id) continue
+    const known = byId.get(sight.node.id)
+    if (known === undefined || known.atMs < sight.atMs) byId.set(sight.node.id, sight)
+  }
+  return [...byId.values()]
+}

@@ -1,0 +1,96 @@
+/**
+ * What one node saw of its decisions, and leaves for the others on the board: counts by steps of
+ * time, its top callers, its view of the store. All of it is JSON, and bounded.
+ */
+
+/** Steps begin at multiples of their length since 1970, so those of all nodes fall together. */
+export const STEP_MS = 2000
+export const STEPS = 150
+export const RULE_STEP_MS = 10_000
+export const RULE_STEPS = 60
+export const MINUTE_STEPS = 360
+/** Rules that a node tells of: those with most refusals, then those with most decisions. */
+export const RULES_TOLD_MAX = 200
+/** Callers that a node tells of, for each rule and order. */
+export const CALLERS_TOLD_MAX = 20
+/** Shares of what is left: 0, up to 0.1, 0.25, 0.5, 0.75, and more. */
+export const LEFT_BOUNDS = [0, 0.1, 0.25, 0.5, 0.75, 1] as const
+
+/** Counts of complete steps, the oldest first. `end`: the number of the step after the last. */
+export interface SeenSeries {
+  readonly end: number
+  readonly allowed: readonly number[]
+  readonly refused: readonly number[]
+  readonly shadowRefused: readonly number[]
+  readonly degraded: readonly number[]
+}
+
+/** For each complete step of `STEP_MS`, how many lay below each bound; as sparse pairs. */
+export interface SeenLatency {
+  /** In seconds, rising; one more count for what lies above the last. */
+  readonly bounds: readonly number[]
+  /** For each step, `[place, count, place, count, ...]`. */
+  readonly steps: readonly (readonly number[])[]
+}
+
+export interface SeenRule {
+  readonly rule: string
+  readonly series: SeenSeries
+  readonly candidate: SeenSeries | null
+  /** Milliseconds since 1970. */
+  readonly refusingSinceMs: number | null
+  /** Registers of the sketch of its distinct callers in five minutes, base64; null: not kept. */
+  readonly sketch: string | null
+  /** By `LEFT_BOUNDS`, since the start of the last ten minutes. */
+  readonly left: readonly number[]
+}
+
+export interface SeenCaller {
+  readonly rule: string
+  readonly hash: string
+  readonly caller: Readonly<Record<string, string>>
+  readonly plan: string | null
+  readonly refusals: number
+  readonly refusalsError: number
+  readonly use: number
+  readonly useError: number
+  readonly zeroSinceMs: number | null
+  readonly lastSeenMs: number
+  /** Bit i: it came to its limit in the hour i hours ago. */
+  readonly hours: number
+}
+
+export interface SeenStore {
+  readonly name: string
+  readonly state: string
+  readonly isWell: boolean
+  readonly counters: number | null
+  readonly memoryBytes: number | null
+  readonly memoryMaxBytes: number | null
+  readonly evicted: number
+  readonly nodes: readonly {
+    readonly address: string
+    readonly isAnswering: boolean
+    readonly isBreakerOpen: boolean
+    readonly clockOffsetMs: number | null
+  }[]
+}
+
+export interface NodeSight {
+  /** Of the format; a node that reads another one leaves it out. */
+  readonly format: 1
+  readonly node: { readonly id: string; readonly host: string; readonly pid: number }
+  readonly release: string
+  readonly startedAt: string
+  readonly rulesVersion: number
+  readonly atMs: number
+  readonly total: SeenSeries
+  readonly minutes: SeenSeries
+  readonly decisions: SeenLatency
+  readonly store: SeenLatency
+  readonly storeHealth: SeenStore
+  readonly rules: readonly SeenRule[]
+  /** Since when callers are counted. */
+  readonly callersSinceMs: number
+  readonly callers: readonly SeenCaller[]
+}

@@ -1,0 +1,149 @@
+/**
+ * Whether something is a sight: it was read from a place that others write to as well, nodes of
+ * another release among them. Whatever passes can be added up without a look at its parts.
+ */
+import { LEFT_BOUNDS, MINUTE_STEPS, type NodeSight, RULES_TOLD_MAX } from './node-sight.js'
+
+type Fields = Readonly<Record<string, unknown>>
+
+const BOUNDS_MAX = 64
+/** Of a rule and order at most as many as are told; nobody has so many rules with callers. */
+const CALLERS_MAX = 100_000
+const STORE_NODES_MAX = 1000
+const TIME_MAX = 8.64e15
+
+export function isSight(value: unknown): value is NodeSight {
+  return (
+    isFields(value) &&
+    value.format === 1 &&
+    isNode(value.node) &&
+    isText(value.release) &&
+    isText(value.startedAt) &&
+    isCount(value.rulesVersion) &&
+    isTime(value.atMs) &&
+    isSeries(value.total) &&
+    isSeries(value.minutes) &&
+    isLatency(value.decisions) &&
+    isLatency(value.store) &&
+    isStore(value.storeHealth) &&
+    isListOf(value.rules, RULES_TOLD_MAX, isRule) &&
+    isTime(value.callersSinceMs) &&
+    isListOf(value.callers, CALLERS_MAX, isCaller)
+  )
+}
+
+function isNode(value: unknown): boolean {
+  return isFields(value) && isText(value.id) && isText(value.host) && isCount(value.pid)
+}
+
+function isSeries(value: unknown): boolean {
+  if (!isFields(value) || !isWhole(value.end) || !Array.isArray(value.allowed)) return false
+  const { length } = value.allowed
+  return [value.allowed, value.refused, value.shadowRefused, value.degraded].every(
+    (counts) => isListOf(counts, MINUTE_STEPS, isCount) && counts.length === length,
+  )
+}
+
+function isLatency(value: unknown): boolean {
+  return (
+    isFields(value) &&
+    isListOf(value.bounds, BOUNDS_MAX, isCount) &&
+    isListOf(value.steps, MINUTE_STEPS, isPairs)
+  )
+}
+
+function isPairs(value: unknown): boolean {
+  return isListOf(value, 2 * (BOUNDS_MAX + 1), isWhole) && value.length % 2 === 0
+}
+
+function isRule(value: unknown): boolean {
+  return (
+    isFields(value) &&
+    isText(value.rule) &&
+    isSeries(value.series) &&
+    (value.candidate === null || isSeries(value.candidate)) &&
+    isTimeOrNull(value.refusingSinceMs) &&
+    (value.sketch === null || isText(value.sketch)) &&
+    isListOf(value.left, LEFT_BOUNDS.length, isCount)
+  )
+}
+
+function isCaller(value: unknown): boolean {
+  return (
+    isFields(value) &&
+    isText(value.rule) &&
+    isText(value.hash) &&
+    isFields(value.caller) &&
+    Object.values(value.caller).every(isText) &&
+    (value.plan === null || isText(value.plan)) &&
+    isCount(value.refusals) &&
+    isCount(value.refusalsError) &&
+    isCount(value.use) &&
+    isCount(value.useError) &&
+    isTimeOrNull(value.zeroSinceMs) &&
+    isTime(value.lastSeenMs) &&
+    isWhole(value.hours)
+  )
+}
+
+function isStore(value: unknown): boolean {
+  return (
+    isFields(value) &&
+    isText(value.name) &&
+    isText(value.state) &&
+    typeof value.isWell === 'boolean' &&
+    isCountOrNull(value.counters) &&
+    isCountOrNull(value.memoryBytes) &&
+    isCountOrNull(value.memoryMaxBytes) &&
+    isCount(value.evicted) &&
+    isListOf(value.nodes, STORE_NODES_MAX, isStoreNode)
+  )
+}
+
+function isStoreNode(value: unknown): boolean {
+  return (
+    isFields(value) &&
+    isText(value.address) &&
+    typeof value.isAnswering === 'boolean' &&
+    typeof value.isBreakerOpen === 'boolean' &&
+    (value.clockOffsetMs === null || Number.isFinite(value.clockOffsetMs))
+  )
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function isListOf(
+  value: unknown,
+  most: number,
+  isItem: (item: unknown) => boolean,
+): value is readonly unknown[] {
+  return Array.isArray(value) && value.length <= most && value.every(isItem)
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string'
+}
+
+/** Below 0 there is nothing to be counted. */
+function isCount(value: unknown): value is number {
+  return typeof value === 'number' && Number.isFinite(value) && value >= 0
+}
+
+/** Milliseconds since 1970, and up to the last that a date can be made of. */
+function isTime(value: unknown): boolean {
+  return isCount(value) && value <= TIME_MAX
+}
+
+function isTimeOrNull(value: unknown): boolean {
+  return value === null || isTime(value)
+}
+
+function isCountOrNull(value: unknown): boolean {
+  return value === null || isCount(value)
+}
+
+function isWhole(value: unknown): boolean {
+  return Number.isSafeInteger(value) && isCount(value)
+}

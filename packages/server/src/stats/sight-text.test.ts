@@ -1,0 +1,109 @@
+import { deflateRawSync } from 'node:zlib'
+import { describe, expect, test } from 'vitest'
+import type { NodeSight, SeenCaller } from './node-sight.js'
+import { readSight, writeSight } from './sight-text.js'
+import { makeNode } from './stats.test-helper.js'
+
+function sightOf(more: Partial<NodeSight> = {}): NodeSight {
+  const node = makeNode()
+  node.pass(30, () => node.call('u1', 3, { plan: 'trial' }))
+  return { ...node.sight(), ...more }
+}
+
+const textOf = (value: unknown) => deflateRawSync(JSON.stringify(value)).toString('base64')
+
+const CALLER: SeenCaller = {
+  rule: 'tight',
+  hash: '00ff',
+  caller: { user: '<b>ünï</b>' },
+  plan: null,
+  refusals: 3,
+  refusalsError: 0,
+  use: 2,
+  useError: 1,
+  zeroSinceMs: 5,
+  lastSeenMs: 9,
+  hours: 1,
+}
+
+describe('a sight as text', () => {
+  test('is read as it was written', async () => {
+    const sight = sightOf({ callers: [CALLER] })
+    expect(await readSight(await writeSight(sight))).toEqual(sight)
+  })
+
+  test('is much shorter than what it says', async () => {
+    const sight = sightOf()
+    expect((await writeSight(sight)).length).toBeLessThan(JSON.stringify(sight).length / 2)
+  })
+
+  test('that would be too long leaves the least busy rules out, with their callers', async () => {
+    const sight = sightOf()
+    const [rule] = sight.rules
+    if (rule === undefined) throw new Error('no rule')
+    // Nothing that could be made much shorter.
+    const sketch = (i: number) => Buffer.from(`${Math.sin(i)}${Math.cos(i)}`).toString('base64')
+    const many = {
+      ...sight,
+      rules: Array.from({ length: 100 }, (_, i) => ({ ...rule, rule: `r${i}`, sketch: sketch(i) })),
+      callers: Array.from({ length: 100 }, (_, i) => ({ ...CALLER, rule: `r${99 - i}` })),
+    }
+    const text = await writeSight(many, 4000)
+    expect(text.length).toBeLessThanOrEqual(4000)
+    const read = await readSight(text)
+    const kept = read?.rules.length ?? 0
+    expect(kept).toBeGreaterThan(5)
+    expect(read?.rules).toEqual(many.rules.slice(0, kept))
+    expect(read?.callers).toEqual(many.callers.slice(-kept))
+    expect(read?.total).toEqual(sight.total)
+  })
+
+  test('that has nothing left to leave out is not written', async () => {
+    await expect(writeSight(sightOf(), 10)).rejects.toThrow('a sight without rules')
+  })
+
+  test.each([
+    ['nothing', ''],
+    ['no base64', '\u0000ß'],
+    ['nothing compressed', Buffer.from('{"format":1}').toString('base64')],
+    ['no JSON', deflateRawSync('{"format":').toString('base64')],
+    ['null', textOf(null)],
+    ['a list', textOf([])],
+  ])('is left out if it is %s', async (_, text) => {
+    expect(await readSight(text)).toBeUndefined()
+  })
+
+  test('is left out if it is of another format, or half of it is missing', async () => {
+    const sight = sightOf()
+    expect(await readSight(textOf(sight))).toEqual(sight)
+    expect(await readSight(textOf({ ...sight, format: 2 }))).toBeUndefined()
+    const text = textOf(sight)
+    expect(await readSight(text.slice(0, text.length / 2))).toBeUndefined()
+    for (const field of Object.keys(sight)) {
+      expect(await readSight(textOf({ ...sight, [field]: undefined })), field).toBeUndefined()
+    }
+  })
+
+  test.each([
+    [
+      'a count below 0',
+      { total: { ...sightOf().total, allowed: sightOf().total.allowed.with(0, -1) } },
+    ],
+    ['lists of two lengths', { total: { ...sightOf().total, refused: [] } }],
+    ['a count that is a text', { atMs: '5' }],
+    ['a time that no date has', { callers: [{ ...CALLER, lastSeenMs: 1e16 }] }],
+    ['a step that is no whole number', { minutes: { ...sightOf().minutes, end: 0.5 } }],
+    ['a place without a count', { decisions: { bounds: [1], steps: [[0]] } }],
+    ['a rule without a name', { rules: [{ ...sightOf().rules[0], rule: 7 }] }],
+    ['a caller that is a text', { callers: [{ ...CALLER, caller: 'u1' }] }],
+    ['a caller whose attribute is a list', { callers: [{ ...CALLER, caller: { user: [] } }] }],
+    ['a store without nodes', { storeHealth: { ...sightOf().storeHealth, nodes: null } }],
+  ])('is left out if it has %s', async (_, damage) => {
+    expect(await readSight(textOf({ ...sightOf(), ...damage }))).toBeUndefined()
+  })
+
+  test('that stands for far too much is not unpacked', async () => {
+    const bomb = deflateRawSync(Buffer.alloc(64 * 1024 * 1024)).toString('base64')
+    expect(await readSight(bomb)).toBeUndefined()
+  })
+})

@@ -1,0 +1,50 @@
+import { expect, test } from 'vitest'
+import { createRemainingMetrics } from '../metrics/remaining.js'
+import { createRegistry } from '../metrics/registry.js'
+import { CallerTracker } from './callers/caller-tracker.js'
+import { DistinctCallers } from './distinct-callers.js'
+import { FleetStats } from './fleet-stats.js'
+import { writeSight } from './sight-text.js'
+import { BEGAN_MS, makeNode } from './stats.test-helper.js'
+
+/** With all that counts callers and shares in a server. */
+function makeWhole(id: string) {
+  return makeNode({
+    id,
+    parts: {
+      callers: new CallerTracker(BEGAN_MS),
+      distinct: new DistinctCallers(),
+      remaining: createRemainingMetrics(createRegistry()),
+    },
+  })
+}
+
+test('two nodes tell together who is limited, by which rule, since when', async () => {
+  const [one, two] = [makeWhole('n1'), makeWhole('n2')]
+  for (const node of [one, two]) {
+    for (let i = 0; i < 50; i++) node.call(`u${node === one ? i : i + 25}`)
+    node.pass(20, () => node.call('scraper', 5, { plan: 'free' }))
+  }
+  const fleet = new FleetStats({
+    own: one.stats,
+    board: { post: async () => {}, read: async () => [await writeSight(two.sight())] },
+    clock: { now: () => one.nowMs },
+  })
+  const stats = await fleet.stats()
+  const tight = stats.rules.find(({ rule }) => rule === 'tight')
+  expect(tight?.callers).toBe(76)
+  expect(tight?.left.reduce((sum, count) => sum + count, 0)).toBe(300)
+  expect(tight?.refusingSince).toBe(new Date(BEGAN_MS + 1000).toISOString())
+  const { callers } = await fleet.top('refusals', { rule: undefined, limit: 5 })
+  expect(callers[0]).toMatchObject({
+    rule: 'tight',
+    caller: { user: 'scraper' },
+    plan: 'free',
+    refusals: 196,
+    hoursAtLimit: 1,
+  })
+  const { callers: atZero } = await fleet.top('zero', { rule: 'tight', limit: 5 })
+  expect(atZero.map(({ caller, zeroSince }) => [caller.user, zeroSince])).toEqual([
+    ['scraper', new Date(BEGAN_MS).toISOString()],
+  ])
+})

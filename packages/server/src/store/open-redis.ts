@@ -10,7 +10,6 @@ import { readPem } from '../files/read-pem.js'
 import { keepRedisSecret, lastRedisSecret } from '../data-dir.js'
 import type { Log } from '../log/logger.js'
 import { messageOf } from '../message-of.js'
-import { Alarms } from './alarms.js'
 import type { OpenedStore } from './open-store.js'
 import { StoreHealth } from './store-health.js'
 import { registerRedisMetrics } from './store-metrics.js'
@@ -58,14 +57,14 @@ export async function openRedis(config: WithRedis, parts: StoreParts): Promise<O
     secret: await secretOf(store, known, { log, name, dataDir, problem: () => told.problem }),
     name,
     describe: () => health.describe(),
-    attend(limiter, metrics) {
-      const alarms = new Alarms({ log, clock, metrics })
-      told.breakerOpened = (address) => alarms.breakerOpened(address)
+    times: observer.times,
+    redisStats: stats,
+    memoryStats: () => undefined,
+    onBreakerOpened: (listener) => void (told.breakerOpened = listener),
+    attend(limiter) {
       const warnOfLoss = createLossWarning(limiter, log)
       const timer = setInterval(() => {
-        const seen = health.look()
-        alarms.tick(seen)
-        warnOfLoss(seen.memory?.isAppendOnly)
+        warnOfLoss(health.look().memory?.isAppendOnly)
       }, LOOK_EVERY_MS).unref()
       return async () => clearInterval(timer)
     },

@@ -1,8 +1,9 @@
 /** Where counters live: in this process, or in a Redis that all nodes share. */
-import { memoryStore, type Limiter, type Store } from '@sluice/limiter'
+import { type CounterStats, memoryStore, type Limiter, type Store } from '@sluice/limiter'
+import type { RedisStats } from '@sluice/limiter/redis'
 import type { Config } from '../config/config.js'
 import { keptKeySecret } from '../data-dir.js'
-import type { DecisionMetrics } from '../metrics/decisions.js'
+import type { ReadHistogram } from '../metrics/histogram.js'
 import { openRedis } from './open-redis.js'
 import { Snapshots } from './snapshots.js'
 import { registerMemoryMetrics } from './store-metrics.js'
@@ -16,8 +17,15 @@ export interface OpenedStore {
   readonly name: string
   /** How it is, for people. */
   describe(): string
+  /** How long it took to answer, in seconds; undefined: it is in this process. */
+  readonly times: ReadHistogram | undefined
+  /** What it knows of itself; undefined where counters are elsewhere. */
+  redisStats(): RedisStats | undefined
+  memoryStats(): CounterStats | undefined
+  /** Called as soon as a node of Redis is given up for a while; one listener at a time. */
+  onBreakerOpened(listener: (store: string) => void): void
   /** Begins what has to be seen to while the limiter decides; what it returns ends that. */
-  attend(limiter: Limiter, metrics: DecisionMetrics): () => Promise<void>
+  attend(limiter: Limiter): () => Promise<void>
 }
 
 /** Rejects where nobody could be counted rightly: with another secret, on an unfit Redis. */
@@ -42,6 +50,10 @@ function openMemory(config: Config, parts: StoreParts): OpenedStore {
     secret: config.keySecret ?? keptKeySecret(dataDir, log),
     name: 'memory',
     describe: () => 'memory',
+    times: undefined,
+    redisStats: () => undefined,
+    memoryStats: () => store.stats(),
+    onBreakerOpened: () => {},
     attend(limiter) {
       const hasDurable = () => limiter.hasDurable
       const snapshots = new Snapshots({ ...parts, store, dataDir, hasDurable })

@@ -5,6 +5,7 @@ import type { WallClock } from '../clock.js'
 import type { Log } from '../log/logger.js'
 import { createThrottle } from '../log/throttle.js'
 import { boundLabels } from '../metrics/bounded-labels.js'
+import type { ReadHistogram } from '../metrics/histogram.js'
 import type { Registry } from '../metrics/registry.js'
 import { STORES_MAX } from './store-metrics.js'
 
@@ -32,7 +33,12 @@ const ROUTINE: ReadonlySet<string> = new Set([
   'late',
 ])
 
-export function createStoreObserver({ log, clock, registry }: StoreParts): StoreObserver {
+/** What it counts, and how long the store took, for whoever else wants to know. */
+export interface CountingObserver extends StoreObserver {
+  readonly times: ReadHistogram
+}
+
+export function createStoreObserver({ log, clock, registry }: StoreParts): CountingObserver {
   const throttle = createThrottle(clock)
   const seconds = registry.histogram(
     'sluice_store_seconds',
@@ -58,6 +64,7 @@ export function createStoreObserver({ log, clock, registry }: StoreParts): Store
     )
     .labels()
   return {
+    times: seconds,
     batch: (_address, took) => seconds.observe(took),
     error(code, store) {
       errors.of(code).inc()

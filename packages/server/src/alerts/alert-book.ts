@@ -1,0 +1,174 @@
+/**
+ * What is the matter now, and what was. Each thing is told twice, however often it is found: when
+ * it begins and when it is over.
+ */
+import type { Log } from '../log/logger.js'
+import type { Alert, AlertName, Alerts, Finding } from './alert.js'
+import { ALERT_KINDS } from './alert-table.js'
+
+/**
+ * Of one name at a time; those beyond are counted. Two of the eleven are of the node itself, so
+ * that all together are below 200.
+ */
+export const ACTIVE_PER_ALERT_MAX = 20
+export const RECENT_MAX = 100
+/** Open dashboards, the board of events and the webhook. */
+const LISTENERS_MAX = 10_000
+
+export interface AlertBookParts {
+  readonly log: Log
+  readonly node: string
+  /** What links to sections of the runbook begin with. */
+  readonly runbook: string
+  readonly off: readonly AlertName[]
+}
+
+interface Entry {
+  alert: Alert
+  readonly sinceMs: number
+  foundMs: number
+}
+
+export class AlertBook implements Alerts {
+  readonly #parts: AlertBookParts
+  readonly #off: ReadonlySet<AlertName>
+  /** By name and then by subject, in the order they began. */
+  readonly #active = new Map<AlertName, Map<string, Entry>>()
+  readonly #recent: Alert[] = []
+  readonly #begun = new Map<AlertName, number>()
+  readonly #listeners = new Set<(alert: Alert) => void>()
+
+  constructor(parts: AlertBookParts) {
+    this.#parts = parts
+    this.#off = new Set(parts.off)
+  }
+
+  active(): readonly Alert[] {
+    const entries = [...this.#active.values()].flatMap((known) => [...known.values()])
+    return entries.toSorted((a, b) => a.sinceMs - b.sinceMs).map(({ alert }) => alert)
+  }
+
+  recent(): readonly Alert[] {
+    return this.#recent
+  }
+
+  onChange(listener: (alert: Alert) => void): () => void {
+    if (this.#listeners.size >= LISTENERS_MAX) throw new Error('too many listen to alerts')
+    // One function may be given twice, and each end ends one.
+    const own = (alert: Alert) => listener(alert)
+    this.#listeners.add(own)
+    return () => void this.#listeners.delete(own)
+  }
+
+  /** How often each has begun since the start. */
+  begun(): ReadonlyMap<AlertName, number> {
+    return this.#begun
+  }
+
+  /** Of this name all that is found is active, and what has not been found for a while is over. */
+  update(name: AlertName, findings: readonly Finding[], nowMs: number): void {
+    if (this.#off.has(name)) return
+    const others = this.takeIn(name, findings, nowMs)
+    this.endQuiet(name, nowMs)
+    this.countOthers(name, others)
+  }
+
+  /** What was found at this moment, and may be gone at the next look. */
+  found(name: AlertName, finding: Finding, nowMs: number): void {
+    if (!this.#off.has(name)) this.takeIn(name, [finding], nowMs)
+  }
+
+  /**
+   * A node that stops sees nothing any more. Whoever was told must not wait for an end that nobody
+   * would tell; if it goes on, the next to see it says so.
+   */
+  endAll(nowMs: number): void {
+    for (const [name, known] of this.#active) {
+      for (const entry of known.values()) this.end(name, entry, nowMs)
+    }
+  }
+
+  /** How many there was no room for. */
+  private takeIn(name: AlertName, findings: readonly Finding[], nowMs: number): number {
+    const known = this.knownOf(name)
+    let others = 0
+    for (const finding of findings) {
+      const entry = known.get(finding.subject)
+      if (entry !== undefined) refresh(entry, finding, nowMs)
+      else if (known.size < ACTIVE_PER_ALERT_MAX) this.begin(name, finding, nowMs)
+      else others++
+    }
+    return others
+  }
+
+  private begin(name: AlertName, { subject, summary, details }: Finding, nowMs: number): void {
+    const { node, runbook } = this.#parts
+    const alert: Alert = {
+      id: `${name}:${subject}`,
+      alert: name,
+      severity: ALERT_KINDS[name].severity,
+      subject,
+      summary,
+      details,
+      since: timeOf(nowMs),
+      resolvedAt: null,
+      node,
+      runbook: `${runbook}#${name}`,
+    }
+    this.knownOf(name).set(subject, { alert, sinceMs: nowMs, foundMs: nowMs })
+    this.#begun.set(name, (this.#begun.get(name) ?? 0) + 1)
+    const { log } = this.#parts
+    const fields = { alert: name, subject, summary, since: alert.since, runbook: alert.runbook }
+    if (alert.severity === 'page') log.error(fields, 'alert')
+    else log.warn(fields, 'alert')
+    this.tell(alert)
+  }
+
+  private endQuiet(name: AlertName, nowMs: number): void {
+    for (const entry of this.knownOf(name).values()) {
+      // The wall clock was set back: nothing lasts longer for that than it would have.
+      entry.foundMs = Math.min(entry.foundMs, nowMs)
+      const isQuiet = entry.foundMs < nowMs && nowMs - entry.foundMs >= ALERT_KINDS[name].holdMs
+      if (isQuiet) this.end(name, entry, nowMs)
+    }
+  }
+
+  private end(name: AlertName, { alert, sinceMs }: Entry, nowMs: number): void {
+    const { subject, summary, since, runbook } = alert
+    const ended = { ...alert, resolvedAt: timeOf(nowMs) }
+    this.knownOf(name).delete(subject)
+    this.#recent.unshift(ended)
+    if (this.#recent.length > RECENT_MAX) this.#recent.pop()
+    const lastedMs = Math.max(0, nowMs - sinceMs)
+    this.#parts.log.info({ alert: name, subject, summary, since, lastedMs, runbook }, 'alert over')
+    this.tell(ended)
+  }
+
+  /** The last one stands for those that there was no room for. */
+  private countOthers(name: AlertName, others: number): void {
+    const last = others > 0 ? [...this.knownOf(name).values()].at(-1) : undefined
+    if (last === undefined) return
+    last.alert = { ...last.alert, details: { ...last.alert.details, others } }
+  }
+
+  private knownOf(name: AlertName): Map<string, Entry> {
+    const known = this.#active.get(name)
+    if (known !== undefined) return known
+    const made = new Map<string, Entry>()
+    this.#active.set(name, made)
+    return made
+  }
+
+  private tell(alert: Alert): void {
+    for (const listener of this.#listeners) listener(alert)
+  }
+}
+
+function refresh(entry: Entry, { summary, details }: Finding, nowMs: number): void {
+  entry.foundMs = nowMs
+  entry.alert = { ...entry.alert, summary, details }
+}
+
+function timeOf(ms: number): string {
+  return new Date(ms).toISOString()
+}

@@ -1,0 +1,91 @@
+import { expect, test } from 'vitest'
+import type { Alert } from './alert.js'
+import { AlertHub } from './alert-hub.js'
+
+const AT = Date.UTC(2026, 0, 1)
+
+const ALERT: Alert = {
+  id: 'breaker-open:a',
+  alert: 'breaker-open',
+  severity: 'page',
+  subject: 'a',
+  summary: 'a does not answer.',
+  details: {},
+  since: '2025-12-31T23:00:00.000Z',
+  resolvedAt: null,
+  node: 'n1',
+  runbook: 'r#breaker-open',
+}
+
+function setUp() {
+  const told: Alert[] = []
+  const sink = {
+    isClosed: false,
+    tell: (alert: Alert) => void told.push(alert),
+    close: async () => void (sink.isClosed = true),
+  }
+  const hub = new AlertHub(sink, { now: () => AT })
+  const end = (alert: Alert) => ({ ...alert, resolvedAt: '2025-12-31T23:30:00.000Z' })
+  const states = () => told.splice(0).map(({ id, resolvedAt }) => [id, resolvedAt])
+  return { hub, sink, told, end, states }
+}
+
+test('what several workers see is told once, and over when the last sees it no more', () => {
+  const { hub, end, states } = setUp()
+  hub.tell(1, ALERT)
+  hub.tell(2, { ...ALERT, node: 'n2' })
+  hub.tell(1, ALERT)
+  expect(states()).toEqual([['breaker-open:a', null]])
+  hub.tell(1, end(ALERT))
+  hub.tell(1, end(ALERT))
+  expect(states()).toEqual([])
+  hub.tell(2, end({ ...ALERT, node: 'n2' }))
+  expect(states()).toEqual([['breaker-open:a', '2025-12-31T23:30:00.000Z']])
+})
+
+test('it began when the first saw it, on that node', () => {
+  const { hub, end, told } = setUp()
+  hub.tell(1, ALERT)
+  const later = { ...ALERT, node: 'n2', since: '2025-12-31T23:10:00.000Z' }
+  hub.tell(2, later)
+  hub.tell(1, end(ALERT))
+  hub.tell(2, end({ ...later, summary: 'a did not answer.' }))
+  expect(told.at(-1)).toEqual({ ...end(ALERT), summary: 'a did not answer.' })
+})
+
+test('what only a worker that died saw is over', () => {
+  const { hub, states } = setUp()
+  hub.tell(1, ALERT)
+  hub.tell(2, { ...ALERT, id: 'degraded:x' })
+  hub.tell(3, { ...ALERT, id: 'degraded:x' })
+  states()
+  hub.gone(1)
+  hub.gone(2)
+  expect(states()).toEqual([['breaker-open:a', '2026-01-01T00:00:00.000Z']])
+  hub.gone(3)
+  expect(states()).toEqual([['degraded:x', '2026-01-01T00:00:00.000Z']])
+  hub.tell(4, ALERT)
+  expect(states()).toEqual([['breaker-open:a', null]])
+})
+
+test('an end of what nobody saw is no news', () => {
+  const { hub, end, states } = setUp()
+  hub.tell(1, end(ALERT))
+  hub.gone(7)
+  expect(states()).toEqual([])
+})
+
+test('beyond two thousand nothing is taken in, and none of those is forgotten', () => {
+  const { hub, end, states } = setUp()
+  for (let i = 0; i < 2500; i++) hub.tell(1, { ...ALERT, id: `degraded:r${i}` })
+  expect(states()).toHaveLength(2000)
+  hub.tell(1, end({ ...ALERT, id: 'degraded:r2100' }))
+  hub.tell(1, end({ ...ALERT, id: 'degraded:r1999' }))
+  expect(states()).toHaveLength(1)
+})
+
+test('closing closes the sink', async () => {
+  const { hub, sink } = setUp()
+  await hub.close()
+  expect(sink.isClosed).toBe(true)
+})

@@ -1,0 +1,47 @@
+/** What must not go unseen: begun, gone on, over. */
+import type { AlertName } from '../config/config.js'
+
+export type { AlertName } from '../config/config.js'
+
+export interface Alert {
+  /** `<alert>:<subject>`: the same for the same thing as long as it lasts, on every node. */
+  readonly id: string
+  readonly alert: AlertName
+  /** Whether somebody has to be woken. */
+  readonly severity: 'page' | 'ticket'
+  /** What it is about: a rule, a store's address, a rule and a caller's hash; empty: the node. */
+  readonly subject: string
+  /** One sentence for people, without secrets. */
+  readonly summary: string
+  readonly details: Readonly<Record<string, string | number | readonly string[]>>
+  /** An ISO time. */
+  readonly since: string
+  /** Null: it goes on. */
+  readonly resolvedAt: string | null
+  readonly node: string
+  /** The section of the runbook. */
+  readonly runbook: string
+}
+
+/** What is true now, as one condition sees it: everything it names is active, all else is over. */
+export interface Finding {
+  readonly subject: string
+  readonly summary: string
+  readonly details: Alert['details']
+}
+
+export interface Alerts {
+  /** The longest active first. */
+  active(): readonly Alert[]
+  /** Those that ended, the last first. */
+  recent(): readonly Alert[]
+  /** Called whenever one begins or ends; returns what ends that. */
+  onChange(listener: (alert: Alert) => void): () => void
+}
+
+/** Where alerts go beside the log. */
+export interface AlertSink {
+  tell(alert: Alert): void
+  /** Tells what waits, for at most as long as a shutdown may take. */
+  close(): Promise<void>
+}

@@ -1,0 +1,16 @@
+/** Nodes of Redis as the store tells of them. */
+import type { RedisNodeStats } from '@sluice/limiter/redis'
+
+const NODE: RedisNodeStats = {
+  address: '10.0.0.1:6379',
+  isAnswering: true,
+  isBreakerOpen: false,
+  breakerOpened: 0,
+  clock: { offsetSeconds: 0, errorSeconds: 0 },
+  inFlight: 0,
+  queuedTakes: 0,
+}
+
+export function nodeWith(node: Partial<RedisNodeStats> = {}): RedisNodeStats {
+  return { ...NODE, ...node }
+}

@@ -1,0 +1,24 @@
+/** Rules in force that their source has not confirmed for too long. */
+import { show } from '@sluice/core'
+import type { Finding } from '../alert.js'
+
+const PROBLEM_SHOWN_MAX = 250
+
+interface RulesSight {
+  readonly rulesAgeSeconds: number
+  readonly rulesProblem: string | undefined
+}
+
+export function findStaleRules(
+  { rulesAgeSeconds, rulesProblem }: RulesSight,
+  staleMs: number,
+): readonly Finding[] {
+  if (rulesAgeSeconds * 1000 <= staleMs) return []
+  const ageSeconds = Math.floor(rulesAgeSeconds)
+  const problem = rulesProblem === undefined ? undefined : show(rulesProblem, PROBLEM_SHOWN_MAX)
+  const summary =
+    `The rules in force have not been confirmed for ${ageSeconds} s` +
+    `${problem === undefined ? '' : `: ${problem}`}. Changes do not reach this node.`
+  const details = { ageSeconds, ...(problem !== undefined && { problem }) }
+  return [{ subject: '', summary, details }]
+}

@@ -1,0 +1,227 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { findCallersAtZero } from './caller-at-zero.js'
+import { RULES_MAX } from './recent-counts.js'
+import { CallersUnusual, RefusalsUnusual, SampleTimes } from './unusual.js'
+import { Usual } from './usual.js'
+
+const HOUR_MS = 3_600_000
+const HOUR = 360
+const MINUTE = 6
+
+/** A rule of which each look says how many it decided and how many of them it refused. */
+function ruleOf(usualMs = HOUR_MS) {
+  const unusual = new RefusalsUnusual(usualMs)
+  let decisions = 0
+  let refused = 0
+  unusual.saw('a', { decisions, refused }, 'begin')
+  /** How many of these looks found it unusual. */
+  const see = (
+    looks: number,
+    refusedIn: number | ((look: number) => number),
+    decidedIn = 10_000,
+  ) => {
+    let found = 0
+    for (let look = 0; look < looks; look++) {
+      decisions += decidedIn
+      refused += typeof refusedIn === 'number' ? refusedIn : refusedIn(look)
+      unusual.saw('a', { decisions, refused }, 10_000)
+      found += unusual.findings().length
+    }
+    return found
+  }
+  return { unusual, see }
+}
+
+describe('refusals', () => {
+  test('five times as many as usual are unusual within half a minute, and then no more', () => {
+    const { unusual, see } = ruleOf()
+    expect(see(HOUR, 100)).toBe(0)
+    expect(see(1, 600)).toBe(0)
+    expect(see(2, 600)).toBe(1)
+    expect(unusual.findings()).toMatchObject([
+      { subject: 'a', details: { rule: 'a', perSecond: 60 } },
+    ])
+    expect(unusual.isUnusual('a')).toBe(true)
+    expect(see(MINUTE, 100)).toBeLessThan(3)
+    expect(unusual.isUnusual('a')).toBe(false)
+    expect(see(HOUR, 100)).toBe(0)
+  })
+
+  test('four times as many are not', () => {
+    const { see } = ruleOf()
+    see(HOUR, 100)
+    expect(see(10 * MINUTE, 400)).toBe(0)
+  })
+
+  test('a burst of ten seconds is none, unless it is large enough for half a minute', () => {
+    const { see } = ruleOf()
+    see(HOUR, 100)
+    expect(see(1, 1200)).toBe(0)
+    expect(see(MINUTE, 100)).toBe(0)
+  })
+
+  test('where none are usual ten in ten seconds are still fine', () => {
+    const { see } = ruleOf()
+    see(HOUR, 0)
+    expect(see(MINUTE, 10)).toBe(0)
+    expect(see(3, 40)).toBeGreaterThan(0)
+  })
+
+  test('that come in bursts all the time are usual', () => {
+    const { see } = ruleOf()
+    expect(see(8 * HOUR, (look) => (look % 6 === 0 ? 300 : 0), 1000)).toBe(0)
+  })
+
+  test('that go up and down with the day are usual', () => {
+    const { see } = ruleOf()
+    const day = 24 * HOUR
+    const wave = (look: number) => Math.round(500 - 450 * Math.cos((2 * Math.PI * look) / day))
+    expect(see(2 * day, wave)).toBe(0)
+  })
+
+  test('an attack of an hour is not learnt: its second wave is unusual again', () => {
+    const { see, unusual } = ruleOf()
+    see(2 * HOUR, 20)
+    expect(see(HOUR, 5000)).toBeGreaterThan(HOUR - 5)
+    see(10 * MINUTE, 20)
+    expect(unusual.isUnusual('a')).toBe(false)
+    expect(see(5, 5000)).toBeGreaterThan(0)
+  })
+
+  test('what stays is usual in the end', () => {
+    const { see, unusual } = ruleOf()
+    see(2 * HOUR, 20)
+    see(12 * HOUR, 5000)
+    expect(unusual.isUnusual('a')).toBe(false)
+  })
+
+  test('a server that starts under attack says so, and does not learn the attack', () => {
+    const { see, unusual } = ruleOf()
+    expect(see(3, 9000)).toBe(1)
+    expect(see(HOUR / 2, 9000)).toBe(HOUR / 2)
+    see(MINUTE, 10, 1000)
+    expect(unusual.isUnusual('a')).toBe(false)
+    see(HOUR / 2, 10, 1000)
+    expect(see(5, 9000)).toBeGreaterThan(0)
+  })
+
+  test('of a rule that always refuses a third of its calls a new server says nothing', () => {
+    const { see } = ruleOf()
+    expect(see(2 * HOUR, 3300)).toBe(0)
+  })
+
+  test('of a rule with few calls a new server says nothing, whatever share it refuses', () => {
+    const { see } = ruleOf()
+    expect(see(HOUR, 40, 40)).toBe(0)
+  })
+
+  test('a look that took longer counts for as much as it was', () => {
+    const unusual = new RefusalsUnusual(60_000)
+    unusual.saw('a', { decisions: 0, refused: 0 }, 'begin')
+    for (let look = 1; look <= 30; look++) {
+      unusual.saw('a', { decisions: 1000 * look, refused: 100 * look }, 10_000)
+    }
+    for (let look = 1; look <= 3; look++) {
+      const seen = { decisions: 30_000 + 6000 * look, refused: 3000 + 600 * look }
+      unusual.saw('a', seen, 60_000)
+    }
+    expect(unusual.findings()).toEqual([])
+  })
+
+  test('of rules beyond the bound nothing is kept', () => {
+    const unusual = new RefusalsUnusual(HOUR_MS)
+    for (let i = 0; i < RULES_MAX + 5; i++) {
+      unusual.saw(`r${i}`, { decisions: 0, refused: 0 }, 'begin')
+    }
+    for (let look = 1; look < 5; look++) {
+      unusual.saw(`r${RULES_MAX + 1}`, { decisions: look * 9000, refused: look * 9000 }, 10_000)
+    }
+    expect(unusual.findings()).toEqual([])
+  })
+})
+
+describe('callers', () => {
+  const seeing = (unusual: CallersUnusual, looks: number, callers: number) => {
+    for (let look = 0; look < looks; look++) unusual.saw('a', callers)
+  }
+  const never = () => false
+
+  test('far more than usual are found while refusals are as usual', () => {
+    const unusual = new CallersUnusual(HOUR_MS)
+    seeing(unusual, HOUR, 200)
+    expect(unusual.findings(never)).toEqual([])
+    seeing(unusual, 3, 20_000)
+    expect(unusual.findings(never)).toMatchObject([
+      { subject: 'a', details: { rule: 'a', callers: 20_000 } },
+    ])
+    expect(unusual.findings((rule) => rule === 'a')).toEqual([])
+    seeing(unusual, 3, 200)
+    expect(unusual.findings(never)).toEqual([])
+  })
+
+  test('a few more, or a few at all, are not', () => {
+    const unusual = new CallersUnusual(HOUR_MS)
+    seeing(unusual, HOUR, 1)
+    seeing(unusual, 10, 99)
+    expect(unusual.findings(never)).toEqual([])
+  })
+
+  test('of the first five minutes, in which they grow from none, are not learnt', () => {
+    const unusual = new CallersUnusual(HOUR_MS)
+    for (let look = 1; look <= 30; look++) unusual.saw('a', look * 1000)
+    seeing(unusual, HOUR, 30_000)
+    expect(unusual.findings(never)).toEqual([])
+  })
+})
+
+test('ten seconds are taken when they have passed, and never over a clock that was set', () => {
+  const times = new SampleTimes()
+  expect([0, 5000, 9999, 10_000, 15_000, 21_000].map((ms) => times.tick(ms))).toEqual([
+    'begin',
+    undefined,
+    undefined,
+    10_000,
+    undefined,
+    11_000,
+  ])
+  expect([20_000, 29_999, 30_000].map((ms) => times.tick(ms))).toEqual(['begin', undefined, 10_000])
+  expect(times.tick(100_000)).toBe('begin')
+})
+
+test('whatever is seen, what is usual lies within what was seen', () => {
+  const values = fc.array(fc.integer({ min: 0, max: 1_000_000 }), { minLength: 1, maxLength: 200 })
+  const options = { usualMs: 60_000, least: 10 }
+  fc.assert(
+    fc.property(values, fc.boolean(), (seen, isAssumed) => {
+      const usual = new Usual()
+      for (const value of seen) usual.saw(value, options, isAssumed ? value / 10 : undefined)
+      expect(usual.mean).toBeGreaterThanOrEqual(0)
+      expect(usual.mean).toBeLessThanOrEqual(Math.max(...seen) + 1e-6)
+    }),
+  )
+})
+
+test('a caller at zero is told by its hash, its values only in the details, the longest first', () => {
+  const nowMs = Date.UTC(2026, 0, 1)
+  const callers = [
+    { rule: 'b', hash: 'h2', caller: { user: 'u2' }, sinceMs: nowMs - 90_000 },
+    { rule: 'a', hash: 'h1', caller: { user: 'u\n1', ip: '192.0.2.1' }, sinceMs: nowMs - 360_000 },
+  ]
+  expect(findCallersAtZero(callers, nowMs)).toEqual([
+    {
+      subject: 'a/h1',
+      summary: 'Caller h1 of rule "a" has had nothing left for 6 minutes.',
+      details: {
+        rule: 'a',
+        hash: 'h1',
+        zeroSince: '2025-12-31T23:54:00.000Z',
+        caller: ['user=u\\u000a1', 'ip=192.0.2.1'],
+      },
+    },
+    expect.objectContaining({
+      subject: 'b/h2',
+      summary: 'Caller h2 of rule "b" has had nothing left for 90 s.',
+    }),
+  ])
+})

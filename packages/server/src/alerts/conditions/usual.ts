@@ -1,0 +1,101 @@
+/**
+ * What is usual for one number that is looked at every ten seconds: its mean and how far it strays
+ * above it, of which the past counts for less the longer it is gone.
+ */
+
+export const SAMPLE_MS = 10_000
+
+export interface UsualOptions {
+  /** Over how long what is usual is learnt. */
+  readonly usualMs: number
+  /** What is below is never unusual. */
+  readonly least: number
+}
+
+/** Unusual is what is so many times the usual, and so many deviations above it. */
+const TIMES = 5
+const DEVIATIONS = 6
+/**
+ * What is unusual is learnt as if it were no more than this many times the usual: an attack of an
+ * hour must not become what is usual, and a change that stays is usual after some hours.
+ */
+const LEARNT_TIMES = 2
+/** Of `least`: from where what has always been 0 is learnt. */
+const LEARNT_LEAST_SHARE = 0.2
+/** It must have been seen for this share of `usualMs`, and a minute. */
+const HISTORY_SHARE = 0.25
+const HISTORY_MS_MIN = 60_000
+/** What is above was unusual; what is below this share of it is so no more. */
+const OVER_SHARE = 0.5
+/** A burst of one look is no news: the mean of so many counts. */
+const LOOKS = 3
+
+export class Usual {
+  #looks = 0
+  #mean = 0
+  #variance = 0
+  /** The last ones, the newest last. */
+  readonly #recent: number[] = []
+  #isUnusual = false
+  #wasKnown = false
+
+  /** Whether the last value was held against what was seen before, not against what is assumed. */
+  get wasKnown(): boolean {
+    return this.#wasKnown
+  }
+
+  get mean(): number {
+    return this.#mean
+  }
+
+  /** Of the last half minute. */
+  get recent(): number {
+    return this.#recent.reduce((sum, each) => sum + each, 0) / Math.max(1, this.#recent.length)
+  }
+
+  /**
+   * Whether it is unusual with this value, which is learnt afterwards. `assumed` is what is taken
+   * for usual until enough was seen; without it nothing is unusual before.
+   */
+  saw(value: number, options: UsualOptions, assumed?: number): boolean {
+    this.#recent.push(value)
+    if (this.#recent.length > LOOKS) this.#recent.shift()
+    const isKnown = this.isKnown(options)
+    this.#wasKnown = isKnown
+    const threshold = isKnown ? this.threshold(options) : assumedThreshold(options, assumed)
+    const isAbove = this.recent > (this.#isUnusual ? threshold * OVER_SHARE : threshold)
+    this.#isUnusual = isAbove && this.#recent.length === LOOKS
+    const most = isKnown ? LEARNT_TIMES * this.#mean : (assumed ?? 0)
+    const learnt = Math.min(value, Math.max(most, options.least * LEARNT_LEAST_SHARE))
+    this.learn(isAbove ? learnt : value, isAbove, options)
+    return this.#isUnusual
+  }
+
+  private isKnown({ usualMs }: UsualOptions): boolean {
+    return this.#looks * SAMPLE_MS >= Math.max(usualMs * HISTORY_SHARE, HISTORY_MS_MIN)
+  }
+
+  private threshold({ least }: UsualOptions): number {
+    const strayed = this.#mean + DEVIATIONS * Math.sqrt(this.#variance)
+    return Math.max(TIMES * this.#mean, strayed, least)
+  }
+
+  /**
+   * At first each look counts the same; later the newest by its share of `usualMs`. How far it
+   * strays is learnt upwards alone, and never from what is unusual: the way back from an attack is
+   * long, and would make the next one look usual.
+   */
+  private learn(value: number, isAbove: boolean, { usualMs }: UsualOptions): void {
+    this.#looks++
+    const share = Math.max(1 / this.#looks, Math.min(1, SAMPLE_MS / usualMs))
+    const off = value - this.#mean
+    const up = Math.max(0, off)
+    if (!isAbove) this.#variance = (1 - share) * (this.#variance + share * up * up)
+    this.#mean += share * off
+  }
+}
+
+function assumedThreshold({ least }: UsualOptions, assumed: number | undefined): number {
+  if (assumed === undefined) return Infinity
+  return Math.max(TIMES * assumed, least * TIMES)
+}

@@ -1,0 +1,17 @@
+import { expect, test } from 'vitest'
+import { readMetrics } from '../metrics/read-metrics.test-helper.js'
+import { createRegistry } from '../metrics/registry.js'
+import { registerDeliveryMetrics } from './delivery-metrics.js'
+import type { Deliveries } from './webhook.js'
+
+test('deliveries are told by what became of them, and none without a webhook', () => {
+  const registry = createRegistry()
+  const webhook: { deliveries?: Deliveries } = {}
+  registerDeliveryMetrics(registry, () => webhook.deliveries)
+  const read = () => readMetrics(registry.text()).get('sluice_alert_deliveries_total')?.samples
+  expect(read()?.size).toBe(0)
+  webhook.deliveries = { delivered: 7, refused: 1, failed: 2, dropped: 3 }
+  const told = [...(read() ?? [])].map(([labels, count]) => [JSON.parse(labels) as unknown, count])
+  expect(told).toContainEqual([[['result', 'delivered']], 7])
+  expect(told).toContainEqual([[['result', 'dropped']], 3])
+})

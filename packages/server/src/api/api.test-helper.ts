@@ -6,11 +6,13 @@ import { createLimiter, type Limiter } from '@sluice/limiter'
 import { manualClock, type ManualClock } from '@sluice/limiter/testing'
 import { afterAll } from 'vitest'
 import type { Config, IdentityConfig } from '../config/config.js'
+import { ALERTS_DEFAULT } from '../config/parse-alerts.js'
 import { createDecider, type Decider } from '../decider.js'
 import { createIdentifier, type Identifier } from '../identity/identity.js'
 import { secretHider } from '../identity/secret-form.js'
 import { identityConfig, SECRET } from '../identity/identity.test-helper.js'
 import { createMemoryLog, type MemoryLog } from '../log/memory-log.test-helper.js'
+import type { Telemetry } from '../telemetry/telemetry.js'
 import { createApi, type Readiness } from './api.js'
 
 export const API_TOKEN = 'api-token-0123456789'
@@ -32,6 +34,7 @@ export interface TestOptions {
   readonly identifier?: Identifier
   /** Ask for leave to send a body, as the listener does. @default true */
   readonly checkContinue?: boolean
+  readonly telemetry?: Telemetry | undefined
 }
 
 export interface Answer {
@@ -89,6 +92,7 @@ export async function startApi(options: TestOptions = {}): Promise<TestApi> {
       options.readiness ?? (() => ({ ready: true, reasons: [], store: { kind: 'memory' } })),
     adminToken: ADMIN_TOKEN,
     hideSecrets: secretHider(SECRET, ['api_key']),
+    telemetry: options.telemetry,
   })
   const server = createServer((request, response) => api.handle(request, response))
   if (options.checkContinue !== false) {
@@ -129,6 +133,7 @@ function testDecider(limiter: Limiter): Decider {
   return createDecider({
     limiter,
     metrics: { count: () => undefined },
+    observation: { decided: () => undefined },
     refusals: { refused: () => undefined },
     degraded: { decided: () => undefined },
     times: { observe: () => undefined },
@@ -172,6 +177,9 @@ function testConfig(options: TestOptions): Config {
     identity: identityConfig(options.identity),
     refusals: { postureStatus: 503, jitter: options.jitter ?? false },
     log: { level: 'info', callers: 'hash' },
+    alerts: ALERTS_DEFAULT,
+    decisionLog: undefined,
+    telemetry: true,
     shutdown: { delayMs: 0, withinMs: second },
   }
 }

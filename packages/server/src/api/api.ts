@@ -16,7 +16,7 @@ import {
 } from './problems.js'
 import { readBody, readJson } from './read-body.js'
 import { findRoute, type Route, ROUTES, type Verb } from './routes.js'
-import { Verbs } from './verbs.js'
+import { type Asking, Verbs } from './verbs.js'
 
 export interface Readiness {
   readonly ready: boolean
@@ -43,6 +43,12 @@ export interface Api {
 
 export function createApi(parts: ApiParts): Api {
   return new DecisionApi(parts)
+}
+
+/** What was asked for, by whom. */
+interface Question extends Asking {
+  readonly verb: Verb
+  readonly body: Buffer
 }
 
 class DecisionApi implements Api {
@@ -87,19 +93,16 @@ class DecisionApi implements Api {
   ): void {
     readBody(request, response, (body) => {
       if (body === undefined) return answerAndClose(request, response, TOO_LARGE)
-      void this.answer(verb, rights, body, response)
+      const traced = this.#parts.telemetry?.follow(request)
+      void this.answer({ verb, rights, body, traced }, response)
     })
   }
 
   /** Never rejects. */
-  private async answer(
-    verb: Verb,
-    rights: Rights,
-    body: Buffer,
-    response: ServerResponse,
-  ): Promise<void> {
+  private async answer(question: Question, response: ServerResponse): Promise<void> {
+    const { verb, body } = question
     try {
-      const answered = this.#verbs[verb](readJson(body), rights)
+      const answered = this.#verbs[verb](readJson(body), question)
       const answer = answered instanceof Promise ? await answered : answered
       if ('problem' in answer) return answerProblem(response, answer.problem)
       const isDecision = 'policies' in answer

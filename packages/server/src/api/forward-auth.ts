@@ -12,6 +12,7 @@ import { answerProblem, answerRefusal, flatHeaders, type ProblemAnswer } from '.
 import { limitUnreadBody } from '../http/unread-body.js'
 import { type Identifier, type Identity, refusalOfIdentity } from '../identity/identity.js'
 import type { Log } from '../log/logger.js'
+import type { Telemetry } from '../telemetry/telemetry.js'
 import { readForwardedCall } from './forwarded-call.js'
 
 export interface ForwardAuthParts {
@@ -22,6 +23,8 @@ export interface ForwardAuthParts {
   /** From 0 to 1, for the jitter of refusals. */
   readonly random: () => number
   readonly log: Log
+  /** Undefined: no spans. */
+  readonly telemetry?: Telemetry | undefined
 }
 
 const WARN_EVERY_MS = 60_000
@@ -51,7 +54,11 @@ export class ForwardAuth {
 
     const call: Call = { attributes: { ...identity.attributes, method, path } }
     // A proxy cannot be made to hold a call: it would give up on the question.
-    const decision = await decider.check(call, 'forward-auth', { canWait: false })
+    const ask = () => decider.check(call, 'forward-auth', { canWait: false })
+    const traced = this.#parts.telemetry?.follow(request)
+    const decision = await (traced === undefined
+      ? ask()
+      : traced.decide({ way: 'forward-auth' }, ask))
     if (!decision.allowed) return this.refuse(response, decision)
     const headers = flatHeaders(decision, this.#parts.clock.now())
     const unknown = refusalOfIdentity(identity, config.identity, this.needsUser(path))

@@ -3,6 +3,7 @@ import type { Attributes, Decision } from '@sluice/core'
 import type { Decider } from '../decider.js'
 import { type ProblemAnswer, problemObject } from '../http/answer.js'
 import type { Failures } from '../http/failures.js'
+import type { Traced } from '../telemetry/telemetry.js'
 import type { Rights } from './access.js'
 import { needsAdmin } from './problems.js'
 import {
@@ -24,6 +25,15 @@ export type Answer =
   | { readonly reset: true }
   | { readonly problem: ProblemAnswer }
 
+/** Who asks, and where its question stands in a trace. */
+export interface Asking {
+  readonly rights: Rights
+  readonly traced: Traced | undefined
+}
+
+const CHECK = { way: 'api' } as const
+const PEEK = { way: 'api', isPeek: true } as const
+
 /** Each takes what was sent, as JSON says it; what is no call rejects with a SluiceError. */
 export class Verbs {
   readonly #decider: Decider
@@ -40,18 +50,21 @@ export class Verbs {
     this.#hideSecrets = hideSecrets
   }
 
-  check(sent: unknown): Answer | Promise<Answer> {
+  check(sent: unknown, { traced }: Asking): Answer | Promise<Answer> {
     // What was asked is both the call and the options: nothing is copied on the way.
-    const decide = (asked: Asked) => this.#decider.check(asked, 'api', asked)
+    const ask = (asked: Asked) => this.#decider.check(asked, 'api', asked)
+    const decide = (asked: Asked) =>
+      traced === undefined ? ask(asked) : traced.decide(CHECK, () => ask(asked))
     if (Array.isArray(sent)) {
       return this.decideAll(this.readCalls(sent, CHECK_KEYS), async (asked) => decide(asked))
     }
     return decide(this.readCall(sent, CHECK_KEYS))
   }
 
-  peek(sent: unknown): Promise<Answer> {
+  peek(sent: unknown, { traced }: Asking): Promise<Answer> {
     const { limiter } = this.#decider
-    const decide = (asked: Asked) => limiter.peek(asked)
+    const decide = async (asked: Asked) =>
+      traced === undefined ? limiter.peek(asked) : traced.decide(PEEK, () => limiter.peek(asked))
     if (Array.isArray(sent)) return this.decideAll(this.readCalls(sent, PEEK_KEYS), decide)
     return decide(this.readCall(sent, PEEK_KEYS))
   }
@@ -61,7 +74,7 @@ export class Verbs {
   }
 
   /** A receipt gives back what its owner took; attributes give budget to anybody. */
-  async refund(sent: unknown, rights: Rights): Promise<Answer> {
+  async refund(sent: unknown, { rights }: Asking): Promise<Answer> {
     const refund = readRefund(sent)
     const what = typeof refund === 'string' ? refund : this.hidden(refund)
     if (typeof what !== 'string' && rights !== 'admin') {

@@ -172,6 +172,50 @@ export interface IdentityConfig {
   readonly headers: readonly HeaderAttribute[]
 }
 
+export type AlertName =
+  | 'breaker-open'
+  | 'degraded'
+  | 'availability'
+  | 'clock-offset'
+  | 'clock-spread'
+  | 'store-memory'
+  | 'store-evictions'
+  | 'rules-stale'
+  | 'caller-at-zero'
+  | 'refusals-unusual'
+  | 'callers-unusual'
+
+export interface AlertsConfig {
+  /** Where alerts are posted to; undefined: only to the log. */
+  readonly webhook:
+    | {
+        readonly url: string
+        /** Signs each body; undefined: it is not signed. */
+        readonly secret: string | undefined
+      }
+    | undefined
+  /** What the links to sections of the runbook begin with. */
+  readonly runbook: string
+  /** How long a caller may be at zero. */
+  readonly callerAtZeroMs: number
+  /** How long the rules in force may be unconfirmed. */
+  readonly rulesStaleMs: number
+  /** Over how long what is usual is learnt. */
+  readonly usualMs: number
+  /** Those that are not wanted. */
+  readonly off: readonly AlertName[]
+}
+
+export interface DecisionLogConfig {
+  readonly file: string
+  /** The share of callers of which every decision is written: above 0, up to 1. */
+  readonly sample: number
+  /** A file that is larger is put aside and a new one begun. */
+  readonly maxBytes: number
+  /** How many that were put aside are kept. */
+  readonly keep: number
+}
+
 export interface Config {
   /** The file it was read from; undefined: none. */
   readonly file: string | undefined
@@ -204,6 +248,11 @@ export interface Config {
     /** Whether refusals name callers by hash or in clear; secret attributes are never clear. */
     readonly callers: 'hash' | 'clear'
   }
+  readonly alerts: AlertsConfig
+  /** Undefined: none is written. */
+  readonly decisionLog: DecisionLogConfig | undefined
+  /** Whether spans and metrics go to OpenTelemetry, where its API is installed. */
+  readonly telemetry: boolean
   readonly shutdown: {
     /** How long calls are still taken after readiness is gone. */
     readonly delayMs: number

@@ -4,6 +4,7 @@ import { resolve } from 'node:path'
 import { parseCidr, parsePattern } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
 import type { Config } from './config.js'
+import { ALERTS_DEFAULT } from './parse-alerts.js'
 import { parseConfig } from './parse-config.js'
 
 const TOKEN = 'token-0123456789'
@@ -76,6 +77,9 @@ const DEFAULTS: Config = {
   },
   refusals: { postureStatus: 429, jitter: true },
   log: { level: 'info', callers: 'hash' },
+  alerts: ALERTS_DEFAULT,
+  decisionLog: undefined,
+  telemetry: true,
   shutdown: { delayMs: 1000, withinMs: 10_000 },
 }
 
@@ -91,7 +95,11 @@ describe('what is left out has its default', () => {
 
 test('every field is read, and its files lie beside the file', () => {
   const url = new URL('../../../../conformance/config/valid/every-field.yaml', import.meta.url)
-  const files = { '/etc/sluice/api.token': `${TOKEN}\n`, '/etc/sluice/admin.token': `${TOKEN}A` }
+  const files = {
+    '/etc/sluice/api.token': `${TOKEN}\n`,
+    '/etc/sluice/admin.token': `${TOKEN}A`,
+    '/etc/sluice/webhook.secret': `${TOKEN}W\n`,
+  }
   const sha256 = createHash('sha256').update('sk_live_0123456789abcdef').digest('hex')
   expect(configOf(readFileSync(url, 'utf8'), { files })).toEqual({
     file: FILE,
@@ -185,6 +193,21 @@ test('every field is read, and its files lie beside the file', () => {
     },
     refusals: { postureStatus: 503, jitter: false },
     log: { level: 'warn', callers: 'clear' },
+    alerts: {
+      webhook: { url: 'http://alerts.example:9000/hook?team=7', secret: `${TOKEN}W` },
+      runbook: 'https://wiki.example/sluice/runbook',
+      callerAtZeroMs: 600_000,
+      rulesStaleMs: 120_000,
+      usualMs: 1_800_000,
+      off: ['clock-spread', 'caller-at-zero'],
+    },
+    decisionLog: {
+      file: '/etc/sluice/decisions.log',
+      sample: 0.25,
+      maxBytes: 1_000_000,
+      keep: 3,
+    },
+    telemetry: false,
     shutdown: { delayMs: 0, withinMs: 600_000 },
   })
 })

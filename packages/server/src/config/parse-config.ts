@@ -20,6 +20,8 @@ import type { Config } from './config.js'
 import { type Environment, readEnvironment } from './environment.js'
 import { emptyMap, readFields, readGiven, readSection, settle } from './fields.js'
 import { readAdmin, readApi, type Sources } from './parse-doors.js'
+import { readAlerts } from './parse-alerts.js'
+import { readDecisionLog } from './parse-decision-log.js'
 import { readDatabase } from './parse-database.js'
 import { readGateway } from './parse-gateway.js'
 import { readIdentity } from './parse-identity.js'
@@ -56,6 +58,9 @@ const FIELDS: readonly string[] = [
   'identity',
   'refusals',
   'log',
+  'alerts',
+  'decisionLog',
+  'telemetry',
   'shutdown',
 ]
 
@@ -160,6 +165,9 @@ function readConfig(
     api: api.config,
     admin: admin.config,
     identity: identity.config,
+    alerts: readAlerts(root, sources),
+    decisionLog: readDecisionLog(root, folder),
+    telemetry: readOptional(root, 'telemetry', readBoolean) ?? true,
     ...readHabits(root),
   }
   checkWhole({

@@ -1,4 +1,4 @@
-/** URLs that the server itself asks: those of upstreams, and of keys for tokens. */
+/** URLs that the server itself asks: of upstreams, of keys for tokens, of a webhook. */
 import { cidrContains, parseAddress, parseCidr, show } from '@sluice/core'
 import { complain, readText, type Spot } from '@sluice/core/reading'
 import { hideText } from './fields.js'
@@ -9,6 +9,8 @@ const SHOWN_MAX = 64
 /** Where what is wrong with it must fit in as well. */
 const SHOWN_BESIDE_MAX = 30
 const ACCEPTED_UPSTREAM = 'http:// or https:// and a host, such as http://127.0.0.1:3000'
+const ACCEPTED_WEBHOOK =
+  'http:// or https:// and where alerts go, such as https://alerts.example/sluice'
 const ACCEPTED_JWKS = 'https:// and where the keys are, such as https://issuer.example/jwks.json'
 
 /** They hand out credentials of the machine to whoever asks from it. */
@@ -43,6 +45,22 @@ export function readJwksUrl(spot: Spot): string | undefined {
   if (url.protocol === 'https:' || isLoopback(hostOf(url))) return url.href
   const why = 'whoever is on the way could replace the keys'
   return refuse(spot, 'without TLS', `https://, or http:// to loopback; ${why}`)
+}
+
+/** With many services the path is the secret, so messages have no more of it than the host. */
+export function readWebhookUrl(spot: Spot): string | undefined {
+  return readUrl(hidePath(spot), ACCEPTED_WEBHOOK)?.href
+}
+
+function hidePath({ node, field, report }: Spot): Spot {
+  return {
+    node,
+    field,
+    report: (finding) => {
+      const found = finding.found.replace(/^("(?:https?:\/\/)?[^/"]*\/).*"(?=,|$)/s, '$1…"')
+      return report({ ...finding, found })
+    },
+  }
 }
 
 function readUrl(spot: Spot, accepted: string): URL | undefined {

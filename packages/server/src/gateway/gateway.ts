@@ -18,10 +18,11 @@ import { limitUnreadBody } from '../http/unread-body.js'
 import { findRequestProblem } from '../http/strict-request.js'
 import { type Identifier, type Identity, refusalOfIdentity } from '../identity/identity.js'
 import type { Log } from '../log/logger.js'
+import type { Telemetry, Traced } from '../telemetry/telemetry.js'
 import { forward, type UpstreamFailure } from './forward.js'
 import { createHolds, type Holds } from './hold.js'
 import { isOwnPath, type LimitsPage } from './limits-page.js'
-import { createHeaderWriter, type HeaderWriter } from './request-headers.js'
+import { createHeaderWriter, type HeaderWriter, type SentHeaders } from './request-headers.js'
 import type { Target, Upstreams } from './upstreams.js'
 
 export interface GatewayParts {
@@ -34,6 +35,8 @@ export interface GatewayParts {
   readonly random: () => number
   readonly log: Log
   readonly onUpstreamFailure: (failure: UpstreamFailure) => void
+  /** Undefined: no spans. */
+  readonly telemetry?: Telemetry | undefined
 }
 
 /** A call that was admitted, or why it was not. */
@@ -96,7 +99,8 @@ export class Gateway {
     if (!found.ok) return this.answer(request, response, badPath(found.reason))
     if (isOwnPath(found.path)) return this.serveOwn(request, response, found.path)
 
-    const admission = await this.admit(request, found.path, request.method ?? 'GET')
+    const traced = this.traceAnswer(request, response)
+    const admission = await this.admit(request, found.path, request.method ?? 'GET', traced)
     // The response learns of it later than the socket, whose request may have turned out bad.
     if (request.socket.destroyed) return this.abandon(admission)
     if ('problem' in admission) return this.answer(request, response, admission.problem)
@@ -106,15 +110,13 @@ export class Gateway {
     if (decision.delayMs > 0 && !(await this.wait(request.socket, decision))) return
     const { expect } = request.headers
     if (expect !== undefined && request.httpVersion === '1.1') response.writeContinue()
+    const sent = this.sentHeaders(request, identity, decision, target)
     forward({
       request,
       response,
       target,
       path: originForm(request.url ?? '/'),
-      headers: this.headerWriter.write(
-        request,
-        this.sentHeaders(request, identity, decision, target),
-      ),
+      headers: this.upstreamHeaders(request, sent, traced),
       own: this.ownHeaders(decision),
       timeouts: this.parts.config.gateway.timeouts,
       onEnd: (failure) => this.ended(failure),
@@ -127,7 +129,12 @@ export class Gateway {
   }
 
   /** Who calls and whether it may. Calls without a right are counted too: guessing is not free. */
-  async admit(request: IncomingMessage, path: string, method: string): Promise<Admission> {
+  async admit(
+    request: IncomingMessage,
+    path: string,
+    method: string,
+    traced?: Traced,
+  ): Promise<Admission> {
     const { identifier, decider, upstreams, config } = this.parts
     const seen = identifier.identify(request)
     const identity = seen instanceof Promise ? await seen : seen
@@ -135,10 +142,13 @@ export class Gateway {
     attributes['method'] = method
     attributes['path'] = path
     const call = { attributes }
-    const canWait = this.holds.hasRoom()
+    const options = { receipt: 'if-delayed', canWait: this.holds.hasRoom() } as const
     let decision: Decision
     try {
-      const decided = decider.check(call, 'gateway', { receipt: 'if-delayed', canWait })
+      const decided =
+        traced === undefined
+          ? decider.check(call, 'gateway', options)
+          : traced.decide({ way: 'gateway' }, () => decider.check(call, 'gateway', options))
       decision = decided instanceof Promise ? await decided : decided
     } catch (error) {
       return { problem: this.failures.problemOf(error) }
@@ -161,6 +171,15 @@ export class Gateway {
         ? (request.headers.host ?? target.authority)
         : target.authority
     return { trusted, forwardedFor, host, proto: this.proto, tags: decision.tags() }
+  }
+
+  upstreamHeaders(
+    request: IncomingMessage,
+    sent: SentHeaders,
+    traced: Traced | undefined,
+  ): FlatHeaders {
+    const headers = this.headerWriter.write(request, sent)
+    return traced === undefined ? headers : traced.inject(headers)
   }
 
   ownHeaders(decision: Decision): FlatHeaders {
@@ -203,6 +222,13 @@ export class Gateway {
   private answer(request: IncomingMessage, response: ServerResponse, problem: ProblemAnswer): void {
     limitUnreadBody(request, response)
     answerProblem(response, problem)
+  }
+
+  private traceAnswer(request: IncomingMessage, response: ServerResponse): Traced | undefined {
+    const traced = this.parts.telemetry?.begin(request)
+    if (traced === undefined) return undefined
+    response.once('close', () => traced.end(response.headersSent ? response.statusCode : undefined))
+    return traced
   }
 
   private async serveOwn(request: IncomingMessage, response: ServerResponse, path: string) {

@@ -12,6 +12,7 @@ import { type Call, canonicalPath, MESSAGE, retryAfterSeconds } from '@sluice/co
 import { type FlatHeaders, type ProblemAnswer, problemObject, refusalOf } from '../http/answer.js'
 import { findRequestProblem } from '../http/strict-request.js'
 import { originForm } from '../http/target.js'
+import type { Traced } from '../telemetry/telemetry.js'
 import type { UpstreamFailure } from './forward.js'
 import type { Admission, Gateway } from './gateway.js'
 import { isOwnPath } from './limits-page.js'
@@ -65,7 +66,18 @@ export class Upgrades {
       const detail = found.ok ? 'No WebSocket is served here.' : `path: ${found.reason}`
       return answerProblem(socket, { status: found.ok ? 404 : 400, detail })
     }
-    const admission = await this.#gateway.admit(request, found.path, 'GET')
+    const traced = this.#gateway.parts.telemetry?.begin(request)
+    try {
+      await this.admit({ request, socket, head, traced }, found.path)
+    } finally {
+      // The tunnel may be open for days: what is traced is how it was opened.
+      traced?.end(undefined)
+    }
+  }
+
+  private async admit(client: Client, path: string): Promise<void> {
+    const { request, socket, traced } = client
+    const admission = await this.#gateway.admit(request, path, 'GET', traced)
     if (socket.destroyed) return this.#gateway.abandon(admission)
     if ('problem' in admission) return answerProblem(socket, admission.problem)
     if ('refused' in admission) {
@@ -74,14 +86,14 @@ export class Upgrades {
     }
     const { decision } = admission
     if (decision.delayMs > 0 && !(await this.#gateway.wait(socket, decision))) return
-    if (!socket.destroyed) this.connect({ request, socket, head }, admission)
+    if (!socket.destroyed) this.connect(client, admission)
   }
 
   private connect(client: Client, admitted: Admitted): void {
-    const { request, socket } = client
+    const { socket } = client
     const own = this.#gateway.ownHeaders(admitted.decision)
     const { responseMs, stallMs } = this.#gateway.parts.config.gateway.timeouts
-    const outgoing = this.open(request, admitted)
+    const outgoing = this.open(client, admitted)
     let hasAnswer = false
     let failure: UpstreamFailure = { status: 502, code: 'UPGRADE_FAILED' }
     const leave = () => outgoing.destroy()
@@ -105,7 +117,7 @@ export class Upgrades {
       const upgrade = ['Connection', 'Upgrade', 'Upgrade', 'websocket']
       writeHead(socket, 101, [...upgrade, ...headers])
       const heads = { client: client.head, upstream: upstreamHead }
-      this.tunnel({ client: socket, upstream }, heads, admitted.call)
+      this.tunnel({ client: socket, upstream }, heads, { ...admitted, traced: client.traced })
     })
     outgoing.once('response', (response) => {
       begun()
@@ -126,10 +138,12 @@ export class Upgrades {
     outgoing.end()
   }
 
-  private open(request: IncomingMessage, { target, identity, decision }: Admitted): ClientRequest {
-    const { headerWriter } = this.#gateway
+  private open(
+    { request, traced }: Client,
+    { target, identity, decision }: Admitted,
+  ): ClientRequest {
     const sent = this.#gateway.sentHeaders(request, identity, decision, target)
-    const flat = headerWriter.write(request, sent)
+    const flat = this.#gateway.upstreamHeaders(request, sent, traced)
     const { hostname, port, protocol } = new URL(target.upstream.origin)
     const send = protocol === 'https:' ? httpsRequest : httpRequest
     return send({
@@ -147,11 +161,11 @@ export class Upgrades {
   private tunnel(
     ends: { readonly client: Duplex; readonly upstream: Duplex },
     heads: { readonly client: Buffer; readonly upstream: Buffer },
-    call: Call,
+    { call, traced }: { readonly call: Call; readonly traced: Traced | undefined },
   ): void {
     const message = { attributes: { ...call.attributes, method: MESSAGE } }
     const tunnel = new Tunnel(ends, {
-      onMessage: () => this.decideMessage(message),
+      onMessage: () => this.decideMessage(message, traced),
       onEnd: () => this.#open.delete(tunnel),
     })
     this.#tunnelled.add(ends.client)
@@ -161,15 +175,19 @@ export class Upgrades {
   }
 
   /** Nothing is asked, and nothing waits, while no rule counts messages. */
-  private decideMessage(message: Call): Promise<MessageRefusal> | undefined {
+  private decideMessage(
+    message: Call,
+    traced: Traced | undefined,
+  ): Promise<MessageRefusal> | undefined {
     if (!this.#gateway.parts.decider.limiter.countsMessages) return undefined
-    return this.askForMessage(message)
+    return this.askForMessage(message, traced)
   }
 
-  private async askForMessage(message: Call): Promise<MessageRefusal> {
+  private async askForMessage(message: Call, traced: Traced | undefined): Promise<MessageRefusal> {
     const { decider } = this.#gateway.parts
+    const ask = () => decider.check(message, 'websocket', { canWait: false })
     try {
-      const decision = await decider.check(message, 'websocket', { canWait: false })
+      const decision = await (traced === undefined ? ask() : traced.decide(MESSAGES, ask))
       if (decision.allowed) return undefined
       const seconds = retryAfterSeconds(decision)
       if (seconds === null) return 'Over the limit of messages'
@@ -182,11 +200,13 @@ export class Upgrades {
 }
 
 const LINGER_MS = 1000
+const MESSAGES = { way: 'websocket' } as const
 
 interface Client {
   readonly request: IncomingMessage
   readonly socket: Duplex
   readonly head: Buffer
+  readonly traced: Traced | undefined
 }
 
 /** Only WebSockets: other protocols would carry calls that nobody counts. */

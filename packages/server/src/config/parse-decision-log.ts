@@ -1,0 +1,52 @@
+/** `decisionLog`: whether decisions are written down, and of how many callers. */
+import {
+  complain,
+  fieldOf,
+  type MapNode,
+  readNumber,
+  readOptional,
+  readRequired,
+  type Spot,
+} from '@sluice/core/reading'
+import type { DecisionLogConfig } from './config.js'
+import { readFields } from './fields.js'
+import { readFileName, readWhole } from './values.js'
+
+const SAMPLE_DEFAULT = 0.01
+/** Where smaller shares would have no caller in most logs. */
+const SAMPLE_MIN = 0.000_001
+const MAX_BYTES = { least: 65_536, most: 2 ** 40 }
+const MAX_BYTES_DEFAULT = 64 * 1024 * 1024
+const KEEP = { least: 1, most: 1000 }
+const KEEP_DEFAULT = 5
+
+export function readDecisionLog(
+  root: Spot<MapNode>,
+  folder: string,
+): DecisionLogConfig | undefined {
+  const spot = fieldOf(root, 'decisionLog')
+  const map = spot && readFields(spot, ['file', 'sample', 'maxBytes', 'keep'])
+  if (map === undefined) return undefined
+  const file = readRequired(map, 'file', {
+    accepted:
+      'the name of the file that decisions are written to; to write none, leave decisionLog out',
+    read: (field) => readFileName(field, folder),
+  })
+  const sample = readOptional(map, 'sample', readShare)
+  const maxBytes = readOptional(map, 'maxBytes', (field) => readWhole(field, MAX_BYTES))
+  const keep = readOptional(map, 'keep', (field) => readWhole(field, KEEP))
+  if (file === undefined) return undefined
+  return {
+    file,
+    sample: sample ?? SAMPLE_DEFAULT,
+    maxBytes: maxBytes ?? MAX_BYTES_DEFAULT,
+    keep: keep ?? KEEP_DEFAULT,
+  }
+}
+
+function readShare(spot: Spot): number | undefined {
+  const accepted = `a number from ${SAMPLE_MIN} to 1, the share of callers`
+  const share = readNumber(spot, accepted)
+  if (share === undefined || (share >= SAMPLE_MIN && share <= 1)) return share
+  return complain(spot, 'bad-number', { accepted })
+}

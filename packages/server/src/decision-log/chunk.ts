@@ -1,0 +1,67 @@
+/** Lines as bytes, put together without a text for each: a busy node writes many of them. */
+import type { Hash64 } from '@sluice/core'
+
+const CHUNK_BYTES = 64 * 1024
+
+const ZERO = 0x30
+const DIGITS_MAX = 16
+/** The code of each hex digit. */
+const HEX = Uint8Array.from('0123456789abcdef', (digit) => digit.charCodeAt(0))
+
+/** What is done to the file before a chunk is written to it. */
+export type Before = 'nothing' | 'rotate' | 'reopen'
+
+export class Chunk {
+  before: Before = 'nothing'
+  lines = 0
+  readonly #bytes = Buffer.allocUnsafe(CHUNK_BYTES)
+  /** The digits of a number, the last first. */
+  readonly #digits = new Uint8Array(DIGITS_MAX)
+  #length = 0
+
+  get length(): number {
+    return this.#length
+  }
+
+  /** What was put so far; valid until it is cleared. */
+  get bytes(): Uint8Array {
+    return this.#bytes.subarray(0, this.#length)
+  }
+
+  /** Whoever puts something asks first. */
+  hasRoom(bytes: number): boolean {
+    return CHUNK_BYTES - this.#length >= bytes
+  }
+
+  clear(): void {
+    this.before = 'nothing'
+    this.lines = 0
+    this.#length = 0
+  }
+
+  /** Characters of one byte: heads and the ids of rules have no others. */
+  putText(text: string): void {
+    this.#length += this.#bytes.write(text, this.#length, 'latin1')
+  }
+
+  putByte(code: number): void {
+    this.#bytes[this.#length++] = code
+  }
+
+  /** A whole number from 0 to 2^53-1, in decimal digits. */
+  putNumber(number: number): void {
+    if (number < 10) return this.putByte(ZERO + number)
+    const digits = this.#digits
+    let count = 0
+    for (let rest = number; rest > 0; rest = Math.floor(rest / 10)) {
+      digits[count++] = ZERO + (rest % 10)
+    }
+    while (count > 0) this.putByte(digits[--count] ?? ZERO)
+  }
+
+  /** 16 hex digits. */
+  putHash({ hi, lo }: Hash64): void {
+    for (let shift = 28; shift >= 0; shift -= 4) this.putByte(HEX[(hi >>> shift) & 15] ?? ZERO)
+    for (let shift = 28; shift >= 0; shift -= 4) this.putByte(HEX[(lo >>> shift) & 15] ?? ZERO)
+  }
+}

@@ -1,0 +1,292 @@
+import {
+  renameSync,
+  readdirSync,
+  readFileSync,
+  statSync,
+  truncateSync,
+  writeFileSync,
+} from 'node:fs'
+import { dirname, join } from 'node:path'
+import { createLimiter } from '@sluice/limiter'
+import { manualClock } from '@sluice/limiter/testing'
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import {
+  closeAfterEach,
+  decisionOf,
+  loggedOf,
+  makeFolder,
+  readAll,
+  readFolder,
+  type Said,
+  startLog,
+  untilPacked,
+} from './decision-log.test-helper.js'
+
+closeAfterEach()
+
+const START_MS = 1_760_000_000_000
+const CALLER = { hi: 0x01234567, lo: 0x0abcdef0 }
+const say = (more: Partial<Said> = {}): Said => ({
+  atMs: START_MS,
+  rule: 'orders-per-user',
+  caller: CALLER,
+  cost: 1,
+  outcome: 'allowed',
+  source: 'store',
+  ...more,
+})
+const linesOf = (file: string) => readFileSync(file, 'utf8').split('\n').slice(0, -1)
+
+describe('a line', () => {
+  test('is the time since the one before, the rule by number, caller, cost, outcome and source', async () => {
+    const { log, file, say: write } = await startLog({ sample: 0.5 })
+    const caller = { hi: -0x80000000, lo: 1 }
+    write(say({ caller }))
+    write(say({ caller, atMs: START_MS + 12, outcome: 'refused', source: 'deny-cache', cost: 250 }))
+    write(say({ caller, atMs: START_MS + 12, rule: 'all', outcome: 'shadow_refused' }))
+    await log.flush()
+    expect(linesOf(file)).toEqual([
+      '#sluice-decisions 1 1760000000000 sample=0.5',
+      '=0 orders-per-user',
+      '0\t0\t8000000000000001\t1\ta\ts',
+      '12\t0\t8000000000000001\t250\tr\td',
+      '=1 all',
+      '0\t1\t8000000000000001\t1\ts\ts',
+    ])
+  })
+
+  test('takes at most 30 bytes of a busy log', async () => {
+    const { log, file, say: write } = await startLog()
+    for (let i = 0; i < 10_000; i++) write(say({ atMs: START_MS + i * 7 }))
+    await log.flush()
+    expect(statSync(file).size / 10_000).toBeLessThan(30)
+  })
+
+  test('has the cost that the rule counts, which is not always that of the call', async () => {
+    const { log, file } = await startLog()
+    const limiter = createLimiter({
+      rules: [
+        { id: 'plain', by: ['user'], limits: ['100/minute'] },
+        { id: 'dear', by: ['user'], limits: ['100/minute'], cost: 3 },
+        { id: 'tokens', by: ['user'], limits: ['100/minute'], cost: { attribute: 'tokens' } },
+        {
+          id: 'unreadable',
+          by: ['user'],
+          limits: ['100/minute'],
+          mode: 'shadow',
+          cost: { attribute: 'words' },
+        },
+      ],
+      clock: manualClock(),
+    })
+    const call = { attributes: { user: 'u', tokens: '42', words: 'many' }, cost: 2 }
+    log.decided(limiter.checkSync(call), call)
+    await log.flush()
+    const costs = (await readAll(file)).map(({ rule, cost }) => [rule, cost])
+    expect(costs).toEqual([
+      ['plain', 2],
+      ['dear', 6],
+      ['tokens', 42],
+      ['unreadable', 0],
+    ])
+  })
+
+  test('of a call that no rule matched is not written', async () => {
+    const { log, file, counts } = await startLog()
+    log.decided(decisionOf(), { attributes: {} })
+    await log.flush()
+    expect(statSync(file).size).toBe(0)
+    expect(counts()).toEqual({ lines: 0, dropped: 0 })
+  })
+
+  test('after a clock that was set back begins a new section, a small step back does not', async () => {
+    const { log, file, say: write } = await startLog()
+    for (const atMs of [START_MS, START_MS - 900, START_MS - 5000, START_MS - 4990]) {
+      write(say({ atMs }))
+    }
+    await log.flush()
+    expect((await readAll(file)).map(({ atMs }) => atMs - START_MS)).toEqual([0, 0, -5000, -4990])
+  })
+})
+
+describe('sampling', () => {
+  test('keeps all decisions of a caller or none, in about the share of callers asked for', async () => {
+    const { log, file, say: write } = await startLog({ sample: 0.25 })
+    const random = (seed: number) => Math.imul(seed, 0x9e3779b1) ^ (seed << 7)
+    for (let i = 0; i < 20_000; i++) {
+      const caller = { hi: random(i % 4000), lo: i % 4000 }
+      write(say({ caller }))
+    }
+    await log.flush()
+    const times = new Map<string, number>()
+    for (const { caller } of await readAll(file)) times.set(caller, (times.get(caller) ?? 0) + 1)
+    expect(new Set(times.values())).toEqual(new Set([5]))
+    expect(times.size / 4000).toBeGreaterThan(0.22)
+    expect(times.size / 4000).toBeLessThan(0.28)
+  })
+
+  test('of everything keeps the callers at both ends', async () => {
+    const { log, file, say: write } = await startLog({ sample: 1 })
+    for (const hi of [-(2 ** 31), -1, 0, 2 ** 31 - 1]) write(say({ caller: { hi, lo: 0 } }))
+    await log.flush()
+    expect(await readAll(file)).toHaveLength(4)
+  })
+})
+
+describe('what was written', () => {
+  const saids = fc.array(
+    fc.record({
+      sinceMs: fc.oneof(fc.constant(0), fc.nat(5000), fc.nat(100_000_000)),
+      rule: fc.constantFrom('a', 'orders-per-user', 'b'.repeat(64), 'c-1', 'd'),
+      hi: fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 }),
+      lo: fc.integer({ min: -(2 ** 31), max: 2 ** 31 - 1 }),
+      cost: fc.oneof(fc.nat(20), fc.maxSafeNat()),
+      outcome: fc.constantFrom('allowed' as const, 'refused' as const, 'shadow_refused' as const),
+      source: fc.constantFrom(...(['store', 'lease', 'local', 'deny-cache', 'posture'] as const)),
+      flushes: fc.nat(9).map((n) => n === 0),
+    }),
+    { maxLength: 200 },
+  )
+
+  test('is read back the same, however often it was flushed and rotated', async () => {
+    await fc.assert(
+      fc.asyncProperty(saids, fc.integer({ min: 200, max: 4000 }), async (steps, maxBytes) => {
+        const folder = makeFolder()
+        const { log, counts, say: write } = await startLog({ folder, maxBytes, keep: 1000 })
+        let atMs = START_MS
+        const said = steps.map(({ sinceMs, hi, lo, flushes: _flushes, ...rest }) => {
+          atMs += sinceMs
+          return { ...rest, atMs, caller: { hi, lo } }
+        })
+        for (const [index, each] of said.entries()) {
+          write(each)
+          if (steps[index]?.flushes === true) await log.flush()
+        }
+        await log.flush()
+        await log.close()
+        expect(await readFolder(folder)).toEqual(said.map((each) => loggedOf(each)))
+        expect(counts()).toEqual({ lines: said.length, dropped: 0 })
+      }),
+      { numRuns: 40 },
+    )
+  })
+
+  test('goes on in the same file after a restart, under a head of its own', async () => {
+    const folder = makeFolder()
+    const first = await startLog({ folder })
+    first.say(say())
+    await first.log.close()
+    const second = await startLog({ folder, sample: 0.5 })
+    second.say(say({ atMs: START_MS + 5000, caller: { hi: -5, lo: 0 } }))
+    await second.log.close()
+    expect((await readAll(second.file)).map(({ atMs, sample }) => [atMs, sample])).toEqual([
+      [START_MS, 1],
+      [START_MS + 5000, 0.5],
+    ])
+  })
+
+  test('after a process that ended in the middle of a line begins on a new one', async () => {
+    const folder = makeFolder()
+    const first = await startLog({ folder })
+    first.say(say())
+    first.say(say({ cost: 2 }))
+    await first.log.close()
+    truncateSync(first.file, statSync(first.file).size - 7)
+    const second = await startLog({ folder })
+    second.say(say({ cost: 3 }))
+    await second.log.close()
+    expect((await readAll(second.file)).map(({ cost }) => cost)).toEqual([1, 3])
+  })
+})
+
+describe('files', () => {
+  test('are for their owner alone, the compressed ones too', async () => {
+    const folder = makeFolder()
+    const { log, say: write } = await startLog({ folder, maxBytes: 500 })
+    for (let i = 0; i < 40; i++) write(say())
+    await log.flush()
+    await log.close()
+    const names = await untilPacked(folder)
+    expect(names).toEqual(['decisions.log', 'decisions.log.1.gz', 'decisions.log.2.gz'])
+    for (const name of names) expect(statSync(join(folder, name)).mode & 0o777).toBe(0o600)
+  })
+
+  test('that are too many go, the oldest first', async () => {
+    const folder = makeFolder()
+    const { log, say: write } = await startLog({ folder, maxBytes: 500, keep: 2 })
+    for (let cost = 0; cost < 200; cost++) write(say({ cost }))
+    await log.flush()
+    await log.close()
+    const kept = (await readFolder(folder)).map(({ cost }) => cost)
+    expect(await untilPacked(folder)).toHaveLength(3)
+    expect(kept).toEqual(Array.from({ length: kept.length }, (_, i) => 200 - kept.length + i))
+  })
+
+  test('of a rotation that a process did not finish are finished by the next', async () => {
+    const folder = makeFolder()
+    const first = await startLog({ folder })
+    first.say(say())
+    await first.log.close()
+    renameSync(first.file, `${first.file}.1`)
+    const second = await startLog({ folder })
+    second.say(say({ cost: 2 }))
+    await second.log.close()
+    expect(await untilPacked(folder)).toEqual(['decisions.log', 'decisions.log.1.gz'])
+    expect((await readFolder(folder)).map(({ cost }) => cost)).toEqual([1, 2])
+  })
+
+  test('that somebody moved away get what was begun for them, and the name a new file', async () => {
+    const { log, file, say: write } = await startLog()
+    write(say())
+    await log.flush()
+    renameSync(file, `${file}.old`)
+    write(say({ cost: 2 }))
+    await log.flush()
+    write(say({ cost: 3 }))
+    await log.flush()
+    expect((await readAll(`${file}.old`)).map(({ cost }) => cost)).toEqual([1, 2])
+    expect((await readAll(file)).map(({ cost }) => cost)).toEqual([3])
+  })
+
+  test('that somebody cut to nothing begin with a head again', async () => {
+    const { log, file, say: write } = await startLog()
+    write(say())
+    await log.flush()
+    truncateSync(file, 0)
+    await log.flush()
+    write(say({ cost: 2 }))
+    await log.flush()
+    expect((await readAll(file)).map(({ cost }) => cost)).toEqual([2])
+  })
+
+  test('of several processes have a suffix each', async () => {
+    const folder = makeFolder()
+    const { log, say: write } = await startLog({ folder, suffix: '.w2' })
+    write(say())
+    await log.close()
+    expect(readdirSync(folder)).toEqual(['decisions.log.w2'])
+  })
+
+  test('that cannot be opened are named at the start', async () => {
+    const folder = join(makeFolder(), 'missing')
+    await expect(startLog({ folder })).rejects.toThrow(
+      `decisionLog.file: ${folder}/decisions.log: found: it is gone (ENOENT); accepted: a file that this process may write to, in a folder that is there`,
+    )
+    const isFile = join(makeFolder(), 'file')
+    writeFileSync(isFile, '')
+    await expect(startLog({ folder: isFile })).rejects.toThrow('ENOTDIR')
+    const parent = dirname(makeFolder())
+    await expect(startLog({ folder: parent, file: parent })).rejects.toThrow('it is no file')
+  })
+})
+
+test('a log that is closed takes no more, and counts it', async () => {
+  const { log, file, counts, say: write } = await startLog()
+  write(say())
+  await log.close()
+  await log.close()
+  write(say())
+  expect(counts()).toEqual({ lines: 1, dropped: 1 })
+  expect(await readAll(file)).toHaveLength(1)
+})

@@ -1,0 +1,320 @@
+/**
+ * Decisions written down, for replay: every one of some callers, chosen by their hash.
+ *
+ * A decision never waits for the disk. Lines gather in chunks that are written in the background;
+ * what does not fit, and what cannot be written, is dropped and counted.
+ */
+import { amountOf, type Call, type CallerVisit, type Decision, type Hash64 } from '@sluice/core'
+import type { WallClock } from '../clock.js'
+import type { DecisionLogConfig } from '../config/config.js'
+import type { Log } from '../log/logger.js'
+import type { Registry } from '../metrics/registry.js'
+import { type Disk, realDisk, reasonOf } from '../rule-store/file/disk.js'
+import { type Before, Chunk } from './chunk.js'
+import { headLine, OUTCOME_LETTERS, SOURCE_LETTERS } from './format.js'
+import { LogFile } from './log-file.js'
+
+export interface DecisionLog {
+  decided(decision: Decision, call: Call): void
+  /** Settles when everything is written, or could not be. Never rejects. */
+  flush(): Promise<void>
+  /** The same, within a second; nothing is taken after it. */
+  close(): Promise<void>
+}
+
+export interface DecisionLogOptions {
+  readonly config: DecisionLogConfig
+  /** Behind the name of the file: where several processes write, each has its own. */
+  readonly suffix?: string | undefined
+  readonly clock: WallClock
+  readonly log: Log
+  readonly registry: Registry
+  /** @default the system's */
+  readonly disk?: Disk | undefined
+}
+
+const FLUSH_EVERY_MS = 1000
+const CLOSE_MS_MAX = 1000
+const TELL_EVERY_MS = 60_000
+/** Chunks that there are at most: 4 MB of lines that wait. */
+const CHUNKS_MAX = 64
+/** Names of rules in one section, of which a set has at most half as many. */
+const NAMES_MAX = 20_000
+/** A head, a name without the rule's id, and a line. */
+const ROOM_BYTES = 192
+/** A clock that was set back further begins a new section; less is taken for the same time. */
+const STEP_BACK_MS = 1000
+
+/** Rejects where the file cannot be opened, with its name and why. */
+export async function openDecisionLog(options: DecisionLogOptions): Promise<DecisionLog> {
+  const written = new WrittenDecisions(options)
+  await written.open()
+  return written
+}
+
+class WrittenDecisions implements DecisionLog {
+  readonly #options: DecisionLogOptions
+  readonly #path: string
+  readonly #file: LogFile
+  /** The hashes of callers are spread evenly; those whose higher half is below this are written. */
+  readonly #below: number
+  #timer: NodeJS.Timeout | undefined
+  #isClosed = false
+
+  /** What lines are put into; undefined: the next takes a new one. */
+  #chunk: Chunk | undefined
+  readonly #free: Chunk[] = []
+  #made = 0
+  readonly #waiting: Chunk[] = []
+  #writing: Promise<void> | undefined
+  /** Nothing is written while the file is looked at, and the other way round. */
+  #looking: Promise<unknown> | undefined
+  /** For the next chunk that is taken. */
+  #before: Before = 'nothing'
+
+  /** The numbers that stand for rules since the last head. */
+  readonly #names = new Map<string, number>()
+  #hasHead = false
+  #lastMs = 0
+  /** How large the file will be when all that waits is written. */
+  #fileBytes = 0
+
+  /** Of the decision that is being written. */
+  #call: Call | undefined
+  #source = 0
+  #nowMs = -1
+
+  #lines = 0
+  #dropped = 0
+  #tellFromMs = Number.NEGATIVE_INFINITY
+
+  constructor(options: DecisionLogOptions) {
+    const { config, suffix = '', disk = realDisk, registry } = options
+    const { file, maxBytes, keep, sample } = config
+    this.#options = options
+    this.#path = `${file}${suffix}`
+    const onProblem = (error: unknown) => this.tell(error)
+    this.#file = new LogFile({ path: this.#path, disk, maxBytes, keep, onProblem })
+    this.#below = Math.round(sample * 2 ** 32) - 2 ** 31
+    registry.total(
+      'sluice_decision_log_lines_total',
+      'Lines of the decision log that were written.',
+      () => this.#lines,
+    )
+    registry.total(
+      'sluice_decision_log_dropped_total',
+      'Lines of the decision log that were not: too many at once, or the disk failed.',
+      () => this.#dropped,
+    )
+  }
+
+  async open(): Promise<void> {
+    try {
+      await this.#file.open()
+    } catch (error) {
+      const found = reasonOf(error)
+      const accepted = 'a file that this process may write to, in a folder that is there'
+      throw new Error(`decisionLog.file: ${this.#path}: found: ${found}; accepted: ${accepted}`, {
+        cause: error,
+      })
+    }
+    this.#fileBytes = this.#file.size
+    this.#file.finishRotation()
+    this.#timer = setInterval(() => void this.flush(), FLUSH_EVERY_MS).unref()
+  }
+
+  decided(decision: Decision, call: Call): void {
+    this.#call = call
+    this.#source = SOURCE_LETTERS[decision.source].charCodeAt(0)
+    this.#nowMs = -1
+    decision.eachCaller(this.#visit)
+    this.#call = undefined
+  }
+
+  flush(): Promise<void> {
+    return this.flushAll().catch((error: unknown) => this.tell(error))
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    clearInterval(this.#timer)
+    let timer: NodeJS.Timeout | undefined
+    const late = new Promise<void>((resolve) => {
+      timer = setTimeout(resolve, CLOSE_MS_MAX)
+    })
+    const closed = this.flush()
+      .then(() => this.#file.close())
+      .catch((error: unknown) => this.tell(error))
+    await Promise.race([closed, late])
+    clearTimeout(timer)
+  }
+
+  /** Made once: a function for each decision would be garbage for each decision. */
+  readonly #visit: CallerVisit = (rule, _by, caller, outcome, _left, cost = 1) => {
+    if (caller.hi >= this.#below) return
+    const call = this.#call
+    if (call === undefined) return
+    const callCost = call.cost ?? 1
+    const amount = cost === 1 ? callCost : amountOf(cost, call, callCost)
+    // A rule in shadow that could not read the cost has counted nothing.
+    const counted = typeof amount === 'number' ? amount : 0
+    this.put(rule, caller, counted, OUTCOME_LETTERS[outcome].charCodeAt(0))
+  }
+
+  private put(rule: string, caller: Hash64, amount: number, outcome: number): void {
+    if (this.#nowMs < 0) this.#nowMs = this.#options.clock.now()
+    const chunk = this.chunkFor(ROOM_BYTES + rule.length)
+    if (chunk === undefined) {
+      this.#dropped++
+      return
+    }
+    const atMs = this.#nowMs
+    const isBack = atMs < this.#lastMs - STEP_BACK_MS
+    if (!this.#hasHead || isBack || this.#names.size >= NAMES_MAX) this.begin(chunk, atMs)
+    const name = this.#names.get(rule) ?? this.name(chunk, rule)
+    const sinceMs = Math.max(0, atMs - this.#lastMs)
+    this.#lastMs += sinceMs
+    chunk.putNumber(sinceMs)
+    chunk.putByte(TAB)
+    chunk.putNumber(name)
+    chunk.putByte(TAB)
+    chunk.putHash(caller)
+    chunk.putByte(TAB)
+    chunk.putNumber(amount)
+    chunk.putByte(TAB)
+    chunk.putByte(outcome)
+    chunk.putByte(TAB)
+    chunk.putByte(this.#source)
+    chunk.putByte(LINE_END)
+    chunk.lines++
+    if (this.#fileBytes + chunk.length >= this.#options.config.maxBytes) this.endFile()
+  }
+
+  /** Undefined where nothing more may wait. */
+  private chunkFor(bytes: number): Chunk | undefined {
+    if (this.#isClosed) return undefined
+    if (this.#chunk?.hasRoom(bytes) === true) return this.#chunk
+    this.seal()
+    this.#chunk = this.#free.pop() ?? this.makeChunk()
+    if (this.#chunk === undefined) return undefined
+    this.#chunk.before = this.#before
+    this.#before = 'nothing'
+    return this.#chunk
+  }
+
+  private makeChunk(): Chunk | undefined {
+    if (this.#made >= CHUNKS_MAX) return undefined
+    this.#made++
+    return new Chunk()
+  }
+
+  private begin(chunk: Chunk, startMs: number): void {
+    chunk.putText(headLine(startMs, this.#options.config.sample))
+    this.#names.clear()
+    this.#lastMs = startMs
+    this.#hasHead = true
+  }
+
+  private name(chunk: Chunk, rule: string): number {
+    const name = this.#names.size
+    this.#names.set(rule, name)
+    chunk.putText(`=${name} ${rule}\n`)
+    return name
+  }
+
+  /** What was put so far goes on its way. */
+  private seal(): void {
+    const chunk = this.#chunk
+    if (chunk === undefined) return
+    this.#chunk = undefined
+    this.#fileBytes += chunk.length
+    this.#waiting.push(chunk)
+    this.#writing ??= this.write().finally(() => (this.#writing = undefined))
+  }
+
+  private endFile(): void {
+    this.seal()
+    this.#hasHead = false
+    this.#before = 'rotate'
+    this.#fileBytes = 0
+  }
+
+  private async flushAll(): Promise<void> {
+    await this.followFile()
+    this.seal()
+    await this.#writing
+  }
+
+  /** A file that somebody moved away gets what was begun for it; the next begins under the name. */
+  private async followFile(): Promise<void> {
+    if (this.#isClosed || this.#writing !== undefined || this.#looking !== undefined) return
+    const looked = this.#file.look()
+    this.#looking = looked.catch(() => undefined)
+    const { isOther, size } = await looked.finally(() => (this.#looking = undefined))
+    if (!isOther) return
+    this.seal()
+    this.#hasHead = false
+    this.#before = 'reopen'
+    this.#fileBytes = size
+  }
+
+  /** Never rejects. */
+  private async write(): Promise<void> {
+    await this.#looking
+    for (let chunk = this.#waiting.shift(); chunk !== undefined; chunk = this.#waiting.shift()) {
+      try {
+        await this.prepare(chunk.before)
+        await this.#file.append(chunk.bytes)
+        this.#lines += chunk.lines
+        this.release(chunk)
+      } catch (error) {
+        this.lose(chunk)
+        this.tell(error)
+      }
+    }
+  }
+
+  private async prepare(before: Before): Promise<void> {
+    if (before === 'reopen') return this.#file.reopen()
+    if (before === 'nothing') return
+    try {
+      await this.#file.rotate()
+    } catch (error) {
+      // It grows on meanwhile, within a bound.
+      this.tell(error)
+    }
+  }
+
+  /** What comes after a chunk cannot be read without it, so all that waits goes with it. */
+  private lose(chunk: Chunk): void {
+    const current = this.#chunk === undefined ? [] : [this.#chunk]
+    for (const lost of [chunk, ...this.#waiting.splice(0), ...current]) {
+      this.#dropped += lost.lines
+      this.release(lost)
+    }
+    this.#chunk = undefined
+    this.#hasHead = false
+    this.#fileBytes = this.#file.size
+    this.#before = this.#fileBytes >= this.#options.config.maxBytes ? 'rotate' : 'nothing'
+  }
+
+  private release(chunk: Chunk): void {
+    chunk.clear()
+    this.#free.push(chunk)
+  }
+
+  private tell(error: unknown): void {
+    const { log, clock } = this.#options
+    const nowMs = clock.now()
+    if (nowMs < this.#tellFromMs && this.#tellFromMs - nowMs <= TELL_EVERY_MS) return
+    this.#tellFromMs = nowMs + TELL_EVERY_MS
+    log.error(
+      { file: this.#path, problem: reasonOf(error), dropped: this.#dropped },
+      'the decision log cannot be written; decisions go on',
+    )
+  }
+}
+
+const TAB = 9
+const LINE_END = 10

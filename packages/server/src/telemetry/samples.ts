@@ -1,0 +1,62 @@
+/**
+ * The samples of a registry, read from the text that it gives to Prometheus: so both tell the same,
+ * and what is counted is kept in one form.
+ */
+
+export interface ReadMetric {
+  readonly name: string
+  readonly help: string
+  /** Whether it only goes up. */
+  readonly isCounter: boolean
+  readonly samples: Sample[]
+}
+
+interface Sample {
+  readonly labels: Readonly<Record<string, string>>
+  readonly value: number
+}
+
+const HEAD = /^# (HELP|TYPE) (\S+) (.*)$/s
+const SAMPLE = /^([^{ ]+)(?:\{(.*)\})? (\S+)$/s
+const LABEL = /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/gs
+const PART = /_(?:bucket|sum|count)$/
+
+/** The parts of a histogram are counters, each under its own name. */
+export function readSamples(text: string): ReadonlyMap<string, ReadMetric> {
+  const metrics = new Map<string, ReadMetric>()
+  const types = new Map<string, string>()
+  const helps = new Map<string, string>()
+  for (const line of text.split('\n')) {
+    const [, word, of = '', rest = ''] = HEAD.exec(line) ?? []
+    if (word === 'HELP') helps.set(of, unescape(rest))
+    if (word === 'TYPE') types.set(of, rest)
+    const sample = word === undefined ? SAMPLE.exec(line) : null
+    if (sample === null) continue
+    const [, name = '', labels = '', value = ''] = sample
+    const whole = types.has(name) ? name : name.replace(PART, '')
+    const metric = metrics.get(name) ?? {
+      name,
+      help: helps.get(whole) ?? '',
+      isCounter: types.get(whole) !== 'gauge',
+      samples: [],
+    }
+    metrics.set(name, metric)
+    metric.samples.push({ labels: readLabels(labels), value: readNumber(value) })
+  }
+  return metrics
+}
+
+function readLabels(text: string): Readonly<Record<string, string>> {
+  const labels: Record<string, string> = {}
+  for (const [, name = '', value = ''] of text.matchAll(LABEL)) labels[name] = unescape(value)
+  return labels
+}
+
+function readNumber(text: string): number {
+  if (text === '+Inf') return Infinity
+  return text === '-Inf' ? -Infinity : Number(text)
+}
+
+function unescape(text: string): string {
+  return text.replace(/\\(.)/gs, (_, char: string) => (char === 'n' ? '\n' : char))
+}

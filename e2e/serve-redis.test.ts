@@ -163,7 +163,7 @@ rules:
         await metricOf(node, `sluice_degraded_total{rule="${rule}",posture="${rule}"}`),
       ).toBeGreaterThan(0)
     }
-    await waitFor(program, () => program.output().includes('"alarm":"degraded"'))
+    await waitFor(program, () => program.output().includes('"alert":"degraded"'))
 
     await redis().start()
     await vi.waitFor(

@@ -23,7 +23,12 @@ if (worker === undefined) {
       void worker.allMetrics().then((text) => response.end(text))
       return
     }
+    if (request.url === '/board') {
+      void worker.board.read().then((texts) => response.end(texts.join('\n')))
+      return
+    }
     calls++
+    void worker.board.post(`of ${process.pid}`)
     response.end(String(process.pid))
   })
   server.listen(0, '127.0.0.1', () => worker.announce(`port ${server.address().port}\n`))

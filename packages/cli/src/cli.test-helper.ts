@@ -114,11 +114,14 @@ export interface World {
   /** What happens before the answer. */
   readonly whileAsked?: () => Promise<unknown>
   readonly columns?: number
+  /** Waits that are over at once; the next one is interrupted. @default 0 */
+  readonly waits?: number
 }
 
 /** Runs one command line. With `answers` there is a terminal. */
 export async function sluice(words: readonly string[], world: World = {}) {
-  const { input = '', answers, whileAsked, columns } = world
+  const { input = '', answers, whileAsked, columns, waits = 0 } = world
+  let waited = 0
   let out = ''
   let err = ''
   const asked: string[] = []
@@ -138,6 +141,9 @@ export async function sluice(words: readonly string[], world: World = {}) {
     isTerminal: answers !== undefined,
     columns,
     now: () => NOW_MS,
+    wait: async () => {
+      if (++waited > waits) throw new Error('interrupted')
+    },
     flush: async () => {},
   })
   return { code, out, err, asked }

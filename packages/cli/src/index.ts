@@ -1,12 +1,14 @@
 /** The `sluice` command. Exit codes: 0 ok, 1 refused or found something, 2 misuse. */
 import { readFileSync } from 'node:fs'
 import { Command } from 'commander'
+import { addAlerts } from './commands/alerts.js'
 import { addDecide } from './commands/decide.js'
 import { addKeys } from './commands/keys.js'
 import { addNodes } from './commands/nodes.js'
 import { addRules } from './commands/rules.js'
 import { addServe } from './commands/serve.js'
 import { addTokens } from './commands/tokens.js'
+import { addTop } from './commands/top.js'
 import { describeFailure, MISUSE, OK } from './failures.js'
 import { type Io, processIo } from './io.js'
 import { safe } from './safe.js'
@@ -65,6 +67,8 @@ function programOf(cli: Cli): Command {
   addRules(program, cli)
   addKeys(program, cli)
   addDecide(program, cli)
+  addTop(program, cli)
+  addAlerts(program, cli)
   addNodes(program, cli)
   addTokens(program, cli)
   return program

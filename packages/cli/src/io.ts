@@ -19,6 +19,7 @@ export interface Io {
   readonly columns: number | undefined
   /** Milliseconds since 1970. */
   readonly now: () => number
+  readonly wait: (ms: number) => Promise<void>
   /** Settles when everything is written; rejects where something could not be, on a full disk. */
   readonly flush: () => Promise<void>
 }
@@ -57,6 +58,7 @@ export function processIo({ stdin, stdout, stderr }: Streams = process): Io {
     isTerminal: stdin.isTTY === true && stderr.isTTY === true,
     columns: stdout.isTTY === true ? stdout.columns : undefined,
     now: wallMs,
+    wait: (ms) => new Promise((done) => void setTimeout(done, ms)),
     flush: async () => {
       await Promise.all([...writers.values()].map((writer) => writer.flush()))
     },

@@ -19,6 +19,7 @@ export function bannerOf(server: RunningServer, { isExample, isTerminal }: Banne
     '',
     `  gateway        ${gateway}  ->  ${upstream}`,
     `  decision API   ${api}`,
+    `  dashboard      ${admin}/`,
     `  admin API      ${admin}/admin/v1/`,
     `  metrics        ${admin}/metrics`,
     `  admin token    ${token}`,

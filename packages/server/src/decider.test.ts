@@ -12,6 +12,7 @@ function setUp(limiter: Pick<Limiter, 'decide'>) {
   const decider = createDecider({
     limiter: limiter as Limiter,
     metrics: { count: () => void seen.counted++ },
+    observation: { decided: () => undefined },
     refusals: { refused: () => void seen.refused++ },
     degraded: { decided: () => void seen.degraded++ },
     times: { observe: (seconds, times = 1) => void seen.times.push([seconds, times]) },

@@ -13,6 +13,8 @@ export interface Decider {
 export interface DeciderParts {
   readonly limiter: Limiter
   readonly metrics: { count(decision: Decision): void }
+  /** Whatever else looks on. */
+  readonly observation: { decided(decision: Decision, call: Call): void }
   readonly refusals: { refused(decision: Decision, call: Call, way: Way): void }
   /** Told of decisions that were made without the store. */
   readonly degraded: { decided(decision: Decision): void }
@@ -29,10 +31,11 @@ export interface DeciderParts {
 export const TIMED_EVERY = 64
 
 export function createDecider(parts: DeciderParts): Decider {
-  const { limiter, metrics, refusals, degraded, times, nowMs } = parts
+  const { limiter, metrics, observation, refusals, degraded, times, nowMs } = parts
   let untimed = 0
   const tell = (decision: Decision, call: Call, way: Way): Decision => {
     metrics.count(decision)
+    observation.decided(decision, call)
     if (decision.postures !== undefined) degraded.decided(decision)
     if (!decision.allowed) refusals.refused(decision, call, way)
     return decision

@@ -13,11 +13,14 @@ import { createDegradedLog, type DegradedLog } from './log/degraded-log.js'
 import type { Log } from './log/logger.js'
 import { createRefusalLog, type RefusalLog } from './log/refusal-log.js'
 import { createDecisionMetrics } from './metrics/decisions.js'
+import type { ReadHistogram } from './metrics/histogram.js'
 import { createRegistry, type Registry } from './metrics/registry.js'
+import { type Observation, observe, type WorkerParts } from './observation.js'
 import type { ReadRules } from './preflight.js'
 import { describeNode, type NodeInfo, openSource, type SharedStore } from './source/open-source.js'
 import type { RuleSource } from './source/rule-source.js'
 import { type OpenedStore, openStore } from './store/open-store.js'
+import { openTelemetry, type Telemetry } from './telemetry/telemetry.js'
 
 export interface Engine {
   readonly decider: Decider
@@ -28,6 +31,9 @@ export interface Engine {
   readonly opened: OpenedStore
   readonly refusals: RefusalLog
   readonly degraded: DegradedLog
+  readonly observation: Observation
+  /** Undefined: no spans. */
+  readonly telemetry: Telemetry | undefined
   close(): Promise<void>
 }
 
@@ -44,6 +50,8 @@ export interface EngineOptions {
   readonly rules: ReadRules | undefined
   /** A rule store that another process holds for this one. */
   readonly store?: SharedStore | undefined
+  /** Undefined in a process that is alone. */
+  readonly worker?: WorkerParts | undefined
 }
 
 export async function startEngine(
@@ -70,14 +78,24 @@ export async function startEngine(
     const refusals = createRefusalLog({ log, clock, callers, secretAttributes: secrets })
     const degraded = createDegradedLog({ log, clock })
     const metrics = createDecisionMetrics(registry)
-    const times = registry.histogram(
-      'sluice_decision_seconds',
-      'How long decisions took; those in memory by a sample.',
-      SECONDS,
-    )
-    const unattend = opened.attend(limiter, metrics)
+    const times = decisionTimes(registry)
+    const observation = await observe(config, {
+      registry,
+      log,
+      clock,
+      node,
+      source,
+      opened,
+      metrics,
+      decisionTimes: times,
+      worker: options.worker,
+    })
+    closers.push(() => observation.close())
+    const telemetry = await openTelemetry(config.telemetry, log)
+    const unbridge = telemetry?.bridge(registry)
+    const unattend = opened.attend(limiter)
     const keyFiles = followKeyFiles(config, identifier, log)
-    const parts = { limiter, metrics, refusals, degraded, times, nowMs: monotonicMs }
+    const parts = { limiter, metrics, observation, refusals, degraded, times, nowMs: monotonicMs }
     return {
       decider: createDecider(parts),
       identifier,
@@ -87,12 +105,16 @@ export async function startEngine(
       opened,
       refusals,
       degraded,
+      observation,
+      telemetry,
       async close() {
+        unbridge?.()
         await source.close()
         for (const file of keyFiles) file.close()
         await identifier.close()
         refusals.close()
         degraded.close()
+        await observation.close()
         await unattend()
         await Promise.race([limiter.close(), sleep(CLOSE_MS_MAX, undefined, { ref: false })])
       },
@@ -101,6 +123,11 @@ export async function startEngine(
     for (const close of closers.reverse()) await close()
     throw error
   }
+}
+
+function decisionTimes(registry: Registry): ReadHistogram {
+  const help = 'How long decisions took; those in memory by a sample.'
+  return registry.histogram('sluice_decision_seconds', help, SECONDS)
 }
 
 /** Attributes that nobody is shown. */

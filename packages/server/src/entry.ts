@@ -2,19 +2,23 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import process from 'node:process'
+import { AlertHub } from './alerts/alert-hub.js'
+import { registerDeliveryMetrics } from './alerts/delivery-metrics.js'
+import { openWebhook } from './alerts/open-webhook.js'
 import { bannerOf } from './banner.js'
 import { wallClock } from './clock.js'
 import type { Config } from './config/config.js'
 import { parseConfig } from './config/parse-config.js'
 import { createLogger, type Log } from './log/logger.js'
 import { messageOf } from './message-of.js'
+import { createRegistry } from './metrics/registry.js'
 import { preflight } from './preflight.js'
 import { openRuleStore } from './rule-store/open-rule-store.js'
 import type { RuleStore } from './rule-store/rule-store.js'
 import { type RunningServer, serve } from './serve.js'
 import { createMistakes } from './mistakes.js'
 import { findNodeWarning } from './node-version.js'
-import { runWorkers, workerSide } from './workers.js'
+import { PLACE_VARIABLE, runWorkers, workerSide } from './workers.js'
 
 export interface RunOptions {
   readonly config?: string
@@ -33,7 +37,7 @@ export async function runServer(options: RunOptions): Promise<number> {
   const config = readConfig(options)
   if (config === undefined) return MISUSE
   const log = createLogger({ level: config.log.level })
-  const worker = workerSide()
+  const worker = workerSide(Number(process.env[PLACE_VARIABLE] ?? 0))
   if (config.workers > 1 && worker === undefined && options.check !== true) {
     return runAsWorkers(config, log)
   }
@@ -85,13 +89,20 @@ async function runAsWorkers(config: Config, log: Log): Promise<number> {
     unlisten()
   }
   survive(log)
+  const webhook = openWebhook(config, log)
+  const alerts = webhook && new AlertHub(webhook, wallClock)
+  const registry = createRegistry()
+  registerDeliveryMetrics(registry, () => webhook?.deliveries())
   const code = await runWorkers({
     count: config.workers,
     log,
     withinMs: config.shutdown.withinMs,
     onListening: (text) => void process.stdout.write(text),
     rules,
+    alerts,
+    ownMetrics: () => registry.text(),
   })
+  await alerts?.close()
   await rules?.close()
   return code
 }
@@ -121,9 +132,10 @@ function readConfig(options: RunOptions): Config | undefined {
     tell(`${file}: ${messageOf(error)}`)
     return undefined
   }
+  const { [PLACE_VARIABLE]: _place, ...environment } = process.env
   const { config, errors, warnings } = parseConfig(text, {
     file: file === undefined ? undefined : resolve(file),
-    env: process.env,
+    env: environment,
     readFile: (path) => readFileSync(path, 'utf8'),
   })
   for (const { message } of [...errors, ...warnings]) tell(message)

@@ -95,6 +95,7 @@ async function start(
   const engine = await startEngine(config, log, {
     rules: options.rules ?? (await readRules(config)),
     store: worker && config.rules === undefined ? await connectIpcStore(worker.rules) : undefined,
+    worker,
   })
   closers.push(() => engine.close())
   const { registry } = engine
@@ -111,7 +112,10 @@ async function start(
     log,
     rootToken: adminToken.text,
     metricsText: () => worker?.allMetrics() ?? registry.text(),
+    sight: engine.observation.fleet,
+    alerts: engine.observation.alerts,
   })
+  closers.push(() => adminHandler.close())
   const handleAdmin = guarded((request, response) => adminHandler.handle(request, response), log)
   admin.server.on('request', handleAdmin)
   admin.server.on('checkContinue', handleAdmin)
@@ -166,6 +170,7 @@ function openGateway(config: Config, engine: Engine, log: Log) {
     clock,
     random,
     log,
+    telemetry: engine.telemetry,
     onUpstreamFailure: ({ status }) => failures.labels(String(status)).inc(),
   })
   const upgrades = new Upgrades(gateway)
@@ -212,6 +217,7 @@ function openApi(config: Config, engine: Engine, { log, adminToken, state }: Api
     random,
     log,
     adminToken,
+    telemetry: engine.telemetry,
     hideSecrets: secretHider(engine.opened.secret, secretAttributes(config)),
     readiness: () => {
       const reasons = [

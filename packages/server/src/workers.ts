@@ -4,11 +4,20 @@
  */
 import cluster, { type Worker } from 'node:cluster'
 import process from 'node:process'
+import type { Alert, AlertSink } from './alerts/alert.js'
+import type { AlertHub } from './alerts/alert-hub.js'
 import type { Log } from './log/logger.js'
 import { mergeMetrics } from './metrics/merge.js'
 import { hostRuleStore } from './rule-store/ipc/host.js'
 import type { Link, RulesMessage } from './rule-store/ipc/messages.js'
 import type { RuleStore } from './rule-store/rule-store.js'
+import type { Board } from './stats/board.js'
+import {
+  type BoardMessage,
+  isBoardMessage,
+  SharedBoard,
+  workerBoard,
+} from './stats/worker-board.js'
 
 export interface WorkersOptions {
   readonly count: number
@@ -19,6 +28,10 @@ export interface WorkersOptions {
   readonly onListening: (text: string) => void
   /** Held here for all workers; undefined: the rules are a file, which each reads itself. */
   readonly rules: RuleStore | undefined
+  /** Told of the alerts of all workers; undefined: they are nobody's beside the log. */
+  readonly alerts?: AlertHub | undefined
+  /** What this process adds to the metrics of its workers. */
+  readonly ownMetrics?: (() => string) | undefined
 }
 
 /** What workers and the first process say to each other. */
@@ -26,7 +39,11 @@ type Message =
   | { readonly sluice: 'listening'; readonly text: string }
   | { readonly sluice: 'metrics-wanted'; readonly id: number }
   | { readonly sluice: 'metrics'; readonly id: number; readonly text: string }
+  | { readonly sluice: 'alert'; readonly alert: Alert }
+  | BoardMessage
 
+/** What tells a worker its place; the configuration never sees it. */
+export const PLACE_VARIABLE = 'SLUICE_WORKER_PLACE'
 const RESTART_MS = 1000
 const RESTART_MS_MAX = 30_000
 /** A worker that lived as long was well; the next is started without delay. */
@@ -43,6 +60,7 @@ export function runWorkers(options: WorkersOptions): Promise<number> {
 class Workers {
   readonly #options: WorkersOptions
   readonly #end: (code: number) => void
+  readonly #board = new SharedBoard()
   #isStopping = false
   #isListening = false
   #delayMs = RESTART_MS
@@ -57,21 +75,23 @@ class Workers {
   }
 
   start(): void {
-    for (let i = 0; i < this.#options.count; i++) this.fork()
+    for (let place = 0; place < this.#options.count; place++) this.fork(place)
     const stop = (signal: NodeJS.Signals) => this.stop(signal)
     process.on('SIGTERM', stop)
     process.on('SIGINT', stop)
   }
 
-  private fork(): void {
-    const worker = cluster.fork()
+  private fork(place: number): void {
+    const worker = cluster.fork({ [PLACE_VARIABLE]: String(place) })
     const wellTimer = setTimeout(() => (this.#delayMs = RESTART_MS), WELL_AFTER_MS).unref()
     worker.on('message', (message: Message) => this.hear(worker, message))
     const unhost = this.hostRules(worker)
     const end = (code: number | null, signal: string | null) => {
       clearTimeout(wellTimer)
       unhost()
-      this.ended(code, signal)
+      this.#board.leave(worker.id)
+      this.#options.alerts?.gone(worker.id)
+      this.ended(place, code, signal)
     }
     worker.once('exit', end)
     // Heard by nobody it would end this process, and with it all workers.
@@ -92,7 +112,7 @@ class Workers {
     }
   }
 
-  private ended(code: number | null, signal: string | null): void {
+  private ended(place: number, code: number | null, signal: string | null): void {
     const left = workers().length
     if (this.#isStopping) {
       if (left === 0) this.#end(this.#failure ?? 0)
@@ -106,7 +126,7 @@ class Workers {
     }
     this.#options.log.error({ code, signal, againInMs: this.#delayMs }, 'a worker died')
     setTimeout(() => {
-      if (!this.#isStopping) this.fork()
+      if (!this.#isStopping) this.fork(place)
     }, this.#delayMs)
     this.#delayMs = Math.min(this.#delayMs * 2, RESTART_MS_MAX)
   }
@@ -117,7 +137,14 @@ class Workers {
       this.#options.onListening(message.text)
     }
     if (message.sluice === 'metrics-wanted') {
-      void gatherMetrics().then((text) => send(worker, { sluice: 'metrics', id: message.id, text }))
+      const own = this.#options.ownMetrics?.() ?? ''
+      void gatherMetrics(own).then((text) =>
+        send(worker, { sluice: 'metrics', id: message.id, text }),
+      )
+    }
+    if (message.sluice === 'alert') this.#options.alerts?.tell(worker.id, message.alert)
+    if (isBoardMessage(message)) {
+      this.#board.hear(worker.id, message, (answer) => send(worker, answer))
     }
   }
 
@@ -167,7 +194,7 @@ function isStarted(worker: Worker): boolean {
 }
 
 /** Every worker's metrics as one; a worker that does not answer in time is left out. */
-async function gatherMetrics(): Promise<string> {
+async function gatherMetrics(own: string): Promise<string> {
   const id = ++asked
   const texts = await Promise.all(
     workers().map(
@@ -187,13 +214,15 @@ async function gatherMetrics(): Promise<string> {
         }),
     ),
   )
-  return mergeMetrics(texts)
+  return mergeMetrics([...texts, own])
 }
 
 let asked = 0
 
 /** The side of a worker. */
 export interface WorkerSide {
+  /** From 0 on; the one that takes the place of a worker that died has the same. */
+  readonly place: number
   /** Tells the first process where it listens. */
   announce(text: string): void
   /** What this one adds to the metrics of all. */
@@ -202,25 +231,40 @@ export interface WorkerSide {
   allMetrics(): Promise<string>
   /** To the process that holds the rule store. */
   readonly rules: Link
+  /** Where workers leave what they saw for each other. */
+  readonly board: Board
+  /** To the process that tells of alerts for all workers. */
+  readonly alerts: AlertSink
 }
 
 /** Undefined in a process that is no worker. */
-export function workerSide(): WorkerSide | undefined {
+export function workerSide(place: number): WorkerSide | undefined {
   const self = cluster.worker
   if (self === undefined) return undefined
   const tell = (message: Message) => void process.send?.(message)
   const waiting = new Map<number, (text: string) => void>()
   let own = () => ''
+  const board = workerBoard((message) => {
+    send(self, message)
+    return self.isConnected()
+  })
   process.on('message', (message: Message) => {
+    if (isBoardMessage(message)) board.hear(message)
     if (message.sluice === 'metrics') waiting.get(message.id)?.(message.text)
     if (message.sluice === 'metrics-wanted') {
       tell({ sluice: 'metrics', id: message.id, text: own() })
     }
   })
   return {
+    place,
     announce: (text) => tell({ sluice: 'listening', text }),
     share: (shared) => void (own = shared),
     rules: linkOf(self),
+    board,
+    alerts: {
+      tell: (alert) => send(self, { sluice: 'alert', alert }),
+      close: async () => {},
+    },
     allMetrics() {
       const id = ++asked
       return new Promise((resolve) => {

@@ -4,7 +4,7 @@ import type { Command } from 'commander'
 import { OK } from '../failures.js'
 import { instantText, timeText } from '../rule-text.js'
 import { type Cli, type CommonFlags, helpOf, run, withCommon } from '../session.js'
-import { pairs, table } from '../table.js'
+import { type Cell, pairs, table } from '../table.js'
 
 export function addNodes(program: Command, cli: Cli): void {
   withCommon(program.command('nodes'))
@@ -25,6 +25,9 @@ const NEWS = {
   none: 'not heard of now',
 } as const
 
+const TITLES = ['NODE', 'HOST', 'PID', 'RELEASE', 'RULES', 'STARTED', 'SEEN']
+const FIGURES = ['CALLS/S', 'REFUSED/S', 'CLOCK', 'STORE']
+
 function nodesText(view: NodesView, columns: number | undefined): string {
   const rows = pairs([
     ['rules', `version ${view.version} of ${view.source}`],
@@ -36,8 +39,10 @@ function nodesText(view: NodesView, columns: number | undefined): string {
     ...(view.problem === null ? [] : [['problem', view.problem] as const]),
   ])
   if (view.nodes.length === 0) return rows
+  // Only of nodes that tell of themselves: of older ones nothing is known.
+  const hasFigures = view.nodes.some((node) => node.decisionsPerSecond !== undefined)
   const nodes = table(
-    ['NODE', 'HOST', 'PID', 'RELEASE', 'RULES', 'STARTED', 'SEEN', 'PROBLEM'],
+    [...TITLES, ...(hasFigures ? FIGURES : []), 'PROBLEM'],
     view.nodes.map((node) => [
       node.id,
       node.host,
@@ -46,6 +51,7 @@ function nodesText(view: NodesView, columns: number | undefined): string {
       rulesText(node, view.version),
       instantText(node.startedAt),
       `${timeText(node.seenMsAgo)} ago`,
+      ...(hasFigures ? figuresOf(node) : []),
       node.problem,
     ]),
     columns,
@@ -55,4 +61,25 @@ function nodesText(view: NodesView, columns: number | undefined): string {
 
 function rulesText({ rulesVersion }: NodeView, newest: number): string {
   return rulesVersion < newest ? `${rulesVersion} (behind)` : String(rulesVersion)
+}
+
+function figuresOf(node: NodeView): readonly Cell[] {
+  const { decisionsPerSecond, refusalsPerSecond, clockOffsetMs, store } = node
+  return [
+    rateText(decisionsPerSecond),
+    rateText(refusalsPerSecond),
+    offsetText(clockOffsetMs),
+    store,
+  ]
+}
+
+function rateText(rate: number | undefined): Cell {
+  return rate === undefined ? undefined : Math.round(rate * 10) / 10
+}
+
+/** How far off the clock of its store is. */
+function offsetText(ms: number | null | undefined): Cell {
+  if (ms === undefined || ms === null) return undefined
+  const rounded = Math.round(ms * 10) / 10
+  return `${rounded > 0 ? '+' : ''}${rounded} ms`
 }

@@ -23,9 +23,20 @@ export interface GateParts {
   readonly clock: WallClock
 }
 
+/** Whoever has a token now, and what of it is kept. */
+export interface KnownHolder {
+  readonly holder: Holder
+  /** SHA-256 of the token. */
+  readonly digest: Buffer
+  /** Milliseconds since 1970; undefined: it does not end by itself. */
+  readonly endsAtMs: number | undefined
+}
+
 export interface Gate {
   /** Undefined: nobody's token. */
   holderOf(authorization: string | undefined): Holder | undefined
+  /** By the id of a token that is good now. */
+  find(id: string): KnownHolder | undefined
 }
 
 /**
@@ -53,12 +64,26 @@ export function createGate({ rootToken, book, clock }: GateParts): Gate {
         if (digest.length !== sent.length) continue
         const isSame = timingSafeEqual(sent, digest)
         if (isSame && !hasExpired(document, clock.now())) {
-          holder = { id, name: document.name, role: document.role }
+          holder = holderOfToken(id, document)
         }
       }
       return holder
     },
+    find(id) {
+      if (id === ROOT.id) return { holder: ROOT, digest: root, endsAtMs: undefined }
+      const found = book.tokens().find((token) => token.id === id)
+      if (found === undefined || hasExpired(found.document, clock.now())) return undefined
+      const digest = digestOfStored(found.document)
+      if (digest.length !== root.length) return undefined
+      const { expiresAt } = found.document
+      const endsAtMs = expiresAt === undefined ? undefined : Date.parse(expiresAt)
+      return { holder: holderOfToken(id, found.document), digest, endsAtMs }
+    },
   }
+}
+
+function holderOfToken(id: string, { name, role }: TokenDocument): Holder {
+  return { id, name, role }
 }
 
 /** An end that cannot be read has passed. */

@@ -1,18 +1,35 @@
 /** What the admin API is made of. */
 import type { IncomingMessage } from 'node:http'
 import type { Attributes } from '@sluice/core'
+import type { Alerts } from '../alerts/alert.js'
 import type { WallClock } from '../clock.js'
 import type { Decider } from '../decider.js'
 import type { Editor } from '../editor/editor-types.js'
 import type { Log } from '../log/logger.js'
 import type { NodeReport } from '../rule-store/rule-store.js'
 import type { RuleSource } from '../source/rule-source.js'
+import type { Timers } from '../source/timers.js'
+import type { SightNodeView, StatsView, TickView, TopOrder, TopView } from '../stats/views.js'
+
+/** What all nodes saw, as far as this one knows. Each may be asked at any time, and often. */
+export interface Sight {
+  /** Of one rule, or of the busiest. */
+  stats(rule?: string): Promise<StatsView>
+  top(
+    by: TopOrder,
+    asked: { readonly rule: string | undefined; readonly limit: number },
+  ): Promise<TopView>
+  nodes(): Promise<readonly SightNodeView[]>
+  tick(): Promise<TickView>
+}
 
 export interface AdminParts {
   readonly metricsText: () => string | Promise<string>
   readonly editor: Editor
   readonly source: RuleSource
   readonly decider: Decider
+  readonly sight: Sight
+  readonly alerts: Alerts
   /** The token that the server was started with, or made. */
   readonly rootToken: string
   readonly clock: WallClock
@@ -25,4 +42,10 @@ export interface AdminParts {
   readonly node: () => NodeReport
   /** Whose wrong tokens count together. @default the address of the connection */
   readonly addressOf?: ((request: IncomingMessage) => string | undefined) | undefined
+  /** Whether nobody on the way can read it. @default whether the connection itself is TLS */
+  readonly isEncrypted?: ((request: IncomingMessage) => boolean) | undefined
+  /** For the streams of events. @default those of the system */
+  readonly timers?: Timers | undefined
+  /** Where the files of the dashboard are. @default those of @sluice/dashboard */
+  readonly pageFolder?: string | undefined
 }

@@ -19,6 +19,7 @@ import { KeyBox } from '../source/store-source.test-helper.js'
 import { createAdmin } from './admin.js'
 import type { AdminParts } from './admin-parts.js'
 import { type AdminApp, createAdminApp } from './app.js'
+import { fakeAlerts, fakeSight } from './sight.test-helper.js'
 
 export const ROOT_TOKEN = 'root-token-0123456789abcdef'
 const RELEASE = '1.2.3'
@@ -55,7 +56,7 @@ export interface TestAdmin {
   /** Makes a token and returns it. */
   tokenOf(role: Role): Promise<string>
   /** Serves it on a socket; `raw` is everything that comes back until the server closes. */
-  listen(): Promise<{ readonly url: string; readonly raw: Raw }>
+  listen(): Promise<{ readonly url: string; readonly raw: Raw; readonly close: () => void }>
 }
 
 export interface TestOptions {
@@ -97,11 +98,15 @@ export async function startAdmin(options: TestOptions = {}): Promise<TestAdmin> 
     editor,
     source,
     decider: createDecider({ limiter, ...SILENT }),
+    sight: fakeSight(),
+    alerts: fakeAlerts(),
     rootToken: ROOT_TOKEN,
     clock: wall,
     log,
     hideSecrets,
     node: () => ({ ...NODE, rulesVersion: followed.version() }),
+    // Nobody needs to have built the dashboard.
+    pageFolder: '',
   }
   const parts = options.parts?.(usual) ?? usual
   const app = createAdminApp(parts)
@@ -123,6 +128,7 @@ const ADMIN = { by: 'admin', why: undefined }
 
 const SILENT = {
   metrics: { count: () => undefined },
+  observation: { decided: () => undefined },
   refusals: { refused: () => undefined },
   degraded: { decided: () => undefined },
   times: { observe: () => undefined },
@@ -170,9 +176,19 @@ async function ask(
     headers: { ...authorization, ...type, ...headers },
     body: sent,
   })
-  const answered = await response.text()
+  const answered = await textOf(response)
   const { status } = response
   return { status, headers: response.headers, text: answered, body: jsonOf(answered) }
+}
+
+/** Of a stream of events its beginning: it has no end. */
+async function textOf(response: Response): Promise<string> {
+  const isStream = response.headers.get('content-type')?.startsWith('text/event-stream') === true
+  if (!isStream || response.body === null) return response.text()
+  const reader = response.body.getReader()
+  const { value } = await reader.read()
+  await reader.cancel()
+  return new TextDecoder().decode(value)
 }
 
 function jsonOf(text: string): unknown {
@@ -192,6 +208,7 @@ function routesOf(app: AdminApp) {
 async function listen(parts: AdminParts) {
   const admin = createAdmin(parts)
   const server = createServer((request, response) => void admin.handle(request, response))
+  closing.push(async () => admin.close())
   server.on('checkContinue', (request, response) => void admin.handle(request, response))
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   const { port } = server.address() as AddressInfo
@@ -202,6 +219,7 @@ async function listen(parts: AdminParts) {
   return {
     url: `http://127.0.0.1:${port}`,
     raw: (bytes: string | Buffer) => sendRaw(port, bytes),
+    close: () => admin.close(),
   }
 }
 

@@ -1,4 +1,4 @@
-/** The admin listener: `/metrics`, which alone needs no token, and the admin API. */
+/** The admin listener: `/metrics` and the dashboard, which need no token, and the admin API. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { getRequestListener } from '@hono/node-server'
 import { Failures } from '../http/failures.js'
@@ -7,6 +7,8 @@ import { limitUnreadBody } from '../http/unread-body.js'
 import { METRICS_CONTENT_TYPE } from '../metrics/registry.js'
 import type { AdminParts } from './admin-parts.js'
 import { createAdminApp } from './app.js'
+import { Events } from './events.js'
+import { createPage } from './page.js'
 import { invalid, problemResponse } from './problem.js'
 
 export type { AdminParts } from './admin-parts.js'
@@ -17,10 +19,14 @@ export interface Admin {
    * to send its body gets it only after its token was found good.
    */
   handle(request: IncomingMessage, response: ServerResponse): Promise<void>
+  /** Ends the streams of events now: they would not end by themselves. */
+  close(): void
 }
 
 export function createAdmin(parts: AdminParts): Admin {
-  const app = createAdminApp(parts)
+  const events = new Events(parts)
+  const app = createAdminApp({ ...parts, events })
+  const page = createPage(parts.pageFolder)
   const failures = new Failures({ ...parts, place: 'admin API' })
   const listener = getRequestListener((request, env) => app.fetch(request, env), {
     // What HTTP/1.0 leaves out.
@@ -33,8 +39,10 @@ export function createAdmin(parts: AdminParts): Admin {
       limitUnreadBody(request, response)
       const path = (request.url ?? '').split('?')[0]
       if (path === '/metrics') return answerMetrics(request, response, parts)
+      if (page.handle(request, response)) return undefined
       return listener(request, response)
     },
+    close: () => events.close(),
   }
 }
 

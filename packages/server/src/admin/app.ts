@@ -1,12 +1,12 @@
 /** The admin API: every request is let in, or not, before anybody looks where it wants to go. */
-import type { HttpBindings } from '@hono/node-server'
 import { OpenAPIHono, z } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import { isLarge } from '../editor/large-set.js'
 import { Failures } from '../http/failures.js'
-import { createThrottle } from '../log/throttle.js'
-import { createGate, type Holder, isForeign, requireRole } from './access.js'
+import { createGate, requireRole } from './access.js'
 import type { AdminParts } from './admin-parts.js'
+import { type Bindings, createDoor, type Door, type Entrance } from './door.js'
+import { Events } from './events.js'
 import { documentOf, register } from './openapi.js'
 import { operation, type Operation, type Reply } from './operation.js'
 import { CALL_OPERATIONS } from './operations/calls.js'
@@ -14,11 +14,12 @@ import { CALLER_OPERATIONS } from './operations/callers.js'
 import { BASE } from './operations/common.js'
 import { KEY_OPERATIONS } from './operations/keys.js'
 import { RULE_OPERATIONS } from './operations/rules.js'
+import { SESSION_PATH, sessionOperations } from './operations/session.js'
 import { SET_OPERATIONS } from './operations/sets.js'
-import { createOwnLimits, type OwnLimits } from './own-limits.js'
+import { eventsOperation, STATS_OPERATIONS } from './operations/stats.js'
+import { createOwnLimits } from './own-limits.js'
 import {
   AdminError,
-  crossSite,
   invalid,
   ON_EVERY_ANSWER,
   problemResponse,
@@ -36,15 +37,21 @@ import {
   requirePlain,
   type Seen,
 } from './read-request.js'
+import { createSessions } from './sessions.js'
 
 type AdminEnv = {
   /** Empty, or not there at all, where a test asks without a socket. */
-  Bindings: Partial<HttpBindings>
-  Variables: { holder: Holder; headers: Readonly<Record<string, string>> }
+  Bindings: NonNullable<Bindings>
+  Variables: { entrance: Entrance; headers: Readonly<Record<string, string>> }
 }
 
 type AdminContext = Context<AdminEnv>
 export type AdminApp = OpenAPIHono<AdminEnv>
+
+export interface AdminAppParts extends AdminParts {
+  /** Ended by whoever made it. @default one of its own */
+  readonly events?: Events | undefined
+}
 
 const OPERATIONS: readonly Operation[] = [
   ...RULE_OPERATIONS,
@@ -52,19 +59,28 @@ const OPERATIONS: readonly Operation[] = [
   ...CALLER_OPERATIONS,
   ...KEY_OPERATIONS,
   ...CALL_OPERATIONS,
+  ...STATS_OPERATIONS,
 ]
 
-export function createAdminApp(parts: AdminParts): AdminApp {
+export function createAdminApp(parts: AdminAppParts): AdminApp {
   // Paths are matched as they were sent: a segment that is decoded first may be another one.
   const app: AdminApp = new OpenAPIHono<AdminEnv>({ getPath: ({ url }: Request) => rawPath(url) })
-  const limits = createOwnLimits(parts.clock)
+  const { rootToken, source, clock } = parts
+  const limits = createOwnLimits(clock)
   const failures = new Failures({ ...parts, place: 'admin API' })
-  const operations = [...OPERATIONS, documentOperation(app, parts)]
+  const gate = createGate({ rootToken, book: source.book, clock })
+  const doorParts = { ...parts, limits, gate, sessions: createSessions({ rootToken, gate, clock }) }
+  const operations = [
+    ...OPERATIONS,
+    eventsOperation(parts.events ?? new Events(parts)),
+    ...sessionOperations(doorParts),
+    documentOperation(app, parts),
+  ]
   app.use('*', async (context, next) => {
     await next()
     finish(context)
   })
-  app.use('*', createDoor(parts, limits, operations))
+  app.use('*', passThrough(createDoor(doorParts), operations))
   for (const each of operations) serve(app, each, parts)
   register(app.openAPIRegistry, operations)
   app.notFound((context) => problemResponse(nowhere(context, operations), failures))
@@ -88,37 +104,20 @@ function finish(context: AdminContext): void {
   for (const [name, value] of Object.entries(own)) headers.set(name, value)
 }
 
-/** Fails closed: whoever is not known, or known to call too often, gets no further. */
-function createDoor(parts: AdminParts, limits: OwnLimits, operations: readonly Operation[]) {
-  const { rootToken, source, clock, log } = parts
-  const throttle = createThrottle(clock)
-  const gate = createGate({ rootToken, book: source.book, clock })
+/** Before anybody looks where a request wants to go; what that is tells only how it counts. */
+function passThrough(door: Door, operations: readonly Operation[]) {
   return async (context: AdminContext, next: () => Promise<void>): Promise<void> => {
-    const { req } = context
-    if (isForeign((name) => req.header(name), new URL(req.url).host)) throw crossSite()
-    const holder = gate.holderOf(req.header('authorization'))
-    if (holder === undefined) {
-      const address = addressOf(context, parts)
-      const passed = throttle.pass('unauthorized')
-      if (passed !== undefined)
-        log.warn({ address, ...passed }, 'a call without a good admin token')
-      limits.failed(address)
-      throw unauthorized()
-    }
+    const { req, env } = context
     const asked = findOperations(req.path, operations).find(isMethod(req.method))
-    context.set('headers', limits.call(holder.id, asked?.writes === true))
-    context.set('holder', holder)
+    const entrance = door(req, env, {
+      isOpen: asked?.isOpen === true,
+      writes: asked?.writes === true,
+      asksWho: req.path === SESSION_PATH && req.method === 'GET',
+    })
+    context.set('headers', entrance.headers)
+    context.set('entrance', entrance)
     await next()
   }
-}
-
-/** Without a socket there is no address: such requests count together. */
-const NO_ADDRESS = '0.0.0.0'
-
-function addressOf({ env }: AdminContext, { addressOf: given }: AdminParts): string {
-  const incoming = env?.incoming
-  if (incoming === undefined) return NO_ADDRESS
-  return given?.(incoming) ?? incoming.socket.remoteAddress ?? NO_ADDRESS
 }
 
 const isMethod =
@@ -164,13 +163,16 @@ function serve(app: AdminApp, each: Operation, parts: AdminParts): void {
   const path = each.path.replaceAll(/\{(\w+)\}/g, ':$1')
   app.on([each.method], [path], async (context) => {
     const { req } = context
-    const holder = context.get('holder')
-    requireRole(holder, each.role, `${each.method.toUpperCase()} ${each.path}`)
+    const { holder, sender } = context.get('entrance')
+    if (each.isOpen !== true) {
+      if (holder === undefined) throw unauthorized()
+      requireRole(holder, each.role, `${each.method.toUpperCase()} ${each.path}`)
+    }
     const params = matchSegments(each.path, req.path.split('/')) ?? new Map<string, string>()
     const { searchParams: search } = new URL(req.url)
     const ifMatch = seenOf(each, req.header('if-match'))
     const body = await readSent(context, each, search)
-    return responseOf(await each.run({ params, search, ifMatch, holder, body }, parts))
+    return responseOf(await each.run({ params, search, ifMatch, holder, sender, body }, parts))
   })
 }
 
@@ -205,14 +207,16 @@ async function readSent(
   })
 }
 
-function responseOf({ status, body, etag, location }: Reply): Response {
+function responseOf({ status, body, etag, location, headers }: Reply): Response {
   const isYaml = typeof body === 'string'
-  return new Response(isYaml ? body : JSON.stringify(body), {
+  const isAsItIs = isYaml || body instanceof ReadableStream
+  return new Response(isAsItIs ? body : JSON.stringify(body), {
     status,
     headers: {
       'Content-Type': isYaml ? 'application/yaml' : 'application/json',
       ...(etag !== undefined && { ETag: `"${etag}"` }),
       ...(location !== undefined && { Location: location }),
+      ...headers,
     },
   })
 }

@@ -6,8 +6,10 @@ import { type Engine, secretAttributes } from '../engine.js'
 import { secretHider } from '../identity/secret-form.js'
 import type { Log } from '../log/logger.js'
 import { type Admin, createAdmin } from './admin.js'
+import type { AdminParts } from './admin-parts.js'
+import { isTlsSomewhere } from './encrypted.js'
 
-export interface OpenAdminParts {
+export interface OpenAdminParts extends Pick<AdminParts, 'sight' | 'alerts'> {
   readonly log: Log
   readonly rootToken: string
   readonly metricsText: () => string | Promise<string>
@@ -16,7 +18,7 @@ export interface OpenAdminParts {
 export function openAdmin(
   config: Config,
   { source, node, decider, opened }: Engine,
-  { log, rootToken, metricsText }: OpenAdminParts,
+  { log, rootToken, metricsText, sight, alerts }: OpenAdminParts,
 ): Admin {
   const hideSecrets = secretHider(opened.secret, secretAttributes(config))
   const { ipv6Prefix } = config.identity
@@ -25,11 +27,14 @@ export function openAdmin(
     editor: createEditor({ source, clock: wallClock, hideSecrets, ipv6Prefix, log }),
     source,
     decider,
+    sight,
+    alerts,
     rootToken,
     clock: wallClock,
     log,
     hideSecrets,
     ipv6Prefix,
+    isEncrypted: (request) => isTlsSomewhere(config, request),
     node: () => ({ ...node, rulesVersion: source.version(), problem: source.problem() }),
   })
 }

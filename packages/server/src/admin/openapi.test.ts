@@ -10,6 +10,7 @@ import { afterAll, describe, expect, test } from 'vitest'
 import type * as client from '../../../client/src/types.js'
 import { closeAfterTests, startAdmin } from './admin.test-helper.js'
 import type * as schemas from './schemas.js'
+import type * as statsSchemas from './schemas-stats.js'
 
 closeAfterTests()
 
@@ -24,6 +25,7 @@ interface DocumentedOperation {
   readonly operationId: string
   readonly summary: string
   readonly description: string
+  readonly security?: readonly object[]
   readonly responses: Readonly<Record<string, unknown>>
   readonly requestBody?: { readonly content: Readonly<Record<string, unknown>> }
 }
@@ -58,7 +60,7 @@ describe('the document', () => {
   test('is OpenAPI 3.1 and has the release', () => {
     expect(document.openapi).toBe('3.1.0')
     expect(document.info.version).toBe(admin.release)
-    expect(document.security).toEqual([{ token: [] }])
+    expect(document.security).toEqual([{ token: [] }, { session: [] }])
   })
 
   test('has every route that is served, and no other', () => {
@@ -72,9 +74,18 @@ describe('the document', () => {
     expect(new Set(ids).size).toBe(ids.length)
   })
 
+  test('only the login needs no credentials', () => {
+    const open = documented.filter(({ operation }) => operation.security?.length === 0)
+    expect(open.map(({ method, path }) => `${method} ${path}`)).toEqual(['post /admin/v1/session'])
+  })
+
   test.each(documented)('$method $path says what it needs and may answer', ({ operation }) => {
     expect(operation.summary).not.toBe('')
-    expect(operation.description).toMatch(/Needs the role `(read|edit|admin)`\.$/)
+    expect(operation.description).toMatch(
+      operation.security === undefined
+        ? /Needs the role `(read|edit|admin)`\.$/
+        : /Needs no credentials\.$/,
+    )
     const statuses = Object.keys(operation.responses)
     expect(statuses).toEqual(expect.arrayContaining(['400', '401', '403', '429', '500']))
     if (operation.requestBody !== undefined) {
@@ -97,7 +108,7 @@ type Same<Schema extends z.ZodType, View> =
       : { readonly schemaLacks: View }
     : { readonly viewLacks: Read<z.output<Schema>> }
 
-type S = typeof schemas
+type S = typeof schemas & typeof statsSchemas
 
 test('schemas and the types of the client are the same', () => {
   const same: {
@@ -121,6 +132,14 @@ test('schemas and the types of the client are the same', () => {
     readonly decision: Same<S['decisionView'], client.DecisionView>
     readonly inspected: Same<S['inspectView'], client.InspectView>
     readonly error: Same<S['errorView'], client.ErrorView>
+    readonly stats: Same<S['statsView'], client.StatsView>
+    readonly top: Same<S['topView'], client.TopView>
+    readonly topOrder: Same<S['topOrder'], client.TopOrder>
+    readonly alerts: Same<S['alertsView'], client.AlertsView>
+    readonly event: Same<S['eventView'], client.EventView>
+    readonly session: Same<S['sessionView'], client.SessionView>
+    readonly trialInput: Same<S['trialInput'], client.TrialInput>
+    readonly trial: Same<S['trialView'], client.TrialView>
   } = {
     rule: true,
     rules: true,
@@ -142,6 +161,14 @@ test('schemas and the types of the client are the same', () => {
     decision: true,
     inspected: true,
     error: true,
+    stats: true,
+    top: true,
+    topOrder: true,
+    alerts: true,
+    event: true,
+    session: true,
+    trialInput: true,
+    trial: true,
   }
   expect(Object.values(same).every(Boolean)).toBe(true)
 })

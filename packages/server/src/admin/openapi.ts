@@ -3,6 +3,7 @@ import { type OpenAPIHono, type RouteConfig, z } from '@hono/zod-openapi'
 import type { Operation } from './operation.js'
 import { typesOf } from './read-request.js'
 import { errorView, yamlText } from './schemas.js'
+import { COOKIE, CSRF_HEADER } from './sessions.js'
 
 type Registry = OpenAPIHono['openAPIRegistry']
 type Responses = RouteConfig['responses']
@@ -17,6 +18,8 @@ const TAGS: Readonly<Record<string, string>> = {
   Tokens: 'Tokens of the admin API itself.',
   Nodes: 'The processes that decide, and what they run.',
   Calls: 'Decisions, and the counters behind them.',
+  Figures: 'What nodes see, and what limits would do.',
+  Sessions: 'Browsers that were let in with a token.',
   Document: 'This document.',
 }
 
@@ -32,7 +35,7 @@ const PROBLEMS: Readonly<Record<number, string>> = {
   428: 'If-Match is missing.',
   429: 'Too many calls, or too many wrong tokens from this address.',
   500: 'A fault of Sluice; its log has it.',
-  503: 'The rule store does not answer.',
+  503: 'The rule store does not answer, or too many streams are open.',
 }
 
 export function register(registry: Registry, operations: readonly Operation[]): void {
@@ -40,6 +43,12 @@ export function register(registry: Registry, operations: readonly Operation[]): 
     type: 'http',
     scheme: 'bearer',
     description: 'The admin token, or one that was made with it.',
+  })
+  registry.registerComponent('securitySchemes', 'session', {
+    type: 'apiKey',
+    in: 'cookie',
+    name: COOKIE,
+    description: `A session; changes also need the header ${CSRF_HEADER}.`,
   })
   registry.register('Problem', errorView)
   for (const operation of operations) registry.registerPath(routeOf(operation))
@@ -54,17 +63,18 @@ export function documentOf(app: Documented, release: string): object {
     info: {
       title: 'Sluice admin API',
       version: release,
-      description: 'Rules, overrides, candidates, known keys, tokens and nodes of Sluice.',
+      description: 'Rules, overrides, candidates, keys, tokens, nodes and figures of Sluice.',
       license: { name: 'Apache-2.0', url: 'https://www.apache.org/licenses/LICENSE-2.0' },
     },
     servers: [{ url: '/' }],
-    security: [{ token: [] }],
+    security: [{ token: [] }, { session: [] }],
     tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
   })
 }
 
 function routeOf(operation: Operation): RouteConfig {
   const { method, path, id, tag, summary, description, role, body } = operation
+  const isOpen = operation.isOpen === true
   const said = description === undefined ? '' : `${description} `
   return {
     method,
@@ -72,7 +82,8 @@ function routeOf(operation: Operation): RouteConfig {
     operationId: id,
     tags: [tag],
     summary,
-    description: `${said}Needs the role \`${role}\`.`,
+    description: `${said}Needs ${isOpen ? 'no credentials' : `the role \`${role}\``}.`,
+    ...(isOpen && { security: [] }),
     request: {
       params: paramsOf(path),
       query: operation.query,

@@ -6,6 +6,7 @@ import type { Meta } from '../editor/editor-types.js'
 import type { Role } from '../rule-store/records.js'
 import type { Holder } from './access.js'
 import type { AdminParts } from './admin-parts.js'
+import type { Sender } from './door.js'
 import { AdminError, invalid, type Told } from './problem.js'
 import { BODY_BYTES_MAX, type BodyKind, readQuery, type Seen } from './read-request.js'
 
@@ -17,7 +18,9 @@ interface Sent {
   readonly params: ReadonlyMap<string, string>
   readonly search: URLSearchParams
   readonly ifMatch: Seen
-  readonly holder: Holder
+  /** Undefined where the operation is open, and nobody was asked who they are. */
+  readonly holder: Holder | undefined
+  readonly sender: Sender
   /** Undefined where the operation takes none. */
   readonly body: unknown
 }
@@ -31,12 +34,14 @@ interface Asked<Query, Body> {
   readonly body: Body
   readonly ifMatch: Seen
   readonly meta: Meta
+  readonly sender: Sender
 }
 
 export interface Reply {
   readonly status: 200 | 201
-  /** Told as JSON; a text is YAML. */
+  /** Told as JSON; a text is YAML; a stream is one of events. */
   readonly body: unknown
+  readonly headers?: Readonly<Record<string, string>> | undefined
   readonly etag?: number | undefined
   readonly location?: string | undefined
 }
@@ -56,7 +61,7 @@ export interface Told200 {
   readonly status: 200 | 201
   readonly description: string
   readonly schema: z.ZodType
-  readonly type?: 'application/yaml'
+  readonly type?: 'application/yaml' | 'text/event-stream'
   readonly etag?: boolean
 }
 
@@ -70,6 +75,8 @@ interface Described {
   readonly description?: string
   /** The least role that may. */
   readonly role: Role
+  /** Whether it needs no credentials: it is where somebody shows them. @default false */
+  readonly isOpen?: boolean
   /** Whether it changes what the rule store holds, and says who and why. */
   readonly writes?: boolean
   /** Whether `If-Match` is looked at. */
@@ -118,7 +125,7 @@ export function operation<Query extends z.ZodRawShape = z.ZodRawShape, Body = un
     ...described,
     query,
     body,
-    async run({ params, search, ifMatch, holder, body: sent }, parts) {
+    async run({ params, search, ifMatch, holder, sender, body: sent }, parts) {
       const given = readQuery(search, names)
       const meta = z.object(whyShape).safeParse({ why: given['why'] })
       if (!meta.success) throw problemOf('query', meta.error.issues, given)
@@ -129,7 +136,8 @@ export function operation<Query extends z.ZodRawShape = z.ZodRawShape, Body = un
         query: parseWith(own, 'query', given) as QueryOf<Query>,
         body: (body === undefined ? undefined : body.read(sent)) as Body,
         ifMatch,
-        meta: { by: holder.name, why: meta.data.why },
+        meta: { by: holder?.name ?? '', why: meta.data.why },
+        sender,
       }
       return run(asked, parts)
     },
@@ -137,10 +145,13 @@ export function operation<Query extends z.ZodRawShape = z.ZodRawShape, Body = un
 }
 
 /** A body that is checked by its schema. */
-export function checkedBody<Schema extends z.ZodType>(schema: Schema): BodySpec<z.output<Schema>> {
+export function checkedBody<Schema extends z.ZodType>(
+  schema: Schema,
+  bytesMax = BODY_BYTES_MAX,
+): BodySpec<z.output<Schema>> {
   return {
     kinds: ['json'],
-    bytesMax: BODY_BYTES_MAX,
+    bytesMax,
     schema,
     read: (sent) => parseWith(schema, 'body', sent),
   }

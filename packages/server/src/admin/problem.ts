@@ -12,6 +12,8 @@ export const OWN_PROBLEMS = {
   unauthorized: 401,
   forbidden: 403,
   cross_site: 403,
+  csrf: 403,
+  not_encrypted: 403,
   not_found: 404,
   method_not_allowed: 405,
   too_large: 413,
@@ -20,6 +22,7 @@ export const OWN_PROBLEMS = {
   precondition_required: 428,
   rate_limited: 429,
   internal: 500,
+  too_many_streams: 503,
 } as const
 
 export type OwnProblem = keyof typeof OWN_PROBLEMS
@@ -71,6 +74,12 @@ export const unauthorized = () =>
 
 export const crossSite = () =>
   new AdminError('cross_site', 'Web pages of other sites may not use the admin API.')
+
+export const forged = () =>
+  new AdminError(
+    'csrf',
+    'X-Sluice-Csrf: found nothing that belongs to this session; accepted: the csrf of GET /admin/v1/session',
+  )
 
 export const encoded = () => new AdminError('unsupported_encoding', ENCODED.detail)
 

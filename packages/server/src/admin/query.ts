@@ -33,6 +33,13 @@ export const limit = wholeNumber(LIMIT_MAX, ACCEPTED_LIMIT)
   .default(LIMIT_DEFAULT)
   .openapi({ type: 'integer', minimum: 1, maximum: LIMIT_MAX, default: LIMIT_DEFAULT })
 
+const TOP_MAX = 100
+const TOP_DEFAULT = 20
+
+export const topLimit = wholeNumber(TOP_MAX, `a whole number from 1 to ${TOP_MAX}`)
+  .default(TOP_DEFAULT)
+  .openapi({ type: 'integer', minimum: 1, maximum: TOP_MAX, default: TOP_DEFAULT })
+
 export const after = z
   .string()
   .max(TEXT_LENGTH_MAX, ACCEPTED_TEXT)

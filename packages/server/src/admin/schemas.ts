@@ -256,6 +256,10 @@ const nodeView = z
     startedAt: z.string(),
     seenMsAgo: z.number(),
     problem: z.string().optional(),
+    decisionsPerSecond: z.number().optional(),
+    refusalsPerSecond: z.number().optional(),
+    clockOffsetMs: z.number().nullable().optional(),
+    store: z.string().optional(),
   })
   .openapi('Node')
 

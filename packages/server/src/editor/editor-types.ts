@@ -83,9 +83,17 @@ export interface MadeToken {
 export interface Editor {
   /** Why nothing can be changed here; undefined: it can. */
   readonly readOnly: string | undefined
-  /** The document may hold `candidate` and `overrides`; they are filed where they belong. */
+  /**
+   * The document may hold `candidate` and `overrides`; they are filed where they belong. It may be
+   * YAML or JSON text.
+   */
   create(document: unknown, meta: Meta): Promise<BookRule>
   replace(id: string, document: unknown, meta: Meta, expected: Expected): Promise<BookRule>
+  /**
+   * What `replace` of the rule with this id would say and do, or `create` without one; errors are
+   * returned, not thrown.
+   */
+  validateRule(document: unknown, id?: string): Promise<Validated>
   /** A JSON merge patch (RFC 7396): null removes a field. */
   patch(id: string, patch: unknown, meta: Meta, expected: Expected): Promise<BookRule>
   /** The last rule only where `confirmed`: without any, every call is allowed. */

@@ -12,6 +12,7 @@ import { candidateEdits } from './candidate-edits.js'
 import { keyEdits } from './key-edits.js'
 import { overrideEdits } from './override-edits.js'
 import { rollbackEdits } from './rollback-edits.js'
+import { ruleChecks } from './rule-checks.js'
 import { ruleEdits } from './rule-edits.js'
 import { setEdits } from './set-edits.js'
 import { tokenEdits } from './token-edits.js'
@@ -30,6 +31,7 @@ export function createEditor(options: EditorOptions): Editor {
   return {
     readOnly: commits.readOnly,
     ...ruleEdits(context),
+    ...ruleChecks(context, source),
     ...candidateEdits(context),
     ...overrideEdits(context),
     ...setEdits(context, source),

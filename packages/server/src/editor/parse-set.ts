@@ -25,18 +25,25 @@ interface Source {
  * A rule that somebody made bad behind the editor's back is no reason to refuse the change of
  * another: it is left out, and every node keeps the last good one of it.
  */
-function parseAround(source: Source, touched: ReadonlySet<string>): ParsedSet {
+function parseAround(
+  source: Source,
+  touched: ReadonlySet<string>,
+  options: { readonly compare?: boolean } = {},
+): ParsedSet {
   const rules = new Map(source.rules)
   for (let pass = 1; ; pass++) {
-    const parsed = parse({ ...source, rules })
+    const parsed = parse({ ...source, rules }, options)
     const bad = badRules(parsed.errors, [...rules.keys()]).filter((id) => !touched.has(id))
     if (bad.length === 0 || pass === PASSES_MAX) return parsed
     for (const id of bad) rules.delete(id)
   }
 }
 
-function parse({ routes, strictPaths, rules }: Source): ParsedRules {
-  return parseRules({ routes, strictPaths, rules: [...rules.values()] })
+function parse(
+  { routes, strictPaths, rules }: Source,
+  options: { readonly compare?: boolean },
+): ParsedRules {
+  return parseRules({ routes, strictPaths, rules: [...rules.values()] }, options)
 }
 
 /** Whose problems these are: named by the rule's id, or by its place where that is none. */
@@ -61,6 +68,7 @@ export function parseDraft(draft: Draft): ParsedSet {
 export function parseBook(book: RuleBook): RuleSet {
   const { routes, strictPaths } = book.set
   const rules = new Map(book.rules().map((rule) => [rule.document.id, putTogether(rule)]))
-  const parsed = parseAround({ routes, strictPaths, rules }, new Set())
+  // Nobody is told of warnings here, and to look for them takes longest.
+  const parsed = parseAround({ routes, strictPaths, rules }, new Set(), { compare: false })
   return parsed.rules ?? { routes: [], strictPaths, rules: [] }
 }

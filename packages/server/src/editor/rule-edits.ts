@@ -2,7 +2,7 @@
 import { type Change, overrideKey } from '../rule-store/records.js'
 import { COMMIT_CHANGES_MAX } from '../rule-store/rule-store.js'
 import type { RuleBook } from '../source/rule-book.js'
-import { fileOverrides } from './callers.js'
+import { type CallerOptions, fileOverrides } from './callers.js'
 import { checkRules } from './check-draft.js'
 import type { Commits } from './commits.js'
 import {
@@ -17,23 +17,16 @@ import { copyRule, isJsonMap, type JsonMap, mergePatch, putTogether } from './do
 import { Draft } from './draft.js'
 import { EditError, type Editor, type Meta } from './editor-types.js'
 import { describeFinding, invalid } from './problems.js'
+import { readRuleText } from './rule-text.js'
 
 type RuleEdits = Pick<Editor, 'create' | 'replace' | 'patch' | 'remove'>
 
 export function ruleEdits({ commits, callers }: EditContext): RuleEdits {
-  /** With its overrides, where it gives any. */
-  const put = (draft: Draft, { parsed, given }: ReadRule) => {
-    draft.putRule(parsed.id, given)
-    if (given.overrides === undefined) return
-    const context = { ...callers, strictPaths: draft.set.strictPaths }
-    const { filed, problems } = fileOverrides(parsed, given.overrides, context)
-    if (problems.length > 0) throw invalid('rules_invalid', problems)
-    draft.replaceOverrides(parsed.id, filed)
-  }
+  const put = (draft: Draft, rule: ReadRule) => putRule(draft, rule, callers)
   return {
     async create(document, meta) {
       void commits.store
-      const rule = readRule(copyRule(document))
+      const rule = readRule(copyRule(documentOf(document)))
       const { id } = rule.parsed
       await sweep(commits, id, meta)
       return commits.run(meta, (book) => {
@@ -47,7 +40,7 @@ export function ruleEdits({ commits, callers }: EditContext): RuleEdits {
 
     async replace(id, document, meta, expected) {
       void commits.store
-      const rule = readRule(named(id, copyRule(document)))
+      const rule = readRule(named(id, copyRule(documentOf(document))))
       return commits.run(meta, (book) => {
         requireRule(book, id, expected)
         const draft = new Draft(book)
@@ -86,6 +79,24 @@ export function ruleEdits({ commits, callers }: EditContext): RuleEdits {
   }
 }
 
+/** With its overrides, where it gives any. */
+export function putRule(draft: Draft, { parsed, given }: ReadRule, callers: CallerOptions): void {
+  draft.putRule(parsed.id, given)
+  if (given.overrides === undefined) return
+  const context = { ...callers, strictPaths: draft.set.strictPaths }
+  const { filed, problems } = fileOverrides(parsed, given.overrides, context)
+  if (problems.length > 0) throw invalid('rules_invalid', problems)
+  draft.replaceOverrides(parsed.id, filed)
+}
+
+/** Text is YAML, and its problems are told with their places. */
+function documentOf(given: unknown): unknown {
+  if (typeof given !== 'string') return given
+  const { document, errors } = readRuleText(given)
+  if (errors.length > 0) throw invalid('rules_invalid', errors)
+  return document
+}
+
 /**
  * A rule may have more overrides than one version changes. It goes first, and what is left of them
  * means nothing any more and goes in further versions. The last one, if there was any.
@@ -111,7 +122,7 @@ async function sweep(commits: Commits, id: string, meta: Meta): Promise<number |
 }
 
 /** The id may be left out where the path says it, but cannot be another. */
-function named(id: string, document: unknown): unknown {
+export function named(id: string, document: unknown): unknown {
   if (!isJsonMap(document)) return document
   const given = document['id']
   if (given === undefined) return { id, ...document }

@@ -1,6 +1,8 @@
 /** What nodes run, decide and hold. */
 import type { Call } from '@sluice/core'
 import { type Asked as AskedCall, PEEK_KEYS, RESET_KEYS, readCall } from '../../api/read-call.js'
+import type { NodeSeen } from '../../rule-store/rule-store.js'
+import type { SightNodeView } from '../../stats/views.js'
 import type { AdminParts } from '../admin-parts.js'
 import { type BodySpec, openBody, operation, type Operation } from '../operation.js'
 import {
@@ -21,9 +23,9 @@ const listNodes = operation({
   summary: 'List the nodes, and the version of the rules that each runs',
   role: 'read',
   answers: [{ status: 200, description: 'The nodes, and this one.', schema: nodesView }],
-  async run(_asked, { source, editor, node }) {
+  async run(_asked, { source, editor, node, sight }) {
     const status = source.status()
-    const seen = await seenNodes(source)
+    const [seen, told] = await Promise.all([seenNodes(source), toldNodes(sight)])
     const body = {
       version: source.version(),
       source: source.name,
@@ -31,7 +33,7 @@ const listNodes = operation({
       news: status?.news ?? null,
       ageSeconds: Math.round(source.ageSeconds() * 1000) / 1000,
       problem: source.problem() ?? status?.problem ?? null,
-      nodes: seen ?? [{ ...node(), seenMsAgo: 0 }],
+      nodes: joinNodes(seen ?? [{ ...node(), seenMsAgo: 0 }], told),
     }
     return { status: 200, body }
   },
@@ -44,6 +46,31 @@ async function seenNodes({ store }: AdminParts['source']) {
   } catch {
     return undefined
   }
+}
+
+/** None where the board does not say. */
+async function toldNodes(sight: AdminParts['sight']): Promise<readonly SightNodeView[]> {
+  try {
+    return await sight.nodes()
+  } catch {
+    return []
+  }
+}
+
+/** What the rule store knows of each node, with what it told of itself on the board, if it did. */
+function joinNodes(
+  seen: readonly NodeSeen[],
+  told: readonly SightNodeView[],
+): readonly (NodeSeen & Partial<SightNodeView>)[] {
+  const toldById = new Map(told.map((node) => [node.id, node]))
+  const joined = seen.map((node) => {
+    const own = toldById.get(node.id)
+    // Both know the version that it runs; whoever heard of it last is right.
+    const isNewer = own !== undefined && own.seenMsAgo < node.seenMsAgo
+    return isNewer ? { ...node, ...own } : { ...own, ...node }
+  })
+  const seenIds = new Set(seen.map(({ id }) => id))
+  return [...joined, ...told.filter(({ id }) => !seenIds.has(id))]
 }
 
 const adopt = operation({

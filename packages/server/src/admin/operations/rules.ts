@@ -1,10 +1,24 @@
 /** Rules one by one: read, created, replaced, patched, removed, promoted. */
 import { show } from '@sluice/core'
 import type { RuleBook } from '../../source/rule-book.js'
-import { expectedOf, openBody, operation, type Operation, type Told200 } from '../operation.js'
+import {
+  type BodySpec,
+  expectedOf,
+  openBody,
+  operation,
+  type Operation,
+  type Told200,
+} from '../operation.js'
 import { invalid } from '../problem.js'
-import { after, confirmation, limit } from '../query.js'
-import { ruleInput, rulePatch, rulesPage, ruleView, versionAnswer } from '../schemas.js'
+import { after, confirmation, limit, text } from '../query.js'
+import {
+  ruleInput,
+  rulePatch,
+  rulesPage,
+  ruleView,
+  validatedView,
+  versionAnswer,
+} from '../schemas.js'
 import { viewRule } from '../views.js'
 import { BASE, findRule, pageOf, versionIn } from './common.js'
 
@@ -16,6 +30,9 @@ const theRule: Told200 = {
   schema: ruleView,
   etag: true,
 }
+
+/** A text is YAML. */
+const ruleBody: BodySpec<unknown> = openBody(ruleInput, ['json', 'yaml'])
 
 const listRules = operation({
   method: 'get',
@@ -53,7 +70,7 @@ const createRule = operation({
   summary: 'Create a rule, at the end of the set',
   role: 'edit',
   writes: true,
-  body: openBody(ruleInput),
+  body: ruleBody,
   answers: [{ status: 201, description: 'The new rule.', schema: ruleView, etag: true }],
   async run({ body, meta }, { editor }) {
     const rule = await editor.create(body, meta)
@@ -87,12 +104,32 @@ const replaceRule = operation({
   role: 'edit',
   writes: true,
   ifMatch: 'needed',
-  body: openBody(ruleInput),
+  body: ruleBody,
   answers: [theRule],
   async run({ param, body, ifMatch, meta }, { editor }) {
     const expected = expectedOf(ifMatch, versionIn(body), true)
     const rule = await editor.replace(param('id'), body, meta, expected)
     return { status: 200, body: viewRule(rule), etag: rule.version }
+  },
+})
+
+const validateRule = operation({
+  method: 'post',
+  path: `${BASE}/validate/rule`,
+  id: 'validateRule',
+  tag,
+  summary: 'Say what replacing or creating a rule would do, or what is wrong with it',
+  description: 'Answers 200 also where the rule has errors. Changes nothing.',
+  role: 'read',
+  query: {
+    id: text.openapi({ description: 'The rule that it takes the place of; without, it is new.' }),
+  },
+  body: ruleBody,
+  answers: [{ status: 200, description: 'What is wrong, or changes.', schema: validatedView }],
+  async run({ query: { id }, body }, { editor }) {
+    const { errors, warnings, diff } = await editor.validateRule(body, id)
+    const valid = errors.length === 0
+    return { status: 200, body: { valid, errors, warnings, diff: diff ?? null } }
   },
 })
 
@@ -156,6 +193,7 @@ export const RULE_OPERATIONS: readonly Operation[] = [
   createRule,
   getRule,
   replaceRule,
+  validateRule,
   patchRule,
   deleteRule,
   promote,

@@ -1,0 +1,56 @@
+/** `sluice alerts`: what must not go unseen. */
+import type { AlertsView, AlertView } from '@sluice/client'
+import type { Command } from 'commander'
+import { OK, REFUSED } from '../failures.js'
+import type { Io } from '../io.js'
+import { instantText, timeText } from '../rule-text.js'
+import { safe } from '../safe.js'
+import { type Cli, type CommonFlags, helpOf, run, withCommon } from '../session.js'
+import { table } from '../table.js'
+
+/** Of those that are over; `--json` has all. */
+const RECENT_SHOWN_MAX = 10
+
+export function addAlerts(program: Command, cli: Cli): void {
+  withCommon(program.command('alerts'))
+    .description('alerts that go on, and those that ended lately: exits 1 if any goes on')
+    .addHelpText('after', helpOf('sluice alerts\nsluice alerts --json'))
+    .action((flags: CommonFlags) =>
+      run(cli, flags, async ({ io, client, tell }) => {
+        const answer = await client.alerts()
+        tell(answer, () => alertsText(answer, io))
+        return answer.active.length === 0 ? OK : REFUSED
+      }),
+    )
+}
+
+function alertsText({ active, recent }: AlertsView, io: Io): string {
+  const present = active.length === 0 ? 'No alert is active.\n' : active.map(toText(io)).join('')
+  if (recent.length === 0) return present
+  const past = table(
+    ['ENDED', 'ALERT', 'SUBJECT', 'SINCE', 'UNTIL', 'NODE'],
+    recent
+      .slice(0, RECENT_SHOWN_MAX)
+      .map(({ severity, alert, subject, since, resolvedAt, node }) => [
+        severity,
+        alert,
+        subject,
+        instantText(since),
+        instantText(resolvedAt ?? undefined),
+        node,
+      ]),
+    io.columns,
+  )
+  return `${present}\n${past}`
+}
+
+const toText =
+  (io: Io) =>
+  ({ severity, alert, subject, summary, since, node, runbook }: AlertView): string => {
+    const about = subject === '' ? '' : ` ${subject}`
+    const long = timeText(Math.max(0, io.now() - Date.parse(since)))
+    const head = `${severity}  ${alert}${about}, for ${long}, seen by ${node}`
+    const lines = [head, `  ${summary}`, `  ${runbook}`]
+    // Each stays one line, whatever is in it.
+    return lines.map((line) => `${safe(line.replaceAll('\n', ' '))}\n`).join('')
+  }

@@ -1,0 +1,188 @@
+import { describe, expect, test } from 'vitest'
+import { answer, cleanAfterTests, problem, startAdmin } from '../cli.test-helper.js'
+
+cleanAfterTests()
+
+const caller = {
+  rule: 'per-user',
+  caller: { user: 'u1' },
+  hash: '00ff',
+  plan: 'free',
+  refusals: 120,
+  use: 30,
+  error: 0,
+  zeroSince: '2026-06-01T00:00:00.000Z',
+  lastSeen: '2026-06-01T00:06:59.000Z',
+  hoursAtLimit: 3,
+}
+
+const top = {
+  at: '2026-06-01T00:07:00.000Z',
+  since: '2026-06-01T00:00:00.000Z',
+  by: 'refusals',
+  nodes: 2,
+  callers: [
+    caller,
+    {
+      ...caller,
+      caller: { ip: '192.0.2.1', route: 'GET /a' },
+      plan: null,
+      refusals: 7,
+      zeroSince: null,
+      hoursAtLimit: 0,
+    },
+  ],
+}
+
+describe('sluice top', () => {
+  test('has a line for each caller', async () => {
+    const admin = await startAdmin({ 'GET /top': answer(top) })
+    const ran = await admin.run(['top'])
+    expect(ran.code).toBe(0)
+    expect(ran.out).toBe(`most refusals; of the last 7 min, on 2 nodes
+
+RULE      CALLER                     PLAN  REFUSALS  USE  AT ZERO    HOURS  SEEN
+per-user  user=u1                    free       120   30  for 7 min      3  1 s ago
+per-user  ip=192.0.2.1 route=GET /a  -            7   30  -              0  1 s ago
+`)
+    expect(admin.seen[0]?.query).toEqual({ by: 'refusals', limit: '20' })
+  })
+
+  test('asks for another order, one rule, and fewer', async () => {
+    const admin = await startAdmin({ 'GET /top': answer({ ...top, callers: [] }) })
+    const ran = await admin.run(['top', '--by', 'zero', '--rule', 'a', '--limit', '5'])
+    expect(admin.seen[0]?.query).toEqual({ by: 'zero', rule: 'a', limit: '5' })
+    expect(ran.out).toBe('longest with nothing left; of the last 7 min, on 2 nodes\nNobody.\n')
+  })
+
+  test('tells by how much a figure may be too high, where one may', async () => {
+    const callers = [{ ...caller, error: 4 }]
+    const admin = await startAdmin({ 'GET /top': answer({ ...top, callers }) })
+    expect((await admin.run(['top'])).out).toContain('USE  ERROR  AT ZERO')
+  })
+
+  test('names of callers cannot act on a terminal, nor make lines', async () => {
+    const user = '\u001b[2Jx\ny\u202eevil'
+    const admin = await startAdmin({
+      'GET /top': answer({ ...top, callers: [{ ...caller, caller: { user }, plan: '\u0007' }] }),
+    })
+    for (const words of [['top'], ['top', '--json']]) {
+      const { out } = await admin.run(words)
+      for (const char of '\u001b\u0007\u202e') expect(out).not.toContain(char)
+    }
+    expect((await admin.run(['top'])).out.split('\n')).toHaveLength(5)
+  })
+
+  test('--json is what the server answered', async () => {
+    const admin = await startAdmin({ 'GET /top': answer(top) })
+    expect(JSON.parse((await admin.run(['top', '--json'])).out)).toEqual(top)
+  })
+
+  test('--watch asks again and again, and on a terminal begins at its top', async () => {
+    const admin = await startAdmin({ 'GET /top': answer(top) })
+    const ran = await admin.run(['top', '--watch'], { waits: 2, columns: 100 })
+    expect(admin.lines()).toEqual(['GET /top', 'GET /top', 'GET /top'])
+    expect(ran.out.split('\u001b[H\u001b[2J')).toHaveLength(3)
+    const plain = await admin.run(['top', '--watch'], { waits: 1 })
+    expect(plain.out).not.toContain('\u001b')
+    expect(plain.out.match(/most refusals/g)).toHaveLength(2)
+  })
+
+  test('--watch outlives a moment without an answer, but not a token that ends', async () => {
+    const admin = await startAdmin({
+      'GET /top': [
+        answer(top),
+        { drop: true, body: '' },
+        answer(top),
+        problem(401, 'unauthorized'),
+      ],
+    })
+    const ran = await admin.run(['top', '--watch'], { waits: 9 })
+    expect(admin.seen).toHaveLength(4)
+    expect(ran.err).toContain('Could not reach the admin API')
+    expect(ran.code).toBe(2)
+  })
+
+  test.each([
+    ['--by', 'name', 'Allowed choices are refusals, use, zero, hours'],
+    ['--limit', '0', '--limit: found "0"; accepted: a whole number from 1'],
+  ])('%s %s is misuse', async (flag, value, message) => {
+    const admin = await startAdmin({})
+    const ran = await admin.run(['top', flag, value])
+    expect([ran.code, admin.seen]).toEqual([2, []])
+    expect(ran.err).toContain(message)
+  })
+})
+
+const alert = {
+  id: 'breaker-open:10.0.0.5:6379',
+  alert: 'breaker-open',
+  severity: 'page',
+  subject: '10.0.0.5:6379',
+  summary: 'Redis is not asked any more.',
+  details: {},
+  since: '2026-05-31T23:58:00.000Z',
+  resolvedAt: null,
+  node: 'n1',
+  runbook: 'https://example.com/runbook.md#breaker-open',
+}
+
+describe('sluice alerts', () => {
+  test('exits 0 where none is active', async () => {
+    const admin = await startAdmin({ 'GET /alerts': answer({ active: [], recent: [] }) })
+    expect(await admin.run(['alerts'])).toMatchObject({ code: 0, out: 'No alert is active.\n' })
+  })
+
+  test('exits 1 where one is, and says what, since when and what to read', async () => {
+    const ended = { ...alert, resolvedAt: '2026-05-31T23:59:00.000Z' }
+    const admin = await startAdmin({
+      'GET /alerts': answer({ active: [alert], recent: [ended] }),
+    })
+    const ran = await admin.run(['alerts'])
+    expect(ran.code).toBe(1)
+    expect(ran.out).toBe(`page  breaker-open 10.0.0.5:6379, for 2 min, seen by n1
+  Redis is not asked any more.
+  https://example.com/runbook.md#breaker-open
+
+ENDED  ALERT         SUBJECT        SINCE                 UNTIL                 NODE
+page   breaker-open  10.0.0.5:6379  2026-05-31T23:58:00Z  2026-05-31T23:59:00Z  n1
+`)
+    const json = await admin.run(['alerts', '--json'])
+    expect([json.code, JSON.parse(json.out)]).toEqual([1, { active: [alert], recent: [ended] }])
+  })
+
+  test('what stands in one cannot act on a terminal', async () => {
+    const hostile = { ...alert, subject: '\u001b[31m', summary: 'a\nb\u009b' }
+    const admin = await startAdmin({ 'GET /alerts': answer({ active: [hostile], recent: [] }) })
+    const { out } = await admin.run(['alerts'])
+    for (const char of '\u001b\u009b') expect(out).not.toContain(char)
+    expect(out.split('\n')).toHaveLength(4)
+  })
+})
+
+test('sluice nodes has figures of those that tell', async () => {
+  const node = { id: 'n1', host: 'a', pid: 7, release: '0.1.0', startedAt: '2026-01-02T03:04:05Z' }
+  const seen = { ...node, rulesVersion: 4, seenMsAgo: 800 }
+  const figures = { decisionsPerSecond: 12.34, refusalsPerSecond: 0, clockOffsetMs: 1.26 }
+  const admin = await startAdmin({
+    'GET /nodes': answer({
+      version: 4,
+      source: 'a file',
+      readOnly: null,
+      news: null,
+      ageSeconds: 0,
+      problem: null,
+      nodes: [
+        { ...seen, ...figures, store: 'memory' },
+        { ...seen, id: 'n2', decisionsPerSecond: 1, refusalsPerSecond: 0, clockOffsetMs: null },
+        { ...seen, id: 'n3' },
+      ],
+    }),
+  })
+  const { out } = await admin.run(['nodes'])
+  expect(out).toContain(`SEEN        CALLS/S  REFUSED/S  CLOCK    STORE   PROBLEM
+n1    a       7  0.1.0    4      2026-01-02T03:04:05Z  800 ms ago  12.3     0          +1.3 ms  memory  -
+n2    a       7  0.1.0    4      2026-01-02T03:04:05Z  800 ms ago  1        0          -        -       -
+n3    a       7  0.1.0    4      2026-01-02T03:04:05Z  800 ms ago  -        -          -        -       -
+`)
+})

@@ -1,0 +1,43 @@
+/** Whether what is sent here could be read on its way. */
+import type { IncomingMessage } from 'node:http'
+import { type Cidr, cidrContains, parseAddress } from '@sluice/core'
+
+/** Whether the connection itself is TLS. */
+export function isTls({ socket }: IncomingMessage): boolean {
+  return 'encrypted' in socket && socket.encrypted === true
+}
+
+interface ProxyOptions {
+  readonly trustedProxies: readonly Cidr[]
+  readonly forwardedHeader: 'x-forwarded-for' | 'forwarded'
+}
+
+/** That, or a proxy that is believed says that the browser's is. */
+export function isTlsSomewhere(options: ProxyOptions, request: IncomingMessage): boolean {
+  if (isTls(request)) return true
+  const peer = parseAddress(request.socket.remoteAddress ?? '')
+  if (peer === undefined) return false
+  if (!options.trustedProxies.some((cidr) => cidrContains(cidr, peer))) return false
+  return protoOf(options, request)?.toLowerCase() === 'https'
+}
+
+/** What the nearest proxy wrote: the last entry. */
+function protoOf({ forwardedHeader }: ProxyOptions, { headers }: IncomingMessage) {
+  if (forwardedHeader === 'forwarded') {
+    const last = String(headers['forwarded'] ?? '')
+      .split(',')
+      .at(-1)
+    return /(?:^|;)\s*proto="?(\w+)"?\s*(?:;|$)/i.exec(last ?? '')?.[1]
+  }
+  return String(headers['x-forwarded-proto'] ?? '')
+    .split(',')
+    .at(-1)
+    ?.trim()
+}
+
+const LOOPBACK = /^(localhost|.+\.localhost|127(\.\d{1,3}){3}|\[::1\])$/
+
+/** Of a URL: what never leaves the machine. */
+export function isLoopback(hostname: string): boolean {
+  return LOOPBACK.test(hostname)
+}

@@ -1,0 +1,185 @@
+/**
+ * The files of the dashboard. They hold nothing of anybody's, so they need no token; all that they
+ * show comes through the admin API. Read once, and served from memory: no path that is asked for
+ * ever reaches the file system.
+ */
+import { hash } from 'node:crypto'
+import { existsSync, readdirSync, readFileSync } from 'node:fs'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { createRequire } from 'node:module'
+import { dirname, extname, join, relative, sep } from 'node:path'
+import { gzipSync } from 'node:zlib'
+
+/** Of all files together. */
+const BYTES_MAX = 5 * 1024 * 1024
+const INDEX = '/index.html'
+/** What packing does not make smaller by more than this is sent as it is. */
+const PACKED_SHARE_MAX = 0.95
+
+const TYPES: ReadonlyMap<string, string> = new Map([
+  ['.html', 'text/html; charset=utf-8'],
+  ['.js', 'text/javascript; charset=utf-8'],
+  ['.css', 'text/css; charset=utf-8'],
+  ['.svg', 'image/svg+xml'],
+  ['.png', 'image/png'],
+  ['.ico', 'image/x-icon'],
+  ['.woff2', 'font/woff2'],
+  ['.json', 'application/json'],
+  ['.txt', 'text/plain; charset=utf-8'],
+  ['.map', 'application/json'],
+  ['.webmanifest', 'application/manifest+json'],
+])
+
+/** Only our own scripts, styles and data; in nobody's frame. */
+const POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self'",
+  "img-src 'self' data:",
+  "font-src 'self'",
+  "connect-src 'self'",
+  "base-uri 'none'",
+  "form-action 'self'",
+  "frame-ancestors 'none'",
+].join('; ')
+
+const ON_EVERY_PAGE = [
+  ['Content-Security-Policy', POLICY],
+  ['X-Content-Type-Options', 'nosniff'],
+  ['X-Frame-Options', 'DENY'],
+  ['Referrer-Policy', 'no-referrer'],
+  ['Cross-Origin-Opener-Policy', 'same-origin'],
+  ['Cross-Origin-Resource-Policy', 'same-origin'],
+  ['Permissions-Policy', 'camera=(), geolocation=(), microphone=(), payment=(), usb=()'],
+  ['Vary', 'Accept-Encoding'],
+].flat()
+
+interface PageFile {
+  readonly type: string
+  /** Without quotes. */
+  readonly tag: string
+  readonly caching: string
+  readonly plain: Buffer
+  /** Undefined: packing would not help. */
+  readonly packed: Buffer | undefined
+}
+
+export interface Page {
+  /** Whether it was answered: a GET or HEAD of what is no path of the API. */
+  handle(request: IncomingMessage, response: ServerResponse): boolean
+}
+
+/** Throws where there are more bytes than a dashboard has. */
+export function createPage(folder: string | undefined = ownFolder()): Page {
+  const files = folder === undefined ? new Map<string, PageFile>() : readFiles(folder)
+  const index = files.get(INDEX) ?? unbuilt()
+  return {
+    handle(request, response) {
+      const { method, url = '' } = request
+      if (method !== 'GET' && method !== 'HEAD') return false
+      const path = url.split('?', 1)[0] ?? ''
+      if (!isOfPage(path)) return false
+      const isFile = TYPES.has(extname(path))
+      const file = files.get(path) ?? (isFile ? undefined : index)
+      if (file === undefined) answerNothing(response)
+      else answer(request, response, file)
+      return true
+    },
+  }
+}
+
+/** What a path of ours is written with. */
+const PATH = /^\/(?!\/)[\w.~%!$&'()*+,;=:@/-]*$/
+
+/** Whatever is no such path is the API's to refuse. */
+function isOfPage(path: string): boolean {
+  return PATH.test(path) && !/^\/(admin|metrics)(\/|$)/.test(path)
+}
+
+/** Undefined where the dashboard is not installed. */
+function ownFolder(): string | undefined {
+  try {
+    const found = createRequire(import.meta.url).resolve('@sluice/dashboard/package.json')
+    return join(dirname(found), 'dist')
+  } catch {
+    return undefined
+  }
+}
+
+function readFiles(folder: string): ReadonlyMap<string, PageFile> {
+  const files = new Map<string, PageFile>()
+  if (!existsSync(folder)) return files
+  let bytes = 0
+  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+    const type = TYPES.get(extname(entry.name))
+    if (!entry.isFile() || type === undefined) continue
+    const place = join(entry.parentPath, entry.name)
+    const plain = readFileSync(place)
+    bytes += plain.length
+    if (bytes > BYTES_MAX) {
+      throw new Error(`${folder}: found more than ${BYTES_MAX} bytes; accepted: a dashboard`)
+    }
+    const path = `/${relative(folder, place).split(sep).join('/')}`
+    files.set(path, fileOf(path, type, plain))
+  }
+  return files
+}
+
+/** The name of what lies in `assets` has a hash of what it says, so it never changes. */
+function fileOf(path: string, type: string, plain: Buffer): PageFile {
+  const packed = gzipSync(plain, { level: 9 })
+  const isSmaller = packed.length < plain.length * PACKED_SHARE_MAX
+  return {
+    type,
+    tag: hash('sha256', plain, 'base64url').slice(0, 22),
+    caching: path.startsWith('/assets/') ? 'public, max-age=31536000, immutable' : 'no-cache',
+    plain,
+    packed: isSmaller ? packed : undefined,
+  }
+}
+
+function answer(
+  { method, headers }: IncomingMessage,
+  response: ServerResponse,
+  { type, tag, caching, plain, packed }: PageFile,
+): void {
+  const gzip = packed !== undefined && acceptsGzip(headers['accept-encoding'])
+  const body = gzip ? packed : plain
+  const etag = gzip ? `"${tag}-gz"` : `"${tag}"`
+  const told = ['Content-Type', type, 'Cache-Control', caching, 'ETag', etag, ...ON_EVERY_PAGE]
+  if (headers['if-none-match'] === etag) {
+    response.writeHead(304, told)
+    response.end()
+    return
+  }
+  const encoding = gzip ? ['Content-Encoding', 'gzip'] : []
+  response.writeHead(200, [...told, ...encoding, 'Content-Length', String(body.length)])
+  response.end(method === 'HEAD' ? undefined : body)
+}
+
+function acceptsGzip(header: string | string[] | undefined): boolean {
+  return /(?:^|,)\s*gzip\s*(?:;\s*q\s*=\s*(?!0(?:\.0*)?\s*(?:,|$))[\d.]+\s*)?(?:,|$)/i.test(
+    String(header ?? ''),
+  )
+}
+
+function answerNothing(response: ServerResponse): void {
+  const body = 'There is no such file.\n'
+  const type = ['Content-Type', 'text/plain; charset=utf-8', 'Cache-Control', 'no-store']
+  response.writeHead(404, [...type, ...ON_EVERY_PAGE, 'Content-Length', String(body.length)])
+  response.end(body)
+}
+
+/** Stands for the dashboard where nobody built it. */
+function unbuilt(): PageFile {
+  const text = `<!doctype html>
+<html lang="en">
+<meta charset="utf-8">
+<title>Sluice</title>
+<h1>Sluice runs, but its dashboard was not built</h1>
+<p>Run <code>npm run build</code> in the repository and start the server again. The admin API below
+<code>/admin/v1/</code> and the <code>sluice</code> command work without it.</p>
+</html>
+`
+  return fileOf(INDEX, TYPES.get('.html') ?? '', Buffer.from(text))
+}

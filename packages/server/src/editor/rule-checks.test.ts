@@ -1,0 +1,102 @@
+/** One rule as text: read with its places, and said what it would do before it does it. */
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { type EditingNode, editingNode, failureOf, META, RULE } from './editor.test-helper.js'
+import { readRuleText } from './rule-text.js'
+
+let node: EditingNode
+beforeEach(async () => {
+  node = await editingNode()
+})
+afterEach(() => node.close())
+
+describe('a rule as text', () => {
+  test('is what stands in a rules file, without the dash', () => {
+    const text = '# mine\nid: orders\ndescription: |\n  one\n\n  two\nlimits: [10/second]\n'
+    const { document, errors } = readRuleText(text)
+    expect(errors).toEqual([])
+    expect(document).toEqual({
+      id: 'orders',
+      description: 'one\n\ntwo\n',
+      limits: ['10/second'],
+    })
+  })
+
+  test('may be JSON, begin with a mark, or stand further right', () => {
+    for (const text of [
+      '{\n"id": "a", "limits": ["1/day"]\n}',
+      '\ufeffid: a\nlimits: [1/day]',
+      '    id: a\n    limits:\n    - 1/day',
+    ]) {
+      expect(readRuleText(text).document).toEqual({ id: 'a', limits: ['1/day'] })
+    }
+  })
+
+  test('its problems have the line and column of the text as it was written', () => {
+    const { document, errors } = readRuleText('id: a\nlimits: [10 per sec]\nmdoe: shadow\n')
+    expect(document).toBeUndefined()
+    expect(errors.map(({ line, column, field }) => [line, column, field])).toEqual([
+      [2, 10, 'limits[0]'],
+      [3, 1, 'mdoe'],
+    ])
+    expect(errors[1]?.message).toMatch(/^3:1: rule "a": mdoe: unknown key/)
+  })
+
+  test.each(['', 'hello', '- id: a\n  limits: [1/day]', '- {', '--- \nid: a', 'id: !x a'])(
+    'is refused as %j',
+    (text) => {
+      expect(readRuleText(text).errors.length).toBeGreaterThan(0)
+    },
+  )
+})
+
+describe('what a rule would do', () => {
+  test('a new one is added, and nothing changes', async () => {
+    const before = node.book.position
+    const { errors, diff } = await node.editor.validateRule('id: a\nlimits: [1/day]')
+    expect(errors).toEqual([])
+    expect(diff?.rules).toMatchObject([{ id: 'a', change: 'added' }])
+    expect(node.book.position).toEqual(before)
+  })
+
+  test('one in place of another says what becomes of its counters', async () => {
+    await node.editor.create(RULE, META)
+    const changed = { ...RULE, limits: [{ algorithm: 'gcra', max: 1, window: '1m' }] }
+    const { diff } = await node.editor.validateRule(changed, 'orders')
+    expect(diff?.rules[0]).toMatchObject({ id: 'orders', change: 'changed' })
+    const fates = diff?.rules[0]?.counters.map(({ counters }) => counters)
+    expect(fates).toContain('start anew')
+  })
+
+  test('errors are an answer: of the text, of the id, of an id that is taken', async () => {
+    await node.editor.create(RULE, META)
+    const bad = await node.editor.validateRule('id: orders\nlimits: [x]', 'orders')
+    expect(bad).toMatchObject({ errors: [{ line: 2 }], diff: undefined })
+    const other = await node.editor.validateRule('id: other\nlimits: [1/day]', 'orders')
+    expect(other.errors).toMatchObject([{ code: 'bad-id', field: 'id' }])
+    const taken = await node.editor.validateRule('id: orders\nlimits: [1/day]')
+    expect(taken.errors).toMatchObject([{ code: 'duplicate-id', field: 'id' }])
+  })
+
+  test('warnings are those of this rule, with their place where the text has it', async () => {
+    const log = '{ algorithm: sliding-window-log, max: 9000, window: 1h }'
+    await node.editor.create({ id: 'noisy', by: ['path'], limits: ['1/day'] }, META)
+    const { warnings } = await node.editor.validateRule(`id: a\nlimits:\n  - ${log}\n`)
+    expect(warnings.every(({ rule }) => rule === 'a')).toBe(true)
+    expect(warnings).toContainEqual(expect.objectContaining({ code: 'large-log', line: 3 }))
+    expect(warnings.filter(({ code }) => code === 'large-log')).toHaveLength(1)
+  })
+
+  test('a rule that is not there is told as such', async () => {
+    const error = await failureOf(node.editor.validateRule('id: a\nlimits: [1/day]', 'a'))
+    expect(error.code).toBe('rule_unknown')
+  })
+})
+
+test('a text is created and replaced as its value would be', async () => {
+  const made = await node.editor.create('id: a\nlimits: [1/day]', META)
+  expect(made.document).toEqual({ id: 'a', limits: ['1/day'] })
+  const replaced = await node.editor.replace('a', 'id: a\nlimits: [2/day]', META, made.version)
+  expect(replaced.document).toEqual({ id: 'a', limits: ['2/day'] })
+  const error = await failureOf(node.editor.create('id: b\nlimits: [x]', META))
+  expect(error).toMatchObject({ code: 'rules_invalid', problems: [{ line: 2, column: 10 }] })
+})

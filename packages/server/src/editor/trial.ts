@@ -1,0 +1,102 @@
+/** Made-up calls against limits that are nowhere in force: what each limit would say to each. */
+import {
+  type Algorithm,
+  algorithmOf,
+  defineLimit,
+  type Limit,
+  limitText,
+  type LimitSpec,
+  type Outcome,
+  parseRules,
+} from '@sluice/core'
+import type { Problem } from '@sluice/core/reading'
+import { invalid } from './problems.js'
+
+export interface TrialCall {
+  /** From the beginning of the trial. */
+  readonly atMs: number
+  /** @default 1 */
+  readonly cost?: number | undefined
+}
+
+interface TrialOutcome {
+  readonly allowed: boolean
+  readonly delayMs: number
+  readonly remaining: number
+  readonly retryAfterMs: number | null
+}
+
+export interface Trial {
+  readonly limit: string
+  readonly algorithm: string
+  readonly outcomes: readonly TrialOutcome[]
+}
+
+/**
+ * Each limit alone, with a counter of its own that is gone afterwards. Windows that begin by the
+ * clock begin with the trial. Throws an `EditError` that names every problem of every limit.
+ */
+export function runTrials(
+  limits: readonly unknown[],
+  calls: readonly TrialCall[],
+): readonly Trial[] {
+  const read = limits.map(readLimit)
+  const problems = read.flatMap((each) => ('spec' in each ? [] : each.problems))
+  if (problems.length > 0) throw invalid('rules_invalid', problems)
+  return read.flatMap((each) => ('spec' in each ? [runTrial(each.spec, calls)] : []))
+}
+
+type ReadLimit = { readonly spec: LimitSpec } | { readonly problems: readonly Problem[] }
+
+const RULE = 'trial'
+
+/** As the only limit of a rule, so that it is found good or bad in the words of rules. */
+function readLimit(limit: unknown, index: number): ReadLimit {
+  const { rules, errors } = parseRules([{ id: RULE, limits: [limit] }], { reuse: false })
+  const spec = rules?.rules[0]?.limits[0]
+  return spec === undefined
+    ? { problems: errors.map((problem) => atIndex(problem, index)) }
+    : { spec }
+}
+
+/** The place as whoever sent the list of limits knows it. */
+function atIndex({ rule: _rule, ...problem }: Problem, index: number): Problem {
+  const field = problem.field.replace(/^limits\[0\]/, `limits[${index}]`)
+  const message = problem.message
+    .replace(`rule "${RULE}": `, '')
+    .replace(`${problem.field}: `, `${field}: `)
+  return { ...problem, field, message }
+}
+
+function runTrial(spec: LimitSpec, calls: readonly TrialCall[]): Trial {
+  const limit = defineLimit(spec)
+  const algorithm = algorithmOf(limit)
+  const counter = { state: undefined as unknown }
+  // A multiple of the window, and not 0: nobody's clock was ever there.
+  const beginning = 2 * limit.windowUs
+  const outcomes = calls.map(({ atMs, cost = 1 }) => {
+    const outcome = takeOne(algorithm, limit, counter, cost, beginning + atMs * 1000)
+    const { delayMs, remaining, retryAfterMs } = outcome
+    return { allowed: retryAfterMs === 0, delayMs, remaining, retryAfterMs }
+  })
+  return { limit: limitText(spec), algorithm: limit.algorithm, outcomes }
+}
+
+/** What a store does with a group of one limit. */
+function takeOne(
+  algorithm: Algorithm<unknown>,
+  limit: Limit,
+  counter: { state: unknown },
+  amount: number,
+  now: number,
+): Outcome {
+  const step = algorithm.take(counter.state, limit, amount, now)
+  if (step.retryAfterMs === 0) {
+    counter.state = step.state ?? counter.state
+    return step
+  }
+  counter.state = step.moved ?? counter.state
+  if (limit.onRefusal !== 'charge') return step
+  counter.state = algorithm.charge(counter.state, limit, amount, now, now, 0) ?? counter.state
+  return algorithm.peek(counter.state, limit, amount, now)
+}

@@ -1,0 +1,150 @@
+/**
+ * Everything that looks on while decisions are made: statistics, alerts, the decision log, metrics
+ * of callers. Each is told of a decision after it was made; none can change it or hold it up.
+ */
+import type { Call, Decision } from '@sluice/core'
+import { type AlertWatch, openAlerts } from './alerts/alert-watch.js'
+import type { AlertSink } from './alerts/alert.js'
+import { registerDeliveryMetrics } from './alerts/delivery-metrics.js'
+import { openWebhook } from './alerts/open-webhook.js'
+import type { WallClock } from './clock.js'
+import type { Config } from './config/config.js'
+import { openDecisionLog } from './decision-log/decision-log.js'
+import type { Log } from './log/logger.js'
+import { messageOf } from './message-of.js'
+import { registerAlertMetrics } from './metrics/alerts.js'
+import { registerCallersMetric } from './metrics/callers.js'
+import type { DecisionMetrics } from './metrics/decisions.js'
+import type { Registry } from './metrics/registry.js'
+import { createRemainingMetrics } from './metrics/remaining.js'
+import type { NodeInfo } from './source/open-source.js'
+import type { RuleSource } from './source/rule-source.js'
+import type { Board } from './stats/board.js'
+import { CallerTracker } from './stats/callers/caller-tracker.js'
+import { HoursFile } from './stats/callers/hours-file.js'
+import { DistinctCallers } from './stats/distinct-callers.js'
+import { FleetStats } from './stats/fleet-stats.js'
+import type { Measured } from './stats/latency.js'
+import { NodeStats } from './stats/node-stats.js'
+import { openBoard } from './stats/open-board.js'
+import { storeSight } from './stats/store-sight.js'
+import type { OpenedStore } from './store/open-store.js'
+
+/** What one of several processes has of its own. */
+export interface WorkerParts {
+  /** From 0 on; the one that takes the place of a worker that died has the same. */
+  readonly place: number
+  readonly board: Board
+  /** To the process that posts for all of them. */
+  readonly alerts: AlertSink
+}
+
+export interface ObservationParts {
+  readonly registry: Registry
+  readonly log: Log
+  readonly clock: WallClock
+  readonly node: NodeInfo
+  readonly source: RuleSource
+  readonly opened: OpenedStore
+  readonly metrics: DecisionMetrics
+  /** How long decisions took, in seconds. */
+  readonly decisionTimes: Measured
+  /** Undefined in a process that is alone. */
+  readonly worker: WorkerParts | undefined
+}
+
+export interface Observation {
+  decided(decision: Decision, call: Call): void
+  readonly fleet: FleetStats
+  readonly alerts: AlertWatch
+  close(): Promise<void>
+}
+
+const TICK_MS = 1000
+
+export async function observe(config: Config, parts: ObservationParts): Promise<Observation> {
+  const { registry, log, clock, opened, worker } = parts
+  const place = worker?.place ?? 0
+  const suffix = worker === undefined ? undefined : `.w${place}`
+  const { decisionLog: wanted } = config
+  const decisionLog =
+    wanted && (await openDecisionLog({ config: wanted, suffix, clock, log, registry }))
+  const callers = new CallerTracker(clock.now())
+  const hours = new HoursFile({ callers, dataDir: config.dataDir, log, clock, index: place })
+  hours.restore()
+  hours.start()
+  const distinct = new DistinctCallers()
+  registerCallersMetric(registry, distinct)
+  const stats = openStats(config, parts, { callers, distinct })
+  const board = openBoard(opened.store, worker)
+  const onProblem = (error: unknown) =>
+    log.warn({ problem: messageOf(error) }, 'the other nodes are not told what this one sees')
+  const fleet = new FleetStats({ own: stats, board, clock, onProblem })
+  fleet.start()
+  const alerts = watchAlerts(config, parts, { callers, distinct })
+  const timer = setInterval(() => {
+    const nowMs = clock.now()
+    stats.tick(nowMs)
+    alerts.tick(nowMs)
+  }, TICK_MS).unref()
+  return {
+    fleet,
+    alerts,
+    decided:
+      decisionLog === undefined
+        ? (decision, call) => stats.decided(decision, call)
+        : (decision, call) => {
+            stats.decided(decision, call)
+            decisionLog.decided(decision, call)
+          },
+    async close() {
+      clearInterval(timer)
+      await Promise.all([fleet.close(), alerts.close(), hours.close(), decisionLog?.close()])
+    },
+  }
+}
+
+interface Seen {
+  readonly callers: CallerTracker
+  readonly distinct: DistinctCallers
+}
+
+function openStats(config: Config, parts: ObservationParts, seen: Seen): NodeStats {
+  const { registry, clock, node, source, opened, metrics, decisionTimes } = parts
+  return new NodeStats({
+    node,
+    rulesVersion: () => source.version(),
+    metrics,
+    decisionTimes,
+    storeTimes: opened.times,
+    storeHealth: storeSight(opened, config.redis?.layout ?? 'plain'),
+    ...seen,
+    remaining: createRemainingMetrics(registry),
+    nowMs: clock.now(),
+  })
+}
+
+function watchAlerts(config: Config, parts: ObservationParts, seen: Seen): AlertWatch {
+  const { registry, log, clock, node, source, opened, metrics, worker } = parts
+  const webhook = worker === undefined ? openWebhook(config, log) : undefined
+  if (worker === undefined) registerDeliveryMetrics(registry, () => webhook?.deliveries())
+  const alerts = openAlerts({
+    config: config.alerts,
+    clock,
+    log,
+    node: node.id,
+    sink: worker?.alerts ?? webhook,
+    sight: {
+      redis: () => opened.redisStats(),
+      memory: () => opened.memoryStats(),
+      eachRule: (visit) => metrics.eachRule(visit),
+      rulesAgeSeconds: () => source.ageSeconds(),
+      rulesProblem: () => source.problem(),
+      zero: (olderThanMs, nowMs) => seen.callers.zero(olderThanMs, nowMs),
+      distinct: () => seen.distinct.estimates(),
+    },
+  })
+  opened.onBreakerOpened((store) => alerts.breakerOpened(store))
+  registerAlertMetrics(registry, alerts)
+  return alerts
+}

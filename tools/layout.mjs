@@ -11,6 +11,7 @@ import { pathToFileURL } from 'node:url'
 const ARROWS = {
   core: [],
   limiter: [
+    '@opentelemetry/api',
     '@redis/client',
     '@sluice/core',
     'ioredis',
@@ -23,9 +24,11 @@ const ARROWS = {
   server: [
     '@hono/node-server',
     '@hono/zod-openapi',
+    '@opentelemetry/api',
     '@sluice/core',
     '@sluice/core/reading',
     '@sluice/limiter',
+    '@sluice/limiter/otel',
     '@sluice/limiter/redis',
     'hono',
     'jose',
@@ -36,15 +39,18 @@ const ARROWS = {
     'node:fs/promises',
     'node:http',
     'node:https',
+    'node:module',
     'node:net',
     'node:os',
     'node:path',
     'node:process',
     'node:stream',
+    'node:stream/promises',
     'node:timers/promises',
     'node:tls',
     'node:url',
     'node:worker_threads',
+    'node:zlib',
     'pg',
     'pino',
     'undici',
@@ -61,6 +67,14 @@ const ARROWS = {
     'node:readline/promises',
     'node:util',
   ],
+  dashboard: [
+    '@preact/signals',
+    '@sluice/client',
+    'preact',
+    'preact/hooks',
+    'uplot',
+    'uplot/dist/uPlot.min.css',
+  ],
   simulation: ['@sluice/core', '@sluice/limiter', '@sluice/limiter/internal', 'node:util'],
 }
 
@@ -75,7 +89,7 @@ const FUNCTION_LINES_MAX = 70
 const LINE_LENGTH_MAX = 100
 const README_LINES_MAX = 150
 
-const isTest = (path) => /\.test(-helper)?\.ts$/.test(path)
+const isTest = (path) => /\.test(-helper)?\.tsx?$/.test(path)
 /** The part of the tree that a file belongs to, where it has arrows of its own. */
 const packageOf = (path) =>
   path.startsWith('simulation/') ? 'simulation' : /^packages\/([^/]+)\/src\//.exec(path)?.[1]
@@ -218,7 +232,7 @@ export function checkTables(limitSource, exists) {
  * @param {string} folder @param {string} [git] @returns {string[]}
  */
 export function listFiles(folder, git = 'git') {
-  const isSource = (file) => /\.(ts|mjs|lua)$/.test(file)
+  const isSource = (file) => /\.(tsx?|mjs|lua)$/.test(file)
   const listed = listByGit(folder, git).filter(isSource)
   if (listed.length === 0) return walk(folder, '').filter(isSource)
   return listed.filter((file) => existsSync(join(folder, file)))

@@ -19,6 +19,8 @@ describe('the layout check fails on', () => {
     ['limiter', "import { parse } from 'yaml'"],
     ['limiter', "const net = await import('node:net')"],
     ['core', "import { systemClock } from '../../limiter/src/clock.js'"],
+    ['dashboard', "import { parseRules } from '@sluice/core'"],
+    ['dashboard', "import fs from 'node:fs'"],
   ])('an import against the arrows: %s: %s', (home, line) => {
     expect(checkImports(`packages/${home}/src/x.ts`, line)).toHaveLength(1)
   })
@@ -39,6 +41,13 @@ describe('the layout check fails on', () => {
       expect(checkPurity('packages/limiter/src/limiter.ts', line)).toHaveLength(1)
       expect(checkPurity('packages/limiter/src/clock.ts', line)).toEqual([])
     }
+  })
+
+  test('a clock read by a component of the page', () => {
+    expect(checkPurity('packages/dashboard/src/shell.tsx', 'const now = Date.now()')).toHaveLength(
+      1,
+    )
+    expect(checkPurity('packages/dashboard/src/clock.ts', 'const now = Date.now()')).toEqual([])
   })
 
   test('a file, a comment line or a function that has grown too long', () => {

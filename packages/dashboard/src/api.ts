@@ -1,0 +1,100 @@
+/** The server, as one client that the whole page shares, and who is logged in. */
+import { AdminError, createAdminClient, type Role, type SessionView } from '@sluice/client'
+import { signal } from '@preact/signals'
+import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
+import { here, hrefs, navigate } from './router.js'
+
+/** Null: nobody is; undefined: not asked yet. */
+export const session = signal<SessionView | null | undefined>(undefined)
+
+export const api = createAdminClient({
+  url: location.origin,
+  fetch: (url, init) => fetch(url, { ...init, credentials: 'same-origin' }),
+  csrf: () => session.value?.csrf,
+  // A person who waits is told; the button is still there.
+  retries: 0,
+})
+
+const RANK: Readonly<Record<Role, number>> = { read: 0, edit: 1, admin: 2 }
+
+/** Whether who is logged in may do what needs this role. */
+export function may(role: Role): boolean {
+  const held = session.value?.role
+  return held !== undefined && RANK[held] >= RANK[role]
+}
+
+/** Whether anybody is logged in, asked once when the page opens. */
+export async function openSession(): Promise<void> {
+  try {
+    session.value = await api.session()
+  } catch (error) {
+    if (!(error instanceof AdminError) || error.status !== 401) throw error
+    session.value = null
+  }
+}
+
+export async function signIn(token: string): Promise<void> {
+  session.value = await api.login(token)
+}
+
+export async function signOut(): Promise<void> {
+  try {
+    await api.logout()
+  } finally {
+    session.value = null
+    navigate(hrefs.login())
+  }
+}
+
+/** Sessions end; whoever was in the middle of something comes back to it. */
+export function leaveIfOut(error: unknown): boolean {
+  if (!(error instanceof AdminError) || error.status !== 401) return false
+  session.value = null
+  navigate(hrefs.login(here.value), { replace: true })
+  return true
+}
+
+export interface Loaded<T> {
+  /** The last that came: it stays while the next is on its way. */
+  readonly value: T | undefined
+  readonly error: unknown
+  readonly isLoading: boolean
+  readonly reload: () => void
+  /** For what a change has answered already. */
+  readonly set: (value: T) => void
+}
+
+/**
+ * What `load` brings, again whenever one of `deps` is another. An answer that comes late is
+ * dropped.
+ */
+export function useLoaded<T>(load: () => Promise<T>, deps: readonly unknown[]): Loaded<T> {
+  const [state, setState] = useState<{ value?: T; error?: unknown; isLoading: boolean }>({
+    isLoading: true,
+  })
+  const [round, setRound] = useState(0)
+  const latest = useRef(0)
+  useEffect(() => {
+    const mine = ++latest.current
+    setState((old) => ({ ...old, isLoading: true }))
+    load().then(
+      (value) => {
+        if (mine === latest.current) setState({ value, isLoading: false })
+      },
+      (error: unknown) => {
+        if (mine !== latest.current || leaveIfOut(error)) return
+        setState((old) => ({ ...old, error, isLoading: false }))
+      },
+    )
+    return () => {
+      latest.current++
+    }
+  }, [...deps, round])
+  return {
+    value: state.value,
+    error: state.error,
+    isLoading: state.isLoading,
+    reload: useCallback(() => setRound((old) => old + 1), []),
+    set: useCallback((value: T) => setState({ value, isLoading: false }), []),
+  }
+}

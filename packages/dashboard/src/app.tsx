@@ -1,0 +1,97 @@
+/** Which page for which address, and for whom. */
+import { useEffect, useState } from 'preact/hooks'
+import { openSession, session } from './api.js'
+import { startLive } from './live.js'
+import { AlertsPage } from './pages/alerts.js'
+import { CallersPage } from './pages/callers.js'
+import { LoginPage } from './pages/login.js'
+import { NodesPage } from './pages/nodes.js'
+import { OverviewPage } from './pages/overview.js'
+import { PlaygroundPage } from './pages/playground.js'
+import { RulePage } from './pages/rule.js'
+import { RulesPage } from './pages/rules.js'
+import { WhyPage } from './pages/why.js'
+import { here, hrefs, isInside, navigate, type Route, route } from './router.js'
+import { Shell } from './shell.js'
+import { Empty, ErrorNote, Link, Loading, Page, Toasts } from './ui/index.js'
+
+export function App() {
+  return (
+    <>
+      <Inside />
+      <Toasts />
+    </>
+  )
+}
+
+function Inside() {
+  const [error, setError] = useState<unknown>()
+  const open = () => {
+    setError(undefined)
+    openSession().catch(setError)
+  }
+  useEffect(open, [])
+  const isIn = session.value !== null && session.value !== undefined
+  useEffect(() => (isIn ? startLive() : undefined), [isIn])
+  const { name, query } = route.value
+  // Whoever is not let in goes to the door; whoever is has no business there.
+  useEffect(() => {
+    if (session.value === null && name !== 'login') {
+      navigate(hrefs.login(here.value), { replace: true })
+    } else if (isIn && name === 'login') {
+      const back = query.get('back')
+      navigate(isInside(back) ? back : hrefs.overview, { replace: true })
+    }
+  }, [session.value, name])
+  if (error !== undefined) {
+    return (
+      <main class="alone">
+        <ErrorNote error={error} onRetry={open} />
+      </main>
+    )
+  }
+  if (session.value === undefined) {
+    return (
+      <main class="alone">
+        <Loading what="Opening the gate" />
+      </main>
+    )
+  }
+  if (!isIn) return <LoginPage />
+  return (
+    <Shell>
+      <Shown at={route.value} />
+    </Shell>
+  )
+}
+
+function Shown({ at }: { readonly at: Route }) {
+  switch (at.name) {
+    case 'overview':
+      return <OverviewPage />
+    case 'rules':
+      return <RulesPage />
+    case 'rule':
+      return <RulePage key={at.id} id={at.id} />
+    case 'callers':
+      return <CallersPage />
+    case 'nodes':
+      return <NodesPage />
+    case 'alerts':
+      return <AlertsPage />
+    case 'why':
+      return <WhyPage />
+    case 'playground':
+      return <PlaygroundPage />
+    case 'login':
+      return <Loading />
+    case 'unknown':
+      return (
+        <Page title="No such page">
+          <Empty title="There is nothing at this address.">
+            <Link href={hrefs.overview}>Go to the overview</Link>
+          </Empty>
+        </Page>
+      )
+  }
+}

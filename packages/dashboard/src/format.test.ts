@@ -1,0 +1,134 @@
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import * as format from './format.js'
+
+describe('figures', () => {
+  test.each([
+    [0, '0'],
+    [9999, '9,999'],
+    [10_000, '10k'],
+    [12_345, '12.3k'],
+    [999_499, '999k'],
+    [999_500, '1M'],
+    [1_234_567, '1.23M'],
+    [5e9, '5G'],
+    [Number.NaN, '–'],
+  ])('short of %d is %s', (value, told) => {
+    expect(format.short(value)).toBe(told)
+  })
+
+  test.each([
+    [0, '0'],
+    [0.04, '<0.1'],
+    [0.4, '0.4'],
+    [12.34, '12.3'],
+    [99.96, '100'],
+    [1234, '1,234'],
+    [56_789, '56.8k'],
+  ])('a rate of %d is %s', (value, told) => {
+    expect(format.rate(value)).toBe(told)
+  })
+
+  test.each([
+    [0, '0 %'],
+    [0.0001, '<0.1 %'],
+    [0.042, '4.2 %'],
+    [0.5, '50 %'],
+    [0.9999, '>99 %'],
+    [1, '100 %'],
+  ])('a share of %d is %s: never nothing or all where it is not', (value, told) => {
+    expect(format.percent(value)).toBe(told)
+  })
+
+  test.each([
+    [null, '–'],
+    [0, '0 ms'],
+    [0.04, '40 µs'],
+    [1.25, '1.3 ms'],
+    [27, '27 ms'],
+    [31.2, '31.2 ms'],
+    [1500, '1.5 s'],
+  ])('%s milliseconds are %s', (value, told) => {
+    expect(format.millis(value)).toBe(told)
+  })
+
+  test.each([
+    [null, '–'],
+    [512, '512 B'],
+    [1234, '1.2 kB'],
+    [412e6, '410 MB'],
+  ])('%s bytes are %s', (value, told) => {
+    expect(format.bytes(value)).toBe(told)
+  })
+})
+
+describe('times', () => {
+  test.each([
+    [-5, '0 s'],
+    [59_999, '59 s'],
+    [60_000, '1 min'],
+    [3_600_000, '1 h'],
+    [7_500_000, '2 h 5 min'],
+    [90_000_000, '1 d 1 h'],
+  ])('%d ms last %s', (ms, told) => {
+    expect(format.duration(ms)).toBe(told)
+  })
+
+  test('what a faster clock dates to the future is just now', () => {
+    expect(format.ago('2026-03-01T12:00:05Z', Date.parse('2026-03-01T12:00:00Z'))).toBe('just now')
+    expect(format.ago('2026-03-01T11:57:00Z', Date.parse('2026-03-01T12:00:00Z'))).toBe('3 min ago')
+  })
+
+  test('what is no time is told as nothing, and does not throw', () => {
+    expect(format.ago('yesterday', 0)).toBe('–')
+    expect(format.dateTime('never')).toBe('–')
+    expect(format.clockTime(1e18)).toBe('–')
+  })
+})
+
+describe('series', () => {
+  const series = {
+    stepMs: 2000,
+    endMs: 10_000,
+    allowed: [100, 0, 10, 30],
+    refused: [0, 0, 10, 10],
+    shadowRefused: [0, 0, 0, 0],
+    degraded: [0, 0, 0, 0],
+  }
+
+  test('per second is the mean of the last steps', () => {
+    expect(format.perSecond(series, 'allowed', 4)).toBe(10)
+    expect(format.perSecond(series, 'allowed', 600)).toBe(17.5)
+    expect(format.perSecond({ ...series, allowed: [] }, 'allowed', 4)).toBe(0)
+  })
+
+  test('the refused share of nothing is nothing', () => {
+    expect(format.refusedShare(series)).toBe(20 / 160)
+    expect(format.refusedShare({ ...series, allowed: [], refused: [] })).toBe(0)
+  })
+})
+
+describe('text of strangers', () => {
+  test('is as it was where it is harmless', () => {
+    expect(format.shown('user-4711 <b>"é"</b> 日本')).toBe('user-4711 <b>"é"</b> 日本')
+  })
+
+  test('shows what cannot be seen, and what would turn the text around', () => {
+    expect(format.shown('a\u0000b\u202ec\u200bd')).toBe('a<U+0000>b<U+202E>c<U+200B>d')
+  })
+
+  test('is cut, and never in the middle of a character', () => {
+    expect(format.shown('x'.repeat(1_000_000))).toBe(`${'x'.repeat(120)}…`)
+    expect(format.shown('ab😀', 3)).toBe('ab…')
+  })
+
+  test('whatever it is, what is shown has a bound and nothing unseen', () => {
+    fc.assert(
+      fc.property(fc.string({ unit: 'binary', maxLength: 120 }), (text) => {
+        const told = format.shown(text, 50)
+        expect(told.length).toBeLessThanOrEqual(50 * '<U+E0001>'.length + 1)
+        expect(/[\p{Cc}\p{Cf}]/u.test(told)).toBe(false)
+      }),
+    )
+  })
+})

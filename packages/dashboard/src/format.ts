@@ -1,0 +1,155 @@
+/** Figures and times as people read them, and text of strangers made safe to look at. */
+import type { SeriesView } from '@sluice/client'
+
+const SECOND = 1000
+const MINUTE = 60 * SECOND
+const HOUR = 60 * MINUTE
+const DAY = 24 * HOUR
+
+const TEXT_SHOWN_MAX = 120
+const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
+const NOTHING = '–'
+
+/** 12,345 */
+export const count = (value: number): string =>
+  Number.isFinite(value) ? whole.format(value) : NOTHING
+
+/** 999, 12.3k, 4.5M: for places where four digits have room. */
+export function short(value: number): string {
+  if (!Number.isFinite(value)) return NOTHING
+  const size = Math.abs(value)
+  if (size < 9999.5) return count(value)
+  const [unit, mark] = size < 999_500 ? [1e3, 'k'] : size < 999.5e6 ? [1e6, 'M'] : [1e9, 'G']
+  return `${digits(value / unit, 3)}${mark}`
+}
+
+/** A figure per second: 0, 0.4, 12.3, 1,234. */
+export function rate(value: number): string {
+  if (!Number.isFinite(value)) return NOTHING
+  if (value === 0) return '0'
+  if (value < 0.1) return '<0.1'
+  return value < 99.95 ? digits(value, 3, 1) : short(Math.round(value))
+}
+
+/** 0 %, <0.1 %, 4.2 %, 87 %. A share that is not all is never told as 100 %. */
+export function percent(share: number): string {
+  if (!Number.isFinite(share)) return NOTHING
+  const value = share * 100
+  if (value === 0) return '0 %'
+  if (value < 0.1) return '<0.1 %'
+  if (value < 100 && value >= 99.5) return '>99 %'
+  return `${value < 9.95 ? digits(value, 2) : whole.format(value)} %`
+}
+
+/** 40 µs, 1.2 ms, 3.4 s */
+export function millis(ms: number | null | undefined): string {
+  if (ms === null || ms === undefined || !Number.isFinite(ms)) return NOTHING
+  const size = Math.abs(ms)
+  if (size === 0) return '0 ms'
+  if (size < 0.9995) return `${whole.format(ms * 1000)} µs`
+  if (size < 999.5) return `${digits(ms, size < 9.95 ? 2 : 3)} ms`
+  return `${digits(ms / 1000, 2)} s`
+}
+
+/** 45 s, 3 min, 2 h 5 min, 4 d */
+export function duration(ms: number): string {
+  if (!Number.isFinite(ms)) return NOTHING
+  const span = Math.max(0, ms)
+  if (span < MINUTE) return `${Math.floor(span / SECOND)} s`
+  if (span < HOUR) return `${Math.floor(span / MINUTE)} min`
+  if (span < DAY) return two(span, HOUR, 'h', MINUTE, 'min')
+  return two(span, DAY, 'd', HOUR, 'h')
+}
+
+function two(span: number, big: number, bigName: string, small: number, smallName: string): string {
+  const rest = Math.floor((span % big) / small)
+  return `${Math.floor(span / big)} ${bigName}${rest === 0 ? '' : ` ${rest} ${smallName}`}`
+}
+
+/** 512 B, 1.2 kB, 3.4 MB */
+export function bytes(value: number | null | undefined): string {
+  if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING
+  const units = ['B', 'kB', 'MB', 'GB', 'TB', 'PB']
+  let size = value
+  let unit = 0
+  while (size >= 999.5 && unit < units.length - 1) {
+    size /= 1000
+    unit++
+  }
+  return `${unit === 0 ? whole.format(size) : digits(size, 2)} ${units[unit]}`
+}
+
+/** As milliseconds since 1970; not a number where it is no time. */
+export const timeOf = (at: string | number): number =>
+  typeof at === 'number' ? at : Date.parse(at)
+
+/** `3 min ago`. Clocks differ: what seems to come from the future is just now. */
+export function ago(at: string | number, nowMs: number): string {
+  const age = nowMs - timeOf(at)
+  if (!Number.isFinite(age)) return NOTHING
+  return age < 3 * SECOND ? 'just now' : `${duration(age)} ago`
+}
+
+const time = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' })
+const timeShort = new Intl.DateTimeFormat('en-GB', { timeStyle: 'short' })
+const date = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' })
+
+const formatted = (by: Intl.DateTimeFormat, at: string | number): string => {
+  const ms = timeOf(at)
+  // 8.64e15 is the last time that a Date can tell.
+  return Number.isFinite(ms) && Math.abs(ms) <= 8.64e15 ? by.format(ms) : NOTHING
+}
+
+/** 14:03:27 */
+export const clockTime = (at: string | number): string => formatted(time, at)
+/** 14:03 */
+export const clockMinute = (at: string | number): string => formatted(timeShort, at)
+/** 3 Mar 2026, 14:03:27 */
+export const dateTime = (at: string | number): string => formatted(date, at)
+
+function digits(value: number, significant: number, fraction?: number): string {
+  const by =
+    fraction === undefined
+      ? { maximumSignificantDigits: significant }
+      : { maximumFractionDigits: fraction }
+  return new Intl.NumberFormat('en', by).format(value)
+}
+
+export const sum = (values: readonly number[]): number =>
+  values.reduce((total, value) => total + value, 0)
+
+export type SeriesField = 'allowed' | 'refused' | 'shadowRefused' | 'degraded'
+
+/** The mean of the last seconds of a series, per second. */
+export function perSecond(series: SeriesView, field: SeriesField, seconds: number): number {
+  const steps = Math.max(1, Math.round((seconds * 1000) / series.stepMs))
+  const last = series[field].slice(-steps)
+  return last.length === 0 ? 0 : sum(last) / ((last.length * series.stepMs) / 1000)
+}
+
+/** Each step as a figure per second. */
+export const rates = (series: SeriesView, field: SeriesField): readonly number[] =>
+  series[field].map((value) => value / (series.stepMs / 1000))
+
+/** Refused of all; 0 where there was nothing. */
+export function refusedShare({ allowed, refused }: SeriesView): number {
+  const no = sum(refused)
+  const all = sum(allowed) + no
+  return all === 0 ? 0 : no / all
+}
+
+/** Those that draw nothing, or move what stands beside them: made visible, each by its number. */
+const UNSEEN = /[\p{Cc}\p{Cf}\u2028\u2029]/gu
+
+/** Cut, and with what cannot be seen made visible. It is text still: only to be drawn as such. */
+export function shown(text: string, max: number = TEXT_SHOWN_MAX): string {
+  // Cut before anything looks at all of it, and never in the middle of a character.
+  const head = text.slice(0, max).replace(/[\ud800-\udbff]$/, '')
+  const seen = head.replace(UNSEEN, picture)
+  return head.length < text.length ? `${seen}…` : seen
+}
+
+function picture(character: string): string {
+  const code = character.codePointAt(0) ?? 0
+  return `<U+${code.toString(16).toUpperCase().padStart(4, '0')}>`
+}

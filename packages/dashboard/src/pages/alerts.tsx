@@ -1,0 +1,167 @@
+/** What needs somebody, and what did. */
+import type { AlertView } from '@sluice/client'
+import { api, useLoaded } from '../api.js'
+import { nowMs, useRounds } from '../clock.js'
+import { count, duration, timeOf } from '../format.js'
+import { lastAlert, tick } from '../live.js'
+import '../styles/overview.css'
+import {
+  Badge,
+  Card,
+  Empty,
+  ErrorNote,
+  Loading,
+  Page,
+  Table,
+  Text,
+  type Tone,
+  When,
+} from '../ui/index.js'
+
+const ROUND_MS = 15_000
+const DETAILS_MAX = 12
+
+export function AlertsPage() {
+  const round = useRounds(ROUND_MS)
+  const alerts = useLoaded(
+    () => api.alerts(),
+    [round, tick.value?.alertsActive, lastAlert.value?.id, lastAlert.value?.resolvedAt],
+  )
+  return (
+    <Page
+      title="Alerts"
+      lead="What the nodes found by themselves. The same is sent to the log and to the webhook, where one is set."
+    >
+      {alerts.value !== undefined ? (
+        <>
+          <Active alerts={alerts.value.active} />
+          <Recent alerts={alerts.value.recent} />
+        </>
+      ) : alerts.error !== undefined ? (
+        <ErrorNote error={alerts.error} onRetry={alerts.reload} />
+      ) : (
+        <Loading />
+      )}
+    </Page>
+  )
+}
+
+const toneOf = ({ severity }: AlertView): Tone => (severity === 'page' ? 'refused' : 'degraded')
+
+function Active({ alerts }: { readonly alerts: readonly AlertView[] }) {
+  if (alerts.length === 0) {
+    return (
+      <Card title="Active">
+        <Empty title="Nothing is wrong.">No alert is active on any node.</Empty>
+      </Card>
+    )
+  }
+  return (
+    <section class="stack stack-3" aria-label="Active alerts">
+      {alerts.map((alert) => (
+        <One key={`${alert.node} ${alert.id}`} alert={alert} />
+      ))}
+    </section>
+  )
+}
+
+function One({ alert }: { readonly alert: AlertView }) {
+  const details = Object.entries(alert.details).slice(0, DETAILS_MAX)
+  return (
+    <article class={`card alert tone-${toneOf(alert)}`}>
+      <div class="alert-head">
+        <Badge tone={toneOf(alert)}>{alert.severity}</Badge>
+        <span class="mono small">{alert.alert}</span>
+        <span class="faint small alert-since">
+          for {duration(nowMs.value - timeOf(alert.since))}, since <Since at={alert.since} />
+        </span>
+      </div>
+      <h2 class="alert-what">
+        <Text value={alert.summary} max={300} />
+      </h2>
+      {details.length > 0 && (
+        <dl class="alert-details">
+          {details.map(([name, value]) => (
+            <div key={name}>
+              <dt>
+                <Text value={name} max={40} />
+              </dt>
+              <dd>
+                <Text value={wordsOf(value)} max={200} mono />
+              </dd>
+            </div>
+          ))}
+        </dl>
+      )}
+      <div class="alert-foot">
+        <Runbook alert={alert} />
+        <span class="faint small">
+          seen by <Text value={alert.node} mono max={40} />
+        </span>
+      </div>
+    </article>
+  )
+}
+
+function Since({ at }: { readonly at: string }) {
+  return (
+    <When at={at}>
+      {new Intl.DateTimeFormat('en-GB', { timeStyle: 'short' }).format(timeOf(at))}
+    </When>
+  )
+}
+
+const wordsOf = (value: AlertView['details'][string]): string => {
+  if (typeof value === 'number') return Number.isInteger(value) ? count(value) : String(value)
+  return typeof value === 'string' ? value : value.join(', ')
+}
+
+/** Only what is an address of the web is a link: the text comes from a setting. */
+function Runbook({ alert }: { readonly alert: AlertView }) {
+  if (!/^https?:\/\//i.test(alert.runbook)) {
+    return (
+      <span class="small">
+        Runbook: <Text value={alert.runbook} mono max={120} />
+      </span>
+    )
+  }
+  return (
+    <a href={alert.runbook} target="_blank" rel="noreferrer noopener">
+      What to do<span class="unseen"> about {alert.alert} (the runbook, in a new tab)</span>
+    </a>
+  )
+}
+
+function Recent({ alerts }: { readonly alerts: readonly AlertView[] }) {
+  return (
+    <Card flush title="Over" lead="The last ones that ended">
+      <Table
+        caption="Alerts that ended"
+        rows={alerts}
+        rowKey={({ node, id, since }) => `${node} ${id} ${since}`}
+        empty={<Empty title="None has ended yet." />}
+        columns={[
+          {
+            head: 'Alert',
+            isMain: true,
+            cell: (alert) => (
+              <div class="who-rule clamp">
+                <Text value={alert.summary} max={200} />
+                <span class="faint small mono">{alert.alert}</span>
+              </div>
+            ),
+          },
+          { head: 'Severity', cell: ({ severity }) => <Badge tone="neutral">{severity}</Badge> },
+          { head: 'Began', isNumber: true, cell: ({ since }) => <When at={since} /> },
+          {
+            head: 'Lasted',
+            isNumber: true,
+            cell: ({ since, resolvedAt }) =>
+              resolvedAt === null ? '–' : duration(timeOf(resolvedAt) - timeOf(since)),
+          },
+          { head: 'Runbook', isHeadHidden: true, cell: (alert) => <Runbook alert={alert} /> },
+        ]}
+      />
+    </Card>
+  )
+}

@@ -1,0 +1,135 @@
+/** Callers with what can be done about each. */
+import type { TopCallerView, TopOrder } from '@sluice/client'
+import { may } from '../../api.js'
+import { nowMs } from '../../clock.js'
+import { count, duration, timeOf } from '../../format.js'
+import { hrefs } from '../../router.js'
+import {
+  Badge,
+  Caller,
+  type Column,
+  Empty,
+  Link,
+  LinkButton,
+  Meter,
+  Table,
+  Text,
+  When,
+} from '../../ui/index.js'
+
+const HOURS = 24
+/** At zero for longer is an alert. */
+const ZERO_LONG_MS = 300_000
+
+const NOBODY: Readonly<Record<TopOrder, readonly [string, string]>> = {
+  refusals: ['Nobody is refused.', 'No rule that is enforced had to say no in the last minutes.'],
+  use: ['No calls yet.', 'Callers show up here with their first call.'],
+  zero: ['Nobody is at zero.', 'Everybody had something left at one of their last calls.'],
+  hours: [
+    'Nobody is at the limit all day.',
+    'Callers that come to their limit in several of the last 24 hours would stand here.',
+  ],
+}
+
+interface CallersTableProps {
+  readonly callers: readonly TopCallerView[]
+  readonly by: TopOrder
+}
+
+export function CallersTable({ callers, by }: CallersTableProps) {
+  const [title, more] = NOBODY[by]
+  return (
+    <Table
+      caption="Callers"
+      rows={callers}
+      rowKey={({ rule, hash }) => `${rule} ${hash}`}
+      empty={<Empty title={title}>{more}</Empty>}
+      columns={[
+        {
+          head: 'Caller',
+          isMain: true,
+          cell: ({ caller, plan }) => <Caller attributes={caller} plan={plan} />,
+        },
+        {
+          head: 'Rule',
+          cell: ({ rule }) => (
+            <Link href={hrefs.rule(rule)}>
+              <Text value={rule} max={60} />
+            </Link>
+          ),
+        },
+        ...figuresOf(by),
+        { head: 'Last call', isNumber: true, cell: ({ lastSeen }) => <When at={lastSeen} /> },
+        { head: 'Actions', isHeadHidden: true, cell: (row) => <Actions row={row} /> },
+      ]}
+    />
+  )
+}
+
+function figuresOf(by: TopOrder): readonly Column<TopCallerView>[] {
+  const refusals: Column<TopCallerView> = {
+    head: 'Refusals',
+    isNumber: true,
+    cell: ({ refusals: value, error }) => (
+      <About value={value} error={by === 'refusals' ? error : 0} />
+    ),
+  }
+  const use: Column<TopCallerView> = {
+    head: 'Use',
+    isNumber: true,
+    cell: ({ use: value, error }) => <About value={value} error={by === 'use' ? error : 0} />,
+  }
+  const zero: Column<TopCallerView> = {
+    head: 'At zero for',
+    isNumber: true,
+    cell: ({ zeroSince }) => <Zero since={zeroSince} />,
+  }
+  const hours: Column<TopCallerView> = {
+    head: 'Hours at the limit',
+    isNumber: true,
+    cell: ({ hoursAtLimit }) => <Hours value={hoursAtLimit} />,
+  }
+  return by === 'hours' ? [hours, refusals, use] : [refusals, use, zero]
+}
+
+/** A count that may be too high says by how much. */
+function About({ value, error }: { readonly value: number; readonly error: number }) {
+  if (error <= 0) return <>{count(value)}</>
+  return (
+    <span title={`Between ${count(Math.max(0, value - error))} and ${count(value)}`}>
+      <span class="faint">≤ </span>
+      {count(value)}
+    </span>
+  )
+}
+
+function Zero({ since }: { readonly since: string | null }) {
+  if (since === null) return <span class="faint">–</span>
+  const ms = nowMs.value - timeOf(since)
+  const text = duration(ms)
+  return ms > ZERO_LONG_MS ? <Badge tone="refused">{text}</Badge> : <>{text}</>
+}
+
+function Hours({ value }: { readonly value: number }) {
+  return (
+    <span class="hours">
+      <Meter label="Hours at the limit" value={value / HOURS} tone="refused" />
+      {value} of {HOURS}
+    </span>
+  )
+}
+
+function Actions({ row }: { readonly row: TopCallerView }) {
+  return (
+    <span class="actions">
+      <LinkButton href={hrefs.why(row.caller)} size="small">
+        Why?
+      </LinkButton>
+      {may('edit') && (
+        <LinkButton href={hrefs.override(row.rule, row.caller)} size="small" kind="quiet">
+          Override
+        </LinkButton>
+      )}
+    </span>
+  )
+}

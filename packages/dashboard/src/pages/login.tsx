@@ -1,0 +1,101 @@
+/** The door. */
+import { AdminError } from '@sluice/client'
+import { useEffect, useState } from 'preact/hooks'
+import { signIn } from '../api.js'
+import gate from '../assets/gate.svg'
+import { Button, Card, ErrorNote, Note, Stack, TextField } from '../ui/index.js'
+
+export function LoginPage() {
+  const [token, setToken] = useState('')
+  const [error, setError] = useState<unknown>()
+  const [isBusy, setBusy] = useState(false)
+  useEffect(() => {
+    document.title = 'Log in · Sluice'
+  }, [])
+  const send = (event: Event) => {
+    event.preventDefault()
+    setBusy(true)
+    setError(undefined)
+    signIn(token.trim()).catch((thrown: unknown) => {
+      setError(thrown)
+      setBusy(false)
+    })
+  }
+  return (
+    <main class="alone">
+      <div>
+        <div class="login-brand">
+          <img src={gate} alt="" />
+          <div>
+            <h1>Sluice</h1>
+            <p>Log in to see who is limited, and why.</p>
+          </div>
+        </div>
+        <Card>
+          <form onSubmit={send}>
+            <Stack>
+              <TextField
+                label="Admin token"
+                type="password"
+                value={token}
+                onInput={setToken}
+                autoComplete="current-password"
+                mono
+                isRequired
+              />
+              {error !== undefined && <Refusal error={error} />}
+              <Button kind="primary" type="submit" isBusy={isBusy}>
+                Log in
+              </Button>
+            </Stack>
+          </form>
+        </Card>
+        <Help />
+      </div>
+    </main>
+  )
+}
+
+function Refusal({ error }: { readonly error: unknown }) {
+  const status = error instanceof AdminError ? error.status : undefined
+  if (status === 401 || status === 400) {
+    return (
+      <div role="alert">
+        <Note tone="refused" title="This token opens nothing here.">
+          Look for spaces and missing characters at its ends; it may also have expired.
+        </Note>
+      </div>
+    )
+  }
+  if (status === 429) {
+    return (
+      <div role="alert">
+        <Note tone="degraded" title="Too many attempts.">
+          Wait a minute, then try again. Even the limiter has limits.
+        </Note>
+      </div>
+    )
+  }
+  return <ErrorNote error={error} />
+}
+
+function Help() {
+  return (
+    <section class="login-help" aria-labelledby="where">
+      <h2 id="where">Where is the token?</h2>
+      <ul>
+        <li>
+          <code class="mono">sluice serve</code> prints it when it starts in a terminal.
+        </li>
+        <li>
+          It stands in the file <code class="mono">admin-token</code> of the data directory (
+          <code class="mono">.sluice</code> unless set otherwise).
+        </li>
+        <li>
+          Where <code class="mono">SLUICE_ADMIN_TOKEN</code> is set, it is that one. An admin can
+          also make you a token that may only read.
+        </li>
+      </ul>
+    </section>
+  )
+}

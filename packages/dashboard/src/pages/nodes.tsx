@@ -1,0 +1,182 @@
+/** Each process that decides: its rules, its clock, how much it does. */
+import type { NodesView, NodeView } from '@sluice/client'
+import { api, useLoaded } from '../api.js'
+import { useRounds } from '../clock.js'
+import { count, duration, rate } from '../format.js'
+import { rulesVersion, stats } from '../live.js'
+import '../styles/overview.css'
+import {
+  Badge,
+  Card,
+  Definitions,
+  Empty,
+  ErrorNote,
+  Grid,
+  Loading,
+  Note,
+  Page,
+  Stack,
+  Table,
+  Text,
+  When,
+} from '../ui/index.js'
+import { Offset, StoreCard } from './overview/store.js'
+
+const ROUND_MS = 4000
+/** A node tells of itself every two seconds. */
+const SILENT_MS = 15_000
+
+export function NodesPage() {
+  const round = useRounds(ROUND_MS)
+  const nodes = useLoaded(() => api.listNodes(), [round, rulesVersion.value])
+  return (
+    <Page title="Nodes" lead="Every process that decides, and whether all of them mean the same.">
+      {nodes.value !== undefined ? (
+        <Shown seen={nodes.value} />
+      ) : nodes.error !== undefined ? (
+        <ErrorNote error={nodes.error} onRetry={nodes.reload} />
+      ) : (
+        <Loading />
+      )}
+    </Page>
+  )
+}
+
+const isBehind = (node: NodeView, version: number): boolean => node.rulesVersion < version
+
+function Shown({ seen }: { readonly seen: NodesView }) {
+  const behind = seen.nodes.filter((node) => isBehind(node, seen.version)).length
+  const store = stats.value?.store
+  return (
+    <Stack>
+      {seen.problem !== null && (
+        <Note tone="degraded" title="The rules cannot be read">
+          <p>
+            <Text value={seen.problem} max={400} /> The nodes go on with the last good ones.
+          </p>
+        </Note>
+      )}
+      {behind > 0 && (
+        <Note
+          tone="degraded"
+          title={behind === 1 ? 'One node is behind' : `${behind} nodes are behind`}
+        >
+          <p>
+            {behind === 1 ? 'It decides' : 'They decide'} by older rules than version{' '}
+            {count(seen.version)}.
+          </p>
+        </Note>
+      )}
+      <Card flush title={seen.nodes.length === 1 ? 'One node' : `${seen.nodes.length} nodes`}>
+        <NodesTable seen={seen} />
+      </Card>
+      <Grid columns={2}>
+        <RulesCard seen={seen} />
+        {store !== undefined && <StoreCard store={store} />}
+      </Grid>
+    </Stack>
+  )
+}
+
+function NodesTable({ seen }: { readonly seen: NodesView }) {
+  const unknown = <span class="faint">not told</span>
+  return (
+    <Table
+      caption="Nodes"
+      rows={seen.nodes}
+      rowKey={({ id }) => id}
+      empty={<Empty title="No node has told of itself yet." />}
+      columns={[
+        {
+          head: 'Node',
+          isMain: true,
+          cell: (node) => (
+            <div class="who-rule">
+              <Text value={node.id} mono max={60} />
+              <span class="faint small">
+                <Text value={node.host} max={60} />, process {node.pid}, release{' '}
+                <Text value={node.release} max={20} />
+              </span>
+            </div>
+          ),
+        },
+        { head: 'Rules', cell: (node) => <RulesOf node={node} version={seen.version} /> },
+        {
+          head: 'Decisions',
+          isNumber: true,
+          cell: ({ decisionsPerSecond: value }) =>
+            value === undefined ? unknown : `${rate(value)} /s`,
+        },
+        {
+          head: 'Refusals',
+          isNumber: true,
+          cell: ({ refusalsPerSecond: value }) =>
+            value === undefined ? unknown : `${rate(value)} /s`,
+        },
+        {
+          head: 'Clock',
+          isNumber: true,
+          cell: ({ clockOffsetMs }) => <Offset ms={clockOffsetMs} />,
+        },
+        {
+          head: 'Store',
+          cell: ({ store }) => (store === undefined ? unknown : <Text value={store} max={60} />),
+        },
+        { head: 'Started', isNumber: true, cell: ({ startedAt }) => <When at={startedAt} /> },
+        { head: 'Heard', isNumber: true, cell: (node) => <Heard node={node} /> },
+      ]}
+    />
+  )
+}
+
+function RulesOf({ node, version }: { readonly node: NodeView; readonly version: number }) {
+  if (node.problem !== undefined) {
+    return (
+      <Badge tone="refused" title={node.problem.slice(0, 300)}>
+        version {count(node.rulesVersion)}, problem
+      </Badge>
+    )
+  }
+  return isBehind(node, version) ? (
+    <Badge tone="degraded">version {count(node.rulesVersion)}, behind</Badge>
+  ) : (
+    <Badge tone="allowed">version {count(node.rulesVersion)}</Badge>
+  )
+}
+
+function Heard({ node }: { readonly node: NodeView }) {
+  const text = node.seenMsAgo < 1000 ? 'just now' : `${duration(node.seenMsAgo)} ago`
+  return node.seenMsAgo > SILENT_MS ? <Badge tone="degraded">{text}</Badge> : <>{text}</>
+}
+
+const NEWS: Readonly<Record<string, string>> = {
+  push: 'pushed as they happen',
+  poll: 'asked for now and then',
+  none: 'read once',
+}
+
+function RulesCard({ seen }: { readonly seen: NodesView }) {
+  return (
+    <Card title="Rules" lead="Where they come from">
+      <Definitions
+        items={[
+          { term: 'Source', value: <Text value={seen.source} max={120} /> },
+          { term: 'Version', value: count(seen.version) },
+          {
+            term: 'Changes',
+            value: seen.news === null ? 'not known' : (NEWS[seen.news] ?? seen.news),
+          },
+          {
+            term: 'Last compared',
+            value: seen.ageSeconds < 1 ? 'just now' : `${duration(seen.ageSeconds * 1000)} ago`,
+          },
+          {
+            term: 'Can be changed here',
+            value:
+              seen.readOnly === null ? 'yes' : <Text value={`no: ${seen.readOnly}`} max={200} />,
+          },
+        ]}
+      />
+    </Card>
+  )
+}

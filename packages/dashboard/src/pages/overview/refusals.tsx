@@ -1,0 +1,161 @@
+/** Which rules refuse, since when, and whom. */
+import type { RuleStatsView, StatsView, TopCallerView } from '@sluice/client'
+import { api, useLoaded } from '../../api.js'
+import { nowMs, useRounds } from '../../clock.js'
+import { count, duration, perSecond, percent, rate, refusedShare, timeOf } from '../../format.js'
+import { RULE_STEPS_MAX } from '../../live-state.js'
+import { hrefs } from '../../router.js'
+import {
+  Caller,
+  Card,
+  Empty,
+  ErrorNote,
+  Link,
+  LinkButton,
+  Loading,
+  Sparkline,
+  Table,
+  Text,
+  When,
+} from '../../ui/index.js'
+
+const SHOWN = 6
+/** Callers are counted over minutes: to ask more often shows nothing new. */
+const CALLERS_EVERY_MS = 10_000
+
+/** Of the last minute: a rule's steps are of ten seconds. */
+const refusing = (rule: RuleStatsView): number => perSecond(rule.series, 'refused', 60)
+
+export function RefusingRules({ seen }: { readonly seen: StatsView }) {
+  const rules = seen.rules
+    .filter((rule) => refusing(rule) > 0 || rule.refusingSince !== null)
+    .toSorted((one, other) => refusing(other) - refusing(one))
+    .slice(0, SHOWN)
+  return (
+    <Card
+      flush
+      title="Rules that refuse"
+      lead="The last ten minutes"
+      actions={
+        <LinkButton href={hrefs.rules} size="small" kind="quiet">
+          All rules
+        </LinkButton>
+      }
+    >
+      <Table
+        caption="Rules that refuse, most refusals first"
+        rows={rules}
+        rowKey={({ rule }) => rule}
+        empty={<Empty title="No rule refuses anybody.">Everybody is within their limits.</Empty>}
+        columns={[
+          {
+            head: 'Rule',
+            isMain: true,
+            cell: ({ rule }) => (
+              <Link href={hrefs.rule(rule)}>
+                <Text value={rule} max={60} />
+              </Link>
+            ),
+          },
+          {
+            head: 'Refusals',
+            cell: ({ rule, series }) => (
+              <Sparkline
+                values={series.refused}
+                tone="refused"
+                steps={RULE_STEPS_MAX}
+                width={72}
+                label={`Refusals of ${rule}`}
+              />
+            ),
+          },
+          { head: 'Now /s', isNumber: true, cell: (rule) => rate(refusing(rule)) },
+          { head: 'Share', isNumber: true, cell: ({ series }) => percent(refusedShare(series)) },
+          {
+            head: 'For',
+            isNumber: true,
+            cell: ({ refusingSince }) => <For since={refusingSince} />,
+          },
+        ]}
+      />
+    </Card>
+  )
+}
+
+/** The first unit is enough beside others. */
+const roughly = (ms: number): string => duration(ms).split(' ', 2).join(' ')
+
+function For({ since }: { readonly since: string | null }) {
+  if (since === null) return <span class="faint">paused</span>
+  return <When at={since}>{roughly(nowMs.value - timeOf(since))}</When>
+}
+
+export function RefusedCallers() {
+  const round = useRounds(CALLERS_EVERY_MS)
+  const top = useLoaded(() => api.top({ by: 'refusals', limit: SHOWN }), [round])
+  return (
+    <Card
+      flush
+      title="Callers that are refused"
+      lead="The last five to ten minutes"
+      actions={
+        <LinkButton href={hrefs.callers()} size="small" kind="quiet">
+          All callers
+        </LinkButton>
+      }
+    >
+      {top.value !== undefined ? (
+        <CallerTable callers={top.value.callers.filter(({ refusals }) => refusals > 0)} />
+      ) : top.error !== undefined ? (
+        <ErrorNote error={top.error} onRetry={top.reload} />
+      ) : (
+        <Loading />
+      )}
+    </Card>
+  )
+}
+
+function CallerTable({ callers }: { readonly callers: readonly TopCallerView[] }) {
+  return (
+    <Table
+      caption="Callers that are refused, most refusals first"
+      rows={callers}
+      rowKey={({ rule, hash }) => `${rule} ${hash}`}
+      empty={<Empty title="Nobody is refused." />}
+      columns={[
+        {
+          head: 'Caller',
+          isMain: true,
+          cell: ({ caller, plan, rule }) => (
+            <div class="who-rule">
+              <Caller attributes={caller} plan={plan} />
+              <span class="faint small">
+                by <Text value={rule} max={60} />
+              </span>
+            </div>
+          ),
+        },
+        { head: 'Refusals', isNumber: true, cell: ({ refusals }) => count(refusals) },
+        {
+          head: 'At zero for',
+          isNumber: true,
+          cell: ({ zeroSince }) =>
+            zeroSince === null ? (
+              <span class="faint">–</span>
+            ) : (
+              duration(nowMs.value - timeOf(zeroSince))
+            ),
+        },
+        {
+          head: 'More',
+          isHeadHidden: true,
+          cell: ({ caller }) => (
+            <LinkButton href={hrefs.why(caller)} size="small">
+              Why?
+            </LinkButton>
+          ),
+        },
+      ]}
+    />
+  )
+}

@@ -1,0 +1,149 @@
+/** Made-up calls: columns of a rate that are dragged, and the calls that come of them. */
+
+export interface Span {
+  readonly seconds: number
+  readonly columns: number
+}
+
+/** How long the picture is, and into how many columns it is cut. */
+export const SPANS: readonly Span[] = [
+  { seconds: 10, columns: 20 },
+  { seconds: 20, columns: 20 },
+  { seconds: 30, columns: 30 },
+  { seconds: 60, columns: 30 },
+]
+
+/** As many as the server tries at once. */
+export const CALLS_MAX = 2000
+/** Calls a second, of one column. */
+const RATE_MAX = 40
+
+/** The highest rate of a column: with all of them there, calls stay below their bound. */
+export function rateMax({ seconds }: Span): number {
+  return Math.min(RATE_MAX, Math.floor(CALLS_MAX / seconds))
+}
+
+export const columnSeconds = ({ seconds, columns }: Span): number => seconds / columns
+
+export interface MadeCall {
+  readonly atMs: number
+}
+
+/**
+ * Spread evenly over each column. What a column has too little for a whole call is kept for the
+ * next: half a call a second is one in two seconds.
+ */
+export function callsOf(rates: readonly number[], span: Span): readonly MadeCall[] {
+  const width = columnSeconds(span)
+  const calls: MadeCall[] = []
+  let owed = 0
+  for (const [index, rate] of rates.entries()) {
+    owed += Math.max(0, rate) * width
+    const here = Math.floor(owed + 1e-9)
+    owed -= here
+    for (let i = 0; i < here && calls.length < CALLS_MAX; i++) {
+      calls.push({ atMs: Math.round((index + (i + 0.5) / here) * width * 1000) })
+    }
+  }
+  return calls
+}
+
+/** A limit as it is tried, by every algorithm. */
+export interface TriedLimit {
+  readonly max: number
+  readonly windowSeconds: number
+  readonly burst: number
+}
+
+export const ALGORITHMS = [
+  'token-bucket',
+  'gcra',
+  'leaky-bucket',
+  'fixed-window',
+  'sliding-window-counter',
+  'sliding-window-log',
+] as const
+
+export type Algorithm = (typeof ALGORITHMS)[number]
+
+/** The same limit as each algorithm takes it. A queue is to one what a burst is to others. */
+export function limitsOf({ max, windowSeconds, burst }: TriedLimit): readonly object[] {
+  const window = `${Math.round(windowSeconds * 1000)}ms`
+  const more: Readonly<Partial<Record<Algorithm, object>>> = {
+    'token-bucket': { burst },
+    gcra: { burst },
+    'leaky-bucket': { queue: burst },
+  }
+  return ALGORITHMS.map((algorithm) => ({ algorithm, max, window, ...more[algorithm] }))
+}
+
+export interface Preset {
+  readonly id: string
+  readonly label: string
+  readonly what: string
+  readonly rates: (span: Span, limit: TriedLimit) => readonly number[]
+}
+
+/** Of each column: when it begins and ends, in seconds. */
+const fill = (span: Span, rate: (from: number, index: number) => number): readonly number[] => {
+  const width = columnSeconds(span)
+  const most = rateMax(span)
+  return Array.from({ length: span.columns }, (_, index) => {
+    const wanted = rate(index * width, index)
+    return Math.min(most, Math.max(0, Math.round(wanted * 10) / 10))
+  })
+}
+
+const fair = ({ max, windowSeconds }: TriedLimit): number => max / windowSeconds
+
+export const PRESETS: readonly Preset[] = [
+  {
+    id: 'steady',
+    label: 'Steady',
+    what: 'A little below the limit, all the time.',
+    rates: (span, limit) => fill(span, () => 0.9 * fair(limit)),
+  },
+  {
+    id: 'burst',
+    label: 'Burst',
+    what: 'Quiet, then much at once, then quiet.',
+    rates: (span, limit) => {
+      const start = Math.floor(span.columns / 4)
+      const many = (1.5 * limit.max) / columnSeconds(span) / 2
+      return fill(span, (_, index) =>
+        index === start || index === start + 1 ? many : 0.3 * fair(limit),
+      )
+    },
+  },
+  {
+    id: 'edge',
+    label: 'Window edge',
+    what: 'A whole limit just before a window ends, and another just after.',
+    rates: (span, limit) => {
+      const width = columnSeconds(span)
+      const windows = Math.max(1, Math.floor(span.seconds / 2 / limit.windowSeconds))
+      const edge = Math.round((windows * limit.windowSeconds) / width)
+      return fill(span, (_, index) =>
+        index === edge - 1 || index === edge ? limit.max / width : 0,
+      )
+    },
+  },
+  {
+    id: 'scraper',
+    label: 'Scraper',
+    what: 'Three times the limit, without a pause.',
+    rates: (span, limit) => fill(span, () => 3 * fair(limit)),
+  },
+  {
+    id: 'storm',
+    label: 'Retry storm',
+    what: 'Whoever is refused comes back, all together, and more each time.',
+    rates: (span, limit) => {
+      const every = Math.max(3, Math.round(span.columns / 6))
+      return fill(span, (_, index) => {
+        const wave = Math.floor(index / every)
+        return index % every === 1 ? fair(limit) * 1.6 ** (wave + 1) : 0.2 * fair(limit)
+      })
+    },
+  },
+]

@@ -1,0 +1,174 @@
+/** Changes of a rule that are one click away, each confirmed and told why. */
+import { AdminError, type RuleStatsView, type RuleView } from '@sluice/client'
+import type { ComponentChildren } from 'preact'
+import { useState } from 'preact/hooks'
+import { api } from '../../api.js'
+import { count, sum } from '../../format.js'
+import { hrefs, navigate } from '../../router.js'
+import { Button, CheckField, Note, Text, toast } from '../../ui/index.js'
+import { isRecord, limitsText } from '../rules/rule-text.js'
+import { ChangeDialog } from './change-dialog.js'
+
+type Mode = 'enforce' | 'shadow' | 'off'
+type Action = Mode | 'promote' | 'delete'
+
+interface ActionsProps {
+  readonly rule: RuleView
+  readonly stats: RuleStatsView | undefined
+  readonly onChanged: (rule: RuleView) => void
+}
+
+const MODES: readonly { readonly mode: Mode; readonly label: string; readonly means: string }[] = [
+  { mode: 'enforce', label: 'Enforce', means: 'Calls over the limit are refused from now on.' },
+  {
+    mode: 'shadow',
+    label: 'Shadow',
+    means: 'It goes on counting, and refuses nobody from now on.',
+  },
+  { mode: 'off', label: 'Off', means: 'It is as if it were not there; its counters wait.' },
+]
+
+export function Actions({ rule, stats, onChanged }: ActionsProps) {
+  const [open, setOpen] = useState<Action>()
+  const mode = typeof rule['mode'] === 'string' ? rule['mode'] : 'enforce'
+  const close = () => setOpen(undefined)
+  return (
+    <>
+      {MODES.filter((each) => each.mode !== mode).map((each) => (
+        <Button key={each.mode} size="small" onClick={() => setOpen(each.mode)}>
+          {each.label}
+        </Button>
+      ))}
+      {rule.candidate !== undefined && (
+        <Button size="small" kind="primary" onClick={() => setOpen('promote')}>
+          Promote candidate
+        </Button>
+      )}
+      <Button size="small" kind="danger" onClick={() => setOpen('delete')}>
+        Delete
+      </Button>
+      {MODES.map((each) => (
+        <ChangeDialog
+          key={each.mode}
+          title={`${each.label}: ${rule.id}`}
+          confirm={each.label}
+          isOpen={open === each.mode}
+          onClose={close}
+          run={async (why) => {
+            const told = { why, ifMatch: rule.version }
+            onChanged(await api.patchRule(rule.id, { mode: each.mode }, told))
+            toast(`${rule.id} is in mode ${each.mode}`, 'allowed')
+          }}
+        >
+          <p>{each.means} Counters go on as they are.</p>
+          <Outlook mode={each.mode} stats={stats} />
+        </ChangeDialog>
+      ))}
+      <Promote
+        rule={rule}
+        stats={stats}
+        isOpen={open === 'promote'}
+        onClose={close}
+        onChanged={onChanged}
+      />
+      <Remove rule={rule} isOpen={open === 'delete'} onClose={close} />
+    </>
+  )
+}
+
+/** What the last ten minutes say of it. */
+function Outlook({
+  mode,
+  stats,
+}: {
+  readonly mode: Mode
+  readonly stats: RuleStatsView | undefined
+}): ComponentChildren {
+  const refused = sum(stats?.series.refused ?? [])
+  const shadow = sum(stats?.series.shadowRefused ?? [])
+  if (mode === 'enforce' && shadow > 0) {
+    return (
+      <Note tone="degraded">
+        In the last ten minutes it would have refused {count(shadow)} calls.
+      </Note>
+    )
+  }
+  if (mode !== 'enforce' && refused > 0) {
+    return <Note tone="neutral">In the last ten minutes it refused {count(refused)} calls.</Note>
+  }
+  return null
+}
+
+interface OneProps {
+  readonly rule: RuleView
+  readonly isOpen: boolean
+  readonly onClose: () => void
+}
+
+export function Promote(props: OneProps & ActionsProps) {
+  const { rule, stats, isOpen, onClose, onChanged } = props
+  const candidate = isRecord(rule.candidate) ? rule.candidate : {}
+  const would = sum(stats?.candidate?.shadowRefused ?? [])
+  const now = sum(stats?.series.refused ?? [])
+  return (
+    <ChangeDialog
+      title={`Promote the candidate of ${rule.id}`}
+      confirm="Promote"
+      isOpen={isOpen}
+      onClose={onClose}
+      run={async (why) => {
+        onChanged(await api.promoteRule(rule.id, { why, ifMatch: rule.version }))
+        toast(`The candidate of ${rule.id} is in force`, 'allowed')
+      }}
+    >
+      <p>
+        <Text value={limitsText(candidate['limits'])} max={200} mono /> takes the place of{' '}
+        <Text value={limitsText(rule['limits'])} max={200} mono />. The counters in force go on.
+      </p>
+      {stats?.candidate !== null && stats !== undefined && (
+        <Note tone={would > now ? 'degraded' : 'neutral'}>
+          In the last ten minutes it would have refused {count(would)} calls; {count(now)} were
+          refused.
+        </Note>
+      )}
+    </ChangeDialog>
+  )
+}
+
+function Remove({ rule, isOpen, onClose }: OneProps) {
+  const [isLast, setLast] = useState(false)
+  const [isMeant, setMeant] = useState(false)
+  return (
+    <ChangeDialog
+      title={`Delete ${rule.id}`}
+      confirm="Delete"
+      isDanger
+      isOpen={isOpen}
+      isDisabled={isLast && !isMeant}
+      onClose={onClose}
+      run={async (why) => {
+        try {
+          await api.deleteRule(rule.id, { why, ifMatch: rule.version, confirmLastRule: isMeant })
+        } catch (error) {
+          setLast(error instanceof AdminError && error.code === 'confirmation_needed')
+          throw error
+        }
+        toast(`${rule.id} is gone; its history can bring it back`)
+        navigate(hrefs.rules)
+      }}
+    >
+      <p>
+        The rule goes, with its candidate
+        {rule.overrideCount > 0 && ` and its ${count(rule.overrideCount)} overrides`}. Its history
+        stays, and can bring it back.
+      </p>
+      {isLast && (
+        <CheckField
+          label="It is the last rule, and I mean that every call is allowed"
+          isChecked={isMeant}
+          onChange={setMeant}
+        />
+      )}
+    </ChangeDialog>
+  )
+}

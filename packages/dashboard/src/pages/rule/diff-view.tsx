@@ -1,0 +1,142 @@
+/** What a change does: fields before and after, and what becomes of counters. */
+import type { CounterFate, RuleChange, RuleDiff } from '@sluice/client'
+import { useMemo } from 'preact/hooks'
+import { Badge, Text, type Tone } from '../../ui/index.js'
+import { type DiffLine, diffLines, hunksOf } from './line-diff.js'
+
+/** Rules whose changes are told; a rollback of one has one. */
+const RULES_SHOWN_MAX = 20
+/** Before and after stand below each other where they are longer together. */
+const LINE_MAX = 44
+
+export function DiffView({ diff }: { readonly diff: RuleDiff }) {
+  if (diff.rules.length === 0 && diff.set.length === 0) {
+    return <p class="soft">Nothing would change.</p>
+  }
+  return (
+    <div class="diff">
+      {diff.rules.slice(0, RULES_SHOWN_MAX).map((change) => (
+        <ChangeView key={change.id} change={change} />
+      ))}
+      {diff.rules.length > RULES_SHOWN_MAX && (
+        <p class="faint">and {diff.rules.length - RULES_SHOWN_MAX} more rules</p>
+      )}
+    </div>
+  )
+}
+
+function ChangeView({ change }: { readonly change: RuleChange }) {
+  const { fields, counters, overrides } = change
+  const overridden = Object.entries(overrides).flatMap(([what, number]) =>
+    number === 0 ? [] : `${number} ${what}`,
+  )
+  return (
+    <div class="diff-rule">
+      {change.change !== 'changed' && (
+        <p>
+          <Text value={change.id} mono /> is <b>{change.change}</b>.
+        </p>
+      )}
+      {fields.length > 0 && (
+        <dl class="diff-fields">
+          {fields.map(({ field, before, after }) => (
+            <div
+              key={field}
+              class={before.length + after.length > LINE_MAX ? 'diff-long' : undefined}
+            >
+              <dt>
+                <Text value={field} mono />
+              </dt>
+              <dd>
+                {change.change !== 'added' && (
+                  <>
+                    <del>
+                      <Text value={before || 'none'} max={300} mono />
+                    </del>{' '}
+                    <span class="diff-arrow" aria-hidden="true">
+                      →
+                    </span>
+                    <span class="unseen">becomes</span>{' '}
+                  </>
+                )}
+                <ins>
+                  <Text value={after || 'none'} max={300} mono />
+                </ins>
+              </dd>
+            </div>
+          ))}
+        </dl>
+      )}
+      {overridden.length > 0 && <p>Overrides: {overridden.join(', ')}.</p>}
+      {counters.length > 0 && change.change !== 'added' && (
+        <ul class="diff-counters" aria-label="What becomes of counters">
+          {counters.map((fate) => (
+            <Fate key={`${fate.where} ${fate.limit}`} fate={fate} />
+          ))}
+        </ul>
+      )}
+    </div>
+  )
+}
+
+const FATES: Readonly<Record<CounterFate['counters'], Tone>> = {
+  'go on': 'allowed',
+  'start anew': 'degraded',
+  end: 'neutral',
+}
+
+function Fate({ fate }: { readonly fate: CounterFate }) {
+  return (
+    <li>
+      <Badge tone={FATES[fate.counters] ?? 'neutral'}>{fate.counters}</Badge>
+      <span>
+        counters of <Text value={fate.limit} mono />
+        {fate.where !== 'limits' && (
+          <span class="faint">
+            {' '}
+            in <Text value={fate.where} mono />
+          </span>
+        )}
+        {fate.what !== '' && (
+          <span class="soft">
+            : <Text value={fate.what} max={300} />
+          </span>
+        )}
+      </span>
+    </li>
+  )
+}
+
+interface LineDiffProps {
+  readonly label: string
+  readonly before: string
+  readonly after: string
+}
+
+const SIGNS: Readonly<Record<DiffLine['kind'], string>> = { same: ' ', gone: '−', new: '+' }
+
+/** Two texts, line by line. */
+export function LineDiff({ label, before, after }: LineDiffProps) {
+  const lines = useMemo(() => hunksOf(diffLines(before, after)), [before, after])
+  return (
+    // biome-ignore lint/a11y: what scrolls must be reachable by keyboard
+    <pre class="line-diff" tabIndex={0} role="region" aria-label={label}>
+      {lines.map((line, index) =>
+        line === undefined ? (
+          <span key={index} class="line-gap">
+            {'⋯\n'}
+          </span>
+        ) : (
+          <LineOf key={index} line={line} />
+        ),
+      )}
+    </pre>
+  )
+}
+
+function LineOf({ line }: { readonly line: DiffLine }) {
+  const text = `${SIGNS[line.kind]} ${line.text}\n`
+  if (line.kind === 'gone') return <del class="line-gone">{text}</del>
+  if (line.kind === 'new') return <ins class="line-new">{text}</ins>
+  return <span class="line-same">{text}</span>
+}

@@ -1,0 +1,50 @@
+/** Versions of a rule in words, and each of their changes as two texts. */
+import type { PastChangeView, VersionView } from '@sluice/client'
+import { isRecord } from '../rules/rule-text.js'
+import { writeRule, writeYaml } from './yaml.js'
+
+const NAMES: Readonly<Record<PastChangeView['kind'], string>> = {
+  set: 'the order or routes of the set',
+  rule: 'the rule',
+  candidate: 'its candidate',
+  override: 'an override',
+  key: 'a key',
+  token: 'a token',
+  secret: 'a secret',
+}
+
+/** What a version did to the rule: `changed the rule, added its candidate`. */
+export function whatOf({ changes, changeCount }: VersionView): string {
+  const kinds = new Map<string, number>()
+  for (const { kind, before, after } of changes) {
+    const verb = before === null ? 'added' : after === null ? 'removed' : 'changed'
+    // A rule is written again with its candidate, without being another.
+    if (verb === 'changed' && JSON.stringify(before) === JSON.stringify(after)) continue
+    const what = `${verb} ${NAMES[kind] ?? kind}`
+    kinds.set(what, (kinds.get(what) ?? 0) + 1)
+  }
+  const words = [...kinds].map(([what, number]) => (number === 1 ? what : `${what} (${number})`))
+  if (changeCount > changes.length) words.push(`and ${changeCount - changes.length} more`)
+  return words.length === 0 ? 'nothing of it changed' : words.join(', ')
+}
+
+export interface TextChange {
+  readonly title: string
+  readonly before: string
+  readonly after: string
+}
+
+/** Each change that says something else than before, as text. */
+export function textsOf({ changes }: VersionView): readonly TextChange[] {
+  return changes.flatMap(({ kind, id, before, after }) => {
+    const texts = { before: textOf(before), after: textOf(after) }
+    if (texts.before === texts.after) return []
+    const of = kind === 'override' ? `override ${id}` : (NAMES[kind] ?? kind)
+    return { title: of, ...texts }
+  })
+}
+
+function textOf(body: unknown): string {
+  if (body === null || body === undefined) return ''
+  return isRecord(body) ? writeRule(body) : writeYaml(body)
+}

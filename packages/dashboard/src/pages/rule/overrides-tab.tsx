@@ -1,0 +1,268 @@
+/** Callers with limits of their own: listed, given, taken back. */
+import type { OverrideView, RuleView } from '@sluice/client'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { api, useLoaded } from '../../api.js'
+import { dateTime } from '../../format.js'
+import { rulesVersion } from '../../live.js'
+import {
+  Button,
+  Caller,
+  CheckField,
+  Empty,
+  ErrorNote,
+  Loading,
+  Stack,
+  Table,
+  Text,
+  TextArea,
+  TextField,
+  toast,
+} from '../../ui/index.js'
+import { byOf, callerText, limitsText } from '../rules/rule-text.js'
+import type { Editing } from '../rules/use-rules.js'
+import { ChangeDialog } from './change-dialog.js'
+import { instantOf, readLimits } from './read-limits.js'
+
+const PAGE_LENGTH = 100
+
+interface OverridesTabProps {
+  readonly rule: RuleView
+  readonly editing: Editing
+  /** The caller that another page asks an override for. */
+  readonly prefill: Readonly<Record<string, string>>
+}
+
+export function OverridesTab({ rule, editing, prefill }: OverridesTabProps) {
+  /** Where each page begins; the last one is shown. */
+  const [starts, setStarts] = useState<readonly (string | undefined)[]>([undefined])
+  const page = useLoaded(
+    () => api.listOverrides(rule.id, { limit: PAGE_LENGTH, after: starts.at(-1) }),
+    [rule.id, starts, rulesVersion.value],
+  )
+  const [removed, setRemoved] = useState<OverrideView>()
+  const next = page.value?.next ?? undefined
+  return (
+    <Stack>
+      {editing.isAllowed && <Add rule={rule} prefill={prefill} onAdded={page.reload} />}
+      {page.error !== undefined && <ErrorNote error={page.error} onRetry={page.reload} />}
+      {page.value === undefined && page.error === undefined && <Loading what="Reading overrides" />}
+      {page.value !== undefined && (
+        <List
+          rule={rule}
+          overrides={page.value.overrides}
+          onRemove={editing.isAllowed ? setRemoved : undefined}
+        />
+      )}
+      {(next !== undefined || starts.length > 1) && (
+        <div class="row">
+          <Button
+            size="small"
+            isDisabled={starts.length < 2}
+            onClick={() => setStarts(starts.slice(0, -1))}
+          >
+            Before
+          </Button>
+          <Button
+            size="small"
+            isDisabled={next === undefined}
+            onClick={() => setStarts([...starts, next])}
+          >
+            Next
+          </Button>
+        </div>
+      )}
+      <ChangeDialog
+        title="Remove the override"
+        confirm="Remove"
+        isDanger
+        isOpen={removed !== undefined}
+        onClose={() => setRemoved(undefined)}
+        run={async (why) => {
+          if (removed === undefined) return
+          await api.deleteOverride(rule.id, removed.id, { why, ifMatch: removed.version })
+          toast(`${callerText(removed.caller)} has the limits of the rule again`)
+          page.reload()
+        }}
+      >
+        <p>
+          <Caller attributes={removed?.caller ?? {}} /> has the limits of the rule or its tier from
+          now on.
+        </p>
+      </ChangeDialog>
+    </Stack>
+  )
+}
+
+interface ListProps {
+  readonly rule: RuleView
+  readonly overrides: readonly OverrideView[]
+  /** Undefined: nothing can be changed here. */
+  readonly onRemove: ((override: OverrideView) => void) | undefined
+}
+
+function List({ rule, overrides, onRemove }: ListProps) {
+  return (
+    <Table
+      caption={`Overrides of ${rule.id}`}
+      rows={overrides}
+      rowKey={({ id }) => id}
+      empty={
+        <Empty title="No overrides">Every caller has the limits of the rule or its tier.</Empty>
+      }
+      columns={[
+        { head: 'Caller', isMain: true, cell: ({ caller }) => <Caller attributes={caller} /> },
+        {
+          head: 'Limits',
+          cell: ({ limits }) => <Text value={limitsText(limits)} max={120} mono />,
+        },
+        {
+          head: 'Until',
+          cell: ({ until }) => (until === undefined ? 'until removed' : dateTime(until)),
+        },
+        {
+          head: 'Actions',
+          isHeadHidden: true,
+          cell: (each) =>
+            onRemove !== undefined && (
+              <Button size="small" kind="quiet" onClick={() => onRemove(each)}>
+                Remove
+              </Button>
+            ),
+        },
+      ]}
+    />
+  )
+}
+
+interface AddProps {
+  readonly rule: RuleView
+  readonly prefill: Readonly<Record<string, string>>
+  readonly onAdded: () => void
+}
+
+function Add({ rule, prefill, onAdded }: AddProps) {
+  const by = byOf(rule['by'])
+  const [caller, setCaller] = useState(prefill)
+  const [text, setText] = useState('')
+  const [hasNone, setNone] = useState(false)
+  const [until, setUntil] = useState('')
+  const [isTried, setTried] = useState(false)
+  const [isOpen, setOpen] = useState(false)
+  const read = hasNone ? { limits: [], problem: undefined } : readLimits(text)
+  const missing = by.filter((name) => (caller[name] ?? '') === '')
+  const who = Object.fromEntries(by.map((name) => [name, caller[name] ?? '']))
+  const form = useRef<HTMLFormElement>(null)
+  // Who comes for one caller has named it already: the limits are next.
+  useEffect(() => {
+    if (Object.keys(prefill).length > 0) form.current?.querySelector('textarea')?.focus()
+  }, [])
+  const submit = (event: Event) => {
+    event.preventDefault()
+    setTried(true)
+    if (missing.length === 0 && read.problem === undefined) setOpen(true)
+  }
+  return (
+    <form
+      ref={form}
+      class="override-form"
+      onSubmit={submit}
+      aria-label="Give a caller limits of its own"
+    >
+      <Who by={by} caller={caller} missing={isTried ? missing : []} onChange={setCaller} />
+      <TextArea
+        label="Limits, one on each line"
+        value={text}
+        onInput={setText}
+        rows={2}
+        mono
+        placeholder="100/second"
+        isDisabled={hasNone}
+        error={isTried ? read.problem : undefined}
+      />
+      <TextField
+        label="Until"
+        type="datetime-local"
+        value={until}
+        onInput={setUntil}
+        hint="In your time zone; empty: until it is removed."
+      />
+      <div class="override-foot">
+        <CheckField label="No limit at all" isChecked={hasNone} onChange={setNone} />
+        <Button type="submit" kind="primary">
+          Give override
+        </Button>
+      </div>
+      <Give
+        rule={rule}
+        caller={who}
+        limits={read.limits}
+        until={instantOf(until)}
+        isOpen={isOpen}
+        onClose={() => setOpen(false)}
+        onGiven={() => {
+          setCaller({})
+          setText('')
+          setTried(false)
+          onAdded()
+        }}
+      />
+    </form>
+  )
+}
+
+interface WhoProps {
+  readonly by: readonly string[]
+  readonly caller: Readonly<Record<string, string>>
+  readonly missing: readonly string[]
+  readonly onChange: (caller: Readonly<Record<string, string>>) => void
+}
+
+/** A field for each attribute that the rule counts by. */
+function Who({ by, caller, missing, onChange }: WhoProps) {
+  return (
+    <>
+      {by.map((name) => (
+        <TextField
+          key={name}
+          label={name}
+          value={caller[name] ?? ''}
+          onInput={(value) => onChange({ ...caller, [name]: value })}
+          mono
+          error={missing.includes(name) ? 'Which caller is it?' : undefined}
+        />
+      ))}
+    </>
+  )
+}
+
+interface GiveProps {
+  readonly rule: RuleView
+  readonly caller: Readonly<Record<string, string>>
+  readonly limits: readonly unknown[]
+  readonly until: string | undefined
+  readonly isOpen: boolean
+  readonly onClose: () => void
+  readonly onGiven: () => void
+}
+
+function Give({ rule, caller, limits, until, isOpen, onClose, onGiven }: GiveProps) {
+  return (
+    <ChangeDialog
+      title="Give limits of its own"
+      confirm="Give override"
+      isOpen={isOpen}
+      onClose={onClose}
+      run={async (why) => {
+        const input = { caller, limits, ...(until !== undefined && { until }) }
+        await api.addOverride(rule.id, input, { why })
+        toast(`${callerText(caller)} has limits of its own`, 'allowed')
+        onGiven()
+      }}
+    >
+      <p>
+        <Caller attributes={caller} /> has <Text value={limitsText(limits)} max={200} mono />{' '}
+        {until === undefined ? 'until it is removed' : `until ${dateTime(until)}`}.
+      </p>
+    </ChangeDialog>
+  )
+}

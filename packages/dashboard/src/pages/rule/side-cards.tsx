@@ -1,0 +1,172 @@
+/** What a rule says, whom it refuses, and how much it leaves to callers. */
+import type { RuleStatsView, RuleView } from '@sluice/client'
+import { api, useLoaded } from '../../api.js'
+import { count, percent, short, sum } from '../../format.js'
+import { tick } from '../../live.js'
+import { hrefs } from '../../router.js'
+import {
+  Caller,
+  Card,
+  Definitions,
+  Empty,
+  ErrorNote,
+  Link,
+  LinkButton,
+  Loading,
+  Table,
+  Text,
+  When,
+} from '../../ui/index.js'
+import { byText, limitsText, matchText, wordOf } from '../rules/rule-text.js'
+
+interface CardProps {
+  readonly rule: RuleView
+  readonly stats: RuleStatsView | undefined
+}
+
+const told = (value: unknown, otherwise: string) => (
+  <Text value={value === undefined ? otherwise : wordOf(value)} max={120} />
+)
+
+export function Facts({ rule, stats }: CardProps) {
+  const items = [
+    { term: 'Matches', value: <Text value={matchText(rule['match'])} max={200} /> },
+    { term: 'Counts by', value: <Text value={byText(rule['by'])} /> },
+    { term: 'Limits', value: <Text value={limitsText(rule['limits'])} max={200} /> },
+    { term: 'Coordination', value: told(rule['coordination'], 'exact') },
+    { term: 'Without the store', value: told(rule['posture'], 'local') },
+    { term: 'Version', value: count(rule.version) },
+    {
+      term: 'Distinct callers, 5 min',
+      value: stats?.callers === null || stats === undefined ? '–' : `about ${short(stats.callers)}`,
+    },
+    {
+      term: 'Refusing since',
+      value:
+        stats?.refusingSince === null || stats === undefined ? (
+          'not now'
+        ) : (
+          <When at={stats.refusingSince} />
+        ),
+    },
+  ]
+  return (
+    <Card title="What it says">
+      <Definitions items={items} />
+    </Card>
+  )
+}
+
+const SHARES = [
+  'nothing left',
+  'up to 10 %',
+  '10 to 25 %',
+  '25 to 50 %',
+  '50 to 75 %',
+  'more than 75 %',
+]
+
+/** How much was left of the limit after each decision, as bars. */
+export function Left({ stats }: { readonly stats: RuleStatsView | undefined }) {
+  const left = stats?.left ?? []
+  const all = sum(left)
+  return (
+    <Card title="What is left to callers" lead="Of the tightest limit, after each decision">
+      {all === 0 ? (
+        <Empty title="Nothing to tell yet" />
+      ) : (
+        <ul class="left-bars">
+          {left.map((value, index) => (
+            <li key={SHARES[index]}>
+              <span class="left-name">{SHARES[index] ?? ''}</span>
+              <svg
+                class="left-bar"
+                viewBox="0 0 100 10"
+                preserveAspectRatio="none"
+                aria-hidden="true"
+              >
+                <rect
+                  class={index === 0 ? 'left-none' : 'left-some'}
+                  width={Math.max(value === 0 ? 0 : 0.5, (100 * value) / Math.max(...left))}
+                  height="10"
+                />
+              </svg>
+              <span class="left-share">{percent(value / all)}</span>
+            </li>
+          ))}
+        </ul>
+      )}
+    </Card>
+  )
+}
+
+interface TopRefusedProps {
+  readonly rule: RuleView
+  readonly canChange: boolean
+}
+
+const CALLERS_SHOWN = 8
+/** Top callers move slowly; every tick would be five times as often as they do. */
+const EVERY_MS = 10_000
+
+export function TopRefused({ rule, canChange }: TopRefusedProps) {
+  const step = Math.floor((tick.value?.endMs ?? 0) / EVERY_MS)
+  const top = useLoaded(
+    () => api.top({ rule: rule.id, by: 'refusals', limit: CALLERS_SHOWN }),
+    [rule.id, step],
+  )
+  const callers = (top.value?.callers ?? []).filter(({ refusals }) => refusals > 0)
+  return (
+    <Card
+      title="Most refused callers"
+      flush
+      actions={<Link href={hrefs.callers({ rule: rule.id })}>All callers</Link>}
+    >
+      {top.error !== undefined && <ErrorNote error={top.error} onRetry={top.reload} />}
+      {top.value === undefined && top.error === undefined && <Loading what="Reading callers" />}
+      {top.value !== undefined && (
+        <Table
+          caption={`Callers that ${rule.id} refused most`}
+          rows={callers}
+          rowKey={({ hash }) => hash}
+          empty={<Empty title="Nobody was refused">In the last minutes.</Empty>}
+          columns={[
+            {
+              head: 'Caller',
+              isMain: true,
+              cell: ({ caller, plan }) => <Caller attributes={caller} plan={plan} />,
+            },
+            { head: 'Refused', isNumber: true, cell: ({ refusals }) => short(refusals) },
+            {
+              head: 'At zero',
+              cell: ({ zeroSince }) =>
+                zeroSince === null ? (
+                  <span class="nothing">–</span>
+                ) : (
+                  <span class="nowrap">
+                    <When at={zeroSince} />
+                  </span>
+                ),
+            },
+            {
+              head: 'Actions',
+              isHeadHidden: true,
+              cell: ({ caller }) => (
+                <>
+                  <LinkButton href={hrefs.why(caller)} kind="quiet" size="small">
+                    Why
+                  </LinkButton>
+                  {canChange && (
+                    <LinkButton href={hrefs.override(rule.id, caller)} kind="quiet" size="small">
+                      Override
+                    </LinkButton>
+                  )}
+                </>
+              ),
+            },
+          ]}
+        />
+      )}
+    </Card>
+  )
+}

@@ -1,0 +1,125 @@
+/** The rows of the table of rules: what is written of each rule, and what is seen of it. */
+import type { RuleStatsView, RuleView, SeriesView } from '@sluice/client'
+import { perSecond, sum } from '../../format.js'
+import { byText, limitsText, matchText, wordOf } from './rule-text.js'
+
+/** No table draws more: a browser that has to lay out ten thousand stands still. */
+export const ROWS_MAX = 200
+/** Over how long a rate is the mean. */
+const RATE_SECONDS = 60
+
+export type RuleOrder = 'refusals' | 'decisions' | 'name' | 'set'
+
+export interface RuleRow {
+  readonly id: string
+  readonly description: string
+  readonly mode: string
+  readonly coordination: string
+  readonly limits: string
+  readonly by: string
+  readonly match: string
+  readonly overrideCount: number
+  /** In ten minutes; a rule in shadow refuses nothing, and has what it would. */
+  readonly allowed: number
+  readonly refused: number
+  readonly shadowRefused: number
+  readonly decisionsPerSecond: number
+  /** Of each step, what was refused or would have been. */
+  readonly refusals: readonly number[]
+  readonly refusingSince: string | null
+  readonly candidate: CandidateRow | undefined
+}
+
+interface CandidateRow {
+  readonly limits: string
+  /** In the same ten minutes: what it would have refused. */
+  readonly refused: number
+  readonly decisions: number
+}
+
+/** Of everything that was decided; in shadow nothing is refused, so `allowed` is all of it. */
+const decisionsOf = ({ allowed, refused }: Pick<RuleRow, 'allowed' | 'refused'>): number =>
+  allowed + refused
+
+export function rowOf(rule: RuleView, stats: RuleStatsView | undefined): RuleRow {
+  const series = stats?.series
+  return {
+    id: rule.id,
+    description: textOf(rule['description']),
+    mode: textOf(rule['mode']) || 'enforce',
+    coordination: textOf(rule['coordination']) || 'exact',
+    limits: limitsText(rule['limits']),
+    by: byText(rule['by']),
+    match: matchText(rule['match']),
+    overrideCount: rule.overrideCount,
+    allowed: sum(series?.allowed ?? []),
+    refused: sum(series?.refused ?? []),
+    shadowRefused: sum(series?.shadowRefused ?? []),
+    decisionsPerSecond: series === undefined ? 0 : decisionRate(series),
+    refusals: series === undefined ? [] : refusalsOf(series),
+    refusingSince: stats?.refusingSince ?? null,
+    candidate: candidateOf(rule.candidate, stats?.candidate ?? null),
+  }
+}
+
+const textOf = (value: unknown): string => (value === undefined ? '' : wordOf(value))
+
+function decisionRate(series: SeriesView): number {
+  return perSecond(series, 'allowed', RATE_SECONDS) + perSecond(series, 'refused', RATE_SECONDS)
+}
+
+function refusalsOf({ refused, shadowRefused }: SeriesView): readonly number[] {
+  return refused.map((value, index) => value + (shadowRefused[index] ?? 0))
+}
+
+function candidateOf(candidate: unknown, series: SeriesView | null): CandidateRow | undefined {
+  if (typeof candidate !== 'object' || candidate === null) return undefined
+  const { limits } = candidate as { readonly limits?: unknown }
+  const refused = sum(series?.shadowRefused ?? [])
+  return { limits: limitsText(limits), refused, decisions: refused + sum(series?.allowed ?? []) }
+}
+
+const refusalCount = (row: RuleRow): number => row.refused + row.shadowRefused
+
+const compare = new Intl.Collator('en', { numeric: true }).compare
+
+const ORDERS: Readonly<Record<RuleOrder, (a: RuleRow, b: RuleRow) => number>> = {
+  refusals: (a, b) => refusalCount(b) - refusalCount(a) || decisionsOf(b) - decisionsOf(a),
+  decisions: (a, b) => decisionsOf(b) - decisionsOf(a),
+  name: (a, b) => compare(a.id, b.id),
+  set: () => 0,
+}
+
+/** Rules whose id or description has every word of the search. */
+export function findRules(rules: readonly RuleView[], search: string): readonly RuleView[] {
+  const words = search
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((word) => word !== '')
+  if (words.length === 0) return rules
+  return rules.filter((rule) => {
+    const text = `${rule.id} ${textOf(rule['description'])}`.toLowerCase()
+    return words.every((word) => text.includes(word))
+  })
+}
+
+/** The first of them; those that are equal stay in the order of the set. */
+export function rowsOf(
+  rules: readonly RuleView[],
+  stats: ReadonlyMap<string, RuleStatsView>,
+  order: RuleOrder,
+): readonly RuleRow[] {
+  if (order === 'set')
+    return rules.slice(0, ROWS_MAX).map((rule) => rowOf(rule, stats.get(rule.id)))
+  if (order === 'name') {
+    const sorted = rules.toSorted((a, b) => compare(a.id, b.id))
+    return rowsOf(sorted, stats, 'set')
+  }
+  // Only what was seen can be ahead; all else stays as it stands, and need not be made a row.
+  const seen = rules
+    .filter(({ id }) => stats.has(id))
+    .map((rule) => rowOf(rule, stats.get(rule.id)))
+  const rows = seen.toSorted(ORDERS[order]).slice(0, ROWS_MAX)
+  const rest = rules.filter(({ id }) => !stats.has(id)).slice(0, ROWS_MAX - rows.length)
+  return [...rows, ...rest.map((rule) => rowOf(rule, undefined))]
+}

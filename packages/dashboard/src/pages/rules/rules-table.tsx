@@ -1,0 +1,131 @@
+/** Rules, each with what it does and what is seen of it. */
+import { count, percent, rate } from '../../format.js'
+import { hrefs } from '../../router.js'
+import {
+  Badge,
+  type Column,
+  Link,
+  ModeBadge,
+  ShareBar,
+  Sparkline,
+  Table,
+  Text,
+  When,
+} from '../../ui/index.js'
+import type { RuleRow } from './rows.js'
+
+const COLUMNS: readonly Column<RuleRow>[] = [
+  {
+    head: 'Rule',
+    isMain: true,
+    cell: (row) => (
+      <div class="rule-name">
+        <Link href={hrefs.rule(row.id)}>
+          <Text value={row.id} mono />
+        </Link>
+        <span class="faint small">
+          <Text value={row.description || row.match} max={90} />
+        </span>
+      </div>
+    ),
+  },
+  {
+    head: 'Mode',
+    cell: (row) => (
+      <span class="rule-mode">
+        <ModeBadge mode={row.mode} />
+        {row.coordination !== 'exact' && (
+          <span class="faint small">
+            <Text value={row.coordination} max={20} />
+          </span>
+        )}
+      </span>
+    ),
+  },
+  {
+    head: 'Limits',
+    cell: (row) => (
+      <div class="rule-limits">
+        <Text value={row.limits} max={80} />
+        <span class="faint small">
+          by <Text value={row.by} max={60} />
+          {row.overrideCount > 0 &&
+            `, ${count(row.overrideCount)} override${row.overrideCount === 1 ? '' : 's'}`}
+        </span>
+      </div>
+    ),
+  },
+  {
+    head: 'Decisions/s',
+    isNumber: true,
+    cell: (row) => rate(row.decisionsPerSecond),
+  },
+  { head: 'Refused, 10 min', cell: (row) => <Refused row={row} /> },
+  { head: 'Candidate', cell: (row) => <Candidate row={row} /> },
+]
+
+export function RulesTable({ rows }: { readonly rows: readonly RuleRow[] }) {
+  return (
+    <Table
+      caption="Rules, with their mode, limits and refusals of the last ten minutes"
+      columns={COLUMNS}
+      rows={rows}
+      rowKey={(row) => row.id}
+    />
+  )
+}
+
+function Refused({ row }: { readonly row: RuleRow }) {
+  const { allowed, refused, shadowRefused } = row
+  const all = allowed + refused
+  if (all === 0) return <span class="faint">no calls</span>
+  const isShadow = shadowRefused > refused
+  const number = isShadow ? shadowRefused : refused
+  const tone = isShadow ? 'shadow' : 'refused'
+  const parts = [
+    { label: isShadow ? 'would be refused' : 'refused', value: number, tone } as const,
+    { label: 'allowed', value: Math.max(0, all - number), tone: 'allowed' } as const,
+  ]
+  return (
+    <div class="rule-refused">
+      <div class="rule-share">
+        <span class="nowrap">
+          <b>{percent(number / all)}</b>{' '}
+          <span class="faint small">
+            {isShadow ? 'would be, ' : ''}
+            {count(number)}
+          </span>
+        </span>
+        <ShareBar label={`Decisions of ${row.id}`} parts={parts} />
+        {row.refusingSince !== null && (
+          <span class="faint small nowrap">
+            since <When at={row.refusingSince} />
+          </span>
+        )}
+      </div>
+      <Sparkline
+        values={row.refusals}
+        tone={tone}
+        width={60}
+        label={`Refusals of ${row.id} over ten minutes, ${count(row.refusals.at(-1) ?? 0)} in the last step`}
+      />
+    </div>
+  )
+}
+
+/** What it would refuse beside what is refused now. */
+function Candidate({ row }: { readonly row: RuleRow }) {
+  const { candidate } = row
+  if (candidate === undefined) return <span class="faint nothing">–</span>
+  return (
+    <div class="rule-candidate">
+      <Badge tone="shadow" title="Limits on trial, beside those in force">
+        <Text value={candidate.limits} max={40} />
+      </Badge>
+      <span class="small">
+        <b>{count(candidate.refused)}</b> <span class="faint">would be refused,</span>{' '}
+        <span class="faint nowrap">{count(row.refused + row.shadowRefused)} now</span>
+      </span>
+    </div>
+  )
+}

@@ -1,0 +1,82 @@
+/** All rules, page by page, and whether they can be changed here. */
+import type { RuleView } from '@sluice/client'
+import { useEffect, useRef, useState } from 'preact/hooks'
+import { api, leaveIfOut, may, useLoaded } from '../../api.js'
+
+/** As many as the server gives at once. */
+const PAGE_LENGTH = 1000
+/** A set has ten thousand rules at most. */
+const PAGES_MAX = 10
+
+export interface AllRules {
+  readonly rules: readonly RuleView[] | undefined
+  /** Whether more are on their way. */
+  readonly isLoading: boolean
+  readonly error: unknown
+  readonly reload: () => void
+}
+
+/** The first page is shown while the others come; another `version` reads all of them again. */
+export function useRules(version: number | undefined): AllRules {
+  const [state, setState] = useState<Omit<AllRules, 'reload'>>({
+    rules: undefined,
+    isLoading: true,
+    error: undefined,
+  })
+  const [round, setRound] = useState(0)
+  const latest = useRef(0)
+  useEffect(() => {
+    const mine = ++latest.current
+    const isCurrent = () => mine === latest.current
+    setState((old) => ({ ...old, isLoading: true }))
+    const show = (rules: readonly RuleView[], isLoading: boolean) => {
+      // What was whole is not shown in part while it is read again.
+      setState((old) =>
+        isLoading && (old.rules?.length ?? 0) > rules.length
+          ? old
+          : { rules, isLoading, error: undefined },
+      )
+    }
+    readPages(show, isCurrent).catch((error: unknown) => {
+      if (isCurrent() && !leaveIfOut(error))
+        setState((old) => ({ ...old, isLoading: false, error }))
+    })
+    return () => {
+      latest.current++
+    }
+  }, [version, round])
+  return { ...state, reload: () => setRound((old) => old + 1) }
+}
+
+async function readPages(
+  show: (rules: readonly RuleView[], isLoading: boolean) => void,
+  isCurrent: () => boolean,
+): Promise<void> {
+  const rules: RuleView[] = []
+  let after: string | undefined
+  for (let page = 1; page <= PAGES_MAX; page++) {
+    const read = await api.listRules({ limit: PAGE_LENGTH, after })
+    if (!isCurrent()) return
+    rules.push(...read.rules)
+    after = read.next ?? undefined
+    const isLast = after === undefined || page === PAGES_MAX
+    show([...rules], !isLast)
+    if (isLast) return
+  }
+}
+
+export interface Editing {
+  readonly isAllowed: boolean
+  /** Why not; undefined: it is, or nobody knows yet. */
+  readonly why: string | undefined
+}
+
+/** Whether rules can be changed by this person, and where they come from. */
+export function useEditing(): Editing {
+  const nodes = useLoaded(() => api.listNodes(), [])
+  if (!may('edit')) {
+    return { isAllowed: false, why: 'Your token may read, and not change anything.' }
+  }
+  const readOnly = nodes.value?.readOnly ?? undefined
+  return { isAllowed: nodes.value !== undefined && readOnly === undefined, why: readOnly }
+}

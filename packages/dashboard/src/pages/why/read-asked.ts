@@ -1,0 +1,72 @@
+/**
+ * What somebody pastes to ask "why?": attributes line by line, a JSON object, a command of curl, a
+ * line of our log. Made into the attributes of a call, with what could not be taken along.
+ */
+import type { Attributes } from '@sluice/client'
+import { isRecord } from '../rules/rule-text.js'
+import { readCurl } from './read-curl.js'
+import { type Asked, badName, failed, NAME, readObject } from './read-object.js'
+
+/** As many as the server takes. */
+const ATTRIBUTES_MAX = 64
+
+export function readAsked(text: string): Asked {
+  const trimmed = text.trim()
+  if (trimmed === '') return { attributes: {}, notes: [] }
+  if (trimmed.startsWith('{')) return bounded(readJson(trimmed))
+  if (/^(?:\$\s+)?curl\s/.test(trimmed)) return bounded(readCurl(trimmed))
+  return bounded(readLines(trimmed))
+}
+
+function bounded(asked: Asked): Asked {
+  const entries = Object.entries(asked.attributes)
+  if (entries.length <= ATTRIBUTES_MAX) return asked
+  return failed(`found ${entries.length} attributes; accepted: up to ${ATTRIBUTES_MAX}`)
+}
+
+function readJson(text: string): Asked {
+  let value: unknown
+  try {
+    value = JSON.parse(text)
+  } catch {
+    return failed('This begins like JSON but is none: a quote, comma or bracket is missing')
+  }
+  return isRecord(value) ? readObject(value) : failed('accepted: a JSON object')
+}
+
+/** `user=u1`, several in one line with blanks between; `user: u1` alone. */
+function readLines(text: string): Asked {
+  const attributes: Record<string, string> = {}
+  for (const line of text.split('\n').map((each) => each.trim())) {
+    if (line === '' || line.startsWith('#')) continue
+    for (const pair of pairsOf(line)) {
+      const [, name = '', value = ''] = /^([^=:\s]+)\s*[=:]\s*([^]*)$/.exec(pair) ?? []
+      if (!NAME.test(name)) return badName(name === '' ? pair : name)
+      const bare = unquoted(value)
+      if (bare !== '') attributes[name] = bare
+    }
+  }
+  return { attributes, notes: [] }
+}
+
+/** A value goes on to the next name: it may have blanks in it, and any text in quotes. */
+const PAIR = /(?:=\s*"[^"]*"|(?!\s+[a-z][a-z0-9_.-]*=)[^])+/g
+
+function pairsOf(line: string): readonly string[] {
+  return line.includes('=') ? (line.match(PAIR) ?? []).map((pair) => pair.trim()) : [line]
+}
+
+function unquoted(value: string): string {
+  const [, inside] = /^(?:"(.*)"|'(.*)')$/s.exec(value)?.filter((part) => part !== undefined) ?? []
+  return inside ?? value
+}
+
+/** Attributes as the field has them: what a link, and a way here from another page, fills in. */
+export function writeAsked(attributes: Attributes): string {
+  return Object.entries(attributes)
+    .map(
+      ([name, value]) =>
+        `${name}=${/^\s|\s$|\s[a-z][a-z0-9_.-]*=/.test(value) ? `"${value}"` : value}`,
+    )
+    .join('\n')
+}

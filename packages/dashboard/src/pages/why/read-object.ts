@@ -1,0 +1,66 @@
+/** A call as JSON says it: the decision API's own form, a line of our log, or bare attributes. */
+import type { Attributes } from '@sluice/client'
+import { isRecord, wordOf } from '../rules/rule-text.js'
+
+export interface Asked {
+  readonly attributes: Attributes
+  /** Undefined: nothing was said. */
+  readonly cost?: number | undefined
+  /** What the reader made of it, where that needs a word. */
+  readonly notes: readonly string[]
+  /** Why nothing can be asked; then there are no attributes. */
+  readonly problem?: string | undefined
+}
+
+export const NAME = /^[a-z][a-z0-9_.-]{0,63}$/
+export const failed = (problem: string): Asked => ({ attributes: {}, notes: [], problem })
+
+/** A call as the decision API takes it, a line of our log, or attributes themselves. */
+export function readObject(value: Readonly<Record<string, unknown>>): Asked {
+  if (isRecord(value['attributes'])) {
+    const cost = value['cost']
+    const asked = attributesOf(value['attributes'])
+    return typeof cost === 'number' ? { ...asked, cost } : asked
+  }
+  if ('rule' in value && 'caller' in value) return readLogLine(value)
+  return attributesOf(value)
+}
+
+/** A refusal names its caller by attributes where it was told to, else by a hash. */
+function readLogLine({ caller, rule, method, path }: Readonly<Record<string, unknown>>): Asked {
+  const where = attributesOf(
+    Object.fromEntries(
+      Object.entries({ method, path }).filter(([, value]) => value !== undefined && value !== ''),
+    ),
+  )
+  if (isRecord(caller)) {
+    const who = attributesOf(caller)
+    return { ...who, attributes: { ...who.attributes, ...where.attributes } }
+  }
+  const hash = wordOf(caller)
+  return {
+    attributes: where.attributes,
+    notes: [
+      `The line names the caller of ${wordOf(rule)} by its hash, ${hash}. A hash cannot be turned back into a caller, so add who it was: the attributes that the rule counts by. The answer shows the hash of each caller, to compare.`,
+    ],
+  }
+}
+
+function attributesOf(value: Readonly<Record<string, unknown>>): Asked {
+  const attributes: Record<string, string> = {}
+  for (const [name, field] of Object.entries(value)) {
+    // Absent, as the decision API has it.
+    if (field === null || field === '') continue
+    if (!NAME.test(name)) return badName(name)
+    if (typeof field === 'object') {
+      return failed(`${name}: found a list or an object; accepted: text, a number, true or false`)
+    }
+    attributes[name] = wordOf(field)
+  }
+  return { attributes, notes: [] }
+}
+
+export const badName = (name: string): Asked =>
+  failed(
+    `found ${JSON.stringify(name.slice(0, 80))} as the name of an attribute; accepted: small letters, digits, "_", "." and "-", a letter first, as in user=u1`,
+  )

@@ -1,0 +1,60 @@
+import { describe, expect, test } from 'vitest'
+import { hrefs, isInside, readRoute } from './router.js'
+
+describe('an address', () => {
+  test.each([
+    ['/', 'overview'],
+    ['/rules', 'rules'],
+    ['/rules/', 'rules'],
+    ['/callers', 'callers'],
+    ['/nodes', 'nodes'],
+    ['/alerts', 'alerts'],
+    ['/why', 'why'],
+    ['/playground', 'playground'],
+    ['/login', 'login'],
+    ['/rules/a/b', 'unknown'],
+    ['/rules/%E0%A4%A', 'unknown'],
+    ['/constructor', 'unknown'],
+  ])('%s is the page %s', (path, name) => {
+    expect(readRoute(path, '').name).toBe(name)
+  })
+
+  test('of a rule has its id back, whatever is in it', () => {
+    for (const id of ['per-user', 'a/b c?d#e', '100%', '日本']) {
+      expect(readRoute(hrefs.rule(id), '')).toMatchObject({ name: 'rule', id })
+    }
+  })
+
+  test('carries the attributes of a caller', () => {
+    const [path = '', search = ''] = hrefs.why({ user: 'a&b=c', ip: '::1' }).split('?')
+    const { name, query } = readRoute(path, search)
+    expect(name).toBe('why')
+    expect(Object.fromEntries(query)).toEqual({ user: 'a&b=c', ip: '::1' })
+  })
+
+  test('leaves out what no server would take in one', () => {
+    expect(hrefs.why({ user: 'x'.repeat(1_000_000), ip: '::1' })).toBe('/why?ip=%3A%3A1')
+  })
+
+  test('of an override names the caller beside what else the page is asked', () => {
+    expect(hrefs.override('r', { user: 'u1' })).toBe('/rules/r?override.user=u1')
+  })
+})
+
+describe('after the login', () => {
+  test.each(['/', '/rules?x=1', '/callers'])('%s is gone back to', (href) => {
+    expect(isInside(href)).toBe(true)
+    expect(hrefs.login(href)).toBe(`/login?back=${encodeURIComponent(href)}`)
+  })
+
+  test.each([
+    '//evil.example',
+    '/\\evil.example',
+    'https://evil.example',
+    'javascript:x',
+    '/login?back=/',
+  ])('%s is not', (href) => {
+    expect(isInside(href)).toBe(false)
+    expect(hrefs.login(href)).toBe('/login')
+  })
+})

@@ -1,0 +1,119 @@
+/** What can be pressed. */
+import type { ComponentChildren } from 'preact'
+import { useEffect, useState } from 'preact/hooks'
+import { navigate } from '../router.js'
+import { classes } from './tone.js'
+
+type Kind = 'primary' | 'plain' | 'quiet' | 'danger'
+
+interface ButtonProps {
+  readonly children: ComponentChildren
+  readonly onClick?: (() => void) | undefined
+  readonly kind?: Kind | undefined
+  readonly size?: 'small' | undefined
+  readonly type?: 'button' | 'submit' | undefined
+  readonly isDisabled?: boolean | undefined
+  /** Waits for an answer: cannot be pressed twice. */
+  readonly isBusy?: boolean | undefined
+  /** Where what is seen does not say enough. */
+  readonly label?: string | undefined
+}
+
+export function Button(props: ButtonProps) {
+  const { children, onClick, kind = 'plain', size, type = 'button', isBusy = false } = props
+  return (
+    <button
+      class={classes('button', `button-${kind}`, size === 'small' && 'button-small')}
+      type={type}
+      onClick={onClick}
+      disabled={props.isDisabled === true || isBusy}
+      aria-busy={isBusy}
+      aria-label={props.label}
+    >
+      {isBusy && <span class="spinner" aria-hidden="true" />}
+      {children}
+    </button>
+  )
+}
+
+/** Whether a click means this page and not a new tab. */
+const isPlain = (event: MouseEvent): boolean =>
+  event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey
+
+interface LinkProps {
+  readonly href: string
+  readonly children: ComponentChildren
+  readonly class?: string | undefined
+  readonly isCurrent?: boolean | undefined
+  readonly label?: string | undefined
+}
+
+/** To another page of the dashboard. */
+export function Link({ href, children, class: name, isCurrent = false, label }: LinkProps) {
+  const go = (event: MouseEvent) => {
+    if (!isPlain(event)) return
+    event.preventDefault()
+    navigate(href)
+  }
+  return (
+    <a
+      href={href}
+      class={name}
+      onClick={go}
+      aria-current={isCurrent ? 'page' : undefined}
+      aria-label={label}
+    >
+      {children}
+    </a>
+  )
+}
+
+interface LinkButtonProps extends Pick<ButtonProps, 'children' | 'kind' | 'size' | 'label'> {
+  readonly href: string
+}
+
+export function LinkButton({ href, children, kind = 'plain', size, label }: LinkButtonProps) {
+  const name = classes('button', `button-${kind}`, size === 'small' && 'button-small')
+  return (
+    <Link href={href} class={name} label={label}>
+      {children}
+    </Link>
+  )
+}
+
+const TOLD_MS = 2000
+
+interface CopyButtonProps {
+  readonly text: string | (() => string)
+  readonly label?: string | undefined
+}
+
+export function CopyButton({ text, label = 'Copy' }: CopyButtonProps) {
+  const [told, setTold] = useState<string>()
+  useEffect(() => {
+    if (told === undefined) return
+    const timer = setTimeout(() => setTold(undefined), TOLD_MS)
+    return () => clearTimeout(timer)
+  }, [told])
+  const copy = () => {
+    // Only where the page was loaded over TLS or from this machine does a browser have it.
+    const board = navigator.clipboard as Clipboard | undefined
+    const done = board?.writeText(typeof text === 'string' ? text : text())
+    if (done === undefined) setTold('Not allowed here')
+    else
+      done.then(
+        () => setTold('Copied'),
+        () => setTold('Not allowed here'),
+      )
+  }
+  return (
+    <>
+      <Button size="small" kind="quiet" onClick={copy}>
+        {told ?? label}
+      </Button>
+      <span class="unseen" role="status">
+        {told}
+      </span>
+    </>
+  )
+}

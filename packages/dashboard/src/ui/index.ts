@@ -1,0 +1,13 @@
+/** What pages are made of. */
+export { Button, CopyButton, Link, LinkButton } from './button.js'
+export { type ChartLine, TimeChart } from './chart.js'
+export { Dialog } from './dialog.js'
+export { CheckField, Choice, SelectField, TextArea, TextField } from './field.js'
+export { Card, Definitions, Grid, Page, Row, Stack } from './page.js'
+export { Meter, ShareBar, Sparkline } from './share.js'
+export { type Column, Table } from './table.js'
+export { Tabs } from './tabs.js'
+export { Badge, Empty, ErrorNote, Loading, ModeBadge, Note, Sign, Stat } from './tell.js'
+export { Caller, Text, When } from './text.js'
+export { toast, Toasts } from './toast.js'
+export type { Tone } from './tone.js'

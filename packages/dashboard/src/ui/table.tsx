@@ -1,0 +1,82 @@
+/** A table that becomes a list of cards where there is no room for columns. */
+import type { ComponentChildren } from 'preact'
+import { Room } from './room.js'
+import { classes } from './tone.js'
+
+export interface Column<Row> {
+  readonly head: string
+  readonly cell: (row: Row) => ComponentChildren
+  /** Set to the right, with digits below each other. */
+  readonly isNumber?: boolean | undefined
+  /** What the row is about: the heading of its card. */
+  readonly isMain?: boolean | undefined
+  /** For screen readers only: a column of buttons. */
+  readonly isHeadHidden?: boolean | undefined
+}
+
+interface TableProps<Row> {
+  /** What it lists; seen only when asked for, always read aloud. */
+  readonly caption: string
+  readonly columns: readonly Column<Row>[]
+  readonly rows: readonly Row[]
+  readonly rowKey: (row: Row) => string
+  /** In place of no rows. */
+  readonly empty?: ComponentChildren
+  readonly isCaptionShown?: boolean | undefined
+}
+
+// The roles are said again: cards are no table to a browser, but they are still one to a reader.
+export function Table<Row>(props: TableProps<Row>) {
+  const { caption, columns, rows, rowKey, empty, isCaptionShown = false } = props
+  if (rows.length === 0 && empty !== undefined) return <>{empty}</>
+  return (
+    <Room label={caption}>
+      <table class="table" role="table">
+        <caption class={isCaptionShown ? undefined : 'unseen'}>{caption}</caption>
+        <thead role="rowgroup">
+          <tr role="row">
+            {columns.map((column) => (
+              <th
+                key={column.head}
+                role="columnheader"
+                scope="col"
+                class={classes(column.isNumber && 'number')}
+              >
+                <span class={column.isHeadHidden === true ? 'unseen' : undefined}>
+                  {column.head}
+                </span>
+              </th>
+            ))}
+          </tr>
+        </thead>
+        <tbody role="rowgroup">
+          {rows.map((row) => (
+            <tr key={rowKey(row)} role="row">
+              {columns.map((column) => (
+                <Cell key={column.head} column={column} row={row} />
+              ))}
+            </tr>
+          ))}
+        </tbody>
+      </table>
+    </Room>
+  )
+}
+
+function Cell<Row>({ column, row }: { readonly column: Column<Row>; readonly row: Row }) {
+  const name = classes(
+    column.isNumber && 'number',
+    column.isMain && 'main',
+    column.isHeadHidden && 'bare',
+  )
+  const cell = column.cell(row)
+  return column.isMain === true ? (
+    <th role="rowheader" scope="row" class={name} data-head={column.head}>
+      {cell}
+    </th>
+  ) : (
+    <td role="cell" class={name} data-head={column.head}>
+      {cell}
+    </td>
+  )
+}

@@ -1,0 +1,72 @@
+/** Several views of one thing. Arrows go between the tabs, as readers expect of them. */
+import type { ComponentChildren } from 'preact'
+import { useId, useRef } from 'preact/hooks'
+
+interface TabsProps {
+  readonly label: string
+  readonly tabs: readonly {
+    readonly id: string
+    readonly label: string
+    readonly count?: number | undefined
+  }[]
+  /** The id of the chosen one. */
+  readonly value: string
+  readonly onChange: (id: string) => void
+  /** What the chosen one shows. */
+  readonly children: ComponentChildren
+}
+
+const STEPS: Readonly<Record<string, (at: number, length: number) => number>> = {
+  ArrowRight: (at, length) => (at + 1) % length,
+  ArrowLeft: (at, length) => (at + length - 1) % length,
+  Home: () => 0,
+  End: (_at, length) => length - 1,
+}
+
+export function Tabs({ label, tabs, value, onChange, children }: TabsProps) {
+  const id = useId()
+  const list = useRef<HTMLDivElement>(null)
+  const chosen = Math.max(
+    0,
+    tabs.findIndex((tab) => tab.id === value),
+  )
+  const move = (event: KeyboardEvent) => {
+    const to = STEPS[event.key]?.(chosen, tabs.length)
+    const tab = to === undefined ? undefined : tabs[to]
+    if (to === undefined || tab === undefined) return
+    event.preventDefault()
+    onChange(tab.id)
+    list.current?.querySelectorAll<HTMLElement>('[role=tab]')[to]?.focus()
+  }
+  return (
+    <div class="tabs">
+      <div class="tab-list" role="tablist" aria-label={label} ref={list} onKeyDown={move}>
+        {tabs.map((tab, index) => (
+          <button
+            key={tab.id}
+            type="button"
+            role="tab"
+            class="tab"
+            id={`${id}-${tab.id}`}
+            aria-selected={index === chosen}
+            aria-controls={`${id}-panel`}
+            tabIndex={index === chosen ? 0 : -1}
+            onClick={() => onChange(tab.id)}
+          >
+            {tab.label}
+            {tab.count !== undefined && <span class="tab-count">{tab.count}</span>}
+          </button>
+        ))}
+      </div>
+      <div
+        class="tab-panel"
+        role="tabpanel"
+        id={`${id}-panel`}
+        aria-labelledby={`${id}-${tabs[chosen]?.id ?? ''}`}
+        tabIndex={-1}
+      >
+        {children}
+      </div>
+    </div>
+  )
+}

@@ -1,0 +1,79 @@
+/** Text that strangers chose: names of callers, paths, keys. Never drawn in another way. */
+import type { Attributes } from '@sluice/client'
+import type { ComponentChildren } from 'preact'
+import { nowMs } from '../clock.js'
+import { ago, dateTime, shown, timeOf } from '../format.js'
+import { classes } from './tone.js'
+
+const TITLE_LENGTH_MAX = 1000
+/** Shorter ones stay in one line: there is room for them even on a phone. */
+const UNBROKEN_MAX = 24
+/** Of attributes of one caller; rules count by a handful. */
+const ATTRIBUTES_MAX = 12
+/** Of a value among others. */
+const VALUE_MAX = 48
+
+interface TextProps {
+  readonly value: string
+  readonly max?: number | undefined
+  readonly mono?: boolean | undefined
+}
+
+/** Cut, with unseen characters made visible, and kept from turning the text around it. */
+export function Text({ value, max, mono = false }: TextProps) {
+  const text = shown(value, max)
+  const title = text === value ? undefined : shown(value, TITLE_LENGTH_MAX)
+  return (
+    <bdi
+      class={classes('text', mono && 'mono', text.length <= UNBROKEN_MAX && 'nowrap')}
+      title={title}
+    >
+      {text}
+    </bdi>
+  )
+}
+
+interface CallerProps {
+  readonly attributes: Attributes
+  readonly plan?: string | null | undefined
+}
+
+/** Who it is: each attribute that the rule counts by. */
+export function Caller({ attributes, plan }: CallerProps) {
+  const pairs = Object.entries(attributes).slice(0, ATTRIBUTES_MAX)
+  return (
+    <span class="caller">
+      {pairs.length === 0 && <span class="caller-all">everybody together</span>}
+      {pairs.map(([name, value]) => (
+        <span class="caller-part" key={name}>
+          <span class="caller-name">
+            <Text value={name} max={40} />
+          </span>
+          <Text value={value} max={VALUE_MAX} mono />
+        </span>
+      ))}
+      {plan !== undefined && plan !== null && (
+        <span class="plan">
+          <Text value={plan} max={30} /> plan
+        </span>
+      )}
+    </span>
+  )
+}
+
+interface WhenProps {
+  readonly at: string | number
+  /** In place of the age. */
+  readonly children?: ComponentChildren
+}
+
+/** How long ago; the whole time as its title. */
+export function When({ at, children }: WhenProps) {
+  const ms = timeOf(at)
+  if (!Number.isFinite(ms)) return <span>–</span>
+  return (
+    <time dateTime={new Date(ms).toISOString()} title={dateTime(ms)}>
+      {children ?? ago(ms, nowMs.value)}
+    </time>
+  )
+}

@@ -1,0 +1,40 @@
+/** What has just happened, said once and politely. */
+import { signal } from '@preact/signals'
+import { Sign } from './tell.js'
+import { Text } from './text.js'
+import type { Tone } from './tone.js'
+
+const STAYS_MS = 6000
+const TOASTS_MAX = 4
+const TEXT_MAX = 300
+
+interface Toast {
+  readonly id: number
+  readonly text: string
+  readonly tone: Tone
+}
+
+const toasts = signal<readonly Toast[]>([])
+let made = 0
+
+export function toast(text: string, tone: Tone = 'neutral'): void {
+  const id = ++made
+  toasts.value = [...toasts.value, { id, text, tone }].slice(-TOASTS_MAX)
+  setTimeout(() => {
+    toasts.value = toasts.value.filter((one) => one.id !== id)
+  }, STAYS_MS)
+}
+
+/** Once in the page, always there: readers only hear what is added to a region they know. */
+export function Toasts() {
+  return (
+    <div class="toasts" role="status" aria-live="polite">
+      {toasts.value.map(({ id, text, tone }) => (
+        <p key={id} class={`toast tone-${tone}`}>
+          <Sign tone={tone} />
+          <Text value={text} max={TEXT_MAX} />
+        </p>
+      ))}
+    </div>
+  )
+}

@@ -1,0 +1,56 @@
+import { readdirSync, readFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { gzipSync } from 'node:zlib'
+import { describe, expect, test } from 'vitest'
+
+const DIST = 'packages/dashboard/dist'
+const GZIP_BYTES_MAX = 100 * 1024
+
+const files = readdirSync(DIST, { recursive: true, withFileTypes: true })
+  .filter((entry) => entry.isFile() && !entry.name.startsWith('.'))
+  .map((entry) => join(entry.parentPath, entry.name))
+const textOf = (file: string) => readFileSync(file, 'utf8')
+
+/** Names of what an image is written in, which nobody loads. */
+const NAMESPACE = /^http:\/\/www\.w3\.org\//
+
+/** What the page has in its texts: an example of an address, and where people may read on. */
+const TOLD = /^https?:\/\/(127\.0\.0\.1|localhost|api\.example\.com)\b/
+
+describe('the page as it is built', () => {
+  test('takes less than 100 KB on its way to a browser', () => {
+    const sizes = files.map((file) => gzipSync(readFileSync(file), { level: 9 }).length)
+    expect(sizes.reduce((total, size) => total + size, 0)).toBeLessThan(GZIP_BYTES_MAX)
+  })
+
+  test('loads nothing from elsewhere', () => {
+    const addresses = files.flatMap(
+      (file) => textOf(file).match(/https?:\/\/[\w.-]+[^\s"'`)]*/g) ?? [],
+    )
+    expect(addresses.filter((one) => !NAMESPACE.test(one) && !TOLD.test(one))).toEqual([])
+    const styles = files.filter((file) => file.endsWith('.css')).map(textOf)
+    const loads = styles.flatMap((text) => text.match(/@import.*?;|url\([^)]*\)/g) ?? [])
+    // A fragment is a pattern of a picture in the page itself.
+    expect(loads.filter((one) => !/^url\(["']?(#|data:|\/assets\/)/.test(one))).toEqual([])
+  })
+
+  test('has no script and no style in its markup, as the policy of the server asks', () => {
+    const html = textOf(join(DIST, 'index.html'))
+    expect(html).not.toMatch(/<style|\sstyle=|\son\w+=|javascript:/i)
+    for (const [, inside = ''] of html.matchAll(/<script\b[^>]*>([\s\S]*?)<\/script>/g)) {
+      expect(inside.trim()).toBe('')
+    }
+    for (const [, from = ''] of html.matchAll(/(?:src|href)="([^"]*)"/g)) {
+      expect(from).toMatch(/^\/assets\//)
+    }
+  })
+
+  test('writes no markup from text', () => {
+    const sources = readdirSync('packages/dashboard/src', { recursive: true, encoding: 'utf8' })
+    for (const file of sources.filter((name) => /\.tsx?$/.test(name) && !/\.test\./.test(name))) {
+      expect(textOf(join('packages/dashboard/src', file)), file).not.toMatch(
+        /dangerouslySetInnerHTML|innerHTML|insertAdjacentHTML|document\.write|\beval\(/,
+      )
+    }
+  })
+})

@@ -19,6 +19,8 @@ const PACKAGES = {
   cc: 'g++',
   psql: 'postgresql',
   pgbouncer: 'pgbouncer',
+  promtool: 'prometheus',
+  chromium: 'chromium',
 } as const
 
 export type Service = keyof typeof PACKAGES

@@ -28,6 +28,10 @@ const benchmarks = {
     about: 'over-admission, stranded share and hot keys of leased, local and split rules',
     files: ['./coordination/measure.mjs'],
   },
+  seeing: {
+    about: 'what an open dashboard and scraped metrics cost a decision',
+    files: ['./seeing/measure.mjs'],
+  },
   rules: {
     about: 'what overrides and known keys cost a call, and a start with a million of them',
     files: ['./rules/lookups.mjs', './rules/load.mjs'],

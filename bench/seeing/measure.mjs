@@ -1,0 +1,115 @@
+/**
+ * What it costs a decision that somebody looks: a dashboard open in a real browser, and metrics
+ * scraped every second, against nobody looking, under the same load in alternating rounds.
+ */
+import { spawnSync } from 'node:child_process'
+import { randomBytes } from 'node:crypto'
+import { fork } from 'node:child_process'
+import { fileURLToPath } from 'node:url'
+import { chromium } from 'playwright-core'
+import { cpuSeconds, startServer, stopAll } from '../gateway/processes.mjs'
+import { median, printTable } from '../report.mjs'
+
+const isQuick = process.argv.includes('--quick')
+const PAIRS = isQuick ? 3 : 12
+const SECONDS = isQuick ? 4 : 10
+const PER_SECOND = 20_000
+const RISE_MAX = 0.05
+const SCRAPE_MS = 1000
+const FLAGS = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--disable-quic',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+]
+
+const token = randomBytes(24).toString('base64url')
+const load = fork(fileURLToPath(new URL('./load.mjs', import.meta.url)))
+let browser
+try {
+  const server = await startServer('subject', '../seeing/server.mjs', { args: [token] })
+  const executablePath = findChromium()
+  browser = await chromium.launch({ executablePath, args: FLAGS })
+  const page = await browser.newPage()
+  await logIn(page, server.urls.admin)
+  await round(server, page, true)
+  const rounds = { quiet: [], watched: [] }
+  for (let pair = 0; pair < PAIRS; pair++) {
+    const order = pair % 2 === 0 ? ['quiet', 'watched'] : ['watched', 'quiet']
+    for (const kind of order) rounds[kind].push(await round(server, page, kind === 'watched'))
+    process.stdout.write('.')
+  }
+  report(rounds)
+} finally {
+  await browser?.close()
+  load.kill('SIGKILL')
+  await stopAll()
+}
+
+function findChromium() {
+  const found = spawnSync('sh', ['-c', 'command -v chromium']).stdout.toString().trim()
+  if (found === '')
+    throw new Error('chromium: found none on the PATH. On Debian: apt-get install chromium')
+  return found
+}
+
+async function logIn(page, admin) {
+  await page.goto(`${admin}/`)
+  await page.getByLabel('Admin token').fill(token)
+  await page.keyboard.press('Enter')
+  await page.getByRole('heading', { level: 1, name: /overview/i }).waitFor()
+}
+
+async function round(server, page, isWatched) {
+  const { admin, api } = server.urls
+  await page.goto(isWatched ? `${admin}/` : 'about:blank')
+  if (isWatched) await page.getByRole('heading', { level: 1, name: /overview/i }).waitFor()
+  const scrape = async () => void (await (await fetch(`${admin}/metrics`)).text())
+  const timer = isWatched ? setInterval(() => void scrape(), SCRAPE_MS) : undefined
+  const before = cpuSeconds(server.pid)
+  const told = await offer({ url: api, perSecond: PER_SECOND, seconds: SECONDS })
+  const cpu = cpuSeconds(server.pid) - before
+  clearInterval(timer)
+  if (told.failed > 0) throw new Error(`${told.failed} arrays were not answered`)
+  return {
+    us: (cpu / told.done) * 1e6,
+    rate: told.done / told.took,
+    refused: told.refused / told.done,
+  }
+}
+
+function offer(wanted) {
+  return new Promise((resolve) => {
+    load.once('message', resolve)
+    load.send(wanted)
+  })
+}
+
+function report({ quiet, watched }) {
+  const of = (rounds, field) => median(rounds.map((each) => each[field]))
+  console.log(
+    `\n\n${PAIRS} alternating pairs of ${SECONDS} s, ${PER_SECOND} decisions a second offered`,
+  )
+  console.log('over /v1/check in arrays of 20; three rules meet each call; counters in memory\n')
+  printTable(
+    ['who looks', 'CPU us per decision', 'decisions/s', 'refused'],
+    [
+      ['nobody', quiet],
+      ['dashboard open, metrics scraped every second', watched],
+    ].map(([name, rounds]) => [
+      name,
+      of(rounds, 'us').toFixed(3),
+      Math.round(of(rounds, 'rate')),
+      `${(of(rounds, 'refused') * 100).toFixed(1)} %`,
+    ]),
+  )
+  const rises = quiet.map(({ us }, pair) => watched[pair].us / us - 1)
+  const rise = median(rises)
+  const isReached = rise <= RISE_MAX ? 'reached' : 'MISSED'
+  const all = rises.map((each) => `${(each * 100).toFixed(1)}`).join(', ')
+  console.log(`CPU per decision rises by ${(rise * 100).toFixed(1)} % (at most 5 %: ${isReached})`)
+  console.log(`of each pair: ${all} %`)
+}

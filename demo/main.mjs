@@ -1,0 +1,240 @@
+/**
+ * `npm run demo`: Sluice with made-up traffic, so that the dashboard has something to tell. A shop
+ * with steady users, an importer that comes in bursts, a scraper, a run of stolen passwords and a
+ * program that retries for ever. Everything is on this machine and in a folder that is removed.
+ */
+import { spawn } from 'node:child_process'
+import { createHash, randomBytes } from 'node:crypto'
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
+import { Agent, createServer, request } from 'node:http'
+import { createConnection } from 'node:net'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+import { createAdminClient } from '../packages/client/dist/index.js'
+import { KNOWN } from './cast.mjs'
+import { seeded } from './random.mjs'
+import { callsOf, SLICE_S } from './traffic.mjs'
+
+const HELP = `Usage: npm run demo -- [options]
+
+Runs Sluice with made-up traffic and prints where the dashboard is.
+
+  --port <n>      of the admin listener and dashboard (default 9090; 0: any free one)
+  --scale <x>     how much traffic, 1 is about 200 calls a second (default 1, at most 20)
+  --seconds <n>   end by itself after so long (default: until Ctrl-C)
+  --redis <url>   count in this Redis (default: in memory)
+  --quiet         print no alerts
+  --help          this text
+`
+
+const SEED = 20_240_229
+/** Calls under way at one time: more are left out, as the demonstration must not be a load test. */
+const UNDER_WAY_MAX = 200
+/** Slices of a tenth of a second. */
+const CAUGHT_UP_MAX = 20
+const COMMAND = fileURLToPath(new URL('../packages/cli/bin/sluice.mjs', import.meta.url))
+const RULES = new URL('./rules.yaml', import.meta.url)
+
+const options = readOptions()
+const folder = mkdtempSync(join(tmpdir(), 'sluice-demo-'))
+/** @type {(() => unknown)[]} The last that was opened is closed first. */
+const closers = [() => rmSync(folder, { recursive: true, force: true })]
+let hasEnded = false
+
+try {
+  await run()
+} catch (error) {
+  console.error(`demo: ${error instanceof Error ? error.message : String(error)}`)
+  await end(1)
+}
+
+async function run() {
+  process.on('SIGINT', () => void end(0))
+  process.on('SIGTERM', () => void end(0))
+  await requireFree(options.port)
+  const receiver = await startReceiver()
+  const token = randomBytes(24).toString('base64url')
+  const server = await startServer({ receiver, token })
+  const client = createAdminClient({ url: server.admin, token })
+  const why = 'the rules of the demonstration'
+  await client.applyRules(readFileSync(RULES, 'utf8'), { file: 'rules.yaml', ifMatch: '*', why })
+  startTraffic(server.gateway)
+  console.log(`Sluice runs with made-up traffic of about ${Math.round(200 * options.scale)} calls a second.
+
+  dashboard  ${server.admin}/
+  token      ${token}
+  gateway    ${server.gateway}
+  metrics    ${server.admin}/metrics
+
+In it: thirteen steady users; bulk-books, which imports in bursts; a scraper at 203.0.113.66; a run
+of stolen passwords from two dozen addresses; loop-logistics, which retries without end.
+Alerts are printed here as a receiver gets them. Ctrl-C ends all of it.
+`)
+  if (options.seconds !== undefined) setTimeout(() => void end(0), options.seconds * 1000)
+}
+
+function readOptions() {
+  try {
+    const { values } = parseArgs({
+      options: {
+        port: { type: 'string', default: '9090' },
+        scale: { type: 'string', default: '1' },
+        seconds: { type: 'string' },
+        redis: { type: 'string' },
+        quiet: { type: 'boolean', default: false },
+        help: { type: 'boolean', default: false },
+      },
+    })
+    if (values.help) {
+      console.log(HELP)
+      process.exit(0)
+    }
+    return {
+      port: readNumber('--port', values.port, 0, 65_535, true),
+      scale: readNumber('--scale', values.scale, 0.1, 20, false),
+      seconds:
+        values.seconds === undefined
+          ? undefined
+          : readNumber('--seconds', values.seconds, 1, 86_400, true),
+      redis: values.redis,
+      quiet: values.quiet,
+    }
+  } catch (error) {
+    console.error(`demo: ${error instanceof Error ? error.message : String(error)}\n\n${HELP}`)
+    process.exit(2)
+  }
+}
+
+function readNumber(name, text, least, most, isWhole) {
+  const value = Number(text)
+  const isGood = text.trim() !== '' && value >= least && value <= most
+  if (isGood && (!isWhole || Number.isInteger(value))) return value
+  const kind = isWhole ? 'a whole number' : 'a number'
+  throw new Error(`${name}: found ${text}; accepted: ${kind} from ${least} to ${most}`)
+}
+
+/** Before anything is started: a server that cannot listen says so, but not which option helps. */
+async function requireFree(port) {
+  if (port === 0) return
+  const isTaken = await new Promise((resolve) => {
+    const socket = createConnection({ host: '127.0.0.1', port })
+    socket.once('connect', () => resolve(true))
+    socket.once('error', () => resolve(false))
+    closers.push(() => socket.destroy())
+  })
+  if (isTaken) throw new Error(`port ${port} is in use; choose another with --port`)
+}
+
+/** Where alerts are posted to, as a pager would take them. */
+async function startReceiver() {
+  const receiver = createServer((message, answer) => {
+    const chunks = []
+    message.on('data', (chunk) => chunks.push(chunk))
+    message.on('end', () => {
+      answer.writeHead(204).end()
+      if (!options.quiet) printAlert(JSON.parse(Buffer.concat(chunks).toString()))
+    })
+  })
+  await new Promise((resolve) => receiver.listen(0, '127.0.0.1', resolve))
+  closers.push(() => receiver.close())
+  return `http://127.0.0.1:${receiver.address().port}/alerts`
+}
+
+function printAlert({ state, alert }) {
+  console.log(`${new Date().toISOString()} alert ${state}: ${alert.alert}: ${alert.summary}`)
+}
+
+async function startServer({ receiver, token }) {
+  const config = {
+    trustedProxies: ['127.0.0.1/32'],
+    identity: {
+      keys: KNOWN.map(({ key, user, plan }) => ({
+        sha256: createHash('sha256').update(key).digest('hex'),
+        user,
+        plan,
+      })),
+    },
+    log: { level: 'error' },
+    alerts: { webhook: { url: receiver }, callerAtZero: '1m', usual: '5m' },
+    shutdown: { delay: '0ms', within: '5s' },
+  }
+  writeFileSync(join(folder, 'sluice.json'), JSON.stringify(config))
+  const child = spawn(process.execPath, [COMMAND, 'serve', '--json', '--config', 'sluice.json'], {
+    cwd: folder,
+    stdio: ['ignore', 'pipe', 'pipe'],
+    env: {
+      PATH: process.env['PATH'],
+      SLUICE_ADMIN_TOKEN: token,
+      SLUICE_ADMIN_LISTEN: `127.0.0.1:${options.port}`,
+      SLUICE_GATEWAY_LISTEN: '127.0.0.1:0',
+      SLUICE_API_LISTEN: '127.0.0.1:0',
+      SLUICE_DATA_DIR: join(folder, 'data'),
+      ...(options.redis === undefined ? {} : { SLUICE_REDIS_URL: options.redis }),
+    },
+  })
+  closers.push(() => stop(child))
+  return listening(child)
+}
+
+function listening(child) {
+  return new Promise((resolve, reject) => {
+    let told = ''
+    const read = (chunk) => {
+      told = (told + chunk).slice(-20_000)
+      const line = /^\{"gateway".*\}$/m.exec(told)?.[0]
+      if (line !== undefined) resolve(JSON.parse(line))
+    }
+    child.stdout.on('data', read)
+    child.stderr.on('data', read)
+    child.once('exit', (code) => {
+      reject(new Error(`the server ended with code ${code}:\n${told}`))
+      if (!hasEnded) void end(1)
+    })
+  })
+}
+
+async function stop(child) {
+  if (child.exitCode !== null || child.signalCode !== null) return
+  const ended = new Promise((resolve) => child.once('exit', resolve))
+  child.kill('SIGTERM')
+  await ended
+}
+
+function startTraffic(gateway) {
+  const random = seeded(SEED)
+  const agent = new Agent({ keepAlive: true, maxSockets: 32 })
+  let slice = 0
+  let underWay = 0
+  const send = ({ method, path, ip, key }) => {
+    if (underWay >= UNDER_WAY_MAX) return
+    underWay++
+    const headers = { 'X-Forwarded-For': ip, ...(key === undefined ? {} : { 'X-API-Key': key }) }
+    const sent = request(`${gateway}${path}`, { method, agent, headers }, (answer) => {
+      answer.resume()
+    })
+    sent.on('error', () => {})
+    sent.on('close', () => underWay--)
+    sent.end()
+  }
+  const beganMs = performance.now()
+  const timer = setInterval(() => {
+    // A machine that is busy is late: what is missing is made up for, but not a long sleep.
+    const due = Math.floor((performance.now() - beganMs) / (SLICE_S * 1000))
+    for (slice = Math.max(slice, due - CAUGHT_UP_MAX); slice < due; slice++) {
+      for (const call of callsOf(slice * SLICE_S, random, options.scale)) send(call)
+    }
+  }, SLICE_S * 1000)
+  closers.push(() => {
+    clearInterval(timer)
+    agent.destroy()
+  })
+}
+
+async function end(code) {
+  if (hasEnded) return
+  hasEnded = true
+  for (const close of closers.reverse()) await close()
+  process.exit(code)
+}

@@ -1,0 +1,13 @@
+/** Numbers that look drawn, the same in every run: a demonstration that can be repeated. */
+
+/** @param {number} seed @returns {() => number} from 0 up to, not including, 1 */
+export function seeded(seed) {
+  let state = seed >>> 0
+  return () => {
+    state = (state + 0x9e3779b9) >>> 0
+    let mixed = state
+    mixed = Math.imul(mixed ^ (mixed >>> 16), 0x21f0aaad)
+    mixed = Math.imul(mixed ^ (mixed >>> 15), 0x735a2d97)
+    return ((mixed ^ (mixed >>> 15)) >>> 0) / 2 ** 32
+  }
+}

@@ -1,0 +1,78 @@
+/** The calls of the demonstration: who makes how many of which in each tenth of a second. */
+import { ATTACKERS, IMPORTING, LOOPING, ODD, SCRAPER, USERS, VISITORS } from './cast.mjs'
+
+/**
+ * @typedef {object} DemoCall
+ * @property {string} method
+ * @property {string} path
+ * @property {string} ip
+ * @property {string} [key]
+ */
+
+export const SLICE_S = 0.1
+const MINUTE_S = 60
+
+/**
+ * The calls of one slice of time.
+ * @param {number} second since the start @param {() => number} random @param {number} scale
+ * @returns {DemoCall[]}
+ */
+export function callsOf(second, random, scale = 1) {
+  const calls = []
+  const add = (rate, make) => {
+    for (let n = drawn(rate * scale * SLICE_S, random); n > 0; n--) calls.push(make())
+  }
+  for (const user of USERS) add(user.rate * wave(second, user.rate), () => everyday(user, random))
+  add(8, () => visit(pick(VISITORS, random), random))
+  add(35, () => of('GET', `/v1/products/${Math.floor(random() * 9000)}`, SCRAPER))
+  add(18, () => ({ ...of('GET', '/v1/orders/recent', '192.0.2.9'), key: LOOPING.key }))
+  add(attack(second), () => of('POST', '/v1/login', pick(ATTACKERS, random)))
+  add(imports(second), () => ({ ...of('POST', '/v1/orders', '192.0.2.12'), key: IMPORTING.key }))
+  add(0.8, () => ({ ...of('POST', '/v1/exports', '192.0.2.12'), key: IMPORTING.key }))
+  add(12, () => ({ ...of('GET', '/v1/orders/1', '192.0.2.13'), key: ODD.key }))
+  return calls
+}
+
+function of(method, path, ip) {
+  return { method, path, ip }
+}
+
+/** What a user of the shop does: mostly reads. */
+function everyday({ key }, random) {
+  const place = random()
+  const ip = '192.0.2.10'
+  if (place < 0.45) return { ...of('GET', `/v1/products/${Math.floor(random() * 500)}`, ip), key }
+  if (place < 0.8) return { ...of('GET', `/v1/orders/${Math.floor(random() * 500)}`, ip), key }
+  if (place < 0.95) return { ...of('GET', '/v1/search', ip), key }
+  return { ...of('POST', '/v1/orders', ip), key }
+}
+
+function visit(ip, random) {
+  if (random() < 0.02) return of('POST', '/v1/login', ip)
+  return of('GET', `/v1/products/${Math.floor(random() * 500)}`, ip)
+}
+
+/** Days are short here: each user has a wave of its own of about two minutes. */
+function wave(second, phase) {
+  return 1 + 0.35 * Math.sin((second / 110) * 2 * Math.PI + phase)
+}
+
+/** Stolen passwords: a run of forty seconds in every two minutes, the first from the start. */
+function attack(second) {
+  return second % (2 * MINUTE_S) < 40 ? 25 : 0
+}
+
+/** Three seconds of everything at once, every forty. */
+function imports(second) {
+  return second % 40 < 3 ? 130 : 2
+}
+
+/** A whole number of events of this mean: what is left over is drawn. */
+function drawn(mean, random) {
+  const whole = Math.floor(mean)
+  return whole + (random() < mean - whole ? 1 : 0)
+}
+
+function pick(list, random) {
+  return list[Math.floor(random() * list.length)]
+}

@@ -10,17 +10,21 @@ import { fileURLToPath, pathToFileURL } from 'node:url'
 const root = fileURLToPath(new URL('..', import.meta.url))
 const page = join(root, 'packages/dashboard')
 const stamp = join(page, 'dist/.built')
+const RUNBOOK = 'docs/guides/runbook.md'
 
 /** What ends up in the page, or decides how it is made. */
 const SOURCES = [
+  RUNBOOK,
   'packages/client/src',
   'packages/dashboard/index.html',
   'packages/dashboard/package.json',
+  'packages/dashboard/public',
   'packages/dashboard/src',
   'packages/dashboard/vite.config.ts',
   'tools/build-dashboard.mjs',
+  'tools/runbook-page.mjs',
 ]
-const PACKAGES = ['preact', '@preact/signals', '@preact/signals-core', 'uplot', 'vite']
+const PACKAGES = ['marked', 'preact', '@preact/signals', '@preact/signals-core', 'uplot', 'vite']
 
 /** @returns {string[]} */
 function filesOf(path) {
@@ -49,7 +53,10 @@ async function main() {
   if (isThere && readFileSync(stamp, 'utf8') === wanted) return
   // Only now: to load it takes longer than all of the above.
   const { build } = await import('vite')
+  const { runbookPage } = await import('./runbook-page.mjs')
   await build({ configFile: join(page, 'vite.config.ts'), logLevel: 'warn' })
+  const runbook = runbookPage(readFileSync(join(root, RUNBOOK), 'utf8'))
+  writeFileSync(join(page, 'dist/runbook.html'), runbook)
   writeFileSync(stamp, wanted)
 }
 

@@ -2,6 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { gzipSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
+import { ALERT_NAMES } from '../packages/server/src/config/parse-alerts.js'
 
 const DIST = 'packages/dashboard/dist'
 const GZIP_BYTES_MAX = 100 * 1024
@@ -43,6 +44,16 @@ describe('the page as it is built', () => {
     for (const [, from = ''] of html.matchAll(/(?:src|href)="([^"]*)"/g)) {
       expect(from).toMatch(/^\/assets\//)
     }
+  })
+
+  test('has the runbook beside it, with a section for each alert, and no way out', () => {
+    const html = textOf(join(DIST, 'runbook.html'))
+    for (const name of ALERT_NAMES) expect(html).toContain(`<h2 id="${name}">`)
+    expect(html).not.toMatch(/<script|<style|\sstyle=|\son\w+=|javascript:/i)
+    const targets = [...html.matchAll(/(?:src|href)="([^"]*)"/g)].map(([, target = '']) => target)
+    const ids = new Set([...html.matchAll(/id="([^"]*)"/g)].map(([, id = '']) => id))
+    expect(targets.filter((target) => !target.startsWith('#'))).toEqual(['/runbook.css', '/'])
+    expect(targets.filter((target) => /^#/.test(target) && !ids.has(target.slice(1)))).toEqual([])
   })
 
   test('writes no markup from text', () => {

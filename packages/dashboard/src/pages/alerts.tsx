@@ -116,17 +116,15 @@ const wordsOf = (value: AlertView['details'][string]): string => {
   return typeof value === 'string' ? value : value.join(', ')
 }
 
-/** Only what is an address of the web is a link: the text comes from a setting. */
+/**
+ * Only what is an address of the web is a link, as the text comes from a setting; for anything else
+ * there is the runbook that this server has itself.
+ */
 function Runbook({ alert }: { readonly alert: AlertView }) {
-  if (!/^https?:\/\//i.test(alert.runbook)) {
-    return (
-      <span class="small">
-        Runbook: <Text value={alert.runbook} mono max={120} />
-      </span>
-    )
-  }
+  const isAddress = /^https?:\/\//i.test(alert.runbook)
+  const own = `/runbook.html#${encodeURIComponent(alert.alert)}`
   return (
-    <a href={alert.runbook} target="_blank" rel="noreferrer noopener">
+    <a href={isAddress ? alert.runbook : own} target="_blank" rel="noreferrer noopener">
       What to do<span class="unseen"> about {alert.alert} (the runbook, in a new tab)</span>
     </a>
   )

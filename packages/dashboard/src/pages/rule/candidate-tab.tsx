@@ -141,6 +141,8 @@ interface Side {
   readonly limits: string
   readonly refused: number
   readonly all: number
+  /** Beside what is refused already. */
+  readonly isMore?: boolean
 }
 
 /** The two side by side, over the same ten minutes. */
@@ -159,7 +161,9 @@ function Compared({ rule, candidate, stats }: ComparedProps) {
       name: 'Candidate',
       limits: limitsText(candidate['limits']),
       refused: would,
-      all: would + sum(stats?.candidate?.allowed ?? []),
+      // It is asked only about calls that are let through now.
+      all: sum(stats?.series.allowed ?? []),
+      isMore: true,
     },
   ]
   return (
@@ -171,14 +175,18 @@ function Compared({ rule, candidate, stats }: ComparedProps) {
         { head: 'Limits', isMain: true, cell: ({ name }) => <b>{name}</b> },
         { head: 'Text', cell: ({ limits }) => <Text value={limits} max={120} mono /> },
         {
-          head: 'Refused or would be',
+          head: 'Refused',
           isNumber: true,
-          cell: (side) => count(side.refused),
+          cell: ({ refused: number, isMore }) =>
+            isMore === true ? `${count(number)} more would be` : count(number),
         },
         {
           head: 'Share',
           isNumber: true,
-          cell: ({ refused: number, all }) => (all === 0 ? '–' : percent(number / all)),
+          cell: ({ refused: number, all, isMore }) => {
+            if (all === 0) return '–'
+            return `${percent(number / all)} of ${isMore === true ? 'what passes' : 'all'}`
+          },
         },
       ]}
     />

@@ -113,7 +113,7 @@ function Refused({ row }: { readonly row: RuleRow }) {
   )
 }
 
-/** What it would refuse beside what is refused now. */
+/** What it would refuse of what is let through now, beside what is refused. */
 function Candidate({ row }: { readonly row: RuleRow }) {
   const { candidate } = row
   if (candidate === undefined) return <span class="faint nothing">–</span>
@@ -123,7 +123,7 @@ function Candidate({ row }: { readonly row: RuleRow }) {
         <Text value={candidate.limits} max={40} />
       </Badge>
       <span class="small">
-        <b>{count(candidate.refused)}</b> <span class="faint">would be refused,</span>{' '}
+        <b>{count(candidate.refused)}</b> <span class="faint">more would be,</span>{' '}
         <span class="faint nowrap">{count(row.refused + row.shadowRefused)} now</span>
       </span>
     </div>

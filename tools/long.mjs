@@ -1,4 +1,7 @@
-/** `npm run test:long [-- 100]`: the property tests with so many times more generated traces. */
+/**
+ * `npm run test:long [-- 100]`: the property tests with so many times more generated traces, and
+ * what needs many minutes of real time.
+ */
 import { spawnSync } from 'node:child_process'
 
 const [times = '100'] = process.argv.slice(2)
@@ -7,7 +10,8 @@ if (!/^[1-9][0-9]{0,5}$/.test(times)) {
   process.exit(2)
 }
 console.log(`Property tests with ${times} times the usual number of traces. This takes a while.`)
-const { status } = spawnSync('npx', ['vitest', 'run', '--testTimeout', '3600000', 'propert'], {
+const files = ['propert', 'e2e/alerts/callers-unusual']
+const { status } = spawnSync('npx', ['vitest', 'run', '--testTimeout', '3600000', ...files], {
   stdio: 'inherit',
   env: { ...process.env, SLUICE_RUNS: times },
 })

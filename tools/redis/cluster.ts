@@ -1,6 +1,6 @@
 /** A real Redis Cluster: primaries with replicas, failovers, slots that move with their keys. */
 import { freePort } from './ports.mjs'
-import type { RedisServer } from './server.mjs'
+import type { RedisOptions, RedisServer } from './server.mjs'
 import { startSlotMove, type SlotMove } from './slot-move.js'
 import { startAll, stopAll, waitForData } from './start-all.js'
 import { waitFor } from './wait.js'
@@ -14,6 +14,8 @@ export interface ClusterOptions {
   readonly nodeTimeoutMs?: number
   /** More arguments for every node. */
   readonly config?: readonly string[]
+  /** What starts each node. @default startRedis */
+  readonly startNode?: (options: RedisOptions) => Promise<RedisServer>
 }
 
 export interface RedisCluster {
@@ -39,9 +41,10 @@ export interface RedisCluster {
 
 /** Settles once every node finds the whole cluster well and every replica has its data. */
 export async function startCluster(options: ClusterOptions = {}): Promise<RedisCluster> {
-  const { primaries = 3, replicas = 3 } = options
+  const { primaries = 3, replicas = 3, startNode } = options
   const buses = await Promise.all(Array.from({ length: primaries + replicas }, freePort))
-  const nodes = await startAll(buses.map((bus) => ({ config: configOf(bus, options) })))
+  const configs = buses.map((bus) => ({ config: configOf(bus, options) }))
+  const nodes = await startAll(configs, startNode)
   try {
     await join(nodes, buses, primaries)
   } catch (error) {

@@ -2,8 +2,11 @@ import { startRedis, type RedisOptions, type RedisServer } from './server.mjs'
 import { waitFor } from './wait.js'
 
 /** Starts them side by side; if one fails, none stays. */
-export async function startAll(options: readonly RedisOptions[]): Promise<readonly RedisServer[]> {
-  const starts = await Promise.allSettled(options.map((one) => startRedis(one)))
+export async function startAll(
+  options: readonly RedisOptions[],
+  startOne: (one: RedisOptions) => Promise<RedisServer> = startRedis,
+): Promise<readonly RedisServer[]> {
+  const starts = await Promise.allSettled(options.map((one) => startOne(one)))
   const servers = starts.flatMap((start) => (start.status === 'fulfilled' ? [start.value] : []))
   const failed = starts.find((start) => start.status === 'rejected')
   if (failed === undefined) return servers

@@ -138,9 +138,10 @@ function watchAlerts(config: Config, parts: ObservationParts, seen: Seen): Alert
       redis: () => opened.redisStats(),
       memory: () => opened.memoryStats(),
       eachRule: (visit) => metrics.eachRule(visit),
+      matched: () => metrics.matched(),
       rulesAgeSeconds: () => source.ageSeconds(),
       rulesProblem: () => source.problem(),
-      zero: (olderThanMs, nowMs) => seen.callers.zero(olderThanMs, nowMs),
+      zero: (olderThanMs) => seen.callers.zero(olderThanMs),
       distinct: () => seen.distinct.estimates(),
     },
   })

@@ -86,13 +86,17 @@ export class Router {
     return lane
   }
 
-  /** Nodes come and go; a lane whose node is not part of the topology any more goes too. */
-  private forgetGone(): void {
+  /**
+   * Nodes come and go; a lane whose node is not part of the topology any more goes too. Asked at
+   * every new node, and by whoever tells of nodes: the last to go is followed by no new one.
+   */
+  forgetGone(): void {
     const present = new Set(this.#driver.channels())
     for (const [channel, lane] of this.#lanes) {
       if (present.has(channel) || channel.isReady || lane.inFlight > 0) continue
       lane.close()
       this.#lanes.delete(channel)
+      this.#list = [...this.#lanes.values()]
     }
   }
 

@@ -109,13 +109,19 @@ export class Session {
     return this.#router?.lanes() ?? NO_LANES
   }
 
+  /** Those of nodes that are part of the topology. */
+  private presentLanes(): readonly Lane[] {
+    this.#router?.forgetGone()
+    return this.lanes()
+  }
+
   stats(): RedisStats {
     const watched = this.#watch?.stats()
     const isWatched = watched !== undefined && watched.nodes.length > 0
     const infos = new Map(watched?.nodes.map((node) => [node.address, node]))
     return {
       state: this.#state,
-      nodes: this.lanes().map((lane) => nodeStats(lane, infos.get(lane.channel.address))),
+      nodes: this.presentLanes().map((lane) => nodeStats(lane, infos.get(lane.channel.address))),
       fleet: { size: this.fleetSize(), ageMs: this.#fleet?.ageMs() ?? Infinity },
       memory: isWatched
         ? {

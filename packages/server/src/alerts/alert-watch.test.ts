@@ -17,6 +17,8 @@ interface World {
   nodes: readonly RedisNodeStats[]
   memory: CounterStats | undefined
   rules: Record<string, { decisions: number; degraded: number; refused: number }>
+  /** Calls that meet several rules are fewer than what those decided. */
+  calls: { decisions: number; degraded: number }
   ageSeconds: number
   callers: readonly CallerAtZero[]
   distinct: Record<string, number>
@@ -28,18 +30,18 @@ function setUp(given: Partial<typeof ALERTS_DEFAULT> = {}) {
     nodes: [nodeWith()],
     memory: undefined,
     rules: {},
+    calls: { decisions: 0, degraded: 0 },
     ageSeconds: 0,
     callers: [],
     distinct: {},
   }
   let nowMs = START
   const sight: AlertSight = {
-    redis: () => ({
-      state: 'ready',
-      nodes: world.nodes,
-      fleet: { size: 1, ageMs: 0 },
-      memory: undefined,
-    }),
+    redis() {
+      if (world.memory !== undefined) return undefined
+      const fleet = { size: 1, ageMs: 0 }
+      return { state: 'ready', nodes: world.nodes, fleet, memory: undefined }
+    },
     memory: () => world.memory,
     eachRule(visit) {
       for (const [rule, { decisions, degraded, refused }] of Object.entries(world.rules)) {
@@ -48,6 +50,7 @@ function setUp(given: Partial<typeof ALERTS_DEFAULT> = {}) {
         visit(rule, decisions, degraded, counted)
       }
     },
+    matched: () => world.calls,
     rulesAgeSeconds: () => world.ageSeconds,
     rulesProblem: () => 'Postgres does not answer',
     zero: (olderThanMs, atMs) =>
@@ -69,7 +72,10 @@ function setUp(given: Partial<typeof ALERTS_DEFAULT> = {}) {
   }
   const told = () =>
     sent.splice(0).map(({ id, resolvedAt }) => (resolvedAt === null ? `+${id}` : `-${id}`))
+  /** Calls that meet this rule alone. */
   const count = (rule: string, decisions: number, degraded = 0, refused = 0) => {
+    world.calls.decisions += decisions
+    world.calls.degraded += degraded
     const before = world.rules[rule] ?? { decisions: 0, degraded: 0, refused: 0 }
     world.rules[rule] = {
       decisions: before.decisions + decisions,
@@ -118,6 +124,21 @@ test('a store that fails is seen by rule, and as availability, and both end', ()
   expect(told()).toEqual(['-availability:'])
 })
 
+test('availability is of calls: those that only rules in shadow answered normally were not', () => {
+  const { world, tick, told } = setUp()
+  tick(10, () => {
+    world.calls.decisions += 1000
+  })
+  world.rules = {
+    a: { decisions: 10_000, degraded: 2, refused: 0 },
+    tried: { decisions: 10_000, degraded: 0, refused: 0 },
+    '': { decisions: 90_000, degraded: 0, refused: 0 },
+  }
+  world.calls.degraded = 2
+  tick(1)
+  expect(told()).toEqual(['+availability:'])
+})
+
 test('clocks, memory and evictions of nodes of Redis', () => {
   const { world, tick, told } = setUp()
   const memory = { usedBytes: 10, maxBytes: 100, evictedKeys: 5 }
@@ -149,7 +170,6 @@ test('clocks, memory and evictions of nodes of Redis', () => {
 test('blocked callers that the memory store dropped', () => {
   const { world, tick, told } = setUp()
   const stats = { counters: 10, bytes: 480, evicted: 0, evictedBlocked: 0, unstored: 0 }
-  world.nodes = []
   world.memory = stats
   tick(5)
   world.memory = { ...stats, evictedBlocked: 3 }

@@ -4,10 +4,10 @@ import type { RedisStats } from '@sluice/limiter/redis'
 import type { WallClock } from '../clock.js'
 import type { AlertsConfig } from '../config/config.js'
 import type { Log } from '../log/logger.js'
-import type { RuleVisit } from '../metrics/decisions.js'
+import type { DecisionMetrics, RuleVisit } from '../metrics/decisions.js'
 import type { Alert, AlertName, Alerts, AlertSink } from './alert.js'
 import { AlertBook } from './alert-book.js'
-import { findOpenBreakers, openBreaker } from './conditions/breaker.js'
+import { openBreaker, StoreSilence } from './conditions/breaker.js'
 import { type CallerAtZero, findCallersAtZero } from './conditions/caller-at-zero.js'
 import { ClockOffsets, ClockSpread } from './conditions/clocks.js'
 import { Availability, DegradedShares } from './conditions/degraded.js'
@@ -21,6 +21,7 @@ export interface AlertSight {
   redis(): RedisStats | undefined
   memory(): CounterStats | undefined
   eachRule(visit: RuleVisit): void
+  matched(): ReturnType<DecisionMetrics['matched']>
   rulesAgeSeconds(): number
   rulesProblem(): string | undefined
   /** Callers that have had nothing left for longer than that. */
@@ -58,6 +59,7 @@ export function openAlerts(parts: AlertWatchParts): AlertWatch {
 class LookingAlerts implements AlertWatch {
   readonly #parts: AlertWatchParts
   readonly #book: AlertBook
+  readonly #silence = new StoreSilence()
   readonly #degraded = new DegradedShares()
   readonly #availability = new Availability()
   readonly #clockOffsets = new ClockOffsets()
@@ -115,9 +117,10 @@ class LookingAlerts implements AlertWatch {
 
   private lookAtStore(nowMs: number): void {
     const { sight } = this.#parts
-    const nodes = sight.redis()?.nodes ?? []
+    const redis = sight.redis()
+    const nodes = redis?.nodes ?? []
     const memory = sight.memory()
-    this.#book.update('breaker-open', findOpenBreakers(nodes), nowMs)
+    this.#book.update('breaker-open', this.#silence.look(redis), nowMs)
     this.#book.update('clock-offset', this.#clockOffsets.look(nodes), nowMs)
     this.#book.update('clock-spread', this.#clockSpread.look(nodes), nowMs)
     this.#book.update('store-memory', this.#memory.look(nodes), nowMs)
@@ -131,17 +134,14 @@ class LookingAlerts implements AlertWatch {
   private lookAtRules(nowMs: number): void {
     const { sight } = this.#parts
     const took = this.#times.tick(nowMs)
-    let all = 0
-    let byPosture = 0
     this.#degraded.nextSecond()
-    sight.eachRule((rule, decisions, degraded, counted) => {
-      all += decisions
-      byPosture += degraded
-      this.#degraded.saw(rule, decisions, degraded)
+    sight.eachRule((rule, made, badly, counted) => {
+      this.#degraded.saw(rule, made, badly)
       if (took !== undefined) this.#refusals.saw(rule, counted, took)
     })
     this.#book.update('degraded', this.#degraded.findings(), nowMs)
-    this.#book.update('availability', this.#availability.tick(all, byPosture), nowMs)
+    const { decisions, degraded } = sight.matched()
+    this.#book.update('availability', this.#availability.tick(decisions, degraded), nowMs)
     if (took !== undefined && took !== 'begin') {
       for (const [rule, callers] of sight.distinct()) this.#callers.saw(rule, callers)
     }

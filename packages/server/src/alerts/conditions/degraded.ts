@@ -44,7 +44,7 @@ export class DegradedShares {
 export class Availability {
   readonly #counts = new RecentCounts(AVAILABILITY_SECONDS)
 
-  /** Once a second, with what all rules made since the start. */
+  /** Once a second, with the calls since the start that a rule spoke of. */
   tick(decisions: number, degraded: number): readonly Finding[] {
     this.#counts.nextSecond()
     const made = this.#counts.turn('decisions', decisions)

@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { findOpenBreakers } from './breaker.js'
+import { StoreSilence } from './breaker.js'
 import { ClockOffsets, ClockSpread } from './clocks.js'
 import { nodeWith } from './conditions.test-helper.js'
 import { findStaleRules } from './rules-stale.js'
@@ -11,7 +11,8 @@ const subjectsOf = (findings: readonly { readonly subject: string }[]) =>
 test('each node whose breaker is open is found', () => {
   const open = { isBreakerOpen: true, breakerOpened: 3 }
   const nodes = [nodeWith({ address: 'a' }), nodeWith({ address: 'b', ...open })]
-  expect(findOpenBreakers(nodes)).toMatchObject([
+  const stats = { state: 'ready', fleet: { size: 1, ageMs: 0 }, memory: undefined } as const
+  expect(new StoreSilence().look({ ...stats, nodes })).toMatchObject([
     { subject: 'b', details: { store: 'b', opened: 3 } },
   ])
 })

@@ -98,9 +98,9 @@ export class CallerTracker {
     return viewCallers(this.#numbered, this.#tables.zero, this.#tables.hours, limitPerRule)
   }
 
-  /** Callers at zero for longer than that, and refused meanwhile; the longest first. */
-  zero(olderThanMs: number, nowMs: number): readonly ZeroCaller[] {
-    return viewZero(this.#numbered, this.#tables.zero, nowMs - olderThanMs, ZERO_TOLD_MAX)
+  /** Callers that called and were refused for longer than that; the longest first. */
+  zero(olderThanMs: number): readonly ZeroCaller[] {
+    return viewZero(this.#numbered, this.#tables.zero, olderThanMs, ZERO_TOLD_MAX)
   }
 
   /** The hours of all callers, for a restart. */

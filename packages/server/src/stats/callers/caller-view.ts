@@ -56,17 +56,19 @@ function compareRules(a: TrackedRule, b: TrackedRule): number {
   )
 }
 
-/** Those that were refused meanwhile, the longest at zero first. */
+/** Those that called and were refused for so long, the longest at zero first. */
 export function viewZero(
   rules: readonly TrackedRule[],
   zero: ZeroCallers,
-  untilMs: number,
+  olderThanMs: number,
   limit: number,
 ): readonly ZeroCaller[] {
   const { table } = zero
   const found: number[] = []
   table.each((slot) => {
-    if (zero.sinceMsAt(slot) < untilMs && zero.isRefusedAt(slot)) found.push(slot)
+    // One that was refused once and then stayed away was not at zero all that time.
+    const lastedMs = table.lastMsAt(slot) - zero.sinceMsAt(slot)
+    if (lastedMs > olderThanMs && zero.isRefusedAt(slot)) found.push(slot)
   })
   const first = found.toSorted((a, b) => zero.sinceMsAt(a) - zero.sinceMsAt(b)).slice(0, limit)
   return first.flatMap((slot) => {

@@ -1,0 +1,64 @@
+/**
+ * Addresses that rotate, in real time: what is usual is learnt for two minutes, and callers are
+ * counted for five. So `npm run test:long` alone runs it; observation.test.ts of the server has the
+ * same with a clock of its own.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { stopAll } from '../process.test-helper.js'
+import { Receiver } from './receiver.test-helper.js'
+import { check, keepOn, startWatched, type Watched } from './watched.test-helper.js'
+
+const isLong = process.env['SLUICE_RUNS'] !== undefined
+/** Of the shortest time over which what is usual may be learnt. */
+const LEARNT_AFTER_MS = 140_000
+const TEST_MS_MAX = 900_000
+const USERS = 30
+const ATTACKERS_AT_ONCE = 1000
+
+describe.runIf(isLong)('a rule by address', () => {
+  const receiver = new Receiver()
+  let server: Watched
+  let stopUsers = async () => {}
+  let ips = 0
+
+  const attackers = () =>
+    Array.from({ length: ATTACKERS_AT_ONCE }, () => {
+      ips++
+      return { ip: `198.${18 + (ips >> 16)}.${(ips >> 8) & 255}.${ips & 255}` }
+    })
+
+  beforeAll(async () => {
+    server = await startWatched({
+      url: await receiver.open(),
+      alerts: { usual: '1m' },
+      rules: [{ id: 'login', by: ['ip'], limits: ['20/minute'] }],
+    })
+    const users = Array.from({ length: USERS }, (_, i) => ({ ip: `192.0.2.${i}` }))
+    stopUsers = keepOn(5000, () => check(server.api, users))
+  }, 60_000)
+
+  afterAll(async () => {
+    await stopUsers()
+    await stopAll()
+    await receiver.close()
+  })
+
+  test('that meets far more callers than usual and refuses none is an alert, until they are away', {
+    timeout: TEST_MS_MAX,
+  }, async () => {
+    await sleep(LEARNT_AFTER_MS)
+    expect(receiver.posted).toEqual([])
+    const stop = keepOn(500, () => check(server.api, attackers()))
+    const unusual = await receiver.hear('callers-unusual:', 'firing', 60_000)
+    await stop()
+    expect(unusual).toMatchObject({ severity: 'ticket', subject: 'login' })
+    const { callers, usual } = unusual.details
+    expect(Number(callers)).toBeGreaterThan(5 * Number(usual))
+    await receiver.hear('callers-unusual:', 'resolved', 420_000)
+    receiver.expectToldOnce('callers-unusual:')
+    expect(receiver.posted).toHaveLength(2)
+    expect(server.logged('alert', 'callers-unusual')).toMatchObject([{ level: 'warn' }])
+    expect(server.logged('alert over', 'callers-unusual')).toHaveLength(1)
+  })
+})

@@ -1,0 +1,67 @@
+/** A primary of a Cluster whose clock is wrong: by ours, and by that of the other. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type RedisCluster, startCluster } from '../../tools/redis/cluster.js'
+import { type ShiftedRedis, startShiftedRedis } from '../../tools/redis/shifted.js'
+import { stopAll } from '../process.test-helper.js'
+import { Receiver } from './receiver.test-helper.js'
+import { startWatched, type Watched } from './watched.test-helper.js'
+
+const AHEAD_MS = 200
+/** A busy machine makes each reading less sure than it would be. */
+const UNSURE_MS = 150
+
+const nodes: ShiftedRedis[] = []
+const receiver = new Receiver()
+let redis: RedisCluster
+let server: Watched
+
+beforeAll(async () => {
+  redis = await startCluster({
+    primaries: 2,
+    replicas: 0,
+    async startNode(options) {
+      const node = await startShiftedRedis(options)
+      nodes.push(node)
+      return node
+    },
+  })
+  server = await startWatched({
+    url: await receiver.open(),
+    config: { redis: { url: redis.url } },
+    rules: [{ id: 'per-user', by: ['user'], limits: ['10/second'] }],
+  })
+}, 60_000)
+
+afterAll(async () => {
+  await stopAll()
+  await receiver.close()
+  await redis.stop()
+})
+
+test('a clock that is ahead is off ours and off the others, until it is set right', async () => {
+  const [wrong, right] = nodes
+  wrong?.shiftClock(AHEAD_MS)
+  const spread = await receiver.hear('clock-spread:', 'firing')
+  expect(spread).toMatchObject({
+    severity: 'ticket',
+    subject: '',
+    details: { stores: [wrong?.address, right?.address] },
+  })
+  expect(Number(spread.details['spreadMs'])).toBeGreaterThan(AHEAD_MS - UNSURE_MS)
+  const offset = await receiver.hear('clock-offset:', 'firing')
+  expect(offset).toMatchObject({ severity: 'ticket', subject: wrong?.address })
+  expect(Number(offset.details['offsetMs'])).toBeGreaterThan(AHEAD_MS - UNSURE_MS)
+  const shown = await server.operator.sluice('alerts')
+  expect(shown.code).toBe(1)
+  expect(shown.out).toContain('ticket  clock-spread, for ')
+  expect(shown.out).toContain(`ticket  clock-offset ${wrong?.address}, for `)
+
+  wrong?.shiftClock(0)
+  await receiver.hear('clock-spread:', 'resolved')
+  await receiver.hear('clock-offset:', 'resolved')
+  receiver.expectToldOnce('clock-spread:', 'clock-offset:')
+  for (const alert of ['clock-spread', 'clock-offset'] as const) {
+    expect(server.logged('alert', alert)).toMatchObject([{ level: 'warn' }])
+    expect(server.logged('alert over', alert)).toMatchObject([{ level: 'info' }])
+  }
+})

@@ -1,0 +1,110 @@
+/** A receiver of alerts as an operator would have one: it believes nothing that is not signed. */
+import { createHmac } from 'node:crypto'
+import { readFileSync } from 'node:fs'
+import { createServer, type IncomingMessage, type Server } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import type { AlertView } from '@sluice/client'
+import { expect, vi } from 'vitest'
+
+export const SECRET = 'e2e-secret-that-signs-each-alert'
+export const RUNBOOK = 'https://wiki.example/runbook'
+const GUIDE = readFileSync(new URL('../../docs/guides/runbook.md', import.meta.url), 'utf8')
+const HOST = '127.0.0.1'
+
+interface Posted {
+  readonly state: 'firing' | 'resolved'
+  readonly alert: AlertView
+  /** What the receiver answered. */
+  readonly status: number
+  /** The same for every try of one delivery. */
+  readonly delivery: string
+}
+
+export class Receiver {
+  /** Everything that came, also what was answered with a failure. */
+  readonly posted: Posted[] = []
+  /** What it answers from now on. */
+  status = 204
+  readonly #problems: string[] = []
+  #server: Server | undefined
+
+  /** On a free port, or on that one. */
+  async open(port = 0): Promise<string> {
+    const server = createServer((incoming, response) => {
+      void this.take(incoming).then((status) => response.writeHead(status).end())
+    })
+    await new Promise<void>((resolve) => server.listen(port, HOST, resolve))
+    this.#server = server
+    return `http://${HOST}:${(server.address() as AddressInfo).port}/alerts`
+  }
+
+  async close(): Promise<void> {
+    const server = this.#server
+    if (server === undefined) return
+    this.#server = undefined
+    server.closeAllConnections()
+    await new Promise((resolve) => server.close(resolve))
+  }
+
+  /** What was accepted of alerts whose ids begin so, in the order in which it came. */
+  told(id: string): readonly Posted[] {
+    return this.posted.filter((each) => each.alert.id.startsWith(id) && each.status < 300)
+  }
+
+  /** The last that was accepted of it, once it is of that state. */
+  async hear(id: string, state: Posted['state'], withinMs = 40_000): Promise<AlertView> {
+    return vi.waitFor(
+      () => {
+        const last = this.told(id).at(-1)
+        expect(last?.state, this.story()).toBe(state)
+        return last?.alert as AlertView
+      },
+      { timeout: withinMs, interval: 50 },
+    )
+  }
+
+  /** Each began and ended once, in that order; all was signed and has its section. */
+  expectToldOnce(...ids: readonly string[]): void {
+    for (const id of ids) {
+      const told = this.told(id)
+      expect(
+        told.map(({ state }) => state),
+        this.story(),
+      ).toEqual(['firing', 'resolved'])
+      const [begun, over] = told.map((each) => each.alert)
+      expect(over).toMatchObject({ id: begun?.id, since: begun?.since, node: begun?.node })
+      expect(begun?.resolvedAt).toBeNull()
+      expect(Date.parse(over?.resolvedAt ?? '')).toBeGreaterThan(Date.parse(over?.since ?? ''))
+    }
+    expect(this.#problems).toEqual([])
+    for (const { alert } of this.posted) expectSection(alert)
+  }
+
+  /** What came, a line each, for whoever reads of a failure. */
+  story(): string {
+    const lines = this.posted.map(
+      ({ state, status, alert: { id, since, resolvedAt } }) =>
+        `${state} ${id} since ${since} until ${resolvedAt ?? ''}: ${status}`,
+    )
+    return `The receiver got:\n${lines.join('\n')}`
+  }
+
+  private async take(incoming: IncomingMessage): Promise<number> {
+    const pieces: Buffer[] = []
+    for await (const piece of incoming) pieces.push(piece as Buffer)
+    const body = Buffer.concat(pieces)
+    const { 'x-sluice-signature': signature, 'x-sluice-delivery': delivery } = incoming.headers
+    const wanted = `sha256=${createHmac('sha256', SECRET).update(body).digest('hex')}`
+    if (signature !== wanted) this.#problems.push(`a signature: ${String(signature)}`)
+    if (typeof delivery !== 'string') this.#problems.push('no id of a delivery')
+    const { state, alert } = JSON.parse(body.toString()) as Pick<Posted, 'state' | 'alert'>
+    const { status } = this
+    this.posted.push({ state, alert, status, delivery: String(delivery) })
+    return status
+  }
+}
+
+function expectSection({ alert, runbook }: AlertView): void {
+  expect(runbook).toBe(`${RUNBOOK}#${alert}`)
+  expect(GUIDE).toContain(`\n## ${alert}\n`)
+}

@@ -1,0 +1,118 @@
+/**
+ * One server, its rules in Postgres, with a little traffic that is as it always is: a caller that
+ * loops, a rule store that is gone, a burst of refusals. Nobody takes its alerts at first.
+ */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterAll, beforeAll, expect, test, vi } from 'vitest'
+import { type PostgresServer, startPostgres } from '../../tools/postgres/server.js'
+import { freePorts, stopAll } from '../process.test-helper.js'
+import { Receiver } from './receiver.test-helper.js'
+import { check, keepOn, startWatched, type Watched } from './watched.test-helper.js'
+
+const SOON = { timeout: 20_000, interval: 50 }
+/** Longer than a busy machine keeps the usual caller from its next call. */
+const CALLER_AT_ZERO = '5s'
+const RULES_STALE = '5s'
+/** Six looks, ten seconds apart, after which it is known what is usual. */
+const LEARNT_AFTER_MS = 75_000
+/** Below what would be unusual for a rule that has just come. */
+const LOOP_EVERY_MS = 500
+
+const RULES = [
+  { id: 'login', match: { path: '/login' }, by: ['user'], limits: ['1/hour'] },
+  { id: 'search', match: { path: '/search' }, by: ['user'], limits: ['2/second'] },
+]
+
+const LOOP = { user: 'loop', path: '/login' }
+/** Refused once a second, and let through once a second: never at zero for long. */
+const USUAL = Array.from({ length: 3 }, () => ({ user: 'usual', path: '/search' }))
+const BURST = Array.from({ length: 100 }, () => ({ user: 'usual', path: '/search' }))
+
+const receiver = new Receiver()
+let port: number
+let postgres: PostgresServer
+let server: Watched
+let startedMs: number
+let burst = false
+let stopUsual = async () => {}
+
+beforeAll(async () => {
+  postgres = await startPostgres()
+  port = (await freePorts('receiver')).receiver
+  server = await startWatched({
+    url: `http://127.0.0.1:${port}/alerts`,
+    alerts: { callerAtZero: CALLER_AT_ZERO, rulesStale: RULES_STALE, usual: '1m' },
+    env: { SLUICE_DATABASE_URL: await postgres.createDatabase() },
+  })
+  await server.client.applyRules({ rules: RULES })
+  startedMs = performance.now()
+  stopUsual = keepOn(1000, () => check(server.api, burst ? BURST : USUAL))
+}, 60_000)
+
+afterAll(async () => {
+  await stopUsual()
+  await stopAll()
+  await receiver.close()
+  await postgres.stop()
+})
+
+test('a caller that loops is an alert until it has room, and waits for its receiver', async () => {
+  const stop = keepOn(LOOP_EVERY_MS, () => check(server.api, [LOOP]))
+  await vi.waitFor(() => {
+    expect(server.program.output()).toContain('an alert is not delivered yet')
+  }, SOON)
+  expect(server.logged('alert', 'caller-at-zero')).toHaveLength(1)
+  receiver.status = 500
+  await receiver.open(port)
+  await vi.waitFor(() => expect(receiver.posted).not.toEqual([]), SOON)
+  receiver.status = 204
+  const zero = await receiver.hear('caller-at-zero:login/', 'firing')
+  expect(zero).toMatchObject({ severity: 'ticket', details: { rule: 'login' } })
+  expect(zero.details).not.toHaveProperty('caller')
+  expect(new Set(receiver.posted.map(({ delivery }) => delivery)).size).toBe(1)
+  const { active } = await server.client.alerts()
+  expect(active).toMatchObject([{ id: zero.id, details: { caller: ['user=loop'] } }])
+  const shown = await server.operator.sluice('alerts')
+  expect(shown).toMatchObject({ code: 1, out: expect.stringContaining(zero.subject) })
+
+  const room = await server.operator.sluice('rules override login user=loop 1000000/hour')
+  expect(room.code, room.err).toBe(0)
+  await receiver.hear('caller-at-zero:login/', 'resolved')
+  await stop()
+  receiver.expectToldOnce('caller-at-zero:')
+  expect(server.logged('alert over', 'caller-at-zero')).toHaveLength(1)
+  expect((await server.operator.sluice('alerts')).code).toBe(0)
+})
+
+test('rules that Postgres does not confirm are stale, until it is back', async () => {
+  await postgres.kill()
+  const stale = await receiver.hear('rules-stale:', 'firing')
+  expect(stale).toMatchObject({ severity: 'page', subject: '' })
+  expect(Number(stale.details['ageSeconds'])).toBeGreaterThanOrEqual(5)
+  expect(stale.details['problem']).toContain('postgres')
+  await postgres.start()
+  await receiver.hear('rules-stale:', 'resolved')
+  receiver.expectToldOnce('rules-stale:')
+  expect(server.logged('alert', 'rules-stale')).toMatchObject([{ level: 'error' }])
+  expect(server.logged('alert over', 'rules-stale')).toHaveLength(1)
+})
+
+test('a rule that refuses far more than it did for a minute is unusual, until it does no more', {
+  timeout: 150_000,
+}, async () => {
+  await sleep(LEARNT_AFTER_MS - (performance.now() - startedMs))
+  expect(receiver.told('refusals-unusual:')).toEqual([])
+  burst = true
+  const unusual = await receiver.hear('refusals-unusual:', 'firing')
+  burst = false
+  expect(unusual).toMatchObject({ severity: 'ticket', subject: 'search' })
+  const { perSecond, usualPerSecond } = unusual.details
+  // About one, and what is learnt of ten seconds of which the burst had a part.
+  expect(Number(usualPerSecond)).toBeGreaterThan(0)
+  expect(Number(usualPerSecond)).toBeLessThan(5)
+  expect(Number(perSecond)).toBeGreaterThan(5 * Number(usualPerSecond))
+  await receiver.hear('refusals-unusual:', 'resolved', 90_000)
+  receiver.expectToldOnce('caller-at-zero:login/', 'rules-stale:', 'refusals-unusual:')
+  expect(server.logged('alert', 'refusals-unusual')).toMatchObject([{ level: 'warn' }])
+  expect(server.logged('alert over', 'refusals-unusual')).toHaveLength(1)
+})

@@ -1,0 +1,133 @@
+/** Redis falls silent, twice: what two workers see of it is told as one. */
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
+import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
+import { stopAll } from '../process.test-helper.js'
+import { Receiver } from './receiver.test-helper.js'
+import { check, followAlerts, keepOn, startWatched, type Watched } from './watched.test-helper.js'
+
+const WORKERS = 2
+const NAMES = ['breaker-open', 'degraded', 'availability']
+/** Twice what availability needs, for each worker. */
+const LISTS_AT_FIRST = 4
+const STEADY = { user: 'u1', path: '/steady' }
+/** Decided by a node itself, so that many of them are quick. */
+const CROWD = Array.from({ length: 1000 }, () => ({ user: 'u2', path: '/crowd' }))
+const STEADY_EVERY_MS = 50
+const SOON = { timeout: 20_000, interval: 50 }
+
+const RULES = [
+  {
+    id: 'steady',
+    match: { path: '/steady' },
+    by: ['user'],
+    limits: ['1000000/second'],
+    posture: 'open',
+  },
+  {
+    id: 'crowd',
+    match: { path: '/crowd' },
+    by: ['user'],
+    limits: ['1000000000/hour'],
+    coordination: 'local',
+    // The first of them ask the store, many at once.
+    deadline: '10s',
+    posture: 'open',
+  },
+]
+
+let redis: RedisServer
+const receiver = new Receiver()
+
+beforeAll(async () => {
+  redis = await startRedis()
+})
+afterEach(stopAll)
+afterAll(async () => {
+  await receiver.close()
+  await redis.stop()
+})
+
+/** Of all workers together. */
+async function metricIs(
+  { admin }: Watched,
+  name: string,
+  isSo: (value: number) => boolean,
+): Promise<void> {
+  await vi.waitFor(async () => {
+    const text = await (await fetch(`${admin}/metrics`)).text()
+    const [, value] = new RegExp(`^${name}\\{.* (\\d+)$`, 'm').exec(text) ?? []
+    expect(isSo(Number(value)), `${name} ${value}`).toBe(true)
+  }, SOON)
+}
+
+/** Calls flow until every worker has given Redis up so many times. */
+async function untilGivenUp(server: Watched, times: number): Promise<void> {
+  const stop = keepOn(STEADY_EVERY_MS, () => check(server.api, [STEADY]))
+  await metricIs(server, 'sluice_breaker_opened_total', (count) => count >= times * WORKERS)
+  await stop()
+}
+
+test('a store that falls silent, comes back and falls silent is three alerts, each told once', {
+  timeout: 120_000,
+}, async () => {
+  const server = await startWatched({
+    url: await receiver.open(),
+    config: { redis: { url: redis.url, deadline: '200ms' } },
+    rules: RULES,
+    env: { SLUICE_WORKERS: String(WORKERS) },
+  })
+  const { operator, client } = server
+  const followed = await followAlerts(server)
+  for (let i = 0; i < LISTS_AT_FIRST; i++) await check(server.api, CROWD)
+  expect(await client.alerts()).toEqual({ active: [], recent: [] })
+  expect(await operator.sluice('alerts')).toMatchObject({ code: 0, out: 'No alert is active.\n' })
+
+  redis.pause()
+  await untilGivenUp(server, 1)
+  for (const name of NAMES) await receiver.hear(name, 'firing')
+  await expectShown(server)
+
+  redis.resume()
+  await metricIs(server, 'sluice_breaker_open', (open) => open === 0)
+  redis.pause()
+  await untilGivenUp(server, 2)
+  redis.resume()
+  await metricIs(server, 'sluice_breaker_open', (open) => open === 0)
+
+  // One that was decided by posture is outweighed by ten thousand that were not.
+  const stop = keepOn(0, () => check(server.api, CROWD))
+  for (const name of NAMES) await receiver.hear(name, 'resolved', 60_000)
+  await stop()
+  receiver.expectToldOnce(...NAMES)
+  await vi.waitFor(async () => expect((await client.alerts()).active).toEqual([]), SOON)
+  const past = await operator.sluice('alerts')
+  expect(past.code).toBe(0)
+  for (const name of NAMES) expect(past.out).toContain(name)
+  await followed.stop()
+  const breaker = followed.events.filter(({ alert }) => alert === 'breaker-open')
+  expect(breaker.map(({ resolvedAt }) => resolvedAt === null)).toEqual([true, false])
+  // Each worker says what it sees in the log; the receiver was told once.
+  for (const message of ['alert', 'alert over'] as const) {
+    expect(server.logged(message, 'breaker-open')).toHaveLength(WORKERS)
+  }
+  expect(server.logged('alert', 'breaker-open')).toMatchObject(
+    Array(WORKERS).fill({ level: 'error', subject: redis.address }),
+  )
+})
+
+/** While they go on. */
+async function expectShown({ operator, client }: Watched): Promise<void> {
+  await vi.waitFor(async () => {
+    const { active } = await client.alerts()
+    expect(active.map(({ id }) => id).toSorted()).toEqual([
+      'availability:',
+      `breaker-open:${redis.address}`,
+      'degraded:steady',
+    ])
+  }, SOON)
+  const shown = await operator.sluice('alerts')
+  expect(shown.code).toBe(1)
+  expect(shown.out).toContain(`page  breaker-open ${redis.address}, for `)
+  expect(shown.out).toContain(`Redis at ${redis.address} does not answer in time`)
+  expect(shown.out).toContain('#breaker-open\n')
+}

@@ -1,0 +1,80 @@
+/** A Redis that runs full, and drops what it should keep. */
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
+import { stopAll } from '../process.test-helper.js'
+import { Receiver } from './receiver.test-helper.js'
+import { check, keepOn, startWatched, type Watched } from './watched.test-helper.js'
+
+/** Above 80 % of what is used and that together, and little for counters. */
+const ROOM_BYTES = 150_000
+const PLENTY = '1gb'
+const CALLERS_AT_ONCE = 1000
+/** A minute without any, and the looks before and after it. */
+const EVICTIONS_MS_MAX = 90_000
+
+const receiver = new Receiver()
+let redis: RedisServer
+let server: Watched
+
+beforeAll(async () => {
+  redis = await startRedis({ config: ['--maxmemory-policy', 'allkeys-lru'] })
+  server = await startWatched({
+    url: await receiver.open(),
+    config: { redis: { url: redis.url, allowEviction: true, deadline: '2s' } },
+    rules: [{ id: 'per-user', by: ['user'], limits: ['100/hour'] }],
+  })
+}, 60_000)
+
+afterAll(async () => {
+  await stopAll()
+  await receiver.close()
+  await redis.stop()
+})
+
+/** Nobody calls twice, so that each call is a counter. */
+function callersCome(everyMs: number): () => Promise<void> {
+  return keepOn(everyMs, () =>
+    check(
+      server.api,
+      Array.from({ length: CALLERS_AT_ONCE }, () => ({ user: `u${callers++}` })),
+    ),
+  )
+}
+
+let callers = 0
+
+test('memory above 80 % of its maximum is an alert, until there is more', async () => {
+  const { usedBytes } = await redis.memory()
+  await redis.cli('CONFIG', 'SET', 'maxmemory', String(usedBytes + ROOM_BYTES))
+  const full = await receiver.hear('store-memory:', 'firing')
+  expect(full).toMatchObject({
+    severity: 'page',
+    subject: redis.address,
+    details: { store: redis.address, maxBytes: usedBytes + ROOM_BYTES },
+  })
+
+  // While it is full anyway: counters that are dropped are an alert of their own.
+  const stop = callersCome(200)
+  const evicted = await receiver.hear('store-evictions:', 'firing')
+  await stop()
+  expect(evicted).toMatchObject({ severity: 'page', subject: redis.address })
+  expect(Number(evicted.details['evicted'])).toBeGreaterThan(0)
+  expect(Number((await redis.info('stats'))['evicted_keys'])).toBeGreaterThan(0)
+
+  await redis.cli('CONFIG', 'SET', 'maxmemory', PLENTY)
+  await receiver.hear('store-memory:', 'resolved')
+  receiver.expectToldOnce('store-memory:')
+  expect(receiver.told('store-evictions:')).toHaveLength(1)
+})
+
+test('evictions are over after a minute without any, however many callers come', {
+  timeout: EVICTIONS_MS_MAX + 10_000,
+}, async () => {
+  const stop = callersCome(2000)
+  const over = await receiver.hear('store-evictions:', 'resolved', EVICTIONS_MS_MAX)
+  await stop()
+  expect(Date.parse(over.resolvedAt ?? '') - Date.parse(over.since)).toBeGreaterThan(59_000)
+  receiver.expectToldOnce('store-memory:', 'store-evictions:')
+  expect(server.logged('alert', 'store-evictions')).toMatchObject([{ level: 'error' }])
+  expect(server.logged('alert over', 'store-evictions')).toHaveLength(1)
+})

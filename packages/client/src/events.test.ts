@@ -148,4 +148,17 @@ describe('following events', () => {
     await client.events({ onEvent: () => {}, signal: AbortSignal.abort() })
     expect(server.seen).toEqual([])
   })
+
+  test('reads no refusal without an end', async () => {
+    const piece = new Uint8Array(1024 * 1024).fill(120)
+    let sent = 0
+    const body = new ReadableStream({
+      pull: (controller) => (++sent > 200 ? controller.close() : controller.enqueue(piece)),
+    })
+    const { result } = await follow('http://127.0.0.1:1', 1, async () => {
+      return new Response(body, { status: 401 })
+    })
+    expect(result).toMatchObject({ status: 401 })
+    expect(sent).toBeLessThan(100)
+  })
 })

@@ -1,7 +1,7 @@
 /** Follows what the server tells as it happens, and comes back whenever the way there is lost. */
 import { createEventReader } from './read-events.js'
 import { errorOf } from './read-problem.js'
-import { fetchBySystem, PREFIX, type SendOptions, waitBySystem } from './send.js'
+import { fetchBySystem, PREFIX, readText, type SendOptions, waitBySystem } from './send.js'
 import type { EventView } from './types.js'
 
 const BACKOFF_MS_MIN = 500
@@ -87,7 +87,7 @@ async function openStream(
   } catch {
     return undefined
   }
-  throw errorOf(base, response, await response.text().catch(() => ''))
+  throw errorOf(base, response, (await readText(response).catch(() => '')) ?? '')
 }
 
 function isStream({ headers }: Response): boolean {

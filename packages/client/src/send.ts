@@ -115,7 +115,7 @@ function queryOf(query: Query = {}): string {
 }
 
 /** Undefined where it has no end in sight. */
-async function readText(response: Response): Promise<string | undefined> {
+export async function readText(response: Response): Promise<string | undefined> {
   if (response.body === null) return ''
   const reader = response.body.getReader()
   const decoder = new TextDecoder()

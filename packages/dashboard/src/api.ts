@@ -28,10 +28,13 @@ export async function openSession(): Promise<void> {
   try {
     session.value = await api.session()
   } catch (error) {
-    if (!(error instanceof AdminError) || error.status !== 401) throw error
+    if (!(error instanceof AdminError) || !NOBODY.includes(error.status)) throw error
     session.value = null
   }
 }
+
+/** 429: somebody at this address guesses tokens. A right one is still let in, so ask for it. */
+const NOBODY: readonly number[] = [401, 429]
 
 export async function signIn(token: string): Promise<void> {
   session.value = await api.login(token)

@@ -29,6 +29,10 @@ export const STEPS_MAX = 150
 export const MINUTES_MAX = 360
 export const RULE_STEPS_MAX = 60
 
+/** A young server is shown closer, from a fifth on: its minute is no sliver at the right edge. */
+export const stepsShown = (known: number, most: number): number =>
+  Math.min(most, Math.max(known, Math.ceil(most / 5)))
+
 /** A young server has told little yet: lists grow until the oldest has to go. */
 const pushed = <T>(values: readonly T[], value: T, max: number): readonly T[] =>
   [...values, value].slice(-max)

@@ -52,6 +52,9 @@ describe('after the login', () => {
     '/\\evil.example',
     'https://evil.example',
     'javascript:x',
+    '/\t/evil.example',
+    '/\n\\evil.example',
+    '/rules\r\n',
     '/login?back=/',
   ])('%s is not', (href) => {
     expect(isInside(href)).toBe(false)

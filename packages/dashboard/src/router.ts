@@ -73,9 +73,12 @@ export const hrefs = {
   login: (back?: string) => `/login${queryOf({ back: isInside(back) ? back : undefined })}`,
 } as const
 
-/** Whether an address is one of ours: `//elsewhere` and `/\elsewhere` are not. */
+/**
+ * Whether an address is one of ours: `//elsewhere` and `/\elsewhere` are not, and browsers read
+ * over tabs and line ends between the two.
+ */
 export const isInside = (href: string | undefined | null): href is string =>
-  typeof href === 'string' && /^\/(?![/\\])/.test(href) && !href.startsWith('/login')
+  typeof href === 'string' && /^\/(?![/\\])[^\p{Cc}]*$/u.test(href) && !href.startsWith('/login')
 
 const place = signal(typeof location === 'undefined' ? '/' : location.pathname + location.search)
 

@@ -194,6 +194,13 @@ describe('a decision tells of the caller of each rule', () => {
     ])
   })
 
+  test('and of a limit that holds nothing that no share of it can be left', () => {
+    const { limiter } = limiterOf([
+      { id: 'ban', by: ['user'], limits: [{ max: 0, window: '1s' }, '10/hour'] },
+    ])
+    expect(seen(limiter.checkSync(user('u1')))).toEqual([['ban', 'user', 'refused', -1]])
+  })
+
   test('by the hash that stands for it in logs', () => {
     const { limiter } = limiterOf(rules)
     const decision = limiter.checkSync(pro)

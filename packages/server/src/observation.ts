@@ -25,6 +25,7 @@ import { HoursFile } from './stats/callers/hours-file.js'
 import { DistinctCallers } from './stats/distinct-callers.js'
 import { FleetStats } from './stats/fleet-stats.js'
 import type { Measured } from './stats/latency.js'
+import type { SeenAlerts } from './stats/node-sight.js'
 import { NodeStats } from './stats/node-stats.js'
 import { openBoard } from './stats/open-board.js'
 import { storeSight } from './stats/store-sight.js'
@@ -75,13 +76,14 @@ export async function observe(config: Config, parts: ObservationParts): Promise<
   hours.start()
   const distinct = new DistinctCallers()
   registerCallersMetric(registry, distinct)
-  const stats = openStats(config, parts, { callers, distinct })
+  const alerts = watchAlerts(config, parts, { callers, distinct })
+  const ownAlerts = () => ({ active: alerts.active(), recent: alerts.recent() })
+  const stats = openStats(config, parts, { callers, distinct, alerts: ownAlerts })
   const board = openBoard(opened.store, worker)
   const onProblem = (error: unknown) =>
     log.warn({ problem: messageOf(error) }, 'the other nodes are not told what this one sees')
-  const fleet = new FleetStats({ own: stats, board, clock, onProblem })
+  const fleet = new FleetStats({ own: stats, board, clock, alerts: ownAlerts, onProblem })
   fleet.start()
-  const alerts = watchAlerts(config, parts, { callers, distinct })
   const timer = setInterval(() => {
     const nowMs = clock.now()
     stats.tick(nowMs)
@@ -109,7 +111,11 @@ interface Seen {
   readonly distinct: DistinctCallers
 }
 
-function openStats(config: Config, parts: ObservationParts, seen: Seen): NodeStats {
+function openStats(
+  config: Config,
+  parts: ObservationParts,
+  seen: Seen & { readonly alerts: () => SeenAlerts },
+): NodeStats {
   const { registry, clock, node, source, opened, metrics, decisionTimes } = parts
   return new NodeStats({
     node,

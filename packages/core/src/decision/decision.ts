@@ -91,8 +91,8 @@ export interface Decision {
   eachRule(visit: (rule: string, outcome: RuleOutcome) => void): void
   /**
    * Every rule that matched, without candidates, with the caller that it counts and the smallest
-   * share left of its limits; -1 where that is not known, as of rules in shadow, or that answered
-   * by their posture. For statistics.
+   * share left of its limits; -1 where nobody can say, as of rules in shadow, that answered by
+   * their posture, or with a limit that holds nothing. For statistics.
    */
   eachCaller(visit: CallerVisit): void
   /** The caller of the rule that binds; undefined where none does. For logs. */
@@ -277,7 +277,9 @@ class Combined implements Decision {
       for (; this.#takes[take]?.of.rule === id; take++) {
         const outcome = this.#outcomes[take]
         if (outcome?.retryAfterMs !== 0) hasRoom = false
-        const share = shareLeft(this.#takes[take], outcome)
+        // Whoever is refused everything has not used anything up.
+        const isClosed = this.#takes[take]?.limit.capacity === 0
+        const share = isClosed ? LEFT_UNKNOWN : shareLeft(this.#takes[take], outcome)
         if (share < left) left = share
       }
       // What a posture answered says nothing of what the counter has.

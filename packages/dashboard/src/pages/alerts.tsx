@@ -17,6 +17,7 @@ import {
   type Tone,
   When,
 } from '../ui/index.js'
+import { type Alike, alikeOf } from './alerts/alike.js'
 
 const ROUND_MS = 15_000
 const DETAILS_MAX = 12
@@ -58,14 +59,14 @@ function Active({ alerts }: { readonly alerts: readonly AlertView[] }) {
   }
   return (
     <section class="stack stack-3" aria-label="Active alerts">
-      {alerts.map((alert) => (
-        <One key={`${alert.node} ${alert.id}`} alert={alert} />
+      {alikeOf(alerts).map((alike) => (
+        <One key={`${alike.first.node} ${alike.first.id}`} alike={alike} />
       ))}
     </section>
   )
 }
 
-function One({ alert }: { readonly alert: AlertView }) {
+function One({ alike: { first: alert, others } }: { readonly alike: Alike }) {
   const details = Object.entries(alert.details).slice(0, DETAILS_MAX)
   return (
     <article class={`card alert tone-${toneOf(alert)}`}>
@@ -93,6 +94,7 @@ function One({ alert }: { readonly alert: AlertView }) {
           ))}
         </dl>
       )}
+      {others.length > 0 && <Others alerts={others} />}
       <div class="alert-foot">
         <Runbook alert={alert} />
         <span class="faint small">
@@ -100,6 +102,30 @@ function One({ alert }: { readonly alert: AlertView }) {
         </span>
       </div>
     </article>
+  )
+}
+
+/** Of the same kind: read only by whoever wants each of them. */
+function Others({ alerts }: { readonly alerts: readonly AlertView[] }) {
+  return (
+    <details class="alert-others small">
+      <summary>{count(alerts.length)} more like this</summary>
+      <ul>
+        {alerts.map((alert) => (
+          <li key={`${alert.node} ${alert.id}`}>
+            <span class="alert-other">
+              <Text value={alert.summary} max={300} />
+              {alert.details['caller'] !== undefined && (
+                <Text value={wordsOf(alert.details['caller'])} max={120} mono />
+              )}
+            </span>
+            <span class="faint nowrap">
+              <When at={alert.since} />
+            </span>
+          </li>
+        ))}
+      </ul>
+    </details>
   )
 }
 

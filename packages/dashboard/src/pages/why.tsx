@@ -21,6 +21,7 @@ import {
 } from '../ui/index.js'
 import { answerOf } from './why/answer.js'
 import { AnswerView } from './why/answer-view.js'
+import { forAddress } from './why/for-address.js'
 import { readAsked, writeAsked } from './why/read-asked.js'
 import type { Asked } from './why/read-object.js'
 
@@ -45,13 +46,14 @@ export function WhyPage() {
     setText(writeAsked(given))
     void ask({ attributes: given, notes: [] }, query.get(COST) ?? '1')
   }, [given])
-  const link = linkOf(asked, cost)
+  const { attributes: shown, kept } = forAddress(asked.attributes, given)
+  const link = linkOf({ ...asked, attributes: shown }, cost)
   const isEmpty = asked.problem !== undefined || Object.keys(asked.attributes).length === 0
   const submit = (event: Event) => {
     event.preventDefault()
     if (isEmpty) return
-    // The address asks; the same one again asks anew.
-    if (link === hrefOf(query)) void ask(asked, cost)
+    // The address asks; the same one again asks anew, and so does what may not stand in it.
+    if (link === hrefOf(query) || kept.length > 0) void ask(asked, cost)
     else navigate(link, { replace: true })
   }
   return (
@@ -69,7 +71,7 @@ export function WhyPage() {
               error={asked.problem}
             />
             <TextField label="Cost" type="number" min={0} step={1} value={cost} onInput={setCost} />
-            <Understood asked={asked} />
+            <Understood asked={asked} kept={kept} />
             <Row>
               <Button type="submit" kind="primary" isBusy={state.isBusy} isDisabled={isEmpty}>
                 Explain
@@ -123,7 +125,13 @@ function Answered({ state }: { readonly state: State }) {
   )
 }
 
-function Understood({ asked }: { readonly asked: Asked }) {
+interface UnderstoodProps {
+  readonly asked: Asked
+  /** Names that stay out of the address. */
+  readonly kept: readonly string[]
+}
+
+function Understood({ asked, kept }: UnderstoodProps) {
   const isEmpty = Object.keys(asked.attributes).length === 0
   if (isEmpty && asked.notes.length === 0) return null
   return (
@@ -133,6 +141,12 @@ function Understood({ asked }: { readonly asked: Asked }) {
           <span class="faint small">Read as </span>
           <Caller attributes={asked.attributes} />
         </p>
+      )}
+      {kept.length > 0 && (
+        <Note tone="neutral">
+          <Text value={kept.join(', ')} max={200} /> may be a secret, and stays out of the address
+          and of links.
+        </Note>
       )}
       {asked.notes.map((note) => (
         <Note key={note} tone="neutral">

@@ -182,7 +182,7 @@ function optionsOf(props: TimeChartProps, element: HTMLElement, onPoint: Point):
   return {
     width: element.clientWidth || 300,
     height,
-    padding: [8, 18, 0, 0],
+    padding: [8, 28, 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 7, width: 2 } },
     scales: { x: { time: true }, y: { range: (_plot, _low, high) => [0, topOf(high)] } },
@@ -191,7 +191,8 @@ function optionsOf(props: TimeChartProps, element: HTMLElement, onPoint: Point):
         ...axis,
         grid: { show: false },
         size: 26,
-        space: (plot) => (plot.width < NARROW ? 40 : 56),
+        // Of a label, with its seconds and a gap.
+        space: (plot) => (plot.width < NARROW ? 72 : 64),
         values: (_plot, ticks, _axis, _space, step) =>
           ticks.map((tick) => (step < MINUTE_S ? clockTime : clockMinute)(tick * 1000)),
       },

@@ -53,8 +53,7 @@ export function Tabs({ label, tabs, value, onChange, children }: TabsProps) {
             tabIndex={index === chosen ? 0 : -1}
             onClick={() => onChange(tab.id)}
           >
-            {tab.label}{' '}
-            {tab.count !== undefined && <span class="tab-count">{tab.count}</span>}
+            {tab.label} {tab.count !== undefined && <span class="tab-count">{tab.count}</span>}
           </button>
         ))}
       </div>

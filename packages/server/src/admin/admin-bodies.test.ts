@@ -1,4 +1,5 @@
 /** What is sent, within bounds; and the listener itself, on a socket. */
+import { Agent, request } from 'node:http'
 import { describe, expect, test } from 'vitest'
 import { closeAfterTests, PER_USER, ROOT_TOKEN, startAdmin } from './admin.test-helper.js'
 
@@ -161,6 +162,30 @@ describe('on a socket', () => {
     expect(answer).toContain('"error":"too_large"')
   })
 
+  test('after a body that is too long nothing else is sent on that connection', async () => {
+    const { url } = await (await startAdmin()).listen()
+    const agent = new Agent({ keepAlive: true, maxSockets: 1 })
+    const send = (body: string, head: Readonly<Record<string, string | number>>) =>
+      new Promise<number | undefined>((resolve, reject) => {
+        const authorization = `Bearer ${ROOT_TOKEN}`
+        const headers = { authorization, 'content-type': 'application/json', ...head }
+        const sent = request(`${url}/admin/v1/trial`, { method: 'POST', agent, headers })
+        sent.on('error', reject)
+        sent.on('response', (response) => {
+          response.resume()
+          response.on('end', () => resolve(response.statusCode))
+        })
+        sent.end(body)
+      })
+    const good = '{"limits":["1/day"],"calls":[]}'
+    const long = good.padEnd(300_000)
+    for (const head of [{ 'content-length': long.length }, { 'transfer-encoding': 'chunked' }]) {
+      expect(await send(long, head)).toBe(413)
+      expect(await send(good, {})).toBe(200)
+    }
+    agent.destroy()
+  })
+
   test('a megabyte of token is refused, and two tokens are none', async () => {
     const { raw } = await (await startAdmin()).listen()
     const ask = (headers: string) =>
@@ -180,6 +205,17 @@ describe('on a socket', () => {
     const answer = await raw(`${head}\r\nconnection: close\r\n\r\n`)
     expect(answer).toMatch(/^HTTP\/1\.1 400 /)
     expect(answer).toContain('application/problem+json')
+  })
+
+  test('who asks for metrics at the same time gets the same text, made once and afterwards', async () => {
+    let made = 0
+    const metricsText = () => `sluice_made ${++made}\n`
+    const admin = await startAdmin({ parts: (parts) => ({ ...parts, metricsText }) })
+    const { raw, url } = await admin.listen()
+    const one = 'GET /metrics HTTP/1.1\r\nhost: a\r\n'
+    const answers = await raw(`${`${one}\r\n`.repeat(9)}${one}connection: close\r\n\r\n`)
+    expect(answers.match(/sluice_made 1\n/g)).toHaveLength(10)
+    expect(await (await fetch(`${url}/metrics`)).text()).toBe('sluice_made 2\n')
   })
 
   test('HTTP/1.0 without a host is served', async () => {

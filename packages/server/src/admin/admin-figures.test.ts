@@ -14,8 +14,9 @@ import { ALERT, BOARD_NODE, fakeAlerts, fakeSight, TICK } from './sight.test-hel
 closeAfterTests()
 
 async function startWith(more: Parameters<typeof fakeSight>[0] = {}) {
-  const sight = fakeSight(more)
-  const alerts = fakeAlerts([ALERT])
+  const alerting = { active: [ALERT], recent: [] }
+  const sight = fakeSight({ alerts: async () => alerting, ...more })
+  const alerts = fakeAlerts()
   const admin = await startAdmin({ parts: (parts) => ({ ...parts, sight, alerts }) })
   return { admin, sight, alerts }
 }
@@ -216,7 +217,7 @@ describe('events', () => {
     expect(alerts.listeners()).toBe(0)
   })
 
-  test('are up to 32 at a time, and a listener that leaves makes room', async () => {
+  test('are up to 32 of one token at a time; it keeps no other out, and one that leaves makes room', async () => {
     const { admin, alerts } = await startWith()
     const { url } = await admin.listen()
     const ending = new AbortController()
@@ -228,6 +229,9 @@ describe('events', () => {
       503,
       { error: 'too_many_streams' },
     ])
+    const other = { authorization: `Bearer ${await admin.tokenOf('read')}` }
+    const init = { headers: other, signal: ending.signal }
+    expect((await fetch(`${url}/admin/v1/events`, init)).status).toBe(200)
     ending.abort()
     await expect.poll(() => alerts.listeners()).toBe(0)
     const again = await fetch(`${url}/admin/v1/events`, { headers })

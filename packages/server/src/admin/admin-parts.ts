@@ -9,6 +9,7 @@ import type { Log } from '../log/logger.js'
 import type { NodeReport } from '../rule-store/rule-store.js'
 import type { RuleSource } from '../source/rule-source.js'
 import type { Timers } from '../source/timers.js'
+import type { SeenAlerts } from '../stats/node-sight.js'
 import type { SightNodeView, StatsView, TickView, TopOrder, TopView } from '../stats/views.js'
 
 /** What all nodes saw, as far as this one knows. Each may be asked at any time, and often. */
@@ -20,6 +21,8 @@ export interface Sight {
     asked: { readonly rule: string | undefined; readonly limit: number },
   ): Promise<TopView>
   nodes(): Promise<readonly SightNodeView[]>
+  /** What several nodes see is one. */
+  alerts(): Promise<Pick<SeenAlerts, 'active' | 'recent'>>
   tick(): Promise<TickView>
 }
 
@@ -29,7 +32,8 @@ export interface AdminParts {
   readonly source: RuleSource
   readonly decider: Decider
   readonly sight: Sight
-  readonly alerts: Alerts
+  /** Those that this node sees begin and end. */
+  readonly alerts: Pick<Alerts, 'onChange'>
   /** The token that the server was started with, or made. */
   readonly rootToken: string
   readonly clock: WallClock

@@ -67,6 +67,17 @@ describe('a login', () => {
     expect((await login(admin)).answer.status).toBe(200)
   })
 
+  test('to ask whether there is a session, without any, is no wrong try', async () => {
+    const admin = await startAdmin()
+    const whose = () => admin.ask('GET', '/session', undefined, { token: null })
+    for (let i = 0; i < 30; i++) expect((await whose()).status).toBe(401)
+    expect((await login(admin, 'wrong')).answer.status).toBe(401)
+    for (let i = 0; i < 20; i++) await login(admin, 'wrong')
+    // Whoever guesses from behind the same proxy cannot take the way in from others.
+    expect((await whose()).status).toBe(401)
+    expect((await login(admin)).answer.status).toBe(200)
+  })
+
   test.each([
     { origin: 'https://evil.example' },
     { origin: 'null' },

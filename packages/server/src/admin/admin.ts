@@ -1,5 +1,6 @@
 /** The admin listener: `/metrics` and the dashboard, which need no token, and the admin API. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { getRequestListener } from '@hono/node-server'
 import { Failures } from '../http/failures.js'
 import { answerProblem } from '../http/answer.js'
@@ -28,6 +29,7 @@ export function createAdmin(parts: AdminParts): Admin {
   const app = createAdminApp({ ...parts, events })
   const page = createPage(parts.pageFolder)
   const failures = new Failures({ ...parts, place: 'admin API' })
+  const metrics = makeOnce(parts.metricsText)
   const listener = getRequestListener((request, env) => app.fetch(request, env), {
     // What HTTP/1.0 leaves out.
     hostname: 'localhost',
@@ -38,11 +40,25 @@ export function createAdmin(parts: AdminParts): Admin {
     async handle(request, response) {
       limitUnreadBody(request, response)
       const path = (request.url ?? '').split('?')[0]
-      if (path === '/metrics') return answerMetrics(request, response, parts)
+      if (path === '/metrics') return answerMetrics(request, response, metrics)
       if (page.handle(request, response)) return undefined
       return listener(request, response)
     },
     close: () => events.close(),
+  }
+}
+
+/**
+ * One text for all who ask at the same time. Nobody needs a token for it, and with thousands of
+ * rules it takes as long as thousands of decisions.
+ */
+function makeOnce(make: AdminParts['metricsText']): () => Promise<Buffer> {
+  let making: Promise<Buffer> | undefined
+  return () => {
+    making ??= nextTurn()
+      .then(async () => Buffer.from(await make()))
+      .finally(() => (making = undefined))
+    return making
   }
 }
 
@@ -55,13 +71,13 @@ function requestProblem(error: unknown): unknown {
 async function answerMetrics(
   { method }: IncomingMessage,
   response: ServerResponse,
-  { metricsText }: AdminParts,
+  metrics: () => Promise<Buffer>,
 ): Promise<void> {
   if (method !== 'GET' && method !== 'HEAD') {
     const headers = ['Allow', 'GET, HEAD']
     return answerProblem(response, { status: 405, detail: 'Accepted: GET, HEAD', headers })
   }
-  const body = Buffer.from(await metricsText())
+  const body = await metrics()
   const length = String(body.length)
   response.writeHead(200, ['Content-Type', METRICS_CONTENT_TYPE, 'Content-Length', length])
   response.end(body)

@@ -11,6 +11,8 @@ import { CSRF_HEADER, hasCookie, isSame, type Session, type Sessions } from './s
 
 /** What is known of whoever sent a request, beside who it is. */
 export interface Sender {
+  /** The id of the token; empty where nobody was asked. */
+  readonly who: string
   /** Of the connection, or whom a trusted proxy names. */
   readonly address: string
   /** Whether nobody on the way could have read it. */
@@ -69,6 +71,7 @@ export function createDoor(parts: DoorParts): Door {
     const found = asked.isOpen ? undefined : letIn()
     const address = addressOf(env, parts)
     const sender: Sender = {
+      who: found?.holder.id ?? '',
       address,
       isEncrypted: isEncrypted(request, env, parts),
       isLoopback: isLoopback(new URL(request.url).hostname),
@@ -80,8 +83,9 @@ export function createDoor(parts: DoorParts): Door {
     }
     if (asked.isOpen) return { holder: undefined, sender, headers: {} }
     if (found === undefined) {
-      const isTold = !asked.asksWho || authorization !== undefined || hasCookie(cookies)
-      const passed = isTold ? throttle.pass('unauthorized') : undefined
+      // Who asks with nothing in hand guesses nothing, and needs the answer to find the way in.
+      if (asked.asksWho && authorization === undefined && !hasCookie(cookies)) throw unauthorized()
+      const passed = throttle.pass('unauthorized')
       if (passed !== undefined) {
         log.warn({ address, ...passed }, 'a call without a good admin token')
       }

@@ -9,8 +9,9 @@ function eventsOf(more: Partial<Sight> = {}) {
   const timers = manualTimers()
   const clock = { now: () => timers.nowMs() }
   const { log, lines } = createMemoryLog('debug', clock)
-  const sight = fakeSight(more)
-  const alerts = fakeAlerts([ALERT])
+  const alerting = { active: [ALERT], recent: [] }
+  const sight = fakeSight({ alerts: async () => alerting, ...more })
+  const alerts = fakeAlerts()
   const rules = { version: 1 }
   const source = { version: () => rules.version } as EventParts['source']
   const events = new Events({ sight, alerts, source, log, clock, timers })
@@ -23,9 +24,10 @@ interface Opened {
   readonly reader: ReadableStreamDefaultReader<Uint8Array>
 }
 
-function open(events: Events): Opened {
+function open(events: Events, who = 'root'): Opened {
   const state = { isLetIn: true, wasCut: false }
   const stream = events.open({
+    who,
     isLetIn: () => state.isLetIn,
     cut: () => {
       state.wasCut = true
@@ -126,12 +128,22 @@ async function readNow(stream: Opened, count: number): Promise<readonly string[]
 }
 
 describe('streams', () => {
-  test('are up to 32, and one that went makes room', async () => {
+  test('are up to 32 of one token, which keep no other out; one that went makes room', async () => {
     const { events } = eventsOf()
     const streams = Array.from({ length: 32 }, () => open(events))
-    expect(() => open(events)).toThrow('streams: found 32 are open; accepted: up to 32')
+    expect(() => open(events)).toThrow(
+      'streams: found 32 of this token are open; accepted: up to 32',
+    )
+    expect(() => open(events, 'another')).not.toThrow()
     await streams[5]?.reader.cancel()
     expect(() => open(events)).not.toThrow()
+    expect(() => open(events)).toThrow('found 32 of this token')
+  })
+
+  test('are up to 64 of all', async () => {
+    const { events } = eventsOf()
+    for (let i = 0; i < 64; i++) open(events, `holder ${i}`)
+    expect(() => open(events, 'one more')).toThrow('streams: found 64 are open; accepted: up to 32')
   })
 
   test('cost nothing while nobody listens', async () => {

@@ -13,11 +13,15 @@ const TICK_EVERY_MS = 2000
 /** A change of rules is told within this time. */
 const LOOK_EVERY_MS = 250
 const LOOKS_PER_TICK = TICK_EVERY_MS / LOOK_EVERY_MS
-const STREAMS_MAX = 32
+const STREAMS_MAX = 64
+/** One token, however often it is used, must not keep the others out. */
+const STREAMS_OF_ONE_MAX = 32
 /** Who has so much still to read does not read. */
 const UNSENT_BYTES_MAX = 256 * 1024
 
 export interface Listener {
+  /** The id of its token. */
+  readonly who: string
   /** Whether it would still be let in; asked at each tick. */
   readonly isLetIn: () => boolean
   /** Ends its connection, for one that reads nothing. */
@@ -59,20 +63,14 @@ export class Events {
 
   /** Throws an `AdminError` where too many listen already. */
   open(listener: Listener): ReadableStream<Uint8Array> {
-    if (this.#isClosed || this.#streams.size >= STREAMS_MAX) {
-      const found = this.#isClosed ? 'the server is stopping' : `${STREAMS_MAX} are open`
-      throw new AdminError(
-        'too_many_streams',
-        `streams: found ${found}; accepted: up to ${STREAMS_MAX} of each process at a time`,
-      )
-    }
+    this.requireRoom(listener.who)
     let stream: Stream | undefined
     const strategy = new ByteLengthQueuingStrategy({ highWaterMark: UNSENT_BYTES_MAX })
     return new ReadableStream<Uint8Array>(
       {
         start: (controller) => {
-          const { isLetIn, cut } = listener
-          stream = { isLetIn, cut, controller }
+          const { who, isLetIn, cut } = listener
+          stream = { who, isLetIn, cut, controller }
           this.begin(stream)
         },
         cancel: () => {
@@ -87,6 +85,17 @@ export class Events {
   close(): void {
     this.#isClosed = true
     for (const stream of this.#streams) this.end(stream)
+  }
+
+  private requireRoom(who: string): void {
+    const own = [...this.#streams].filter((stream) => stream.who === who).length
+    let found = ''
+    if (this.#isClosed) found = 'the server is stopping'
+    else if (own >= STREAMS_OF_ONE_MAX) found = `${own} of this token are open`
+    else if (this.#streams.size >= STREAMS_MAX) found = `${STREAMS_MAX} are open`
+    if (found === '') return
+    const accepted = `up to ${STREAMS_OF_ONE_MAX} of a token and ${STREAMS_MAX} of all, in each process`
+    throw new AdminError('too_many_streams', `streams: found ${found}; accepted: ${accepted}`)
   }
 
   private begin(stream: Stream): void {
@@ -130,12 +139,13 @@ export class Events {
 
   /** Never rejects. A tick that takes longer than the time between two is not asked for twice. */
   private async tick(): Promise<void> {
-    const { sight, alerts, log } = this.#parts
+    const { sight, log } = this.#parts
     if (this.#isAsking || this.#streams.size === 0) return
     this.#isAsking = true
     try {
       const seen = await sight.tick()
-      const data = { ...seen, alertsActive: alerts.active().length }
+      const { active } = await sight.alerts()
+      const data = { ...seen, alertsActive: active.length }
       this.#last = this.textOf('tick', data, seen.endMs)
       this.sendText(this.#last)
     } catch (error) {

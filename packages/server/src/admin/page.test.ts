@@ -90,6 +90,16 @@ describe('the dashboard', () => {
     expect((await page.get('/', { 'if-none-match': '"other"' })).response.status).toBe(200)
   })
 
+  test('a proxy that packs again, or keeps several, has it too', async () => {
+    const etag = (await page.get('/')).response.headers.get('etag') ?? ''
+    for (const known of [`W/${etag}`, `"other", ${etag}`, `"other",W/${etag} , "a"`, '*']) {
+      expect((await page.get('/', { 'if-none-match': known })).response.status).toBe(304)
+    }
+    for (const other of [etag.slice(1, -1), `x${etag}x`, '**', `"other" ${etag}`]) {
+      expect((await page.get('/', { 'if-none-match': other })).response.status).toBe(200)
+    }
+  })
+
   test.each([
     '/assets/other.js',
     '/favicon.ico',

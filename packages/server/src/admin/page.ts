@@ -147,7 +147,7 @@ function answer(
   const body = gzip ? packed : plain
   const etag = gzip ? `"${tag}-gz"` : `"${tag}"`
   const told = ['Content-Type', type, 'Cache-Control', caching, 'ETag', etag, ...ON_EVERY_PAGE]
-  if (headers['if-none-match'] === etag) {
+  if (isKnown(headers['if-none-match'], etag)) {
     response.writeHead(304, told)
     response.end()
     return
@@ -155,6 +155,13 @@ function answer(
   const encoding = gzip ? ['Content-Encoding', 'gzip'] : []
   response.writeHead(200, [...told, ...encoding, 'Content-Length', String(body.length)])
   response.end(method === 'HEAD' ? undefined : body)
+}
+
+/** Proxies keep several, and call one weak when they pack it otherwise. */
+function isKnown(header: string | undefined, etag: string): boolean {
+  if (header === undefined) return false
+  const known = header.split(',').map((tag) => tag.trim().replace(/^W\//, ''))
+  return known.includes(etag) || header.trim() === '*'
 }
 
 function acceptsGzip(header: string | string[] | undefined): boolean {

@@ -77,8 +77,10 @@ function grow(buffer: Buffer, bytes: number, needed: number): Buffer<ArrayBuffer
   return larger
 }
 
+/** Nobody reads the rest, and what came after it on the connection would wait for that. */
 function tooLarge(most: number): AdminError {
-  return new AdminError('too_large', `body: found more; accepted: ${most} bytes`)
+  const headers = { Connection: 'close' }
+  return new AdminError('too_large', `body: found more; accepted: ${most} bytes`, { headers })
 }
 
 const strictUtf8 = new TextDecoder('utf-8', { fatal: true })

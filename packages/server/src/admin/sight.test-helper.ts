@@ -119,6 +119,7 @@ export function fakeSight(more: Partial<Sight> = {}): FakeSight {
       return { ...TOP, by }
     },
     nodes: async () => [],
+    alerts: async () => ({ active: [], recent: [] }),
     tick: async () => {
       asked.push('tick')
       return TICK
@@ -140,17 +141,15 @@ export const ALERT: Alert = {
   runbook: 'docs/guides/runbook.md#degraded',
 }
 
-export interface FakeAlerts extends Alerts {
+export interface FakeAlerts extends Pick<Alerts, 'onChange'> {
   /** Tells whoever listens. */
   change(alert: Alert): void
   listeners(): number
 }
 
-export function fakeAlerts(active: readonly Alert[] = []): FakeAlerts {
+export function fakeAlerts(): FakeAlerts {
   const listeners = new Set<(alert: Alert) => void>()
   return {
-    active: () => active,
-    recent: () => [],
     onChange(listener) {
       listeners.add(listener)
       return () => void listeners.delete(listener)

@@ -154,6 +154,14 @@ test('an alert that cannot be delivered holds up no other', async () => {
   stuck.open()
 })
 
+test('a receiver whose answer does not end holds up nothing', async () => {
+  const { receiver, webhook } = await setUp({ timeoutMs: 50 })
+  receiver.answer = (_received, response) => void response.writeHead(200).write('thank')
+  for (let i = 0; i < 12; i++) webhook.tell({ ...ALERT, id: `caller-at-zero:a/h${i}` })
+  await settled(webhook, 12)
+  expect(webhook.deliveries()).toEqual({ delivered: 12, refused: 0, failed: 0, dropped: 0 })
+})
+
 test('after ten minutes it is given up, and the end is still tried', async () => {
   const { receiver, webhook, waits, lines } = await setUp()
   receiver.answer = ({ body }) => (body.state === 'firing' ? 500 : 200)

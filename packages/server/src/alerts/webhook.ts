@@ -22,6 +22,8 @@ export interface WebhookOptions {
   readonly log: Log
   /** Milliseconds by a clock that never steps. */
   readonly nowMs: () => number
+  /** For one try, until its whole answer is there. @default 5000 */
+  readonly timeoutMs?: number | undefined
   /** Ends early when it is told to. @default the system's timers */
   readonly wait?: (ms: number, signal: AbortSignal) => Promise<void>
 }
@@ -138,7 +140,8 @@ export class Webhook implements AlertSink {
 
   /** Redirects are not followed: the configuration says where alerts go, nobody else. */
   private async post({ id, body }: Delivery): Promise<Verdict> {
-    const { url, secret } = this.#options
+    const { url, secret, timeoutMs = TIMEOUT_MS } = this.#options
+    const signal = AbortSignal.any([AbortSignal.timeout(timeoutMs), this.#end.signal])
     try {
       const { statusCode, body: answer } = await request(url, {
         method: 'POST',
@@ -150,10 +153,11 @@ export class Webhook implements AlertSink {
           ...(secret !== undefined && { 'x-sluice-signature': signatureOf(body, secret) }),
         },
         body,
-        signal: AbortSignal.any([AbortSignal.timeout(TIMEOUT_MS), this.#end.signal]),
+        signal,
       })
       // What it says is read so that the connection can be used again; a failure there is no news.
-      await answer.dump({ limit: ANSWER_BYTES_MAX }).catch(() => {})
+      // An answer without an end would keep the turn of others for ever.
+      await answer.dump({ limit: ANSWER_BYTES_MAX, signal }).catch(() => {})
       if (statusCode >= 200 && statusCode < 300) return { isDelivered: true }
       const problem = `found status ${statusCode}; accepted: 200 to 299`
       return { problem, again: statusCode === 429 || statusCode >= 500 }

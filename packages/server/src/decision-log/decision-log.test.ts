@@ -1,8 +1,10 @@
 import {
+  lstatSync,
   renameSync,
   readdirSync,
   readFileSync,
   statSync,
+  symlinkSync,
   truncateSync,
   writeFileSync,
 } from 'node:fs'
@@ -210,6 +212,25 @@ describe('files', () => {
     const names = await untilPacked(folder)
     expect(names).toEqual(['decisions.log', 'decisions.log.1.gz', 'decisions.log.2.gz'])
     for (const name of names) expect(statSync(join(folder, name)).mode & 0o777).toBe(0o600)
+  })
+
+  test('are never written through a link, nor into a file that others may read', async () => {
+    const folder = makeFolder()
+    const other = join(makeFolder(), 'of-somebody-else')
+    writeFileSync(other, 'precious')
+    symlinkSync(other, join(folder, 'decisions.log.1.gz.draft'))
+    const { log, file, say: write } = await startLog({ folder, maxBytes: 500 })
+    for (let i = 0; i < 20; i++) write(say())
+    await log.flush()
+    await log.close()
+    await untilPacked(folder)
+    expect(readFileSync(other, 'utf8')).toBe('precious')
+    expect(lstatSync(`${file}.1.gz`).isFile()).toBe(true)
+    writeFileSync(`${file}.1.gz.draft`, 'left behind', { mode: 0o644 })
+    renameSync(file, `${file}.1`)
+    await (await startLog({ folder })).log.close()
+    await untilPacked(folder)
+    expect(statSync(`${file}.1.gz`).mode & 0o777).toBe(0o600)
   })
 
   test('that are too many go, the oldest first', async () => {

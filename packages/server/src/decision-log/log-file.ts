@@ -158,7 +158,9 @@ export class LogFile {
     const draft = `${path}.1.gz.draft`
     if (!(await isThere(disk, this.#aside))) return
     try {
-      const into = createWriteStream(draft, { mode: FILE_MODE })
+      // One that is there may be a link, or readable by others: a mode is only for new files.
+      await removeIfThere(disk, draft)
+      const into = createWriteStream(draft, { flags: 'wx', mode: FILE_MODE })
       await pipeline(createReadStream(this.#aside), createGzip(), into)
       await disk.rename(draft, this.packed(1))
     } catch (error) {

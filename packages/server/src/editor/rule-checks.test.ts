@@ -1,4 +1,5 @@
 /** One rule as text: read with its places, and said what it would do before it does it. */
+import { setImmediate as nextTurn } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type EditingNode, editingNode, failureOf, META, RULE } from './editor.test-helper.js'
 import { readRuleText } from './rule-text.js'
@@ -10,9 +11,9 @@ beforeEach(async () => {
 afterEach(() => node.close())
 
 describe('a rule as text', () => {
-  test('is what stands in a rules file, without the dash', () => {
+  test('is what stands in a rules file, without the dash', async () => {
     const text = '# mine\nid: orders\ndescription: |\n  one\n\n  two\nlimits: [10/second]\n'
-    const { document, errors } = readRuleText(text)
+    const { document, errors } = await readRuleText(text)
     expect(errors).toEqual([])
     expect(document).toEqual({
       id: 'orders',
@@ -21,18 +22,18 @@ describe('a rule as text', () => {
     })
   })
 
-  test('may be JSON, begin with a mark, or stand further right', () => {
+  test('may be JSON, begin with a mark, or stand further right', async () => {
     for (const text of [
       '{\n"id": "a", "limits": ["1/day"]\n}',
       '\ufeffid: a\nlimits: [1/day]',
       '    id: a\n    limits:\n    - 1/day',
     ]) {
-      expect(readRuleText(text).document).toEqual({ id: 'a', limits: ['1/day'] })
+      expect((await readRuleText(text)).document).toEqual({ id: 'a', limits: ['1/day'] })
     }
   })
 
-  test('its problems have the line and column of the text as it was written', () => {
-    const { document, errors } = readRuleText('id: a\nlimits: [10 per sec]\nmdoe: shadow\n')
+  test('its problems have the line and column of the text as it was written', async () => {
+    const { document, errors } = await readRuleText('id: a\nlimits: [10 per sec]\nmdoe: shadow\n')
     expect(document).toBeUndefined()
     expect(errors.map(({ line, column, field }) => [line, column, field])).toEqual([
       [2, 10, 'limits[0]'],
@@ -43,10 +44,30 @@ describe('a rule as text', () => {
 
   test.each(['', 'hello', '- id: a\n  limits: [1/day]', '- {', '--- \nid: a', 'id: !x a'])(
     'is refused as %j',
-    (text) => {
-      expect(readRuleText(text).errors.length).toBeGreaterThan(0)
+    async (text) => {
+      expect((await readRuleText(text)).errors.length).toBeGreaterThan(0)
     },
   )
+})
+
+describe('a long text', () => {
+  const blank = `id: a\nlimits: [1/day]${'\n'.repeat(100_000)}`
+
+  test('is read beside the calls that are decided', async () => {
+    let turns = 0
+    const read = readRuleText(blank)
+    const isOver = read.then(() => true)
+    while (!(await Promise.race([isOver, nextTurn(false)]))) turns++
+    expect(turns).toBeGreaterThan(2)
+    expect((await read).document).toEqual({ id: 'a', limits: ['1/day'] })
+  })
+
+  test('has the places of its problems as a short one has', async () => {
+    const { document, errors } = await readRuleText(`${blank}mdoe: shadow\n`)
+    expect(document).toBeUndefined()
+    expect(errors).toMatchObject([{ line: 100_002, column: 1, field: 'mdoe' }])
+    expect(errors[0]?.message).toMatch(/^100002:1: rule "a": mdoe: unknown key/)
+  })
 })
 
 describe('what a rule would do', () => {

@@ -24,7 +24,7 @@ export function ruleChecks({ commits, callers }: EditContext, source: RuleSource
     async validateRule(given, id) {
       const book = readBook()
       if (id !== undefined) requireRule(book, id, undefined)
-      const { document, errors, warnings } = readGiven(given)
+      const { document, errors, warnings } = await readGiven(given)
       if (errors.length > 0) return { errors, warnings, diff: undefined }
       try {
         const rule = readRule(id === undefined ? document : named(id, document))
@@ -43,8 +43,8 @@ export function ruleChecks({ commits, callers }: EditContext, source: RuleSource
   }
 }
 
-function readGiven(given: unknown): RuleText {
-  const read = typeof given === 'string' ? readRuleText(given) : undefined
+async function readGiven(given: unknown): Promise<RuleText> {
+  const read = typeof given === 'string' ? await readRuleText(given) : undefined
   const document = copyRule(read === undefined ? given : read.document)
   return { document, errors: read?.errors ?? [], warnings: read?.warnings ?? [] }
 }

@@ -26,7 +26,7 @@ export function ruleEdits({ commits, callers }: EditContext): RuleEdits {
   return {
     async create(document, meta) {
       void commits.store
-      const rule = readRule(copyRule(documentOf(document)))
+      const rule = readRule(copyRule(await documentOf(document)))
       const { id } = rule.parsed
       await sweep(commits, id, meta)
       return commits.run(meta, (book) => {
@@ -40,7 +40,7 @@ export function ruleEdits({ commits, callers }: EditContext): RuleEdits {
 
     async replace(id, document, meta, expected) {
       void commits.store
-      const rule = readRule(named(id, copyRule(documentOf(document))))
+      const rule = readRule(named(id, copyRule(await documentOf(document))))
       return commits.run(meta, (book) => {
         requireRule(book, id, expected)
         const draft = new Draft(book)
@@ -90,9 +90,9 @@ export function putRule(draft: Draft, { parsed, given }: ReadRule, callers: Call
 }
 
 /** Text is YAML, and its problems are told with their places. */
-function documentOf(given: unknown): unknown {
+async function documentOf(given: unknown): Promise<unknown> {
   if (typeof given !== 'string') return given
-  const { document, errors } = readRuleText(given)
+  const { document, errors } = await readRuleText(given)
   if (errors.length > 0) throw invalid('rules_invalid', errors)
   return document
 }

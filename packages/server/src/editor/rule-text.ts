@@ -1,5 +1,6 @@
 /** One rule as a person writes it, in YAML or JSON: read, with the place of every problem. */
-import { parseRules, type Problem, readPlain } from '@sluice/core'
+import type { Problem } from '@sluice/core'
+import { readSetText } from './large-set.js'
 
 /** What stands before each line, so that the text is the only rule of a list. */
 const FIRST = '- '
@@ -12,12 +13,12 @@ export interface RuleText {
   readonly warnings: readonly Problem[]
 }
 
-export function readRuleText(text: string): RuleText {
-  const list = asList(text)
-  const { errors, warnings } = parseRules(list)
+export async function readRuleText(text: string): Promise<RuleText> {
+  const { parsed, plain } = await readSetText(asList(text), {})
+  const { errors, warnings } = parsed
   const told = { errors: errors.map(asWritten), warnings: warnings.map(asWritten) }
   if (errors.length > 0) return { document: undefined, ...told }
-  const { value, problems } = readPlain(list)
+  const { value, problems } = plain
   // The parser of rules says best what is wrong; what only the other finds is told after it.
   if (problems.length > 0) {
     return { document: undefined, errors: problems.map(asWritten), warnings: told.warnings }

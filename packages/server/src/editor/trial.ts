@@ -10,6 +10,9 @@ import {
   parseRules,
 } from '@sluice/core'
 import type { Problem } from '@sluice/core/reading'
+import { TimeSlices } from '../time-slices.js'
+import { Turns } from '../turns.js'
+import { EditError } from './editor-types.js'
 import { invalid } from './problems.js'
 
 export interface TrialCall {
@@ -32,18 +35,31 @@ export interface Trial {
   readonly outcomes: readonly TrialOutcome[]
 }
 
+/** The largest takes as long as tens of thousands of decisions: one at a time. */
+const turns = new Turns(1)
+const WAITING_MAX = 8
+
 /**
  * Each limit alone, with a counter of its own that is gone afterwards. Windows that begin by the
- * clock begin with the trial. Throws an `EditError` that names every problem of every limit.
+ * clock begin with the trial. Rejects with an `EditError` that names every problem of every limit.
  */
-export function runTrials(
+export async function runTrials(
   limits: readonly unknown[],
   calls: readonly TrialCall[],
-): readonly Trial[] {
+): Promise<readonly Trial[]> {
   const read = limits.map(readLimit)
   const problems = read.flatMap((each) => ('spec' in each ? [] : each.problems))
   if (problems.length > 0) throw invalid('rules_invalid', problems)
-  return read.flatMap((each) => ('spec' in each ? [runTrial(each.spec, calls)] : []))
+  const specs = read.flatMap((each) => ('spec' in each ? [each.spec] : []))
+  if (turns.waiting >= WAITING_MAX) {
+    throw new EditError('rules_unavailable', `${WAITING_MAX} trials are waiting already. Try again`)
+  }
+  return turns.run(async () => {
+    const slices = new TimeSlices()
+    const trials: Trial[] = []
+    for (const spec of specs) trials.push(await runTrial(spec, calls, slices))
+    return trials
+  })
 }
 
 type ReadLimit = { readonly spec: LimitSpec } | { readonly problems: readonly Problem[] }
@@ -68,17 +84,23 @@ function atIndex({ rule: _rule, ...problem }: Problem, index: number): Problem {
   return { ...problem, field, message }
 }
 
-function runTrial(spec: LimitSpec, calls: readonly TrialCall[]): Trial {
+async function runTrial(
+  spec: LimitSpec,
+  calls: readonly TrialCall[],
+  slices: TimeSlices,
+): Promise<Trial> {
   const limit = defineLimit(spec)
   const algorithm = algorithmOf(limit)
   const counter = { state: undefined as unknown }
   // A multiple of the window, and not 0: nobody's clock was ever there.
   const beginning = 2 * limit.windowUs
-  const outcomes = calls.map(({ atMs, cost = 1 }) => {
+  const outcomes: TrialOutcome[] = []
+  for (const { atMs, cost = 1 } of calls) {
+    if (slices.isOver()) await slices.pause()
     const outcome = takeOne(algorithm, limit, counter, cost, beginning + atMs * 1000)
     const { delayMs, remaining, retryAfterMs } = outcome
-    return { allowed: retryAfterMs === 0, delayMs, remaining, retryAfterMs }
-  })
+    outcomes.push({ allowed: retryAfterMs === 0, delayMs, remaining, retryAfterMs })
+  }
   return { limit: limitText(spec), algorithm: limit.algorithm, outcomes }
 }
 

@@ -162,3 +162,24 @@ test('each rule tells how often it said what, and so do its limits on trial', ()
     ['a:candidate', 2, 0, 1, 0, 1],
   ])
 })
+
+test('a call is one decision, however many rules spoke, on trial or not', () => {
+  const { metrics } = setUp()
+  const limiter = createLimiter({
+    rules: `
+      rules:
+        - id: tight
+          by: [user]
+          limits: [1/hour]
+          candidate: { limits: [2/hour] }
+        - { id: tried, by: [user], limits: [1/hour], mode: shadow }
+    `,
+  })
+  const decision = limiter.checkSync({ attributes: { user: 'u1' } })
+  metrics.count(decision)
+  metrics.count(limiter.checkSync({ attributes: {} }))
+  expect(metrics.matched()).toEqual({ decisions: 1, degraded: 0 })
+  const postures = { tight: 'local' } as const
+  metrics.count(Object.assign(limiter.checkSync({ attributes: { user: 'u2' } }), { postures }))
+  expect(metrics.matched()).toEqual({ decisions: 2, degraded: 1 })
+})

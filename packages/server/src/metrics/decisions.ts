@@ -6,6 +6,14 @@ export interface DecisionMetrics {
   count(decision: Decision): void
   /** How often each rule decided, and how often by its posture, since the start. */
   eachRule(visit: RuleVisit): void
+  /** Of all calls that a rule spoke of, since the start. */
+  matched(): MatchedCounted
+}
+
+interface MatchedCounted {
+  readonly decisions: number
+  /** Those in which at least one rule answered by its posture. */
+  readonly degraded: number
 }
 
 /** `counted` is the same object each time, and goes on counting. */
@@ -74,6 +82,7 @@ class CountedDecisions implements DecisionMetrics {
   readonly #rules = new Map<string, Counted>()
   #source: Source = 'store'
   #place = 0
+  readonly #matched = { decisions: 0, degraded: 0 }
 
   constructor(counter: Counter, degraded: Counter) {
     this.#counter = counter
@@ -85,8 +94,15 @@ class CountedDecisions implements DecisionMetrics {
       this.#source = decision.source
       this.#place = PLACES.get(decision.source) ?? 0
     }
+    if (decision.reason !== 'unmatched') this.#matched.decisions++
     decision.eachRule(this.#visit)
-    if (decision.postures !== undefined) decision.degraded(this.#visitDegraded)
+    if (decision.postures === undefined) return
+    this.#matched.degraded++
+    decision.degraded(this.#visitDegraded)
+  }
+
+  matched(): MatchedCounted {
+    return this.#matched
   }
 
   eachRule(visit: RuleVisit): void {

@@ -9,7 +9,8 @@ import { TimeSlices } from '../time-slices.js'
 import { type Board, POST_EVERY_MS } from './board.js'
 import { callersSinceMs, mergeCallers } from './callers/merge-callers.js'
 import { mergeStats, nodeViews, type Sights, tickOf } from './merge-sights.js'
-import type { NodeSight } from './node-sight.js'
+import { mergeAlerts } from './merge-alerts.js'
+import type { NodeSight, SeenAlerts } from './node-sight.js'
 import type { NodeStats } from './node-stats.js'
 import { readSight, writeSight } from './sight-text.js'
 import type { SightNodeView, StatsView, TickView, TopOrder, TopView } from './views.js'
@@ -18,6 +19,8 @@ export interface FleetStatsParts {
   readonly own: Pick<NodeStats, 'sight' | 'rule'>
   readonly board: Board
   readonly clock: WallClock
+  /** Of this node. @default as its sight told last */
+  readonly alerts?: (() => SeenAlerts) | undefined
   /** @default those of the system */
   readonly timers?: Timers | undefined
   /** Told when posts begin to fail, and not again before one has come through. */
@@ -31,7 +34,7 @@ const NODES_MAX = 1000
 
 /** What was seen at one look, and what was made of it. */
 interface Look extends Sights {
-  stats: StatsView | undefined
+  stats: Promise<StatsView> | undefined
 }
 
 export class FleetStats {
@@ -86,8 +89,16 @@ export class FleetStats {
       since: new Date(callersSinceMs(all, atMs)).toISOString(),
       by,
       nodes: all.length,
-      callers: mergeCallers(all, by, asked, atMs),
+      callers: await mergeCallers(all, by, asked, atMs),
     }
+  }
+
+  /** Of all nodes: what several see is one. */
+  async alerts(): Promise<SeenAlerts> {
+    const { own, others } = await this.look()
+    // What began here a moment ago is known without a look.
+    const ownAlerts = this.#parts.alerts?.() ?? own.alerts
+    return mergeAlerts([ownAlerts, ...others.map(({ alerts }) => alerts)])
   }
 
   /** Those that have told of themselves lately, this one first. */
@@ -97,10 +108,10 @@ export class FleetStats {
 
   /** The last step of everything, and of the busiest rules. */
   async tick(): Promise<TickView> {
-    return tickOf(this.statsOf(await this.look()))
+    return tickOf(await this.statsOf(await this.look()))
   }
 
-  private statsOf(look: Look): StatsView {
+  private statsOf(look: Look): Promise<StatsView> {
     look.stats ??= mergeStats(look)
     return look.stats
   }

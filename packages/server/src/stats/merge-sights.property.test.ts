@@ -85,14 +85,14 @@ test('what several nodes saw together is what one node would have seen alone', a
       const [own, ...others] = sights
       if (own === undefined) throw new Error('no sight')
       const { atMs } = own
-      const alone = mergeStats({ own: sightOf('alone', all), others: [], atMs })
-      const merged = mergeStats({ own, others, atMs })
+      const alone = await mergeStats({ own: sightOf('alone', all), others: [], atMs })
+      const merged = await mergeStats({ own, others, atMs })
       // The order of rules that have the same counts is by name in both.
       expect(merged).toEqual({ ...alone, nodes: NODES })
       expect(tickOf(merged)).toEqual({ ...tickOf(alone), nodes: NODES })
       for (const rule of RULES) {
-        const [one] = mergeStats({ own, others, atMs }, rule).rules
-        expect(one).toEqual(alone.rules.find((each) => each.rule === rule))
+        const { rules } = await mergeStats({ own, others, atMs }, rule)
+        expect(rules[0]).toEqual(alone.rules.find((each) => each.rule === rule))
       }
       const rates = nodeViews({ own, others, atMs }).map((node) => node.decisionsPerSecond)
       const late = all.filter(({ second }) => second >= SECONDS - 10).length

@@ -3,6 +3,7 @@
  * what one node would tell that had made all the decisions; only what a node does not tell, because
  * it has more rules than are told, is missing.
  */
+import { TimeSlices } from '../time-slices.js'
 import { mergeEstimate } from './distinct-callers.js'
 import { type LatencyUpTo, mergeLatency, quantile } from './latency.js'
 import {
@@ -44,7 +45,7 @@ const RATE_STEPS = 5
 const TICK_RULES_MAX = 100
 
 /** `rule`: only that one, however little it does. */
-export function mergeStats(sights: Sights, rule?: string): StatsView {
+export async function mergeStats(sights: Sights, rule?: string): Promise<StatsView> {
   const { own, others, atMs } = sights
   const all = [own, ...others]
   const series = mergeAll(all, ({ total }) => total, STEPS)
@@ -66,7 +67,7 @@ export function mergeStats(sights: Sights, rule?: string): StatsView {
       MINUTE_MS,
     ),
     store: storeView(all),
-    rules: mergeRules(all, rule),
+    rules: await mergeRules(all, rule),
   }
 }
 
@@ -110,7 +111,11 @@ export function nodeViews({ own, others, atMs }: Sights): readonly SightNodeView
   })
 }
 
-function mergeRules(all: readonly NodeSight[], only: string | undefined): RuleStatsView[] {
+/** In turns: of many nodes it is work for longer than a decision may wait. */
+async function mergeRules(
+  all: readonly NodeSight[],
+  only: string | undefined,
+): Promise<readonly RuleStatsView[]> {
   const byRule = new Map<string, SeenRule[]>()
   for (const { rules } of all) {
     for (const rule of rules) {
@@ -123,7 +128,13 @@ function mergeRules(all: readonly NodeSight[], only: string | undefined): RuleSt
   // All rules of a node end with the same step; a node without any holds nobody up.
   const [ownEnd, ...ends] = all.flatMap(({ rules }) => rules[0]?.series.end ?? [])
   const end = commonEnd(ownEnd ?? 0, ends)
-  return Array.from(byRule.values(), (seen) => mergeRule(seen, end))
+  const merged: MergedRule[] = []
+  const slices = new TimeSlices()
+  for (const seen of byRule.values()) {
+    merged.push(mergeRule(seen, end))
+    if (slices.isOver()) await slices.pause()
+  }
+  return merged
     .sort(byRefusals)
     .slice(0, RULES_TOLD_MAX)
     .map(({ view }) => view)

@@ -2,6 +2,7 @@
  * What one node saw of its decisions, and leaves for the others on the board: counts by steps of
  * time, its top callers, its view of the store. All of it is JSON, and bounded.
  */
+import type { Alert } from '../alerts/alert.js'
 
 /** Steps begin at multiples of their length since 1970, so those of all nodes fall together. */
 export const STEP_MS = 2000
@@ -13,6 +14,8 @@ export const MINUTE_STEPS = 360
 export const RULES_TOLD_MAX = 200
 /** Callers that a node tells of, for each rule and order. */
 export const CALLERS_TOLD_MAX = 20
+/** Alerts that a node tells of: the longest active, and the last that ended. */
+export const ALERTS_TOLD_MAX = 50
 /** Shares of what is left: 0, up to 0.1, 0.25, 0.5, 0.75, and more. */
 export const LEFT_BOUNDS = [0, 0.1, 0.25, 0.5, 0.75, 1] as const
 
@@ -76,6 +79,13 @@ export interface SeenStore {
   }[]
 }
 
+/** Alerts of one node, or of all. */
+export interface SeenAlerts {
+  readonly active: readonly Alert[]
+  /** Those that ended, the last first. */
+  readonly recent: readonly Alert[]
+}
+
 export interface NodeSight {
   /** Of the format; a node that reads another one leaves it out. */
   readonly format: 1
@@ -93,4 +103,5 @@ export interface NodeSight {
   /** Since when callers are counted. */
   readonly callersSinceMs: number
   readonly callers: readonly SeenCaller[]
+  readonly alerts: SeenAlerts
 }

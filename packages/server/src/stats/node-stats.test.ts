@@ -1,4 +1,4 @@
-import { UNMATCHED } from '@sluice/core'
+import { type Call, UNMATCHED } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
 import { RULE_STEP_MS, RULE_STEPS, RULES_TOLD_MAX, STEP_MS, STEPS } from './node-sight.js'
 import { BEGAN_MS, makeNode, sumOf } from './stats.test-helper.js'
@@ -213,6 +213,27 @@ describe('a caller', () => {
       ['tried', 'allowed', 0],
       ['trial', 'allowed', 0],
     ])
+  })
+
+  test('takes of each rule as much as that counts the call for', () => {
+    const node = makeNode({
+      rules: `
+        rules:
+          - { id: five, by: [user], cost: 5, limits: [100/hour] }
+          - { id: tokens, by: [user], cost: { attribute: tokens }, limits: [100/hour] }
+          - { id: tried, by: [user], cost: { attribute: tokens }, limits: [100/hour], mode: shadow }
+      `,
+    })
+    const taken = (call: Call) => {
+      node.decide(call)
+      return node.calls.slice(-3).map(({ rule, cost }) => [rule, cost])
+    }
+    const attributes = { user: 'u1', tokens: '7' }
+    const each = (five: number, tokens: number) =>
+      Object.entries({ five, tokens, tried: tokens }).map(([rule, cost]) => [rule, cost])
+    expect(taken({ attributes, cost: 2 })).toEqual(each(10, 7))
+    expect(taken({ attributes: { user: 'u1' } })).toEqual(each(5, 1))
+    expect(taken({ attributes, cost: 30 })).toEqual(each(0, 0))
   })
 
   test('is one of those that make the sketch of its rule', () => {

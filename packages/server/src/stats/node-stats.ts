@@ -3,17 +3,27 @@
  * of a decision is added to totals and sketches that are there already; steps are cut from those
  * once a second, and everything else is made when somebody looks.
  */
-import type { Attributes, Call, CallerVisit, Decision, Hash64, RuleOutcome } from '@sluice/core'
-import { candidateId } from '@sluice/core'
+import type {
+  Attributes,
+  Call,
+  CallerVisit,
+  Cost,
+  Decision,
+  Hash64,
+  RuleOutcome,
+} from '@sluice/core'
+import { amountOf, candidateId } from '@sluice/core'
 import type { DecisionMetrics, RuleVisit } from '../metrics/decisions.js'
 import type { NodeInfo } from '../source/open-source.js'
 import { HistogramRing, type Measured, NO_LATENCY } from './latency.js'
 import {
+  ALERTS_TOLD_MAX,
   CALLERS_TOLD_MAX,
   MINUTE_STEPS,
   type NodeSight,
   RULE_STEP_MS,
   RULES_TOLD_MAX,
+  type SeenAlerts,
   type SeenCaller,
   type SeenRule,
   type SeenStore,
@@ -70,6 +80,8 @@ export interface NodeStatsParts {
   /** How long the store took, in seconds; undefined: it is in this process. */
   readonly storeTimes: Measured | undefined
   readonly storeHealth: () => SeenStore
+  /** @default none */
+  readonly alerts?: (() => SeenAlerts) | undefined
   readonly callers: Callers
   readonly distinct: Distinct
   /** Shares left, as the metrics have them; below 0: not known. */
@@ -109,8 +121,8 @@ export class NodeStats {
    */
   #nowMs: number
   /** Of the call that is looked at: the visitor is made once, or each decision would make one. */
-  #attributes: Attributes = {}
-  #cost = 0
+  #call: Call = NO_CALL
+  #isTaken = false
   /** Of this tick. */
   #step = 0
   #minute = 0
@@ -139,16 +151,18 @@ export class NodeStats {
     else if (decision.shadow.length > 0) total.shadowRefused++
     else total.allowed++
     if (decision.postures !== undefined) total.degraded++
-    this.#attributes = call.attributes
+    this.#call = call
     // A call that one rule refused took nothing of another that had room.
-    this.#cost = decision.allowed ? (call.cost ?? 1) : 0
+    this.#isTaken = decision.allowed
     decision.eachCaller(this.#visit)
   }
 
-  readonly #visit: CallerVisit = (rule, by, caller, outcome, left) => {
+  readonly #visit: CallerVisit = (rule, by, caller, outcome, left, cost = 1) => {
     const seenBy = this.#rules.get(rule) ?? this.seenByOf(rule)
     if (seenBy === undefined) return
-    seenBy.callers?.seen(by, caller, outcome, left, this.#cost, this.#attributes, this.#nowMs)
+    const call = this.#call
+    const taken = this.#isTaken ? takenBy(cost, call) : 0
+    seenBy.callers?.seen(by, caller, outcome, left, taken, call.attributes, this.#nowMs)
     seenBy.distinct?.seen(caller.hi, caller.lo)
     seenBy.remaining.observe(left)
   }
@@ -238,6 +252,7 @@ export class NodeStats {
       rules: this.busiest().map((steps) => this.seenRule(steps)),
       callersSinceMs: callers.callersSinceMs,
       callers: callers.view(CALLERS_TOLD_MAX),
+      alerts: firstAlerts(this.#parts.alerts?.()),
     }
   }
 
@@ -274,4 +289,20 @@ export class NodeStats {
   }
 }
 
+const NO_CALL: Call = { attributes: {} }
 const NO_LEFT: readonly number[] = [0, 0, 0, 0, 0, 0]
+
+function takenBy(cost: Cost, call: Call): number {
+  const callCost = call.cost ?? 1
+  if (cost === 1) return callCost
+  const amount = amountOf(cost, call, callCost)
+  // A rule in shadow that could not read the cost has counted nothing.
+  return typeof amount === 'number' ? amount : 0
+}
+
+function firstAlerts(alerts: SeenAlerts | undefined): SeenAlerts {
+  return {
+    active: alerts?.active.slice(0, ALERTS_TOLD_MAX) ?? [],
+    recent: alerts?.recent.slice(0, ALERTS_TOLD_MAX) ?? [],
+  }
+}

@@ -2,7 +2,14 @@
  * Whether something is a sight: it was read from a place that others write to as well, nodes of
  * another release among them. Whatever passes can be added up without a look at its parts.
  */
-import { LEFT_BOUNDS, MINUTE_STEPS, type NodeSight, RULES_TOLD_MAX } from './node-sight.js'
+import { ALERT_NAMES } from '../config/parse-alerts.js'
+import {
+  ALERTS_TOLD_MAX,
+  LEFT_BOUNDS,
+  MINUTE_STEPS,
+  type NodeSight,
+  RULES_TOLD_MAX,
+} from './node-sight.js'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -10,6 +17,8 @@ const BOUNDS_MAX = 64
 /** Of a rule and order at most as many as are told; nobody has so many rules with callers. */
 const CALLERS_MAX = 100_000
 const STORE_NODES_MAX = 1000
+/** Names in one detail of an alert. */
+const DETAILS_MAX = 1000
 const TIME_MAX = 8.64e15
 
 export function isSight(value: unknown): value is NodeSight {
@@ -28,8 +37,29 @@ export function isSight(value: unknown): value is NodeSight {
     isStore(value.storeHealth) &&
     isListOf(value.rules, RULES_TOLD_MAX, isRule) &&
     isTime(value.callersSinceMs) &&
-    isListOf(value.callers, CALLERS_MAX, isCaller)
+    isListOf(value.callers, CALLERS_MAX, isCaller) &&
+    isFields(value.alerts) &&
+    isListOf(value.alerts.active, ALERTS_TOLD_MAX, isAlert) &&
+    isListOf(value.alerts.recent, ALERTS_TOLD_MAX, isAlert)
   )
+}
+
+function isAlert(value: unknown): boolean {
+  return (
+    isFields(value) &&
+    ALERT_NAMES.some((name) => name === value.alert) &&
+    (value.severity === 'page' || value.severity === 'ticket') &&
+    [value.id, value.subject, value.summary, value.since, value.node, value.runbook].every(
+      isText,
+    ) &&
+    (value.resolvedAt === null || isText(value.resolvedAt)) &&
+    isFields(value.details) &&
+    Object.values(value.details).every(isDetail)
+  )
+}
+
+function isDetail(value: unknown): boolean {
+  return isText(value) || Number.isFinite(value) || isListOf(value, DETAILS_MAX, isText)
 }
 
 function isNode(value: unknown): boolean {

@@ -4,13 +4,16 @@ import { createRegistry } from '../metrics/registry.js'
 import { CallerTracker } from './callers/caller-tracker.js'
 import { DistinctCallers } from './distinct-callers.js'
 import { FleetStats } from './fleet-stats.js'
+import { mergeCallers } from './callers/merge-callers.js'
+import { mergeStats } from './merge-sights.js'
 import { writeSight } from './sight-text.js'
 import { BEGAN_MS, makeNode } from './stats.test-helper.js'
 
 /** With all that counts callers and shares in a server. */
-function makeWhole(id: string) {
+function makeWhole(id: string, rules?: string) {
   return makeNode({
     id,
+    ...(rules !== undefined && { rules }),
     parts: {
       callers: new CallerTracker(BEGAN_MS),
       distinct: new DistinctCallers(),
@@ -47,4 +50,36 @@ test('two nodes tell together who is limited, by which rule, since when', async 
   expect(atZero.map(({ caller, zeroSince }) => [caller.user, zeroSince])).toEqual([
     ['scraper', new Date(BEGAN_MS).toISOString()],
   ])
+})
+
+test('what many nodes saw is put together in turns, between which calls are decided', async () => {
+  const rules = Array.from(
+    { length: 200 },
+    (_, i) => `{ id: r${i}, match: { where: { plan: p${i} } }, by: [user], limits: [2/hour] }`,
+  )
+  const node = makeWhole('n1', `rules: [${rules.join(', ')}]`)
+  node.pass(60, () => {
+    for (let i = 0; i < 400; i++) node.call(`u${node.nowMs + i}`, 3, { plan: `p${i % 200}` })
+  })
+  const own = node.sight()
+  const others = Array.from({ length: 60 }, (_, i) => ({
+    ...own,
+    node: { ...own.node, id: `o${i}` },
+  }))
+  const turnsOf = async (work: Promise<unknown>) => {
+    let turns = 0
+    const next = () => {
+      turns++
+      turn = setImmediate(next)
+    }
+    let turn = setImmediate(next)
+    await work
+    clearImmediate(turn)
+    return turns
+  }
+  const atMs = node.nowMs
+  expect(await turnsOf(mergeStats({ own, others, atMs }))).toBeGreaterThan(1)
+  const order = 'refusals'
+  const callers = mergeCallers([own, ...others], order, { limit: 100 }, atMs)
+  expect(await turnsOf(callers)).toBeGreaterThan(1)
 })

@@ -1,7 +1,15 @@
 import { createHash } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
-import { context, SpanKind, SpanStatusCode, trace } from '@opentelemetry/api'
+import {
+  context,
+  propagation,
+  SpanKind,
+  SpanStatusCode,
+  type TextMapPropagator,
+  trace,
+} from '@opentelemetry/api'
+import { W3CTraceContextPropagator } from '@opentelemetry/core'
 import { AlwaysOffSampler, type ReadableSpan } from '@opentelemetry/sdk-trace-base'
 import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { WebSocket } from 'ws'
@@ -47,6 +55,27 @@ const named = (spans: readonly ReadableSpan[], name: string) =>
   spans.filter((span) => span.name === name)
 const parentOf = (span: ReadableSpan | undefined) => span?.parentSpanContext?.spanId
 const idOf = (span: ReadableSpan | undefined) => span?.spanContext().spanId
+
+type Inject = TextMapPropagator<Record<string, string>>['inject']
+
+/** As the one of the SDK, as long as `run` does. */
+async function withPropagator(
+  propagator: Pick<TextMapPropagator, 'inject' | 'extract'>,
+  run: () => Promise<void>,
+): Promise<void> {
+  propagation.disable()
+  propagation.setGlobalPropagator({ fields: () => [], ...propagator })
+  try {
+    await run()
+  } finally {
+    propagation.disable()
+    propagation.setGlobalPropagator(new W3CTraceContextPropagator())
+  }
+}
+
+function fail(): never {
+  throw new URIError('URI malformed')
+}
 
 describe('at the gateway', () => {
   test('a trace goes from the client over the decision to the upstream', async () => {
@@ -103,6 +132,29 @@ describe('at the gateway', () => {
     expect(seen.map(({ traceparent }) => traceparent)).toEqual(
       spans.map((span) => `00-${span.spanContext().traceId}-${idOf(span)}-01`),
     )
+  })
+
+  test('what no header can carry is not sent to the upstream', async () => {
+    const { port, seen } = await start([])
+    const inject: Inject = (_context, carrier, setter) => {
+      setter.set(carrier, 'x-good', 'yes')
+      setter.set(carrier, 'x-split', 'a\r\nX-Forwarded-For: 10.0.0.1')
+      setter.set(carrier, 'uberctx-a\r\nx-evil: 1', 'b')
+    }
+    await withPropagator({ inject, extract: (known) => known }, async () => {
+      expect((await ask(port, {})).status).toBe(200)
+    })
+    expect(seen[0]).toMatchObject({ 'x-good': 'yes' })
+    expect(Object.keys(seen[0] ?? {})).not.toContain('x-split')
+    expect(JSON.stringify(seen[0])).not.toMatch(/evil|10\.0\.0\.1/)
+  })
+
+  test('a propagator that fails at what strangers send fails no call', async () => {
+    const { port, seen } = await start([])
+    await withPropagator({ inject: fail, extract: fail }, async () => {
+      expect((await ask(port, { headers: { 'uberctx-a': '%', 'x-other': '1' } })).status).toBe(200)
+    })
+    expect(seen[0]).toMatchObject({ 'uberctx-a': '%', 'x-other': '1' })
   })
 
   test('a request that is refused before it is decided is no part of a trace', async () => {
@@ -187,6 +239,14 @@ describe('where other programs ask', () => {
       ['api', false, undefined],
       ['api', false, true],
     ])
+  })
+
+  test('a propagator that fails at what strangers send fails no question', async () => {
+    const api = await startApi({ telemetry })
+    await withPropagator({ inject: fail, extract: fail }, async () => {
+      const call = { attributes: { user: 'u' } }
+      expect((await api.post('/v1/check', call)).status).toBe(200)
+    })
   })
 
   test('so is the one of forward-auth, of the call that it is about', async () => {

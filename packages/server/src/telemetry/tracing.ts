@@ -1,5 +1,5 @@
 /** What loads the API of OpenTelemetry; it is imported only where that is wanted and there. */
-import type { IncomingMessage } from 'node:http'
+import { type IncomingMessage, validateHeaderName, validateHeaderValue } from 'node:http'
 import {
   type Context,
   context,
@@ -53,7 +53,34 @@ function findTracer(provider: TracerProvider): Tracer | undefined {
 function contextOf(request: IncomingMessage): Context {
   const active = context.active()
   if (trace.getSpan(active) !== undefined) return active
-  return propagation.extract(active, request.headers)
+  try {
+    return propagation.extract(active, request.headers)
+  } catch {
+    // Whoever wrote the propagator did not think of every header that strangers send.
+    return active
+  }
+}
+
+/** What the propagator would send; nothing where it fails. */
+function carriedOf(traceContext: Context): readonly (readonly [name: string, value: string])[] {
+  const carrier: Record<string, string> = {}
+  try {
+    propagation.inject(traceContext, carrier)
+  } catch {
+    return []
+  }
+  return Object.entries(carrier).filter(isHeader)
+}
+
+/** Some propagators decode what strangers send, and do not encode it again. */
+function isHeader([name, value]: readonly [name: string, value: string]): boolean {
+  try {
+    validateHeaderName(name)
+    validateHeaderValue(name, value)
+    return true
+  } catch {
+    return false
+  }
 }
 
 function beginSpan(tracer: Tracer, request: IncomingMessage): Traced {
@@ -91,15 +118,15 @@ class TracedRequest implements Traced {
   inject(headers: FlatHeaders): FlatHeaders {
     const spanContext = trace.getSpanContext(this.#context)
     if (spanContext === undefined || !isSpanContextValid(spanContext)) return headers
-    const carrier: Record<string, string> = {}
-    propagation.inject(this.#context, carrier)
-    const replaced = new Set([...propagation.fields(), ...Object.keys(carrier)].map(lowerCase))
+    const carried = carriedOf(this.#context)
+    const names = carried.map(([name]) => name)
+    const replaced = new Set([...propagation.fields(), ...names].map(lowerCase))
     const kept: FlatHeaders = []
     for (let i = 0; i < headers.length; i += 2) {
       const [name = '', value = ''] = [headers[i], headers[i + 1]]
       if (!replaced.has(lowerCase(name))) kept.push(name, value)
     }
-    for (const [name, value] of Object.entries(carrier)) kept.push(name, value)
+    for (const [name, value] of carried) kept.push(name, value)
     return kept
   }
 

@@ -2,7 +2,7 @@
 import type { LatencyView, SeriesView, StatsView } from '@sluice/client'
 import { useState } from 'preact/hooks'
 import { duration, millis, percent, rate, rates, refusedShare, sum } from '../../format.js'
-import { MINUTES_MAX, STEPS_MAX } from '../../live-state.js'
+import { MINUTES_MAX, STEPS_MAX, stepsShown } from '../../live-state.js'
 import { Card, type ChartLine, Choice, TimeChart, type Tone } from '../../ui/index.js'
 
 type Span = 'minutes' | 'hours'
@@ -31,7 +31,7 @@ export function TrafficCard({ seen }: { readonly seen: StatsView }) {
         lines={linesOf(series)}
         endMs={series.endMs}
         stepMs={series.stepMs}
-        steps={span === 'minutes' ? STEPS_MAX : MINUTES_MAX}
+        steps={stepsShown(series.allowed.length, span === 'minutes' ? STEPS_MAX : MINUTES_MAX)}
         unit="/s"
         format={rate}
         height={240}
@@ -94,7 +94,7 @@ export function LatencyCard({ seen }: { readonly seen: StatsView }) {
         ]}
         endMs={series.endMs}
         stepMs={series.stepMs}
-        steps={STEPS_MAX}
+        steps={stepsShown(series.allowed.length, STEPS_MAX)}
         format={millis}
         height={200}
       />

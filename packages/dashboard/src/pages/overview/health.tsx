@@ -3,6 +3,7 @@ import type { AlertView, StatsView } from '@sluice/client'
 import { percent, sum } from '../../format.js'
 import { hrefs } from '../../router.js'
 import { Badge, Link, Note, Text, When } from '../../ui/index.js'
+import { alikeOf } from '../alerts/alike.js'
 import { pulseOf, sentenceOf } from './pulse.js'
 
 /** More than these are read on their page. */
@@ -59,19 +60,22 @@ function Alerts({ alerts }: { readonly alerts: readonly AlertView[] }) {
       title={alerts.length === 1 ? 'One alert is active' : `${alerts.length} alerts are active`}
     >
       <ul class="health-alerts">
-        {alerts.slice(0, ALERTS_SHOWN).map((alert) => (
-          <li key={alert.id}>
-            <Badge tone={alert.severity === 'page' ? 'refused' : 'degraded'}>
-              {alert.severity}
-            </Badge>
-            <span class="health-what">
-              <Text value={alert.summary} max={200} />
-            </span>
-            <span class="faint small">
-              <When at={alert.since} />
-            </span>
-          </li>
-        ))}
+        {alikeOf(alerts)
+          .slice(0, ALERTS_SHOWN)
+          .map(({ first: alert, others }) => (
+            <li key={alert.id}>
+              <Badge tone={alert.severity === 'page' ? 'refused' : 'degraded'}>
+                {alert.severity}
+              </Badge>
+              <span class="health-what">
+                <Text value={alert.summary} max={200} />
+                {others.length > 0 && <b> And {others.length} more like this.</b>}{' '}
+                <span class="faint small nowrap">
+                  <When at={alert.since} />
+                </span>
+              </span>
+            </li>
+          ))}
       </ul>
       <p>
         <Link href={hrefs.alerts}>

@@ -3,7 +3,7 @@ import type { RuleStatsView, StatsView, TopCallerView } from '@sluice/client'
 import { api, useLoaded } from '../../api.js'
 import { nowMs, useRounds } from '../../clock.js'
 import { count, duration, perSecond, percent, rate, refusedShare, timeOf } from '../../format.js'
-import { RULE_STEPS_MAX } from '../../live-state.js'
+import { RULE_STEPS_MAX, stepsShown } from '../../live-state.js'
 import { hrefs } from '../../router.js'
 import {
   Caller,
@@ -63,7 +63,7 @@ export function RefusingRules({ seen }: { readonly seen: StatsView }) {
               <Sparkline
                 values={series.refused}
                 tone="refused"
-                steps={RULE_STEPS_MAX}
+                steps={stepsShown(series.refused.length, RULE_STEPS_MAX)}
                 width={72}
                 label={`Refusals of ${rule}`}
               />

@@ -161,9 +161,9 @@ function Compared({ rule, candidate, stats }: ComparedProps) {
       name: 'Candidate',
       limits: limitsText(candidate['limits']),
       refused: would,
-      // It is asked only about calls that are let through now.
+      // It is asked only about calls that are let through now: all of them where nothing refuses.
       all: sum(stats?.series.allowed ?? []),
-      isMore: true,
+      isMore: rule['mode'] !== 'shadow',
     },
   ]
   return (

@@ -123,7 +123,8 @@ function Candidate({ row }: { readonly row: RuleRow }) {
         <Text value={candidate.limits} max={40} />
       </Badge>
       <span class="small">
-        <b>{count(candidate.refused)}</b> <span class="faint">more would be,</span>{' '}
+        <b>{count(candidate.refused)}</b>{' '}
+        <span class="faint">{row.mode === 'shadow' ? 'would be,' : 'more would be,'}</span>{' '}
         <span class="faint nowrap">{count(row.refused + row.shadowRefused)} now</span>
       </span>
     </div>

@@ -63,9 +63,9 @@ const listAlerts = operation({
   summary: 'List alerts that go on, and those that ended lately',
   role: 'read',
   answers: [{ status: 200, description: 'The alerts.', schema: alertsView }],
-  run: (_asked, { alerts }) => ({
+  run: async (_asked, { sight }) => ({
     status: 200,
-    body: { active: alerts.active(), recent: alerts.recent() },
+    body: await sight.alerts(),
   }),
 })
 
@@ -79,13 +79,13 @@ const tryLimits = operation({
   role: 'read',
   body: checkedBody(trialInput),
   answers: [{ status: 200, description: 'What each said to each call.', schema: trialView }],
-  run({ body: { limits, calls } }) {
+  async run({ body: { limits, calls } }) {
     const late = calls.findIndex(({ atMs }, i) => atMs < (calls[i - 1]?.atMs ?? 0))
     if (late !== -1) {
       const found = `${calls[late]?.atMs} after ${calls[late - 1]?.atMs}`
       throw invalid(`body.calls[${late}].atMs`, found, 'calls in the order of their times')
     }
-    return { status: 200, body: { trials: runTrials(limits, calls) } }
+    return { status: 200, body: { trials: await runTrials(limits, calls) } }
   },
 })
 

@@ -1,5 +1,6 @@
 /** What all nodes saw of their callers, as one list. */
 import { CALLERS_TOLD_MAX, type NodeSight, type SeenCaller } from '../node-sight.js'
+import { TimeSlices } from '../../time-slices.js'
 import { countHours } from './hours.js'
 import type { TopCallerView, TopOrder } from './top-view.js'
 import { SILENT_MS } from './zero.js'
@@ -42,12 +43,13 @@ const NOT_AT_ZERO = Infinity
  * The first callers of all nodes. By refusals and use those come first that have most for certain;
  * `error` is what their figure may be too high. Figures they are not ordered by are certain ones.
  */
-export function mergeCallers(
+export async function mergeCallers(
   sights: readonly CallersSight[],
   order: TopOrder,
   { rule, limit }: TopAsked,
   nowMs: number,
-): readonly TopCallerView[] {
+): Promise<readonly TopCallerView[]> {
+  const slices = new TimeSlices()
   const merged = new Map<string, Merged>()
   const floors = { refusals: new Map<string, number>(), use: new Map<string, number>() }
   for (const { callers } of sights) {
@@ -62,16 +64,46 @@ export function mergeCallers(
       addTo(known.refusals, refusals, refusalsError, refusalFloors.get(id) ?? 0)
       addTo(known.use, use, useError, useFloors.get(id) ?? 0)
     }
+    if (slices.isOver()) await slices.pause()
   }
-  const ranked = Array.from(merged.values(), (caller) => ({
-    caller,
-    weight: weightOf(caller, order, nowMs),
-  }))
-  return ranked
-    .filter(({ weight }) => weight > 0)
-    .toSorted((a, b) => b.weight - a.weight || b.caller.lastSeenMs - a.caller.lastSeenMs)
-    .slice(0, limit)
-    .map(({ caller }) => viewOf(caller, order, floors))
+  const first = new FirstCallers(limit)
+  for (const caller of merged.values()) first.add(caller, weightOf(caller, order, nowMs))
+  return first.all().map((caller) => viewOf(caller, order, floors))
+}
+
+/** The heaviest of many, in order: sorting all of them would hold up decisions. */
+class FirstCallers {
+  readonly #limit: number
+  readonly #first: { readonly caller: Merged; readonly weight: number }[] = []
+
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  add(caller: Merged, weight: number): void {
+    if (weight <= 0) return
+    const first = this.#first
+    let from = 0
+    let to = first.length
+    while (from < to) {
+      const middle = (from + to) >> 1
+      const other = first[middle]
+      if (other !== undefined && isBefore(caller, weight, other.caller, other.weight)) to = middle
+      else from = middle + 1
+    }
+    if (from >= this.#limit) return
+    first.splice(from, 0, { caller, weight })
+    if (first.length > this.#limit) first.pop()
+  }
+
+  all(): readonly Merged[] {
+    return this.#first.map(({ caller }) => caller)
+  }
+}
+
+/** Of those that weigh the same, whoever was seen last. */
+function isBefore(one: Merged, weight: number, other: Merged, otherWeight: number): boolean {
+  return weight === otherWeight ? one.lastSeenMs > other.lastSeenMs : weight > otherWeight
 }
 
 /** Since when the figures of all are counted. */

@@ -32,12 +32,15 @@ export class TopPlaces implements Places {
   /** Rules that wait and are far busier than one with a place get it. */
   tick(): void {
     if (this.#waiting.size === 0) return
+    // They are taken when their rules are called next; until then each is somebody's already.
+    let free = RULES_TOP_MAX - this.#held.size
     for (let change = 0; change < CHANGES_MAX; change++) {
       const busiest = mostBy(this.#waiting, (top) => top.activity)
-      const idlest = mostBy(this.#held, (top) => -activityOf(top))
       if (busiest === undefined || busiest.activity === 0) return
-      if (idlest !== undefined && this.#held.size >= RULES_TOP_MAX) {
-        if (busiest.activity <= BUSIER * activityOf(idlest)) return
+      if (free > 0) free--
+      else {
+        const idlest = mostBy(this.#held, (top) => -activityOf(top))
+        if (idlest === undefined || busiest.activity <= BUSIER * activityOf(idlest)) return
         this.free(idlest)
       }
       this.#waiting.delete(busiest)

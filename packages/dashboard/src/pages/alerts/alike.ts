@@ -1,0 +1,19 @@
+/** Alerts that are one matter: two dozen addresses that try passwords are one attack. */
+import type { AlertView } from '@sluice/client'
+
+export interface Alike {
+  readonly first: AlertView
+  readonly others: readonly AlertView[]
+}
+
+/** Of one kind, one urgency and about one rule, in the order of the first of each. */
+export function alikeOf(alerts: readonly AlertView[]): readonly Alike[] {
+  const groups = new Map<string, [AlertView, ...AlertView[]]>()
+  for (const alert of alerts) {
+    const key = JSON.stringify([alert.severity, alert.alert, alert.details['rule'] ?? ''])
+    const group = groups.get(key)
+    if (group === undefined) groups.set(key, [alert])
+    else group.push(alert)
+  }
+  return [...groups.values()].map(([first, ...others]) => ({ first, others }))
+}

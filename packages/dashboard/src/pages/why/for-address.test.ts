@@ -1,0 +1,20 @@
+import { expect, test } from 'vitest'
+import { forAddress } from './for-address.js'
+
+const CALL = { user: 'u1', plan: 'free', ip: '::1', method: 'GET', path: '/v1/orders' }
+
+test('who calls and what for may stand in an address', () => {
+  expect(forAddress(CALL, {})).toEqual({ attributes: CALL, kept: [] })
+})
+
+test('a key that was pasted may not, nor what may have come from a header', () => {
+  const pasted = { ...CALL, api_key: 'sk_live_0123456789abcdef', device: 'd-1' }
+  expect(forAddress(pasted, {})).toEqual({ attributes: CALL, kept: ['api_key', 'device'] })
+})
+
+test('what stands for a key may, and what is in the address anyway', () => {
+  const shown = { api_key: '1f2e3d4c5b6a7988..wxyz', tenant: 'acme' }
+  expect(forAddress(shown, { tenant: 'acme' })).toEqual({ attributes: shown, kept: [] })
+  expect(forAddress(shown, { tenant: 'other' }).kept).toEqual(['tenant'])
+  expect(forAddress({ constructor: 'x' }, {}).kept).toEqual(['constructor'])
+})

@@ -1,0 +1,53 @@
+import { expect, test } from 'vitest'
+import type { Alert } from '../alerts/alert.js'
+import { mergeAlerts } from './merge-alerts.js'
+
+const alertOf = (subject: string, second: number, more: Partial<Alert> = {}): Alert => ({
+  id: `breaker-open:${subject}`,
+  alert: 'breaker-open',
+  severity: 'page',
+  subject,
+  summary: 'Redis does not answer.',
+  details: {},
+  since: timeOf(second),
+  resolvedAt: null,
+  node: 'n1',
+  runbook: 'r#breaker-open',
+  ...more,
+})
+const timeOf = (second: number) => new Date(Date.UTC(2026, 0, 1) + second * 1000).toISOString()
+const over = (subject: string, since: number, until: number, node = 'n1') =>
+  alertOf(subject, since, { resolvedAt: timeOf(until), node })
+
+test('what two nodes see is one alert, since the first saw it', () => {
+  const one = { active: [alertOf('a', 5)], recent: [] }
+  const two = { active: [alertOf('a', 3, { node: 'n2' }), alertOf('b', 9)], recent: [] }
+  expect(mergeAlerts([one, two]).active).toMatchObject([
+    { subject: 'a', since: timeOf(3), node: 'n2' },
+    { subject: 'b', since: timeOf(9) },
+  ])
+})
+
+test('it goes on as long as one node sees it', () => {
+  const one = { active: [], recent: [over('a', 1, 20)] }
+  const two = { active: [alertOf('a', 1)], recent: [] }
+  expect(mergeAlerts([one, two])).toMatchObject({ active: [{ subject: 'a' }], recent: [] })
+})
+
+test('what ended is told once, the last first, until the last node saw it no more', () => {
+  const one = { active: [], recent: [over('a', 1, 20), over('b', 40, 50)] }
+  const two = { active: [], recent: [over('a', 2, 25, 'n2')] }
+  const told = mergeAlerts([one, two]).recent.map(({ subject, resolvedAt }) => [
+    subject,
+    resolvedAt,
+  ])
+  expect(told).toEqual([
+    ['b', timeOf(50)],
+    ['a', timeOf(25)],
+  ])
+})
+
+test('the same thing an hour later is another alert', () => {
+  const one = { active: [], recent: [over('a', 1, 20), over('a', 3600, 3700)] }
+  expect(mergeAlerts([one]).recent).toHaveLength(2)
+})

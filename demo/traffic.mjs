@@ -57,9 +57,13 @@ function wave(second, phase) {
   return 1 + 0.35 * Math.sin((second / 110) * 2 * Math.PI + phase)
 }
 
-/** Stolen passwords: a run of forty seconds in every two minutes, the first from the start. */
+/**
+ * Stolen passwords: a run of forty seconds in every two minutes. The first is there from the start,
+ * and the later ones are far larger, which an alert tells of.
+ */
 function attack(second) {
-  return second % (2 * MINUTE_S) < 40 ? 25 : 0
+  if (second % (2 * MINUTE_S) >= 40) return 0
+  return second < 2 * MINUTE_S ? 15 : 110
 }
 
 /** Three seconds of everything at once, every forty. */

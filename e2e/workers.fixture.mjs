@@ -5,7 +5,7 @@ import { runWorkers, workerSide } from '../packages/server/dist/workers.js'
 
 const say = (text) => process.stdout.write(text)
 const log = { error: (fields, message) => say(`${message} ${fields.signal}\n`) }
-const worker = workerSide()
+const worker = workerSide(0)
 const CHANNEL = 3
 
 /** A process that outlives this one for a moment and holds the channel to the first process. */
@@ -23,12 +23,7 @@ if (worker === undefined) {
       void worker.allMetrics().then((text) => response.end(text))
       return
     }
-    if (request.url === '/board') {
-      void worker.board.read().then((texts) => response.end(texts.join('\n')))
-      return
-    }
     calls++
-    void worker.board.post(`of ${process.pid}`)
     response.end(String(process.pid))
   })
   server.listen(0, '127.0.0.1', () => worker.announce(`port ${server.address().port}\n`))

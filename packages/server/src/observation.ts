@@ -19,7 +19,7 @@ import type { Registry } from './metrics/registry.js'
 import { createRemainingMetrics } from './metrics/remaining.js'
 import type { NodeInfo } from './source/open-source.js'
 import type { RuleSource } from './source/rule-source.js'
-import type { Board } from './stats/board.js'
+import { ownBoard } from './stats/board.js'
 import { CallerTracker } from './stats/callers/caller-tracker.js'
 import { HoursFile } from './stats/callers/hours-file.js'
 import { DistinctCallers } from './stats/distinct-callers.js'
@@ -27,15 +27,13 @@ import { FleetStats } from './stats/fleet-stats.js'
 import type { Measured } from './stats/latency.js'
 import type { SeenAlerts } from './stats/node-sight.js'
 import { NodeStats } from './stats/node-stats.js'
-import { openBoard } from './stats/open-board.js'
-import { storeSight } from './stats/store-sight.js'
+import { isRedis, storeSight } from './stats/store-sight.js'
 import type { OpenedStore } from './store/open-store.js'
 
 /** What one of several processes has of its own. */
 export interface WorkerParts {
   /** From 0 on; the one that takes the place of a worker that died has the same. */
   readonly place: number
-  readonly board: Board
   /** To the process that posts for all of them. */
   readonly alerts: AlertSink
 }
@@ -79,7 +77,7 @@ export async function observe(config: Config, parts: ObservationParts): Promise<
   const alerts = watchAlerts(config, parts, { callers, distinct })
   const ownAlerts = () => ({ active: alerts.active(), recent: alerts.recent() })
   const stats = openStats(config, parts, { callers, distinct, alerts: ownAlerts })
-  const board = openBoard(opened.store, worker)
+  const board = isRedis(opened.store) ? opened.store.board : ownBoard()
   const onProblem = (error: unknown) =>
     log.warn({ problem: messageOf(error) }, 'the other nodes are not told what this one sees')
   const fleet = new FleetStats({ own: stats, board, clock, alerts: ownAlerts, onProblem })

@@ -11,13 +11,6 @@ import { mergeMetrics } from './metrics/merge.js'
 import { hostRuleStore } from './rule-store/ipc/host.js'
 import type { Link, RulesMessage } from './rule-store/ipc/messages.js'
 import type { RuleStore } from './rule-store/rule-store.js'
-import type { Board } from './stats/board.js'
-import {
-  type BoardMessage,
-  isBoardMessage,
-  SharedBoard,
-  workerBoard,
-} from './stats/worker-board.js'
 
 export interface WorkersOptions {
   readonly count: number
@@ -40,7 +33,6 @@ type Message =
   | { readonly sluice: 'metrics-wanted'; readonly id: number }
   | { readonly sluice: 'metrics'; readonly id: number; readonly text: string }
   | { readonly sluice: 'alert'; readonly alert: Alert }
-  | BoardMessage
 
 /** What tells a worker its place; the configuration never sees it. */
 export const PLACE_VARIABLE = 'SLUICE_WORKER_PLACE'
@@ -60,7 +52,6 @@ export function runWorkers(options: WorkersOptions): Promise<number> {
 class Workers {
   readonly #options: WorkersOptions
   readonly #end: (code: number) => void
-  readonly #board = new SharedBoard()
   #isStopping = false
   #isListening = false
   #delayMs = RESTART_MS
@@ -89,7 +80,6 @@ class Workers {
     const end = (code: number | null, signal: string | null) => {
       clearTimeout(wellTimer)
       unhost()
-      this.#board.leave(worker.id)
       this.#options.alerts?.gone(worker.id)
       this.ended(place, code, signal)
     }
@@ -143,9 +133,6 @@ class Workers {
       )
     }
     if (message.sluice === 'alert') this.#options.alerts?.tell(worker.id, message.alert)
-    if (isBoardMessage(message)) {
-      this.#board.hear(worker.id, message, (answer) => send(worker, answer))
-    }
   }
 
   private stop(signal: NodeJS.Signals): void {
@@ -231,8 +218,6 @@ export interface WorkerSide {
   allMetrics(): Promise<string>
   /** To the process that holds the rule store. */
   readonly rules: Link
-  /** Where workers leave what they saw for each other. */
-  readonly board: Board
   /** To the process that tells of alerts for all workers. */
   readonly alerts: AlertSink
 }
@@ -244,12 +229,7 @@ export function workerSide(place: number): WorkerSide | undefined {
   const tell = (message: Message) => void process.send?.(message)
   const waiting = new Map<number, (text: string) => void>()
   let own = () => ''
-  const board = workerBoard((message) => {
-    send(self, message)
-    return self.isConnected()
-  })
   process.on('message', (message: Message) => {
-    if (isBoardMessage(message)) board.hear(message)
     if (message.sluice === 'metrics') waiting.get(message.id)?.(message.text)
     if (message.sluice === 'metrics-wanted') {
       tell({ sluice: 'metrics', id: message.id, text: own() })
@@ -260,7 +240,6 @@ export function workerSide(place: number): WorkerSide | undefined {
     announce: (text) => tell({ sluice: 'listening', text }),
     share: (shared) => void (own = shared),
     rules: linkOf(self),
-    board,
     alerts: {
       tell: (alert) => send(self, { sluice: 'alert', alert }),
       close: async () => {},

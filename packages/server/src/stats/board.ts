@@ -1,7 +1,6 @@
 /**
- * Where nodes leave what they saw for each other: on the Redis that they share, or in the process
- * that started them. Nothing of it decides a call; a board that is gone leaves each node with its
- * own sight.
+ * Where nodes leave what they saw for each other: on the Redis that they share. Nothing of it
+ * decides a call; a board that is gone leaves each node with its own sight.
  */
 
 export interface Board {

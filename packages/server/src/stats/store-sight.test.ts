@@ -1,7 +1,6 @@
 import { memoryStore } from '@sluice/limiter'
-import { redisStore, type RedisStats } from '@sluice/limiter/redis'
+import type { RedisStats } from '@sluice/limiter/redis'
 import { describe, expect, test } from 'vitest'
-import { openBoard } from './open-board.js'
 import { redisSight, storeSight } from './store-sight.js'
 
 const NODE = {
@@ -79,23 +78,5 @@ describe('what is told of a store', () => {
     ['one of its nodes is given up for now', { nodes: [NODE, { ...NODE, isBreakerOpen: true }] }],
   ])('in Redis: that it is not well where %s', (_, more) => {
     expect(redisSight(TOLD, { ...STATS, ...more }, 'plain').isWell).toBe(false)
-  })
-})
-
-describe('the board', () => {
-  const worker = { board: { post: async () => {}, read: async () => [] } }
-
-  test('is that of Redis, where counters are there', async () => {
-    const store = redisStore({ url: 'redis://127.0.0.1:1' })
-    expect(openBoard(store, worker)).toBe(store.board)
-    await store.close()
-  })
-
-  test('is else that of the workers, else one for itself', async () => {
-    expect(openBoard(memoryStore(), worker)).toBe(worker.board)
-    const own = openBoard(memoryStore(), undefined)
-    expect([own.isAlone, await own.read()]).toEqual([true, []])
-    await own.post('text')
-    expect(await own.read()).toEqual(['text'])
   })
 })

@@ -9,11 +9,6 @@ import { SAMPLE_MS, Usual, type UsualOptions } from './usual.js'
 /** Refusals in ten seconds, and callers in five minutes, below which nobody need look. */
 const REFUSALS_LEAST = 10
 const CALLERS_LEAST = 100
-/**
- * Of a rule's decisions: what is taken for usual as long as nothing is known, so that an attack on
- * a server that has just started is seen, and not learnt.
- */
-const REFUSED_SHARE_ASSUMED = 0.1
 /** Callers are those of five minutes, which must have passed first. */
 const CALLERS_MS = 300_000
 /** A look that comes later than this says nothing of ten seconds: the process stood still. */
@@ -21,7 +16,6 @@ const LATE_MS = 60_000
 
 interface Watched {
   readonly usual: Usual
-  decisions: number
   refused: number
   isUnusual: boolean
 }
@@ -55,17 +49,13 @@ export class RefusalsUnusual {
     return this.#rules.get(rule)?.isUnusual ?? false
   }
 
-  saw(rule: string, counts: { readonly decisions: number; readonly refused: number }, took: Took) {
+  saw(rule: string, counts: { readonly refused: number }, took: Took): void {
     const watched = this.#rules.get(rule) ?? this.add(rule)
     if (watched === undefined) return
     if (took !== 'begin') {
-      const inTen = (count: number) => (count * SAMPLE_MS) / took
-      const decisions = inTen(counts.decisions - watched.decisions)
-      const refused = inTen(counts.refused - watched.refused)
-      const assumed = decisions * REFUSED_SHARE_ASSUMED
-      watched.isUnusual = watched.usual.saw(refused, this.#options, assumed)
+      const refused = ((counts.refused - watched.refused) * SAMPLE_MS) / took
+      watched.isUnusual = watched.usual.saw(refused, this.#options)
     }
-    watched.decisions = counts.decisions
     watched.refused = counts.refused
   }
 
@@ -74,12 +64,7 @@ export class RefusalsUnusual {
       if (!isUnusual) return []
       const perSecond = tenth(usual.recent / 10)
       const usualPerSecond = tenth(usual.mean / 10)
-      const found = `Rule "${rule}" refuses ${perSecond} calls a second`
-      if (!usual.wasKnown) {
-        const summary = `${found}, more than half of those it met; what is usual is not known yet.`
-        return { subject: rule, summary, details: { rule, perSecond } }
-      }
-      const summary = `${found}; about ${usualPerSecond} are usual.`
+      const summary = `Rule "${rule}" refuses ${perSecond} calls a second; about ${usualPerSecond} are usual.`
       return { subject: rule, summary, details: { rule, perSecond, usualPerSecond } }
     })
   }
@@ -87,7 +72,7 @@ export class RefusalsUnusual {
   /** A rule that is seen later began at 0, as all counts do. */
   private add(rule: string): Watched | undefined {
     if (this.#rules.size >= RULES_MAX) return undefined
-    const made = { usual: new Usual(), decisions: 0, refused: 0, isUnusual: false }
+    const made = { usual: new Usual(), refused: 0, isUnusual: false }
     this.#rules.set(rule, made)
     return made
   }

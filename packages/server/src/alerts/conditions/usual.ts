@@ -37,12 +37,6 @@ export class Usual {
   /** The last ones, the newest last. */
   readonly #recent: number[] = []
   #isUnusual = false
-  #wasKnown = false
-
-  /** Whether the last value was held against what was seen before, not against what is assumed. */
-  get wasKnown(): boolean {
-    return this.#wasKnown
-  }
 
   get mean(): number {
     return this.#mean
@@ -54,19 +48,20 @@ export class Usual {
   }
 
   /**
-   * Whether it is unusual with this value, which is learnt afterwards. `assumed` is what is taken
-   * for usual until enough was seen; without it nothing is unusual before.
+   * Whether it is unusual with this value, which is learnt afterwards. Nothing is before enough was
+   * seen: what a rule has always refused must not be news after every restart.
    */
-  saw(value: number, options: UsualOptions, assumed?: number): boolean {
+  saw(value: number, options: UsualOptions): boolean {
     this.#recent.push(value)
     if (this.#recent.length > LOOKS) this.#recent.shift()
     const isKnown = this.isKnown(options)
-    this.#wasKnown = isKnown
-    const threshold = isKnown ? this.threshold(options) : assumedThreshold(options, assumed)
+    const threshold = isKnown ? this.threshold(options) : Infinity
     const isAbove = this.recent > (this.#isUnusual ? threshold * OVER_SHARE : threshold)
     this.#isUnusual = isAbove && this.#recent.length === LOOKS
-    const most = isKnown ? LEARNT_TIMES * this.#mean : (assumed ?? 0)
-    const learnt = Math.min(value, Math.max(most, options.least * LEARNT_LEAST_SHARE))
+    const learnt = Math.min(
+      value,
+      Math.max(LEARNT_TIMES * this.#mean, options.least * LEARNT_LEAST_SHARE),
+    )
     this.learn(isAbove ? learnt : value, isAbove, options)
     return this.#isUnusual
   }
@@ -93,9 +88,4 @@ export class Usual {
     if (!isAbove) this.#variance = (1 - share) * (this.#variance + share * up * up)
     this.#mean += share * off
   }
-}
-
-function assumedThreshold({ least }: UsualOptions, assumed: number | undefined): number {
-  if (assumed === undefined) return Infinity
-  return Math.max(TIMES * assumed, least * TIMES)
 }

@@ -41,7 +41,7 @@ export function describePlaces() {
   return `pinned: subjects on core ${subject}, upstream on ${upstream}, load on ${load}`
 }
 
-function placed(role) {
+export function placed(role) {
   const core = places[role]
   return core === undefined ? [] : ['taskset', '-c', String(core)]
 }
@@ -87,8 +87,8 @@ function readUrls(line) {
   return JSON.parse(line)
 }
 
-export function startLoad() {
-  const path = fileURLToPath(new URL('./load.mjs', import.meta.url))
+export function startLoad(file = './load.mjs') {
+  const path = fileURLToPath(new URL(file, import.meta.url))
   const [execPath, ...execArgv] = [...placed('load'), process.execPath]
   const child = fork(path, [], { execPath, execArgv })
   running.add(child)

@@ -24,8 +24,9 @@ const RULES = [
 ]
 
 const LOOP = { user: 'loop', path: '/login' }
-/** Refused once a second, and let through once a second: never at zero for long. */
-const USUAL = Array.from({ length: 3 }, () => ({ user: 'usual', path: '/search' }))
+/** One of them is refused, and somebody else's the next second: nobody is at zero for long. */
+const usualOf = (second: number) =>
+  Array.from({ length: 3 }, () => ({ user: `usual-${second % 20}`, path: '/search' }))
 const BURST = Array.from({ length: 100 }, () => ({ user: 'usual', path: '/search' }))
 
 const receiver = new Receiver()
@@ -34,6 +35,7 @@ let postgres: PostgresServer
 let server: Watched
 let startedMs: number
 let burst = false
+let seconds = 0
 let stopUsual = async () => {}
 
 beforeAll(async () => {
@@ -46,7 +48,7 @@ beforeAll(async () => {
   })
   await server.client.applyRules({ rules: RULES })
   startedMs = performance.now()
-  stopUsual = keepOn(1000, () => check(server.api, burst ? BURST : USUAL))
+  stopUsual = keepOn(1000, () => check(server.api, burst ? BURST : usualOf(seconds++)))
 }, 60_000)
 
 afterAll(async () => {

@@ -88,7 +88,7 @@ export interface TopCallerView {
   readonly use: number
   /** By how much the figure it is ordered by may be too high. */
   readonly error: number
-  /** Since when nothing was left at any of its calls; null: something is. */
+  /** Since when it comes to zero again and again; null: it had room for five seconds, or left. */
   readonly zeroSince: string | null
   readonly lastSeen: string
   /** In how many of the last 24 hours it came to its limit. */

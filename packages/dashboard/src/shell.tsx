@@ -9,6 +9,7 @@ import { alertsActive, connection, lastAlert } from './live.js'
 import { hrefs, route } from './router.js'
 import { nextTheme, themeChoice } from './theme.js'
 import { Button, Link, Text, toast } from './ui/index.js'
+import { toldOf } from './pages/alerts/told.js'
 
 /** A live server is heard every two seconds. */
 const QUIET_MS = 8000
@@ -173,6 +174,6 @@ function useAlertToasts(): void {
   useEffect(() => {
     if (alert === undefined) return
     const isOver = alert.resolvedAt !== null
-    toast(`${isOver ? 'Resolved' : 'Alert'}: ${alert.summary}`, isOver ? 'allowed' : 'degraded')
+    toast(`${isOver ? 'Resolved' : 'Alert'}: ${toldOf(alert)}`, isOver ? 'allowed' : 'degraded')
   }, [alert])
 }

@@ -18,6 +18,7 @@ import {
   When,
 } from '../ui/index.js'
 import { type Alike, alikeOf } from './alerts/alike.js'
+import { toldOf } from './alerts/told.js'
 
 const ROUND_MS = 15_000
 const DETAILS_MAX = 12
@@ -78,7 +79,7 @@ function One({ alike: { first: alert, others } }: { readonly alike: Alike }) {
         </span>
       </div>
       <h2 class="alert-what">
-        <Text value={alert.summary} max={300} />
+        <Text value={toldOf(alert)} max={300} />
       </h2>
       {details.length > 0 && (
         <dl class="alert-details">
@@ -114,7 +115,7 @@ function Others({ alerts }: { readonly alerts: readonly AlertView[] }) {
         {alerts.map((alert) => (
           <li key={`${alert.node} ${alert.id}`}>
             <span class="alert-other">
-              <Text value={alert.summary} max={300} />
+              <Text value={toldOf(alert)} max={300} />
               {alert.details['caller'] !== undefined && (
                 <Text value={wordsOf(alert.details['caller'])} max={120} mono />
               )}
@@ -170,7 +171,7 @@ function Recent({ alerts }: { readonly alerts: readonly AlertView[] }) {
             isMain: true,
             cell: (alert) => (
               <div class="who-rule clamp">
-                <Text value={alert.summary} max={200} />
+                <Text value={toldOf(alert)} max={200} />
                 <span class="faint small mono">{alert.alert}</span>
               </div>
             ),

@@ -5,6 +5,7 @@ import { hrefs } from '../../router.js'
 import { Badge, Link, Note, Text, When } from '../../ui/index.js'
 import { alikeOf } from '../alerts/alike.js'
 import { pulseOf, sentenceOf } from './pulse.js'
+import { toldOf } from '../alerts/told.js'
 
 /** More than these are read on their page. */
 const ALERTS_SHOWN = 4
@@ -68,7 +69,7 @@ function Alerts({ alerts }: { readonly alerts: readonly AlertView[] }) {
                 {alert.severity}
               </Badge>
               <span class="health-what">
-                <Text value={alert.summary} max={200} />
+                <Text value={toldOf(alert)} max={200} />
                 {others.length > 0 && <b> And {others.length} more like this.</b>}{' '}
                 <span class="faint small nowrap">
                   <When at={alert.since} />

@@ -88,7 +88,7 @@ export class TrackedRule implements RuleCallers {
     }
     if (left === LEFT_UNKNOWN || outcome === 'shadow_refused') return
     if (left > 0) {
-      this.#zero.end(this.number, hi, lo)
+      this.#zero.hadRoom(this.number, hi, lo, nowMs)
       // Refused though something is left: it asked for more than that.
       if (outcome !== 'refused') return
     } else {

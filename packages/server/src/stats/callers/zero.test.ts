@@ -33,15 +33,28 @@ test('a caller that is refused without end is at zero since its first refusal', 
   expect(tracker.zeroCount).toBe(1)
 })
 
-test('one call that leaves something ends it', () => {
+test('a call that leaves something ends it, five seconds after the last that did not', () => {
   const { tracker, see, pass, told, now } = openTracker()
   pass(6 * MINUTE, () => see(1, REFUSED))
-  see(1, ALLOWED)
+  pass(4 * SECOND, () => see(1, ALLOWED))
+  expect(told(1)?.zeroSinceMs).not.toBeNull()
+  pass(SECOND, () => see(1, ALLOWED))
   expect(told(1)?.zeroSinceMs).toBeNull()
   expect(tracker.zero(0)).toEqual([])
   pass(SECOND)
   see(1, REFUSED)
   expect(told(1)?.zeroSinceMs).toBe(now())
+})
+
+test('whoever comes in bursts, and is refused in each, is at zero since the first', () => {
+  const { see, pass, told } = openTracker()
+  see(1, REFUSED)
+  pass(6 * MINUTE, () => {
+    see(1, ALLOWED)
+    see(1, LAST_ONE)
+    see(1, REFUSED)
+  })
+  expect(told(1)?.zeroSinceMs).toBe(START)
 })
 
 test('a call that is admitted and leaves nothing does not end it', () => {
@@ -84,11 +97,11 @@ test('whoever makes no call for a minute has left', () => {
 })
 
 test('a refusal while something is left is of a call that asked for more, not of zero', () => {
-  const { see, told } = openTracker()
+  const { see, pass, told } = openTracker()
   see(1, { outcome: 'refused', left: 0.2 })
   expect(told(1)).toMatchObject({ zeroSinceMs: null, refusals: 1, hours: 1 })
   see(1, REFUSED)
-  see(1, { outcome: 'refused', left: 0.2 })
+  pass(5 * SECOND, () => see(1, { outcome: 'refused', left: 0.2 }))
   expect(told(1)?.zeroSinceMs).toBeNull()
 })
 

@@ -1,8 +1,14 @@
-/** Callers that have nothing left, and since when. */
+/**
+ * Callers that have nothing left, and since when. A bucket gives something back all the time, so
+ * that whoever calls in bursts finds something left each second and is refused each second: it is
+ * at zero until it was not for some seconds.
+ */
 import { CallerTable, TABLE_SLOTS } from './caller-table.js'
 
 /** Whoever makes no call for as long has left, and is no longer at zero. */
 export const SILENT_MS = 60_000
+/** Whoever has something left so long after it had nothing is at zero no more. */
+const ROOM_MS = 5000
 /** Whoever is at zero for as long is settled: those that come later make room for it. */
 const SETTLED_AFTER_MS = 10_000
 
@@ -31,10 +37,11 @@ export class ZeroCallers {
   }
 
   /** A decision that left something. */
-  end(rule: number, hi: number, lo: number): void {
-    if (this.table.size === 0) return
-    const slot = this.table.find(rule, hi, lo)
-    if (slot !== -1) this.table.remove(slot)
+  hadRoom(rule: number, hi: number, lo: number, nowMs: number): void {
+    const { table } = this
+    if (table.size === 0) return
+    const slot = table.find(rule, hi, lo)
+    if (slot !== -1 && nowMs - table.lastMsAt(slot) >= ROOM_MS) table.remove(slot)
   }
 
   sinceMsAt(slot: number): number {

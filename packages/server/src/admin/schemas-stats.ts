@@ -1,6 +1,7 @@
 /** What the admin API tells of what nodes see: figures, top callers, alerts, trials, sessions. */
 import { z } from '@hono/zod-openapi'
 import { strictObject } from './operation.js'
+import { ALERT_NAMES } from '../config/parse-alerts.js'
 
 const count = z.number().min(0)
 const instant = z.string().openapi({ example: '2026-01-01T00:00:00.000Z' })
@@ -99,19 +100,7 @@ export const topView = z
   })
   .openapi('Top')
 
-const alertName = z.enum([
-  'breaker-open',
-  'degraded',
-  'availability',
-  'clock-offset',
-  'clock-spread',
-  'store-memory',
-  'store-evictions',
-  'rules-stale',
-  'caller-at-zero',
-  'refusals-unusual',
-  'callers-unusual',
-])
+const alertName = z.enum(ALERT_NAMES)
 
 const alertView = z
   .object({

@@ -16,7 +16,7 @@ import { type Files, readTokenFile } from './secrets.js'
 import { readWebhookUrl } from './urls.js'
 import { readDuration, readWord } from './values.js'
 
-export const ALERT_NAMES: readonly AlertName[] = [
+export const ALERT_NAMES = [
   'breaker-open',
   'degraded',
   'availability',
@@ -28,7 +28,7 @@ export const ALERT_NAMES: readonly AlertName[] = [
   'caller-at-zero',
   'refusals-unusual',
   'callers-unusual',
-]
+] as const satisfies readonly AlertName[]
 
 export const ALERTS_DEFAULT: AlertsConfig = {
   webhook: undefined,

@@ -15,6 +15,7 @@ import {
   RULES_TOLD_MAX,
   type SeenRule,
   type SeenSeries,
+  type SeenStore,
   STEP_MS,
   STEPS,
 } from './node-sight.js'
@@ -26,7 +27,6 @@ import type {
   SeriesView,
   SightNodeView,
   StatsView,
-  StoreView,
   TickView,
 } from './views.js'
 
@@ -224,7 +224,7 @@ function milliseconds(seconds: number): number {
 }
 
 /** As this node sees it; well only where it is so for all. */
-function storeView(all: readonly NodeSight[]): StoreView {
+function storeView(all: readonly NodeSight[]): SeenStore {
   const [own] = all
   if (own === undefined) throw new Error('no sight at all')
   return { ...own.storeHealth, isWell: all.every(({ storeHealth }) => storeHealth.isWell) }

@@ -3,18 +3,11 @@
  * of a decision is added to totals and sketches that are there already; steps are cut from those
  * once a second, and everything else is made when somebody looks.
  */
-import type {
-  Attributes,
-  Call,
-  CallerVisit,
-  Cost,
-  Decision,
-  Hash64,
-  RuleOutcome,
-} from '@sluice/core'
+import type { Call, CallerVisit, Cost, Decision } from '@sluice/core'
 import { amountOf, candidateId } from '@sluice/core'
 import type { DecisionMetrics, RuleVisit } from '../metrics/decisions.js'
 import type { NodeInfo } from '../source/open-source.js'
+import type { RuleCallers } from './callers/rule-callers.js'
 import { HistogramRing, type Measured, NO_LATENCY } from './latency.js'
 import {
   ALERTS_TOLD_MAX,
@@ -33,19 +26,6 @@ import {
 import { LeftShares, RuleSteps } from './rule-steps.js'
 import { StepRing } from './series.js'
 import { StepClock } from './steps.js'
-
-/** Who calls one rule. */
-interface RuleCallers {
-  seen(
-    by: readonly string[],
-    caller: Hash64,
-    outcome: RuleOutcome,
-    left: number,
-    cost: number,
-    attributes: Attributes,
-    nowMs: number,
-  ): void
-}
 
 interface Callers {
   /** The same one each time; undefined: there are too many rules. */

@@ -1,4 +1,8 @@
 /** What all nodes saw together, as the admin API tells it; see packages/client/src/types.ts. */
+import type { TopCallerView, TopOrder } from './callers/top-view.js'
+import type { SeenStore } from './node-sight.js'
+
+export type { TopOrder } from './callers/top-view.js'
 
 export interface SeriesView {
   readonly stepMs: number
@@ -13,22 +17,6 @@ export interface SeriesView {
 export interface LatencyView {
   readonly p50Ms: readonly (number | null)[]
   readonly p99Ms: readonly (number | null)[]
-}
-
-export interface StoreView {
-  readonly name: string
-  readonly state: string
-  readonly isWell: boolean
-  readonly counters: number | null
-  readonly memoryBytes: number | null
-  readonly memoryMaxBytes: number | null
-  readonly evicted: number
-  readonly nodes: readonly {
-    readonly address: string
-    readonly isAnswering: boolean
-    readonly isBreakerOpen: boolean
-    readonly clockOffsetMs: number | null
-  }[]
 }
 
 export interface RuleStatsView {
@@ -48,23 +36,8 @@ export interface StatsView {
   readonly decisionLatency: LatencyView
   readonly storeLatency: LatencyView
   readonly minutes: SeriesView
-  readonly store: StoreView
+  readonly store: SeenStore
   readonly rules: readonly RuleStatsView[]
-}
-
-export type TopOrder = 'refusals' | 'use' | 'zero' | 'hours'
-
-interface TopCallerView {
-  readonly rule: string
-  readonly caller: Readonly<Record<string, string>>
-  readonly hash: string
-  readonly plan: string | null
-  readonly refusals: number
-  readonly use: number
-  readonly error: number
-  readonly zeroSince: string | null
-  readonly lastSeen: string
-  readonly hoursAtLimit: number
 }
 
 export interface TopView {
@@ -100,7 +73,7 @@ export interface TickView {
   readonly decisionP99Ms: number | null
   readonly storeP50Ms: number | null
   readonly storeP99Ms: number | null
-  readonly store: StoreView
+  readonly store: SeenStore
   readonly rules: readonly RuleTickView[]
 }
 

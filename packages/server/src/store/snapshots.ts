@@ -3,12 +3,13 @@
  * seconds and at the end, read at the start. What a crash loses is what the last seconds took.
  */
 import { readFileSync } from 'node:fs'
-import { mkdir, open, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { MemoryStore } from '@sluice/limiter'
 import type { WallClock } from '../clock.js'
+import { KeptFile } from '../files/kept-file.js'
 import type { Log } from '../log/logger.js'
-import { createThrottle, type Throttle } from '../log/throttle.js'
+import { createThrottle } from '../log/throttle.js'
+import { messageOf } from '../message-of.js'
 
 export interface SnapshotParts {
   readonly store: Pick<MemoryStore, 'snapshot' | 'restore'>
@@ -26,16 +27,23 @@ const UNUSABLE = 'counters of durable rules could not be restored; they begin em
 export class Snapshots {
   readonly #parts: SnapshotParts
   readonly #file: string
-  readonly #throttle: Throttle
-  #timer: NodeJS.Timeout | undefined
-  /** What the file holds; undefined: nothing that we wrote. */
-  #written: Uint8Array | undefined
-  #saving: Promise<void> | undefined
+  readonly #kept: KeptFile<Uint8Array>
 
   constructor(parts: SnapshotParts) {
+    const { store, dataDir, hasDurable, log, clock } = parts
+    const file = join(dataDir, FILE)
+    const throttle = createThrottle(clock)
     this.#parts = parts
-    this.#file = join(parts.dataDir, FILE)
-    this.#throttle = createThrottle(parts.clock)
+    this.#file = file
+    this.#kept = new KeptFile({
+      file,
+      everyMs: EVERY_MS,
+      content: () => (hasDurable() ? store.snapshot() : undefined),
+      onDone(failure) {
+        if (failure === undefined || throttle.pass('save') === undefined) return
+        log.warn({ file, error: messageOf(failure) }, 'counters of durable rules not saved')
+      },
+    })
   }
 
   /** A file that cannot be used is no reason not to start: budgets are then whole again. */
@@ -52,48 +60,15 @@ export class Snapshots {
   }
 
   start(): void {
-    this.#timer = setInterval(() => void this.save(), EVERY_MS).unref()
+    this.#kept.start()
   }
 
-  /** Never rejects, and never runs twice at a time. */
   save(): Promise<void> {
-    this.#saving ??= this.write()
-      .catch((error: unknown) => this.fail(error))
-      .finally(() => {
-        this.#saving = undefined
-      })
-    return this.#saving
+    return this.#kept.save()
   }
 
   /** With what the last calls took. */
-  async close(): Promise<void> {
-    clearInterval(this.#timer)
-    await this.#saving
-    await this.save()
-  }
-
-  private async write(): Promise<void> {
-    const { store, dataDir, hasDurable } = this.#parts
-    if (!hasDurable()) return
-    const bytes = store.snapshot()
-    if (this.#written !== undefined && Buffer.compare(bytes, this.#written) === 0) return
-    await mkdir(dataDir, { recursive: true, mode: 0o700 })
-    const draft = `${this.#file}.new`
-    const handle = await open(draft, 'w', 0o600)
-    try {
-      await handle.writeFile(bytes)
-      await handle.sync()
-    } finally {
-      await handle.close()
-    }
-    await rename(draft, this.#file)
-    this.#written = bytes
-  }
-
-  private fail(error: unknown): void {
-    const passed = this.#throttle.pass('save')
-    if (passed === undefined) return
-    const { log } = this.#parts
-    log.warn({ file: this.#file, error: String(error) }, 'counters of durable rules not saved')
+  close(): Promise<void> {
+    return this.#kept.close()
   }
 }

@@ -3,9 +3,9 @@
  * minutes and at the end, read at the start.
  */
 import { readFileSync } from 'node:fs'
-import { mkdir, open, rename } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { WallClock } from '../../clock.js'
+import { KeptFile } from '../../files/kept-file.js'
 import type { Log } from '../../log/logger.js'
 import { messageOf } from '../../message-of.js'
 import type { CallerTracker } from './caller-tracker.js'
@@ -26,16 +26,21 @@ const UNUSABLE = 'hours of callers at their limit could not be restored; they ar
 export class HoursFile {
   readonly #parts: HoursFileParts
   readonly #file: string
-  #timer: NodeJS.Timeout | undefined
-  /** What the file holds; undefined: nothing that we wrote or read. */
-  #written: string | undefined
-  #saving: Promise<void> | undefined
+  readonly #kept: KeptFile<string>
   #hasFailed = false
+  /** Whether there is a file of callers, which forgets them when they are forgotten. */
+  #hasFile = false
 
   constructor(parts: HoursFileParts) {
     const { dataDir, index = 0 } = parts
     this.#parts = parts
     this.#file = join(dataDir, index === 0 ? `${FILE}.json` : `${FILE}-${index}.json`)
+    this.#kept = new KeptFile({
+      file: this.#file,
+      everyMs: EVERY_MS,
+      content: () => this.content(),
+      onDone: (failure) => this.done(failure),
+    })
   }
 
   /** A file that cannot be used is no reason not to start. */
@@ -45,7 +50,8 @@ export class HoursFile {
     try {
       const text = readFileSync(file, 'utf8')
       const count = callers.restore(text, clock.now())
-      this.#written = text
+      this.#kept.holds(text)
+      this.#hasFile = true
       log.info({ file, callers: count }, 'hours of callers at their limit restored')
     } catch (error) {
       const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
@@ -54,53 +60,32 @@ export class HoursFile {
   }
 
   start(): void {
-    this.#timer = setInterval(() => void this.save(), EVERY_MS).unref()
+    this.#kept.start()
   }
 
-  /** Never rejects, and never runs twice at a time. */
   save(): Promise<void> {
-    this.#saving ??= this.write()
-      .catch((error: unknown) => this.fail(error))
-      .finally(() => {
-        this.#saving = undefined
-      })
-    return this.#saving
+    return this.#kept.save()
   }
 
-  async close(): Promise<void> {
-    clearInterval(this.#timer)
-    await this.#saving
-    await this.save()
+  close(): Promise<void> {
+    return this.#kept.close()
   }
 
-  private async write(): Promise<void> {
-    const { callers, dataDir } = this.#parts
-    // Nobody to tell of, and no file that says otherwise.
-    if (this.#written === undefined && callers.held.hours === 0) return
-    const text = callers.save()
-    if (text === this.#written) return
-    await mkdir(dataDir, { recursive: true, mode: 0o700 })
-    const draft = `${this.#file}.new`
-    const handle = await open(draft, 'w', 0o600)
-    try {
-      await handle.writeFile(text)
-      await handle.sync()
-    } finally {
-      await handle.close()
-    }
-    await rename(draft, this.#file)
-    this.#written = text
-    this.#hasFailed = false
+  /** Where nobody ever came to a limit there is nothing to write. */
+  private content(): string | undefined {
+    const { callers } = this.#parts
+    if (!this.#hasFile && callers.held.hours === 0) return undefined
+    this.#hasFile = true
+    return callers.save()
   }
 
   /** Told once: on a read-only disk it will be the same the next time. */
-  private fail(error: unknown): void {
-    if (this.#hasFailed) return
-    this.#hasFailed = true
-    const fields = { file: this.#file, error: messageOf(error) }
-    this.#parts.log.warn(
-      fields,
-      'hours of callers at their limit not saved; a restart forgets them',
-    )
+  private done(failure: unknown): void {
+    const wasFailing = this.#hasFailed
+    this.#hasFailed = failure !== undefined
+    if (failure === undefined || wasFailing) return
+    const fields = { file: this.#file, error: messageOf(failure) }
+    const { log } = this.#parts
+    log.warn(fields, 'hours of callers at their limit not saved; a restart forgets them')
   }
 }

@@ -1,0 +1,76 @@
+/**
+ * A file that is written whole now and then and at the end, if there is something new: drafted
+ * beside its place, safe on disk, then put there. Whoever reads it finds one or the other.
+ */
+import { mkdir, open, rename } from 'node:fs/promises'
+import { dirname } from 'node:path'
+
+export interface KeptFileParts<Content extends string | Uint8Array> {
+  readonly file: string
+  readonly everyMs: number
+  /** What it is to hold; undefined: it stays as it is. */
+  readonly content: () => Content | undefined
+  /** Told of each attempt that failed, with the reason, and of each that did not. */
+  readonly onDone: (failure: unknown) => void
+}
+
+export class KeptFile<Content extends string | Uint8Array> {
+  readonly #parts: KeptFileParts<Content>
+  #timer: NodeJS.Timeout | undefined
+  /** What the file holds; undefined: nothing that we wrote or know. */
+  #written: Content | undefined
+  #saving: Promise<void> | undefined
+
+  constructor(parts: KeptFileParts<Content>) {
+    this.#parts = parts
+  }
+
+  /** It holds this already. */
+  holds(content: Content): void {
+    this.#written = content
+  }
+
+  start(): void {
+    this.#timer = setInterval(() => void this.save(), this.#parts.everyMs).unref()
+  }
+
+  /** Never rejects, and never runs twice at a time. */
+  save(): Promise<void> {
+    const { onDone } = this.#parts
+    this.#saving ??= this.write()
+      .then(() => onDone(undefined), onDone)
+      .finally(() => {
+        this.#saving = undefined
+      })
+    return this.#saving
+  }
+
+  /** With what is new since the last time. */
+  async close(): Promise<void> {
+    clearInterval(this.#timer)
+    await this.#saving
+    await this.save()
+  }
+
+  private async write(): Promise<void> {
+    const { file, content } = this.#parts
+    const wanted = content()
+    if (wanted === undefined || isSame(wanted, this.#written)) return
+    await mkdir(dirname(file), { recursive: true, mode: 0o700 })
+    const draft = `${file}.new`
+    const handle = await open(draft, 'w', 0o600)
+    try {
+      await handle.writeFile(wanted)
+      await handle.sync()
+    } finally {
+      await handle.close()
+    }
+    await rename(draft, file)
+    this.#written = wanted
+  }
+}
+
+function isSame(one: string | Uint8Array, other: string | Uint8Array | undefined): boolean {
+  if (typeof one === 'string' || typeof other === 'string') return one === other
+  return other !== undefined && Buffer.compare(one, other) === 0
+}

@@ -166,7 +166,7 @@ describe('every page', () => {
       expect(policy).toContain("default-src 'none'")
       expect(policy).not.toContain('unsafe')
       await titleOf(page).waitFor()
-      expect(await page.title()).not.toBe('Sluice')
+      await eventually(() => page.title()).not.toBe('Sluice')
     }
     // The watch over the page tells the rest when the test ends.
   })

@@ -2,6 +2,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { UNMATCHED } from '@sluice/core'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import type { Alert } from './alerts/alert.js'
 import { parseConfig } from './config/parse-config.js'
@@ -20,6 +21,7 @@ const ATTACKERS_A_SECOND = 200
 let folder: string
 let engine: Engine
 let told: string[]
+let logged: ReturnType<typeof createMemoryLog>['lines']
 let ips = 0
 
 beforeEach(async () => {
@@ -31,7 +33,8 @@ beforeEach(async () => {
   const parsed = parseConfig('{}', { file: undefined, env: {}, readFile: () => '' })
   if (parsed.config === undefined) throw new Error(JSON.stringify(parsed.errors))
   const config = { ...parsed.config, rules, dataDir: folder }
-  const { log } = createMemoryLog()
+  const { log, lines } = createMemoryLog()
+  logged = lines
   engine = await startEngine(config, log, { rules: await readRules(config) })
   told = []
   engine.observation.alerts.onChange(({ id, resolvedAt }: Alert) => {
@@ -105,4 +108,15 @@ test('callers that are refused as well are told as refusals alone', async () => 
   await passUntil(never, LEARNT_SECONDS + 60)
   await passUntil(never, 60, () => attackers(MAX + 1))
   expect(told).toEqual(['+refusals-unusual:login'])
+})
+
+test('a mistake in what looks on costs no decision, and is told once a second', () => {
+  const eachCaller = () => {
+    throw new Error('broken')
+  }
+  for (let i = 0; i < 3; i++) {
+    engine.observation.decided({ ...UNMATCHED, eachCaller }, { attributes: {} })
+  }
+  const lines = logged.filter(({ msg }) => msg === 'what was seen could not be kept')
+  expect(lines).toMatchObject([{ level: 'error', problem: 'broken' }])
 })

@@ -11,6 +11,7 @@ import type { WallClock } from './clock.js'
 import type { Config } from './config/config.js'
 import { openDecisionLog } from './decision-log/decision-log.js'
 import type { Log } from './log/logger.js'
+import { createThrottle } from './log/throttle.js'
 import { messageOf } from './message-of.js'
 import { registerAlertMetrics } from './metrics/alerts.js'
 import { registerCallersMetric } from './metrics/callers.js'
@@ -82,25 +83,44 @@ export async function observe(config: Config, parts: ObservationParts): Promise<
     log.warn({ problem: messageOf(error) }, 'the other nodes are not told what this one sees')
   const fleet = new FleetStats({ own: stats, board, clock, alerts: ownAlerts, onProblem })
   fleet.start()
+  const safely = createSafely(log, clock)
   const timer = setInterval(() => {
     const nowMs = clock.now()
-    stats.tick(nowMs)
-    alerts.tick(nowMs)
+    safely(() => stats.tick(nowMs))
+    safely(() => alerts.tick(nowMs))
   }, TICK_MS).unref()
   return {
     fleet,
     alerts,
-    decided:
-      decisionLog === undefined
-        ? (decision, call) => stats.decided(decision, call)
-        : (decision, call) => {
-            stats.decided(decision, call)
-            decisionLog.decided(decision, call)
-          },
+    decided(decision, call) {
+      // Made already: whatever goes wrong here must not take it from whoever waits for it.
+      try {
+        stats.decided(decision, call)
+        decisionLog?.decided(decision, call)
+      } catch (error) {
+        safely(() => {
+          throw error
+        })
+      }
+    },
     async close() {
       clearInterval(timer)
       await Promise.all([fleet.close(), alerts.close(), hours.close(), decisionLog?.close()])
     },
+  }
+}
+
+/** A mistake in what looks on is told, and costs no decision and no process. */
+function createSafely(log: Log, clock: WallClock): (run: () => void) => void {
+  const throttle = createThrottle(clock)
+  return (run) => {
+    try {
+      run()
+    } catch (error) {
+      const passed = throttle.pass('observation')
+      if (passed === undefined) return
+      log.error({ problem: messageOf(error), ...passed }, 'what was seen could not be kept')
+    }
   }
 }
 

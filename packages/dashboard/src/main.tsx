@@ -3,6 +3,7 @@
 import './styles/theme.css'
 import './styles/base.css'
 import './styles/parts.css'
+import './styles/tables.css'
 import './styles/figures.css'
 import './styles/shell.css'
 import { render } from 'preact'

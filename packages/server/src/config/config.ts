@@ -1,5 +1,6 @@
 /** What a server is told when it starts: one file, the environment over it, defaults below. */
 import type { Cidr, PathPattern } from '@sluice/core'
+import type { ALERT_NAMES } from './parse-alerts.js'
 
 export interface ListenAddress {
   /** An address or a name: `127.0.0.1`, `::1`, `0.0.0.0`, `localhost`. */
@@ -172,18 +173,7 @@ export interface IdentityConfig {
   readonly headers: readonly HeaderAttribute[]
 }
 
-export type AlertName =
-  | 'breaker-open'
-  | 'degraded'
-  | 'availability'
-  | 'clock-offset'
-  | 'clock-spread'
-  | 'store-memory'
-  | 'store-evictions'
-  | 'rules-stale'
-  | 'caller-at-zero'
-  | 'refusals-unusual'
-  | 'callers-unusual'
+export type AlertName = (typeof ALERT_NAMES)[number]
 
 export interface AlertsConfig {
   /** Where alerts are posted to; undefined: only to the log. */

@@ -28,7 +28,7 @@ export const ALERT_NAMES = [
   'caller-at-zero',
   'refusals-unusual',
   'callers-unusual',
-] as const satisfies readonly AlertName[]
+] as const
 
 export const ALERTS_DEFAULT: AlertsConfig = {
   webhook: undefined,

@@ -32,7 +32,7 @@ function fill(registry: Registry): void {
   createDecisionMetrics(registry).count(UNMATCHED)
   const remaining = createRemainingMetrics(registry)
   for (const rule of ['login', 'search', HOSTILE]) {
-    for (const left of [0, 0.3, 1]) remaining.observe(rule, left)
+    for (const left of [0, 0.3, 1]) remaining.ofRule(rule).observe(left)
   }
   const distinct = new DistinctCallers()
   for (let i = 0; i < 300; i++) distinct.ofRule('login')?.seen(i * 7, i << 20)

@@ -15,8 +15,8 @@ function setUp() {
 
 test('shares left are counted by rule, and nothing left is a bucket of its own', () => {
   const { remaining, bucket } = setUp()
-  for (const left of [0, 0, 0.05, 0.5, 1]) remaining.observe('login', left)
-  remaining.observe('search', 0.95)
+  for (const left of [0, 0, 0.05, 0.5, 1]) remaining.ofRule('login').observe(left)
+  remaining.ofRule('search').observe(0.95)
   expect(['0', '0.1', '0.25', '0.5', '0.9', '1'].map((le) => bucket('login', le))).toEqual([
     2, 3, 3, 4, 4, 5,
   ])
@@ -42,8 +42,8 @@ test('a rule is found once and then kept by whoever counts, who can read it too'
 
 test('names beyond 20,000 share one series', () => {
   const { registry, remaining } = setUp()
-  for (let i = 0; i < 20_100; i++) remaining.observe(`rule-${i}`, 0.5)
-  remaining.observe('rule-7', 0.5)
+  for (let i = 0; i < 20_100; i++) remaining.ofRule(`rule-${i}`).observe(0.5)
+  remaining.ofRule('rule-7').observe(0.5)
   const counts = registry.text().split('\n')
   const count = (rule: string) => counts.find((line) => line.startsWith(countOf(rule)))
   expect(count('rule-7')).toBe(`${countOf('rule-7')} 2`)

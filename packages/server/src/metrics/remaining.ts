@@ -20,7 +20,6 @@ interface RuleRemaining {
 
 export interface RemainingMetrics {
   ofRule(rule: string): RuleRemaining
-  observe(rule: string, left: number): void
 }
 
 export function createRemainingMetrics(registry: Registry): RemainingMetrics {
@@ -44,10 +43,6 @@ class Remaining implements RemainingMetrics {
 
   ofRule(rule: string): RuleRemaining {
     return this.#rules.get(rule) ?? this.sharesOf(rule)
-  }
-
-  observe(rule: string, left: number): void {
-    this.ofRule(rule).observe(left)
   }
 
   private sharesOf(rule: string): RuleShares {

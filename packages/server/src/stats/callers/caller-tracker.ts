@@ -12,7 +12,6 @@
  * - rules: some 300 bytes each: 30 KB for a hundred, 3 MB for the 10,000 that may be known.
  * So about 5 MB for a node whose every table is full, and some 500 KB for one with few rules.
  */
-import type { Attributes, Hash64, RuleOutcome } from '@sluice/core'
 import type { SeenCaller } from '../node-sight.js'
 import { viewCallers, viewZero, type ZeroCaller } from './caller-view.js'
 import { HourCallers } from './hours.js'
@@ -67,20 +66,6 @@ export class CallerTracker {
   /** To be kept by whoever sees many decisions. */
   ofRule(rule: string): RuleCallers {
     return this.trackedOf(rule) ?? UNTRACKED
-  }
-
-  /** One rule of one decision; see `RuleCallers.seen`. */
-  seen(
-    rule: string,
-    by: readonly string[],
-    caller: Hash64,
-    outcome: RuleOutcome,
-    left: number,
-    cost: number,
-    attributes: Attributes,
-    nowMs: number,
-  ): void {
-    this.ofRule(rule).seen(by, caller, outcome, left, cost, attributes, nowMs)
   }
 
   /** Once a second. */

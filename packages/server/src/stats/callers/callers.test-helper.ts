@@ -37,7 +37,7 @@ export function openTracker(startMs = START) {
   const see = (caller: number, seen: DecisionSeen = ALLOWED) => {
     const { rule = 'per-user', by = ['user'], outcome = 'allowed', left = 0.5, cost = 1 } = seen
     const { attributes = { user: `u${caller}`, plan: 'free' } } = seen
-    tracker.seen(rule, by, hashOf(caller), outcome, left, cost, attributes, nowMs)
+    tracker.ofRule(rule).seen(by, hashOf(caller), outcome, left, cost, attributes, nowMs)
   }
   /** By a second at a time, as a server does. */
   const pass = (ms: number, each: () => void = () => {}) => {

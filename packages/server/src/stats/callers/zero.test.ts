@@ -192,8 +192,10 @@ test('a clock that is set back keeps nobody at zero for as long as that was', ()
 test('whoever left and came back between two ticks is at zero anew', () => {
   const { tracker, see, told } = openTracker()
   see(1, REFUSED)
-  tracker.seen('per-user', ['user'], { hi: 0, lo: 0 }, 'refused', 0, 1, {}, START)
-  tracker.seen('per-user', ['user'], { hi: 0, lo: 0 }, 'refused', 0, 1, {}, START + 2 * MINUTE)
+  tracker.ofRule('per-user').seen(['user'], { hi: 0, lo: 0 }, 'refused', 0, 1, {}, START)
+  tracker
+    .ofRule('per-user')
+    .seen(['user'], { hi: 0, lo: 0 }, 'refused', 0, 1, {}, START + 2 * MINUTE)
   expect(tracker.view(20).map(({ zeroSinceMs }) => zeroSinceMs)).toContain(START + 2 * MINUTE)
   expect(told(1)?.zeroSinceMs).toBe(START)
 })

@@ -1,10 +1,11 @@
 /** Real programs as children of a test: started in a folder of their own, ended by their id. */
 import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtempSync, rmSync } from 'node:fs'
-import { connect, createServer, type AddressInfo } from 'node:net'
+import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { freePort } from '../tools/ports.mjs'
 
 const START_MS_MAX = 20_000
 const LOOK_EVERY_MS = 20
@@ -130,16 +131,6 @@ export function listensOn(port: number): Promise<boolean> {
 export async function freePorts<Name extends string>(
   ...names: readonly Name[]
 ): Promise<Readonly<Record<Name, number>>> {
-  // All are held until the last is found, or one might be found twice.
-  const servers = await Promise.all(
-    names.map(async (name) => {
-      const server = createServer()
-      await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
-      return { name, server, port: (server.address() as AddressInfo).port }
-    }),
-  )
-  await Promise.all(
-    servers.map(({ server }) => new Promise<void>((resolve) => server.close(() => resolve()))),
-  )
-  return Object.fromEntries(servers.map(({ name, port }) => [name, port])) as Record<Name, number>
+  const found = await Promise.all(names.map(async (name) => [name, await freePort()] as const))
+  return Object.fromEntries(found) as Record<Name, number>
 }

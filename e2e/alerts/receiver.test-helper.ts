@@ -25,15 +25,17 @@ export class Receiver {
   readonly posted: Posted[] = []
   /** What it answers from now on. */
   status = 204
+  /** Whether it ends every connection without a word. */
+  isDeaf = false
   readonly #problems: string[] = []
   #server: Server | undefined
 
-  /** On a free port, or on that one. */
-  async open(port = 0): Promise<string> {
+  async open(): Promise<string> {
     const server = createServer((incoming, response) => {
       void this.take(incoming).then((status) => response.writeHead(status).end())
     })
-    await new Promise<void>((resolve) => server.listen(port, HOST, resolve))
+    server.on('connection', (socket) => void (this.isDeaf && socket.destroy()))
+    await new Promise<void>((resolve) => server.listen(0, HOST, resolve))
     this.#server = server
     return `http://${HOST}:${(server.address() as AddressInfo).port}/alerts`
   }

@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { type PostgresServer, startPostgres } from '../../tools/postgres/server.js'
-import { freePorts, stopAll } from '../process.test-helper.js'
+import { stopAll } from '../process.test-helper.js'
 import { Receiver } from './receiver.test-helper.js'
 import { check, keepOn, startWatched, type Watched } from './watched.test-helper.js'
 
@@ -30,7 +30,6 @@ const usualOf = (second: number) =>
 const BURST = Array.from({ length: 100 }, () => ({ user: 'usual', path: '/search' }))
 
 const receiver = new Receiver()
-let port: number
 let postgres: PostgresServer
 let server: Watched
 let startedMs: number
@@ -40,9 +39,9 @@ let stopUsual = async () => {}
 
 beforeAll(async () => {
   postgres = await startPostgres()
-  port = (await freePorts('receiver')).receiver
+  receiver.isDeaf = true
   server = await startWatched({
-    url: `http://127.0.0.1:${port}/alerts`,
+    url: await receiver.open(),
     alerts: { callerAtZero: CALLER_AT_ZERO, rulesStale: RULES_STALE, usual: '1m' },
     env: { SLUICE_DATABASE_URL: await postgres.createDatabase() },
   })
@@ -65,7 +64,7 @@ test('a caller that loops is an alert until it has room, and waits for its recei
   }, SOON)
   expect(server.logged('alert', 'caller-at-zero')).toHaveLength(1)
   receiver.status = 500
-  await receiver.open(port)
+  receiver.isDeaf = false
   await vi.waitFor(() => expect(receiver.posted).not.toEqual([]), SOON)
   receiver.status = 204
   const zero = await receiver.hear('caller-at-zero:login/', 'firing')

@@ -2,7 +2,7 @@
 import { execFileSync } from 'node:child_process'
 import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { freePort } from '../redis/ports.mjs'
+import { freePort } from '../ports.mjs'
 import { findService } from '../services.setup.js'
 import { makeOwnFolder, ServerProcess } from './process.js'
 import type { PostgresServer } from './server.js'

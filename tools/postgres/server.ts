@@ -14,7 +14,7 @@ import {
 } from 'node:fs'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
-import { freePort } from '../redis/ports.mjs'
+import { freePort } from '../ports.mjs'
 import { findService } from '../services.setup.js'
 import { findOwner, makeOwnFolder, ServerProcess } from './process.js'
 

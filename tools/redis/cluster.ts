@@ -1,5 +1,5 @@
 /** A real Redis Cluster: primaries with replicas, failovers, slots that move with their keys. */
-import { freePort } from './ports.mjs'
+import { freePort } from '../ports.mjs'
 import type { RedisOptions, RedisServer } from './server.mjs'
 import { startSlotMove, type SlotMove } from './slot-move.js'
 import { startAll, stopAll, waitForData } from './start-all.js'

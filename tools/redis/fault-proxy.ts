@@ -7,7 +7,7 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { connect, createServer, type Server, type Socket } from 'node:net'
-import { freePort } from './ports.mjs'
+import { freePort } from '../ports.mjs'
 import { FaultPipe, type Faults } from './fault-pipe.js'
 
 const HOST = '127.0.0.1'

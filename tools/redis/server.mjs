@@ -7,7 +7,7 @@ import { spawn } from 'node:child_process'
 import { closeSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { freePort } from './ports.mjs'
+import { freePort } from '../ports.mjs'
 import { exchange } from './resp.mjs'
 import { makeFolder, serverEnded, sweepServer } from './sweeper.mjs'
 

@@ -4,7 +4,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } fr
 import { startPgBouncer } from '../../../../../tools/postgres/pgbouncer.js'
 import { type PostgresServer, startPostgres } from '../../../../../tools/postgres/server.js'
 import { type FaultProxy, startFaultProxy } from '../../../../../tools/redis/fault-proxy.js'
-import { freePort } from '../../../../../tools/redis/ports.mjs'
+import { freePort } from '../../../../../tools/ports.mjs'
 import { commit, readAll, rule } from '../conformance-kit.test-helper.js'
 import { DivergedError, type RuleStore, UnavailableError } from '../rule-store.js'
 import { openStore, QUICK, START_MS_MAX } from './postgres.test-helper.js'

@@ -2,6 +2,11 @@
  * A call that is answered before its body was read. Node reads and drops the rest, so that the
  * connection can be used again and the client sees the answer; here that has an end, because a
  * refused call must not cost more than an admitted one.
+ *
+ * The end comes late all the same. Whoever closes a connection on which something is unread takes
+ * from the client what it has not read of its answer yet. So where the rest is much it is left
+ * unread for a while, and so is that of a connection that ends with this answer, which Node would
+ * close at once.
  */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 
@@ -10,21 +15,32 @@ const MS_MAX = 2000
 const LOOK_EVERY_MS = 50
 
 export function limitUnreadBody(request: IncomingMessage, response: ServerResponse): void {
-  const { headers, socket } = request
+  const { headers } = request
   if (headers['content-length'] === undefined && headers['transfer-encoding'] === undefined) return
-  response.once('finish', () => {
-    if (request.complete) return
-    const before = socket.bytesRead
-    let looks = 0
-    const timer = setInterval(() => {
-      if (request.complete) return end()
-      if (++looks * LOOK_EVERY_MS < MS_MAX && socket.bytesRead - before < BYTES_MAX) return
-      socket.destroy()
-    }, LOOK_EVERY_MS)
-    const end = () => {
-      clearInterval(timer)
-      socket.off('close', end)
-    }
-    socket.once('close', end)
+  // Before Node's own, which closes the connection if the answer is its last.
+  response.prependOnceListener('finish', () => {
+    if (!request.complete) linger(request)
   })
+}
+
+function linger(request: IncomingMessage): void {
+  const { socket } = request
+  const before = socket.bytesRead
+  let isLast = false
+  let looks = 0
+  socket.destroySoon = () => {
+    isLast = true
+    socket.end()
+  }
+  const timer = setInterval(() => {
+    if (request.complete && !isLast) return end()
+    if (request.complete || ++looks * LOOK_EVERY_MS >= MS_MAX) socket.destroy()
+    else if (socket.bytesRead - before >= BYTES_MAX) socket.pause()
+  }, LOOK_EVERY_MS)
+  const end = () => {
+    clearInterval(timer)
+    socket.off('close', end)
+    Reflect.deleteProperty(socket, 'destroySoon')
+  }
+  socket.once('close', end)
 }

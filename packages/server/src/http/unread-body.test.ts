@@ -1,0 +1,66 @@
+import { createServer, type Server } from 'node:http'
+import { type AddressInfo, connect, type Socket } from 'node:net'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { limitUnreadBody } from './unread-body.js'
+
+/** More than a connection takes of which nothing is read, and less than its sender holds. */
+const ANSWER = Buffer.alloc(1_500_000, 'a')
+const BODY_LENGTH = 500_000_000
+const SOON = { timeout: 20_000 }
+
+let server: Server
+let accepted: Socket | undefined
+let client: Socket
+
+beforeEach(async () => {
+  accepted = undefined
+  server = createServer((request, response) => {
+    accepted = request.socket
+    limitUnreadBody(request, response)
+    response.writeHead(401, { 'content-length': ANSWER.length }).end(ANSWER)
+  })
+  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  client = connect((server.address() as AddressInfo).port, '127.0.0.1')
+  client.on('error', () => {})
+})
+
+afterEach(async () => {
+  client.destroy()
+  server.closeAllConnections()
+  await new Promise((resolve) => server.close(resolve))
+})
+
+/** As much as is taken. */
+function keepSending(socket: Socket, connection: string): void {
+  const piece = Buffer.alloc(64 * 1024)
+  socket.write(
+    `POST / HTTP/1.1\r\nHost: a\r\nConnection: ${connection}\r\nContent-Length: ${BODY_LENGTH}\r\n\r\n`,
+  )
+  const send = () => {
+    while (!socket.destroyed && socket.write(piece));
+  }
+  socket.on('drain', send)
+  send()
+}
+
+describe.each(['keep-alive', 'close'])('a client that says %s', (connection) => {
+  test('and sends on, and looks at its answer late, hears all of it', async () => {
+    let heard = 0
+    client.on('data', (chunk: Buffer) => (heard += chunk.length))
+    client.pause()
+    keepSending(client, connection)
+    await vi.waitUntil(() => accepted !== undefined, SOON)
+    // Longer than it takes to see that this is too much.
+    await sleep(300)
+    client.resume()
+    await vi.waitUntil(() => heard > ANSWER.length, SOON)
+  })
+
+  test('and sends on is not read for ever: the connection ends', async () => {
+    client.resume()
+    keepSending(client, connection)
+    await vi.waitUntil(() => accepted?.destroyed === true, SOON)
+    expect(accepted?.bytesRead).toBeLessThan(BODY_LENGTH)
+  })
+})

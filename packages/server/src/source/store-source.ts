@@ -86,10 +86,8 @@ class StoreSource implements RuleSource {
     this.#loop = new ReadLoop(() => this.read(), timers)
     this.#reports = new NodeReports(store, timers, () => this.describe())
     this.#confirmation = new Confirmation({
-      log,
       timers,
       isConfirmed: () => this.isReady() && this.problem() === undefined,
-      problem: () => this.problem(),
     })
   }
 

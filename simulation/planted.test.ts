@@ -17,6 +17,7 @@ const BROKEN: Record<PlantedName, string> = {
   'greedy-lease': 'leases hold no more than their share',
   'doubled-give-back': 'no unit is spent twice',
   'late-report': 'what one node spends is known to all in time',
+  'half-report': 'local counts over-admit within their bound',
   'wrong-window': 'what is charged to a window was spent in it',
 }
 

@@ -66,6 +66,16 @@ export const PLANTED = {
         },
     )
   },
+  /** Of what was counted, half is reported. */
+  'half-report': () =>
+    replace(
+      Pending.prototype,
+      'cut',
+      (cut) =>
+        function (this: Pending) {
+          return cut.call(this).map(({ amount, at }) => ({ amount: Math.ceil(amount / 2), at }))
+        },
+    ),
   /** What was spent in one window is charged to the next. */
   'wrong-window': () =>
     replace(

@@ -15,6 +15,10 @@ describe('a fleet in the simulation', () => {
     const replay = `npm run simulate -- --seed ${found?.seed}`
     expect(found && { replay, ...found.run.violation }).toBeUndefined()
   })
+
+  test('may admit too much in every window, if syncEvery is as long (seed 7560)', async () => {
+    expect((await runSeed(7560)).run.violation).toBeUndefined()
+  })
 })
 
 describe('a seed', () => {

@@ -9,16 +9,22 @@
  * due takes that one's place, so where an exchange is longer than T/2, rounds are as far apart.
  *
  * A node by itself admits its limit, and a bucket what it regains beside; so may be calls of a new
- * caller that are on their way to the store while others are decided here already. Around the edge
- * of two windows each of them may have as much; within one window it is once. What receipts return
- * may be admitted again.
+ * caller that are on their way to the store while others are decided here already. What receipts
+ * return may be admitted again.
+ *
+ * That is for each time that a caller crosses its limit, not for a run:
+ * - The next window begins with nothing known of it on any node, and what was too much in the last
+ *   one is not avenged. So each window that an interval touches may have it, t/window + 2 of them
+ *   at most; where `syncEvery` is as long as the window, each admits a limit for every node.
+ * - A bucket pays it back before it admits again, but owes at most max(burst, n, n*rate*T): what is
+ *   reported beyond that is forgiven, and may be admitted once more.
  *
  * Checked when the run is over, where nothing goes wrong, the fleet stays the same, and the counter
  * has one limit and was not reset: while a side is cut off it admits the whole limit.
  */
 import type { CompiledLimit, Limit } from '@sluice/core'
 import { type Counter, isBucket, isEver, isPlain, nameOf } from '../counter.js'
-import { grantsOf, type Truth } from '../truth.js'
+import { chargeOf, grantsOf, type Truth } from '../truth.js'
 import type { MakeInvariant } from './invariant.js'
 import { atOnce, Meter, perUs } from './meter.js'
 
@@ -33,20 +39,28 @@ interface Units {
   readonly units: number
 }
 
+/** By the store's clock: when it was decided, and when the call came. */
+interface Admitted extends Units {
+  readonly cameUs: number
+}
+
 interface History {
   readonly counter: Counter
   readonly offered: Units[]
-  readonly admitted: Units[]
+  readonly admitted: Admitted[]
   /** What the store granted itself. */
   readonly granted: Units[]
-  refunded: number
+  /** That and what nodes reported, by the store's clock. */
+  readonly counted: Units[]
+  /** By when it had been admitted. */
+  readonly refunded: Units[]
 }
 
 export const localBound: MakeInvariant = (truth) => {
   const histories = new Map<string, History>()
   const historyOf = (counter: Counter) => {
     const known = histories.get(counter.name)
-    const history = known ?? { counter, offered: [], admitted: [], granted: [], refunded: 0 }
+    const history = known ?? emptyHistory(counter)
     histories.set(counter.name, history)
     return history
   }
@@ -59,21 +73,28 @@ export const localBound: MakeInvariant = (truth) => {
         if (wanted.of.coordination !== 'local') continue
         const history = historyOf(wanted.account.counter)
         history.offered.push({ us: trueUs, units: wanted.amount })
-        if (admitted.has(wanted)) history.admitted.push({ us: storeUs, units: wanted.amount })
+        if (!admitted.has(wanted)) continue
+        const cameUs = called.startedStoreUs
+        history.admitted.push({ us: storeUs, cameUs, units: wanted.amount })
       }
       return undefined
     },
-    onDone: ({ request, reply, trueUs }) => {
+    onDone: ({ request, reply, trueUs, storeUs }) => {
+      const charge = reply.late ? undefined : chargeOf(request)
+      const charged = charge && truth.counters.get(nameOf(charge.key))
+      if (charge !== undefined && charged !== undefined && isEver(charged, 'local'))
+        historyOf(charged).counted.push({ us: storeUs, units: charge.amount })
       for (const { take, granted } of grantsOf(request, reply)) {
         const counter = truth.counters.get(nameOf(take.key))
         if (counter === undefined || !isEver(counter, 'local')) continue
-        historyOf(counter).granted.push({ us: trueUs, units: granted })
+        const history = historyOf(counter)
+        history.granted.push({ us: trueUs, units: granted })
+        history.counted.push({ us: storeUs, units: granted })
       }
       return undefined
     },
-    onRefund: ({ key, amount }) => {
-      const history = histories.get(nameOf(key))
-      if (history !== undefined) history.refunded += amount
+    onRefund: ({ key, amount, at }) => {
+      histories.get(nameOf(key))?.refunded.push({ us: at, units: amount })
       return undefined
     },
     atEnd: () => {
@@ -88,22 +109,78 @@ export const localBound: MakeInvariant = (truth) => {
   }
 }
 
+function emptyHistory(counter: Counter): History {
+  return { counter, offered: [], admitted: [], granted: [], counted: [], refunded: [] }
+}
+
 function worst(history: History, of: CompiledLimit, truth: Truth): number {
-  const { offered, admitted, granted, refunded } = history
+  const { offered, granted, refunded } = history
   const { limit } = of
   const nodes = truth.scenario.nodes.length
+  const reachUs = truth.reachMs * 1000
   const unknown = unknownUs(of, truth)
-  const alone = limit.capacity + perUs(limit) * unknown
-  const underWay = mostWithin(granted, truth.reachMs * 1000)
-  const extra = Math.min((nodes - 1) * alone + underWay, mostWithin(offered, unknown)) + refunded
   const isWindow = !isBucket(limit)
-  const inTime = perUs(limit) * truth.reachMs * 1000
-  const most = atOnce(limit) + (isWindow ? 2 : 1) * extra + inTime
-  const meter = new Meter(most, perUs(limit))
-  const excess = admitted.reduce((sum, { us, units }) => Math.max(sum, meter.add(units, us)), 0)
-  return isWindow
-    ? Math.max(excess, mostInWindow(admitted, limit, truth) - limit.max - extra)
-    : excess
+  const alone = isWindow ? limit.max : limit.capacity + perUs(limit) * unknown
+  const underWay = mostWithin(granted, reachUs)
+  const extra = Math.min((nodes - 1) * alone + underWay, mostWithin(offered, unknown))
+  const again = refunded.reduce((sum, { units }) => sum + units, 0)
+  if (!isWindow) {
+    const most = atOnce(limit) + extra + again + perUs(limit) * reachUs
+    const forgiven = forgivenOf(history, of, nodes, extra)
+    return worstInterval(history, new Meter(most, perUs(limit)), forgiven)
+  }
+  const rate = perUs(limit) + extra / limit.windowUs
+  const most = atOnce(limit) + 2 * extra + again + rate * reachUs
+  return Math.max(
+    worstInterval(history, new Meter(most, rate), []),
+    mostInWindow(history, limit, truth) - limit.max - extra,
+  )
+}
+
+/** The most that any interval is above its bound. What is forgiven has not passed. */
+function worstInterval({ admitted }: History, meter: Meter, forgiven: readonly Units[]): number {
+  let most = 0
+  let next = 0
+  for (const { us, units } of admitted) {
+    for (let each = forgiven[next]; each !== undefined && each.us <= us; each = forgiven[next]) {
+      meter.add(0, each.us)
+      meter.take(each.units)
+      next += 1
+    }
+    most = Math.max(most, meter.add(units, us))
+  }
+  return most
+}
+
+/**
+ * What was counted beyond all that a bucket can hold and owe, by the debt that is stated, not by
+ * the one that it was charged with. Nobody who knows admits anything until that is paid, so until
+ * then it is no more than what was too much once. What was given back is not known to have been in
+ * it still.
+ */
+function forgivenOf(
+  { counted }: History,
+  { limit, syncEveryMs }: CompiledLimit,
+  nodes: number,
+  extra: number,
+): readonly Units[] {
+  const rate = perUs(limit)
+  const debt = Math.max(limit.capacity, nodes, nodes * rate * syncEveryMs * 1000)
+  const bucket = new Meter(limit.capacity + debt, rate)
+  let paidUs = -Infinity
+  let left = 0
+  return counted.flatMap(({ us, units }) => {
+    const over = bucket.add(units, us)
+    if (over <= 0) return []
+    bucket.take(over)
+    if (us >= paidUs) {
+      paidUs = us + debt / rate
+      left = extra
+    }
+    const forgiven = Math.min(over, left)
+    left -= forgiven
+    return { us, units: forgiven }
+  })
 }
 
 /** How long a unit spent on one node may be unknown on another. */
@@ -114,14 +191,25 @@ export function unknownUs({ syncEveryMs }: CompiledLimit, { reachMs }: Truth): n
   return ms * 1000 * (1 + DRIFT) + ROUNDING_US
 }
 
-/** In one window by the store's clock, without what is so near to an edge as to be in either. */
-function mostInWindow(admitted: readonly Units[], { windowUs }: Limit, { reachMs }: Truth): number {
+/**
+ * In one window by the store's clock, without what receipts returned to it. A call so near to an
+ * edge that it may be of either window is of none here.
+ */
+function mostInWindow(
+  { admitted, refunded }: History,
+  { windowUs }: Limit,
+  { reachMs }: Truth,
+): number {
   const counts = new Map<number, number>()
   const nearUs = reachMs * 1000 + ROUNDING_US
-  for (const { us, units } of admitted) {
-    const window = Math.floor((us - nearUs) / windowUs)
+  for (const { us, cameUs, units } of admitted) {
+    const window = Math.floor((cameUs - nearUs) / windowUs)
     if (window !== Math.floor((us + nearUs) / windowUs)) continue
     counts.set(window, (counts.get(window) ?? 0) + units)
+  }
+  for (const { us, units } of refunded) {
+    const window = Math.floor(us / windowUs)
+    counts.set(window, (counts.get(window) ?? 0) - units)
   }
   return Math.max(0, ...counts.values())
 }

@@ -14,5 +14,6 @@ export default defineConfig({
     // Two cores: more workers than that only fight each other.
     maxWorkers: 2,
     testTimeout: 60_000,
+    hookTimeout: 60_000,
   },
 })

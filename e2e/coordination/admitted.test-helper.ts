@@ -15,7 +15,7 @@ export function within(rows: readonly Row[], fromMs: number, untilMs: number): r
 }
 
 /** Those of which at least a part of the time between question and answer was between the two. */
-function touching(rows: readonly Row[], fromMs: number, untilMs: number): readonly Row[] {
+export function touching(rows: readonly Row[], fromMs: number, untilMs: number): readonly Row[] {
   return rows.filter(
     ({ askedMs, answeredMs }) => answeredMs + TICK_MS > fromMs && askedMs < untilMs,
   )
@@ -83,25 +83,59 @@ export function mostOffered(rows: readonly Row[], spanMs: number): number {
   return most
 }
 
-/** The longest time between two moments in which nothing was admitted, in milliseconds. */
-export function longestSilence(rows: readonly Row[], fromMs: number, untilMs: number): number {
-  const times = allowedOf(rows)
-    .map(({ answeredMs }) => answeredMs)
-    .filter((atMs) => atMs > fromMs && atMs < untilMs)
-    .toSorted((a, b) => a - b)
-  let silence = 0
-  let lastMs = fromMs
-  for (const atMs of [...times, untilMs]) {
-    silence = Math.max(silence, atMs - lastMs)
-    lastMs = atMs
-  }
-  return silence
-}
-
 /** The oldest that anything was which a lease answered with. */
 export function oldestLease(rows: readonly Row[]): number {
   const ages = rows.flatMap(({ source, staleMs }) => (source === 'lease' ? [staleMs] : []))
   return Math.max(0, ...ages)
+}
+
+/** A pause between two calls that is longer is one that the machine made, not the pace. */
+const PAUSE_MS = 50
+
+/** For how long calls came between two moments: what a node that stood still missed is left out. */
+export function askedForMs(rows: readonly Row[], fromMs: number, untilMs: number): number {
+  const times = rows
+    .map(({ askedMs }) => askedMs)
+    .filter((atMs) => atMs > fromMs && atMs < untilMs)
+    .toSorted((a, b) => a - b)
+  let sum = 0
+  let lastMs = fromMs
+  for (const atMs of [...times, untilMs]) {
+    sum += Math.min(PAUSE_MS, atMs - lastMs)
+    lastMs = atMs
+  }
+  return sum
+}
+
+/**
+ * The longest time between two moments in which calls came and none was admitted, in milliseconds.
+ * Neither a node that stands still nor one that the store does not answer in time is a silence.
+ */
+export function longestSilence(rows: readonly Row[], fromMs: number, untilMs: number): number {
+  let longest = 0
+  let silence = 0
+  let lastMs = fromMs
+  for (const { askedMs, isAllowed, source } of rows.toSorted((a, b) => a.askedMs - b.askedMs)) {
+    if (askedMs <= fromMs || askedMs >= untilMs) continue
+    if (source !== 'posture') silence += Math.min(PAUSE_MS, askedMs - lastMs)
+    lastMs = askedMs
+    longest = Math.max(longest, silence)
+    if (isAllowed) silence = 0
+  }
+  return longest
+}
+
+/** The longest that a node which is paced stood still, and the longest that it waited. */
+export function longestStall(rows: readonly Row[]): number {
+  const lastMs = new Map<number, number>()
+  let still = 0
+  let waited = 0
+  for (const { node, askedMs, answeredMs } of rows.toSorted((a, b) => a.askedMs - b.askedMs)) {
+    still = Math.max(still, askedMs - (lastMs.get(node) ?? askedMs))
+    waited = Math.max(waited, answeredMs - askedMs)
+    lastMs.set(node, askedMs)
+  }
+  return still + waited
 }
 
 export function sourcesOf(rows: readonly Row[]): Readonly<Record<string, number>> {

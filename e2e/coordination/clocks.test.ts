@@ -19,7 +19,7 @@ const EDGES = 2
 const MAX = 60
 const PER_SECOND = 40
 const SYNC_EVERY_MS = 50
-/** How long a node may take beyond that to hear of the others, on a busy machine. */
+/** How long a node may take beyond that to hear of the others, or as long as one stalls. */
 const DELAY_MS = 150
 /** A burst of each node. */
 const BURST = 15
@@ -46,7 +46,7 @@ const fleets = shareFleets()
 test.each([30, 300, 2000])(
   'nodes whose clocks are %i ms apart open no window twice',
   async (apartMs) => {
-    const { nodes, rows } = await fleets.start({
+    const { nodes, rows, stallMs } = await fleets.start({
       size: SIZE,
       rules: RULES,
       wallOffsetsMs: [0, apartMs, -apartMs],
@@ -87,12 +87,16 @@ test.each([30, 300, 2000])(
       expect(sourcesOf(rows(rule))['lease'], rule).toBeGreaterThan(0)
       expect(oldestLease(rows(rule)), rule).toBeLessThanOrEqual(WINDOW_MS / 4)
     }
-    expect(allowedOf(rows('leased')).length).toBeLessThanOrEqual(windows.length * MAX)
+    // A call of the last moment may be decided in a window in which nothing was asked.
+    const times = rows('leased').flatMap(({ askedMs, answeredMs }) => [askedMs, answeredMs])
+    const touched = new Set(times.map((atMs) => Math.floor(atMs / WINDOW_MS)))
+    expect(allowedOf(rows('leased')).length).toBeLessThanOrEqual(touched.size * MAX)
 
+    const delayMs = Math.max(DELAY_MS, stallMs())
     const localWindows = windowsOf(rows('local'), WINDOW_MS)
     for (const { startMs, admitted } of localWindows) {
       const inside = within(rows('local'), startMs, startMs + WINDOW_MS)
-      const extra = mostOffered(inside, SYNC_EVERY_MS + DELAY_MS)
+      const extra = mostOffered(inside, SYNC_EVERY_MS + delayMs)
       const most = MAX + Math.min((SIZE - 1) * MAX, extra)
       expect(admitted, 'the fleet, in a window').toBeLessThanOrEqual(most)
       for (const { number } of nodes) {

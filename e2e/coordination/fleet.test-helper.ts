@@ -1,8 +1,10 @@
 /** Fleets of nodes on one Redis: started for a test, ended with it, and nothing left behind. */
-import { afterAll, afterEach, beforeAll, expect } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, vi } from 'vitest'
 import { type FaultProxy, startFaultProxy } from '../../tools/redis/fault-proxy.js'
 import { type RedisServer, scanWithoutTtl, startRedis } from '../../tools/redis/server.mjs'
 import { stopAll } from '../process.test-helper.js'
+import { PingCanary } from '../redis/fault-canary.test-helper.js'
+import { longestStall } from './admitted.test-helper.js'
 import { FleetNode, type NodeOptions, type NodeStats, type Row } from './node.test-helper.js'
 
 /** Nothing is decided by posture because the machine was busy for a moment. */
@@ -27,6 +29,8 @@ interface Fleet {
   readonly ways: readonly FaultProxy[]
   /** Everything that was decided, oldest question first; also by nodes that are dead. */
   readonly rows: (rule?: string) => readonly Row[]
+  /** How late a node that is paced may have heard of anything, because the machine was busy. */
+  readonly stallMs: () => number
 }
 
 export interface Fleets {
@@ -38,14 +42,18 @@ export interface Fleets {
 
 /** One Redis for a file, empty for each test. After each, no key may stay for ever. */
 export function shareFleets(): Fleets {
+  // A dozen processes take their time to start where others want the machine too.
+  vi.setConfig({ testTimeout: 180_000, hookTimeout: 60_000 })
   let redis: RedisServer
   const nodes: FleetNode[] = []
   const ways: FaultProxy[] = []
+  const canaries: PingCanary[] = []
   beforeAll(async () => {
     redis = await startRedis()
   })
   afterAll(() => redis.stop())
   afterEach(async () => {
+    for (const canary of canaries.splice(0)) canary.stop()
     await Promise.all(nodes.splice(0).map((node) => node.kill()))
     await Promise.all(ways.splice(0).map((way) => way.stop()))
     await stopAll()
@@ -83,7 +91,14 @@ export function shareFleets(): Fleets {
         ),
       )
       await Promise.all(started.map((node) => node.seen(size)))
-      return { nodes: started, ways: own, rows: (rule) => rowsOf(nodes, rule) }
+      const canary = new PingCanary(redis.port)
+      canaries.push(canary)
+      return {
+        nodes: started,
+        ways: own,
+        rows: (rule) => rowsOf(nodes, rule),
+        stallMs: () => longestStall(rowsOf(nodes)) + canary.longestMs,
+      }
     },
   }
 }

@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test, vi } from 'vitest'
 import {
   allowedOf,
+  askedForMs,
   burstNeeded,
   nextStart,
   oldestLease,
@@ -23,10 +24,16 @@ const SOON = { timeout: 15_000, interval: 50 }
 
 const fleets = shareFleets()
 
-/** Until a node that spends has come to a lease of so many units. */
-async function untilItHolds(node: FleetNode, rule: string, units: number): Promise<void> {
+/** Until nodes that spend have come to a lease of so many units, all of them at the same time. */
+async function untilAllHold(
+  holders: readonly (readonly [FleetNode, string])[],
+  units: number,
+): Promise<void> {
   await vi.waitFor(async () => {
-    expect((await node.stats()).rules[rule]?.held).toBeGreaterThanOrEqual(units)
+    const stats = await Promise.all(holders.map(([node]) => node.stats()))
+    for (const [i, [, rule]] of holders.entries()) {
+      expect(stats[i]?.rules[rule]?.held, rule).toBeGreaterThanOrEqual(units)
+    }
   }, SOON)
 }
 
@@ -37,9 +44,9 @@ test('a node that is killed with leases costs a bucket their refill, a window th
   const fixed = { algorithm: 'fixed-window', max: MAX, window: `${WINDOW_MS}ms` }
   const bucket = { algorithm: 'token-bucket', max: PER_SECOND, window: '1s' }
   const SYNC_EVERY_MS = 100
-  /** Beyond that, on a busy machine. */
+  /** Beyond that, unless something stood still for longer. */
   const DELAY_MS = 200
-  /** As long as an answer of the store may take there. */
+  /** As long as an answer of the store may take, unless something stood still for longer. */
   const ON_THE_WAY_MS = 50
   const endless = { algorithm: 'fixed-window', max: 100 * MAX, window: ENDLESS }
   const local = { coordination: 'local', syncEvery: `${SYNC_EVERY_MS}ms`, posture: 'closed' }
@@ -48,60 +55,70 @@ test('a node that is killed with leases costs a bucket their refill, a window th
     ruleOf('bucket', bucket, leased),
     ruleOf('local', endless, local),
   ]
-  const { nodes, rows } = await fleets.start({ size: 2, rules })
+  const { nodes, rows, stallMs: stall } = await fleets.start({ size: 2, rules })
   const [first, second] = nodes
   if (first === undefined || second === undefined) throw new Error('No nodes')
   const windowHeld = Math.floor((MAX_STRANDED * MAX) / 2)
   const bucketHeld = Math.floor((MAX_STRANDED * PER_SECOND) / 2)
 
-  const startMs = nextStart(WINDOW_MS)
-  await sleep(startMs - Date.now())
+  await sleep(nextStart(WINDOW_MS) - Date.now())
   const offer = { rules: ['window', 'bucket', 'local'], perSecond: 1.5 * PER_SECOND }
   const ends = first.pace(offer).catch(() => 'killed')
-  const rest = second.pace({ ...offer, ms: 2 * WINDOW_MS - 100 })
+  const rest = second.pace(offer)
   await sleep(WINDOW_MS / 8)
-  await untilItHolds(first, 'window', 4)
+  await untilAllHold([[first, 'window']], 4)
   await first.kill()
   const killedMs = Date.now()
   expect(await ends).toBe('killed')
-  await rest
+  // The window it died in may be over by now: the next one is certainly without it.
+  const nextMs = nextStart(WINDOW_MS)
+  await sleep(nextMs + WINDOW_MS - Date.now())
+  await Promise.all([second.rest(), rest])
+  const stats = await second.stop()
+  expectConserved([stats])
+  const stallMs = stall()
 
   const windows = windowsOf(rows('window'), WINDOW_MS)
-  const [ofDeath, ofNext] = [0, 1].map((i) =>
-    windows.find((window) => window.startMs === startMs + i * WINDOW_MS),
+  for (const { admitted } of windows) expect(admitted, 'a window').toBeLessThanOrEqual(MAX)
+  const [ofDeath, ofNext] = [nextMs - WINDOW_MS, nextMs].map((startMs) =>
+    windows.find((window) => window.startMs === startMs),
   )
-  expect(ofDeath?.admitted, 'the window it died in').toBeLessThanOrEqual(MAX)
   // Also what it had asked for on behalf of calls that died with it.
-  const lostMax = windowHeld + (offer.perSecond * ON_THE_WAY_MS) / 1000
-  expect(ofDeath?.admittedMaybe, 'the window it died in').toBeGreaterThanOrEqual(MAX - lostMax)
-  expect(ofNext?.admitted, 'the window after').toBeLessThanOrEqual(MAX)
-  expect(ofNext?.admittedMaybe, 'the window after').toBeGreaterThanOrEqual(MAX)
+  const onTheWay = (offer.perSecond * Math.max(ON_THE_WAY_MS, stallMs)) / 1000
+  const isInDemand = (window = ofDeath) => (window?.offered ?? 0) >= 1.25 * MAX
+  const lost = (rule: string) => stats.rules[rule]?.lost ?? 0
+  if (isInDemand(ofDeath)) {
+    const least = MAX - windowHeld - onTheWay - lost('window')
+    expect(ofDeath?.admittedMaybe, 'the window it died in').toBeGreaterThanOrEqual(least)
+  }
+  if (isInDemand(ofNext)) {
+    const least = MAX - lost('window')
+    expect(ofNext?.admittedMaybe, 'the window after').toBeGreaterThanOrEqual(least)
+  }
 
   // The dead node's part is as if spent: in full swing again once that much has come back. What
   // the other one leaves in the bucket to draw it in one go is there still.
   const refilledMs = killedMs + (1000 * bucketHeld) / PER_SECOND
-  const untilMs = startMs + 2 * WINDOW_MS - 150
-  const due = ((untilMs - refilledMs) / 1000) * PER_SECOND
-  const left = MAX_STRANDED * PER_SECOND + PER_SECOND / 4
+  const untilMs = nextMs + WINDOW_MS - 150
+  const due = (askedForMs(rows('bucket'), refilledMs, untilMs) / 1000) * PER_SECOND
+  const left = MAX_STRANDED * PER_SECOND + PER_SECOND / 4 + lost('bucket')
   const since = allowedOf(within(rows('bucket'), refilledMs, untilMs)).length
   expect(since, 'after its death').toBeGreaterThanOrEqual(due - left)
   expect(burstNeeded(rows('bucket'), PER_SECOND)).toBeLessThanOrEqual(PER_SECOND + 2 * bucketHeld)
 
   // Counts that it had not reported are lost with it; nothing else is, and none counts twice.
-  const stats = await second.stop()
-  expectConserved([stats])
   const counted = allowedOf(rows('local')).length
   const reader = await fleets.join({
     rules,
     store: { url: fleets.redis().url, deadlineMs: PATIENT_MS },
   })
   const reported = unitsIn(await reader.stored('local'))
-  const unreported = (offer.perSecond * (SYNC_EVERY_MS + DELAY_MS)) / 1000
+  const unreported = (offer.perSecond * (SYNC_EVERY_MS + Math.max(DELAY_MS, stallMs))) / 1000
   expect(reported, 'counts').toBeLessThanOrEqual(counted)
   expect(reported, 'counts').toBeGreaterThanOrEqual(counted - unreported)
   process.stdout.write(
     `  killed: window ${ofDeath?.admitted}, ${ofNext?.admitted}; bucket ${since} of ${Math.round(due)}; ` +
-      `counts ${reported} of ${counted}\n`,
+      `counts ${reported} of ${counted}; longest stall ${Math.round(stallMs)} ms\n`,
   )
 })
 
@@ -124,8 +141,14 @@ test('a node that is stopped for 5 s spends nothing of the leases it held', asyn
   }
   const pace = { perSecond: 200 }
   const paces = [far.pace({ ...pace, rules: ['far'] }), near.pace({ ...pace, rules: ['near'] })]
-  await untilItHolds(far, 'far', 40)
-  await untilItHolds(near, 'near', 40)
+  // For longer than it takes to stop them, wherever this process is kept waiting.
+  await untilAllHold(
+    [
+      [far, 'far'],
+      [near, 'near'],
+    ],
+    150,
+  )
   far.pause()
   near.pause()
   // Some milliseconds may pass until they stand still.
@@ -146,29 +169,34 @@ test('a node that is stopped for 5 s spends nothing of the leases it held', asyn
   await way.heal()
   const healedMs = Date.now()
   expect(allowedOf(fromHeld), 'admitted without a store').toEqual([])
-  // Until both have a lease again.
-  await untilItHolds(far, 'far', 2)
-  await untilItHolds(near, 'near', 2)
+  // Until both have a lease again, and spend it.
+  await vi.waitFor(() => {
+    for (const rule of ['near', 'far']) {
+      expect(allowedOf(asked(rule, healedMs)).length, `${rule}, again`).toBeGreaterThan(0)
+      expect(sourcesOf(asked(rule, stoppedMs))['lease'], rule).toBeGreaterThan(0)
+    }
+  }, SOON)
   await Promise.all([far.rest(), near.rest(), ...paces])
   for (const rule of ['near', 'far']) {
     expect(oldestLease(rows(rule)), rule).toBeLessThanOrEqual(LEASE_MS)
-    expect(allowedOf(asked(rule, healedMs)).length, `${rule}, again`).toBeGreaterThan(0)
-    expect(sourcesOf(asked(rule, stoppedMs))['lease'], rule).toBeGreaterThan(0)
   }
 
-  const stats = await Promise.all([near.stop(), far.stop()])
+  const stats = await Promise.all([near.stop(), far.stop(), third.stop()])
   expectConserved(stats)
-  const [ofNear, ofFar] = stats
+  const [ofNear, ofFar, ofThird] = stats
+  const reader = await fleets.join({
+    rules,
+    store: { url: fleets.redis().url, deadlineMs: PATIENT_MS },
+  })
   // Whoever woke up with the store there gave back once: what is stored was admitted.
-  const { held = 0, lost = 0 } = (await third.stats()).rules['near'] ?? {}
   const nearAdmitted = allowedOf(rows('near')).length
-  const nearLost = (ofNear?.rules['near']?.lost ?? 0) + held + lost
-  const nearStored = unitsIn(await third.stored('near'))
+  const nearLost = (ofNear?.rules['near']?.lost ?? 0) + (ofThird?.rules['near']?.lost ?? 0)
+  const nearStored = unitsIn(await reader.stored('near'))
   expect(nearStored).toBe(nearAdmitted + nearLost)
   // The other could not: those units count as spent, and at most a draw that it never heard of.
   const farAdmitted = allowedOf(rows('far')).length
   const farLost = ofFar?.rules['far']?.lost ?? 0
-  const farStored = unitsIn(await third.stored('far'))
+  const farStored = unitsIn(await reader.stored('far'))
   expect(farLost).toBeGreaterThan(0)
   expect(farStored).toBeGreaterThanOrEqual(farAdmitted + farLost)
   expect(farStored).toBeLessThanOrEqual(farAdmitted + farLost + (MAX_STRANDED * MAX) / 3)
@@ -191,16 +219,21 @@ test('a node whose wall clock has run on, as after a sleep, spends nothing of it
   if (slept === undefined || awake === undefined) throw new Error('No nodes')
   const paces = nodes.map((node) => node.pace({ rules: ['window'], perSecond: 100 }))
   // Enough for both to go on for a while without a store.
-  await Promise.all(nodes.map((node) => untilItHolds(node, 'window', 60)))
+  await untilAllHold(
+    nodes.map((node) => [node, 'window'] as const),
+    60,
+  )
   await slept.step(LEASE_MS)
   for (const way of ways) way.blackhole()
   const cutMs = Date.now()
-  await sleep(2 * DEADLINE_MS)
-  await Promise.all([...nodes.map((node) => node.rest()), ...paces])
   const since = (node: FleetNode) =>
     node.rows().filter(({ askedMs, source }) => askedMs > cutMs && source !== 'store')
-  expect(allowedOf(since(awake)).length, 'the other one').toBeGreaterThan(0)
-  expect(since(slept).length).toBeGreaterThan(0)
+  await sleep(2 * DEADLINE_MS)
+  await vi.waitFor(() => {
+    expect(allowedOf(since(awake)).length, 'the other one').toBeGreaterThan(0)
+    expect(since(slept).length).toBeGreaterThan(0)
+  }, SOON)
+  await Promise.all([...nodes.map((node) => node.rest()), ...paces])
   expect(allowedOf(since(slept)), 'from leases that are over').toEqual([])
 })
 
@@ -225,19 +258,25 @@ describe('nodes that close', () => {
     const [first, ...others] = nodes
     const pace = { rules: [...ids, ...localIds], perSecond: 100, ms: 1000 }
     await Promise.all(others.map((node) => node.pace(pace)))
+    // In full swing: they hold leases, and counts that nobody else has heard of. A lease that ended
+    // because the machine stood still is followed by another with the next calls.
+    await vi.waitFor(async () => {
+      const held = await Promise.all(others.map((node) => node.stats()))
+      for (const rule of ids) {
+        const sum = held.reduce((all, { rules: by }) => all + (by[rule]?.held ?? 0), 0)
+        if (sum === 0) await Promise.all(others.map((node) => node.burst({ rule, count: 2 })))
+        expect(sum, `${rule}: held before`).toBeGreaterThan(0)
+      }
+    }, SOON)
     expectAnswered(rows())
-    // In full swing: they hold leases, and counts that nobody else has heard of.
-    const held = await Promise.all(others.map((node) => node.stats()))
-    for (const rule of ids) {
-      const sum = held.reduce((all, { rules: by }) => all + (by[rule]?.held ?? 0), 0)
-      expect(sum, `${rule}: held before`).toBeGreaterThan(0)
-    }
     const stats = await Promise.all(others.map((node) => node.stop()))
     expectConserved(stats)
     for (const rule of [...ids, ...localIds]) {
       const state = (await first?.stored(rule)) ?? null
+      // There is room for all: whatever was asked for was admitted.
       const admitted = allowedOf(rows(rule)).length
-      expect(admitted, rule).toBe(200)
+      expect(admitted, rule).toBe(rows(rule).length)
+      expect(admitted, rule).toBeGreaterThan(50)
       expect(unitsIn(state), rule).toBe(admitted)
       for (const { rules: by } of stats) {
         expect([by[rule]?.held, by[rule]?.lost, by[rule]?.unreported], rule).toEqual([0, 0, 0])

@@ -1,12 +1,12 @@
 /** One node of three is cut off from the store for 10 s, and comes back. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { expect, test } from 'vitest'
+import { expect, test, vi } from 'vitest'
 import {
   allowedOf,
   longestSilence,
   oldestLease,
+  touching,
   windowsOf,
-  within,
 } from './admitted.test-helper.js'
 import { expectConserved, shareFleets } from './fleet.test-helper.js'
 import { type FleetNode, ruleOf } from './node.test-helper.js'
@@ -26,8 +26,11 @@ const DENY_CACHE_MS = 1000
 const RECOVERY_MS = 3000
 /** What a busy machine may add to any time here. */
 const NOISE_MS = 1000
+/** Where something stood still for longer, a node may have lost the store once more. */
+const STALL_MS_MAX = 250
 /** Where a node puts the edge of a window by what it knows of the store's clock. */
 const EDGE_MS = 20
+const SOON = { timeout: 20_000, interval: 50 }
 
 const local = { coordination: 'local', syncEvery: `${SYNC_EVERY_MS}ms`, posture: 'closed' }
 const leased = { coordination: 'leased', maxStranded: 0.3, posture: 'closed' }
@@ -49,8 +52,8 @@ const fleets = shareFleets()
 class StoredWindows {
   readonly byStartMs = new Map<number, number>()
 
-  async watch(node: FleetNode, rule: string, untilMs: number): Promise<void> {
-    while (Date.now() < untilMs) {
+  async watch(node: FleetNode, rule: string, isOver: () => boolean): Promise<void> {
+    while (!isOver()) {
       // A look that comes too late is one of many.
       const state = await node.stored(rule).catch(() => null)
       if (state !== null) {
@@ -68,7 +71,7 @@ class StoredWindows {
 }
 
 test('heals with no window charged twice, and nobody silenced for longer than stated', async () => {
-  const { nodes, ways, rows } = await fleets.start({
+  const { nodes, ways, rows, stallMs } = await fleets.start({
     size: SIZE,
     rules: RULES,
     breakable: 1,
@@ -77,28 +80,40 @@ test('heals with no window charged twice, and nobody silenced for longer than st
   const [lonely, second] = nodes
   const [way] = ways
   if (lonely === undefined || second === undefined || way === undefined) throw new Error('No nodes')
-  const ms = BEFORE_MS + CUT_MS + AFTER_MS
-  const untilMs = Date.now() + ms
-  const paces = nodes.map((node) => node.pace({ rules: IDS, perSecond: PER_SECOND, ms }))
+  let isOver = false
+  const paces = nodes.map((node) => node.pace({ rules: IDS, perSecond: PER_SECOND }))
   const stored = { fixed: new StoredWindows(), sliding: new StoredWindows() }
   const watches = [
-    stored.fixed.watch(second, 'fixed', untilMs),
-    stored.sliding.watch(second, 'sliding', untilMs),
+    stored.fixed.watch(second, 'fixed', () => isOver),
+    stored.sliding.watch(second, 'sliding', () => isOver),
   ]
   await sleep(BEFORE_MS)
   way.blackhole()
   const cutMs = Date.now()
   await sleep(CUT_MS)
+  const healingMs = Date.now()
   await way.heal()
   const healedMs = Date.now()
-  await Promise.all([...paces, ...watches])
+  await sleep(AFTER_MS)
+  const firstBack = () =>
+    lonely
+      .rows()
+      .find(
+        ({ rule, askedMs, source }) =>
+          rule === 'leased' && askedMs >= healedMs && (source === 'store' || source === 'lease'),
+      )
+  await vi.waitFor(() => expect(firstBack(), 'an answer by the store').toBeDefined(), SOON)
+  const endMs = Date.now()
+  isOver = true
+  await Promise.all([...nodes.map((node) => node.rest()), ...paces, ...watches])
   const stats = await Promise.all(nodes.map((node) => node.stats()))
   expectConserved(stats)
 
   for (const rule of ['fixed', 'sliding'] as const) {
     const admitted = allowedOf(rows(rule))
     for (const [startMs, count] of stored[rule].byStartMs) {
-      const near = within(admitted, startMs - EDGE_MS, startMs + WINDOW_MS + EDGE_MS)
+      // Those around its edges as well: of some nobody can say where they belong.
+      const near = touching(admitted, startMs - EDGE_MS, startMs + WINDOW_MS + EDGE_MS)
       expect(count, `${rule}: stored of the window ${startMs}`).toBeLessThanOrEqual(near.length)
     }
   }
@@ -109,13 +124,13 @@ test('heals with no window charged twice, and nobody silenced for longer than st
     alone.filter(({ rule }) => rule === 'fixed'),
     WINDOW_MS,
   )
-  for (const { startMs, admitted } of ownWindows) {
-    if (startMs < cutMs || startMs + WINDOW_MS > healedMs) continue
+  for (const { startMs, admitted, offered } of ownWindows) {
+    if (startMs < cutMs || startMs + WINDOW_MS > healingMs) continue
     expect(admitted, 'the node that is cut off').toBeLessThanOrEqual(MAX)
+    if (offered < MAX / 2) continue
     expect(admitted, 'the node that is cut off').toBeGreaterThan(0)
   }
 
-  const endMs = untilMs - 100
   const silences = IDS.map((rule) => longestSilence(rows(rule), healedMs, endMs))
   const debt = Math.max(MAX, (SIZE * MAX * SYNC_EVERY_MS) / 1000)
   const statedMs = [WINDOW_MS, 2 * WINDOW_MS, (debt / MAX) * 1000, WINDOW_MS]
@@ -137,21 +152,21 @@ test('heals with no window charged twice, and nobody silenced for longer than st
   // What was drawn is spent in its lease's time; then the posture speaks, until the store does.
   const leaseMs = WINDOW_MS / 4
   const cutOff = alone.filter(
-    ({ rule, askedMs }) =>
-      rule === 'leased' && askedMs > cutMs + leaseMs + DEADLINE_MS && askedMs < healedMs,
+    ({ rule, askedMs, answeredMs }) =>
+      rule === 'leased' && askedMs > cutMs + leaseMs + DEADLINE_MS && answeredMs < healingMs,
   )
   expect(allowedOf(cutOff)).toEqual([])
   // A refusal of the last moment before the cut is remembered for a while.
   const later = cutOff.filter(({ askedMs }) => askedMs > cutMs + DENY_CACHE_MS + DEADLINE_MS)
   expect(new Set(later.map(({ source }) => source))).toEqual(new Set(['posture']))
-  const back = alone.find(
-    ({ rule, askedMs, source }) =>
-      rule === 'leased' && askedMs >= healedMs && (source === 'store' || source === 'lease'),
-  )
-  expect((back?.askedMs ?? Infinity) - healedMs).toBeLessThanOrEqual(RECOVERY_MS + NOISE_MS)
+  const back = firstBack()
+  if (stallMs() <= STALL_MS_MAX) {
+    expect((back?.askedMs ?? Infinity) - healedMs).toBeLessThanOrEqual(RECOVERY_MS + NOISE_MS)
+  }
   expect(oldestLease(rows('leased'))).toBeLessThanOrEqual(leaseMs)
   process.stdout.write(
     `  silent after the cut: ${IDS.map((rule, i) => `${rule} ${silences[i]} ms`).join(', ')}; ` +
-      `leased back after ${(back?.askedMs ?? 0) - healedMs} ms\n`,
+      `leased back after ${(back?.askedMs ?? 0) - healedMs} ms; ` +
+      `longest stall ${Math.round(stallMs())} ms\n`,
   )
 })

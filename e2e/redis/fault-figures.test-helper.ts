@@ -28,6 +28,13 @@ export function latencyOf(log: DecisionLog, timers: TimerCanary, deadlineMs: num
   return { decisions: log.length, byPosture, slowestMs, excessMs, stallMs: timers.longestMs }
 }
 
+/** When decisions were exact again; Infinity: never. */
+export interface Exact {
+  readonly atMs: number
+  /** So long after the fault; without the time in which the machine was busy, if it is long. */
+  readonly afterMs: number
+}
+
 export interface Recovery {
   /** From the end of the fault until decisions were exact again. */
   readonly recoveryMs: number
@@ -40,21 +47,20 @@ export interface Recovery {
 
 export function recoveryOf(
   log: DecisionLog,
-  fromMs: number,
-  recoveryMs: number,
+  { atMs, afterMs }: Exact,
   isNoisy: (atMs: number) => boolean,
 ): Recovery {
   let decisionsAfter = 0
   let strays = 0
   let unexcused = 0
   for (const { askedMs, answeredMs, source } of log.rows()) {
-    if (askedMs < fromMs + recoveryMs) continue
+    if (askedMs < atMs) continue
     decisionsAfter += 1
     if (source !== 'posture') continue
     strays += 1
     if (!isNoisy(answeredMs)) unexcused += 1
   }
-  return { recoveryMs, decisionsAfter, strays, unexcused }
+  return { recoveryMs: afterMs, decisionsAfter, strays, unexcused }
 }
 
 export interface Admitted {

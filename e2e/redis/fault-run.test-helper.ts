@@ -12,6 +12,7 @@ import { expectSound } from './fault-checks.test-helper.js'
 import {
   type Admitted,
   countAdmitted,
+  type Exact,
   type Latency,
   latencyOf,
   type Recovery,
@@ -33,8 +34,8 @@ const AFTER_MS = 1000
 /** What is looked at to see whether decisions are exact again. */
 const LOOK_BACK_MS = 200
 const LOOK_EVERY_MS = 25
-/** Longer than any fault here, times the rate. */
-const LOG_CAPACITY = Math.ceil(100_000 * Math.max(1, TIMES))
+/** Longer than any fault here and the noise after it, times the rate. */
+const LOG_CAPACITY = Math.ceil(200_000 * Math.max(1, TIMES))
 
 export interface FaultOptions {
   readonly name: string
@@ -117,18 +118,19 @@ async function measure(options: FaultOptions, parts: Parts): Promise<FaultFigure
     const faultFromMs = performance.now()
     await options.fault(faultRunOf(parts))
     const faultUntilMs = performance.now()
-    const exactMs = await waitUntilExact(log, faultUntilMs, 5 * (options.recoveryMs ?? 1000))
     const servers = await options.servers()
     pings.push(...servers.map(({ port }) => new PingCanary(port)))
+    const isNoisy = (atMs: number) =>
+      [timers, ...pings].some((canary) => canary.longestIn(atMs - NOISE_MS, atMs) > NOISE_STALL_MS)
+    const mostMs = 5 * (options.recoveryMs ?? 1000)
+    const exact = await waitUntilExact(log, { fromMs: faultUntilMs, mostMs, isNoisy })
     await sleep(AFTER_MS)
     await load.stop()
     await settled(nodes)
     const heapGrowth = heapUsed() - heapBefore
-    const isNoisy = (atMs: number) =>
-      [timers, ...pings].some((canary) => canary.longestIn(atMs - NOISE_MS, atMs) > NOISE_STALL_MS)
     return {
       ...latencyOf(log, timers, DEADLINE_MS),
-      ...recoveryOf(log, faultUntilMs, exactMs, isNoisy),
+      ...recoveryOf(log, exact, isNoisy),
       ...(await compareStored(options.readUrl ?? options.urls[0] ?? '', servers, ledger)),
       admitted: countAdmitted(log),
       heapGrowth,
@@ -166,15 +168,32 @@ function faultRunOf({ nodes, log, ledger }: Parts): FaultRun {
   }
 }
 
+interface Recovering {
+  readonly fromMs: number
+  readonly mostMs: number
+  readonly isNoisy: (atMs: number) => boolean
+}
+
+/** However busy the machine is, it is not so for ever. */
+const NOISE_MS_MAX = 60_000
+
 /**
  * Waits until nearly all decisions of every node are the store's again, as long as it may take.
- * Returns how long after `fromMs` that began; Infinity: it never did.
+ * Where that is too long, time in which the machine was too busy for any to be is taken off.
  */
-async function waitUntilExact(log: DecisionLog, fromMs: number, mostMs: number): Promise<number> {
+async function waitUntilExact(
+  log: DecisionLog,
+  { fromMs, mostMs, isNoisy }: Recovering,
+): Promise<Exact> {
   const looked = log.length
-  while (performance.now() < fromMs + mostMs + LOOK_BACK_MS) {
+  let noisyMs = 0
+  let lookedMs = performance.now()
+  while (lookedMs < fromMs + mostMs + LOOK_BACK_MS + Math.min(noisyMs, NOISE_MS_MAX)) {
     await sleep(LOOK_EVERY_MS)
-    const since = performance.now() - LOOK_BACK_MS
+    const nowMs = performance.now()
+    if (isNoisy(nowMs)) noisyMs += nowMs - lookedMs
+    lookedMs = nowMs
+    const since = nowMs - LOOK_BACK_MS
     if (since < fromMs) continue
     const byNode = new Map<number, { all: number; silent: number }>()
     for (const row of log.rows(looked)) {
@@ -185,14 +204,20 @@ async function waitUntilExact(log: DecisionLog, fromMs: number, mostMs: number):
       byNode.set(row.node, seen)
     }
     const nodes = [...byNode.values()]
-    if (nodes.every(({ all, silent }) => silent <= all / 50)) return since - fromMs
+    if (nodes.length > 0 && nodes.every(({ all, silent }) => silent <= all / 50)) {
+      const afterMs = since - fromMs
+      return { atMs: since, afterMs: afterMs <= mostMs ? afterMs : afterMs - noisyMs }
+    }
   }
-  return Infinity
+  return { atMs: Infinity, afterMs: Infinity }
 }
+
+/** Reports wait while a breaker is open, which a busy machine may do again and again. */
+const SETTLE_MS_MAX = 30_000
 
 /** Give-backs and reports are under way for a moment after the last decision. */
 async function settled({ limiters, stores }: Nodes): Promise<void> {
-  const until = performance.now() + 3000
+  const until = performance.now() + SETTLE_MS_MAX
   const isBusy = () =>
     limiters.some((limiter) => (limiter.stats?.reportsWaiting ?? 0) > 0) ||
     stores.some((store) => store.stats().nodes.some((node) => node.inFlight + node.queuedTakes > 0))

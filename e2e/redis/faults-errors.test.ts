@@ -88,7 +88,7 @@ describe('an error that Redis replies', () => {
     store = redisStore({
       url: shim.url,
       // What is told here is what Redis said, and not how long it took.
-      deadlineMs: 2000,
+      deadlineMs: 10_000,
       observer: {
         error: (code) => {
           errors.push(code)

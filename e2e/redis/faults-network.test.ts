@@ -3,10 +3,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type FaultProxy, startFaultProxy } from '../../tools/redis/fault-proxy.js'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
+import { waitFor } from '../../tools/redis/wait.js'
 import { type FaultOptions, runFault, TEST_MS_MAX, TIMES } from './fault-run.test-helper.js'
 import { startWay } from './way.test-helper.js'
 
-vi.setConfig({ testTimeout: TEST_MS_MAX })
+vi.setConfig({ testTimeout: TEST_MS_MAX, hookTimeout: 60_000 })
 
 let server: RedisServer
 let proxy: FaultProxy
@@ -150,27 +151,39 @@ describe('latency', () => {
   test('of 200 ms opens the breaker: hardly anything reaches the store until it is gone', async () => {
     let asked = 0
     let reached = 0
+    let beats = 0
     const figures = await run({
       name: 'latency 200 ms',
+      well: [server],
       fault: async ({ log, last, nodes }) => {
         proxy.delay(100, 50)
+        await waitFor('Open breakers', async () =>
+          nodes.stores.every((store) => store.stats().nodes[0]?.isBreakerOpen),
+        )
+        // What was on its way by then has arrived.
         await sleep(300)
-        expect(nodes.stores.every((store) => store.stats().nodes[0]?.isBreakerOpen)).toBe(true)
         const [decisions, before] = [log.length, await scripts()]
+        const fromMs = performance.now()
         await last(3000)
         asked = log.length - decisions
         reached = (await scripts()) - before
+        // Beside probes, nodes tell twice a second that they live.
+        beats = 3 * (2 * Math.ceil((performance.now() - fromMs) / 1000) + 1)
         await proxy.heal()
       },
     })
-    // Beside probes, nodes tell twice a second that they live.
-    const beats = 3 * (2 * 3 * TIMES + 1)
     process.stdout.write(`  of ${asked} calls ${reached - beats} scripts reached the store\n`)
     expect(reached - beats).toBeLessThanOrEqual(asked / 100)
-    const opened = figures.nodes.told.breakers.filter(({ isOpen, atMs }) => {
-      return isOpen && (atMs < figures.faultUntilMs || !figures.isNoisy(atMs))
-    })
-    expect(opened.length, 'the breaker does not flap').toBe(3)
+    // Before and after the fault it may be opened by what the machine does, within it once alone.
+    const { faultFromMs, faultUntilMs, isNoisy, nodes } = figures
+    const opened = nodes.told.breakers.filter(({ isOpen }) => isOpen)
+    for (const [number] of nodes.stores.entries()) {
+      const own = opened.filter(({ node }) => node === number)
+      const within = own.filter(({ atMs }) => atMs >= faultFromMs && atMs < faultUntilMs)
+      expect(within.length, 'the breaker does not flap').toBeLessThanOrEqual(1)
+      const others = own.filter((event) => !within.includes(event) && !isNoisy(event.atMs))
+      expect(others, 'the breaker stays closed').toEqual([])
+    }
   })
 
   test('of more than half the deadline stays exact', async () => {

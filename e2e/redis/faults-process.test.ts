@@ -7,7 +7,7 @@ import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
 import { waitFor } from '../../tools/redis/wait.js'
 import { type FaultOptions, runFault, TEST_MS_MAX } from './fault-run.test-helper.js'
 
-vi.setConfig({ testTimeout: TEST_MS_MAX })
+vi.setConfig({ testTimeout: TEST_MS_MAX, hookTimeout: 60_000 })
 
 let server: RedisServer
 
@@ -124,13 +124,14 @@ describe('a Redis', () => {
   test('that is out of memory refuses what it cannot keep, and nothing is half written', async () => {
     const { nodes } = await run({
       name: 'out of memory',
-      fault: async ({ last }) => {
+      fault: async ({ last, nodes: { told } }) => {
         const filler = 'x'.repeat(100_000)
         await server.pipeline(
           Array.from({ length: 20 }, (_, i) => ['SET', `filler:${i}`, filler, 'EX', '600']),
         )
         await server.call('CONFIG', 'SET', 'maxmemory', '2mb')
         await last(1500)
+        await waitFor('OOM', async () => told.errors.has('OOM'))
         await server.pipeline(Array.from({ length: 20 }, (_, i) => ['DEL', `filler:${i}`]))
         await server.call('CONFIG', 'SET', 'maxmemory', '0')
       },
@@ -179,12 +180,13 @@ describe('a Redis', () => {
   test('that is busy with a script of somebody else says so, and is asked again after it', async () => {
     const { nodes } = await run({
       name: 'BUSY',
-      fault: async ({ last }) => {
+      fault: async ({ last, nodes: { told } }) => {
         const endless = server.call('EVAL', 'while true do end', '0').catch(() => {})
         await last(800)
         // Connections that are made meanwhile are greeted with BUSY too.
         await server.call('CLIENT', 'KILL', 'TYPE', 'normal').catch(() => {})
         await last(800)
+        await waitFor('BUSY', async () => told.errors.has('BUSY'))
         await server.call('SCRIPT', 'KILL')
         await endless
       },
@@ -210,10 +212,13 @@ describe('a Redis', () => {
     const admin = await openAdmin()
     const { nodes } = await run({
       name: 'requirepass',
-      fault: async ({ last }) => {
+      fault: async ({ last, nodes: { told } }) => {
         await admin.say('CONFIG SET requirepass rotated')
         await admin.say('CLIENT KILL TYPE normal SKIPME yes')
         await last(1000)
+        await waitFor('NOAUTH', async () =>
+          [...told.problems].some((text) => text.includes('NOAUTH')),
+        )
         await admin.say('CONFIG SET requirepass ""')
       },
       recoveryMs: 5000,

@@ -45,6 +45,7 @@ const rules = [
   window('addresses', 'ip', 100),
   window('teams', 'team', 3),
 ]
+const SOON = { timeout: 20_000 }
 const attributes = { user: 'ann', ip: '203.0.113.7', team: 'blue' }
 
 describe.each(places)('$name', (kind) => {
@@ -75,7 +76,7 @@ describe.each(places)('$name', (kind) => {
     const refusal = decisions.find(({ allowed }) => !allowed)
     expect([refusal?.rule, refusal?.reason, refusal?.source]).toEqual(['teams', 'over', 'store'])
     const expected = { users: 97, addresses: 97, teams: 0 }
-    if (kind.isCluster) await vi.waitFor(async () => expect(await left()).toEqual(expected))
+    if (kind.isCluster) await vi.waitFor(async () => expect(await left()).toEqual(expected), SOON)
     else expect(await left()).toEqual(expected)
   })
 

@@ -32,15 +32,16 @@ describe('a server', () => {
   })
 
   test('answers nobody while it is paused, open connections neither', async () => {
-    // Time for the connection to be made, and to be in the middle of something.
+    // Time for the connection to be made, and to be seen in the middle of something.
+    const SLEEP_S = 4
     let isAnswered = false
-    const answer = server.psql('select pg_sleep(0.5)').then(() => {
+    const answer = server.psql(`select pg_sleep(${SLEEP_S})`).then(() => {
       isAnswered = true
     })
     const sleeping = "select count(*) from pg_stat_activity where wait_event = 'PgSleep'"
     await waitFor('A connection', async () => (await server.psql(sleeping)) === '1')
     server.pause()
-    await new Promise((resolve) => setTimeout(resolve, 700))
+    await new Promise((resolve) => setTimeout(resolve, SLEEP_S * 1000 + 200))
     expect(isAnswered).toBe(false)
     server.resume()
     await answer

@@ -4,8 +4,8 @@ import { startCluster, type RedisCluster } from './cluster.js'
 describe('a cluster', () => {
   let cluster: RedisCluster
   beforeAll(async () => {
-    cluster = await startCluster({ nodeTimeoutMs: 700 })
-  })
+    cluster = await startCluster()
+  }, 60_000)
   afterAll(async () => {
     await cluster.stop()
     expect(cluster.nodes.every((node) => !node.isRunning)).toBe(true)

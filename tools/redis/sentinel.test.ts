@@ -4,8 +4,8 @@ import { startSentinel, type RedisSentinelSet } from './sentinel.js'
 describe('a sentinel set', () => {
   let set: RedisSentinelSet
   beforeAll(async () => {
-    set = await startSentinel({ replicas: 2, downAfterMs: 500 })
-  })
+    set = await startSentinel({ replicas: 2 })
+  }, 60_000)
   afterAll(async () => {
     await set.stop()
     expect([...set.nodes, ...set.sentinels].every((server) => !server.isRunning)).toBe(true)
@@ -30,6 +30,13 @@ describe('a sentinel set', () => {
     const next = await set.waitForNewPrimary(killed)
     expect(await next.cli('GET', 'kept')).toBe('yes')
     await killed.start()
+    expect(await set.primary()).toBe(next)
+  })
+
+  test('replaces a primary that lives when it is told to', async () => {
+    const old = await set.primary()
+    const next = await set.failOver()
+    expect(next).not.toBe(old)
     expect(await set.primary()).toBe(next)
   })
 })

@@ -8,7 +8,10 @@ const NAME = 'sluice'
 export interface SentinelOptions {
   readonly replicas?: number
   readonly sentinels?: number
-  /** How long the primary may be silent before a sentinel calls it down. */
+  /**
+   * How long the primary may be silent before a sentinel calls it down. Replicas as well, which
+   * then cannot take over: less than a busy machine may keep a process waiting is too little.
+   */
   readonly downAfterMs?: number
   readonly failoverTimeoutMs?: number
   /** More arguments for the primary and the replicas. */
@@ -28,6 +31,8 @@ export interface RedisSentinelSet {
   killPrimary(): Promise<RedisServer>
   /** Settles when most sentinels name another node, and that takes writes; returns it. */
   waitForNewPrimary(old: RedisServer): Promise<RedisServer>
+  /** Has another node take over while the primary lives; settles as above. */
+  failOver(): Promise<RedisServer>
   stop(): Promise<void>
 }
 
@@ -61,7 +66,7 @@ export async function startSentinel(options: SentinelOptions = {}): Promise<Redi
 const APART_MS = 150
 
 function fileOf(primary: RedisServer, index: number, options: SentinelOptions): string {
-  const { sentinels = 3, downAfterMs = 500, failoverTimeoutMs = 2000 } = options
+  const { sentinels = 3, downAfterMs = 1500, failoverTimeoutMs = 2000 } = options
   const quorum = majorityOf(sentinels)
   return [
     `sentinel monitor ${NAME} ${primary.host} ${primary.port} ${quorum}`,
@@ -94,7 +99,19 @@ async function meet(sentinels: readonly RedisServer[], replicas: number): Promis
 }
 
 async function viewOf(sentinel: RedisServer): Promise<ReadonlyMap<string, string>> {
-  const reply = await sentinel.call('SENTINEL', 'MASTER', NAME)
+  return fieldsOf(await sentinel.call('SENTINEL', 'MASTER', NAME))
+}
+
+/** Whether one can take over: a node that was just started again is none at first. */
+async function hasReplica(sentinel: RedisServer): Promise<boolean> {
+  const reply = await sentinel.call('SENTINEL', 'REPLICAS', NAME)
+  const replicas = Array.isArray(reply) ? reply.map(fieldsOf) : []
+  return replicas.some(
+    (replica) => replica.get('flags') === 'slave' && replica.get('master-link-status') === 'ok',
+  )
+}
+
+function fieldsOf(reply: unknown): ReadonlyMap<string, string> {
   const words = Array.isArray(reply) ? reply.map(String) : []
   return new Map(words.flatMap((word, at) => (at % 2 === 0 ? [[word, words[at + 1] ?? '']] : [])))
 }
@@ -117,6 +134,13 @@ function setOf(nodes: readonly RedisServer[], sentinels: readonly RedisServer[])
     return node
   }
 
+  const waitForNewPrimary = (old: RedisServer) =>
+    waitFor('A new primary', async () => {
+      const node = await namedByMost()
+      if (node === undefined || node === old || !node.isRunning) return undefined
+      return (await node.info('replication'))['role'] === 'master' ? node : undefined
+    })
+
   return {
     url: `redis+sentinel://${sentinels.map(({ address }) => address).join(',')}/${NAME}`,
     name: NAME,
@@ -128,12 +152,24 @@ function setOf(nodes: readonly RedisServer[], sentinels: readonly RedisServer[])
       await node.kill()
       return node
     },
-    waitForNewPrimary: (old) =>
-      waitFor('A new primary', async () => {
-        const node = await namedByMost()
-        if (node === undefined || node === old || !node.isRunning) return undefined
-        return (await node.info('replication'))['role'] === 'master' ? node : undefined
-      }),
+    waitForNewPrimary,
+    async failOver() {
+      const old = await primary()
+      // The others may have been started again, and without their short periods.
+      const sentinel = sentinels.at(-1)
+      if (sentinel === undefined) throw new Error('No sentinels')
+      // A sentinel gives up where the replica takes too long, and nobody but us tells it again.
+      await waitFor('A failover', async () => {
+        const view = await viewOf(sentinel)
+        if (view.get('port') !== String(old.port)) return true
+        const isAtRest = view.get('flags') === 'master'
+        if (isAtRest && (await hasReplica(sentinel))) {
+          await sentinel.call('SENTINEL', 'FAILOVER', NAME)
+        }
+        return false
+      })
+      return waitForNewPrimary(old)
+    },
     stop: () => stopAll([...sentinels, ...nodes]),
   }
 }

@@ -16,6 +16,9 @@ beforeAll(async () => {
 }, 60_000)
 afterAll(() => cluster.stop())
 
+/** 5 ms apart: fewer than would come while a refusal is remembered. */
+const TRIES_MAX = 150
+
 test('by any node that gave it back', async () => {
   const store = redisStore({ url: cluster.url, deadlineMs: 10_000 })
   const limiter = createLimiter({
@@ -38,10 +41,9 @@ test('by any node that gave it back', async () => {
   await limiter.close()
 }, 60_000)
 
-/** Within a few round trips, which is far less than a refusal is remembered. */
+/** Far earlier than a refusal that is remembered would let it; a stall of the machine is no try. */
 async function passesSoon(again: () => Promise<{ readonly allowed: boolean }>): Promise<boolean> {
-  const endsMs = performance.now() + 500
-  while (performance.now() < endsMs) {
+  for (let tries = 0; tries < TRIES_MAX; tries++) {
     if ((await again()).allowed) return true
     await new Promise((resolve) => setTimeout(resolve, 5))
   }

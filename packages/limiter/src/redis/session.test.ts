@@ -26,7 +26,7 @@ test('a start that waits for the slot of its keys goes on when a node takes it',
   } finally {
     await store.close()
   }
-}, 20_000)
+}, 60_000)
 
 test('a store tells its time and how sure that is, and each of its nodes has its own place', async () => {
   const open = () => redisStore({ url: cluster.url, prefix: 'places', clockToleranceMs: 250 })

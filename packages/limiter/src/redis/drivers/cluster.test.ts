@@ -4,7 +4,7 @@ import { waitFor } from '../../../../../tools/redis/wait.js'
 import { type RedisDriver, RedisReplyError } from '../driver.js'
 import { REDIS_CLIENTS } from '../options.js'
 import { PARTITION_SLOTS, PARTITION_TAGS, SLOT_COUNT } from '../partitions.js'
-import { ask, open, readyChannel, textOf } from './drivers.test-helper.js'
+import { ask, open, PATIENT, readyChannel, textOf } from './drivers.test-helper.js'
 
 const whole = (driver: RedisDriver) =>
   waitFor('A channel for every slot', async () =>
@@ -17,8 +17,8 @@ describe.each(REDIS_CLIENTS)('a Cluster by %s', (client) => {
   let cluster: RedisCluster
 
   beforeAll(async () => {
-    cluster = await startCluster({ nodeTimeoutMs: 1000 })
-  })
+    cluster = await startCluster()
+  }, 60_000)
 
   afterAll(async () => {
     await cluster?.stop()
@@ -27,7 +27,11 @@ describe.each(REDIS_CLIENTS)('a Cluster by %s', (client) => {
   test('has a channel for every slot, to its primary', async () => {
     // One node is enough to find the others, and a replica will do.
     const [replica] = cluster.nodes.slice(-1)
-    const { driver, readies, problems } = await open(`redis+cluster://${replica?.address}`, client)
+    const { driver, readies, problems } = await open(
+      `redis+cluster://${replica?.address}`,
+      client,
+      PATIENT,
+    )
     expect(driver.topology).toBe('cluster')
     expect(driver.channelOf(0)).toBeUndefined()
     await whole(driver)
@@ -126,7 +130,7 @@ describe.each(REDIS_CLIENTS)('a Cluster by %s', (client) => {
 
 describe('a Cluster whose primary stands still', () => {
   test('is followed once the connection is given up, and the old primary is left', async () => {
-    const cluster = await startCluster({ nodeTimeoutMs: 1000 })
+    const cluster = await startCluster()
     try {
       const { driver } = await open(cluster.url, 'ioredis')
       await whole(driver)

@@ -7,6 +7,9 @@ import type { RedisClient } from '../options.js'
 import { parseRedisUrl } from '../url.js'
 import { type DriverOptions, openDriver } from './index.js'
 
+/** For tests that count problems: a server that is kept waiting by the machine has none. */
+export const PATIENT = { connectTimeoutMs: 20_000 }
+
 export interface OpenedDriver {
   readonly driver: RedisDriver
   /** Every address that became ready, in order. */

@@ -8,7 +8,7 @@ import { waitFor } from '../../../../../tools/redis/wait.js'
 import { wordsCommand } from '../ask.js'
 import { RedisConnectionError, RedisReplyError } from '../driver.js'
 import { REDIS_CLIENTS } from '../options.js'
-import { ask, askAll, open, readyChannel, textOf } from './drivers.test-helper.js'
+import { ask, askAll, open, PATIENT, readyChannel, textOf } from './drivers.test-helper.js'
 
 async function start(options: RedisOptions = {}): Promise<RedisServer> {
   const server = await startRedis(options)
@@ -19,7 +19,7 @@ async function start(options: RedisOptions = {}): Promise<RedisServer> {
 describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
   test('is connected to, and asked', async () => {
     const server = await start()
-    const { driver, readies, problems } = await open(server.url, client)
+    const { driver, readies, problems } = await open(server.url, client, PATIENT)
     expect(driver.topology).toBe('standalone')
     const channel = await readyChannel(driver)
     expect(channel.address).toBe(server.address)
@@ -34,7 +34,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
 
   test('gives texts as bytes, numbers as numbers, and nothing as null', async () => {
     const server = await start()
-    const { driver } = await open(server.url, client)
+    const { driver } = await open(server.url, client, PATIENT)
     const channel = await readyChannel(driver)
     const bytes = Buffer.from([0, 255, 13, 10, 36, 195])
     expect(await ask(channel, 'SET', bytes, bytes)).toEqual(Buffer.from('OK'))
@@ -55,7 +55,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
 
   test('answers several commands in their order, errors in their places', async () => {
     const server = await start()
-    const { driver } = await open(server.url, client)
+    const { driver } = await open(server.url, client, PATIENT)
     const channel = await readyChannel(driver)
     const commands = Array.from({ length: 500 }, (_, at) =>
       at % 7 === 3 ? ['LPOP', 'n', 'x', 'y'] : ['INCR', 'n'],
@@ -74,7 +74,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
 
   test('takes what is larger than a socket holds', async () => {
     const server = await start()
-    const { driver } = await open(server.url, client)
+    const { driver } = await open(server.url, client, PATIENT)
     const channel = await readyChannel(driver)
     const large = Buffer.alloc(3_000_000, 'x')
     const replies = await askAll(channel, [
@@ -92,10 +92,10 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
     const server = await start({ password: 'p@ss/wörd' })
     await server.call('ACL', 'SETUSER', 'app', 'on', '>se:cret', '~*', '+@all')
     const named = `redis://app:${encodeURIComponent('se:cret')}@${server.address}/3`
-    const first = await readyChannel((await open(named, client)).driver)
+    const first = await readyChannel((await open(named, client, PATIENT)).driver)
     expect(textOf(await ask(first, 'ACL', 'WHOAMI'))).toBe('app')
     await ask(first, 'SET', 'where', 'three')
-    const second = await readyChannel((await open(server.url, client)).driver)
+    const second = await readyChannel((await open(server.url, client, PATIENT)).driver)
     expect(textOf(await ask(second, 'ACL', 'WHOAMI'))).toBe('default')
     expect(await ask(second, 'GET', 'where')).toBeNull()
     await ask(second, 'SELECT', '3')
@@ -105,7 +105,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
   test('says once what is wrong with a password, without the password', async () => {
     const server = await start({ password: 'right' })
     const url = `redis://:secret@${server.address}`
-    const { driver, problems, readies } = await open(url, client)
+    const { driver, problems, readies } = await open(url, client, PATIENT)
     await waitFor('A problem', async () => problems.length > 0)
     expect(driver.channelOf(0)?.isReady).toBe(false)
     expect(problems[0]).toMatch(/^Redis 127\.0\.0\.1:\d+: WRONGPASS /)
@@ -119,7 +119,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
 
   test('goes on where the server asks for no password, and says so', async () => {
     const server = await start()
-    const { driver, problems } = await open(`redis://:secret@${server.address}`, client)
+    const { driver, problems } = await open(`redis://:secret@${server.address}`, client, PATIENT)
     await readyChannel(driver)
     expect(problems).toEqual([
       `Redis ${server.address}: The URL has a password, but the server asks for none`,
@@ -128,7 +128,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
 
   test('says what is wrong with a database', async () => {
     const server = await start()
-    const { driver, problems } = await open(`${server.url}/99`, client)
+    const { driver, problems } = await open(`${server.url}/99`, client, PATIENT)
     await waitFor('A problem', async () => problems.length > 0)
     expect(problems[0]).toContain('ERR DB index is out of range')
     expect(driver.channelOf(0)?.isReady).toBe(false)
@@ -137,7 +137,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
   test('that is not there is waited for', async () => {
     const server = await start()
     await server.kill()
-    const { driver, problems, readies } = await open(server.url, client)
+    const { driver, problems, readies } = await open(server.url, client, PATIENT)
     await waitFor('A problem', async () => problems.length > 0)
     const channel = driver.channelOf(0)
     expect(channel?.isReady).toBe(false)
@@ -151,7 +151,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
 
   test('that is killed settles what is outstanding, and is connected to when it is back', async () => {
     const server = await start()
-    const { driver, readies } = await open(server.url, client)
+    const { driver, readies } = await open(server.url, client, PATIENT)
     const channel = await readyChannel(driver)
     server.pause()
     const outstanding = [
@@ -183,7 +183,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
     )
     await server.call('SAVE')
     await server.kill()
-    const { driver } = await open(server.url, client)
+    const { driver } = await open(server.url, client, PATIENT)
     await server.start()
     const channel = await readyChannel(driver)
     expect(await ask(channel, 'DBSIZE')).toBe(500)
@@ -191,7 +191,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
 
   test('that stands still answers when it goes on', async () => {
     const server = await start()
-    const { driver, readies } = await open(server.url, client)
+    const { driver, readies } = await open(server.url, client, PATIENT)
     const channel = await readyChannel(driver)
     server.pause()
     const reply = ask(channel, 'INCR', 'a')
@@ -224,7 +224,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
 
   test('is connected to anew on demand, once for many demands', async () => {
     const server = await start()
-    const { driver, readies } = await open(server.url, client)
+    const { driver, readies } = await open(server.url, client, PATIENT)
     const channel = await readyChannel(driver)
     const before = await ask(channel, 'CLIENT', 'ID')
     for (let times = 0; times < 5; times += 1) channel.reconnect()
@@ -239,7 +239,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
 
   test('that closes connections is connected to anew', async () => {
     const server = await start()
-    const { driver, readies } = await open(server.url, client)
+    const { driver, readies } = await open(server.url, client, PATIENT)
     const channel = await readyChannel(driver)
     await server.call('CLIENT', 'KILL', 'TYPE', 'normal', 'SKIPME', 'yes')
     await waitFor('Another connection', async () => readies.length === 2)
@@ -248,9 +248,9 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
 
   test('that takes no more clients is waited for', async () => {
     const server = await start({ config: ['--maxclients', '1'] })
-    const first = await open(server.url, client)
+    const first = await open(server.url, client, PATIENT)
     await readyChannel(first.driver)
-    const second = await open(server.url, client)
+    const second = await open(server.url, client, PATIENT)
     await waitFor('A problem', async () => second.problems.length > 0)
     expect(second.driver.channelOf(0)?.isReady).toBe(false)
     await first.driver.close()
@@ -259,7 +259,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
 
   test('settles what is outstanding when it is closed, and then does nothing more', async () => {
     const server = await start()
-    const { driver, readies, problems } = await open(server.url, client)
+    const { driver, readies, problems } = await open(server.url, client, PATIENT)
     const channel = await readyChannel(driver)
     server.pause()
     const reply = ask(channel, 'PING')
@@ -277,7 +277,7 @@ describe.each(REDIS_CLIENTS)('one Redis by %s', (client) => {
 
   test('tells of a listener that throws, and goes on', async () => {
     const server = await start()
-    const { driver, problems } = await open(server.url, client)
+    const { driver, problems } = await open(server.url, client, PATIENT)
     driver.onReady(() => {
       throw new Error('no')
     })

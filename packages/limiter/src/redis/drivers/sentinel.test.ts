@@ -2,21 +2,21 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type RedisSentinelSet, startSentinel } from '../../../../../tools/redis/sentinel.js'
 import { waitFor } from '../../../../../tools/redis/wait.js'
 import { REDIS_CLIENTS } from '../options.js'
-import { ask, open, readyChannel, textOf } from './drivers.test-helper.js'
+import { ask, open, PATIENT, readyChannel, textOf } from './drivers.test-helper.js'
 
 describe.each(REDIS_CLIENTS)('a primary behind sentinels by %s', (client) => {
   let set: RedisSentinelSet
 
   beforeAll(async () => {
     set = await startSentinel()
-  })
+  }, 60_000)
 
   afterAll(async () => {
     await set?.stop()
   })
 
   test('is found', async () => {
-    const { driver, readies, problems } = await open(set.url, client)
+    const { driver, readies, problems } = await open(set.url, client, PATIENT)
     expect(driver.topology).toBe('sentinel')
     expect(driver.channelOf(0)).toBeUndefined()
     expect(driver.channels()).toEqual([])
@@ -68,19 +68,7 @@ describe.each(REDIS_CLIENTS)('a primary behind sentinels by %s', (client) => {
   test('is followed when another takes over while it lives, and no replica is ever ready', async () => {
     const { driver, readies } = await open(set.url, client)
     const channel = await readyChannel(driver)
-    const old = await set.primary()
-    // The first was started again, and without the short periods of the others.
-    const sentinel = set.sentinels.at(-1)
-    // One that was just started again is none at first.
-    await waitFor('A replica that can take over', async () => {
-      const reply = await sentinel?.call('SENTINEL', 'REPLICAS', set.name)
-      const [words] = Array.isArray(reply) ? reply : []
-      const fields = Array.isArray(words) ? words.map(String) : []
-      const valueOf = (name: string) => fields[fields.indexOf(name) + 1]
-      return valueOf('flags') === 'slave' && valueOf('master-link-status') === 'ok'
-    })
-    await sentinel?.call('SENTINEL', 'FAILOVER', set.name)
-    const next = await set.waitForNewPrimary(old)
+    const next = await set.failOver()
     await waitFor(
       'The new primary',
       async () => channel.isReady && channel.address === next.address,

@@ -8,7 +8,7 @@ import { type RedisServer, startRedis } from '../../../../../tools/redis/server.
 import { waitFor } from '../../../../../tools/redis/wait.js'
 import { findService } from '../../../../../tools/services.setup.js'
 import { REDIS_CLIENTS } from '../options.js'
-import { ask, open, readyChannel, textOf } from './drivers.test-helper.js'
+import { ask, open, PATIENT, readyChannel, textOf } from './drivers.test-helper.js'
 
 let folder: string
 let server: RedisServer
@@ -50,6 +50,7 @@ describe.each(REDIS_CLIENTS)('TLS by %s', (client) => {
 
   test('is done with the certificates that are given', async () => {
     const { driver, problems } = await open(url, client, {
+      ...PATIENT,
       tls: { ...own(), ca: read('server.crt') },
     })
     const channel = await readyChannel(driver)
@@ -72,7 +73,10 @@ describe.each(REDIS_CLIENTS)('TLS by %s', (client) => {
       /does not match certificate/,
     ],
   ])('refuses a server %s', async (_, tls, expected) => {
-    const { driver, problems } = await open(url, client, { tls: { ...own(), ...tls() } })
+    const { driver, problems } = await open(url, client, {
+      ...PATIENT,
+      tls: { ...own(), ...tls() },
+    })
     await waitFor('A problem', async () => problems.length > 0)
     expect(problems[0]).toMatch(expected)
     expect(driver.channelOf(0)?.isReady).toBe(false)

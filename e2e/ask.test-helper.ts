@@ -1,4 +1,4 @@
-/** Calls through the proxy of a world. */
+/** Calls through the patient proxy of a world. */
 import { expect } from 'vitest'
 import { APP_STATUS } from './app.test-helper.js'
 import { type Answer, call, type CallOptions, newCaller } from './call.test-helper.js'
@@ -10,14 +10,14 @@ export function ask(
   from: string,
   options: Omit<CallOptions, 'from'> = {},
 ): Promise<Answer> {
-  return call(world.open, target, { from, ...options })
+  return call(world.patient, target, { from, ...options })
 }
 
 /** A caller that has nothing left for `/login`, and has reached the application once. */
-export async function exhausted(world: World): Promise<string> {
+export async function exhausted({ patient }: World, port = patient): Promise<string> {
   const from = newCaller()
-  expect((await ask(world, '/login', from)).status).toBe(APP_STATUS)
-  expect((await ask(world, '/login', from)).status).toBe(429)
+  expect((await call(port, '/login', { from })).status).toBe(APP_STATUS)
+  expect((await call(port, '/login', { from })).status).toBe(429)
   return from
 }
 

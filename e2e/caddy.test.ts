@@ -1,12 +1,11 @@
 /** docs/guides/proxies/Caddyfile, run by Caddy. */
 import { join } from 'node:path'
 import { findService } from '../tools/services.setup.js'
-import { writeGuideFile } from './guide-file.test-helper.js'
+import { type GuideOptions, writeGuideFile } from './guide-file.test-helper.js'
 import { makeFolder, type Program, startProgram } from './process.test-helper.js'
 import { describeProxy } from './proxy-suite.test-helper.js'
-import type { ProxyOptions } from './world.test-helper.js'
 
-function startCaddy(options: ProxyOptions): Program {
+function startCaddy(options: GuideOptions): Program {
   const folder = makeFolder()
   writeGuideFile('Caddyfile', folder, options)
   const args = ['run', '--config', join(folder, 'Caddyfile'), '--adapter', 'caddyfile']

@@ -1,4 +1,4 @@
-/** The files of docs/guides/proxies, made to run here: other ports, and not a letter else. */
+/** The files of docs/guides/proxies, made to run here: other ports, and at most other patience. */
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
@@ -13,6 +13,16 @@ const PORT = new RegExp(`:(${Object.values(GUIDE_PORTS).join('|')})\\b`, 'g')
 /** The line that a reader uncomments so that no call passes while Sluice is down. */
 const FAIL_CLOSED = /^(\s*)# (.* # fail closed: remove the first # of this line)$/gm
 
+/** How long a call waits for Sluice at most; the second bounds the first from outside. */
+const PATIENCE = /\b500(?=ms\b)|(?<=\bASK_MS_MAX = )2000\b/g
+
+export interface GuideOptions {
+  readonly ports: Ports
+  readonly failClosed: boolean
+  /** Waits ten times as long, so that no call passes because the machine was busy for a moment. */
+  readonly isPatient: boolean
+}
+
 export function readGuideFile(name: string): string {
   return readFileSync(new URL(`../docs/guides/proxies/${name}`, import.meta.url), 'utf8')
 }
@@ -21,9 +31,12 @@ export function readGuideFile(name: string): string {
 export function writeGuideFile(
   name: string,
   folder: string,
-  { ports, failClosed }: { readonly ports: Ports; readonly failClosed: boolean },
+  { ports, failClosed, isPatient }: GuideOptions,
 ): void {
-  const text = readGuideFile(name).replaceAll(PORT, (_, found: string) => {
+  const file = readGuideFile(name)
+  if (file.search(PATIENCE) === -1) throw new Error(`${name}: found no time to wait at most`)
+  const waiting = isPatient ? file.replaceAll(PATIENCE, (ms) => `${ms}0`) : file
+  const text = waiting.replaceAll(PORT, (_, found: string) => {
     const which = NAMES.find((each) => GUIDE_PORTS[each] === Number(found))
     return `:${which === undefined ? found : ports[which]}`
   })

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { findService } from '../tools/services.setup.js'
 import { call, newCaller } from './call.test-helper.js'
-import { writeGuideFile } from './guide-file.test-helper.js'
+import { type GuideOptions, writeGuideFile } from './guide-file.test-helper.js'
 import {
   freePorts,
   listensOn,
@@ -14,9 +14,8 @@ import {
   waitFor,
 } from './process.test-helper.js'
 import { describeProxy } from './proxy-suite.test-helper.js'
-import type { ProxyOptions } from './world.test-helper.js'
 
-function startHaproxy(options: ProxyOptions): Program {
+function startHaproxy(options: GuideOptions): Program {
   const folder = makeFolder()
   writeGuideFile('haproxy.cfg', folder, options)
   writeGuideFile('sluice.lua', folder, options)
@@ -38,8 +37,9 @@ test('Lua that fails is no Sluice that is down: no call passes', async () => {
     ...(await freePorts('public', 'ask', 'sluice', 'admin')),
     app: app.port,
   }
-  writeGuideFile('haproxy.cfg', folder, { ports, failClosed: false })
-  writeGuideFile('sluice.lua', folder, { ports, failClosed: false })
+  const options = { ports, failClosed: false, isPatient: false }
+  writeGuideFile('haproxy.cfg', folder, options)
+  writeGuideFile('sluice.lua', folder, options)
   const file = join(folder, 'sluice.lua')
   const broken = 'local function question(txn)\n  error("broken")'
   writeFileSync(file, readFileSync(file, 'utf8').replace('local function question(txn)', broken))

@@ -5,10 +5,10 @@ import { expect, test } from 'vitest'
 import { findService } from '../tools/services.setup.js'
 import { APP_STATUS } from './app.test-helper.js'
 import { call, newCaller } from './call.test-helper.js'
-import { writeGuideFile } from './guide-file.test-helper.js'
+import { type GuideOptions, writeGuideFile } from './guide-file.test-helper.js'
 import { makeFolder, type Program, startProgram } from './process.test-helper.js'
 import { describeProxy } from './proxy-suite.test-helper.js'
-import { CONFIG, type ProxyOptions } from './world.test-helper.js'
+import { CONFIG } from './world.test-helper.js'
 
 /** What /etc/nginx/nginx.conf does for a file in conf.d: it includes it inside `http`. */
 const MAIN = (folder: string) => `
@@ -29,7 +29,7 @@ http {
 }
 `
 
-function startNginx(options: ProxyOptions): Program {
+function startNginx(options: GuideOptions): Program {
   const folder = makeFolder()
   writeGuideFile('nginx.conf', folder, options)
   writeFileSync(join(folder, 'main.conf'), MAIN(folder))

@@ -45,7 +45,7 @@ export function describeLies(world: () => World): void {
       const own = ['x-forwarded-for', 'x-forwarded-host', 'x-real-ip']
       expect(passed.filter((name) => !own.includes(name))).toEqual([])
       expect(asked?.headers['x-real-ip'] ?? from).toBe(from)
-      expect(asked?.headers['x-forwarded-host']).toBe(`127.0.0.1:${world().open}`)
+      expect(asked?.headers['x-forwarded-host']).toBe(`127.0.0.1:${world().patient}`)
     })
 
     test('with headers of the proxy listed in Connection does not take them away', async () => {

@@ -8,6 +8,8 @@ import { call, newCaller } from './call.test-helper.js'
 import { startStandIn } from './stand-in.test-helper.js'
 import { KEY, type World } from './world.test-helper.js'
 
+const REFUSED_MS_MAX = 20_000
+
 export function describeLimits(world: () => World): void {
   describe('a call within its limits', () => {
     test('gets the answer of the application, and what is left', async () => {
@@ -112,8 +114,13 @@ export function describeLimits(world: () => World): void {
 
     test('passes again when it comes back as late as it was told', async () => {
       const from = newCaller()
-      expect((await ask(world(), '/brief', from)).status).toBe(APP_STATUS)
-      const refused = await ask(world(), '/brief', from)
+      let refused = await ask(world(), '/brief', from)
+      expect(refused.status).toBe(APP_STATUS)
+      // The next is over its limit, unless this machine took a second for it: then one after it is.
+      const until = Date.now() + REFUSED_MS_MAX
+      while (refused.status !== 429 && Date.now() < until) {
+        refused = await ask(world(), '/brief', from)
+      }
       expect(refused.status).toBe(429)
       await sleep(Number(refused.headers['retry-after']) * 1000)
       expect((await ask(world(), '/brief', from)).status).toBe(APP_STATUS)
@@ -125,9 +132,9 @@ export function describeLimits(world: () => World): void {
         response.end('{"status":429}')
       })
       try {
-        const open = await world().asking(sluice.port)
+        const patient = await world().asking(sluice.port, { isPatient: true })
         const from = newCaller()
-        for (let i = 0; i < 20; i++) expect((await call(open, '/', { from })).status).toBe(429)
+        for (let i = 0; i < 20; i++) expect((await call(patient, '/', { from })).status).toBe(429)
         expect(sluice.questions()).toBe(20)
         expect(sluice.connections()).toBeLessThan(4)
       } finally {

@@ -1,8 +1,8 @@
 /** A Sluice that hangs, is gone, fails, or does not know the proxy. */
 import { createHash } from 'node:crypto'
-import { describe, expect, test } from 'vitest'
+import { describe, expect, test, vi } from 'vitest'
 import { APP_BODY, APP_STATUS } from './app.test-helper.js'
-import { ask, exhausted, shownIn } from './ask.test-helper.js'
+import { exhausted, shownIn } from './ask.test-helper.js'
 import { call, newCaller } from './call.test-helper.js'
 import { countFailClosed } from './guide-file.test-helper.js'
 import { startStandIn } from './stand-in.test-helper.js'
@@ -10,9 +10,13 @@ import type { World } from './world.test-helper.js'
 
 /** The timeouts of the files, and what a busy machine adds. */
 const SILENCE_MS = 500
-const SILENCE_MS_MAX = 3000
+const SILENCE_MS_MAX = 10_000
+const SOON = { timeout: 30_000, interval: 100 }
 
 export function describeSilence(world: () => World, file: string): void {
+  /** Soon, not at once: half a second may be too short for a busy machine now and then. */
+  const isAskedAgain = (port: number) => vi.waitFor(() => exhausted(world(), port), SOON)
+
   describe('when Sluice gives no answer', () => {
     test(`${file} has one line that makes it fail closed`, () => {
       expect(countFailClosed(file)).toBe(1)
@@ -24,7 +28,7 @@ export function describeSilence(world: () => World, file: string): void {
       try {
         const body = 'x'.repeat(50_000)
         const [passed, refused] = await Promise.all([
-          ask(world(), '/login', from, { method: 'POST', body }),
+          call(world().open, '/login', { from, method: 'POST', body }),
           call(world().closed, '/login', { from: newCaller() }),
         ])
         expect(passed).toMatchObject({ status: APP_STATUS, body: APP_BODY })
@@ -40,7 +44,7 @@ export function describeSilence(world: () => World, file: string): void {
       } finally {
         world().sluice().thaw()
       }
-      await exhausted(world())
+      await isAskedAgain(world().open)
     })
 
     test('because it is gone, calls pass at once; where it fails closed they do not', async () => {
@@ -49,7 +53,7 @@ export function describeSilence(world: () => World, file: string): void {
       await world().sluice().stop()
       try {
         for (let i = 0; i < 3; i++) {
-          const passed = await ask(world(), '/login', from)
+          const passed = await call(world().open, '/login', { from })
           expect(passed).toMatchObject({ status: APP_STATUS, body: APP_BODY })
           expect(passed.ms).toBeLessThan(SILENCE_MS_MAX)
         }
@@ -59,9 +63,8 @@ export function describeSilence(world: () => World, file: string): void {
       } finally {
         await world().restartSluice()
       }
-      await exhausted(world())
-      expect((await call(world().closed, '/login', { from: other })).status).toBe(APP_STATUS)
-      expect((await call(world().closed, '/login', { from: other })).status).toBe(429)
+      await isAskedAgain(world().open)
+      await isAskedAgain(world().closed)
     })
 
     test('because it fails, calls pass; where it fails closed they do not', async () => {

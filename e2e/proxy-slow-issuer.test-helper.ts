@@ -5,14 +5,14 @@ import { call, newCaller } from './call.test-helper.js'
 import { startStandIn } from './stand-in.test-helper.js'
 import { CONFIG, type World } from './world.test-helper.js'
 
-/** Four times as long as a proxy waits for Sluice. */
-const ISSUER_MS = 2000
+/** Four times as long as a patient proxy waits for Sluice. */
+const ISSUER_MS = 20_000
 
 export function describeSlowIssuer(world: () => World): void {
   describe('when the issuer of tokens is slow', () => {
     test('a caller over its limit gains nothing by tokens with invented keys', async () => {
       const issuer = await startStandIn((response) => {
-        setTimeout(() => response.end('{"keys":[]}'), ISSUER_MS)
+        setTimeout(() => response.end('{"keys":[]}'), ISSUER_MS).unref()
       })
       try {
         const url = `http://127.0.0.1:${issuer.port}/jwks.json`

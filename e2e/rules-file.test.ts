@@ -6,6 +6,8 @@ import { ask, metricOf, type Operator, operatorOf } from './operator.test-helper
 import { makeFolder, stopAll } from './process.test-helper.js'
 import { type Running, start } from './serve.test-helper.js'
 
+const SOON = { timeout: 20_000, interval: 50 }
+
 const rulesOf = (max: number) =>
   `rules: [{ id: mine, by: [user], limits: ["${max}/hour"], overrides: ` +
   `[{ caller: { user: vip }, limits: ["500/hour"] }] }]\n`
@@ -14,7 +16,7 @@ const limitOf = async ({ api }: Running, user = 'u1') =>
   (await ask(api, 'peek', { user })).limits['mine']
 
 const becomes = (server: Running, limit: number) =>
-  vi.waitFor(async () => expect(await limitOf(server)).toBe(limit), { timeout: 5000 })
+  vi.waitFor(async () => expect(await limitOf(server)).toBe(limit), SOON)
 
 interface Document {
   readonly paths: Readonly<Record<string, Readonly<Record<string, unknown>>>>
@@ -155,15 +157,20 @@ describe('a rules file that changes', () => {
   test('replaces nothing while it is bad or gone, and metrics and nodes tell of it', async () => {
     const folder = makeFolder()
     const file = join(folder, 'rules.yaml')
-    writeFileSync(file, rulesOf(5))
+    // At once, or a server may read it while this process has only emptied it.
+    const put = (text: string) => {
+      writeFileSync(`${file}.new`, text)
+      renameSync(`${file}.new`, file)
+    }
+    put(rulesOf(5))
     const server = await start({ SLUICE_RULES: 'rules.yaml' }, folder)
     const { curl } = operatorOf(server)
     const failures = () => metricOf(server.admin, 'sluice_rules_failures_total ')
     const age = () => metricOf(server.admin, 'sluice_rules_age_seconds ')
     expect([await failures(), await age()]).toEqual([0, 0])
 
-    writeFileSync(file, rulesOf(6).replace('/hour', '/fortnight'))
-    await vi.waitFor(async () => expect(await failures()).toBe(1), { timeout: 5000 })
+    put(rulesOf(6).replace('/hour', '/fortnight'))
+    await vi.waitFor(async () => expect(await failures()).toBe(1), SOON)
     expect(await age()).toBeGreaterThan(0)
     expect((await curl('/nodes')).json).toMatchObject({
       problem: expect.stringMatching(/rules\.yaml:1:\d+: .*"6\/fortnight"/) as string,
@@ -172,9 +179,9 @@ describe('a rules file that changes', () => {
     expect([await limitOf(server), await limitOf(server, 'vip')]).toEqual([5, 500])
 
     unlinkSync(file)
-    await vi.waitFor(async () => expect(await failures()).toBe(2), { timeout: 5000 })
+    await vi.waitFor(async () => expect(await failures()).toBe(2), SOON)
     expect(await limitOf(server)).toBe(5)
-    writeFileSync(file, rulesOf(6))
+    put(rulesOf(6))
     await becomes(server, 6)
     expect(await age()).toBe(0)
     expect((await curl('/nodes')).json).toMatchObject({ problem: null })

@@ -90,7 +90,7 @@ test('rules.yaml in the data directory has what was set, and reads as a rules fi
   }
   // It is for people, and written a moment after the change is confirmed.
   const mine = { ...RULE, candidate: CANDIDATE, overrides: [OVERRIDE] }
-  await vi.waitFor(() => expect(rulesThere().at(-1)).toEqual(mine), { timeout: 20_000 })
+  await vi.waitFor(() => expect(rulesThere().at(-1)).toEqual(mine), { timeout: 60_000 })
   expect(rulesThere().map(({ id }) => id)).toContain('per-user')
   expect(await operator.sluice(`rules validate -f ${file}`)).toMatchObject({ code: 0 })
   expect(await operator.sluice(`rules diff -f ${file}`)).toMatchObject({ code: 0 })

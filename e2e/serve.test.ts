@@ -8,8 +8,10 @@ import type { TLSSocket } from 'node:tls'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { parseRules } from '../packages/core/src/index.js'
 import { findService } from '../tools/services.setup.js'
-import { makeFolder, stopAll, waitFor } from './process.test-helper.js'
+import { listensOn, makeFolder, stopAll, waitFor } from './process.test-helper.js'
 import { ended, run, start } from './serve.test-helper.js'
+
+const SOON = { timeout: 20_000, interval: 100 }
 
 let upstream: Server | undefined
 afterEach(async () => {
@@ -41,13 +43,21 @@ describe('sluice serve with nothing configured', () => {
     const line = /^ +(curl .*orders.*)$/m.exec(output)?.[1] ?? ''
     // The line is run as it is printed; this says what to install where it could not be.
     findService('curl')
-    const lines = execFileSync('sh', ['-c', line], { encoding: 'utf8' }).trim().split('\n')
+    const since = performance.now()
+    const text = execFileSync('sh', ['-c', line], { encoding: 'utf8' })
+    const tookMs = performance.now() - since
+    const lines = text.split('\n').map((each) => each.trim())
+    const count = (each: string) => lines.filter((found) => found === each).length
+    const left = lines.flatMap((each) => /Remaining: (\d+)/.exec(each)?.slice(1).map(Number) ?? [])
+    expect([lines[0], left[0]]).toEqual(['HTTP/1.1 200 OK', 9])
     // How many pass depends on how fast they are sent: ten, and one more every 100 ms.
-    const left = lines.flatMap((text) => /Remaining: (\d+)/.exec(text)?.slice(1).map(Number) ?? [])
-    expect([lines[0]?.trim(), left[0]]).toEqual(['HTTP/1.1 200 OK', 9])
-    expect(Math.min(...left)).toBe(0)
-    expect(lines.map((text) => text.trim())).toContain('HTTP/1.1 429 Too Many Requests')
-    expect(lines.map((text) => text.trim())).toContain('Retry-After: 1')
+    const passed = count('HTTP/1.1 200 OK')
+    const refused = count('HTTP/1.1 429 Too Many Requests')
+    expect(passed + refused).toBe(30)
+    expect(passed).toBeGreaterThanOrEqual(10)
+    expect(passed).toBeLessThanOrEqual(10 + Math.ceil(tookMs / 100))
+    expect(count('Retry-After: 1')).toBe(refused)
+    expect(left.filter((each) => each === 0).length).toBeGreaterThanOrEqual(refused)
     await new Promise((resolve) => setTimeout(resolve, 1000))
     const again = await fetch(`${gateway}/v1/orders/7`, {
       headers: { 'x-api-key': 'demo-key-of-ann-free' },
@@ -142,15 +152,13 @@ describe('a rules file', () => {
     expect([await limit(), await age()]).toEqual(['5', '0'])
     writeFileSync(`${file}.new`, rulesOf(50))
     renameSync(`${file}.new`, file)
-    await vi.waitFor(async () => expect(await limit()).toBe('50'), { timeout: 5000 })
+    await vi.waitFor(async () => expect(await limit()).toBe('50'), SOON)
     writeFileSync(file, 'rules: [{ id: 7')
-    await vi.waitFor(() => expect(program.output()).toMatch(/rules refused; those in force stay/), {
-      timeout: 5000,
-    })
+    await waitFor(program, () => /rules refused; those in force stay/.test(program.output()))
     expect(await limit()).toBe('50')
     expect(Number(await age())).toBeGreaterThan(0)
     writeFileSync(file, rulesOf(500))
-    await vi.waitFor(async () => expect(await limit()).toBe('500'), { timeout: 5000 })
+    await vi.waitFor(async () => expect(await limit()).toBe('500'), SOON)
     expect(await age()).toBe('0')
   })
 })
@@ -158,7 +166,10 @@ describe('a rules file', () => {
 describe('SIGTERM', () => {
   test('under load drops no call: not ready at once, the last answers out, gone within 10 s', async () => {
     const origin = await startUpstream(() => new Promise((resolve) => setTimeout(resolve, 100)))
-    const { program, gateway, api } = await start({ SLUICE_UPSTREAM: origin })
+    const folder = makeFolder()
+    // Longer than a busy machine keeps a balancer from looking, and its clients from going away.
+    writeFileSync(join(folder, 'sluice.yaml'), 'shutdown: { delay: 3s }')
+    const { program, gateway, api } = await start({ SLUICE_UPSTREAM: origin }, folder)
     const agent = new Agent({ keepAlive: true, maxSockets: 20 })
     const counts = { ok: 0, dropped: [] as string[] }
     let isOver = false
@@ -176,11 +187,12 @@ describe('SIGTERM', () => {
     const clients = Array.from({ length: 20 }, async () => {
       while (!isOver) await call()
     })
-    await vi.waitFor(() => expect(counts.ok).toBeGreaterThan(50))
+    await vi.waitFor(() => expect(counts.ok).toBeGreaterThan(50), SOON)
     const since = performance.now()
     program.signal('SIGTERM')
     const isReady = async () => (await fetch(`${api}/readyz`)).status
-    await vi.waitFor(async () => expect(await isReady()).toBe(503), { timeout: 500, interval: 10 })
+    // While it still takes calls: a listener that is closed would answer nothing.
+    await vi.waitFor(async () => expect(await isReady()).toBe(503), { ...SOON, interval: 10 })
     // A balancer sees it a moment later, and until then goes on as before.
     await new Promise((resolve) => setTimeout(resolve, 400))
     isOver = true
@@ -194,20 +206,27 @@ describe('SIGTERM', () => {
   })
 
   test('waits for a call that takes long, but not for ever', async () => {
-    const origin = await startUpstream(
-      (request) =>
-        new Promise((resolve) => setTimeout(resolve, request.url === '/long' ? 2000 : 60_000)),
-    )
+    const arrived: string[] = []
+    let release = () => {}
+    const origin = await startUpstream((request) => {
+      arrived.push(request.url ?? '')
+      return new Promise((resolve) => {
+        if (request.url === '/long') release = resolve
+      })
+    })
     const folder = makeFolder()
-    writeFileSync(join(folder, 'sluice.yaml'), 'shutdown: { delay: 0ms, within: 4s }')
+    writeFileSync(join(folder, 'sluice.yaml'), 'shutdown: { delay: 0ms, within: 6s }')
     const { program, gateway } = await start({ SLUICE_UPSTREAM: origin }, folder)
     const long = fetch(`${gateway}/long`).then(({ status }) => status)
     const endless = fetch(`${gateway}/endless`).then(
       ({ status }) => status,
       () => 'cut',
     )
-    await new Promise((resolve) => setTimeout(resolve, 300))
+    await waitFor(program, () => arrived.length === 2)
     program.signal('SIGTERM')
+    // It is known to leave before the long one is answered.
+    await waitFor(program, async () => !(await listensOn(Number(new URL(gateway).port))))
+    release()
     expect([await long, await endless]).toEqual([200, 'cut'])
     expect(await ended(program)).toMatchObject({
       code: 0,
@@ -265,10 +284,7 @@ describe('TLS', () => {
     ])
     certify('second')
     for (const url of [gateway, `${api}/healthz`]) {
-      await vi.waitFor(async () => expect(await nameAt(url)).toEqual([200, 'second']), {
-        timeout: 5000,
-        interval: 100,
-      })
+      await vi.waitFor(async () => expect(await nameAt(url)).toEqual([200, 'second']), SOON)
     }
   })
 })
@@ -318,16 +334,18 @@ test('a large rules file is taken without holding up a single call', async () =>
     (_, i) => `  - { id: r${i}, match: { path: /p${i} }, by: [ip], limits: [9/second] }`,
   )
   const text = ['rules:', ...rules].join('\n')
-  const began = performance.now()
+  const [began, usage] = [performance.now(), process.cpuUsage()]
   parseRules(text)
-  const parseMs = performance.now() - began
-  let slowest = 0
+  const { user, system } = process.cpuUsage(usage)
+  const parseMs = Math.min(performance.now() - began, (user + system) / 1000)
+  const pid = /"pid":(\d+)/.exec(program.output())?.[1] ?? ''
+  let heldUpMs = 0
   let isTaken = false
   const probe = (async () => {
     while (!isTaken) {
-      const since = performance.now()
+      const before = workedMs(pid)
       await (await fetch(`${api}/healthz`)).text()
-      slowest = Math.max(slowest, performance.now() - since)
+      heldUpMs = Math.max(heldUpMs, workedMs(pid) - before)
     }
   })()
   writeFileSync(file, text)
@@ -341,5 +359,15 @@ test('a large rules file is taken without holding up a single call', async () =>
   await probe
   await waitFor(program, () => program.output().includes('"rules changed"'))
   // As long as parsing takes, if it were done where calls are decided.
-  expect(slowest).toBeLessThan(parseMs)
+  expect(heldUpMs).toBeGreaterThan(0)
+  expect(heldUpMs).toBeLessThan(parseMs)
 })
+
+/**
+ * How long the thread that decides has worked so far. While a call waits, that is what it waits
+ * for, but for the time in which this machine ran somebody else.
+ */
+function workedMs(pid: string): number {
+  const [ns] = readFileSync(`/proc/${pid}/task/${pid}/schedstat`, 'utf8').split(' ')
+  return Number(ns) / 1e6
+}

@@ -1,16 +1,11 @@
-/** Everything around a proxy: the application, Sluice, and the proxy twice, open and closed. */
+/** Everything around a proxy: the application, Sluice, and the proxy: open, closed and patient. */
 import { type App, startApp } from './app.test-helper.js'
-import { type Ports } from './guide-file.test-helper.js'
+import type { GuideOptions, Ports } from './guide-file.test-helper.js'
 import { freePorts, listensOn, type Program, waitFor } from './process.test-helper.js'
 import { type Sluice, type SluiceOptions, startSluice } from './sluice.test-helper.js'
 
-export interface ProxyOptions {
-  readonly ports: Ports
-  readonly failClosed: boolean
-}
-
 /** Starts one proxy with the files of the guide. */
-export type StartProxy = (options: ProxyOptions) => Program
+export type StartProxy = (options: GuideOptions) => Program
 
 export const KEY = 'sk_test_0123456789abcdef'
 
@@ -62,13 +57,17 @@ export interface World {
   readonly open: number
   /** Where they are refused. */
   readonly closed: number
+  /** As `open`, but for how long a call waits for Sluice. */
+  readonly patient: number
   sluice(): Sluice
   restartSluice(): Promise<void>
-  /** Another Sluice, with another proxy before it and the same application behind. */
+  /** Another Sluice, with another patient proxy before it and the same application behind. */
   beside(options: Partial<SluiceOptions>): Promise<number>
   /** Another proxy, which asks whatever listens on this port. */
-  asking(sluicePort: number, options?: { readonly failClosed: boolean }): Promise<number>
+  asking(sluicePort: number, options?: Manner): Promise<number>
 }
+
+type Manner = Partial<Pick<GuideOptions, 'failClosed' | 'isPatient'>>
 
 /** Ended by `stopAll`, and the application's own `close`. */
 export async function startWorld(startProxy: StartProxy): Promise<World> {
@@ -77,8 +76,8 @@ export async function startWorld(startProxy: StartProxy): Promise<World> {
     const free = await freePorts('public', 'ask', 'sluice', 'admin')
     return { ...free, sluice: sluicePort ?? free.sluice, app: app.port }
   }
-  const proxy = async (ports: Ports, failClosed: boolean): Promise<number> => {
-    const program = startProxy({ ports, failClosed })
+  const proxy = async (ports: Ports, manner: Manner = {}): Promise<number> => {
+    const program = startProxy({ ports, failClosed: false, isPatient: false, ...manner })
     await waitFor(program, () => listensOn(ports.public))
     return ports.public
   }
@@ -87,14 +86,16 @@ export async function startWorld(startProxy: StartProxy): Promise<World> {
 
   const ports = await newPorts()
   let sluice = await serve(ports.sluice)
-  const [open, closed] = await Promise.all([
-    proxy(ports, false),
-    proxy(await newPorts(ports.sluice), true),
+  const [open, closed, patient] = await Promise.all([
+    proxy(ports),
+    proxy(await newPorts(ports.sluice), { failClosed: true }),
+    proxy(await newPorts(ports.sluice), { isPatient: true }),
   ])
   return {
     app,
     open,
     closed,
+    patient,
     sluice: () => sluice,
     async restartSluice() {
       await sluice.stop()
@@ -103,9 +104,8 @@ export async function startWorld(startProxy: StartProxy): Promise<World> {
     async beside(options) {
       const others = await newPorts()
       await serve(others.sluice, options)
-      return proxy(others, false)
+      return proxy(others, { isPatient: true })
     },
-    asking: async (sluicePort, { failClosed } = { failClosed: false }) =>
-      proxy(await newPorts(sluicePort), failClosed),
+    asking: async (sluicePort, manner) => proxy(await newPorts(sluicePort), manner),
   }
 }

@@ -13,8 +13,8 @@ const SOON = { timeout: 20_000, interval: 50 }
 /** Longer than a busy machine keeps the usual caller from its next call. */
 const CALLER_AT_ZERO = '5s'
 const RULES_STALE = '5s'
-/** Six looks, ten seconds apart, after which it is known what is usual. */
-const LEARNT_AFTER_MS = 75_000
+/** Six looks, ten seconds apart or later, after which it is known what is usual. */
+const LEARNT_AFTER_MS = 85_000
 /** Below what would be unusual for a rule that has just come. */
 const LOOP_EVERY_MS = 500
 
@@ -27,7 +27,8 @@ const LOOP = { user: 'loop', path: '/login' }
 /** One of them is refused, and somebody else's the next second: nobody is at zero for long. */
 const usualOf = (second: number) =>
   Array.from({ length: 3 }, () => ({ user: `usual-${second % 20}`, path: '/search' }))
-const BURST = Array.from({ length: 100 }, () => ({ user: 'usual', path: '/search' }))
+/** So many that a look which saw one of them alone is far above what is usual. */
+const BURST = Array.from({ length: 1000 }, () => ({ user: 'usual', path: '/search' }))
 
 const receiver = new Receiver()
 let postgres: PostgresServer
@@ -57,12 +58,14 @@ afterAll(async () => {
   await postgres.stop()
 })
 
-test('a caller that loops is an alert until it has room, and waits for its receiver', async () => {
+test('a caller that loops is an alert until it has room, and waits for its receiver', {
+  timeout: 150_000,
+}, async () => {
   const stop = keepOn(LOOP_EVERY_MS, () => check(server.api, [LOOP]))
   await vi.waitFor(() => {
     expect(server.program.output()).toContain('an alert is not delivered yet')
   }, SOON)
-  expect(server.logged('alert', 'caller-at-zero')).toHaveLength(1)
+  await server.hasLogged('alert', 'caller-at-zero', [{}])
   receiver.status = 500
   receiver.isDeaf = false
   await vi.waitFor(() => expect(receiver.posted).not.toEqual([]), SOON)
@@ -81,11 +84,13 @@ test('a caller that loops is an alert until it has room, and waits for its recei
   await receiver.hear('caller-at-zero:login/', 'resolved')
   await stop()
   receiver.expectToldOnce('caller-at-zero:')
-  expect(server.logged('alert over', 'caller-at-zero')).toHaveLength(1)
+  await server.hasLogged('alert over', 'caller-at-zero', [{}])
   expect((await server.operator.sluice('alerts')).code).toBe(0)
 })
 
-test('rules that Postgres does not confirm are stale, until it is back', async () => {
+test('rules that Postgres does not confirm are stale, until it is back', {
+  timeout: 120_000,
+}, async () => {
   await postgres.kill()
   const stale = await receiver.hear('rules-stale:', 'firing')
   expect(stale).toMatchObject({ severity: 'page', subject: '' })
@@ -94,12 +99,12 @@ test('rules that Postgres does not confirm are stale, until it is back', async (
   await postgres.start()
   await receiver.hear('rules-stale:', 'resolved')
   receiver.expectToldOnce('rules-stale:')
-  expect(server.logged('alert', 'rules-stale')).toMatchObject([{ level: 'error' }])
-  expect(server.logged('alert over', 'rules-stale')).toHaveLength(1)
+  await server.hasLogged('alert', 'rules-stale', [{ level: 'error' }])
+  await server.hasLogged('alert over', 'rules-stale', [{}])
 })
 
 test('a rule that refuses far more than it did for a minute is unusual, until it does no more', {
-  timeout: 150_000,
+  timeout: 240_000,
 }, async () => {
   await sleep(LEARNT_AFTER_MS - (performance.now() - startedMs))
   expect(receiver.told('refusals-unusual:')).toEqual([])
@@ -114,6 +119,6 @@ test('a rule that refuses far more than it did for a minute is unusual, until it
   expect(Number(perSecond)).toBeGreaterThan(5 * Number(usualPerSecond))
   await receiver.hear('refusals-unusual:', 'resolved', 90_000)
   receiver.expectToldOnce('caller-at-zero:login/', 'rules-stale:', 'refusals-unusual:')
-  expect(server.logged('alert', 'refusals-unusual')).toMatchObject([{ level: 'warn' }])
-  expect(server.logged('alert over', 'refusals-unusual')).toHaveLength(1)
+  await server.hasLogged('alert', 'refusals-unusual', [{ level: 'warn' }])
+  await server.hasLogged('alert over', 'refusals-unusual', [{}])
 })

@@ -10,7 +10,7 @@ const ROOM_BYTES = 150_000
 const PLENTY = '1gb'
 const CALLERS_AT_ONCE = 1000
 /** A minute without any, and the looks before and after it. */
-const EVICTIONS_MS_MAX = 90_000
+const EVICTIONS_MS_MAX = 120_000
 
 const receiver = new Receiver()
 let redis: RedisServer
@@ -43,7 +43,9 @@ function callersCome(everyMs: number): () => Promise<void> {
 
 let callers = 0
 
-test('memory above 80 % of its maximum is an alert, until there is more', async () => {
+test('memory above 80 % of its maximum is an alert, until there is more', {
+  timeout: 150_000,
+}, async () => {
   const { usedBytes } = await redis.memory()
   await redis.cli('CONFIG', 'SET', 'maxmemory', String(usedBytes + ROOM_BYTES))
   const full = await receiver.hear('store-memory:', 'firing')
@@ -75,6 +77,6 @@ test('evictions are over after a minute without any, however many callers come',
   await stop()
   expect(Date.parse(over.resolvedAt ?? '') - Date.parse(over.since)).toBeGreaterThan(59_000)
   receiver.expectToldOnce('store-memory:', 'store-evictions:')
-  expect(server.logged('alert', 'store-evictions')).toMatchObject([{ level: 'error' }])
-  expect(server.logged('alert over', 'store-evictions')).toHaveLength(1)
+  await server.hasLogged('alert', 'store-evictions', [{ level: 'error' }])
+  await server.hasLogged('alert over', 'store-evictions', [{}])
 })

@@ -3,10 +3,13 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type AdminClient, type AlertName, type AlertView, createAdminClient } from '@sluice/client'
+import { expect, vi } from 'vitest'
 import { type Operator, operatorOf } from '../operator.test-helper.js'
 import { makeFolder } from '../process.test-helper.js'
 import { type Running, start } from '../serve.test-helper.js'
 import { RUNBOOK, SECRET } from './receiver.test-helper.js'
+
+const SOON = { timeout: 20_000, interval: 50 }
 
 export interface WatchedOptions {
   /** Where alerts are posted. */
@@ -23,15 +26,22 @@ export interface WatchedOptions {
 export interface Watched extends Running {
   readonly client: AdminClient
   readonly operator: Operator
-  /** Lines of its log of that message and alert. */
-  logged(message: 'alert' | 'alert over', alert: AlertName): readonly Line[]
+  /**
+   * Its log has these lines of that message and alert, and no others; perhaps not at once, as it
+   * comes another way than what a receiver is told.
+   */
+  hasLogged(
+    message: 'alert' | 'alert over',
+    alert: AlertName,
+    lines: readonly Partial<Line>[],
+  ): Promise<void>
 }
 
 interface Line {
   readonly msg?: string
   readonly alert?: string
   readonly level?: string
-  readonly runbook?: string
+  readonly subject?: string
 }
 
 /** A file of JSON is one of YAML. */
@@ -53,8 +63,13 @@ export async function startWatched(options: WatchedOptions): Promise<Watched> {
     ...running,
     operator,
     client: createAdminClient({ url: running.admin, token: operator.token }),
-    logged: (message, alert) =>
-      linesOf(running).filter((line) => line.msg === message && line.alert === alert),
+    hasLogged: (message, alert, lines) =>
+      vi.waitFor(() => {
+        const all = linesOf(running)
+        expect(all.filter((line) => line.msg === message && line.alert === alert)).toMatchObject(
+          lines,
+        )
+      }, SOON),
   }
 }
 

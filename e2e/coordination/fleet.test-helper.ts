@@ -43,7 +43,7 @@ export interface Fleets {
 /** One Redis for a file, empty for each test. After each, no key may stay for ever. */
 export function shareFleets(): Fleets {
   // A dozen processes take their time to start where others want the machine too.
-  vi.setConfig({ testTimeout: 180_000, hookTimeout: 60_000 })
+  vi.setConfig({ testTimeout: 180_000 })
   let redis: RedisServer
   const nodes: FleetNode[] = []
   const ways: FaultProxy[] = []

@@ -31,7 +31,7 @@ const RULES = IDS.map((id) => ({
   ...(id === 'leased' ? { maxStranded: 0.2 } : {}),
 }))
 
-vi.setConfig({ testTimeout: 180_000, hookTimeout: 60_000 })
+vi.setConfig({ testTimeout: 180_000 })
 const redis = shareRedis()
 
 interface Answer {

@@ -106,7 +106,7 @@ describe('a trial', () => {
     await confirm(rule, 'Shadow', 'who would be hit?')
     await refusals(overview).toBe(0)
     await overview.getByText(/[1-9][\d.]*\/s in shadow/).waitFor()
-    expect(ann.lately()).toMatchObject({ refused: 0 })
+    await eventually(async () => ann.lately()).toMatchObject({ refused: 0, answered: 20 })
 
     await rule.getByRole('tab', { name: 'Candidate' }).click()
     await rule.getByLabel('Limits to try').fill('5/second')

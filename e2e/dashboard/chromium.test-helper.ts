@@ -1,6 +1,6 @@
 /** The dashboard in a real Chromium, watched for what no page of it may ever do. */
 import { type Browser, type BrowserContext, chromium, type Page } from 'playwright-core'
-import { afterAll, afterEach, beforeAll, expect } from 'vitest'
+import { afterAll, afterEach, beforeAll, expect, vi } from 'vitest'
 import { findService } from '../../tools/services.setup.js'
 
 const FLAGS = [
@@ -13,7 +13,9 @@ const FLAGS = [
   '--disable-sync',
 ]
 /** On a machine that is busy with other tests. */
-const WAIT_MS_MAX = 30_000
+const WAIT_MS_MAX = 60_000
+const TEST_MS_MAX = 180_000
+const START_MS_MAX = 60_000
 
 interface OpenOptions {
   readonly width?: number
@@ -32,11 +34,16 @@ export interface Chromium {
 
 /** One browser for the tests of a file. What a page did that none may do fails its test. */
 export function useChromium(): Chromium {
+  vi.setConfig({ testTimeout: TEST_MS_MAX })
   let browser: Browser | undefined
   const contexts: BrowserContext[] = []
   const misdeeds: string[] = []
   beforeAll(async () => {
-    browser = await chromium.launch({ executablePath: findService('chromium'), args: FLAGS })
+    browser = await chromium.launch({
+      executablePath: findService('chromium'),
+      args: FLAGS,
+      timeout: START_MS_MAX,
+    })
   })
   afterAll(() => browser?.close())
   afterEach(async () => {

@@ -119,13 +119,13 @@ describe('axe finds nothing serious, in light and dark, at 1280 and 360 px, and 
     ['why, answered', '/why?user=ann', 'Rules that do not match'],
     ['the playground', '/playground', 'Sliding window log'],
     ['a page that is not there', '/nowhere', 'There is nothing at this address.'],
-  ])('%s', { timeout: 120_000 }, async (_, path, shown) => {
+  ])('%s', async (_, path, shown) => {
     const page = await open(path)
     await page.getByText(shown).first().waitFor()
     await expectGood(page)
   })
 
-  test('a rule, with each of its tabs and a dialog', { timeout: 180_000 }, async () => {
+  test('a rule, with each of its tabs and a dialog', async () => {
     const page = await open('/rules/orders')
     for (const [tab, shown] of [
       ['Edit', 'As it is in force'],
@@ -192,7 +192,7 @@ test('with keys alone one logs in, finds a rule, opens a dialog, and is back whe
   }
   await page.keyboard.press('Escape')
   await dialog.waitFor({ state: 'hidden' })
-  expect(await focused(page)).toBe('Shadow')
+  await eventually(() => focused(page)).toBe('Shadow')
 
   await tabTo(page, 'Edit')
   await page.keyboard.press('ArrowRight')

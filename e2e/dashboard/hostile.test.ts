@@ -29,6 +29,8 @@ beforeAll(async () => {
   const rule = { id: 'orders', description, by: ['user'], limits: ['1/hour'] }
   shop = await openShop(JSON.stringify({ rules: [rule] }))
   for (const user of NAMES) for (let i = 0; i < 3; i++) await check(user)
+  // The overview lists a few, and of those that are refused as often it may be any.
+  for (let i = 0; i < 3; i++) await check(IMAGE)
   await shop.client.patchRule('orders', { limits: ['2/hour'] }, { why: `${IMAGE}${SCRIPT}` })
   const override = { caller: { user: SCRIPT }, limits: ['3/hour'] }
   await shop.client.addOverride('orders', override, { why: LINK })
@@ -58,7 +60,7 @@ async function expectText(page: Page): Promise<void> {
   expect(needs).toBeLessThanOrEqual(has)
 }
 
-test('on every page that shows them', { timeout: 120_000 }, async () => {
+test('on every page that shows them', async () => {
   const token = await addToken(shop, '<b onclick=alert(4)>ann</b>', 'edit')
   const page = await (await chromium.open(shop.admin)).newPage()
   await logIn(page, shop.admin, token)
@@ -71,6 +73,8 @@ test('on every page that shows them', { timeout: 120_000 }, async () => {
   expect(await page.locator('.who').innerText()).toContain('<b onclick=alert(4)>ann</b>')
   await visit('/rules', /<script>/)
   for (const by of ['refusals', 'use', 'zero', 'hours']) {
+    // Whoever is silent for a minute is at zero no more, and a busy machine may have taken one.
+    if (by === 'zero') for (let i = 0; i < 3; i++) await check(IMAGE)
     await visit(`/callers?by=${by}`, by === 'hours' ? /Who came to the limit/ : IMAGE)
   }
   // What turns the text around it is shown by name, and nothing unseen stays so.

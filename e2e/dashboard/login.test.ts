@@ -83,7 +83,7 @@ describe('logging in', () => {
     await titleOf(other).waitFor()
     await page.getByRole('button', { name: 'Log out' }).click()
     await page.getByLabel('Admin token').waitFor()
-    expect(await page.context().cookies(`${shop.admin}/admin/`)).toEqual([])
+    await eventually(() => page.context().cookies(`${shop.admin}/admin/`)).toEqual([])
     await other.getByLabel('Admin token').waitFor()
     await page.goto(`${shop.admin}/rules`)
     await page.getByLabel('Admin token').waitFor()

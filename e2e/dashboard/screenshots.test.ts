@@ -131,7 +131,7 @@ test('every page has its picture', { timeout: 240_000 }, async () => {
   await shoot(page, 'login', 700)
 })
 
-test('on a phone too', { timeout: 120_000 }, async () => {
+test('on a phone too', async () => {
   const page = await open(WIDTH_PHONE)
   await goTo(page, '/', 'Callers that are refused')
   await page.getByText('203.0.113.66').first().waitFor()

@@ -46,8 +46,8 @@ describe('two tabs at one rule', () => {
     expect(await textOf(other).inputValue()).toContain('31/second')
     expect(await saveOf(other).isDisabled()).toBe(true)
     await other.getByRole('button', { name: 'Take theirs' }).click()
-    expect(await textOf(other).inputValue()).toContain('30/second')
-    expect(await other.getByText('was faster').count()).toBe(0)
+    await eventually(() => textOf(other).inputValue()).toContain('30/second')
+    await eventually(() => other.getByText('was faster').count()).toBe(0)
   })
 
   test('a save over what was not seen is refused, and can be made over it knowingly', async () => {

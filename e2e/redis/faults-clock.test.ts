@@ -8,7 +8,7 @@ import { waitFor } from '../../tools/redis/wait.js'
 import { PingCanary, TimerCanary } from './fault-canary.test-helper.js'
 import { runFault, TEST_MS_MAX } from './fault-run.test-helper.js'
 
-vi.setConfig({ testTimeout: TEST_MS_MAX, hookTimeout: 60_000 })
+vi.setConfig({ testTimeout: TEST_MS_MAX })
 
 const HOUR_MS = 3_600_000
 

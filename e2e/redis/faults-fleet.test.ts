@@ -11,7 +11,7 @@ import { runFault, TEST_MS_MAX } from './fault-run.test-helper.js'
 import { KINDS } from './fault-nodes.test-helper.js'
 import { startWay } from './way.test-helper.js'
 
-vi.setConfig({ testTimeout: TEST_MS_MAX, hookTimeout: 60_000 })
+vi.setConfig({ testTimeout: TEST_MS_MAX })
 
 const started: { stop(): Promise<void> }[] = []
 async function keep<Kind extends { stop(): Promise<void> }>(

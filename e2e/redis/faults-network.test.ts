@@ -7,7 +7,7 @@ import { waitFor } from '../../tools/redis/wait.js'
 import { type FaultOptions, runFault, TEST_MS_MAX, TIMES } from './fault-run.test-helper.js'
 import { startWay } from './way.test-helper.js'
 
-vi.setConfig({ testTimeout: TEST_MS_MAX, hookTimeout: 60_000 })
+vi.setConfig({ testTimeout: TEST_MS_MAX })
 
 let server: RedisServer
 let proxy: FaultProxy

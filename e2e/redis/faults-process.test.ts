@@ -7,7 +7,7 @@ import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
 import { waitFor } from '../../tools/redis/wait.js'
 import { type FaultOptions, runFault, TEST_MS_MAX } from './fault-run.test-helper.js'
 
-vi.setConfig({ testTimeout: TEST_MS_MAX, hookTimeout: 60_000 })
+vi.setConfig({ testTimeout: TEST_MS_MAX })
 
 let server: RedisServer
 

@@ -13,7 +13,7 @@ import { NODES } from './fault-nodes.test-helper.js'
 import { runFault, TEST_MS_MAX, TIMES } from './fault-run.test-helper.js'
 import { startWay } from './way.test-helper.js'
 
-vi.setConfig({ testTimeout: TEST_MS_MAX, hookTimeout: 60_000 })
+vi.setConfig({ testTimeout: TEST_MS_MAX })
 
 let server: RedisServer
 beforeEach(async () => {

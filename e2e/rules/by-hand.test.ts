@@ -13,7 +13,7 @@ import {
   startNodes,
 } from './nodes.test-helper.js'
 
-const POLL = { timeout: 10_000, interval: 50 }
+const POLL = { timeout: 20_000, interval: 50 }
 const LIVE_MS_MAX = 5000
 
 let postgres: PostgresServer
@@ -79,8 +79,10 @@ describe('a bad rule', () => {
     expect(await badLimits()).toEqual([2, 2])
     const problem = expect.stringMatching(/bad.*limits\[0\]\.max.*-5/s)
     for (const node of nodes) {
-      const [line] = node.logged('rule refused; the one in force stays')
-      expect(line).toMatchObject({ level: 'error', id: 'bad', problem })
+      // Its log comes another way than its answers, and may be later.
+      await expect
+        .poll(() => node.logged('rule refused; the one in force stays')[0], POLL)
+        .toMatchObject({ level: 'error', id: 'bad', problem })
       expect(await node.metric('sluice_rules_failures_total')).toBe(1)
     }
     expect((await first.client.listNodes()).problem).toEqual(problem)

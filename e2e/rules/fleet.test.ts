@@ -67,14 +67,16 @@ describe('half of the nodes', () => {
 
       await proxy.heal()
       const healedAt = performance.now()
-      await expect.poll(() => runBy(first), POLL).toEqual({ [version + 1]: 4 })
+      await expect
+        .poll(() => runBy(first), { ...POLL, timeout: 60_000 })
+        .toEqual({ [version + 1]: 4 })
       console.log(`equal ${seconds(performance.now() - healedAt)} after the network is back`)
       expect(await Promise.all(far.map((node) => node.peekLimit()))).toEqual([2, 2])
     } finally {
       await stopAll()
       await proxy.stop()
     }
-  }, 120_000)
+  }, 180_000)
 })
 
 describe('behind a pooler that lends connections for a transaction', () => {

@@ -88,7 +88,7 @@ describe('a node whose connections to Postgres swallow everything', () => {
     const use = () =>
       Promise.all(Array.from({ length: 5 * POOLED }, () => node.client.listVersions()))
     await expect.poll(() => use().then(() => proxy.connections()), POLL).toBe(POOLED + 1)
-  })
+  }, 60_000)
   afterEach(() => proxy.stop())
 
   test('runs a change within 30 s, where new connections are fine', async () => {

@@ -114,7 +114,7 @@ describe('a minute without Postgres', () => {
     let recoveredMs = Infinity
     const { answers, watched } = await during(async () => {
       await sleep(1000)
-      expect(await ages()).toEqual(nodes.map(() => 0))
+      await expect.poll(ages, POLL).toEqual(nodes.map(() => 0))
       await postgres.kill()
       const goneAt = performance.now()
       await sleep(10_000)

@@ -64,10 +64,10 @@ describe('two writers on two nodes', () => {
     expect(new Set(written.map(({ version }) => version)).size).toBe(20)
     const rules = async ({ client }: Node) => (await client.listRules()).rules.map(({ id }) => id)
     await expect
-      .poll(async () => new Set(await rules(nodes[0] as Node)).size, { timeout: 10_000 })
+      .poll(async () => new Set(await rules(nodes[0] as Node)).size, { timeout: 20_000 })
       .toBe(21)
     await expect
-      .poll(() => rules(nodes[1] as Node), { timeout: 10_000 })
+      .poll(() => rules(nodes[1] as Node), { timeout: 20_000 })
       .toEqual(await rules(nodes[0] as Node))
   }, 60_000)
 })

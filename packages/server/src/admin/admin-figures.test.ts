@@ -233,7 +233,7 @@ describe('events', () => {
     const init = { headers: other, signal: ending.signal }
     expect((await fetch(`${url}/admin/v1/events`, init)).status).toBe(200)
     ending.abort()
-    await expect.poll(() => alerts.listeners()).toBe(0)
+    await expect.poll(() => alerts.listeners(), { timeout: 20_000 }).toBe(0)
     const again = await fetch(`${url}/admin/v1/events`, { headers })
     expect(again.status).toBe(200)
     await again.body?.cancel()
@@ -253,7 +253,7 @@ describe('events', () => {
       sent.end()
     })
     expect(closed).toBe(true)
-    await expect.poll(() => alerts.listeners()).toBe(0)
+    await expect.poll(() => alerts.listeners(), { timeout: 20_000 }).toBe(0)
   })
 
   test('end when the server stops, without being waited for', async () => {

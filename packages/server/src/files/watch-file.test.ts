@@ -19,6 +19,8 @@ import { type WatchedFile, type WatchOptions, watchFile } from './watch-file.js'
 /** So seldom that only events of the directory can be what tells of a change. */
 const NEVER_MS = 10 * 60_000
 const OFTEN_MS = 20
+/** As the source has it. */
+const SETTLE_MS = 50
 
 let directory: string
 let file: string
@@ -165,12 +167,18 @@ test('a file that is being written is told of when it is whole', async () => {
   await watched.check()
   writeFileSync(file, 'half')
   const checking = watched.check()
+  let [last, longestMs] = [performance.now(), 0]
   for (let i = 0; i < 4; i++) {
     await new Promise(setImmediate)
     appendFileSync(file, ' and more')
+    longestMs = Math.max(longestMs, performance.now() - last)
+    last = performance.now()
   }
   await checking
-  expect(told).toEqual(['half and more and more and more and more'])
+  await watched.check()
+  expect(told.at(-1)).toBe('half and more and more and more and more')
+  // Unless this process stood still for as long as a file must to be taken for whole.
+  expect(told.length - 1).toBeLessThanOrEqual(Math.floor(longestMs / SETTLE_MS))
 })
 
 test('a file that is gone is told of once, and so is its return', async () => {

@@ -4,6 +4,8 @@ import { connect } from 'node:net'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { ask, type Front, startFront } from './forward.test-helper.js'
 
+const SOON = { timeout: 20_000, interval: 20 }
+
 let front: Front | undefined
 afterEach(async () => {
   await front?.close()
@@ -179,8 +181,8 @@ describe('a client', () => {
     )
     client.on('error', () => {})
     client.end()
-    await vi.waitUntil(() => rest.inFlight() === 1)
-    await vi.waitUntil(() => rest.inFlight() === 0, { timeout: 5000 })
+    await vi.waitUntil(() => rest.inFlight() === 1, SOON)
+    await vi.waitUntil(() => rest.inFlight() === 0, SOON)
     client.destroy()
   })
 
@@ -193,9 +195,9 @@ describe('a client', () => {
     socket.on('error', () => {})
     const call = (path: string) => `GET ${path} HTTP/1.1\r\nHost: a\r\n\r\n`
     socket.write(call('/first') + call('/big').repeat(10))
-    await vi.waitUntil(() => rest.inFlight() === 11)
+    await vi.waitUntil(() => rest.inFlight() === 11, SOON)
     socket.destroy()
-    await vi.waitUntil(() => rest.inFlight() === 0)
+    await vi.waitUntil(() => rest.inFlight() === 0, SOON)
     expect(rest.failures).toEqual([])
   })
 })
@@ -212,12 +214,12 @@ describe('a client that goes away', () => {
       client.on('error', () => {})
       client.end()
       if (path === '/begun') await new Promise((resolve) => client.once('response', resolve))
-      else await vi.waitUntil(() => rest.inFlight() === 1)
+      else await vi.waitUntil(() => rest.inFlight() === 1, SOON)
       await new Promise((resolve) => setImmediate(resolve))
       client.destroy()
-      await vi.waitUntil(() => rest.inFlight() === 0)
+      await vi.waitUntil(() => rest.inFlight() === 0, SOON)
     }
-    await vi.waitUntil(() => aborted >= 1)
+    await vi.waitUntil(() => aborted >= 1, SOON)
     expect(rest.failures).toEqual([])
   })
 
@@ -230,8 +232,8 @@ describe('a client that goes away', () => {
     const client = httpRequest({ host: '127.0.0.1', port, method: 'POST', agent: false })
     client.on('error', () => {})
     client.write('half')
-    await vi.waitUntil(() => rest.inFlight() === 1)
+    await vi.waitUntil(() => rest.inFlight() === 1, SOON)
     client.destroy()
-    await vi.waitUntil(() => cut && rest.inFlight() === 0)
+    await vi.waitUntil(() => cut && rest.inFlight() === 0, SOON)
   })
 })

@@ -1,9 +1,12 @@
 import { randomBytes } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
 import { startTestServer, type TestServer, type TestServerOptions } from '../serve.test-helper.js'
 import { ask } from './forward.test-helper.js'
+
+const SOON = { timeout: 20_000, interval: 20 }
 
 let server: TestServer | undefined
 const clients: WebSocket[] = []
@@ -77,7 +80,7 @@ describe('a WebSocket', () => {
     socket.send('hello')
     socket.send(large)
     socket.send('x'.repeat(100_000))
-    await vi.waitFor(() => expect(received).toHaveLength(3), { timeout: 20_000 })
+    await vi.waitFor(() => expect(received).toHaveLength(3), SOON)
     expect(received[0]?.toString()).toBe('hello')
     expect(received[1]?.equals(large)).toBe(true)
     expect(heard.slice(0, 3)).toEqual(['open /chat?room=1 127.0.0.1', 'hello', 'binary 3000000'])
@@ -87,14 +90,20 @@ describe('a WebSocket', () => {
     const { port, heard } = await startChat({
       rules: [{ id: 'upgrades', match: { method: 'GET' }, by: ['ip'], limits: ['1/minute'] }],
     })
+    const since = performance.now()
     await join(port)
     const refused = await join(port).catch((error: unknown) => error)
     expect(refused).toMatchObject({
       response: {
         statusCode: 429,
-        headers: { 'retry-after': '60', 'content-type': 'application/problem+json' },
+        headers: { 'content-type': 'application/problem+json' },
       },
     })
+    const { headers } = (refused as { readonly response: IncomingMessage }).response
+    // Of a minute, but for what this machine took.
+    const passed = (performance.now() - since) / 1000
+    expect(Number(headers['retry-after'])).toBeLessThanOrEqual(60)
+    expect(Number(headers['retry-after'])).toBeGreaterThanOrEqual(Math.ceil(60 - passed))
     expect(heard).toHaveLength(1)
   })
 
@@ -189,8 +198,8 @@ describe('a WebSocket', () => {
           () => socket[how](),
         )
       }
-      await vi.waitFor(() => expect(upgrades).toBeGreaterThan(0))
-      await vi.waitFor(async () => expect(await open()).toBe('0'), { timeout: 5000 })
+      await vi.waitFor(() => expect(upgrades).toBeGreaterThan(0), SOON)
+      await vi.waitFor(async () => expect(await open()).toBe('0'), SOON)
     },
   )
 
@@ -231,7 +240,7 @@ describe('a WebSocket', () => {
     const { port, closes, sockets } = await startChat()
     const first = await join(port)
     first.socket.close(4000, 'done')
-    await vi.waitFor(() => expect(closes).toEqual([4000]))
+    await vi.waitFor(() => expect(closes).toEqual([4000]), SOON)
     const second = await join(port)
     for (const socket of sockets.clients) socket.close(4001, 'over')
     expect(await second.closed).toEqual({ code: 4001, reason: 'over' })
@@ -250,9 +259,15 @@ describe('messages over the limit', () => {
       server: { lines },
     } = await startChat({ rules: messages(['3/minute']) })
     const { socket, closed } = await join(port)
+    const since = performance.now()
     for (let i = 1; i <= 5; i++) socket.send(`message ${i}`)
-    expect(await closed).toEqual({ code: 1008, reason: 'Retry after 20 seconds' })
-    await vi.waitFor(() => expect(closes).toEqual([1001]))
+    const { code, reason } = await closed
+    const seconds = Number(/^Retry after (\d+) seconds$/.exec(reason)?.[1])
+    expect(code).toBe(1008)
+    // One comes back every 20 seconds, some of which this machine may have taken.
+    expect(seconds).toBeLessThanOrEqual(20)
+    expect(seconds).toBeGreaterThanOrEqual(Math.ceil(20 - (performance.now() - since) / 1000))
+    await vi.waitFor(() => expect(closes).toEqual([1001]), SOON)
     expect(heard.slice(1)).toEqual(['message 1', 'message 2', 'message 3'])
     expect(lines.find(({ msg }) => msg === 'refused')).toMatchObject({
       rule: 'chat',
@@ -266,7 +281,7 @@ describe('messages over the limit', () => {
     for (let part = 0; part < 10; part++) socket.send('ab', { fin: part === 9 })
     for (let ping = 0; ping < 10; ping++) socket.ping()
     socket.send('second')
-    await vi.waitFor(() => expect(heard.slice(1)).toEqual(['ab'.repeat(10), 'second']))
+    await vi.waitFor(() => expect(heard.slice(1)).toEqual(['ab'.repeat(10), 'second']), SOON)
     socket.send('third')
     expect((await closed).code).toBe(1008)
     expect(heard).toHaveLength(3)
@@ -282,7 +297,7 @@ describe('messages over the limit', () => {
     })
     const { socket, closed } = await join(port)
     for (let i = 0; i < 20; i++) socket.send('free')
-    await vi.waitFor(() => expect(heard).toHaveLength(21))
+    await vi.waitFor(() => expect(heard).toHaveLength(21), SOON)
     const { writeFileSync } = await import('node:fs')
     writeFileSync(`${folder}/rules.yaml`, JSON.stringify({ rules: messages(['1/minute']) }))
     const timer = setInterval(() => socket.readyState === 1 && socket.send('more'), 50)
@@ -321,7 +336,7 @@ describe('when the server leaves', () => {
     }
     expect(await open()).toBe('1')
     socket.close()
-    await vi.waitFor(async () => expect(await open()).toBe('0'))
+    await vi.waitFor(async () => expect(await open()).toBe('0'), SOON)
   })
 })
 

@@ -15,6 +15,9 @@ import {
 
 afterEach(stopListeners)
 
+/** Short for a test, and longer than a busy machine keeps a client from its turn. */
+const BRIEF_MS = 1000
+
 const GET = 'GET /x HTTP/1.1\r\nHost: a\r\n\r\n'
 const POST = 'POST /x HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n'
 
@@ -58,7 +61,10 @@ test('a connection that sends its head too slowly is closed', async () => {
 })
 
 test('a body that does not arrive in time ends its request', async () => {
-  const { port, listener, untilServed } = await startHeld({ headersMs: 100, requestMs: 200 })
+  const { port, listener, untilServed } = await startHeld({
+    headersMs: BRIEF_MS,
+    requestMs: BRIEF_MS + 200,
+  })
   const client = connectTo(port)
   client.send(`${POST}he`)
   const [first] = await untilServed(1)
@@ -69,14 +75,14 @@ test('a body that does not arrive in time ends its request', async () => {
 })
 
 test('a connection between two requests is closed after a while', async () => {
-  const { port } = await startEager({ headersMs: 100 })
+  const { port } = await startEager({ headersMs: BRIEF_MS })
   const client = connectTo(port)
   client.send(GET)
   expect(await client.closed).toMatch(/served$/)
 })
 
 test('line ends do not keep a connection that is between two requests', async () => {
-  const { port } = await startEager({ headersMs: 100 })
+  const { port } = await startEager({ headersMs: BRIEF_MS })
   const client = connectTo(port)
   client.send(GET)
   const drip = setInterval(() => client.send('\r\n'), 20)
@@ -86,13 +92,13 @@ test('line ends do not keep a connection that is between two requests', async ()
 })
 
 test('a connection that is used is not closed', async () => {
-  const { port } = await startEager({ headersMs: 100 })
+  const { port } = await startEager({ headersMs: 2 * BRIEF_MS })
   const client = connectTo(port)
   // Longer than any idle connection lives.
   for (let i = 1; i <= 30; i++) {
     client.send(GET)
     await client.until((text) => text.split('served').length === i + 1)
-    await new Promise((resolve) => setTimeout(resolve, 10))
+    await new Promise((resolve) => setTimeout(resolve, BRIEF_MS / 10))
   }
   expect(client.socket.destroyed).toBe(false)
   client.socket.destroy()
@@ -101,7 +107,7 @@ test('a connection that is used is not closed', async () => {
 test('an upgraded connection is left to its owner', async () => {
   let upgraded = 0
   const { port } = await startEager({
-    headersMs: 50,
+    headersMs: BRIEF_MS,
     prepare: (server) => {
       server.on('upgrade', (_, socket) => {
         upgraded++
@@ -250,7 +256,7 @@ test('clients that break off in the middle harm nobody', async () => {
 test('connections beyond the most are turned away, counted and told of', async () => {
   const { port, listener, memory, untilServed } = await startHeld({
     maxConnections: 2,
-    headersMs: 200,
+    headersMs: BRIEF_MS,
   })
   const clients = [connectTo(port), connectTo(port)]
   for (const client of clients) client.send(GET)

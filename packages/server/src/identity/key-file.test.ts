@@ -4,13 +4,21 @@ import { exportJWK, exportPKCS8, exportSPKI } from 'jose'
 import { describe, expect, test } from 'vitest'
 import type { JwtAlgorithm, JwtConfig } from '../config/config.js'
 import { readKeyFile } from './key-file.js'
-import { createSigner, jwtConfig, sign, testClock, writeFile } from './tokens.test-helper.js'
+import {
+  createSigner,
+  jwtConfig,
+  patiently,
+  sign,
+  testClock,
+  writeFile,
+} from './tokens.test-helper.js'
 import { createTokenVerifier } from './tokens.js'
 
 const IP = '198.51.100.7'
 
-function open(keys: JwtConfig['keys']) {
-  return createTokenVerifier({ config: jwtConfig({ keys }), clock: testClock(), ipv6Prefix: 64 })
+async function open(keys: JwtConfig['keys']) {
+  const options = { config: jwtConfig({ keys }), clock: testClock(), ipv6Prefix: 64 }
+  return patiently(await createTokenVerifier(options))
 }
 
 /** Of the point below, self-signed. */

@@ -8,6 +8,7 @@ import {
   createSigner,
   jwtConfig,
   NOW_S,
+  patiently,
   type Signer,
   sign,
   testClock,
@@ -43,7 +44,7 @@ async function create(changes: Partial<JwtConfig> = {}) {
   const clock = testClock()
   const keys = [{ kid: 'k1', algorithm: 'RS256', file: writeFile('key.pem', pem) } as const]
   const config = jwtConfig({ keys, ...changes })
-  const tokens = await createTokenVerifier({ config, clock, ipv6Prefix: 64 })
+  const tokens = patiently(await createTokenVerifier({ config, clock, ipv6Prefix: 64 }))
   open.push(tokens)
   return { tokens, clock, config }
 }

@@ -3,7 +3,7 @@ import { expect, test, vi } from 'vitest'
 import { claimIf, commit, readAll, rule, type WithStore } from './conformance-kit.test-helper.js'
 import type { NodeReport } from './rule-store.js'
 
-const NEWS_WITHIN = { timeout: 10_000 }
+const NEWS_WITHIN = { timeout: 20_000 }
 
 const NODE: NodeReport = {
   id: 'n1',
@@ -60,7 +60,10 @@ export function nodeClaims(
         other?.onNews(told[index] ?? vi.fn()),
       )
       // Whatever a handle says when it has just begun to listen does not count.
-      await vi.waitFor(() => expect(others.every((o) => o?.status().news === 'push')).toBe(true))
+      await vi.waitFor(
+        () => expect(others.every((o) => o?.status().news === 'push')).toBe(true),
+        NEWS_WITHIN,
+      )
       for (const listener of told) listener.mockClear()
       const position = await commit(store, [rule('a')])
       await vi.waitFor(() => {

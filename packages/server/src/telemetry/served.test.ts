@@ -39,7 +39,9 @@ test('a whole server tells of its decisions, and all of its metrics', async () =
   const traceId = '0af7651916cd43dd8448eb211c80319c'
   const headers = { traceparent: `00-${traceId}-b7ad6b7169203331-01` }
   await ask(server.gatewayPort, { headers })
-  await vi.waitFor(() => expect(exporter.getFinishedSpans()).toHaveLength(2))
+  await vi.waitFor(() => expect(exporter.getFinishedSpans()).toHaveLength(2), {
+    timeout: 20_000,
+  })
   expect(server.calls[0]?.headers['traceparent']).toContain(traceId)
   const text = await (await fetch(`${server.admin}/metrics`)).text()
   const names = [...text.matchAll(/^(sluice_\w+)/gm)].map(([, name = '']) => name)

@@ -48,7 +48,9 @@ async function start(rules: readonly object[] = RULES, upgrade?: (...args: unkno
 
 /** All spans, when there are so many: those of the gateway end with their connection. */
 async function spansOf(count: number): Promise<readonly ReadableSpan[]> {
-  await vi.waitFor(() => expect(exporter.getFinishedSpans()).toHaveLength(count))
+  await vi.waitFor(() => expect(exporter.getFinishedSpans()).toHaveLength(count), {
+    timeout: 20_000,
+  })
   return exporter.getFinishedSpans()
 }
 const named = (spans: readonly ReadableSpan[], name: string) =>

@@ -3,7 +3,7 @@ import { afterAll, afterEach, beforeAll, beforeEach, expect, test } from 'vitest
 import { type PostgresServer, startPostgres } from '../../../../../tools/postgres/server.js'
 import { commit, readAll, rule } from '../conformance-kit.test-helper.js'
 import { type RuleStore, UnavailableError } from '../rule-store.js'
-import { openStore, QUICK, START_MS_MAX } from './postgres.test-helper.js'
+import { openStore, QUICK, QUICK_AND_PATIENT, START_MS_MAX } from './postgres.test-helper.js'
 
 const WITHIN = { timeout: 15_000, interval: 20 }
 
@@ -22,8 +22,8 @@ afterEach(async () => {
   await Promise.all(opened.splice(0).map((store) => store.close()))
 })
 
-async function open() {
-  const { store, lines } = await openStore(url, { intervals: QUICK })
+async function open(intervals = QUICK) {
+  const { store, lines } = await openStore(url, { intervals })
   opened.push(store)
   await commit(store, [rule('a')])
   return { store, lines }
@@ -98,7 +98,7 @@ test.each([
     'insert into sluice.state select * from s',
   ],
 ])('where %s of the store is gone, that is told, once, until it is back', async (_, take, give) => {
-  const { store, lines } = await open()
+  const { store, lines } = await open(QUICK_AND_PATIENT)
   await server.psql(take, url)
   await expect.poll(() => store.status().isConnected, WITHIN).toBe(false)
   const told = lines.length

@@ -7,6 +7,8 @@ import { Database } from './database.js'
 import { migrate, type Migration, readMigrations } from './migrate.js'
 import { openStore, QUICK, START_MS_MAX } from './postgres.test-helper.js'
 
+const WITHIN = { timeout: 15_000, interval: 20 }
+
 let server: PostgresServer
 let migrations: readonly Migration[]
 const databases: Database[] = []
@@ -104,7 +106,7 @@ describe('a store on a database that is not for it', () => {
       ['error', 'rule store not reached'],
     ])
     await server.psql('delete from sluice.migrations where number = 9', url)
-    await expect.poll(() => store.status().isConnected).toBe(true)
+    await expect.poll(() => store.status().isConnected, WITHIN).toBe(true)
     await store.close()
   })
 
@@ -136,7 +138,7 @@ test('a role that may only use the tables can do everything but migrate', async 
   await commit(store, [{ kind: 'rule', id: 'a', body: null }], { base: 2 })
   const adopted = await store.adopt(9, 'ada', undefined)
   expect((await readAll(store)).position).toEqual(adopted)
-  await expect.poll(() => store.status().news).toBe('push')
+  await expect.poll(() => store.status().news, WITHIN).toBe('push')
   await store.close()
   // What it may change are records; numbers and the past are made for it.
   for (const sql of [

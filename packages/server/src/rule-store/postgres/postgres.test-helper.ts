@@ -20,6 +20,13 @@ export const QUICK: Partial<Intervals> = {
   retryMostMs: 200,
 }
 
+/** The same where a machine that is busy for a moment must not be taken for a failure. */
+export const QUICK_AND_PATIENT: Partial<Intervals> = {
+  ...QUICK,
+  heartbeatWithinMs: 10_000,
+  pollWithinMs: 10_000,
+}
+
 export interface OpenedStore {
   readonly store: RuleStore
   readonly lines: MemoryLog['lines']

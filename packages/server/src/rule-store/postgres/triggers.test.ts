@@ -5,6 +5,8 @@ import { commit, readAll, rule, ruleBody } from '../conformance-kit.test-helper.
 import type { Position, RuleStore } from '../rule-store.js'
 import { openStore, QUICK, START_MS_MAX } from './postgres.test-helper.js'
 
+const WITHIN = { timeout: 15_000, interval: 20 }
+
 let server: PostgresServer
 let url: string
 let store: RuleStore
@@ -89,13 +91,13 @@ describe('a change by hand', () => {
   })
 
   test('is told to all nodes', async () => {
-    await expect.poll(() => store.status().news).toBe('push')
+    await expect.poll(() => store.status().news, WITHIN).toBe('push')
     let news = 0
     store.onNews(() => {
       news += 1
     })
     await sql(`delete from sluice.rules where id = 'a'`)
-    await expect.poll(() => news).toBeGreaterThan(0)
+    await expect.poll(() => news, WITHIN).toBeGreaterThan(0)
   })
 
   test('conflicts with whoever had seen the version before it', async () => {

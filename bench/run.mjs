@@ -33,8 +33,8 @@ const benchmarks = {
     files: ['./seeing/measure.mjs'],
   },
   rules: {
-    about: 'what overrides and known keys cost a call, and a start with a million of them',
-    files: ['./rules/lookups.mjs', './rules/load.mjs'],
+    about: 'what overrides, known keys and a change of one rule cost, and a start with all of them',
+    files: ['./rules/lookups.mjs', './rules/edits.mjs', './rules/load.mjs'],
   },
   'redis-memory': {
     about: 'bytes of Redis per counter, at 10^6 and 20 million counters, against peers',

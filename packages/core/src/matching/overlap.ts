@@ -1,7 +1,9 @@
 /** Whether one call could meet more limits than a decision may hold. */
+import { LARGE_FROM } from '../rules/last-set.js'
+import { middleOf } from '../rules/middle.js'
 import type { Rule, RuleSet, Tiers } from '../rules/rule.js'
-import { RuleIndex } from './rule-index.js'
-import { filingOf, shapeOf, varietyOf } from './rule-shape.js'
+import { type Load, LimitLoads } from './limit-loads.js'
+import { filingOf, shapeOf, type Variety } from './rule-shape.js'
 
 export const LIMITS_PER_CALL_MAX = 64
 
@@ -9,16 +11,109 @@ export const LIMITS_PER_CALL_MAX = 64
  * The most limits one call could meet; Infinity where the patterns overlap beyond working out.
  * Rules that exclude each other only by conditions they are not filed under are counted together,
  * so the figure may be too high, never too low.
+ *
+ * With `reuse`, a large set is remembered until the next: an editor and a node that follows a store
+ * ask for sets of which one rule in ten thousand is another.
  */
-export function mostLimitsPerCall({ rules, strictPaths }: RuleSet): number {
-  const active = rules.filter(({ mode }) => mode !== 'off')
-  const variety = varietyOf(rules)
-  const weighed = active.map((rule, order) => {
+export function mostLimitsPerCall(set: RuleSet, { reuse = false } = {}): number {
+  const isRemembered = reuse && set.rules.length >= LARGE_FROM
+  return (isRemembered ? lastLarge : new LimitsOfSets()).most(set)
+}
+
+/** The same for sets one after the other: only what differs is worked out again. */
+export class LimitsOfSets {
+  #last: Weighed | undefined
+
+  most({ rules, strictPaths }: RuleSet): number {
+    const last = this.#last
+    // What is thrown leaves a half of both.
+    this.#last = undefined
+    const weighed = last?.strictPaths === strictPaths ? last : new Weighed(strictPaths)
+    weighed.become(rules)
+    const most = weighed.loads.most()
+    this.#last = weighed
+    return most
+  }
+}
+
+const lastLarge = new LimitsOfSets()
+
+class Weighed {
+  readonly strictPaths: boolean
+  readonly loads: LimitLoads
+  #rules: readonly Rule[] = []
+  readonly #loadOf = new Map<Rule, Load>()
+  /** By attribute, how many rules name each value. */
+  readonly #values = new Map<string, Map<string, number>>()
+  /** Rules that could be filed under several conditions. */
+  readonly #undecided = new Set<Rule>()
+  #ranking = ''
+
+  constructor(strictPaths: boolean) {
+    this.strictPaths = strictPaths
+    this.loads = new LimitLoads(strictPaths)
+  }
+
+  become(rules: readonly Rule[]): void {
+    const middle = middleOf(this.#rules, rules)
+    const [was, is] = [new Set(middle.before), new Set(middle.after)]
+    const added = middle.after.filter((rule) => !was.has(rule))
+    for (const rule of middle.before) if (!is.has(rule)) this.leave(rule)
+    for (const rule of added) this.count(rule, 1)
+    const variety = new Map(Array.from(this.#values, ([name, values]) => [name, values.size]))
+    for (const rule of added) if (rule.mode !== 'off') this.file(rule, variety)
+    // Copied: whoever asked may change theirs.
+    this.#rules = [...rules]
+    const ranking = rankingOf(variety)
+    if (ranking === this.#ranking) return
+    this.#ranking = ranking
+    for (const rule of this.#undecided) this.file(rule, variety)
+  }
+
+  /** For the first time, or anew where another attribute tells more. */
+  private file(rule: Rule, variety: Variety): void {
     const { pattern, methods, conditions } = shapeOf(rule)
     const { filedUnder } = filingOf(conditions, variety)
-    return { order, pattern, methods, conditions, filedUnder, weight: weightOf(rule) }
-  })
-  return new RuleIndex(weighed, strictPaths).heaviest(({ weight }) => weight) ?? Infinity
+    const before = this.#loadOf.get(rule)
+    if (before !== undefined) {
+      if (before.filedUnder === filedUnder) return
+      this.loads.remove(before)
+    }
+    const load = { pattern, methods, filedUnder, weight: weightOf(rule) }
+    this.loads.add(load)
+    this.#loadOf.set(rule, load)
+    if (conditions.length > 1) this.#undecided.add(rule)
+  }
+
+  private leave(rule: Rule): void {
+    this.count(rule, -1)
+    const load = this.#loadOf.get(rule)
+    if (load !== undefined) this.loads.remove(load)
+    this.#loadOf.delete(rule)
+    this.#undecided.delete(rule)
+  }
+
+  private count(rule: Rule, sign: 1 | -1): void {
+    for (const { attribute, values } of shapeOf(rule).conditions) {
+      if (values === undefined) continue
+      let counts = this.#values.get(attribute)
+      if (counts === undefined) this.#values.set(attribute, (counts = new Map()))
+      for (const value of values) {
+        const count = (counts.get(value) ?? 0) + sign
+        if (count === 0) counts.delete(value)
+        else counts.set(value, count)
+      }
+      if (counts.size === 0) this.#values.delete(attribute)
+    }
+  }
+}
+
+/** Which attribute tells more rules apart than which other: rules are filed anew if it changes. */
+function rankingOf(variety: Variety): string {
+  const ranked = [...variety].toSorted(([a, one], [b, other]) => other - one || (a < b ? -1 : 1))
+  return ranked
+    .map(([name, size], i) => `${size === ranked[i - 1]?.[1] ? '=' : '>'}${name}`)
+    .join(' ')
 }
 
 function weightOf({ limits, tiers, overrides, candidate }: Rule): number {

@@ -53,39 +53,6 @@ export class PathTrie<Value> {
   find(path: string, found: Value[]): void {
     walk(this.#root, path, 1, found)
   }
-
-  /**
-   * The heaviest set of values that one path could meet, or undefined if there are too many sets to
-   * look at. Follows all patterns at once, as `find` does, over every literal there is and one that
-   * is none of them.
-   */
-  heaviest(weigh: (values: readonly Value[]) => number, statesMax: number): number | undefined {
-    let heaviest = 0
-    let states = 0
-    const visit = (nodes: readonly Node<Value>[], above: readonly Value[]): boolean => {
-      states += 1
-      if (states > statesMax) return false
-      const here = nodes.flatMap((node) => node.here ?? [])
-      if (here.length > 0 || above.length > 0)
-        heaviest = Math.max(heaviest, weigh([...above, ...here]))
-      const below = [...above, ...nodes.flatMap((node) => node.below ?? [])]
-      if (below.length > above.length) heaviest = Math.max(heaviest, weigh(below))
-      const params = nodes.flatMap((node) => node.param ?? [])
-      if (params.length > 0 && !visit(params, below)) return false
-      for (const literal of literalsOf(nodes)) {
-        const next = nodes.flatMap((node) => node.literals?.get(literal) ?? [])
-        if (!visit(params.length === 0 ? next : [...next, ...params], below)) return false
-      }
-      return true
-    }
-    return visit([this.#root], []) ? heaviest : undefined
-  }
-}
-
-function literalsOf<Value>(nodes: readonly Node<Value>[]): Iterable<string> {
-  const [only, ...others] = nodes
-  if (others.length === 0) return only?.literals?.keys() ?? []
-  return new Set(nodes.flatMap((node) => [...(node.literals?.keys() ?? [])]))
 }
 
 function emptyNode<Value>(): Node<Value> {

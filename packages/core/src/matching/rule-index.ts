@@ -31,18 +31,10 @@ class MethodIndex<Rule extends Filed> {
     if (facts.method === undefined || this.#byMethod.size === 0) return
     this.#byMethod.get(facts.method)?.find(facts, found)
   }
-
-  heaviest(weightOf: (rule: Rule) => number): number {
-    const perMethod = [...this.#byMethod.values()].map((index) => index.heaviest(weightOf))
-    return this.#anyMethod.heaviest(weightOf) + Math.max(0, ...perMethod)
-  }
 }
 
 /** What a path pattern leads to: mostly one rule that asks for nothing else. */
 type Leaf<Rule extends Filed> = Rule | MethodIndex<Rule>
-
-/** Beyond this many overlapping patterns the most that can meet is not worked out but refused. */
-const OVERLAPS_MAX = 200_000
 
 export class RuleIndex<Rule extends Filed> {
   readonly #anyPath: MethodIndex<Rule>
@@ -90,18 +82,6 @@ export class RuleIndex<Rule extends Filed> {
     }
     return inOrder(found)
   }
-
-  /**
-   * The most limits that one call could meet; undefined where the patterns overlap beyond working
-   * out.
-   */
-  heaviest(weightOf: (rule: Rule) => number): number | undefined {
-    const withPath = this.#paths.heaviest(
-      (leaves) => leaves.reduce((sum, leaf) => sum + heaviestOf(leaf, weightOf), 0),
-      OVERLAPS_MAX,
-    )
-    return withPath === undefined ? undefined : withPath + this.#anyPath.heaviest(weightOf)
-  }
 }
 
 /** By insertion: the few rules that one call meets come from lists that are in order already. */
@@ -131,13 +111,6 @@ function leafOf<Rule extends Filed>(gathered: Gathered<Rule>): Leaf<Rule> {
   return only !== undefined && isAlone && isPlain(only) ? only : new MethodIndex(gathered)
 }
 
-function heaviestOf<Rule extends Filed>(
-  leaf: Leaf<Rule>,
-  weightOf: (rule: Rule) => number,
-): number {
-  return leaf instanceof MethodIndex ? leaf.heaviest(weightOf) : weightOf(leaf)
-}
-
 function gather<Rule>(): Gathered<Rule> {
   return { anyMethod: [], byMethod: new Map() }
 }
@@ -158,12 +131,12 @@ function asIs(segment: string): string {
   return segment
 }
 
-function foldSegment(segment: string): string {
+export function foldSegment(segment: string): string {
   return segment.toLowerCase()
 }
 
 /** A pattern's own trailing slash means nothing unless paths are strict. */
-function foldPattern(pattern: PathPattern, strictPaths: boolean): PathPattern {
+export function foldPattern(pattern: PathPattern, strictPaths: boolean): PathPattern {
   const last = pattern.segments.at(-1)
   const trailing = last !== undefined && 'literal' in last && last.literal === ''
   if (strictPaths || pattern.wildcard || !trailing || pattern.segments.length === 1) return pattern

@@ -54,29 +54,6 @@ export class WhereIndex<Rule extends Filed> {
     findAddress(networks, facts.address, found)
   }
 
-  /** The most limits that one call could meet here, given how many each rule has. */
-  heaviest(weightOf: (rule: Rule) => number): number {
-    const sum = (rules: readonly Rule[]) => rules.reduce((total, rule) => total + weightOf(rule), 0)
-    let total = sum(this.#always)
-    for (const { rules } of this.#tables) {
-      let heaviest = 0
-      for (const some of rules.values()) {
-        heaviest = Math.max(heaviest, sum(Array.isArray(some) ? some : [some]))
-      }
-      total += heaviest
-    }
-    const perLength = new Map<number, number>()
-    for (const entries of this.#networks?.rules.values() ?? []) {
-      const [first] = entries
-      if (first === undefined) continue
-      const length = lengthKey(first.cidr)
-      const weight = sum(entries.map((entry) => entry.rule))
-      perLength.set(length, Math.max(perLength.get(length) ?? 0, weight))
-    }
-    for (const weight of perLength.values()) total += weight
-    return total
-  }
-
   private file(rule: Rule): void {
     const { filedUnder } = rule
     if (filedUnder?.values !== undefined) {

@@ -6,6 +6,7 @@ import {
   overridesByCaller,
 } from './diff-counters.js'
 import { type FieldChange, ruleFields, setFields } from './diff-fields.js'
+import { middleOf } from './middle.js'
 import type { Rule, RuleSet } from './rule.js'
 
 export type { CounterFate } from './diff-counters.js'
@@ -30,10 +31,11 @@ export interface RuleDiff {
 }
 
 export function diffRules(before: RuleSet, after: RuleSet): RuleDiff {
-  const was = placedById(before.rules)
-  const is = placedById(after.rules)
-  const moved = movedIds(before.rules, is)
-  const present = after.rules.flatMap((rule) => {
+  const middle = middleOf(before.rules, after.rules)
+  const was = placedById(middle.before, middle.start)
+  const is = placedById(middle.after, middle.start)
+  const moved = movedIds(middle.before, is)
+  const present = middle.after.flatMap((rule) => {
     const old = was.get(rule.id)
     if (old === undefined) return [describe('added', undefined, rule)]
     return changeOf(old.rule, rule, {
@@ -42,7 +44,7 @@ export function diffRules(before: RuleSet, after: RuleSet): RuleDiff {
       after: moved.has(rule.id) ? String(is.get(rule.id)?.position) : '',
     })
   })
-  const removed = before.rules
+  const removed = middle.before
     .filter(({ id }) => !is.has(id))
     .map((rule) => describe('removed', rule, undefined))
   return { set: setFields(before, after), rules: [...present, ...removed] }
@@ -109,8 +111,9 @@ interface PlacedRule {
   readonly position: number
 }
 
-function placedById(rules: readonly Rule[]): ReadonlyMap<string, PlacedRule> {
-  return new Map(rules.map((rule, index) => [rule.id, { rule, position: index + 1 }]))
+/** `start` rules stand before these. */
+function placedById(rules: readonly Rule[], start: number): ReadonlyMap<string, PlacedRule> {
+  return new Map(rules.map((rule, index) => [rule.id, { rule, position: start + index + 1 }]))
 }
 
 /**

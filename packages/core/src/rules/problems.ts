@@ -126,6 +126,11 @@ export interface Collector {
   }
 }
 
+/** Whether what was found leaves a rule usable. */
+export function isWarning({ code }: Finding): boolean {
+  return PROBLEMS[code].severity === 'warning'
+}
+
 export function createCollector(options: {
   readonly file: string | undefined
   /** With it, a warning is an error. */

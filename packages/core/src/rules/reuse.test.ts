@@ -14,6 +14,14 @@ describe('rules that were read before', () => {
     expect(parseRules({ rules: [b] }).rules?.rules[0]).toBe(first?.[1])
   })
 
+  test('are the same with warnings of their own, and wherever they stood first', () => {
+    const odd = rule('a', { by: ['path'] })
+    const [alone] = parseRules([odd]).rules?.rules ?? []
+    const inSet = parseRules({ rules: [odd, rule('b')] })
+    expect(inSet.rules?.rules[0]).toBe(alone)
+    expect(inSet.warnings).toMatchObject([{ code: 'by-path', rule: 'a' }])
+  })
+
   test('are read again where they may have been changed in place', () => {
     const changing = { ...rule('a') }
     parseRules([changing])

@@ -43,22 +43,59 @@ interface Neighbours {
   comparisons: number
 }
 
-/** For a set without problems. Only enforced rules refuse, so only they count here. */
-export function warnOfSet(rules: readonly PlacedRule[], strictPaths: boolean): void {
+/**
+ * For a set without problems; of some of its rules, or of all. Only enforced rules refuse, so only
+ * they count here.
+ */
+export function warnOfSet(
+  rules: readonly Rule[],
+  asked: readonly PlacedRule[],
+  strictPaths: boolean,
+): void {
+  const enforced = asked
+    .filter(({ rule }) => rule.mode === 'enforce')
+    .map((placed) => {
+      const { pattern } = shapeOf(placed.rule)
+      return { placed, pattern, shape: shapeTextOf(placed.rule, strictPaths) }
+    })
+  if (enforced.length === 0) return
+  const isNear = enforced.length < rules.length ? nearnessOf(enforced, strictPaths) : undefined
   const groupsByShape = new Map<string, Group[]>()
-  const enforced: Enforced[] = []
-  for (const placed of rules) {
-    if (placed.rule.mode !== 'enforce') continue
-    const { pattern } = shapeOf(placed.rule)
-    const shape = pattern === undefined ? ANY_PATH : patternShape(pattern, strictPaths)
-    groupOf(placed.rule, shape, groupsByShape).rules.push(placed.rule)
-    enforced.push({ placed, pattern, shape })
+  for (const rule of rules) {
+    if (rule.mode !== 'enforce') continue
+    const shape = shapeTextOf(rule, strictPaths)
+    if (isNear?.(shape) ?? true) groupOf(rule, shape, groupsByShape).rules.push(rule)
   }
   const neighbours = { groupsByShape, strictPaths, comparisons: 0 }
   for (const each of enforced) {
     warnOfTightAddress(each, neighbours)
     warnOfDodging(each, neighbours)
   }
+}
+
+/** Whether rules of a path are among those that one of these is compared with. */
+function nearnessOf(
+  enforced: readonly Enforced[],
+  strictPaths: boolean,
+): (shape: string) => boolean {
+  const shapes = new Set([ANY_PATH])
+  for (const { pattern } of enforced) {
+    if (pattern === undefined) continue
+    for (const shape of coveringShapes(pattern, strictPaths)) shapes.add(shape)
+  }
+  return (shape) => shapes.has(shape)
+}
+
+/** A rule is asked for it with each set that it is in. */
+const shapeTexts = new WeakMap<Rule, { readonly isStrict: boolean; readonly text: string }>()
+
+function shapeTextOf(rule: Rule, isStrict: boolean): string {
+  const known = shapeTexts.get(rule)
+  if (known?.isStrict === isStrict) return known.text
+  const { pattern } = shapeOf(rule)
+  const text = pattern === undefined ? ANY_PATH : patternShape(pattern, isStrict)
+  shapeTexts.set(rule, { isStrict, text })
+  return text
 }
 
 function groupOf({ by }: Rule, shape: string, groupsByShape: Map<string, Group[]>): Group {

@@ -101,8 +101,8 @@ function convert(value: unknown, depth: number, reading: Reading): Node {
     return { kind: 'list', at, items }
   }
   const extent = reading.known?.(value)
-  // Elsewhere it might be too deep.
-  if (extent !== undefined && extent.depth === depth) {
+  // Further down it might be too deep.
+  if (extent !== undefined && extent.depth >= depth) {
     count(extent.parts, reading)
     return new ObjectNode(value, extent)
   }
@@ -135,7 +135,7 @@ function convertEntries(
 }
 
 /** Whether nothing but `Object.prototype` lies behind it: this realm's or another's, or none. */
-function isPlain(value: object): boolean {
+export function isPlain(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === null || Object.getPrototypeOf(prototype) === null
 }

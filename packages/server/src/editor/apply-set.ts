@@ -73,7 +73,7 @@ function addInShadow(draft: Draft, rule: GivenRule, parsed: Rule, options: Calle
   const mode = parsed.mode === 'enforce' ? 'shadow' : parsed.mode
   draft.putRule(parsed.id, { document: { ...document, mode }, candidate })
   if (rule.overrides === undefined) return
-  const context = { ...options, strictPaths: draft.set.strictPaths }
+  const context = { ...options, strictPaths: draft.strictPaths }
   const { filed, problems } = fileOverrides(parsed, rule.overrides, context)
   if (problems.length > 0) throw invalid('rules_invalid', problems)
   draft.replaceOverrides(parsed.id, filed)
@@ -138,7 +138,7 @@ function hasSameOverrides(
   overrides: readonly object[],
   options: CallerOptions,
 ): boolean {
-  const context = { ...options, strictPaths: draft.set.strictPaths }
+  const context = { ...options, strictPaths: draft.strictPaths }
   const { filed, problems } = fileOverrides(rule, overrides, context)
   if (problems.length > 0) throw invalid('rules_invalid', problems)
   if (filed.size !== (draft.book.rule(rule.id)?.overrideCount ?? 0)) return false

@@ -2,11 +2,12 @@
 import { parseOverride, parseRules, type Problem, type Rule, type RuleSet } from '@sluice/core'
 import { callerId, type Change, type OverrideDocument } from '../rule-store/records.js'
 import { COMMIT_CHANGES_MAX } from '../rule-store/rule-store.js'
+import type { BookRule } from '../source/rule-book.js'
 import { asCalled, type CallerContext, type CallerOptions } from './callers.js'
 import { putTogether, sizeOf } from './documents.js'
 import type { Draft } from './draft.js'
 import { EditError } from './editor-types.js'
-import { parseDraft } from './parse-set.js'
+import { parseDraft, type WarnOf } from './parse-set.js'
 import { hideInRule } from './hide-secrets.js'
 import { describeFinding, invalid, isStorable, unstorable } from './problems.js'
 import { isSame } from '../same.js'
@@ -21,14 +22,15 @@ const OVERRIDES_MAX = 200_000
 export interface Checked {
   /** Without overrides. */
   readonly rules: RuleSet
+  /** Of those that were asked for. */
   readonly warnings: readonly Problem[]
   /** None: everything is as it was. */
   readonly changes: readonly Change[]
 }
 
 /** Files overrides anew whose rule has another `by`. Throws an `EditError`. */
-export function checkDraft(draft: Draft, options: CallerOptions): Checked {
-  const checked = checkRules(draft, options)
+export function checkDraft(draft: Draft, options: CallerOptions, warnOf?: WarnOf): Checked {
+  const checked = checkRules(draft, options, warnOf)
   const count = checked.changes.length
   if (count <= COMMIT_CHANGES_MAX) return checked
   throw new EditError(
@@ -44,17 +46,17 @@ export function checkOverrides(draft: Draft): readonly Change[] {
 }
 
 /** The same for changes that may be made in several steps. */
-export function checkRules(draft: Draft, options: CallerOptions): Checked {
+export function checkRules(draft: Draft, options: CallerOptions, warnOf?: WarnOf): Checked {
   for (const id of draft.touchedRules()) {
     const rule = draft.rule(id)
     if (rule !== undefined) draft.putRule(id, hideInRule(rule, options.hideSecrets))
   }
-  const { rules, errors, warnings } = parseDraft(draft)
+  const { rules, errors, warnings } = parseDraft(draft, warnOf)
   if (rules === undefined) throw invalid('rules_invalid', errors)
   const unkeepable = findUnkeepable(draft)
   if (unkeepable.length > 0) throw invalid('rules_invalid', unkeepable)
   checkTouchedOverrides(draft, rules)
-  const unfit = refitAll(draft, rules, { ...options, strictPaths: draft.set.strictPaths })
+  const unfit = refitAll(draft, rules, { ...options, strictPaths: draft.strictPaths })
   if (unfit.length > 0) throw invalid('rules_invalid', unfit)
   checkOverrideCount(draft)
   return { rules, warnings, changes: draft.changes() }
@@ -70,12 +72,29 @@ function findUnkeepable(draft: Draft): readonly Problem[] {
     const size = Math.max(sizeOf(rule.document), rule.candidate ? sizeOf(rule.candidate) : 0)
     if (size > RULE_SIZE_MAX) problems.push(tooLarge(id, 'rule', size, RULE_SIZE_MAX))
   }
-  const { order, routes } = draft.set
-  if (!isStorable(routes)) problems.push(unstorable(undefined, 'routes'))
-  let total = 0
-  for (const id of order) total += sizeOf(draft.rule(id)?.document ?? {})
+  if (!isStorable(draft.set.routes)) problems.push(unstorable(undefined, 'routes'))
+  const total = totalSize(draft)
   if (total > SET_SIZE_MAX) problems.push(tooLarge(undefined, 'rules', total, SET_SIZE_MAX))
   return problems
+}
+
+/** A book shows the same list until one of its rules changes. */
+const knownTotals = new WeakMap<readonly BookRule[], number>()
+
+function totalSize(draft: Draft): number {
+  const rules = draft.book.rules()
+  let total = knownTotals.get(rules)
+  if (total === undefined) {
+    total = rules.reduce((sum, { document }) => sum + sizeOf(document), 0)
+    knownTotals.set(rules, total)
+  }
+  for (const id of draft.touchedRules()) {
+    const before = draft.book.rule(id)
+    const after = draft.rule(id)
+    if (before !== undefined) total -= sizeOf(before.document)
+    if (after !== undefined) total += sizeOf(after.document)
+  }
+  return total
 }
 
 function tooLarge(rule: string | undefined, field: string, size: number, most: number): Problem {
@@ -90,9 +109,11 @@ function tooLarge(rule: string | undefined, field: string, size: number, most: n
 
 /** What is filed anew is checked against the rule as it shall be. */
 function checkTouchedOverrides(draft: Draft, { rules }: RuleSet): void {
+  const touched = draft.touchedOverrides()
+  if (touched.size === 0) return
   const byId = new Map(rules.map((rule) => [rule.id, rule]))
   const problems: Problem[] = []
-  for (const [id, overrides] of draft.touchedOverrides()) {
+  for (const [id, overrides] of touched) {
     const rule = byId.get(id)
     if (rule === undefined) continue
     for (const [caller, document] of overrides) {
@@ -109,8 +130,11 @@ function ofCaller(problem: Problem, caller: string): Problem {
 }
 
 function refitAll(draft: Draft, { rules }: RuleSet, context: CallerContext): readonly Problem[] {
-  const touched = draft.touchedRules()
-  const isRefiled = draft.set.strictPaths !== draft.book.set.strictPaths
+  const { book } = draft
+  const touched = new Set(draft.touchedRules())
+  for (const id of touched) if ((book.rule(id)?.overrideCount ?? 0) === 0) touched.delete(id)
+  const isRefiled = draft.strictPaths !== book.set.strictPaths
+  if (touched.size === 0 && !isRefiled) return []
   return rules
     .filter(({ id, by }) => touched.has(id) || (isRefiled && by.includes('path')))
     .flatMap((rule) => refitOverrides(draft, rule, context))
@@ -123,7 +147,7 @@ function refitAll(draft: Draft, { rules }: RuleSet, context: CallerContext): rea
 function refitOverrides(draft: Draft, rule: Rule, context: CallerContext): readonly Problem[] {
   const before = draft.book.rule(rule.id)
   if (before === undefined || before.overrideCount === 0) return []
-  const isRefiled = draft.set.strictPaths !== draft.book.set.strictPaths && rule.by.includes('path')
+  const isRefiled = draft.strictPaths !== draft.book.set.strictPaths && rule.by.includes('path')
   const changed = changedFields(before, rule)
   if (changed.length === 0 && !isRefiled) return []
 

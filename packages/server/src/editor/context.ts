@@ -9,7 +9,7 @@ import { diffDraft } from './diff-draft.js'
 import { type GivenRule, type RuleParts, takeApart } from './documents.js'
 import type { Draft } from './draft.js'
 import { type Applied, EditError, type Expected } from './editor-types.js'
-import { parseBook } from './parse-set.js'
+import { NO_WARNINGS, parseBook, type WarnOf } from './parse-set.js'
 import { invalid, requireVersion } from './problems.js'
 
 export interface EditContext {
@@ -49,25 +49,18 @@ export function requireMeant(draft: Draft, confirmed: boolean | undefined): void
 
 /** The changes of a draft of one rule, and the rule as it is once they are in force. */
 export function planRule(draft: Draft, id: string, callers: CallerOptions): Plan<BookRule> {
-  const { changes } = checkDraft(draft, callers)
+  const { changes } = checkDraft(draft, callers, NO_WARNINGS)
   const parts = draft.rule(id)
   const { book } = draft
   return { changes, answer: (version) => book.rule(id) ?? asMade(parts, id, version) }
 }
 
-/** The changes of a draft of any number of rules, and what they mean. */
-export function planSet(
-  draft: Draft,
-  callers: CallerOptions,
-  warnings?: Applied['warnings'],
-): Plan<Applied> {
+/** The changes of a draft of any number of rules, what they mean, and what is to be warned of. */
+export function planSet(draft: Draft, callers: CallerOptions, warnOf?: WarnOf): Plan<Applied> {
   const before = parseBook(draft.book)
-  const checked = checkDraft(draft, callers)
-  const diff = diffDraft(draft, before, checked.rules)
-  return {
-    changes: checked.changes,
-    answer: (version) => ({ version, diff, warnings: warnings ?? checked.warnings }),
-  }
+  const { rules, warnings, changes } = checkDraft(draft, callers, warnOf)
+  const diff = diffDraft(draft, before, rules)
+  return { changes, answer: (version) => ({ version, diff, warnings }) }
 }
 
 /** Somebody else may have removed it in the same moment: then it is told as it was made. */

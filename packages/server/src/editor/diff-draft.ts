@@ -21,7 +21,11 @@ export function diffDraft(draft: Draft, before: RuleSet, after: RuleSet): RuleDi
     if (draft.rule(id) !== undefined || byId.get(id)?.change === 'removed') continue
     byId.set(id, { ...changeOf(id, 'removed'), overrides: draft.countOverrides(id) })
   }
-  const present = after.rules.flatMap(({ id }) => byId.get(id) ?? [])
+  // The diff has its rules in the order of the set; others have to be put in their place.
+  const ordered = byId.size === diff.rules.length ? diff.rules : after.rules
+  const present = ordered
+    .flatMap(({ id }) => byId.get(id) ?? [])
+    .filter(({ change }) => change !== 'removed')
   const gone = [...byId.values()].filter(({ change }) => change === 'removed')
   return { set: diff.set, rules: [...present, ...gone] }
 }

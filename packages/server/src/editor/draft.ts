@@ -30,24 +30,34 @@ export class Draft {
   /** By rule and caller. Null: removed. */
   readonly #overrides = new Map<string, Map<string, OverrideDocument | null>>()
   readonly #orderBefore: readonly string[]
-  #order: Set<string>
+  /** Undefined: as it was. */
+  #order: Set<string> | undefined
   #routes: readonly unknown[]
   #strictPaths: boolean
 
   constructor(book: RuleBook) {
     this.book = book
-    this.#orderBefore = book.rules().map(({ document }) => document.id)
-    this.#order = new Set(this.#orderBefore)
+    this.#orderBefore = book.set.order
     this.#routes = book.set.routes
     this.#strictPaths = book.set.strictPaths
   }
 
   get set(): SetDocument {
-    return { routes: this.#routes, strictPaths: this.#strictPaths, order: [...this.#order] }
+    const order = this.#order === undefined ? this.#orderBefore : [...this.#order]
+    return { routes: this.#routes, strictPaths: this.#strictPaths, order }
+  }
+
+  get strictPaths(): boolean {
+    return this.#strictPaths
   }
 
   rule(id: string): RuleParts | undefined {
     return this.#rules.has(id) ? this.#rules.get(id) : this.book.rule(id)
+  }
+
+  /** Whether anybody put or removed it, perhaps as it was. */
+  isPut(id: string): boolean {
+    return this.#rules.has(id)
   }
 
   /** The ids of rules that are new, gone or other than they were. */
@@ -68,7 +78,7 @@ export class Draft {
       document: before && isSame(before.document, document) ? before.document : document,
       candidate: isSame(before?.candidate, candidate) ? before?.candidate : candidate,
     })
-    this.#order.add(id)
+    if (this.#order !== undefined || before === undefined) this.ownOrder().add(id)
     // What is left of a rule that had this id is not the new one's.
     if (before === undefined && !this.#overrides.has(id)) this.replaceOverrides(id, NONE)
   }
@@ -76,12 +86,17 @@ export class Draft {
   /** With all that belongs to it. */
   removeRule(id: string): void {
     this.#rules.set(id, undefined)
-    this.#order.delete(id)
+    this.ownOrder().delete(id)
     this.replaceOverrides(id, NONE)
   }
 
   setOrder(order: readonly string[]): void {
     this.#order = new Set(order)
+  }
+
+  private ownOrder(): Set<string> {
+    this.#order ??= new Set(this.#orderBefore)
+    return this.#order
   }
 
   setPaths({ routes, strictPaths }: Pick<SetDocument, 'routes' | 'strictPaths'>): void {
@@ -140,7 +155,7 @@ export class Draft {
   isSetTouched(): boolean {
     const { routes, strictPaths } = this.book.set
     return (
-      !isSame([...this.#order], this.#orderBefore) ||
+      (this.#order !== undefined && !isSame([...this.#order], this.#orderBefore)) ||
       !isSame(this.#routes, routes) ||
       this.#strictPaths !== strictPaths
     )

@@ -1,6 +1,7 @@
 /** The rules of a draft or a book as the parser reads them, without their overrides. */
-import { type ParsedRules, parseRules, type Problem, type RuleSet } from '@sluice/core'
-import type { RuleBook } from '../source/rule-book.js'
+import { parseRules, type Problem, type RuleSet } from '@sluice/core'
+import type { SetDocument } from '../rule-store/records.js'
+import type { BookRule, RuleBook } from '../source/rule-book.js'
 import type { Draft } from './draft.js'
 import { putTogether } from './documents.js'
 
@@ -14,11 +15,17 @@ export interface ParsedSet {
   readonly warnings: readonly Problem[]
 }
 
-interface Source {
-  readonly routes: readonly unknown[]
-  readonly strictPaths: boolean
-  /** Each by its id. */
-  readonly rules: ReadonlyMap<string, object>
+/** Ids of the rules whose warnings are wanted; undefined: all. Each takes a look at all others. */
+export type WarnOf = ReadonlySet<string> | undefined
+
+export const NO_WARNINGS: WarnOf = new Set()
+
+type Source = Pick<SetDocument, 'routes' | 'strictPaths'>
+
+/** Rules as the parser takes them, each with its id beside it. */
+interface Wholes {
+  readonly ids: readonly string[]
+  readonly rules: readonly object[]
 }
 
 /**
@@ -26,49 +33,64 @@ interface Source {
  * another: it is left out, and every node keeps the last good one of it.
  */
 function parseAround(
-  source: Source,
-  touched: ReadonlySet<string>,
-  options: { readonly compare?: boolean } = {},
+  { routes, strictPaths }: Source,
+  wholes: Wholes,
+  { touched, warnOf }: { readonly touched: ReadonlySet<string>; readonly warnOf: WarnOf },
 ): ParsedSet {
-  const rules = new Map(source.rules)
+  let { ids, rules } = wholes
   for (let pass = 1; ; pass++) {
-    const parsed = parse({ ...source, rules }, options)
-    const bad = badRules(parsed.errors, [...rules.keys()]).filter((id) => !touched.has(id))
-    if (bad.length === 0 || pass === PASSES_MAX) return parsed
-    for (const id of bad) rules.delete(id)
+    const parsed = parseRules({ routes, strictPaths, rules }, { warnOf })
+    const bad = badRules(parsed.errors, ids)
+    for (const id of touched) bad.delete(id)
+    if (bad.size === 0 || pass === PASSES_MAX) return parsed
+    const left = ids.map((id) => !bad.has(id))
+    ids = ids.filter((_, index) => left[index])
+    rules = rules.filter((_, index) => left[index])
   }
-}
-
-function parse(
-  { routes, strictPaths, rules }: Source,
-  options: { readonly compare?: boolean },
-): ParsedRules {
-  return parseRules({ routes, strictPaths, rules: [...rules.values()] }, options)
 }
 
 /** Whose problems these are: named by the rule's id, or by its place where that is none. */
-function badRules(errors: readonly Problem[], ids: readonly string[]): readonly string[] {
-  const bad = errors.map(({ rule, field }) => {
+function badRules(errors: readonly Problem[], ids: readonly string[]): Set<string> {
+  const bad = new Set<string>()
+  for (const { rule, field } of errors) {
     const place = /^rules\[(\d+)\]/.exec(field)?.[1]
-    return rule ?? (place === undefined ? undefined : ids[Number(place)])
-  })
-  return [...new Set(bad)].filter((id) => id !== undefined)
+    const id = rule ?? (place === undefined ? undefined : ids[Number(place)])
+    if (id !== undefined) bad.add(id)
+  }
+  return bad
 }
 
-export function parseDraft(draft: Draft): ParsedSet {
+export function parseDraft(draft: Draft, warnOf?: WarnOf): ParsedSet {
   const { routes, strictPaths, order } = draft.set
-  const rules = new Map<string, object>()
-  for (const id of order) {
-    const rule = draft.rule(id)
-    if (rule !== undefined) rules.set(id, putTogether(rule))
+  const stored = draft.book.rules()
+  const ids: string[] = []
+  const rules: object[] = []
+  for (const [place, id] of order.entries()) {
+    // Most stand where they stood, which is quicker than asking the book for each.
+    const there = stored[place]
+    const rule = there?.document.id === id && !draft.isPut(id) ? there : draft.rule(id)
+    if (rule === undefined) continue
+    ids.push(id)
+    rules.push(putTogether(rule))
   }
-  return parseAround({ routes, strictPaths, rules }, draft.touchedRules())
+  const touched = draft.touchedRules()
+  return parseAround({ routes, strictPaths }, { ids, rules }, { touched, warnOf })
 }
+
+/** What was made of a book, while it shows the same: whoever types a rule asks again and again. */
+const knownSets = new WeakMap<readonly BookRule[], { readonly of: Source; readonly set: RuleSet }>()
 
 export function parseBook(book: RuleBook): RuleSet {
-  const { routes, strictPaths } = book.set
-  const rules = new Map(book.rules().map((rule) => [rule.document.id, putTogether(rule)]))
+  const rules = book.rules()
+  const { set: of } = book
+  const known = knownSets.get(rules)
+  if (known?.of === of) return known.set
+  const ids = rules.map(({ document }) => document.id)
+  const wholes = { ids, rules: rules.map(putTogether) }
   // Nobody is told of warnings here, and to look for them takes longest.
-  const parsed = parseAround({ routes, strictPaths, rules }, new Set(), { compare: false })
-  return parsed.rules ?? { routes: [], strictPaths, rules: [] }
+  const options = { touched: new Set<string>(), warnOf: NO_WARNINGS }
+  const parsed = parseAround(of, wholes, options)
+  const set = parsed.rules ?? { routes: [], strictPaths: of.strictPaths, rules: [] }
+  knownSets.set(rules, { of, set })
+  return set
 }

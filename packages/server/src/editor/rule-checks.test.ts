@@ -107,6 +107,15 @@ describe('what a rule would do', () => {
     expect(warnings.filter(({ code }) => code === 'large-log')).toHaveLength(1)
   })
 
+  test('they are told however many there are of other rules', async () => {
+    const rules = Array.from({ length: 150 }, (_, index) => {
+      return { id: `r${index}`, match: { path: `/${index}` }, by: ['path'], limits: ['1/day'] }
+    })
+    await node.editor.apply({ rules }, META, {})
+    const { warnings } = await node.editor.validateRule({ ...rules[149], by: ['user'] }, 'r149')
+    expect(warnings).toMatchObject([{ code: 'dodged-rule', rule: 'r149' }])
+  })
+
   test('a rule that is not there is told as such', async () => {
     const error = await failureOf(node.editor.validateRule('id: a\nlimits: [1/day]', 'a'))
     expect(error.code).toBe('rule_unknown')

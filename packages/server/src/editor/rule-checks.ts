@@ -18,7 +18,7 @@ export function ruleChecks({ commits, callers }: EditContext, source: RuleSource
   const plan = (book: RuleBook, rule: ReadRule) => {
     const draft = new Draft(book)
     putRule(draft, rule, callers)
-    return planSet(draft, callers).answer(0)
+    return planSet(draft, callers, new Set([rule.parsed.id])).answer(0)
   }
   return {
     async validateRule(given, id) {
@@ -33,8 +33,7 @@ export function ruleChecks({ commits, callers }: EditContext, source: RuleSource
           return { errors: [idTaken(rule.parsed.id)], warnings, diff: undefined }
         }
         const applied = plan(book, rule)
-        const own = applied.warnings.filter((each) => each.rule === rule.parsed.id)
-        return { errors: [], warnings: joined(warnings, own), diff: applied.diff }
+        return { errors: [], warnings: joined(warnings, applied.warnings), diff: applied.diff }
       } catch (error) {
         if (!(error instanceof EditError) || error.problems.length === 0) throw error
         return { errors: error.problems, warnings, diff: undefined }

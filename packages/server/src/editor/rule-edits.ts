@@ -16,6 +16,7 @@ import {
 import { copyRule, isJsonMap, type JsonMap, mergePatch, putTogether } from './documents.js'
 import { Draft } from './draft.js'
 import { EditError, type Editor, type Meta } from './editor-types.js'
+import { NO_WARNINGS } from './parse-set.js'
 import { describeFinding, invalid } from './problems.js'
 import { readRuleText } from './rule-text.js'
 
@@ -66,7 +67,7 @@ export function ruleEdits({ commits, callers }: EditContext): RuleEdits {
         const draft = new Draft(book)
         draft.removeRule(id)
         requireMeant(draft, confirmed)
-        const { changes } = checkRules(draft, callers)
+        const { changes } = checkRules(draft, callers, NO_WARNINGS)
         return { changes: changes.slice(0, COMMIT_CHANGES_MAX), answer: (made) => made }
       })
       // The rule is gone, whatever becomes of this: the next of its id would sweep too.
@@ -83,7 +84,7 @@ export function ruleEdits({ commits, callers }: EditContext): RuleEdits {
 export function putRule(draft: Draft, { parsed, given }: ReadRule, callers: CallerOptions): void {
   draft.putRule(parsed.id, given)
   if (given.overrides === undefined) return
-  const context = { ...callers, strictPaths: draft.set.strictPaths }
+  const context = { ...callers, strictPaths: draft.strictPaths }
   const { filed, problems } = fileOverrides(parsed, given.overrides, context)
   if (problems.length > 0) throw invalid('rules_invalid', problems)
   draft.replaceOverrides(parsed.id, filed)

@@ -6,6 +6,7 @@ import type { Plan } from './commits.js'
 import { type EditContext, planSet, requireMeant } from './context.js'
 import { Draft } from './draft.js'
 import { type Applied, type ApplyOptions, EditError, type Editor } from './editor-types.js'
+import { NO_WARNINGS } from './parse-set.js'
 import { invalid, requireVersion } from './problems.js'
 import { type ReadSet, readSet } from './read-set.js'
 
@@ -21,8 +22,11 @@ export function setEdits(context: EditContext, source: RuleSource): SetEdits {
     if (options.shadow === true) trySet(draft, given, callers)
     else applySet(draft, given, callers)
     if (options.dryRun !== true) requireMeant(draft, options.confirmed)
-    // Those of the text have their line and column; what is tried is another set than the text.
-    return planSet(draft, callers, options.shadow === true ? undefined : read.warnings)
+    // What is tried is another set than the text.
+    if (options.shadow === true) return planSet(draft, callers)
+    const { changes, answer } = planSet(draft, callers, NO_WARNINGS)
+    // Those of the text have their line and column.
+    return { changes, answer: (version) => ({ ...answer(version), warnings: read.warnings }) }
   }
   /** For what changes nothing: a file's rules can be compared with too. */
   const readBook = () => (source.store === undefined ? source.book : commits.book)

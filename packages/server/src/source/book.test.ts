@@ -112,6 +112,34 @@ describe('a document', () => {
     expect(documents()[1]).toBe(before[1])
   })
 
+  test('stands in the same list until one of them changes, and in another from then on', () => {
+    const book = bookOf(rule('a', 1), set(['a'], 1), override('a/user=1', 1))
+    const records: readonly Stored[] = [
+      rule('b', 2),
+      rule('a', 3, { mode: 'off' }),
+      { kind: 'candidate', id: 'a', version: 4, body: { limits: ['5/second'] } },
+      set(['b', 'a'], 5),
+      override('a/user=1', 6, 9),
+      gone('override', 'a/user=1', 7),
+      gone('candidate', 'a', 8),
+      gone('rule', 'b', 9),
+    ]
+    for (const record of records) {
+      const before = book.rules()
+      const whole = book.set
+      expect(book.rules()).toBe(before)
+      book.take({ isWhole: false, records: [record], position: undefined })
+      expect(book.rules()).toBe(before)
+      expect(book.set).toBe(whole)
+      book.take({ isWhole: false, records: [], position: at(record.version) })
+      expect(book.rules()).not.toBe(before)
+      expect(book.set.order).toEqual(book.rules().map(({ document }) => document.id))
+    }
+    const before = book.rules()
+    book.take({ isWhole: true, records: [rule('a', 9, { mode: 'off' })], position: at(10) })
+    expect(book.rules()).not.toBe(before)
+  })
+
   test('that somebody wrote by hand has the name of its record', () => {
     const body = ['no', 'rule'] as never
     const book = bookOf(

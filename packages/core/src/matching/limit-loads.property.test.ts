@@ -1,0 +1,153 @@
+/**
+ * The most limits of sets that differ in a few rules: what each is by itself, and what comes out
+ * where every call of a small world is tried.
+ */
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { parseRules } from '../rules/parse-rules.js'
+import type { Rule, RuleSet } from '../rules/rule.js'
+import { sipKey } from '../sip-hash.js'
+import { compileRules } from './compile.js'
+import { matchRules } from './match.js'
+import { LimitsOfSets, mostLimitsPerCall } from './overlap.js'
+
+const secret = sipKey(new Uint8Array(16))
+
+/** One segment that no pattern names, and one more than patterns have. */
+const SEGMENTS = ['a', 'A', 'b', 'other']
+const PATHS = [1, 2, 3].reduce<readonly (readonly string[])[]>(
+  (shorter, length) => [
+    ...shorter,
+    ...shorter
+      .filter((path) => path.length === length - 1)
+      .flatMap((path) => SEGMENTS.map((segment) => [...path, segment])),
+  ],
+  [[]],
+)
+const CALLS = PATHS.flatMap((path) =>
+  ['GET', 'HEAD', 'POST'].flatMap((method) =>
+    [{}, { p: '1' }, { p: '2' }].flatMap((p) =>
+      ['1', '2'].flatMap((q) =>
+        ['10.1.0.1', '10.2.0.1'].map((ip) => ({ path: `/${path.join('/')}`, method, ...p, q, ip })),
+      ),
+    ),
+  ),
+)
+
+/** The most limits that any of the calls meets. */
+function mostMet(set: RuleSet): number {
+  const snapshot = compileRules(set, { secret })
+  const met = CALLS.map((attributes) => {
+    const matched = matchRules(snapshot, { attributes })
+    return matched.reduce((sum, { limits, candidate }) => {
+      return sum + limits.length + (candidate?.length ?? 0)
+    }, 0)
+  })
+  return Math.max(...met)
+}
+
+const segment = fc.constantFrom('a', 'A', 'b', ':x', ':y')
+const pathWith = (...ends: readonly string[]) =>
+  fc
+    .tuple(fc.array(segment, { minLength: 1, maxLength: 2 }), fc.constantFrom(...ends))
+    .map(([segments, end]) => `/${segments.join('/')}${end}`)
+const value = fc.integer({ min: 1, max: 9 }).map(String)
+const values = fc.uniqueArray(value, { minLength: 1, maxLength: 3 })
+const networks = fc.uniqueArray(
+  fc.constantFrom('10.0.0.0/8', '10.1.0.0/16', '10.2.0.0/16', '::/8', '10.1.0.1'),
+  { minLength: 1 },
+)
+const method = fc.subarray(['GET', 'HEAD', 'POST'], { minLength: 1 })
+const where = fc.record(
+  { p: fc.option(values), q: values, s: values, ip: networks },
+  { requiredKeys: [] },
+)
+const anyMatch = fc.record({ path: pathWith('', '/*', '/'), where, method }, { requiredKeys: [] })
+
+/** Values that calls of this world have. */
+const known = fc.subarray(['1', '2'], { minLength: 1 })
+/** Each kind is filed under all that tells its rules apart: nothing is counted too often. */
+const toldApart = fc.oneof(
+  fc.array(fc.record({ path: pathWith('', '/*') }, { requiredKeys: [] })),
+  fc.array(fc.record({ method }, { requiredKeys: [] })),
+  fc.array(fc.record({ where: fc.oneof(fc.record({ p: known }), fc.record({ q: known })) })),
+)
+
+const limits = fc.subarray(['1/second', '1/minute', '1/hour'], { minLength: 1 })
+const more = fc.record(
+  { mode: fc.constantFrom('enforce', 'shadow', 'off'), limits, candidate: fc.record({ limits }) },
+  { requiredKeys: ['limits'] },
+)
+
+function rulesOf(documents: readonly object[]): readonly Rule[] {
+  return documents.flatMap((document, index) => {
+    return parseRules([{ id: `r${index}`, ...document }]).rules?.rules ?? []
+  })
+}
+
+const setOf = (rules: readonly Rule[], strictPaths: boolean) => ({ routes: [], strictPaths, rules })
+
+describe('the most limits that one call could meet', () => {
+  test('are for sets one after the other what they are for each by itself', () => {
+    const documents = fc.array(
+      fc.tuple(anyMatch, more).map(([match, rest]) => ({ match, ...rest })),
+      { minLength: 1, maxLength: 24 },
+    )
+    const picks = fc.array(
+      fc.record({ of: fc.uniqueArray(fc.nat({ max: 23 })), isStrict: fc.boolean() }),
+    )
+    fc.assert(
+      fc.property(documents, picks, (all, sets) => {
+        const rules = rulesOf(all)
+        const limitsOfSets = new LimitsOfSets()
+        for (const { of, isStrict } of sets) {
+          const set = setOf(
+            of.flatMap((index) => rules[index] ?? []),
+            isStrict,
+          )
+          expect(limitsOfSets.most(set)).toBe(mostLimitsPerCall(set))
+        }
+      }),
+      { numRuns: 1000 },
+    )
+  })
+
+  test('are never fewer than those that a call meets', () => {
+    const documents = fc.array(fc.tuple(anyMatch, more), { maxLength: 12 })
+    fc.assert(
+      fc.property(documents, fc.boolean(), (all, isStrict) => {
+        const set = setOf(rulesOf(all.map(([match, rest]) => ({ match, ...rest }))), isStrict)
+        expect(mostMet(set)).toBeLessThanOrEqual(mostLimitsPerCall(set))
+      }),
+      { numRuns: 200 },
+    )
+  })
+
+  test('are met by a call where rules exclude each other by what they are filed under', () => {
+    fc.assert(
+      fc.property(toldApart, fc.array(more), fc.boolean(), (matches, rests, isStrict) => {
+        const documents = rests.map((rest, index) => ({ match: matches[index] ?? {}, ...rest }))
+        const set = setOf(rulesOf(documents), isStrict)
+        expect(mostMet(set)).toBe(mostLimitsPerCall(set))
+      }),
+      { numRuns: 200 },
+    )
+  })
+
+  test('are no longer beyond working out once the patterns went that overlapped so', () => {
+    // Each has one literal, so that every path of them meets another set of patterns.
+    const paths = Array.from({ length: 20 }, (_, literal) => {
+      const segments = Array.from({ length: 20 }, (_each, at) => (at === literal ? 'a' : ':x'))
+      return `/${segments.join('/')}`
+    })
+    const rules = rulesOf(paths.map((path) => ({ match: { path }, limits: ['1/second'] })))
+    const limitsOfSets = new LimitsOfSets()
+    const ends = [4, 20, 8, 20, -8, 20, -2]
+    const most = ends.map((end) => {
+      const some = end < 0 ? rules.slice(end) : rules.slice(0, end)
+      return limitsOfSets.most(setOf(some, false))
+    })
+    expect(most).toEqual([4, Infinity, 8, Infinity, 8, Infinity, 2])
+    expect(mostLimitsPerCall(setOf(rules, false))).toBe(Infinity)
+  })
+})

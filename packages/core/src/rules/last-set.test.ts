@@ -1,0 +1,137 @@
+/** What happens around reading a large set leaves the next one as it is by itself. */
+import { describe, expect, test } from 'vitest'
+import { type ParsedRules, parseRules } from './parse-rules.js'
+
+const NOBODY: ReadonlySet<string> = new Set()
+
+/** So many that what was read last is remembered as a whole. */
+const rulesOf = (name: string, more: object = {}) =>
+  Array.from({ length: 600 }, (_, index) => ({
+    id: `${name}-${index}`,
+    match: { path: `/${name}/${index}` },
+    limits: ['1/second'],
+    ...more,
+  }))
+
+/** So many that one call cannot meet twice as many. */
+const crowdOf = (name: string) =>
+  Array.from({ length: 60 }, (_, index) => ({ id: `${name}-${index}`, limits: ['9/day'] }))
+
+const anew = (source: object) => parseRules(source, { reuse: false })
+const again = (source: object) => parseRules(source, { warnOf: NOBODY })
+const idsOf = ({ rules }: ParsedRules) => rules?.rules.map(({ id }) => id)
+
+function expectAsAnew(source: object): void {
+  const [known, own] = [again(source), anew(source)]
+  expect(known.errors).toEqual(own.errors)
+  expect(idsOf(known)).toEqual(idsOf(own))
+  expect(known).toEqual(own)
+}
+
+describe('a large set', () => {
+  test('has only the fields that are its own, however it gives them', () => {
+    const rules = rulesOf('own')
+    expect(again({ rules }).errors).toEqual([])
+    const above = Object.assign(Object.create(null) as object, { rules })
+    const hidden = Object.defineProperty({}, 'rules', { value: rules })
+    for (const source of [Object.create(above) as object, hidden]) {
+      expectAsAnew(source)
+      expect(again(source).errors).toMatchObject([{ code: 'missing-field', field: 'rules' }])
+    }
+  })
+
+  test('is what it was when it was read, though it be another whenever it is looked at', () => {
+    const sets = [rulesOf('once'), rulesOf('twice')]
+    let looks = 0
+    parseRules({
+      get rules() {
+        return sets[looks++ % 2]
+      },
+    })
+    for (const rules of sets.toReversed()) expectAsAnew({ rules })
+  })
+
+  test('is what it was when another is read amid its reading', () => {
+    const [one, other] = [rulesOf('one'), rulesOf('other')]
+    const changed = {
+      id: 'one-0',
+      get limits() {
+        parseRules({ rules: other })
+        return ['2/second']
+      },
+    }
+    parseRules({ rules: one })
+    const rules = [changed, ...one.slice(1)]
+    expect(idsOf(again({ rules }))).toEqual(rules.map(({ id }) => id))
+    const doubled = [...rules, { id: 'one-5', limits: ['1/day'] }]
+    for (const set of [doubled, one, other, rules.slice(1)]) expectAsAnew({ rules: set })
+  })
+
+  test.each([{ reuse: true }, { reuse: false }])(
+    'is none the worse for what became of the lists before it: %o',
+    (options) => {
+      const spoil = ({ rules }: ParsedRules) => {
+        const list = rules?.rules as unknown[]
+        list.length = 10
+        list.reverse()
+      }
+      const before = [...rulesOf('before'), ...crowdOf('all')]
+      spoil(parseRules({ rules: before }, options))
+      const after = [...rulesOf('after'), ...crowdOf('others')]
+      expectAsAnew({ rules: after })
+      expect(again({ rules: after }).errors).toEqual([])
+      spoil(parseRules({ rules: before }, options))
+      const changed = before.with(3, { id: 'changed', limits: ['1/day'] })
+      expectAsAnew({ rules: changed })
+      spoil(again({ rules: changed }))
+      expectAsAnew({ rules: changed })
+      before.reverse()
+      expect(idsOf(again({ rules: before }))).toEqual(before.map(({ id }) => id))
+    },
+  )
+
+  test('is told of as if nobody had seen it after one that threw', () => {
+    const rules = rulesOf('thrown')
+    expect(again({ rules }).errors).toEqual([])
+    const bad = {
+      id: 'bad',
+      get limits(): never {
+        throw new Error('no limits')
+      },
+    }
+    const throwing = rules.with(5, bad as never)
+    expect(() => again({ rules: throwing })).toThrow('no limits')
+    const sets = [rules, rules.toSpliced(5, 1), [...rules.slice(300), ...rules.slice(0, 300)]]
+    for (const set of sets) expectAsAnew({ rules: set })
+  })
+
+  test('is warned of again, though the rule that is odd stays', () => {
+    const rules = rulesOf('warned').with(9, { ...rulesOf('odd')[9], by: ['path'] } as never)
+    const compare = false
+    for (const set of [rules, rules.slice(1), rules.slice(10)]) {
+      const warnings = set.length > 590 ? [{ code: 'by-path', rule: 'odd-9' }] : []
+      expect(parseRules({ rules: set }, { compare }).warnings).toMatchObject(warnings)
+    }
+  })
+
+  test('may have holes, doubles and an id that another rule had', () => {
+    const rules = rulesOf('held')
+    const [first, second] = rules
+    expect(again({ rules }).errors).toEqual([])
+    const sets: readonly (readonly unknown[])[] = [
+      Object.assign([...rules], { length: 601 }),
+      Object.assign([], { 599: first }),
+      [...rules, first],
+      rules.with(1, first as never),
+      rules.with(0, { ...second } as never),
+      rules
+        .with(0, { ...first, id: 'held-1' } as never)
+        .with(1, { ...second, id: 'held-0' } as never),
+      [second, first, ...rules.slice(2)],
+      rules.slice(0, 500),
+      rules.slice(0, 499),
+    ]
+    for (const set of sets) expectAsAnew({ rules: set })
+    for (const source of [null, 7, new Map()]) expectAsAnew(source as object)
+  })
+})

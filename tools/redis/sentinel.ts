@@ -134,12 +134,11 @@ function setOf(nodes: readonly RedisServer[], sentinels: readonly RedisServer[])
     return node
   }
 
-  const waitForNewPrimary = (old: RedisServer) =>
-    waitFor('A new primary', async () => {
-      const node = await namedByMost()
-      if (node === undefined || node === old || !node.isRunning) return undefined
-      return (await node.info('replication'))['role'] === 'master' ? node : undefined
-    })
+  async function newPrimary(old: RedisServer): Promise<RedisServer | undefined> {
+    const node = await namedByMost()
+    if (node === undefined || node === old || !node.isRunning) return undefined
+    return (await node.info('replication'))['role'] === 'master' ? node : undefined
+  }
 
   return {
     url: `redis+sentinel://${sentinels.map(({ address }) => address).join(',')}/${NAME}`,
@@ -152,23 +151,24 @@ function setOf(nodes: readonly RedisServer[], sentinels: readonly RedisServer[])
       await node.kill()
       return node
     },
-    waitForNewPrimary,
+    waitForNewPrimary: (old) => waitFor('A new primary', () => newPrimary(old)),
     async failOver() {
       const old = await primary()
       // The others may have been started again, and without their short periods.
       const sentinel = sentinels.at(-1)
       if (sentinel === undefined) throw new Error('No sentinels')
-      // A sentinel gives up where the replica takes too long, and nobody but us tells it again.
-      await waitFor('A failover', async () => {
+      // A sentinel gives up where the replica takes too long, and nobody but us tells it again. Or
+      // the old one takes over once more, because the new one is kept waiting by a busy machine.
+      return waitFor('A failover', async () => {
+        const node = await newPrimary(old)
+        if (node !== undefined) return node
         const view = await viewOf(sentinel)
-        if (view.get('port') !== String(old.port)) return true
-        const isAtRest = view.get('flags') === 'master'
+        const isAtRest = view.get('port') === String(old.port) && view.get('flags') === 'master'
         if (isAtRest && (await hasReplica(sentinel))) {
           await sentinel.call('SENTINEL', 'FAILOVER', NAME)
         }
-        return false
+        return undefined
       })
-      return waitForNewPrimary(old)
     },
     stop: () => stopAll([...sentinels, ...nodes]),
   }

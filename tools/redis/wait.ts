@@ -1,6 +1,6 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
-const WAIT_MS_MAX = 30_000
+const WAIT_MS_MAX = 45_000
 const LOOK_EVERY_MS = 20
 
 /**

@@ -100,7 +100,10 @@ test.each([
 ])('where %s of the store is gone, that is told, once, until it is back', async (_, take, give) => {
   const { store, lines } = await open(QUICK_AND_PATIENT)
   await server.psql(take, url)
-  await expect.poll(() => store.status().isConnected, WITHIN).toBe(false)
+  // It is not connected at first either, without a problem.
+  await expect
+    .poll(() => store.status(), WITHIN)
+    .toMatchObject({ isConnected: false, problem: expect.stringContaining('sluice.state') })
   const told = lines.length
   for (let looks = 0; looks < 20; looks++) {
     // Each of them takes a while.

@@ -20,16 +20,22 @@ afterAll(async () => {
 test('a Redis that is killed is told of without a single call, and over when it is back', {
   timeout: 90_000,
 }, async () => {
-  await startWatched({
+  const { client } = await startWatched({
     url: await receiver.open(),
     config: { redis: { url: redis.url } },
     rules: [{ id: 'per-user', by: ['user'], limits: ['10/second'] }],
   })
+  expect(await client.stats()).toMatchObject({ nodes: 1, isWhole: true })
   await redis.kill()
   const begun = await receiver.hear('breaker-open', 'firing')
   expect(begun).toMatchObject({ subject: redis.address, severity: 'page' })
   expect(begun.summary).toContain('cannot be reached')
+  // What other nodes saw is on that Redis, and nobody must take one for all.
+  expect(await client.stats()).toMatchObject({ nodes: 1, isWhole: false })
+  expect((await client.top()).isWhole).toBe(false)
   await redis.restart()
-  await receiver.hear('breaker-open', 'resolved')
+  const over = await receiver.hear('breaker-open', 'resolved')
+  expect(over.summary).toContain('could not be reached')
+  await expect.poll(async () => (await client.stats()).isWhole, { timeout: 20_000 }).toBe(true)
   receiver.expectToldOnce('breaker-open')
 })

@@ -61,6 +61,8 @@ export interface StatsView {
   readonly at: string
   /** How many nodes the figures are of. */
   readonly nodes: number
+  /** False: what other nodes saw could not be read, so this is what one process saw alone. */
+  readonly isWhole: boolean
   readonly rulesVersion: number
   /** Everything together, by steps of two seconds. */
   readonly series: SeriesView
@@ -73,7 +75,7 @@ export interface StatsView {
   readonly rules: readonly RuleStatsView[]
 }
 
-/** Most refusals, most use, longest at zero, or at the limit in most hours of the last 24. */
+/** Most refusals, most use, longest at zero, or at the limit in 12 or more of the last 24 hours. */
 export type TopOrder = 'refusals' | 'use' | 'zero' | 'hours'
 
 export interface TopCallerView {
@@ -101,6 +103,8 @@ export interface TopView {
   readonly since: string
   readonly by: TopOrder
   readonly nodes: number
+  /** False: what other nodes saw could not be read, so this is what one process saw alone. */
+  readonly isWhole: boolean
   readonly callers: readonly TopCallerView[]
 }
 
@@ -124,7 +128,7 @@ export interface AlertView {
   readonly severity: 'page' | 'ticket'
   /** What it is about: a rule, a store's address, a caller's hash; empty: the whole node. */
   readonly subject: string
-  /** One sentence for people. */
+  /** One sentence for people; of the past when it is over. */
   readonly summary: string
   readonly details: Readonly<Record<string, string | number | readonly string[]>>
   readonly since: string
@@ -137,6 +141,7 @@ export interface AlertView {
 }
 
 export interface AlertsView {
+  /** Pages before tickets, then the longest first. */
   readonly active: readonly AlertView[]
   /** Those that ended, the last first. */
   readonly recent: readonly AlertView[]
@@ -147,6 +152,8 @@ export interface TickView {
   readonly at: string
   readonly rulesVersion: number
   readonly nodes: number
+  /** False: what other nodes saw could not be read, so this is what one process saw alone. */
+  readonly isWhole: boolean
   /** The last step of `StatsView.series`; a gap to the one before: read the stats again. */
   readonly endMs: number
   readonly allowed: number

@@ -15,7 +15,7 @@ export interface RuleView {
 }
 
 export interface RulesPage {
-  /** Of the last change to the set; also its ETag. */
+  /** Of the last change to the set, 0 before the first; also its ETag. */
   readonly version: number
   readonly routes: readonly unknown[]
   readonly strictPaths: boolean

@@ -138,6 +138,7 @@ function openStats(
   return new NodeStats({
     node,
     rulesVersion: () => source.version(),
+    problem: () => source.problem(),
     metrics,
     decisionTimes,
     storeTimes: opened.times,

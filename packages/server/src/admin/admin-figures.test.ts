@@ -157,6 +157,16 @@ describe('nodes', () => {
     expect(await nodesOf(admin)).toEqual([{ ...stored, ...figures }])
   })
 
+  test('have the problem that they told of last, or none any more', async () => {
+    const stored = { ...seen, seenMsAgo: 10_000, problem: 'a rule is bad' }
+    const told = { ...BOARD_NODE, problem: 'Postgres is gone' }
+    const gone = await startWithNodes([stored], { nodes: async () => [told] })
+    expect(await nodesOf(gone)).toMatchObject([{ problem: 'Postgres is gone' }])
+    const well = { ...BOARD_NODE, problem: undefined }
+    const back = await startWithNodes([stored], { nodes: async () => [well] })
+    expect(await nodesOf(back)).toEqual([BOARD_NODE])
+  })
+
   test('that only the board knows are told too', async () => {
     const admin = await startWithNodes([], { nodes: async () => [BOARD_NODE] })
     expect(await nodesOf(admin)).toEqual([BOARD_NODE])

@@ -152,6 +152,7 @@ describe('nodes', () => {
         const broken = Object.assign(Object.create(store) as typeof store, {
           nodes: gone,
           keys: gone,
+          history: gone,
         })
         return { ...parts, source: withStore(parts.source, broken) }
       },
@@ -160,6 +161,10 @@ describe('nodes', () => {
     expect(body).toMatchObject({ nodes: [{ id: 'node-1' }] })
     const keys = await admin.ask('GET', '/keys')
     expect(keys).toMatchObject({ status: 503, body: { error: 'rules_unavailable' } })
+    // Nobody wanted to change anything.
+    const past = await admin.ask('GET', '/versions')
+    const told = { error: 'rules_unavailable', detail: 'the rule store is gone' }
+    expect(past).toMatchObject({ status: 503, body: told })
   })
 })
 

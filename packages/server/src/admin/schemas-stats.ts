@@ -7,6 +7,9 @@ const count = z.number().min(0)
 const instant = z.string().openapi({ example: '2026-01-01T00:00:00.000Z' })
 const counts = z.array(count)
 const share = z.number().nullable()
+const isWhole = z.boolean().openapi({
+  description: 'False: what other nodes saw could not be read; this is of one process alone.',
+})
 
 const seriesView = z
   .object({
@@ -62,6 +65,7 @@ export const statsView = z
   .object({
     at: instant,
     nodes: count,
+    isWhole,
     rulesVersion: z.int().min(0),
     series: seriesView,
     decisionLatency: latencyView,
@@ -96,6 +100,7 @@ export const topView = z
     since: instant,
     by: topOrder,
     nodes: count,
+    isWhole,
     callers: z.array(topCallerView),
   })
   .openapi('Top')
@@ -139,6 +144,7 @@ const tickView = z
     at: instant,
     rulesVersion: z.int().min(0),
     nodes: count,
+    isWhole,
     endMs: z.int(),
     allowed: count,
     refused: count,

@@ -31,6 +31,7 @@ const LATENCY = { p50Ms: [null, 0.1], p99Ms: [null, 0.4] }
 const STATS: StatsView = {
   at: AT,
   nodes: 1,
+  isWhole: true,
   rulesVersion: 1,
   series: SERIES,
   decisionLatency: LATENCY,
@@ -53,6 +54,7 @@ export const TICK: TickView = {
   at: AT,
   rulesVersion: 1,
   nodes: 1,
+  isWhole: true,
   endMs: END_MS,
   allowed: 2,
   refused: 1,
@@ -71,6 +73,7 @@ const TOP: TopView = {
   since: AT,
   by: 'refusals',
   nodes: 1,
+  isWhole: true,
   callers: [
     {
       rule: 'per-user',

@@ -188,3 +188,25 @@ test('whoever has stopped listening is told no more', () => {
   update('degraded', 0, 'c')
   expect(heard).toEqual(['degraded:a', 'degraded:a', 'degraded:b'])
 })
+
+test('what wakes somebody stands before what does not, whichever began first', () => {
+  const { book, update } = setUp()
+  update('caller-at-zero', 0, 'a/h1')
+  update('degraded', 1000, 'late')
+  update('clock-offset', 1000, 'b')
+  update('breaker-open', 2000, 'later')
+  expect(book.active().map(({ subject }) => subject)).toEqual(['late', 'later', 'a/h1', 'b'])
+})
+
+test('what is over is told as past, as it was found last', () => {
+  const { book, told, lines } = setUp()
+  const finding = (seconds: number): Finding => ({
+    ...found('a', `a is bad for ${seconds} s.`),
+    past: `a was bad for ${seconds} s.`,
+  })
+  for (const second of [1, 2, 3]) book.update('degraded', [finding(second)], START + second * 1000)
+  book.update('degraded', [], START + 20_000)
+  expect(told.map(({ summary }) => summary)).toEqual(['a is bad for 1 s.', 'a was bad for 3 s.'])
+  expect(book.recent()).toMatchObject([{ summary: 'a was bad for 3 s.' }])
+  expect(lines.at(-1)).toMatchObject({ msg: 'alert over', summary: 'a was bad for 3 s.' })
+})

@@ -3,7 +3,7 @@
  * it begins and when it is over.
  */
 import type { Log } from '../log/logger.js'
-import type { Alert, AlertName, Alerts, Finding } from './alert.js'
+import { type Alert, type AlertName, type Alerts, type Finding, mostUrgentFirst } from './alert.js'
 import { ALERT_KINDS } from './alert-table.js'
 
 /**
@@ -25,6 +25,8 @@ export interface AlertBookParts {
 
 interface Entry {
   alert: Alert
+  /** What is said of it when it is over. */
+  past: string
   readonly sinceMs: number
   foundMs: number
 }
@@ -45,7 +47,7 @@ export class AlertBook implements Alerts {
 
   active(): readonly Alert[] {
     const entries = [...this.#active.values()].flatMap((known) => [...known.values()])
-    return entries.toSorted((a, b) => a.sinceMs - b.sinceMs).map(({ alert }) => alert)
+    return entries.map(({ alert }) => alert).toSorted(mostUrgentFirst)
   }
 
   recent(): readonly Alert[] {
@@ -101,7 +103,8 @@ export class AlertBook implements Alerts {
     return others
   }
 
-  private begin(name: AlertName, { subject, summary, details }: Finding, nowMs: number): void {
+  private begin(name: AlertName, finding: Finding, nowMs: number): void {
+    const { subject, summary, past = summary, details } = finding
     const { node, runbook } = this.#parts
     const alert: Alert = {
       id: `${name}:${subject}`,
@@ -115,7 +118,7 @@ export class AlertBook implements Alerts {
       node,
       runbook: `${runbook}#${name}`,
     }
-    this.knownOf(name).set(subject, { alert, sinceMs: nowMs, foundMs: nowMs })
+    this.knownOf(name).set(subject, { alert, past, sinceMs: nowMs, foundMs: nowMs })
     this.#begun.set(name, (this.#begun.get(name) ?? 0) + 1)
     const { log } = this.#parts
     const fields = { alert: name, subject, summary, since: alert.since, runbook: alert.runbook }
@@ -133,9 +136,9 @@ export class AlertBook implements Alerts {
     }
   }
 
-  private end(name: AlertName, { alert, sinceMs }: Entry, nowMs: number): void {
-    const { subject, summary, since, runbook } = alert
-    const ended = { ...alert, resolvedAt: timeOf(nowMs) }
+  private end(name: AlertName, { alert, past: summary, sinceMs }: Entry, nowMs: number): void {
+    const { subject, since, runbook } = alert
+    const ended = { ...alert, summary, resolvedAt: timeOf(nowMs) }
     this.knownOf(name).delete(subject)
     this.#recent.unshift(ended)
     if (this.#recent.length > RECENT_MAX) this.#recent.pop()
@@ -164,8 +167,10 @@ export class AlertBook implements Alerts {
   }
 }
 
-function refresh(entry: Entry, { summary, details }: Finding, nowMs: number): void {
+function refresh(entry: Entry, finding: Finding, nowMs: number): void {
+  const { summary, past = summary, details } = finding
   entry.foundMs = nowMs
+  entry.past = past
   entry.alert = { ...entry.alert, summary, details }
 }
 

@@ -68,6 +68,16 @@ test('what only a worker that died saw is over', () => {
   expect(states()).toEqual([['breaker-open:a', null]])
 })
 
+test('what ends with its worker says so, and not that it goes on', () => {
+  const { hub, told } = setUp()
+  hub.tell(1, ALERT)
+  hub.gone(1)
+  expect(told.map(({ summary }) => summary)).toEqual([
+    'a does not answer.',
+    'The worker that saw it has ended; it said: a does not answer.',
+  ])
+})
+
 test('an end of what nobody saw is no news', () => {
   const { hub, end, states } = setUp()
   hub.tell(1, end(ALERT))

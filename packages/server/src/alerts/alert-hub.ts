@@ -32,7 +32,9 @@ export class AlertHub {
   gone(worker: number): void {
     const resolvedAt = new Date(this.#clock.now()).toISOString()
     for (const { told, workers } of this.#known.values()) {
-      if (workers.has(worker)) this.ended(worker, { ...told, resolvedAt })
+      if (!workers.has(worker)) continue
+      const summary = `The worker that saw it has ended; it said: ${told.summary}`
+      this.ended(worker, { ...told, summary, resolvedAt })
     }
   }
 

@@ -181,7 +181,8 @@ test('blocked callers that the memory store dropped', () => {
 
 test('stale rules, and a caller at zero, by the times of the configuration', () => {
   const { world, tick, told, nowMs } = setUp({ rulesStaleMs: 5000, callerAtZeroMs: 3000 })
-  world.callers = [{ rule: 'a', hash: 'h1', caller: { user: 'u1' }, sinceMs: nowMs() }]
+  const caller = { user: 'u1' }
+  world.callers = [{ rule: 'a', hash: 'h1', caller, isEverybody: false, sinceMs: nowMs() }]
   tick(5, () => world.ageSeconds++)
   expect(told()).toEqual(['+caller-at-zero:a/h1'])
   tick(1, () => world.ageSeconds++)

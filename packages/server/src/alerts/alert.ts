@@ -23,15 +23,23 @@ export interface Alert {
   readonly runbook: string
 }
 
+/** Those that wake somebody first, whatever began before them; of the same kind the longest. */
+export function mostUrgentFirst(a: Alert, b: Alert): number {
+  if (a.severity !== b.severity) return a.severity === 'page' ? -1 : 1
+  return a.since < b.since ? -1 : a.since > b.since ? 1 : 0
+}
+
 /** What is true now, as one condition sees it: everything it names is active, all else is over. */
 export interface Finding {
   readonly subject: string
   readonly summary: string
+  /** The same when it is over. @default the summary, where that tells of the past already */
+  readonly past?: string | undefined
   readonly details: Alert['details']
 }
 
 export interface Alerts {
-  /** The longest active first. */
+  /** Pages first, then the longest active. */
   active(): readonly Alert[]
   /** Those that ended, the last first. */
   recent(): readonly Alert[]

@@ -4,7 +4,6 @@
  */
 import type { Problem, RuleDiff } from '@sluice/core'
 import type { KeyDocument, Role, TokenDocument } from '../rule-store/records.js'
-import type { PastVersion } from '../rule-store/rule-store.js'
 import type { BookOverride, BookRule } from '../source/rule-book.js'
 
 /** Who changes something, and why. */
@@ -136,7 +135,6 @@ export interface Editor {
   removeToken(id: string, meta: Meta): Promise<number>
   /** Follows a store that was put back: see `RuleStore.adopt`. */
   adopt(meta: Meta): Promise<number>
-  history(query: HistoryInput): Promise<readonly PastVersion[]>
 }
 
 export interface RollbackOptions {
@@ -163,12 +161,6 @@ export interface KeyPatch {
   readonly plan?: string | null | undefined
   readonly state?: 'active' | 'disabled' | undefined
   readonly name?: string | null | undefined
-}
-
-interface HistoryInput {
-  readonly rule?: string | undefined
-  readonly before?: number | undefined
-  readonly limit: number
 }
 
 /** Why a change was not made. `status` is that of HTTP. */

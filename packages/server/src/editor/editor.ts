@@ -39,15 +39,6 @@ export function createEditor(options: EditorOptions): Editor {
     ...keyEdits(context),
     ...tokenEdits(context),
     adopt: (meta) => adopt(commits, options, meta),
-    async history(query) {
-      // A file of the user's own keeps no versions.
-      if (source.store === undefined) return []
-      try {
-        return await source.store.history(query)
-      } catch (error) {
-        throw asEditError(error)
-      }
-    },
   }
 }
 

@@ -22,7 +22,7 @@ describe('a key', () => {
     const document = { hash, user, plan, name, state: 'active', last4: '6789', createdAt }
     expect(made).toEqual({ id, document, version: node.book.position?.version, key: undefined })
     expect((await node.store.key(id))?.body).toEqual(document)
-    expect(JSON.stringify(await node.editor.history({ limit: 9 }))).not.toContain(KEY)
+    expect(JSON.stringify(await node.store.history({ limit: 9 }))).not.toContain(KEY)
     expect(JSON.stringify(node.lines)).not.toContain(KEY)
   })
 

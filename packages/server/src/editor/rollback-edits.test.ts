@@ -38,7 +38,7 @@ describe('a rollback of the set', () => {
       'third removed',
     ])
     expect(contentsOf(node.book)).toEqual(before)
-    const [newest] = await node.editor.history({ limit: 1 })
+    const [newest] = await node.store.history({ limit: 1 })
     expect(newest).toMatchObject({ version: last + 1, by: 'ann', why: `rollback to ${version}` })
   })
 

@@ -1,4 +1,5 @@
 /** What one rule would do, held against what the whole set with it would do. */
+import type { Problem } from '@sluice/core'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { editingNode, META } from './editor.test-helper.js'
@@ -41,6 +42,9 @@ const others = (count: number) =>
 /** As many rules that every call meets as a call may meet limits, but for a few. */
 const crowd = Array.from({ length: 58 }, (_, index) => ({ id: `all-${index}`, limits: ['9/day'] }))
 
+/** As text it has one, as a value none. */
+const withoutPlace = ({ code, field, found }: Problem) => ({ code, field, found })
+
 describe.each([
   ['a few', [], 60],
   ['as many as one call may meet', crowd, 30],
@@ -77,7 +81,11 @@ describe.each([
             expect(alone.errors).toEqual(whole.errors)
             expect(alone.diff).toEqual(whole.diff)
             if (alone.errors.length > 0) continue
-            expect(alone.warnings).toEqual(whole.warnings.filter((each) => each.rule === id))
+            const ofRule = whole.warnings.filter((each) => each.rule === id)
+            expect(alone.warnings).toEqual(ofRule)
+            const text = JSON.stringify(document, null, 1)
+            const typed = await node.editor.validateRule(text, place === -1 ? undefined : id)
+            expect(typed.warnings.map(withoutPlace)).toEqual(ofRule.map(withoutPlace))
             if (!commit) continue
             if (place === -1) await node.editor.create(document, META)
             else await node.editor.replace(id, document, META, undefined)

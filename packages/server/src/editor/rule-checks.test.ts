@@ -116,6 +116,21 @@ describe('what a rule would do', () => {
     expect(warnings).toMatchObject([{ code: 'dodged-rule', rule: 'r149' }])
   })
 
+  test('one is not told that the rest of the set makes untrue, of a value or of a text', async () => {
+    const net = { id: 'net', match: { where: { user: null } }, by: ['ip'], limits: ['9/second'] }
+    await node.editor.create(net, META)
+    const text = 'id: a\nby: [user, session]\nlimits: [1/day]\n'
+    const { warnings } = await node.editor.validateRule(text)
+    // Nobody leaves out the user unseen; whoever leaves out the session does.
+    expect(warnings).toMatchObject([
+      { code: 'dodged-rule', found: '"session"', rule: 'a', line: 2, column: 5 },
+    ])
+    const byUser = await node.editor.validateRule('id: a\nby: [user]\nlimits: [1/day]\n')
+    expect(byUser.warnings).toEqual([])
+    const taken = await node.editor.validateRule('id: net\nby: [user]\nlimits: [1/day]\n')
+    expect(taken).toMatchObject({ errors: [{ code: 'duplicate-id' }], warnings: [] })
+  })
+
   test('a rule that is not there is told as such', async () => {
     const error = await failureOf(node.editor.validateRule('id: a\nlimits: [1/day]', 'a'))
     expect(error.code).toBe('rule_unknown')

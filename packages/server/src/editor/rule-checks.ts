@@ -10,6 +10,9 @@ import { describeFinding } from './problems.js'
 import { named, putRule } from './rule-edits.js'
 import { readRuleText, type RuleText } from './rule-text.js'
 
+/** What is warned of a rule beside others, and so is known only where the whole set is. */
+const BESIDE_OTHERS: readonly Problem['code'][] = ['dodged-rule', 'tight-address-rule']
+
 type RuleChecks = Pick<Editor, 'validateRule'>
 
 export function ruleChecks({ commits, callers }: EditContext, source: RuleSource): RuleChecks {
@@ -26,17 +29,18 @@ export function ruleChecks({ commits, callers }: EditContext, source: RuleSource
       if (id !== undefined) requireRule(book, id, undefined)
       const { document, errors, warnings } = await readGiven(given)
       if (errors.length > 0) return { errors, warnings, diff: undefined }
+      const own = warnings.filter(({ code }) => !BESIDE_OTHERS.includes(code))
       try {
         const rule = readRule(id === undefined ? document : named(id, document))
         const taken = id === undefined ? book.rule(rule.parsed.id) : undefined
         if (taken !== undefined) {
-          return { errors: [idTaken(rule.parsed.id)], warnings, diff: undefined }
+          return { errors: [idTaken(rule.parsed.id)], warnings: own, diff: undefined }
         }
         const applied = plan(book, rule)
-        return { errors: [], warnings: joined(warnings, applied.warnings), diff: applied.diff }
+        return { errors: [], warnings: placed(warnings, applied.warnings), diff: applied.diff }
       } catch (error) {
         if (!(error instanceof EditError) || error.problems.length === 0) throw error
-        return { errors: error.problems, warnings, diff: undefined }
+        return { errors: error.problems, warnings: own, diff: undefined }
       }
     },
   }
@@ -48,11 +52,16 @@ async function readGiven(given: unknown): Promise<RuleText> {
   return { document, errors: read?.errors ?? [], warnings: read?.warnings ?? [] }
 }
 
-/** Those of the text have their place; those that only a look at the whole set finds have none. */
-function joined(placed: readonly Problem[], all: readonly Problem[]): readonly Problem[] {
-  const known = new Set(placed.map(({ code, field }) => `${code} ${field}`))
-  return [...placed, ...all.filter(({ code, field }) => !known.has(`${code} ${field}`))]
+/**
+ * Those of the whole set, each with its place where the text has it too. What is said of the text
+ * alone may not hold: a rule that seems easy to dodge is none where another catches the call.
+ */
+function placed(ofText: readonly Problem[], ofSet: readonly Problem[]): readonly Problem[] {
+  const byName = new Map(ofText.map((each) => [nameOf(each), each]))
+  return ofSet.map((each) => byName.get(nameOf(each)) ?? each)
 }
+
+const nameOf = ({ code, field, found }: Problem): string => JSON.stringify([code, field, found])
 
 function idTaken(id: string): Problem {
   return describeFinding({

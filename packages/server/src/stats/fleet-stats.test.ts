@@ -1,75 +1,10 @@
 import { describe, expect, test } from 'vitest'
 import { type Board, ownBoard } from './board.js'
 import { FleetStats } from './fleet-stats.js'
+import { makeFleet, TestTimers } from './fleet.test-helper.js'
 import { type NodeSight, RULE_STEP_MS, type SeenCaller, STEP_MS } from './node-sight.js'
 import { readSight, writeSight } from './sight-text.js'
-import { BEGAN_MS, makeNode, type TestNodeOptions, WELL } from './stats.test-helper.js'
-
-/** Timers that a test runs. */
-class TestTimers {
-  readonly waiting = new Set<() => void>()
-
-  nowMs(): number {
-    return 0
-  }
-
-  after(_ms: number, run: () => void): () => void {
-    this.waiting.add(run)
-    return () => void this.waiting.delete(run)
-  }
-
-  run(): void {
-    const [next] = this.waiting
-    if (next === undefined) throw new Error('nothing waits')
-    this.waiting.delete(next)
-    next()
-  }
-}
-
-/** A board for several nodes, that can be made to fail. */
-class TestBoard {
-  readonly texts = new Map<string, string>()
-  reads = 0
-  posts = 0
-  isGone = false
-
-  of(node: string): Board {
-    return {
-      post: async (text) => {
-        this.posts++
-        if (this.isGone) throw new Error('gone')
-        this.texts.set(node, text)
-      },
-      read: async () => {
-        this.reads++
-        if (this.isGone) throw new Error('gone')
-        return [...this.texts.values()]
-      },
-    }
-  }
-}
-
-function makeFleet(...all: readonly TestNodeOptions[]) {
-  const board = new TestBoard()
-  const nodes = all.map((options, i) => {
-    const id = `n${i + 1}`
-    const node = makeNode({ id, ...options })
-    const timers = new TestTimers()
-    const problems: unknown[] = []
-    const fleet = new FleetStats({
-      own: node.stats,
-      board: board.of(id),
-      clock: { now: () => node.nowMs },
-      timers,
-      onProblem: (problem) => void problems.push(problem),
-    })
-    const post = async () => void board.texts.set(id, await writeSight(node.sight()))
-    return { ...node, pass: node.pass, sight: node.sight, fleet, timers, problems, post }
-  })
-  const [one, two, three] = nodes
-  if (one === undefined) throw new Error('no node')
-  return { board, nodes, one, two: two ?? one, three: three ?? one }
-}
+import { BEGAN_MS, makeNode, WELL } from './stats.test-helper.js'
 
 describe('the stats of a fleet', () => {
   test('are those of all nodes that have told', async () => {
@@ -213,6 +148,23 @@ describe('a look at the board', () => {
     expect([nodes, series.allowed]).toEqual([1, [1]])
   })
 
+  test('that fails is told of: the figures are those of one node, not of all', async () => {
+    const { board, one } = makeFleet({}, {})
+    const told = async () => [
+      (await one.fleet.stats()).isWhole,
+      (await one.fleet.stats('a')).isWhole,
+      (await one.fleet.tick()).isWhole,
+      (await one.fleet.top('use', { limit: 1 })).isWhole,
+    ]
+    expect(await told()).toEqual([true, true, true, true])
+    board.isGone = true
+    one.pass(2)
+    expect(await told()).toEqual([false, false, false, false])
+    board.isGone = false
+    one.pass(2)
+    expect(await told()).toEqual([true, true, true, true])
+  })
+
   test('is not needed where nobody else sees the board', async () => {
     const node = makeNode()
     const timers = new TestTimers()
@@ -220,7 +172,7 @@ describe('a look at the board', () => {
     const fleet = new FleetStats({ own: node.stats, board: ownBoard(), clock, timers })
     fleet.start()
     expect(timers.waiting.size).toBe(0)
-    expect((await fleet.stats()).nodes).toBe(1)
+    expect(await fleet.stats()).toMatchObject({ nodes: 1, isWhole: true })
     await fleet.close()
   })
 })
@@ -271,6 +223,21 @@ describe('a node', () => {
       1, 1, 1, 2,
     ])
     await one.fleet.close()
+  })
+
+  test('tells what keeps it from the newest rules, and when nothing does any more', async () => {
+    let problem: string | undefined = 'Postgres is gone'
+    const { one, two } = makeFleet({}, { parts: { problem: () => problem } })
+    const told = async () => {
+      for (const node of [one, two]) node.pass(2)
+      await two.post()
+      return (await one.fleet.nodes()).map((node) => node.problem)
+    }
+    expect(await told()).toEqual([undefined, 'Postgres is gone'])
+    problem = undefined
+    expect(await told()).toEqual([undefined, undefined])
+    problem = 'x'.repeat(5000)
+    expect((await told())[1]).toHaveLength(500)
   })
 
   test('is told with its rates of the last ten seconds and the clock furthest off', async () => {

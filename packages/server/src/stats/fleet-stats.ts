@@ -82,13 +82,14 @@ export class FleetStats {
     by: TopOrder,
     asked: { readonly rule?: string | undefined; readonly limit: number },
   ): Promise<TopView> {
-    const { own, others, atMs } = await this.look()
+    const { own, others, isWhole, atMs } = await this.look()
     const all = [own, ...others]
     return {
       at: new Date(atMs).toISOString(),
       since: new Date(callersSinceMs(all, atMs)).toISOString(),
       by,
       nodes: all.length,
+      isWhole,
       callers: await mergeCallers(all, by, asked, atMs),
     }
   }
@@ -137,26 +138,28 @@ export class FleetStats {
 
   private async lookNow(nowMs: number): Promise<Look> {
     const texts = await this.readBoard()
+    const isWhole = texts !== undefined
     const read = new Map<string, NodeSight | undefined>()
     const slices = new TimeSlices()
-    for (const text of texts.slice(0, NODES_MAX)) {
+    for (const text of (texts ?? []).slice(0, NODES_MAX)) {
       read.set(text, this.#read.has(text) ? this.#read.get(text) : await readSight(text))
       if (slices.isOver()) await slices.pause()
     }
     this.#read = read
     // Made last: it is the latest that there is.
     const own = this.#parts.own.sight(nowMs)
-    return { own, others: othersOf(own, read.values()), atMs: nowMs, stats: undefined }
+    return { own, others: othersOf(own, read.values()), isWhole, atMs: nowMs, stats: undefined }
   }
 
-  private async readBoard(): Promise<readonly string[]> {
+  /** Undefined where it does not answer; a node that is meant to be alone misses nobody. */
+  private async readBoard(): Promise<readonly string[] | undefined> {
     const { board } = this.#parts
     if (board.isAlone === true) return []
     try {
       return await board.read()
     } catch {
       // Whoever posts every two seconds notices as well, and tells it once.
-      return []
+      return undefined
     }
   }
 

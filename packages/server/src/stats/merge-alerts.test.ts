@@ -51,3 +51,19 @@ test('the same thing an hour later is another alert', () => {
   const one = { active: [], recent: [over('a', 1, 20), over('a', 3600, 3700)] }
   expect(mergeAlerts([one]).recent).toHaveLength(2)
 })
+
+test('what was over before the same thing began again is told beside it', () => {
+  const one = { active: [alertOf('a', 300)], recent: [over('a', 200, 250), over('a', 1, 20)] }
+  // The other node saw the last one as well, for as long as it had to do with it.
+  const two = { active: [], recent: [over('a', 300, 310, 'n2')] }
+  const { active, recent } = mergeAlerts([one, two])
+  expect(active).toHaveLength(1)
+  expect(recent.map(({ since }) => since)).toEqual([timeOf(200), timeOf(1)])
+})
+
+test('what wakes somebody stands before what does not, whichever began first', () => {
+  const one = { active: [alertOf('t', 1, { severity: 'ticket' }), alertOf('b', 9)], recent: [] }
+  const two = { active: [alertOf('a', 5), alertOf('s', 0, { severity: 'ticket' })], recent: [] }
+  const told = mergeAlerts([one, two]).active.map(({ subject }) => subject)
+  expect(told).toEqual(['a', 'b', 's', 't'])
+})

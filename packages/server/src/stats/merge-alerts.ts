@@ -1,5 +1,5 @@
 /** The alerts of all nodes: what several see is one, that began when the first of them saw it. */
-import type { Alert } from '../alerts/alert.js'
+import { type Alert, mostUrgentFirst } from '../alerts/alert.js'
 import type { SeenAlerts } from './node-sight.js'
 
 /** Of those that ended; what goes on has a bound on each node. */
@@ -13,15 +13,16 @@ export function mergeAlerts(all: readonly SeenAlerts[]): SeenAlerts {
   }
   const ended = new Map<string, Alert>()
   for (const alert of all.flatMap(({ recent }) => recent)) {
-    // One node that sees it no more does not end it.
-    if (active.has(alert.id)) continue
+    // One node that sees it no more does not end it; what was over before it began is another.
+    const goesOn = active.get(alert.id)
+    if (goesOn !== undefined && lastedUntil(alert) > goesOn.since) continue
     // The same thing at two times is two; what several nodes saw at one time is one.
     const key = `${alert.id} ${alert.since.slice(0, SECONDS_OF_TIME)}`
     const known = ended.get(key)
     if (known === undefined || lastedUntil(alert) > lastedUntil(known)) ended.set(key, alert)
   }
   return {
-    active: [...active.values()].toSorted((a, b) => compare(a.since, b.since)),
+    active: [...active.values()].toSorted(mostUrgentFirst),
     recent: [...ended.values()]
       .toSorted((a, b) => compare(lastedUntil(b), lastedUntil(a)))
       .slice(0, RECENT_MAX),

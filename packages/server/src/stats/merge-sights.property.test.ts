@@ -85,16 +85,22 @@ test('what several nodes saw together is what one node would have seen alone', a
       const [own, ...others] = sights
       if (own === undefined) throw new Error('no sight')
       const { atMs } = own
-      const alone = await mergeStats({ own: sightOf('alone', all), others: [], atMs })
-      const merged = await mergeStats({ own, others, atMs })
+      const alone = await mergeStats({
+        own: sightOf('alone', all),
+        others: [],
+        isWhole: true,
+        atMs,
+      })
+      const sight = { own, others, isWhole: true, atMs }
+      const merged = await mergeStats(sight)
       // The order of rules that have the same counts is by name in both.
       expect(merged).toEqual({ ...alone, nodes: NODES })
       expect(tickOf(merged)).toEqual({ ...tickOf(alone), nodes: NODES })
       for (const rule of RULES) {
-        const { rules } = await mergeStats({ own, others, atMs }, rule)
+        const { rules } = await mergeStats(sight, rule)
         expect(rules[0]).toEqual(alone.rules.find((each) => each.rule === rule))
       }
-      const rates = nodeViews({ own, others, atMs }).map((node) => node.decisionsPerSecond)
+      const rates = nodeViews(sight).map((node) => node.decisionsPerSecond)
       const late = all.filter(({ second }) => second >= SECONDS - 10).length
       expect(rates.reduce((sum, rate) => sum + rate, 0)).toBeCloseTo(late / 10, 5)
     }),

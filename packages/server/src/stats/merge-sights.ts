@@ -34,6 +34,8 @@ import type {
 export interface Sights {
   readonly own: NodeSight
   readonly others: readonly NodeSight[]
+  /** False: what the others left could not be read. */
+  readonly isWhole: boolean
   /** When it was looked. */
   readonly atMs: number
 }
@@ -46,7 +48,7 @@ const TICK_RULES_MAX = 100
 
 /** `rule`: only that one, however little it does. */
 export async function mergeStats(sights: Sights, rule?: string): Promise<StatsView> {
-  const { own, others, atMs } = sights
+  const { own, others, isWhole, atMs } = sights
   const all = [own, ...others]
   const series = mergeAll(all, ({ total }) => total, STEPS)
   const { length } = series.allowed
@@ -58,6 +60,7 @@ export async function mergeStats(sights: Sights, rule?: string): Promise<StatsVi
   return {
     at: new Date(atMs).toISOString(),
     nodes: all.length,
+    isWhole,
     rulesVersion: own.rulesVersion,
     series: seriesView(series, STEP_MS),
     decisionLatency: latency(({ decisions }) => decisions),
@@ -73,11 +76,12 @@ export async function mergeStats(sights: Sights, rule?: string): Promise<StatsVi
 
 /** The last step of it, for those who have the others. */
 export function tickOf(stats: StatsView): TickView {
-  const { at, rulesVersion, nodes, series, decisionLatency, storeLatency, store, rules } = stats
+  const { series, decisionLatency, storeLatency, store, rules } = stats
   return {
-    at,
-    rulesVersion,
-    nodes,
+    at: stats.at,
+    rulesVersion: stats.rulesVersion,
+    nodes: stats.nodes,
+    isWhole: stats.isWhole,
     endMs: series.endMs,
     allowed: last(series.allowed),
     refused: last(series.refused),
@@ -95,12 +99,14 @@ export function tickOf(stats: StatsView): TickView {
 /** Each node as it told of itself, this one first. */
 export function nodeViews({ own, others, atMs }: Sights): readonly SightNodeView[] {
   return [own, ...others].map((sight) => {
-    const { node, release, rulesVersion, startedAt, total, storeHealth } = sight
+    const { node, release, rulesVersion, problem, startedAt, total, storeHealth } = sight
     const { allowed, refused, shadowRefused } = total
     return {
       ...node,
       release,
       rulesVersion,
+      // There also where there is none: what the rule store was told before is over then.
+      ...(problem !== undefined && { problem: problem ?? undefined }),
       startedAt,
       seenMsAgo: Math.max(0, Math.round(atMs - sight.atMs)),
       decisionsPerSecond: rateOf([allowed, refused, shadowRefused]),

@@ -93,6 +93,8 @@ export interface NodeSight {
   readonly release: string
   readonly startedAt: string
   readonly rulesVersion: number
+  /** What keeps it from the newest rules; null: nothing, undefined: its release does not tell. */
+  readonly problem?: string | null | undefined
   readonly atMs: number
   readonly total: SeenSeries
   readonly minutes: SeenSeries

@@ -54,6 +54,8 @@ interface Distinct {
 export interface NodeStatsParts {
   readonly node: NodeInfo
   readonly rulesVersion: () => number
+  /** What keeps it from the newest rules, for people. @default nothing */
+  readonly problem?: (() => string | undefined) | undefined
   readonly metrics: Pick<DecisionMetrics, 'eachRule'>
   /** How long decisions took, in seconds. */
   readonly decisionTimes: Measured
@@ -71,6 +73,7 @@ export interface NodeStatsParts {
 }
 
 const MINUTE_MS = 60_000
+const PROBLEM_LENGTH_MAX = 500
 /** As many as decisions are counted by: see metrics/decisions.ts. */
 const RULES_MAX = 20_000
 
@@ -214,7 +217,7 @@ export class NodeStats {
   }
 
   private makeSight(nowMs: number): NodeSight {
-    const { node, rulesVersion, storeHealth, callers } = this.#parts
+    const { node, rulesVersion, problem, storeHealth, callers } = this.#parts
     const { id, host, pid, release, startedAt } = node
     const { beganAt, end } = this.#steps
     return {
@@ -223,6 +226,7 @@ export class NodeStats {
       release,
       startedAt,
       rulesVersion: rulesVersion(),
+      problem: problem?.()?.slice(0, PROBLEM_LENGTH_MAX) ?? null,
       atMs: nowMs,
       total: this.#totalRing.series(beganAt, end),
       minutes: this.#minuteRing.series(this.#minutes.beganAt, this.#minutes.end),

@@ -29,6 +29,7 @@ export function isSight(value: unknown): value is NodeSight {
     isText(value.release) &&
     isText(value.startedAt) &&
     isCount(value.rulesVersion) &&
+    (value.problem === undefined || value.problem === null || isText(value.problem)) &&
     isTime(value.atMs) &&
     isSeries(value.total) &&
     isSeries(value.minutes) &&

@@ -31,6 +31,7 @@ export interface RuleStatsView {
 export interface StatsView {
   readonly at: string
   readonly nodes: number
+  readonly isWhole: boolean
   readonly rulesVersion: number
   readonly series: SeriesView
   readonly decisionLatency: LatencyView
@@ -45,6 +46,7 @@ export interface TopView {
   readonly since: string
   readonly by: TopOrder
   readonly nodes: number
+  readonly isWhole: boolean
   readonly callers: readonly TopCallerView[]
 }
 
@@ -64,6 +66,7 @@ export interface TickView {
   readonly at: string
   readonly rulesVersion: number
   readonly nodes: number
+  readonly isWhole: boolean
   readonly endMs: number
   readonly allowed: number
   readonly refused: number
@@ -84,6 +87,7 @@ export interface SightNodeView {
   readonly pid: number
   readonly release: string
   readonly rulesVersion: number
+  readonly problem?: string | undefined
   readonly startedAt: string
   readonly seenMsAgo: number
   readonly decisionsPerSecond: number

@@ -78,7 +78,7 @@ test('what many nodes saw is put together in turns, between which calls are deci
     return turns
   }
   const atMs = node.nowMs
-  expect(await turnsOf(mergeStats({ own, others, atMs }))).toBeGreaterThan(1)
+  expect(await turnsOf(mergeStats({ own, others, isWhole: true, atMs }))).toBeGreaterThan(1)
   const order = 'refusals'
   const callers = mergeCallers([own, ...others], order, { limit: 100 }, atMs)
   expect(await turnsOf(callers)).toBeGreaterThan(1)

@@ -44,15 +44,18 @@ function findOpenBreakers(nodes: readonly RedisNodeStats[]): readonly Finding[] 
 
 export function openBreaker(store: string): Finding {
   const summary = `Redis at ${store} does not answer in time; rules answer by their posture.`
-  return { subject: store, summary, details: { store } }
+  const past = `Redis at ${store} did not answer in time; rules answered by their posture.`
+  return { subject: store, summary, past, details: { store } }
 }
 
 function unreachable(store: string, state: RedisStats['state']): Finding {
   if (state === 'unfit') {
     const summary = 'Redis cannot be used, the log says why; rules answer by their posture.'
-    return { subject: store, summary, details: {} }
+    const past = 'Redis could not be used; rules answered by their posture.'
+    return { subject: store, summary, past, details: {} }
   }
   const where = store === NOWHERE ? 'Redis' : `Redis at ${store}`
   const summary = `${where} cannot be reached; rules answer by their posture.`
-  return { subject: store, summary, details: store === NOWHERE ? {} : { store } }
+  const past = `${where} could not be reached; rules answered by their posture.`
+  return { subject: store, summary, past, details: store === NOWHERE ? {} : { store } }
 }

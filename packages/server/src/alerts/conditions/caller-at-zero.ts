@@ -7,6 +7,8 @@ export interface CallerAtZero {
   readonly hash: string
   /** What may be shown to holders of the admin token. */
   readonly caller: Readonly<Record<string, string>>
+  /** The rule has one counter for all of its calls. */
+  readonly isEverybody: boolean
   readonly sinceMs: number
 }
 
@@ -20,12 +22,14 @@ export function findCallersAtZero(
 ): readonly Finding[] {
   return callers
     .toSorted((a, b) => a.sinceMs - b.sinceMs)
-    .map(({ rule, hash, caller, sinceMs }) => {
+    .map(({ rule, hash, caller, isEverybody, sinceMs }) => {
+      const who = `${isEverybody ? 'Everybody together' : `Caller ${hash}`} of rule "${rule}"`
       const lasted = timeIn(nowMs - sinceMs)
-      const summary = `Caller ${hash} of rule "${rule}" has had nothing left for ${lasted}.`
+      const summary = `${who} has had nothing left for ${lasted}.`
+      const past = `${who} had nothing left for ${lasted}.`
       const zeroSince = new Date(sinceMs).toISOString()
       const details = { rule, hash, zeroSince, caller: listOf(caller) }
-      return { subject: `${rule}/${hash}`, summary, details }
+      return { subject: `${rule}/${hash}`, summary, past, details }
     })
 }
 

@@ -45,11 +45,11 @@ export class ClockSpread {
     this.#looks++
     if (this.#looks < LOOKS) return []
     const spreadMs = toMs(ahead.offset - behind.offset)
-    const summary =
-      `The clock of Redis at ${ahead.store} is ${spreadMs} ms ahead of that at ` +
+    const said = (is: string) =>
+      `The clock of Redis at ${ahead.store} ${is} ${spreadMs} ms ahead of that at ` +
       `${behind.store}; they must agree within 20 ms.`
     const details = { spreadMs, stores: [ahead.store, behind.store] }
-    return [{ subject: '', summary, details }]
+    return [{ subject: '', summary: said('is'), past: said('was'), details }]
   }
 
   private none(): readonly Finding[] {
@@ -69,10 +69,11 @@ function readingsOf(nodes: readonly RedisNodeStats[]): readonly Reading[] {
 function describeOffset({ store, offset, error }: Reading): Finding {
   const offsetMs = toMs(offset)
   const way = offset > 0 ? 'ahead of' : 'behind'
-  const summary =
-    `The clock of Redis at ${store} is ${Math.abs(offsetMs)} ms ${way} that of this node; ` +
+  const said = (is: string) =>
+    `The clock of Redis at ${store} ${is} ${Math.abs(offsetMs)} ms ${way} that of this node; ` +
     'they must agree within 20 ms.'
-  return { subject: store, summary, details: { store, offsetMs, errorMs: toMs(error) } }
+  const details = { store, offsetMs, errorMs: toMs(error) }
+  return { subject: store, summary: said('is'), past: said('was'), details }
 }
 
 function toMs(seconds: number): number {

@@ -16,9 +16,13 @@ export function findStaleRules(
   if (rulesAgeSeconds * 1000 <= staleMs) return []
   const ageSeconds = Math.floor(rulesAgeSeconds)
   const problem = rulesProblem === undefined ? undefined : show(rulesProblem, PROBLEM_SHOWN_MAX)
+  const why = problem === undefined ? '' : `: ${problem}`
   const summary =
-    `The rules in force have not been confirmed for ${ageSeconds} s` +
-    `${problem === undefined ? '' : `: ${problem}`}. Changes do not reach this node.`
+    `The rules in force have not been confirmed for ${ageSeconds} s${why}. ` +
+    'Changes do not reach this node.'
+  const past =
+    `The rules in force were not confirmed for ${ageSeconds} s${why}. ` +
+    'Changes did not reach this node.'
   const details = { ageSeconds, ...(problem !== undefined && { problem }) }
-  return [{ subject: '', summary, details }]
+  return [{ subject: '', summary, past, details }]
 }

@@ -24,10 +24,11 @@ export class StoreMemory {
     const { usedBytes, maxBytes } = memory
     const share = usedBytes / maxBytes
     if (share <= (this.#full.has(address) ? ROOMY_SHARE : FULL_SHARE)) return []
-    const summary =
-      `Redis at ${address} uses ${Math.floor(share * 100)} % of its maxmemory; at 100 % it takes ` +
-      'no new counters, and their rules answer by posture.'
-    return [{ subject: address, summary, details: { store: address, usedBytes, maxBytes } }]
+    const said = (uses: string) =>
+      `Redis at ${address} ${uses} ${Math.floor(share * 100)} % of its maxmemory; at 100 % it ` +
+      'takes no new counters, and their rules answer by posture.'
+    const details = { store: address, usedBytes, maxBytes }
+    return [{ subject: address, summary: said('uses'), past: said('used'), details }]
   }
 }
 

@@ -57,6 +57,7 @@ describe('a clock', () => {
         subject: '',
         summary:
           'The clock of Redis at b is 30 ms ahead of that at c; they must agree within 20 ms.',
+        past: 'The clock of Redis at b was 30 ms ahead of that at c; they must agree within 20 ms.',
         details: { spreadMs: 30, stores: ['b', 'c'] },
       },
     ])
@@ -89,6 +90,7 @@ describe('memory of Redis', () => {
         subject: 'b',
         summary:
           'Redis at b uses 95 % of its maxmemory; at 100 % it takes no new counters, and their rules answer by posture.',
+        past: 'Redis at b used 95 % of its maxmemory; at 100 % it takes no new counters, and their rules answer by posture.',
         details: { store: 'b', usedBytes: 95, maxBytes: 100 },
       },
     ])
@@ -146,6 +148,7 @@ test('rules are stale when they have not been confirmed for longer than is allow
       subject: '',
       summary:
         'The rules in force have not been confirmed for 61 s. Changes do not reach this node.',
+      past: 'The rules in force were not confirmed for 61 s. Changes did not reach this node.',
       details: { ageSeconds: 61 },
     },
   ])

@@ -182,14 +182,17 @@ test('whatever is seen, what is usual lies within what was seen', () => {
 
 test('a caller at zero is told by its hash, its values only in the details, the longest first', () => {
   const nowMs = Date.UTC(2026, 0, 1)
+  const isEverybody = false
+  const caller = { user: 'u\n1', ip: '192.0.2.1' }
   const callers = [
-    { rule: 'b', hash: 'h2', caller: { user: 'u2' }, sinceMs: nowMs - 90_000 },
-    { rule: 'a', hash: 'h1', caller: { user: 'u\n1', ip: '192.0.2.1' }, sinceMs: nowMs - 360_000 },
+    { rule: 'b', hash: 'h2', caller: { user: 'u2' }, isEverybody, sinceMs: nowMs - 90_000 },
+    { rule: 'a', hash: 'h1', caller, isEverybody, sinceMs: nowMs - 360_000 },
   ]
   expect(findCallersAtZero(callers, nowMs)).toEqual([
     {
       subject: 'a/h1',
       summary: 'Caller h1 of rule "a" has had nothing left for 6 minutes.',
+      past: 'Caller h1 of rule "a" had nothing left for 6 minutes.',
       details: {
         rule: 'a',
         hash: 'h1',
@@ -201,5 +204,17 @@ test('a caller at zero is told by its hash, its values only in the details, the 
       subject: 'b/h2',
       summary: 'Caller h2 of rule "b" has had nothing left for 90 s.',
     }),
+  ])
+})
+
+test('a rule that counts everybody together names no caller', () => {
+  const nowMs = Date.UTC(2026, 0, 1)
+  const everybody = { rule: 'a', hash: 'h1', caller: {}, isEverybody: true }
+  expect(findCallersAtZero([{ ...everybody, sinceMs: nowMs - 90_000 }], nowMs)).toMatchObject([
+    {
+      subject: 'a/h1',
+      summary: 'Everybody together of rule "a" has had nothing left for 90 s.',
+      past: 'Everybody together of rule "a" had nothing left for 90 s.',
+    },
   ])
 })

@@ -64,8 +64,10 @@ export class RefusalsUnusual {
       if (!isUnusual) return []
       const perSecond = tenth(usual.recent / 10)
       const usualPerSecond = tenth(usual.mean / 10)
-      const summary = `Rule "${rule}" refuses ${perSecond} calls a second; about ${usualPerSecond} are usual.`
-      return { subject: rule, summary, details: { rule, perSecond, usualPerSecond } }
+      const said = (refuses: string) =>
+        `Rule "${rule}" ${refuses} ${perSecond} calls a second; about ${usualPerSecond} are usual.`
+      const details = { rule, perSecond, usualPerSecond }
+      return { subject: rule, summary: said('refuses'), past: said('refused'), details }
     })
   }
 
@@ -106,10 +108,11 @@ export class CallersUnusual {
       if (!isUnusual || isRefusing(rule)) return []
       const callers = Math.round(usual.recent)
       const usually = Math.round(usual.mean)
-      const summary =
+      const said = (does: string) =>
         `Rule "${rule}" met about ${callers} callers in five minutes; about ${usually} are usual, ` +
-        'and it does not refuse more than usual.'
-      return { subject: rule, summary, details: { rule, callers, usual: usually } }
+        `and it ${does} not refuse more than usual.`
+      const details = { rule, callers, usual: usually }
+      return { subject: rule, summary: said('does'), past: said('did'), details }
     })
   }
 }

@@ -10,6 +10,8 @@ import type { ZeroCallers } from './zero.js'
 export interface ZeroCaller extends Named {
   readonly rule: string
   readonly hash: string
+  /** The rule has one counter for all of its calls. */
+  readonly isEverybody: boolean
   readonly sinceMs: number
   readonly lastSeenMs: number
 }
@@ -78,6 +80,7 @@ export function viewZero(
       rule: rule.rule,
       hash: formatHash({ hi: table.hiAt(slot), lo: table.loAt(slot) }),
       ...readName(rule.by, table.nameAt(slot)),
+      isEverybody: rule.by.length === 0,
       sinceMs: zero.sinceMsAt(slot),
       lastSeenMs: table.lastMsAt(slot),
     }

@@ -145,12 +145,33 @@ test('the longest at zero come first', async () => {
 
 test('an hour counts once, on however many nodes the limit was reached', async () => {
   const told = await mergeCallers(
-    [sight({ hours: 0b1011 }), sight({ hours: 0b0110 }), sight({ hash: textOf(2), hours: 0 })],
+    [
+      sight({ hours: 0b1011_1111_1111 }),
+      sight({ hours: 0b0110_0000_0011 }),
+      sight({ hash: textOf(2), hours: 0 }),
+    ],
     'hours',
     ALL,
     NOW,
   )
-  expect(told).toMatchObject([{ hash: textOf(1), hoursAtLimit: 4, error: 0 }])
+  expect(told).toMatchObject([{ hash: textOf(1), hoursAtLimit: 12, error: 0 }])
+})
+
+test('at the limit in most hours is nobody who was so in fewer than half of the last 24', async () => {
+  const hours = [1, 11, 12, 24].map((count, place) => ({
+    hash: textOf(place),
+    hours: 2 ** count - 1,
+  }))
+  const told = await mergeCallers([sight(...hours)], 'hours', ALL, NOW)
+  expect(told.map(({ hoursAtLimit }) => hoursAtLimit)).toEqual([24, 12])
+  const byUse = await mergeCallers([sight({ use: 1, hours: 1 })], 'use', ALL, NOW)
+  expect(byUse).toMatchObject([{ hoursAtLimit: 1 }])
+})
+
+test('everybody together has no plan, whoever called last', async () => {
+  const everybody = sight({ refusals: 1, caller: {}, plan: 'pro' })
+  const told = await mergeCallers([everybody], 'refusals', ALL, NOW)
+  expect(told).toMatchObject([{ caller: {}, plan: null }])
 })
 
 test('a caller is named by the node that saw it last, of those that can name it', async () => {

@@ -36,6 +36,8 @@ interface Sum {
   floors: number
 }
 
+/** Of the last 24: who was at its limit in fewer is no candidate for a larger plan. */
+const HOURS_LEAST = 12
 /** Later than anything. */
 const NOT_AT_ZERO = Infinity
 
@@ -169,7 +171,10 @@ function isNamed({ caller, plan }: SeenCaller): boolean {
 
 /** What a caller is ordered by; 0: it has no place in this order. */
 function weightOf(caller: Merged, order: TopOrder, nowMs: number): number {
-  if (order === 'hours') return countHours(caller.hours)
+  if (order === 'hours') {
+    const hours = countHours(caller.hours)
+    return hours >= HOURS_LEAST ? hours : 0
+  }
   if (order !== 'zero') return certain(caller[order])
   // Clocks of nodes may be a moment ahead of this one.
   return isAtZero(caller.zeroSinceMs) ? Math.max(1, nowMs - caller.zeroSinceMs) : 0
@@ -193,7 +198,8 @@ function viewOf(
     rule: named.rule,
     caller: named.caller,
     hash: named.hash,
-    plan: named.plan,
+    // Of everybody together it would be that of whoever called last.
+    plan: Object.keys(named.caller).length === 0 ? null : named.plan,
     ...figures,
     error,
     zeroSince: isAtZero(zeroSinceMs) ? new Date(zeroSinceMs).toISOString() : null,

@@ -25,6 +25,7 @@ test('a caller that is refused without end is at zero since its first refusal', 
       hash: textOf(1),
       caller: { user: 'u1' },
       plan: 'free',
+      isEverybody: false,
       sinceMs: firstMs,
       lastSeenMs: now(),
     },
@@ -198,4 +199,18 @@ test('whoever left and came back between two ticks is at zero anew', () => {
     .seen(['user'], { hi: 0, lo: 0 }, 'refused', 0, 1, {}, START + 2 * MINUTE)
   expect(tracker.view(20).map(({ zeroSinceMs }) => zeroSinceMs)).toContain(START + 2 * MINUTE)
   expect(told(1)?.zeroSinceMs).toBe(START)
+})
+
+test('who is at zero may be everybody together, of a rule that counts by nothing', () => {
+  const { tracker, see, pass } = openTracker()
+  pass(MINUTE, () => see(1, { ...REFUSED, rule: 'all', by: [] }))
+  pass(MINUTE, () => {
+    see(1, { ...REFUSED, rule: 'all', by: [] })
+    see(2, REFUSED)
+  })
+  const told = tracker.zero(30 * SECOND).map(({ rule, isEverybody }) => [rule, isEverybody])
+  expect(told).toEqual([
+    ['all', true],
+    ['per-user', false],
+  ])
 })

@@ -20,6 +20,26 @@ export function limitsText(limits: unknown): string {
   return limits.length === 0 ? 'no limit' : limits.map(limitText).join(', ')
 }
 
+/** Of more, only how many: a rule has up to a hundred tiers. */
+const TIERS_NAMED = 3
+
+/** `plans pro and partner have their own`; undefined: there are no tiers. */
+function tiersText(tiers: unknown): string | undefined {
+  const [attribute, values] = isRecord(tiers) ? (Object.entries(tiers)[0] ?? []) : []
+  const names = isRecord(values) ? Object.keys(values) : []
+  if (attribute === undefined || names.length === 0) return undefined
+  if (names.length === 1) return `${attribute} ${names[0]} has its own`
+  const isMany = names.length > TIERS_NAMED
+  const last = isMany ? `${names.length - TIERS_NAMED} more` : names.at(-1)
+  const first = names.slice(0, isMany ? TIERS_NAMED : -1).join(', ')
+  return `${attribute === 'plan' ? 'plans' : attribute} ${first} and ${last} have their own`
+}
+
+/** Limits of a rule or a candidate: `10/second, plan pro has its own`. */
+export function ruleLimitsText(of: Readonly<Record<string, unknown>>): string {
+  return [limitsText(of['limits']), tiersText(of['tiers']) ?? []].flat().join(', ')
+}
+
 /** What a rule counts by, as a document may have it: a list, one name, or nothing. */
 export function byOf(by: unknown): readonly string[] {
   if (typeof by === 'string') return [by]
@@ -57,7 +77,16 @@ export function instantText(iso: string | undefined): string {
   return iso?.replace(/\.\d+Z$/, 'Z') ?? ''
 }
 
-/** Milliseconds as people say them. */
+/** How long something lasts or is ago, as people say it: no second that has not passed yet. */
+export function elapsedText(ms: number): string {
+  if (ms < 1000) return `${Math.max(0, Math.floor(ms))} ms`
+  const seconds = ms / 1000
+  if (seconds < 120) return `${Math.floor(seconds * 10) / 10} s`
+  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`
+  return `${Math.floor(seconds / 360) / 10} h`
+}
+
+/** How long somebody has to wait: not a moment less. */
 export function timeText(ms: number | null): string {
   if (ms === null) return 'never'
   if (ms < 1000) return `${Math.ceil(ms)} ms`

@@ -3,7 +3,7 @@ import type { AlertsView, AlertView } from '@sluice/client'
 import type { Command } from 'commander'
 import { OK, REFUSED } from '../failures.js'
 import type { Io } from '../io.js'
-import { instantText, timeText } from '../rule-text.js'
+import { elapsedText, instantText } from '../rule-text.js'
 import { safe } from '../safe.js'
 import { type Cli, type CommonFlags, helpOf, run, withCommon } from '../session.js'
 import { table } from '../table.js'
@@ -27,30 +27,43 @@ export function addAlerts(program: Command, cli: Cli): void {
 function alertsText({ active, recent }: AlertsView, io: Io): string {
   const present = active.length === 0 ? 'No alert is active.\n' : active.map(toText(io)).join('')
   if (recent.length === 0) return present
+  const shown = recent.slice(0, RECENT_SHOWN_MAX)
+  const hasCallers = shown.some((alert) => callerOf(alert) !== '')
   const past = table(
-    ['ENDED', 'ALERT', 'SUBJECT', 'SINCE', 'UNTIL', 'NODE'],
-    recent
-      .slice(0, RECENT_SHOWN_MAX)
-      .map(({ severity, alert, subject, since, resolvedAt, node }) => [
-        severity,
-        alert,
-        subject,
-        instantText(since),
-        instantText(resolvedAt ?? undefined),
-        node,
-      ]),
+    ['ENDED', 'ALERT', 'SUBJECT', ...(hasCallers ? ['CALLER'] : []), 'SINCE', 'UNTIL', 'NODE'],
+    shown.map((alert) => [
+      alert.severity,
+      alert.alert,
+      alert.subject,
+      ...(hasCallers ? [callerOf(alert)] : []),
+      instantText(alert.since),
+      instantText(alert.resolvedAt ?? undefined),
+      alert.node,
+    ]),
     io.columns,
   )
   return `${present}\n${past}`
 }
 
+/** Whom it is about, in clear: the hash stands in the subject. Empty: nobody in particular. */
+function callerOf({ details: { caller } }: AlertView): string {
+  return Array.isArray(caller) ? caller.join(' ') : ''
+}
+
 const toText =
   (io: Io) =>
-  ({ severity, alert, subject, summary, since, node, runbook }: AlertView): string => {
+  (told: AlertView): string => {
+    const { severity, alert, subject, summary, since, node, runbook } = told
     const about = subject === '' ? '' : ` ${subject}`
-    const long = timeText(Math.max(0, io.now() - Date.parse(since)))
+    const long = elapsedText(io.now() - Date.parse(since))
     const head = `${severity}  ${alert}${about}, for ${long}, seen by ${node}`
-    const lines = [head, `  ${summary}`, `  ${runbook}`]
+    const who = callerOf(told)
+    const lines = [
+      head,
+      `  ${summary}`,
+      who === '' ? [] : `  caller: ${who}`,
+      `  ${runbook}`,
+    ].flat()
     // Each stays one line, whatever is in it.
     return lines.map((line) => `${safe(line.replaceAll('\n', ' '))}\n`).join('')
   }

@@ -3,7 +3,7 @@ import type { CounterView, DecisionSource, DecisionView, InspectView } from '@sl
 import type { Command } from 'commander'
 import { OK, REFUSED } from '../failures.js'
 import { isRecord, wordOf } from '../records.js'
-import { callerText, timeText } from '../rule-text.js'
+import { callerText, elapsedText, timeText } from '../rule-text.js'
 import { type Cli, type CommonFlags, helpOf, run, withCommon, wholeNumber } from '../session.js'
 import { pairs, table } from '../table.js'
 import { readAttributes } from '../words.js'
@@ -106,7 +106,7 @@ function decisionText(decision: DecisionView): string {
 
 function decidedText({ source, staleMs }: DecisionView): string {
   const by = DECIDED.get(source) ?? wordOf(source)
-  return staleMs === undefined ? by : `${by}, ${timeText(staleMs)} old`
+  return staleMs === undefined ? by : `${by}, ${elapsedText(staleMs)} old`
 }
 
 /** The hash is what logs and Redis have in place of the caller. */
@@ -166,7 +166,7 @@ function limitCells({ name, candidate, remaining, limit, resetAfterMs }: Fields)
 /** Since when what is left of a limit is known; one that the store told of was read just now. */
 function knownText({ staleMs }: Fields): string {
   const age = ageOf(staleMs)
-  return age === 0 ? 'now' : `${timeText(age)} ago`
+  return age === 0 ? 'now' : `${elapsedText(age)} ago`
 }
 
 function ageOf(staleMs: unknown): number {

@@ -21,6 +21,7 @@ const top = {
   since: '2026-06-01T00:00:00.000Z',
   by: 'refusals',
   nodes: 2,
+  isWhole: true,
   callers: [
     caller,
     {
@@ -49,7 +50,7 @@ per-user  ip=192.0.2.1 route=GET /a  -            7   30  -              0  1 s 
   })
 
   test('asks for another order, one rule, and fewer', async () => {
-    const admin = await startAdmin({ 'GET /top': answer({ ...top, callers: [] }) })
+    const admin = await startAdmin({ 'GET /top': answer({ ...top, by: 'zero', callers: [] }) })
     const ran = await admin.run(['top', '--by', 'zero', '--rule', 'a', '--limit', '5'])
     expect(admin.seen[0]?.query).toEqual({ by: 'zero', rule: 'a', limit: '5' })
     expect(ran.out).toBe('longest with nothing left; of the last 7 min, on 2 nodes\nNobody.\n')
@@ -59,6 +60,30 @@ per-user  ip=192.0.2.1 route=GET /a  -            7   30  -              0  1 s 
     const callers = [{ ...caller, error: 4 }]
     const admin = await startAdmin({ 'GET /top': answer({ ...top, callers }) })
     expect((await admin.run(['top'])).out).toContain('USE  ERROR  AT ZERO')
+  })
+
+  test('says where it is not of all nodes', async () => {
+    const admin = await startAdmin({ 'GET /top': answer({ ...top, nodes: 1, isWhole: false }) })
+    expect((await admin.run(['top'])).out.split('\n')[0]).toBe(
+      'most refusals; of the last 7 min, of this process alone: what the others saw cannot be ' +
+        'read while Redis does not answer',
+    )
+  })
+
+  test('--wide has the hash, by which alerts and logs name a caller', async () => {
+    const admin = await startAdmin({ 'GET /top': answer(top) })
+    const { out } = await admin.run(['top', '--wide'])
+    expect(out).toContain('RULE      CALLER                     HASH  PLAN')
+    expect(out).toContain('per-user  user=u1                    00ff  free')
+  })
+
+  test('no time is told before it has passed', async () => {
+    const zeroSince = '2026-06-01T00:04:00.500Z'
+    const callers = [{ ...caller, zeroSince, lastSeen: '2026-06-01T00:06:58.950Z' }]
+    const admin = await startAdmin({ 'GET /top': answer({ ...top, callers }) })
+    const { out } = await admin.run(['top'])
+    expect(out).toContain('for 2 min')
+    expect(out).toContain('1 s ago')
   })
 
   test('names of callers cannot act on a terminal, nor make lines', async () => {
@@ -149,6 +174,25 @@ page   breaker-open  10.0.0.5:6379  2026-05-31T23:58:00Z  2026-05-31T23:59:00Z  
 `)
     const json = await admin.run(['alerts', '--json'])
     expect([json.code, JSON.parse(json.out)]).toEqual([1, { active: [alert], recent: [ended] }])
+  })
+
+  test('names the caller, whose hash alone is in the subject', async () => {
+    const about = {
+      ...alert,
+      alert: 'caller-at-zero',
+      subject: 'per-user/00ff',
+      details: { rule: 'per-user', hash: '00ff', caller: ['user=u1', 'ip=192.0.2.1'] },
+    }
+    const ended = { ...about, resolvedAt: '2026-05-31T23:59:00.000Z' }
+    const other = { ...alert, resolvedAt: '2026-05-31T23:59:00.000Z' }
+    const admin = await startAdmin({
+      'GET /alerts': answer({ active: [about], recent: [ended, other] }),
+    })
+    const { out } = await admin.run(['alerts'])
+    expect(out).toContain('\n  caller: user=u1 ip=192.0.2.1\n')
+    expect(out).toContain('SUBJECT        CALLER                SINCE')
+    expect(out).toContain('per-user/00ff  user=u1 ip=192.0.2.1  2026')
+    expect(out).toContain('10.0.0.5:6379  -                     2026')
   })
 
   test('what stands in one cannot act on a terminal', async () => {

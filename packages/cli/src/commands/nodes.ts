@@ -2,7 +2,7 @@
 import type { NodesView, NodeView } from '@sluice/client'
 import type { Command } from 'commander'
 import { OK } from '../failures.js'
-import { instantText, timeText } from '../rule-text.js'
+import { elapsedText, instantText } from '../rule-text.js'
 import { type Cli, type CommonFlags, helpOf, run, withCommon } from '../session.js'
 import { type Cell, pairs, table } from '../table.js'
 
@@ -35,7 +35,7 @@ function nodesText(view: NodesView, columns: number | undefined): string {
     ...(view.readOnly === null ? [] : [['read-only', view.readOnly] as const]),
     ...(view.ageSeconds < 1
       ? []
-      : [['confirmed', `${timeText(view.ageSeconds * 1000)} ago`] as const]),
+      : [['confirmed', `${elapsedText(view.ageSeconds * 1000)} ago`] as const]),
     ...(view.problem === null ? [] : [['problem', view.problem] as const]),
   ])
   if (view.nodes.length === 0) return rows
@@ -50,7 +50,7 @@ function nodesText(view: NodesView, columns: number | undefined): string {
       node.release,
       rulesText(node, view.version),
       instantText(node.startedAt),
-      `${timeText(node.seenMsAgo)} ago`,
+      `${elapsedText(node.seenMsAgo)} ago`,
       ...(hasFigures ? figuresOf(node) : []),
       node.problem,
     ]),

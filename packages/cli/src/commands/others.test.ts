@@ -69,7 +69,7 @@ per-user  user=u1  0f1e2d3c4b5a6978
 
   test.each([
     [{ source: 'lease', staleMs: 12 }, 'by the node from a lease, 12 ms old'],
-    [{ source: 'local', staleMs: 80.2 }, 'by the node from its own counts, 81 ms old'],
+    [{ source: 'local', staleMs: 80.2 }, 'by the node from its own counts, 80 ms old'],
     [{ source: 'local', staleMs: 0 }, 'by the node from its own counts, 0 ms old'],
     [{ source: 'deny-cache', staleMs: 1000 }, 'by the node from a refusal it remembers, 1 s old'],
     [{ source: 'posture' }, 'by posture, without the store'],
@@ -231,7 +231,7 @@ confirmed  75 s ago
 
 NODE  HOST  PID  RELEASE  RULES        STARTED               SEEN        PROBLEM
 n1    a       7  0.1.0    41           2026-01-02T03:04:05Z  800 ms ago  -
-n2    a       7  0.1.0    40 (behind)  2026-01-02T03:04:05Z  12.4 s ago  rule "a": bad
+n2    a       7  0.1.0    40 (behind)  2026-01-02T03:04:05Z  12.3 s ago  rule "a": bad
 `)
 })
 

@@ -217,6 +217,6 @@ describe('sluice rules validate', () => {
 
   test('good rules are counted', async () => {
     const ran = await sluice(['rules', 'validate', '-f', '-'], { input: RULES })
-    expect(ran).toMatchObject({ code: 0, out: '1 rules, no errors.\n' })
+    expect(ran).toMatchObject({ code: 0, out: '1 rule, no errors.\n' })
   })
 })

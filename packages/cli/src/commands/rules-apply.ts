@@ -158,7 +158,8 @@ async function validate({ io }: Cli, flags: FileFlags): Promise<number> {
   if (flags.json === true) io.out(`${safeJson({ valid, errors, warnings })}\n`)
   else {
     for (const { message } of [...errors, ...warnings]) io.err(`${safe(message)}\n`)
-    if (valid) io.out(`${rules.rules.length} rules, no errors.\n`)
+    if (valid)
+      io.out(`${rules.rules.length} ${rules.rules.length === 1 ? 'rule' : 'rules'}, no errors.\n`)
   }
   return valid ? OK : REFUSED
 }

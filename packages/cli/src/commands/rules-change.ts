@@ -4,7 +4,7 @@ import type { Command } from 'commander'
 import { type AskFlags, confirm, mustBeAskable, orConfirm } from '../ask.js'
 import { diffText, isEmptyDiff } from '../diff-text.js'
 import { Misuse, OK, REFUSED } from '../failures.js'
-import { limitsText } from '../rule-text.js'
+import { ruleLimitsText } from '../rule-text.js'
 import { safe } from '../safe.js'
 import {
   type ChangeFlags,
@@ -40,7 +40,7 @@ export function addRulesChange(rules: Command, cli: Cli): void {
     .action((id: string, flags: ChangeFlags) =>
       run(cli, flags, async ({ client, tell }) => {
         const rule = await client.promoteRule(id, { why: flags.why })
-        const limits = safe(limitsText(rule['limits']))
+        const limits = safe(ruleLimitsText(rule))
         tell(rule, () => `${rule.id} has ${limits} now. Version ${rule.version}.\n`)
         return OK
       }),

@@ -9,6 +9,7 @@ const rules = [
     id: 'per-user',
     by: ['user'],
     limits: ['10/second'],
+    tiers: { plan: { pro: ['40/second'], partner: ['120/second'] } },
     version: 7,
     overrideCount: 2,
     candidate: { limits: [] },
@@ -41,7 +42,15 @@ describe('sluice rules list', () => {
     expect(code).toBe(0)
     expect(out.split('\n').map((line) => line.split(/ {2,}/))).toEqual([
       ['ID', 'MODE', 'BY', 'LIMITS', 'MATCH', 'OVERRIDES', 'VERSION'],
-      ['per-user', 'enforce +candidate', 'user', '10/second', 'every call', '2', '7'],
+      [
+        'per-user',
+        'enforce +candidate',
+        'user',
+        '10/second, plans pro and partner have their own',
+        'every call',
+        '2',
+        '7',
+      ],
       [
         'login',
         'shadow',
@@ -73,8 +82,11 @@ describe('sluice rules list', () => {
   test('says what no rules mean', async () => {
     const admin = await startAdmin({ 'GET /rules': answer({ ...page, rules: [], next: null }) })
     expect((await admin.run(['rules', 'list'])).out).toBe(
-      'No rules: every call is allowed. Version 7.\n',
+      'No rules: every call is allowed, since version 7.\n',
     )
+    const unwritten = { ...page, version: 0, rules: [], next: null }
+    const fresh = await startAdmin({ 'GET /rules': answer(unwritten) })
+    expect((await fresh.run(['rules', 'list'])).out).toBe('No rules: every call is allowed.\n')
   })
 })
 

@@ -3,7 +3,7 @@ import type { AdminClient, RulesPage, RuleView, VersionView } from '@sluice/clie
 import { writeYaml } from '@sluice/core'
 import type { Command } from 'commander'
 import { writeNamed } from '../files.js'
-import { byText, instantText, limitsText, matchText } from '../rule-text.js'
+import { byText, instantText, matchText, ruleLimitsText } from '../rule-text.js'
 import { safe, safeDocument } from '../safe.js'
 import {
   type Cli,
@@ -73,14 +73,14 @@ async function listRules({ io, client, tell }: Session): Promise<undefined> {
   const set = await readAllRules(client)
   tell(set, () =>
     set.rules.length === 0
-      ? `No rules: every call is allowed. Version ${set.version}.\n`
+      ? noRulesText(set.version)
       : table(
           ['ID', 'MODE', 'BY', 'LIMITS', 'MATCH', 'OVERRIDES', 'VERSION'],
           set.rules.map((rule) => [
             rule.id,
             modeText(rule),
             byText(rule['by']),
-            limitsText(rule['limits']),
+            ruleLimitsText(rule),
             matchText(rule['match']),
             rule.overrideCount,
             rule.version,
@@ -89,6 +89,12 @@ async function listRules({ io, client, tell }: Session): Promise<undefined> {
         ),
   )
   return undefined
+}
+
+/** The version is that of the last change to the set: there is none before somebody makes one. */
+function noRulesText(version: number): string {
+  const since = version === 0 ? '' : `, since version ${version}`
+  return `No rules: every call is allowed${since}.\n`
 }
 
 function modeText({ mode, candidate }: RuleView): string {

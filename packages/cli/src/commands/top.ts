@@ -3,7 +3,7 @@ import { type TopOrder, type TopView, UnreachableError } from '@sluice/client'
 import { type Command, Option } from 'commander'
 import { OK } from '../failures.js'
 import type { Io } from '../io.js'
-import { callerText, timeText } from '../rule-text.js'
+import { callerText, elapsedText } from '../rule-text.js'
 import { safe } from '../safe.js'
 import {
   type Cli,
@@ -21,13 +21,14 @@ interface TopFlags extends CommonFlags {
   readonly rule?: string
   readonly limit: number
   readonly watch?: boolean
+  readonly wide?: boolean
 }
 
 const ORDERS: Readonly<Record<TopOrder, string>> = {
   refusals: 'most refusals',
   use: 'most use',
   zero: 'longest with nothing left',
-  hours: 'at the limit in most of the last 24 hours',
+  hours: 'at the limit in 12 or more of the last 24 hours',
 }
 
 const WATCH_EVERY_MS = 2000
@@ -42,10 +43,13 @@ export function addTop(program: Command, cli: Cli): void {
     )
     .option('--rule <id>', 'of one rule only')
     .option('--limit <n>', 'how many, up to 100', wholeNumber('--limit', 1), 20)
+    .option('--wide', 'with the hash of each caller, which alerts and logs have')
     .option('--watch', 'again every two seconds, until it is interrupted')
     .addHelpText(
       'after',
-      helpOf('sluice top\nsluice top --by zero --rule per-user\nsluice top --watch'),
+      helpOf(
+        'sluice top\nsluice top --by zero --rule per-user\nsluice top --by zero --wide\nsluice top --watch',
+      ),
     )
     .action((flags: TopFlags) =>
       run(cli, flags, async (session) => {
@@ -61,11 +65,11 @@ export function addTop(program: Command, cli: Cli): void {
 
 async function show(
   { io, client, tell }: Session,
-  { by, rule, limit }: TopFlags,
+  { by, rule, limit, wide }: TopFlags,
   before: string,
 ): Promise<void> {
   const answer = await client.top({ by, rule, limit })
-  tell(answer, () => before + topText(answer, by, io))
+  tell(answer, () => before + topText(answer, wide === true, io))
 }
 
 /** A server that is away for a moment is no reason to stop looking. */
@@ -79,17 +83,17 @@ async function showAgain(session: Session, flags: TopFlags): Promise<void> {
   }
 }
 
-function topText(view: TopView, by: TopOrder, io: Io): string {
+function topText(view: TopView, isWide: boolean, io: Io): string {
   const nowMs = Date.parse(view.at)
-  const nodes = view.nodes === 1 ? '1 node' : `${view.nodes} nodes`
-  const since = timeText(nowMs - Date.parse(view.since))
-  const head = `${ORDERS[by]}; of the last ${since}, on ${nodes}\n`
+  const since = elapsedText(nowMs - Date.parse(view.since))
+  const head = `${ORDERS[view.by]}; of the last ${since}, ${whoseText(view)}\n`
   if (view.callers.length === 0) return `${head}Nobody.\n`
   const isInexact = view.callers.some(({ error }) => error > 0)
   const rows = table(
     [
       'RULE',
       'CALLER',
+      ...(isWide ? ['HASH'] : []),
       'PLAN',
       'REFUSALS',
       'USE',
@@ -101,17 +105,26 @@ function topText(view: TopView, by: TopOrder, io: Io): string {
     view.callers.map((caller) => [
       caller.rule,
       callerText(caller.caller),
+      ...(isWide ? [caller.hash] : []),
       caller.plan ?? undefined,
       caller.refusals,
       caller.use,
       ...(isInexact ? [caller.error] : []),
       caller.zeroSince === null
         ? undefined
-        : `for ${timeText(nowMs - Date.parse(caller.zeroSince))}`,
+        : `for ${elapsedText(nowMs - Date.parse(caller.zeroSince))}`,
       caller.hoursAtLimit,
-      `${timeText(Math.max(0, nowMs - Date.parse(caller.lastSeen)))} ago`,
+      `${elapsedText(Math.max(0, nowMs - Date.parse(caller.lastSeen)))} ago`,
     ]),
     io.columns,
   )
   return `${head}\n${rows}`
+}
+
+/** A list that looks whole and is not sends people the wrong way. */
+function whoseText({ isWhole, nodes }: TopView): string {
+  if (!isWhole) {
+    return 'of this process alone: what the others saw cannot be read while Redis does not answer'
+  }
+  return nodes === 1 ? 'on 1 node' : `on ${nodes} nodes`
 }

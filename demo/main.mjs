@@ -67,6 +67,7 @@ async function run() {
   token      ${token}
   gateway    ${server.gateway}
   metrics    ${server.admin}/metrics
+  terminal   SLUICE_ADMIN_TOKEN=${token} npx sluice top --url ${server.admin}
 
 In it: thirteen steady users; bulk-books, which imports in bursts; a scraper at 203.0.113.66; a run
 of stolen passwords from two dozen addresses; loop-logistics, which retries without end.

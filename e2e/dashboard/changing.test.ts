@@ -1,5 +1,5 @@
 /** Rules changed in the page, and what becomes of the calls, seen as it happens. */
-import type { Page } from 'playwright-core'
+import type { Locator, Page } from 'playwright-core'
 import { afterEach, describe, expect, test } from 'vitest'
 import { stopAll } from '../process.test-helper.js'
 import { eventually, figureOf, logIn, useChromium } from './chromium.test-helper.js'
@@ -87,6 +87,21 @@ describe('an edit', () => {
     await refusals(overview).toBe(0)
   })
 
+  test('is warned of what the whole set lets happen, and of nothing else', async () => {
+    const { shop, rule } = await look('1000/second')
+    const warnings = rule.getByRole('list', { name: 'Warnings' })
+    await warnings.getByText(/a caller that leaves out "user" meets no rule here/).waitFor()
+    const net = { id: 'net', match: { where: { user: null } }, by: ['ip'], limits: ['9/second'] }
+    await shop.client.createRule(net, { why: 'for calls without a user' })
+    await rule.reload()
+    await typeLimit(rule, '999/second')
+    await rule
+      .getByRole('region', { name: 'What it would change' })
+      .getByText('go on', { exact: true })
+      .waitFor()
+    expect(await warnings.count()).toBe(0)
+  })
+
   test('of a new rule begins in shadow, from a template', async () => {
     const { shop, rule } = await look('1000/second')
     await rule.goto(`${shop.admin}/rules?new=1`)
@@ -129,6 +144,36 @@ describe('a trial', () => {
     await confirm(rule, 'Enforce', 'from now on')
     await eventually(async () => ann.lately().refused).toBeGreaterThan(5)
     expect(await shop.client.getRule('orders')).toMatchObject({ limits: ['5/second'] })
+  })
+})
+
+/** Opens the dialog once limits are on trial: it goes on saying what is seen of them. */
+async function tryLimit({ shop, rule }: Looked, limit: string): Promise<Locator> {
+  await shop.client.putCandidate('orders', { limits: [limit] }, { why: 'would it do?' })
+  await rule.getByRole('button', { name: 'Promote candidate' }).click()
+  return rule.getByRole('dialog')
+}
+
+describe('the outlook of a trial', () => {
+  test('of tighter limits is what they would refuse beside what is refused', async () => {
+    const looked = await look('5/second')
+    const dialog = await tryLimit(looked, '1/second')
+    await eventually(() => dialog.innerText()).toMatch(
+      /In the last \d+ s it would have refused \d+ more calls, beside the \d+ that were refused/,
+    )
+    const { rule } = looked
+    await rule.keyboard.press('Escape')
+    await dialog.waitFor({ state: 'hidden' })
+    await rule.getByRole('tab', { name: /^Candidate/ }).click()
+    await rule.getByText(/Both over the last \d+ s\./).waitFor()
+    await rule.getByRole('cell', { name: /^\d+ more would be$/ }).waitFor()
+  })
+
+  test('of looser limits is not known, and that is said', async () => {
+    const dialog = await tryLimit(await look('5/second'), '900/second')
+    await eventually(() => dialog.innerText()).toMatch(
+      /refused no more calls, beside the [1-9]\d* .* it would let pass cannot be told from a trial/,
+    )
   })
 })
 

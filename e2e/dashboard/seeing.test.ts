@@ -20,9 +20,18 @@ rules:
     match: { path: /exports }
     by: [user]
     limits: [{ algorithm: sliding-window-log, max: 3, window: 10m, name: few }]
+    tiers:
+      plan:
+        gold: [{ algorithm: sliding-window-log, max: 4, window: 10m, name: few }]
+  - id: search-together
+    match: { method: [GET, HEAD], path: /search/:what/*, where: { user: null, kind: [deep, wide] } }
+    by: []
+    limits: [2/hour]
 `)
   visitors.push(visit(shop.api, { user: 'greedy', path: '/exports' }, 8))
   visitors.push(visit(shop.api, { user: 'modest', path: '/orders' }, 4))
+  visitors.push(visit(shop.api, { user: 'golden', plan: 'gold', path: '/exports' }, 4))
+  visitors.push(visit(shop.api, { method: 'GET', path: '/search/a/b', kind: 'wide' }, 4))
 })
 afterAll(() => {
   for (const visitor of visitors) visitor.stop()
@@ -88,12 +97,36 @@ describe('the caller that is limited', () => {
     expect(await callers.getByRole('row', { name: /modest/ }).count()).toBe(0)
     await greedy.getByRole('link', { name: 'Why?' }).click()
     await page.getByRole('heading', { level: 1, name: 'Why?' }).waitFor()
-    // The caller is known, the call is not: the path says which rules are met.
-    const asked = page.getByLabel(/^Attributes/)
-    await asked.fill(`${await asked.inputValue()}\npath=/exports`)
-    await page.getByRole('button', { name: 'Explain' }).click()
+    // The caller is known, the call is not: the rule says which it may have been.
     const answer = page.getByRole('region', { name: 'The answer' })
     await answer.getByText(/^Refused by exports\/few: 0 of 3 left, retry in \d+ (s|min)/).waitFor()
+    await page.getByText('This call meets exports, which refuses it.').waitFor()
+    expect(await page.getByLabel(/^Attributes/).inputValue()).toBe('user=greedy\npath=/exports')
+    await page.getByText(/only the caller is known, and path is such that it meets/).waitFor()
+  })
+
+  test.each([
+    ['golden', 'exports', /^Refused by exports\/few: 0 of 4 left/],
+    ['everybody', 'search-together', /^Refused by search-together\/.*: 0 of 2 left/],
+  ])('is explained as %s from every list of callers', async (name, rule, said) => {
+    for (const path of [`/callers?rule=${rule}`, `/rules/${rule}`]) {
+      const page = await openAt(path)
+      const row = page.getByRole('row', { name: new RegExp(name) })
+      await row.getByRole('link', { name: /^Why/ }).click()
+      await page.getByText(`This call meets ${rule}, which refuses it.`).waitFor()
+      await page.getByRole('region', { name: 'The answer' }).getByText(said).waitFor()
+    }
+  })
+
+  test('is not explained by a call that does not meet the rule, and that is said first', async () => {
+    const page = await openAt('/why?user=greedy&path=/orders&rule=exports')
+    const unmet = 'This call does not meet exports, so it does not say why that rule refused.'
+    await page.getByText(unmet).waitFor()
+    const answers = await page.locator('.why-answer').innerText()
+    expect(answers.indexOf(unmet)).toBeLessThan(answers.indexOf('Allowed'))
+    await page.getByRole('link', { name: 'Ask about the call alone' }).click()
+    await eventually(() => page.getByText(unmet).count()).toBe(0)
+    expect(page.url()).toMatch(/\/why\?user=greedy&path=%2Forders$/)
   })
 
   test('stands among the callers at zero with the time since when', async () => {
@@ -122,6 +155,18 @@ describe('the caller that is limited', () => {
     await page
       .getByRole('region', { name: 'The answer' })
       .getByText(/^Allowed/)
+      .waitFor()
+  })
+})
+
+describe('the rules', () => {
+  test('say that a plan has limits of its own, and the page of one says which', async () => {
+    const page = await openAt('/rules')
+    const row = page.getByRole('row', { name: /^exports/ })
+    await row.getByText('3/10m sliding-window-log, plan gold has its own').waitFor()
+    await row.getByRole('link', { name: 'exports' }).click()
+    await page
+      .getByText('3/10m sliding-window-log; plan gold: 4/10m sliding-window-log', { exact: true })
       .waitFor()
   })
 })

@@ -117,6 +117,11 @@ describe('text of strangers', () => {
     expect(format.shown('a\u0000b\u202ec\u200bd')).toBe('a<U+0000>b<U+202E>c<U+200B>d')
   })
 
+  test('shows spaces at its ends, which make it the name of another caller', () => {
+    expect(format.shown('  two words ')).toBe('<U+0020><U+0020>two words<U+0020>')
+    expect(format.shown('two words', 4)).toBe('two …')
+  })
+
   test('is cut, and never in the middle of a character', () => {
     expect(format.shown('x'.repeat(1_000_000))).toBe(`${'x'.repeat(120)}…`)
     expect(format.shown('ab😀', 3)).toBe('ab…')

@@ -140,13 +140,16 @@ export function refusedShare({ allowed, refused }: SeriesView): number {
 
 /** Those that draw nothing, or move what stands beside them: made visible, each by its number. */
 const UNSEEN = /[\p{Cc}\p{Cf}\u2028\u2029]/gu
+/** Those at an end too: a browser draws them as nothing, and `a ` is another caller than `a`. */
+const SPACES = /^ +| +$/g
 
 /** Cut, and with what cannot be seen made visible. It is text still: only to be drawn as such. */
 export function shown(text: string, max: number = TEXT_SHOWN_MAX): string {
   // Cut before anything looks at all of it, and never in the middle of a character.
   const head = text.slice(0, max).replace(/[\ud800-\udbff]$/, '')
-  const seen = head.replace(UNSEEN, picture)
-  return head.length < text.length ? `${seen}…` : seen
+  const isCut = head.length < text.length
+  const seen = `${head}${isCut ? '…' : ''}`.replace(UNSEEN, picture)
+  return seen.replace(SPACES, (spaces) => picture(' ').repeat(spaces.length))
 }
 
 function picture(character: string): string {

@@ -32,6 +32,7 @@ const rule: RuleStatsView = {
 const before: StatsView = {
   at: '2026-03-01T12:00:00Z',
   nodes: 1,
+  isWhole: true,
   rulesVersion: 1,
   series: series(2000, 10 * MINUTE, 40),
   decisionLatency: { p50Ms: [1, 2], p99Ms: [3, null] },
@@ -46,6 +47,7 @@ function tickAt(endMs: number, more: Partial<TickView> = {}): TickView {
     at: '2026-03-01T12:00:02Z',
     rulesVersion: 2,
     nodes: 3,
+    isWhole: true,
     endMs,
     allowed: 7,
     refused: 5,
@@ -111,6 +113,16 @@ describe('a tick', () => {
     expect(isWhole).toBe(false)
     expect(next?.series).toEqual(before.series)
     expect(next?.store.state).toBe('another')
+  })
+
+  test('of one process alone says so, until the others have been read again', () => {
+    const alone = withTick(before, tickAt(10 * MINUTE + 2000, { isWhole: false }))
+    expect(alone.next?.isWhole).toBe(false)
+    expect(alone.isWhole).toBe(true)
+    const back = withTick(alone.next, tickAt(10 * MINUTE + 4000))
+    expect(back.isWhole).toBe(false)
+    expect(back.next?.isWhole).toBe(false)
+    expect(withTick(back.next, tickAt(10 * MINUTE + 4000)).isWhole).toBe(false)
   })
 
   test('before anything is known asks for the whole', () => {

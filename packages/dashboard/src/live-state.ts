@@ -52,8 +52,10 @@ export function withTick(stats: StatsView | undefined, tick: TickView): Merged {
   if (stats === undefined) return { next: undefined, isWhole: false }
   const fit = fitOf(stats.series, tick.endMs)
   // The picture stays as it was until the whole has been read: half of a step would be a lie.
-  if (fit === 'gap') return { next: { ...stats, ...factsOf(tick) }, isWhole: false }
-  if (fit === 'old') return { next: { ...stats, ...factsOf(tick) }, isWhole: true }
+  if (fit === 'gap') return { next: { ...stats, ...factsOf(stats, tick) }, isWhole: false }
+  // What one process saw alone stays its sight until all of them have been read again.
+  const isJoined = stats.isWhole || !tick.isWhole
+  if (fit === 'old') return { next: { ...stats, ...factsOf(stats, tick) }, isWhole: isJoined }
   const series = appended(stats.series, tick, STEPS_MAX)
   const minutes = withMinute(stats.minutes, series)
   const rules = withRules(stats.rules, tick.rules)
@@ -61,7 +63,7 @@ export function withTick(stats: StatsView | undefined, tick: TickView): Merged {
   return {
     next: {
       ...stats,
-      ...factsOf(tick),
+      ...factsOf(stats, tick),
       series,
       minutes: minutes.series,
       rules: rules.list,
@@ -74,13 +76,14 @@ export function withTick(stats: StatsView | undefined, tick: TickView): Merged {
         p99Ms: pushed(storeLatency.p99Ms, tick.storeP99Ms, STEPS_MAX),
       },
     },
-    isWhole: minutes.isWhole && rules.isWhole,
+    isWhole: isJoined && minutes.isWhole && rules.isWhole,
   }
 }
 
-const factsOf = ({ at, nodes, rulesVersion, store }: TickView) => ({
+const factsOf = (known: StatsView, { at, nodes, isWhole, rulesVersion, store }: TickView) => ({
   at,
   nodes,
+  isWhole: known.isWhole && isWhole,
   rulesVersion,
   store,
 })

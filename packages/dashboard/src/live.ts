@@ -3,6 +3,7 @@ import type { AlertView, EventView, StatsView, TickView } from '@sluice/client'
 import { computed, signal } from '@preact/signals'
 import { api, leaveIfOut } from './api.js'
 import { now } from './clock.js'
+import { forgetAlerts, onAlertsActive, reloadAlerts } from './live-alerts.js'
 import { withTick } from './live-state.js'
 
 interface Connection {
@@ -71,6 +72,7 @@ function onEvent(told: EventView): void {
       break
     case 'alert':
       alertNow.value = told.data
+      void reloadAlerts()
       break
   }
 }
@@ -80,6 +82,7 @@ function onTick(told: TickView): void {
   versionNow.value = told.rulesVersion
   const { next, isWhole } = withTick(statsNow.value, told)
   statsNow.value = next
+  onAlertsActive(told.alertsActive)
   const age = now() - loadedMs
   if (age > RELOAD_EVERY_MS || (!isWhole && age > RELOAD_PAUSE_MS)) void reloadStats()
 }
@@ -89,6 +92,7 @@ export function startLive(): () => void {
   const stop = new AbortController()
   connectionNow.value = { state: 'opening', heardMs: undefined }
   void reloadStats()
+  void reloadAlerts()
   api
     .events({
       signal: stop.signal,
@@ -96,7 +100,10 @@ export function startLive(): () => void {
       onState: (state) => {
         if (state === 'open') {
           // What happened meanwhile was told to nobody.
-          if (connectionNow.value.state === 'lost') void reloadStats()
+          if (connectionNow.value.state === 'lost') {
+            void reloadStats()
+            void reloadAlerts()
+          }
           heard('live')
         } else {
           connectionNow.value = { ...connectionNow.value, state: 'lost' }
@@ -110,5 +117,6 @@ export function startLive(): () => void {
     stop.abort()
     statsNow.value = undefined
     tickNow.value = undefined
+    forgetAlerts()
   }
 }

@@ -36,6 +36,12 @@ describe('an address', () => {
     expect(hrefs.why({ user: 'x'.repeat(1_000_000), ip: '::1' })).toBe('/why?ip=%3A%3A1')
   })
 
+  test('of a refused caller names the rule and the plan, and asks for a call that meets it', () => {
+    expect(hrefs.whyRefused('r', { user: 'u1' }, 'pro')).toBe('/why?plan=pro&user=u1&rule=r&meet=1')
+    expect(hrefs.whyRefused('r', {}, null)).toBe('/why?rule=r&meet=1')
+    expect(hrefs.why({ user: 'u1' }, 'r')).toBe('/why?user=u1&rule=r')
+  })
+
   test('of an override names the caller beside what else the page is asked', () => {
     expect(hrefs.override('r', { user: 'u1' })).toBe('/rules/r?override.user=u1')
   })

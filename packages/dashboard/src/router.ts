@@ -67,7 +67,12 @@ export const hrefs = {
   callers: (
     values: { readonly rule?: string | undefined; readonly by?: string | undefined } = {},
   ) => `/callers${queryOf({ ...values })}`,
-  why: (attributes: Values = {}) => `/why${queryOf(attributes)}`,
+  /** `about`: the rule that is asked about, where it is one. */
+  why: (attributes: Values = {}, about?: string) =>
+    `/why${queryOf({ ...attributes, rule: about })}`,
+  /** Why a rule refuses a caller: the page finds a call of the caller that meets the rule. */
+  whyRefused: (rule: string, caller: Values, plan: string | null) =>
+    `/why${queryOf({ plan: plan ?? undefined, ...caller, rule, meet: '1' })}`,
   playground: (values: Values = {}) => `/playground${queryOf(values)}`,
   /** `back`: where to go once let in. */
   login: (back?: string) => `/login${queryOf({ back: isInside(back) ? back : undefined })}`,

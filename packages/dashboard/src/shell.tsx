@@ -1,10 +1,12 @@
 /** What stays around the pages: the way to each of them, and how fresh the figures are. */
+import type { Role } from '@sluice/client'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { session, signOut } from './api.js'
 import gate from './assets/gate.svg'
 import { nowMs } from './clock.js'
 import { duration } from './format.js'
+import { hasPage, seenAlerts } from './live-alerts.js'
 import { alertsActive, connection, lastAlert } from './live.js'
 import { hrefs, route } from './router.js'
 import { nextTheme, themeChoice } from './theme.js'
@@ -82,7 +84,7 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
 
 function Places() {
   const current = route.value.name === 'rule' ? 'rules' : route.value.name
-  const alerts = alertsActive.value ?? 0
+  const active = seenAlerts.value?.active.length ?? alertsActive.value ?? 0
   const list = useRef<HTMLUListElement>(null)
   // On a phone the places are wider than the screen.
   useEffect(() => {
@@ -99,10 +101,10 @@ function Places() {
                 <path d={icon} />
               </svg>
               {label}
-              {name === 'alerts' && alerts > 0 && (
-                <span class="place-count">
-                  {alerts}
-                  <span class="unseen"> active</span>
+              {name === 'alerts' && active > 0 && (
+                <span class={`place-count tone-${hasPage.value ? 'refused' : 'degraded'}`}>
+                  {active}
+                  <span class="unseen"> active{hasPage.value && ', with a page among them'}</span>
                 </span>
               )}
             </Link>
@@ -120,6 +122,12 @@ const THEME_ICONS = {
   dark: 'M15.5 12A6.5 6.5 0 0 1 8 4.5 6.5 6.5 0 1 0 15.5 12z',
 } as const
 
+const ROLES: Readonly<Record<Role, string>> = {
+  read: 'may read',
+  edit: 'may edit',
+  admin: 'admin',
+}
+
 function Foot() {
   const who = session.value
   const choice = themeChoice.value
@@ -128,7 +136,7 @@ function Foot() {
       {who !== null && who !== undefined && (
         <p class="who">
           <Text value={who.name} max={40} />
-          <span class="faint">may {who.role}</span>
+          {who.name !== who.role && <span class="faint">{ROLES[who.role]}</span>}
         </p>
       )}
       <div class="foot-buttons">
@@ -174,6 +182,7 @@ function useAlertToasts(): void {
   useEffect(() => {
     if (alert === undefined) return
     const isOver = alert.resolvedAt !== null
-    toast(`${isOver ? 'Resolved' : 'Alert'}: ${toldOf(alert)}`, isOver ? 'allowed' : 'degraded')
+    const tone = alert.severity === 'page' ? 'refused' : 'degraded'
+    toast(`${isOver ? 'Resolved' : 'Alert'}: ${toldOf(alert)}`, isOver ? 'allowed' : tone)
   }, [alert])
 }

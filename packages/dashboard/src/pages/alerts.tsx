@@ -1,9 +1,9 @@
 /** What needs somebody, and what did. */
 import type { AlertView } from '@sluice/client'
-import { api, useLoaded } from '../api.js'
+import { useEffect } from 'preact/hooks'
 import { nowMs, useRounds } from '../clock.js'
-import { count, duration, timeOf } from '../format.js'
-import { lastAlert, tick } from '../live.js'
+import { clockMinute, count, duration, timeOf } from '../format.js'
+import { alertsError, reloadAlerts, seenAlerts } from '../live-alerts.js'
 import '../styles/overview.css'
 import {
   Badge,
@@ -18,6 +18,7 @@ import {
   When,
 } from '../ui/index.js'
 import { type Alike, alikeOf } from './alerts/alike.js'
+import { detailsOf } from './alerts/details.js'
 import { toldOf } from './alerts/told.js'
 
 const ROUND_MS = 15_000
@@ -25,22 +26,19 @@ const DETAILS_MAX = 12
 
 export function AlertsPage() {
   const round = useRounds(ROUND_MS)
-  const alerts = useLoaded(
-    () => api.alerts(),
-    [round, tick.value?.alertsActive, lastAlert.value?.id, lastAlert.value?.resolvedAt],
-  )
+  useEffect(() => void reloadAlerts(), [round])
   return (
     <Page
       title="Alerts"
       lead="What the nodes found by themselves. The same is sent to the log and to the webhook, where one is set."
     >
-      {alerts.value !== undefined ? (
+      {seenAlerts.value !== undefined ? (
         <>
-          <Active alerts={alerts.value.active} />
-          <Recent alerts={alerts.value.recent} />
+          <Active alerts={seenAlerts.value.active} />
+          <Recent alerts={seenAlerts.value.recent} />
         </>
-      ) : alerts.error !== undefined ? (
-        <ErrorNote error={alerts.error} onRetry={alerts.reload} />
+      ) : alertsError.value !== undefined ? (
+        <ErrorNote error={alertsError.value} onRetry={() => void reloadAlerts()} />
       ) : (
         <Loading />
       )}
@@ -68,7 +66,7 @@ function Active({ alerts }: { readonly alerts: readonly AlertView[] }) {
 }
 
 function One({ alike: { first: alert, others } }: { readonly alike: Alike }) {
-  const details = Object.entries(alert.details).slice(0, DETAILS_MAX)
+  const details = detailsOf(alert.details, nowMs.value).slice(0, DETAILS_MAX)
   return (
     <article class={`card alert tone-${toneOf(alert)}`}>
       <div class="alert-head">
@@ -83,13 +81,13 @@ function One({ alike: { first: alert, others } }: { readonly alike: Alike }) {
       </h2>
       {details.length > 0 && (
         <dl class="alert-details">
-          {details.map(([name, value]) => (
+          {details.map(({ name, text }) => (
             <div key={name}>
               <dt>
                 <Text value={name} max={40} />
               </dt>
               <dd>
-                <Text value={wordsOf(value)} max={200} mono />
+                <Text value={text} max={200} mono />
               </dd>
             </div>
           ))}
@@ -116,9 +114,6 @@ function Others({ alerts }: { readonly alerts: readonly AlertView[] }) {
           <li key={`${alert.node} ${alert.id}`}>
             <span class="alert-other">
               <Text value={toldOf(alert)} max={300} />
-              {alert.details['caller'] !== undefined && (
-                <Text value={wordsOf(alert.details['caller'])} max={120} mono />
-              )}
             </span>
             <span class="faint nowrap">
               <When at={alert.since} />
@@ -131,16 +126,7 @@ function Others({ alerts }: { readonly alerts: readonly AlertView[] }) {
 }
 
 function Since({ at }: { readonly at: string }) {
-  return (
-    <When at={at}>
-      {new Intl.DateTimeFormat('en-GB', { timeStyle: 'short' }).format(timeOf(at))}
-    </When>
-  )
-}
-
-const wordsOf = (value: AlertView['details'][string]): string => {
-  if (typeof value === 'number') return Number.isInteger(value) ? count(value) : String(value)
-  return typeof value === 'string' ? value : value.join(', ')
+  return <When at={at}>{clockMinute(at)}</When>
 }
 
 /**
@@ -164,7 +150,11 @@ function Recent({ alerts }: { readonly alerts: readonly AlertView[] }) {
         caption="Alerts that ended"
         rows={alerts}
         rowKey={({ node, id, since }) => `${node} ${id} ${since}`}
-        empty={<Empty title="None has ended yet." />}
+        empty={
+          <Empty title="None is over.">
+            Those that end stand here, unless they are active again.
+          </Empty>
+        }
         columns={[
           {
             head: 'Alert',

@@ -6,7 +6,7 @@ import { clockMinute } from '../format.js'
 import { rulesVersion } from '../live.js'
 import { hrefs, navigate, route } from '../router.js'
 import '../styles/overview.css'
-import { Card, ErrorNote, Loading, Page, SelectField, Tabs } from '../ui/index.js'
+import { Alone, Card, ErrorNote, Loading, Page, SelectField, Tabs } from '../ui/index.js'
 import { CallersTable } from './callers/table.js'
 
 const LIMIT = 100
@@ -68,6 +68,7 @@ export function CallersPage() {
         />
       }
     >
+      {top.value?.isWhole === false && <Alone />}
       <Tabs label="Order of the callers" tabs={VIEWS} value={by} onChange={(id) => go({ by: id })}>
         <Card flush title={view?.what ?? ''} lead={leadOf(top.value, by)}>
           {top.value?.by === by ? (
@@ -85,6 +86,6 @@ export function CallersPage() {
 
 function leadOf(top: TopView | undefined, by: TopOrder): string | undefined {
   if (top === undefined) return undefined
-  const nodes = top.nodes === 1 ? 'one node' : `${top.nodes} nodes`
+  const nodes = !top.isWhole ? 'this process' : top.nodes === 1 ? 'one node' : `${top.nodes} nodes`
   return by === 'hours' ? `Seen by ${nodes}` : `Counted since ${clockMinute(top.since)} by ${nodes}`
 }

@@ -152,7 +152,13 @@ function Heard({ node }: { readonly node: NodeView }) {
 const NEWS: Readonly<Record<string, string>> = {
   push: 'pushed as they happen',
   poll: 'asked for now and then',
-  none: 'read once',
+  none: 'not heard of now',
+}
+
+/** A store that cannot be read takes no change either. */
+function changeableText({ readOnly, problem }: NodesView): string {
+  if (readOnly !== null) return `no: ${readOnly}`
+  return problem === null ? 'yes' : 'not now: the rules cannot be read'
 }
 
 function RulesCard({ seen }: { readonly seen: NodesView }) {
@@ -172,8 +178,7 @@ function RulesCard({ seen }: { readonly seen: NodesView }) {
           },
           {
             term: 'Can be changed here',
-            value:
-              seen.readOnly === null ? 'yes' : <Text value={`no: ${seen.readOnly}`} max={200} />,
+            value: <Text value={changeableText(seen)} max={200} />,
           },
         ]}
       />

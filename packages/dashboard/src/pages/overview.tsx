@@ -2,11 +2,11 @@
 import type { StatsView } from '@sluice/client'
 import { api, useLoaded } from '../api.js'
 import { millis, perSecond, percent, rate } from '../format.js'
-import { lastAlert, rulesVersion, stats, statsError, tick } from '../live.js'
+import { rulesVersion, stats, statsError } from '../live.js'
 import { hrefs } from '../router.js'
 import '../styles/overview.css'
-import { Card, Empty, ErrorNote, Link, Loading, Page, Stat } from '../ui/index.js'
-import { lastOf, pulseOf } from './overview/pulse.js'
+import { Alone, Card, Empty, ErrorNote, Link, Loading, Page, Stat } from '../ui/index.js'
+import { lastOf, pulseOf, storeHint } from './overview/pulse.js'
 import { LatencyCard, TrafficCard } from './overview/charts.js'
 import { RefusedCallers, RefusingRules } from './overview/refusals.js'
 import { StoreCard } from './overview/store.js'
@@ -33,26 +33,30 @@ function Lead({ seen }: { readonly seen: StatsView | undefined }) {
   if (seen === undefined) return <>Everything that is decided, as it happens.</>
   return (
     <>
-      <Link href={hrefs.nodes}>{seen.nodes === 1 ? 'One node' : `${seen.nodes} nodes`}</Link>, rules{' '}
+      <Link href={hrefs.nodes}>{nodesOf(seen)}</Link>, rules{' '}
       <Link href={hrefs.rules}>version {rulesVersion.value ?? seen.rulesVersion}</Link>, counters in{' '}
       {seen.store.name}.
     </>
   )
 }
 
+const nodesOf = ({ nodes, isWhole }: StatsView): string => {
+  if (!isWhole) return 'One process of those that decide'
+  return nodes === 1 ? 'One node' : `${nodes} nodes`
+}
+
 function Shown({ seen }: { readonly seen: StatsView }) {
-  const alerts = useLoaded(
-    () => api.alerts(),
-    [lastAlert.value?.id, lastAlert.value?.resolvedAt, tick.value?.alertsActive],
-  )
+  const rules = useLoaded(() => api.listRules({ limit: 1 }), [rulesVersion.value])
+  const hasNoRules = rules.value?.rules.length === 0
   return (
     <>
-      <Health seen={seen} alerts={alerts.value?.active} />
+      <Health seen={seen} hasNoRules={hasNoRules} />
+      {!seen.isWhole && <Alone />}
       <Pulse seen={seen} />
       <TrafficCard seen={seen} />
       <div class="columns">
         <div class="column">
-          <RefusingRules seen={seen} />
+          <RefusingRules seen={seen} hasNoRules={hasNoRules} />
           <LatencyCard seen={seen} />
         </div>
         <div class="column">
@@ -60,7 +64,7 @@ function Shown({ seen }: { readonly seen: StatsView }) {
           <StoreCard store={seen.store} />
         </div>
       </div>
-      {seen.rules.length === 0 && (
+      {seen.rules.length === 0 && !hasNoRules && (
         <Card>
           <Empty title="Nothing has been decided yet.">
             Send a call through the gateway or ask the decision API: it shows up here within two
@@ -76,6 +80,7 @@ function Shown({ seen }: { readonly seen: StatsView }) {
 function Pulse({ seen }: { readonly seen: StatsView }) {
   const { decisions, refusals, share } = pulseOf(seen.series)
   const shadow = perSecond(seen.series, 'shadowRefused', 10)
+  const last = (values: readonly (number | null)[]) => millis(lastOf(values, seen.series.stepMs))
   return (
     <div class="pulse">
       <Stat
@@ -100,21 +105,16 @@ function Pulse({ seen }: { readonly seen: StatsView }) {
       <Stat
         size="big"
         label="A decision takes"
-        value={millis(lastOf(seen.decisionLatency.p99Ms))}
-        hint={`99 of 100; half ${millis(lastOf(seen.decisionLatency.p50Ms))}`}
+        value={last(seen.decisionLatency.p99Ms)}
+        hint={`99 of 100; half ${last(seen.decisionLatency.p50Ms)}`}
       />
       <Stat
         size="big"
         label="The store takes"
-        value={millis(lastOf(seen.storeLatency.p99Ms))}
+        value={last(seen.storeLatency.p99Ms)}
         tone={seen.store.isWell ? 'neutral' : 'degraded'}
         hint={storeHint(seen)}
       />
     </div>
   )
-}
-
-function storeHint({ storeLatency }: StatsView): string {
-  const half = lastOf(storeLatency.p50Ms)
-  return half === null ? 'the counters are in the process' : `99 of 100; half ${millis(half)}`
 }

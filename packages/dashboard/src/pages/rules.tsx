@@ -111,10 +111,8 @@ function countText(of: {
   readonly found: number
   readonly total: number
 }): string {
-  const all =
-    of.found === of.total
-      ? `${count(of.total)} rules`
-      : `${count(of.found)} of ${count(of.total)} rules`
+  const rules = `${count(of.total)} ${of.total === 1 ? 'rule' : 'rules'}`
+  const all = of.found === of.total ? rules : `${count(of.found)} of ${rules}`
   return of.found > of.shown ? `${all}; the first ${count(ROWS_MAX)} are shown.` : `${all}.`
 }
 

@@ -1,6 +1,6 @@
 /** Why a call is allowed or refused: paste what is known of it, and read the explanation. */
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import type { DecisionView } from '@sluice/client'
+import type { Attributes, DecisionView } from '@sluice/client'
 import { api, leaveIfOut } from '../api.js'
 import { hrefs, navigate, route } from '../router.js'
 import '../styles/why.css'
@@ -11,6 +11,7 @@ import {
   CopyButton,
   Empty,
   ErrorNote,
+  Link,
   Loading,
   Note,
   Page,
@@ -19,41 +20,59 @@ import {
   TextArea,
   TextField,
 } from '../ui/index.js'
+import { aboutRule } from './why/about-rule.js'
 import { answerOf } from './why/answer.js'
 import { AnswerView } from './why/answer-view.js'
 import { forAddress } from './why/for-address.js'
+import { meetRule } from './why/meet-rule.js'
 import { readAsked, writeAsked } from './why/read-asked.js'
 import type { Asked } from './why/read-object.js'
 
 interface State {
   readonly decision?: DecisionView | undefined
+  /** What was asked, with the rule that it was asked about. */
+  readonly asked?: Question | undefined
   readonly error?: unknown
   readonly isBusy: boolean
 }
 
+interface Question {
+  readonly call: Asked
+  readonly price: string
+  readonly about: string | undefined
+}
+
 const COST = 'cost'
+const RULE = 'rule'
+/** The caller alone is known: the rest shall be such that the rule is met. */
+const MEET = 'meet'
+const OURS: readonly string[] = [COST, RULE, MEET]
 
 export function WhyPage() {
   const { query } = route.value
   const given = useMemo(() => attributesOf(query), [query])
+  const about = query.get(RULE) ?? undefined
   const [text, setText] = useState(() => writeAsked(given))
   const [cost, setCost] = useState(query.get(COST) ?? '1')
   const { state, ask } = usePeek()
   const asked = useMemo(() => readAsked(text), [text])
   // Who comes here with attributes in the address wants the answer, not a form.
   useEffect(() => {
-    if (Object.keys(given).length === 0) return
-    setText(writeAsked(given))
-    void ask({ attributes: given, notes: [] }, query.get(COST) ?? '1')
+    if (Object.keys(given).length === 0 && about === undefined) return undefined
+    return withCall(query, (attributes) => {
+      setText(writeAsked(attributes))
+      void ask({ call: { attributes, notes: [] }, price: query.get(COST) ?? '1', about })
+    })
   }, [given])
   const { attributes: shown, kept } = forAddress(asked.attributes, given)
-  const link = linkOf({ ...asked, attributes: shown }, cost)
-  const isEmpty = asked.problem !== undefined || Object.keys(asked.attributes).length === 0
+  const link = linkOf({ ...asked, attributes: shown }, cost, about)
+  const isNone = Object.keys(asked.attributes).length === 0 && about === undefined
+  const isEmpty = asked.problem !== undefined || isNone
   const submit = (event: Event) => {
     event.preventDefault()
     if (isEmpty) return
     // The address asks; the same one again asks anew, and so does what may not stand in it.
-    if (link === hrefOf(query) || kept.length > 0) void ask(asked, cost)
+    if (link === hrefOf(query) || kept.length > 0) void ask({ call: asked, price: cost, about })
     else navigate(link, { replace: true })
   }
   return (
@@ -72,6 +91,13 @@ export function WhyPage() {
             />
             <TextField label="Cost" type="number" min={0} step={1} value={cost} onInput={setCost} />
             <Understood asked={asked} kept={kept} />
+            {about !== undefined && (
+              <AskedAbout
+                rule={about}
+                made={query.has(MEET) ? madeUp(given, asked) : []}
+                alone={linkOf({ ...asked, attributes: shown }, cost, undefined)}
+              />
+            )}
             <Row>
               <Button type="submit" kind="primary" isBusy={state.isBusy} isDisabled={isEmpty}>
                 Explain
@@ -86,16 +112,42 @@ export function WhyPage() {
   )
 }
 
+/** The call of an address, once the rule that it shall meet is known; returns how to give up. */
+function withCall(query: URLSearchParams, use: (attributes: Attributes) => void): () => void {
+  const given = attributesOf(query)
+  const rule = query.has(MEET) ? query.get(RULE) : null
+  let isWanted = true
+  const read =
+    rule === null
+      ? undefined
+      : api.getRule(rule).then(
+          (known) => meetRule(known, given),
+          // Without the rule nothing can be made up; the answer says what else is wrong.
+          (error: unknown) => (leaveIfOut(error) ? undefined : given),
+        )
+  if (read === undefined) use(given)
+  void read?.then((attributes) => {
+    if (isWanted && attributes !== undefined) use(attributes)
+  })
+  return () => {
+    isWanted = false
+  }
+}
+
+const madeUp = (given: Attributes, { attributes }: Asked): readonly string[] =>
+  Object.keys(attributes).filter((name) => !Object.hasOwn(given, name))
+
 /** Asks the server; an answer that comes late is dropped. */
 function usePeek() {
   const [state, setState] = useState<State>({ isBusy: false })
   const latest = useRef(0)
-  const ask = async ({ attributes, cost }: Asked, price: string) => {
+  const ask = async (asked: Question) => {
+    const { attributes, cost } = asked.call
     const mine = ++latest.current
     setState((old) => ({ ...old, error: undefined, isBusy: true }))
     try {
-      const decision = await api.peek({ attributes, cost: cost ?? numberOf(price) })
-      if (mine === latest.current) setState({ decision, isBusy: false })
+      const decision = await api.peek({ attributes, cost: cost ?? numberOf(asked.price) })
+      if (mine === latest.current) setState({ decision, asked, isBusy: false })
     } catch (error) {
       if (mine === latest.current && !leaveIfOut(error)) setState({ error, isBusy: false })
     }
@@ -108,7 +160,7 @@ function Answered({ state }: { readonly state: State }) {
   return (
     <div class="why-answer" aria-live="polite">
       {error !== undefined && <ErrorNote error={error} />}
-      {decision !== undefined && <AnswerView answer={answerOf(decision)} />}
+      {decision !== undefined && <Answers decision={decision} asked={state.asked} />}
       {decision === undefined && error === undefined && (
         <Card>
           {isBusy ? (
@@ -122,6 +174,44 @@ function Answered({ state }: { readonly state: State }) {
         </Card>
       )}
     </div>
+  )
+}
+
+interface AnswersProps {
+  readonly decision: DecisionView
+  readonly asked: Question | undefined
+}
+
+function Answers({ decision, asked }: AnswersProps) {
+  const answer = answerOf(decision)
+  const about =
+    asked?.about === undefined ? undefined : aboutRule(asked.about, answer, asked.call.attributes)
+  return <AnswerView answer={answer} about={about} />
+}
+
+interface AskedAboutProps {
+  readonly rule: string
+  /** Names of attributes that nobody has seen. */
+  readonly made: readonly string[]
+  /** The same call, with no rule in mind. */
+  readonly alone: string
+}
+
+function AskedAbout({ rule, made, alone }: AskedAboutProps) {
+  return (
+    <p class="soft small">
+      Asked about{' '}
+      <Link href={hrefs.rule(rule)}>
+        <Text value={rule} mono />
+      </Link>
+      {made.length > 0 && (
+        <>
+          : of the call only the caller is known, and <Text value={made.join(', ')} max={200} />{' '}
+          {made.length === 1 ? 'is' : 'are'} such that it meets the rule
+        </>
+      )}
+      . <Link href={alone}>Ask about the call alone</Link>
+    </p>
   )
 }
 
@@ -159,14 +249,16 @@ function Understood({ asked, kept }: UnderstoodProps) {
 
 const numberOf = (text: string): number => (/^\d{1,15}$/.test(text.trim()) ? Number(text) : 1)
 
-/** Every parameter but the cost is an attribute. */
-function attributesOf(query: URLSearchParams): Readonly<Record<string, string>> {
-  return Object.fromEntries([...query].filter(([name, value]) => name !== COST && value !== ''))
+/** Every parameter is one but for the cost, the rule, and whether it shall be met. */
+function attributesOf(query: URLSearchParams): Attributes {
+  const isAttribute = ([name, value]: readonly [string, string]) =>
+    !OURS.includes(name) && value !== ''
+  return Object.fromEntries([...query].filter(isAttribute))
 }
 
-function linkOf({ attributes, cost }: Asked, price: string): string {
+function linkOf({ attributes, cost }: Asked, price: string, about: string | undefined): string {
   const number = cost ?? numberOf(price)
-  return hrefs.why(number === 1 ? attributes : { ...attributes, [COST]: String(number) })
+  return hrefs.why(number === 1 ? attributes : { ...attributes, [COST]: String(number) }, about)
 }
 
-const hrefOf = (query: URLSearchParams): string => hrefs.why(Object.fromEntries(query))
+const hrefOf = (query: URLSearchParams): string => `/why?${query.toString()}`

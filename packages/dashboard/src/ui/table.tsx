@@ -30,7 +30,7 @@ export function Table<Row>(props: TableProps<Row>) {
   const { caption, columns, rows, rowKey, empty, isCaptionShown = false } = props
   if (rows.length === 0 && empty !== undefined) return <>{empty}</>
   return (
-    <Room label={caption}>
+    <Room label={caption} hasCards>
       <table class="table" role="table">
         <caption class={isCaptionShown ? undefined : 'unseen'}>{caption}</caption>
         <thead role="rowgroup">

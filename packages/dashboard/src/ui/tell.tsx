@@ -118,6 +118,15 @@ export function Note({ tone, title, children }: NoteProps) {
   )
 }
 
+/** Beside figures that should be of all processes and are not. */
+export function Alone() {
+  return (
+    <Note tone="degraded" title="Of this process alone">
+      <p>What the others saw cannot be read while Redis does not answer.</p>
+    </Note>
+  )
+}
+
 /** Shown of a list of problems; a set can have thousands. */
 const PROBLEMS_SHOWN_MAX = 20
 

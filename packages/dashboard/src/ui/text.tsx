@@ -38,7 +38,7 @@ interface CallerProps {
   readonly plan?: string | null | undefined
 }
 
-/** Who it is: each attribute that the rule counts by. */
+/** Who it is: each attribute that the rule counts by. All together have no plan. */
 export function Caller({ attributes, plan }: CallerProps) {
   const pairs = Object.entries(attributes).slice(0, ATTRIBUTES_MAX)
   return (
@@ -52,7 +52,7 @@ export function Caller({ attributes, plan }: CallerProps) {
           <Text value={value} max={VALUE_MAX} mono />
         </span>
       ))}
-      {plan !== undefined && plan !== null && (
+      {pairs.length > 0 && plan !== undefined && plan !== null && (
         <span class="plan">
           <Text value={plan} max={30} /> plan
         </span>

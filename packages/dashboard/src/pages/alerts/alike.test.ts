@@ -15,6 +15,10 @@ const alert = (id: string, kind: AlertView['alert'], rule?: string): AlertView =
   node: 'n1',
 })
 
+const page = (one: AlertView): AlertView => ({ ...one, severity: 'page' })
+const idsOf = (alerts: readonly AlertView[]) =>
+  alikeOf(alerts).map(({ first, others }) => [first, ...others].map(({ id }) => id))
+
 test('alerts of one kind about one rule stand together, where the first of them stood', () => {
   const alerts = [
     alert('a', 'caller-at-zero', 'login'),
@@ -23,7 +27,16 @@ test('alerts of one kind about one rule stand together, where the first of them 
     alert('d', 'caller-at-zero', 'orders'),
     alert('e', 'caller-at-zero', 'login'),
   ]
-  const ids = alikeOf(alerts).map(({ first, others }) => [first, ...others].map(({ id }) => id))
-  expect(ids).toEqual([['a', 'c', 'e'], ['b'], ['d']])
+  expect(idsOf(alerts)).toEqual([['a', 'c', 'e'], ['b'], ['d']])
   expect(alikeOf([])).toEqual([])
+})
+
+test('a page stands before every ticket, however old those are', () => {
+  const alerts = [
+    alert('a', 'caller-at-zero', 'login'),
+    alert('b', 'caller-at-zero', 'orders'),
+    page(alert('c', 'caller-at-zero', 'login')),
+    page(alert('d', 'breaker-open')),
+  ]
+  expect(idsOf(alerts)).toEqual([['c'], ['d'], ['a'], ['b']])
 })

@@ -6,7 +6,7 @@ export interface Alike {
   readonly others: readonly AlertView[]
 }
 
-/** Of one kind, one urgency and about one rule, in the order of the first of each. */
+/** Of one kind, one urgency and about one rule: pages first, then in the order of the first. */
 export function alikeOf(alerts: readonly AlertView[]): readonly Alike[] {
   const groups = new Map<string, [AlertView, ...AlertView[]]>()
   for (const alert of alerts) {
@@ -15,5 +15,9 @@ export function alikeOf(alerts: readonly AlertView[]): readonly Alike[] {
     if (group === undefined) groups.set(key, [alert])
     else group.push(alert)
   }
-  return [...groups.values()].map(([first, ...others]) => ({ first, others }))
+  return [...groups.values()]
+    .map(([first, ...others]) => ({ first, others }))
+    .toSorted((a, b) => urgency(b.first) - urgency(a.first))
 }
+
+const urgency = ({ severity }: AlertView): number => (severity === 'page' ? 1 : 0)

@@ -4,7 +4,6 @@ import type { AlertView } from '@sluice/client'
 export function toldOf({ summary, details }: Pick<AlertView, 'summary' | 'details'>): string {
   const { hash, caller } = details
   if (typeof hash !== 'string' || hash === '' || !Array.isArray(caller)) return summary
-  const name = caller.join(', ')
   // A name that a caller chose: `replace` would read a meaning into its signs.
-  return name === '' ? summary : summary.replace(hash, () => name)
+  return caller.length === 0 ? summary : summary.replace(hash, () => caller.join(', '))
 }

@@ -27,7 +27,7 @@ const NOBODY: Readonly<Record<TopOrder, readonly [string, string]>> = {
   zero: ['Nobody is at zero.', 'Everybody had something left at one of their last calls.'],
   hours: [
     'Nobody is at the limit all day.',
-    'Callers that come to their limit in several of the last 24 hours would stand here.',
+    'Callers that come to their limit in half of the last 24 hours or more would stand here.',
   ],
 }
 
@@ -119,13 +119,16 @@ function Hours({ value }: { readonly value: number }) {
   )
 }
 
+/** Of a rule that counts by nothing: there is no caller to give an override to. */
+const isEverybody = (caller: TopCallerView['caller']): boolean => Object.keys(caller).length === 0
+
 function Actions({ row }: { readonly row: TopCallerView }) {
   return (
     <span class="actions">
-      <LinkButton href={hrefs.why(row.caller)} size="small">
+      <LinkButton href={hrefs.whyRefused(row.rule, row.caller, row.plan)} size="small">
         Why?
       </LinkButton>
-      {may('edit') && (
+      {may('edit') && !isEverybody(row.caller) && (
         <LinkButton href={hrefs.override(row.rule, row.caller)} size="small" kind="quiet">
           Override
         </LinkButton>

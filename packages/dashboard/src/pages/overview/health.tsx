@@ -1,6 +1,8 @@
 /** Whether there is anything to do, and what. */
 import type { AlertView, StatsView } from '@sluice/client'
 import { percent, sum } from '../../format.js'
+import { alertsError, seenAlerts } from '../../live-alerts.js'
+import { alertsActive, connection } from '../../live.js'
 import { hrefs } from '../../router.js'
 import { Badge, Link, Note, Text, When } from '../../ui/index.js'
 import { alikeOf } from '../alerts/alike.js'
@@ -17,14 +19,14 @@ const REFUSING_S = 30
 
 interface HealthProps {
   readonly seen: StatsView
-  /** Undefined: not known yet. */
-  readonly alerts: readonly AlertView[] | undefined
+  readonly hasNoRules: boolean
 }
 
-export function Health({ seen, alerts }: HealthProps) {
+export function Health({ seen, hasNoRules }: HealthProps) {
+  const active = seenAlerts.value?.active
   const degraded = sum(seen.series.degraded.slice(-DEGRADED_STEPS))
   const isWell = seen.store.isWell && degraded === 0
-  if (alerts !== undefined && alerts.length > 0) return <Alerts alerts={alerts} />
+  if (active !== undefined && active.length > 0) return <Alerts alerts={active} />
   if (!isWell) {
     return (
       <Note
@@ -38,7 +40,21 @@ export function Health({ seen, alerts }: HealthProps) {
       </Note>
     )
   }
+  if (active === undefined) return <Unknown />
+  if (hasNoRules) return <NoRules />
+  return <Well seen={seen} />
+}
+
+/** Nothing is known to be wrong. */
+function Well({ seen }: { readonly seen: StatsView }) {
   const { share } = pulseOf(seen.series, REFUSING_S)
+  if (connection.value.state === 'lost') {
+    return (
+      <Note tone="neutral" title="Not known now">
+        <p>The server does not answer. When it last did, no alert was active.</p>
+      </Note>
+    )
+  }
   if (share >= REFUSED_SHARE_HIGH) {
     return (
       <Note tone="neutral" title={`${percent(share)} of the calls are refused`}>
@@ -53,15 +69,57 @@ export function Health({ seen, alerts }: HealthProps) {
   )
 }
 
-function Alerts({ alerts }: { readonly alerts: readonly AlertView[] }) {
-  const pages = alerts.filter(({ severity }) => severity === 'page').length
+/** Alerts that could not be read are not none. */
+function Unknown() {
+  const told = alertsActive.value ?? 0
+  if (told > 0) {
+    return (
+      <Note tone="degraded" title={activeText(told)}>
+        <p>
+          {alertsError.value === undefined
+            ? 'Reading what they say…'
+            : 'What they say cannot be read.'}{' '}
+          <Link href={hrefs.alerts}>Alerts</Link>
+        </p>
+      </Note>
+    )
+  }
+  return alertsError.value === undefined ? (
+    <Note tone="neutral" title="Reading the alerts…" />
+  ) : (
+    <Note tone="degraded" title="Alerts cannot be read">
+      <p>Whether one is active is not known.</p>
+    </Note>
+  )
+}
+
+function NoRules() {
+  return (
+    <Note tone="neutral" title="There is no rule: every call is allowed">
+      <p>
+        Nobody is limited before there is one. <Link href={hrefs.rules}>Rules</Link>
+      </p>
+    </Note>
+  )
+}
+
+const activeText = (active: number): string =>
+  active === 1 ? 'One alert is active' : `${active} alerts are active`
+
+const pagesText = (pages: number, all: number): string => {
+  if (pages === 0 || all === 1) return ''
+  return pages === 1 ? ', one of them a page' : `, ${pages} of them pages`
+}
+
+function Alerts({ alerts: active }: { readonly alerts: readonly AlertView[] }) {
+  const pages = active.filter(({ severity }) => severity === 'page').length
   return (
     <Note
       tone={pages > 0 ? 'refused' : 'degraded'}
-      title={alerts.length === 1 ? 'One alert is active' : `${alerts.length} alerts are active`}
+      title={`${activeText(active.length)}${pagesText(pages, active.length)}`}
     >
       <ul class="health-alerts">
-        {alikeOf(alerts)
+        {alikeOf(active)
           .slice(0, ALERTS_SHOWN)
           .map(({ first: alert, others }) => (
             <li key={alert.id}>
@@ -80,7 +138,7 @@ function Alerts({ alerts }: { readonly alerts: readonly AlertView[] }) {
       </ul>
       <p>
         <Link href={hrefs.alerts}>
-          {alerts.length > ALERTS_SHOWN ? `All ${alerts.length} alerts` : 'What to do'}
+          {active.length > ALERTS_SHOWN ? `All ${active.length} alerts` : 'What to do'}
         </Link>
       </p>
     </Note>

@@ -1,5 +1,5 @@
-import { expect, test } from 'vitest'
-import { lastOf, pulseOf } from './pulse.js'
+import { describe, expect, test } from 'vitest'
+import { lastOf, pulseOf, storeHint } from './pulse.js'
 
 const series = (allowed: readonly number[], refused: readonly number[]) => ({
   stepMs: 2000,
@@ -20,6 +20,32 @@ test('without calls nothing is refused', () => {
 })
 
 test('a quiet step does not hide the last that is known', () => {
-  expect(lastOf([1, 2, null, null])).toBe(2)
-  expect(lastOf([null])).toBe(null)
+  expect(lastOf([1, 2, null, null], 2000)).toBe(2)
+  expect(lastOf([null], 2000)).toBe(null)
+})
+
+test('what is older than ten seconds is not told as if it were now', () => {
+  expect(lastOf([9.9, null, null, null, null], 2000)).toBe(9.9)
+  expect(lastOf([9.9, null, null, null, null, null], 2000)).toBe(null)
+})
+
+describe('how long the store takes', () => {
+  const hintOf = (name: string, isWell: boolean, p50Ms: readonly (number | null)[]): string =>
+    storeHint({
+      series: series([], []),
+      storeLatency: { p50Ms, p99Ms: p50Ms },
+      store: { name, isWell },
+    })
+
+  test('is not told of counters in the process', () => {
+    expect(hintOf('memory', true, [])).toBe('the counters are in the process')
+  })
+
+  test('of a Redis that is not asked, or does not answer, is not that of the process', () => {
+    expect(hintOf('redis 192.0.2.1:6379', true, [0.5])).toBe('99 of 100; half 500 µs')
+    expect(hintOf('redis 192.0.2.1:6379', true, [])).toBe('not asked in ten seconds')
+    expect(hintOf('redis 192.0.2.1:6379', false, [1, null, null, null, null, null])).toBe(
+      'it does not answer',
+    )
+  })
 })

@@ -1,9 +1,9 @@
 /** The few figures that tell how things are. */
-import type { SeriesView, StatsView } from '@sluice/client'
+import type { SeriesView, StatsView, StoreView } from '@sluice/client'
 import { millis, percent, perSecond, rate } from '../../format.js'
 
 /** A single step jumps about; ten seconds are calm and still now. */
-const NOW_S = 10
+export const NOW_S = 10
 
 export interface Pulse {
   readonly decisions: number
@@ -18,15 +18,30 @@ export function pulseOf(series: SeriesView, seconds: number = NOW_S): Pulse {
   return { decisions, refusals, share: decisions === 0 ? 0 : refusals / decisions }
 }
 
-/** The last that is known. */
-export const lastOf = (values: readonly (number | null)[]): number | null =>
-  values.findLast((value) => value !== null) ?? null
+/** The last that is known of now: what is older is no answer to how long it takes. */
+export const lastOf = (values: readonly (number | null)[], stepMs: number): number | null =>
+  values.slice(-Math.ceil((NOW_S * 1000) / stepMs)).findLast((value) => value !== null) ?? null
+
+type SeenStore = Pick<StatsView, 'series' | 'storeLatency'> & {
+  readonly store: Pick<StoreView, 'name' | 'isWell'>
+}
+
+/** What stands below how long the store takes. */
+export function storeHint({ store, storeLatency, series }: SeenStore): string {
+  if (isInProcess(store)) return 'the counters are in the process'
+  const half = lastOf(storeLatency.p50Ms, series.stepMs)
+  if (half !== null) return `99 of 100; half ${millis(half)}`
+  return store.isWell ? 'not asked in ten seconds' : 'it does not answer'
+}
+
+/** Counters of a Redis are elsewhere, even while nothing is known of it. */
+export const isInProcess = ({ name }: Pick<StoreView, 'name'>): boolean => name === 'memory'
 
 /** All of it in one sentence. */
 export function sentenceOf(seen: StatsView): string {
   const { decisions, share } = pulseOf(seen.series)
   if (decisions === 0) return 'No calls in the last ten seconds.'
-  const p99 = lastOf(seen.decisionLatency.p99Ms)
+  const p99 = lastOf(seen.decisionLatency.p99Ms, seen.series.stepMs)
   const time = p99 === null ? '' : `, decided within ${millis(p99)}`
   const refused = share === 0 ? 'nobody is refused' : `${percent(share)} refused`
   return `${rate(decisions)} decisions a second, ${refused}${time}.`

@@ -18,15 +18,21 @@ import {
   Text,
   When,
 } from '../../ui/index.js'
+import { NOW_S } from './pulse.js'
 
 const SHOWN = 6
 /** Callers are counted over minutes: to ask more often shows nothing new. */
 const CALLERS_EVERY_MS = 10_000
 
-/** Of the last minute: a rule's steps are of ten seconds. */
-const refusing = (rule: RuleStatsView): number => perSecond(rule.series, 'refused', 60)
+/** Of as long as the figures at the head of the page are: one step of a rule. */
+const refusing = (rule: RuleStatsView): number => perSecond(rule.series, 'refused', NOW_S)
 
-export function RefusingRules({ seen }: { readonly seen: StatsView }) {
+interface RefusingRulesProps {
+  readonly seen: StatsView
+  readonly hasNoRules: boolean
+}
+
+export function RefusingRules({ seen, hasNoRules }: RefusingRulesProps) {
   const rules = seen.rules
     .filter((rule) => refusing(rule) > 0 || rule.refusingSince !== null)
     .toSorted((one, other) => refusing(other) - refusing(one))
@@ -46,7 +52,13 @@ export function RefusingRules({ seen }: { readonly seen: StatsView }) {
         caption="Rules that refuse, most refusals first"
         rows={rules}
         rowKey={({ rule }) => rule}
-        empty={<Empty title="No rule refuses anybody.">Everybody is within their limits.</Empty>}
+        empty={
+          hasNoRules ? (
+            <Empty title="There is no rule.">Every call is allowed.</Empty>
+          ) : (
+            <Empty title="No rule refuses anybody.">Everybody is within their limits.</Empty>
+          )
+        }
         columns={[
           {
             head: 'Rule',
@@ -149,8 +161,8 @@ function CallerTable({ callers }: { readonly callers: readonly TopCallerView[] }
         {
           head: 'More',
           isHeadHidden: true,
-          cell: ({ caller }) => (
-            <LinkButton href={hrefs.why(caller)} size="small">
+          cell: ({ rule, caller, plan }) => (
+            <LinkButton href={hrefs.whyRefused(rule, caller, plan)} size="small">
               Why?
             </LinkButton>
           ),

@@ -2,6 +2,7 @@
 import type { StoreNodeView, StoreView } from '@sluice/client'
 import { bytes, count, millis, percent } from '../../format.js'
 import { Badge, Card, Definitions, Meter, Stack, Table, Text } from '../../ui/index.js'
+import { isInProcess } from './pulse.js'
 
 /** As the alert has it. */
 const MEMORY_SHARE_HIGH = 0.8
@@ -26,7 +27,8 @@ export function StoreCard({ store }: { readonly store: StoreView }) {
           items={[
             { term: 'Where', value: <Text value={store.name} mono max={100} /> },
             {
-              term: 'Counters',
+              // A Redis has keys of its own housekeeping too, and nobody counts those apart.
+              term: isInProcess(store) ? 'Counters' : 'Keys',
               value: store.counters === null ? 'not known' : count(store.counters),
             },
             {
@@ -37,7 +39,7 @@ export function StoreCard({ store }: { readonly store: StoreView }) {
                   : `${bytes(memoryBytes)} of ${bytes(memoryMaxBytes)} (${percent(share)})`,
             },
             {
-              term: 'Evicted counters',
+              term: isInProcess(store) ? 'Evicted counters' : 'Evicted keys',
               value:
                 store.evicted === 0 ? (
                   'none'

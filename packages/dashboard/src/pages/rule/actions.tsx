@@ -6,8 +6,9 @@ import { api } from '../../api.js'
 import { count, sum } from '../../format.js'
 import { hrefs, navigate } from '../../router.js'
 import { Button, CheckField, Note, Text, toast } from '../../ui/index.js'
-import { isRecord, limitsText } from '../rules/rule-text.js'
+import { allLimitsText, isRecord } from '../rules/rule-text.js'
 import { ChangeDialog } from './change-dialog.js'
+import { outlookOf, trialOf } from './trial.js'
 
 type Mode = 'enforce' | 'shadow' | 'off'
 type Action = Mode | 'promote' | 'delete'
@@ -108,8 +109,7 @@ interface OneProps {
 export function Promote(props: OneProps & ActionsProps) {
   const { rule, stats, isOpen, onClose, onChanged } = props
   const candidate = isRecord(rule.candidate) ? rule.candidate : {}
-  const would = sum(stats?.candidate?.shadowRefused ?? [])
-  const now = sum(stats?.series.refused ?? [])
+  const trial = trialOf(stats)
   return (
     <ChangeDialog
       title={`Promote the candidate of ${rule.id}`}
@@ -122,13 +122,14 @@ export function Promote(props: OneProps & ActionsProps) {
       }}
     >
       <p>
-        <Text value={limitsText(candidate['limits'])} max={200} mono /> takes the place of{' '}
-        <Text value={limitsText(rule['limits'])} max={200} mono />. The counters in force go on.
+        <Text value={allLimitsText(candidate)} max={300} mono /> takes the place of{' '}
+        <Text value={allLimitsText(rule)} max={300} mono />. The counters in force go on.
       </p>
-      {stats?.candidate !== null && stats !== undefined && (
-        <Note tone={would > now ? 'degraded' : 'neutral'}>
-          In the last ten minutes it would have refused {count(would)} calls; {count(now)} were
-          refused.
+      {trial === undefined ? (
+        <Note tone="neutral">No call was seen since it is on trial.</Note>
+      ) : (
+        <Note tone={trial.would > 0 ? 'degraded' : 'neutral'}>
+          {outlookOf(trial, rule['mode'])}
         </Note>
       )}
     </ChangeDialog>

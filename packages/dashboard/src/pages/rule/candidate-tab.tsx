@@ -2,13 +2,14 @@
 import type { RuleStatsView, RuleView } from '@sluice/client'
 import { useState } from 'preact/hooks'
 import { api } from '../../api.js'
-import { count, percent, sum } from '../../format.js'
+import { count, duration, percent } from '../../format.js'
 import { Button, Row, Stack, Table, Text, TextArea, toast } from '../../ui/index.js'
-import { isRecord, limitsText } from '../rules/rule-text.js'
+import { isRecord, limitsText, ruleLimitsText } from '../rules/rule-text.js'
 import type { Editing } from '../rules/use-rules.js'
 import { Promote } from './actions.js'
 import { ChangeDialog } from './change-dialog.js'
 import { readLimits, writeLimits } from './read-limits.js'
+import { isBeside, trialOf, UNTOLD } from './trial.js'
 
 interface CandidateTabProps {
   readonly rule: RuleView
@@ -145,30 +146,44 @@ interface Side {
   readonly isMore?: boolean
 }
 
-/** The two side by side, over the same ten minutes. */
+/** The two side by side, over the same time. */
 function Compared({ rule, candidate, stats }: ComparedProps) {
-  const refused = sum(stats?.series.refused ?? [])
-  const shadow = sum(stats?.series.shadowRefused ?? [])
-  const would = sum(stats?.candidate?.shadowRefused ?? [])
+  const trial = trialOf(stats)
+  const { allowed = 0, refused = 0, shadowRefused = 0, asked = 0, would = 0 } = trial ?? {}
+  const isMore = trial !== undefined && isBeside(trial, rule['mode'])
   const sides: readonly Side[] = [
     {
       name: 'In force',
-      limits: limitsText(rule['limits']),
-      refused: refused + shadow,
-      all: sum(stats?.series.allowed ?? []) + refused,
+      limits: ruleLimitsText(rule),
+      refused: refused + shadowRefused,
+      all: allowed + refused,
     },
     {
       name: 'Candidate',
-      limits: limitsText(candidate['limits']),
+      limits: ruleLimitsText(candidate),
       refused: would,
       // It is asked only about calls that are let through now: all of them where nothing refuses.
-      all: sum(stats?.series.allowed ?? []),
-      isMore: rule['mode'] !== 'shadow',
+      all: asked,
+      isMore,
     },
   ]
   return (
+    <Stack>
+      <p class="soft small">
+        {trial === undefined
+          ? 'No call was seen since it is on trial.'
+          : `Both over the last ${duration(trial.spanMs)}.`}{' '}
+        {isMore && refused > 0 && UNTOLD}
+      </p>
+      <Sides sides={sides} />
+    </Stack>
+  )
+}
+
+function Sides({ sides }: { readonly sides: readonly Side[] }) {
+  return (
     <Table
-      caption="The limits in force and the candidate, over the last ten minutes"
+      caption="The limits in force and the candidate, over the same time"
       rows={sides}
       rowKey={({ name }) => name}
       columns={[

@@ -1,7 +1,8 @@
 /** What a rule decided in the last ten minutes, and what its candidate would have. */
 import type { RuleStatsView, RuleView } from '@sluice/client'
-import { count, percent, rate, rates, refusedShare, sum } from '../../format.js'
+import { count, duration, percent, rate, rates, refusedShare, sum } from '../../format.js'
 import { type ChartLine, Empty, TimeChart } from '../../ui/index.js'
+import { isBeside, trialOf } from './trial.js'
 
 interface SeenProps {
   readonly rule: RuleView
@@ -20,12 +21,12 @@ export function Seen({ rule, stats }: SeenProps) {
     ...(isShadow ? [line('would be refused, in shadow', rates(series, 'shadowRefused'))] : []),
     ...(candidate === null
       ? []
-      : [line('candidate would refuse', rates(candidate, 'shadowRefused'), true)]),
+      : [line(candidateLabel(rule), rates(candidate, 'shadowRefused'), true)]),
   ]
   return (
     <TimeChart
       label={`Decisions of ${rule.id}`}
-      summary={summaryOf(stats)}
+      summary={summaryOf(rule, stats)}
       lines={lines}
       endMs={series.endMs}
       stepMs={series.stepMs}
@@ -42,15 +43,23 @@ const line = (label: string, values: readonly number[], isDashed = false): Chart
   isDashed,
 })
 
+/** Where the rule refuses, a candidate is asked only about the rest. */
+const candidateLabel = (rule: RuleView): string =>
+  rule['mode'] === 'shadow' ? 'candidate would refuse' : 'candidate would refuse more'
+
 /** The picture in a sentence. */
-function summaryOf({ series, candidate }: RuleStatsView): string {
+function summaryOf(rule: RuleView, stats: RuleStatsView): string {
+  const { series } = stats
   const refused = sum(series.refused)
   const all = sum(series.allowed) + refused
   const shadow = sum(series.shadowRefused)
+  const trial = trialOf(stats)
   const words = [
     `${count(all)} calls in ten minutes, ${count(refused)} refused (${percent(refusedShare(series))})`,
     shadow > 0 ? `${count(shadow)} more would be, were it enforced` : [],
-    candidate === null ? [] : `the candidate would refuse ${count(sum(candidate.shadowRefused))}`,
+    trial === undefined
+      ? []
+      : `the candidate would refuse ${count(trial.would)}${isBeside(trial, rule['mode']) ? ' more' : ''} of those of the last ${duration(trial.spanMs)}`,
   ]
   return `${words.flat().join('; ')}.`
 }

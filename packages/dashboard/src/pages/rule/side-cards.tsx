@@ -1,7 +1,8 @@
 /** What a rule says, whom it refuses, and how much it leaves to callers. */
 import type { RuleStatsView, RuleView } from '@sluice/client'
 import { api, useLoaded } from '../../api.js'
-import { count, percent, short, sum } from '../../format.js'
+import { nowMs } from '../../clock.js'
+import { count, duration, percent, short, sum, timeOf } from '../../format.js'
 import { tick } from '../../live.js'
 import { hrefs } from '../../router.js'
 import {
@@ -17,7 +18,7 @@ import {
   Text,
   When,
 } from '../../ui/index.js'
-import { byText, limitsText, matchText, wordOf } from '../rules/rule-text.js'
+import { allLimitsText, byText, matchText, wordOf } from '../rules/rule-text.js'
 
 interface CardProps {
   readonly rule: RuleView
@@ -32,7 +33,7 @@ export function Facts({ rule, stats }: CardProps) {
   const items = [
     { term: 'Matches', value: <Text value={matchText(rule['match'])} max={200} /> },
     { term: 'Counts by', value: <Text value={byText(rule['by'])} /> },
-    { term: 'Limits', value: <Text value={limitsText(rule['limits'])} max={200} /> },
+    { term: 'Limits', value: <Text value={allLimitsText(rule)} max={400} /> },
     { term: 'Coordination', value: told(rule['coordination'], 'exact') },
     { term: 'Without the store', value: told(rule['posture'], 'local') },
     { term: 'Version', value: count(rule.version) },
@@ -71,7 +72,10 @@ export function Left({ stats }: { readonly stats: RuleStatsView | undefined }) {
   const left = stats?.left ?? []
   const all = sum(left)
   return (
-    <Card title="What is left to callers" lead="Of the tightest limit, after each decision">
+    <Card
+      title="What is left to callers"
+      lead="Of the tightest limit, after each decision of the last ten minutes"
+    >
       {all === 0 ? (
         <Empty title="Nothing to tell yet" />
       ) : (
@@ -87,7 +91,7 @@ export function Left({ stats }: { readonly stats: RuleStatsView | undefined }) {
               >
                 <rect
                   class={index === 0 ? 'left-none' : 'left-some'}
-                  width={Math.max(value === 0 ? 0 : 0.5, (100 * value) / Math.max(...left))}
+                  width={Math.max(value === 0 ? 0 : 0.5, (100 * value) / all)}
                   height="10"
                 />
               </svg>
@@ -138,22 +142,24 @@ export function TopRefused({ rule, canChange }: TopRefusedProps) {
             },
             { head: 'Refused', isNumber: true, cell: ({ refusals }) => short(refusals) },
             {
-              head: 'At zero',
+              head: 'At zero for',
               cell: ({ zeroSince }) =>
                 zeroSince === null ? (
                   <span class="nothing">–</span>
                 ) : (
-                  <span class="nowrap">
-                    <When at={zeroSince} />
-                  </span>
+                  <span class="nowrap">{duration(nowMs.value - timeOf(zeroSince))}</span>
                 ),
             },
             {
               head: 'Actions',
               isHeadHidden: true,
-              cell: ({ caller }) => (
+              cell: ({ caller, plan }) => (
                 <>
-                  <LinkButton href={hrefs.why(caller)} kind="quiet" size="small">
+                  <LinkButton
+                    href={hrefs.whyRefused(rule.id, caller, plan)}
+                    kind="quiet"
+                    size="small"
+                  >
                     Why
                   </LinkButton>
                   {canChange && (

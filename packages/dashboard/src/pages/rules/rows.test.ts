@@ -1,7 +1,16 @@
 import type { RuleStatsView, RuleView } from '@sluice/client'
 import { describe, expect, test } from 'vitest'
 import { findRules, ROWS_MAX, rowOf, rowsOf } from './rows.js'
-import { byText, limitsText, limitText, matchText, spanText, waitText } from './rule-text.js'
+import {
+  allLimitsText,
+  byText,
+  limitsText,
+  limitText,
+  matchText,
+  ruleLimitsText,
+  spanText,
+  waitText,
+} from './rule-text.js'
 
 const rule = (id: string, more: object = {}): RuleView => ({
   id,
@@ -60,10 +69,10 @@ describe('the table of rules', () => {
   test('tells of a candidate beside what is in force', () => {
     const series = { ...stats('a', 40, 0).series, shadowRefused: [1, 2] }
     const row = rowOf(rule('a', { candidate: { limits: ['5/second'] } }), {
-      ...stats('a', 43, 0),
+      ...stats('a', 43, 6),
       candidate: series,
     })
-    expect(row.candidate).toEqual({ limits: '5/second', refused: 3, decisions: 43 })
+    expect(row.candidate).toEqual({ limits: '5/second', would: 3, now: 6, isMore: true })
   })
 
   test('a rule that nobody has met is all zeros', () => {
@@ -84,6 +93,26 @@ describe('a rule in words', () => {
     expect(limitsText(['1/day', { max: 5, window: '90s' }])).toBe('1/day and 5/90s')
     expect(limitsText([])).toBe('no limit')
     expect(limitsText(undefined)).toBe('–')
+  })
+
+  test('its tiers, in short and in full', () => {
+    const of = (...plans: readonly string[]) => ({
+      limits: ['10/second'],
+      tiers: { plan: Object.fromEntries(plans.map((plan) => [plan, [{ max: 4, window: '1s' }]])) },
+    })
+    expect(ruleLimitsText({ limits: ['10/second'] })).toBe('10/second')
+    expect(ruleLimitsText(of('pro'))).toBe('10/second, plan pro has its own')
+    expect(ruleLimitsText(of('pro', 'partner'))).toBe(
+      '10/second, plans pro and partner have their own',
+    )
+    expect(ruleLimitsText(of('a', 'b', 'c', 'd', 'e'))).toBe(
+      '10/second, plans a, b, c and 2 more have their own',
+    )
+    expect(allLimitsText(of('pro', 'x'))).toBe('10/second; plan pro: 4/second; plan x: 4/second')
+    for (const tiers of [null, [], {}, { plan: null }, { plan: {} }]) {
+      expect(ruleLimitsText({ limits: ['1/day'], tiers })).toBe('1/day')
+      expect(allLimitsText({ limits: ['1/day'], tiers })).toBe('1/day')
+    }
   })
 
   test('what it matches and counts by', () => {

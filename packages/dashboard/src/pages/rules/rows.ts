@@ -1,7 +1,8 @@
 /** The rows of the table of rules: what is written of each rule, and what is seen of it. */
 import type { RuleStatsView, RuleView, SeriesView } from '@sluice/client'
 import { perSecond, sum } from '../../format.js'
-import { byText, limitsText, matchText, wordOf } from './rule-text.js'
+import { isBeside, trialOf } from '../rule/trial.js'
+import { byText, isRecord, matchText, ruleLimitsText, wordOf } from './rule-text.js'
 
 /** No table draws more: a browser that has to lay out ten thousand stands still. */
 export const ROWS_MAX = 200
@@ -32,9 +33,11 @@ export interface RuleRow {
 
 interface CandidateRow {
   readonly limits: string
-  /** In the same ten minutes: what it would have refused. */
-  readonly refused: number
-  readonly decisions: number
+  /** While it was on trial: what it would have refused, and what the rule refused or would have. */
+  readonly would: number
+  readonly now: number
+  /** Whether what it would refuse comes on top of that. */
+  readonly isMore: boolean
 }
 
 /** Of everything that was decided; in shadow nothing is refused, so `allowed` is all of it. */
@@ -48,7 +51,7 @@ export function rowOf(rule: RuleView, stats: RuleStatsView | undefined): RuleRow
     description: textOf(rule['description']),
     mode: textOf(rule['mode']) || 'enforce',
     coordination: textOf(rule['coordination']) || 'exact',
-    limits: limitsText(rule['limits']),
+    limits: ruleLimitsText(rule),
     by: byText(rule['by']),
     match: matchText(rule['match']),
     overrideCount: rule.overrideCount,
@@ -58,7 +61,7 @@ export function rowOf(rule: RuleView, stats: RuleStatsView | undefined): RuleRow
     decisionsPerSecond: series === undefined ? 0 : decisionRate(series),
     refusals: series === undefined ? [] : refusalsOf(series),
     refusingSince: stats?.refusingSince ?? null,
-    candidate: candidateOf(rule.candidate, stats?.candidate ?? null),
+    candidate: candidateOf(rule, stats),
   }
 }
 
@@ -72,11 +75,15 @@ function refusalsOf({ refused, shadowRefused }: SeriesView): readonly number[] {
   return refused.map((value, index) => value + (shadowRefused[index] ?? 0))
 }
 
-function candidateOf(candidate: unknown, series: SeriesView | null): CandidateRow | undefined {
-  if (typeof candidate !== 'object' || candidate === null) return undefined
-  const { limits } = candidate as { readonly limits?: unknown }
-  const refused = sum(series?.shadowRefused ?? [])
-  return { limits: limitsText(limits), refused, decisions: refused + sum(series?.allowed ?? []) }
+function candidateOf(rule: RuleView, stats: RuleStatsView | undefined): CandidateRow | undefined {
+  if (!isRecord(rule.candidate)) return undefined
+  const trial = trialOf(stats)
+  return {
+    limits: ruleLimitsText(rule.candidate),
+    would: trial?.would ?? 0,
+    now: trial === undefined ? 0 : trial.refused + trial.shadowRefused,
+    isMore: trial === undefined || isBeside(trial, rule['mode']),
+  }
 }
 
 const refusalCount = (row: RuleRow): number => row.refused + row.shadowRefused

@@ -36,6 +36,35 @@ export function limitsText(limits: unknown): string {
   return limits.length === 0 ? 'no limit' : limits.map(limitText).join(' and ')
 }
 
+/** Of more, only how many: a rule has up to a hundred tiers. */
+const TIERS_NAMED = 3
+
+/** `plans pro and partner have their own`; undefined: there are no tiers. */
+function tiersText(tiers: unknown): string | undefined {
+  const [attribute, values] = isRecord(tiers) ? (Object.entries(tiers)[0] ?? []) : []
+  const names = isRecord(values) ? Object.keys(values) : []
+  if (attribute === undefined || names.length === 0) return undefined
+  if (names.length === 1) return `${attribute} ${names[0]} has its own`
+  const isMany = names.length > TIERS_NAMED
+  const last = isMany ? `${names.length - TIERS_NAMED} more` : names.at(-1)
+  const first = names.slice(0, isMany ? TIERS_NAMED : -1).join(', ')
+  return `${attribute === 'plan' ? 'plans' : attribute} ${first} and ${last} have their own`
+}
+
+/** Limits of a rule or a candidate: `10/second, plan pro has its own`. */
+export function ruleLimitsText(of: Readonly<Record<string, unknown>>): string {
+  return [limitsText(of['limits']), tiersText(of['tiers']) ?? []].flat().join(', ')
+}
+
+/** The same with the limits of each tier: `10/second; plan pro: 40/second burst 80`. */
+export function allLimitsText(of: Readonly<Record<string, unknown>>): string {
+  const [attribute, values] = isRecord(of['tiers']) ? (Object.entries(of['tiers'])[0] ?? []) : []
+  const tiers = isRecord(values)
+    ? Object.entries(values).map(([name, limits]) => `${attribute} ${name}: ${limitsText(limits)}`)
+    : []
+  return [limitsText(of['limits']), ...tiers].join('; ')
+}
+
 /** What a rule counts by: a list, one name, or nothing. */
 export function byOf(by: unknown): readonly string[] {
   if (typeof by === 'string') return [by]

@@ -113,7 +113,7 @@ function Refused({ row }: { readonly row: RuleRow }) {
   )
 }
 
-/** What it would refuse of what is let through now, beside what is refused. */
+/** What it would refuse of what is let through now, beside what is refused in the same time. */
 function Candidate({ row }: { readonly row: RuleRow }) {
   const { candidate } = row
   if (candidate === undefined) return <span class="faint nothing">–</span>
@@ -123,9 +123,9 @@ function Candidate({ row }: { readonly row: RuleRow }) {
         <Text value={candidate.limits} max={40} />
       </Badge>
       <span class="small">
-        <b>{count(candidate.refused)}</b>{' '}
-        <span class="faint">{row.mode === 'shadow' ? 'would be,' : 'more would be,'}</span>{' '}
-        <span class="faint nowrap">{count(row.refused + row.shadowRefused)} now</span>
+        <b>{count(candidate.would)}</b>{' '}
+        <span class="faint">{candidate.isMore ? 'more would be,' : 'would be,'}</span>{' '}
+        <span class="faint nowrap">{count(candidate.now)} now</span>
       </span>
     </div>
   )

@@ -14,16 +14,35 @@ import {
   Text,
 } from '../../ui/index.js'
 import { spanText, waitText } from '../rules/rule-text.js'
+import type { About } from './about-rule.js'
 import { type Answer, type LimitAnswer, type RuleAnswer, stateText, verdictOf } from './answer.js'
 
 /** Rules that do not match; a set has up to ten thousand. */
 const PASSED_SHOWN_MAX = 100
 
-export function AnswerView({ answer }: { readonly answer: Answer }) {
+interface AnswerViewProps {
+  readonly answer: Answer
+  /** Of the rule that was asked about: it comes first. */
+  readonly about: About | undefined
+}
+
+export function AnswerView({ answer, about }: AnswerViewProps) {
   const { isAllowed, said, decided, shadow, matched, passed } = answer
   const tone = isAllowed ? 'allowed' : 'refused'
   return (
     <>
+      {about !== undefined && (
+        <Note tone={about.tone}>
+          <p>
+            <Text value={about.said} max={400} />
+          </p>
+          {about.why !== undefined && (
+            <p class="soft small">
+              <Text value={about.why} max={300} />
+            </p>
+          )}
+        </Note>
+      )}
       <section class={`why-said tone-${tone}`} aria-label="The answer">
         <Sign tone={tone} />
         <div>

@@ -32,6 +32,7 @@ export interface RuleAnswer {
 
 export interface Answer {
   readonly isAllowed: boolean
+  readonly refusedBy: string | undefined
   /** One sentence. */
   readonly said: string
   /** Who decided, and from how old a knowledge. */
@@ -57,6 +58,7 @@ export function answerOf(decision: DecisionView): Answer {
   const decided = DECIDED.get(decision.source) ?? wordOf(decision.source)
   return {
     isAllowed: decision.allowed,
+    refusedBy: decision.allowed || decision.rule === null ? undefined : wordOf(decision.rule),
     said: sentenceOf(decision),
     decided: staleMs === undefined ? decided : `${decided}, known since ${waitText(staleMs)}`,
     matched: rules.filter(({ isMatched }) => isMatched),

@@ -61,7 +61,7 @@ test('a caller at its limit in most of the last 24 hours is told with its plan o
     jump(HOUR)
   }
   expect(told(1)).toMatchObject({ plan: 'basic', caller: { user: 'u1' } })
-  expect(countHours(told(1)?.hours ?? 0)).toBe(13)
+  expect(countHours(told(1)?.hours ?? 0)).toBe(HIGHER_TIER_HOURS)
 })
 
 test('a flood of newcomers washes out nobody with two hours or more', () => {

@@ -2,8 +2,8 @@
 import { CallerTable, TABLE_SLOTS } from './caller-table.js'
 
 export const HOURS = 24
-/** At the limit in as many hours, a caller may want a higher tier: in most of the last 24. */
-export const HIGHER_TIER_HOURS = 13
+/** Of the last 24: who was at its limit in fewer is no candidate for a higher tier. */
+export const HIGHER_TIER_HOURS = 12
 const HOUR_MS = 3_600_000
 const HOURS_MASK = 2 ** HOURS - 1
 /** Whoever came in as many hours is settled. */

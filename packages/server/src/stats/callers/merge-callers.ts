@@ -1,7 +1,7 @@
 /** What all nodes saw of their callers, as one list. */
 import { CALLERS_TOLD_MAX, type NodeSight, type SeenCaller } from '../node-sight.js'
 import { TimeSlices } from '../../time-slices.js'
-import { countHours } from './hours.js'
+import { countHours, HIGHER_TIER_HOURS } from './hours.js'
 import type { TopCallerView, TopOrder } from './top-view.js'
 import { SILENT_MS } from './zero.js'
 
@@ -36,8 +36,6 @@ interface Sum {
   floors: number
 }
 
-/** Of the last 24: who was at its limit in fewer is no candidate for a larger plan. */
-const HOURS_LEAST = 12
 /** Later than anything. */
 const NOT_AT_ZERO = Infinity
 
@@ -173,7 +171,7 @@ function isNamed({ caller, plan }: SeenCaller): boolean {
 function weightOf(caller: Merged, order: TopOrder, nowMs: number): number {
   if (order === 'hours') {
     const hours = countHours(caller.hours)
-    return hours >= HOURS_LEAST ? hours : 0
+    return hours >= HIGHER_TIER_HOURS ? hours : 0
   }
   if (order !== 'zero') return certain(caller[order])
   // Clocks of nodes may be a moment ahead of this one.

@@ -84,7 +84,7 @@ const ENVIRONMENT_FILES = ['packages/server/src/entry.ts', 'packages/server/src/
 /** The one file of core that may import a package, and which. */
 const YAML_FILE = 'packages/core/src/rules/document.ts'
 
-const FILE_LINES_MAX = 400
+const FILE_LINES_MAX = 600
 const FUNCTION_LINES_MAX = 70
 const LINE_LENGTH_MAX = 100
 const README_LINES_MAX = 150

@@ -142,6 +142,50 @@ describe('an error that Redis replies', () => {
   })
 })
 
+describe('a proxy that shards behind one address', () => {
+  test('refuses mixed scripts once, and every call is decided by the store all the same', async () => {
+    const tagOf = (key: string) => /\{([^}]*)\}/.exec(key)?.[1]
+    shim.interject = (words) => {
+      const [name = '', , count = '0', ...rest] = words
+      if (!/^EVAL(SHA)?$/i.test(name)) return undefined
+      const tags = new Set(rest.slice(0, Number(count)).map(tagOf))
+      return tags.size > 1
+        ? "-CROSSSLOT Keys in request don't hash to the same slot\r\n"
+        : undefined
+    }
+    const problems: string[] = []
+    const store = redisStore({
+      url: shim.url,
+      prefix: 'proxied',
+      deadlineMs: 10_000,
+      observer: { problem: (problem) => problems.push(problem) },
+    })
+    const limit = { algorithm: 'fixed-window', max: 30, window: '366d' } as const
+    const limiter = createLimiter({
+      rules: [
+        { id: 'by-user', by: ['user'], posture: 'closed', limits: [limit] },
+        { id: 'by-ip', by: ['ip'], posture: 'closed', limits: [limit] },
+      ],
+      store,
+    })
+    await limiter.ready()
+    await waitFor('a lane', async () => store.stats().nodes[0]?.isAnswering)
+    const calls = Array.from({ length: 64 }, (_, n) => ({
+      attributes: { user: `u${n % 16}`, ip: `203.0.113.${n % 8}` },
+    }))
+    const decisions = await Promise.all(calls.map((call) => limiter.check(call)))
+    expect(decisions.filter(({ source }) => source !== 'store')).toEqual([])
+    expect(decisions.every(({ allowed }) => allowed)).toBe(true)
+    const left = await limiter.peek({ attributes: { user: 'u1', ip: '203.0.113.1' } })
+    expect(left.remaining).toBe(30 - 8)
+    expect(problems.filter((problem) => problem.includes('CROSSSLOT'))).toEqual([
+      `Redis ${shim.address} shards its keys behind one address (CROSSSLOT): sending one script for each partition from now on`,
+    ])
+    await limiter.close()
+    shim.interject = () => undefined
+  })
+})
+
 describe('two nodes with different secrets', () => {
   test('the second does not start, and says why', async () => {
     const secret = (byte: number) => new Uint8Array(16).fill(byte)

@@ -4,7 +4,7 @@ export type { Algorithm, Outcome, Step } from './algorithms/algorithm.js'
 export type { FixedWindow } from './algorithms/fixed-window.js'
 export type { LeakyBucket } from './algorithms/leaky-bucket.js'
 export type { SlidingCounter } from './algorithms/sliding-window-counter.js'
-export type { Log } from './algorithms/sliding-window-log.js'
+export { LOG_INSTANTS_SHOWN, type Log, shortenLog } from './algorithms/sliding-window-log.js'
 export type { Bucket } from './algorithms/token-bucket.js'
 export { ATTRIBUTE_LENGTH_MAX, type Attributes, type Call, MESSAGE, readAttribute } from './call.js'
 export {

@@ -31,8 +31,8 @@ import { isHedged, LastStates, patienceMs } from './hedge.js'
 import { PostureAnswers } from './posture/posture-answers.js'
 import { Reports } from './reports.js'
 import { Settlement } from './settlement.js'
-import { isMisuse, isWhole } from './store-answer.js'
-import type { Answer, Give, Groups, Peeked, Store } from './store.js'
+import { emptyAnswer, isEmpty, isMisuse, isWhole } from './store-answer.js'
+import type { Answer, Give, Groups, Peeked, PeekOptions, Store } from './store.js'
 
 /** What a store without a default of its own may take, in milliseconds. */
 const DEADLINE_MS = 20
@@ -117,22 +117,20 @@ export class Asker {
     options: AskOptions,
     waitedMs = 0,
   ): Decision | Promise<Decision> {
-    if (plan.groups.length === 1 && plan.groups[0]?.length === 0) {
-      return this.#tell(plan, NOTHING, options, 'store')
-    }
+    if (isEmpty(plan.groups)) return this.#tell(plan, emptyAnswer(plan.groups), options, 'store')
     if (needs.coordination) return this.askHere(plan, needs, options, waitedMs)
     return this.askStore(plan, needs, options, waitedMs, NO_SHARE)
   }
 
   /** What is left of the counters of a call, or what the postures say of them; takes nothing. */
-  async peek(plan: Plan): Promise<Looked> {
+  async peek(plan: Plan, options?: PeekOptions): Promise<Looked> {
     const here = this.#coordinator.look(plan)
     if (here?.whole !== undefined) {
       const { whole, source, staleMs } = here
       return { outcomes: whole, source, extras: { staleMs } }
     }
     try {
-      const outcomes = await this.#store.peek(plan.groups)
+      const outcomes = await this.#store.peek(plan.groups, options)
       return { outcomes: overlay(here, outcomes), source: 'store', extras: {} }
     } catch (error) {
       if (isMisuse(error)) throw error
@@ -379,8 +377,6 @@ export class Asker {
     if (asked.takeLate(answers)) this.#settlement.settle(asked, answers)
   }
 }
-
-const NOTHING: Groups<Outcome> = [[]]
 
 /** A store that never answered may not know its time. */
 function wholeOr(time: number, wallUs: () => number): number {

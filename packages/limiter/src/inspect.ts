@@ -10,6 +10,7 @@ import {
   type NamedCaller,
   type PlannedTake,
   SluiceError,
+  shortenLog,
   show,
   type Snapshot,
 } from '@sluice/core'
@@ -35,8 +36,8 @@ export interface InspectedCounter {
   /** The address of the server that has it; null: it is in this process. */
   readonly node: string | null
   /**
-   * As the algorithm keeps it, times in microseconds; of a log only how much it holds and from when
-   * to when. Null: there is none, and the caller has its whole budget.
+   * As the algorithm keeps it, times in microseconds; of a log only how much it holds, from when to
+   * when, and in how many instants, of which at most 64 are told apart. Null: there is none, and the caller has its whole budget.
    */
   readonly state: Readonly<Record<string, number>> | null
   /** Until it expires by itself; null: nothing is there, or it is in this process. */
@@ -71,7 +72,7 @@ export async function inspectCounters(
       return { where, key: counterKey(standing.caller, of), limit: of.limit, amount: 0, of }
     }),
   )
-  const [peeked = []] = takes.length === 0 ? [] : await store.peek([takes])
+  const [peeked = []] = takes.length === 0 ? [] : await store.peek([takes], { states: true })
   const counters = takes.map(async ({ where, ...take }, i): Promise<InspectedCounter> => {
     const { key, limit, of } = take
     const here = of.coordination === 'split' ? look(take) : undefined
@@ -122,7 +123,7 @@ function requireRule({ rules, byId }: Snapshot, id: string): CompiledRule {
 function stateOf(state: unknown): InspectedCounter['state'] {
   if (state === undefined || state === null) return null
   if (!Array.isArray(state)) return state as Readonly<Record<string, number>>
-  const log = state as Log
+  const log = shortenLog(state as Log)
   let units = 0
   for (let i = 1; i < log.length; i += 2) units += log[i] ?? 0
   return { units, instants: log.length / 2, oldest: log[0] ?? 0, newest: log.at(-2) ?? 0 }

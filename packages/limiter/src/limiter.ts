@@ -46,7 +46,7 @@ import type { CheckOptions, Limiter, LimiterOptions, RulesOptions } from './limi
 import { memoryStore } from './memory/memory-store.js'
 import { timers } from './rounds.js'
 import { planStanding } from './standing.js'
-import { storeAnswer } from './store-answer.js'
+import { emptyAnswer, isEmpty, storeAnswer } from './store-answer.js'
 import {
   forgetRefusals,
   givesOfCall,
@@ -58,7 +58,7 @@ import {
   type ResetOptions,
 } from './refund.js'
 import { compileParsed, type LoadedRules, loadRules, type RulesInput } from './rule-set.js'
-import type { Groups, Store, SyncStore } from './store.js'
+import type { Groups, PeekOptions, Store, SyncStore } from './store.js'
 
 export function createLimiter(options: LimiterOptions): Limiter {
   return new StoreLimiter(options)
@@ -158,7 +158,9 @@ class StoreLimiter implements Limiter {
     const plan = this.plan(call, options.canWait)
     if (plan === undefined) return UNMATCHED
     const key = this.#key
-    if (key === undefined || key.isKnown) return asker.ask(plan, this.#snapshot.needs, options)
+    // A call that asks nothing of the store need not know how its counters would be named.
+    const isNamed = key === undefined || key.isKnown || isEmpty(plan.groups)
+    if (isNamed) return asker.ask(plan, this.#snapshot.needs, options)
     const sinceMs = asker.nowMs()
     return key
       .within(asker.deadlineOf(plan))
@@ -190,8 +192,9 @@ class StoreLimiter implements Limiter {
   }
 
   async explain(call: Call): Promise<Decision> {
-    const { snapshot, plan, outcomes, source, extras } = await this.look((now) =>
-      planCall(this.match(now, call), call),
+    const { snapshot, plan, outcomes, source, extras } = await this.look(
+      (now) => planCall(this.match(now, call), call),
+      { states: true },
     )
     const explain = explainRules(explainMatches(snapshot, call), plan, outcomes)
     if (!explain.some(({ matched }) => matched)) return { ...UNMATCHED, explain }
@@ -333,19 +336,24 @@ class StoreLimiter implements Limiter {
   }
 
   /** Reads what a plan asks for, from the store if it answers. */
-  private async look(makePlan: (snapshot: Snapshot) => Plan): Promise<Look> {
+  private async look(makePlan: (snapshot: Snapshot) => Plan, options?: PeekOptions): Promise<Look> {
     const snapshot = this.#snapshot
     const plan = makePlan(snapshot)
+    const { groups } = plan
     const asker = this.#asker
+    if (isEmpty(groups)) {
+      return { snapshot, plan, outcomes: emptyAnswer(groups), source: 'store', extras: {} }
+    }
     if (asker === undefined) {
-      const outcomes = await storeAnswer(this.#store.peek(plan.groups), 'nothing was changed')
+      const outcomes = await storeAnswer(this.#store.peek(groups, options), 'nothing was changed')
       return { snapshot, plan, outcomes, source: 'store', extras: {} }
     }
     if (this.#key === undefined || this.#key.isKnown) {
-      return { snapshot, plan, ...(await asker.peek(plan)) }
+      return { snapshot, plan, ...(await asker.peek(plan, options)) }
     }
     const isKnown = await this.#key.within(asker.deadlineOf(plan))
-    return isKnown ? this.look(makePlan) : { snapshot, plan, ...asker.peekWithoutStore(plan) }
+    if (isKnown) return this.look(makePlan, options)
+    return { snapshot, plan, ...asker.peekWithoutStore(plan) }
   }
 
   private async give({ coordination, ...give }: Refund): Promise<void> {

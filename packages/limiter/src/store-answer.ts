@@ -20,6 +20,17 @@ export function isMisuse(error: unknown): boolean {
   return error instanceof SluiceError && error.code !== 'STORE_FAILED'
 }
 
+/** Whether there is nothing to ask a store: every group is empty. */
+export function isEmpty(groups: Groups<unknown>): boolean {
+  for (let g = 0; g < groups.length; g++) if (groups[g]?.length !== 0) return false
+  return true
+}
+
+/** The answer to a question without takes: as many empty groups as were asked about. */
+export function emptyAnswer(groups: Groups<unknown>): Groups<never> {
+  return groups.map(() => [])
+}
+
 /** Whether every take has an outcome. */
 export function isWhole(
   plan: Plan,

@@ -19,9 +19,12 @@ export interface Charge {
   readonly debt: number
 }
 
-/** An outcome with the counter's state, as the algorithm keeps it; undefined: there is none. */
+/**
+ * An outcome and, where `states` asks for it, the counter's state as the algorithm keeps it;
+ * undefined: there is none. Of a log it may be the state as `shortenLog` makes it.
+ */
 export interface Peeked extends Outcome {
-  readonly state: unknown
+  readonly state?: unknown
 }
 
 /**
@@ -47,6 +50,11 @@ export interface TakeOptions {
    * meanwhile gives back what was granted.
    */
   readonly onLate?: ((answers: Groups<Answer>) => void) | undefined
+}
+
+export interface PeekOptions {
+  /** Whether every outcome is to carry the counter's state, for people. @default false */
+  readonly states?: boolean | undefined
 }
 
 /** What a store beyond this process tells of itself, for posture, deny cache and keys. */
@@ -115,12 +123,12 @@ export interface Store {
    * share it. An amount of 0 has room and changes nothing. A state of another algorithm, or in a
    * format the store does not know, is absent. Where the store cannot answer in time it says so, in
    * the place of each outcome; it never guesses. A group of which only a part was answered may be
-   * charged for that part.
+   * charged for that part. A call without takes needs no answer of a server: it has one at once.
    */
   take(groups: Groups<Take>, options?: TakeOptions): Promise<Groups<Answer>>
 
   /** What `take` would say to each take alone; changes nothing. */
-  peek(groups: Groups<Take>): Promise<Groups<Peeked>>
+  peek(groups: Groups<Take>, options?: PeekOptions): Promise<Groups<Peeked>>
 
   /**
    * Returns units: never above full, and only into the window that `at` lies in. A counter that is

@@ -20,6 +20,8 @@ interface View {
 }
 
 const EMPTY: Log = []
+/** The most instants of a log that are shown one by one. */
+export const LOG_INSTANTS_SHOWN = 64
 
 /**
  * The most that a log may owe, whatever a charge allows: with a limit of at most 10,000 units it
@@ -173,6 +175,19 @@ function charge(
 
 function expiresAt(log: Log, limit: Limit): number {
   return timeOf(log, log.length - 2) + limit.windowUs
+}
+
+/**
+ * A log that is short enough to be shown: the oldest entries are added up into one at the time of
+ * the first, so that the units, the oldest and the newest instant are those of the whole log. Its
+ * twin is `sayLog` in log-records.lua.
+ */
+export function shortenLog(log: Log): Log {
+  const excess = log.length / 2 - LOG_INSTANTS_SHOWN
+  if (excess <= 0) return log
+  let units = 0
+  for (let pair = 0; pair <= 2 * excess; pair += 2) units += unitsOf(log, pair)
+  return [timeOf(log, 0), units, ...log.slice(2 * excess + 2)]
 }
 
 export const slidingWindowLog: Algorithm<Log> = {

@@ -3,6 +3,7 @@
  * says.
  */
 import type { Outcome } from '../algorithms/algorithm.js'
+import { type Log, shortenLog } from '../algorithms/sliding-window-log.js'
 import type { AlgorithmName } from '../limit.js'
 import type { MatchExplained } from '../matching/explain.js'
 import { formatHash } from '../sip-hash.js'
@@ -22,7 +23,10 @@ export interface LimitExplained {
   /** 0: it has room. Null: it never will. */
   readonly retryAfterMs: number | null
   readonly delayMs: number
-  /** The counter's state as the algorithm keeps it; null: it is not in use. */
+  /**
+   * The counter's state as the algorithm keeps it, of a log at most 64 instants, the oldest added
+   * up; null: it is not in use.
+   */
   readonly state: unknown
   /** How old the state was when it was read; 0 when the store itself answered. */
   readonly staleMs: number
@@ -81,7 +85,7 @@ function explainLimit(
     resetAfterMs,
     retryAfterMs,
     delayMs,
-    state: state ?? null,
+    state: Array.isArray(state) ? shortenLog(state as Log) : (state ?? null),
     staleMs: Math.ceil(staleMs),
     ...(posture === undefined ? {} : { posture }),
   }

@@ -19,6 +19,7 @@ local TOTALS = 65536
 local WHOLE_MAX = 256
 local ROOM_MAX = 32767
 local READ_AROUND = 64
+local SHOWN_MAX = 64
 
 local function readRange(source, from, to)
   local start = HEADER_SIZE + 8 * (from - 1)
@@ -174,13 +175,19 @@ local function writeLog(key, log, ttl)
   end
 end
 
--- How many numbers there are, then the time and the units of each record. Returns the new size of
--- the reply.
+-- How many numbers there are, then the time and the units of each record; of a long log the oldest
+-- records are added up into one, as shortenLog does. Returns the new size of the reply.
 local function sayLog(log, reply, size)
-  local before = log.before
+  local before, from, count = log.before, log.first, log.count - log.first + 1
   size = size + 1
-  reply[size] = 2 * (log.count - log.first + 1)
-  for index = log.first, log.count do
+  reply[size] = 2 * least(count, SHOWN_MAX)
+  if count > SHOWN_MAX then
+    from = log.count - SHOWN_MAX + 1
+    local oldest, _, total = recordAt(log, log.first), recordAt(log, from)
+    reply[size + 1], reply[size + 2] = oldest, (total - before) % TOTALS
+    size, before, from = size + 2, total, from + 1
+  end
+  for index = from, log.count do
     local at, total = recordAt(log, index)
     reply[size + 1], reply[size + 2] = at, (total - before) % TOTALS
     size, before = size + 2, total

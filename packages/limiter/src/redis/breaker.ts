@@ -46,9 +46,14 @@ export class Breaker {
     this.#failedMs = nowMs
     this.#failures += 1
     if (this.#failures < FAILURES_MAX) return false
-    this.#open = true
-    this.#opened += 1
-    this.#probeAtMs = nowMs + OPEN_MS_MIN + this.jitter()
+    this.open()
+    return true
+  }
+
+  /** The node is known to be gone: opens at once. Says whether that opened it. */
+  trip(): boolean {
+    if (this.#open) return false
+    this.open()
     return true
   }
 
@@ -71,6 +76,12 @@ export class Breaker {
   close(): void {
     this.#open = false
     this.#failures = 0
+  }
+
+  private open(): void {
+    this.#open = true
+    this.#opened += 1
+    this.#probeAtMs = this.#nowMs() + OPEN_MS_MIN + this.jitter()
   }
 
   private jitter(): number {

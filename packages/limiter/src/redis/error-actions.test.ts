@@ -8,7 +8,7 @@ const REPLIES = [
   ['ASK 3999 127.0.0.1:6381', 'ASK', 'ask'],
   ['TRYAGAIN Multiple keys request during rehashing of slot', 'TRYAGAIN', 'split'],
   ['CLUSTERDOWN The cluster is down', 'CLUSTERDOWN', 'again'],
-  ["CROSSSLOT Keys in request don't hash to the same slot", 'CROSSSLOT', 'loud'],
+  ["CROSSSLOT Keys in request don't hash to the same slot", 'CROSSSLOT', 'partition'],
   ['LOADING Redis is loading the dataset in memory', 'LOADING', 'again'],
   [
     "MASTERDOWN Link with MASTER is down and replica-serve-stale-data is set to 'no'.",

@@ -7,6 +7,7 @@
  * - `load`: the script is not there; the same is sent with its source.
  * - `moved`, `ask`: another node has the slot; the same is sent there.
  * - `split`: the slot is on its way to another node; the same is sent counter by counter.
+ * - `partition`: a sharding proxy answers for several servers; one script for each partition is sent.
  * - `again`: it may pass in a moment; the same is sent once more, within the deadline.
  * - `reconnect`: this node is no primary any more; its successor is looked for, and asked again.
  * - `posture`: waiting does not help; the rule's posture answers.
@@ -18,6 +19,7 @@ export type ErrorAction =
   | 'moved'
   | 'ask'
   | 'split'
+  | 'partition'
   | 'again'
   | 'reconnect'
   | 'posture'
@@ -42,7 +44,7 @@ const ERROR_ACTIONS = {
   NOAUTH: 'loud',
   WRONGPASS: 'loud',
   NOPERM: 'loud',
-  CROSSSLOT: 'loud',
+  CROSSSLOT: 'partition',
 } as const satisfies Record<string, ErrorAction>
 
 type KnownErrorCode = keyof typeof ERROR_ACTIONS

@@ -8,7 +8,7 @@ import { RedisReplyError } from './driver.js'
 import { actionOf, codeOf, redirectionOf, type StoreErrorCode } from './error-actions.js'
 import type { Lane } from './lane.js'
 import type { LaneParts } from './lane-parts.js'
-import type { Part, PartHolder } from './part.js'
+import { countTakesOf, type Part, type PartHolder } from './part.js'
 import { decodeBatch } from './wire/reply.js'
 import type { EncodedBatch } from './wire/request.js'
 
@@ -97,7 +97,7 @@ export class Flight implements PartHolder {
 
   private unsent(): void {
     for (const { parts } of this.#legs) for (const part of parts) part.settle('not-run')
-    this.#lane.landed(this.#sentMs)
+    this.#lane.landed(this, this.#sentMs)
   }
 
   private land(leg: Leg, reply: RedisReply | Error, loaded: boolean): void {
@@ -113,7 +113,7 @@ export class Flight implements PartHolder {
     } else if (reply instanceof Error) this.lost(leg.parts)
     else this.answered(leg, reply)
     this.#open -= 1
-    if (this.#open === 0) this.#lane.landed(this.#sentMs)
+    if (this.#open === 0) this.#lane.landed(this, this.#sentMs)
   }
 
   private load(leg: Leg): boolean {
@@ -158,7 +158,7 @@ export class Flight implements PartHolder {
     for (let i = 0; i < parts.length; i++) {
       const part = parts[i]
       if (part === undefined) continue
-      takes += part.weight
+      takes += countTakesOf(part.op)
       if (!part.owner.isAnswered) inTime = true
       const answer = decoded.answers[i]
       if (answer === 'spoiled') this.#parts.observer.error('WRONGTYPE', address)
@@ -182,7 +182,9 @@ export class Flight implements PartHolder {
     if (action === 'loud') observer.problem(`Redis ${address} refuses scripts: ${message}`)
     if (action === 'moved' || action === 'ask') this.redirected(parts, message, action)
     else if (action === 'split') this.splitUp(parts)
-    else if (action === 'again') this.again(parts, AGAIN_AFTER_MS)
+    else if (action === 'partition') {
+      this.#parts.crossSlot(this.resendable(parts, REDIRECTIONS_MAX), address, message)
+    } else if (action === 'again') this.again(parts, AGAIN_AFTER_MS)
     else if (action === 'reconnect') {
       this.#parts.refresh()
       this.#lane.channel.reconnect()

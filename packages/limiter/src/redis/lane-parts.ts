@@ -23,6 +23,8 @@ export interface LaneParts {
   redirect(parts: readonly Part[], address: string, kind: 'moved' | 'ask'): void
   /** The slot of these parts is on its way elsewhere: they are asked counter by counter. */
   splitUp(parts: readonly Part[]): void
+  /** The server refuses a script with the counters of several partitions. */
+  crossSlot(parts: readonly Part[], address: string, message: string): void
   /** A script of that partition, of more than one counter, was answered. */
   passed(partition: number): void
   /** The topology is not what it was. */

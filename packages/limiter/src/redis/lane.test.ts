@@ -39,7 +39,7 @@ async function pass(ms: number): Promise<void> {
   }
 }
 
-function open() {
+function open({ isBusy = () => false } = {}) {
   const channel = new WatchedChannel()
   const told: string[] = []
   const parts: LaneParts = {
@@ -58,16 +58,17 @@ function open() {
     route: () => {},
     redirect: () => {},
     splitUp: () => {},
+    crossSlot: () => {},
     passed: () => {},
     refresh: () => {},
     answering: () => told.push('answering'),
-    isBusy: () => false,
+    isBusy,
     replied: () => {},
   }
   const lane = new Lane(channel, parts)
   const answers: PartAnswer[] = []
   /** A take that is asked now, and what may be done with it. */
-  const add = () => {
+  const add = (weight = 1) => {
     const owner = {
       deadlineAtMs: nowMs + DEADLINE_MS,
       isAnswered: false,
@@ -77,7 +78,7 @@ function open() {
       },
       split: (whole: Part) => [whole],
     }
-    const part = new Part(owner, { verb: 'take', groups: [], states: false }, 0, 1)
+    const part = new Part(owner, { verb: 'take', groups: [], states: false }, 0, weight)
     lane.add(part)
     return part
   }
@@ -85,8 +86,8 @@ function open() {
   return { lane, channel, told, answers, add, batches }
 }
 
-function greeted() {
-  const opened = open()
+function greeted(options = {}) {
+  const opened = open(options)
   opened.channel.reply(0, TIME)
   return opened
 }
@@ -223,5 +224,116 @@ describe('takes that wait for company', () => {
       await pass(1)
     }
     expect(batches()).toBe(4)
+  })
+})
+
+describe('a part that is not sent before its deadline', () => {
+  test('is no failure of a node that owes nothing', async () => {
+    const { lane, add, told, answers } = greeted()
+    for (let i = 0; i < 20; i++) {
+      nowMs += 50
+      add().expire()
+    }
+    expect([answers.length, lane.breaker.isOpen, told]).toEqual([20, false, ['answering']])
+  })
+
+  test('is no failure of a node that answers others in time', async () => {
+    const { lane, channel, add, told } = greeted()
+    for (let i = 1; i <= 20; i++) {
+      add()
+      await pass(5)
+      channel.reply(i, CUT)
+      const waiting = add()
+      nowMs += DEADLINE_MS - 1
+      waiting.expire()
+      await pass(1)
+    }
+    expect([lane.breaker.isOpen, told]).toEqual([false, ['answering']])
+  })
+
+  test('is a failure of a node that owes answers for as long as one may take', async () => {
+    const { add, told } = greeted()
+    for (let i = 0; i < 4; i++) {
+      add()
+      await pass(3)
+    }
+    // Nothing more leaves: what waits now is not sent, because nothing returns.
+    for (let i = 0; i < 6; i++) {
+      const waiting = add()
+      await pass(DEADLINE_MS + 1)
+      waiting.expire()
+    }
+    expect(told).toEqual(['answering', 'opened'])
+  })
+})
+
+describe('a process that is too busy to read in time', () => {
+  test('does not blame the node for late answers', async () => {
+    const { lane, channel, add } = greeted({ isBusy: () => true })
+    for (let i = 1; i <= 20; i++) {
+      const part = add()
+      await pass(100)
+      part.expire()
+      channel.reply(i, CUT)
+    }
+    expect(lane.breaker.isOpen).toBe(false)
+  })
+
+  test('gives a connection up that has said nothing for two seconds', async () => {
+    const { add, channel, told } = greeted({ isBusy: () => true })
+    for (let ms = 0; ms < 2000; ms += 100) {
+      const part = add()
+      await pass(100)
+      part.expire()
+    }
+    expect([told, channel.reconnects]).toEqual([['answering'], 0])
+    add()
+    await pass(300)
+    expect([told, channel.reconnects > 0]).toEqual([['answering', 'opened'], true])
+  })
+
+  test('forgets the calls it has answered itself, however many there are', async () => {
+    const { lane, add } = greeted({ isBusy: () => true })
+    for (let i = 0; i < 4; i++) {
+      add(128)
+      await pass(3)
+    }
+    for (let i = 0; i < 10_000; i++) add().expire()
+    expect(lane.queuedCost).toBe(0)
+    expect(lane.queueSize).toBeLessThan(200)
+  })
+})
+
+test('an idle connection that does not answer is given up after two seconds', async () => {
+  const { channel, told } = greeted()
+  await pass(3500)
+  expect([told, channel.reconnects > 0]).toEqual([['answering', 'opened'], true])
+})
+
+describe('a heavy part', () => {
+  test('leaves alone, one at a time, and the light ones do not wait for it', async () => {
+    const { channel, add, batches } = greeted()
+    const sizes = () =>
+      channel.sent.slice(1).map(({ commands }) => commands.map((each) => each.words().join(' ')))
+    add(1000)
+    add(1000)
+    add(1)
+    await pass(3)
+    expect([batches(), sizes()]).toEqual([2, [['BATCH'], ['BATCH']]])
+    channel.reply(2, CUT)
+    await pass(1)
+    expect(batches()).toBe(3)
+  })
+
+  test('that cannot be sent makes room for the next', async () => {
+    const { channel, add, answers, batches } = greeted()
+    channel.send = () => false
+    add(1000)
+    await pass(1)
+    expect(answers).toEqual(['not-run'])
+    delete (channel as Partial<typeof channel>).send
+    add(1000)
+    await pass(1)
+    expect(batches()).toBe(1)
   })
 })

@@ -10,16 +10,15 @@ import type { RedisChannel, RedisReply } from './driver.js'
 import { Flight, type FlightPlan } from './flight.js'
 import type { LaneParts } from './lane-parts.js'
 import type { Part, PartHolder } from './part.js'
+import { PartQueue } from './part-queue.js'
 import { StoreClock } from './store-clock.js'
 
-/** Takes in a batch: about 0.7 ms of Redis, during which nobody else is served. */
-const BATCH_TAKES_MAX = 128
+/** What a batch may cost, in plain takes: about 0.7 ms of Redis, which serves no other client then. */
+const BATCH_COST_MAX = 128
 /** Batches on the wire: while Redis decides one, the next is there already. */
 const IN_FLIGHT_MAX = 4
 /** By how many batches are on the wire: so many takes are worth sending another. */
-const WORTH_SENDING = [1, 64, BATCH_TAKES_MAX, BATCH_TAKES_MAX] as const
-/** Takes that may wait; what is beyond that is answered by posture at once. */
-const QUEUED_TAKES_MAX = 65_536
+const WORTH_SENDING = [1, 64, BATCH_COST_MAX, BATCH_COST_MAX] as const
 /** Takes that wait so long leave although they are few: the node is not slow, but far away. */
 const PATIENCE_MS = 2
 /** A connection that says nothing for so long, though asked, is dead without knowing. */
@@ -36,15 +35,17 @@ export class Lane implements PartHolder {
   readonly clock: StoreClock
   readonly breaker: Breaker
   readonly #parts: LaneParts
-  #queue: Part[] = []
-  #queuedTakes = 0
+  readonly #queue = new PartQueue(BATCH_COST_MAX)
   #inFlight = 0
+  /** The batch of the heavy part under way: one at a time, so that it holds up little else. */
+  #heavyFlight: Flight | undefined
   #leftMs = 0
   #roundTripMs = 0
   #scheduled = false
   readonly #flush = () => {
     this.#scheduled = false
-    while (this.mayLeave()) this.send(this.#parts.plan(this.nextParts()))
+    while (this.mayLeave()) this.send(this.#parts.plan(this.#queue.nextBatch()))
+    this.sendHeavy()
     this.leaveLater()
   }
   #patience: ReturnType<typeof setTimeout> | undefined
@@ -64,7 +65,7 @@ export class Lane implements PartHolder {
     this.#parts = parts
     this.clock = new StoreClock(parts.nowMs)
     this.breaker = new Breaker(parts.nowMs, parts.random)
-    this.#timeTimer = setInterval(() => this.askIfIdle(), IDLE_LOOK_MS)
+    this.#timeTimer = setInterval(() => this.lookAfter(), IDLE_LOOK_MS)
     this.#timeTimer.unref()
     if (channel.isReady) this.greet()
   }
@@ -78,8 +79,14 @@ export class Lane implements PartHolder {
     return this.#inFlight
   }
 
-  get queuedTakes(): number {
-    return this.#queuedTakes
+  /** The cost of what waits to be sent. */
+  get queuedCost(): number {
+    return this.#queue.cost
+  }
+
+  /** How many parts are held back, those that wait for nothing any more included. */
+  get queueSize(): number {
+    return this.#queue.size
   }
 
   /** The connection is ready, for the first time or again: another server may be behind it. */
@@ -93,7 +100,7 @@ export class Lane implements PartHolder {
 
   /** Takes a part into the next batch; one that cannot be asked about is not run. */
   add(part: Part): void {
-    const isFull = this.#queuedTakes + part.weight > QUEUED_TAKES_MAX
+    const isFull = !this.#queue.hasRoomFor(part)
     if (isFull) this.#parts.observer.error('overload', this.channel.address)
     if (!this.isAnswering || isFull) {
       if (this.breaker.isOpen) this.turnedAway(part)
@@ -103,17 +110,19 @@ export class Lane implements PartHolder {
     part.stage = 'queued'
     part.holder = this
     this.#queue.push(part)
-    this.#queuedTakes += part.weight
     this.schedule()
   }
 
   dropped(part: Part): void {
-    this.#queuedTakes -= part.weight
+    this.#queue.settled(part)
   }
 
-  /** What waits here was not sent in time, because nothing returns. */
+  /**
+   * A part that waits here was not sent in time. The node is blamed for that only if it owes an
+   * answer to something that was sent, for as long as an answer may take.
+   */
   missed(): void {
-    this.failed()
+    if (this.silenceMs() >= this.#parts.deadlineMs) this.failed()
   }
 
   /** Sends parts by themselves, at once: to a node that does not have their slot yet. */
@@ -121,9 +130,16 @@ export class Lane implements PartHolder {
     this.send(parts.map((part) => ({ parts: [part], asking: true })))
   }
 
-  /** Something left and was not answered in time. */
+  /**
+   * Something left and was not answered in time. A busy process may have read the answer late, so
+   * the node is not blamed then; but no process is too busy to read anything for two seconds.
+   */
   failed(): void {
-    if (this.#parts.isBusy() || !this.breaker.fail()) return
+    const isDead = this.silenceMs() > DEAD_AFTER_MS
+    if (this.#parts.isBusy() && !isDead) return
+    const opened = isDead ? this.breaker.trip() : this.breaker.fail()
+    if (!opened) return
+    if (isDead) this.channel.reconnect()
     this.#patientMs = 0
     this.#parts.observer.breakerOpened(this.channel.address)
     this.drain()
@@ -136,8 +152,9 @@ export class Lane implements PartHolder {
   }
 
   /** A batch that left at `sentMs` is settled, and makes room for the next. */
-  landed(sentMs: number): void {
+  landed(flight: Flight, sentMs: number): void {
     this.#inFlight -= 1
+    if (flight === this.#heavyFlight) this.#heavyFlight = undefined
     this.#roundTripMs = this.#parts.nowMs() - sentMs
     this.heard()
     this.schedule()
@@ -158,15 +175,12 @@ export class Lane implements PartHolder {
   }
 
   private drain(): void {
-    const queue = this.#queue
-    this.#queue = []
-    this.#queuedTakes = 0
-    giveUp(queue)
+    giveUp(this.#queue.clear())
   }
 
   private schedule(): void {
     if (this.#scheduled) return
-    if (!this.mayLeave()) {
+    if (!this.mayLeave() && !this.mayLeaveHeavy()) {
       this.leaveLater()
       return
     }
@@ -179,8 +193,20 @@ export class Lane implements PartHolder {
 
   private mayLeave(): boolean {
     const worth = WORTH_SENDING[this.#inFlight]
-    if (worth === undefined || this.#queuedTakes === 0) return false
-    return this.#queuedTakes >= worth || this.patienceMs() <= 0
+    const queued = this.#queue.lightCost
+    if (worth === undefined || queued === 0) return false
+    return queued >= worth || this.patienceMs() <= 0
+  }
+
+  private mayLeaveHeavy(): boolean {
+    return this.#queue.hasHeavy && this.#heavyFlight === undefined
+  }
+
+  /** Sends the first heavy part, in a script of its own. */
+  private sendHeavy(): void {
+    if (!this.mayLeaveHeavy()) return
+    const part = this.#queue.nextHeavy()
+    if (part !== undefined) this.send(this.#parts.plan([part]), true)
   }
 
   /**
@@ -195,7 +221,7 @@ export class Lane implements PartHolder {
 
   private leaveLater(): void {
     const isFull = this.#inFlight >= IN_FLIGHT_MAX
-    if (this.#patience !== undefined || isFull || this.#queuedTakes === 0) return
+    if (this.#patience !== undefined || isFull || this.#queue.lightCost === 0) return
     this.#patience = setTimeout(
       () => {
         this.#patience = undefined
@@ -205,28 +231,11 @@ export class Lane implements PartHolder {
     )
   }
 
-  /** The parts of the next batch; always at least one, however large it is. */
-  private nextParts(): readonly Part[] {
-    const parts: Part[] = []
-    let takes = 0
-    let seen = 0
-    for (const part of this.#queue) {
-      if (part.stage === 'queued') {
-        if (takes > 0 && takes + part.weight > BATCH_TAKES_MAX) break
-        takes += part.weight
-        parts.push(part)
-      }
-      seen += 1
-    }
-    this.#queue.splice(0, seen)
-    this.#queuedTakes -= takes
-    return parts
-  }
-
-  private send(plans: readonly FlightPlan[]): void {
+  private send(plans: readonly FlightPlan[], isHeavy = false): void {
     if (plans.length === 0) return
     const flight = this.flightOf(plans)
     if (flight === undefined) return
+    if (isHeavy) this.#heavyFlight = flight
     this.#inFlight += 1
     this.#leftMs = this.#parts.nowMs()
     this.#silentSinceMs ??= this.#leftMs
@@ -256,11 +265,24 @@ export class Lane implements PartHolder {
   private probe(): void {
     if (this.#greeted && !this.breaker.isOpen) return
     this.breaker.probing()
-    const nowMs = this.#parts.nowMs()
-    const isDead = nowMs - (this.#silentSinceMs ?? nowMs) > DEAD_AFTER_MS
-    if (isDead) this.channel.reconnect()
+    if (this.silenceMs() > DEAD_AFTER_MS) this.channel.reconnect()
     else if (!this.#isAsked) this.ask()
     this.scheduleProbe()
+  }
+
+  private lookAfter(): void {
+    this.askIfIdle()
+    const isWatched = !this.#greeted || this.breaker.isOpen
+    if (isWatched || this.silenceMs() <= DEAD_AFTER_MS) return
+    // What arrived while this process stood still is read first.
+    setImmediate(() => {
+      if (!this.#closed && this.silenceMs() > DEAD_AFTER_MS) this.failed()
+    })
+  }
+
+  /** For how long the node has owed an answer and said nothing. */
+  private silenceMs(): number {
+    return this.#silentSinceMs === undefined ? 0 : this.#parts.nowMs() - this.#silentSinceMs
   }
 
   private askIfIdle(): void {

@@ -32,7 +32,7 @@ export class Part {
   readonly owner: PartOwner
   readonly op: StoreOp
   readonly partition: number
-  /** How many takes it is, for the size of a batch. */
+  /** What it costs Redis, for the size of a batch: see op-cost.ts. */
   readonly weight: number
   /** For each group, which of the call's takes these are; undefined: all of them. */
   readonly places: readonly (readonly number[])[] | undefined
@@ -79,6 +79,11 @@ export function countTakes(groups: Groups<Take>): number {
   return takes
 }
 
+/** How many takes an operation has; of other verbs one. */
+export function countTakesOf(op: StoreOp): number {
+  return op.verb === 'take' || op.verb === 'peek' ? countTakes(op.groups) : 1
+}
+
 /** The partition of every take, or undefined where they lie in several. */
 export function commonPartition(groups: Groups<Take>): number | undefined {
   let common: number | undefined
@@ -91,11 +96,25 @@ export function commonPartition(groups: Groups<Take>): number | undefined {
   return common ?? 0
 }
 
+/** The partition of an operation's counters; undefined where they lie in several. */
+export function partitionOf(op: StoreOp): number | undefined {
+  switch (op.verb) {
+    case 'take':
+    case 'peek':
+      return commonPartition(op.groups)
+    case 'give':
+      return op.give.key.partition
+    case 'charge':
+      return op.charge.key.partition
+    case 'reset':
+      return op.key.partition
+  }
+}
+
 export interface Slice {
   readonly partition: number
   readonly groups: Groups<Take>
   readonly places: readonly (readonly number[])[]
-  readonly weight: number
 }
 
 /** The takes of a call cut by `nameOf` their counters; each slice keeps the call's groups. */
@@ -103,10 +122,7 @@ export function slice<Name>(
   groups: Groups<Take>,
   nameOf: (key: CounterKey) => Name,
 ): readonly Slice[] {
-  const slices = new Map<
-    Name,
-    { partition: number; groups: Take[][]; places: number[][]; weight: number }
-  >()
+  const slices = new Map<Name, { partition: number; groups: Take[][]; places: number[][] }>()
   groups.forEach((takes, g) => {
     takes.forEach((take, i) => {
       const name = nameOf(take.key)
@@ -116,13 +132,11 @@ export function slice<Name>(
           partition: take.key.partition,
           groups: groups.map(() => []),
           places: groups.map(() => []),
-          weight: 0,
         }
         slices.set(name, found)
       }
       found.groups[g]?.push(take)
       found.places[g]?.push(i)
-      found.weight += 1
     })
   })
   return [...slices.values()]

@@ -8,15 +8,18 @@ import type {
   Groups,
   Inspector,
   Peeked,
+  PeekOptions,
   Remote,
   Store,
   TakeOptions,
 } from '../store.js'
+import { emptyAnswer, isEmpty } from '../store-answer.js'
 import type { RedisBoard } from './board.js'
 import { Deadlines } from './deadlines.js'
 import { RedisInspector } from './inspect.js'
 import { guarded, type StoreObserver } from './observer.js'
 import { type ReadOptions, type RedisStoreOptions, readOptions } from './options.js'
+import { costOfChange } from './op-cost.js'
 import { commonPartition, countTakes, Part } from './part.js'
 import { PARTITION_TAGS } from './partitions.js'
 import type { Router } from './router.js'
@@ -129,23 +132,25 @@ class CountersInRedis implements RedisStore {
     return this.ask('take', groups, options)
   }
 
-  async peek(groups: Groups<Take>): Promise<Groups<Peeked>> {
-    const answers = await this.ask('peek', groups, NO_OPTIONS)
+  async peek(groups: Groups<Take>, { states }: PeekOptions = {}): Promise<Groups<Peeked>> {
+    const answers = await this.ask('peek', groups, { states })
     const isSilent = answers.some((row) => row.some((answer) => typeof answer === 'string'))
     if (isSilent)
       throw new SluiceError('STORE_FAILED', 'The store did not answer: nothing is known')
     return answers as Groups<Peeked>
   }
 
-  give(give: Give): Promise<void> {
-    return this.tell(give.key, { verb: 'give', give }, () => {
+  async give(give: Give): Promise<void> {
+    const cost = costOfChange(give.limit, give.at, this.remote.time())
+    return this.tell(give.key, { verb: 'give', give }, cost, () => {
       requireAmount(give.amount)
       requireCount('at', give.at ?? 0)
     })
   }
 
-  charge(charge: Charge): Promise<void> {
-    return this.tell(charge.key, { verb: 'charge', charge }, () => {
+  async charge(charge: Charge): Promise<void> {
+    const cost = costOfChange(charge.limit, charge.at, this.remote.time())
+    return this.tell(charge.key, { verb: 'charge', charge }, cost, () => {
       requireAmount(charge.amount)
       requireCount('at', charge.at)
       requireCount('debt', charge.debt)
@@ -153,7 +158,7 @@ class CountersInRedis implements RedisStore {
   }
 
   reset(key: CounterKey): Promise<void> {
-    return this.tell(key, { verb: 'reset', key })
+    return this.tell(key, { verb: 'reset', key }, 1)
   }
 
   stats(): RedisStats {
@@ -172,6 +177,9 @@ class CountersInRedis implements RedisStore {
     groups: Groups<Take>,
     { deadlineMs = this.#options.deadlineMs, states = false, onLate }: TakeOptions,
   ): Promise<Groups<Answer>> {
+    if (isEmpty(groups)) {
+      return Promise.resolve(verb === 'take' && groups.length === 0 ? [[]] : emptyAnswer(groups))
+    }
     const { router } = this.#session
     if (router === undefined || this.#closed) return Promise.resolve(notRun(groups))
     return new Promise((resolve) => {
@@ -181,7 +189,7 @@ class CountersInRedis implements RedisStore {
           new Asking(verb, groups, states),
           monotonicMs() + deadlineMs,
           onLate,
-          router.isCluster ? (answers) => resolve(this.held(groups, answers)) : resolve,
+          router.isPartitioned ? (answers) => resolve(this.held(groups, answers)) : resolve,
           this.#giveBack,
         ),
       )
@@ -191,7 +199,7 @@ class CountersInRedis implements RedisStore {
   }
 
   private dispatch(router: Router, call: TakeCall, groups: Groups<Take>): void {
-    if (!router.isCluster) {
+    if (!router.isPartitioned) {
       router.route(call.asWhole(0))
       return
     }
@@ -203,13 +211,18 @@ class CountersInRedis implements RedisStore {
     for (const part of call.asParts((each) => router.isSingle(each))) router.route(part)
   }
 
-  private tell(key: CounterKey, op: StoreOp, requireNumbers?: () => void): Promise<void> {
+  private tell(
+    key: CounterKey,
+    op: StoreOp,
+    cost: number,
+    requireNumbers?: () => void,
+  ): Promise<void> {
     return new Promise((resolve, reject) => {
       requireKey(key)
       requireNumbers?.()
       const deadlineMs = Math.max(VERB_DEADLINE_MS, this.#options.deadlineMs)
       const call = new VerbCall(op.verb, monotonicMs() + deadlineMs, resolve, reject)
-      const part = new Part(call, op, key.partition, 1)
+      const part = new Part(call, op, key.partition, cost)
       call.part = part
       const { router } = this.#session
       if (router === undefined || this.#closed) part.settle('not-run')

@@ -1,11 +1,13 @@
-import { expect, test } from 'vitest'
+import { defineLimit, type Take } from '@sluice/core'
+import { describe, expect, test } from 'vitest'
 import { wordsCommand } from './ask.js'
 import { FakeChannel } from './channel.test-helper.js'
 import { type RedisDriver, RedisReplyError } from './driver.js'
 import { silentObserver } from './observer.js'
 import { Part, type PartAnswer } from './part.js'
 import { Router } from './router.js'
-import type { BatchCodec } from './wire/request.js'
+import { Asking, TakeCall } from './take-call.js'
+import type { BatchCodec, StoreOp } from './wire/request.js'
 
 const COMMAND = wordsCommand(['BATCH'])
 const TIME = [Buffer.from('1000'), Buffer.from('0')]
@@ -77,4 +79,92 @@ test('a node that a slot is on its way to decides nothing before its clock is kn
   from.reply(2, new RedisReplyError(`ASK 1 ${to.address}`))
   expect(to.words()).toEqual([['TIME'], ['ASKING', 'BATCH']])
   expect(guards.every((notAfter) => notAfter > 0)).toBe(true)
+})
+
+const CROSSSLOT = new RedisReplyError("CROSSSLOT Keys in request don't hash to the same slot")
+
+/** One address, behind which a proxy spreads keys over several servers. */
+function openProxied() {
+  const channel = new FakeChannel()
+  const driver: RedisDriver = {
+    topology: 'standalone',
+    channelOf: () => channel,
+    channelAt: () => channel,
+    channels: () => [channel],
+    refresh: () => {},
+    onReady: () => {},
+    onProblem: () => {},
+    close: async () => {},
+  }
+  const problems: string[] = []
+  /** Of each script the partitions of its counters. */
+  const scripts: (readonly number[])[] = []
+  const router = new Router(driver, {
+    nowMs: () => 0,
+    random: () => 0,
+    codec: {
+      encode: (ops: readonly StoreOp[]) => {
+        const partitions = ops.flatMap((op) =>
+          op.verb === 'take' ? op.groups.flat().map(({ key }) => key.partition) : [],
+        )
+        scripts.push([...new Set(partitions)])
+        return { command: COMMAND, fallback: COMMAND }
+      },
+    } as unknown as BatchCodec,
+    timeCommand: wordsCommand(['TIME']),
+    deadlineMs: 20,
+    scriptTime: () => 0,
+    observer: { ...silentObserver, problem: (text) => problems.push(text) },
+    answering: () => {},
+    isBusy: () => false,
+    replied: () => {},
+  })
+  channel.reply(0, TIME)
+  const answers: unknown[] = []
+  const ask = (...partitions: readonly number[]) => {
+    const limit = defineLimit({ algorithm: 'fixed-window', max: 10, windowMs: 60_000 })
+    const takes = partitions.map((partition, n): Take => {
+      return { key: { hi: n, lo: partition, partition }, limit, amount: 1 }
+    })
+    const call = new TakeCall({
+      asking: new Asking('take', [takes], false),
+      deadlineAtMs: 20,
+      onLate: undefined,
+      resolve: (answer) => answers.push(answer),
+      giveBack: () => {},
+    })
+    router.route(call.asWhole(0))
+  }
+  return { router, channel, problems, scripts, answers, ask }
+}
+
+describe('a proxy that shards behind one address', () => {
+  test('is noticed by its refusal of mixed scripts, said once, and sent one script for each partition', async () => {
+    const { router, channel, problems, scripts, ask } = openProxied()
+    ask(1, 2)
+    ask(3)
+    ask(3)
+    await turn()
+    expect([scripts, router.isPartitioned]).toEqual([[[1, 2, 3]], false])
+    channel.reply(1, CROSSSLOT)
+    await turn()
+    expect(router.isPartitioned).toBe(true)
+    expect(scripts.slice(1).map(String).toSorted()).toEqual(['1', '2', '3'])
+    expect(problems).toEqual([
+      'Redis 127.0.0.1:6379 shards its keys behind one address (CROSSSLOT): sending one script for each partition from now on',
+    ])
+  })
+
+  test('that refuses even the counters of one partition is a problem, and is not asked again', async () => {
+    const { router, channel, problems, answers, scripts, ask } = openProxied()
+    ask(3, 3)
+    await turn()
+    channel.reply(1, CROSSSLOT)
+    await turn()
+    expect(answers).toEqual([[['not-run', 'not-run']]])
+    expect([scripts.length, router.isPartitioned]).toEqual([1, false])
+    expect(problems).toEqual([
+      "Redis 127.0.0.1:6379 refuses scripts: CROSSSLOT Keys in request don't hash to the same slot",
+    ])
+  })
 })

@@ -7,7 +7,7 @@ import type { FlightPlan } from './flight.js'
 import { byHaste } from './haste.js'
 import { Lane } from './lane.js'
 import type { LaneParts } from './lane-parts.js'
-import type { Part } from './part.js'
+import { type Part, partitionOf } from './part.js'
 import { PARTITION_SLOTS, PARTITION_TAGS } from './partitions.js'
 
 /** How long a partition is asked counter by counter before a whole script is tried again. */
@@ -17,7 +17,7 @@ const REFRESH_EVERY_MS = 100
 
 export type RouterParts = Omit<
   LaneParts,
-  'plan' | 'route' | 'redirect' | 'splitUp' | 'passed' | 'refresh'
+  'plan' | 'route' | 'redirect' | 'splitUp' | 'crossSlot' | 'passed' | 'refresh'
 >
 
 export class Router {
@@ -29,6 +29,8 @@ export class Router {
   /** For each partition, until when it is asked counter by counter. */
   readonly #singleUntilMs = new Float64Array(PARTITION_TAGS.length)
   #refreshedMs = -Infinity
+  /** Whether one address hides several servers, so that a script may have one partition only. */
+  #isProxied = false
 
   constructor(driver: RedisDriver, parts: RouterParts) {
     this.#driver = driver
@@ -38,6 +40,7 @@ export class Router {
       route: (part) => this.route(part),
       redirect: (redirected, address, kind) => this.redirect(redirected, address, kind),
       splitUp: (split) => this.splitUp(split),
+      crossSlot: (mixed, address, message) => this.crossSlot(mixed, address, message),
       passed: (partition) => this.passed(partition),
       refresh: () => this.refresh(),
     }
@@ -49,8 +52,9 @@ export class Router {
     for (const channel of driver.channels()) this.laneOf(channel)
   }
 
-  get isCluster(): boolean {
-    return this.#driver.topology === 'cluster'
+  /** Whether a script may have the counters of one partition only: on a Cluster, behind a proxy. */
+  get isPartitioned(): boolean {
+    return this.#isProxied || this.#driver.topology === 'cluster'
   }
 
   lanes(): readonly Lane[] {
@@ -100,9 +104,9 @@ export class Router {
     }
   }
 
-  /** One script for all, or on a Cluster one for each partition, as its keys must share a slot. */
+  /** One script for all, or one for each partition where its keys must share a slot. */
   private plan(parts: readonly Part[]): readonly FlightPlan[] {
-    if (!this.isCluster) return parts.length === 0 ? [] : this.byHaste(parts)
+    if (!this.isPartitioned) return parts.length === 0 ? [] : this.byHaste(parts)
     const byPartition = new Map<number, Part[]>()
     const plans: FlightPlan[] = []
     for (const part of parts) {
@@ -146,6 +150,23 @@ export class Router {
 
   private splitUp(parts: readonly Part[]): void {
     this.goSingle(parts)
+    for (const part of parts) for (const single of part.owner.split(part)) this.route(single)
+  }
+
+  /** From now on every partition has a script of its own, beginning with what was refused. */
+  private crossSlot(parts: readonly Part[], address: string, message: string): void {
+    const { observer } = this.#parts
+    const isMixed = new Set(parts.map(({ op }) => partitionOf(op))).size > 1
+    if (!isMixed && parts.every(({ op }) => partitionOf(op) !== undefined)) {
+      observer.problem(`Redis ${address} refuses scripts: ${message}`)
+      for (const part of parts) part.settle('not-run')
+      return
+    }
+    if (!this.isPartitioned) {
+      this.#isProxied = true
+      const found = `Redis ${address} shards its keys behind one address (CROSSSLOT)`
+      observer.problem(`${found}: sending one script for each partition from now on`)
+    }
     for (const part of parts) for (const single of part.owner.split(part)) this.route(single)
   }
 

@@ -58,7 +58,7 @@ export function nodeStats(lane: Lane, memory: RedisNodeMemory | undefined): Redi
       errorSeconds: ahead.errorUs / 1e6,
     },
     inFlight: lane.inFlight,
-    queuedTakes: lane.queuedTakes,
+    queuedTakes: lane.queuedCost,
     ...(memory && { memory: memoryOf(memory) }),
   }
 }

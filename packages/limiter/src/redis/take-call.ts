@@ -5,7 +5,8 @@
 import { type Outcome, passes, type Take } from '@sluice/core'
 import type { Answer, Give, Groups, Silence } from '../store.js'
 import type { Expiring } from './deadlines.js'
-import { countTakes, Part, type PartAnswer, type PartOwner, slice } from './part.js'
+import { costOfTakes } from './op-cost.js'
+import { countTakesOf, Part, type PartAnswer, partitionOf, type PartOwner, slice } from './part.js'
 
 /**
  * What is asked of the store. Made by a class, as is all that lives while a call waits: V8 would
@@ -55,7 +56,8 @@ export class TakeCall implements PartOwner, Expiring {
 
   /** The call as one part, whatever its partitions. */
   asWhole(partition: number): Part {
-    const part = new Part(this, this.#asking, partition, countTakes(this.#asking.groups))
+    const { groups, states } = this.#asking
+    const part = new Part(this, this.#asking, partition, costOfTakes(groups, states))
     this.#only = part
     this.#open = 1
     return part
@@ -69,7 +71,8 @@ export class TakeCall implements PartOwner, Expiring {
     )
     const parts = slices.map((cut) => {
       const asking = new Asking(verb, cut.groups, states)
-      return new Part(this, asking, cut.partition, cut.weight, cut.places)
+      const cost = costOfTakes(cut.groups, states)
+      return new Part(this, asking, cut.partition, cost, cut.places)
     })
     this.#parts = parts
     this.#open = parts.length
@@ -78,8 +81,9 @@ export class TakeCall implements PartOwner, Expiring {
   }
 
   split(part: Part): readonly Part[] {
-    if (part.weight <= 1 || this.#asking.groups.length === 0) return [part]
     const { verb, groups, states } = this.#asking
+    const isCut = countTakesOf(part.op) <= 1 && partitionOf(part.op) === part.partition
+    if (isCut) return [part]
     const wanted = groups.map((takes, g) => {
       const places = part.places?.[g]
       return places === undefined ? takes.map((_, i) => i) : places
@@ -90,7 +94,7 @@ export class TakeCall implements PartOwner, Expiring {
     ).map((cut) => {
       const places = cut.places.map((inPart, g) => inPart.map((i) => wanted[g]?.[i] ?? 0))
       const op = new Asking(verb, cut.groups, states)
-      const single = new Part(this, op, part.partition, cut.weight, places)
+      const single = new Part(this, op, cut.partition, costOfTakes(cut.groups, states), places)
       single.resends = part.resends
       return single
     })

@@ -63,6 +63,17 @@ export const groupCases: readonly StoreCase[] = [
     },
   },
   {
+    name: 'a call without takes is answered with an empty list for each of its groups',
+    run: async (under) => {
+      assert.deepEqual(await under.store.take([[]]), [[]])
+      assert.deepEqual(await under.store.take([[], []]), [[], []])
+      assert.deepEqual(await under.store.take([]), [[]])
+      assert.deepEqual(await under.store.peek([[]]), [[]])
+      assert.deepEqual(await under.store.peek([[], []]), [[], []])
+      assert.deepEqual(await under.store.peek([]), [])
+    },
+  },
+  {
     name: 'further groups do not see each other, nor does the first see them',
     run: async (under) => {
       await takes(under, 2, one)

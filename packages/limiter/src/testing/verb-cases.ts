@@ -53,15 +53,19 @@ export const verbCases: readonly StoreCase[] = [
     },
   },
   {
-    name: 'peek changes nothing and shows the state',
+    name: 'peek changes nothing, and shows the state where that is asked for',
     run: async (under) => {
       await takes(under, 1, ten, 4)
-      const before = await under.store.peek([[take(1, ten, 7)]])
-      const again = await under.store.peek([[take(1, ten, 7)]])
-      assert.deepEqual(again, before)
-      assert.notEqual(before[0]?.[0]?.state, undefined)
-      assert.notEqual(before[0]?.[0]?.retryAfterMs, 0)
-      const [[nobody] = []] = await under.store.peek([[take(99, ten)]])
+      for (const amount of [6, 7]) {
+        const groups = [[take(1, ten, amount)]]
+        const before = await under.store.peek(groups, { states: true })
+        const again = await under.store.peek(groups, { states: true })
+        assert.deepEqual(again, before)
+        assert.notEqual(before[0]?.[0]?.state, undefined)
+        const [[plain] = []] = await under.store.peek(groups)
+        assert.equal(plain?.retryAfterMs === 0, amount === 6)
+      }
+      const [[nobody] = []] = await under.store.peek([[take(99, ten)]], { states: true })
       assert.equal(nobody?.state, undefined)
     },
   },
@@ -95,7 +99,7 @@ export const verbCases: readonly StoreCase[] = [
     name: 'a give to a counter that is not there is no counter',
     run: async (under) => {
       await under.store.give({ key: key(1), limit: ten, amount: 4 })
-      const [[outcome] = []] = await under.store.peek([[take(1, ten)]])
+      const [[outcome] = []] = await under.store.peek([[take(1, ten)]], { states: true })
       assert.equal(outcome?.state, undefined)
     },
   },

@@ -113,7 +113,7 @@ export class BatchCodec {
         this.writeTake(op.groups, op.states)
         return
       case 'peek':
-        this.writeGroups(PEEK, op.groups, true)
+        this.writeGroups(PEEK, op.groups, op.states)
         return
       case 'give':
         numbers.write(GIVE)

@@ -148,7 +148,7 @@ export class Scenario {
     const counter = dice.below(keys.length)
     if (dice.oneIn(paceUs === undefined ? 15 : 400)) this.changeLimit(counter)
     if (roll < 40) return { verb: 'take', groups: this.groups(), states: dice.oneIn(4) }
-    if (roll < 56) return { verb: 'peek', groups: this.groups(), states: false }
+    if (roll < 56) return { verb: 'peek', groups: this.groups(), states: dice.oneIn(2) }
     if (roll < 76) return this.give(counter)
     if (roll < 96) return this.charge(counter)
     if (paceUs !== undefined && !dice.oneIn(20)) return this.give(counter)

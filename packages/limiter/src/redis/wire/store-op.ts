@@ -6,7 +6,7 @@ export type StoreOp =
   | {
       readonly verb: 'take' | 'peek'
       readonly groups: Groups<Take>
-      /** Whether every outcome is to carry the counter's state; a peek always does. */
+      /** Whether every outcome is to carry the counter's state. */
       readonly states: boolean
     }
   | { readonly verb: 'give'; readonly give: Give }

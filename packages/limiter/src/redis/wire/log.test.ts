@@ -36,7 +36,7 @@ function takes(from: number, count: number, everyUs: number): readonly Batch[] {
 /** All records of the log as they lie in Redis: see log-records.lua. */
 async function storedLog(): Promise<Log> {
   const bytes = (await redis.client.getBuffer(placeOf(key))) ?? Buffer.alloc(20)
-  const base = Number((bytes.readBigUInt64BE(4) & 0xffffffffffffffn) as bigint)
+  const base = Number(bytes.readBigUInt64BE(4) & 0xffffffffffffffn)
   const count = bytes.readUInt16BE(14)
   let before = bytes.readUInt16BE(12)
   const log: number[] = []

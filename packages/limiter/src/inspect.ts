@@ -37,7 +37,8 @@ export interface InspectedCounter {
   readonly node: string | null
   /**
    * As the algorithm keeps it, times in microseconds; of a log only how much it holds, from when to
-   * when, and in how many instants, of which at most 64 are told apart. Null: there is none, and the caller has its whole budget.
+   * when, and in how many instants, of which at most 64 are told apart. Null: there is none, and
+   * the caller has its whole budget.
    */
   readonly state: Readonly<Record<string, number>> | null
   /** Until it expires by itself; null: nothing is there, or it is in this process. */

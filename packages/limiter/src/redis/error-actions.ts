@@ -7,7 +7,7 @@
  * - `load`: the script is not there; the same is sent with its source.
  * - `moved`, `ask`: another node has the slot; the same is sent there.
  * - `split`: the slot is on its way to another node; the same is sent counter by counter.
- * - `partition`: a sharding proxy answers for several servers; one script for each partition is sent.
+ * - `partition`: a sharding proxy hides several servers; one script for each partition is sent.
  * - `again`: it may pass in a moment; the same is sent once more, within the deadline.
  * - `reconnect`: this node is no primary any more; its successor is looked for, and asked again.
  * - `posture`: waiting does not help; the rule's posture answers.

@@ -13,7 +13,7 @@ import type { Part, PartHolder } from './part.js'
 import { PartQueue } from './part-queue.js'
 import { StoreClock } from './store-clock.js'
 
-/** What a batch may cost, in plain takes: about 0.7 ms of Redis, which serves no other client then. */
+/** What a batch may cost, in plain takes: about 0.7 ms of Redis, which serves no one else then. */
 const BATCH_COST_MAX = 128
 /** Batches on the wire: while Redis decides one, the next is there already. */
 const IN_FLIGHT_MAX = 4

@@ -1,12 +1,12 @@
 /**
- * Parts that wait to be sent to one Redis node. Light ones leave together in batches, in the order in
- * which they came. A heavy one, which costs more than a whole batch, leaves alone, and those behind
- * it need not wait for it. Parts whose calls were answered meanwhile are forgotten, so that a node
- * that answers nothing does not make the queue grow.
+ * Parts that wait to be sent to one Redis node. Light ones leave together in batches, in the order
+ * in which they came. A heavy one, which costs more than a whole batch, leaves alone, and those
+ * behind it need not wait for it. Parts whose calls were answered meanwhile are forgotten, so that
+ * a node that answers nothing does not make the queue grow.
  */
 import type { Part } from './part.js'
 
-/** The cost of the light parts that may wait; what is beyond that is answered by posture at once. */
+/** The cost of the light parts that may wait; more than that is answered by posture at once. */
 const LIGHT_COST_MAX = 65_536
 /** The heavy parts that may wait. */
 const HEAVY_MAX = 1024

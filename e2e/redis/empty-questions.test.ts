@@ -1,0 +1,57 @@
+/** Questions without limits, asked of a real server under light traffic. */
+import { setTimeout as sleep } from 'node:timers/promises'
+import { expect, test } from 'vitest'
+import { shareRedis, startNode } from '../serve-redis.test-helper.js'
+
+const redis = shareRedis()
+
+/** A call that waits so long for the store was not answered: the machine is not that slow. */
+const DEADLINE_MS = 1500
+const ROUNDS = 40
+const EVERY_MS = 100
+
+const RULES = `
+rules:
+  - id: per-user
+    by: [user]
+    posture: closed
+    limits: [1000/minute]
+    tiers: { plan: { partner: [] } }
+  - id: trial
+    mode: shadow
+    by: [ip]
+    limits: [1000/minute]
+    tiers: { plan: { partner: [] } }
+`
+
+test('limits pages, peeks and checks without limits leave the breaker of a healthy Redis closed', async () => {
+  const node = await startNode(RULES, {
+    SLUICE_REDIS_URL: redis().url,
+    SLUICE_STORE_DEADLINE_MS: String(DEADLINE_MS),
+  })
+  const post = async (path: string, attributes: Record<string, string>) => {
+    const body = JSON.stringify({ attributes })
+    const response = await fetch(`${node.api}${path}`, { method: 'POST', body })
+    return (await response.json()) as { readonly allowed: boolean; readonly source: string }
+  }
+  const partner = { user: 'partner', ip: '203.0.113.9', plan: 'partner' }
+  const ordinary: Promise<{ readonly allowed: boolean; readonly source: string }>[] = []
+  const empty: Promise<unknown>[] = []
+  for (let round = 0; round < ROUNDS; round++) {
+    ordinary.push(post('/v1/check', { user: 'u1' }))
+    empty.push(
+      fetch(`${node.gateway}/_sluice/limits`).then((response) => response.json()),
+      post('/v1/explain', { path: '/nothing' }),
+      post('/v1/peek', partner),
+      post('/v1/check', { ip: '203.0.113.9', plan: 'partner' }),
+    )
+    await sleep(EVERY_MS)
+  }
+  const sources = (await Promise.all(ordinary)).map(({ source, allowed }) => [source, allowed])
+  expect(sources).toEqual(Array.from({ length: ROUNDS }, () => ['store', true]))
+  await Promise.all(empty)
+  const metrics = await (await fetch(`${node.admin}/metrics`)).text()
+  expect(metrics).toMatch(/^sluice_breaker_open\{[^}]*\} 0$/m)
+  expect(metrics).not.toMatch(/^sluice_degraded_total\{.*\} [1-9]/m)
+  expect(metrics).not.toMatch(/^sluice_store_errors_total\{.*deadline.*\} [1-9]/m)
+})

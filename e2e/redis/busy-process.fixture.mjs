@@ -12,7 +12,7 @@ const CALLS_A_TURN = 200
 const REPORT_MS = 500
 
 const { url, rules } = JSON.parse(process.argv[2])
-const store = redisStore({ url, deadlineMs: 50, denyCacheMs: 0 })
+const store = redisStore({ url, deadlineMs: 20, denyCacheMs: 0 })
 const limiter = createLimiter({ rules, store })
 await limiter.ready()
 

@@ -24,6 +24,10 @@ const benchmarks = {
     about: 'decisions per second, CPU and latency on Redis, against peers',
     files: ['./redis/decisions.mjs'],
   },
+  peak: {
+    about: '58,000 decisions a second for ten minutes, by several processes on one Redis',
+    files: ['./peak/measure.mjs'],
+  },
   coordination: {
     about: 'over-admission, stranded share and hot keys of leased, local and split rules',
     files: ['./coordination/measure.mjs'],

@@ -1,0 +1,188 @@
+/** Writes a set of `conformance/formats` with the present code, on real servers. */
+import { cpSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { type AdminClient, createAdminClient } from '@sluice/client'
+import {
+  keysFile,
+  playCounters,
+} from '../../packages/limiter/src/redis/format-counters.test-helper.js'
+import {
+  FORMAT_CASES,
+  type FormatResult,
+  playFormatCase,
+} from '../../packages/limiter/src/redis/wire/format-cases.test-helper.js'
+import { keyOf, startBatchRedis } from '../../packages/limiter/src/redis/wire/redis.test-helper.js'
+import { readSight, writeSight } from '../../packages/server/src/stats/sight-text.js'
+import { type PostgresServer, startPostgres } from '../../tools/postgres/server.js'
+import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
+import { waitFor } from '../process.test-helper.js'
+import { type Running, start } from '../serve.test-helper.js'
+import {
+  changeRules,
+  DURABLE_MAX,
+  readContent,
+  type RulesFixture,
+} from './rules-content.test-helper.js'
+
+/** `counters.json`: of the counters and callers in a data directory. */
+export interface CountersFixture {
+  /** When it was written, in microseconds since 1970. */
+  readonly clock: number
+  readonly user: string
+  readonly limit: number
+  readonly remaining: number
+}
+
+/** Stands for the machine that wrote a set. */
+const MACHINE = 'node-a'
+const USER = 'u9'
+const CALLS = DURABLE_MAX - 2
+
+export async function writeSet(folder: string): Promise<void> {
+  await writeRedisFiles(folder)
+  await writeDataDir(folder)
+  await writeShared(folder)
+}
+
+function writeJson(folder: string, file: string, content: object): void {
+  writeFileSync(join(folder, file), `${linesOf(content)}\n`)
+}
+
+/** JSON with a line for each item of a list, and for each field of the whole: for people. */
+function linesOf(content: object): string {
+  if (Array.isArray(content)) {
+    return `[\n${content.map((item) => JSON.stringify(item)).join(',\n')}\n]`
+  }
+  const fields = Object.entries(content).map(([name, value]: [string, unknown]) => {
+    const isList = Array.isArray(value) && value.some((item) => typeof item === 'object')
+    return `${JSON.stringify(name)}: ${isList ? linesOf(value) : JSON.stringify(value)}`
+  })
+  return `{\n${fields.join(',\n')}\n}`
+}
+
+async function writeRedisFiles(folder: string): Promise<void> {
+  const redis = await startBatchRedis()
+  try {
+    const values: FormatResult[] = []
+    for (const [index, each] of FORMAT_CASES.entries()) {
+      values.push(await playFormatCase(redis, each, keyOf(index + 1)))
+    }
+    writeJson(folder, 'redis-values.json', values)
+    await redis.client.flushall()
+    const plain = await playCounters(redis.server, 'plain')
+    await redis.client.flushall()
+    const packed = await playCounters(redis.server, 'packed')
+    writeJson(folder, 'redis-plain.json', plain.dump)
+    writeJson(folder, 'redis-packed.json', packed.dump)
+    writeJson(folder, 'redis-keys.json', keysFile({ plain: plain.names, packed: packed.names }))
+  } finally {
+    await redis.stop()
+  }
+}
+
+/** By the token that the server made for itself. */
+export function clientOf({ admin, folder }: Pick<Running, 'admin' | 'folder'>): AdminClient {
+  const token = readFileSync(join(folder, '.sluice/admin-token'), 'utf8').trim()
+  return createAdminClient({ url: admin, token })
+}
+
+/** A server alone: its rules in files, its counters in memory. */
+async function writeDataDir(folder: string): Promise<void> {
+  const server = await start()
+  const client = clientOf(server)
+  const secrets = await changeRules(client)
+  const counters = await useBudget(server, secrets.activeKey)
+  const fixture: RulesFixture = { ...(await readContent(client)), secrets }
+  await end(server)
+  copyDataDir(server, join(folder, 'data-dir'))
+  writeJson(folder, 'rules.json', fixture)
+  writeJson(folder, 'counters.json', counters)
+}
+
+/** Spends a part of a durable limit, and all of another one. */
+async function useBudget({ gateway, api }: Running, key: string): Promise<CountersFixture> {
+  const headers = { 'x-api-key': key }
+  for (let n = 0; n < CALLS; n++) {
+    await fetch(`${gateway}/v1/exports`, { method: 'POST', headers })
+  }
+  for (let n = 0; n < 2 * DURABLE_MAX; n++) {
+    await fetch(`${api}/v1/check`, { method: 'POST', body: callOf('u8') })
+  }
+  const response = await fetch(`${api}/v1/peek`, { method: 'POST', body: callOf(USER) })
+  const { limit, remaining } = (await response.json()) as CountersFixture
+  return { clock: Date.now() * 1000, user: USER, limit, remaining }
+}
+
+function callOf(user: string): string {
+  return JSON.stringify({ attributes: { user, method: 'POST', path: '/v1/exports' } })
+}
+
+async function end({ program }: Running): Promise<void> {
+  program.signal('SIGTERM')
+  const code = await program.code()
+  if (code !== 0) throw new Error(`it ended with ${code}:\n${program.output()}`)
+}
+
+/** Without the name of the machine that wrote it, which a released lock has. */
+function copyDataDir({ folder }: Running, to: string): void {
+  mkdirSync(to)
+  cpSync(join(folder, '.sluice'), to, { recursive: true })
+  const lock = join(to, 'rules/lock.1')
+  if (!existsSync(lock)) return
+  const holder = JSON.parse(readFileSync(lock, 'utf8')) as object
+  writeFileSync(lock, `${JSON.stringify({ ...holder, host: MACHINE, place: MACHINE })}\n`)
+}
+
+/** A node of a fleet: its rules in Postgres, its counters in Redis. */
+async function writeShared(folder: string): Promise<void> {
+  const postgres = await startPostgres()
+  const redis = await startRedis()
+  try {
+    const url = await postgres.createDatabase()
+    const server = await start({
+      SLUICE_DATABASE_URL: url,
+      SLUICE_REDIS_URL: redis.url,
+    })
+    const client = clientOf(server)
+    const secrets = await changeRules(client)
+    await useBudget(server, secrets.activeKey)
+    writeFileSync(join(folder, 'node-snapshot.txt'), `${await snapshotOf(server, redis)}\n`)
+    const fixture: RulesFixture = { ...(await readContent(client)), secrets }
+    await end(server)
+    writeJson(folder, 'postgres.json', fixture)
+    writeFileSync(join(folder, 'postgres.sql'), await dumpOf(postgres, url))
+    copyDataDir(server, join(folder, 'data-dir-shared'))
+  } finally {
+    await redis.stop()
+    await postgres.stop()
+  }
+}
+
+/** What the node posts for others once it has seen calls, without the name of the machine. */
+async function snapshotOf({ program }: Running, redis: RedisServer): Promise<string> {
+  let found: string | undefined
+  await waitFor(program, async () => {
+    const [key] = (await redis.call('KEYS', '*:board:*')) as readonly string[]
+    const posted = key === undefined ? undefined : await redis.cli('GET', key)
+    const sight = posted === undefined ? undefined : await readSight(posted)
+    if (sight === undefined || sight.rules.length === 0 || sight.callers.length === 0) return false
+    found = await writeSight({ ...sight, node: { ...sight.node, host: MACHINE } })
+    return true
+  })
+  return found ?? ''
+}
+
+async function dumpOf(postgres: PostgresServer, url: string): Promise<string> {
+  const sql = await postgres.run(
+    'pg_dump',
+    '--inserts',
+    '--no-owner',
+    '--no-privileges',
+    // Nodes that reported: they name machines, and are forgotten within a minute.
+    '--exclude-table-data=sluice.nodes',
+    '-d',
+    url,
+  )
+  // Words to psql of some releases, which others do not know.
+  return sql.replaceAll(/^\\(un)?restrict .*\n/gm, '')
+}

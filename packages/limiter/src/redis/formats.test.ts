@@ -1,0 +1,165 @@
+/**
+ * Names and values in Redis against the golden sets of `conformance/formats`: every set is read for
+ * ever, and what is written now has the form of the newest.
+ */
+import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
+import { defineLimit } from '@sluice/core'
+import { FORMAT_SETS, NEWEST_SET, readSetFile } from '../../../../tools/formats/sets.js'
+import {
+  type DumpedKey,
+  type DumpFile,
+  dumpKeys,
+  type KeysFile,
+  leftOf,
+  loadKeys,
+  namesOf,
+  openFormatLimiter,
+  playCounters,
+} from './format-counters.test-helper.js'
+import { storeKeys } from './key.js'
+import { PARTITION_TAGS } from './partitions.js'
+import { fingerprintOf } from './secret.js'
+import {
+  FORMAT_CASES,
+  type FormatResult,
+  peekFormat,
+  playFormatCase,
+  writeFormat,
+} from './wire/format-cases.test-helper.js'
+import { type BatchRedis, LAYOUTS, startBatchRedis } from './wire/redis.test-helper.js'
+
+let redis: BatchRedis
+beforeAll(async () => {
+  redis = await startBatchRedis()
+})
+beforeEach(() => redis.client.flushall())
+afterAll(() => redis.stop())
+
+const valuesOf = (set: string) => readSetFile<readonly FormatResult[]>(set, 'redis-values.json')
+const dumpOf = (set: string, layout: string) => readSetFile<DumpFile>(set, `redis-${layout}.json`)
+const keysOf = (set: string) => readSetFile<KeysFile>(set, 'redis-keys.json')
+
+/**
+ * The bytes of a value without those that say until when its key is kept: these follow how long a
+ * TTL is, not how a state is written.
+ */
+const withoutKept = (hex: string) => `${hex.slice(0, 2)}--------${hex.slice(10)}`
+
+test('there is a golden set of every format', () => {
+  expect(FORMAT_SETS).toContain('0.1.0')
+})
+
+describe.each(FORMAT_SETS)('of the set %s', (set) => {
+  describe.each(LAYOUTS)('in the %s layout', (layout) => {
+    test.each(valuesOf(set))('the bytes read as the state they were: $name', async (golden) => {
+      const { key, readAt, state, remaining, resetAfterMs } = golden
+      const limit = defineLimit(golden.limit)
+      await writeFormat(redis, layout, key, limit, golden[layout])
+      const peeked = await peekFormat(redis, layout, key, limit, readAt)
+      expect(peeked).toEqual({ state, remaining, resetAfterMs })
+    })
+
+    test('a limiter on the dumped Redis sees what every caller had used', async () => {
+      const dump = dumpOf(set, layout)
+      await loadKeys(redis.server, dump.keys)
+      const { limiter, store } = await openFormatLimiter(redis.server.url, dump)
+      try {
+        const callers = dump.left.map(({ attributes }) => attributes)
+        expect(await leftOf(limiter, callers)).toEqual(dump.left)
+        // Whoever beat when the dump was made is gone.
+        expect(store.remote.fleetSize()).toBe(1)
+      } finally {
+        await limiter.close()
+      }
+    })
+
+    test('a counter of every rule and caller lies under the name it had', async () => {
+      const { rules, counters, prefix } = keysOf(set)
+      const dump = dumpOf(set, layout)
+      await loadKeys(redis.server, dump.keys)
+      const { limiter } = await openFormatLimiter(redis.server.url, { ...dump, rules, prefix })
+      try {
+        const callers = dump.left.map(({ attributes }) => attributes)
+        expect(await namesOf(limiter, rules, callers)).toEqual(counters[layout])
+      } finally {
+        await limiter.close()
+      }
+    })
+  })
+
+  test('a prefix has the same partitions, and the same other keys', () => {
+    const { prefix, secret, fingerprint, tags, others } = keysOf(set)
+    expect(PARTITION_TAGS).toEqual(tags)
+    expect(storeKeys(prefix)).toEqual(others)
+    expect(fingerprintOf(Buffer.from(secret, 'hex'))).toBe(fingerprint)
+  })
+
+  test('a node reads what one of that release posts', async () => {
+    const dump = dumpOf(set, 'plain')
+    const { members, posted } = postedIn(dump.keys, dump.prefix)
+    await loadKeys(redis.server, dump.keys)
+    // The node still lives: its last beat was just now.
+    const expires = String(Date.now() + 600_000)
+    for (const member of members) {
+      await redis.server.call('ZADD', storeKeys(dump.prefix).fleet, expires, member)
+    }
+    const { limiter, store } = await openFormatLimiter(redis.server.url, dump)
+    try {
+      expect(await store.board.read()).toContain(posted)
+    } finally {
+      await limiter.close()
+    }
+  })
+})
+
+describe('what is written now has the form of the newest set', () => {
+  const goldens = new Map(valuesOf(NEWEST_SET).map((golden) => [golden.name, golden]))
+
+  test('every case of it is one of the newest set, and the other way round', () => {
+    expect(FORMAT_CASES.map(({ name }) => name)).toEqual([...goldens.keys()])
+  })
+
+  test.each(FORMAT_CASES)('$name', async (each) => {
+    const golden = goldens.get(each.name)
+    if (golden === undefined) throw new Error(`${NEWEST_SET} has no "${each.name}"`)
+    const played = await playFormatCase(redis, each, golden.key)
+    for (const layout of LAYOUTS) {
+      expect(withoutKept(played[layout]), layout).toBe(withoutKept(golden[layout]))
+    }
+    expect(played.state).toEqual(golden.state)
+  })
+
+  test.each(LAYOUTS)('calls leave the same keys in the %s layout', async (layout) => {
+    const { dump, names } = await playCounters(redis.server, layout)
+    const golden = dumpOf(NEWEST_SET, layout)
+    expect(names).toEqual(keysOf(NEWEST_SET).counters[layout])
+    expect(dump.left).toEqual(golden.left)
+    expect(dump.keys.map(formOf)).toEqual(golden.keys.map(formOf))
+    expect(await dumpKeys(redis.server)).not.toEqual([])
+  })
+})
+
+/** A key without what is another at each start: the id of a node, and times. */
+function formOf(dumped: DumpedKey): unknown {
+  const key = dumped.key.replace(/board:[0-9a-f]{16}$/, 'board:NODE')
+  if (dumped.type === 'zset') {
+    return { key, type: dumped.type, members: dumped.members.map(([node]) => node.length) }
+  }
+  if (dumped.type === 'hash') {
+    const fields = dumped.fields.map(([field, value]) => [field, withoutKept(value)])
+    return { key, type: dumped.type, fields }
+  }
+  const isCounter = !key.includes('{home}')
+  return { key, type: dumped.type, value: isCounter ? withoutKept(dumped.value) : dumped.value }
+}
+
+/** The nodes that live, and what one of them posts. */
+function postedIn(keys: readonly DumpedKey[], prefix: string) {
+  const fleet = keys.find(({ key }) => key === storeKeys(prefix).fleet)
+  const board = keys.find(({ key }) => key.includes(':board:'))
+  if (fleet?.type !== 'zset' || board?.type !== 'string') throw new Error('no fleet, or no board')
+  return {
+    members: fleet.members.map(([node]) => node),
+    posted: Buffer.from(board.value, 'hex').toString(),
+  }
+}

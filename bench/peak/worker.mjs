@@ -7,7 +7,7 @@ import { createLimiter } from '@sluice/limiter'
 import { redisStore } from '@sluice/limiter/redis'
 
 const { url, callers, deadlineMs } = JSON.parse(process.argv[2])
-/** Calls that are due are sent at each tick; a tick that is late sends all that were due meanwhile. */
+/** Calls that are due leave at each tick; a late tick sends all that were due meanwhile. */
 const TICK_MS = 1
 /** More than this many unanswered calls mean that the machine does not carry the rate. */
 const UNANSWERED_MAX = 100_000

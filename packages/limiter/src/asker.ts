@@ -162,6 +162,7 @@ export class Asker {
   /** Something was given back: what is known here of the counter is old. */
   gaveBack(key: CounterKey): void {
     this.#denied?.forget(key, this.#monotonicMs())
+    this.#states.forget(key)
     this.#coordinator.gaveBack(key)
   }
 
@@ -170,7 +171,6 @@ export class Asker {
     this.gaveBack(key)
     this.#resets += 1
     this.#coordinator.forget(key)
-    this.#states.forget(key)
     this.#posture.forget(key)
     this.#reports.forget(key)
   }
@@ -313,16 +313,16 @@ export class Asker {
     return undefined
   }
 
+  /** Admits a call that the store has not decided yet; undefined where only the store can. */
   private fromLastStates(asked: Asked): Decision | undefined {
     const { plan } = asked
     const now = this.#time()
-    const steps = this.#states.take(plan, now)
+    const steps = this.#states.admit(plan, now)
     if (steps === undefined) return undefined
-    const allowed = passes(steps)
     const spendings = (plan.groups[0] ?? []).map((take, i) =>
       take.amount > 0 ? { take, share: undefined, at: steps[i]?.at ?? now } : undefined,
     )
-    asked.decide(undefined, allowed, allowed ? spendings : [])
+    asked.decide(undefined, true, spendings)
     // The store has not granted it yet, so there is nothing that a receipt could give back.
     const outcomes = [steps.map((step) => ({ ...step, granted: 0 }))]
     const shadows = plan.groups.slice(1).map(() => [])

@@ -1,21 +1,35 @@
 /**
- * The last known states of counters whose rules are hedged: what a call is decided from while the
- * store takes longer than a share of its deadline. It over-admits at most what is offered in the
- * meantime, because every answer of the store replaces what was guessed.
+ * Keeps the last known states of counters whose rules are hedged, and admits a call by them while
+ * the store takes longer than a share of its deadline. A state never refuses: it may be of any age,
+ * and others may have given back since. It over-admits at most what is offered in the meantime,
+ * because every answer of the store replaces what was guessed.
  */
-import { algorithmOf, type Plan, type PlannedTake, passes, type Step } from '@sluice/core'
+import {
+  type AlgorithmName,
+  algorithmOf,
+  type Plan,
+  type PlannedTake,
+  passes,
+  type Step,
+} from '@sluice/core'
 import { Counters } from './memory/counters.js'
 import type { Answer, Groups } from './store.js'
 
-/** At most 48 bytes each, logs excepted. */
+/** At most 48 bytes each. */
 const STATES_MAX = 100_000
 /** The share of its deadline that a hedged call waits for the store. */
 const PATIENCE = 1 / 4
+const LOG: AlgorithmName = 'sliding-window-log'
 
-/** Whether every enforced rule of a call wants it: one that does not must wait for the store. */
+/**
+ * Whether a call may be answered early. Every enforced rule must want it, and no limit, also of a
+ * shadow rule, may be a log: its state is all of its entries, and Redis would send up to 80 kB of
+ * them with each decision.
+ */
 export function isHedged({ matched, groups }: Plan): boolean {
   if (groups[0] === undefined || groups[0].length === 0) return false
-  return matched.every(({ rule }) => rule.mode !== 'enforce' || rule.rule.hedge)
+  if (!matched.every(({ rule }) => rule.mode !== 'enforce' || rule.rule.hedge)) return false
+  return groups.every((takes) => takes.every(({ limit }) => limit.algorithm !== LOG))
 }
 
 export function patienceMs(deadlineMs: number): number {
@@ -35,10 +49,10 @@ export class LastStates {
   }
 
   /**
-   * What the enforced limits say to a call, all or nothing, by what is known of them; undefined
-   * where one of them was never seen. What is granted is gone from the states.
+   * Admits a call by what is known of its enforced limits; undefined where one of them was never
+   * seen or has no room, so that only the store can say. What is granted is gone from the states.
    */
-  take({ groups }: Plan, now: number): readonly Step<unknown>[] | undefined {
+  admit({ groups }: Plan, now: number): readonly Step<unknown>[] | undefined {
     const takes = groups[0] ?? []
     const steps: Step<unknown>[] = []
     for (const { key, limit, amount } of takes) {
@@ -46,7 +60,8 @@ export class LastStates {
       if (state === undefined) return undefined
       steps.push(algorithmOf(limit).take(state, limit, amount, now))
     }
-    if (passes(steps)) this.advance(takes, steps, now)
+    if (!passes(steps)) return undefined
+    this.advance(takes, steps, now)
     return steps
   }
 

@@ -157,10 +157,10 @@ describe('the fields of a rule', () => {
       .slice(0, 4)
       .map(({ deadlineMs, hedge, durable }) => [deadlineMs, hedge, durable])
     expect(read).toEqual([
-      [5, true, true],
+      [5, false, true],
       [undefined, false, false],
       [undefined, false, false],
-      [10_000, false, false],
+      [10_000, true, false],
     ])
   })
 

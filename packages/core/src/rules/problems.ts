@@ -62,6 +62,7 @@ export const PROBLEMS = {
   'more-problems': error((found) => `${found} problems`),
   // What works, but probably not as meant.
   'large-log': warning((found) => `a log of ${found}`),
+  'hedged-log': warning((found) => `hedge has no effect on calls that meet ${found}`),
   'long-fixed-window': warning((found, why) => `a fixed window of ${found} ${why}`),
   'small-lease': warning(
     (found) => `${found} is below the 2 units of the smallest lease, so every call asks the store`,

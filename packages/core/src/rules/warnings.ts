@@ -24,6 +24,7 @@ export function warnOfRule({ rule, map }: PlacedRule): void {
   }
   for (const placed of placeLimits(rule, map)) {
     warnOfLog(placed)
+    if (rule.hedge) warnOfHedgedLog(placed)
     if (rule.mode === 'enforce' && !placed.isCandidate) warnOfFixedWindow(placed)
     if (isShared(placed)) {
       if (rule.coordination === 'leased') warnOfSmallLease(placed, rule.maxStranded)
@@ -43,6 +44,15 @@ function warnOfLog({ spot, limit }: PlacedLimit): void {
     accepted:
       `up to ${LOG_CALLS_PER_SECOND_MANY} calls a second and ${LOG_ENTRIES_MANY} entries, ` +
       'or a sliding-window-counter',
+  })
+}
+
+/** The state of a log is all of its entries: too much to be sent with every decision. */
+function warnOfHedgedLog({ spot, limit }: PlacedLimit): void {
+  if (limit.algorithm !== 'sliding-window-log') return
+  complain(spot, 'hedged-log', {
+    found: limit.algorithm,
+    accepted: 'another algorithm such as sliding-window-counter, or hedge: false',
   })
 }
 

@@ -16,7 +16,7 @@ const REPLIES = [
     'reconnect',
   ],
   ["READONLY You can't write against a read only replica.", 'READONLY', 'reconnect'],
-  ["OOM command not allowed when used memory > 'maxmemory'.", 'OOM', 'again'],
+  ["OOM command not allowed when used memory > 'maxmemory'.", 'OOM', 'posture'],
   ['BUSY Redis is busy running a script.', 'BUSY', 'posture'],
   ['NOREPLICAS Not enough good replicas to write.', 'NOREPLICAS', 'posture'],
   ['MISCONF Redis is configured to save RDB snapshots', 'MISCONF', 'loud'],

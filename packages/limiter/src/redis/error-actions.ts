@@ -33,10 +33,11 @@ const ERROR_ACTIONS = {
   TRYAGAIN: 'split',
   CLUSTERDOWN: 'again',
   LOADING: 'again',
-  OOM: 'again',
   READONLY: 'reconnect',
   MASTERDOWN: 'reconnect',
   BUSY: 'posture',
+  // A full Redis is not empty a few milliseconds later: a second try only adds to its work.
+  OOM: 'posture',
   NOREPLICAS: 'posture',
   MAXCLIENTS: 'posture',
   WRONGTYPE: 'posture',

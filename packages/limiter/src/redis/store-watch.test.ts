@@ -100,9 +100,9 @@ describe('the watch', () => {
       await scheduler.advance(5000)
     }
     expect(problems).toEqual([
-      'Redis at a:1: uses 81 % of its maxmemory (81 of 100 bytes); at 100 % it takes no new counters',
+      'Redis at a:1: uses 81 % of its maxmemory (81 of 100 bytes); at 100 % it takes no writes, and calls are answered by posture',
       'Redis at a:1: uses 75 % of its maxmemory (75 of 100 bytes); there is room again',
-      'Redis at a:1: uses 81 % of its maxmemory (81 of 100 bytes); at 100 % it takes no new counters',
+      'Redis at a:1: uses 81 % of its maxmemory (81 of 100 bytes); at 100 % it takes no writes, and calls are answered by posture',
     ])
   })
 

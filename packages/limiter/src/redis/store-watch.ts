@@ -1,7 +1,7 @@
 /**
  * Looks at every primary now and then: what operators want to see of it, and what makes limits
- * wrong while all seems well. An evicted counter is a budget handed out again; a full Redis takes
- * no new counters; a replica that became the primary may be set up otherwise.
+ * wrong while all seems well. An evicted counter is a budget handed out again; a full Redis admits
+ * nothing; a replica that became the primary may be set up otherwise.
  */
 import { show } from '@sluice/core'
 import type { Ask } from './ask.js'
@@ -124,7 +124,9 @@ class NodeWatch {
     const percent = Math.round(share * 100)
     if (maxBytes === 0) return `uses ${usedBytes} bytes, and maxmemory has no bound now`
     const found = `uses ${percent} % of its maxmemory (${usedBytes} of ${maxBytes} bytes)`
-    return isFull ? `${found}; at 100 % it takes no new counters` : `${found}; there is room again`
+    return isFull
+      ? `${found}; at 100 % it takes no writes, and calls are answered by posture`
+      : `${found}; there is room again`
   }
 
   private policy({ evictionPolicy }: StoreInfo, before: StoreInfo | undefined): string | undefined {

@@ -26,7 +26,7 @@ export class StoreMemory {
     if (share <= (this.#full.has(address) ? ROOMY_SHARE : FULL_SHARE)) return []
     const said = (uses: string) =>
       `Redis at ${address} ${uses} ${Math.floor(share * 100)} % of its maxmemory; at 100 % it ` +
-      'takes no new counters, and their rules answer by posture.'
+      'takes no writes, and rules answer by posture.'
     const details = { store: address, usedBytes, maxBytes }
     return [{ subject: address, summary: said('uses'), past: said('used'), details }]
   }

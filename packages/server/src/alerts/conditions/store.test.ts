@@ -89,8 +89,8 @@ describe('memory of Redis', () => {
       {
         subject: 'b',
         summary:
-          'Redis at b uses 95 % of its maxmemory; at 100 % it takes no new counters, and their rules answer by posture.',
-        past: 'Redis at b used 95 % of its maxmemory; at 100 % it takes no new counters, and their rules answer by posture.',
+          'Redis at b uses 95 % of its maxmemory; at 100 % it takes no writes, and rules answer by posture.',
+        past: 'Redis at b used 95 % of its maxmemory; at 100 % it takes no writes, and rules answer by posture.',
         details: { store: 'b', usedBytes: 95, maxBytes: 100 },
       },
     ])

@@ -16,6 +16,10 @@ export interface SentinelOptions {
   readonly failoverTimeoutMs?: number
   /** More arguments for the primary and the replicas. */
   readonly config?: readonly string[]
+  /** What clients of the sentinels must send; `url` does not have it. */
+  readonly sentinelPassword?: string
+  /** What clients of the primary must send; `url` does not have it. */
+  readonly password?: string
 }
 
 export interface RedisSentinelSet {
@@ -41,16 +45,20 @@ export async function startSentinel(options: SentinelOptions = {}): Promise<Redi
   const { replicas = 1, sentinels: sentinelCount = 3, config = [] } = options
   // Redis waits 5 s for more replicas before it sends its data; here nobody else comes.
   const ready = ['--repl-diskless-sync-delay', '0', ...config]
-  const primary = await startRedis({ config: ready })
+  const secret = options.password === undefined ? {} : { password: options.password }
+  if (options.password !== undefined) ready.push('--masterauth', options.password)
+  const primary = await startRedis({ config: ready, ...secret })
   const started = [primary]
   try {
-    const following = { config: [...ready, '--replicaof', primary.host, String(primary.port)] }
+    const replicaOf = ['--replicaof', primary.host, String(primary.port)]
+    const following = { config: [...ready, ...replicaOf], ...secret }
     const followers = await startAll(Array.from({ length: replicas }, () => following))
     started.push(...followers)
     await waitForData(followers)
     const watching = Array.from({ length: sentinelCount }, (_, index) => ({
       file: fileOf(primary, index, options),
       config: ['--sentinel'],
+      ...(options.sentinelPassword !== undefined && { password: options.sentinelPassword }),
     }))
     const sentinels = await startAll(watching)
     started.push(...sentinels)
@@ -66,12 +74,13 @@ export async function startSentinel(options: SentinelOptions = {}): Promise<Redi
 const APART_MS = 150
 
 function fileOf(primary: RedisServer, index: number, options: SentinelOptions): string {
-  const { sentinels = 3, downAfterMs = 1500, failoverTimeoutMs = 2000 } = options
+  const { sentinels = 3, downAfterMs = 1500, failoverTimeoutMs = 2000, password } = options
   const quorum = majorityOf(sentinels)
   return [
     `sentinel monitor ${NAME} ${primary.host} ${primary.port} ${quorum}`,
     `sentinel down-after-milliseconds ${NAME} ${downAfterMs + index * APART_MS}`,
     `sentinel failover-timeout ${NAME} ${failoverTimeoutMs}`,
+    ...(password === undefined ? [] : [`sentinel auth-pass ${NAME} ${password}`]),
     '',
   ].join('\n')
 }

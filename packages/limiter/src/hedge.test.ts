@@ -53,10 +53,10 @@ describe('a hedged call', () => {
     store.clock.advance(60_000)
     await store.inner.reset(store.asked[0]?.groups[0]?.[0]?.key ?? fail())
     store.isHeld = true
-    const call = limiter.check(user('u1'))
-    expect(await within(call, 15)).toBeUndefined()
+    const pending = limiter.check(user('u1'))
+    expect(await within(pending, 15)).toBeUndefined()
     store.release()
-    expect(await call).toMatchObject({ allowed: true, source: 'store', remaining: 1 })
+    expect(await pending).toMatchObject({ allowed: true, source: 'store', remaining: 1 })
     expect(store.gives).toEqual([])
   })
 
@@ -65,10 +65,10 @@ describe('a hedged call', () => {
     await limiter.check(user('u1'))
     await limiter.refund(user('u1'))
     store.isHeld = true
-    const call = limiter.check(user('u1'))
-    expect(await within(call, 15)).toBeUndefined()
+    const pending = limiter.check(user('u1'))
+    expect(await within(pending, 15)).toBeUndefined()
     store.release()
-    expect(await call).toMatchObject({ source: 'store', remaining: 2 })
+    expect(await pending).toMatchObject({ source: 'store', remaining: 2 })
   })
 
   test.each([
@@ -89,10 +89,10 @@ describe('a hedged call', () => {
     const { limiter, store } = await scripted(rules)
     await limiter.check(user('u1'))
     store.isHeld = true
-    const call = limiter.check(user('u1'))
-    expect(await within(call, 15)).toBeUndefined()
+    const pending = limiter.check(user('u1'))
+    expect(await within(pending, 15)).toBeUndefined()
     store.release()
-    expect(await call).toMatchObject({ source: 'store', remaining: 1 })
+    expect(await pending).toMatchObject({ source: 'store', remaining: 1 })
     expect(store.asked.map(({ options }) => options?.states)).toEqual([false, false])
   })
 

@@ -61,6 +61,27 @@ describe('a URL says where Redis is', () => {
         addresses: [at('a', 26379)],
       },
     ],
+    [
+      'redis+sentinel://app:p@a/m?sentinelUser=w%40tch&sentinelPassword=s%3F+%26',
+      {
+        topology: 'sentinel',
+        name: 'm',
+        username: 'app',
+        password: 'p',
+        addresses: [at('a', 26379)],
+        sentinel: { username: 'w@tch', password: 's?+&' },
+      },
+    ],
+    [
+      'redis+sentinel://a/m/2?sentinelPassword=s',
+      {
+        topology: 'sentinel',
+        name: 'm',
+        db: 2,
+        addresses: [at('a', 26379)],
+        sentinel: { username: undefined, password: 's' },
+      },
+    ],
     ['valkey+sentinel://a/m/', { topology: 'sentinel', name: 'm', addresses: [at('a', 26379)] }],
     ['valkeys+cluster://a', { topology: 'cluster', tls: true, addresses: [at('a', 6379)] }],
   ])('%s', (url, expected) => {
@@ -100,6 +121,14 @@ describe('a URL that is none of the accepted forms is refused', () => {
     ['redis+sentinel://a//1', 'which lacks the name'],
     ['redis+sentinel://a/m/x', 'is not a database'],
     ['redis+sentinel://a/m/1/2', 'is not a database'],
+    ['redis+sentinel://a/m?sentinelUser=u', 'where sentinelUser has no sentinelPassword'],
+    ['redis+sentinel://a/m?sentinelPassword=', 'where parameters are not sentinelUser and'],
+    ['redis+sentinel://a/m?sentinelPassword=a&sentinelPassword=b', 'each once'],
+    ['redis+sentinel://a/m?timeout=1', 'where parameters are not sentinelUser and'],
+    ['redis+sentinel://a/m?', 'where parameters are not sentinelUser and'],
+    ['redis+sentinel://a/m?sentinelPassword=%zz', 'where a % behind the ? is not followed'],
+    ['redis+sentinel://:a?b@c/m', 'which has parameters'],
+    ['redis+cluster://a?sentinelPassword=b', 'which has parameters'],
     ['redis://@a', 'redis://***@a, where there is no password in front of the @'],
     ['redis://user@a', 'redis://***@a, where there is no password'],
     ['redis://user:@a', 'redis://***@a, where there is no password'],
@@ -143,6 +172,10 @@ describe('a password is never shown', () => {
     'redis://:secret/0',
     'redis+cluster://user:secret,b',
     'redis://a?password=secret',
+    'redis+sentinel://a/m?sentinelPassword=secret&x=1',
+    'redis+sentinel://a/m?sentinelPassword=secret%zz',
+    'redis+sentinel://a/m?sentinelPassword=secret@b',
+    'redis+sentinel://a/m?sentinelUser=secret',
     'redis://a/0#secret',
     'redis:secret@a',
     'user:secret@a',
@@ -160,9 +193,12 @@ describe('a password is never shown', () => {
     expect(describeTarget(parseRedisUrl('valkey+cluster://a,[::1]:2'))).toBe(
       'redis+cluster://a:6379,[::1]:2',
     )
-    expect(describeTarget(parseRedisUrl('redis+sentinel://a,b:1/m/3'))).toBe(
-      'redis+sentinel://a:26379,b:1/m/3',
-    )
+    const url = 'redis+sentinel://a,b:1/m/3'
+    for (const parameters of ['', '?sentinelUser=secret&sentinelPassword=secret']) {
+      expect(describeTarget(parseRedisUrl(url + parameters))).toBe(
+        'redis+sentinel://a:26379,b:1/m/3',
+      )
+    }
   })
 })
 

@@ -7,6 +7,11 @@ export interface RedisAddress {
   readonly port: number
 }
 
+interface RedisUser {
+  readonly username: string | undefined
+  readonly password: string
+}
+
 export interface RedisTarget {
   readonly topology: 'standalone' | 'sentinel' | 'cluster'
   readonly tls: boolean
@@ -14,15 +19,18 @@ export interface RedisTarget {
   readonly addresses: readonly RedisAddress[]
   /** What the sentinels call the primary; empty without sentinels. */
   readonly name: string
-  /** Of the nodes; sentinels are asked without. */
+  /** Of the nodes; also of sentinels that ask for a password, unless they have their own. */
   readonly username: string | undefined
   readonly password: string | undefined
+  /** Of the sentinels, where it is not that of the nodes. */
+  readonly sentinel?: RedisUser | undefined
   readonly db: number
 }
 
 const ACCEPTED =
   'redis://[user:password@]host[:port][/db], redis+cluster://[user:password@]host[:port],... or ' +
-  'redis+sentinel://[user:password@]host[:port],.../name[/db], with rediss for TLS; ' +
+  'redis+sentinel://[user:password@]host[:port],.../name[/db][?sentinelUser=...&' +
+  'sentinelPassword=...], with rediss for TLS; ' +
   'valkey and valkeys mean the same'
 
 const NODE_PORT = 6379
@@ -51,13 +59,14 @@ export function parseRedisUrl(url: string, place = 'url'): RedisTarget {
   // Programs without types, too, deserve a message rather than a TypeError.
   if (typeof url !== 'string') throw refuse('which is no text')
   if (url.length > URL_LENGTH_MAX) throw refuse(`which is longer than ${URL_LENGTH_MAX} letters`)
-  if (/[?#]/.test(url)) throw refuse('which has parameters (? and # in a password are %3F and %23)')
-  const [, scheme = '', userinfo, hosts = '', path = ''] = WHOLE.exec(url) ?? []
+  const { plain, parameters } = readParameters(url, refuse)
+  const [, scheme = '', userinfo, hosts = '', path = ''] = WHOLE.exec(plain) ?? []
   if (scheme === '') throw refuse('which is no URL')
   if (path.includes('@')) throw refuse('where a / stands in front of the @ (in a password: %2F)')
   const [known, secure, kind] = SCHEME.exec(scheme.toLowerCase()) ?? []
   if (known === undefined) throw refuse('which has another scheme')
   const topology = kind === 'cluster' || kind === 'sentinel' ? kind : 'standalone'
+  if (parameters !== undefined && topology !== 'sentinel') throw refuse(NO_PARAMETERS)
   const addresses = readHosts(hosts, topology, refuse)
   return {
     topology,
@@ -65,6 +74,48 @@ export function parseRedisUrl(url: string, place = 'url'): RedisTarget {
     addresses,
     ...readPath(path, topology, refuse),
     ...readUser(userinfo, refuse),
+    ...(parameters !== undefined && { sentinel: readSentinelUser(parameters, refuse) }),
+  }
+}
+
+const NO_PARAMETERS = 'which has parameters (? and # in a password are %3F and %23)'
+
+interface UrlParts {
+  readonly plain: string
+  readonly parameters: string | undefined
+}
+
+/** Only what stands behind everything else: a ? in a password is a mistake, and no parameter. */
+function readParameters(url: string, refuse: Refuse): UrlParts {
+  const at = url.indexOf('?')
+  const parameters = at === -1 ? undefined : url.slice(at + 1)
+  if (/#/.test(url) || (parameters !== undefined && /[@?/]/.test(parameters))) {
+    throw refuse(NO_PARAMETERS)
+  }
+  return { plain: at === -1 ? url : url.slice(0, at), parameters }
+}
+
+/** `sentinelUser=...&sentinelPassword=...`; a + is a +, as in the password of the nodes. */
+function readSentinelUser(parameters: string, refuse: Refuse): RedisUser {
+  const found = new Map<string, string>()
+  for (const pair of parameters.split('&')) {
+    const [name = '', ...rest] = pair.split('=')
+    const isKnown = name === 'sentinelUser' || name === 'sentinelPassword'
+    if (!isKnown || found.has(name) || rest.length !== 1 || rest[0] === '') {
+      throw refuse('where parameters are not sentinelUser and sentinelPassword, each once')
+    }
+    found.set(name, decodePart(rest[0] ?? '', 'behind the ?', refuse))
+  }
+  const password = found.get('sentinelPassword')
+  if (password === undefined) throw refuse('where sentinelUser has no sentinelPassword beside it')
+  return { username: found.get('sentinelUser'), password }
+}
+
+function decodePart(text: string, where: string, refuse: Refuse): string {
+  try {
+    return decodeURIComponent(text)
+  } catch {
+    throw refuse(`where a % ${where} is not followed by two hexadecimal digits`)
   }
 }
 
@@ -127,12 +178,8 @@ function readUser(userinfo: string | undefined, refuse: Refuse): User {
   const [user, password] =
     colon === -1 ? [userinfo, ''] : [userinfo.slice(0, colon), userinfo.slice(colon + 1)]
   if (password === '') throw refuse('where there is no password in front of the @')
-  try {
-    const username = user === '' ? undefined : decodeURIComponent(user)
-    return { username, password: decodeURIComponent(password) }
-  } catch {
-    throw refuse('where a % in front of the @ is not followed by two hexadecimal digits')
-  }
+  const decode = (text: string) => decodePart(text, 'in front of the @', refuse)
+  return { username: user === '' ? undefined : decode(user), password: decode(password) }
 }
 
 /**

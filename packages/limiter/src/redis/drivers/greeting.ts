@@ -12,6 +12,8 @@ export interface Greeting {
   readonly db: number
   /** Whether a node that is no primary is not fit. */
   readonly mustBePrimary: boolean
+  /** Whether a password that the server does not take is no matter, if it asks for none. */
+  readonly isPasswordOptional?: boolean | undefined
 }
 
 /** `fit`; `not-yet`, so ask the same connection again; or what is wrong. */
@@ -23,11 +25,12 @@ export interface Step {
 }
 
 export function stepsOf(greeting: Greeting): readonly Step[] {
-  const { username, password, db, mustBePrimary } = greeting
+  const { username, password, db, mustBePrimary, isPasswordOptional = false } = greeting
   const steps: Step[] = []
   if (password !== undefined) {
     const words = username === undefined ? [password] : [username, password]
-    steps.push({ command: wordsCommand(['AUTH', ...words]), judge: judgeAuth })
+    const judge = isPasswordOptional ? judgeOffer : judgeAuth
+    steps.push({ command: wordsCommand(['AUTH', ...words]), judge })
   }
   if (db !== 0) steps.push({ command: wordsCommand(['SELECT', db]), judge: judgePlainly })
   steps.push({ command: wordsCommand(['PING']), judge: judgePing })
@@ -43,6 +46,14 @@ function judgeAuth(reply: RedisReply | Error, warn: (problem: Error) => void): V
   }
   warn(new Error('The URL has a password, but the server asks for none'))
   return 'fit'
+}
+
+/**
+ * A password of somebody else: a sentinel may have the same, another or none. Whether it lets us in
+ * without one is what PING finds out.
+ */
+function judgeOffer(reply: RedisReply | Error): Verdict {
+  return reply instanceof RedisReplyError ? 'fit' : judgePlainly(reply)
 }
 
 function judgePlainly(reply: RedisReply | Error): Verdict {

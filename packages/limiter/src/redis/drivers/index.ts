@@ -1,4 +1,5 @@
 /** Drivers for the Redis clients that users may have. */
+import { readFileSync } from 'node:fs'
 import { show, SluiceError } from '@sluice/core'
 import type { RedisDriver } from '../driver.js'
 import { REDIS_CLIENTS, type RedisClient, type RedisTls } from '../options.js'
@@ -50,7 +51,7 @@ function driverOf(target: RedisTarget, parts: ConnectionParts): RedisDriver {
     case 'cluster':
       return new ClusterDriver(target.addresses, greeting, parts)
     case 'sentinel':
-      return new SentinelDriver(target, NOBODY, greeting, parts)
+      return new SentinelDriver(target, sentinelGreeting(target), greeting, parts)
     case 'standalone': {
       const [where] = target.addresses
       if (where === undefined) throw new SluiceError('OPTION_INVALID', 'url: found no host')
@@ -59,10 +60,19 @@ function driverOf(target: RedisTarget, parts: ConnectionParts): RedisDriver {
   }
 }
 
+/** With their own user where the URL names one; else that of the nodes is offered to them. */
+function sentinelGreeting({ username, password, sentinel }: RedisTarget): Greeting {
+  if (sentinel !== undefined) return { ...NOBODY, ...sentinel }
+  return { ...NOBODY, username, password, isPasswordOptional: true }
+}
+
 async function linksOf(client: RedisClient, options: LinkOptions): Promise<OpenLink> {
   switch (client) {
-    case 'ioredis':
-      return ioredisLinks(await load<IoredisModule>(client, () => import('ioredis')), options)
+    case 'ioredis': {
+      const module = await load<IoredisModule>(client, () => import('ioredis'))
+      requireIoredis(installedVersion('ioredis'))
+      return ioredisLinks(module, options)
+    }
     case 'iovalkey':
       return ioredisLinks(await load<IoredisModule>(client, () => import('iovalkey')), options)
     case 'node-redis':
@@ -75,6 +85,35 @@ async function linksOf(client: RedisClient, options: LinkOptions): Promise<OpenL
       const message = `client: found ${show(client)}; accepted: ${accepted}`
       throw new SluiceError('OPTION_INVALID', message)
     }
+  }
+}
+
+const IOREDIS_MIN = [5, 3, 2] as const
+
+/** Throws for versions before 5.3.2, which end the process by an error in one of their timers. */
+export function requireIoredis(version: string | undefined): void {
+  const numbers = /^(\d+)\.(\d+)\.(\d+)/
+    .exec(version ?? '')
+    ?.slice(1)
+    .map(Number)
+  // One that cannot be read, as in a bundle, is nobody's mistake.
+  if (numbers === undefined) return
+  const differing = IOREDIS_MIN.findIndex((least, place) => numbers[place] !== least)
+  if (differing === -1 || (numbers[differing] ?? 0) > (IOREDIS_MIN[differing] ?? 0)) return
+  const accepted = `${IOREDIS_MIN.join('.')} or newer`
+  const message = `client: found ioredis ${show(version)}; accepted: ioredis ${accepted}`
+  throw new SluiceError('OPTION_INVALID', message)
+}
+
+/** Undefined where it cannot be found out. */
+export function installedVersion(name: string): string | undefined {
+  try {
+    const file = new URL(import.meta.resolve(`${name}/package.json`))
+    const found: unknown = JSON.parse(readFileSync(file, 'utf8'))
+    const { version } = found as { readonly version?: unknown }
+    return typeof version === 'string' ? version : undefined
+  } catch {
+    return undefined
   }
 }
 

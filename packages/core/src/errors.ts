@@ -18,6 +18,10 @@ export const ERROR_CODES = {
   },
   STORE_NOT_SYNC: { status: 500, means: 'checkSync needs a store that answers in this process.' },
   STORE_FAILED: { status: 503, means: 'The store did not answer.' },
+  STORE_REFUSED: {
+    status: 503,
+    means: 'The store answers, but refuses this node: password, rights, or a replica.',
+  },
   STORE_UNFIT: { status: 500, means: 'Limits would not hold on this store as it is set up.' },
   KEY_SECRET_DIFFERS: {
     status: 500,

@@ -69,7 +69,8 @@ export class Asker {
     })
     this.#reports = new Reports(store, this.#time, scheduler)
     const strike = this.#posture.strike.bind(this.#posture)
-    this.#settlement = new Settlement({ store, reports: this.#reports, strike, gaveBack })
+    const returned = (key: CounterKey) => this.returned(key)
+    this.#settlement = new Settlement({ store, reports: this.#reports, strike, gaveBack, returned })
     this.#coordinator = new Coordinator({
       store,
       scheduler,
@@ -166,9 +167,15 @@ export class Asker {
     this.#coordinator.gaveBack(key)
   }
 
+  /** The same after it was done, so that other nodes are to know it too. */
+  returned(key: CounterKey): void {
+    this.gaveBack(key)
+    this.#store.remote?.announce?.(key)
+  }
+
   /** The counter was reset: nothing of it stays here either. */
   wasReset(key: CounterKey): void {
-    this.gaveBack(key)
+    this.returned(key)
     this.#resets += 1
     this.#coordinator.forget(key)
     this.#posture.forget(key)

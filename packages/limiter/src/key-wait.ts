@@ -3,6 +3,7 @@
  * because it would count under other names than every other node.
  */
 import { SluiceError } from '@sluice/core'
+import type { Remote } from './store.js'
 
 /** Calls that wait for it at once; further ones are answered without. */
 const WAITERS_MAX = 10_000
@@ -15,14 +16,19 @@ export class KeyWait {
 
   /**
    * `use` takes the key over; what it throws is a failure as well. Where a key was given none is
-   * waited for, but the start may still fail.
+   * waited for, but the start may still fail. Where `ready` rejects the key may still come: until
+   * then nobody waits for it.
    */
-  constructor(key: Promise<Uint8Array>, use: ((key: Uint8Array) => void) | undefined) {
+  constructor(
+    { secret, ready }: Pick<Remote, 'secret' | 'ready'>,
+    use: ((key: Uint8Array) => void) | undefined,
+  ) {
     this.#state = use === undefined ? 'known' : 'waiting'
-    this.ready = key.then((bytes) => {
+    const used = secret.then((bytes) => {
       use?.(bytes)
       this.settle('known')
     })
+    this.ready = Promise.all([used, ready]).then(() => {})
     // Whoever does not ask whether it is ready is answered by posture, and not ended.
     this.ready.catch(() => this.settle('failed'))
   }
@@ -52,7 +58,7 @@ export class KeyWait {
   }
 
   private settle(state: 'known' | 'failed'): void {
-    if (this.#state === 'waiting') this.#state = state
+    if (this.#state !== 'known') this.#state = state
     for (const waiter of this.#waiters) waiter(this.isKnown)
   }
 }

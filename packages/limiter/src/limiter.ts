@@ -106,7 +106,7 @@ class StoreLimiter implements Limiter {
     })
     const { remote } = this.#store
     const use = secret === undefined ? (key: Uint8Array) => this.useSecret(key) : undefined
-    if (remote !== undefined) this.#key = new KeyWait(remote.secret, use)
+    if (remote !== undefined) this.#key = new KeyWait(remote, use)
   }
 
   get isSync(): boolean {
@@ -362,7 +362,7 @@ class StoreLimiter implements Limiter {
     try {
       await this.#store.give(give)
     } finally {
-      this.#asker?.gaveBack(give.key)
+      this.#asker?.returned(give.key)
     }
   }
 
@@ -371,7 +371,7 @@ class StoreLimiter implements Limiter {
       await this.#store.reset(key)
     } catch (error) {
       // It may have been done all the same.
-      this.#asker?.gaveBack(key)
+      this.#asker?.returned(key)
       throw error
     }
     this.#asker?.wasReset(key)

@@ -15,6 +15,8 @@ export interface SettlementParts {
   readonly strike: (spending: Spending) => void
   /** Something was given back: what is known here of the counter is old. */
   readonly gaveBack: (key: CounterKey) => void
+  /** The same after it was done, for other nodes as well. */
+  readonly returned: (key: CounterKey) => void
 }
 
 export class Settlement {
@@ -91,6 +93,6 @@ export class Settlement {
     } catch {
       this.#givesLost += 1
     }
-    this.#parts.gaveBack(give.key)
+    this.#parts.returned(give.key)
   }
 }

@@ -73,15 +73,23 @@ export interface Remote {
   fleetPlace?(): number
   /** The key of all hashes: given to the store, or kept in it. Rejects if it cannot be known. */
   readonly secret: Promise<Uint8Array>
+  /**
+   * Resolves when the store can be used. Rejects where it answers and cannot, although it may be
+   * tried again, so that `secret` still comes. @default with `secret`
+   */
+  readonly ready?: Promise<void> | undefined
   /** How long a refusal is remembered, in milliseconds; 0: not at all. */
   readonly denyCacheMs: number
   /** How long a decision waits by default, in milliseconds. */
   readonly deadlineMs: number
   /** Calls the listener whenever the store answers again after it did not. */
   onAnswering(listener: () => void): void
+  /** Lets other nodes know that this one gave back to a counter, soon and as well as it can. */
+  announce?(key: CounterKey): void
   /**
-   * Calls the listener when the store gives back to a counter by itself, before and after: a call
-   * that was decided in parts had taken from it, and a refusal of that moment is old.
+   * Calls the listener when another node gave back to a counter, and when the store does by itself,
+   * before and after: a call that was decided in parts had taken from it, and a refusal of that
+   * moment is old.
    */
   onGivenBack?(listener: (key: CounterKey) => void): void
 }

@@ -6,6 +6,7 @@ import { openChannel, type TestChannel } from './channel.test-helper.js'
 import { drawNodeId, fleetBeat } from './fleet.js'
 import { probeKey, storeKeys } from './key.js'
 import { agreeOnSecret, fingerprintOf, renewSecret } from './secret.js'
+import { checkRights, PACKED_COMMANDS, PLAIN_COMMANDS } from './rights.js'
 import { checkStore } from './start-checks.js'
 
 const LUA_FOLDER = new URL('../lua/', import.meta.url)
@@ -30,7 +31,7 @@ describe('the rights of the store', () => {
 
   test('reach no other prefix, and no command that lists keys or changes the server', () => {
     expect(STORE_ACL).toBe(storeAcl('sluice'))
-    expect(STORE_ACL).toMatch(/^~sluice:\* -@all (\+[a-z|]+ ?)+$/)
+    expect(STORE_ACL).toMatch(/^~sluice:\* resetchannels &sluice:\* -@all (\+[a-z|]+ ?)+$/)
     const dangerous = ['keys', 'scan', 'flushall', 'config', 'config|get', 'script', 'debug', 'acl']
     expect(STORE_COMMANDS.filter((command) => dangerous.includes(command))).toEqual([])
   })
@@ -85,6 +86,22 @@ describe('a user of exactly these rights', () => {
     expect(await refused()).toEqual([])
   })
 
+  test('may publish on the channel of its prefix, and on no other', async () => {
+    expect(await channel.ask(['PUBLISH', storeKeys('sluice').channel, 'x'])).toBe(0)
+    const other = channel.ask(['PUBLISH', storeKeys('other').channel, 'x'])
+    await expect(other).rejects.toThrow('NOPERM')
+  })
+
+  test.each(['plain', 'packed'] as const)(
+    'has every right that is checked (%s)',
+    async (layout) => {
+      const place = { address: server.address, layout, probeKey: probeKey('sluice', 'home') }
+      await checkRights(channel.ask, place)
+      expect(await refused()).toEqual([])
+      expect(await server.call('DBSIZE')).toBe(0)
+    },
+  )
+
   test('may not touch another prefix', async () => {
     await expect(agreeOnSecret(channel.ask, { prefix: 'other' })).rejects.toThrow('NOPERM')
     const beat = fleetBeat(channel.ask, { prefix: 'other', node: drawNodeId() })
@@ -95,6 +112,36 @@ describe('a user of exactly these rights', () => {
     await expect(channel.ask(['KEYS', '*'])).rejects.toThrow('NOPERM')
     await expect(channel.ask(['FLUSHALL'])).rejects.toThrow('NOPERM')
   })
+})
+
+test('every right that scripts need is checked at the start', () => {
+  const names = [...PLAIN_COMMANDS, ...PACKED_COMMANDS].map((text) => {
+    const [name = '', sub = ''] = text.split(' ')
+    return name === 'object' ? `${name}|${sub}` : name
+  })
+  expect([...new Set(names)].toSorted()).toEqual([...SCRIPT_COMMANDS, 'expire'].toSorted())
+})
+
+test.each(['time', 'zadd', 'set', 'evalsha'])('a user without +%s is refused', async (name) => {
+  const server = await startRedis()
+  const user = { username: 'limiter', password: 'a-password-for-tests' }
+  const words = ['on', `>${user.password}`, ...STORE_ACL.split(' '), `-${name}`]
+  await server.call('ACL', 'SETUSER', user.username, 'reset', ...words)
+  const channel = await openChannel(server.port, user)
+  try {
+    const place = { address: 'a:1', layout: 'plain', probeKey: probeKey('sluice', 'home') } as const
+    await expect(checkRights(channel.ask, place)).rejects.toMatchObject({
+      code: 'STORE_REFUSED',
+      message: expect.stringMatching(
+        new RegExp(
+          `^Redis at a:1: the user may not run ${name}.*; accepted: a user with the rights`,
+        ),
+      ),
+    })
+  } finally {
+    channel.close()
+    await server.stop()
+  }
 })
 
 test('the guide names exactly these rights', () => {

@@ -38,9 +38,11 @@ const SENT_COMMANDS = [
   'info',
   'mget',
   'ping',
+  'publish',
   'role',
   'select',
   'set',
+  'subscribe',
   'time',
   'zrangebyscore',
 ]
@@ -51,9 +53,13 @@ export const STORE_COMMANDS: readonly string[] = [
   ...new Set([...SENT_COMMANDS, ...SCRIPT_COMMANDS, ...CLUSTER_COMMANDS]),
 ].toSorted()
 
-/** For `ACL SETUSER name on >password`, after it. */
+/**
+ * For `ACL SETUSER name on >password`, after it. The channel is where nodes announce refunds and
+ * resets to each other; before Redis 6.2 there were no rights to channels.
+ */
 export function storeAcl(prefix: string): string {
-  return [`~${prefix}:*`, '-@all', ...STORE_COMMANDS.map((command) => `+${command}`)].join(' ')
+  const places = [`~${prefix}:*`, 'resetchannels', `&${prefix}:*`]
+  return [...places, '-@all', ...STORE_COMMANDS.map((command) => `+${command}`)].join(' ')
 }
 
 /** The same for the prefix that is used if none is given. */

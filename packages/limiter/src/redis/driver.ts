@@ -24,6 +24,18 @@ export class RedisConnectionError extends Error {
   override readonly name = 'RedisConnectionError'
 }
 
+export interface SubscriptionEvents {
+  message(message: Buffer): void
+  /** From now on messages arrive. */
+  subscribed(): void
+  /** Redis answered, and does not let this user subscribe; it is tried again now and then. */
+  refused(error: Error): void
+}
+
+export interface Subscription {
+  close(): void
+}
+
 /** One connection to one Redis node. */
 export interface RedisChannel {
   /** `host:port` of the node, for messages and metrics. */
@@ -57,6 +69,11 @@ export interface RedisDriver {
   refresh(): void
   /** Called whenever a connection becomes ready, also again after it was lost. */
   onReady(listener: (channel: RedisChannel) => void): void
+  /**
+   * Hears what is published on a channel, at the node that serves a slot, on a connection of its
+   * own. On a Cluster every node hears what any node is told to publish.
+   */
+  subscribe(slot: number, channel: string, events: SubscriptionEvents): Subscription
   /** What the client complains of between commands; for the log. */
   onProblem(listener: (problem: Error) => void): void
   close(): Promise<void>

@@ -6,7 +6,7 @@
 import { randomBytes } from 'node:crypto'
 import { SluiceError } from '@sluice/core'
 import { type Ask, askScript, readScript, textOf } from './ask.js'
-import type { RedisReply } from './driver.js'
+import { type RedisReply, RedisReplyError } from './driver.js'
 import { storeKeys } from './key.js'
 import { Rounds, type Scheduler } from '../rounds.js'
 
@@ -59,6 +59,8 @@ export interface FleetOptions {
   readonly fleetSize?: number | undefined
   /** Called with the answer to each beat. */
   readonly onBeat?: ((beaten: Beaten) => void) | undefined
+  /** Called once per change: Redis refuses the beats, or takes them again. */
+  readonly onProblem?: ((text: string) => void) | undefined
 }
 
 export class Fleet {
@@ -69,6 +71,7 @@ export class Fleet {
   #seenMs = -Infinity
   #hasBegun = false
   #hasLeft = false
+  #refusal = ''
 
   constructor(options: FleetOptions) {
     this.#options = options
@@ -112,8 +115,9 @@ export class Fleet {
   private async beat(): Promise<void> {
     const { beat, nowMs, onBeat } = this.#options
     const sentMs = nowMs()
-    const beaten = await beat(LIFE_MS)
+    const beaten = await beat(LIFE_MS).catch((error: unknown) => this.failed(error))
     if (this.#hasLeft) return
+    this.recovered()
     this.#seenMs = sentMs
     // If this node had been forgotten (a flush, a failover, a clock that stepped, a long pause),
     // so may others have been that live: a smaller number is then believed at the next beat only,
@@ -123,5 +127,24 @@ export class Fleet {
       this.#place = Math.min(beaten.place, this.#size - 1)
     }
     onBeat?.(beaten)
+  }
+
+  /** A Redis that cannot be reached is reported by those who ask it more often. */
+  private failed(error: unknown): never {
+    const isRefused = error instanceof RedisReplyError && error.message !== this.#refusal
+    if (isRefused && !this.#hasLeft) {
+      this.#refusal = error.message
+      this.#options.onProblem?.(
+        `Redis refuses the heartbeats of this node (${error.message}): it does not know how many ` +
+          `nodes there are, and without Redis takes its share of a limit for 1 of ${this.#size}`,
+      )
+    }
+    throw error
+  }
+
+  private recovered(): void {
+    if (this.#refusal === '') return
+    this.#refusal = ''
+    this.#options.onProblem?.('Redis takes the heartbeats of this node again')
   }
 }

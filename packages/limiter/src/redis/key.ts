@@ -59,6 +59,8 @@ export interface StoreKeys {
   readonly fingerprint: string
   readonly fleet: string
   readonly places: string
+  /** No key, but where nodes announce to each other what must be known at once. */
+  readonly channel: string
 }
 
 /** The keys of a prefix that are no counters. */
@@ -69,6 +71,7 @@ export function storeKeys(prefix: string): StoreKeys {
     fingerprint: `${home}secret-fingerprint`,
     fleet: `${home}fleet`,
     places: `${home}places`,
+    channel: `${home}announcements`,
   }
 }
 

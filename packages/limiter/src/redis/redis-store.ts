@@ -35,8 +35,10 @@ import { requireAmount, requireCount } from './wire/store-op.js'
 export interface RedisStore extends Store {
   readonly remote: Remote
   /**
-   * Resolves when the store has answered and is fit; rejects if it never will be: an eviction
-   * policy, another secret, another kind of server. While it cannot be reached it waits.
+   * Resolves when the store has answered and is fit. Rejects if it never will be: an eviction
+   * policy, another secret, another kind of server. Rejects too if it refuses this node, with
+   * STORE_REFUSED: a wrong password, a missing right, a replica; then it is tried again all the
+   * same. While it cannot be reached it waits.
    */
   readonly ready: Promise<void>
   /** Where nodes leave texts for each other, for people. */
@@ -95,6 +97,7 @@ class CountersInRedis implements RedisStore {
       replied: () => {
         this.#replies += 1
       },
+      returned: (key) => this.gaveBack(key),
     })
     this.inspector = new RedisInspector(
       () => (this.#closed ? undefined : this.#session.driver),
@@ -103,6 +106,7 @@ class CountersInRedis implements RedisStore {
     const time = new StoreTime({ clock, clocks: () => this.#session.lanes() })
     this.remote = {
       secret: this.#session.secret,
+      ready: this.#session.ready,
       denyCacheMs,
       deadlineMs,
       clockToleranceMs,
@@ -114,6 +118,7 @@ class CountersInRedis implements RedisStore {
       onAnswering: (listener) => {
         this.#answering.push(listener)
       },
+      announce: (key) => this.#session.announce(key),
       onGivenBack: (listener) => {
         this.#givenBack.push(listener)
       },

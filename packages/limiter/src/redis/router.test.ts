@@ -24,6 +24,7 @@ function open() {
     refresh: () => {},
     onReady: () => {},
     onProblem: () => {},
+    subscribe: () => ({ close: () => {} }),
     close: async () => {},
   }
   const guards: number[] = []

@@ -18,6 +18,9 @@ const LIFE_S = 400 * 86_400
 const RENEW_EVERY_MS = 86_400_000
 /** How often a key may vanish between writing and reading it, before we believe it never stays. */
 const TRIES_MAX = 3
+/** Running nodes notice within one beat, half a second, that their secret is gone. */
+const OTHERS_MS = 1500
+const OTHERS_LOOK_MS = 25
 const PURPOSE = 'sluice: fingerprint of the key secret\n'
 
 /** The slot that the keys of every prefix lie in, apart from its counters. */
@@ -35,6 +38,13 @@ export interface AgreeOptions {
   readonly given?: Uint8Array | undefined
   /** The one that Redis kept when this node last saw it: put back where it was lost. */
   readonly last?: Uint8Array | undefined
+  /**
+   * Asks the nodes that hold the secret to write it again, and resolves to how many heard it.
+   * Rejects where nobody knows whether there are any. @default there are none
+   */
+  readonly requestSecret?: (() => Promise<number>) | undefined
+  /** Resolves after so many milliseconds. @default by a timer */
+  readonly pause?: ((ms: number) => Promise<void>) | undefined
 }
 
 /**
@@ -42,8 +52,8 @@ export interface AgreeOptions {
  * another one.
  */
 export async function agreeOnSecret(ask: Ask, options: AgreeOptions): Promise<Uint8Array> {
-  const { prefix, given, last } = options
-  const secret = given ?? (await findSecret(ask, prefix, last))
+  const { prefix, given } = options
+  const secret = given ?? (await findSecret(ask, options))
   await renewSecret(ask, { prefix, secret, isGiven: given !== undefined })
   return secret
 }
@@ -52,19 +62,45 @@ export async function agreeOnSecret(ask: Ask, options: AgreeOptions): Promise<Ui
  * The kept secret, written by us if there is none. Always written before its fingerprint, and read
  * after it: a fingerprint without a secret is that of nodes which were given theirs.
  */
-async function findSecret(
-  ask: Ask,
-  prefix: string,
-  last: Uint8Array | undefined,
-): Promise<Uint8Array> {
+async function findSecret(ask: Ask, options: AgreeOptions): Promise<Uint8Array> {
+  const { prefix, last } = options
   const keys = storeKeys(prefix)
   const fingerprint = textOf(await ask(['GET', keys.fingerprint]))
   const kept = textOf(await ask(['GET', keys.secret]))
   if (kept !== undefined) return parseSecret(kept, keys.secret)
   const isLast = last !== undefined && fingerprint === fingerprintOf(last)
   if (fingerprint !== undefined && !isLast) throw missing(prefix, fingerprint)
+  if (last === undefined) await waitForOthers(ask, options)
   const offered = Buffer.from(last ?? randomBytes(SECRET_BYTES))
   return parseSecret(await claim(ask, keys.secret, offered.toString('hex')), keys.secret)
+}
+
+/**
+ * Gives nodes that run the time to put their secret back. A Redis that was just emptied looks like
+ * a new one: a node that starts then would draw another secret, and count apart from the others.
+ */
+async function waitForOthers(ask: Ask, options: AgreeOptions): Promise<void> {
+  const { prefix, requestSecret, pause = pauseMs } = options
+  if (requestSecret === undefined) return
+  // Where it is not known whether there are others, there may be.
+  const heard = await requestSecret().catch(() => 1)
+  if (heard === 0) return
+  const { secret, fingerprint } = storeKeys(prefix)
+  for (let waitedMs = 0; waitedMs < OTHERS_MS; waitedMs += OTHERS_LOOK_MS) {
+    const [found, foundPrint] = [await ask(['GET', secret]), await ask(['GET', fingerprint])]
+    if (found !== null) return
+    // Nodes that were given theirs put back only this; the next try finds that out.
+    if (foundPrint !== null) {
+      throw new SluiceError('STORE_FAILED', `${secret} has vanished, and its fingerprint is back`)
+    }
+    await pause(OTHERS_LOOK_MS)
+  }
+}
+
+function pauseMs(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms).unref()
+  })
 }
 
 function parseSecret(text: string, key: string): Uint8Array {
@@ -142,6 +178,8 @@ export interface SecretKeeperOptions extends HeldSecret {
   readonly scheduler: Scheduler
   /** Called once per change: another secret was found, or ours is back. */
   readonly onProblem: (text: string) => void
+  /** Called with each of these: whether what is in Redis is the secret of other nodes. */
+  readonly onDiffers?: ((differs: boolean) => void) | undefined
 }
 
 /** Renews the secret once a day, and at once when a beat of the fleet finds it gone. */
@@ -166,6 +204,11 @@ export class SecretKeeper {
     this.#rounds.stop()
   }
 
+  /** Another node has found that the secret is gone. */
+  restore(): void {
+    void this.renew()
+  }
+
   /** What lies in Redis now; undefined: nothing does. */
   saw(fingerprint: string | undefined): void {
     if (fingerprint === undefined) {
@@ -173,7 +216,7 @@ export class SecretKeeper {
     } else if (fingerprint === this.#fingerprint) {
       this.recovered()
     } else {
-      this.report(differs(this.#options.prefix, this.#fingerprint, fingerprint).message)
+      this.report(differs(this.#options.prefix, this.#fingerprint, fingerprint))
     }
   }
 
@@ -186,7 +229,7 @@ export class SecretKeeper {
       this.recovered()
     } catch (error) {
       const isOurs = error instanceof SluiceError && error.code !== 'STORE_FAILED'
-      if (isOurs) this.report(error.message)
+      if (isOurs) this.report(error)
     } finally {
       this.#isRenewing = false
     }
@@ -195,13 +238,15 @@ export class SecretKeeper {
   private recovered(): void {
     if (this.#problem === '') return
     this.#problem = ''
-    const { prefix, onProblem } = this.#options
+    const { prefix, onProblem, onDiffers } = this.#options
+    onDiffers?.(false)
     onProblem(`Prefix ${show(prefix)}: the key secret of this node is that of Redis again`)
   }
 
-  private report(problem: string): void {
-    if (problem === this.#problem) return
-    this.#problem = problem
-    this.#options.onProblem(problem)
+  private report({ code, message }: SluiceError): void {
+    if (message === this.#problem) return
+    this.#problem = message
+    if (code === 'KEY_SECRET_DIFFERS') this.#options.onDiffers?.(true)
+    this.#options.onProblem(message)
   }
 }

@@ -3,19 +3,22 @@
  * Until then nothing is asked, and every rule answers by its posture.
  */
 import { randomInt } from 'node:crypto'
-import { SluiceError } from '@sluice/core'
-import { askChannel, askSlot, wordsCommand } from './ask.js'
+import { type CounterKey, SluiceError } from '@sluice/core'
+import { Announcements } from './announcements.js'
+import { type Ask, askChannel, askSlot, wordsCommand } from './ask.js'
 import { BoardInRedis } from './board.js'
 import { ClockWatch } from './clock-watch.js'
+import { deferred } from './deferred.js'
 import { type RedisChannel, type RedisDriver, RedisReplyError } from './driver.js'
 import { openDriver } from './drivers/index.js'
 import { actionOf, codeOf } from './error-actions.js'
 import { drawNodeId, Fleet, fleetBeat } from './fleet.js'
-import { probeKey } from './key.js'
+import { probeKey, storeKeys } from './key.js'
 import type { Lane } from './lane.js'
 import type { ReadOptions } from './options.js'
 import { PARTITION_SLOTS, PARTITION_TAGS } from './partitions.js'
 import { timers } from '../rounds.js'
+import { checkRights } from './rights.js'
 import { Router, type RouterParts } from './router.js'
 import { agreeOnSecret, HOME_SLOT, SecretKeeper } from './secret.js'
 import { checkStore } from './start-checks.js'
@@ -23,7 +26,10 @@ import { clockAhead, nodeStats, type RedisStats } from './stats.js'
 import { StoreWatch } from './store-watch.js'
 import type { RedisTarget } from './url.js'
 
-export type SessionParts = Omit<RouterParts, 'random' | 'timeCommand'>
+export interface SessionParts extends Omit<RouterParts, 'random' | 'timeCommand'> {
+  /** Another node gave back to a counter. */
+  readonly returned: (key: CounterKey) => void
+}
 
 /** What is asked beside decisions may take so long; less than a node lives without a beat. */
 const ASK_MS = 1000
@@ -31,6 +37,10 @@ const ASK_MS = 1000
 const LEAVE_MS = 250
 /** After a start that failed halfway, the next try. */
 const START_AGAIN_MS = 250
+/** The next try with a Redis that answers and refuses this node. */
+const REFUSED_AGAIN_MS = 1000
+/** Where there are several nodes, one that refuses is not the last word for so long. */
+const OTHER_NODES_MS = 1000
 
 type State = RedisStats['state']
 
@@ -49,13 +59,19 @@ export class Session {
   #keeper: SecretKeeper | undefined
   #watch: StoreWatch | undefined
   #clockWatch: ClockWatch | undefined
+  #announcements: Announcements | undefined
   #closed = false
   #isStarting = false
-  #told = ''
+  #hasStarted = false
+  /** Why Redis refuses this node, as it was reported last. */
+  #refusal = ''
+  #refusalTimer: ReturnType<typeof setTimeout> | undefined
   #startTimer: ReturnType<typeof setTimeout> | undefined
   readonly #settle: {
     secret: (secret: Uint8Array) => void
     ready: () => void
+    /** Of `ready` alone: the secret may still come. */
+    refuse: (error: Error) => void
     fail: (error: Error) => void
   }
 
@@ -70,6 +86,7 @@ export class Session {
     this.#settle = {
       secret: secret.resolve,
       ready: ready.resolve,
+      refuse: ready.reject,
       fail: (error) => {
         secret.reject(error)
         ready.reject(error)
@@ -119,9 +136,13 @@ export class Session {
     const watched = this.#watch?.stats()
     const isWatched = watched !== undefined && watched.nodes.length > 0
     const infos = new Map(watched?.nodes.map((node) => [node.address, node]))
+    const refusalOf = (address: string) => watched?.refusals.get(address)
     return {
       state: this.#state,
-      nodes: this.presentLanes().map((lane) => nodeStats(lane, infos.get(lane.channel.address))),
+      nodes: this.presentLanes().map((lane) => {
+        const { address } = lane.channel
+        return nodeStats(lane, infos.get(address), refusalOf(address))
+      }),
       fleet: { size: this.fleetSize(), ageMs: this.#fleet?.ageMs() ?? Infinity },
       memory: isWatched
         ? {
@@ -135,15 +156,22 @@ export class Session {
     }
   }
 
+  /** Lets other nodes know that this one gave back to a counter. */
+  announce(key: CounterKey): void {
+    this.#announcements?.announce(key)
+  }
+
   async close(): Promise<void> {
     this.#closed = true
     clearTimeout(this.#startTimer)
+    clearTimeout(this.#refusalTimer)
     // Whoever waits for the start must not wait for ever; once it has started this does nothing.
     this.#settle.fail(new SluiceError('STORE_FAILED', 'The store was closed before it started'))
     this.#keeper?.stop()
     this.#watch?.stop()
     this.#clockWatch?.stop()
-    const left = Promise.all([this.#fleet?.leave(), this.board.close()])
+    const announced = this.#announcements?.close()
+    const left = Promise.all([announced, this.#fleet?.leave(), this.board.close()])
     await Promise.race([left, delay(LEAVE_MS)])
     this.#router?.close()
     await this.#driver?.close()
@@ -156,7 +184,8 @@ export class Session {
     }
     this.#driver = driver
     driver.onProblem((problem) => {
-      if (this.#state === 'starting' && isFinal(problem)) this.unfit(problem)
+      if (!this.#hasStarted && isFinal(problem)) this.unfit(problem)
+      else if (!this.#hasStarted && isLoud(problem.cause)) this.refusedLater(problem)
       else this.#parts.observer.problem(problem.message.trim())
     })
     this.#router = new Router(driver, {
@@ -170,7 +199,7 @@ export class Session {
 
   /** Tried again until it succeeds, or says that it never will. */
   private start(): void {
-    if (this.#state !== 'starting' || this.#isStarting || this.#closed) return
+    if (this.#hasStarted || this.#state === 'unfit' || this.#isStarting || this.#closed) return
     const driver = this.#driver
     clearTimeout(this.#startTimer)
     if (driver?.channelOf(HOME_SLOT)?.isReady !== true) {
@@ -185,32 +214,53 @@ export class Session {
       },
       (error: unknown) => {
         this.#isStarting = false
-        const failure = asError(error)
-        if (isFinal(failure)) this.unfit(failure)
-        else this.tryAgain(failure)
+        this.failed(asError(error))
       },
     )
   }
 
-  /** What a person has to cure is told, once for each thing it says. */
-  private tryAgain(failure: Error): void {
-    const isLoud =
-      failure instanceof RedisReplyError && actionOf(codeOf(failure.message)) === 'loud'
-    if (isLoud && this.#told !== failure.message) {
-      this.#told = failure.message
-      this.#parts.observer.problem(`Redis refuses the store: ${failure.message}`)
+  private failed(failure: Error): void {
+    if (isFinal(failure)) {
+      this.unfit(failure)
+      return
     }
-    this.#startTimer = setTimeout(() => this.start(), START_AGAIN_MS).unref()
+    const isRefused = isRefusal(failure)
+    if (isRefused) this.refused(failure)
+    const againMs = isRefused ? REFUSED_AGAIN_MS : START_AGAIN_MS
+    this.#startTimer = setTimeout(() => this.start(), againMs).unref()
+  }
+
+  /** Of several nodes or sentinels one may refuse, and the others not. */
+  private refusedLater(problem: Error): void {
+    if (this.#driver?.topology === 'standalone') {
+      this.refused(problem)
+      return
+    }
+    clearTimeout(this.#refusalTimer)
+    this.#refusalTimer = setTimeout(() => this.refused(problem), OTHER_NODES_MS).unref()
+  }
+
+  /** A person has to act. That is reported once for each thing Redis says, and tried again. */
+  private refused(problem: Error): void {
+    if (this.#closed || this.#hasStarted || this.#state === 'unfit') return
+    this.#state = 'refused'
+    const { message } = problem
+    const why = problem instanceof SluiceError ? message : `Redis refuses this node: ${message}`
+    if (this.#refusal !== why) this.#parts.observer.problem(why)
+    this.#refusal = why
+    this.#settle.refuse(new SluiceError('STORE_REFUSED', why, { cause: problem }))
   }
 
   private async greet(driver: RedisDriver): Promise<void> {
     const { prefix, secret: given, lastSecret: last } = this.#options
-    const { observer } = this.#parts
+    const { observer, nowMs } = this.#parts
     // A shard that is down must not keep a node from starting; the watch looks at it later.
     const reached = driver.channels().filter(({ isReady }) => isReady)
     const checked = await Promise.all(reached.map((channel) => this.check(channel)))
     const ask = askSlot(driver, HOME_SLOT, ASK_MS)
-    const secret = await agreeOnSecret(ask, { prefix, given, last })
+    const announcements = this.announcementsOf(driver)
+    const requestSecret = () => announcements.requestSecret()
+    const secret = await agreeOnSecret(ask, { prefix, given, last, requestSecret })
     if (this.#closed) return
     for (const { warnings } of checked) for (const warning of warnings) observer.problem(warning)
     const keeper = new SecretKeeper({
@@ -220,14 +270,19 @@ export class Session {
       ask,
       scheduler: timers,
       onProblem: (text) => observer.problem(text),
+      // Nodes with two secrets count apart: this one stops until Redis has its own again.
+      onDiffers: (differs) => {
+        this.#state = differs ? 'refused' : 'ready'
+      },
     })
     const node = drawNodeId()
     const fleet = new Fleet({
       beat: fleetBeat(ask, { prefix, node }),
-      nowMs: this.#parts.nowMs,
+      nowMs,
       scheduler: timers,
       fleetSize: this.#options.fleetSize,
       onBeat: ({ fingerprint }) => keeper.saw(fingerprint),
+      onProblem: (text) => observer.problem(text),
     })
     const watch = new StoreWatch({
       primaries: () =>
@@ -249,23 +304,46 @@ export class Session {
     this.#watch = watch
     this.#clockWatch = clockWatch
     for (const each of [keeper, fleet, watch, clockWatch]) each.start()
+    this.#hasStarted = true
+    await announcements.start()
+    if (this.#closed) return
     this.#state = 'ready'
+    if (this.#refusal !== '') observer.problem('Redis refuses this node no more')
     this.#settle.secret(secret)
     this.#settle.ready()
   }
 
-  private check(channel: RedisChannel): ReturnType<typeof checkStore> {
+  private announcementsOf(driver: RedisDriver): Announcements {
+    const { channel } = storeKeys(this.#options.prefix)
+    this.#announcements ??= new Announcements({
+      channel,
+      sender: drawNodeId(),
+      ask: askSlot(driver, HOME_SLOT, ASK_MS),
+      subscribe: (events) => driver.subscribe(HOME_SLOT, channel, events),
+      nowMs: this.#parts.nowMs,
+      scheduler: timers,
+      fleetSize: () => this.fleetSize(),
+      onReturned: this.#parts.returned,
+      onRestore: () => this.#keeper?.restore(),
+      onProblem: (text) => this.#parts.observer.problem(text),
+    })
+    return this.#announcements
+  }
+
+  private async check(channel: RedisChannel): ReturnType<typeof checkStore> {
     const { topology = 'standalone' } = this.#driver ?? {}
     const { allowEviction, layout, prefix } = this.#options
     const own = PARTITION_SLOTS.findIndex((slot) => this.#driver?.channelOf(slot) === channel)
     const tag = PARTITION_TAGS[own]
-    return checkStore((words) => askChannel(channel, words, ASK_MS), {
-      address: channel.address,
-      topology,
-      allowEviction,
-      layout,
-      probeKey: tag === undefined ? undefined : probeKey(prefix, tag),
-    })
+    const { address } = channel
+    const probe = tag === undefined ? undefined : probeKey(prefix, tag)
+    const ask = (words: Parameters<Ask>[0]) => askChannel(channel, words, ASK_MS)
+    const place = { address, layout, probeKey: probe }
+    // Behind the same name there may be another server a moment later.
+    const onReplica = () => channel.reconnect()
+    const checked = await checkStore(ask, { ...place, topology, allowEviction, onReplica })
+    await checkRights(ask, place)
+    return checked
   }
 
   private unfit(error: Error): void {
@@ -287,27 +365,19 @@ const NO_LANES: readonly Lane[] = []
 
 /** Of these errors waiting cures none. */
 function isFinal(error: Error): boolean {
-  return error instanceof SluiceError && error.code !== 'STORE_FAILED'
+  if (!(error instanceof SluiceError)) return false
+  return error.code !== 'STORE_FAILED' && error.code !== 'STORE_REFUSED'
+}
+
+/** Whether Redis has answered that it does not take this node as it is set up. */
+function isRefusal(error: Error): boolean {
+  return isLoud(error) || (error instanceof SluiceError && error.code === 'STORE_REFUSED')
+}
+
+function isLoud(error: unknown): boolean {
+  return error instanceof RedisReplyError && actionOf(codeOf(error.message)) === 'loud'
 }
 
 function asError(error: unknown): Error {
   return error instanceof Error ? error : new Error(String(error))
-}
-
-interface Deferred<Value> {
-  readonly promise: Promise<Value>
-  readonly resolve: (value: Value) => void
-  readonly reject: (error: Error) => void
-}
-
-/** A promise that somebody else settles; one nobody waits for fails in silence. */
-function deferred<Value>(): Deferred<Value> {
-  let resolve: (value: Value) => void = () => {}
-  let reject: (error: Error) => void = () => {}
-  const promise = new Promise<Value>((onResolve, onReject) => {
-    resolve = onResolve
-    reject = onReject
-  })
-  promise.catch(() => {})
-  return { promise, resolve, reject }
 }

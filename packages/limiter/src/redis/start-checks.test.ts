@@ -45,12 +45,6 @@ describe('a store is unfit', () => {
     ],
     ['of no version', { redis_version: '' }, {}, 'found Redis ; accepted: 6.0 or newer'],
     [
-      'a replica',
-      { role: 'slave' },
-      {},
-      'found a replica, which cannot be written to; accepted: the primary',
-    ],
-    [
       'part of a Cluster that nobody said it was',
       { cluster_enabled: '1' },
       {},
@@ -80,17 +74,33 @@ describe('a store is unfit', () => {
     })
   })
 
+  test('that answers INFO as no Redis does', async () => {
+    const checked = checkStore(() => Promise.resolve(Buffer.from('hello')), usual)
+    await expect(checked).rejects.toMatchObject({ code: 'STORE_UNFIT' })
+  })
+})
+
+describe('a store refuses this node', () => {
   test('that does not let us run INFO', async () => {
     const cause = new RedisReplyError("NOPERM this user has no permissions to run 'info'")
     await expect(checkStore(() => Promise.reject(cause), usual)).rejects.toMatchObject({
-      code: 'STORE_UNFIT',
+      code: 'STORE_REFUSED',
       cause,
     })
   })
 
-  test('that answers INFO as no Redis does', async () => {
-    const checked = checkStore(() => Promise.resolve(Buffer.from('hello')), usual)
-    await expect(checked).rejects.toMatchObject({ code: 'STORE_UNFIT' })
+  test('that is a replica, which may be another server a moment later', async () => {
+    let replicas = 0
+    const onReplica = () => {
+      replicas += 1
+    }
+    const checked = checkStore(fakeAsk({ role: 'slave' }, ''), { ...usual, onReplica })
+    await expect(checked).rejects.toMatchObject({
+      code: 'STORE_REFUSED',
+      message:
+        'Redis at 10.0.0.1:6379: found a replica, which cannot be written to; accepted: the primary',
+    })
+    expect(replicas).toBe(1)
   })
 })
 
@@ -245,7 +255,7 @@ describe('a real Redis', () => {
     expect((await checkOther(config, { topology: 'cluster' })).warnings).toEqual([])
   })
 
-  test('that is a replica is unfit', async () => {
+  test('that is a replica is refused', async () => {
     const config = ['--replicaof', '127.0.0.1', String(server.port)]
     await expect(checkOther(config, {})).rejects.toThrow('found a replica')
   })

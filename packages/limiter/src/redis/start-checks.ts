@@ -30,6 +30,8 @@ export interface CheckOptions {
    * Undefined: it has no slot, so there is nothing to look at.
    */
   readonly probeKey: string | undefined
+  /** Called where a standalone server is a replica: it may be promoted, or replaced. */
+  readonly onReplica?: (() => void) | undefined
   /** Whether a rule is to survive a restart of Redis. @default false */
   readonly durable?: boolean | undefined
 }
@@ -40,14 +42,18 @@ export interface CheckedStore extends StoreInfo {
 }
 
 /**
- * Looks at one primary. Rejects with STORE_UNFIT if limits would not hold on it, with anything else
- * if that could not be found out now.
+ * Looks at one primary. Rejects with STORE_UNFIT if limits would not hold on it, with STORE_REFUSED
+ * if it does not let this node write or look, with anything else if that is not known now.
  */
 export async function checkStore(ask: Ask, options: CheckOptions): Promise<CheckedStore> {
   const info = await readInfo(ask, options)
   if (info.isReplica && options.topology !== 'standalone') {
     const found = 'is a replica now; its primary is looked for'
     throw new SluiceError('STORE_FAILED', `Redis at ${options.address} ${found}`)
+  }
+  if (info.isReplica) {
+    options.onReplica?.()
+    throw refusal(options, 'found a replica, which cannot be written to; accepted: the primary')
   }
   const problem = findProblem(info, options)
   if (problem !== undefined) throw unfit(options, problem)
@@ -70,7 +76,7 @@ async function readInfo(ask: Ask, options: CheckOptions): Promise<StoreInfo> {
   } catch (error) {
     if (!(error instanceof RedisReplyError) || codeOf(error.message) !== 'NOPERM') throw error
     const found = 'the user may not run INFO; accepted: a user with the rights in STORE_ACL'
-    throw unfit(options, found, error)
+    throw refusal(options, found, error)
   }
 }
 
@@ -78,9 +84,6 @@ function findProblem(info: StoreInfo, options: CheckOptions): string | undefined
   const { topology, address, allowEviction } = options
   const { version, evictionPolicy } = info
   if (!(info.major >= MAJOR_MIN)) return `found ${show(version)}; accepted: ${MAJOR_MIN}.0 or newer`
-  if (info.isReplica) {
-    return 'found a replica, which cannot be written to; accepted: the primary'
-  }
   if (info.isCluster && topology !== 'cluster') {
     return `found a node of a Cluster behind a URL of another kind; accepted: redis+cluster://${address}`
   }
@@ -150,7 +153,11 @@ async function checkEncoding(ask: Ask, key: string, options: CheckOptions): Prom
   )
 }
 
-function unfit(options: CheckOptions, problem: string, cause?: unknown): SluiceError {
+function refusal(options: CheckOptions, problem: string, cause?: unknown): SluiceError {
   const settings = cause === undefined ? undefined : { cause }
-  return new SluiceError('STORE_UNFIT', `Redis at ${options.address}: ${problem}`, settings)
+  return new SluiceError('STORE_REFUSED', `Redis at ${options.address}: ${problem}`, settings)
+}
+
+function unfit(options: CheckOptions, problem: string): SluiceError {
+  return new SluiceError('STORE_UNFIT', `Redis at ${options.address}: ${problem}`)
 }

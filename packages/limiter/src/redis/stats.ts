@@ -14,6 +14,8 @@ export interface RedisNodeStats {
   /** Batches on the wire, and takes that wait for one. */
   readonly inFlight: number
   readonly queuedTakes: number
+  /** What it answers to a user that lacks a right; absent: nothing of the kind. */
+  readonly refusal?: string | undefined
   /** Of this node alone; absent before it was asked. */
   readonly memory?: RedisNodeMemory | undefined
 }
@@ -37,15 +39,22 @@ export interface RedisMemoryStats {
 }
 
 export interface RedisStats {
-  /** `starting`: not heard of yet; `unfit`: never to be used, as `ready` says. */
-  readonly state: 'starting' | 'ready' | 'unfit'
+  /**
+   * `starting`: not heard of yet; `refused`: it answers and refuses this node, and is tried again;
+   * `unfit`: never to be used. `ready` and the log say why.
+   */
+  readonly state: 'starting' | 'ready' | 'refused' | 'unfit'
   readonly nodes: readonly RedisNodeStats[]
   readonly fleet: { readonly size: number; readonly ageMs: number }
   /** Of all primaries together; undefined before they were asked. */
   readonly memory: RedisMemoryStats | undefined
 }
 
-export function nodeStats(lane: Lane, memory: RedisNodeMemory | undefined): RedisNodeStats {
+export function nodeStats(
+  lane: Lane,
+  memory: RedisNodeMemory | undefined,
+  refusal?: string,
+): RedisNodeStats {
   const { breaker, channel } = lane
   const { ahead } = clockAhead(lane)
   return {
@@ -59,6 +68,7 @@ export function nodeStats(lane: Lane, memory: RedisNodeMemory | undefined): Redi
     },
     inFlight: lane.inFlight,
     queuedTakes: lane.queuedCost,
+    ...(refusal !== undefined && { refusal }),
     ...(memory && { memory: memoryOf(memory) }),
   }
 }

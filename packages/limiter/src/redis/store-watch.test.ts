@@ -2,6 +2,7 @@ import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import { type RedisServer, startRedis } from '../../../../tools/redis/server.mjs'
 import { FakeScheduler, openChannel, settled, type TestChannel } from './channel.test-helper.js'
 import { parseInfo } from './store-info.js'
+import { RedisReplyError } from './driver.js'
 import { StoreWatch, type WatchedNode } from './store-watch.js'
 
 const MB = 1_048_576
@@ -38,8 +39,8 @@ describe('the watch', () => {
     const primaries = (): WatchedNode[] =>
       [...figures.keys()].map((address) => ({
         address,
-        ask: () => {
-          asked += 1
+        ask: ([name]) => {
+          if (name === 'INFO') asked += 1
           const found = figures.get(address)
           if (found instanceof Error) return Promise.reject(found)
           return Promise.resolve(Buffer.from(infoOf(found ?? {})))
@@ -150,10 +151,40 @@ describe('the watch', () => {
     ])
   })
 
+  test('reports a right that was taken away, and that it is back, once each', async () => {
+    const scheduler = new FakeScheduler()
+    const problems: string[] = []
+    let isAllowed = true
+    const ask = ([name]: readonly unknown[]) =>
+      name === 'TIME' && !isAllowed
+        ? Promise.reject(new RedisReplyError("NOPERM no permissions to run the 'time' command"))
+        : Promise.resolve(Buffer.from(infoOf({})))
+    const primaries = () => [{ address: 'a:1', ask }]
+    const onProblem = (text: string) => void problems.push(text)
+    const watch = new StoreWatch({ primaries, scheduler, onProblem })
+    watch.start()
+    await scheduler.advance(0)
+    expect([...watch.stats().refusals]).toEqual([])
+    isAllowed = false
+    await scheduler.advance(20_000)
+    expect([...watch.stats().refusals.keys()]).toEqual(['a:1'])
+    isAllowed = true
+    await scheduler.advance(20_000)
+    expect([...watch.stats().refusals]).toEqual([])
+    expect(problems).toEqual([
+      "Redis at a:1: refuses this node: NOPERM no permissions to run the 'time' command; " +
+        'accepted: a user with the rights in STORE_ACL',
+      'Redis at a:1: refuses this node no more',
+    ])
+  })
+
   test('survives whoever listens', async () => {
     const scheduler = new FakeScheduler()
     let looks = 0
-    const ask = () => Promise.resolve(Buffer.from(infoOf({ evicted: (looks += 1) })))
+    const ask = ([name]: readonly unknown[]) => {
+      if (name === 'INFO') looks += 1
+      return Promise.resolve(Buffer.from(infoOf({ evicted: looks })))
+    }
     const onProblem = () => {
       throw new Error('no')
     }

@@ -5,6 +5,8 @@
  */
 import { show } from '@sluice/core'
 import type { Ask } from './ask.js'
+import { RedisReplyError } from './driver.js'
+import { actionOf, codeOf } from './error-actions.js'
 import { Rounds, type Scheduler } from '../rounds.js'
 import { askInfo, type StoreInfo } from './store-info.js'
 
@@ -42,6 +44,8 @@ export interface StoreStats {
   /** Whether all of them write an append-only file; false before the first look. */
   readonly aof: boolean
   readonly nodes: readonly NodeStats[]
+  /** By address, what a primary says that refuses this node. */
+  readonly refusals: ReadonlyMap<string, string>
 }
 
 export class StoreWatch {
@@ -76,6 +80,11 @@ export class StoreWatch {
       keys: sum((node) => node.keys),
       aof: nodes.length > 0 && nodes.every((node) => node.aof),
       nodes,
+      refusals: new Map(
+        [...this.#nodes].flatMap(([address, { refusal }]) =>
+          refusal === '' ? [] : [[address, refusal] as const],
+        ),
+      ),
     }
   }
 
@@ -93,16 +102,22 @@ export class StoreWatch {
       watch = new NodeWatch()
       this.#nodes.set(address, watch)
     }
+    const report = (news: string) => this.#options.onProblem(`Redis at ${address}: ${news}`)
     try {
-      for (const news of watch.saw(await askInfo(ask))) {
-        this.#options.onProblem(`Redis at ${address}: ${news}`)
-      }
-    } catch {}
+      for (const news of watch.saw(await askInfo(ask))) report(news)
+      // Asked after every connection, and of a user that may not ask nothing is decided.
+      await ask(['TIME'])
+      watch.allowed().forEach(report)
+    } catch (error) {
+      watch.refused(error).forEach(report)
+    }
   }
 }
 
 class NodeWatch {
   info: StoreInfo | undefined
+  /** What Redis says to a user that may not ask what must be asked; empty: it may. */
+  refusal = ''
   #isFull = false
   /** How many keys were evicted since that began; 0: none are. */
   #evicted = 0
@@ -114,6 +129,20 @@ class NodeWatch {
     this.info = info
     const news = [this.memory(info), this.policy(info, before), this.evictions(info, before)]
     return news.filter((each) => each !== undefined)
+  }
+
+  /** What is new, in words. */
+  refused(error: unknown): readonly string[] {
+    if (!(error instanceof RedisReplyError) || actionOf(codeOf(error.message)) !== 'loud') return []
+    if (this.refusal === error.message) return []
+    this.refusal = error.message
+    return [`refuses this node: ${error.message}; accepted: a user with the rights in STORE_ACL`]
+  }
+
+  allowed(): readonly string[] {
+    if (this.refusal === '') return []
+    this.refusal = ''
+    return ['refuses this node no more']
   }
 
   private memory({ usedBytes, maxBytes }: StoreInfo): string | undefined {

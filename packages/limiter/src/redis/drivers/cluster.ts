@@ -4,12 +4,19 @@
  * times a second while a primary is missing, and at once when a redirection said that it changed.
  */
 import { wordsCommand } from '../ask.js'
-import { type RedisChannel, type RedisDriver, RedisReplyError } from '../driver.js'
+import {
+  type RedisChannel,
+  type RedisDriver,
+  RedisReplyError,
+  type Subscription,
+  type SubscriptionEvents,
+} from '../driver.js'
 import { SLOT_COUNT } from '../partitions.js'
 import { formatAddress, parseAddress, type RedisAddress } from '../url.js'
 import { Connection, type ConnectionParts } from './connection.js'
 import type { Greeting } from './greeting.js'
 import { Listeners, unfitTarget } from './listeners.js'
+import { FollowingSubscription } from './subscription.js'
 import { TopologyRounds } from './topology-rounds.js'
 import { readSlotRanges, type SlotRange } from './slot-ranges.js'
 import { socketsGone } from './standalone.js'
@@ -77,6 +84,14 @@ export class ClusterDriver implements RedisDriver {
 
   refresh(): void {
     this.#rounds.hurry()
+  }
+
+  subscribe(slot: number, channel: string, events: SubscriptionEvents): Subscription {
+    return new FollowingSubscription(channel, events, {
+      where: () => this.#bySlot[slot]?.where,
+      greeting: this.#greeting,
+      parts: this.#parts,
+    })
   }
 
   onReady(listener: (channel: RedisChannel) => void): void {

@@ -2,7 +2,7 @@
  * The way to one node that stays, while the connections on it come and go: opens one, greets the
  * node, and after its end opens the next.
  */
-import type { RedisChannel, RedisCommand } from '../driver.js'
+import { type RedisChannel, type RedisCommand, RedisConnectionError } from '../driver.js'
 import { formatAddress, type RedisAddress } from '../url.js'
 import { type Greeting, type Step, stepsOf } from './greeting.js'
 import type { Link, OpenLink, Settle } from './link.js'
@@ -69,6 +69,10 @@ export class Connection implements RedisChannel {
     return this.#address
   }
 
+  get where(): RedisAddress {
+    return this.#where
+  }
+
   get host(): string {
     return this.#where.host
   }
@@ -86,6 +90,13 @@ export class Connection implements RedisChannel {
     if (link === undefined || !this.isReady || this.#sent.size >= SENT_MAX) return false
     this.write(link, commands, settle)
     return true
+  }
+
+  /** On this connection, until it ends; after `ready` it has to be asked for again. */
+  subscribe(channel: string, onMessage: (message: Buffer) => void): Promise<void> {
+    const link = this.#link
+    if (link !== undefined && this.isReady) return link.subscribe(channel, onMessage)
+    return Promise.reject(new RedisConnectionError(`Redis at ${this.#address} is not connected`))
   }
 
   reconnect(): void {

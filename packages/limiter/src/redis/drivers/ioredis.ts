@@ -32,7 +32,9 @@ interface IoredisClient {
   on(event: 'error', listener: (error: Error) => void): this
   connect(): Promise<void>
   disconnect(): void
+  on(event: 'messageBuffer', listener: (channel: Buffer, message: Buffer) => void): this
   sendCommand(command: IoredisCommand): unknown
+  subscribe(channel: string): Promise<unknown>
 }
 
 interface IoredisStream {
@@ -107,6 +109,15 @@ class IoredisLink implements Link {
     this.cork()
     for (const [index, command] of commands.entries()) {
       this.#redis.sendCommand(new Command(command, index, settle))
+    }
+  }
+
+  async subscribe(channel: string, onMessage: (message: Buffer) => void): Promise<void> {
+    this.#redis.on('messageBuffer', (_, message) => onMessage(message))
+    try {
+      await this.#redis.subscribe(channel)
+    } catch (error) {
+      throw errorOf(error instanceof Error ? error : new Error(String(error)))
     }
   }
 

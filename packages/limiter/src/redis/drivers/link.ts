@@ -14,6 +14,11 @@ export interface Link {
   readonly isWritable: boolean
   /** Writes all commands together. An error that is no RedisReplyError: the reply will not come. */
   send(commands: readonly RedisCommand[], settle: Settle): void
+  /**
+   * Hears what is published on a channel; nothing else can be sent from then on. Rejects with a
+   * RedisReplyError where Redis refuses it.
+   */
+  subscribe(channel: string, onMessage: (message: Buffer) => void): Promise<void>
   /** Ends it at once, in whatever state it is. */
   destroy(): void
 }

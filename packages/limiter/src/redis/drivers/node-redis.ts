@@ -30,6 +30,7 @@ interface NodeRedisClient {
   connect(): Promise<unknown>
   destroy(): void
   sendCommand(words: readonly (string | Buffer)[]): Promise<unknown>
+  subscribe(channel: string, listener: (message: Buffer) => void, asBuffers: true): Promise<unknown>
 }
 
 export function nodeRedisLinks(module: NodeRedisModule, options: LinkOptions): OpenLink {
@@ -99,6 +100,14 @@ class NodeRedisLink implements Link {
         (reply) => settle(index, reply as RedisReply),
         (error: unknown) => settle(index, this.errorOf(error)),
       )
+    }
+  }
+
+  async subscribe(channel: string, onMessage: (message: Buffer) => void): Promise<void> {
+    try {
+      await this.#client.subscribe(channel, onMessage, true)
+    } catch (error) {
+      throw this.errorOf(error)
     }
   }
 

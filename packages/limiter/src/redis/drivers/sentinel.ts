@@ -10,11 +10,14 @@ import {
   type RedisDriver,
   type RedisReply,
   RedisReplyError,
+  type Subscription,
+  type SubscriptionEvents,
 } from '../driver.js'
 import { parseAddress, type RedisAddress, type RedisTarget } from '../url.js'
 import { Connection, type ConnectionParts } from './connection.js'
 import type { Greeting } from './greeting.js'
 import { Listeners, unfitTarget } from './listeners.js'
+import { FollowingSubscription } from './subscription.js'
 import { TopologyRounds } from './topology-rounds.js'
 import { socketsGone } from './standalone.js'
 
@@ -101,6 +104,14 @@ export class SentinelDriver implements RedisDriver {
 
   refresh(): void {
     this.#rounds.hurry()
+  }
+
+  subscribe(_slot: number, channel: string, events: SubscriptionEvents): Subscription {
+    return new FollowingSubscription(channel, events, {
+      where: () => this.#primary?.where,
+      greeting: this.#greeting,
+      parts: this.#parts,
+    })
   }
 
   onReady(listener: (channel: RedisChannel) => void): void {

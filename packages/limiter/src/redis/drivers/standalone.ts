@@ -1,16 +1,19 @@
-import type { RedisChannel, RedisDriver } from '../driver.js'
+import type { RedisChannel, RedisDriver, Subscription, SubscriptionEvents } from '../driver.js'
 import { type RedisAddress } from '../url.js'
 import { Connection, type ConnectionParts } from './connection.js'
 import type { Greeting } from './greeting.js'
 import { Listeners } from './listeners.js'
+import { FollowingSubscription, type SubscriptionDeps } from './subscription.js'
 
 /** One node, which serves every slot. */
 export class StandaloneDriver implements RedisDriver {
   readonly topology = 'standalone'
   readonly #listeners = new Listeners()
   readonly #connection: Connection
+  readonly #subscribing: SubscriptionDeps
 
   constructor(where: RedisAddress, greeting: Greeting, parts: ConnectionParts) {
+    this.#subscribing = { where: () => where, greeting, parts }
     this.#connection = new Connection(where, greeting, parts, {
       ready: (connection) => this.#listeners.ready(connection),
       lost: () => {},
@@ -32,6 +35,10 @@ export class StandaloneDriver implements RedisDriver {
 
   refresh(): void {
     // There is nothing to learn.
+  }
+
+  subscribe(_slot: number, channel: string, events: SubscriptionEvents): Subscription {
+    return new FollowingSubscription(channel, events, this.#subscribing)
   }
 
   onReady(listener: (channel: RedisChannel) => void): void {

@@ -1,0 +1,231 @@
+/**
+ * Refunds and resets on one node, refusals remembered on another. Its clock stands still, so that
+ * nothing it remembers ends by itself: only an announcement makes it forget.
+ */
+import { createLimiter, type Limiter } from '@sluice/limiter'
+import { redisStore, storeAcl } from '@sluice/limiter/redis'
+import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
+import { type RedisCluster, startCluster } from '../../tools/redis/cluster.js'
+import { type RedisSentinelSet, startSentinel } from '../../tools/redis/sentinel.js'
+import { startRedis, type RedisServer } from '../../tools/redis/server.mjs'
+import { waitFor } from '../../tools/redis/wait.js'
+
+const CLIENTS = ['ioredis', 'iovalkey', 'node-redis'] as const
+const PASSWORD = 'a-password-for-tests'
+const rules = [
+  {
+    id: 'all',
+    by: ['user'],
+    limits: [{ algorithm: 'fixed-window', max: 10, window: '366d', name: 'all' }],
+  },
+]
+const callOf = (user: string) => ({ attributes: { user } })
+const ann = callOf('ann')
+
+interface Node {
+  readonly limiter: Limiter
+  readonly problems: string[]
+  /** By the clock of its deny cache. */
+  nowMs: number
+}
+
+const nodes: Node[] = []
+let prefixes = 0
+
+async function openNode(
+  url: string,
+  prefix: string,
+  client: (typeof CLIENTS)[number] = 'ioredis',
+): Promise<Node> {
+  const problems: string[] = []
+  const observer = { problem: (text: string) => void problems.push(text) }
+  const store = redisStore({ url, prefix, client, deadlineMs: 10_000, observer })
+  const node: Node = {
+    limiter: createLimiter({ rules, store, monotonicMs: () => node.nowMs }),
+    problems,
+    nowMs: 1000,
+  }
+  nodes.push(node)
+  await node.limiter.ready()
+  return node
+}
+
+afterEach(async () => {
+  await Promise.all(nodes.splice(0).map(({ limiter }) => limiter.close()))
+})
+
+/** Uses a caller up, and has a node remember that. */
+async function useUp(node: Node, call: typeof ann): Promise<void> {
+  await node.limiter.check({ ...call, cost: 10 })
+  // What was announced before may still arrive, and have it forget once more.
+  await waitFor('a memory', async () => (await node.limiter.check(call)).source === 'deny-cache')
+}
+
+async function expectRemembered({ limiter }: Node, call: typeof ann): Promise<void> {
+  expect(await limiter.check(call)).toMatchObject({ allowed: false, source: 'deny-cache' })
+}
+
+/** Until then every refusal is one that is remembered: nothing else could end it. */
+const admits = ({ limiter }: Node, call: typeof ann) =>
+  waitFor('an admission', async () => {
+    const { allowed, source } = await limiter.check(call)
+    if (!allowed) expect(source).toBe('deny-cache')
+    return allowed
+  })
+
+/** Two nodes that hear each other. */
+async function openPair(
+  url: string,
+  clients: readonly (typeof CLIENTS)[number][] = ['ioredis', 'ioredis'],
+): Promise<readonly [here: Node, there: Node]> {
+  prefixes += 1
+  const prefix = `test${prefixes}`
+  const here = await openNode(url, prefix, clients[0])
+  const there = await openNode(url, prefix, clients[1])
+  const probe = callOf('probe')
+  for (const [one, other] of [
+    [here, there],
+    [there, here],
+  ] as const) {
+    await one.limiter.reset(probe)
+    await useUp(one, probe)
+    // The first may leave before the other listens.
+    await waitFor('a node that listens', async () => {
+      await other.limiter.refund(probe)
+      return (await one.limiter.check(probe)).allowed
+    })
+  }
+  return [here, there]
+}
+
+describe('on one Redis', () => {
+  let server: RedisServer
+  beforeAll(async () => {
+    server = await startRedis()
+  })
+  afterAll(() => server.stop())
+
+  test.each(CLIENTS)(
+    'a refund and a reset end what other nodes remember, by %s',
+    async (client) => {
+      const [here, there] = await openPair(server.url, [client, 'ioredis'])
+      await useUp(here, ann)
+      await there.limiter.refund(ann)
+      await admits(here, ann)
+      await there.limiter.reset(ann)
+      await useUp(here, ann)
+      await there.limiter.reset(ann)
+      await admits(here, ann)
+    },
+    60_000,
+  )
+
+  test('refunds of many callers at once are few messages', async () => {
+    const [here, there] = await openPair(server.url)
+    const calls = Array.from({ length: 300 }, (_, i) => callOf(`u${i}`))
+    for (const call of calls) await useUp(here, call)
+    const published = async () => {
+      const { cmdstat_publish: stats = '' } = await server.info('commandstats')
+      return Number(/calls=(\d+)/.exec(stats)?.[1] ?? 0)
+    }
+    const before = await published()
+    await Promise.all(calls.map((call) => there.limiter.refund(call)))
+    for (const call of calls) await admits(here, call)
+    // The refunds are answered in a few batches, and what one brings leaves together.
+    expect((await published()) - before).toBeLessThanOrEqual(calls.length / 10)
+  }, 60_000)
+
+  test('what is published by somebody else is harmless', async () => {
+    const [here, there] = await openPair(server.url)
+    await useUp(here, ann)
+    const channel = `test${prefixes}:{home}:announcements`
+    for (const text of [
+      '',
+      'garbage',
+      '\u0001'.repeat(9),
+      '\u0002'.repeat(9),
+      'x'.repeat(100_000),
+    ]) {
+      expect(await server.call('PUBLISH', channel, text)).toBe(2)
+    }
+    // What comes after them on the same connection has been read after them.
+    const probe = callOf('bob')
+    await useUp(here, probe)
+    await there.limiter.refund(probe)
+    await admits(here, probe)
+    await expectRemembered(here, ann)
+    expect(here.problems.filter((text) => !/maxmemory/.test(text))).toEqual([])
+  }, 60_000)
+
+  test('a node listens again after its connections were cut', async () => {
+    const [here, there] = await openPair(server.url)
+    await useUp(here, ann)
+    await server.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
+    await waitFor('a node that listens again', async () => {
+      await there.limiter.refund(ann)
+      return (await here.limiter.check(ann)).allowed
+    })
+  }, 60_000)
+
+  test('without the right to publish a refusal is remembered for a second, and that is said once', async () => {
+    prefixes += 1
+    const prefix = `test${prefixes}`
+    const rights = storeAcl(prefix)
+      .split(' ')
+      .filter((word) => !/publish|subscribe|&/.test(word))
+    await server.call('ACL', 'SETUSER', 'old', 'reset', 'on', `>${PASSWORD}`, ...rights)
+    const url = `redis://old:${PASSWORD}@${server.address}`
+    const here = await openNode(url, prefix)
+    const there = await openNode(url, prefix)
+    await useUp(here, ann)
+    await there.limiter.refund(ann)
+    await there.limiter.reset(ann)
+    const said = () => there.problems.filter((text) => text.includes('up to 1 s'))
+    await waitFor('a report', async () => said().length > 0)
+    await expectRemembered(here, ann)
+    here.nowMs += 1000
+    expect(await here.limiter.check(ann)).toMatchObject({ allowed: true, source: 'store' })
+    expect(said()).toHaveLength(1)
+  }, 60_000)
+})
+
+describe('on a Cluster', () => {
+  let cluster: RedisCluster
+  beforeAll(async () => {
+    cluster = await startCluster({ primaries: 3, replicas: 0 })
+  }, 60_000)
+  afterAll(() => cluster?.stop())
+
+  test('a refund and a reset end what other nodes remember', async () => {
+    const [here, there] = await openPair(cluster.url)
+    for (const user of ['ann', 'bob', 'cyd', 'dan']) {
+      const call = callOf(user)
+      await useUp(here, call)
+      await there.limiter.refund(call)
+      await admits(here, call)
+      await there.limiter.reset(call)
+      await admits(here, call)
+    }
+  }, 60_000)
+})
+
+describe('behind Sentinel', () => {
+  let set: RedisSentinelSet
+  beforeAll(async () => {
+    set = await startSentinel()
+  }, 60_000)
+  afterAll(() => set?.stop())
+
+  test('nodes listen at the new primary after a failover', async () => {
+    const [here, there] = await openPair(set.url)
+    await set.failOver()
+    await waitFor('nodes that count and listen again', async () => {
+      // What was lost with the old primary is used up anew.
+      await here.limiter.check({ ...ann, cost: 10 })
+      const { allowed, source } = await here.limiter.check(ann)
+      if (allowed || source === 'posture') return false
+      await there.limiter.refund({ ...ann, cost: 10 }).catch(() => {})
+      return waitFor('an admission', async () => (await here.limiter.check(ann)).allowed)
+    })
+  }, 120_000)
+})

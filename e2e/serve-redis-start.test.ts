@@ -56,7 +56,7 @@ describe('a start', () => {
     expect(without.output).toMatch(
       /Could not start: .*could not be used within 10 s: .*ECONNREFUSED.*SLUICE_KEY_SECRET/,
     )
-    expect(shut.output).toMatch(/Could not start: redis:\/\/:\*\*\*@.* 10 s: .*WRONGPASS/)
+    expect(shut.output).toMatch(/Could not start: redis:\/\/:\*\*\*@.* cannot be used: .*WRONGPASS/)
     expect(shut.output).not.toContain('hunter')
     for (const node of [kept, given, wrong]) {
       expect((await fetch(`${node.api}/readyz`)).status).toBe(200)
@@ -85,6 +85,27 @@ describe('a start', () => {
     ])
     expect((await fetch(wrong.gateway)).status).toBe(200)
     await lasting.stop()
+  })
+
+  test('with a wrong password goes by posture and raises an alert, until the password is right', async () => {
+    const guarded = await startRedis({ password: 'hunter2hunter2' })
+    const { api, gateway, program } = await startOn({
+      SLUICE_REDIS_URL: guarded.url.replace(/r2@/, 'r3@'),
+      SLUICE_KEY_SECRET: 'the secret of everybody',
+    })
+    const storeOf = async () =>
+      ((await (await fetch(`${api}/readyz`)).json()) as { readonly store: string }).store
+    expect(await storeOf()).toBe('redis: refuses this node, the log says why')
+    expect((await fetch(gateway)).status).toBe(200)
+    await waitFor(program, () => program.output().includes('"alert":"store-refused"'))
+    expect(program.output()).toContain('"msg":"Redis refuses this node; every rule answers')
+    expect(program.output()).toContain('WRONGPASS')
+    expect(program.output()).not.toContain('hunter')
+    await guarded.call('CONFIG', 'SET', 'requirepass', 'hunter2hunter3')
+    await waitFor(program, () => program.output().includes('"msg":"Redis answers"'))
+    expect(await storeOf()).toBe('redis: answering')
+    await waitFor(program, () => program.output().includes('"msg":"alert over"'))
+    await guarded.stop()
   })
 
   test('without Redis, which then comes back empty, puts the secret back: one limit for all', async () => {

@@ -112,6 +112,8 @@ export type AlertName =
   | 'breaker-open'
   | 'degraded'
   | 'availability'
+  | 'store-refused'
+  | 'fleet-unknown'
   | 'clock-offset'
   | 'clock-spread'
   | 'store-memory'

@@ -16,6 +16,8 @@ export const ALERT_KINDS: Readonly<Record<AlertName, AlertKind>> = {
   'breaker-open': PAGE,
   degraded: PAGE,
   availability: PAGE,
+  'store-refused': PAGE,
+  'fleet-unknown': TICKET,
   'clock-offset': TICKET,
   'clock-spread': TICKET,
   'store-memory': PAGE,

@@ -12,6 +12,7 @@ import { type CallerAtZero, findCallersAtZero } from './conditions/caller-at-zer
 import { ClockOffsets, ClockSpread } from './conditions/clocks.js'
 import { Availability, DegradedShares } from './conditions/degraded.js'
 import { findStaleRules } from './conditions/rules-stale.js'
+import { FleetUnknown, StoreRefusal } from './conditions/store-refused.js'
 import { StoreEvictions, StoreMemory } from './conditions/store-room.js'
 import { CallersUnusual, RefusalsUnusual, SampleTimes } from './conditions/unusual.js'
 
@@ -64,6 +65,8 @@ class LookingAlerts implements AlertWatch {
   readonly #availability = new Availability()
   readonly #clockOffsets = new ClockOffsets()
   readonly #clockSpread = new ClockSpread()
+  readonly #refusal = new StoreRefusal()
+  readonly #fleet = new FleetUnknown()
   readonly #memory = new StoreMemory()
   readonly #evictions = new StoreEvictions()
   readonly #refusals: RefusalsUnusual
@@ -121,6 +124,8 @@ class LookingAlerts implements AlertWatch {
     const nodes = redis?.nodes ?? []
     const memory = sight.memory()
     this.#book.update('breaker-open', this.#silence.look(redis), nowMs)
+    this.#book.update('store-refused', this.#refusal.look(redis), nowMs)
+    this.#book.update('fleet-unknown', this.#fleet.look(redis), nowMs)
     this.#book.update('clock-offset', this.#clockOffsets.look(nodes), nowMs)
     this.#book.update('clock-spread', this.#clockSpread.look(nodes), nowMs)
     this.#book.update('store-memory', this.#memory.look(nodes), nowMs)

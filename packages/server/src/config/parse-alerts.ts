@@ -20,6 +20,8 @@ export const ALERT_NAMES = [
   'breaker-open',
   'degraded',
   'availability',
+  'store-refused',
+  'fleet-unknown',
   'clock-offset',
   'clock-spread',
   'store-memory',

@@ -97,8 +97,16 @@ async function secretOf(
     followLater(store, known, parts)
     return known
   } catch (error) {
+    if (isRefusal(error) && known !== undefined) {
+      log.error(
+        { store: name, problem: problem() },
+        'Redis refuses this node; every rule answers by its posture until it does not',
+      )
+      followLater(store, known, parts)
+      return known
+    }
     await store.close()
-    throw error
+    throw isRefusal(error) ? new Error(secretRefused(name, messageOf(error))) : error
   }
 }
 
@@ -117,11 +125,23 @@ function isSame(one: Uint8Array, other: Uint8Array): boolean {
   return Buffer.compare(one, other) === 0
 }
 
+/** It goes on trying, so a node that can do without the secret need not end. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof SluiceError && error.code === 'STORE_REFUSED'
+}
+
 function secretMissing(name: string, problem: string): string {
   return (
     `${name} could not be used within ${START_MS_MAX / 1000} s: ${problem}. It keeps the secret ` +
     'of the key hash, which this node has not seen before; put that right, or set ' +
     'SLUICE_KEY_SECRET to the same value on all nodes'
+  )
+}
+
+function secretRefused(name: string, problem: string): string {
+  return (
+    `${name} cannot be used: ${show(problem, PROBLEM_SHOWN_MAX)}. It keeps the secret of the key ` +
+    'hash, which this node has not seen before'
   )
 }
 
@@ -142,7 +162,8 @@ async function isReadyWithin(store: RedisStore, ms: number): Promise<boolean> {
 function followLater(store: RedisStore, inUse: Uint8Array, parts: SecretParts): void {
   const { log } = parts
   const follow = async () => {
-    await store.ready
+    // Also after it refused this node, when nobody waits for `ready` any more.
+    await store.remote.secret
     log.info({}, 'Redis answers')
     if (isSame(await toldSecret(store, inUse, parts), inUse)) return
     const problem = 'Redis keeps another secret of the key hash than this node was started with'

@@ -52,6 +52,8 @@ test('of several nodes it tells how many, and since when the first of them', () 
 
 test('a Redis that is never to be used is told as such', () => {
   const { health, become } = setUp()
+  become('refused')
+  expect(health.describe()).toBe('redis: refuses this node, the log says why')
   become('unfit')
   expect(health.describe()).toBe('redis: unfit, the log says why')
 })

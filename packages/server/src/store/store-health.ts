@@ -38,6 +38,7 @@ export class StoreHealth {
   describe(): string {
     const { state, nodes } = this.look()
     if (state === 'unfit') return 'redis: unfit, the log says why'
+    if (state === 'refused') return 'redis: refuses this node, the log says why'
     if (state === 'starting') return `redis: not answering since ${timeOf(this.#beganMs)}`
     const silent = this.#silentSince.size
     if (silent === 0 && this.#loneSince === undefined) return 'redis: answering'

@@ -1,0 +1,67 @@
+/** A Redis that answers and does not do for this node what it must. */
+import { show } from '@sluice/core'
+import type { RedisStats } from '@sluice/limiter/redis'
+import type { Finding } from '../alert.js'
+
+/** A refusal that is gone within so many looks is no news: rights are changed one by one. */
+const LOOKS = 3
+const REFUSAL_SHOWN_MAX = 200
+/** A Cluster has at most about a thousand primaries. */
+const STORES_MAX = 1000
+/** Heartbeats come every half second; so many of them are lost before it matters. */
+const FLEET_AGE_MS_MAX = 5000
+
+/** Refuses this node altogether, or lacks it a right that decisions need. */
+export class StoreRefusal {
+  /** By subject, at how many looks in a row it was seen. */
+  #seen: ReadonlyMap<string, number> = new Map()
+
+  look(stats: RedisStats | undefined): readonly Finding[] {
+    const found = stats === undefined ? [] : findRefusals(stats)
+    const before = this.#seen
+    this.#seen = new Map(found.map(({ subject }) => [subject, (before.get(subject) ?? 0) + 1]))
+    return found.filter(({ subject }) => (this.#seen.get(subject) ?? 0) >= LOOKS)
+  }
+}
+
+function findRefusals({ state, nodes }: RedisStats): readonly Finding[] {
+  if (state === 'refused') {
+    const summary = 'Redis refuses this node, the log says why; rules answer by their posture.'
+    const past = 'Redis refused this node; rules answered by their posture.'
+    return [{ subject: '', summary, past, details: {} }]
+  }
+  return nodes.slice(0, STORES_MAX).flatMap(({ address, refusal }) => {
+    if (refusal === undefined) return []
+    const shown = show(refusal, REFUSAL_SHOWN_MAX)
+    const summary = `Redis at ${address} refuses what this node needs: ${shown}`
+    const past = `Redis at ${address} refused what this node needs: ${shown}`
+    return [{ subject: address, summary, past, details: { store: address, refusal: shown } }]
+  })
+}
+
+/** Redis answers, but this node does not get its heartbeats through: it shares by an old number. */
+export class FleetUnknown {
+  #looks = 0
+
+  look(stats: RedisStats | undefined): readonly Finding[] {
+    this.#looks = isUnknown(stats) ? this.#looks + 1 : 0
+    if (stats === undefined || this.#looks < LOOKS) return []
+    const { size } = stats.fleet
+    const said = (know: string, share: string) =>
+      `This node ${know} how many nodes there are: its heartbeats fail, though Redis answers. ` +
+      `Without Redis it ${share} limits as 1 of ${size}.`
+    return [
+      {
+        subject: '',
+        summary: said('does not know', 'would share'),
+        past: said('did not know', 'would have shared'),
+        details: { fleetSize: size },
+      },
+    ]
+  }
+}
+
+function isUnknown(stats: RedisStats | undefined): boolean {
+  if (stats?.state !== 'ready' || stats.fleet.ageMs <= FLEET_AGE_MS_MAX) return false
+  return stats.nodes.some(({ isAnswering }) => isAnswering)
+}

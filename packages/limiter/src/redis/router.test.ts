@@ -95,6 +95,7 @@ function openProxied() {
     refresh: () => {},
     onReady: () => {},
     onProblem: () => {},
+    subscribe: () => ({ close: () => {} }),
     close: async () => {},
   }
   const problems: string[] = []

@@ -75,7 +75,7 @@ describe('a start', () => {
         { timeout: 20_000 },
       )
       await waitFor(program, () => program.output().includes('"msg":"Redis answers"'))
-      expect(program.output()).not.toContain('counts apart')
+      expect(program.output()).not.toContain('counts no more')
     }
     await waitFor(wrong.program, () => wrong.program.output().includes('Redis cannot be used'))
     const unfit = await fetch(`${wrong.api}/readyz`)
@@ -126,9 +126,27 @@ describe('a start', () => {
     const both = [await left(old), await left(fresh), await left(old), await left(fresh)]
     expect(both).toEqual([99, 98, 97, 96])
     for (const { program } of [old, fresh]) {
-      expect(program.output()).not.toMatch(/counts apart|cannot be used/)
+      expect(program.output()).not.toMatch(/counts no more|cannot be used/)
     }
     await forgetful.stop()
+  })
+
+  test('without Redis, which then has another secret, counts nothing under its own', async () => {
+    const lasting = await startRedis({ config: ['--appendonly', 'yes', '--appendfsync', 'always'] })
+    const env = { SLUICE_REDIS_URL: lasting.url }
+    const known = await startOn(env)
+    known.program.signal('SIGTERM')
+    await known.program.code()
+    await lasting.call('FLUSHALL')
+    await lasting.call('SET', 'sluice:{home}:secret', '2'.repeat(32), 'EX', '600')
+    await lasting.kill()
+    const old = await start({ ...env, SLUICE_RULES: 'rules.yaml' }, known.folder)
+    await lasting.start()
+    await waitFor(old.program, () => old.program.output().includes('counts no more in Redis'))
+    expect((await fetch(old.gateway)).status).toBe(200)
+    const keys = (await lasting.call('KEYS', '*')) as readonly string[]
+    expect(keys.filter((key) => !key.includes('{home}'))).toEqual([])
+    await lasting.stop()
   })
 
   test.each(['1', '2'])(

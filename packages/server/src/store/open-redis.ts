@@ -166,8 +166,10 @@ function followLater(store: RedisStore, inUse: Uint8Array, parts: SecretParts): 
     await store.remote.secret
     log.info({}, 'Redis answers')
     if (isSame(await toldSecret(store, inUse, parts), inUse)) return
+    // Its counters would have other names than those of all other nodes.
+    await store.close()
     const problem = 'Redis keeps another secret of the key hash than this node was started with'
-    log.error({ problem }, 'this node counts apart from the others; restart it')
+    log.error({ problem }, 'this node counts no more in Redis, and goes by posture; restart it')
   }
   follow().catch((error: unknown) => {
     // The server ended before Redis was there.

@@ -68,6 +68,7 @@ export class Announcements {
 
   /** Resolves when the others are heard, or when it is clear that this takes longer. */
   start(): Promise<void> {
+    if (this.#isClosed) return Promise.resolve()
     return new Promise((resolve) => {
       this.#deps.scheduler.after(SUBSCRIBED_MS_MAX, resolve)
       this.#subscription ??= this.#deps.subscribe({

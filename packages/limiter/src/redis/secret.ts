@@ -70,7 +70,8 @@ async function findSecret(ask: Ask, options: AgreeOptions): Promise<Uint8Array> 
   if (kept !== undefined) return parseSecret(kept, keys.secret)
   const isLast = last !== undefined && fingerprint === fingerprintOf(last)
   if (fingerprint !== undefined && !isLast) throw missing(prefix, fingerprint)
-  if (last === undefined) await waitForOthers(ask, options)
+  // Also with one that was kept here: it may be older than that of the nodes that run.
+  if (fingerprint === undefined) await waitForOthers(ask, options)
   const offered = Buffer.from(last ?? randomBytes(SECRET_BYTES))
   return parseSecret(await claim(ask, keys.secret, offered.toString('hex')), keys.secret)
 }

@@ -10,7 +10,9 @@ const keys = storeKeys('sluice')
 const opened: RedisStore[] = []
 let server: RedisServer
 
-function open(options: { readonly denyCacheMs?: number } = {}): RedisStore {
+function open(
+  options: { readonly denyCacheMs?: number; readonly lastSecret?: Uint8Array } = {},
+): RedisStore {
   const store = redisStore({ url: server.url, deadlineMs: 10_000, ...options })
   opened.push(store)
   return store
@@ -44,6 +46,16 @@ describe('a node that starts on a Redis which was just emptied', () => {
       expect(await secretOf(late)).toBe(secret)
       await late.close()
     }
+    expect(first.stats().state).toBe('ready')
+  }, 60_000)
+
+  test('takes the secret of those that run although it kept another one', async () => {
+    const first = open()
+    await first.ready
+    await waitFor('a subscription', async () => (await subscribers()) === 1)
+    await server.call('FLUSHALL')
+    const late = open({ lastSecret: new Uint8Array(16).fill(2) })
+    expect(await secretOf(late)).toBe(await secretOf(first))
     expect(first.stats().state).toBe('ready')
   }, 60_000)
 

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { type RedisCluster, startCluster } from '../../../../tools/redis/cluster.js'
-import { redisStore } from './index.js'
+import { redisStore, storeAcl } from './index.js'
 import { HOME_SLOT } from './secret.js'
 
 let cluster: RedisCluster
@@ -23,6 +23,30 @@ test('a start that waits for the slot of its keys goes on when a node takes it',
     await first?.call('CLUSTER', 'ADDSLOTS', slot)
     await store.ready
     expect(store.stats().state).toBe('ready')
+  } finally {
+    await store.close()
+  }
+}, 60_000)
+
+test('a user that may not ask for the slots is rejected by ready, and cured', async () => {
+  const primaries = await cluster.primaries()
+  const setUser = (...words: readonly string[]) =>
+    Promise.all(
+      primaries.map((primary) =>
+        primary.call('ACL', 'SETUSER', 'limiter', 'reset', 'on', '>a-password', ...words),
+      ),
+    )
+  const acl = storeAcl('slotless').split(' ')
+  await setUser(...acl, '-cluster|slots')
+  const url = cluster.url.replace('://', '://limiter:a-password@')
+  const store = redisStore({ url, prefix: 'slotless' })
+  try {
+    await expect(store.ready).rejects.toMatchObject({
+      code: 'STORE_REFUSED',
+      message: expect.stringMatching(/does not tell its slots: NOPERM/),
+    })
+    await setUser(...acl)
+    await vi.waitFor(() => expect(store.stats().state).toBe('ready'), { timeout: 30_000 })
   } finally {
     await store.close()
   }

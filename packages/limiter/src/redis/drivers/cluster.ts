@@ -181,14 +181,15 @@ export class ClusterDriver implements RedisDriver {
     const { connection } = node
     node.isAsked = connection.send([CLUSTER_SLOTS], (_, reply) => {
       node.isAsked = false
-      if (reply instanceof RedisReplyError) this.tellRefused(connection.address, reply.message)
+      if (reply instanceof RedisReplyError) this.tellRefused(connection.address, reply)
       then(readSlotRanges(reply, connection.host))
     })
     if (!node.isAsked) then(undefined)
   }
 
   /** Told once: a node that is none of a Cluster says the same each time. */
-  private tellRefused(address: string, message: string): void {
+  private tellRefused(address: string, cause: RedisReplyError): void {
+    const { message } = cause
     if (this.#refusalTold === message) return
     this.#refusalTold = message
     const isOther = /cluster support disabled/i.test(message)
@@ -197,7 +198,9 @@ export class ClusterDriver implements RedisDriver {
       const accepted = `redis://${address}`
       this.#listeners.problem(unfitTarget(address, problem, accepted))
     } else
-      this.#listeners.problem(new Error(`Redis ${address} does not tell its slots: ${message}`))
+      this.#listeners.problem(
+        new Error(`Redis ${address} does not tell its slots: ${message}`, { cause }),
+      )
   }
 
   private learn(ranges: readonly SlotRange[]): void {

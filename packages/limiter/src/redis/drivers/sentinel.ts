@@ -152,7 +152,7 @@ export class SentinelDriver implements RedisDriver {
         if (word !== undefined) words.push(word)
         else if (replies[0] === null) this.tellUnknown(connection)
         else if (replies[0] instanceof RedisReplyError) {
-          this.tellRefused(connection.address, replies[0].message)
+          this.tellRefused(connection.address, replies[0])
         }
         open -= 1
         if (open === 0) finish()
@@ -189,14 +189,18 @@ export class SentinelDriver implements RedisDriver {
     })
   }
 
-  private tellRefused(address: string, message: string): void {
+  private tellRefused(address: string, cause: RedisReplyError): void {
+    const { message } = cause
     if (this.#refusalTold === message) return
     this.#refusalTold = message
     const isOther = /^ERR unknown command/i.test(message)
     if (isOther && this.#sentinels.length === 1) {
       const problem = 'found no Sentinel behind redis+sentinel://'
       this.#listeners.problem(unfitTarget(address, problem, `redis://${address}`))
-    } else this.#listeners.problem(new Error(`The sentinel ${address} answered: ${message}`))
+    } else {
+      const problem = `The sentinel ${address} answered: ${message}`
+      this.#listeners.problem(new Error(problem, { cause }))
+    }
   }
 
   private tellUnknown({ address }: Connection): void {

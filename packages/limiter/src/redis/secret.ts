@@ -43,8 +43,6 @@ export interface AgreeOptions {
    * Rejects where nobody knows whether there are any. @default there are none
    */
   readonly requestSecret?: (() => Promise<number>) | undefined
-  /** Resolves after so many milliseconds. @default by a timer */
-  readonly pause?: ((ms: number) => Promise<void>) | undefined
 }
 
 /**
@@ -81,7 +79,7 @@ async function findSecret(ask: Ask, options: AgreeOptions): Promise<Uint8Array> 
  * a new one: a node that starts then would draw another secret, and count apart from the others.
  */
 async function waitForOthers(ask: Ask, options: AgreeOptions): Promise<void> {
-  const { prefix, requestSecret, pause = pauseMs } = options
+  const { prefix, requestSecret } = options
   if (requestSecret === undefined) return
   // Where it is not known whether there are others, there may be.
   const heard = await requestSecret().catch(() => 1)
@@ -94,7 +92,7 @@ async function waitForOthers(ask: Ask, options: AgreeOptions): Promise<void> {
     if (foundPrint !== null) {
       throw new SluiceError('STORE_FAILED', `${secret} has vanished, and its fingerprint is back`)
     }
-    await pause(OTHERS_LOOK_MS)
+    await pauseMs(OTHERS_LOOK_MS)
   }
 }
 

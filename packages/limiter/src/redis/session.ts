@@ -236,6 +236,7 @@ export class Session {
       this.refused(problem)
       return
     }
+    this.#parts.observer.problem(problem.message.trim())
     clearTimeout(this.#refusalTimer)
     this.#refusalTimer = setTimeout(() => this.refused(problem), OTHER_NODES_MS).unref()
   }

@@ -4,7 +4,7 @@ import { type RedisServer, startRedis } from '../../../../tools/redis/server.mjs
 import { SCRIPT_COMMANDS, STORE_ACL, STORE_COMMANDS, storeAcl } from './acl.js'
 import { openChannel, type TestChannel } from './channel.test-helper.js'
 import { drawNodeId, fleetBeat } from './fleet.js'
-import { probeKey, storeKeys } from './key.js'
+import { channelText, probeKey, storeKeys } from './key.js'
 import { agreeOnSecret, fingerprintOf, renewSecret } from './secret.js'
 import { checkRights, PACKED_COMMANDS, PLAIN_COMMANDS } from './rights.js'
 import { checkStore } from './start-checks.js'
@@ -87,8 +87,8 @@ describe('a user of exactly these rights', () => {
   })
 
   test('may publish on the channel of its prefix, and on no other', async () => {
-    expect(await channel.ask(['PUBLISH', storeKeys('sluice').channel, 'x'])).toBe(0)
-    const other = channel.ask(['PUBLISH', storeKeys('other').channel, 'x'])
+    expect(await channel.ask(['PUBLISH', channelText('sluice'), 'x'])).toBe(0)
+    const other = channel.ask(['PUBLISH', channelText('other'), 'x'])
     await expect(other).rejects.toThrow('NOPERM')
   })
 

@@ -59,8 +59,6 @@ export interface StoreKeys {
   readonly fingerprint: string
   readonly fleet: string
   readonly places: string
-  /** No key, but where nodes announce to each other what must be known at once. */
-  readonly channel: string
 }
 
 /** The keys of a prefix that are no counters. */
@@ -71,8 +69,12 @@ export function storeKeys(prefix: string): StoreKeys {
     fingerprint: `${home}secret-fingerprint`,
     fleet: `${home}fleet`,
     places: `${home}places`,
-    channel: `${home}announcements`,
   }
+}
+
+/** No key, but the channel on which nodes announce to each other what must be known at once. */
+export function channelText(prefix: string): string {
+  return `${keyHead(prefix, HOME_TAG)}announcements`
 }
 
 /** What a node left on the board, by its id in the fleet. */

@@ -2,7 +2,7 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type RedisServer, startRedis } from '../../../../tools/redis/server.mjs'
 import { waitFor } from '../../../../tools/redis/wait.js'
-import { storeKeys } from './key.js'
+import { channelText, storeKeys } from './key.js'
 import { type RedisStore, redisStore } from './index.js'
 import { fingerprintOf } from './secret.js'
 
@@ -29,7 +29,7 @@ afterEach(async () => {
 })
 
 const subscribers = async () => {
-  const reply = await server.call('PUBSUB', 'NUMSUB', keys.channel)
+  const reply = await server.call('PUBSUB', 'NUMSUB', channelText('sluice'))
   return Array.isArray(reply) ? Number(reply[1]) : 0
 }
 

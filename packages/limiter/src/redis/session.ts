@@ -13,7 +13,7 @@ import { type RedisChannel, type RedisDriver, RedisReplyError } from './driver.j
 import { openDriver } from './drivers/index.js'
 import { actionOf, codeOf } from './error-actions.js'
 import { drawNodeId, Fleet, fleetBeat } from './fleet.js'
-import { probeKey, storeKeys } from './key.js'
+import { channelText, probeKey } from './key.js'
 import type { Lane } from './lane.js'
 import type { ReadOptions } from './options.js'
 import { PARTITION_SLOTS, PARTITION_TAGS } from './partitions.js'
@@ -315,7 +315,7 @@ export class Session {
   }
 
   private announcementsOf(driver: RedisDriver): Announcements {
-    const { channel } = storeKeys(this.#options.prefix)
+    const channel = channelText(this.#options.prefix)
     this.#announcements ??= new Announcements({
       channel,
       sender: drawNodeId(),

@@ -4,6 +4,7 @@ import { type RedisServer, startRedis } from '../../../../tools/redis/server.mjs
 import { SCRIPT_COMMANDS, STORE_ACL, STORE_COMMANDS, storeAcl } from './acl.js'
 import { openChannel, type TestChannel } from './channel.test-helper.js'
 import { drawNodeId, fleetBeat } from './fleet.js'
+import { readScript } from './ask.js'
 import { channelText, probeKey, storeKeys } from './key.js'
 import { agreeOnSecret, fingerprintOf, renewSecret } from './secret.js'
 import { checkRights, PACKED_COMMANDS, PLAIN_COMMANDS } from './rights.js'
@@ -138,6 +139,32 @@ test.each(['time', 'zadd', 'set', 'evalsha'])('a user without +%s is refused', a
         ),
       ),
     })
+  } finally {
+    channel.close()
+    await server.stop()
+  }
+})
+
+test('before Redis 7 each command is tried, which does no harm', async () => {
+  const server = await startRedis()
+  const user = { username: 'limiter', password: 'a-password-for-tests' }
+  const words = ['on', `>${user.password}`, ...STORE_ACL.split(' ')]
+  await server.call('ACL', 'SETUSER', user.username, 'reset', ...words)
+  const channel = await openChannel(server.port, user)
+  const old = readScript('rights').source.replaceAll(
+    'redis.acl_check_cmd',
+    'redis.no_such_function',
+  )
+  const tryAll = async () => {
+    const reply = await channel.ask(['EVAL', old, 1, probeKey('sluice', 'home'), ...PLAIN_COMMANDS])
+    return Array.isArray(reply) ? reply.map(String) : reply
+  }
+  try {
+    expect(await tryAll()).toEqual([])
+    expect(await server.call('DBSIZE')).toBe(0)
+    await server.call('ACL', 'SETUSER', user.username, '-time', '-zadd')
+    expect(await tryAll()).toEqual(['time', 'zadd'])
+    expect(await server.call('DBSIZE')).toBe(0)
   } finally {
     channel.close()
     await server.stop()

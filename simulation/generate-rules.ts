@@ -44,7 +44,14 @@ function generateRule(random: Random, id: string, nodes: number): RuleSpec {
     limits,
     coordination,
     mode: random.chance(0.15) ? 'shadow' : 'enforce',
-    posture: random.pick<RuleSpec['posture']>(['open', 'closed', 'local', 'local', { local: 0.5 }]),
+    posture: random.pick<RuleSpec['posture']>([
+      'open',
+      'closed',
+      'local',
+      'local',
+      { local: 0.5 },
+      { local: 3 },
+    ]),
     ...waysOf(random, coordination),
     ...(hasTiers
       ? { tiers: { plan: { [PLAN]: limits.map((each) => resize(random, each)) } } }

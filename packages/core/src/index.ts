@@ -70,6 +70,7 @@ export {
   findLimitProblem,
   type Limit,
   type LimitSpec,
+  MAX_UNITS,
   withoutWaiting,
 } from './limit.js'
 export {

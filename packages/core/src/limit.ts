@@ -88,6 +88,16 @@ export function defaultLimitName(algorithm: AlgorithmName, windowMs: number): st
   return `${algorithm}-${formatDuration(windowMs)}`
 }
 
+/** The largest `max` of an algorithm, whatever the window. */
+export function largestMax(algorithm: AlgorithmName): number {
+  return algorithm === 'sliding-window-log' ? LOG_ENTRIES_MAX : MAX_UNITS
+}
+
+/** The most that a limit of an algorithm may hold at once: burst, queue, or the max itself. */
+export function largestCapacity(algorithm: AlgorithmName): number {
+  return algorithm === 'leaky-bucket' ? LEAKY_QUEUE_MAX : largestMax(algorithm)
+}
+
 /** Prepares a limit; throws a RangeError naming the problem if it has one. */
 export function defineLimit(spec: LimitSpec): Limit {
   const problem = findLimitProblem(spec)
@@ -195,9 +205,8 @@ function findNumberProblem(spec: LimitSpec): LimitProblem | undefined {
       accepted: `a duration from ${formatDuration(WINDOW_MS_MIN)} to ${formatDuration(WINDOW_MS_MAX)}`,
     }
   }
-  const most = spec.algorithm === 'sliding-window-log' ? LOG_ENTRIES_MAX : MAX_UNITS
   return (
-    number('max', max, 0, most) ??
+    number('max', max, 0, largestMax(spec.algorithm)) ??
     optional('burst', spec.burst, 1, MAX_UNITS) ??
     optional('queue', spec.queue, 1, LEAKY_QUEUE_MAX) ??
     optional('maxWait', spec.maxWaitMs, 0, WINDOW_MS_MAX) ??

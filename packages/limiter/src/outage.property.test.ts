@@ -11,7 +11,7 @@ const limit = fc.record({
   max: fc.integer({ min: 0, max: 6 }),
   window: fc.constant('1h'),
 })
-const posture = fc.constantFrom('open', 'closed', 'local', { local: 0.5 })
+const posture = fc.constantFrom('open', 'closed', 'local', { local: 0.5 }, { local: 3 })
 const rule = fc.record({
   limits: fc.tuple(limit),
   posture,

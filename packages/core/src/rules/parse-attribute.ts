@@ -1,6 +1,7 @@
 /** Names of attributes and their values, wherever a rule names them. */
 import { canonicalIp, IPV6_PREFIX_DEFAULT } from '../identity/address.js'
 import { complain, itemsOf, readList, readText, type Spot } from './reader.js'
+import { NO_ATTRIBUTES } from './suggest.js'
 import { describe, type Node, type ScalarNode } from './tree.js'
 
 const NAME = /^[a-z][a-z0-9_.-]{0,63}$/
@@ -9,9 +10,33 @@ const VALUE_LENGTH_MAX = 1024
 export const ACCEPTED_VALUE = `text of 1 to ${VALUE_LENGTH_MAX} characters`
 const BY_MAX = 8
 
+/** What people write who mean one counter for all callers. As attributes hardly any call has them. */
+const EVERYBODY_WORDS: readonly string[] = [
+  '*',
+  'all',
+  'any',
+  'anyone',
+  'everybody',
+  'everyone',
+  'everything',
+  'global',
+  'globally',
+  'nobody',
+  'none',
+  'null',
+  'shared',
+  'total',
+]
+const ONE_COUNTER = `${NO_ATTRIBUTES} for one counter for everybody`
+
 export function readAttributeName(spot: Spot): string | undefined {
   const name = readText(spot, { accepted: ACCEPTED_NAME, most: Number.POSITIVE_INFINITY })
   return name === undefined || !isAttributeName(spot, name, spot.node.at) ? undefined : name
+}
+
+/** Whether an attribute to count by is a word for all callers, in any case. */
+export function meansEverybody(name: string): boolean {
+  return EVERYBODY_WORDS.includes(name.toLowerCase())
 }
 
 /** `at` is where the name stands, which for a key is not where the spot is. */
@@ -27,11 +52,27 @@ export function isAttributeName(spot: Spot, name: string, at: number): boolean {
 /** The attributes that a rule counts by: a list, or a single one. */
 export function readBy(spot: Spot): readonly string[] | undefined {
   if (spot.node.kind === 'scalar') {
-    const name = readAttributeName(spot)
+    const name = readCountedName(spot)
     return name === undefined ? undefined : [name]
   }
   const list = readList(spot, { of: 'attributes', most: BY_MAX })
-  return list === undefined ? undefined : readDistinct(itemsOf(list), readAttributeName)
+  return list === undefined ? undefined : readDistinct(itemsOf(list), readCountedName)
+}
+
+/**
+ * Reads one attribute of `by`. A word for everybody that is no name gets `[]` as its suggestion:
+ * its lower case would be a name that no call has, and so a rule that counts nothing.
+ */
+function readCountedName(spot: Spot): string | undefined {
+  const { node } = spot
+  const isScalar = node.kind === 'scalar'
+  const isNothing = isScalar && (node.value === null || node.value === '')
+  const word = isScalar && typeof node.value === 'string' ? node.value : ''
+  if (isNothing || (meansEverybody(word) && !NAME.test(word))) {
+    const accepted = `${ONE_COUNTER}, or ${ACCEPTED_NAME}`
+    return complain(spot, 'bad-attribute', { accepted, suggestion: NO_ATTRIBUTES })
+  }
+  return readAttributeName(spot)
 }
 
 /** What each spot is read as. One that was there before is told of. */

@@ -1,5 +1,6 @@
 /** One override by itself, as it is kept apart from its rule. */
 import type { LimitSpec } from '../limit.js'
+import { checkShareOf } from './check-share.js'
 import { refuseUnmergeable } from './parse-coordination.js'
 import { readLimits } from './parse-limit.js'
 import { checkCostOf, spotOfRule } from './parse-rule.js'
@@ -57,18 +58,24 @@ function readShared(
   const before = count()
   const limits = readLimits(spot)
   if (limits === undefined || count() > before) return limits
-  checkCosts(limits, rule, spot)
+  checkLimits(limits, rule, spot)
   if (count() > before) return limits
   if (lists.size >= LISTS_MAX) lists.clear()
   listsByRule.set(rule, lists.set(text, limits))
   return limits
 }
 
-function checkCosts(limits: readonly LimitSpec[], rule: Rule, { node, field, report }: Spot): void {
+function checkLimits(
+  limits: readonly LimitSpec[],
+  rule: Rule,
+  { node, field, report }: Spot,
+): void {
   const spots = node.kind === 'list' ? itemsOf({ node, field, report }) : []
   for (const [i, spot] of spots.entries()) {
     const limit = limits[i]
-    if (limit !== undefined) checkCostOf(limit, rule.cost, spot)
+    if (limit === undefined) continue
+    checkCostOf(limit, rule.cost, spot)
+    checkShareOf(limit, rule.posture, spot)
   }
 }
 

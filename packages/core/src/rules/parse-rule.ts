@@ -29,7 +29,9 @@ const ACCEPTED_ID = '1 to 64 of a-z, 0-9 and "-", such as orders-per-user'
 const DESCRIPTION_LENGTH_MAX = 1000
 const COST_MAX = 1_000_000
 const ACCEPTED_COST = `a whole number from 0 to ${COST_MAX}, or { attribute: name }`
-const ACCEPTED_FACTOR = 'a number above 0, up to 1'
+/** A generous fallback is for an outage. Ten times the limit is hardly one any more. */
+const FACTOR_MAX = 10
+const ACCEPTED_FACTOR = `a number above 0, up to ${FACTOR_MAX}`
 const DEADLINE_MS_MIN = 1
 const DEADLINE_MS_MAX = 10_000
 const ACCEPTED_DEADLINE = 'a duration from 1ms to 10s'
@@ -147,7 +149,7 @@ function readPosture(spot: Spot): Posture | undefined {
 
 function readFactor(spot: Spot): number | undefined {
   const factor = readNumber(spot, ACCEPTED_FACTOR)
-  if (factor === undefined || (factor > 0 && factor <= 1)) return factor
+  if (factor === undefined || (factor > 0 && factor <= FACTOR_MAX)) return factor
   return complain(spot, 'bad-number', { accepted: ACCEPTED_FACTOR })
 }
 

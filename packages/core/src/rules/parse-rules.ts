@@ -1,5 +1,6 @@
 /** Rules from text or from objects: checked as a whole, with every problem told of at once. */
 import { LIMITS_PER_CALL_MAX, mostLimitsPerCall } from '../matching/overlap.js'
+import { checkShares } from './check-share.js'
 import { readDocument } from './document.js'
 import { type KnownRule, LastSet } from './last-set.js'
 import { checkCost, type PlacedRule, readRule, spotOfRule } from './parse-rule.js'
@@ -224,6 +225,7 @@ function readAlone(item: Spot, { errorCount, reuse }: Parsing): PlacedRule | und
   const placed = readRule({ node, field, report })
   if (placed === undefined) return undefined
   if (errorCount() === before) checkCost(placed)
+  if (errorCount() === before) checkShares(placed)
   if (errorCount() === before) warnOfRule(placed)
   if (reuse && errorCount() === before && node instanceof ObjectNode) {
     // A copy: what is said of it beside others comes later, and is of that set alone.

@@ -1,5 +1,5 @@
 /** What can be wrong with rules: one table of codes, one form of message. */
-import { nearest } from './suggest.js'
+import { nearest, NO_ATTRIBUTES } from './suggest.js'
 import { show } from '../errors.js'
 
 interface Kind {
@@ -57,6 +57,7 @@ export const PROBLEMS = {
   'duplicate-override': error((found, why) => `${found} has an override already, ${why}`),
   'coordination-conflict': error((found, why) => `${found} does not go with coordination: ${why}`),
   'cost-above-limit': error((found, why) => `${found} is above ${why}, so no call would pass`),
+  'share-too-large': error((found, why) => `${found} is above ${why}`),
   'never-matches': error((found) => `matches no call: ${found}`),
   'too-many-limits': error((found) => `one call could meet ${found}`),
   'more-problems': error((found) => `${found} problems`),
@@ -73,6 +74,9 @@ export const PROBLEMS = {
   ),
   'tight-address-rule': warning((found, why) => `${found} per address is less than ${why}`),
   'by-path': warning((found) => `counting by ${found} gives a caller a new budget on every path`),
+  'by-everybody': warning(
+    (found) => `counting by ${found} counts only calls that have an attribute of that name`,
+  ),
   'dodged-rule': warning((found) => `a caller that leaves out ${found} meets no rule here`),
 } as const satisfies Readonly<Record<string, Kind>>
 
@@ -210,7 +214,7 @@ function describeProblem(finding: Finding, file: string | undefined, locate: Loc
     prefix === '' ? '' : `${prefix}: `,
     rule === undefined ? '' : `rule "${rule}": `,
     `${field}: ${PROBLEMS[code].says(found, finding.why ?? '')}`,
-    suggestion === undefined ? '. ' : `; did you mean "${suggestion}"? `,
+    suggestion === undefined ? '. ' : `; did you mean ${quoteSuggestion(suggestion)}? `,
     `Accepted: ${accepted}`,
   ].join('')
   return {
@@ -224,4 +228,8 @@ function describeProblem(finding: Finding, file: string | undefined, locate: Loc
     ...(suggestion === undefined ? {} : { suggestion }),
     message,
   }
+}
+
+function quoteSuggestion(suggestion: string): string {
+  return suggestion === NO_ATTRIBUTES ? suggestion : `"${suggestion}"`
 }

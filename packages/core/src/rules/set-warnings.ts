@@ -4,6 +4,7 @@ import type { LimitSpec } from '../limit.js'
 import { shapeOf } from '../matching/rule-shape.js'
 import type { PathPattern } from '../path.js'
 import { isCoveredBy, mayMeet } from './overlap.js'
+import { meansEverybody } from './parse-attribute.js'
 import type { PlacedRule } from './parse-rule.js'
 import { complain, fieldOf } from './reader.js'
 import type { Rule } from './rule.js'
@@ -166,7 +167,9 @@ function warnOfTightAddress({ placed, shape }: Enforced, neighbours: Neighbours)
 function warnOfDodging(enforced: Enforced, neighbours: Neighbours): void {
   const { rule, map } = enforced.placed
   for (const attribute of rule.by) {
-    if (ALWAYS_PRESENT.includes(attribute) || isCaught(enforced, attribute, neighbours)) continue
+    // Of a word for everybody the rule's own warning says more.
+    if (ALWAYS_PRESENT.includes(attribute) || meansEverybody(attribute)) continue
+    if (isCaught(enforced, attribute, neighbours)) continue
     complain(fieldOf(map, 'by') ?? map, 'dodged-rule', {
       found: quote(attribute),
       accepted: `a rule for such calls too, by: [ip] with match.where { ${attribute}: null }`,

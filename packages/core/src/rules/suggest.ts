@@ -4,6 +4,9 @@
 const WORD_LENGTH_MAX = 64
 const PREFIX_LENGTH_MIN = 3
 
+/** The empty list of attributes to count by. It is no word, so messages show it without quotes. */
+export const NO_ATTRIBUTES = '[]'
+
 /** The nearest of the words, or undefined if none is near enough to be what was meant. */
 export function nearest(word: string, words: readonly string[]): string | undefined {
   if (word.length > WORD_LENGTH_MAX) return undefined

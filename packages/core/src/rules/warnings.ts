@@ -2,9 +2,12 @@
 import { formatDuration } from '../duration.js'
 import { defineLimit, type LimitSpec, MAX_UNITS } from '../limit.js'
 import { MAX_STRANDED_MAX } from './parse-coordination.js'
+import { meansEverybody } from './parse-attribute.js'
 import { type PlacedLimit, placeLimits } from './placed-limits.js'
 import type { PlacedRule } from './parse-rule.js'
 import { complain, fieldOf } from './reader.js'
+import { NO_ATTRIBUTES } from './suggest.js'
+import { quote } from './tree.js'
 
 const LOG_ENTRIES_MANY = 1000
 const LOG_CALLS_PER_SECOND_MANY = 10
@@ -21,6 +24,13 @@ export function warnOfRule({ rule, map }: PlacedRule): void {
   if (rule.by.includes('path')) {
     const accepted = 'by route, or by the attributes of the caller alone'
     complain(fieldOf(map, 'by') ?? map, 'by-path', { found: '"path"', accepted })
+  }
+  for (const attribute of rule.by.filter(meansEverybody)) {
+    complain(fieldOf(map, 'by') ?? map, 'by-everybody', {
+      found: quote(attribute),
+      accepted: 'by: [] for one counter for everybody, or the attributes of the caller',
+      suggestion: NO_ATTRIBUTES,
+    })
   }
   for (const placed of placeLimits(rule, map)) {
     warnOfLog(placed)

@@ -163,7 +163,7 @@ export class PostureAnswers {
         continue
       }
       next += 1
-      outcomes.push(fromShare(answer))
+      outcomes.push(fromShare(answer, take.limit.capacity))
       const isSpent = allowed && spends && take.amount > 0
       spendings.push(isSpent ? { take, share: share.limit, at: answer.at } : undefined)
     }
@@ -203,13 +203,15 @@ const NO_ANSWER: readonly Told[] = []
 
 /**
  * A share says what is left of it, and when. What it can never hold may fit into the limit itself,
- * which will be asked again. Nothing was granted that a receipt could give back to the store.
+ * which will be asked again. Nothing was granted that a receipt could give back to the store. No
+ * more is left than the limit holds, even of a larger share: headers show both beside each other.
  */
-function fromShare({ remaining, resetAfterMs, retryAfterMs, delayMs, at, state }: Told): Told {
+function fromShare(answer: Told, capacity: number): Told {
+  const { remaining, resetAfterMs, retryAfterMs, delayMs, at, state } = answer
   const retry = retryAfterMs ?? RETRY_AFTER_MS
   return {
     granted: 0,
-    remaining,
+    remaining: Math.min(remaining, capacity),
     resetAfterMs,
     retryAfterMs: retry,
     delayMs,

@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import type { Decision, PostureName } from '../index.js'
 import { createLimiter, SluiceError } from '../index.js'
 import { call, perUser, user } from '../limiter.test-helper.js'
-import { ScriptedStore, scripted } from '../scripted-store.test-helper.js'
+import { ScriptedStore, scripted, settled } from '../scripted-store.test-helper.js'
 
 const window = (max: number, more: object = {}) => ({
   algorithm: 'fixed-window',
@@ -49,6 +49,35 @@ describe('a rule whose store is silent', () => {
       retryAfterMs: 1000,
       remaining: 0,
     })
+  })
+
+  test('and is local with a factor above 1 grants more than the limit, up to that factor of it', async () => {
+    const { limiter, store } = await silent(perUser([window(10)], { posture: { local: 2.5 } }))
+    store.nodes = 2
+    const seen: Decision[] = []
+    for (let i = 0; i < 14; i++) seen.push(await limiter.check(user('u1')))
+    expect(seen.filter(({ allowed }) => allowed)).toHaveLength(13)
+    // What is left is shown beside the limit, and is never more.
+    expect(seen.map(({ remaining }) => remaining)).toEqual([
+      10, 10, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0,
+    ])
+    expect(seen.every(({ limit }) => limit === 10)).toBe(true)
+  })
+
+  test('and is generous refuses what the limit itself could never hold', async () => {
+    const { limiter } = await silent(perUser([window(10)], { posture: { local: 10 } }))
+    expect(await limiter.check(user('u1', 11))).toMatchObject({
+      allowed: false,
+      reason: 'cost_exceeds_limit',
+    })
+  })
+
+  test('and was generous is charged down to empty once the store answers', async () => {
+    const { limiter, store } = await silent(perUser([window(10)], { posture: { local: 3 } }))
+    for (let i = 0; i < 30; i++) expect((await limiter.check(user('u1'))).allowed).toBe(true)
+    store.recover()
+    await settled()
+    expect(await limiter.peek(user('u1'))).toMatchObject({ allowed: false, remaining: 0 })
   })
 
   test('and is local grants its share, by its own algorithm and the store’s clock', async () => {

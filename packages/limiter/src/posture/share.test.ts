@@ -21,6 +21,8 @@ describe('a share', () => {
     ['5/hour', 1, 2, 3],
     ['30/hour', 0.1, 1, 3],
     ['10/hour', 0.5, 3, 2],
+    ['10/hour', 2, 1, 20],
+    ['10/hour', 10, 3, 34],
     ['1000/hour', 1, 1, 1000],
     ['0/hour', 1, 7, 0],
   ])('of %s with a factor of %d on %d nodes is %d', (limit, factor, nodes, max) => {
@@ -65,6 +67,16 @@ describe('a share', () => {
     })
   })
 
+  test('of a limit too large for its factor is a window of the most that can be counted', () => {
+    expect(shareOf({ max: 999_999_999_999_999, window: '366d', burst: 1 }, 10, 1)).toMatchObject({
+      algorithm: 'fixed-window',
+      max: 999_999_999_999_999,
+    })
+    expect(
+      shareOf({ algorithm: 'sliding-window-log', max: 9000, window: '1h' }, 3, 1),
+    ).toMatchObject({ algorithm: 'fixed-window', max: 27_000 })
+  })
+
   test('is made once for each size of the fleet', () => {
     const shares = new Shares()
     const of = compiled('100/second')
@@ -79,7 +91,7 @@ describe('a share', () => {
       max: fc.integer({ min: 1, max: 1_000_000 }),
       window: fc.constantFrom('250ms', '1s', '7s', '1h', '30d'),
     })
-    const factor = fc.integer({ min: 1, max: 100 }).map((percent) => percent / 100)
+    const factor = fc.integer({ min: 1, max: 1000 }).map((percent) => percent / 100)
     fc.assert(
       fc.property(spec, factor, fc.integer({ min: 1, max: 50 }), (limit, by, nodes) => {
         // Some are too fine to be a limit at all.

@@ -1,7 +1,7 @@
 /**
  * The share of a limit that one node grants by itself: ceil(factor * max / nodes), at least 1, of
  * max, burst and queue alike, by the same algorithm. So a fleet of n grants at most
- * factor * max + n - 1 in a window.
+ * factor * max + n - 1 in a window. A factor above 1 grants more than the limit itself.
  */
 import {
   type CompiledLimit,
@@ -9,6 +9,7 @@ import {
   findLimitProblem,
   type Limit,
   type LimitSpec,
+  MAX_UNITS,
   withoutWaiting,
 } from '@sluice/core'
 
@@ -45,8 +46,9 @@ function shareOf(limit: Limit, factor: number, nodes: number): Limit {
   const max = part(limit.max)
   const spec: LimitSpec = { algorithm, name, windowMs, max, ...sizeOf(limit, part) }
   if (findLimitProblem(spec) === undefined) return defineLimit(spec)
-  // A share may be too fine to count where the whole is not; a window has no such numbers.
-  return defineLimit({ algorithm: 'fixed-window', name, windowMs, max })
+  // A share may be too fine to count where the whole is not; a window has no such numbers. One too
+  // large is refused with its rule, but an override that stands apart may be older than the factor.
+  return defineLimit({ algorithm: 'fixed-window', name, windowMs, max: Math.min(max, MAX_UNITS) })
 }
 
 function sizeOf(limit: Limit, part: (units: number) => number): Partial<LimitSpec> {

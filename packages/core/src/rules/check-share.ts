@@ -1,0 +1,48 @@
+/**
+ * What a rule grants by itself while the store is silent: a factor of each limit. A factor above 1
+ * may be more than a limit of that algorithm can count.
+ */
+import { defineLimit, largestCapacity, largestMax, type LimitSpec } from '../limit.js'
+import { placeLimits } from './placed-limits.js'
+import type { PlacedRule } from './parse-rule.js'
+import { complain, type Spot } from './reader.js'
+import type { Posture } from './rule.js'
+
+/** For a rule without problems. A candidate passes while the store is silent, and has no share. */
+export function checkShares({ rule, map }: PlacedRule): void {
+  if (factorOf(rule.posture) <= 1) return
+  for (const { spot, limit, isCandidate } of placeLimits(rule, map)) {
+    if (!isCandidate) checkShareOf(limit, rule.posture, spot)
+  }
+}
+
+/** The largest share is that of a node alone, so no fleet has one that cannot be counted. */
+export function checkShareOf(limit: LimitSpec, posture: Posture, spot: Spot): void {
+  const factor = factorOf(posture)
+  if (factor <= 1) return
+  const { algorithm, max } = limit
+  const { capacity } = defineLimit(limit)
+  const largest = largestCapacity(algorithm)
+  const isHeld = isWithin(factor, capacity, largest)
+  if (isHeld && isWithin(factor, max, largestMax(algorithm))) return
+  const [units, most] = isHeld ? [max, largestMax(algorithm)] : [capacity, largest]
+  complain(spot, 'share-too-large', {
+    found: `${factor} times ${units}`,
+    why: `the ${most} that a ${algorithm} can count`,
+    accepted: `posture: { local: factor } with a factor up to ${shorten(most / units)}, or a smaller limit`,
+  })
+}
+
+function factorOf(posture: Posture): number {
+  return typeof posture === 'string' ? 1 : posture.local
+}
+
+/** Rounded up, as the share is. */
+function isWithin(factor: number, units: number, most: number): boolean {
+  return Math.ceil(factor * units) <= most
+}
+
+/** To two places, rounded down. */
+function shorten(factor: number): number {
+  return Math.floor(factor * 100) / 100
+}

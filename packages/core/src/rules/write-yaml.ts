@@ -81,7 +81,7 @@ const PLAIN = /^[\p{L}/_](?:[\p{L}\d_./@+* -]*[\p{L}\d_./@+*-])?$/u
 /** `10/second`, `100/10s`, `250ms`, `203.0.113.0/24`: no number in any version of YAML. */
 const PLAIN_LIMIT = /^\d+\/[a-z0-9]+$|^\d+(?:ms|s|m|h|d)$|^\d+(?:\.\d+){3}\/\d+$/
 /** The last one is a number to some: digits after an exponent, with none before it. */
-const WORDS = /^(?:null|true|false|yes|no|on|off|y|n|e\d+)$/i
+const WORDS = /^(?:null|true|false|yes|no|on|off|y|n|e[+-]?\d+)$/i
 
 function quotedText(text: string): string {
   if ((PLAIN.test(text) && !WORDS.test(text)) || PLAIN_LIMIT.test(text)) return text

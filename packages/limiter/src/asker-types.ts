@@ -1,5 +1,5 @@
 /** What an asker is made of, and what it tells of itself. */
-import type { Decision, Extras, Outcome, Plan, Source } from '@sluice/core'
+import type { Decision, Extras, Outcome, Plan, Snapshot, Source } from '@sluice/core'
 import type { AskOptions } from './asked.js'
 import type { HereStats } from './coordination/here.js'
 import type { PostureAnswer } from './posture/posture-answers.js'
@@ -42,3 +42,9 @@ export interface AskerStats {
 
 /** What was read, and who answered. */
 export type Looked = Pick<PostureAnswer, 'outcomes' | 'source' | 'extras'>
+
+/** The same, with what it was read for. */
+export interface Look extends Looked {
+  readonly snapshot: Snapshot
+  readonly plan: Plan
+}

@@ -9,14 +9,50 @@ import {
   show,
   sipKey,
 } from '@sluice/core'
+import type { LimiterOptions } from './limiter-types.js'
 import type { Store } from './store.js'
 
 const STORE_VERBS = ['take', 'peek', 'give', 'charge', 'reset', 'close'] as const
 const LOCAL_COUNTERS_DEFAULT = 100_000
 const LOCAL_COUNTERS_MAX = 10_000_000
 
+/** What `check` takes beside the call. */
+export const ACCEPTED_CHECK = '{ receipt, canWait }'
+const ACCEPTED_LIMITER = '{ rules, store, secret, ipv6Prefix }'
+const ACCEPTED_RULES =
+  'YAML or JSON text, a list of rules, or { routes, strictPaths, rules }; ' +
+  'undefined where setRules brings them later'
+
+/** Options as an object. Programs without types deserve a message rather than a TypeError. */
+export function requireOptions<Options>(options: Options, accepted: string): Options {
+  if (typeof options === 'object' && options !== null) return options
+  throw invalidOption('options', options, accepted)
+}
+
+/**
+ * A null is refused everywhere: it is mostly a value that somebody failed to find, and must neither
+ * mean "no rules, so allow" nor a store of this process alone.
+ */
+export function requireLimiterOptions(options: LimiterOptions): LimiterOptions {
+  requireOptions(options, ACCEPTED_LIMITER)
+  for (const [option, value] of Object.entries(options)) {
+    if (value !== null) continue
+    const accepted = option === 'rules' ? ACCEPTED_RULES : 'a value; undefined for the default'
+    throw invalidOption(option, value, accepted)
+  }
+  return options
+}
+
+function invalidOption(option: string, found: unknown, accepted: string): SluiceError {
+  const kind = found === null ? 'null' : typeof found
+  return new SluiceError('OPTION_INVALID', `${option}: found ${kind}; accepted: ${accepted}`)
+}
+
 /** A part that a user brings, with the functions it must have. */
 export function readPart<Part>(option: string, part: Part, verbs: readonly (keyof Part)[]): Part {
+  if (part === undefined || part === null) {
+    throw invalidOption(option, part, `one with ${verbs.join(', ')}`)
+  }
   const missing = verbs.filter((verb) => typeof part[verb] !== 'function')
   if (missing.length === 0) return part
   throw new SluiceError(

@@ -30,17 +30,20 @@ import {
   writeReceipt,
 } from '@sluice/core'
 import { Asker } from './asker.js'
-import type { AskerStats, Looked } from './asker-types.js'
+import type { AskerStats, Look } from './asker-types.js'
 import { type Clock, monotonicMs as systemMonotonicMs, systemClock } from './clock.js'
 import { type Inspected, type InspectedCaller, inspectCallers, inspectCounters } from './inspect.js'
 import { KeyWait } from './key-wait.js'
 import {
+  ACCEPTED_CHECK,
   readLocalCounters,
   readPart,
   readPrefix,
   readSecret,
   readStore,
   requireCall,
+  requireLimiterOptions,
+  requireOptions,
 } from './limiter-options.js'
 import type { CheckOptions, Limiter, LimiterOptions, RulesOptions } from './limiter-types.js'
 import { memoryStore } from './memory/memory-store.js'
@@ -83,7 +86,8 @@ class StoreLimiter implements Limiter {
   #isShut: boolean
 
   constructor(options: LimiterOptions) {
-    const { rules, file, store, clock = systemClock, secret, ipv6Prefix } = options
+    const { rules, file, store, secret, ipv6Prefix } = requireLimiterOptions(options)
+    const { clock = systemClock } = options
     this.#clock = readPart('clock', clock, ['now'])
     this.#secret = readSecret(secret ?? randomBytes(16))
     this.#ipv6Prefix = readPrefix(ipv6Prefix ?? IPV6_PREFIX_DEFAULT)
@@ -147,7 +151,7 @@ class StoreLimiter implements Limiter {
     if (this.#sync === undefined) {
       throw new SluiceError('STORE_NOT_SYNC', 'checkSync: this store answers later; use check')
     }
-    const plan = this.plan(call, options.canWait)
+    const plan = this.plan(call, options)
     if (plan === undefined) return UNMATCHED
     return this.tell(plan, this.#sync.take(plan.groups), options)
   }
@@ -155,7 +159,7 @@ class StoreLimiter implements Limiter {
   decide(call: Call, options: CheckOptions = NO_OPTIONS): Decision | Promise<Decision> {
     const asker = this.#asker
     if (asker === undefined) return this.checkSync(call, options)
-    const plan = this.plan(call, options.canWait)
+    const plan = this.plan(call, options)
     if (plan === undefined) return UNMATCHED
     const key = this.#key
     // A call that asks nothing of the store need not know how its counters would be named.
@@ -178,7 +182,7 @@ class StoreLimiter implements Limiter {
     asker: Asker,
     sinceMs: number,
   ): Decision | Promise<Decision> {
-    const plan = this.plan(call, options.canWait)
+    const plan = this.plan(call, options)
     if (plan === undefined) return UNMATCHED
     return asker.ask(plan, this.#snapshot.needs, options, asker.nowMs() - sinceMs)
   }
@@ -231,6 +235,7 @@ class StoreLimiter implements Limiter {
   async reset(call: Call, options: ResetOptions = {}): Promise<void> {
     this.requireOpen()
     requireCall(call)
+    requireOptions(options, '{ rule }')
     await this.requireKey('nothing was reset')
     const keys = keysOfCaller(this.#snapshot, call, options)
     const resets = Promise.all(keys.map((key) => this.resetOne(key)))
@@ -239,6 +244,7 @@ class StoreLimiter implements Limiter {
 
   async inspect(rule: string, call: Call): Promise<Inspected> {
     this.requireOpen()
+    requireCall(call)
     await this.requireKey('nothing is known')
     const asked = { rule, call, wallMs: Math.floor(this.#clock.now() / 1000) }
     const look = (take: PlannedTake) => this.#asker?.lookHere(take)
@@ -248,12 +254,14 @@ class StoreLimiter implements Limiter {
 
   callers(call: Call): readonly InspectedCaller[] {
     this.requireOpen()
+    requireCall(call)
     this.#key?.requireKnown()
     return inspectCallers(this.#snapshot, call, Math.floor(this.#clock.now() / 1000))
   }
 
-  setRules(rules: RulesInput, { file }: RulesOptions = {}): readonly Problem[] {
+  setRules(rules: RulesInput, options: RulesOptions = {}): readonly Problem[] {
     this.requireOpen()
+    const { file } = requireOptions(options, '{ file }')
     return this.use(loadRules(rules, { ...this.compileOptions(this.#snapshot), file }))
   }
 
@@ -304,7 +312,8 @@ class StoreLimiter implements Limiter {
   }
 
   /** What the call asks of the store; undefined where no rule speaks of it. */
-  private plan(call: Call, canWait = true): Plan | undefined {
+  private plan(call: Call, options = NO_OPTIONS): Plan | undefined {
+    const { canWait = true } = requireOptions(options, ACCEPTED_CHECK)
     const matched = this.match(this.#snapshot, call)
     // A bad cost is told of even where no rule would look at it.
     if (matched.length === 0 && isCount(call.cost ?? 1)) return undefined
@@ -392,11 +401,6 @@ class StoreLimiter implements Limiter {
     this.requireOpen()
     if (this.#isShut) throw new SluiceError('RULES_ABSENT', 'There are no rules yet')
   }
-}
-
-interface Look extends Looked {
-  readonly snapshot: Snapshot
-  readonly plan: Plan
 }
 
 const NO_OPTIONS: CheckOptions = {}

@@ -13,6 +13,7 @@ import {
 } from '@sluice/core'
 import { type Clock, systemClock } from '../clock.js'
 import type { Charge, Give, Peeked, Store, StoredCounter, SyncStore } from '../store.js'
+import { requireOptions } from '../limiter-options.js'
 import { Counters, type CounterStats } from './counters.js'
 import { RECORDS_MAX } from './hash-index.js'
 import { readSnapshot, writeSnapshot } from './snapshot.js'
@@ -56,6 +57,7 @@ export function placedStore(options: MemoryStoreOptions): MemoryStore {
 }
 
 function openStore(options: MemoryStoreOptions, keepsEnded: boolean): MemoryStore {
+  requireOptions(options, '{ maxCounters, clock }')
   const { maxCounters = COUNTERS_DEFAULT, clock = systemClock } = options
   if (!isCount(maxCounters) || maxCounters < 1 || maxCounters > COUNTERS_MAX) {
     throw new SluiceError(

@@ -1,6 +1,7 @@
 /** What a Redis store is made with. */
 import { isCount, show, SluiceError } from '@sluice/core'
 import type { Clock } from '../clock.js'
+import { requireOptions } from '../limiter-options.js'
 import { requirePrefix } from './key.js'
 import type { StoreObserver } from './observer.js'
 
@@ -79,6 +80,7 @@ const CLOCK_TOLERANCE_MS = { default: 100, least: 0, most: 60_000 }
 const FLEET_SIZE = { default: 1, least: 1, most: 100_000 }
 
 export function readOptions(options: RedisStoreOptions): ReadOptions {
+  requireOptions(options, '{ url }')
   return {
     url: options.url,
     client: choice('client', options.client ?? 'ioredis', REDIS_CLIENTS),

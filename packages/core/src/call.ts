@@ -18,6 +18,13 @@ export interface Call {
  */
 export const MESSAGE = 'MESSAGE'
 
+/** Whether a call is a message. Methods are compared in capitals, and so is this one. */
+export function isMessage(attributes: Attributes): boolean {
+  const method = attributes['method']
+  if (typeof method !== 'string' || method.length !== MESSAGE.length) return false
+  return method === MESSAGE || method.toUpperCase() === MESSAGE
+}
+
 /** A longer value is no identity but an attack on whoever stores it. */
 export const ATTRIBUTE_LENGTH_MAX = 8192
 

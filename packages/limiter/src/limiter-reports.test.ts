@@ -123,6 +123,22 @@ describe('messages of a WebSocket', () => {
   })
 })
 
+describe('messages of a WebSocket in lower case', () => {
+  const requests = { id: 'requests', by: ['user'], limits: ['1/minute'] }
+  const chat = { id: 'chat', match: { method: 'MESSAGE' }, by: ['user'], limits: ['2/minute'] }
+
+  test.each(['message', 'Message'])('are messages too: %s meets no other rule', async (method) => {
+    const message = call({ user: 'u1', method })
+    expect(outcomes(limiterOf([requests, chat]).limiter.checkSync(message))).toEqual([
+      ['chat', 'allowed'],
+    ])
+    const { limiter } = limiterOf([requests])
+    expect(limiter.checkSync(message).reason).toBe('unmatched')
+    const { explain } = await limiter.explain(message)
+    expect(explain?.[0]?.why).toBe('method is "MESSAGE", which only a rule that names it matches')
+  })
+})
+
 describe('limits', () => {
   const rules = [
     { id: 'orders', match: { method: 'GET', path: '/orders' }, by: ['user'], limits: ['5/minute'] },

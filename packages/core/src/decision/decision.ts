@@ -283,7 +283,8 @@ class Combined implements Decision {
         if (share < left) left = share
       }
       // What a posture answered says nothing of what the counter has.
-      if (this.postures?.[id] !== undefined) left = LEFT_UNKNOWN
+      const { postures } = this
+      if (postures !== undefined && Object.hasOwn(postures, id)) left = LEFT_UNKNOWN
       visit(id, by, match.caller, hasRoom ? 'allowed' : 'refused', left, cost)
     }
   }

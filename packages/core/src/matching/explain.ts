@@ -2,7 +2,7 @@
  * Why each rule of a set matches a call, or why not: the plain way, rule by rule, without the
  * index.
  */
-import { ATTRIBUTE_LENGTH_MAX, type Call, MESSAGE } from '../call.js'
+import { ATTRIBUTE_LENGTH_MAX, type Call, isMessage, MESSAGE } from '../call.js'
 import { show } from '../errors.js'
 import { matchPattern } from '../path.js'
 import type { Mode } from '../rules/rule.js'
@@ -36,7 +36,7 @@ export function explainMatches(snapshot: Snapshot, call: Call): readonly MatchEx
 function whyNot(rule: CompiledRule, facts: Facts, strictPaths: boolean): string | undefined {
   const { match, by, mode } = rule.rule
   if (mode === 'off') return 'its mode is off'
-  if (rule.methods === undefined && facts.attributes['method'] === MESSAGE) {
+  if (rule.methods === undefined && isMessage(facts.attributes)) {
     return `method is ${found(MESSAGE)}, which only a rule that names it matches`
   }
   if (rule.methods !== undefined && !rule.methods.has(facts.method ?? '')) {

@@ -1,5 +1,5 @@
 /** Which rules a call meets, as which caller, with which limits. */
-import { ATTRIBUTE_LENGTH_MAX, type Call, MESSAGE } from '../call.js'
+import { ATTRIBUTE_LENGTH_MAX, type Call, isMessage } from '../call.js'
 import { SluiceError } from '../errors.js'
 import { cidrContains } from '../identity/cidr.js'
 import { callerHash } from '../key.js'
@@ -23,12 +23,12 @@ export interface Matched {
 export function matchRules(snapshot: Snapshot, call: Call, wallMs = 0): readonly Matched[] {
   const facts = readFacts(snapshot, call.attributes)
   const found = snapshot.index.find(facts)
-  const isMessage = call.attributes['method'] === MESSAGE
+  const isOfSocket = isMessage(call.attributes)
   let matched = NO_MATCH
   for (let i = 0; i < found.length; i++) {
     const rule = found[i]
     if (rule === undefined || !conditionsHold(rule.rest, facts)) continue
-    if (isMessage && rule.methods === undefined) continue
+    if (isOfSocket && rule.methods === undefined) continue
     const values = callerValues(rule, facts)
     if (values === undefined) continue
     const match = matchCaller(snapshot, rule, facts, values, matched, wallMs)

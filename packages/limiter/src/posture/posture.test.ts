@@ -40,6 +40,23 @@ describe('a rule whose store is silent', () => {
     }
   })
 
+  test('says nothing of a rule named constructor that the store answered', async () => {
+    const rules = [
+      { id: 'constructor', by: ['user'], limits: [window(4)] },
+      { id: 'silent', by: ['user'], limits: [window(4)] },
+    ]
+    const { limiter, store } = await scripted(rules)
+    store.script.fate = (_, at) => (at === 0 ? 'answer' : 'not-run')
+    const decision = await limiter.check(user('u1'))
+    expect(degraded(decision)).toEqual([['silent', 'local']])
+    expect(decision.postures?.['constructor']).toBeUndefined()
+    const shares: [string, number][] = []
+    decision.eachCaller((rule, _by, _caller, _outcome, left) => shares.push([rule, left]))
+    expect(shares[0]).toEqual(['constructor', 0.75])
+    // What is left of the other is not known, and is told as less than nothing.
+    expect(shares[1]?.[1]).toBeLessThan(0)
+  })
+
   test('and is closed refuses, and says to come back in a second', async () => {
     const { limiter } = await silent(perUser([window(3)], { posture: 'closed' }))
     expect(await limiter.check(user('u1'))).toMatchObject({

@@ -149,8 +149,8 @@ function Add({ rule, prefill, onAdded }: AddProps) {
   const [isTried, setTried] = useState(false)
   const [isOpen, setOpen] = useState(false)
   const read = hasNone ? { limits: [], problem: undefined } : readLimits(text)
-  const missing = by.filter((name) => (caller[name] ?? '') === '')
-  const who = Object.fromEntries(by.map((name) => [name, caller[name] ?? '']))
+  const missing = by.filter((name) => valueOf(caller, name) === '')
+  const who = Object.fromEntries(by.map((name) => [name, valueOf(caller, name)]))
   const form = useRef<HTMLFormElement>(null)
   // Who comes for one caller has named it already: the limits are next.
   useEffect(() => {
@@ -225,7 +225,7 @@ function Who({ by, caller, missing, onChange }: WhoProps) {
         <TextField
           key={name}
           label={name}
-          value={caller[name] ?? ''}
+          value={valueOf(caller, name)}
           onInput={(value) => onChange({ ...caller, [name]: value })}
           mono
           error={missing.includes(name) ? 'Which caller is it?' : undefined}
@@ -265,4 +265,9 @@ function Give({ rule, caller, limits, until, isOpen, onClose, onGiven }: GivePro
       </p>
     </ChangeDialog>
   )
+}
+
+/** An attribute may be called `constructor`, which every object has from its prototype. */
+function valueOf(caller: Readonly<Record<string, string>>, name: string): string {
+  return Object.hasOwn(caller, name) ? (caller[name] ?? '') : ''
 }

@@ -2,6 +2,7 @@
 import { type ParsedRules, parseRules } from '@sluice/core'
 import type { WallClock } from './clock.js'
 import type { Config } from './config/config.js'
+import { headerAttributes } from './config/header-attributes.js'
 import { readPem } from './files/read-pem.js'
 import { readWhole } from './files/read-whole.js'
 import { readPair } from './http/certificates.js'
@@ -43,13 +44,17 @@ export interface ReadRules {
   readonly file: string
   readonly text: string
   readonly parsed: ParsedRules
+  /** Attributes that callers may set themselves, by a header. @default not known */
+  readonly fromHeaders?: ReadonlySet<string> | undefined
 }
 
 /** The rules file of the user's own, if there is one. */
-export async function readRules({ rules: file }: Config): Promise<ReadRules | undefined> {
+export async function readRules(config: Config): Promise<ReadRules | undefined> {
+  const { rules: file } = config
   if (file === undefined) return undefined
   const { text } = await readWhole(file)
-  return { file, text, parsed: parseRules(text, { file }) }
+  const fromHeaders = headerAttributes(config)
+  return { file, text, fromHeaders, parsed: parseRules(text, { file, fromHeaders }) }
 }
 
 /** A file that cannot be used is told of by the field that names it. */

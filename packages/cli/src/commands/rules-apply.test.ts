@@ -215,6 +215,12 @@ describe('sluice rules validate', () => {
     expect(ran.err).toContain('stdin:1:')
   })
 
+  test('a cost from an attribute that is trusted is not warned of', async () => {
+    const strict = ['rules', 'validate', '-f', 'free-cost.yaml', '--strict']
+    expect((await sluice([...strict, '--trust', 'tokens'])).err).not.toContain('"tokens"')
+    expect((await sluice([...strict, '--trust', 'tokens, x-weight'])).code).toBe(0)
+  })
+
   test('good rules are counted', async () => {
     const ran = await sluice(['rules', 'validate', '-f', '-'], { input: RULES })
     expect(ran).toMatchObject({ code: 0, out: '1 rule, no errors.\n' })

@@ -24,6 +24,10 @@ interface FileFlags extends CommonFlags {
   readonly shadow?: boolean
 }
 
+interface ValidateFlags extends FileFlags {
+  readonly trust?: string
+}
+
 interface ApplyFlags extends FileFlags, ChangeFlags, AskFlags {
   readonly dryRun?: boolean
   readonly confirmNoRules?: boolean
@@ -62,10 +66,14 @@ export function addRulesApply(rules: Command, cli: Cli): void {
     .command('validate')
     .requiredOption(...FILE)
     .option(...STRICT)
+    .option(
+      '--trust <attributes>',
+      'attributes, split by commas, that callers cannot set themselves',
+    )
     .option('--json', 'answer in JSON, for scripts')
     .description('check a file without any server: exits 1 if it has errors')
     .addHelpText('after', VALIDATE_HELP)
-    .action(async (flags: FileFlags) => {
+    .action(async (flags: ValidateFlags) => {
       cli.exitWith(await validate(cli, flags))
     })
 }
@@ -79,6 +87,7 @@ const VALIDATE_HELP = `
 Examples:
   sluice rules validate -f rules.yaml
   sluice rules validate -f rules.yaml --strict
+  sluice rules validate -f rules.yaml --trust tokens,weight
 
 Exit codes: 0 good, 1 has errors, 2 misuse.`
 
@@ -149,9 +158,11 @@ function tellWarnings(
   if (!isJson) for (const { message } of problems) io.err(`${safe(message)}\n`)
 }
 
-async function validate({ io }: Cli, flags: FileFlags): Promise<number> {
+async function validate({ io }: Cli, flags: ValidateFlags): Promise<number> {
   const { text, file } = await readNamed(io, flags.file)
-  const { rules, errors: own, warnings } = parseRules(text, { file, strict: flags.strict })
+  const trusted = new Set(flags.trust?.split(',').map((name) => name.trim()))
+  const options = { file, strict: flags.strict, trusted }
+  const { rules, errors: own, warnings } = parseRules(text, options)
   // A rule store keeps what was written, as plain values: what cannot be kept so is refused there.
   const errors = own.length > 0 ? own : readPlain(text, { file }).problems
   const valid = rules !== undefined && errors.length === 0

@@ -10,7 +10,7 @@ const VALUE_LENGTH_MAX = 1024
 export const ACCEPTED_VALUE = `text of 1 to ${VALUE_LENGTH_MAX} characters`
 const BY_MAX = 8
 
-/** What people write who mean one counter for all callers. As attributes hardly any call has them. */
+/** What people write who mean one counter for all. As attributes hardly any call has them. */
 const EVERYBODY_WORDS: readonly string[] = [
   '*',
   'all',

@@ -1,6 +1,7 @@
 /** Rules from text or from objects: checked as a whole, with every problem told of at once. */
 import { LIMITS_PER_CALL_MAX, mostLimitsPerCall } from '../matching/overlap.js'
 import { checkShares } from './check-share.js'
+import { type AttributeOrigins, warnOfFreeCost } from './cost-warning.js'
 import { readDocument } from './document.js'
 import { type KnownRule, LastSet } from './last-set.js'
 import { checkCost, type PlacedRule, readRule, spotOfRule } from './parse-rule.js'
@@ -32,7 +33,7 @@ import { warnOfSet } from './set-warnings.js'
 
 export const RULES_MAX = 10_000
 
-interface ParseOptions {
+interface ParseOptions extends AttributeOrigins {
   /** Named in messages. */
   readonly file?: string | undefined
   /** Warnings are errors. */
@@ -131,9 +132,18 @@ function parseTree(
   { text, all }: { readonly text?: string; readonly all?: All } = {},
 ): ParsedRules {
   const { file, strict = false, reuse = true, compare = true, warnOf } = options
+  const { fromHeaders, trusted } = options
   const collector = createCollector({ file, strict, text })
   const report = warnOf === undefined ? collector.report : reportOf(collector, warnOf)
-  const rules = readTree(tree, { ...collector, report, reuse, compare, warnOf, all })
+  const rules = readTree(tree, {
+    ...collector,
+    report,
+    reuse,
+    compare,
+    warnOf,
+    all,
+    origins: { fromHeaders, trusted },
+  })
   const { errors, warnings } = collector.finish()
   return { rules: errors.length === 0 ? rules : undefined, errors, warnings }
 }
@@ -143,6 +153,7 @@ interface Parsing extends Collector {
   readonly compare: boolean
   readonly warnOf: ReadonlySet<string> | undefined
   readonly all: All | undefined
+  readonly origins: AttributeOrigins
 }
 
 function reportOf({ report }: Collector, warnOf: ReadonlySet<string>): Collector['report'] {
@@ -245,6 +256,8 @@ function finishSet(placed: PlacedSet, parsing: Parsing): RuleSet | undefined {
   if (compare) {
     const asked = placed.rules.filter(({ rule }) => warnOf?.has(rule.id) ?? true)
     warnOfSet(rules, asked, strictPaths)
+    // Of each rule by itself, but not remembered with it: another node may know other headers.
+    for (const each of asked) warnOfFreeCost(each, parsing.origins)
   }
   const most = mostLimitsPerCall(set, { reuse })
   if (most > LIMITS_PER_CALL_MAX) {

@@ -77,6 +77,9 @@ export const PROBLEMS = {
   'by-everybody': warning(
     (found) => `counting by ${found} counts only calls that have an attribute of that name`,
   ),
+  'free-cost': warning(
+    (found) => `a caller that can set ${found} itself, as with a header, chooses its own cost`,
+  ),
   'dodged-rule': warning((found) => `a caller that leaves out ${found} meets no rule here`),
 } as const satisfies Readonly<Record<string, Kind>>
 

@@ -42,6 +42,8 @@ export interface AdminParts {
   readonly hideSecrets: (attributes: Attributes) => Attributes
   /** How many bits of an IPv6 address make a caller. @default 64 */
   readonly ipv6Prefix?: number | undefined
+  /** Attributes that callers may set themselves, by a header. @default not known */
+  readonly fromHeaders?: ReadonlySet<string> | undefined
   /** What this node would report of itself. */
   readonly node: () => NodeReport
   /** Whose wrong tokens count together. @default the address of the connection */

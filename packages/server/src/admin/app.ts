@@ -171,7 +171,7 @@ function serve(app: AdminApp, each: Operation, parts: AdminParts): void {
     const params = matchSegments(each.path, req.path.split('/')) ?? new Map<string, string>()
     const { searchParams: search } = new URL(req.url)
     const ifMatch = seenOf(each, req.header('if-match'))
-    const body = await readSent(context, each, search)
+    const body = await readSent(context, each, search, parts)
     return responseOf(await each.run({ params, search, ifMatch, holder, sender, body }, parts))
   })
 }
@@ -190,6 +190,7 @@ async function readSent(
   { req, env }: AdminContext,
   { body }: Operation,
   search: URLSearchParams,
+  parts: AdminParts,
 ): Promise<unknown> {
   if (body === undefined) return undefined
   const kind = kindOf(req.header('content-type'), body.kinds)
@@ -202,7 +203,7 @@ async function readSent(
   if (kind === 'yaml') return readText(bytes)
   if (body.readLarge === undefined || !isLarge(bytes)) return readJson(bytes)
   const text = readJsonText(bytes)
-  return body.readLarge(text, search).catch((error: unknown) => {
+  return body.readLarge(text, search, parts).catch((error: unknown) => {
     throw error instanceof SyntaxError ? noJson(text, error) : error
   })
 }

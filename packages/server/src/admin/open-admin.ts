@@ -2,6 +2,7 @@
 import { wallClock } from '../clock.js'
 import type { Config } from '../config/config.js'
 import { createEditor } from '../editor/editor.js'
+import { headerAttributes } from '../config/header-attributes.js'
 import { type Engine, secretAttributes } from '../engine.js'
 import { secretHider } from '../identity/secret-form.js'
 import type { Log } from '../log/logger.js'
@@ -22,9 +23,17 @@ export function openAdmin(
 ): Admin {
   const hideSecrets = secretHider(opened.secret, secretAttributes(config))
   const { ipv6Prefix } = config.identity
+  const fromHeaders = headerAttributes(config)
   return createAdmin({
     metricsText,
-    editor: createEditor({ source, clock: wallClock, hideSecrets, ipv6Prefix, log }),
+    editor: createEditor({
+      source,
+      clock: wallClock,
+      hideSecrets,
+      ipv6Prefix,
+      fromHeaders,
+      log,
+    }),
     source,
     decider,
     sight,
@@ -34,6 +43,7 @@ export function openAdmin(
     log,
     hideSecrets,
     ipv6Prefix,
+    fromHeaders,
     isEncrypted: (request) => isTlsSomewhere(config, request),
     node: () => ({ ...node, rulesVersion: source.version(), problem: source.problem() }),
   })

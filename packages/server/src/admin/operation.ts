@@ -53,7 +53,11 @@ export interface BodySpec<Body> {
   readonly schema: z.ZodType
   read(sent: unknown): Body
   /** Long JSON, where it is read otherwise than by this thread. The query is not checked yet. */
-  readonly readLarge?: (text: string, search: URLSearchParams) => Promise<unknown>
+  readonly readLarge?: (
+    text: string,
+    search: URLSearchParams,
+    parts: AdminParts,
+  ) => Promise<unknown>
 }
 
 /** What the answers of success are, for the document. */

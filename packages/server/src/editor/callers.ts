@@ -20,6 +20,8 @@ export interface CallerOptions {
   readonly hideSecrets: (attributes: Attributes) => Attributes
   /** How many bits of an IPv6 address make a caller. @default 64 */
   readonly ipv6Prefix?: number | undefined
+  /** Attributes that callers may set themselves, by a header. @default not known */
+  readonly fromHeaders?: ReadonlySet<string> | undefined
 }
 
 export interface CallerContext extends CallerOptions {

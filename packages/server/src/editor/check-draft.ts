@@ -51,7 +51,7 @@ export function checkRules(draft: Draft, options: CallerOptions, warnOf?: WarnOf
     const rule = draft.rule(id)
     if (rule !== undefined) draft.putRule(id, hideInRule(rule, options.hideSecrets))
   }
-  const { rules, errors, warnings } = parseDraft(draft, warnOf)
+  const { rules, errors, warnings } = parseDraft(draft, warnOf, options.fromHeaders)
   if (rules === undefined) throw invalid('rules_invalid', errors)
   const unkeepable = findUnkeepable(draft)
   if (unkeepable.length > 0) throw invalid('rules_invalid', unkeepable)

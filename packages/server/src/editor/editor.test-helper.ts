@@ -33,6 +33,8 @@ export interface NodeOptions {
   /** Stands between the node and its editor. */
   readonly wrap?: (source: RuleSource) => RuleSource
   readonly wait?: (ms: number) => Promise<unknown>
+  /** Attributes that callers may set themselves, by a header. */
+  readonly fromHeaders?: ReadonlySet<string>
 }
 
 export async function editingNode(options: NodeOptions = {}): Promise<EditingNode> {
@@ -40,11 +42,13 @@ export async function editingNode(options: NodeOptions = {}): Promise<EditingNod
   const { log, lines } = createMemoryLog()
   const limiter = createLimiter({ rules: [], store: memoryStore() })
   const node = { id: 'n', host: 'h', pid: 1, release: '0', startedAt: '2026-01-01T00:00:00Z' }
-  const source = await followStore({ store, limiter, keys: NO_KEYS, log, node })
+  const { fromHeaders } = options
+  const source = await followStore({ store, limiter, keys: NO_KEYS, log, node, fromHeaders })
   const editor = createEditor({
     source: wrap(source),
     clock: { now: () => NOW_MS },
     hideSecrets: secretHider(new Uint8Array(16), ['api_key']),
+    fromHeaders,
     log,
     wait: options.wait ?? (() => new Promise((resolve) => setImmediate(resolve))),
   })

@@ -25,9 +25,9 @@ export interface EditorOptions extends Parts, CallerOptions {
 }
 
 export function createEditor(options: EditorOptions): Editor {
-  const { source, clock, hideSecrets, ipv6Prefix } = options
+  const { source, clock, hideSecrets, ipv6Prefix, fromHeaders } = options
   const commits = new Commits(options)
-  const context: EditContext = { commits, callers: { hideSecrets, ipv6Prefix }, clock }
+  const context: EditContext = { commits, callers: { hideSecrets, ipv6Prefix, fromHeaders }, clock }
   return {
     readOnly: commits.readOnly,
     ...ruleEdits(context),

@@ -3,17 +3,18 @@
  * are decided meanwhile, and one at a time, so that several do not take the memory of all.
  */
 import { Turns } from '../turns.js'
-import { APART_FROM, readApart, readJsonApart, type ReadText } from '../source/parse-apart.js'
+import {
+  APART_FROM,
+  readApart,
+  readJsonApart,
+  type ReadOptions,
+  type ReadText,
+} from '../source/parse-apart.js'
 import { TOLD_FIELDS, TOLD_SET_FIELDS } from './documents.js'
 import { EditError } from './editor-types.js'
 
 /** Each holds its text. */
 const WAITING_MAX = 8
-
-export interface ReadOptions {
-  readonly file?: string | undefined
-  readonly strict?: boolean | undefined
-}
 
 /** A set that was sent as JSON and is read already, with what the admin API adds to one. */
 export class LargeSet {
@@ -39,8 +40,9 @@ export async function readLargeJson(text: string, options: ReadOptions): Promise
   return new LargeSet(read, told)
 }
 
-export function readSetText(text: string, { file, strict }: ReadOptions): Promise<ReadText> {
-  const read = () => readApart(text, file, strict)
+export function readSetText(text: string, options: ReadOptions): Promise<ReadText> {
+  const { file, strict, fromHeaders } = options
+  const read = () => readApart(text, { file, strict, fromHeaders })
   return isLarge(text) ? inTurn(read) : read()
 }
 

@@ -35,11 +35,19 @@ interface Wholes {
 function parseAround(
   { routes, strictPaths }: Source,
   wholes: Wholes,
-  { touched, warnOf }: { readonly touched: ReadonlySet<string>; readonly warnOf: WarnOf },
+  {
+    touched,
+    warnOf,
+    fromHeaders,
+  }: {
+    readonly touched: ReadonlySet<string>
+    readonly warnOf: WarnOf
+    readonly fromHeaders?: ReadonlySet<string> | undefined
+  },
 ): ParsedSet {
   let { ids, rules } = wholes
   for (let pass = 1; ; pass++) {
-    const parsed = parseRules({ routes, strictPaths, rules }, { warnOf })
+    const parsed = parseRules({ routes, strictPaths, rules }, { warnOf, fromHeaders })
     const bad = badRules(parsed.errors, ids)
     for (const id of touched) bad.delete(id)
     if (bad.size === 0 || pass === PASSES_MAX) return parsed
@@ -60,7 +68,11 @@ function badRules(errors: readonly Problem[], ids: readonly string[]): Set<strin
   return bad
 }
 
-export function parseDraft(draft: Draft, warnOf?: WarnOf): ParsedSet {
+export function parseDraft(
+  draft: Draft,
+  warnOf?: WarnOf,
+  fromHeaders?: ReadonlySet<string>,
+): ParsedSet {
   const { routes, strictPaths, order } = draft.set
   const stored = draft.book.rules()
   const ids: string[] = []
@@ -74,7 +86,7 @@ export function parseDraft(draft: Draft, warnOf?: WarnOf): ParsedSet {
     rules.push(putTogether(rule))
   }
   const touched = draft.touchedRules()
-  return parseAround({ routes, strictPaths }, { ids, rules }, { touched, warnOf })
+  return parseAround({ routes, strictPaths }, { ids, rules }, { touched, warnOf, fromHeaders })
 }
 
 /** What was made of a book, while it shows the same: whoever types a rule asks again and again. */

@@ -2,7 +2,8 @@
 import { type ParsedRules, parseRules, type Problem, type RuleSet } from '@sluice/core'
 import { TimeSlices } from '../time-slices.js'
 import { copySet, type GivenRule, isJsonMap, putTogether, takeApart } from './documents.js'
-import { LargeSet, readSetText, type ReadOptions } from './large-set.js'
+import type { ReadOptions } from '../source/parse-apart.js'
+import { LargeSet, readSetText } from './large-set.js'
 
 export interface GivenSet {
   readonly routes: readonly unknown[]
@@ -24,9 +25,9 @@ export async function readSet(source: string | object, options: ReadOptions): Pr
     return warmed(finish(source.read.parsed, source.read.plain.value))
   }
   if (typeof source !== 'string') {
-    const { file, strict } = options
+    const { file, strict, fromHeaders } = options
     const value = copySet(source)
-    return finish(parseRules(value, { file, strict }), value)
+    return finish(parseRules(value, { file, strict, fromHeaders }), value)
   }
   const { parsed, plain } = await readSetText(source, options)
   // The parser of rules says best what is wrong; what only the other finds is told after it.

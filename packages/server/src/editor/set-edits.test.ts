@@ -52,6 +52,36 @@ describe('bad rules', () => {
   })
 })
 
+describe('a cost from an attribute', () => {
+  const costRule = (attribute: string) => ({
+    id: attribute,
+    by: ['ip'],
+    limits: ['10/second'],
+    cost: { attribute },
+  })
+
+  test('is warned of where the configuration reads that attribute from a header', async () => {
+    const known = await editingNode({ fromHeaders: new Set(['weight']) })
+    const set = [costRule('weight'), costRule('tokens')]
+    for (const given of [set, JSON.stringify(set)]) {
+      const { warnings } = await known.editor.validate(given, {})
+      expect(warnings.map(({ code, rule }) => [code, rule])).toEqual([['free-cost', 'weight']])
+    }
+    const { errors } = await known.editor.validate(set, { strict: true })
+    expect(errors.map(({ rule }) => rule)).toEqual(['weight'])
+    const applied = await known.editor.apply(set, META, {})
+    expect(applied.warnings.map(({ rule }) => rule)).toEqual(['weight'])
+    const logged = known.lines.filter(({ msg }) => msg === 'rules warning')
+    expect(logged.map(({ problem }) => String(problem).includes('"weight"'))).toEqual([true])
+    await known.close()
+  })
+
+  test('is warned of whatever the attribute where nothing is known of headers', async () => {
+    const { warnings } = await node.editor.validate([costRule('weight'), costRule('tokens')], {})
+    expect(warnings.map(({ rule }) => rule)).toEqual(['weight', 'tokens'])
+  })
+})
+
 describe('a set that is applied', () => {
   test('is all there is: rules, their order, routes, candidates and overrides', async () => {
     await node.editor.create({ id: 'old', limits: ['1/second'] }, META)

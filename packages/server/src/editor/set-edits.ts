@@ -33,7 +33,7 @@ export function setEdits(context: EditContext, source: RuleSource): SetEdits {
   return {
     async apply(given, meta, options) {
       if (options.dryRun !== true) void commits.store
-      const read = await readSet(given, options)
+      const read = await readSet(given, { ...options, fromHeaders: callers.fromHeaders })
       if (read.given === undefined) throw invalid('rules_invalid', read.errors)
       if (options.dryRun !== true) {
         return commits.run(meta, (book) => planApply(book, read, options))
@@ -44,7 +44,7 @@ export function setEdits(context: EditContext, source: RuleSource): SetEdits {
     },
 
     async validate(given, options) {
-      const read = await readSet(given, options)
+      const read = await readSet(given, { ...options, fromHeaders: callers.fromHeaders })
       const { errors, warnings } = read
       if (read.given === undefined) return { errors, warnings, diff: undefined }
       try {

@@ -19,6 +19,8 @@ export const NO_STAND_INS: StandIns = { rules: [], overrides: [] }
 interface Parts {
   readonly limiter: Pick<Limiter, 'setParsedRules' | 'changeOverrides' | 'replaceOverrides'>
   readonly log: Log
+  /** Attributes that callers may set themselves, by a header. @default not known */
+  readonly fromHeaders?: ReadonlySet<string> | undefined
 }
 
 /** A store full of mistakes is told of by the first of them. */
@@ -26,7 +28,7 @@ const PROBLEMS_LOGGED = 20
 
 export class RulesInForce {
   readonly #parts: Parts
-  readonly #reader = new RuleReader()
+  readonly #reader: RuleReader
   #byId: ReadonlyMap<string, Rule> = new Map()
   /** What those were parsed of. */
   #documents: ReadonlyMap<string, WholeRule> = new Map()
@@ -42,6 +44,7 @@ export class RulesInForce {
 
   constructor(parts: Parts) {
     this.#parts = parts
+    this.#reader = new RuleReader(parts.fromHeaders)
   }
 
   get isReady(): boolean {

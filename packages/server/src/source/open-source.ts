@@ -5,6 +5,7 @@ import process from 'node:process'
 import type { Limiter } from '@sluice/limiter'
 import type { WallClock } from '../clock.js'
 import type { Config } from '../config/config.js'
+import { headerAttributes } from '../config/header-attributes.js'
 import type { RegisteredKeys } from '../identity/known-keys.js'
 import type { Log } from '../log/logger.js'
 import type { ReadRules } from '../preflight.js'
@@ -59,5 +60,6 @@ export async function openSource(
     config.database === undefined
       ? undefined
       : openLastGood({ dataDir: config.dataDir, log, isKeeper })
-  return followStore({ store, limiter, keys, log, node, lastGood })
+  const fromHeaders = headerAttributes(config)
+  return followStore({ store, limiter, keys, log, node, lastGood, fromHeaders })
 }

@@ -19,9 +19,11 @@ export interface ReadText {
   readonly plain: Plain
 }
 
-interface ReadOptions {
+export interface ReadOptions {
   readonly file?: string | undefined
   readonly strict?: boolean | undefined
+  /** Attributes that callers may set themselves, by a header. */
+  readonly fromHeaders?: ReadonlySet<string> | undefined
 }
 
 /** What to leave out of JSON before it is read as rules. */
@@ -87,15 +89,11 @@ export function readText(
 
 const NOTHING: Plain = { problems: [] }
 
-export function readApart(
-  text: string,
-  file: string | undefined,
-  strict = false,
-): Promise<ReadText> {
+export function readApart(text: string, options: ReadOptions): Promise<ReadText> {
   if (text.length < APART_FROM) {
-    return Promise.resolve(readText(text, file, parseRules(text, { file, strict })))
+    return Promise.resolve(readText(text, options.file, parseRules(text, options)))
   }
-  return inThread<ReadText>({ text, file, strict })
+  return inThread<ReadText>({ text, ...options })
 }
 
 /** Throws a `SyntaxError` for what is no JSON. */

@@ -30,11 +30,17 @@ interface Merged {
 const COMPARED_MAX = 1000
 
 export class RuleReader {
+  /** Attributes that callers may set themselves, by a header; undefined: not known. */
+  readonly fromHeaders: ReadonlySet<string> | undefined
   #hasRead = false
   /** A rule is the very same object while nothing of it changes: then it is not parsed again. */
   #merged: ReadonlyMap<string, Merged> = new Map()
   /** What is wrong with a rule; null: nothing. */
   readonly #problems = new WeakMap<WholeRule, string | null>()
+
+  constructor(fromHeaders?: ReadonlySet<string>) {
+    this.fromHeaders = fromHeaders
+  }
 
   /** `inForce` has the documents that stand in for bad ones, by id. */
   async read(book: RuleBook, inForce: ReadonlyMap<string, WholeRule>): Promise<ReadSet> {
@@ -59,7 +65,8 @@ export class RuleReader {
     const compare = !this.#hasRead || documents.size <= COMPARED_MAX
     this.#hasRead = true
     const rules = [...documents.values()]
-    const parsed = parseRules({ routes, strictPaths, rules }, { compare })
+    const { fromHeaders } = this
+    const parsed = parseRules({ routes, strictPaths, rules }, { compare, fromHeaders })
     return { parsed, documents, refused }
   }
 

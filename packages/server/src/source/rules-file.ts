@@ -32,6 +32,7 @@ class FollowedFile implements RuleSource {
   readonly store = undefined
   readonly book: Book = createBook()
   readonly #file: string
+  readonly #fromHeaders: ReadonlySet<string> | undefined
   readonly #parts: Parts
   readonly #watched: { close(): void }
   #inForce: string
@@ -44,9 +45,10 @@ class FollowedFile implements RuleSource {
   /** One after the other, so that the last to be written is the last to be taken. */
   #last = Promise.resolve()
 
-  constructor({ file, text, parsed }: ReadRules, parts: Parts) {
+  constructor({ file, text, parsed, fromHeaders }: ReadRules, parts: Parts) {
     this.name = `the file ${file}`
     this.#file = file
+    this.#fromHeaders = fromHeaders
     this.#inForce = text
     this.#parts = parts
     this.use(readText(text, file, parsed))
@@ -100,7 +102,7 @@ class FollowedFile implements RuleSource {
     // A file that was gone for a while may come back as it was.
     if (changed === this.#inForce) return this.isGood()
     try {
-      const read = await readApart(changed, file)
+      const read = await readApart(changed, { file, fromHeaders: this.#fromHeaders })
       if (this.#isClosed) return
       this.use(read)
       this.#inForce = changed

@@ -35,6 +35,8 @@ export interface FollowOptions {
   readonly node: Omit<NodeReport, 'rulesVersion' | 'problem'>
   /** Where the store is elsewhere. */
   readonly lastGood?: LastGood | undefined
+  /** Attributes that callers may set themselves, by a header. @default not known */
+  readonly fromHeaders?: ReadonlySet<string> | undefined
   /** @default the system's */
   readonly timers?: Timers | undefined
 }
@@ -77,12 +79,12 @@ class StoreSource implements RuleSource {
   #stopWaiting = () => {}
 
   constructor(options: FollowOptions) {
-    const { store, limiter, log, timers = systemTimers } = options
+    const { store, limiter, log, fromHeaders, timers = systemTimers } = options
     this.name = store.name
     this.store = store
     this.#options = options
     this.#timers = timers
-    this.#inForce = new RulesInForce({ limiter, log })
+    this.#inForce = new RulesInForce({ limiter, log, fromHeaders })
     this.#loop = new ReadLoop(() => this.read(), timers)
     this.#reports = new NodeReports(store, timers, () => this.describe())
     this.#confirmation = new Confirmation({

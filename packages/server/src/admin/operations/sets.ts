@@ -26,10 +26,11 @@ const setBody: BodySpec<string | object> = {
   kinds: ['json', 'yaml'],
   bytesMax: SET_BYTES_MAX,
   schema: setInput,
-  readLarge: (text, search) =>
+  readLarge: (text, search, { fromHeaders }) =>
     readLargeJson(text, {
       file: search.get('file') ?? undefined,
       strict: search.get('strict') === 'true',
+      fromHeaders,
     }),
   read(sent) {
     if (typeof sent === 'string') return sent

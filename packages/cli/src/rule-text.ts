@@ -51,12 +51,14 @@ export function byText(by: unknown): string {
   return names.length === 0 ? 'everybody' : names.join(', ')
 }
 
-/** `GET,POST /v1/orders plan=free|pro user=none`. */
+/** `GET,POST /v1/orders plan=free|pro user=none ip!=10.0.0.0/8`. */
 export function matchText(match: unknown): string {
   if (!isRecord(match)) return 'every call'
   const { method, path, where } = match
   const values = isRecord(where)
-    ? Object.entries(where).map(([name, value]) => `${name}=${valueText(value)}`)
+    ? Object.entries(where).map(([name, value]) =>
+        isRecord(value) ? `${name}!=${valueText(value['not'])}` : `${name}=${valueText(value)}`,
+      )
     : []
   const words = [method === undefined ? [] : valueText(method, ','), path ?? [], values]
   return words.flat().map(wordOf).join(' ') || 'every call'

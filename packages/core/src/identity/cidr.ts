@@ -59,6 +59,11 @@ export function cidrContains(cidr: Cidr, address: Address): boolean {
   )
 }
 
+/** Whether every address of `inner` is in `outer`. */
+export function cidrCovers(outer: Cidr, inner: Cidr): boolean {
+  return outer.bits <= inner.bits && cidrContains(outer, inner)
+}
+
 /**
  * The networks whose word about the client is believed. All problems are told at once.
  *

@@ -40,6 +40,8 @@ export interface CompiledLimit extends Hash64 {
 /** One attribute and what it must be: one of the values, within one of the networks, or absent. */
 export interface Condition {
   readonly attribute: string
+  /** It must be none of the values, or within none of the networks. Absent, it is neither. */
+  readonly isExcluding: boolean
   readonly values: ReadonlySet<string> | undefined
   readonly cidrs: readonly Cidr[] | undefined
 }

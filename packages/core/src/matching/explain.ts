@@ -5,7 +5,7 @@
 import { ATTRIBUTE_LENGTH_MAX, type Call, isMessage, MESSAGE } from '../call.js'
 import { show } from '../errors.js'
 import { matchPattern } from '../path.js'
-import type { Mode } from '../rules/rule.js'
+import { isExcluded, type Mode } from '../rules/rule.js'
 import type { CompiledRule, Snapshot } from './compiled.js'
 import { type Facts, readFact, readFacts } from './facts.js'
 import { conditionHolds } from './match.js'
@@ -50,8 +50,9 @@ function whyNot(rule: CompiledRule, facts: Facts, strictPaths: boolean): string 
   for (const condition of rule.conditions) {
     if (conditionHolds(condition, facts)) continue
     const wanted = match.where.get(condition.attribute)
-    const accepted = wanted ? listed(wanted) : 'absent'
-    return `${condition.attribute} is ${found(readFact(facts, condition.attribute))}, not ${accepted}`
+    const is = `${condition.attribute} is ${found(readFact(facts, condition.attribute))}`
+    if (isExcluded(wanted)) return `${is}, which the rule leaves out: not ${listed(wanted.not)}`
+    return `${is}, not ${wanted ? listed(wanted) : 'absent'}`
   }
   const tooLong = by.find(
     (attribute) => (readFact(facts, attribute)?.length ?? 0) > ATTRIBUTE_LENGTH_MAX,

@@ -57,9 +57,15 @@ const networks = fc.uniqueArray(
   fc.constantFrom('10.0.0.0/8', '10.1.0.0/16', '10.2.0.0/16', '::/8', '10.1.0.1'),
   { minLength: 1 },
 )
+const excluding = <T>(some: fc.Arbitrary<T>) => some.map((not) => ({ not }))
 const method = fc.subarray(['GET', 'HEAD', 'POST'], { minLength: 1 })
 const where = fc.record(
-  { p: fc.option(values), q: values, s: values, ip: networks },
+  {
+    p: fc.oneof(fc.option(values), excluding(values)),
+    q: fc.oneof(values, excluding(values)),
+    s: values,
+    ip: fc.oneof(networks, excluding(networks)),
+  },
   { requiredKeys: [] },
 )
 const anyMatch = fc.record({ path: pathWith('', '/*', '/'), where, method }, { requiredKeys: [] })

@@ -161,12 +161,15 @@ function conditionsHold(conditions: readonly Condition[], facts: Facts): boolean
   return true
 }
 
-export function conditionHolds({ attribute, values, cidrs }: Condition, facts: Facts): boolean {
+export function conditionHolds(condition: Condition, facts: Facts): boolean {
+  const { attribute, isExcluding, values, cidrs } = condition
   if (cidrs !== undefined) {
     const { address } = facts
-    return address !== undefined && cidrs.some((cidr) => cidrContains(cidr, address))
+    // What is no address is in no network, so that nonsense is no way out of what is left out.
+    const isWithin = address !== undefined && cidrs.some((cidr) => cidrContains(cidr, address))
+    return isWithin !== isExcluding
   }
   const value = readFact(facts, attribute)
   if (values === undefined) return value === undefined
-  return value !== undefined && values.has(value)
+  return (value !== undefined && values.has(value)) !== isExcluding
 }

@@ -9,8 +9,8 @@ export const LIMITS_PER_CALL_MAX = 64
 
 /**
  * The most limits one call could meet; Infinity where the patterns overlap beyond working out.
- * Rules that exclude each other only by conditions they are not filed under are counted together,
- * so the figure may be too high, never too low.
+ * Rules that exclude each other only by conditions they are not filed under, such as values that
+ * they leave out, are counted together, so the figure may be too high, never too low.
  *
  * With `reuse`, a large set is remembered until the next: an editor and a node that follows a store
  * ask for sets of which one rule in ten thousand is another.
@@ -94,8 +94,8 @@ class Weighed {
   }
 
   private count(rule: Rule, sign: 1 | -1): void {
-    for (const { attribute, values } of shapeOf(rule).conditions) {
-      if (values === undefined) continue
+    for (const { attribute, isExcluding, values } of shapeOf(rule).conditions) {
+      if (isExcluding || values === undefined) continue
       let counts = this.#values.get(attribute)
       if (counts === undefined) this.#values.set(attribute, (counts = new Map()))
       for (const value of values) {

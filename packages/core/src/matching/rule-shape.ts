@@ -1,7 +1,7 @@
 /** Which calls a rule is for, as it is matched. */
 import { type Cidr, parseCidr } from '../identity/cidr.js'
 import { type PathPattern, parsePattern } from '../path.js'
-import type { Match, Rule } from '../rules/rule.js'
+import { isExcluded, type Match, type Rule, type Wanted } from '../rules/rule.js'
 import type { Condition, Filed } from './compiled.js'
 
 export type RuleShape = Pick<Filed, 'pattern' | 'methods' | 'conditions'>
@@ -36,13 +36,18 @@ const NO_CONDITION: readonly Condition[] = []
 
 function compileConditions({ where }: Match): readonly Condition[] {
   if (where.size === 0) return NO_CONDITION
-  return [...where].map(([attribute, values]) => compileCondition(attribute, values))
+  return [...where].map(([attribute, wanted]) => compileCondition(attribute, wanted))
 }
 
-function compileCondition(attribute: string, values: readonly string[] | null): Condition {
-  if (values === null) return { attribute, values: undefined, cidrs: undefined }
-  if (attribute !== 'ip') return { attribute, values: new Set(values), cidrs: undefined }
-  return { attribute, values: undefined, cidrs: values.map(readCidr) }
+/** All of one shape: every call that meets the rule reads them. */
+function compileCondition(attribute: string, wanted: Wanted): Condition {
+  const isExcluding = isExcluded(wanted)
+  const listed = isExcluding ? wanted.not : wanted
+  if (listed === null) return { attribute, isExcluding, values: undefined, cidrs: undefined }
+  if (attribute !== 'ip') {
+    return { attribute, isExcluding, values: new Set(listed), cidrs: undefined }
+  }
+  return { attribute, isExcluding, values: undefined, cidrs: listed.map(readCidr) }
 }
 
 function readPattern(text: string): PathPattern {
@@ -64,6 +69,7 @@ export function varietyOf(rules: readonly Rule[]): Variety {
   const values = new Map<string, Set<string>>()
   for (const rule of rules) {
     for (const condition of shapeOf(rule).conditions) {
+      if (condition.isExcluding) continue
       const seen = values.get(condition.attribute) ?? new Set()
       for (const value of condition.values ?? []) seen.add(value)
       values.set(condition.attribute, seen)
@@ -72,16 +78,21 @@ export function varietyOf(rules: readonly Rule[]): Variety {
   return new Map([...values].map(([attribute, seen]) => [attribute, seen.size]))
 }
 
-/** A rule is filed under the values of its most telling attribute, else under its networks. */
+/**
+ * A rule is filed under the values of its most telling attribute, else under its networks. What it
+ * leaves out finds nothing: nearly every call has another value. Rules that have no other condition
+ * meet nearly every call of their path, so a set has few of them (`LIMITS_PER_CALL_MAX`).
+ */
 export function filingOf(
   conditions: readonly Condition[],
   variety: Variety,
 ): { readonly filedUnder: Condition | undefined; readonly rest: readonly Condition[] } {
   if (conditions.length === 0) return UNFILED
-  const [telling] = conditions
+  const telling = conditions.filter(({ isExcluding }) => !isExcluding)
+  const [most] = telling
     .filter(({ values }) => values !== undefined)
     .toSorted((a, b) => (variety.get(b.attribute) ?? 0) - (variety.get(a.attribute) ?? 0))
-  const filedUnder = telling ?? conditions.find(({ cidrs }) => cidrs !== undefined)
+  const filedUnder = most ?? telling.find(({ cidrs }) => cidrs !== undefined)
   const rest = conditions.filter((condition) => condition !== filedUnder)
   return { filedUnder, rest: rest.length === 0 ? NO_CONDITION : rest }
 }

@@ -3,7 +3,7 @@ import { show } from '../errors.js'
 import { formatDuration } from '../duration.js'
 import type { LimitSpec } from '../limit.js'
 import { limitText } from './limit-text.js'
-import type { Rule, RuleSet, Tiers } from './rule.js'
+import { isExcluded, type Rule, type RuleSet, type Tiers, type Wanted } from './rule.js'
 import { quote } from './tree.js'
 
 export interface FieldChange {
@@ -43,9 +43,7 @@ const FIELDS: {
   match: ({ match }) => [
     ...(match.method.length === 0 ? [] : [['match.method', match.method] as const]),
     ...optional('match.path', match.path),
-    ...[...match.where].map(
-      ([name, values]) => [`match.where.${fieldKey(name)}`, values ?? 'absent'] as const,
-    ),
+    ...[...match.where].map(([name, wanted]) => whereField(name, wanted)),
   ],
   by: ({ by }) => [['by', listText(by)]],
   limits: ({ limits }) => [['limits', limitsText(limits)]],
@@ -145,6 +143,12 @@ function saidText(said: Said | undefined): string {
 
 function itemText(item: string): string {
   return /^[\w.:/*@ -]{1,128}$/.test(item) ? item : quote(item)
+}
+
+/** Values that are left out have a field of their own, as they have in the rule. */
+function whereField(name: string, wanted: Wanted): readonly [string, Said] {
+  const field = `match.where.${fieldKey(name)}`
+  return isExcluded(wanted) ? [`${field}.not`, wanted.not] : [field, wanted ?? 'absent']
 }
 
 /** The same as in problems: a key that is no name could forge the rest. */

@@ -218,6 +218,16 @@ describe('what differs is told in short texts', () => {
       ],
     ],
     [
+      'values that are left out',
+      { match: { where: { plan: ['pro'], ip: { not: ['10.0.0.0/8'] } } } },
+      { match: { where: { plan: { not: ['pro'] }, ip: { not: ['10.0.0.0/8', '::1'] } } } },
+      [
+        'match.where.plan: [pro] > ',
+        'match.where.ip.not: [10.0.0.0/8] > [10.0.0.0/8, ::1/128]',
+        'match.where.plan.not:  > [pro]',
+      ],
+    ],
+    [
       'coordination and its fields, a share in one form only',
       { coordination: 'leased', maxStranded: '10%', limits: ['100/second'] },
       { coordination: 'local', syncEvery: '1s', limits: ['100/second'] },

@@ -21,7 +21,13 @@ const rule = fc.record(
     match: fc.record(
       {
         path: fc.constantFrom('/others/7', '/others/:x', '/others/*', '/A/', '/a', '//'),
-        where: fc.constantFrom({ user: null }, { user: ['1', '2'] }, { ip: '10.0.0.0/8' }),
+        where: fc.constantFrom(
+          { user: null },
+          { user: ['1', '2'] },
+          { ip: '10.0.0.0/8' },
+          { user: { not: ['1'] } },
+          { ip: { not: '10.0.0.0/8' } },
+        ),
         method: fc.constantFrom('GET', 'POST'),
       },
       { requiredKeys: [] },

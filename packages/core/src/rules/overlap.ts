@@ -1,5 +1,6 @@
 /** How the matches of two rules lie to each other, their paths aside. */
-import type { Match, Rule } from './rule.js'
+import { type Cidr, cidrCovers, parseCidr } from '../identity/cidr.js'
+import { isExcluded, type Match, type Rule, type Wanted } from './rule.js'
 
 /**
  * Whether one call may meet both rules. For networks only those written alike count as overlapping,
@@ -12,10 +13,9 @@ export function mayMeet(a: Rule, b: Rule): boolean {
       meet(a.match.method, b.match.method)) &&
     needsNothingAbsent(a, b.match) &&
     needsNothingAbsent(b, a.match) &&
-    [...a.match.where].every(([name, values]) => {
+    [...a.match.where].every(([name, wanted]) => {
       const theirs = b.match.where.get(name)
-      if (theirs === undefined) return true
-      return values === null || theirs === null ? values === theirs : meet(values, theirs)
+      return theirs === undefined || mayBothHold(name, wanted, theirs)
     })
   )
 }
@@ -26,18 +26,56 @@ export function isCoveredBy(inner: Match, outer: Match, missing: string): boolea
     const isEvery = inner.method.length > 0 && contains(outer.method, inner.method)
     if (!isEvery) return false
   }
-  for (const [name, values] of outer.where) {
+  for (const [name, wanted] of outer.where) {
     const ours = name === missing ? null : inner.where.get(name)
-    if (ours === undefined) return false
-    if (ours === null || values === null) {
-      if (ours !== values) return false
-    } else if (!contains(values, ours)) return false
+    if (ours === undefined || !implies(name, ours, wanted)) return false
   }
   return true
 }
 
 function needsNothingAbsent({ by }: Rule, match: Match): boolean {
   return by.every((name) => match.where.get(name) !== null)
+}
+
+/** Whether some value of an attribute, or its absence, is what both want. */
+function mayBothHold(name: string, a: Wanted, b: Wanted): boolean {
+  // There are always values that neither leaves out, and absence is one of them.
+  if (isExcluded(a))
+    return isExcluded(b) || b === null || b.some((each) => !isIn(name, each, a.not))
+  if (isExcluded(b)) return mayBothHold(name, b, a)
+  return a === null || b === null ? a === b : meet(a, b)
+}
+
+/** Whether an attribute that is as `ours` wants it is, for certain, as `theirs` wants it. */
+function implies(name: string, ours: Wanted, theirs: Wanted): boolean {
+  if (!isExcluded(theirs)) {
+    if (isExcluded(ours)) return false
+    return ours === null || theirs === null ? ours === theirs : contains(theirs, ours)
+  }
+  if (ours === null) return true
+  if (isExcluded(ours)) return theirs.not.every((each) => isIn(name, each, ours.not))
+  return !ours.some((each) => theirs.not.some((other) => mayShare(name, each, other)))
+}
+
+/** Whether a value, of `ip` all addresses of a network, is among these. */
+function isIn(name: string, value: string, values: readonly string[]): boolean {
+  if (name !== 'ip') return values.includes(value)
+  const network = readNetwork(value)
+  return values.some((other) => cidrCovers(readNetwork(other), network))
+}
+
+/** Whether two values are one, or two networks have an address in common. */
+function mayShare(name: string, a: string, b: string): boolean {
+  if (name !== 'ip') return a === b
+  const [one, other] = [readNetwork(a), readNetwork(b)]
+  return cidrCovers(one, other) || cidrCovers(other, one)
+}
+
+/** Of a rule that was read, so that it is one. */
+function readNetwork(text: string): Cidr {
+  const cidr = parseCidr(text)
+  if ('problem' in cidr) throw new RangeError(`where.ip: ${cidr.problem}`)
+  return cidr
 }
 
 function meet(a: readonly string[], b: readonly string[]): boolean {

@@ -16,11 +16,12 @@ import {
   readList,
   readMap,
   readOptional,
+  readRequired,
   readText,
   type Spot,
   spotOf,
 } from './reader.js'
-import type { Match } from './rule.js'
+import type { Match, Wanted } from './rule.js'
 
 const METHODS_MAX = 16
 const METHOD_LENGTH_MAX = 32
@@ -75,7 +76,7 @@ function readWhere(spot: Spot): Match['where'] | undefined {
   const map = readAnyMap(spot, 'a map of attributes to values')
   const shape = { of: 'attributes', most: WHERE_MAX }
   if (map === undefined || !isWithin(spot, map.node.entries.size, shape)) return undefined
-  const where = new Map<string, readonly string[] | null>()
+  const where = new Map<string, Wanted>()
   for (const entry of map.node.entries.values()) {
     const field = spotOf(map, entry)
     const { at, key } = entry
@@ -84,35 +85,48 @@ function readWhere(spot: Spot): Match['where'] | undefined {
       const accepted = `match.${key}`
       complain(field, 'reserved-attribute', { at, found: `"${key}"`, accepted })
     } else if (isAttributeName(field, key, at)) {
-      const values = readWhereValues(field, key === 'ip' ? readNetwork : readWanted)
-      if (values !== undefined) where.set(key, values)
+      const wanted = readCondition(field, key === 'ip' ? readNetwork : readAttributeValue)
+      if (wanted !== undefined) where.set(key, wanted)
     }
   }
   return where
 }
 
-function readWhereValues(
-  spot: Spot,
-  read: (spot: Spot) => string | undefined,
-): readonly string[] | null | undefined {
+type ReadOne = (spot: Spot) => string | undefined
+/** `accepted` is what a value may be. */
+type ReadValue = (spot: Spot, accepted: string) => string | undefined
+
+const ACCEPTED_WANTED = `${ACCEPTED_VALUE}; null by itself for a call without the attribute`
+
+function readCondition(spot: Spot, read: ReadValue): Wanted | undefined {
   const { node } = spot
-  if (node.kind === 'scalar') return node.value === null ? null : readDistinct([spot], read)
+  if (node.kind === 'scalar' && node.value === null) return null
+  if (node.kind !== 'map') {
+    const accepted = 'one or more values; null for a call without it'
+    return readValues(spot, (value) => read(value, ACCEPTED_WANTED), accepted)
+  }
+  const map = readMap(spot, ['not'])
+  if (map === undefined) return undefined
+  const accepted = 'one or more values that the attribute must not have'
+  const not = readRequired(map, 'not', {
+    accepted,
+    read: (field) => readValues(field, (value) => read(value, ACCEPTED_VALUE), accepted),
+  })
+  return not === undefined ? undefined : { not }
+}
+
+/** One value, or a list of some. */
+function readValues(spot: Spot, read: ReadOne, accepted: string): readonly string[] | undefined {
+  if (spot.node.kind === 'scalar') return readDistinct([spot], read)
   const list = readList(spot, { of: 'values', most: WHERE_VALUES_MAX })
   if (list === undefined) return undefined
-  if (list.node.items.length === 0) {
-    return complain(spot, 'empty', { accepted: 'one or more values; null for a call without it' })
-  }
+  if (list.node.items.length === 0) return complain(spot, 'empty', { accepted })
   return readDistinct(itemsOf(list), read)
 }
 
-function readWanted(spot: Spot): string | undefined {
-  const accepted = `${ACCEPTED_VALUE}; null by itself for a call without the attribute`
-  return readAttributeValue(spot, accepted)
-}
-
 /** The canonical text of a network, so that two spellings of one are found to be the same. */
-function readNetwork(spot: Spot): string | undefined {
-  const text = readWanted(spot)
+function readNetwork(spot: Spot, accepted: string): string | undefined {
+  const text = readAttributeValue(spot, accepted)
   if (text === undefined) return undefined
   const cidr = parseCidr(text)
   return 'problem' in cidr ? complainOf(spot, 'bad-cidr', cidr.problem) : cidr.text

@@ -12,13 +12,25 @@ export type Coordination = 'exact' | 'leased' | 'local' | 'split'
  */
 export type Posture = 'open' | 'closed' | { readonly local: number }
 
+/** Values that an attribute must not have. A call without the attribute has none of them. */
+export interface Excluded {
+  readonly not: readonly string[]
+}
+
+/** What an attribute must be: one of the values, absent (`null`), or none of some values. */
+export type Wanted = readonly string[] | null | Excluded
+
+export function isExcluded(wanted: Wanted | undefined): wanted is Excluded {
+  return wanted !== undefined && wanted !== null && 'not' in wanted
+}
+
 export interface Match {
   /** Upper case; empty: any method. */
   readonly method: readonly string[]
   /** Literal segments, `:param`, a trailing `*`; undefined: any path. */
   readonly path: string | undefined
-  /** Attribute to what it must be: one of the values, or `null` for absent. For `ip`, CIDRs. */
-  readonly where: ReadonlyMap<string, readonly string[] | null>
+  /** Attribute to what it must be. For `ip`, CIDRs. */
+  readonly where: ReadonlyMap<string, Wanted>
 }
 
 export interface Tiers {

@@ -7,7 +7,7 @@ import { isCoveredBy, mayMeet } from './overlap.js'
 import { meansEverybody } from './parse-attribute.js'
 import type { PlacedRule } from './parse-rule.js'
 import { complain, fieldOf } from './reader.js'
-import type { Rule } from './rule.js'
+import { isExcluded, type Rule } from './rule.js'
 import { coveringShapes, patternShape } from './shape.js'
 import { quote } from './tree.js'
 
@@ -135,7 +135,8 @@ function warnOfTightAddress({ placed, shape }: Enforced, neighbours: Neighbours)
   const slowest = slowestLimit(rule)
   // One for certain networks, or one that refuses all, is meant to be tight.
   if (slowest === undefined || slowest.max === 0) return
-  if (Array.isArray(rule.match.where.get('ip'))) return
+  const networks = rule.match.where.get('ip')
+  if (networks !== undefined && networks !== null && !isExcluded(networks)) return
 
   const hasIdentity = (by: readonly string[]) => by.some((name) => IDENTITIES.includes(name))
   for (const other of neighboursOf(neighbours, shape, hasIdentity)) {
@@ -183,7 +184,10 @@ function isCaught(
   neighbours: Neighbours,
 ): boolean {
   const present = new Set([...ALWAYS_PRESENT, ...rule.by])
-  for (const [name, values] of rule.match.where) if (values !== null) present.add(name)
+  for (const [name, wanted] of rule.match.where) {
+    // A call without the attribute has none of the values that are left out.
+    if (wanted !== null && !isExcluded(wanted)) present.add(name)
+  }
   present.delete(missing)
   const isCounted = (by: readonly string[]) => by.every((name) => present.has(name))
   const isCaughtAt = (shape: string) => {

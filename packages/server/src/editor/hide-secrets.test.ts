@@ -41,6 +41,16 @@ describe('a secret in a rule', () => {
     expectHidden(node)
   })
 
+  test('is hidden among the values that a rule leaves out', async () => {
+    const where = { api_key: { not: [SECRET, 'another'] }, plan: { not: 'pro' } }
+    const { editor, book } = await openNode()
+    await editor.create({ ...RULE, match: { where } }, META)
+    const stored = JSON.stringify(contentsOf(book))
+    expect(stored).not.toContain(SECRET)
+    expect(stored).not.toContain('"another"')
+    expect(stored).toContain('"plan":{"not":"pro"}')
+  })
+
   test('is hidden where a rule is replaced, patched, or gets a candidate', async () => {
     const node = await openNode()
     const { editor } = node

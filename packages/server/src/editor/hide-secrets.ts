@@ -20,10 +20,9 @@ function hideWhere<Document extends object>(document: Document, hide: Hide): Doc
   const { match } = document as { readonly match?: unknown }
   if (!isJsonMap(match) || !isJsonMap(match['where'])) return document
   const { where } = match
-  const hidden = mapFields(where, (name, value) => {
-    if (!Array.isArray(value)) return hideValue(name, value, hide)
-    const values = value.map((item) => hideValue(name, item, hide))
-    return values.every((item, index) => item === value[index]) ? value : values
+  const hidden = mapFields(where, (name, wanted) => {
+    if (!isJsonMap(wanted)) return hideValues(name, wanted, hide)
+    return mapFields(wanted, (_, values) => hideValues(name, values, hide))
   })
   return hidden === where ? document : { ...document, match: { ...match, where: hidden } }
 }
@@ -40,6 +39,13 @@ function hideTiers<Document extends object>(document: Document, hide: Hide): Doc
     return isSame ? limits : Object.fromEntries(entries)
   })
   return hidden === tiers ? document : { ...document, tiers: hidden }
+}
+
+/** One value, or a list; the very list where every value stays. */
+function hideValues(name: string, given: unknown, hide: Hide): unknown {
+  if (!Array.isArray(given)) return hideValue(name, given, hide)
+  const values = given.map((item) => hideValue(name, item, hide))
+  return values.every((item, index) => item === given[index]) ? given : values
 }
 
 function hideValue(name: string, value: unknown, hide: Hide): unknown {

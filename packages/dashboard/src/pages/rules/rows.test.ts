@@ -122,6 +122,8 @@ describe('a rule in words', () => {
       where: { plan: ['a', 'b'], user: null },
     }
     expect(matchText(match)).toBe('GET, POST /v1/* where plan is a or b and user is absent')
+    const where = { plan: { not: ['a', 'b'] }, ip: { not: '10.0.0.0/8' } }
+    expect(matchText({ where })).toBe('where plan is not a or b and ip is not 10.0.0.0/8')
     expect(matchText(undefined)).toBe('every call')
     expect(byText('ip')).toBe('ip')
     expect(byText([])).toBe('everybody')

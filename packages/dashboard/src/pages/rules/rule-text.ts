@@ -76,12 +76,16 @@ export function byText(by: unknown): string {
   return names.length === 0 ? 'everybody' : names.join(', ')
 }
 
-/** `GET, POST /v1/orders where plan is free or pro`. */
+/** `GET, POST /v1/orders where plan is free or pro and ip is not 10.0.0.0/8`. */
 export function matchText(match: unknown): string {
   if (!isRecord(match)) return 'every call'
   const { method, path, where } = match
   const conditions = isRecord(where)
-    ? Object.entries(where).map(([name, value]) => `${name} is ${valueText(value, ' or ')}`)
+    ? Object.entries(where).map(([name, value]) =>
+        isRecord(value)
+          ? `${name} is not ${valueText(value['not'], ' or ')}`
+          : `${name} is ${valueText(value, ' or ')}`,
+      )
     : []
   const words = [
     method === undefined ? [] : valueText(method, ', '),

@@ -35,6 +35,7 @@ describe('a call that meets a rule', () => {
   test('has an address of a network, and lacks what must be absent', () => {
     const where = { ip: ['10.0.0.0/8', '::1'], user: null }
     expect(meetRule(rule({ where }), {})).toEqual({ ip: '10.0.0.0' })
+    expect(meetRule(rule({ where: { ip: { not: ['10.0.0.0/8'] } } }), {})).toEqual({})
     expect(meetRule(rule({ where: { ip: '2001:db8::/32' } }), {})).toEqual({ ip: '2001:db8::' })
   })
 

@@ -24,8 +24,9 @@ export function meetRule(rule: RuleView, known: Attributes): Attributes {
 const isThere = ([name, value]: readonly [string, string | undefined]) =>
   value === undefined ? [] : [[name, value] as const]
 
-/** Undefined where it is null, which is a call without it. */
+/** Undefined where it is null, or where values are left out: a call without it has none of them. */
 function firstOf(value: unknown): string | undefined {
+  if (isRecord(value)) return undefined
   const first: unknown = Array.isArray(value) ? value[0] : value
   return first === undefined || first === null ? undefined : wordOf(first)
 }

@@ -28,7 +28,7 @@ export interface InspectedCaller {
 export interface InspectedCounter {
   /** The name of the limit. */
   readonly limit: string
-  /** `limits`, `tiers.plan.pro`, `override`, `candidate.limits`. */
+  /** `limits`, `tiers.plan.pro`, `override`, `override of 10.0.0.0/8`, `candidate.limits`. */
   readonly where: string
   /** As the store spells it. */
   readonly key: string

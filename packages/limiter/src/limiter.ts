@@ -244,7 +244,6 @@ class StoreLimiter implements Limiter {
 
   async inspect(rule: string, call: Call): Promise<Inspected> {
     this.requireOpen()
-    requireCall(call)
     await this.requireKey('nothing is known')
     const asked = { rule, call, wallMs: Math.floor(this.#clock.now() / 1000) }
     const look = (take: PlannedTake) => this.#asker?.lookHere(take)
@@ -254,7 +253,6 @@ class StoreLimiter implements Limiter {
 
   callers(call: Call): readonly InspectedCaller[] {
     this.requireOpen()
-    requireCall(call)
     this.#key?.requireKnown()
     return inspectCallers(this.#snapshot, call, Math.floor(this.#clock.now() / 1000))
   }

@@ -128,7 +128,9 @@ export function forgetRefusals(
   snapshot: Snapshot,
   callers: readonly ChangedCaller[],
 ): void {
-  if (callers.length > CALLERS_FORGOTTEN_MAX) return asker.rulesChanged()
+  // Nobody knows which callers of a network were refused.
+  const hasNetwork = callers.some(({ isNetwork }) => isNetwork)
+  if (hasNetwork || callers.length > CALLERS_FORGOTTEN_MAX) return asker.rulesChanged()
   for (const { rule, caller } of callers) {
     for (const key of countersOf(snapshot, rule, caller)) asker.gaveBack(key)
   }

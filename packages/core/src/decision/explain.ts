@@ -6,6 +6,7 @@ import type { Outcome } from '../algorithms/algorithm.js'
 import { type Log, shortenLog } from '../algorithms/sliding-window-log.js'
 import type { AlgorithmName } from '../limit.js'
 import type { MatchExplained } from '../matching/explain.js'
+import type { Matched } from '../matching/match.js'
 import { formatHash } from '../sip-hash.js'
 import type { PostureName } from './decision.js'
 import { candidateId, type Plan, type PlannedTake } from './plan.js'
@@ -37,6 +38,11 @@ export interface LimitExplained {
 export interface RuleExplained extends MatchExplained {
   /** The hash that stands for the caller in keys and logs; null where the rule did not match. */
   readonly caller: string | null
+  /**
+   * Whom the override is for whose limits hold, by attribute, for `ip` perhaps a network; null
+   * where none holds.
+   */
+  readonly override: Readonly<Record<string, string>> | null
   readonly limits: readonly LimitExplained[]
 }
 
@@ -60,12 +66,19 @@ export function explainRules(
         : { rule: take.of.rule, limit: explainLimit(take, outcome, candidate) }
     }),
   )
-  const callers = new Map(plan.matched.map(({ rule, caller }) => [rule.id, formatHash(caller)]))
+  const matchedById = new Map(plan.matched.map((matched) => [matched.rule.id, matched]))
   return matches.map((match) => ({
     ...match,
-    caller: callers.get(match.rule) ?? null,
+    ...explainCaller(matchedById.get(match.rule)),
     limits: limits.flatMap((found) => (found.rule === match.rule ? found.limit : [])),
   }))
+}
+
+function explainCaller(matched: Matched | undefined): Pick<RuleExplained, 'caller' | 'override'> {
+  if (matched === undefined) return { caller: null, override: null }
+  const { rule, caller, override } = matched
+  const named = override && rule.by.map((name, i) => [name, override.caller[i] ?? ''] as const)
+  return { caller: formatHash(caller), override: named ? Object.fromEntries(named) : null }
 }
 
 function explainLimit(

@@ -64,6 +64,16 @@ export function cidrCovers(outer: Cidr, inner: Cidr): boolean {
   return outer.bits <= inner.bits && cidrContains(outer, inner)
 }
 
+/** The canonical text of the network of so many bits that an address is in. */
+export function networkText(address: Address, bits: number): string {
+  return networkOf(address, bits).text
+}
+
+/** Whether a network is one address, as every address without a length is. */
+export function isOneAddress({ version, bits }: Cidr): boolean {
+  return bits === (version === 4 ? 32 : 128)
+}
+
 /**
  * The networks whose word about the client is believed. All problems are told at once.
  *

@@ -6,6 +6,7 @@ import { tierField } from '../rules/diff-fields.js'
 import type { Hash64 } from '../sip-hash.js'
 import type { CompiledLimit, CompiledRule, CompiledTiers, Snapshot } from './compiled.js'
 import { type Facts, readFact, readFacts } from './facts.js'
+import { findOverride } from './find-override.js'
 import { matchRules } from './match.js'
 
 export interface NamedCaller {
@@ -18,7 +19,7 @@ export interface NamedCaller {
 export interface CallerStanding extends NamedCaller {
   /** Those in force, then those on trial. */
   readonly places: readonly {
-    /** `limits`, `tiers.plan.pro`, `override`, `candidate.limits`. */
+    /** `limits`, `tiers.plan.pro`, `override`, `override of 10.0.0.0/8`, `candidate.limits`. */
     readonly where: string
     readonly limits: readonly CompiledLimit[]
   }[]
@@ -40,9 +41,15 @@ export function callerStanding(
   const values = requireValues(rule, facts)
   const texts = [...values.values()]
   const caller = callerHash(snapshot.secret, texts)
-  const own = snapshot.overrides?.[rule.order]?.find(caller, wallMs)
+  const own = findOverride(snapshot, rule, { facts, values: texts, caller }, wallMs)
   if (own !== undefined) {
-    return { rule, caller, values, places: [{ where: 'override', limits: own }] }
+    const network = own.network === undefined ? '' : ` of ${own.caller[rule.by.indexOf('ip')]}`
+    return {
+      rule,
+      caller,
+      values,
+      places: [{ where: `override${network}`, limits: own.limits }],
+    }
   }
   const { candidate } = rule
   const tried = candidate === undefined ? [] : [placeOf(candidate, facts, 'candidate.')]

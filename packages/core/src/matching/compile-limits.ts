@@ -1,5 +1,6 @@
 /** Limits as decisions read them: with their arithmetic, their seeds, and their text in headers. */
-import { canonicalIp } from '../identity/address.js'
+import { canonicalIp, groupAddress } from '../identity/address.js'
+import { isOneAddress, parseCidr } from '../identity/cidr.js'
 import { limitSeed } from '../key.js'
 import { defineLimit, type Limit, type LimitSpec, UNMERGEABLE, withoutWaiting } from '../limit.js'
 import { foldPath } from '../path.js'
@@ -82,5 +83,14 @@ export type ValueReading = Pick<Snapshot, 'strictPaths' | 'ipv6Prefix'>
 export function asCallsHaveIt(attribute: string, value: string, reading: ValueReading): string {
   if (attribute === 'method') return value.toUpperCase()
   if (attribute === 'path') return reading.strictPaths ? value : foldPath(value)
-  return attribute === 'ip' ? (canonicalIp(value, reading.ipv6Prefix) ?? value) : value
+  return attribute === 'ip' ? ipAsCallsHaveIt(value, reading.ipv6Prefix) : value
+}
+
+/** An address as it is counted, or a network as it is compared; any other text as it is. */
+function ipAsCallsHaveIt(value: string, ipv6Prefix: number): string {
+  const counted = canonicalIp(value, ipv6Prefix)
+  if (counted !== undefined) return counted
+  const network = parseCidr(value)
+  if ('problem' in network) return value
+  return isOneAddress(network) ? groupAddress(network, ipv6Prefix) : network.text
 }

@@ -6,6 +6,8 @@ import { callerHash } from '../key.js'
 import type { Hash64 } from '../sip-hash.js'
 import type { CompiledLimit, CompiledRule, CompiledTiers, Condition, Snapshot } from './compiled.js'
 import { type Facts, readFact, readFacts } from './facts.js'
+import { findOverride } from './find-override.js'
+import type { CompiledOverride } from './override-index.js'
 
 export interface Matched {
   readonly rule: CompiledRule
@@ -14,6 +16,8 @@ export interface Matched {
   /** The limits on trial; undefined where there are none or an override holds. */
   readonly candidate: readonly CompiledLimit[] | undefined
   readonly caller: Hash64
+  /** Whose limits these are, where an override holds. */
+  readonly override: CompiledOverride | undefined
 }
 
 /**
@@ -82,11 +86,11 @@ function matchCaller(
       ? snapshot.everybody
       : (hashBefore(rule, before) ?? callerHash(snapshot.secret, values))
   if (snapshot.overrides !== undefined) {
-    const own = snapshot.overrides[rule.order]?.find(caller, wallMs)
-    if (own !== undefined) return new Match(rule, own, undefined, caller)
+    const own = findOverride(snapshot, rule, { facts, values, caller }, wallMs)
+    if (own !== undefined) return new Match(rule, own.limits, undefined, caller, own)
   }
   const candidate = rule.candidate && tierLimits(rule.candidate, facts)
-  return new Match(rule, tierLimits(rule, facts), candidate, caller)
+  return new Match(rule, tierLimits(rule, facts), candidate, caller, undefined)
 }
 
 /** Made by a class as it lives while a call waits: see sip-hash.ts. */
@@ -95,17 +99,20 @@ class Match implements Matched {
   readonly limits: readonly CompiledLimit[]
   readonly candidate: readonly CompiledLimit[] | undefined
   readonly caller: Hash64
+  readonly override: CompiledOverride | undefined
 
   constructor(
     rule: CompiledRule,
     limits: readonly CompiledLimit[],
     candidate: readonly CompiledLimit[] | undefined,
     caller: Hash64,
+    override: CompiledOverride | undefined,
   ) {
     this.rule = rule
     this.limits = limits
     this.candidate = candidate
     this.caller = caller
+    this.override = override
   }
 }
 

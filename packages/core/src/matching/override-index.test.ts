@@ -14,6 +14,7 @@ function override({ hash, written, untilMs }: Wanted, isApart: boolean, tag = 0)
   return new CompiledOverride(hash, {
     // Two spellings of one caller differ in case.
     caller: [written.toLowerCase()],
+    network: undefined,
     limits: [],
     untilMs,
     isApart,
@@ -40,7 +41,7 @@ describe('an index of overrides', () => {
   test('finds a caller by its whole hash, as its counters are found', () => {
     const near = override({ hash: at(1, 7), written: 'a', untilMs: Infinity }, true)
     const index = OverrideIndex.EMPTY.with([near])
-    expect(index.find(at(1, 7), 0)).toEqual([])
+    expect(index.find(at(1, 7), 0)?.limits).toEqual([])
     expect(index.find(at(1, 8), 0)).toBeUndefined()
     expect(index.find(at(2, 7), 0)).toBeUndefined()
   })
@@ -50,7 +51,7 @@ describe('an index of overrides', () => {
     const one = empty.with([override({ hash: at(1, 7), written: 'a', untilMs: Infinity }, true)])
     const two = one.with([override({ hash: at(5, 9), written: 'b', untilMs: Infinity }, true)])
     expect(one.find(at(5, 9), 0)).toBeUndefined()
-    expect(two.find(at(5, 9), 0)).toEqual([])
+    expect(two.find(at(5, 9), 0)?.limits).toEqual([])
     expect(empty.find(at(1, 7), 0)).toBeUndefined()
   })
 
@@ -68,7 +69,7 @@ describe('an index of overrides', () => {
     expect([one.size, one.ending]).toEqual([1, 1])
     const endless = one.with([override({ hash, written: 'a', untilMs: Infinity }, true)])
     expect([endless.size, endless.ending]).toEqual([1, 0])
-    expect(one.with([{ hash, written: ['a'] }]).size).toBe(0)
+    expect(one.with([{ hash, network: undefined, written: ['a'] }]).size).toBe(0)
   })
 
   test('takes away nothing that a rule itself has', () => {
@@ -77,7 +78,9 @@ describe('an index of overrides', () => {
       override({ hash, written: 'a', untilMs: Infinity }, false),
       override({ hash, written: 'a', untilMs: Infinity }, true),
     ])
-    expect(told(index.with([{ hash, written: ['a'] }]))).toEqual(['a false Infinity 0'])
+    expect(told(index.with([{ hash, network: undefined, written: ['a'] }]))).toEqual([
+      'a false Infinity 0',
+    ])
   })
 
   // Few hashes, so that callers collide; many callers, so that parts are spread and joined again.
@@ -109,7 +112,7 @@ describe('an index of overrides', () => {
         for (const batch of list) {
           const changes = batch.map(({ who, untilMs, isRemoval, tag }) => {
             const key = keyOf(who.hash, who.name)
-            const removal: Removal = { hash: who.hash, written: [who.name] }
+            const removal: Removal = { hash: who.hash, network: undefined, written: [who.name] }
             const set = override({ hash: who.hash, written: who.name, untilMs }, true, tag)
             if (isRemoval) held.delete(key)
             else held.set(key, set)

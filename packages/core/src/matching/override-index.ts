@@ -11,9 +11,17 @@ import type { Hash64 } from '../sip-hash.js'
 import { CallerFilter } from './caller-filter.js'
 import type { CompiledLimit } from './compiled.js'
 
+/** How many bits of an address a network has. */
+export interface NetworkLength {
+  readonly version: 4 | 6
+  readonly bits: number
+}
+
 interface OverrideFields {
   /** The caller as calls have it. */
   readonly caller: readonly string[]
+  /** Of the network that its `ip` is, whose callers each have these limits; else it is of one. */
+  readonly network: NetworkLength | undefined
   readonly limits: readonly CompiledLimit[]
   /** The wall clock from which it no longer holds; Infinity: it has no end. */
   readonly untilMs: number
@@ -29,6 +37,7 @@ export class CompiledOverride implements OverrideFields, Hash64 {
   readonly hi: number
   readonly lo: number
   readonly caller: readonly string[]
+  readonly network: NetworkLength | undefined
   readonly limits: readonly CompiledLimit[]
   readonly untilMs: number
   readonly isApart: boolean
@@ -40,6 +49,7 @@ export class CompiledOverride implements OverrideFields, Hash64 {
     this.hi = hi
     this.lo = lo
     this.caller = fields.caller
+    this.network = fields.network
     this.limits = fields.limits
     this.untilMs = fields.untilMs
     this.isApart = fields.isApart
@@ -52,10 +62,25 @@ export class CompiledOverride implements OverrideFields, Hash64 {
 /** Takes away the override that was set apart for the caller written so. */
 export interface Removal {
   readonly hash: Hash64
+  readonly network: NetworkLength | undefined
   readonly written: readonly string[]
 }
 
 type Part = Map<number, CompiledOverride>
+
+interface LengthCount {
+  readonly network: NetworkLength
+  readonly count: number
+}
+
+interface Totals {
+  readonly size: number
+  readonly ending: number
+  /** How many networks of each length there are. */
+  readonly lengths: ReadonlyMap<number, LengthCount>
+}
+
+const NO_LIMITS: readonly CompiledLimit[] = []
 
 /** A change copies one part and the list of parts: with these sizes both are small. */
 const PART_SIZE = 64
@@ -63,32 +88,56 @@ const PART_SIZE_MAX = 4 * PART_SIZE
 const PART_SIZE_MIN = PART_SIZE / 8
 
 export class OverrideIndex {
-  static readonly EMPTY = new OverrideIndex([new Map()], new CallerFilter(0), 0, 0)
+  static readonly EMPTY = new OverrideIndex([new Map()], new CallerFilter(0), {
+    size: 0,
+    ending: 0,
+    lengths: new Map(),
+  })
 
   readonly size: number
   /** How many have an end. */
   readonly ending: number
+  /** Of its networks, the longest first: a call looks for each length that there is. */
+  readonly networks: readonly NetworkLength[]
+  readonly #lengths: Totals['lengths']
+  #networkLimits: readonly CompiledLimit[] | undefined
   readonly #parts: readonly Part[]
   readonly #mask: number
   readonly #filter: CallerFilter
 
-  private constructor(parts: readonly Part[], filter: CallerFilter, size: number, ending: number) {
+  private constructor(parts: readonly Part[], filter: CallerFilter, totals: Totals) {
     this.#parts = parts
     this.#filter = filter
     this.#mask = parts.length - 1
-    this.size = size
-    this.ending = ending
+    this.size = totals.size
+    this.ending = totals.ending
+    this.#lengths = totals.lengths
+    this.networks = [...totals.lengths.values()]
+      .map(({ network }) => network)
+      .toSorted((a, b) => b.bits - a.bits)
+  }
+
+  /** The limits that callers of networks may have, each once. */
+  get networkLimits(): readonly CompiledLimit[] {
+    if (this.networks.length === 0) return NO_LIMITS
+    this.#networkLimits ??= [
+      ...new Set(
+        this.all().flatMap(({ network, limits }) => (network === undefined ? [] : limits)),
+      ),
+    ]
+    return this.#networkLimits
   }
 
   /**
-   * The caller's own limits, unless they have ended. Callers are told apart by their hashes, as
-   * their counters are.
+   * The caller's own override, unless it has ended. Callers are told apart by their hashes, as
+   * their counters are. That of a network is found by the hash of the network in place of the
+   * address.
    */
-  find(caller: Hash64, wallMs: number): readonly CompiledLimit[] | undefined {
+  find(caller: Hash64, wallMs: number): CompiledOverride | undefined {
     if (!this.#filter.mayHave(caller)) return undefined
     let own = this.#parts[caller.hi & this.#mask]?.get(caller.lo)
     while (own !== undefined) {
-      if (own.hi === caller.hi && own.untilMs > wallMs) return own.limits
+      if (own.hi === caller.hi && own.untilMs > wallMs) return own
       own = own.next
     }
     return undefined
@@ -118,6 +167,7 @@ export class OverrideIndex {
     // Parts of this index are copied before they are written to; those just spread are no one's.
     const own = new Set(isCrowded ? parts : [])
     let { size, ending } = this
+    const lengths = new Map(this.#lengths)
     for (const change of changes) {
       const isSet = change instanceof CompiledOverride
       const hash = isSet ? change : change.hash
@@ -134,12 +184,15 @@ export class OverrideIndex {
       put(part, hash.lo, after)
       size += countOf(after) - countOf(before)
       ending += countOf(after, hasEnd) - countOf(before, hasEnd)
+      countLengths(lengths, before, -1)
+      countLengths(lengths, after, 1)
     }
     if (size === 0) return OverrideIndex.EMPTY
-    const changed = new OverrideIndex(parts, filter, size, ending)
+    const totals = { size, ending, lengths }
+    const changed = new OverrideIndex(parts, filter, totals)
     if (parts.length === 1 || size >= PART_SIZE_MIN * parts.length) return changed
     const all = changed.all()
-    return new OverrideIndex(spread(all, size), filterOf(all, size), size, ending)
+    return new OverrideIndex(spread(all, size), filterOf(all, size), totals)
   }
 }
 
@@ -212,6 +265,22 @@ function countOf(
   let count = 0
   for (let own = first; own !== undefined; own = own.next) if (counts(own)) count += 1
   return count
+}
+
+/** One more or one fewer for each override of a network in a chain. */
+function countLengths(
+  lengths: Map<number, LengthCount>,
+  first: CompiledOverride | undefined,
+  sign: 1 | -1,
+): void {
+  for (let own = first; own !== undefined; own = own.next) {
+    const { network } = own
+    if (network === undefined) continue
+    const key = network.version * 1000 + network.bits
+    const count = (lengths.get(key)?.count ?? 0) + sign
+    if (count === 0) lengths.delete(key)
+    else lengths.set(key, { network, count })
+  }
 }
 
 function hasEnd({ untilMs }: CompiledOverride): boolean {

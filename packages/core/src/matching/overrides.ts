@@ -8,6 +8,7 @@ import type { Override, Rule } from '../rules/rule.js'
 import type { Hash64, SipKey } from '../sip-hash.js'
 import { asCallsHaveIt, compileLimits, Interned } from './compile-limits.js'
 import type { CompiledLimit, CompiledRule, Snapshot } from './compiled.js'
+import { networkLengthOf } from './find-override.js'
 import { CompiledOverride, isSameList, OverrideIndex, type Removal } from './override-index.js'
 import { withOverrides } from './snapshot.js'
 
@@ -25,6 +26,8 @@ export interface OverrideChange {
 export interface ChangedCaller {
   readonly rule: CompiledRule
   readonly caller: Hash64
+  /** It is a network, and what changed are the limits of every caller in it. */
+  readonly isNetwork: boolean
 }
 
 type Scope = Pick<Snapshot, 'secret' | 'limitKey' | 'strictPaths' | 'ipv6Prefix'>
@@ -46,7 +49,11 @@ export function changeOverrides(
     indexes[order] = indexOf(list, indexes[order])
   }
   const callers = [...byRule].flatMap(([rule, list]) =>
-    list.map((change) => ({ rule, caller: 'hash' in change ? change.hash : change })),
+    list.map((change) => ({
+      rule,
+      caller: 'hash' in change ? change.hash : change,
+      isNetwork: change.network !== undefined,
+    })),
   )
   return { snapshot: withOverrides(snapshot, indexes), callers }
 }
@@ -60,14 +67,18 @@ export function replaceOverrides(snapshot: Snapshot, all: Iterable<OverrideChang
   return withOverrides(snapshot, indexes)
 }
 
-/** The limits that overrides, ended or not, have for the caller of that hash. */
+/**
+ * The limits that overrides, ended or not, may have for the caller of that hash. A hash does not
+ * say which networks the caller is in, so those of all networks are among them.
+ */
 export function limitsOfOwn(
   snapshot: Snapshot,
   rule: CompiledRule,
   caller: Hash64,
 ): readonly CompiledLimit[] {
   const index = snapshot.overrides?.[rule.order]
-  return index === undefined ? [] : index.of(caller).flatMap(({ limits }) => limits)
+  if (index === undefined) return []
+  return [...index.of(caller).flatMap(({ limits }) => limits), ...index.networkLimits]
 }
 
 /**
@@ -139,7 +150,9 @@ function compileChange(
   scope: Scope,
 ): CompiledChange {
   if (override === undefined) {
-    return { hash: callerHash(scope.secret, asCaller(rule, written, scope)), written }
+    const caller = asCaller(rule, written, scope)
+    const network = networkLengthOf(rule.by, caller, scope.ipv6Prefix)
+    return { hash: callerHash(scope.secret, caller), network, written }
   }
   const { limits: specs, untilMs = Infinity } = override
   return compileOverride(rule, { written, specs, untilMs, isApart: true }, scope)
@@ -162,7 +175,8 @@ function compileOverride(rule: Rule, source: OverrideSource, scope: Scope): Comp
   const caller = isSameList(values, written) ? written : values
   const { specs, limits } = listsOf(rule, scope.limitKey).of(source.specs)
   const hash = callerHash(scope.secret, caller)
-  return new CompiledOverride(hash, { caller, limits, untilMs, isApart, written, specs })
+  const network = networkLengthOf(rule.by, caller, scope.ipv6Prefix)
+  return new CompiledOverride(hash, { caller, network, limits, untilMs, isApart, written, specs })
 }
 
 function asCaller(rule: Rule, written: readonly string[], scope: Scope): readonly string[] {

@@ -1,8 +1,14 @@
 /** Names of attributes and their values, wherever a rule names them. */
-import { canonicalIp, IPV6_PREFIX_DEFAULT } from '../identity/address.js'
-import { complain, itemsOf, readList, readText, type Spot } from './reader.js'
+import {
+  canonicalIp,
+  formatAddress,
+  IPV6_PREFIX_DEFAULT,
+  IPV6_PREFIX_MAX,
+} from '../identity/address.js'
+import { isOneAddress, parseCidr } from '../identity/cidr.js'
+import { complain, complainOf, itemsOf, readList, readText, type Spot } from './reader.js'
 import { NO_ATTRIBUTES } from './suggest.js'
-import { describe, type Node, type ScalarNode } from './tree.js'
+import { describe, type Node, quote, type ScalarNode } from './tree.js'
 
 const NAME = /^[a-z][a-z0-9_.-]{0,63}$/
 const ACCEPTED_NAME = 'a name of 1 to 64 of a-z, 0-9, "_", "." and "-", a letter first'
@@ -106,14 +112,31 @@ export function isAttributeValue(spot: Spot, value: string, at: number): boolean
   return readAttributeValue({ ...spot, node }) !== undefined
 }
 
-/** The value of `ip` that names a caller: an address, or the network that it is counted as. */
+/** The value of an attribute of an override's caller: for `ip` an address or a network. */
 export function readCallerValue(spot: Spot, attribute: string): string | undefined {
   const value = readAttributeValue(spot)
   if (value === undefined || attribute !== 'ip') return value
+  if (value.includes('/')) return readCallerNetwork(spot, value)
   // Kept as written: how IPv6 is grouped is a setting of the node, which the rules do not know.
   if (canonicalIp(value, IPV6_PREFIX_DEFAULT) !== undefined) return value
-  const accepted = 'an address such as 203.0.113.7, or for IPv6 its network up to /64'
+  const accepted = 'an address such as 203.0.113.7, or a network such as 203.0.113.0/24'
   return complain(spot, 'bad-value', { accepted })
+}
+
+/** The canonical text of a network; the address alone where it is a network of one. */
+function readCallerNetwork(spot: Spot, value: string): string | undefined {
+  const network = parseCidr(value)
+  if ('problem' in network) return complainOf(spot, 'bad-cidr', network.problem)
+  if (isOneAddress(network)) return formatAddress(network)
+  const found = `${quote(value)}, which is`
+  if (network.bits === 0) {
+    const accepted =
+      'a longer network such as 203.0.113.0/24; for every address the limits of the rule'
+    return complain(spot, 'bad-cidr', { found: `${found} every address`, accepted })
+  }
+  if (network.version === 4 || network.bits <= IPV6_PREFIX_MAX) return network.text
+  const accepted = `for IPv6 a network up to /${IPV6_PREFIX_MAX}, or an address`
+  return complain(spot, 'bad-cidr', { found: `${found} less than one caller`, accepted })
 }
 
 /**

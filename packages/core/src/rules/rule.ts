@@ -38,9 +38,9 @@ export interface Tiers {
   readonly limits: ReadonlyMap<string, readonly LimitSpec[]>
 }
 
-/** Other limits for one caller of a rule. */
+/** Other limits for one caller of a rule, or for each caller of a network. */
 export interface Override {
-  /** A value for every attribute of the rule's `by`. */
+  /** A value for every attribute of the rule's `by`; for `ip` an address or a network. */
   readonly caller: ReadonlyMap<string, string>
   /** Empty: no limit. */
   readonly limits: readonly LimitSpec[]

@@ -171,7 +171,7 @@ function refitOverrides(draft: Draft, rule: Rule, context: CallerContext): reado
 
 function changedFields(before: Parameters<typeof putTogether>[0], rule: Rule): readonly string[] {
   const old = parseRules([putTogether(before)]).rules?.rules[0]
-  const fields = ['by', 'cost', 'coordination'] as const
+  const fields = ['by', 'cost', 'coordination', 'posture'] as const
   return fields.filter((field) => old === undefined || !isSame(old[field], rule[field]))
 }
 

@@ -48,8 +48,8 @@ function rulesToReread(before: Rules, after: Rules): ReadonlySet<string> {
   return ids
 }
 
-function basisOf({ by, cost, coordination }: Rule): object {
-  return { by, cost, coordination }
+function basisOf({ by, cost, coordination, posture }: Rule): object {
+  return { by, cost, coordination, posture }
 }
 
 export async function readOverrides(input: OverrideInput): Promise<ReadOverrides> {

@@ -1,0 +1,228 @@
+/** Overrides for the callers of a network. */
+import fc from 'fast-check'
+import { describe, expect, test } from 'vitest'
+import { parseAddress } from '../identity/address.js'
+import { cidrContains, parseCidr } from '../identity/cidr.js'
+import { parseOverride } from '../rules/parse-override.js'
+import { parseRules } from '../rules/parse-rules.js'
+import type { Rule } from '../rules/rule.js'
+import { sipKey } from '../sip-hash.js'
+import { callerStanding } from './caller-standing.js'
+import { compileRules } from './compile.js'
+import type { Snapshot } from './compiled.js'
+import { matchRules } from './match.js'
+import { changeOverrides, limitsOfOwn, type OverrideChange } from './overrides.js'
+
+const secret = sipKey(new Uint8Array(16))
+
+function parse(rule: object): Rule {
+  const { rules, errors } = parseRules([{ id: 'r', by: ['ip'], limits: ['1/second'], ...rule }])
+  const [parsed] = rules?.rules ?? []
+  if (parsed === undefined) throw new Error(errors.map(({ message }) => message).join('\n'))
+  return parsed
+}
+
+const overrideOf = (caller: object, max: number, until?: string) => ({
+  caller,
+  limits: [`${max}/second`],
+  ...(until === undefined ? {} : { until }),
+})
+
+const compile = (rule: Rule, ipv6Prefix = 64) =>
+  compileRules({ routes: [], strictPaths: false, rules: [rule] }, { secret, ipv6Prefix })
+
+/** A snapshot whose rule has these overrides, each with another limit. */
+function withOverrides(overrides: Readonly<Record<string, number>>, ipv6Prefix = 64): Snapshot {
+  const own = Object.entries(overrides).map(([ip, max]) => overrideOf({ ip }, max))
+  return compile(parse({ overrides: own }), ipv6Prefix)
+}
+
+function change(rule: Rule, caller: object, max: number | undefined): OverrideChange {
+  const { override } = parseOverride(rule, overrideOf(caller, max ?? 0))
+  if (override === undefined) throw new Error('no override')
+  return { rule: 'r', caller: override.caller, override: max === undefined ? undefined : override }
+}
+
+function maxOf(snapshot: Snapshot, attributes: object, wallMs = 0): number | undefined {
+  const [matched] = matchRules(snapshot, { attributes: { ...attributes } }, wallMs)
+  return matched?.limits[0]?.limit.max
+}
+
+describe('an override of a network', () => {
+  test('holds for each caller in it, the longest network and the address itself first', () => {
+    const snapshot = withOverrides({
+      '10.0.0.0/8': 8,
+      '10.1.0.0/16': 16,
+      '10.1.2.3': 99,
+      '203.0.113.7/32': 32,
+      '2001:db8::/32': 6,
+      '2001:db8:1::/48': 48,
+      '2001:db8:1:2::/64': 64,
+      '2001:db8:1:3::5/128': 128,
+    })
+    const ips = {
+      '10.9.9.9': 8,
+      '10.1.9.9': 16,
+      '10.1.2.3': 99,
+      '::ffff:10.1.2.3': 99,
+      '::ffff:10.9.9.9': 8,
+      '11.0.0.1': 1,
+      '203.0.113.7': 32,
+      '203.0.113.8': 1,
+      '2001:db8:ffff::1': 6,
+      '2001:db8:1::1': 48,
+      '2001:db8:1:2:3::4': 64,
+      '2001:db8:1:3::9': 128,
+      '2001:db9::1': 1,
+      nonsense: 1,
+    }
+    const found = Object.keys(ips).map((ip) => [ip, maxOf(snapshot, { ip })])
+    expect(Object.fromEntries(found)).toEqual(ips)
+  })
+
+  test('leaves each caller its own counter', () => {
+    const snapshot = withOverrides({ '10.0.0.0/8': 8 })
+    const callers = ['10.0.0.1', '10.0.0.2'].map((ip) => {
+      return matchRules(snapshot, { attributes: { ip } })[0]?.caller
+    })
+    expect(callers[0]).not.toEqual(callers[1])
+    const plain = matchRules(compile(parse({})), { attributes: { ip: '10.0.0.1' } })[0]
+    expect(callers[0]).toEqual(plain?.caller)
+  })
+
+  test('with no limits takes the limits of its callers away', () => {
+    const overrides = [{ caller: { ip: '10.0.0.0/8' }, limits: [] }]
+    const snapshot = compile(parse({ overrides }))
+    const [matched] = matchRules(snapshot, { attributes: { ip: '10.0.0.1' } })
+    expect(matched?.limits).toEqual([])
+    expect(matched?.override?.caller).toEqual(['10.0.0.0/8'])
+  })
+
+  test('that has ended gives way to a wider one, and that to the limits of the rule', () => {
+    const overrides = [
+      overrideOf({ ip: '10.0.0.0/8' }, 8, '1970-01-01T00:00:10Z'),
+      overrideOf({ ip: '10.1.0.0/16' }, 16, '1970-01-01T00:00:05Z'),
+    ]
+    const snapshot = compile(parse({ overrides }))
+    const at = (ms: number) => maxOf(snapshot, { ip: '10.1.0.1' }, ms)
+    expect([4999, 5000, 9999, 10_000].map(at)).toEqual([16, 8, 8, 1])
+    expect(snapshot.needs.clock).toBe(true)
+  })
+
+  test('beside other attributes stands for the address only: the others are as they are', () => {
+    const rule = parse({
+      by: ['route', 'ip'],
+      overrides: [
+        overrideOf({ route: 'a', ip: '10.0.0.0/8' }, 8),
+        overrideOf({ route: 'b', ip: '10.1.0.0/16' }, 16),
+      ],
+    })
+    const snapshot = compile(rule)
+    expect(maxOf(snapshot, { route: 'a', ip: '10.1.0.1' })).toBe(8)
+    expect(maxOf(snapshot, { route: 'b', ip: '10.1.0.1' })).toBe(16)
+    expect(maxOf(snapshot, { route: 'b', ip: '10.2.0.1' })).toBe(1)
+    expect(maxOf(snapshot, { route: 'c', ip: '10.1.0.1' })).toBe(1)
+  })
+
+  test('is not for a caller that is a wider network already', () => {
+    const snapshot = withOverrides({ '2001:db8::/56': 56, '2001:db8::/32': 6 })
+    expect(maxOf(snapshot, { ip: '2001:db8::/48' })).toBe(6)
+    expect(maxOf(snapshot, { ip: '2001:db8::/60' })).toBe(56)
+  })
+
+  test('as long as IPv6 is grouped by is of one caller, and a longer one of none', () => {
+    const snapshot = withOverrides({ '2001:db8::/48': 48, '2001:db8:1::/64': 64 }, 48)
+    expect(maxOf(snapshot, { ip: '2001:db8::1' })).toBe(48)
+    expect(maxOf(snapshot, { ip: '2001:db8:1::1' })).toBe(1)
+  })
+
+  test('holds in the place that inspect shows, and among the limits of any caller', () => {
+    const snapshot = withOverrides({ '10.0.0.0/8': 8, '10.1.2.3': 99 })
+    const [rule] = snapshot.rules
+    if (rule === undefined) throw new Error('no rule')
+    const placeOf = (ip: string) => {
+      return callerStanding(snapshot, rule, { attributes: { ip } }, 0).places[0]?.where
+    }
+    expect(['10.9.9.9', '10.1.2.3', '11.0.0.1'].map(placeOf)).toEqual([
+      'override of 10.0.0.0/8',
+      'override',
+      'limits',
+    ])
+    const stranger = { hi: 1, lo: 2 }
+    expect(limitsOfOwn(snapshot, rule, stranger).map(({ limit }) => limit.max)).toEqual([8])
+  })
+})
+
+describe('overrides of networks that are set apart', () => {
+  test('come and go, and the lengths that are looked for with them', () => {
+    const rule = parse({})
+    const before = compile(rule)
+    const both = changeOverrides(before, [
+      change(rule, { ip: '10.0.0.0/8' }, 8),
+      change(rule, { ip: '10.1.0.0/16' }, 16),
+    ])
+    expect(both.callers.map(({ isNetwork }) => isNetwork)).toEqual([true, true])
+    expect(maxOf(both.snapshot, { ip: '10.1.0.1' })).toBe(16)
+    expect(both.snapshot.overrides?.[0]?.networks).toEqual([
+      { version: 4, bits: 16 },
+      { version: 4, bits: 8 },
+    ])
+    const one = changeOverrides(both.snapshot, [change(rule, { ip: '10.1.0.0/16' }, undefined)])
+    expect(one.callers.map(({ isNetwork }) => isNetwork)).toEqual([true])
+    expect(maxOf(one.snapshot, { ip: '10.1.0.1' })).toBe(8)
+    expect(one.snapshot.overrides?.[0]?.networks).toEqual([{ version: 4, bits: 8 }])
+    const none = changeOverrides(one.snapshot, [change(rule, { ip: '10.0.0.0/8' }, undefined)])
+    expect(none.snapshot.overrides).toBeUndefined()
+    expect(maxOf(before, { ip: '10.1.0.1' })).toBe(1)
+  })
+
+  test('hold before those of the rule for the same network, and not before longer ones', () => {
+    const rule = parse({
+      overrides: [overrideOf({ ip: '10.0.0.0/8' }, 8), overrideOf({ ip: '10.1.0.0/16' }, 16)],
+    })
+    const { snapshot } = changeOverrides(compile(rule), [change(rule, { ip: '10.0.0.0/8' }, 88)])
+    expect(maxOf(snapshot, { ip: '10.2.0.1' })).toBe(88)
+    expect(maxOf(snapshot, { ip: '10.1.0.1' })).toBe(16)
+  })
+
+  test('are found as the longest that contains the address, whatever changed before', () => {
+    const bits = fc.integer({ min: 1, max: 32 })
+    const word = fc.constantFrom(0x0a000000, 0x0a010000, 0x0a010203, 0xcb007107)
+    const network = fc.tuple(word, bits).map(([address, length]) => {
+      const masked = (address & (0xffffffff << (32 - length))) >>> 0
+      const octets = [24, 16, 8, 0].map((shift) => (masked >>> shift) & 255)
+      return `${octets.join('.')}/${length}`
+    })
+    const step = fc.record({ network, max: fc.option(fc.integer({ min: 2, max: 99 })) })
+    const ip = fc.constantFrom('10.0.0.1', '10.1.2.3', '10.1.0.0', '203.0.113.7', '9.9.9.9')
+    fc.assert(
+      fc.property(fc.array(step, { maxLength: 30 }), fc.array(ip), (steps, ips) => {
+        const rule = parse({})
+        const all = new Map<string, number>()
+        let snapshot = compile(rule)
+        for (const { network: text, max } of steps) {
+          const own = change(rule, { ip: text }, max ?? undefined)
+          snapshot = changeOverrides(snapshot, [own]).snapshot
+          if (max === null) all.delete(text)
+          else all.set(text, max)
+        }
+        for (const each of ips) {
+          expect(maxOf(snapshot, { ip: each })).toBe(longestOf(all, each) ?? 1)
+        }
+      }),
+      { numRuns: 200 },
+    )
+  })
+})
+
+/** The plain way: every network is looked at. */
+function longestOf(all: ReadonlyMap<string, number>, ip: string): number | undefined {
+  const address = parseAddress(ip)
+  let best = { bits: 0, max: undefined as number | undefined }
+  for (const [text, max] of all) {
+    const cidr = parseCidr(text)
+    if ('problem' in cidr || address === undefined || !cidrContains(cidr, address)) continue
+    if (cidr.bits > best.bits) best = { bits: cidr.bits, max }
+  }
+  return best.max
+}

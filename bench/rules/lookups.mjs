@@ -52,6 +52,32 @@ const deciding = [
   },
 ]
 
+const ADDRESS_RULES = [{ id: 'per-address', by: ['ip'], limits: [LIMIT] }]
+
+/** A network of each of these lengths for every caller that is asked for, or for none of them. */
+function limiterOfNetworks(lengths, first = 10) {
+  const limiter = createLimiter({ rules: ADDRESS_RULES })
+  const limits = [{ ...LIMIT, max: 2_000_000_000, windowMs: 3_600_000 }]
+  limiter.changeOverrides(
+    lengths.map((bits) => {
+      const caller = new Map([['ip', `${first}.0.0.0/${bits}`]])
+      return { rule: 'per-address', caller, override: { caller, limits, untilMs: undefined } }
+    }),
+  )
+  return limiter
+}
+
+const addresses = Array.from({ length: 5000 }, (_, i) => ({
+  attributes: { ip: `10.0.${i >> 8}.${i & 255}` },
+}))
+const LENGTHS = [8, 12, 15, 16]
+const networks = [
+  { name: 'no overrides', limiter: limiterOfNetworks([]), times: [] },
+  { name: 'a network elsewhere', limiter: limiterOfNetworks([8], 11), times: [] },
+  { name: 'a network of the callers', limiter: limiterOfNetworks([8]), times: [] },
+  { name: 'four lengths, elsewhere', limiter: limiterOfNetworks(LENGTHS, 12), times: [] },
+]
+
 function time(list, run) {
   const started = process.hrtime.bigint()
   for (let i = 0; i < CALLS; i++) run(list[i % list.length])
@@ -97,6 +123,10 @@ for (let round = 0; round <= ROUNDS; round++) {
     const took = time(calls, (call) => limiter.checkSync(call))
     if (round > 0) times.push(took)
   }
+  for (const { limiter, times } of networks) {
+    const took = time(addresses, (call) => limiter.checkSync(call))
+    if (round > 0) times.push(took)
+  }
   for (const { known, run, keys, times } of finding) {
     const took = time(keys, run ?? ((text) => known.find(text)))
     if (round > 0) times.push(took)
@@ -112,6 +142,8 @@ const rowsOf = (subjects, base) =>
 
 console.log(`A decision in memory, 5,000 callers, median of ${ROUNDS} alternating rounds\n`)
 printTable(['overrides', 'ns', 'x none'], rowsOf(deciding, deciding[0]))
+console.log('The same by address, with overrides of networks\n')
+printTable(['overrides', 'ns', 'x none'], rowsOf(networks, networks[0]))
 console.log('Finding the caller of an API key\n')
 printTable(['known keys', 'ns', 'x 10 keys'], rowsOf(finding, finding[1]))
 const told = globalThis.gc === undefined ? ' (with garbage: run with --expose-gc)' : ''

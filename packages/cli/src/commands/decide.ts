@@ -119,10 +119,12 @@ function callersText({ callers }: DecisionView, columns: number | undefined): st
 /** A line for each limit of each rule that matched. */
 function leftText(decision: DecisionView, columns: number | undefined): string {
   const explained = new Map(explainedOf(decision))
+  const overrides = overridesOf(decision)
   const isOld = [...explained.values()].flat().some(({ staleMs }) => ageOf(staleMs) > 0)
   const rows = decision.callers.flatMap(({ rule, caller, hash }) => {
     const limits = explained.get(rule) ?? []
-    const who = [callerText(caller), hash]
+    const own = overrides.get(rule)
+    const who = [own === undefined ? callerText(caller) : `${callerText(caller)} (${own})`, hash]
     if (limits.length === 0) return [[rule, 'no limit', '', '', ...(isOld ? [''] : []), ...who]]
     return limits.map((limit) => {
       const known = isOld ? [knownText(limit)] : []
@@ -155,6 +157,18 @@ function explainedOf({ explain }: DecisionView): readonly (readonly [string, rea
   return explain.filter(isRecord).map(({ rule, limits }) => {
     return [wordOf(rule), Array.isArray(limits) ? limits.filter(isRecord) : []] as const
   })
+}
+
+/** Of each rule whose override holds, whom it is for: one caller, or a network. */
+function overridesOf({ explain }: DecisionView): ReadonlyMap<string, string> {
+  const all = Array.isArray(explain) ? explain.filter(isRecord) : []
+  return new Map(
+    all.flatMap(({ rule, override }) => {
+      if (!isRecord(override)) return []
+      const values = Object.entries(override).map(([name, value]) => [name, wordOf(value)] as const)
+      return [[wordOf(rule), `override of ${callerText(Object.fromEntries(values))}`] as const]
+    }),
+  )
 }
 
 function limitCells({ name, candidate, remaining, limit, resetAfterMs }: Fields) {

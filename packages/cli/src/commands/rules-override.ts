@@ -32,7 +32,10 @@ const PAGE = 1000
 export function addRulesOverride(rules: Command, cli: Cli): void {
   withWhy(rules.command('override'))
     .argument('<rule>', 'the id of a rule')
-    .argument('[words...]', 'who, as in user=u1, and then the limits; none is no limit')
+    .argument(
+      '[words...]',
+      'who, as in user=u1 or ip=203.0.113.0/24, and then the limits; none is no limit',
+    )
     .option('--until <time>', 'when it ends, as in 2027-01-01T00:00:00Z')
     .option('--list', 'show overrides of the rule')
     .option('--remove', 'the caller has the limits of everybody again')
@@ -55,6 +58,7 @@ export function addRulesOverride(rules: Command, cli: Cli): void {
 const EXAMPLES = `sluice rules override per-user user=u1 50/second --why 'a launch' --until 2027-01-01T00:00:00Z
 sluice rules override per-user user=u1 '{ max: 1000, window: 1h, name: hourly }' 50/second
 sluice rules override per-user user=u1 none
+sluice rules override per-address ip=203.0.113.0/24 1000/second --why 'an office behind one NAT'
 sluice rules override per-user --list
 sluice rules override per-user user=u1 --remove`
 

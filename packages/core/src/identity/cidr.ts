@@ -66,7 +66,23 @@ export function cidrCovers(outer: Cidr, inner: Cidr): boolean {
 
 /** The canonical text of the network of so many bits that an address is in. */
 export function networkText(address: Address, bits: number): string {
-  return networkOf(address, bits).text
+  return `${formatAddress(maskAddress(address, bits))}/${bits}`
+}
+
+/**
+ * A number that stands for the network of so many bits, up to 64 of IPv6, that an address is in.
+ * Two networks may share one: it is for saying quickly of most addresses that they are in none.
+ */
+export function networkCode({ version, a, b, d }: Address, bits: number): number {
+  const network =
+    version === 4
+      ? maskWord(d, bits)
+      : maskWord(a, bits) ^ Math.imul(maskWord(b, bits - 32), 0x85ebca6b)
+  // Every bit of the result depends on every bit of the network, as filters look at the lowest.
+  let code = network ^ Math.imul(8 * bits + version, 0x9e3779b1)
+  code = Math.imul(code ^ (code >>> 16), 0x85ebca6b)
+  code = Math.imul(code ^ (code >>> 13), 0xc2b2ae35)
+  return code ^ (code >>> 16)
 }
 
 /** Whether a network is one address, as every address without a length is. */
@@ -128,16 +144,17 @@ function mappedBits(bits: number): number {
 }
 
 function networkOf(address: Address, bits: number): Cidr {
-  const { version } = address
-  const network: Address =
-    version === 4
-      ? { version, a: 0, b: 0, c: 0, d: maskWord(address.d, bits) }
-      : {
-          version,
-          a: maskWord(address.a, bits),
-          b: maskWord(address.b, bits - 32),
-          c: maskWord(address.c, bits - 64),
-          d: maskWord(address.d, bits - 96),
-        }
-  return { ...network, bits, text: `${formatAddress(network)}/${bits}` }
+  return { ...maskAddress(address, bits), bits, text: networkText(address, bits) }
+}
+
+/** The address with the bits of the host cleared. */
+function maskAddress({ version, a, b, c, d }: Address, bits: number): Address {
+  if (version === 4) return { version, a: 0, b: 0, c: 0, d: maskWord(d, bits) }
+  return {
+    version,
+    a: maskWord(a, bits),
+    b: maskWord(b, bits - 32),
+    c: maskWord(c, bits - 64),
+    d: maskWord(d, bits - 96),
+  }
 }

@@ -5,8 +5,6 @@
  * It only ever learns. Indexes of several snapshots may share one: what an older one is told of a
  * later caller is a "maybe", and then it looks.
  */
-import type { Hash64 } from '../sip-hash.js'
-
 /** One caller in eight without an override, at most, is looked for in vain. */
 const BITS_PER_CALLER = 8
 const BITS_MIN = 1024
@@ -30,14 +28,15 @@ export class CallerFilter {
     return callers <= room && this.#added <= room
   }
 
-  add({ lo }: Hash64): void {
+  /** `lo` is the low half of a hash. */
+  add(lo: number): void {
     const bit = lo & this.#mask
     const word = bit >>> 5
     this.#words[word] = (this.#words[word] ?? 0) | (1 << (bit & 31))
     this.#added++
   }
 
-  mayHave({ lo }: Hash64): boolean {
+  mayHave(lo: number): boolean {
     const bit = lo & this.#mask
     return ((this.#words[bit >>> 5] ?? 0) & (1 << (bit & 31))) !== 0
   }

@@ -6,12 +6,12 @@
  * all of them one budget.
  */
 import type { Address } from '../identity/address.js'
-import { networkText, parseCidr } from '../identity/cidr.js'
+import { networkCode, networkText, parseCidr } from '../identity/cidr.js'
 import { callerHash } from '../key.js'
 import type { Hash64 } from '../sip-hash.js'
 import type { CompiledRule, Snapshot } from './compiled.js'
 import type { Facts } from './facts.js'
-import type { CompiledOverride, NetworkLength, OverrideIndex } from './override-index.js'
+import type { CompiledOverride, Network, OverrideIndex } from './override-index.js'
 
 export interface CallerOfCall {
   readonly facts: Facts
@@ -44,10 +44,12 @@ function findNetwork(
 ): CompiledOverride | undefined {
   const at = by.indexOf('ip')
   const most = bitsOf(values[at] ?? '', address)
-  const named = [...values]
+  let named: string[] | undefined
   for (let i = 0; i < index.networks.length; i++) {
     const network = index.networks[i]
     if (network?.version !== address.version || network.bits > most) continue
+    if (!index.mayHaveNetwork(networkCode(address, network.bits))) continue
+    named ??= [...values]
     named[at] = networkText(address, network.bits)
     const own = index.find(callerHash(secret, named), wallMs)
     if (own !== undefined) return own
@@ -68,16 +70,17 @@ function bitsOf(ip: string, { version }: Address): number {
   return Number(ip.slice(slash + 1))
 }
 
-/** The length of the network that an override is for; undefined: it is for one caller. */
-export function networkLengthOf(
+/** The network that an override is for; undefined: it is for one caller. */
+export function networkOfCaller(
   by: readonly string[],
   caller: readonly string[],
   ipv6Prefix: number,
-): NetworkLength | undefined {
+): Network | undefined {
   const ip = caller[by.indexOf('ip')]
   if (ip?.includes('/') !== true) return undefined
   const network = parseCidr(ip)
   if ('problem' in network) return undefined
   const { version, bits } = network
-  return version === 6 && bits === ipv6Prefix ? undefined : { version, bits }
+  if (version === 6 && bits === ipv6Prefix) return undefined
+  return { version, bits, code: networkCode(network, bits) }
 }

@@ -17,11 +17,16 @@ export interface NetworkLength {
   readonly bits: number
 }
 
+/** A network, with its `networkCode`. */
+export interface Network extends NetworkLength {
+  readonly code: number
+}
+
 interface OverrideFields {
   /** The caller as calls have it. */
   readonly caller: readonly string[]
   /** Of the network that its `ip` is, whose callers each have these limits; else it is of one. */
-  readonly network: NetworkLength | undefined
+  readonly network: Network | undefined
   readonly limits: readonly CompiledLimit[]
   /** The wall clock from which it no longer holds; Infinity: it has no end. */
   readonly untilMs: number
@@ -37,7 +42,7 @@ export class CompiledOverride implements OverrideFields, Hash64 {
   readonly hi: number
   readonly lo: number
   readonly caller: readonly string[]
-  readonly network: NetworkLength | undefined
+  readonly network: Network | undefined
   readonly limits: readonly CompiledLimit[]
   readonly untilMs: number
   readonly isApart: boolean
@@ -62,11 +67,18 @@ export class CompiledOverride implements OverrideFields, Hash64 {
 /** Takes away the override that was set apart for the caller written so. */
 export interface Removal {
   readonly hash: Hash64
-  readonly network: NetworkLength | undefined
+  readonly network: Network | undefined
   readonly written: readonly string[]
 }
 
 type Part = Map<number, CompiledOverride>
+
+/** What most callers without an override are told apart by. */
+interface Filters {
+  readonly callers: CallerFilter
+  /** By the codes of networks. */
+  readonly networks: CallerFilter
+}
 
 interface LengthCount {
   readonly network: NetworkLength
@@ -88,7 +100,7 @@ const PART_SIZE_MAX = 4 * PART_SIZE
 const PART_SIZE_MIN = PART_SIZE / 8
 
 export class OverrideIndex {
-  static readonly EMPTY = new OverrideIndex([new Map()], new CallerFilter(0), {
+  static readonly EMPTY = new OverrideIndex([new Map()], filtersOf([], 0), {
     size: 0,
     ending: 0,
     lengths: new Map(),
@@ -103,11 +115,11 @@ export class OverrideIndex {
   #networkLimits: readonly CompiledLimit[] | undefined
   readonly #parts: readonly Part[]
   readonly #mask: number
-  readonly #filter: CallerFilter
+  readonly #filters: Filters
 
-  private constructor(parts: readonly Part[], filter: CallerFilter, totals: Totals) {
+  private constructor(parts: readonly Part[], filters: Filters, totals: Totals) {
     this.#parts = parts
-    this.#filter = filter
+    this.#filters = filters
     this.#mask = parts.length - 1
     this.size = totals.size
     this.ending = totals.ending
@@ -134,13 +146,18 @@ export class OverrideIndex {
    * address.
    */
   find(caller: Hash64, wallMs: number): CompiledOverride | undefined {
-    if (!this.#filter.mayHave(caller)) return undefined
+    if (!this.#filters.callers.mayHave(caller.lo)) return undefined
     let own = this.#parts[caller.hi & this.#mask]?.get(caller.lo)
     while (own !== undefined) {
       if (own.hi === caller.hi && own.untilMs > wallMs) return own
       own = own.next
     }
     return undefined
+  }
+
+  /** False where it has no network of that `networkCode`. */
+  mayHaveNetwork(code: number): boolean {
+    return this.#filters.networks.mayHave(code)
   }
 
   /** All for callers of one hash, ended or not. */
@@ -161,9 +178,9 @@ export class OverrideIndex {
     const most = this.size + changes.length
     const isCrowded = most > PART_SIZE_MAX * this.#parts.length
     const parts = isCrowded ? spread(this.all(), most) : [...this.#parts]
-    // The one of the empty index is everybody's, and stays empty.
-    const isRoomy = this.size > 0 && this.#filter.holds(most)
-    const filter = isRoomy ? this.#filter : filterOf(this.all(), most)
+    // Those of the empty index are everybody's, and stay empty.
+    const isRoomy = this.size > 0 && holds(this.#filters, most)
+    const filters = isRoomy ? this.#filters : filtersOf(this.all(), most)
     // Parts of this index are copied before they are written to; those just spread are no one's.
     const own = new Set(isCrowded ? parts : [])
     let { size, ending } = this
@@ -178,7 +195,7 @@ export class OverrideIndex {
         own.add(part)
         parts[i] = part
       }
-      if (isSet) filter.add(hash)
+      if (isSet) learn(filters, change)
       const before = part.get(hash.lo)
       const after = isSet ? link(before, change) : unlink(before, change.written)
       put(part, hash.lo, after)
@@ -189,17 +206,28 @@ export class OverrideIndex {
     }
     if (size === 0) return OverrideIndex.EMPTY
     const totals = { size, ending, lengths }
-    const changed = new OverrideIndex(parts, filter, totals)
+    const changed = new OverrideIndex(parts, filters, totals)
     if (parts.length === 1 || size >= PART_SIZE_MIN * parts.length) return changed
     const all = changed.all()
-    return new OverrideIndex(spread(all, size), filterOf(all, size), totals)
+    return new OverrideIndex(spread(all, size), filtersOf(all, size), totals)
   }
 }
 
-function filterOf(overrides: readonly CompiledOverride[], size: number): CallerFilter {
-  const filter = new CallerFilter(size)
-  for (const override of overrides) filter.add(override)
-  return filter
+function filtersOf(overrides: readonly CompiledOverride[], size: number): Filters {
+  const networks = overrides.filter(({ network }) => network !== undefined).length
+  const filters = { callers: new CallerFilter(size), networks: new CallerFilter(networks) }
+  for (const override of overrides) learn(filters, override)
+  return filters
+}
+
+function learn({ callers, networks }: Filters, { lo, network }: CompiledOverride): void {
+  callers.add(lo)
+  if (network !== undefined) networks.add(network.code)
+}
+
+/** Whether both are large enough; how many networks are to come is not known, and none are many. */
+function holds({ callers, networks }: Filters, most: number): boolean {
+  return callers.holds(most) && networks.holds(0)
 }
 
 /** Filed in as many parts as suit `size` overrides. */
@@ -274,12 +302,12 @@ function countLengths(
   sign: 1 | -1,
 ): void {
   for (let own = first; own !== undefined; own = own.next) {
-    const { network } = own
-    if (network === undefined) continue
-    const key = network.version * 1000 + network.bits
+    if (own.network === undefined) continue
+    const { version, bits } = own.network
+    const key = version * 1000 + bits
     const count = (lengths.get(key)?.count ?? 0) + sign
     if (count === 0) lengths.delete(key)
-    else lengths.set(key, { network, count })
+    else lengths.set(key, { network: { version, bits }, count })
   }
 }
 

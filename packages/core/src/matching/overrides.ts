@@ -8,7 +8,7 @@ import type { Override, Rule } from '../rules/rule.js'
 import type { Hash64, SipKey } from '../sip-hash.js'
 import { asCallsHaveIt, compileLimits, Interned } from './compile-limits.js'
 import type { CompiledLimit, CompiledRule, Snapshot } from './compiled.js'
-import { networkLengthOf } from './find-override.js'
+import { networkOfCaller } from './find-override.js'
 import { CompiledOverride, isSameList, OverrideIndex, type Removal } from './override-index.js'
 import { withOverrides } from './snapshot.js'
 
@@ -151,7 +151,7 @@ function compileChange(
 ): CompiledChange {
   if (override === undefined) {
     const caller = asCaller(rule, written, scope)
-    const network = networkLengthOf(rule.by, caller, scope.ipv6Prefix)
+    const network = networkOfCaller(rule.by, caller, scope.ipv6Prefix)
     return { hash: callerHash(scope.secret, caller), network, written }
   }
   const { limits: specs, untilMs = Infinity } = override
@@ -175,7 +175,7 @@ function compileOverride(rule: Rule, source: OverrideSource, scope: Scope): Comp
   const caller = isSameList(values, written) ? written : values
   const { specs, limits } = listsOf(rule, scope.limitKey).of(source.specs)
   const hash = callerHash(scope.secret, caller)
-  const network = networkLengthOf(rule.by, caller, scope.ipv6Prefix)
+  const network = networkOfCaller(rule.by, caller, scope.ipv6Prefix)
   return new CompiledOverride(hash, { caller, network, limits, untilMs, isApart, written, specs })
 }
 

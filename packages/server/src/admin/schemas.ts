@@ -138,9 +138,11 @@ export const versionsPage = z
   })
   .openapi('VersionsPage')
 
-const caller = z
-  .record(z.string(), z.string())
-  .openapi({ description: 'A value for each attribute of `by`.', example: { user: 'u1' } })
+const caller = z.record(z.string(), z.string()).openapi({
+  description:
+    'A value for each attribute of `by`; for `ip` an address, or a network whose callers each have the limits.',
+  example: { user: 'u1' },
+})
 
 export const overrideView = z
   .object({

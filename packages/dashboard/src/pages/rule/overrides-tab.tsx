@@ -228,6 +228,7 @@ function Who({ by, caller, missing, onChange }: WhoProps) {
           value={valueOf(caller, name)}
           onInput={(value) => onChange({ ...caller, [name]: value })}
           mono
+          hint={name === 'ip' ? 'An address, or a network such as 203.0.113.0/24' : undefined}
           error={missing.includes(name) ? 'Which caller is it?' : undefined}
         />
       ))}

@@ -12,6 +12,7 @@ const rule = (more: Partial<RuleAnswer>): RuleAnswer => ({
   mode: 'enforce',
   hash: 'h',
   caller: {},
+  override: undefined,
   limits: [limit(0)],
   ...more,
 })

@@ -84,6 +84,11 @@ function MatchedRule({ rule }: { readonly rule: RuleAnswer }) {
               hash <Text value={rule.hash} mono />
             </span>
           )}
+          {rule.override !== undefined && (
+            <span class="faint">
+              override of <Text value={rule.override} mono />
+            </span>
+          )}
         </span>
       }
       actions={<Link href={hrefs.rule(rule.rule)}>Open rule</Link>}

@@ -27,6 +27,8 @@ export interface RuleAnswer {
   readonly mode: string
   readonly hash: string | null
   readonly caller: Readonly<Record<string, string>> | undefined
+  /** Whom the override is for that holds, perhaps a network; undefined: none does. */
+  readonly override: string | undefined
   readonly limits: readonly LimitAnswer[]
 }
 
@@ -101,15 +103,21 @@ function allowedBy(decision: DecisionView, named: string, left: string): string 
 function ruleOf({
   callers,
 }: DecisionView): (told: Readonly<Record<string, unknown>>) => RuleAnswer {
-  return ({ rule, matched, why, mode, caller, limits }) => ({
+  return ({ rule, matched, why, mode, caller, override, limits }) => ({
     rule: wordOf(rule),
     isMatched: matched === true,
     why: typeof why === 'string' ? why : null,
     mode: wordOf(mode),
     hash: typeof caller === 'string' ? caller : null,
     caller: callers.find((each) => each.rule === rule)?.caller,
+    override: isRecord(override) ? overrideText(override) : undefined,
     limits: Array.isArray(limits) ? limits.filter(isRecord).map(limitOf) : [],
   })
+}
+
+function overrideText(override: Readonly<Record<string, unknown>>): string {
+  const parts = Object.entries(override).map(([name, value]) => `${name}=${wordOf(value)}`)
+  return parts.length === 0 ? 'everybody' : parts.join(', ')
 }
 
 function limitOf(told: Readonly<Record<string, unknown>>): LimitAnswer {

@@ -373,3 +373,12 @@ describe('every command', () => {
     expect(ran).toMatchObject({ code: 2, err: expect.stringContaining('/nowhere/token') })
   })
 })
+
+test('sluice peek says whose override holds, a network among them', async () => {
+  const limit = { name: 'own', limit: 10, remaining: 9, resetAfterMs: 100, candidate: false }
+  const override = { user: 'u1', ip: '10.0.0.0/8' }
+  const explain = [{ rule: 'per-user', matched: true, override, limits: [limit] }]
+  const admin = await startAdmin({ 'POST /peek': answer({ ...decision, shadow: [], explain }) })
+  const ran = await admin.run(['peek', 'user=u1'])
+  expect(ran.out).toContain('user=u1 (override of user=u1 ip=10.0.0.0/8)  0f1e2d3c4b5a6978')
+})

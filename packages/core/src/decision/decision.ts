@@ -283,6 +283,7 @@ class Combined implements Decision {
         if (share < left) left = share
       }
       // What a posture answered says nothing of what the counter has.
+      // Its own alone: a rule may be called `constructor`.
       const { postures } = this
       if (postures !== undefined && Object.hasOwn(postures, id)) left = LEFT_UNKNOWN
       visit(id, by, match.caller, hasRoom ? 'allowed' : 'refused', left, cost)

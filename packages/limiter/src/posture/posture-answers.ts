@@ -109,8 +109,7 @@ export class PostureAnswers {
   private answer(plan: Plan, answers: Groups<Answer> | undefined, spends: boolean): PostureAnswer {
     const takes = plan.groups[0] ?? []
     const now = this.#time()
-    // Without a prototype: a rule may be called `constructor`.
-    const postures: Record<string, PostureName> = Object.create(null)
+    const postures: Record<string, PostureName> = {}
     const told: (Told | undefined)[] = []
     let isSilent = false
     let isRefused = false

@@ -49,7 +49,7 @@ describe('a rule whose store is silent', () => {
     store.script.fate = (_, at) => (at === 0 ? 'answer' : 'not-run')
     const decision = await limiter.check(user('u1'))
     expect(degraded(decision)).toEqual([['silent', 'local']])
-    expect(decision.postures?.['constructor']).toBeUndefined()
+    expect(Object.keys(decision.postures ?? {})).toEqual(['silent'])
     const shares: [string, number][] = []
     decision.eachCaller((rule, _by, _caller, _outcome, left) => shares.push([rule, left]))
     expect(shares[0]).toEqual(['constructor', 0.75])

@@ -49,6 +49,9 @@ describe('an override', () => {
   test.each([
     ['login', { ip: '2001:DB8:0:0::1' }, { ip: '2001:db8::2' }, 'ip=2001%3Adb8%3A%3A%2F64'],
     ['login', { ip: '::ffff:192.0.2.7' }, { ip: '192.0.2.7' }, 'ip=192.0.2.7'],
+    ['login', { ip: '192.0.2.7/32' }, { ip: '192.0.2.7' }, 'ip=192.0.2.7'],
+    ['login', { ip: '2001:DB8::/32' }, { ip: '2001:db8:0::/32' }, 'ip=2001%3Adb8%3A%3A%2F32'],
+    ['login', { ip: '2001:db8::1/128' }, { ip: '2001:db8::/64' }, 'ip=2001%3Adb8%3A%3A%2F64'],
     ['orders', { user: 7 }, { user: '7' }, 'user=7'],
     ['all', {}, {}, 'everybody'],
   ])('is one for one caller, however it is written: %s', async (rule, one, two, id) => {
@@ -56,6 +59,40 @@ describe('an override', () => {
     const [again] = await put(rule, two, ['1/second'])
     expect([made?.id, again?.id]).toEqual([id, id])
     expect(again?.isNew).toBe(false)
+  })
+
+  test('of a network holds for its callers, and is removed by the network', async () => {
+    const [made] = await put('login', { ip: '198.51.100.0/24' }, ['1/hour'])
+    expect(made).toMatchObject({ id: 'ip=198.51.100.0%2F24', isNew: true })
+    const limitOf = async (ip: string) => {
+      const call = { attributes: { ip, method: 'POST', path: '/v1/login' } }
+      const { explain } = await node.limiter.explain(call)
+      return explain?.find(({ rule }) => rule === 'login')?.override
+    }
+    expect(await limitOf('198.51.100.7')).toEqual({ ip: '198.51.100.0/24' })
+    expect(await limitOf('198.51.101.7')).toBeNull()
+    await failureOf(node.editor.removeOverride('login', 'ip=198.51.100.7', META, undefined))
+    await node.editor.removeOverride('login', 'ip=198.51.100.0%2F24', META, undefined)
+    expect(await limitOf('198.51.100.7')).toBeNull()
+    expect(node.book.rule('login')?.overrideCount).toBe(0)
+    const failure = await failureOf(put('login', { ip: '0.0.0.0/0' }))
+    expect(failure.problems[0]?.message).toContain('which is every address')
+  })
+
+  test('that a generous posture would make too large to count keeps the posture out', async () => {
+    const log = { algorithm: 'sliding-window-log', max: 900, window: '1d' }
+    await put('orders', { user: 'u1' }, [log])
+    const generous = (local: number) =>
+      node.editor.patch('orders', { posture: { local } }, META, undefined)
+    expect(await failureOf(generous(12))).toMatchObject({ code: 'rules_invalid' })
+    await generous(10)
+    const more = { ...log, max: 1001 }
+    const failure = await failureOf(put('orders', { user: 'u2' }, [more]))
+    expect(failure.problems.map(({ code }) => code)).toEqual(['share-too-large'])
+    await generous(1)
+    await put('orders', { user: 'u2' }, [more])
+    const refused = await failureOf(generous(10))
+    expect(refused.problems[0]?.message).toContain('user=u2')
   })
 
   test('is filed by method and path as calls have them, and anew with strict paths', async () => {

@@ -64,7 +64,11 @@ describe('a start', () => {
     }
     left.program.signal('SIGTERM')
     const { code, output } = await ended(left.program)
-    expect([code, output]).toEqual([0, expect.not.stringContaining('"level":"error"')])
+    // That Redis is gone is an alert, which a slow machine gives it the time to raise.
+    const errors = output
+      .split('\n')
+      .filter((line) => line.includes('"level":"error"') && !line.includes('"msg":"alert"'))
+    expect([code, errors]).toEqual([0, []])
     await lasting.start()
     for (const { api, program } of [kept, given]) {
       await vi.waitFor(

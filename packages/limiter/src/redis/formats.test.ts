@@ -3,7 +3,7 @@
  * ever, and what is written now has the form of the newest.
  */
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
-import { defineLimit } from '@sluice/core'
+import { defineLimit, type Log, shortenLog } from '@sluice/core'
 import { FORMAT_SETS, NEWEST_SET, readSetFile } from '../../../../tools/formats/sets.js'
 import {
   type DumpedKey,
@@ -45,6 +45,9 @@ const keysOf = (set: string) => readSetFile<KeysFile>(set, 'redis-keys.json')
  */
 const withoutKept = (hex: string) => `${hex.slice(0, 2)}--------${hex.slice(10)}`
 
+/** A state as a store shows it: of a long log the short form, though all its bytes are compared. */
+const shown = (state: unknown) => (Array.isArray(state) ? shortenLog(state as Log) : state)
+
 test('there is a golden set of every format', () => {
   expect(FORMAT_SETS).toContain('0.1.0')
 })
@@ -56,7 +59,7 @@ describe.each(FORMAT_SETS)('of the set %s', (set) => {
       const limit = defineLimit(golden.limit)
       await writeFormat(redis, layout, key, limit, golden[layout])
       const peeked = await peekFormat(redis, layout, key, limit, readAt)
-      expect(peeked).toEqual({ state, remaining, resetAfterMs })
+      expect(peeked).toEqual({ state: shown(state), remaining, resetAfterMs })
     })
 
     test('a limiter on the dumped Redis sees what every caller had used', async () => {
@@ -126,7 +129,7 @@ describe('what is written now has the form of the newest set', () => {
     for (const layout of LAYOUTS) {
       expect(withoutKept(played[layout]), layout).toBe(withoutKept(golden[layout]))
     }
-    expect(played.state).toEqual(golden.state)
+    expect(played.state).toEqual(shown(golden.state))
   })
 
   test.each(LAYOUTS)('calls leave the same keys in the %s layout', async (layout) => {

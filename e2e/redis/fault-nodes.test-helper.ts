@@ -1,10 +1,15 @@
 /** Three nodes in this process, with every posture side by side, and what they are asked. */
 import { createLimiter, type Decision, type Limiter } from '@sluice/limiter'
-import { type RedisStore, type RedisStoreOptions, redisStore } from '@sluice/limiter/redis'
+import {
+  DEFAULT_DEADLINE_MS,
+  type RedisStore,
+  type RedisStoreOptions,
+  redisStore,
+} from '@sluice/limiter/redis'
 import type { Ledger } from './fault-ledger.test-helper.js'
 
 /** The deadline that users have who set none. */
-export const DEADLINE_MS = 20
+export const DEADLINE_MS = DEFAULT_DEADLINE_MS
 export const NODES = 3
 /** Of callers that ask for more than they have. */
 export const TIGHT_MAX = 6

@@ -25,7 +25,7 @@ import {
   placing,
 } from './coordination/coordinator.js'
 import type { SplitCall } from './coordination/split-call.js'
-import { leftOf, ownDeadline } from './deadline.js'
+import { DEFAULT_DEADLINE_MS, leftOf, ownDeadline } from './deadline.js'
 import { DenyCache } from './deny-cache.js'
 import { isHedged, LastStates, patienceMs } from './hedge.js'
 import { PostureAnswers } from './posture/posture-answers.js'
@@ -33,9 +33,6 @@ import { Reports } from './reports.js'
 import { Settlement } from './settlement.js'
 import { emptyAnswer, isEmpty, isMisuse, isWhole } from './store-answer.js'
 import type { Answer, Give, Groups, Peeked, PeekOptions, Store } from './store.js'
-
-/** What a store without a default of its own may take, in milliseconds. */
-const DEADLINE_MS = 20
 
 export class Asker {
   readonly #store: Store
@@ -59,7 +56,7 @@ export class Asker {
     this.#tell = tell
     this.#monotonicMs = monotonicMs
     this.#time = remote === undefined ? wallUs : () => wholeOr(remote.time(), wallUs)
-    this.#deadlineMs = remote?.deadlineMs ?? DEADLINE_MS
+    this.#deadlineMs = remote?.deadlineMs ?? DEFAULT_DEADLINE_MS
     const placeAt = placing(remote, this.#time)
     this.#posture = new PostureAnswers({
       maxCounters: localCounters,

@@ -1,6 +1,12 @@
 /** How long a call may wait for the store. */
 import type { Plan } from '@sluice/core'
 
+/**
+ * How long a decision waits for a store by default, in milliseconds. Long enough for a Redis on
+ * busy cores: what a dead one costs is bounded by the breaker, not by this.
+ */
+export const DEFAULT_DEADLINE_MS = 50
+
 /** The shortest deadline of its enforced rules that have one. */
 export function ownDeadline({ matched }: Plan): number | undefined {
   let shortest: number | undefined

@@ -5,6 +5,8 @@ import { limiterOver, ScriptedStore, settled } from './scripted-store.test-helpe
 
 const rules = perUser([{ algorithm: 'fixed-window', max: 2, window: '1h' }])
 const SECRET = new Uint8Array(16).fill(7)
+/** A turn of the loop, which reads the sockets, takes so long with these timers. */
+const READ_MS = 1
 
 beforeEach(() => {
   vi.useFakeTimers()
@@ -41,7 +43,7 @@ describe('until the store has told the key of all hashes', () => {
     const { store, limiter } = start()
     const pending = limiter.check(user('u1'))
     const peeked = limiter.peek(user('u1'))
-    await vi.advanceTimersByTimeAsync(20)
+    await vi.advanceTimersByTimeAsync(20 + READ_MS)
     expect(await pending).toMatchObject({ allowed: true, source: 'posture' })
     expect(await peeked).toMatchObject({ allowed: true, source: 'posture' })
     expect(store.asked).toEqual([])
@@ -54,8 +56,17 @@ describe('until the store has told the key of all hashes', () => {
     const { limiter } = start()
     limiter.setRules([{ ...rules[0], deadline: '3ms' }])
     const pending = limiter.check(user('u1'))
-    await vi.advanceTimersByTimeAsync(3)
+    await vi.advanceTimersByTimeAsync(3 + READ_MS)
     expect(await pending).toMatchObject({ source: 'posture' })
+  })
+
+  test('a key that arrived while the process was too busy to read is used', async () => {
+    const { limiter, resolve } = start()
+    const pending = limiter.check(user('u1'))
+    // Read in the turn of the loop in which the deadline is found to have passed.
+    setTimeout(resolve, 20, SECRET)
+    await vi.advanceTimersByTimeAsync(20 + READ_MS)
+    expect(await pending).toMatchObject({ source: 'store' })
   })
 
   test('new rules are taken, bad ones refused, and the good ones used with the key', async () => {
@@ -72,7 +83,7 @@ describe('until the store has told the key of all hashes', () => {
     const refund = limiter.refund(user('u1'))
     const reset = limiter.reset(user('u1'))
     const failures = Promise.allSettled([refund, reset])
-    await vi.advanceTimersByTimeAsync(20)
+    await vi.advanceTimersByTimeAsync(20 + READ_MS)
     expect(await failures).toMatchObject([
       { reason: { code: 'STORE_FAILED', message: /nothing was given back/ } },
       { reason: { code: 'STORE_FAILED', message: /nothing was reset/ } },

@@ -52,7 +52,8 @@ export class KeyWait {
         this.#waiters.delete(waiter)
         resolve(isKnown)
       }
-      const timer = setTimeout(waiter, ms, false)
+      // One read of the sockets comes first: the key may have arrived while this process was busy.
+      const timer = setTimeout(() => setImmediate(waiter, false), ms)
       this.#waiters.add(waiter)
     })
   }

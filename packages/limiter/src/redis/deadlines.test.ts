@@ -1,3 +1,6 @@
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { Worker } from 'node:worker_threads'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { Deadlines, type Expiring } from './deadlines.js'
 
@@ -96,6 +99,81 @@ describe('deadlines', () => {
     expect(call.isAnswered).toBe(true)
   })
 
+  /** Turns of an event loop whose time and reads the test decides. */
+  function makeLoop() {
+    const clock = { nowMs: 0 }
+    const loop = { replies: 0, afterRead: undefined as (() => void) | undefined }
+    const deadlines = new Deadlines(
+      () => clock.nowMs,
+      () => loop.replies,
+      (run) => {
+        loop.afterRead = run
+      },
+    )
+    const add = (deadlineMs: number) => {
+      const call = new Waiting(clock.nowMs + deadlineMs)
+      deadlines.add(call, deadlineMs)
+      return call
+    }
+    /** The sockets are read, which takes so long and answers these calls. */
+    const read = (tookMs: number, answered: readonly Waiting[] = []) => {
+      for (const call of answered) {
+        call.isAnswered = true
+        loop.replies += 1
+      }
+      clock.nowMs += tookMs
+      const { afterRead } = loop
+      loop.afterRead = undefined
+      afterRead?.()
+    }
+    const ringAt = (nowMs: number) => {
+      clock.nowMs = nowMs
+      vi.runOnlyPendingTimers()
+    }
+    return { add, read, ringAt, clock, isReading: () => loop.afterRead !== undefined }
+  }
+
+  test('a reply that is in the socket wins, however long the loop stood still', () => {
+    const { add, read, ringAt } = makeLoop()
+    const [answered, silent] = [add(20), add(20)]
+    ringAt(5000)
+    expect([answered.isAnswered, silent.isAnswered]).toEqual([false, false])
+    read(0, [answered])
+    expect([answered.expiredAtMs, silent.isAnswered]).toEqual([undefined, true])
+  })
+
+  test('beyond the cap there is one read, and not another although it brought replies', () => {
+    const { add, read, ringAt, isReading } = makeLoop()
+    const [first, second] = [add(20), add(20)]
+    ringAt(46)
+    read(0, [first])
+    expect([second.isAnswered, isReading()]).toEqual([true, false])
+  })
+
+  test('a call whose deadline passes while another is waited for gets a read of its own', () => {
+    const { add, read, ringAt, clock } = makeLoop()
+    const early = add(20)
+    clock.nowMs = 15
+    const later = add(20)
+    ringAt(20)
+    // The turn that reads for the first takes long; the second's reply arrives meanwhile, unread.
+    read(30)
+    expect([early.isAnswered, later.isAnswered]).toEqual([true, false])
+    read(0, [later])
+    expect(later.expiredAtMs).toBeUndefined()
+  })
+
+  test('a call that no read answers ends after its own read', () => {
+    const { add, read, ringAt, clock } = makeLoop()
+    add(20)
+    clock.nowMs = 15
+    const later = add(20)
+    ringAt(20)
+    read(30)
+    read(0)
+    expect(later.isAnswered).toBe(true)
+  })
+
   test('a process whose timers ring late is busy, until one rings in time', () => {
     const clock = { lagMs: 0 }
     const deadlines = new Deadlines(
@@ -124,3 +202,47 @@ describe('deadlines', () => {
     expect(vi.getTimerCount()).toBe(0)
   })
 })
+
+/** The same in Node's own event loop, with a socket of its own. */
+test('a reply that arrived while the process stood still wins over a deadline long past', async () => {
+  const flag = new Int32Array(new SharedArrayBuffer(4))
+  const worker = new Worker(REPLIER, { eval: true, workerData: flag })
+  const [port] = (await once(worker, 'message')) as [number]
+  const socket = connect(port, '127.0.0.1')
+  await once(socket, 'connect')
+  const [deadlineMs, capMs] = [20, 25]
+  const call = new Waiting(performance.now() + deadlineMs)
+  let replies = 0
+  const answered = once(socket, 'data').then(() => {
+    replies += 1
+    call.isAnswered = true
+  })
+  new Deadlines(
+    () => performance.now(),
+    () => replies,
+  ).add(call, deadlineMs)
+  socket.write('take')
+  // Written by the kernel at once; this thread does not read before the deadline and cap are over.
+  Atomics.wait(flag, 0, 0)
+  const untilMs = call.deadlineAtMs + 2 * capMs
+  while (performance.now() < untilMs);
+  await answered
+  expect(call.expiredAtMs).toBeUndefined()
+  socket.destroy()
+  await worker.terminate()
+})
+
+/** Replies to what it reads, and says when the reply was written. */
+const REPLIER = `
+const { createServer } = require('node:net')
+const { parentPort, workerData: flag } = require('node:worker_threads')
+const server = createServer((socket) => {
+  socket.on('data', () => {
+    socket.write('granted', () => {
+      Atomics.store(flag, 0, 1)
+      Atomics.notify(flag, 0)
+    })
+  })
+})
+server.listen(0, '127.0.0.1', () => parentPort.postMessage(server.address().port))
+`

@@ -2,8 +2,9 @@
  * The deadline of every decision, kept by a timer of our own: no client keeps one once the bytes
  * are on the socket.
  *
- * It counts the store's time, not ours: when the timer runs late because this process was busy,
- * what has arrived meanwhile is read first, up to a hard cap.
+ * It counts the store's time, not ours. One read of the sockets always comes between the deadline
+ * and the fallback, however late the timer runs because this process was busy. As long as reads
+ * bring replies there are more of them, up to a hard cap.
  */
 
 export interface Expiring {
@@ -72,11 +73,22 @@ export class Deadlines {
   readonly #queues = new Map<number, Queue>()
   readonly #armed = new Map<number, ReturnType<typeof setTimeout> | undefined>()
 
+  readonly #afterRead: (run: () => void) => unknown
+
   #lateMs = 0
 
-  constructor(nowMs: () => number, replies: () => number) {
+  /**
+   * `afterRead` runs something after the next read of all sockets. Node's event loop runs timers,
+   * then reads every socket that has data, then runs what `setImmediate` was given.
+   */
+  constructor(
+    nowMs: () => number,
+    replies: () => number,
+    afterRead: (run: () => void) => unknown = setImmediate,
+  ) {
     this.#nowMs = nowMs
     this.#replies = replies
+    this.#afterRead = afterRead
   }
 
   /** Whether the last deadline was looked at late: then it is we who are slow, not the store. */
@@ -128,21 +140,28 @@ export class Deadlines {
     } else this.readFirst(deadlineMs, queue, first.deadlineAtMs + CAP_MS)
   }
 
-  /** One round of the event loop reads the sockets; another as long as that brings something. */
+  /**
+   * Reads the sockets once, whatever the time is: what arrived while this process stood still was
+   * in time. Reads again as long as that brings replies, up to the cap.
+   */
   private readFirst(deadlineMs: number, queue: Queue, capMs: number): void {
     const before = this.#replies()
-    setImmediate(() => {
+    const readFromMs = this.#nowMs()
+    this.#afterRead(() => {
       const goesOn = this.#replies() !== before && this.#nowMs() < capMs
       if (goesOn) this.readFirst(deadlineMs, queue, capMs)
-      else this.expireAll(deadlineMs, queue)
+      else this.expireAll(deadlineMs, queue, readFromMs)
     })
   }
 
-  private expireAll(deadlineMs: number, queue: Queue): void {
-    const nowMs = this.#nowMs()
+  /**
+   * Ends the calls whose deadline had passed when the last read began. A later deadline may have
+   * passed since, in a turn that took long; its reply may have arrived after the read of that turn.
+   */
+  private expireAll(deadlineMs: number, queue: Queue, readFromMs: number): void {
     for (
       let call = queue.first();
-      call !== undefined && call.deadlineAtMs <= nowMs;
+      call !== undefined && call.deadlineAtMs <= readFromMs;
       call = queue.first()
     ) {
       call.expire()

@@ -3,6 +3,11 @@ import { readOptions } from './options.js'
 
 const url = 'redis://127.0.0.1:6379'
 
+test('a decision waits 50 ms for the store unless told otherwise', () => {
+  expect(readOptions({ url }).deadlineMs).toBe(50)
+  expect(readOptions({ url, deadlineMs: 5 }).deadlineMs).toBe(5)
+})
+
 describe('the clock tolerance of a store', () => {
   test('is 100 ms, or what was given, 0 too', () => {
     expect(readOptions({ url }).clockToleranceMs).toBe(100)

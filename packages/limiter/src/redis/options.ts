@@ -1,6 +1,7 @@
 /** What a Redis store is made with. */
 import { isCount, show, SluiceError } from '@sluice/core'
 import type { Clock } from '../clock.js'
+import { DEFAULT_DEADLINE_MS } from '../deadline.js'
 import { requireOptions } from '../limiter-options.js'
 import { requirePrefix } from './key.js'
 import type { StoreObserver } from './observer.js'
@@ -30,7 +31,7 @@ export interface RedisStoreOptions {
   readonly prefix?: string | undefined
   /** `packed` keeps many counters in one hash: less memory, more CPU. @default 'plain' */
   readonly layout?: Layout | undefined
-  /** How long a decision waits for the store, in milliseconds. @default 20 */
+  /** How long a decision waits for the store, in milliseconds. @default 50 */
   readonly deadlineMs?: number | undefined
   /** How long a refusal is remembered here, in milliseconds; 0: not at all. @default 1000 */
   readonly denyCacheMs?: number | undefined
@@ -74,7 +75,7 @@ export interface ReadOptions {
   readonly clock: Clock | undefined
 }
 
-const DEADLINE_MS = { default: 20, least: 1, most: 60_000 }
+const DEADLINE_MS = { default: DEFAULT_DEADLINE_MS, least: 1, most: 60_000 }
 const DENY_CACHE_MS = { default: 1000, least: 0, most: 1000 }
 const CLOCK_TOLERANCE_MS = { default: 100, least: 0, most: 60_000 }
 const FLEET_SIZE = { default: 1, least: 1, most: 100_000 }

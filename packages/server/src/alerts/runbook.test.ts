@@ -9,7 +9,7 @@ const SYMPTOMS = [
   'Legitimate callers are refused',
   'More is admitted than the limit',
   'Redis memory grows',
-  'The limiter adds 20 ms',
+  'The limiter adds 50 ms',
   'Limits are evaded by rotating addresses',
   'Refusals on some nodes only',
 ]

@@ -18,7 +18,7 @@ const messagesOf = (text: string | undefined, env: Readonly<Record<string, strin
 
 const DEFAULTS = {
   url: 'redis://10.0.0.1',
-  deadlineMs: 20,
+  deadlineMs: 50,
   prefix: 'sluice',
   layout: 'plain',
   client: 'ioredis',

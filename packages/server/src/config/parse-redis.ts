@@ -8,7 +8,7 @@ import {
   readText,
   type Spot,
 } from '@sluice/core/reading'
-import { parseRedisUrl } from '@sluice/limiter/redis'
+import { DEFAULT_DEADLINE_MS, parseRedisUrl } from '@sluice/limiter/redis'
 import { readClientTls } from './client-tls.js'
 import type { ClientTlsFiles, RedisConfig } from './config.js'
 import type { Overrides } from './environment.js'
@@ -17,7 +17,6 @@ import { readRedisUrl } from './redis-url.js'
 import { readDuration, readWhole, readWord } from './values.js'
 
 const DEADLINE = { least: '1ms', most: '10s' }
-const DEADLINE_MS_DEFAULT = 20
 const DENY_CACHE = { least: '0ms', most: '1s' }
 const DENY_CACHE_MS_DEFAULT = 1000
 const CLOCK_TOLERANCE = { least: '0ms', most: '60s' }
@@ -59,7 +58,7 @@ export function readRedis(
   const deadline = readGiven(map, 'deadline', (spot) => readDuration(spot, DEADLINE))
   const tls = readGiven(map, 'tls', (spot) => readRedisTls(spot, folder))
   const config: Omit<RedisConfig, 'url'> = {
-    deadlineMs: settle(overrides.storeDeadlineMs, deadline, DEADLINE_MS_DEFAULT).value,
+    deadlineMs: settle(overrides.storeDeadlineMs, deadline, DEFAULT_DEADLINE_MS).value,
     prefix: readOptional(map, 'prefix', readPrefix) ?? PREFIX_DEFAULT,
     layout: readOptional(map, 'layout', (spot) => readWord(spot, LAYOUTS)) ?? 'plain',
     client: readOptional(map, 'client', (spot) => readWord(spot, CLIENTS)) ?? 'ioredis',

@@ -14,14 +14,23 @@ export interface ShiftedRedis extends RedisServer {
 }
 
 export async function startShiftedRedis(options: RedisOptions = {}): Promise<ShiftedRedis> {
+  const { env, file } = await makeClock(0)
+  const server = await startRedis({ ...options, env: { ...options.env, ...env } })
+  return Object.assign(server, { shiftClock: (ms: number) => setClock(file, ms) })
+}
+
+/** The environment of a program whose clock is so far ahead of the machine's. */
+export async function shiftedClockEnv(ms: number): Promise<Readonly<Record<string, string>>> {
+  return (await makeClock(ms)).env
+}
+
+async function makeClock(ms: number) {
   shim ??= compileShim()
   const library = await shim
   clocks += 1
   const file = `${library}-${clocks}`
-  writeFileSync(file, bytesOf(0))
-  const env = { ...options.env, LD_PRELOAD: library, SLUICE_CLOCK_FILE: file }
-  const server = await startRedis({ ...options, env })
-  return Object.assign(server, { shiftClock: (ms: number) => setClock(file, ms) })
+  writeFileSync(file, bytesOf(ms))
+  return { file, env: { LD_PRELOAD: library, SLUICE_CLOCK_FILE: file } }
 }
 
 let shim: Promise<string> | undefined

@@ -114,6 +114,7 @@ export type AlertName =
   | 'availability'
   | 'store-refused'
   | 'fleet-unknown'
+  | 'store-slow'
   | 'clock-offset'
   | 'clock-spread'
   | 'store-memory'

@@ -10,7 +10,8 @@ export interface Echo {
 /** Secrets stay out of an answer that anybody may print. */
 const HIDDEN: ReadonlySet<string> = new Set(['authorization', 'cookie', 'x-api-key'])
 
-export async function startEcho(): Promise<Echo> {
+/** `exclusive`: a worker listens alone, and not with the others. */
+export async function startEcho({ exclusive = false } = {}): Promise<Echo> {
   const server = createServer((request, response) => {
     let bytes = 0
     request.on('data', (chunk: Buffer) => (bytes += chunk.length))
@@ -24,7 +25,9 @@ export async function startEcho(): Promise<Echo> {
       response.end(`${body}\n`)
     })
   })
-  await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
+  await new Promise<void>((resolve) =>
+    server.listen({ port: 0, host: '127.0.0.1', exclusive }, resolve),
+  )
   const { port } = server.address() as AddressInfo
   return { origin: `http://127.0.0.1:${port}`, close: () => closeServer(server) }
 }

@@ -162,6 +162,7 @@ function watchAlerts(config: Config, parts: ObservationParts, seen: Seen): Alert
     sight: {
       redis: () => opened.redisStats(),
       memory: () => opened.memoryStats(),
+      latencies: () => opened.batchLatency,
       eachRule: (visit) => metrics.eachRule(visit),
       matched: () => metrics.matched(),
       rulesAgeSeconds: () => source.ageSeconds(),

@@ -1,27 +1,30 @@
 /** One server process: gateway, decision API and admin listener over one limiter. */
-import { randomInt } from 'node:crypto'
-import type { RequestListener } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openAdmin } from './admin/open-admin.js'
-import { createApi } from './api/api.js'
+import type { Readiness } from './api/api.js'
 import { wallClock } from './clock.js'
-import type { Config, ListenAddress, TlsFiles } from './config/config.js'
+import type { Config } from './config/config.js'
 import { type Kept, keptAdminToken } from './data-dir.js'
 import { drain, type Drained } from './drain.js'
 import { startEcho } from './echo.js'
 import { type Engine, secretAttributes, startEngine } from './engine.js'
+import {
+  BRIEF,
+  type EntryPointDeps,
+  guarded,
+  openApi,
+  openGateway,
+  openListener,
+} from './entry-points.js'
 import { exampleKeys } from './example.js'
-import { Gateway } from './gateway/gateway.js'
-import { createLimitsPage } from './gateway/limits-page.js'
-import { Upgrades } from './gateway/upgrade.js'
-import { createUpstreams } from './gateway/upstreams.js'
-import { answerProblem } from './http/answer.js'
-import { createListener, type Listener } from './http/listener.js'
+import type { Listener } from './http/listener.js'
 import { secretHider } from './identity/secret-form.js'
 import type { Log } from './log/logger.js'
 import { type ReadRules, readRules } from './preflight.js'
 import { connectIpcStore } from './rule-store/ipc/ipc-store.js'
 import { registerServerMetrics } from './server-metrics.js'
+import { responseClock } from './store/response-clock.js'
+import { warmUp } from './warm-up/warm-up.js'
 import type { WorkerSide } from './workers.js'
 
 export interface ServeOptions {
@@ -104,8 +107,11 @@ async function start(
       ? keptAdminToken(config.dataDir, log)
       : { text: config.admin.token, file: undefined, state: 'given' as const }
   const state = { isDraining: false }
-  const gateway = openGateway(config, engine, log)
-  const api = openApi(config, engine, { log, adminToken: adminToken.text, state })
+  const { gateway, api } = openEntryPoints(config, engine, {
+    log,
+    adminToken: adminToken.text,
+    state,
+  })
   const admin = openListener(config.admin.listen, undefined, { config, log, ...BRIEF })
   worker?.share(() => registry.text())
   const adminHandler = openAdmin(config, engine, {
@@ -120,6 +126,8 @@ async function start(
   admin.server.on('request', handleAdmin)
   admin.server.on('checkContinue', handleAdmin)
   closers.push(() => gateway.close())
+  // Nobody can connect before: with several workers each takes calls once it is warm itself.
+  await warmUp(config, engine.opened.store)
   const [gatewayUrl, apiUrl, adminUrl] = [
     await startListener(gateway.listener, closers),
     await startListener(api, closers),
@@ -150,135 +158,61 @@ async function start(
   }
 }
 
-function openGateway(config: Config, engine: Engine, log: Log) {
-  const { decider, identifier, registry } = engine
-  const upstreams = createUpstreams(config.gateway.upstreams, config.gateway.timeouts)
+interface EntryPointOptions {
+  readonly log: Log
+  readonly adminToken: string
+  readonly state: ServingState
+}
+
+function openEntryPoints(
+  config: Config,
+  engine: Engine,
+  { log, adminToken, state }: EntryPointOptions,
+) {
+  const deps = {
+    decider: engine.decider,
+    identifier: engine.identifier,
+    telemetry: engine.telemetry,
+    responseClock: responseClock(engine.opened.store, wallClock),
+    log,
+  }
+  const gateway = openCountedGateway(config, engine, deps)
+  const api = openApi(config, {
+    ...deps,
+    adminToken,
+    hideSecrets: secretHider(engine.opened.secret, secretAttributes(config)),
+    readiness: () => readinessOf(engine, state),
+  })
+  return { gateway, api }
+}
+
+/** Opens the gateway, with the metrics of what it does. */
+function openCountedGateway(config: Config, engine: Engine, deps: EntryPointDeps) {
+  const { registry } = engine
   const failures = registry.counter(
     'sluice_upstream_failures_total',
     'Calls that the upstream did not answer, by the status they got.',
     ['status'],
   )
-  const listener = openListener(config.gateway.listen, config.gateway.tls, { config, log })
-  const clock = wallClock
-  const refusalOptions = () => ({ nowMs: clock.now(), fraction: random(), ...config.refusals })
-  const gateway = new Gateway({
-    config,
-    decider,
-    identifier,
-    upstreams,
-    limitsPage: createLimitsPage(decider.limiter, refusalOptions),
-    clock,
-    random,
-    log,
-    telemetry: engine.telemetry,
+  const gateway = openGateway(config, {
+    ...deps,
     onUpstreamFailure: ({ status }) => failures.labels(String(status)).inc(),
   })
-  const upgrades = new Upgrades(gateway)
-  listener.server.on('request', (request, response) => void gateway.handle(request, response))
-  listener.server.on('checkContinue', (request, response) => void gateway.handle(request, response))
-  listener.server.on(
-    'upgrade',
-    (request, socket, head) => void upgrades.handle(request, socket, head),
-  )
-  registerServerMetrics(registry, {
-    ...engine,
-    log,
-    held: () => gateway.holds.count(),
-    websockets: () => upgrades.count(),
-  })
-  return {
-    listener,
-    beginDraining: () => listener.beginDraining(),
-    stopAccepting: () => listener.stopAccepting(),
-    closeIdle: () => listener.closeIdle(),
-    inFlight: () => listener.inFlight() + upgrades.count(),
-    destroyAll() {
-      gateway.holds.abandon()
-      listener.destroyAll()
-    },
-    goAway: () => upgrades.goAway(),
-    close: () => upstreams.close(),
-  }
+  const { held, websockets } = gateway
+  registerServerMetrics(registry, { ...engine, log: deps.log, held, websockets })
+  return gateway
 }
 
-interface ApiState {
-  readonly log: Log
-  readonly adminToken: string
-  readonly state: { readonly isDraining: boolean }
+interface ServingState {
+  readonly isDraining: boolean
 }
 
-function openApi(config: Config, engine: Engine, { log, adminToken, state }: ApiState): Listener {
-  const listener = openListener(config.api.listen, config.api.tls, { config, log, ...BRIEF })
-  const api = createApi({
-    config,
-    decider: engine.decider,
-    identifier: engine.identifier,
-    clock: wallClock,
-    random,
-    log,
-    adminToken,
-    telemetry: engine.telemetry,
-    hideSecrets: secretHider(engine.opened.secret, secretAttributes(config)),
-    readiness: () => {
-      const reasons = [
-        ...(state.isDraining ? ['shutting down'] : []),
-        ...(engine.source.isReady() ? [] : [`no rules yet: ${engine.source.problem() ?? ''}`]),
-      ]
-      return { ready: reasons.length === 0, reasons, store: engine.opened.describe() }
-    },
-  })
-  const handle = guarded((request, response) => api.handle(request, response), log)
-  listener.server.on('request', handle)
-  listener.server.on('checkContinue', handle)
-  return listener
-}
-
-/** A mistake in one answer must not end the process, and with it everybody's calls. */
-function guarded(
-  handle: (...args: Parameters<RequestListener>) => void | Promise<void>,
-  log: Log,
-): RequestListener {
-  return (request, response) => {
-    const fail = (error: unknown) => {
-      log.error({ error: String(error) }, 'a request failed')
-      if (response.headersSent) response.destroy()
-      else answerProblem(response, { status: 500, detail: 'The log says how.', error: 'internal' })
-    }
-    try {
-      handle(request, response)?.catch(fail)
-    } catch (error) {
-      fail(error)
-    }
-  }
-}
-
-/** Jitter: not a secret, but not to be guessed from the clock either. */
-function random(): number {
-  return randomInt(2 ** 31) / 2 ** 31
-}
-
-interface ListenerParts {
-  readonly config: Config
-  readonly log: Log
-  readonly requestMs?: number | undefined
-}
-
-/** Bodies of the gateway may be large and slow; those of the others are not. */
-const BRIEF = { requestMs: 30_000 }
-
-function openListener(
-  listen: ListenAddress,
-  tls: TlsFiles | undefined,
-  { config, log, requestMs }: ListenerParts,
-): Listener {
-  const { timeouts, maxConnections } = config.gateway
-  return createListener({
-    listen,
-    tls,
-    timeouts: { ...timeouts, requestMs: requestMs ?? timeouts.requestMs },
-    maxConnections,
-    log,
-  })
+function readinessOf({ source, opened }: Engine, state: ServingState): Readiness {
+  const reasons = [
+    ...(state.isDraining ? ['shutting down'] : []),
+    ...(source.isReady() ? [] : [`no rules yet: ${source.problem() ?? ''}`]),
+  ]
+  return { ready: reasons.length === 0, reasons, store: opened.describe() }
 }
 
 async function startListener(

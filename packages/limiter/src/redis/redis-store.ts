@@ -17,13 +17,13 @@ import { emptyAnswer, isEmpty } from '../store-answer.js'
 import type { RedisBoard } from './board.js'
 import { Deadlines } from './deadlines.js'
 import { RedisInspector } from './inspect.js'
-import { guarded, type StoreObserver } from './observer.js'
+import { guarded, silentObserver, type StoreObserver } from './observer.js'
 import { type ReadOptions, type RedisStoreOptions, readOptions } from './options.js'
 import { costOfChange } from './op-cost.js'
 import { commonPartition, countTakes, Part } from './part.js'
 import { PARTITION_TAGS } from './partitions.js'
 import type { Router } from './router.js'
-import { Session } from './session.js'
+import { Session, type SessionParts, type StoreSession } from './session.js'
 import type { RedisStats } from './stats.js'
 import { StoreTime } from './store-time.js'
 import { Asking, TakeCall, type TakeCallOptions } from './take-call.js'
@@ -44,10 +44,17 @@ export interface RedisStore extends Store {
   /** Where nodes leave texts for each other, for people. */
   readonly board: RedisBoard
   stats(): RedisStats
+  /**
+   * Makes a store over the same connections for warm-up: with deadlines, breakers, clock bounds and
+   * bounds of its own, and without an observer. Closing it closes no connection.
+   */
+  warmUpStore(): Store
 }
 
 /** A give, charge or reset keeps no call waiting, so it may take longer than a decision. */
 const VERB_DEADLINE_MS = 1000
+/** Code that runs for the first time is slow, and warm-up is there to wait for it. */
+const WARM_UP_DEADLINE_MS = 1000
 const NO_OPTIONS: TakeOptions = {}
 /** Counters of one call; a script can be given no more keys. */
 const TAKES_MAX = 4096
@@ -62,7 +69,7 @@ export function redisStore(options: RedisStoreOptions): RedisStore {
   )
 }
 
-type OpenSession = (parts: ConstructorParameters<typeof Session>[2]) => Session
+type OpenSession = (parts: SessionParts) => StoreSession
 
 class CountersInRedis implements RedisStore {
   readonly remote: Remote
@@ -70,7 +77,7 @@ class CountersInRedis implements RedisStore {
   readonly #options: ReadOptions
   readonly #observer: StoreObserver
   readonly #deadlines: Deadlines
-  readonly #session: Session
+  readonly #session: StoreSession
   /** Counters to which a give-back of a refused call is under way. */
   readonly #held = new Map<string, number>()
   readonly #answering: (() => void)[] = []
@@ -168,6 +175,11 @@ class CountersInRedis implements RedisStore {
 
   stats(): RedisStats {
     return this.#session.stats()
+  }
+
+  warmUpStore(): Store {
+    const options = { ...this.#options, deadlineMs: WARM_UP_DEADLINE_MS }
+    return new CountersInRedis(options, silentObserver, (parts) => this.#session.openBeside(parts))
   }
 
   async close(): Promise<void> {

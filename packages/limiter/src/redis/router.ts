@@ -31,6 +31,7 @@ export class Router {
   #refreshedMs = -Infinity
   /** Whether one address hides several servers, so that a script may have one partition only. */
   #isProxied = false
+  #isClosed = false
 
   constructor(driver: RedisDriver, parts: RouterParts) {
     this.#driver = driver
@@ -45,6 +46,8 @@ export class Router {
       refresh: () => this.refresh(),
     }
     driver.onReady((channel) => {
+      // The driver may outlive this router.
+      if (this.#isClosed) return
       const known = this.#lanes.get(channel)
       if (known === undefined) this.laneOf(channel)
       else known.greet()
@@ -77,6 +80,7 @@ export class Router {
   }
 
   close(): void {
+    this.#isClosed = true
     for (const lane of this.#lanes.values()) lane.close()
   }
 

@@ -44,6 +44,22 @@ const OTHER_NODES_MS = 1000
 
 type State = RedisStats['state']
 
+/** What a store needs of its session. */
+export type StoreSession = Pick<
+  Session,
+  | 'secret'
+  | 'ready'
+  | 'board'
+  | 'router'
+  | 'driver'
+  | 'fleetSize'
+  | 'fleetPlace'
+  | 'lanes'
+  | 'stats'
+  | 'openBeside'
+  | 'close'
+>
+
 export class Session {
   readonly secret: Promise<Uint8Array>
   readonly ready: Promise<void>
@@ -161,6 +177,28 @@ export class Session {
     this.#announcements?.announce(key)
   }
 
+  /**
+   * Opens a session over the same connections that has a router of its own, and so its own
+   * breakers, clock bounds and bounds on what is in flight. Closing it closes no connection.
+   */
+  openBeside(parts: SessionParts): StoreSession {
+    const { driver } = this
+    const router = driver && new Router(driver, routerParts(parts))
+    return {
+      secret: this.secret,
+      ready: this.ready,
+      board: this.board,
+      router,
+      driver,
+      fleetSize: () => this.fleetSize(),
+      fleetPlace: () => this.fleetPlace(),
+      lanes: () => router?.lanes() ?? NO_LANES,
+      stats: () => this.stats(),
+      openBeside: (more) => this.openBeside(more),
+      close: async () => router?.close(),
+    }
+  }
+
   async close(): Promise<void> {
     this.#closed = true
     clearTimeout(this.#startTimer)
@@ -188,11 +226,7 @@ export class Session {
       else if (!this.#hasStarted && isLoud(problem.cause)) this.refusedLater(problem)
       else this.#parts.observer.problem(problem.message.trim())
     })
-    this.#router = new Router(driver, {
-      ...this.#parts,
-      random: () => randomInt(2 ** 31) / 2 ** 31,
-      timeCommand: TIME,
-    })
+    this.#router = new Router(driver, routerParts(this.#parts))
     driver.onReady(() => this.start())
     this.start()
   }
@@ -363,6 +397,10 @@ function delay(ms: number): Promise<void> {
 
 const TIME = wordsCommand(['TIME'])
 const NO_LANES: readonly Lane[] = []
+
+function routerParts(parts: SessionParts): RouterParts {
+  return { ...parts, random: () => randomInt(2 ** 31) / 2 ** 31, timeCommand: TIME }
+}
 
 /** Of these errors waiting cures none. */
 function isFinal(error: Error): boolean {

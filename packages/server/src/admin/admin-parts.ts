@@ -37,6 +37,8 @@ export interface AdminParts {
   /** The token that the server was started with, or made. */
   readonly rootToken: string
   readonly clock: WallClock
+  /** For instants in responses. @default `clock` */
+  readonly responseClock?: WallClock | undefined
   readonly log: Log
   /** Makes secret attributes what they are at every door; see identity/secret-form.ts. */
   readonly hideSecrets: (attributes: Attributes) => Attributes

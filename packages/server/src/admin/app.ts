@@ -65,8 +65,8 @@ const OPERATIONS: readonly Operation[] = [
 export function createAdminApp(parts: AdminAppParts): AdminApp {
   // Paths are matched as they were sent: a segment that is decoded first may be another one.
   const app: AdminApp = new OpenAPIHono<AdminEnv>({ getPath: ({ url }: Request) => rawPath(url) })
-  const { rootToken, source, clock } = parts
-  const limits = createOwnLimits(clock)
+  const { rootToken, source, clock, responseClock } = parts
+  const limits = createOwnLimits(clock, responseClock)
   const failures = new Failures({ ...parts, place: 'admin API' })
   const gate = createGate({ rootToken, book: source.book, clock })
   const doorParts = { ...parts, limits, gate, sessions: createSessions({ rootToken, gate, clock }) }

@@ -6,6 +6,7 @@ import { headerAttributes } from '../config/header-attributes.js'
 import { type Engine, secretAttributes } from '../engine.js'
 import { secretHider } from '../identity/secret-form.js'
 import type { Log } from '../log/logger.js'
+import { responseClock } from '../store/response-clock.js'
 import { type Admin, createAdmin } from './admin.js'
 import type { AdminParts } from './admin-parts.js'
 import { isTlsSomewhere } from './encrypted.js'
@@ -40,6 +41,7 @@ export function openAdmin(
     alerts,
     rootToken,
     clock: wallClock,
+    responseClock: responseClock(opened.store, wallClock),
     log,
     hideSecrets,
     ipv6Prefix,

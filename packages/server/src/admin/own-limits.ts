@@ -46,12 +46,13 @@ export interface OwnLimits {
   close(): Promise<void>
 }
 
-export function createOwnLimits(clock: WallClock): OwnLimits {
+/** What responses say as an instant goes by `responseClock`; counters by the clock here. */
+export function createOwnLimits(clock: WallClock, responseClock = clock): OwnLimits {
   const inUs = { now: () => Math.floor(clock.now()) * 1000 }
   const store = memoryStore({ maxCounters: COUNTERS_MAX, clock: inUs })
   const limiter = createLimiter({ rules: RULES, store, clock: inUs })
   const headersOf = (decision: Decision) => {
-    const flat = flatRateLimitHeaders(decision, { nowMs: clock.now() })
+    const flat = flatRateLimitHeaders(decision, { nowMs: responseClock.now() })
     const headers: Record<string, string> = {}
     for (let i = 0; i < flat.length; i += 2) headers[flat[i] ?? ''] = flat[i + 1] ?? ''
     return headers

@@ -7,7 +7,7 @@ import { type Alert, type AlertName, type Alerts, type Finding, mostUrgentFirst 
 import { ALERT_KINDS } from './alert-table.js'
 
 /**
- * Of one name at a time; those beyond are counted. Two of the eleven are of the node itself, so
+ * Of one name at a time; those beyond are counted. Two of the twelve are of the node itself, so
  * that all together are below 200.
  */
 export const ACTIVE_PER_ALERT_MAX = 20

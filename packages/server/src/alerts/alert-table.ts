@@ -18,6 +18,7 @@ export const ALERT_KINDS: Readonly<Record<AlertName, AlertKind>> = {
   availability: PAGE,
   'store-refused': PAGE,
   'fleet-unknown': TICKET,
+  'store-slow': TICKET,
   'clock-offset': TICKET,
   'clock-spread': TICKET,
   'store-memory': PAGE,

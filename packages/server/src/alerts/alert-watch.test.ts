@@ -22,6 +22,8 @@ interface World {
   ageSeconds: number
   callers: readonly CallerAtZero[]
   distinct: Record<string, number>
+  /** Batches of each node of Redis since the start. */
+  batches: Map<string, { batches: number; slow: number }>
 }
 
 /** A server to which everything may happen. */
@@ -34,6 +36,7 @@ function setUp(given: Partial<typeof ALERTS_DEFAULT> = {}) {
     ageSeconds: 0,
     callers: [],
     distinct: {},
+    batches: new Map(),
   }
   let nowMs = START
   const sight: AlertSight = {
@@ -43,6 +46,7 @@ function setUp(given: Partial<typeof ALERTS_DEFAULT> = {}) {
       return { state: 'ready', nodes: world.nodes, fleet, memory: undefined }
     },
     memory: () => world.memory,
+    latencies: () => ({ deadlineMs: 50, slowMs: 25, stores: () => world.batches }),
     eachRule(visit) {
       for (const [rule, { decisions, degraded, refused }] of Object.entries(world.rules)) {
         const allowed = decisions - refused
@@ -122,6 +126,23 @@ test('a store that fails is seen by rule, and as availability, and both end', ()
   expect(told()).toEqual(['-degraded:a'])
   tick(300, () => count('a', 1000))
   expect(told()).toEqual(['-availability:'])
+})
+
+test('a store that is slow but in time is an alert, and over once it is fast again', () => {
+  const { tick, told, world } = setUp()
+  const counts = { batches: 0, slow: 0 }
+  world.batches.set('10.0.0.1:6379', counts)
+  const answer = (slow: number) => () => {
+    counts.batches += 100
+    counts.slow += slow
+  }
+  tick(20, answer(0))
+  tick(3, answer(50))
+  expect(told()).toEqual(['+store-slow:10.0.0.1:6379'])
+  tick(16, answer(0))
+  expect(told()).toEqual([])
+  tick(3, answer(0))
+  expect(told()).toEqual(['-store-slow:10.0.0.1:6379'])
 })
 
 test('availability is of calls: those that only rules in shadow answered normally were not', () => {

@@ -14,6 +14,7 @@ import { Availability, DegradedShares } from './conditions/degraded.js'
 import { findStaleRules } from './conditions/rules-stale.js'
 import { FleetUnknown, StoreRefusal } from './conditions/store-refused.js'
 import { StoreEvictions, StoreMemory } from './conditions/store-room.js'
+import { type Latencies, StoreSlowness } from './conditions/store-slow.js'
 import { CallersUnusual, RefusalsUnusual, SampleTimes } from './conditions/unusual.js'
 
 /** What there is to look at, each asked when it is needed. */
@@ -21,6 +22,8 @@ export interface AlertSight {
   /** Undefined: counters are elsewhere. */
   redis(): RedisStats | undefined
   memory(): CounterStats | undefined
+  /** How fast the nodes of Redis answer; undefined: counters are in this process. */
+  latencies(): Latencies | undefined
   eachRule(visit: RuleVisit): void
   matched(): ReturnType<DecisionMetrics['matched']>
   rulesAgeSeconds(): number
@@ -69,6 +72,7 @@ class LookingAlerts implements AlertWatch {
   readonly #fleet = new FleetUnknown()
   readonly #memory = new StoreMemory()
   readonly #evictions = new StoreEvictions()
+  readonly #slowness = new StoreSlowness()
   readonly #refusals: RefusalsUnusual
   readonly #callers: CallersUnusual
   readonly #times = new SampleTimes()
@@ -126,6 +130,7 @@ class LookingAlerts implements AlertWatch {
     this.#book.update('breaker-open', this.#silence.look(redis), nowMs)
     this.#book.update('store-refused', this.#refusal.look(redis), nowMs)
     this.#book.update('fleet-unknown', this.#fleet.look(redis), nowMs)
+    this.#book.update('store-slow', this.#slowness.look(sight.latencies()), nowMs)
     this.#book.update('clock-offset', this.#clockOffsets.look(nodes), nowMs)
     this.#book.update('clock-spread', this.#clockSpread.look(nodes), nowMs)
     this.#book.update('store-memory', this.#memory.look(nodes), nowMs)

@@ -86,6 +86,7 @@ export async function startApi(options: TestOptions = {}): Promise<TestApi> {
       options.identifier ??
       createIdentifier({ ...config, config: config.identity, secret: SECRET }),
     clock: wall,
+    responseClock: wall,
     random: () => 0.5,
     log: memoryLog.log,
     readiness:

@@ -106,7 +106,7 @@ class DecisionApi implements Api {
       const answer = answered instanceof Promise ? await answered : answered
       if ('problem' in answer) return answerProblem(response, answer.problem)
       const isDecision = 'policies' in answer
-      const headers = isDecision ? flatHeaders(answer, this.#parts.clock.now()) : []
+      const headers = isDecision ? flatHeaders(answer, this.#parts.responseClock.now()) : []
       answerJson(response, 200, answer, headers)
     } catch (error) {
       this.fail(response, error)

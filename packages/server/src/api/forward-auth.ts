@@ -20,6 +20,8 @@ export interface ForwardAuthParts {
   readonly decider: Decider
   readonly identifier: Identifier
   readonly clock: WallClock
+  /** For instants in responses. */
+  readonly responseClock: WallClock
   /** From 0 to 1, for the jitter of refusals. */
   readonly random: () => number
   readonly log: Log
@@ -60,7 +62,7 @@ export class ForwardAuth {
       ? ask()
       : traced.decide({ way: 'forward-auth' }, ask))
     if (!decision.allowed) return this.refuse(response, decision)
-    const headers = flatHeaders(decision, this.#parts.clock.now())
+    const headers = flatHeaders(decision, this.#parts.responseClock.now())
     const unknown = refusalOfIdentity(identity, config.identity, this.needsUser(path))
     if (unknown !== undefined) {
       const status = this.statusOf(unknown.status)
@@ -74,10 +76,10 @@ export class ForwardAuth {
   }
 
   private refuse(response: ServerResponse, decision: Decision): void {
-    const { clock, random, config } = this.#parts
+    const { responseClock, random, config } = this.#parts
     const status = config.api.refusedStatus === 403 ? 403 : undefined
     const { jitter } = config.refusals
-    const nowMs = clock.now()
+    const nowMs = responseClock.now()
     // Never 503: to a proxy that means that Sluice is gone, and many then let the call through.
     const postureStatus = 429
     answerRefusal(response, decision, { nowMs, jitter, fraction: random(), status, postureStatus })

@@ -22,6 +22,7 @@ export const ALERT_NAMES = [
   'availability',
   'store-refused',
   'fleet-unknown',
+  'store-slow',
   'clock-offset',
   'clock-spread',
   'store-memory',

@@ -32,6 +32,8 @@ export interface GatewayParts {
   readonly upstreams: Upstreams
   readonly limitsPage: LimitsPage
   readonly clock: WallClock
+  /** For instants in responses. */
+  readonly responseClock: WallClock
   readonly random: () => number
   readonly log: Log
   readonly onUpstreamFailure: (failure: UpstreamFailure) => void
@@ -183,13 +185,13 @@ export class Gateway {
   }
 
   ownHeaders(decision: Decision): FlatHeaders {
-    const { config, clock } = this.parts
-    return config.gateway.headers ? flatHeaders(decision, clock.now()) : []
+    const { config, responseClock } = this.parts
+    return config.gateway.headers ? flatHeaders(decision, responseClock.now()) : []
   }
 
   refusalOptions() {
-    const { clock, random, config } = this.parts
-    return { nowMs: clock.now(), fraction: random(), ...config.refusals }
+    const { responseClock, random, config } = this.parts
+    return { nowMs: responseClock.now(), fraction: random(), ...config.refusals }
   }
 
   ended(failure: UpstreamFailure | undefined): void {

@@ -30,6 +30,7 @@ function setUp() {
     identifier: { identify: () => ({ attributes: {}, problem: undefined }) },
     upstreams: { find: () => ({}) },
     clock: { now: () => 0 },
+    responseClock: { now: () => 0 },
     random: () => 0,
     log: createMemoryLog().log,
     onUpstreamFailure: () => {},

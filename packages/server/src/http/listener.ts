@@ -26,6 +26,8 @@ export interface ListenerOptions {
   }
   readonly maxConnections: number
   readonly log: Log
+  /** Whether a worker listens alone, and not with the others. @default false */
+  readonly exclusive?: boolean | undefined
 }
 
 export interface Listener {
@@ -131,14 +133,14 @@ class StrictListener implements Listener {
 
   private bind(): Promise<void> {
     const { server } = this
-    const { listen } = this.#options
+    const { listen, exclusive = false } = this.#options
     return new Promise((resolve, reject) => {
       const fail = (error: Error) => {
         this.#certificates?.close()
         reject(listenError(listen, error))
       }
       server.once('error', fail)
-      server.listen({ host: listen.host, port: listen.port }, () => {
+      server.listen({ host: listen.host, port: listen.port, exclusive }, () => {
         this.#hasStarted = true
         server.off('error', fail)
         // Too many open files, for one: the next connection may do better.

@@ -11,6 +11,7 @@ import { keepRedisSecret, lastRedisSecret } from '../data-dir.js'
 import type { Log } from '../log/logger.js'
 import { messageOf } from '../message-of.js'
 import type { OpenedStore } from './open-store.js'
+import { BatchLatency } from './batch-latency.js'
 import { StoreHealth } from './store-health.js'
 import { registerRedisMetrics } from './store-metrics.js'
 import { createStoreObserver, type StoreParts } from './store-observer.js'
@@ -28,6 +29,7 @@ export async function openRedis(config: WithRedis, parts: StoreParts): Promise<O
   const { url, tls, ...options } = config.redis
   const lastSecret = keySecret === undefined ? lastRedisSecret(dataDir, log) : undefined
   const observer = createStoreObserver(parts)
+  const batchLatency = new BatchLatency(options.deadlineMs)
   const told = { problem: 'it does not answer', breakerOpened: (_store: string): void => {} }
   const store = redisStore({
     ...options,
@@ -37,6 +39,10 @@ export async function openRedis(config: WithRedis, parts: StoreParts): Promise<O
     lastSecret,
     observer: {
       ...observer,
+      batch(address, seconds, takes) {
+        observer.batch(address, seconds, takes)
+        batchLatency.record(address, seconds)
+      },
       problem(message) {
         observer.problem(message)
         told.problem = show(message, PROBLEM_SHOWN_MAX)
@@ -58,6 +64,7 @@ export async function openRedis(config: WithRedis, parts: StoreParts): Promise<O
     name,
     describe: () => health.describe(),
     times: observer.times,
+    batchLatency,
     redisStats: stats,
     memoryStats: () => undefined,
     onBreakerOpened: (listener) => void (told.breakerOpened = listener),

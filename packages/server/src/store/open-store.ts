@@ -4,6 +4,7 @@ import type { RedisStats } from '@sluice/limiter/redis'
 import type { Config } from '../config/config.js'
 import { keptKeySecret } from '../data-dir.js'
 import type { ReadHistogram } from '../metrics/histogram.js'
+import type { BatchLatency } from './batch-latency.js'
 import { openRedis } from './open-redis.js'
 import { Snapshots } from './snapshots.js'
 import { registerMemoryMetrics } from './store-metrics.js'
@@ -19,6 +20,8 @@ export interface OpenedStore {
   describe(): string
   /** How long it took to answer, in seconds; undefined: it is in this process. */
   readonly times: ReadHistogram | undefined
+  /** The batches of each of its nodes; undefined: it is in this process. */
+  readonly batchLatency: BatchLatency | undefined
   /** What it knows of itself; undefined where counters are elsewhere. */
   redisStats(): RedisStats | undefined
   memoryStats(): CounterStats | undefined
@@ -51,6 +54,7 @@ function openMemory(config: Config, parts: StoreParts): OpenedStore {
     name: 'memory',
     describe: () => 'memory',
     times: undefined,
+    batchLatency: undefined,
     redisStats: () => undefined,
     memoryStats: () => store.stats(),
     onBreakerOpened: () => {},

@@ -81,6 +81,7 @@ export async function startGateway(
       postureStatus: 429,
     })),
     clock: wallClock,
+    responseClock: wallClock,
     random: () => 0.5,
     log: createMemoryLog().log,
     onUpstreamFailure: nothing,

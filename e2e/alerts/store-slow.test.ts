@@ -1,0 +1,54 @@
+/** A Redis far away, behind a network that delays: in time, and yet somebody must know. */
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { type FaultProxy, startFaultProxy } from '../../tools/redis/fault-proxy.js'
+import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
+import { stopAll } from '../process.test-helper.js'
+import { Receiver } from './receiver.test-helper.js'
+import { check, keepOn, startWatched } from './watched.test-helper.js'
+
+const DEADLINE_MS = 400
+/** Each way, so that a round trip takes more than half the deadline. */
+const DELAY_MS = 110
+/** One alone would wait for its answer and send too few batches. */
+const CLIENTS = 8
+
+let redis: RedisServer
+let proxy: FaultProxy
+const receiver = new Receiver()
+
+beforeAll(async () => {
+  redis = await startRedis()
+  proxy = await startFaultProxy(redis.port)
+})
+afterEach(stopAll)
+afterAll(async () => {
+  await receiver.close()
+  await proxy.stop()
+  await redis.stop()
+})
+
+test('a Redis that answers after more than half the deadline is an alert, and over when it is fast again', {
+  timeout: 120_000,
+}, async () => {
+  const watched = await startWatched({
+    url: await receiver.open(),
+    config: { redis: { url: proxy.url, deadline: `${DEADLINE_MS}ms` } },
+    rules: [{ id: 'per-user', by: ['user'], limits: ['1000000/hour'] }],
+  })
+  const clients = Array.from({ length: CLIENTS }, (_, i) =>
+    keepOn(5, () => check(watched.api, [{ user: `u${i}` }])),
+  )
+  proxy.delay(DELAY_MS)
+  const begun = await receiver.hear('store-slow', 'firing')
+  expect(begun).toMatchObject({
+    subject: proxy.address,
+    severity: 'ticket',
+    details: { store: proxy.address, deadlineMs: DEADLINE_MS, slowMs: DEADLINE_MS / 2 },
+  })
+  expect((await watched.operator.sluice('alerts')).out).toContain('store-slow')
+  await proxy.heal()
+  const over = await receiver.hear('store-slow', 'resolved')
+  expect(over.summary).toContain('was above')
+  await Promise.all(clients.map((end) => end()))
+  receiver.expectToldOnce('store-slow')
+})

@@ -1,0 +1,160 @@
+/**
+ * The first thing that every evaluator tries: fresh nodes on one Redis, and a burst at each as soon
+ * as it says that it is ready. `npm run test:long` runs as many rounds as the claim was made for.
+ */
+import { type ChildProcess, spawn } from 'node:child_process'
+import { writeFileSync } from 'node:fs'
+import { Agent, request } from 'node:http'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { freePorts, makeFolder, type Program, stopAll } from '../process.test-helper.js'
+import { shareRedis } from '../serve-redis.test-helper.js'
+import { run } from '../serve.test-helper.js'
+
+const isLong = process.env['SLUICE_RUNS'] !== undefined
+const LIMIT = 100
+const NODES = 3
+const CALLS_PER_NODE = 100
+const CALLS_AT_ONCE = 32
+const CORES = 2
+const POLL_EVERY_MS = 2
+const START_MS_MAX = 60_000
+/** A window that no round meets the end of. */
+const RULES = `
+rules:
+  - id: burst
+    by: []
+    limits: [{ algorithm: fixed-window, max: ${LIMIT}, window: 366d }]
+`
+const ENTRY_POINTS = ['decision API', 'gateway'] as const
+type EntryPoint = (typeof ENTRY_POINTS)[number]
+
+const redis = shareRedis()
+
+interface Reply {
+  readonly status: number
+  readonly body: string
+}
+
+function send(url: string, agent: Agent, body?: string): Promise<Reply> {
+  return new Promise((resolve, reject) => {
+    const sent = request(url, { agent, method: body === undefined ? 'GET' : 'POST' }, (reply) => {
+      let text = ''
+      reply.setEncoding('latin1')
+      reply.on('data', (chunk: string) => {
+        text += chunk
+      })
+      reply.on('end', () => resolve({ status: reply.statusCode ?? 0, body: text }))
+      reply.on('error', reject)
+    })
+    sent.on('error', reject)
+    sent.end(body)
+  })
+}
+
+async function untilReady(url: string, program: Program, agent: Agent): Promise<void> {
+  const until = Date.now() + START_MS_MAX
+  for (;;) {
+    const status = await send(`${url}/readyz`, agent).then(
+      (reply) => reply.status,
+      () => 0,
+    )
+    if (status === 200) return
+    if (program.hasEnded()) throw new Error(`It ended:\n${program.output()}`)
+    if (Date.now() > until) throw new Error(`Not ready:\n${program.output()}`)
+    await sleep(POLL_EVERY_MS)
+  }
+}
+
+/** How many of a node's calls were admitted, all sent as soon as the node is ready. */
+async function burst(entryPoint: EntryPoint): Promise<number> {
+  const folder = makeFolder()
+  writeFileSync(join(folder, 'rules.yaml'), RULES)
+  const ports = await freePorts('gateway', 'api')
+  const program = run(
+    ['serve', '--json'],
+    {
+      SLUICE_RULES: 'rules.yaml',
+      SLUICE_REDIS_URL: redis().url,
+      SLUICE_GATEWAY_LISTEN: `127.0.0.1:${ports.gateway}`,
+      SLUICE_API_LISTEN: `127.0.0.1:${ports.api}`,
+    },
+    folder,
+  )
+  const agent = new Agent({ keepAlive: true, maxSockets: CALLS_AT_ONCE })
+  try {
+    const api = `http://127.0.0.1:${ports.api}`
+    await untilReady(api, program, agent)
+    const call = async () => {
+      if (entryPoint === 'gateway') {
+        const { status } = await send(`http://127.0.0.1:${ports.gateway}/`, agent)
+        expect([200, 429]).toContain(status)
+        return status === 200
+      }
+      const { status, body } = await send(
+        `${api}/v1/check`,
+        agent,
+        '{"attributes":{"ip":"192.0.2.1"}}',
+      )
+      expect(status).toBe(200)
+      return (JSON.parse(body) as { readonly allowed: boolean }).allowed
+    }
+    let begun = 0
+    let admitted = 0
+    const client = async () => {
+      while (begun < CALLS_PER_NODE) {
+        begun++
+        if (await call()) admitted++
+      }
+    }
+    await Promise.all(Array.from({ length: CALLS_AT_ONCE }, client))
+    return admitted
+  } finally {
+    agent.destroy()
+  }
+}
+
+async function round(entryPoint: EntryPoint): Promise<number> {
+  const admitted = await Promise.all(Array.from({ length: NODES }, () => burst(entryPoint)))
+  await stopAll()
+  // The next round's nodes have to load their scripts again.
+  await redis().cli('FLUSHALL')
+  await redis().cli('SCRIPT', 'FLUSH')
+  return admitted.reduce((sum, each) => sum + each, 0)
+}
+
+/** What was admitted in each round; rounds take turns between the entry points. */
+async function admittedIn(rounds: number): Promise<readonly number[]> {
+  const admitted: number[] = []
+  for (let i = 0; i < rounds; i++) {
+    admitted.push(await round(ENTRY_POINTS[i % ENTRY_POINTS.length] ?? 'gateway'))
+  }
+  return admitted
+}
+
+const always = (rounds: number) => Array.from({ length: rounds }, () => LIMIT)
+
+describe('three fresh nodes on one Redis that get a burst as soon as they are ready', () => {
+  const quietRounds = isLong ? 20 : 4
+  test(`admit exactly the limit together in each of ${quietRounds} rounds`, async () => {
+    expect(await admittedIn(quietRounds)).toEqual(always(quietRounds))
+  }, 600_000)
+
+  describe('while other processes keep every core busy', () => {
+    const others: ChildProcess[] = []
+    beforeEach(() => {
+      for (let i = 0; i < CORES; i++) {
+        others.push(spawn(process.execPath, ['-e', 'for (;;);'], { stdio: 'ignore' }))
+      }
+    })
+    afterEach(() => {
+      for (const other of others.splice(0)) other.kill('SIGKILL')
+    })
+
+    const busyRounds = isLong ? 20 : 2
+    test(`admit exactly the limit together in each of ${busyRounds} rounds`, async () => {
+      expect(await admittedIn(busyRounds)).toEqual(always(busyRounds))
+    }, 600_000)
+  })
+})

@@ -73,6 +73,8 @@ test('a store that falls silent, comes back and falls silent is three alerts, ea
   const server = await startWatched({
     url: await receiver.open(),
     config: { redis: { url: redis.url, deadline: '200ms' } },
+    // A machine that is busy makes any Redis slow, and this is about one that is silent.
+    alerts: { off: ['store-slow'] },
     rules: RULES,
     env: { SLUICE_WORKERS: String(WORKERS) },
   })

@@ -23,7 +23,8 @@ import { costOfChange } from './op-cost.js'
 import { commonPartition, countTakes, Part } from './part.js'
 import { PARTITION_TAGS } from './partitions.js'
 import type { Router } from './router.js'
-import { Session, type SessionParts, type StoreSession } from './session.js'
+import { openSessionBeside, type StoreSession } from './session-beside.js'
+import { Session, type SessionParts } from './session.js'
 import type { RedisStats } from './stats.js'
 import { StoreTime } from './store-time.js'
 import { Asking, TakeCall, type TakeCallOptions } from './take-call.js'
@@ -179,7 +180,9 @@ class CountersInRedis implements RedisStore {
 
   warmUpStore(): Store {
     const options = { ...this.#options, deadlineMs: WARM_UP_DEADLINE_MS }
-    return new CountersInRedis(options, silentObserver, (parts) => this.#session.openBeside(parts))
+    return new CountersInRedis(options, silentObserver, (parts) =>
+      openSessionBeside(this.#session, parts),
+    )
   }
 
   async close(): Promise<void> {

@@ -44,22 +44,6 @@ const OTHER_NODES_MS = 1000
 
 type State = RedisStats['state']
 
-/** What a store needs of its session. */
-export type StoreSession = Pick<
-  Session,
-  | 'secret'
-  | 'ready'
-  | 'board'
-  | 'router'
-  | 'driver'
-  | 'fleetSize'
-  | 'fleetPlace'
-  | 'lanes'
-  | 'stats'
-  | 'openBeside'
-  | 'close'
->
-
 export class Session {
   readonly secret: Promise<Uint8Array>
   readonly ready: Promise<void>
@@ -175,28 +159,6 @@ export class Session {
   /** Lets other nodes know that this one gave back to a counter. */
   announce(key: CounterKey): void {
     this.#announcements?.announce(key)
-  }
-
-  /**
-   * Opens a session over the same connections that has a router of its own, and so its own
-   * breakers, clock bounds and bounds on what is in flight. Closing it closes no connection.
-   */
-  openBeside(parts: SessionParts): StoreSession {
-    const { driver } = this
-    const router = driver && new Router(driver, routerParts(parts))
-    return {
-      secret: this.secret,
-      ready: this.ready,
-      board: this.board,
-      router,
-      driver,
-      fleetSize: () => this.fleetSize(),
-      fleetPlace: () => this.fleetPlace(),
-      lanes: () => router?.lanes() ?? NO_LANES,
-      stats: () => this.stats(),
-      openBeside: (more) => this.openBeside(more),
-      close: async () => router?.close(),
-    }
   }
 
   async close(): Promise<void> {
@@ -398,7 +360,7 @@ function delay(ms: number): Promise<void> {
 const TIME = wordsCommand(['TIME'])
 const NO_LANES: readonly Lane[] = []
 
-function routerParts(parts: SessionParts): RouterParts {
+export function routerParts(parts: SessionParts): RouterParts {
   return { ...parts, random: () => randomInt(2 ** 31) / 2 ** 31, timeCommand: TIME }
 }
 

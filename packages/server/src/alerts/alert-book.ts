@@ -7,8 +7,8 @@ import { type Alert, type AlertName, type Alerts, type Finding, mostUrgentFirst 
 import { ALERT_KINDS } from './alert-table.js'
 
 /**
- * Of one name at a time; those beyond are counted. Two of the twelve are of the node itself, so
- * that all together are below 200.
+ * Of one name at a time; those beyond are counted. Three of the fourteen are of the node itself,
+ * so that all together are below 250.
  */
 export const ACTIVE_PER_ALERT_MAX = 20
 export const RECENT_MAX = 100

@@ -9,7 +9,6 @@ export type { Bucket } from './algorithms/token-bucket.js'
 export { ATTRIBUTE_LENGTH_MAX, type Attributes, type Call, MESSAGE, readAttribute } from './call.js'
 export {
   combine,
-  passes,
   type Bound,
   type CallerVisit,
   type Decision,
@@ -22,6 +21,8 @@ export {
   type Source,
   UNMATCHED,
 } from './decision/decision.js'
+export { passes } from './decision/outcomes.js'
+export type { ShadowRefusal } from './decision/shadow.js'
 export {
   type HeaderOptions,
   flatRateLimitHeaders,

@@ -53,7 +53,7 @@ describe('a refusal', () => {
     expect(cached.policies().map(({ name }) => name)).toEqual(['narrow:fixed-window-1h'])
     const said: string[] = []
     cached.eachRule((rule, outcome) => said.push(`${rule} ${outcome}`))
-    expect(said).toEqual(['wide allowed', 'narrow refused', 'trial allowed'])
+    expect(said).toEqual(['wide allowed', 'narrow refused'])
     expect(limiter.decide(user('u1'))).toMatchObject({ source: 'deny-cache' })
   })
 

@@ -5,7 +5,15 @@ import type { Matched } from '../matching/match.js'
 import type { Cost } from '../rules/rule.js'
 import { formatHash, type Hash64 } from '../sip-hash.js'
 import type { RuleExplained } from './explain.js'
+import { longestDelay, longestWait, passes, shareLeft, tightest } from './outcomes.js'
 import { candidateId, type Plan, type PlannedTake } from './plan.js'
+import {
+  judgeShadows,
+  NOT_JUDGED,
+  type ShadowOutcome,
+  type ShadowRefusal,
+  type ShadowVerdict,
+} from './shadow.js'
 
 export type Reason = 'within' | 'over' | 'cost_exceeds_limit' | 'unmatched' | 'posture'
 /** What one rule that matched said, whatever became of the call. */
@@ -85,18 +93,21 @@ export interface Decision {
    */
   leftField(jitterMs: number): string
   /**
-   * Every rule that matched, and `<id>:candidate`, with what it said; `''` where none did. For
-   * metrics.
+   * Every rule that matched, and `<id>:candidate`, with what it said; `''` where none did. Of rules
+   * in shadow and candidates only those that judged the call. For metrics.
    */
   eachRule(visit: (rule: string, outcome: RuleOutcome) => void): void
   /**
    * Every rule that matched, without candidates, with the caller that it counts and the smallest
-   * share left of its limits; -1 where nobody can say, as of rules in shadow, that answered by
-   * their posture, or with a limit that holds nothing. For statistics.
+   * share left of its limits; -1 where it is not known, as of rules in shadow, that answered by
+   * their posture, that were not asked, or with a limit that holds nothing. Of rules in shadow only
+   * those that judged the call. For statistics.
    */
   eachCaller(visit: CallerVisit): void
   /** The caller of the rule that binds; undefined where none does. For logs. */
   bound(): Bound | undefined
+  /** Each rule in shadow and candidate that would have refused, and whom. For logs, statistics. */
+  shadowRefusals(): readonly ShadowRefusal[]
   /** Ids of the shadow rules with `tag: true` that would have refused. */
   tags(): readonly string[]
   /** Every rule that answered by its posture, because the store did not. For metrics and logs. */
@@ -140,6 +151,7 @@ export const UNMATCHED: Decision = Object.freeze({
   eachRule: (visit) => visit('', 'allowed'),
   eachCaller: () => {},
   bound: () => undefined,
+  shadowRefusals: () => NOT_JUDGED.refusals(),
   tags: () => NOBODY,
   degraded: () => {},
 } satisfies Decision)
@@ -163,12 +175,13 @@ class Combined implements Decision {
   readonly #matched: readonly Matched[]
   readonly #takes: readonly PlannedTake[]
   readonly #outcomes: readonly Outcome[]
+  readonly #verdict: ShadowVerdict
 
   constructor(
     matched: readonly Matched[],
     takes: readonly PlannedTake[],
     outcomes: readonly Outcome[],
-    shadow: readonly string[],
+    verdict: ShadowVerdict,
     source: Source,
     extras: Extras,
   ) {
@@ -185,7 +198,7 @@ class Combined implements Decision {
     this.retryAfterMs = outcome === undefined ? 0 : outcome.retryAfterMs
     this.delayMs = allowed ? longestDelay(outcomes) : 0
     this.reason = allowed ? 'within' : this.retryAfterMs === null ? 'cost_exceeds_limit' : 'over'
-    this.shadow = shadow
+    this.shadow = verdict.refused
     this.source = source
     if (extras !== NO_EXTRAS) {
       const { receipt, explain, postures, reason, staleMs } = extras
@@ -198,6 +211,7 @@ class Combined implements Decision {
     this.#matched = matched
     this.#takes = takes
     this.#outcomes = outcomes
+    this.#verdict = verdict
   }
 
   policies(): readonly Policy[] {
@@ -247,7 +261,7 @@ class Combined implements Decision {
       const match = this.#matched[i]
       if (match === undefined) continue
       const { id, mode } = match.rule
-      if (mode === 'shadow') visit(id, this.shadow.includes(id) ? 'shadow_refused' : 'allowed')
+      if (mode === 'shadow') this.visitShadow(id, visit)
       else {
         let hasRoom = true
         for (; this.#takes[take]?.of.rule === id; take++) {
@@ -255,10 +269,13 @@ class Combined implements Decision {
         }
         visit(id, hasRoom ? 'allowed' : 'refused')
       }
-      if (match.candidate === undefined) continue
-      const candidate = candidateId(id)
-      visit(candidate, this.shadow.includes(candidate) ? 'shadow_refused' : 'allowed')
+      if (match.candidate !== undefined) this.visitShadow(candidateId(id), visit)
     }
+  }
+
+  private visitShadow(id: string, visit: (rule: string, outcome: RuleOutcome) => void): void {
+    const { judged, refused } = this.#verdict
+    if (judged.includes(id)) visit(id, refused.includes(id) ? 'shadow_refused' : 'allowed')
   }
 
   eachCaller(visit: CallerVisit): void {
@@ -268,12 +285,15 @@ class Combined implements Decision {
       if (match === undefined) continue
       const { id, mode, by, cost } = match.rule
       if (mode === 'shadow') {
+        if (!this.#verdict.judged.includes(id)) continue
         const outcome = this.shadow.includes(id) ? 'shadow_refused' : 'allowed'
         visit(id, by, match.caller, outcome, LEFT_UNKNOWN, cost)
         continue
       }
       let hasRoom = true
-      let left = 1
+      // A refusal without the store lists only the limits that refuse: of others nothing is known.
+      const isAsked = match.limits.length === 0 || this.#takes[take]?.of.rule === id
+      let left = isAsked ? 1 : LEFT_UNKNOWN
       for (; this.#takes[take]?.of.rule === id; take++) {
         const outcome = this.#outcomes[take]
         if (outcome?.retryAfterMs !== 0) hasRoom = false
@@ -296,6 +316,10 @@ class Combined implements Decision {
     return { rule: bound.rule.id, by: bound.rule.by, caller: formatHash(bound.caller) }
   }
 
+  shadowRefusals(): readonly ShadowRefusal[] {
+    return this.#verdict.refusals()
+  }
+
   tags(): readonly string[] {
     if (this.shadow.length === 0) return NOBODY
     const tagged = this.#matched.filter(({ rule }) => rule.rule.tag && rule.mode === 'shadow')
@@ -311,65 +335,13 @@ class Combined implements Decision {
 /** One decision from the outcomes of all groups; the first group alone can refuse. */
 export function combine(
   plan: Plan,
-  outcomes: readonly (readonly Outcome[])[],
+  outcomes: readonly (readonly ShadowOutcome[])[],
   source: Source,
   extras: Extras = NO_EXTRAS,
 ): Decision {
   const enforced = plan.groups[0]
   const enforcedOutcomes = outcomes[0]
   if (enforced === undefined || enforcedOutcomes === undefined) return UNMATCHED
-  const shadow = plan.shadows.length > 0 ? wouldRefuse(plan, outcomes) : NOBODY
-  return new Combined(plan.matched, enforced, enforcedOutcomes, shadow, source, extras)
-}
-
-/** Shadow groups that refused what the enforced group, the first, let through. */
-function wouldRefuse(plan: Plan, outcomes: readonly (readonly Outcome[])[]): readonly string[] {
-  if (!passes(outcomes[0] ?? [])) return NOBODY
-  return plan.shadows.filter((_, index) => !passes(outcomes[index + 1] ?? []))
-}
-
-/** Whether every limit of a group had room. */
-export function passes(outcomes: readonly Outcome[]): boolean {
-  for (let i = 0; i < outcomes.length; i++) if (outcomes[i]?.retryAfterMs !== 0) return false
-  return true
-}
-
-function longestDelay(outcomes: readonly Outcome[]): number {
-  let longest = 0
-  for (let i = 0; i < outcomes.length; i++) {
-    const delayMs = outcomes[i]?.delayMs ?? 0
-    if (delayMs > longest) longest = delayMs
-  }
-  return longest
-}
-
-/** The refusal that takes longest to cure; one that waiting cannot cure before all. */
-function longestWait(outcomes: readonly Outcome[]): number {
-  let binding = 0
-  let longest = 0
-  for (let i = 0; i < outcomes.length; i++) {
-    const wait = outcomes[i]?.retryAfterMs ?? Infinity
-    if (wait <= longest) continue
-    longest = wait
-    binding = i
-  }
-  return binding
-}
-
-/** The smallest share left; of equal ones the first. */
-function tightest(takes: readonly PlannedTake[], outcomes: readonly Outcome[]): number {
-  let binding = 0
-  let smallest = Infinity
-  for (let i = 0; i < outcomes.length && outcomes.length > 1; i++) {
-    const share = shareLeft(takes[i], outcomes[i])
-    if (share >= smallest) continue
-    smallest = share
-    binding = i
-  }
-  return binding
-}
-
-function shareLeft(take: PlannedTake | undefined, outcome: Outcome | undefined): number {
-  const capacity = take?.limit.capacity ?? 0
-  return capacity === 0 ? 0 : (outcome?.remaining ?? 0) / capacity
+  const verdict = judgeShadows(plan, outcomes)
+  return new Combined(plan.matched, enforced, enforcedOutcomes, verdict, source, extras)
 }

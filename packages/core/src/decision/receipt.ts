@@ -10,7 +10,7 @@ import { SluiceError } from '../errors.js'
 import { type CounterKey, deriveKey } from '../key.js'
 import { isCount } from '../numbers.js'
 import { hashTexts, type SipKey } from '../sip-hash.js'
-import { passes } from './decision.js'
+import { passes } from './outcomes.js'
 import { candidateId, type Plan } from './plan.js'
 
 export interface Taken {

@@ -157,7 +157,7 @@ class WrittenDecisions implements DecisionLog {
     if (call === undefined) return
     const callCost = call.cost ?? 1
     const amount = cost === 1 ? callCost : amountOf(cost, call, callCost)
-    // A rule in shadow that could not read the cost has counted nothing.
+    // A rule that cannot read the cost judges no call, so that it is not visited.
     const counted = typeof amount === 'number' ? amount : 0
     this.put(rule, caller, counted, OUTCOME_LETTERS[outcome].charCodeAt(0))
   }

@@ -46,6 +46,25 @@ test('a decision is counted once for each rule that matched', () => {
   expect(count('tried', 'shadow_refused')).toBeUndefined()
 })
 
+test('the shadow share is of the calls that a candidate judged, not of those it was never asked of', () => {
+  const { metrics, read } = setUp()
+  const limiter = createLimiter({
+    rules: `
+      rules:
+        - { id: all, by: [], limits: [4/hour], candidate: { limits: [1/hour] } }
+        - { id: tried, by: [user], limits: [2/hour], mode: shadow }
+    `,
+  })
+  for (let i = 0; i < 100; i++) metrics.count(limiter.checkSync({ attributes: { user: 'u1' } }))
+  const count = (rule: string, outcome: string) =>
+    valueOf(read(), NAME, { rule, outcome, source: 'store' })
+  expect([count('all', 'allowed'), count('all', 'refused')]).toEqual([4, 96])
+  expect([count('all:candidate', 'allowed'), count('all:candidate', 'shadow_refused')]).toEqual([
+    1, 3,
+  ])
+  expect([count('tried', 'allowed'), count('tried', 'shadow_refused')]).toEqual([2, 2])
+})
+
 test('a call that no rule speaks of is counted under an empty rule', () => {
   const { metrics, read } = setUp()
   metrics.count(UNMATCHED)

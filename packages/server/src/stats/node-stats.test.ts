@@ -93,10 +93,13 @@ describe('a rule', () => {
     expect(ruleOf(node, 'tight')?.candidate).toBeNull()
     expect(ruleOf(node, 'trial')?.candidate).toMatchObject({
       end: (BEGAN_MS + 20_000) / RULE_STEP_MS,
+      // Of the three calls that `tight` refused it was not asked.
+      allowed: [1, 0],
       refused: [0, 0],
       shadowRefused: [1, 0],
     })
-    expect(node.sight().rules.map(({ rule }) => rule)).toEqual(['tight', 'tried', 'trial'])
+    expect(ruleOf(node, 'tried')?.series).toMatchObject({ allowed: [1, 0], shadowRefused: [1, 0] })
+    expect(node.sight().rules.map(({ rule }) => rule)).toEqual(['tight', 'trial', 'tried'])
   })
 
   test('in shadow refuses nobody, and tells whom it would', () => {
@@ -207,10 +210,9 @@ describe('a caller', () => {
   test('takes nothing of a rule that had room where another refused it', () => {
     const node = makeNode()
     node.call('u1', 3, { plan: 'trial' })
-    const last = node.calls.slice(-3).map(({ rule, outcome, cost }) => [rule, outcome, cost])
+    const last = node.calls.slice(-2).map(({ rule, outcome, cost }) => [rule, outcome, cost])
     expect(last).toEqual([
       ['tight', 'refused', 0],
-      ['tried', 'allowed', 0],
       ['trial', 'allowed', 0],
     ])
   })
@@ -225,15 +227,20 @@ describe('a caller', () => {
       `,
     })
     const taken = (call: Call) => {
+      const before = node.calls.length
       node.decide(call)
-      return node.calls.slice(-3).map(({ rule, cost }) => [rule, cost])
+      return node.calls.slice(before).map(({ rule, cost }) => [rule, cost])
     }
     const attributes = { user: 'u1', tokens: '7' }
     const each = (five: number, tokens: number) =>
       Object.entries({ five, tokens, tried: tokens }).map(([rule, cost]) => [rule, cost])
     expect(taken({ attributes, cost: 2 })).toEqual(each(10, 7))
     expect(taken({ attributes: { user: 'u1' } })).toEqual(each(5, 1))
-    expect(taken({ attributes, cost: 30 })).toEqual(each(0, 0))
+    // `five` refuses it, so that `tried` is not asked.
+    expect(taken({ attributes, cost: 30 })).toEqual([
+      ['five', 0],
+      ['tokens', 0],
+    ])
   })
 
   test('is one of those that make the sketch of its rule', () => {

@@ -280,7 +280,7 @@ function takenBy(cost: Cost, call: Call): number {
   const callCost = call.cost ?? 1
   if (cost === 1) return callCost
   const amount = amountOf(cost, call, callCost)
-  // A rule in shadow that could not read the cost has counted nothing.
+  // A rule that cannot read the cost judges no call, so that it is not visited.
   return typeof amount === 'number' ? amount : 0
 }
 

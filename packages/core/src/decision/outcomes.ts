@@ -1,0 +1,49 @@
+/** What several outcomes of a call say together. */
+import type { Outcome } from '../algorithms/algorithm.js'
+import type { PlannedTake } from './plan.js'
+
+/** Whether every limit of a group had room. */
+export function passes(outcomes: readonly Outcome[]): boolean {
+  for (let i = 0; i < outcomes.length; i++) if (outcomes[i]?.retryAfterMs !== 0) return false
+  return true
+}
+
+export function longestDelay(outcomes: readonly Outcome[]): number {
+  let longest = 0
+  for (let i = 0; i < outcomes.length; i++) {
+    const delayMs = outcomes[i]?.delayMs ?? 0
+    if (delayMs > longest) longest = delayMs
+  }
+  return longest
+}
+
+/** The refusal that takes longest to cure; one that waiting cannot cure before all. */
+export function longestWait(outcomes: readonly Outcome[]): number {
+  let binding = 0
+  let longest = 0
+  for (let i = 0; i < outcomes.length; i++) {
+    const wait = outcomes[i]?.retryAfterMs ?? Infinity
+    if (wait <= longest) continue
+    longest = wait
+    binding = i
+  }
+  return binding
+}
+
+/** The smallest share left; of equal ones the first. */
+export function tightest(takes: readonly PlannedTake[], outcomes: readonly Outcome[]): number {
+  let binding = 0
+  let smallest = Infinity
+  for (let i = 0; i < outcomes.length && outcomes.length > 1; i++) {
+    const share = shareLeft(takes[i], outcomes[i])
+    if (share >= smallest) continue
+    smallest = share
+    binding = i
+  }
+  return binding
+}
+
+export function shareLeft(take: PlannedTake | undefined, outcome: Outcome | undefined): number {
+  const capacity = take?.limit.capacity ?? 0
+  return capacity === 0 ? 0 : (outcome?.remaining ?? 0) / capacity
+}

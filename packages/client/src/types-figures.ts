@@ -75,8 +75,11 @@ export interface StatsView {
   readonly rules: readonly RuleStatsView[]
 }
 
-/** Most refusals, most use, longest at zero, or at the limit in 12 or more of the last 24 hours. */
-export type TopOrder = 'refusals' | 'use' | 'zero' | 'hours'
+/**
+ * Most refusals (then most would-be ones), most use, longest at zero, at the limit in 12 or more of
+ * the last 24 hours, or most would-be refusals.
+ */
+export type TopOrder = 'refusals' | 'use' | 'zero' | 'hours' | 'shadow'
 
 export interface TopCallerView {
   readonly rule: string
@@ -88,6 +91,9 @@ export interface TopCallerView {
   /** Since `since`; what was admitted, in units of cost. */
   readonly refusals: number
   readonly use: number
+  /** Calls that passed and would have been refused: by the rule in shadow, by its candidate. */
+  readonly shadowRefusals: number
+  readonly candidateRefusals: number
   /** By how much the figure it is ordered by may be too high. */
   readonly error: number
   /** Since when it comes to zero again and again; null: it had room for five seconds, or left. */

@@ -8,12 +8,15 @@ const RULES = 'rules: [{ id: r, by: [user], limits: [1/hour] }]'
 
 function setUp(limiter: Pick<Limiter, 'decide'>) {
   let now = 0
-  const seen = { counted: 0, refused: 0, degraded: 0, times: [] as [number, number][] }
+  const seen = { counted: 0, refused: 0, would: 0, degraded: 0, times: [] as [number, number][] }
   const decider = createDecider({
     limiter: limiter as Limiter,
     metrics: { count: () => void seen.counted++ },
     observation: { decided: () => undefined },
-    refusals: { refused: () => void seen.refused++ },
+    refusals: {
+      refused: () => void seen.refused++,
+      wouldRefuse: () => void seen.would++,
+    },
     degraded: { decided: () => void seen.degraded++ },
     times: { observe: (seconds, times = 1) => void seen.times.push([seconds, times]) },
     nowMs: () => now,
@@ -27,6 +30,15 @@ test('a decision in memory is there at once, counted, and logged if it is a refu
   const second = decider.check(CALL, 'api')
   expect([first, second]).toMatchObject([{ allowed: true }, { allowed: false }])
   expect(seen).toMatchObject({ counted: 2, refused: 1, degraded: 0 })
+})
+
+test('a call that a candidate would have refused is logged as such, and one that was refused is not', () => {
+  const rules = `
+    rules: [{ id: r, by: [user], limits: [2/hour], candidate: { limits: [1/hour] } }]
+  `
+  const { decider, seen } = setUp(createLimiter({ rules }))
+  for (let i = 0; i < 5; i++) void decider.check(CALL, 'api')
+  expect(seen).toMatchObject({ counted: 5, refused: 3, would: 1 })
 })
 
 test('of decisions in memory one in 64 is timed, and stands for all of them', () => {

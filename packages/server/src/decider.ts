@@ -15,7 +15,11 @@ export interface DeciderParts {
   readonly metrics: { count(decision: Decision): void }
   /** Whatever else looks on. */
   readonly observation: { decided(decision: Decision, call: Call): void }
-  readonly refusals: { refused(decision: Decision, call: Call, way: Way): void }
+  readonly refusals: {
+    refused(decision: Decision, call: Call, way: Way): void
+    /** A call that passed, and that something in shadow would have refused. */
+    wouldRefuse(decision: Decision, call: Call, way: Way): void
+  }
   /** Told of decisions that were made without the store. */
   readonly degraded: { decided(decision: Decision): void }
   /** How long decisions take, in seconds. */
@@ -38,6 +42,7 @@ export function createDecider(parts: DeciderParts): Decider {
     observation.decided(decision, call)
     if (decision.postures !== undefined) degraded.decided(decision)
     if (!decision.allowed) refusals.refused(decision, call, way)
+    else if (decision.shadow.length > 0) refusals.wouldRefuse(decision, call, way)
     return decision
   }
   const tellLater = async (decided: Promise<Decision>, call: Call, way: Way) => {

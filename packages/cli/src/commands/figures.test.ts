@@ -9,6 +9,8 @@ const caller = {
   hash: '00ff',
   plan: 'free',
   refusals: 120,
+  shadowRefusals: 0,
+  candidateRefusals: 0,
   use: 30,
   error: 0,
   zeroSince: '2026-06-01T00:00:00.000Z',
@@ -47,6 +49,31 @@ per-user  user=u1                    free       120   30  for 7 min      3  1 s 
 per-user  ip=192.0.2.1 route=GET /a  -            7   30  -              0  1 s ago
 `)
     expect(admin.seen[0]?.query).toEqual({ by: 'refusals', limit: '20' })
+  })
+
+  test('says who would have been refused, how often, and by what', async () => {
+    const quiet = { ...caller, refusals: 0, zeroSince: null, hoursAtLimit: 0 }
+    const callers = [
+      caller,
+      { ...quiet, caller: { user: 'u2' }, candidateRefusals: 12 },
+      { ...quiet, caller: { user: 'u3' }, shadowRefusals: 3, candidateRefusals: 4 },
+    ]
+    const admin = await startAdmin({ 'GET /top': answer({ ...top, callers }) })
+    expect((await admin.run(['top'])).out).toBe(`most refusals; of the last 7 min, on 2 nodes
+
+RULE      CALLER   PLAN  REFUSALS  WOULD BE REFUSED             USE  AT ZERO    HOURS  SEEN
+per-user  user=u1  free       120  -                             30  for 7 min      3  1 s ago
+per-user  user=u2  free         0  12 by candidate               30  -              0  1 s ago
+per-user  user=u3  free         0  3 in shadow, 4 by candidate   30  -              0  1 s ago
+`)
+    await admin.run(['top', '--by', 'shadow'])
+    expect(admin.seen[1]?.query).toEqual({ by: 'shadow', limit: '20' })
+  })
+
+  test('of a server that does not tell of would-be refusals is as it was', async () => {
+    const { shadowRefusals: _shadow, candidateRefusals: _candidate, ...before } = caller
+    const admin = await startAdmin({ 'GET /top': answer({ ...top, callers: [before] }) })
+    expect((await admin.run(['top'])).out).toContain('REFUSALS  USE  AT ZERO')
   })
 
   test('asks for another order, one rule, and fewer', async () => {

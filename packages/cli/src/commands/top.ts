@@ -1,5 +1,5 @@
-/** `sluice top`: who is limited most, uses most, or is at its limit for longest. */
-import { type TopOrder, type TopView, UnreachableError } from '@sluice/client'
+/** `sluice top`: who is refused most or would be, uses most, or is at its limit for longest. */
+import { type TopCallerView, type TopOrder, type TopView, UnreachableError } from '@sluice/client'
 import { type Command, Option } from 'commander'
 import { OK } from '../failures.js'
 import type { Io } from '../io.js'
@@ -29,6 +29,7 @@ const ORDERS: Readonly<Record<TopOrder, string>> = {
   use: 'most use',
   zero: 'longest with nothing left',
   hours: 'at the limit in 12 or more of the last 24 hours',
+  shadow: 'most that would have been refused, by a rule in shadow or a candidate',
 }
 
 const WATCH_EVERY_MS = 2000
@@ -48,7 +49,7 @@ export function addTop(program: Command, cli: Cli): void {
     .addHelpText(
       'after',
       helpOf(
-        'sluice top\nsluice top --by zero --rule per-user\nsluice top --by zero --wide\nsluice top --watch',
+        'sluice top\nsluice top --by zero --rule per-user\nsluice top --by zero --wide\nsluice top --by shadow\nsluice top --watch',
       ),
     )
     .action((flags: TopFlags) =>
@@ -89,6 +90,7 @@ function topText(view: TopView, isWide: boolean, io: Io): string {
   const head = `${ORDERS[view.by]}; of the last ${since}, ${whoseText(view)}\n`
   if (view.callers.length === 0) return `${head}Nobody.\n`
   const isInexact = view.callers.some(({ error }) => error > 0)
+  const isShadowed = view.callers.some((caller) => wouldText(caller) !== undefined)
   const rows = table(
     [
       'RULE',
@@ -96,6 +98,7 @@ function topText(view: TopView, isWide: boolean, io: Io): string {
       ...(isWide ? ['HASH'] : []),
       'PLAN',
       'REFUSALS',
+      ...(isShadowed ? ['WOULD BE REFUSED'] : []),
       'USE',
       ...(isInexact ? ['ERROR'] : []),
       'AT ZERO',
@@ -108,6 +111,7 @@ function topText(view: TopView, isWide: boolean, io: Io): string {
       ...(isWide ? [caller.hash] : []),
       caller.plan ?? undefined,
       caller.refusals,
+      ...(isShadowed ? [wouldText(caller)] : []),
       caller.use,
       ...(isInexact ? [caller.error] : []),
       caller.zeroSince === null
@@ -119,6 +123,15 @@ function topText(view: TopView, isWide: boolean, io: Io): string {
     io.columns,
   )
   return `${head}\n${rows}`
+}
+
+/** How many passed that would have been refused, and by what; undefined: none. */
+function wouldText({ shadowRefusals, candidateRefusals }: TopCallerView): string | undefined {
+  const parts = [
+    shadowRefusals > 0 ? `${shadowRefusals} in shadow` : [],
+    candidateRefusals > 0 ? `${candidateRefusals} by candidate` : [],
+  ].flat()
+  return parts.length === 0 ? undefined : parts.join(', ')
 }
 
 /** A list that looks whole and is not sends people the wrong way. */

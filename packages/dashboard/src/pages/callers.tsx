@@ -1,5 +1,5 @@
 /** Who is at the limit: by refusals, by use, by time at zero, by hours of the day. */
-import type { TopOrder, TopView } from '@sluice/client'
+import type { TopCallerView, TopOrder, TopView } from '@sluice/client'
 import { api, useLoaded } from '../api.js'
 import { useRounds } from '../clock.js'
 import { clockMinute } from '../format.js'
@@ -20,6 +20,11 @@ const VIEWS: readonly {
   readonly what: string
 }[] = [
   { id: 'refusals', label: 'Most refused', what: 'Who was refused most' },
+  {
+    id: 'shadow',
+    label: 'Would be refused',
+    what: 'Whose calls passed and would have been refused, by a rule in shadow or a candidate',
+  },
   {
     id: 'use',
     label: 'Most use',
@@ -72,7 +77,7 @@ export function CallersPage() {
       <Tabs label="Order of the callers" tabs={VIEWS} value={by} onChange={(id) => go({ by: id })}>
         <Card flush title={view?.what ?? ''} lead={leadOf(top.value, by)}>
           {top.value?.by === by ? (
-            <CallersTable callers={top.value.callers} by={by} />
+            <CallersTable callers={top.value.callers.filter(isOf(by))} by={by} />
           ) : top.error !== undefined ? (
             <ErrorNote error={top.error} onRetry={top.reload} />
           ) : (
@@ -83,6 +88,9 @@ export function CallersPage() {
     </Page>
   )
 }
+
+/** Who would only have been refused follows who was, and has a list of its own. */
+const isOf = (by: TopOrder) => (caller: TopCallerView) => by !== 'refusals' || caller.refusals > 0
 
 function leadOf(top: TopView | undefined, by: TopOrder): string | undefined {
   if (top === undefined) return undefined

@@ -23,6 +23,7 @@ import { HistoryTab } from './rule/history-tab.js'
 import { OverridesTab } from './rule/overrides-tab.js'
 import { RuleEditor } from './rule/rule-editor.js'
 import { Seen } from './rule/seen.js'
+import { ShadowRefused } from './rule/shadow-refused.js'
 import { Facts, Left, TopRefused } from './rule/side-cards.js'
 import { writeRule } from './rule/yaml.js'
 import { type Editing, useEditing } from './rules/use-rules.js'
@@ -90,8 +91,15 @@ function Body({ rule, stats, editing, onChanged }: BodyProps) {
           <Seen rule={rule} stats={stats} />
         </Card>
         <Facts rule={rule} stats={stats} />
-        <TopRefused rule={rule} canChange={editing.isAllowed} />
+        {rule['mode'] === 'shadow' ? (
+          <ShadowRefused rule={rule} canChange={editing.isAllowed} />
+        ) : (
+          <TopRefused rule={rule} canChange={editing.isAllowed} />
+        )}
         <Left stats={stats} />
+        {rule['mode'] !== 'shadow' && rule.candidate !== undefined && (
+          <ShadowRefused rule={rule} canChange={editing.isAllowed} />
+        )}
       </div>
       <Changes rule={rule} stats={stats} editing={editing} onChanged={onChanged} />
     </>

@@ -129,7 +129,7 @@ const ADMIN = { by: 'admin', why: undefined }
 const SILENT = {
   metrics: { count: () => undefined },
   observation: { decided: () => undefined },
-  refusals: { refused: () => undefined },
+  refusals: { refused: () => undefined, wouldRefuse: () => undefined },
   degraded: { decided: () => undefined },
   times: { observe: () => undefined },
   nowMs: () => 0,

@@ -76,7 +76,7 @@ export const statsView = z
   })
   .openapi('Stats', { description: 'What all nodes saw of their decisions.' })
 
-const TOP_ORDERS = ['refusals', 'use', 'zero', 'hours'] as const
+const TOP_ORDERS = ['refusals', 'use', 'zero', 'hours', 'shadow'] as const
 export const topOrder = z.enum(TOP_ORDERS, TOP_ORDERS.join(', '))
 
 const topCallerView = z
@@ -87,6 +87,12 @@ const topCallerView = z
     plan: z.string().nullable(),
     refusals: count,
     use: count,
+    shadowRefusals: count.openapi({
+      description: 'Calls that passed and that the rule, which is in shadow, would have refused.',
+    }),
+    candidateRefusals: count.openapi({
+      description: 'Calls that passed and that the candidate of the rule would have refused.',
+    }),
     error: count.openapi({ description: 'By how much the figure may be too high.' }),
     zeroSince: instant.nullable(),
     lastSeen: instant,

@@ -81,6 +81,8 @@ const TOP: TopView = {
       hash: '00ff',
       plan: null,
       refusals: 3,
+      shadowRefusals: 0,
+      candidateRefusals: 2,
       use: 2,
       error: 0,
       zeroSince: AT,

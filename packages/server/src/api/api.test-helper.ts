@@ -135,7 +135,7 @@ function testDecider(limiter: Limiter): Decider {
     limiter,
     metrics: { count: () => undefined },
     observation: { decided: () => undefined },
-    refusals: { refused: () => undefined },
+    refusals: { refused: () => undefined, wouldRefuse: () => undefined },
     degraded: { decided: () => undefined },
     times: { observe: () => undefined },
     nowMs: () => 0,

@@ -46,6 +46,8 @@ export class CountedLines<About> {
   #second = 0
   /** Lines of this second. */
   #lines = 0
+  /** Lines that were not used in the second before this one. */
+  #spare = 0
   #dropped = 0
 
   constructor(options: CountedLinesOptions<About>) {
@@ -93,6 +95,17 @@ export class CountedLines<About> {
     if (!log.offer(fields, message, level)) this.#dropped += events
   }
 
+  /**
+   * Takes one of the lines that were not used in the second before this one: whoever writes those
+   * takes nothing from the events counted here. False: there is none.
+   */
+  takeSpare(): boolean {
+    this.followClock()
+    if (this.#spare <= 0) return false
+    this.#spare--
+    return true
+  }
+
   /** Tells of the seconds that are over. Called by a timer, or by whoever drives the time. */
   tick(): void {
     this.followClock()
@@ -124,6 +137,9 @@ export class CountedLines<About> {
   private followClock(): void {
     const second = Math.floor(this.#options.clock.now() / 1000)
     if (second === this.#second) return
+    // A clock that jumped, either way, has passed over the second before this one.
+    const isNext = second === this.#second + 1
+    this.#spare = isNext ? LINES_PER_SECOND_MAX - this.#lines : LINES_PER_SECOND_MAX
     this.#second = second
     this.#lines = 0
   }

@@ -1,19 +1,35 @@
 /**
  * Refusals as log lines: for each caller, rule and second one line, and the others of that second
  * counted. A line is `refused`, or `refused again` where only the rest of a second is told.
+ *
+ * What rules in shadow and candidates would have refused is a line too, `would have been refused`
+ * with its `mode`. Those lines come when their second is over, and only with what refusals left of
+ * its lines: a candidate that is wildly wrong takes no line from a caller that was refused.
  */
-import { type Call, type Decision, readAttribute, show } from '@sluice/core'
+import {
+  type Attributes,
+  type Call,
+  candidateId,
+  type Decision,
+  formatHash,
+  readAttribute,
+  type ShadowRefusal,
+  show,
+} from '@sluice/core'
 import type { WallClock } from '../clock.js'
 import { CountedLines } from './counted-lines.js'
-import type { Log } from './logger.js'
+import { DeferredLines } from './deferred-lines.js'
+import type { Log, LogFields } from './logger.js'
 
 export interface RefusalLog {
   refused(decision: Decision, call: Call, way: string): void
+  /** A call that passed, and that something in shadow would have refused. */
+  wouldRefuse(decision: Decision, call: Call, way: string): void
   /** Tells of the seconds that are over. Called by a timer, or by whoever drives the time. */
   tick(): void
   /** Tells of everything that was counted, as far as lines go this second. */
   flush(): void
-  /** Refusals that no line tells of. */
+  /** Refusals, would-be ones among them, that no line tells of. */
   dropped(): number
   /** Ends the timer and flushes. */
   close(): void
@@ -30,6 +46,7 @@ export interface RefusalLogOptions {
   readonly sweepMs?: number | undefined
 }
 
+const SWEEP_MS = 1000
 const METHOD_SHOWN_MAX = 32
 const PATH_SHOWN_MAX = 256
 const VALUE_SHOWN_MAX = 256
@@ -48,20 +65,29 @@ interface Refused {
 
 class CountedRefusalLog implements RefusalLog {
   readonly #lines: CountedLines<Refused>
+  readonly #shadowLines: DeferredLines
+  readonly #timer: NodeJS.Timeout | undefined
   readonly #isClear: boolean
   readonly #secret: ReadonlySet<string>
 
-  constructor({ callers, secretAttributes, ...options }: RefusalLogOptions) {
+  constructor(options: RefusalLogOptions) {
+    const { log, clock, callers, secretAttributes, sweepMs = SWEEP_MS } = options
     this.#isClear = callers === 'clear'
     this.#secret = new Set(secretAttributes)
     this.#lines = new CountedLines({
-      ...options,
+      log,
+      clock,
+      sweepMs: 0,
       level: 'info',
       again: {
         message: 'refused again',
         fields: (rule, { limit, caller }) => ({ rule, limit, caller }),
       },
     })
+    const message = 'would have been refused'
+    const takeSpare = () => this.#lines.takeSpare()
+    this.#shadowLines = new DeferredLines({ log, clock, message, takeSpare })
+    if (sweepMs > 0) this.#timer = setInterval(() => this.tick(), sweepMs).unref()
   }
 
   refused(decision: Decision, call: Call, way: string): void {
@@ -79,20 +105,34 @@ class CountedRefusalLog implements RefusalLog {
     this.tell(decision, call, { way, rule, caller, rest: 0 })
   }
 
+  wouldRefuse(decision: Decision, call: Call, way: string): void {
+    for (const refusal of decision.shadowRefusals()) {
+      const { rule, mode } = refusal
+      const hash = formatHash(refusal.caller)
+      const group = mode === 'candidate' ? candidateId(rule) : rule
+      if (!this.#shadowLines.count(group, hash)) continue
+      this.#shadowLines.begin(group, hash, this.shadowFields(decision, call, way, refusal))
+    }
+  }
+
   tick(): void {
     this.#lines.tick()
+    this.#shadowLines.tick()
   }
 
   flush(): void {
     this.#lines.flush()
+    this.#shadowLines.flush()
   }
 
   dropped(): number {
-    return this.#lines.dropped()
+    return this.#lines.dropped() + this.#shadowLines.dropped()
   }
 
   close(): void {
+    clearInterval(this.#timer)
     this.#lines.close()
+    this.#shadowLines.flush()
   }
 
   private tell(
@@ -105,11 +145,21 @@ class CountedRefusalLog implements RefusalLog {
       rest,
     }: Pick<Refused, 'caller'> & Record<'way' | 'rule', string> & { readonly rest: number },
   ): void {
-    const method = show(readAttribute(attributes, 'method') ?? '', METHOD_SHOWN_MAX)
-    const path = showPath(readAttribute(attributes, 'path') ?? '')
     const age = staleMs === undefined ? {} : { staleMs }
     const about = { rule, limit: limitName, caller, reason, retryAfterMs, source, ...age }
-    this.#lines.write({ ...about, way, method, path, rest }, 'refused', rest + 1)
+    this.#lines.write({ ...about, way, ...routeOf(attributes), rest }, 'refused', rest + 1)
+  }
+
+  private shadowFields(
+    { source }: Decision,
+    call: Call,
+    way: string,
+    { rule, mode, by, caller: hash, limitName, retryAfterMs }: ShadowRefusal,
+  ): LogFields {
+    const caller = this.#isClear ? this.attributesOf(by, call) : formatHash(hash)
+    const reason = retryAfterMs === null ? 'cost_exceeds_limit' : 'over'
+    const about = { rule, mode, limit: limitName, caller, reason, retryAfterMs, source }
+    return { ...about, way, ...routeOf(call.attributes) }
   }
 
   private attributesOf(by: readonly string[], { attributes }: Call): Record<string, string> {
@@ -120,6 +170,14 @@ class CountedRefusalLog implements RefusalLog {
       shown[name] = isHidden ? '(secret)' : show(value, VALUE_SHOWN_MAX)
     }
     return shown
+  }
+}
+
+/** Which call it was, without anything that a caller could flood the log with. */
+function routeOf(attributes: Attributes): Readonly<Record<'method' | 'path', string>> {
+  return {
+    method: show(readAttribute(attributes, 'method') ?? '', METHOD_SHOWN_MAX),
+    path: showPath(readAttribute(attributes, 'path') ?? ''),
   }
 }
 

@@ -63,6 +63,21 @@ export interface SeenCaller {
   readonly hours: number
 }
 
+/** A caller that a rule in shadow, or a candidate, would have refused. */
+export interface SeenShadowCaller {
+  readonly rule: string
+  readonly hash: string
+  readonly caller: Readonly<Record<string, string>>
+  readonly plan: string | null
+  /** By the rule in shadow. */
+  readonly shadowRefusals: number
+  readonly shadowRefusalsError: number
+  /** By its candidate. */
+  readonly candidateRefusals: number
+  readonly candidateRefusalsError: number
+  readonly lastSeenMs: number
+}
+
 export interface SeenStore {
   readonly name: string
   readonly state: string
@@ -105,5 +120,7 @@ export interface NodeSight {
   /** Since when callers are counted. */
   readonly callersSinceMs: number
   readonly callers: readonly SeenCaller[]
+  /** Apart, so that they take no room from `callers`; undefined: its release does not tell. */
+  readonly shadowCallers?: readonly SeenShadowCaller[] | undefined
   readonly alerts: SeenAlerts
 }

@@ -207,6 +207,13 @@ describe('a caller', () => {
     ])
   })
 
+  test('is told of where a rule in shadow or a candidate would have refused it', () => {
+    const node = makeNode()
+    node.call('u1', 3, { plan: 'trial' })
+    // The third call was refused, so that nothing in shadow was asked about it.
+    expect(node.would).toEqual(['tried shadow u1', 'trial candidate u1'])
+  })
+
   test('takes nothing of a rule that had room where another refused it', () => {
     const node = makeNode()
     node.call('u1', 3, { plan: 'trial' })
@@ -255,7 +262,13 @@ describe('a caller', () => {
     const node = makeNode({
       parts: {
         distinct: { ofRule: () => undefined, tick: () => {} },
-        callers: { ofRule: () => undefined, tick: () => {}, view: () => [], callersSinceMs: 0 },
+        callers: {
+          ofRule: () => undefined,
+          tick: () => {},
+          view: () => [],
+          shadowView: () => [],
+          callersSinceMs: 0,
+        },
       },
     })
     node.call('u1')

@@ -19,6 +19,7 @@ import {
   type SeenAlerts,
   type SeenCaller,
   type SeenRule,
+  type SeenShadowCaller,
   type SeenStore,
   STEP_MS,
   STEPS,
@@ -33,6 +34,8 @@ interface Callers {
   tick(nowMs: number): void
   /** The first ones of each rule by each order. */
   view(most: number): readonly SeenCaller[]
+  /** The first ones of each rule that would have been refused. */
+  shadowView(most: number): readonly SeenShadowCaller[]
   /** Since when they are counted. */
   readonly callersSinceMs: number
 }
@@ -127,7 +130,7 @@ export class NodeStats {
     return this.#parts.node
   }
 
-  /** Everything a decision costs here is in this function and `#visit`. */
+  /** Everything an ordinary decision costs here is in this function and `#visit`. */
   decided(decision: Decision, call: Call): void {
     const total = this.#total
     if (!decision.allowed) total.refused++
@@ -138,6 +141,15 @@ export class NodeStats {
     // A call that one rule refused took nothing of another that had room.
     this.#isTaken = decision.allowed
     decision.eachCaller(this.#visit)
+    if (decision.shadow.length > 0) this.wouldRefuse(decision, call)
+  }
+
+  private wouldRefuse(decision: Decision, call: Call): void {
+    for (const refusal of decision.shadowRefusals()) {
+      const { rule } = refusal
+      const seenBy = this.#rules.get(rule) ?? this.seenByOf(rule)
+      seenBy?.callers?.wouldRefuse(refusal, call.attributes, this.#nowMs)
+    }
   }
 
   readonly #visit: CallerVisit = (rule, by, caller, outcome, left, cost = 1) => {
@@ -236,6 +248,7 @@ export class NodeStats {
       rules: this.busiest().map((steps) => this.seenRule(steps)),
       callersSinceMs: callers.callersSinceMs,
       callers: callers.view(CALLERS_TOLD_MAX),
+      shadowCallers: callers.shadowView(CALLERS_TOLD_MAX),
       alerts: firstAlerts(this.#parts.alerts?.()),
     }
   }

@@ -39,6 +39,8 @@ export function isSight(value: unknown): value is NodeSight {
     isListOf(value.rules, RULES_TOLD_MAX, isRule) &&
     isTime(value.callersSinceMs) &&
     isListOf(value.callers, CALLERS_MAX, isCaller) &&
+    (value.shadowCallers === undefined ||
+      isListOf(value.shadowCallers, CALLERS_MAX, isShadowCaller)) &&
     isFields(value.alerts) &&
     isListOf(value.alerts.active, ALERTS_TOLD_MAX, isAlert) &&
     isListOf(value.alerts.recent, ALERTS_TOLD_MAX, isAlert)
@@ -99,7 +101,7 @@ function isRule(value: unknown): boolean {
   )
 }
 
-function isCaller(value: unknown): boolean {
+function isNamed(value: unknown): value is Fields {
   return (
     isFields(value) &&
     isText(value.rule) &&
@@ -107,12 +109,28 @@ function isCaller(value: unknown): boolean {
     isFields(value.caller) &&
     Object.values(value.caller).every(isText) &&
     (value.plan === null || isText(value.plan)) &&
+    isTime(value.lastSeenMs)
+  )
+}
+
+function isShadowCaller(value: unknown): boolean {
+  return (
+    isNamed(value) &&
+    isCount(value.shadowRefusals) &&
+    isCount(value.shadowRefusalsError) &&
+    isCount(value.candidateRefusals) &&
+    isCount(value.candidateRefusalsError)
+  )
+}
+
+function isCaller(value: unknown): boolean {
+  return (
+    isNamed(value) &&
     isCount(value.refusals) &&
     isCount(value.refusalsError) &&
     isCount(value.use) &&
     isCount(value.useError) &&
     isTimeOrNull(value.zeroSinceMs) &&
-    isTime(value.lastSeenMs) &&
     isWhole(value.hours)
   )
 }

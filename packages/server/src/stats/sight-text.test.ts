@@ -1,6 +1,6 @@
 import { deflateRawSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
-import type { NodeSight, SeenCaller } from './node-sight.js'
+import type { NodeSight, SeenCaller, SeenShadowCaller } from './node-sight.js'
 import { readSight, writeSight } from './sight-text.js'
 import { makeNode } from './stats.test-helper.js'
 
@@ -26,9 +26,21 @@ const CALLER: SeenCaller = {
   hours: 1,
 }
 
+const SHADOW_CALLER: SeenShadowCaller = {
+  rule: 'tight',
+  hash: '00ff',
+  caller: { user: 'u1' },
+  plan: null,
+  shadowRefusals: 3,
+  shadowRefusalsError: 1,
+  candidateRefusals: 0,
+  candidateRefusalsError: 0,
+  lastSeenMs: 9,
+}
+
 describe('a sight as text', () => {
   test('is read as it was written', async () => {
-    const sight = sightOf({ callers: [CALLER] })
+    const sight = sightOf({ callers: [CALLER], shadowCallers: [SHADOW_CALLER] })
     expect(await readSight(await writeSight(sight))).toEqual(sight)
   })
 
@@ -58,6 +70,17 @@ describe('a sight as text', () => {
     expect(read?.total).toEqual(sight.total)
   })
 
+  test('that would be too long leaves callers in shadow out before any rule', async () => {
+    const sight = sightOf({ callers: [CALLER] })
+    const crowd = Array.from({ length: 1000 }, (_, i) => ({
+      ...SHADOW_CALLER,
+      hash: `${Math.sin(i)}`,
+    }))
+    const room = (await writeSight(sight)).length + 100
+    const read = await readSight(await writeSight({ ...sight, shadowCallers: crowd }, room))
+    expect(read).toEqual({ ...sight, shadowCallers: [] })
+  })
+
   test('that has nothing left to leave out is not written', async () => {
     await expect(writeSight(sightOf(), 10)).rejects.toThrow('a sight without rules')
   })
@@ -79,8 +102,8 @@ describe('a sight as text', () => {
     expect(await readSight(textOf({ ...sight, format: 2 }))).toBeUndefined()
     const text = textOf(sight)
     expect(await readSight(text.slice(0, text.length / 2))).toBeUndefined()
-    // Nodes of the first release do not tell of a problem.
-    const { problem: _problem, ...needed } = sight
+    // Nodes of earlier releases tell of no problem, and not who would have been refused.
+    const { problem: _problem, shadowCallers: _shadowCallers, ...needed } = sight
     expect(await readSight(textOf(needed))).toEqual(needed)
     for (const field of Object.keys(needed)) {
       expect(await readSight(textOf({ ...sight, [field]: undefined })), field).toBeUndefined()
@@ -101,6 +124,8 @@ describe('a sight as text', () => {
     ['a rule without a name', { rules: [{ ...sightOf().rules[0], rule: 7 }] }],
     ['a caller that is a text', { callers: [{ ...CALLER, caller: 'u1' }] }],
     ['a caller whose attribute is a list', { callers: [{ ...CALLER, caller: { user: [] } }] }],
+    ['would-be refusals below 0', { shadowCallers: [{ ...SHADOW_CALLER, shadowRefusals: -1 }] }],
+    ['would-be refusals that are no list', { shadowCallers: {} }],
     ['a store without nodes', { storeHealth: { ...sightOf().storeHealth, nodes: null } }],
   ])('is left out if it has %s', async (_, damage) => {
     expect(await readSight(textOf({ ...sightOf(), ...damage }))).toBeUndefined()

@@ -14,8 +14,8 @@ const LEVEL = 1
 const TAKEN_SHARE = 0.8
 
 /**
- * Below `lengthMax`: where it is too much, rules are left out from the tail, the least busy first,
- * and with them their callers.
+ * Below `lengthMax`: where it is too much, the callers that would have been refused are left out
+ * first, then rules from the tail, the least busy first, and with them their callers.
  */
 export async function writeSight(sight: NodeSight, lengthMax = POST_LENGTH_MAX): Promise<string> {
   let rest = sight
@@ -26,6 +26,10 @@ export async function writeSight(sight: NodeSight, lengthMax = POST_LENGTH_MAX):
     if (text !== undefined && text.length <= lengthMax) return text
     if (rest.rules.length === 0 && rest.callers.length === 0) {
       throw new Error(`a sight without rules: found ${json.length} characters; accepted: fewer`)
+    }
+    if (rest.shadowCallers !== undefined && rest.shadowCallers.length > 0) {
+      rest = { ...rest, shadowCallers: [] }
+      continue
     }
     const share = text === undefined ? JSON_LENGTH_MAX / json.length : lengthMax / text.length
     rest = shorten(rest, Math.floor(rest.rules.length * share * TAKEN_SHARE))

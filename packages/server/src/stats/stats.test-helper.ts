@@ -4,7 +4,13 @@ import { createLimiter } from '@sluice/limiter'
 import { createDecisionMetrics } from '../metrics/decisions.js'
 import { KeptHistogram } from '../metrics/histogram.js'
 import { createRegistry } from '../metrics/registry.js'
-import type { NodeSight, SeenCaller, SeenSeries, SeenStore } from './node-sight.js'
+import type {
+  NodeSight,
+  SeenCaller,
+  SeenSeries,
+  SeenShadowCaller,
+  SeenStore,
+} from './node-sight.js'
 import { NodeStats, type NodeStatsParts } from './node-stats.js'
 
 /** Divisible by every length of steps. */
@@ -58,6 +64,8 @@ export function makeNode(options: TestNodeOptions = {}) {
   const decisionTimes = new KeptHistogram([0.001, 0.01])
   const storeTimes = new KeptHistogram([0.001, 0.01])
   const calls: SeenCall[] = []
+  /** Would-be refusals: the rule, whether by its candidate, and the user. */
+  const would: string[] = []
   const distinct = new Map<string, Set<string>>()
   const shares = new Map<string, KeptHistogram>()
   const ticks: number[] = []
@@ -73,9 +81,13 @@ export function makeNode(options: TestNodeOptions = {}) {
         seen(by, _caller, outcome, left, cost, { user }, atMs) {
           calls.push({ rule, by, outcome, left, cost, user: String(user), atMs })
         },
+        wouldRefuse({ mode }, { user }) {
+          would.push(`${rule} ${mode} ${String(user)}`)
+        },
       }),
       tick: (atMs) => void ticks.push(atMs),
       view: (): readonly SeenCaller[] => [],
+      shadowView: (): readonly SeenShadowCaller[] => [],
       callersSinceMs: nowMs,
     },
     distinct: {
@@ -132,6 +144,7 @@ export function makeNode(options: TestNodeOptions = {}) {
     sight,
     setClock,
     calls,
+    would,
     ticks,
     distinct,
     decisionTimes,

@@ -29,6 +29,10 @@ const NOBODY: Readonly<Record<TopOrder, readonly [string, string]>> = {
     'Nobody is at the limit all day.',
     'Callers that come to their limit in half of the last 24 hours or more would stand here.',
   ],
+  shadow: [
+    'Nobody would have been refused.',
+    'No rule in shadow and no candidate would have refused a call that passed in the last minutes.',
+  ],
 }
 
 interface CallersTableProps {
@@ -84,12 +88,39 @@ function figuresOf(by: TopOrder): readonly Column<TopCallerView>[] {
     isNumber: true,
     cell: ({ zeroSince }) => <Zero since={zeroSince} />,
   }
+  if (by === 'shadow') return [...shadowColumns(), use]
   const hours: Column<TopCallerView> = {
     head: 'Hours at the limit',
     isNumber: true,
     cell: ({ hoursAtLimit }) => <Hours value={hoursAtLimit} />,
   }
   return by === 'hours' ? [hours, refusals, use] : [refusals, use, zero]
+}
+
+/** How many calls passed that would have been refused, and by what. */
+export function shadowColumns({
+  isShadow = true,
+  isCandidate = true,
+}: {
+  readonly isShadow?: boolean
+  readonly isCandidate?: boolean
+} = {}): readonly Column<TopCallerView>[] {
+  const column = (head: string, figureOf: (caller: TopCallerView) => number) => ({
+    head,
+    isNumber: true,
+    cell: (caller: TopCallerView) => {
+      const value = figureOf(caller)
+      // Of both together it may be too high; one of the two is hardly ever there.
+      const error = Math.min(value, caller.error)
+      return value === 0 ? <span class="faint">–</span> : <About value={value} error={error} />
+    },
+  })
+  return [
+    ...(isShadow ? [column('By the rule in shadow', ({ shadowRefusals }) => shadowRefusals)] : []),
+    ...(isCandidate
+      ? [column('By the candidate', ({ candidateRefusals }) => candidateRefusals)]
+      : []),
+  ]
 }
 
 /** A count that may be too high says by how much. */

@@ -5,7 +5,7 @@ import { useState } from 'preact/hooks'
 import { api } from '../../api.js'
 import { count, sum } from '../../format.js'
 import { hrefs, navigate } from '../../router.js'
-import { Button, CheckField, Note, Text, toast } from '../../ui/index.js'
+import { Button, CheckField, Link, Note, Text, toast } from '../../ui/index.js'
 import { allLimitsText, isRecord } from '../rules/rule-text.js'
 import { ChangeDialog } from './change-dialog.js'
 import { outlookOf, trialOf } from './trial.js'
@@ -62,7 +62,7 @@ export function Actions({ rule, stats, onChanged }: ActionsProps) {
           }}
         >
           <p>{each.means} Counters go on as they are.</p>
-          <Outlook mode={each.mode} stats={stats} />
+          <Outlook rule={rule.id} mode={each.mode} stats={stats} />
         </ChangeDialog>
       ))}
       <Promote
@@ -79,9 +79,11 @@ export function Actions({ rule, stats, onChanged }: ActionsProps) {
 
 /** What the last ten minutes say of it. */
 function Outlook({
+  rule,
   mode,
   stats,
 }: {
+  readonly rule: string
   readonly mode: Mode
   readonly stats: RuleStatsView | undefined
 }): ComponentChildren {
@@ -90,7 +92,8 @@ function Outlook({
   if (mode === 'enforce' && shadow > 0) {
     return (
       <Note tone="degraded">
-        In the last ten minutes it would have refused {count(shadow)} calls.
+        In the last ten minutes it would have refused {count(shadow)} calls.{' '}
+        <Link href={hrefs.callers({ rule, by: 'shadow' })}>See whose</Link>
       </Note>
     )
   }
@@ -129,7 +132,10 @@ export function Promote(props: OneProps & ActionsProps) {
         <Note tone="neutral">No call was seen since it is on trial.</Note>
       ) : (
         <Note tone={trial.would > 0 ? 'degraded' : 'neutral'}>
-          {outlookOf(trial, rule['mode'])}
+          {outlookOf(trial, rule['mode'])}{' '}
+          {trial.would > 0 && (
+            <Link href={hrefs.callers({ rule: rule.id, by: 'shadow' })}>See whose</Link>
+          )}
         </Note>
       )}
     </ChangeDialog>

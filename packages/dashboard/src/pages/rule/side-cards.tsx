@@ -1,5 +1,5 @@
 /** What a rule says, whom it refuses, and how much it leaves to callers. */
-import type { RuleStatsView, RuleView } from '@sluice/client'
+import type { RuleStatsView, RuleView, TopCallerView, TopOrder } from '@sluice/client'
 import { api, useLoaded } from '../../api.js'
 import { nowMs } from '../../clock.js'
 import { count, duration, percent, short, sum, timeOf } from '../../format.js'
@@ -113,12 +113,35 @@ const CALLERS_SHOWN = 8
 /** Top callers move slowly; every tick would be five times as often as they do. */
 const EVERY_MS = 10_000
 
-export function TopRefused({ rule, canChange }: TopRefusedProps) {
+/** The first callers of a rule, read again as they move. */
+export function useTopCallers(rule: string, by: TopOrder) {
   const step = Math.floor((tick.value?.endMs ?? 0) / EVERY_MS)
-  const top = useLoaded(
-    () => api.top({ rule: rule.id, by: 'refusals', limit: CALLERS_SHOWN }),
-    [rule.id, step],
+  return useLoaded(() => api.top({ rule, by, limit: CALLERS_SHOWN }), [rule, by, step])
+}
+
+interface CallerActionsProps {
+  readonly caller: TopCallerView
+  readonly canChange: boolean
+}
+
+/** What can be done about a caller of a rule. */
+export function CallerActions({ caller: { rule, caller, plan }, canChange }: CallerActionsProps) {
+  return (
+    <>
+      <LinkButton href={hrefs.whyRefused(rule, caller, plan)} kind="quiet" size="small">
+        Why
+      </LinkButton>
+      {canChange && (
+        <LinkButton href={hrefs.override(rule, caller)} kind="quiet" size="small">
+          Override
+        </LinkButton>
+      )}
+    </>
   )
+}
+
+export function TopRefused({ rule, canChange }: TopRefusedProps) {
+  const top = useTopCallers(rule.id, 'refusals')
   const callers = (top.value?.callers ?? []).filter(({ refusals }) => refusals > 0)
   return (
     <Card
@@ -153,22 +176,7 @@ export function TopRefused({ rule, canChange }: TopRefusedProps) {
             {
               head: 'Actions',
               isHeadHidden: true,
-              cell: ({ caller, plan }) => (
-                <>
-                  <LinkButton
-                    href={hrefs.whyRefused(rule.id, caller, plan)}
-                    kind="quiet"
-                    size="small"
-                  >
-                    Why
-                  </LinkButton>
-                  {canChange && (
-                    <LinkButton href={hrefs.override(rule.id, caller)} kind="quiet" size="small">
-                      Override
-                    </LinkButton>
-                  )}
-                </>
-              ),
+              cell: (caller) => <CallerActions caller={caller} canChange={canChange} />,
             },
           ]}
         />

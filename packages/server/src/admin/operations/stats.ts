@@ -40,7 +40,8 @@ const listTop = operation({
   id: 'listTop',
   tag,
   summary: 'List the callers with most refusals, most use, or at their limit for longest',
-  description: 'By `refusals`, `use`, `zero` (longest without anything left) or `hours`.',
+  description:
+    'By `refusals` (then would-be ones), `use`, `zero` (longest without anything left), `hours`, or `shadow` (most would-be refusals).',
   role: 'read',
   query: {
     by: topOrder.default('refusals').openapi({ description: 'The order.' }),

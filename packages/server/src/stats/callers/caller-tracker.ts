@@ -3,20 +3,21 @@
  * bounded memory whatever comes in.
  *
  * At most, with every place taken:
- * - top callers: 128 rules, 2 orders, 2 periods, 64 places: 32,768 entries. A sketch has 768 bytes
- *   of keys, 512 of cells, 1,536 of figures, 512 of names, and about 1,000 around them: 512 of them
- *   are 2.2 MB.
+ * - top callers: 128 rules, 3 orders (would-be refusals are one), 2 periods, 64 places: 49,152
+ *   entries. A sketch has 768 bytes of keys, 512 of cells, 1,536 of figures, 512 of names, and
+ *   about 1,000 around them: 768 of them are 3.3 MB.
  * - at zero, and hours: 4,096 callers each, 50 bytes a slot: 0.4 MB.
- * - names: 40,960 texts. Of 40 characters, as most are, 2.3 MB; all of them as long as they may be
- *   where a rule counts by up to four attributes, 4.8 MB. A caller has one text in both orders.
+ * - names: 57,344 texts. Of 40 characters, as most are, 3.2 MB; all of them as long as they may be
+ *   where a rule counts by up to four attributes, 6.7 MB. A caller has one text in all orders.
  * - rules: some 300 bytes each: 30 KB for a hundred, 3 MB for the 10,000 that may be known.
- * So about 5 MB for a node whose every table is full, and some 500 KB for one with few rules.
+ * So about 7 MB for a node whose every table is full, and some 500 KB for one with few rules.
  */
-import type { SeenCaller } from '../node-sight.js'
+import type { SeenCaller, SeenShadowCaller } from '../node-sight.js'
 import { viewCallers, viewZero, type ZeroCaller } from './caller-view.js'
 import { HourCallers } from './hours.js'
 import { readHours, writeHours } from './hours-text.js'
 import { type RuleCallers, type SharedTables, TrackedRule, UNTRACKED } from './rule-callers.js'
+import { viewShadowCallers } from './shadow-view.js'
 import { TopPlaces } from './top-places.js'
 import { ZeroCallers } from './zero.js'
 
@@ -40,6 +41,7 @@ export class CallerTracker {
     this.#tables = {
       refusalPlaces: new TopPlaces(),
       usePlaces: new TopPlaces(),
+      shadowPlaces: new TopPlaces(),
       zero: new ZeroCallers(),
       hours: new HourCallers(nowMs),
     }
@@ -59,7 +61,10 @@ export class CallerTracker {
 
   /** How many callers are held, where: for tests and metrics. */
   get held(): { readonly top: number; readonly zero: number; readonly hours: number } {
-    const top = this.#numbered.reduce((sum, { refusals, use }) => sum + refusals.size + use.size, 0)
+    let top = 0
+    for (const { refusals, use, shadowRefusals, candidateRefusals } of this.#numbered) {
+      top += refusals.size + use.size + shadowRefusals.size + candidateRefusals.size
+    }
     return { top, zero: this.#tables.zero.size, hours: this.#tables.hours.size }
   }
 
@@ -71,9 +76,10 @@ export class CallerTracker {
   /** Once a second. */
   tick(nowMs: number): void {
     this.rotate(Math.floor(nowMs / PERIOD_MS), nowMs)
-    const { refusalPlaces, usePlaces, zero, hours } = this.#tables
+    const { refusalPlaces, usePlaces, shadowPlaces, zero, hours } = this.#tables
     refusalPlaces.tick()
     usePlaces.tick()
+    shadowPlaces.tick()
     zero.tick(nowMs)
     hours.tick(nowMs)
   }
@@ -81,6 +87,11 @@ export class CallerTracker {
   /** For each rule its first callers by refusals, by use, longest at zero, and by hours. */
   view(limitPerRule: number): readonly SeenCaller[] {
     return viewCallers(this.#numbered, this.#tables.zero, this.#tables.hours, limitPerRule)
+  }
+
+  /** For each rule the first callers that it, or its candidate, would have refused. */
+  shadowView(limitPerRule: number): readonly SeenShadowCaller[] {
+    return viewShadowCallers(this.#numbered, limitPerRule)
   }
 
   /** Callers that called and were refused for longer than that; the longest first. */
@@ -123,8 +134,8 @@ export class CallerTracker {
     // A clock that was set back by a moment comes here again.
     if (gone === 0 || gone === -1) return
     this.#period = period
-    const { refusalPlaces, usePlaces } = this.#tables
-    for (const places of [refusalPlaces, usePlaces]) {
+    const { refusalPlaces, usePlaces, shadowPlaces } = this.#tables
+    for (const places of [refusalPlaces, usePlaces, shadowPlaces]) {
       if (gone < 0) places.clear()
       if (gone > 0) places.rotate()
       if (gone > 1) places.rotate()

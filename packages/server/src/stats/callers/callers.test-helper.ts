@@ -1,5 +1,11 @@
 /** A tracker and its decisions, for tests to make in few words. */
-import { type Attributes, formatHash, type Hash64, type RuleOutcome } from '@sluice/core'
+import {
+  type Attributes,
+  formatHash,
+  type Hash64,
+  type RuleOutcome,
+  type ShadowRefusal,
+} from '@sluice/core'
 import type { SeenCaller } from '../node-sight.js'
 import { CallerTracker } from './caller-tracker.js'
 
@@ -39,6 +45,13 @@ export function openTracker(startMs = START) {
     const { attributes = { user: `u${caller}`, plan: 'free' } } = seen
     tracker.ofRule(rule).seen(by, hashOf(caller), outcome, left, cost, attributes, nowMs)
   }
+  /** A call that passed, and would have been refused. */
+  const would = (caller: number, mode: ShadowRefusal['mode'] = 'shadow', rule = 'per-user') => {
+    const refusal = { rule, mode, by: ['user'], caller: hashOf(caller) }
+    const rest = { limitName: null, retryAfterMs: 1 }
+    const attributes = { user: `u${caller}`, plan: 'free' }
+    tracker.ofRule(rule).wouldRefuse({ ...refusal, ...rest }, attributes, nowMs)
+  }
   /** By a second at a time, as a server does. */
   const pass = (ms: number, each: () => void = () => {}) => {
     const endMs = nowMs + ms
@@ -55,5 +68,5 @@ export function openTracker(startMs = START) {
   }
   const told = (caller: number, rule = 'per-user'): SeenCaller | undefined =>
     tracker.view(20).find((seen) => seen.rule === rule && seen.hash === textOf(caller))
-  return { tracker, see, pass, jump, told, now: () => nowMs }
+  return { tracker, see, would, pass, jump, told, now: () => nowMs }
 }

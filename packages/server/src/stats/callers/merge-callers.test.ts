@@ -58,6 +58,8 @@ test('counts and errors of all nodes add up', async () => {
       caller: { user: 'u1' },
       plan: 'free',
       refusals: 12,
+      shadowRefusals: 0,
+      candidateRefusals: 0,
       use: 130,
       error: 3,
       zeroSince: null,

@@ -1,11 +1,16 @@
 /** What all nodes saw of their callers, as one list. */
-import { CALLERS_TOLD_MAX, type NodeSight, type SeenCaller } from '../node-sight.js'
+import {
+  CALLERS_TOLD_MAX,
+  type NodeSight,
+  type SeenCaller,
+  type SeenShadowCaller,
+} from '../node-sight.js'
 import { TimeSlices } from '../../time-slices.js'
 import { countHours, HIGHER_TIER_HOURS } from './hours.js'
 import type { TopCallerView, TopOrder } from './top-view.js'
 import { SILENT_MS } from './zero.js'
 
-export type CallersSight = Pick<NodeSight, 'callers' | 'callersSinceMs'>
+export type CallersSight = Pick<NodeSight, 'callers' | 'shadowCallers' | 'callersSinceMs'>
 
 interface TopAsked {
   /** Of this rule alone. */
@@ -13,16 +18,17 @@ interface TopAsked {
   readonly limit: number
 }
 
-type Figure = 'refusals' | 'use'
+const FIGURES = ['refusals', 'use', 'shadowRefusals', 'candidateRefusals'] as const
+type Figure = (typeof FIGURES)[number]
+type Floors = Readonly<Record<Figure, ReadonlyMap<string, number>>>
+type Named = Pick<SeenCaller, 'rule' | 'hash' | 'caller' | 'plan' | 'lastSeenMs'>
 
 /** What is known of one caller of one rule. */
-interface Merged {
+interface Merged extends Readonly<Record<Figure, Sum>> {
   /** As the node told it that saw it last, of those that can name it. */
-  named: SeenCaller
+  named: Named
   lastSeenMs: number
   hours: number
-  readonly refusals: Sum
-  readonly use: Sum
   /** By those that saw it in the last minute; undefined: nobody did. */
   zeroSinceMs: number | undefined
 }
@@ -42,6 +48,7 @@ const NOT_AT_ZERO = Infinity
 /**
  * The first callers of all nodes. By refusals and use those come first that have most for certain;
  * `error` is what their figure may be too high. Figures they are not ordered by are certain ones.
+ * By refusals, callers that would only have been refused follow those that were.
  */
 export async function mergeCallers(
   sights: readonly CallersSight[],
@@ -51,48 +58,65 @@ export async function mergeCallers(
 ): Promise<readonly TopCallerView[]> {
   const slices = new TimeSlices()
   const merged = new Map<string, Merged>()
-  const floors = { refusals: new Map<string, number>(), use: new Map<string, number>() }
-  for (const { callers } of sights) {
-    const told = rule === undefined ? callers : callers.filter((caller) => caller.rule === rule)
-    const refusalFloors = floorsOf(told, 'refusals')
-    const useFloors = floorsOf(told, 'use')
-    addAll(floors.refusals, refusalFloors)
-    addAll(floors.use, useFloors)
-    for (const caller of told) {
-      const known = merge(merged, caller, nowMs)
-      const { rule: id, refusals, refusalsError, use, useError } = caller
-      addTo(known.refusals, refusals, refusalsError, refusalFloors.get(id) ?? 0)
-      addTo(known.use, use, useError, useFloors.get(id) ?? 0)
+  const floors = {
+    refusals: new Map<string, number>(),
+    use: new Map<string, number>(),
+    shadowRefusals: new Map<string, number>(),
+    candidateRefusals: new Map<string, number>(),
+  }
+  const isWanted = (caller: Named) => rule === undefined || caller.rule === rule
+  for (const sight of sights) {
+    const callers = sight.callers.filter(isWanted)
+    const shadowCallers = (sight.shadowCallers ?? []).filter(isWanted)
+    const own: Floors = {
+      refusals: floorsOf(callers, ({ refusals }) => refusals),
+      use: floorsOf(callers, ({ use }) => use),
+      shadowRefusals: floorsOf(shadowCallers, ({ shadowRefusals }) => shadowRefusals),
+      candidateRefusals: floorsOf(shadowCallers, ({ candidateRefusals }) => candidateRefusals),
     }
+    for (const figure of FIGURES) addAll(floors[figure], own[figure])
+    for (const caller of callers) addCaller(mergedOf(merged, caller), caller, own, nowMs)
+    for (const caller of shadowCallers) addShadowCaller(mergedOf(merged, caller), caller, own)
     if (slices.isOver()) await slices.pause()
   }
   const first = new FirstCallers(limit)
-  for (const caller of merged.values()) first.add(caller, weightOf(caller, order, nowMs))
+  for (const caller of merged.values()) first.add({ caller, ...weightOf(caller, order, nowMs) })
   return first.all().map((caller) => viewOf(caller, order, floors))
+}
+
+/** What a caller is ordered by; 0 both: it has no place in this order. */
+interface Weight {
+  readonly weight: number
+  /** Of those that weigh the same. */
+  readonly lesser: number
+}
+
+interface Weighed extends Weight {
+  readonly caller: Merged
 }
 
 /** The heaviest of many, in order: sorting all of them would hold up decisions. */
 class FirstCallers {
   readonly #limit: number
-  readonly #first: { readonly caller: Merged; readonly weight: number }[] = []
+  readonly #first: Weighed[] = []
 
   constructor(limit: number) {
     this.#limit = limit
   }
 
-  add(caller: Merged, weight: number): void {
-    if (weight <= 0) return
+  add(weighed: Weighed): void {
+    if (weighed.weight <= 0 && weighed.lesser <= 0) return
     const first = this.#first
     let from = 0
     let to = first.length
     while (from < to) {
       const middle = (from + to) >> 1
       const other = first[middle]
-      if (other !== undefined && isBefore(caller, weight, other.caller, other.weight)) to = middle
+      if (other !== undefined && isBefore(weighed, other)) to = middle
       else from = middle + 1
     }
     if (from >= this.#limit) return
-    first.splice(from, 0, { caller, weight })
+    first.splice(from, 0, weighed)
     if (first.length > this.#limit) first.pop()
   }
 
@@ -102,8 +126,10 @@ class FirstCallers {
 }
 
 /** Of those that weigh the same, whoever was seen last. */
-function isBefore(one: Merged, weight: number, other: Merged, otherWeight: number): boolean {
-  return weight === otherWeight ? one.lastSeenMs > other.lastSeenMs : weight > otherWeight
+function isBefore(one: Weighed, other: Weighed): boolean {
+  if (one.weight !== other.weight) return one.weight > other.weight
+  if (one.lesser !== other.lesser) return one.lesser > other.lesser
+  return one.caller.lastSeenMs > other.caller.lastSeenMs
 }
 
 /** Since when the figures of all are counted. */
@@ -116,12 +142,15 @@ export function callersSinceMs(sights: readonly CallersSight[], nowMs: number): 
  * first 20 by this figure, so nobody untold has more than the twentieth; and where it tells of
  * fewer, it knows no others.
  */
-function floorsOf(callers: readonly SeenCaller[], figure: Figure): ReadonlyMap<string, number> {
+function floorsOf<Caller extends Named>(
+  callers: readonly Caller[],
+  figureOf: (caller: Caller) => number,
+): ReadonlyMap<string, number> {
   const figures = new Map<string, number[]>()
   for (const caller of callers) {
     const known = figures.get(caller.rule)
-    if (known === undefined) figures.set(caller.rule, [caller[figure]])
-    else known.push(caller[figure])
+    if (known === undefined) figures.set(caller.rule, [figureOf(caller)])
+    else known.push(figureOf(caller))
   }
   const floors = new Map<string, number>()
   for (const [rule, told] of figures) {
@@ -141,7 +170,7 @@ function addTo(sum: Sum, count: number, error: number, floor: number): void {
   sum.floors += floor
 }
 
-function merge(merged: Map<string, Merged>, caller: SeenCaller, nowMs: number): Merged {
+function mergedOf(merged: Map<string, Merged>, caller: Named): Merged {
   const key = `${caller.rule}\n${caller.hash}`
   const known = merged.get(key) ?? {
     named: caller,
@@ -149,48 +178,79 @@ function merge(merged: Map<string, Merged>, caller: SeenCaller, nowMs: number): 
     hours: 0,
     refusals: { count: 0, error: 0, floors: 0 },
     use: { count: 0, error: 0, floors: 0 },
+    shadowRefusals: { count: 0, error: 0, floors: 0 },
+    candidateRefusals: { count: 0, error: 0, floors: 0 },
     zeroSinceMs: undefined,
   }
   merged.set(key, known)
   const isNewer = caller.lastSeenMs > known.named.lastSeenMs
   if (isNamed(caller) && (isNewer || !isNamed(known.named))) known.named = caller
   known.lastSeenMs = Math.max(known.lastSeenMs, caller.lastSeenMs)
+  return known
+}
+
+function addCaller(known: Merged, caller: SeenCaller, floors: Floors, nowMs: number): void {
+  const { rule, refusals, refusalsError, use, useError } = caller
+  addTo(known.refusals, refusals, refusalsError, floors.refusals.get(rule) ?? 0)
+  addTo(known.use, use, useError, floors.use.get(rule) ?? 0)
   known.hours |= caller.hours
   // At zero for all is who is so on every node that it calls, and since the last of them.
   if (nowMs - caller.lastSeenMs <= SILENT_MS) {
     known.zeroSinceMs = Math.max(known.zeroSinceMs ?? 0, caller.zeroSinceMs ?? NOT_AT_ZERO)
   }
-  return known
 }
 
-function isNamed({ caller, plan }: SeenCaller): boolean {
+function addShadowCaller(known: Merged, caller: SeenShadowCaller, floors: Floors): void {
+  const { rule, shadowRefusals, shadowRefusalsError } = caller
+  const { candidateRefusals, candidateRefusalsError } = caller
+  const shadowFloor = floors.shadowRefusals.get(rule) ?? 0
+  const candidateFloor = floors.candidateRefusals.get(rule) ?? 0
+  addTo(known.shadowRefusals, shadowRefusals, shadowRefusalsError, shadowFloor)
+  addTo(known.candidateRefusals, candidateRefusals, candidateRefusalsError, candidateFloor)
+}
+
+function isNamed({ caller, plan }: Named): boolean {
   return plan !== null || Object.keys(caller).length > 0
 }
 
-/** What a caller is ordered by; 0: it has no place in this order. */
-function weightOf(caller: Merged, order: TopOrder, nowMs: number): number {
-  if (order === 'hours') {
-    const hours = countHours(caller.hours)
-    return hours >= HIGHER_TIER_HOURS ? hours : 0
-  }
-  if (order !== 'zero') return certain(caller[order])
+function weightOf(caller: Merged, order: TopOrder, nowMs: number): Weight {
+  const would = certain(caller.shadowRefusals) + certain(caller.candidateRefusals)
+  if (order === 'refusals') return { weight: certain(caller.refusals), lesser: would }
+  if (order === 'shadow') return { weight: would, lesser: 0 }
+  if (order === 'use') return { weight: certain(caller.use), lesser: 0 }
+  const hours = countHours(caller.hours)
+  if (order === 'hours') return { weight: hours >= HIGHER_TIER_HOURS ? hours : 0, lesser: 0 }
   // Clocks of nodes may be a moment ahead of this one.
-  return isAtZero(caller.zeroSinceMs) ? Math.max(1, nowMs - caller.zeroSinceMs) : 0
+  const { zeroSinceMs } = caller
+  return { weight: isAtZero(zeroSinceMs) ? Math.max(1, nowMs - zeroSinceMs) : 0, lesser: 0 }
 }
 
-function viewOf(
-  caller: Merged,
-  order: TopOrder,
-  floors: Readonly<Record<Figure, ReadonlyMap<string, number>>>,
-): TopCallerView {
-  const { named, lastSeenMs, hours, refusals, use, zeroSinceMs } = caller
-  const figures = { refusals: certain(refusals), use: certain(use) }
+/** The figures that an order goes by. */
+const ORDERED_BY: Readonly<Record<TopOrder, readonly Figure[]>> = {
+  refusals: ['refusals'],
+  use: ['use'],
+  zero: [],
+  hours: [],
+  shadow: ['shadowRefusals', 'candidateRefusals'],
+}
+
+function viewOf(caller: Merged, order: TopOrder, floors: Floors): TopCallerView {
+  const { named, lastSeenMs, hours, zeroSinceMs } = caller
+  const figures = {
+    refusals: certain(caller.refusals),
+    use: certain(caller.use),
+    shadowRefusals: certain(caller.shadowRefusals),
+    candidateRefusals: certain(caller.candidateRefusals),
+  }
   let error = 0
-  if (order === 'refusals' || order === 'use') {
+  for (const figure of ORDERED_BY[order]) {
+    // It is here for another figure: nothing of this one is certain.
+    if (figures[figure] === 0) continue
     // Each node that did not tell of it may have seen as much as it told of others.
-    const untold = (floors[order].get(named.rule) ?? 0) - caller[order].floors
-    error = caller[order].error + untold
-    figures[order] += error
+    const untold = (floors[figure].get(named.rule) ?? 0) - caller[figure].floors
+    const more = caller[figure].error + untold
+    error += more
+    figures[figure] += more
   }
   return {
     rule: named.rule,
@@ -206,8 +266,9 @@ function viewOf(
   }
 }
 
+/** Never below 0, whatever a node tells. */
 function certain({ count, error }: Sum): number {
-  return count - error
+  return Math.max(0, count - error)
 }
 
 function isAtZero(sinceMs: number | undefined): sinceMs is number {

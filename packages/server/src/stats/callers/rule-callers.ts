@@ -1,5 +1,5 @@
 /** What is seen of the callers of one rule. */
-import type { Attributes, Hash64, RuleOutcome } from '@sluice/core'
+import type { Attributes, Hash64, RuleOutcome, ShadowRefusal } from '@sluice/core'
 import type { HourCallers } from './hours.js'
 import { makeName } from './names.js'
 import { RuleTop } from './rule-top.js'
@@ -13,6 +13,8 @@ const NO_ATTRIBUTES: readonly string[] = []
 export interface SharedTables {
   readonly refusalPlaces: TopPlaces
   readonly usePlaces: TopPlaces
+  /** Of would-be refusals: apart, so that they take no place from refusals. */
+  readonly shadowPlaces: TopPlaces
   readonly zero: ZeroCallers
   readonly hours: HourCallers
 }
@@ -31,10 +33,12 @@ export interface RuleCallers {
     attributes: Attributes,
     nowMs: number,
   ): void
+  /** A call that passed, and that the rule in shadow, or its candidate, would have refused. */
+  wouldRefuse(refusal: ShadowRefusal, attributes: Attributes, nowMs: number): void
 }
 
 /** Of rules beyond those that can be known. */
-export const UNTRACKED: RuleCallers = { seen: () => {} }
+export const UNTRACKED: RuleCallers = { seen: () => {}, wouldRefuse: () => {} }
 
 export class TrackedRule implements RuleCallers {
   readonly rule: string
@@ -42,6 +46,9 @@ export class TrackedRule implements RuleCallers {
   readonly number: number
   readonly refusals: RuleTop
   readonly use: RuleTop
+  /** What it would have refused in shadow, and what its candidate would have. */
+  readonly shadowRefusals: RuleTop
+  readonly candidateRefusals: RuleTop
   readonly #zero: ZeroCallers
   readonly #hours: HourCallers
   /** Undefined: nobody was seen, and nothing restored. */
@@ -52,6 +59,8 @@ export class TrackedRule implements RuleCallers {
     this.number = number
     this.refusals = new RuleTop(shared.refusalPlaces)
     this.use = new RuleTop(shared.usePlaces)
+    this.shadowRefusals = new RuleTop(shared.shadowPlaces)
+    this.candidateRefusals = new RuleTop(shared.shadowPlaces)
     this.#zero = shared.zero
     this.#hours = shared.hours
   }
@@ -99,6 +108,14 @@ export class TrackedRule implements RuleCallers {
     if (slot !== -1) this.#hours.table.setName(slot, this.nameOf(caller, attributes))
   }
 
+  wouldRefuse(refusal: ShadowRefusal, attributes: Attributes, nowMs: number): void {
+    const { mode, by, caller } = refusal
+    if (by !== this.#by) this.countBy(by)
+    const top = mode === 'candidate' ? this.candidateRefusals : this.shadowRefusals
+    const place = top.add(caller.hi, caller.lo, 1, nowMs)
+    if (place !== -1) top.setName(place, this.nameOf(caller, attributes))
+  }
+
   /** What is kept was told of others: a rule that counts by something else has other callers. */
   private countBy(by: readonly string[]): void {
     const before = this.#by
@@ -106,6 +123,8 @@ export class TrackedRule implements RuleCallers {
     if (before === undefined || isSameList(by, before)) return
     this.refusals.clear()
     this.use.clear()
+    this.shadowRefusals.clear()
+    this.candidateRefusals.clear()
     this.#zero.table.removeRule(this.number)
     this.#hours.table.removeRule(this.number)
   }
@@ -115,6 +134,8 @@ export class TrackedRule implements RuleCallers {
     return (
       this.refusals.presentNameOf(hi, lo) ??
       this.use.presentNameOf(hi, lo) ??
+      this.shadowRefusals.presentNameOf(hi, lo) ??
+      this.candidateRefusals.presentNameOf(hi, lo) ??
       makeName(this.by, attributes)
     )
   }

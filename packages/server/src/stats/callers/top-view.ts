@@ -1,7 +1,10 @@
 /** Top callers as the admin API tells them. */
 
-/** Most refusals, most use, longest at zero, or at the limit in most hours of the last 24. */
-export type TopOrder = 'refusals' | 'use' | 'zero' | 'hours'
+/**
+ * Most refusals, most use, longest at zero, at the limit in most hours of the last 24, or most
+ * would-be refusals.
+ */
+export type TopOrder = 'refusals' | 'use' | 'zero' | 'hours' | 'shadow'
 
 export interface TopCallerView {
   readonly rule: string
@@ -12,6 +15,9 @@ export interface TopCallerView {
   readonly refusals: number
   /** What was admitted, in units of cost. */
   readonly use: number
+  /** What would have been refused of what passed: by the rule in shadow, and by its candidate. */
+  readonly shadowRefusals: number
+  readonly candidateRefusals: number
   /** By how much the figure it is ordered by may be too high. */
   readonly error: number
   /** An ISO time; null: something is left. */

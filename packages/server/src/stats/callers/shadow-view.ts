@@ -1,0 +1,52 @@
+/** What a node tells of callers that rules in shadow and candidates would have refused. */
+import { formatHash, type Hash64 } from '@sluice/core'
+import type { SeenShadowCaller } from '../node-sight.js'
+import { readName } from './names.js'
+import type { TrackedRule } from './rule-callers.js'
+
+/** Where a node knows more, it leaves whole rules out, those with fewest would-be refusals. */
+export const SHADOW_VIEW_MAX = 1000
+
+export function viewShadowCallers(
+  rules: readonly TrackedRule[],
+  limit: number,
+): readonly SeenShadowCaller[] {
+  const callers: SeenShadowCaller[] = []
+  const known = rules.filter(
+    (rule) => rule.shadowRefusals.hasPlace || rule.candidateRefusals.hasPlace,
+  )
+  for (const rule of known.toSorted((a, b) => activityOf(b) - activityOf(a))) {
+    const first = new Map<string, Hash64>()
+    for (const top of [rule.shadowRefusals, rule.candidateRefusals]) {
+      for (const caller of top.highest(limit)) first.set(formatHash(caller), caller)
+    }
+    if (callers.length + first.size > SHADOW_VIEW_MAX) break
+    for (const [hash, caller] of first) callers.push(viewShadowCaller(rule, hash, caller))
+  }
+  return callers
+}
+
+function activityOf({ shadowRefusals, candidateRefusals }: TrackedRule): number {
+  return shadowRefusals.recentActivity + candidateRefusals.recentActivity
+}
+
+function viewShadowCaller(rule: TrackedRule, hash: string, { hi, lo }: Hash64): SeenShadowCaller {
+  const { shadowRefusals, candidateRefusals, refusals, use } = rule
+  const shadow = shadowRefusals.estimate(hi, lo)
+  const candidate = candidateRefusals.estimate(hi, lo)
+  const name =
+    shadowRefusals.nameOf(hi, lo) ??
+    candidateRefusals.nameOf(hi, lo) ??
+    refusals.nameOf(hi, lo) ??
+    use.nameOf(hi, lo)
+  return {
+    rule: rule.rule,
+    hash,
+    ...readName(rule.by, name),
+    shadowRefusals: shadow.count,
+    shadowRefusalsError: shadow.error,
+    candidateRefusals: candidate.count,
+    candidateRefusalsError: candidate.error,
+    lastSeenMs: Math.max(shadowRefusals.lastMsOf(hi, lo), candidateRefusals.lastMsOf(hi, lo)),
+  }
+}

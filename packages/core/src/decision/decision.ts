@@ -8,11 +8,12 @@ import type { RuleExplained } from './explain.js'
 import { longestDelay, longestWait, passes, shareLeft, tightest } from './outcomes.js'
 import { candidateId, type Plan, type PlannedTake } from './plan.js'
 import {
-  judgeShadows,
-  NOT_JUDGED,
+  judgedIds,
+  NONE_REFUSED,
+  refusedOf,
   type ShadowOutcome,
   type ShadowRefusal,
-  type ShadowVerdict,
+  type ShadowRefused,
 } from './shadow.js'
 
 export type Reason = 'within' | 'over' | 'cost_exceeds_limit' | 'unmatched' | 'posture'
@@ -151,7 +152,7 @@ export const UNMATCHED: Decision = Object.freeze({
   eachRule: (visit) => visit('', 'allowed'),
   eachCaller: () => {},
   bound: () => undefined,
-  shadowRefusals: () => NOT_JUDGED.refusals(),
+  shadowRefusals: () => NONE_REFUSED.list(),
   tags: () => NOBODY,
   degraded: () => {},
 } satisfies Decision)
@@ -175,13 +176,16 @@ class Combined implements Decision {
   readonly #matched: readonly Matched[]
   readonly #takes: readonly PlannedTake[]
   readonly #outcomes: readonly Outcome[]
-  readonly #verdict: ShadowVerdict
+  /** Of rules in shadow and candidates: those that judged the call, and that would have refused. */
+  readonly #judged: readonly string[]
+  readonly #refused: ShadowRefused
 
   constructor(
     matched: readonly Matched[],
     takes: readonly PlannedTake[],
     outcomes: readonly Outcome[],
-    verdict: ShadowVerdict,
+    judged: readonly string[],
+    refused: ShadowRefused,
     source: Source,
     extras: Extras,
   ) {
@@ -198,7 +202,7 @@ class Combined implements Decision {
     this.retryAfterMs = outcome === undefined ? 0 : outcome.retryAfterMs
     this.delayMs = allowed ? longestDelay(outcomes) : 0
     this.reason = allowed ? 'within' : this.retryAfterMs === null ? 'cost_exceeds_limit' : 'over'
-    this.shadow = verdict.refused
+    this.shadow = refused.ids
     this.source = source
     if (extras !== NO_EXTRAS) {
       const { receipt, explain, postures, reason, staleMs } = extras
@@ -211,7 +215,8 @@ class Combined implements Decision {
     this.#matched = matched
     this.#takes = takes
     this.#outcomes = outcomes
-    this.#verdict = verdict
+    this.#judged = judged
+    this.#refused = refused
   }
 
   policies(): readonly Policy[] {
@@ -274,8 +279,8 @@ class Combined implements Decision {
   }
 
   private visitShadow(id: string, visit: (rule: string, outcome: RuleOutcome) => void): void {
-    const { judged, refused } = this.#verdict
-    if (judged.includes(id)) visit(id, refused.includes(id) ? 'shadow_refused' : 'allowed')
+    if (!this.#judged.includes(id)) return
+    visit(id, this.shadow.includes(id) ? 'shadow_refused' : 'allowed')
   }
 
   eachCaller(visit: CallerVisit): void {
@@ -285,7 +290,7 @@ class Combined implements Decision {
       if (match === undefined) continue
       const { id, mode, by, cost } = match.rule
       if (mode === 'shadow') {
-        if (!this.#verdict.judged.includes(id)) continue
+        if (!this.#judged.includes(id)) continue
         const outcome = this.shadow.includes(id) ? 'shadow_refused' : 'allowed'
         visit(id, by, match.caller, outcome, LEFT_UNKNOWN, cost)
         continue
@@ -317,7 +322,7 @@ class Combined implements Decision {
   }
 
   shadowRefusals(): readonly ShadowRefusal[] {
-    return this.#verdict.refusals()
+    return this.#refused.list()
   }
 
   tags(): readonly string[] {
@@ -342,6 +347,7 @@ export function combine(
   const enforced = plan.groups[0]
   const enforcedOutcomes = outcomes[0]
   if (enforced === undefined || enforcedOutcomes === undefined) return UNMATCHED
-  const verdict = judgeShadows(plan, outcomes)
-  return new Combined(plan.matched, enforced, enforcedOutcomes, verdict, source, extras)
+  const judged = judgedIds(plan, outcomes)
+  const refused = refusedOf(plan, outcomes, judged)
+  return new Combined(plan.matched, enforced, enforcedOutcomes, judged, refused, source, extras)
 }

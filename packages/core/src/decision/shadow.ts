@@ -3,6 +3,7 @@
  * refused it.
  */
 import type { Outcome } from '../algorithms/algorithm.js'
+import type { Matched } from '../matching/match.js'
 import type { Hash64 } from '../sip-hash.js'
 import { longestWait, passes } from './outcomes.js'
 import type { Plan, PlannedTake } from './plan.js'
@@ -23,78 +24,94 @@ export interface ShadowRefusal {
 /** `posture`: the store was silent, and the outcome is made up. */
 export type ShadowOutcome = Outcome & { readonly posture?: string | undefined }
 
-export interface ShadowVerdict {
-  /** Ids of the shadow rules, and `<id>:candidate`, that judged the call. */
-  readonly judged: readonly string[]
-  /** Those of them that would have refused it. */
-  readonly refused: readonly string[]
-  refusals(): readonly ShadowRefusal[]
+/** The shadow groups that would have refused a call. */
+export interface ShadowRefused {
+  /** Ids of shadow rules, and `<id>:candidate`. */
+  readonly ids: readonly string[]
+  list(): readonly ShadowRefusal[]
 }
 
 const NO_IDS: readonly string[] = []
 const NO_REFUSALS: readonly ShadowRefusal[] = []
 
-/** Shared by all calls that nothing in shadow judged: most calls, so that those make nothing. */
-export const NOT_JUDGED: ShadowVerdict = {
-  judged: NO_IDS,
-  refused: NO_IDS,
-  refusals: () => NO_REFUSALS,
-}
+/** Shared by all calls that nothing in shadow would have refused: most calls make nothing. */
+export const NONE_REFUSED: ShadowRefused = { ids: NO_IDS, list: () => NO_REFUSALS }
 
 /**
- * The only place that says which shadow groups judged a call. None did where the enforced group,
- * the first, refused it: shadow groups are not asked then.
+ * Ids of the shadow rules, and `<id>:candidate`, that judged a call: the only place that says so.
+ * None did where the enforced group, the first, refused it: shadow groups are not asked then.
  */
-export function judgeShadows(
+export function judgedIds(
   plan: Plan,
   outcomes: readonly (readonly ShadowOutcome[])[],
-): ShadowVerdict {
-  if (plan.shadows.length === 0 || !passes(outcomes[0] ?? [])) return NOT_JUDGED
-  return new GroupVerdicts(plan, outcomes)
+): readonly string[] {
+  const { groups, shadows } = plan
+  if (shadows.length === 0 || !passes(outcomes[0] ?? [])) return NO_IDS
+  for (let g = 1; g < groups.length; g++) {
+    if (isJudged(groups[g], outcomes[g])) continue
+    return shadows.filter((_, i) => isJudged(groups[i + 1], outcomes[i + 1]))
+  }
+  return shadows
 }
 
-class GroupVerdicts implements ShadowVerdict {
-  readonly judged: readonly string[]
-  readonly refused: readonly string[]
+/** Those of `judged` that would have refused. */
+export function refusedOf(
+  plan: Plan,
+  outcomes: readonly (readonly ShadowOutcome[])[],
+  judged: readonly string[],
+): ShadowRefused {
+  if (judged.length === 0) return NONE_REFUSED
+  for (let g = 1; g < plan.groups.length; g++) {
+    if (!passes(outcomes[g] ?? [])) return new RefusedGroups(plan, outcomes)
+  }
+  return NONE_REFUSED
+}
+
+class RefusedGroups implements ShadowRefused {
+  readonly ids: readonly string[]
   readonly #plan: Plan
   readonly #outcomes: readonly (readonly ShadowOutcome[])[]
+  #list: readonly ShadowRefusal[] | undefined
 
   constructor(plan: Plan, outcomes: readonly (readonly ShadowOutcome[])[]) {
-    const { groups, shadows } = plan
-    let isWhole = true
-    let hasRoom = true
-    for (let g = 1; g < groups.length; g++) {
-      isWhole &&= isJudged(groups[g], outcomes[g])
-      hasRoom &&= passes(outcomes[g] ?? [])
-    }
-    this.judged = isWhole
-      ? shadows
-      : shadows.filter((_, i) => isJudged(groups[i + 1], outcomes[i + 1]))
-    this.refused = hasRoom ? NO_IDS : shadows.filter((_, i) => !passes(outcomes[i + 1] ?? []))
+    this.ids = plan.shadows.filter((_, i) => !passes(outcomes[i + 1] ?? []))
     this.#plan = plan
     this.#outcomes = outcomes
   }
 
-  refusals(): readonly ShadowRefusal[] {
-    if (this.refused.length === 0) return NO_REFUSALS
+  /** Made once, when first asked for: statistics and the log both ask. */
+  list(): readonly ShadowRefusal[] {
+    this.#list ??= this.makeList()
+    return this.#list
+  }
+
+  private makeList(): readonly ShadowRefusal[] {
     const { groups, shadows, matched } = this.#plan
-    return shadows.flatMap((id, i) => {
-      const takes = groups[i + 1] ?? []
+    const refusals: ShadowRefusal[] = []
+    for (let i = 0; i < shadows.length; i++) {
       const outcomes = this.#outcomes[i + 1] ?? []
-      const rule = takes[0]?.of.rule
-      const match = matched.find((each) => each.rule.id === rule)
-      if (match === undefined || passes(outcomes)) return []
+      if (passes(outcomes)) continue
+      const takes = groups[i + 1] ?? []
+      const match = matchOf(matched, takes[0]?.of.rule)
+      if (match === undefined) continue
+      const { id, by } = match.rule
       const binding = longestWait(outcomes)
-      return {
-        rule: match.rule.id,
-        mode: id === match.rule.id ? 'shadow' : 'candidate',
-        by: match.rule.by,
+      refusals.push({
+        rule: id,
+        mode: id === shadows[i] ? 'shadow' : 'candidate',
+        by,
         caller: match.caller,
         limitName: nameAt(takes, outcomes, binding),
         retryAfterMs: outcomes[binding]?.retryAfterMs ?? null,
-      }
-    })
+      })
+    }
+    return refusals
   }
+}
+
+function matchOf(matched: readonly Matched[], rule: string | undefined): Matched | undefined {
+  for (let i = 0; i < matched.length; i++) if (matched[i]?.rule.id === rule) return matched[i]
+  return undefined
 }
 
 /**

@@ -29,7 +29,8 @@ const WAITING_MAX = 1000
 
 export class DeferredLines {
   readonly #options: DeferredLinesOptions
-  readonly #groups = new Map<string, Map<string, Deferred>>()
+  /** By group, then by a number that stands for who it is about. */
+  readonly #groups = new Map<string, Map<number, Deferred>>()
   #waiting = 0
   #dropped = 0
 
@@ -38,19 +39,19 @@ export class DeferredLines {
   }
 
   /** Counts an event. True: its kind is new, and its line is to be given to `begin`. */
-  count(group: string, name: string): boolean {
-    const known = this.#groups.get(group)?.get(name)
+  count(group: string, about: number): boolean {
+    const known = this.#groups.get(group)?.get(about)
     if (known !== undefined) known.rest++
     else if (this.#waiting < WAITING_MAX) return true
     else this.#dropped++
     return false
   }
 
-  begin(group: string, name: string, fields: LogFields): void {
+  begin(group: string, about: number, fields: LogFields): void {
     const deferred = { fields, second: this.second(), rest: 0 }
     const names = this.#groups.get(group)
-    if (names === undefined) this.#groups.set(group, new Map([[name, deferred]]))
-    else names.set(name, deferred)
+    if (names === undefined) this.#groups.set(group, new Map([[about, deferred]]))
+    else names.set(about, deferred)
     this.#waiting++
   }
 
@@ -78,12 +79,12 @@ export class DeferredLines {
   private write(isDue: (deferred: Deferred) => boolean): void {
     const { log, message, takeSpare } = this.#options
     for (const [group, names] of this.#groups) {
-      for (const [name, deferred] of names) {
+      for (const [about, deferred] of names) {
         if (!isDue(deferred)) continue
         if (!takeSpare()) return
         const { fields, rest } = deferred
         if (!log.offer({ ...fields, rest }, message)) this.#dropped += rest + 1
-        names.delete(name)
+        names.delete(about)
         this.#waiting--
       }
       if (names.size === 0) this.#groups.delete(group)

@@ -82,7 +82,7 @@ export class Settlement {
   private giveBack({ key, limit }: PlannedTake, answer: Answer, group: number): void {
     if (typeof answer === 'string' || answer.granted === 0) return
     if (group === 0 && limit.onRefusal === 'charge') return
-    void this.give({ key, limit, amount: answer.granted, at: answer.at })
+    void this.give({ key, limit, amount: answer.granted, at: answer.at, undone: true })
   }
 
   /** Tried once: what may have been given back must not be given twice. */

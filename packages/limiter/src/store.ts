@@ -7,6 +7,11 @@ export interface Give {
   readonly amount: number
   /** When the units were taken, as their outcome said; undefined: the present window. */
   readonly at?: number | undefined
+  /**
+   * Whether the call they were taken for was never admitted. Then its slot in a leaky bucket is
+   * free even if it has begun: nothing left in it. @default false
+   */
+  readonly undone?: boolean | undefined
 }
 
 export interface Charge {
@@ -35,9 +40,13 @@ export type Silence = 'not-run' | 'unknown'
 
 /**
  * What a store beyond this process answers. An outcome may carry `state`, the counter's state after
- * the take: always where the limit refused (a log excepted), and wherever it was asked for.
+ * the take: always where the limit refused (a log excepted), and wherever it was asked for. `held`
+ * marks a refusal that may be due only to units which another call holds while it is decided: it
+ * says nothing about the next call, so it must not be remembered.
  */
-export type Answer = (Outcome & { readonly state?: unknown }) | Silence
+export type Answer =
+  | (Outcome & { readonly state?: unknown; readonly held?: boolean | undefined })
+  | Silence
 
 export interface TakeOptions {
   /** How long the store may take, in milliseconds. @default what the store was made with */

@@ -54,7 +54,8 @@ export interface Algorithm<State> {
   /**
    * Returns units taken at `at`: never above full, only into the window of `at`. Without `at` the
    * units return to the present window, in a log from the oldest entries on, which never
-   * over-admits. Undefined: nothing changes.
+   * over-admits. `undone` says that the call they were taken for was never admitted; only a leaky
+   * bucket makes a difference. Undefined: nothing changes.
    */
   give(
     state: State | undefined,
@@ -62,6 +63,7 @@ export interface Algorithm<State> {
     amount: number,
     now: number,
     at?: number,
+    undone?: boolean,
   ): State | undefined
 
   /**

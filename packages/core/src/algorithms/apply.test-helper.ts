@@ -8,7 +8,7 @@ export interface Counter {
   change(limit: Limit): void
   take(amount: number, now: number, atLeast?: number): Outcome
   peek(amount: number, now: number): Outcome
-  give(amount: number, now: number, at?: number): void
+  give(amount: number, now: number, at?: number, undone?: boolean): void
   charge(amount: number, now: number, at: number, debt: number): void
 }
 
@@ -21,6 +21,8 @@ export interface Act {
   /** When the units were taken that a give returns, or spent that a charge takes. */
   readonly at?: number | undefined
   readonly debt?: number | undefined
+  /** Whether the call that a give is of was never admitted. */
+  readonly undone?: boolean | undefined
   /** The limit from this act on. */
   readonly limit?: Limit | undefined
 }
@@ -29,7 +31,7 @@ export interface Act {
 export function applyAct(counter: Counter, { verb, now, amount, ...more }: Act): Outcome {
   if (more.limit !== undefined) counter.change(more.limit)
   if (verb === 'take') return counter.take(amount, now, more.atLeast)
-  if (verb === 'give') counter.give(amount, now, more.at)
+  if (verb === 'give') counter.give(amount, now, more.at, more.undone)
   if (verb === 'charge') counter.charge(amount, now, more.at ?? now, more.debt ?? 0)
   return counter.peek(verb === 'peek' ? amount : 1, now)
 }
@@ -67,7 +69,8 @@ export function createStoredCounter(first: Limit, from?: unknown): StoredCounter
       return outcomeOf(step)
     },
     peek: (amount, now) => outcomeOf(algorithm().peek(state, limit, amount, now)),
-    give: (amount, now, at) => write(algorithm().give(state, limit, amount, now, at)),
+    give: (amount, now, at, undone) =>
+      write(algorithm().give(state, limit, amount, now, at, undone)),
     charge: (amount, now, at, debt) =>
       write(algorithm().charge(state, limit, amount, now, at, debt)),
   }

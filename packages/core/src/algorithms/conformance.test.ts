@@ -22,6 +22,8 @@ interface TableStep {
   /** The `at` of the units given back; absent: the present window. */
   readonly takenAtUs?: number
   readonly spentAtUs?: number
+  /** Whether the call of a give was never admitted. */
+  readonly undone?: boolean
   readonly debt?: number
   /** The limit from this step on. */
   readonly limit?: LimitSpec
@@ -50,7 +52,7 @@ const tables = [
 ] as readonly unknown[] as readonly Table[]
 
 function applyStep(counter: Counter, step: TableStep): TableStep['expect'] {
-  const { verb, amount, atLeast, debt, atUs: now } = step
+  const { verb, amount, atLeast, debt, undone, atUs: now } = step
   const at = verb === 'give' ? step.takenAtUs : step.spentAtUs
   const limit = step.limit === undefined ? undefined : defineLimit(step.limit)
   const { at: atUs, ...numbers } = applyAct(counter, {
@@ -60,6 +62,7 @@ function applyStep(counter: Counter, step: TableStep): TableStep['expect'] {
     atLeast,
     at,
     debt,
+    undone,
     limit,
   })
   return { ...numbers, atUs }

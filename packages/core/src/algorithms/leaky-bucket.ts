@@ -156,7 +156,9 @@ function peek(bucket: LeakyBucket | undefined, limit: Limit, amount: number, now
 }
 
 /**
- * `at` is the slot to free. Without it nobody knows which, so only a place in the queue is freed.
+ * `at` is the slot to free. Without it nobody knows which, so only a place in the queue is freed. A
+ * slot that has begun is used, unless the call was `undone`: then nothing left the bucket in it,
+ * and neither did in the empty slots right before it.
  */
 function give(
   bucket: LeakyBucket | undefined,
@@ -164,23 +166,35 @@ function give(
   amount: number,
   now: number,
   at?: number,
+  undone = false,
 ): LeakyBucket | undefined {
   const seen = view(bucket, limit, now)
   if (seen.idle || amount > limit.capacity + 1) return undefined
   if (at === undefined) return vacate(seen, limit, amount, seen.ahead)
-  if (at <= now) return undefined
+  if (at <= now && !undone) return undefined
 
-  const parts = seen.part - amount * limit.q
-  const ticks = floorDiv(parts, limit.p)
-  if (seen.next + ticks * limit.tickUs === at) {
-    const oldest = Math.max(0, seen.oldest - amount)
-    const vacated = Math.min(seen.vacated, oldest)
-    return { next: at, part: parts - ticks * limit.p, vacated, oldest }
+  const before = rewind(seen, limit, amount)
+  if (before.next === at) {
+    const { vacated, oldest } = before
+    if (!undone || vacated !== oldest) return before
+    const emptied = rewind(before, limit, oldest)
+    return emptied.next < 0 ? before : emptied
   }
+  if (at <= now) return undefined
   const slotTicks = floorDiv(seen.next - at, limit.tickUs)
   const slots = floorDiv(slotTicks * limit.p + seen.part, limit.q)
   if (slots < 1) return undefined
   return vacate(seen, limit, Math.min(amount, slots), Math.max(seen.oldest, slots))
+}
+
+/** The same with the next free slot `slots` slots earlier. */
+function rewind(bucket: LeakyBucket, limit: Limit, slots: number): LeakyBucket {
+  const parts = bucket.part - slots * limit.q
+  const ticks = floorDiv(parts, limit.p)
+  const oldest = Math.max(0, bucket.oldest - slots)
+  const vacated = Math.min(bucket.vacated, oldest)
+  const next = bucket.next + ticks * limit.tickUs
+  return { next, part: parts - ticks * limit.p, vacated, oldest }
 }
 
 /** No more places are freed than the queue has, or its end would move away for ever. */

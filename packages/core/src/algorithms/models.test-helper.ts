@@ -47,7 +47,14 @@ export interface Model<State> {
   at(state: State | undefined, now: bigint): bigint
   spend(state: State | undefined, limit: Exact, amount: bigint, now: bigint): State
   /** Undefined: nothing changes. */
-  give(state: State, limit: Exact, amount: bigint, now: bigint, at?: bigint): State | undefined
+  give(
+    state: State,
+    limit: Exact,
+    amount: bigint,
+    now: bigint,
+    at?: bigint,
+    undone?: boolean,
+  ): State | undefined
   charge(
     state: State | undefined,
     limit: Exact,
@@ -161,12 +168,18 @@ const queue: Model<ExactQueue> = {
   at: (state, now) => state?.next ?? now,
   spend: (state, limit, amount, now) =>
     advance(state ?? { next: now, part: 0n, vacated: [] }, limit, amount),
-  give(state, limit, amount, now, at) {
+  give(state, limit, amount, now, at, undone = false) {
     const ahead = aheadOf(state, limit, now)
-    if (amount > limit.capacity + 1n || (at !== undefined && at <= now)) return undefined
+    const hasBegun = at !== undefined && at <= now
+    if (amount > limit.capacity + 1n || (hasBegun && !undone)) return undefined
     let slots = ahead
     if (at !== undefined) {
-      if (advance(state, limit, -amount).next === at) return advance(state, limit, -amount)
+      let before = advance(state, limit, -amount)
+      if (before.next === at) {
+        while (undone && before.vacated.includes(1n)) before = advance(before, limit, -1n)
+        return before
+      }
+      if (hasBegun) return undefined
       slots = least(
         ahead,
         firstFrom(0n, (n) => advance(state, limit, -n - 1n).next < at),

@@ -90,13 +90,13 @@ export function createOracle(first: Limit): Counter {
     },
     take: (amount, now, atLeast = amount) => decide(amount, now, atLeast, true),
     peek: (amount, now) => decide(amount, now, amount, false),
-    give(amount, now, at) {
+    give(amount, now, at, undone = false) {
       // What is given back is taken from all that was used, however little the limit holds now.
       const boundless = { ...limit, lent: limit.lent + 10n ** 30n }
       const seen = state === undefined ? undefined : model.see(state, boundless, BigInt(now)).state
       if (seen === undefined || isBeyondCounting(state, limit)) return
       const from = at === undefined ? undefined : BigInt(at)
-      state = model.give(seen, limit, BigInt(amount), BigInt(now), from) ?? state
+      state = model.give(seen, limit, BigInt(amount), BigInt(now), from, undone) ?? state
     },
     charge(amount, now, at, debt) {
       const seen = see(state, BigInt(now)).state

@@ -204,7 +204,8 @@ function actOf(
     const [receipt] = receipts.splice(rest % Math.max(1, receipts.length), 1)
     const back = receipt ?? { amount, at: now }
     const isBlind = rest % 4 === 0 && limit.algorithm !== 'leaky-bucket'
-    return { verb: 'give', now, amount: back.amount, at: isBlind ? undefined : back.at }
+    const undone = rest % 3 === 0
+    return { verb: 'give', now, amount: back.amount, at: isBlind ? undefined : back.at, undone }
   }
   if (may.charges && dice % 10 === 4) {
     const at = Math.max(0, now - Math.floor((limit.windowUs / 500) * (rest % 1000)))

@@ -66,7 +66,7 @@ export class Allowances implements Here {
   putBack(take: PlannedTake, { granted, at }: HereOutcome): void {
     const limit = this.own(take)
     if (limit === undefined) return
-    this.#counters.sync.give({ key: take.key, limit, amount: granted, at })
+    this.#counters.sync.give({ key: take.key, limit, amount: granted, at, undone: true })
   }
 
   look(take: PlannedTake): (HereOutcome & { readonly state: unknown }) | undefined {

@@ -56,8 +56,9 @@ while place <= last do
   else
     if verb == GIVE then
       local at = request[place + 4]
-      verbs.give(counter, limit, request[place + 3], at > 0 and at - 1 or nil)
-      after = place + 5
+      local undone = request[place + 5] == 1
+      verbs.give(counter, limit, request[place + 3], at > 0 and at - 1 or nil, undone)
+      after = place + 6
     elseif verb == CHARGE then
       verbs.chargeAt(counter, limit, request[place + 3], request[place + 4], request[place + 5])
       after = place + 6

@@ -134,20 +134,34 @@ local function vacate(next, part, vacated, ahead, limit, amount, oldest)
   return next, part, freed, least(ahead, oldest)
 end
 
--- `at` is the slot to free. Without it nobody knows which, so only a place in the queue is freed.
-local function give(slot, rest, left, eldest, limit, amount, now, at)
+-- The state with the next free slot `slots` slots earlier.
+local function rewind(next, part, vacated, oldest, limit, slots)
+  local parts = part - slots * limit.q
+  local ticks = floorDiv(parts, limit.p)
+  local before = most(0, oldest - slots)
+  return next + ticks * limit.tickUs, parts - ticks * limit.p, least(vacated, before), before
+end
+
+-- `at` is the slot to free. Without it nobody knows which, so only a place in the queue is freed. A
+-- slot that has begun is used, unless the call was undone: then nothing left the bucket in it, and
+-- neither did in the empty slots right before it.
+local function give(slot, rest, left, eldest, limit, amount, now, at, undone)
   local _, next, part, vacated, oldest, _, ahead, idle =
     view(slot, rest, left, eldest, limit, now)
   if idle or amount > limit.capacity + 1 then return nil end
   if at == nil then return vacate(next, part, vacated, ahead, limit, amount, ahead) end
-  if at <= now then return nil end
+  if at <= now and not undone then return nil end
 
-  local parts = part - amount * limit.q
-  local ticks = floorDiv(parts, limit.p)
-  if next + ticks * limit.tickUs == at then
-    local before = most(0, oldest - amount)
-    return at, parts - ticks * limit.p, least(vacated, before), before
+  local slotBefore, partBefore, vacatedBefore, oldestBefore =
+    rewind(next, part, vacated, oldest, limit, amount)
+  if slotBefore == at then
+    if undone and vacatedBefore == oldestBefore then
+      local emptied, rest = rewind(slotBefore, partBefore, 0, 0, limit, oldestBefore)
+      if emptied >= 0 then return emptied, rest, 0, 0 end
+    end
+    return slotBefore, partBefore, vacatedBefore, oldestBefore
   end
+  if at <= now then return nil end
   local slotTicks = floorDiv(next - at, limit.tickUs)
   local slots = floorDiv(slotTicks * limit.p + part, limit.q)
   if slots < 1 then return nil end

@@ -89,9 +89,9 @@ local function eachGroup(place, isTake)
   return from
 end
 
-local function give(counter, limit, amount, at)
+local function give(counter, limit, amount, at, undone)
   local kept, a, b, c, d = read(counter, limit)
-  a, b, c, d = limit.algorithm.give(a, b, c, d, limit, amount, now, at)
+  a, b, c, d = limit.algorithm.give(a, b, c, d, limit, amount, now, at, undone)
   if a ~= nil then keep(counter, limit, kept, a, b, c, d) end
 end
 
@@ -102,7 +102,7 @@ local function findSpoiled(place, spoiled)
   if verb == TAKE_ONE then return place + 4, spoiled[counter] end
   if verb == RESET then return place + 3, spoiled[counter] or spoiled[request[place + 2]] end
   if verb == CHARGE then return place + 6, spoiled[counter] end
-  if verb == GIVE then return place + 5, spoiled[counter] end
+  if verb == GIVE then return place + 6, spoiled[counter] end
   local from, found = place + 3, false
   for _ = 1, request[place + 2] do
     local to = from + ITEM * request[from]

@@ -108,11 +108,11 @@ class MemoryVerbs implements SyncStore {
     )
   }
 
-  give({ key, limit, amount, at }: Give): void {
+  give({ key, limit, amount, at, undone }: Give): void {
     const now = this.#clock.now()
     const record = this.#counters.find(key)
     const state = this.#counters.read(record, limit)
-    const next = algorithmOf(limit).give(state, limit, amount, now, at)
+    const next = algorithmOf(limit).give(state, limit, amount, now, at, undone)
     if (next !== undefined) this.#counters.write(key, record, limit, next, now)
   }
 

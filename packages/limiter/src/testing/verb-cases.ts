@@ -186,4 +186,19 @@ export const verbCases: readonly StoreCase[] = [
       assert.deepEqual([joined?.granted, joined?.delayMs], [1, 3000])
     },
   },
+  {
+    name: 'a leaky bucket takes back a slot that has begun if its call was never admitted',
+    run: async (under) => {
+      const delay = async () => (await outcomesOf(under, [[take(1, leaky)]]))[0]?.[0]?.delayMs
+      const at = under.clock.now()
+      const give = { key: key(1), limit: leaky, amount: 1, at }
+      assert.equal(await delay(), 0)
+      under.clock.advance(10)
+      await under.store.give(give)
+      assert.equal(await delay(), 990)
+      await under.store.give({ ...give, at: at + 1_000_000, undone: true })
+      await under.store.give({ ...give, undone: true })
+      assert.equal(await delay(), 0)
+    },
+  },
 ]

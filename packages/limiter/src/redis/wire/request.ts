@@ -120,6 +120,7 @@ export class BatchCodec {
         this.writeReference()
         numbers.write(op.give.amount)
         numbers.write(op.give.at === undefined ? 0 : op.give.at + 1)
+        numbers.write(op.give.undone === true ? 1 : 0)
         return
       case 'charge':
         numbers.write(CHARGE)

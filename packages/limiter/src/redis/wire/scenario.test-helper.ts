@@ -197,6 +197,7 @@ export class Scenario {
 
   private give(counter: number): StoreOp {
     const { dice } = this.#options
+    const undone = dice.oneIn(3)
     const receipt = dice.oneIn(5)
       ? undefined
       : this.#receipts.splice(dice.below(this.#receipts.length), 1)[0]
@@ -205,13 +206,13 @@ export class Scenario {
       const at = dice.oneIn(2) ? undefined : Math.max(0, this.#now - dice.below(limit.windowUs))
       return {
         verb: 'give',
-        give: { key: this.keyOf(counter), limit, amount: this.amount(limit), at },
+        give: { key: this.keyOf(counter), limit, amount: this.amount(limit), at, undone },
       }
     }
     const amount = dice.oneIn(4) ? dice.below(receipt.amount + 2) : receipt.amount
     const at = dice.oneIn(4) ? undefined : receipt.at
     const limit = this.limitOf(receipt.counter)
-    return { verb: 'give', give: { key: this.keyOf(receipt.counter), limit, amount, at } }
+    return { verb: 'give', give: { key: this.keyOf(receipt.counter), limit, amount, at, undone } }
   }
 
   private charge(counter: number): StoreOp {

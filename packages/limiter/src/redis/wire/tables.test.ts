@@ -29,6 +29,7 @@ interface TableStep {
   readonly atLeast?: number
   readonly takenAtUs?: number
   readonly spentAtUs?: number
+  readonly undone?: boolean
   readonly debt?: number
   readonly limit?: LimitSpec
   readonly expect: Omit<Outcome, 'at'> & { readonly atUs: number }
@@ -65,13 +66,13 @@ afterAll(() => redis.stop())
 
 /** A step, and for a give or a charge what a peek of 1 says right after it. */
 function opsOf(step: TableStep, key: CounterKey, limit: Limit, shift: number): readonly StoreOp[] {
-  const { verb, amount, atLeast, debt = 0 } = step
+  const { verb, amount, atLeast, debt = 0, undone } = step
   const asked = verb === 'take' || verb === 'peek'
   const take = { key, limit, amount: asked ? amount : 1, atLeast }
   const look: StoreOp = { verb: verb === 'take' ? 'take' : 'peek', groups: [[take]], states: false }
   const { takenAtUs, spentAtUs = step.atUs } = step
   const at = takenAtUs === undefined ? undefined : takenAtUs + shift
-  if (verb === 'give') return [{ verb, give: { key, limit, amount, at } }, look]
+  if (verb === 'give') return [{ verb, give: { key, limit, amount, at, undone } }, look]
   if (verb === 'charge') {
     return [{ verb, charge: { key, limit, amount, at: spentAtUs + shift, debt } }, look]
   }

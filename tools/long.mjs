@@ -10,7 +10,12 @@ if (!/^[1-9][0-9]{0,5}$/.test(times)) {
   process.exit(2)
 }
 console.log(`Property tests with ${times} times the usual number of traces. This takes a while.`)
-const files = ['propert', 'e2e/alerts/callers-unusual', 'e2e/redis/cold-burst']
+const files = [
+  'propert',
+  'e2e/alerts/callers-unusual',
+  'e2e/redis/cold-burst',
+  'e2e/redis/cluster-holds',
+]
 const { status } = spawnSync('npx', ['vitest', 'run', '--testTimeout', '3600000', ...files], {
   stdio: 'inherit',
   env: { ...process.env, SLUICE_RUNS: times },

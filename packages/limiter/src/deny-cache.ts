@@ -5,7 +5,8 @@
  * with the cost of the new call, at a time that is never behind the store's. Others can only have
  * taken more since, so where it refuses the store would too; only what another node gave back is
  * seen late, and no entry lives longer than `denyCacheMs` from the moment its call was sent.
- * Shortly before that one call goes to the store, so that the others need not.
+ * Shortly before that one call goes to the store, so that the others need not. A refusal by units
+ * that another call only holds is not taken in.
  *
  * A set holds eight counters side by side; one that finds its set full is not taken in.
  */
@@ -114,7 +115,7 @@ export class DenyCache {
       const take = takes[i]
       const answer = answers[i]
       if (take === undefined || answer === undefined || typeof answer === 'string') continue
-      if (answer.retryAfterMs !== 0) this.put(take, answer, sent)
+      if (answer.retryAfterMs !== 0 && answer.held !== true) this.put(take, answer, sent)
     }
   }
 

@@ -9,7 +9,7 @@ export interface StoreObserver {
   problem(message: string): void
   breakerOpened(address: string): void
   breakerClosed(address: string): void
-  /** A call was refused by a counter to which a give-back of this node was under way. */
+  /** A call was refused only by units that other calls hold while they are decided. */
   held(): void
 }
 

@@ -1,5 +1,5 @@
 /** Counters in Redis or Valkey, shared by every node. */
-import { type CounterKey, type Outcome, SluiceError, show, type Take } from '@sluice/core'
+import { type CounterKey, SluiceError, show, type Take } from '@sluice/core'
 import { monotonicMs } from '../clock.js'
 import type {
   Answer,
@@ -15,6 +15,7 @@ import type {
 } from '../store.js'
 import { emptyAnswer, isEmpty } from '../store-answer.js'
 import type { RedisBoard } from './board.js'
+import { ClusterTake, type ClusterTakeDeps } from './cluster-take.js'
 import { Deadlines } from './deadlines.js'
 import { RedisInspector } from './inspect.js'
 import { guarded, silentObserver, type StoreObserver } from './observer.js'
@@ -26,6 +27,7 @@ import type { Router } from './router.js'
 import { openSessionBeside, type StoreSession } from './session-beside.js'
 import { Session, type SessionParts } from './session.js'
 import type { RedisStats } from './stats.js'
+import { SlotAnswers } from './slot-answers.js'
 import { StoreTime } from './store-time.js'
 import { Asking, TakeCall, type TakeCallOptions } from './take-call.js'
 import { parseRedisUrl } from './url.js'
@@ -76,20 +78,17 @@ class CountersInRedis implements RedisStore {
   readonly remote: Remote
   readonly inspector: Inspector
   readonly #options: ReadOptions
-  readonly #observer: StoreObserver
   readonly #deadlines: Deadlines
   readonly #session: StoreSession
-  /** Counters to which a give-back of a refused call is under way. */
-  readonly #held = new Map<string, number>()
   readonly #answering: (() => void)[] = []
   readonly #givenBack: ((key: CounterKey) => void)[] = []
-  readonly #giveBack = (gives: readonly Give[]) => this.giveBackAll(gives)
+  readonly #clusterTake: ClusterTakeDeps
+  readonly #undoing: Undo[] = []
   #replies = 0
   #closed = false
 
   constructor(options: ReadOptions, observer: StoreObserver, openSession: OpenSession) {
     this.#options = options
-    this.#observer = observer
     this.#deadlines = new Deadlines(monotonicMs, () => this.#replies)
     const { prefix, layout, deadlineMs, denyCacheMs, clockToleranceMs, clock } = options
     this.#session = openSession({
@@ -107,6 +106,18 @@ class CountersInRedis implements RedisStore {
       },
       returned: (key) => this.gaveBack(key),
     })
+    this.#clusterTake = {
+      nowMs: monotonicMs,
+      undo: (gives) => this.undo(gives),
+      unmark: (gives) => this.unmark(gives),
+      heldRefusal: () => observer.held(),
+      isSingle: (partition) => this.#session.router?.isSingle(partition) === true,
+      dispatch: (attempt, groups) => {
+        const { router } = this.#session
+        if (router === undefined || this.#closed) attempt.expire()
+        else this.dispatch(router, attempt, groups)
+      },
+    }
     this.inspector = new RedisInspector(
       () => (this.#closed ? undefined : this.#session.driver),
       options,
@@ -204,18 +215,38 @@ class CountersInRedis implements RedisStore {
     if (router === undefined || this.#closed) return Promise.resolve(notRun(groups))
     return new Promise((resolve) => {
       requireTakes(groups)
-      const call = new TakeCall(
-        new Asked(
-          new Asking(verb, groups, states),
-          monotonicMs() + deadlineMs,
-          onLate,
-          router.isPartitioned ? (answers) => resolve(this.held(groups, answers)) : resolve,
-          this.#giveBack,
+      const deadlineAtMs = monotonicMs() + deadlineMs
+      if (verb === 'take' && router.isPartitioned) {
+        const options = { groups, states, deadlineMs, deadlineAtMs, onLate, resolve }
+        const call = new ClusterTake(this.#clusterTake, options)
+        call.start()
+        if (!call.isAnswered) this.#deadlines.add(call, deadlineMs)
+        return
+      }
+      const asking = new Asking(verb, groups, states)
+      const call: TakeCall = new TakeCall(
+        new Asked(asking, deadlineAtMs, onLate, (answers) =>
+          resolve(call.isSplit ? this.takenApart(groups, answers, deadlineMs) : answers),
         ),
       )
       this.dispatch(router, call, groups)
       if (!call.isAnswered) this.#deadlines.add(call, deadlineMs)
     })
+  }
+
+  /** A call that was sent as one, but had to be split up on its way. */
+  private takenApart(
+    groups: Groups<Take>,
+    answers: Groups<Answer>,
+    deadlineMs: number,
+  ): Groups<Answer> {
+    const places = groups.map((takes) => [...takes.keys()])
+    const slots = new SlotAnswers(groups, deadlineMs)
+    const isSilent = slots.note({ places, verb: 'take', marks: 'none' }, answers)
+    if (isSilent) return answers
+    const isPassed = slots.isPassed()
+    void this.undo(isPassed ? slots.takeBackShadows() : slots.takeBack(places, true))
+    return isPassed ? slots.admitted() : slots.refused()
   }
 
   private dispatch(router: Router, call: TakeCall, groups: Groups<Take>): void {
@@ -251,37 +282,43 @@ class CountersInRedis implements RedisStore {
     })
   }
 
-  /** A give-back that is lost stays charged until it decays: early refusals, never too much. */
-  private giveBackAll(gives: readonly Give[]): void {
-    for (const give of gives) {
-      const name = `${give.key.hi}.${give.key.lo}`
-      this.#held.set(name, (this.#held.get(name) ?? 0) + 1)
-      this.gaveBack(give.key)
-      const done = () => {
+  /**
+   * Gives back what refused calls took. A give-back that is lost stays charged until it decays:
+   * early refusals, never too much. Of the calls of one turn the last goes first: a leaky bucket
+   * frees a slot that has begun only if none after it is taken.
+   */
+  private undo(gives: readonly Give[]): Promise<void> {
+    if (gives.length === 0) return Promise.resolve()
+    return new Promise((done) => {
+      this.#undoing.push({ gives, done })
+      if (this.#undoing.length === 1) queueMicrotask(() => this.undoAll())
+    })
+  }
+
+  private undoAll(): void {
+    for (const { gives, done } of this.#undoing.splice(0).toReversed()) {
+      const given = gives.map(async (give) => {
         this.gaveBack(give.key)
-        const left = (this.#held.get(name) ?? 1) - 1
-        if (left > 0) this.#held.set(name, left)
-        else this.#held.delete(name)
-      }
-      this.give(give).then(done, done)
+        await this.give(give).catch(() => {})
+        this.gaveBack(give.key)
+      })
+      void Promise.all(given).then(() => done())
     }
+  }
+
+  /** A mark that is lost ends by itself. */
+  private unmark(gives: readonly Give[]): void {
+    for (const give of gives) this.give(give).catch(() => {})
   }
 
   private gaveBack(key: CounterKey): void {
     for (const listener of this.#givenBack) listener(key)
   }
+}
 
-  /** Counts a refusal that may be due only to what another call is about to give back. */
-  private held(groups: Groups<Take>, answers: Groups<Answer>): Groups<Answer> {
-    if (this.#held.size === 0) return answers
-    const isHeld = (answers[0] ?? []).some((answer, i) => {
-      const key = groups[0]?.[i]?.key
-      const refused = typeof answer !== 'string' && (answer as Outcome).retryAfterMs !== 0
-      return refused && key !== undefined && this.#held.has(`${key.hi}.${key.lo}`)
-    })
-    if (isHeld) this.#observer.held()
-    return answers
-  }
+interface Undo {
+  readonly gives: readonly Give[]
+  readonly done: () => void
 }
 
 /** Made by a class as it lives while a call waits: see Asking. */
@@ -290,20 +327,17 @@ class Asked implements TakeCallOptions {
   readonly deadlineAtMs: number
   readonly onLate: TakeCallOptions['onLate']
   readonly resolve: TakeCallOptions['resolve']
-  readonly giveBack: TakeCallOptions['giveBack']
 
   constructor(
     asking: Asking,
     deadlineAtMs: number,
     onLate: TakeCallOptions['onLate'],
     resolve: TakeCallOptions['resolve'],
-    giveBack: TakeCallOptions['giveBack'],
   ) {
     this.asking = asking
     this.deadlineAtMs = deadlineAtMs
     this.onLate = onLate
     this.resolve = resolve
-    this.giveBack = giveBack
   }
 }
 

@@ -133,7 +133,6 @@ function openProxied() {
       deadlineAtMs: 20,
       onLate: undefined,
       resolve: (answer) => answers.push(answer),
-      giveBack: () => {},
     })
     router.route(call.asWhole(0))
   }

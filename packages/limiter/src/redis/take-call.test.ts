@@ -1,19 +1,12 @@
 import { defineLimit, type Outcome, type Take } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
-import type { Answer, Give, Groups } from '../store.js'
+import type { Answer, Groups } from '../store.js'
 import type { Part } from './part.js'
 import { Asking, TakeCall } from './take-call.js'
 
 const ten = defineLimit({ algorithm: 'fixed-window', max: 10, windowMs: 60_000 })
-const charging = defineLimit({
-  algorithm: 'fixed-window',
-  max: 10,
-  windowMs: 60_000,
-  onRefusal: 'charge',
-})
-
-function take(n: number, partition: number, limit = ten): Take {
-  return { key: { hi: n, lo: n, partition }, limit, amount: 2 }
+function take(n: number, partition: number): Take {
+  return { key: { hi: n, lo: n, partition }, limit: ten, amount: 2 }
 }
 
 const granted: Outcome = {
@@ -28,7 +21,6 @@ const refused: Outcome = { ...granted, granted: 0, remaining: 1, retryAfterMs: 1
 
 function make(groups: Groups<Take>) {
   const told: { answers?: Groups<Answer>; late?: Groups<Answer> } = {}
-  const gives: Give[] = []
   const call = new TakeCall({
     asking: new Asking('take', groups, false),
     deadlineAtMs: 20,
@@ -38,9 +30,8 @@ function make(groups: Groups<Take>) {
     resolve: (answers) => {
       told.answers = answers
     },
-    giveBack: (back) => gives.push(...back),
   })
-  return { call, told, gives }
+  return { call, told }
 }
 
 const parts = (call: TakeCall, isSingle: (partition: number) => boolean = () => false) =>
@@ -87,7 +78,7 @@ describe('a call in several partitions', () => {
   })
 
   test('whose parts all pass is answered in the order of its takes', () => {
-    const { call, told, gives } = make([[take(1, 1), take(2, 2), take(3, 1)]])
+    const { call, told } = make([[take(1, 1), take(2, 2), take(3, 1)]])
     const [one, two] = parts(call)
     two?.settle([[{ ...granted, remaining: 2 }]])
     one?.settle([
@@ -98,48 +89,15 @@ describe('a call in several partitions', () => {
     ])
     const remaining = told.answers?.[0]?.map((answer) => (answer as Outcome).remaining)
     expect(remaining).toEqual([1, 2, 3])
-    expect(gives).toEqual([])
   })
 
-  test('of which one part refuses gives back the others, and says what is left then', () => {
-    const { call, told, gives } = make([[take(1, 1), take(2, 2)]])
-    const [one, two] = parts(call)
-    one?.settle([[granted]])
-    two?.settle([[refused]])
-    expect(gives).toEqual([{ key: take(1, 1).key, limit: ten, amount: 2, at: 77 }])
-    expect(told.answers).toEqual([[{ ...granted, granted: 0, remaining: 7 }, refused]])
-  })
-
-  test('keeps what a limit charges for a refusal', () => {
-    const { call, gives } = make([[take(1, 1, charging), take(2, 2)]])
-    const [one, two] = parts(call)
-    one?.settle([[granted]])
-    two?.settle([[refused]])
-    expect(gives).toEqual([])
-  })
-
-  test('gives back every further group if the first refused, and only the own part if not', () => {
-    const first = make([[take(1, 1)], [take(2, 2, charging)]])
-    const [one, two] = parts(first.call)
-    one?.settle([[refused], []])
-    two?.settle([[], [granted]])
-    expect(first.gives.map(({ key }) => key.hi)).toEqual([2])
-
-    const second = make([[take(1, 1)], [take(2, 2), take(3, 1)]])
-    const [three, four] = parts(second.call)
-    three?.settle([[granted], [granted]])
-    four?.settle([[], [refused]])
-    expect(second.gives.map(({ key }) => key.hi)).toEqual([3])
-  })
-
-  test('of which a part is silent gives back nothing itself: the posture has a say first', () => {
-    const { call, told, gives } = make([[take(1, 1), take(2, 2)]])
+  test('of which a part is silent is answered with what is known, and later with the rest', () => {
+    const { call, told } = make([[take(1, 1), take(2, 2)]])
     const [one, two] = parts(call)
     one?.settle([[granted]])
     sent(two)
     call.expire()
     expect(told.answers).toEqual([[granted, 'unknown']])
-    expect(gives).toEqual([])
     two?.settle([[granted]])
     expect(told.late).toEqual([[granted, granted]])
   })
@@ -147,7 +105,7 @@ describe('a call in several partitions', () => {
 
 describe('a call whose slot is on the move', () => {
   test('is split into its counters, each asked by itself', () => {
-    const { call, told, gives } = make([[take(1, 1), take(2, 1)], [take(3, 1)]])
+    const { call, told } = make([[take(1, 1), take(2, 1)], [take(3, 1)]])
     const whole = call.asWhole(1)
     const singles = call.split(whole)
     expect(singles.map(({ places }) => places)).toEqual([
@@ -159,7 +117,6 @@ describe('a call whose slot is on the move', () => {
     singles[1]?.settle([[refused], []])
     singles[2]?.settle([[], [granted]])
     expect(told.answers?.[0]?.[1]).toEqual(refused)
-    expect(gives.map(({ key }) => key.hi)).toEqual([1, 3])
   })
 
   test('is split the same way from a part of it', () => {

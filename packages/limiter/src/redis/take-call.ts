@@ -2,8 +2,8 @@
  * One call of the store that waits for its answer: which parts it has, what they said, and what is
  * told to whom when the deadline passes before all have answered.
  */
-import { type Outcome, passes, type Take } from '@sluice/core'
-import type { Answer, Give, Groups, Silence } from '../store.js'
+import type { Take } from '@sluice/core'
+import type { Answer, Groups, Silence } from '../store.js'
 import type { Expiring } from './deadlines.js'
 import { costOfTakes } from './op-cost.js'
 import { countTakesOf, Part, type PartAnswer, partitionOf, type PartOwner, slice } from './part.js'
@@ -29,8 +29,6 @@ export interface TakeCallOptions {
   readonly deadlineAtMs: number
   readonly onLate: ((answers: Groups<Answer>) => void) | undefined
   readonly resolve: (answers: Groups<Answer>) => void
-  /** Gives back what a part took of a call that another part refused. */
-  readonly giveBack: (gives: readonly Give[]) => void
 }
 
 export class TakeCall implements PartOwner, Expiring {
@@ -52,6 +50,11 @@ export class TakeCall implements PartOwner, Expiring {
     this.#options = options
     this.#asking = options.asking
     this.deadlineAtMs = options.deadlineAtMs
+  }
+
+  /** Whether several scripts decided it, each without knowing of the others. */
+  get isSplit(): boolean {
+    return this.#asking.verb === 'take' && this.#answers !== undefined
   }
 
   /** The call as one part, whatever its partitions. */
@@ -144,9 +147,7 @@ export class TakeCall implements PartOwner, Expiring {
 
   private answer(): void {
     this.isAnswered = true
-    const answers = this.told()
-    const isWhole = this.#answers === undefined || this.#asking.verb === 'peek'
-    this.#options.resolve(isWhole ? answers : this.allOrNothing(answers))
+    this.#options.resolve(this.told())
   }
 
   /** What is known now; a part that has not answered is of unknown fate. */
@@ -158,32 +159,5 @@ export class TakeCall implements PartOwner, Expiring {
     if (whole !== undefined && typeof whole !== 'string') return whole
     const silence: Silence = whole ?? 'unknown'
     return this.#asking.groups.map((takes) => takes.map(() => silence))
-  }
-
-  /**
-   * Parts were taken side by side; where one refused, the others give back. Only where all parts
-   * answered: else the posture has a say first, and whoever asked gives back.
-   */
-  private allOrNothing(answers: Groups<Answer>): Groups<Answer> {
-    if (answers.some((row) => row.some((answer) => typeof answer === 'string'))) return answers
-    const outcomes = answers as Groups<Outcome>
-    const isOpen = passes(outcomes[0] ?? [])
-    const gives: Give[] = []
-    const told = outcomes.map((row, g) => {
-      const kept = passes(row) && (g === 0 || isOpen)
-      if (kept) return row
-      return row.map((outcome, i) => {
-        const take = this.#asking.groups[g]?.[i]
-        if (take === undefined || outcome.granted === 0) return outcome
-        const { key, limit } = take
-        const isPenalty = limit.onRefusal === 'charge' && (g === 0 || isOpen)
-        if (isPenalty) return outcome
-        gives.push({ key, limit, amount: outcome.granted, at: outcome.at })
-        const remaining = Math.min(limit.capacity, outcome.remaining + outcome.granted)
-        return { ...outcome, granted: 0, delayMs: 0, remaining }
-      })
-    })
-    if (gives.length > 0) this.#options.giveBack(gives)
-    return told
   }
 }

@@ -60,7 +60,7 @@ export function createStoreObserver({ log, clock, registry }: StoreParts): Count
   const held = registry
     .counter(
       'sluice_held_refusals_total',
-      'Calls refused by a counter to which another call was about to give back.',
+      'Calls refused only by units that other calls held until the deadline.',
     )
     .labels()
   return {

@@ -1,0 +1,39 @@
+/** Which takes of a call lie where, and in which order their slots are asked. */
+import type { Take } from '@sluice/core'
+import type { Groups } from '../store.js'
+import { commonPartition } from './part.js'
+
+/** Some takes of a call: for each group their indices, in order. */
+export type Places = readonly (readonly number[])[]
+
+/** Whether one script may decide them all. */
+export function isOneScript(
+  groups: Groups<Take>,
+  isSingle: (partition: number) => boolean,
+): boolean {
+  const partition = commonPartition(groups)
+  if (partition === undefined) return false
+  return !isSingle(partition) || groups.flat().length <= 1
+}
+
+export function isCharging({ limit }: Take): boolean {
+  return limit.onRefusal === 'charge'
+}
+
+/** The takes at some places of a group. */
+export function pick(takes: readonly Take[], indices: readonly number[] = []): readonly Take[] {
+  if (indices.length === takes.length) return takes
+  return indices.flatMap((i) => takes[i] ?? [])
+}
+
+/** The enforced takes, slot after slot, in the order in which every call waits for them. */
+export function bySlot(groups: Groups<Take>): readonly Places[] {
+  const slots = new Map<number, number[]>()
+  for (const [i, { key }] of (groups[0] ?? []).entries()) {
+    const indices = slots.get(key.partition)
+    if (indices === undefined) slots.set(key.partition, [i])
+    else indices.push(i)
+  }
+  const inOrder = [...slots].toSorted(([a], [b]) => a - b)
+  return inOrder.map(([, indices]) => groups.map((_, g) => (g === 0 ? indices : [])))
+}

@@ -1,0 +1,198 @@
+/** What the slots of a Redis Cluster answered to one call, and what of it the call still has. */
+import type { Outcome, Take } from '@sluice/core'
+import type { Answer, Give, Groups } from '../store.js'
+import { isMarked, markOf } from './holds.js'
+import { isCharging, type Places } from './places.js'
+
+/** What was asked of some slots. */
+export interface Attempt {
+  readonly places: Places
+  readonly verb: 'take' | 'peek'
+  /** What is done with the marks of the enforced counters among them. */
+  readonly marks: 'none' | 'read' | 'set'
+}
+
+/** What is known of a refusal: it stands, it is due to held units, or nobody has looked. */
+export type Verdict = 'stands' | 'held' | 'unknown'
+
+type Row = (Answer | undefined)[]
+
+export class SlotAnswers {
+  readonly #groups: Groups<Take>
+  /** How long a call may hold what it took. */
+  readonly #holdMs: number
+  /** The last answer to each take; undefined: it was not asked for yet. */
+  readonly #rows: Row[]
+  /** For each enforced take, what its marks said when it was last asked for. */
+  readonly #marks: (Outcome | undefined)[]
+
+  constructor(groups: Groups<Take>, holdMs: number) {
+    this.#groups = groups
+    this.#holdMs = Math.max(1, holdMs)
+    this.#rows = groups.map((takes) => takes.map(() => undefined))
+    this.#marks = this.enforced.map(() => undefined)
+  }
+
+  /** Keeps what an attempt was answered; returns whether some of it was not. */
+  note({ places, verb, marks }: Attempt, answers: Groups<Answer>): boolean {
+    let isSilent = false
+    for (const [g, indices] of places.entries()) {
+      const row = this.#rows[g] ?? []
+      for (const [n, i] of indices.entries()) {
+        const answer = answers[g]?.[n] ?? 'unknown'
+        if (typeof answer === 'string') isSilent = true
+        row[i] = typeof answer === 'string' && verb === 'peek' ? 'not-run' : answer
+      }
+    }
+    if (marks === 'none') return isSilent
+    for (const [n, i] of (places[0] ?? []).entries()) {
+      const mark = answers[places.length]?.[n]
+      this.#marks[i] = typeof mark === 'object' ? mark : undefined
+    }
+    return isSilent
+  }
+
+  /** The answers to the enforced takes as they are now, to go back to. */
+  before(): readonly (Answer | undefined)[] {
+    return [...this.enforced]
+  }
+
+  restore(before: readonly (Answer | undefined)[]): void {
+    this.enforced.splice(0, before.length, ...before)
+  }
+
+  /** Where there is silence now, what refused the call before does so still. */
+  restoreRefusal(before: readonly (Answer | undefined)[]): void {
+    const known = this.enforced.map((now, i) => (typeof now === 'string' ? before[i] : now))
+    if (known.some(isRefusal)) this.restore(known)
+  }
+
+  isPassed(): boolean {
+    return !this.enforced.some(isRefusal)
+  }
+
+  hasRefused(indices: readonly number[]): boolean {
+    return indices.some((i) => isRefusal(this.enforced[i]))
+  }
+
+  verdict(indices: readonly number[]): Verdict {
+    let verdict: Verdict = 'stands'
+    for (const i of indices) {
+      const answer = this.enforced[i]
+      if (!isRefusal(answer)) continue
+      const mark = this.#marks[i]
+      if (answer.retryAfterMs === null || (mark !== undefined && !isMarked(mark))) return 'stands'
+      // Held, but what the limit asks to wait is no longer than a call may hold.
+      if (mark !== undefined && answer.retryAfterMs <= this.#holdMs) return 'stands'
+      if (mark === undefined) verdict = 'unknown'
+      else if (verdict === 'stands') verdict = 'held'
+    }
+    return verdict
+  }
+
+  /** The shadow groups that were not asked for yet. */
+  unasked(): Places | undefined {
+    const places = this.#rows.map((row, g) =>
+      g > 0 && row.length > 0 && row[0] === undefined ? [...row.keys()] : [],
+    )
+    return places.some((indices) => indices.length > 0) ? places : undefined
+  }
+
+  /** The shadow groups are to be asked once more. */
+  forgetShadows(): void {
+    for (const row of this.#rows.slice(1)) row.fill(undefined)
+  }
+
+  /**
+   * What was taken in these places, which is no longer the call's: units first, then their marks. A
+   * limit that charges for a refusal keeps what it took, if its group was refused for good; not in
+   * a shadow group that the enforced one kept shut.
+   */
+  takeBack(places: Places, isFinal: boolean): readonly Give[] {
+    const isOpen = this.isPassed()
+    const gives: Give[] = []
+    for (const [g, indices] of places.entries()) {
+      const row = this.#rows[g] ?? []
+      for (const i of indices) {
+        const take = this.#groups[g]?.[i]
+        const answer = row[i]
+        if (take === undefined || typeof answer !== 'object' || answer.granted === 0) continue
+        if (isFinal && isCharging(take) && (g === 0 || isOpen)) continue
+        const { key, limit } = take
+        const { granted, at } = answer
+        gives.push({ key, limit, amount: granted, at, undone: true })
+        const remaining = Math.min(limit.capacity, answer.remaining + granted)
+        row[i] = { ...answer, granted: 0, delayMs: 0, remaining }
+      }
+    }
+    return [...gives, ...this.takeMarks(places[0] ?? [])]
+  }
+
+  /** What shadow groups took that were refused as a whole. */
+  takeBackShadows(): readonly Give[] {
+    const refused = this.#rows.map((row, g) =>
+      g > 0 && row.some(isRefusal) ? [...row.keys()] : [],
+    )
+    return this.takeBack(refused, true)
+  }
+
+  /** The marks that the call has set, which are no longer its own. */
+  takeMarks(indices: readonly number[] = [...this.enforced.keys()]): readonly Give[] {
+    const gives: Give[] = []
+    for (const i of indices) {
+      const mark = this.#marks[i]
+      const take = this.#groups[0]?.[i]
+      if (mark === undefined || mark.granted === 0 || take === undefined) continue
+      const { key, limit } = markOf(take.key, 1)
+      gives.push({ key, limit, amount: 1, at: mark.at })
+      this.#marks[i] = { ...mark, granted: 0, remaining: mark.remaining + 1 }
+    }
+    return gives
+  }
+
+  admitted(): Groups<Answer> {
+    return this.#rows.map((row) => row.map((answer) => answer ?? 'not-run'))
+  }
+
+  refused(): Groups<Answer> {
+    return this.#rows.map((row, g) =>
+      row.map((answer, i) => {
+        if (g === 0) return this.withHold(answer, i)
+        return typeof answer === 'object' ? answer : notJudged(this.#groups[g]?.[i])
+      }),
+    )
+  }
+
+  /** What was given back meanwhile, or only looked at, was not run. */
+  silent(): Groups<Answer> {
+    return this.#rows.map((row, g) =>
+      row.map((answer, i) => {
+        const amount = this.#groups[g]?.[i]?.amount ?? 0
+        const isTaken = typeof answer !== 'object' || answer.granted > 0 || amount === 0
+        return answer === undefined || !(isTaken || isRefusal(answer)) ? 'not-run' : answer
+      }),
+    )
+  }
+
+  private get enforced(): Row {
+    return this.#rows[0] ?? []
+  }
+
+  /** A refusal that units may have caused which are only held: the wait is as long as a hold. */
+  private withHold(answer: Answer | undefined, i: number): Answer {
+    if (!isRefusal(answer) || answer.retryAfterMs === null) return answer ?? 'not-run'
+    const mark = this.#marks[i]
+    if (mark !== undefined && !isMarked(mark)) return answer
+    return { ...answer, retryAfterMs: Math.min(answer.retryAfterMs, this.#holdMs), held: true }
+  }
+}
+
+export function isRefusal(answer: Answer | undefined): answer is Exclude<Answer, string> {
+  return typeof answer === 'object' && answer.retryAfterMs !== 0
+}
+
+/** A shadow limit that a refused call did not get to. */
+function notJudged(take: Take | undefined): Answer {
+  const remaining = take?.limit.capacity ?? 0
+  return { granted: 0, remaining, resetAfterMs: 0, retryAfterMs: 0, delayMs: 0, at: 0 }
+}

@@ -1,0 +1,131 @@
+/** A Cluster of counters in memory, whose scripts and give-backs run when the test says so. */
+import type { Take } from '@sluice/core'
+import { memoryStore } from '../memory/memory-store.js'
+import type { Answer, Give, Groups } from '../store.js'
+import { manualClock } from '../testing/index.js'
+import { ClusterTake, type ClusterTakeDeps } from './cluster-take.js'
+import { commonPartition } from './part.js'
+import type { TakeCall } from './take-call.js'
+
+export interface Asked {
+  readonly call: ClusterTake
+  answers: Groups<Answer> | undefined
+  late: Groups<Answer> | undefined
+}
+
+export class Slots {
+  readonly clock = manualClock()
+  readonly store = memoryStore({ clock: this.clock })
+  /** What is on its way; each entry runs and replies when it is called. */
+  readonly underWay: (() => void)[] = []
+  /** Whether calls that were answered with silence are refused. */
+  refusesSilence = false
+  nowMs = 0
+  attempts = 0
+  heldRefusals = 0
+
+  readonly #deps: ClusterTakeDeps = {
+    nowMs: () => this.nowMs,
+    isSingle: () => false,
+    dispatch: (attempt, groups) => this.dispatch(attempt, groups),
+    undo: (gives) => this.give(gives),
+    unmark: (gives) => void this.give(gives),
+    heldRefusal: () => {
+      this.heldRefusals += 1
+    },
+  }
+
+  ask(groups: Groups<Take>, deadlineMs = 1000): Asked {
+    const options = {
+      groups,
+      states: false,
+      deadlineMs,
+      deadlineAtMs: this.nowMs + deadlineMs,
+      onLate: (late: Groups<Answer>) => {
+        asked.late = late
+        this.giveBack(groups, late, asked.answers)
+      },
+      resolve: (answers: Groups<Answer>) => {
+        asked.answers = answers
+        if (answers.flat().some((answer) => typeof answer === 'string')) {
+          queueMicrotask(() => this.giveBack(groups, answers, undefined))
+        }
+      },
+    }
+    const asked: Asked = {
+      call: new ClusterTake(this.#deps, options),
+      answers: undefined,
+      late: undefined,
+    }
+    asked.call.start()
+    return asked
+  }
+
+  /** Runs the n-th of what is under way. */
+  async run(n = 0): Promise<void> {
+    const [step] = this.underWay.splice(n, 1)
+    step?.()
+    for (let turn = 0; turn < 20; turn++) await Promise.resolve()
+  }
+
+  async runAll(): Promise<void> {
+    while (this.underWay.length > 0) await this.run()
+  }
+
+  remaining(take: Take): number {
+    return this.store.sync.peek([[{ ...take, amount: 0 }]])[0]?.[0]?.remaining ?? Number.NaN
+  }
+
+  /** The caller of the store refuses what was answered with silence, and gives back its units. */
+  private giveBack(
+    groups: Groups<Take>,
+    answers: Groups<Answer>,
+    before: Groups<Answer> | undefined,
+  ): void {
+    if (!this.refusesSilence) return
+    const gives: Give[] = []
+    for (const [g, takes] of groups.entries()) {
+      for (const [i, { key, limit }] of takes.entries()) {
+        const answer = answers[g]?.[i]
+        const isNew = before === undefined || before[g]?.[i] === 'unknown'
+        if (!isNew || typeof answer !== 'object' || answer.granted === 0) continue
+        gives.push({ key, limit, amount: answer.granted, at: answer.at, undone: true })
+      }
+    }
+    void this.give(gives)
+  }
+
+  private dispatch(attempt: TakeCall, groups: Groups<Take>): void {
+    this.attempts += 1
+    const partition = commonPartition(groups)
+    const parts =
+      partition === undefined ? attempt.asParts(() => false) : [attempt.asWhole(partition)]
+    for (const part of parts) {
+      part.stage = 'sent'
+      this.underWay.push(() => {
+        const { op } = part
+        if (op.verb === 'take') part.settle(this.store.sync.take(op.groups))
+        if (op.verb === 'peek') part.settle(this.store.sync.peek(op.groups))
+      })
+    }
+  }
+
+  private give(gives: readonly Give[]): Promise<void> {
+    const partitions = new Map<number, Give[]>()
+    for (const give of gives) {
+      const together = partitions.get(give.key.partition)
+      if (together === undefined) partitions.set(give.key.partition, [give])
+      else together.push(give)
+    }
+    const done = [...partitions.values()].map(
+      (together) =>
+        new Promise<void>((resolve) => {
+          this.underWay.push(() => {
+            for (const give of together) this.store.sync.give(give)
+            resolve()
+          })
+        }),
+    )
+    return Promise.all(done).then(() => {})
+  }
+}

@@ -14,7 +14,7 @@ import { counterKeyText, hashKeyText } from '../key.js'
 import { PARTITION_TAGS } from '../partitions.js'
 import { type BatchReply, decodeBatch } from './reply.js'
 import { BatchCodec, type BatchTimes, type StoreOp } from './request.js'
-import { BATCH, type Script, takeOneScript } from './script.js'
+import { BATCH, giveOneScript, type Script, takeOneScript, takeTwoScript } from './script.js'
 
 export type Layout = 'plain' | 'packed'
 
@@ -27,8 +27,10 @@ const SCRIPTS = [BATCH, ...new Set(ALGORITHM_NAMES.flatMap(scriptsOf))]
 const AT_ONCE = 500
 
 function scriptsOf(algorithm: AlgorithmName): readonly Script[] {
-  const script = takeOneScript(defineLimit({ algorithm, max: 1, windowMs: 1000 }))
-  return script === undefined ? [] : [script]
+  const limit = defineLimit({ algorithm, max: 1, windowMs: 1000 })
+  const counted = defineLimit({ algorithm: 'sliding-window-counter', max: 1, windowMs: 1000 })
+  const scripts = [takeOneScript(limit), takeTwoScript(limit, counted), giveOneScript(limit)]
+  return scripts.flatMap((script) => script ?? [])
 }
 
 export interface Batch {

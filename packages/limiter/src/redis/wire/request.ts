@@ -7,12 +7,12 @@
  */
 import type { Take } from '@sluice/core'
 import { HASH_DIGITS, HASHES_PER_PARTITION, hashNumber, keyHead, requirePrefix } from '../key.js'
-import type { Groups } from '../../store.js'
+import type { Give, Groups } from '../../store.js'
 import { BatchPlan, LIMIT_NUMBERS } from './batch-plan.js'
 import { Batch, CommandWriter, type EncodedBatch } from './command.js'
 import type { CounterTable } from './counter-table.js'
 import { NumberWriter } from './msgpack.js'
-import { BATCH, type Script, takeOneScript } from './script.js'
+import { BATCH, giveOneScript, type Script, takeOneScript, takeTwoScript } from './script.js'
 import { requireCount, type StoreOp } from './store-op.js'
 
 export type { EncodedBatch } from './command.js'
@@ -72,7 +72,7 @@ export class BatchCodec {
     this.#numbers.start()
     this.#numbers.write(notAfter)
     this.#numbers.write(now)
-    return this.encodeTakeOne(ops) ?? this.encodeBatch(ops)
+    return this.encodeAlone(ops) ?? this.encodeBatch(ops)
   }
 
   private encodeBatch(ops: readonly StoreOp[]): EncodedBatch {
@@ -92,11 +92,17 @@ export class BatchCodec {
     return this.writeCommand(BATCH)
   }
 
-  /** A batch of one take of one limit, where there is a script for that. */
-  private encodeTakeOne(ops: readonly StoreOp[]): EncodedBatch | undefined {
+  /** A batch of one op, where there is a script for that. */
+  private encodeAlone(ops: readonly StoreOp[]): EncodedBatch | undefined {
     const op = ops[0]
-    if (this.#isPacked || ops.length !== 1 || op?.verb !== 'take' || op.states) return undefined
-    const take = aloneIn(op.groups)
+    if (this.#isPacked || ops.length !== 1 || op === undefined) return undefined
+    if (op.verb === 'give') return this.encodeGiveOne(op.give)
+    if (op.verb !== 'take' || op.states) return undefined
+    return this.encodeTakeOne(op.groups) ?? this.encodeTakeTwo(op.groups)
+  }
+
+  private encodeTakeOne(groups: Groups<Take>): EncodedBatch | undefined {
+    const take = aloneIn(groups)
     const limit = this.#plan.limits[0]
     if (take === undefined || limit === undefined) return undefined
     const script = takeOneScript(take.limit)
@@ -104,6 +110,40 @@ export class BatchCodec {
     this.#numbers.append(limit, LIMIT_NUMBERS)
     this.#numbers.write(take.amount)
     return this.writeCommand(script)
+  }
+
+  private encodeTakeTwo(groups: Groups<Take>): EncodedBatch | undefined {
+    const [first, second] = groups.flat()
+    const [limit, otherLimit] = this.#plan.limits
+    const isPair = groups[0]?.length === 1 && groups.every((takes) => takes.length <= 1)
+    if (!isPair || first === undefined || second === undefined) return undefined
+    if (groups.flat().length !== 2 || first.atLeast !== undefined || second.atLeast !== undefined) {
+      return undefined
+    }
+    const script = takeTwoScript(first.limit, second.limit)
+    if (script === undefined || limit === undefined || this.#plan.counters.size !== 2) {
+      return undefined
+    }
+    this.#numbers.append(limit, LIMIT_NUMBERS)
+    this.#numbers.append(otherLimit ?? limit, LIMIT_NUMBERS)
+    this.#numbers.write(first.amount)
+    this.#numbers.write(second.amount)
+    return this.writeCommand(script)
+  }
+
+  private encodeGiveOne(give: Give): EncodedBatch | undefined {
+    const script = giveOneScript(give.limit)
+    const limit = this.#plan.limits[0]
+    if (script === undefined || limit === undefined) return undefined
+    this.#numbers.append(limit, LIMIT_NUMBERS)
+    this.writeGive(give)
+    return this.writeCommand(script)
+  }
+
+  private writeGive({ amount, at, undone }: Give): void {
+    this.#numbers.write(amount)
+    this.#numbers.write(at === undefined ? 0 : at + 1)
+    this.#numbers.write(undone === true ? 1 : 0)
   }
 
   private writeOp(op: StoreOp): void {
@@ -118,9 +158,7 @@ export class BatchCodec {
       case 'give':
         numbers.write(GIVE)
         this.writeReference()
-        numbers.write(op.give.amount)
-        numbers.write(op.give.at === undefined ? 0 : op.give.at + 1)
-        numbers.write(op.give.undone === true ? 1 : 0)
+        this.writeGive(op.give)
         return
       case 'charge':
         numbers.write(CHARGE)

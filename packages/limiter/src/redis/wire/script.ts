@@ -89,6 +89,21 @@ function takeOne(...parts: readonly string[]): Script {
   return script(...parts, read('span'), read('answer'), read('take-one'))
 }
 
+/** All of an algorithm, apart from another one in the same script. */
+function makeOther(name: string): string {
+  const numbers = name === 'token-bucket' ? '' : read('numbers')
+  return `local function makeOther()\n${numbers}\n${algorithm(name)}\nend`
+}
+
+function takeTwo(...parts: readonly string[]): Script {
+  const other = makeOther('sliding-window-counter')
+  return script(other, ...parts, read('span'), read('answer'), read('take-two'))
+}
+
+function giveOne(name: string): Script {
+  return script(makeOther(name), read('span'), read('give-one'))
+}
+
 const bucket = takeOne(algorithmForTakes('token-bucket'))
 const BY_FORMAT = [
   undefined,
@@ -102,4 +117,35 @@ const BY_FORMAT = [
 /** Decides a batch of one take of one limit in the plain layout; undefined: no script does. */
 export function takeOneScript({ format, onRefusal }: Limit): Script | undefined {
   return onRefusal === 'charge' ? undefined : BY_FORMAT[format]
+}
+
+const bucketOfTwo = takeTwo(algorithmForTakes('token-bucket'))
+const TWO_BY_FORMAT = [
+  undefined,
+  bucketOfTwo,
+  bucketOfTwo,
+  takeTwo(read('numbers'), algorithmForTakes('leaky-bucket')),
+  takeTwo(read('numbers'), algorithmForTakes('fixed-window')),
+  takeTwo(read('numbers'), algorithmForTakes('sliding-window-counter')),
+]
+
+/** The same for a call of two groups of one limit each. */
+export function takeTwoScript(first: Limit, second: Limit): Script | undefined {
+  if (first.onRefusal === 'charge' || second.onRefusal === 'charge') return undefined
+  return second.algorithm === 'sliding-window-counter' ? TWO_BY_FORMAT[first.format] : undefined
+}
+
+const giveToBucket = giveOne('token-bucket')
+const GIVE_BY_FORMAT = [
+  undefined,
+  giveToBucket,
+  giveToBucket,
+  giveOne('leaky-bucket'),
+  giveOne('fixed-window'),
+  giveOne('sliding-window-counter'),
+]
+
+/** The same for a batch of one give. */
+export function giveOneScript({ format }: Limit): Script | undefined {
+  return GIVE_BY_FORMAT[format]
 }

@@ -1,0 +1,38 @@
+-- A batch of one give, as a call over several slots of a Cluster sends when it is decided: the same
+-- as batch.lua does, by the same functions. Not for logs or for the packed layout.
+
+local notAfter, now, format, max, windowUs, capacity, p, q, tickUs, maxWaitUs, lent, scale,
+  scaledWindow, _, amount, at, undone = cmsgpack.unpack(ARGV[1])
+if now == 0 then
+  local time = redis.call('TIME')
+  now = time[1] * 1000000 + time[2]
+end
+if notAfter > 0 and now > notAfter then return cmsgpack.pack({ 0, now }) end
+local limit = {
+  max = max, windowUs = windowUs, capacity = capacity, p = p, q = q, tickUs = tickUs,
+  maxWaitUs = maxWaitUs, lent = lent, scale = scale, scaledWindow = scaledWindow,
+}
+
+-- What is of another type is absent, as it is to MGET.
+local algorithm, key, value = makeOther(), KEYS[1], redis.pcall('GET', KEYS[1])
+local kept, a, b, c, d = 0, nil, nil, nil, nil
+if type(value) == 'string' then
+  kept, a, b, c, d = algorithm.readValue(value, format)
+end
+a, b, c, d = algorithm.give(a, b, c, d, limit, amount, now, at > 0 and at - 1 or nil, undone == 1)
+if a ~= nil then
+  local expires, ttl = algorithm.expiresAt(a, b, c, d, limit), nil
+  if expires + EARLY_US > kept * SPAN_US then
+    kept = spanOf(2 * expires - now, now)
+    ttl = ttlOf(kept, now)
+  end
+  local changed = algorithm.packValue(format, kept, a, b, c, d)
+  if ttl then
+    redis.call('SET', key, changed, 'PX', ttl)
+  elseif #changed == #value then
+    redis.call('SETRANGE', key, '0', changed)
+  else
+    redis.call('SET', key, changed, 'KEEPTTL')
+  end
+end
+return cmsgpack.pack({ 1, now, 0 })

@@ -167,6 +167,14 @@ describe('a shadow group in another slot', () => {
     expect(slots.remaining(shadow)).toBe(5)
   })
 
+  test('that charges for refusals is asked at once where no limit is enforced', async () => {
+    const charging = [1, 2].map((n) => [take(n, window(5, 'charge'))])
+    const asked = slots.ask([[], ...charging])
+    await slots.runAll()
+    expect(slots.attempts).toBe(1)
+    expect(asked.answers?.flat().map((answer) => outcome(answer).granted)).toEqual([1, 1])
+  })
+
   test('that charges for refusals is charged by calls that pass only', async () => {
     const shadow = take(1, window(5, 'charge'), 3)
     const counts: number[] = []

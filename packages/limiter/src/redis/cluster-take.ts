@@ -80,6 +80,10 @@ export class ClusterTake implements Expiring {
     const places = this.#isWhole
       ? this.#all
       : this.#all.map((indices, g) => (g > 0 && groups[g]?.some(isCharging) ? [] : indices))
+    if (places.every((indices) => indices.length === 0)) {
+      this.admit()
+      return
+    }
     this.ask({ places, verb: 'take', marks: this.#isSpread ? 'set' : 'none' }, (isSilent) => {
       if (isSilent) this.answerSilence()
       else if (this.#answers.isPassed()) this.admit()

@@ -84,6 +84,8 @@ class CountersInRedis implements RedisStore {
   readonly #givenBack: ((key: CounterKey) => void)[] = []
   readonly #clusterTake: ClusterTakeDeps
   readonly #undoing: Undo[] = []
+  readonly #takenApart = (groups: Groups<Take>, answers: Groups<Answer>) =>
+    this.takenApart(groups, answers)
   #replies = 0
   #closed = false
 
@@ -224,24 +226,16 @@ class CountersInRedis implements RedisStore {
         return
       }
       const asking = new Asking(verb, groups, states)
-      const call: TakeCall = new TakeCall(
-        new Asked(asking, deadlineAtMs, onLate, (answers) =>
-          resolve(call.isSplit ? this.takenApart(groups, answers, deadlineMs) : answers),
-        ),
-      )
+      const call = new TakeCall(new Asked(asking, deadlineAtMs, onLate, resolve, this.#takenApart))
       this.dispatch(router, call, groups)
       if (!call.isAnswered) this.#deadlines.add(call, deadlineMs)
     })
   }
 
   /** A call that was sent as one, but had to be split up on its way. */
-  private takenApart(
-    groups: Groups<Take>,
-    answers: Groups<Answer>,
-    deadlineMs: number,
-  ): Groups<Answer> {
+  private takenApart(groups: Groups<Take>, answers: Groups<Answer>): Groups<Answer> {
     const places = groups.map((takes) => [...takes.keys()])
-    const slots = new SlotAnswers(groups, deadlineMs)
+    const slots = new SlotAnswers(groups, this.#options.deadlineMs)
     const isSilent = slots.note({ places, verb: 'take', marks: 'none' }, answers)
     if (isSilent) return answers
     const isPassed = slots.isPassed()
@@ -327,17 +321,20 @@ class Asked implements TakeCallOptions {
   readonly deadlineAtMs: number
   readonly onLate: TakeCallOptions['onLate']
   readonly resolve: TakeCallOptions['resolve']
+  readonly takenApart: TakeCallOptions['takenApart']
 
   constructor(
     asking: Asking,
     deadlineAtMs: number,
     onLate: TakeCallOptions['onLate'],
     resolve: TakeCallOptions['resolve'],
+    takenApart: TakeCallOptions['takenApart'],
   ) {
     this.asking = asking
     this.deadlineAtMs = deadlineAtMs
     this.onLate = onLate
     this.resolve = resolve
+    this.takenApart = takenApart
   }
 }
 

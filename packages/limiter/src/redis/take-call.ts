@@ -29,6 +29,10 @@ export interface TakeCallOptions {
   readonly deadlineAtMs: number
   readonly onLate: ((answers: Groups<Answer>) => void) | undefined
   readonly resolve: (answers: Groups<Answer>) => void
+  /** Makes one answer of those to a call that was split up on its way. @default as they are */
+  readonly takenApart?:
+    | ((groups: Groups<Take>, answers: Groups<Answer>) => Groups<Answer>)
+    | undefined
 }
 
 export class TakeCall implements PartOwner, Expiring {
@@ -50,11 +54,6 @@ export class TakeCall implements PartOwner, Expiring {
     this.#options = options
     this.#asking = options.asking
     this.deadlineAtMs = options.deadlineAtMs
-  }
-
-  /** Whether several scripts decided it, each without knowing of the others. */
-  get isSplit(): boolean {
-    return this.#asking.verb === 'take' && this.#answers !== undefined
   }
 
   /** The call as one part, whatever its partitions. */
@@ -147,7 +146,11 @@ export class TakeCall implements PartOwner, Expiring {
 
   private answer(): void {
     this.isAnswered = true
-    this.#options.resolve(this.told())
+    const { verb, groups } = this.#asking
+    const { resolve, takenApart } = this.#options
+    const isApart = verb === 'take' && this.#answers !== undefined
+    const answers = this.told()
+    resolve(isApart && takenApart !== undefined ? takenApart(groups, answers) : answers)
   }
 
   /** What is known now; a part that has not answered is of unknown fate. */

@@ -292,9 +292,11 @@ class CountersInRedis implements RedisStore {
   private undoAll(): void {
     for (const { gives, done } of this.#undoing.splice(0).toReversed()) {
       const given = gives.map(async (give) => {
-        this.gaveBack(give.key)
+        // A mark is no counter that a refusal could be remembered of.
+        const isMark = give.undone !== true
+        if (!isMark) this.gaveBack(give.key)
         await this.give(give).catch(() => {})
-        this.gaveBack(give.key)
+        if (!isMark) this.gaveBack(give.key)
       })
       void Promise.all(given).then(() => done())
     }

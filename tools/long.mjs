@@ -15,6 +15,7 @@ const files = [
   'e2e/alerts/callers-unusual',
   'e2e/redis/cold-burst',
   'e2e/redis/cluster-holds',
+  'e2e/redis/differential',
 ]
 const { status } = spawnSync('npx', ['vitest', 'run', '--testTimeout', '3600000', ...files], {
   stdio: 'inherit',

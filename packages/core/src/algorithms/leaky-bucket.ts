@@ -157,8 +157,7 @@ function peek(bucket: LeakyBucket | undefined, limit: Limit, amount: number, now
 
 /**
  * `at` is the slot to free. Without it nobody knows which, so only a place in the queue is freed. A
- * slot that has begun is used, unless the call was `undone`: then nothing left the bucket in it,
- * and neither did in the empty slots right before it.
+ * slot that has begun is used, unless the call was `undone`: then nothing left the bucket in it.
  */
 function give(
   bucket: LeakyBucket | undefined,
@@ -174,12 +173,7 @@ function give(
   if (at <= now && !undone) return undefined
 
   const before = rewind(seen, limit, amount)
-  if (before.next === at) {
-    const { vacated, oldest } = before
-    if (!undone || vacated !== oldest) return before
-    const emptied = rewind(before, limit, oldest)
-    return emptied.next < 0 ? before : emptied
-  }
+  if (before.next === at) return before
   if (at <= now) return undefined
   const slotTicks = floorDiv(seen.next - at, limit.tickUs)
   const slots = floorDiv(slotTicks * limit.p + seen.part, limit.q)

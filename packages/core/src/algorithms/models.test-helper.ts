@@ -174,11 +174,8 @@ const queue: Model<ExactQueue> = {
     if (amount > limit.capacity + 1n || (hasBegun && !undone)) return undefined
     let slots = ahead
     if (at !== undefined) {
-      let before = advance(state, limit, -amount)
-      if (before.next === at) {
-        while (undone && before.vacated.includes(1n)) before = advance(before, limit, -1n)
-        return before
-      }
+      const before = advance(state, limit, -amount)
+      if (before.next === at) return before
       if (hasBegun) return undefined
       slots = least(
         ahead,

@@ -143,8 +143,7 @@ local function rewind(next, part, vacated, oldest, limit, slots)
 end
 
 -- `at` is the slot to free. Without it nobody knows which, so only a place in the queue is freed. A
--- slot that has begun is used, unless the call was undone: then nothing left the bucket in it, and
--- neither did in the empty slots right before it.
+-- slot that has begun is used, unless the call was undone: then nothing left the bucket in it.
 local function give(slot, rest, left, eldest, limit, amount, now, at, undone)
   local _, next, part, vacated, oldest, _, ahead, idle =
     view(slot, rest, left, eldest, limit, now)
@@ -154,13 +153,7 @@ local function give(slot, rest, left, eldest, limit, amount, now, at, undone)
 
   local slotBefore, partBefore, vacatedBefore, oldestBefore =
     rewind(next, part, vacated, oldest, limit, amount)
-  if slotBefore == at then
-    if undone and vacatedBefore == oldestBefore then
-      local emptied, rest = rewind(slotBefore, partBefore, 0, 0, limit, oldestBefore)
-      if emptied >= 0 then return emptied, rest, 0, 0 end
-    end
-    return slotBefore, partBefore, vacatedBefore, oldestBefore
-  end
+  if slotBefore == at then return slotBefore, partBefore, vacatedBefore, oldestBefore end
   if at <= now then return nil end
   local slotTicks = floorDiv(next - at, limit.tickUs)
   local slots = floorDiv(slotTicks * limit.p + part, limit.q)

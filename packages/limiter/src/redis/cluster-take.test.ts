@@ -62,6 +62,26 @@ describe('a call in several slots', () => {
     expect(slots.remaining(charging)).toBe(4)
   })
 
+  test('is charged down to empty for a refusal, though a call that waits may be lent more', async () => {
+    const lending = defineLimit({
+      algorithm: 'token-bucket',
+      max: 2,
+      windowMs: 1000,
+      waitMs: 60_000,
+      onRefusal: 'charge',
+    })
+    const bucket = take(1, lending, 10)
+    const twin = take(3, lending, 10)
+    slots.store.sync.take([[addresses]])
+    const asked = slots.ask([[bucket, addresses]])
+    await slots.runAll()
+    // What one script does with a call that it refuses whole.
+    slots.store.sync.take([[twin, addresses]])
+    const [[there, here] = []] = slots.store.sync.peek([[twin, bucket]])
+    expect(here).toEqual(there)
+    expect(outcome(asked.answers?.[0]?.[0]).delayMs).toBe(0)
+  })
+
   test('of which a slot is silent gives back nothing itself, and forwards what comes late', async () => {
     const asked = slots.ask([[users, addresses]])
     await slots.run()
@@ -190,4 +210,16 @@ describe('a shadow group in another slot', () => {
     await slots.runAll()
     expect(slots.remaining(shadow)).toBe(5)
   })
+})
+
+test('a limit keeps its wait where another limit will never admit the call', async () => {
+  const charging = take(1, window(5, 'charge'), 3)
+  slots.store.sync.take([[charging]])
+  const asked = slots.ask([
+    [charging, { ...take(4, window(2), 3), key: { hi: 4, lo: 4, partition: 1 } }],
+  ])
+  await slots.runAll()
+  const [row] = asked.answers ?? []
+  expect(outcome(row?.[1]).retryAfterMs).toBeNull()
+  expect(outcome(row?.[0]).retryAfterMs).toBeGreaterThan(1000)
 })

@@ -12,7 +12,7 @@ import type { Answer, Give, Groups } from '../store.js'
 import type { Expiring } from './deadlines.js'
 import { markOf } from './holds.js'
 import { bySlot, isCharging, isOneScript, type Places, pick } from './places.js'
-import { type Attempt, isRefusal, SlotAnswers } from './slot-answers.js'
+import { type Attempt, type GiveBack, isRefusal, SlotAnswers } from './slot-answers.js'
 import { Asking, TakeCall } from './take-call.js'
 
 /** The first pause before a slot is asked again; each is twice the one before. */
@@ -28,7 +28,7 @@ export interface ClusterTakeDeps {
   /** Sends the parts of an attempt. */
   readonly dispatch: (attempt: TakeCall, groups: Groups<Take>) => void
   /** Gives back in this order what a refused call took; resolves when that is done, or lost. */
-  readonly undo: (gives: readonly Give[]) => Promise<void>
+  readonly undo: (gives: readonly GiveBack[]) => Promise<void>
   /** Takes the marks of a call off that is decided. */
   readonly unmark: (gives: readonly Give[]) => void
   /** A call was refused by units that others hold, and by nothing else. */

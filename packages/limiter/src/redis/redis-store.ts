@@ -27,7 +27,7 @@ import type { Router } from './router.js'
 import { openSessionBeside, type StoreSession } from './session-beside.js'
 import { Session, type SessionParts } from './session.js'
 import type { RedisStats } from './stats.js'
-import { SlotAnswers } from './slot-answers.js'
+import { type GiveBack, SlotAnswers } from './slot-answers.js'
 import { StoreTime } from './store-time.js'
 import { Asking, TakeCall, type TakeCallOptions } from './take-call.js'
 import { parseRedisUrl } from './url.js'
@@ -281,7 +281,7 @@ class CountersInRedis implements RedisStore {
    * early refusals, never too much. Of the calls of one turn the last goes first: a leaky bucket
    * frees a slot that has begun only if none after it is taken.
    */
-  private undo(gives: readonly Give[]): Promise<void> {
+  private undo(gives: readonly GiveBack[]): Promise<void> {
     if (gives.length === 0) return Promise.resolve()
     return new Promise((done) => {
       this.#undoing.push({ gives, done })
@@ -295,11 +295,19 @@ class CountersInRedis implements RedisStore {
         // A mark is no counter that a refusal could be remembered of.
         const isMark = give.undone !== true
         if (!isMark) this.gaveBack(give.key)
-        await this.give(give).catch(() => {})
+        await this.giveBack(give)
         if (!isMark) this.gaveBack(give.key)
       })
       void Promise.all(given).then(() => done())
     }
+  }
+
+  /** Both leave in one batch, and the script does them in this order. */
+  private async giveBack({ penalty, ...give }: GiveBack): Promise<void> {
+    const { key, limit, at = 0 } = give
+    const steps = [this.give(give)]
+    if (penalty !== undefined) steps.push(this.charge({ key, limit, amount: penalty, at, debt: 0 }))
+    await Promise.allSettled(steps)
   }
 
   /** A mark that is lost ends by itself. */
@@ -313,7 +321,7 @@ class CountersInRedis implements RedisStore {
 }
 
 interface Undo {
-  readonly gives: readonly Give[]
+  readonly gives: readonly GiveBack[]
   readonly done: () => void
 }
 

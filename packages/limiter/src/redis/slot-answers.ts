@@ -12,6 +12,15 @@ export interface Attempt {
   readonly marks: 'none' | 'read' | 'set'
 }
 
+/** Units to give back. */
+export interface GiveBack extends Give {
+  /**
+   * What the limit charges for the refusal after that, down to empty. A call that would have waited
+   * was lent more than that, and one Redis lends nothing to a call that it refuses.
+   */
+  readonly penalty?: number
+}
+
 /** What is known of a refusal: it stands, it is due to held units, or nobody has looked. */
 export type Verdict = 'stands' | 'held' | 'unknown'
 
@@ -108,19 +117,25 @@ export class SlotAnswers {
    * limit that charges for a refusal keeps what it took, if its group was refused for good; not in
    * a shadow group that the enforced one kept shut.
    */
-  takeBack(places: Places, isFinal: boolean): readonly Give[] {
+  takeBack(places: Places, isFinal: boolean): readonly GiveBack[] {
     const isOpen = this.isPassed()
-    const gives: Give[] = []
+    const gives: GiveBack[] = []
     for (const [g, indices] of places.entries()) {
       const row = this.#rows[g] ?? []
       for (const i of indices) {
         const take = this.#groups[g]?.[i]
         const answer = row[i]
         if (take === undefined || typeof answer !== 'object' || answer.granted === 0) continue
-        if (isFinal && isCharging(take) && (g === 0 || isOpen)) continue
         const { key, limit } = take
         const { granted, at } = answer
-        gives.push({ key, limit, amount: granted, at, undone: true })
+        const give = { key, limit, amount: granted, at, undone: true }
+        if (isFinal && isCharging(take) && (g === 0 || isOpen)) {
+          const isLent = limit.lent > 0 && answer.delayMs > 0
+          if (isLent) gives.push({ ...give, penalty: granted })
+          if (isLent) row[i] = { ...answer, delayMs: 0 }
+          continue
+        }
+        gives.push(give)
         const remaining = Math.min(limit.capacity, answer.remaining + granted)
         row[i] = { ...answer, granted: 0, delayMs: 0, remaining }
       }
@@ -129,7 +144,7 @@ export class SlotAnswers {
   }
 
   /** What shadow groups took that were refused as a whole. */
-  takeBackShadows(): readonly Give[] {
+  takeBackShadows(): readonly GiveBack[] {
     const refused = this.#rows.map((row, g) =>
       g > 0 && row.some(isRefusal) ? [...row.keys()] : [],
     )
@@ -155,9 +170,10 @@ export class SlotAnswers {
   }
 
   refused(): Groups<Answer> {
+    const isFinal = this.enforced.some((each) => isRefusal(each) && each.retryAfterMs === null)
     return this.#rows.map((row, g) =>
       row.map((answer, i) => {
-        if (g === 0) return this.withHold(answer, i)
+        if (g === 0) return this.withHold(answer, i, isFinal)
         return typeof answer === 'object' ? answer : notJudged(this.#groups[g]?.[i])
       }),
     )
@@ -178,12 +194,16 @@ export class SlotAnswers {
     return this.#rows[0] ?? []
   }
 
-  /** A refusal that units may have caused which are only held: the wait is as long as a hold. */
-  private withHold(answer: Answer | undefined, i: number): Answer {
+  /**
+   * A refusal that units may have caused which are only held: the wait is as long as a hold. Where
+   * another limit refuses the call for ever, waiting so long would not help, and the wait stays.
+   */
+  private withHold(answer: Answer | undefined, i: number, isFinal: boolean): Answer {
     if (!isRefusal(answer) || answer.retryAfterMs === null) return answer ?? 'not-run'
     const mark = this.#marks[i]
     if (mark !== undefined && !isMarked(mark)) return answer
-    return { ...answer, retryAfterMs: Math.min(answer.retryAfterMs, this.#holdMs), held: true }
+    const holdMs = isFinal ? answer.retryAfterMs : this.#holdMs
+    return { ...answer, retryAfterMs: Math.min(answer.retryAfterMs, holdMs), held: true }
   }
 }
 

@@ -5,6 +5,7 @@ import type { Answer, Give, Groups } from '../store.js'
 import { manualClock } from '../testing/index.js'
 import { ClusterTake, type ClusterTakeDeps } from './cluster-take.js'
 import { commonPartition } from './part.js'
+import type { GiveBack } from './slot-answers.js'
 import type { TakeCall } from './take-call.js'
 
 export interface Asked {
@@ -110,8 +111,8 @@ export class Slots {
     }
   }
 
-  private give(gives: readonly Give[]): Promise<void> {
-    const partitions = new Map<number, Give[]>()
+  private give(gives: readonly GiveBack[]): Promise<void> {
+    const partitions = new Map<number, GiveBack[]>()
     for (const give of gives) {
       const together = partitions.get(give.key.partition)
       if (together === undefined) partitions.set(give.key.partition, [give])
@@ -121,7 +122,12 @@ export class Slots {
       (together) =>
         new Promise<void>((resolve) => {
           this.underWay.push(() => {
-            for (const give of together) this.store.sync.give(give)
+            for (const { penalty, ...give } of together) {
+              const { key, limit, at = 0 } = give
+              this.store.sync.give(give)
+              if (penalty === undefined) continue
+              this.store.sync.charge({ key, limit, amount: penalty, at, debt: 0 })
+            }
             resolve()
           })
         }),

@@ -22,7 +22,11 @@ const benchmarks = {
   },
   redis: {
     about: 'decisions per second, CPU and latency on Redis, against peers',
-    files: ['./redis/decisions.mjs'],
+    files: ['./redis/latency.mjs', './redis/decisions.mjs'],
+  },
+  'redis-latency': {
+    about: 'the first part of it: latency with a network between, and few callers waiting',
+    files: ['./redis/latency.mjs'],
   },
   peak: {
     about: '58,000 decisions a second for ten minutes, by several processes on one Redis',
@@ -51,7 +55,7 @@ const benchmark = name === undefined ? undefined : benchmarks[name]
 if (benchmark === undefined || process.argv.includes('--help')) {
   console.log('Usage: npm run bench -- <name>\n')
   for (const [known, { about }] of Object.entries(benchmarks))
-    console.log(`  ${known.padEnd(12)} ${about}`)
+    console.log(`  ${known.padEnd(13)} ${about}`)
   process.exit(process.argv.includes('--help') || name === undefined ? 0 : 2)
 }
 

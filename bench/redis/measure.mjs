@@ -26,8 +26,9 @@ export async function useWorkers(subjects, { processes = 1, warms = true, ...opt
   for (const subject of subjects) {
     await Promise.all(subject.workers.map((worker) => worker.stop()))
     const { name, server } = subject
+    const url = subject.url ?? server.url
     const seeds = Array.from({ length: processes }, (_, i) => i + 1)
-    const start = (seed) => startWorker({ subject: name, url: server.url, seed, ...all })
+    const start = (seed) => startWorker({ subject: name, url, seed, ...all })
     subject.workers = await Promise.all(seeds.map(start))
     if (warms) {
       await Promise.all(subject.workers.map((worker) => worker.order({ kind: 'warm' })))

@@ -49,18 +49,36 @@ export async function startStore({ isPinned = true } = {}) {
 
 /** One process that has opened a subject and waits for orders. */
 export async function startWorker(options) {
-  const path = fileURLToPath(new URL('./worker.mjs', import.meta.url))
   // For a look into a subject: `BENCH_NODE_FLAGS=--cpu-prof`.
-  const execArgv = (process.env.BENCH_NODE_FLAGS ?? '').split(' ').filter((flag) => flag !== '')
+  const flags = (process.env.BENCH_NODE_FLAGS ?? '').split(' ').filter((flag) => flag !== '')
+  const worker = await startProcess('./worker.mjs', options, options.subject, flags)
+  pin(worker.pid, 'worker')
+  return worker
+}
+
+/** A process that sends calls to a subject; see generator.mjs. */
+export function startGenerator() {
+  return startProcess('./generator.mjs', {}, 'generator')
+}
+
+/** A way to a Redis that takes so long, each way. `url` is where it begins. */
+export async function startDelay(server, delayMs) {
+  const proxy = await startProcess('./delay-proxy.mjs', { port: server.port, delayMs }, 'delay')
+  return { url: `redis://127.0.0.1:${proxy.first.port}`, stop: proxy.stop }
+}
+
+async function startProcess(file, options, name, execArgv = []) {
+  const path = fileURLToPath(new URL(file, import.meta.url))
   const env = { ...process.env, NODE_ENV: 'production' }
   const child = fork(path, [JSON.stringify(options)], { execArgv, env })
   workers.add(child)
-  pin(child.pid, 'worker')
-  await answerOf(child, options.subject)
+  const first = await answerOf(child, name)
   return {
+    first,
+    pid: child.pid,
     order: (order) => {
       child.send(order)
-      return answerOf(child, options.subject)
+      return answerOf(child, name)
     },
     stop: () => stop(child),
   }

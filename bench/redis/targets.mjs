@@ -2,9 +2,7 @@
 import { printTable } from '../report.mjs'
 import { medianOf, ratioOf } from './measure.mjs'
 import { PEER, PEER_AUTO, SLUICE } from './subjects.mjs'
-
-const atLeast = (least) => ({ target: `at least ${least}`, isReached: (found) => found >= least })
-const atMost = (most) => ({ target: `at most ${most}`, isReached: (found) => found <= most })
+import { atLeast, atMost, verdict } from './verdicts.mjs'
 
 /** `resultsOf(rules, waiting)`: the results of uniform callers by the name of the subject. */
 export function printTargets({ resultsOf, paced, refused }) {
@@ -63,5 +61,3 @@ function printFigures(paced, refused) {
     rows.map((row) => [row.what, row.shown, row.target, verdict(row.isReached(row.found))]),
   )
 }
-
-const verdict = (isReached) => (isReached ? 'reached' : 'NOT reached')

@@ -1,4 +1,5 @@
 /** One process that asks Redis: opens one subject, then does what it is told, and measures it. */
+import { createServer } from 'node:net'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { CALLERS, makeDraws, makeNames } from './callers.mjs'
 import { subjects } from './subjects.mjs'
@@ -19,7 +20,9 @@ const decideOne = (i) => one(users[i])
 const decideThree = (i) => three(users[i], teams[i], devices[i])
 const draws = { uniform: makeDraws('uniform', seed), zipf: makeDraws('zipf', seed) }
 const latencies = new Float64Array(LATENCIES_MAX)
-const orders = { fill, warm, closed, paced, exhaust, refused }
+const orders = { fill, warm, closed, paced, exhaust, refused, serve, used }
+/** CPU of this process when `used` was last asked for. */
+let usedBefore = process.cpuUsage()
 
 process.on('message', ({ kind, ...order }) => {
   orders[kind](order).then(
@@ -104,6 +107,52 @@ async function paced({ rate, rules, ms }) {
   }
   if (pending.failed !== undefined) throw pending.failed
   return { decisions: total, fromStore: pending.fromStore, ...percentiles(total) }
+}
+
+/**
+ * Decides calls that come over a socket: each is a number of four bytes, and that number is its
+ * answer. `rules` as everywhere.
+ */
+async function serve({ path, rules }) {
+  const decide = rules === 1 ? decideOne : decideThree
+  const server = createServer((socket) => {
+    let rest = Buffer.alloc(0)
+    const answer = (call) => {
+      const bytes = Buffer.allocUnsafe(4)
+      bytes.writeUInt32LE(call)
+      // All that one turn answers is one write, as of any server that takes care.
+      if (socket.writableCorked === 0) {
+        socket.cork()
+        process.nextTick(() => socket.uncork())
+      }
+      socket.write(bytes)
+    }
+    socket.on('data', (data) => {
+      const bytes = rest.length === 0 ? data : Buffer.concat([rest, data])
+      const whole = bytes.length - (bytes.length % 4)
+      for (let at = 0; at < whole; at += 4) {
+        const call = bytes.readUInt32LE(at)
+        decide(draws.uniform()).then(
+          (result) => {
+            if (admits(result) && isFromStore(result)) answer(call)
+            else socket.destroy()
+          },
+          () => socket.destroy(),
+        )
+      }
+      rest = bytes.subarray(whole)
+    })
+    socket.on('error', () => {})
+  })
+  await new Promise((resolve, reject) => server.once('error', reject).listen(path, resolve))
+  return {}
+}
+
+/** CPU of this process since it was last asked for. */
+async function used() {
+  const cpuUs = usedSince(usedBefore)
+  usedBefore = process.cpuUsage()
+  return { cpuUs }
 }
 
 /** Spends the whole limit of the first callers. */

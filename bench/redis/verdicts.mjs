@@ -1,0 +1,8 @@
+/** What a figure is held against. A target that is missed fails nothing. */
+
+export const atLeast = (least) => ({
+  target: `at least ${least}`,
+  isReached: (found) => found >= least,
+})
+export const atMost = (most) => ({ target: `at most ${most}`, isReached: (found) => found <= most })
+export const verdict = (isReached) => (isReached ? 'reached' : 'NOT reached')

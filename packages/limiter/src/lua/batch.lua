@@ -1,78 +1,82 @@
 -- Decides op after op on the counters in hand, so that a later one sees what an earlier one took;
 -- then writes all that changed, then replies.
 
--- The reply: 1, the time, then what each op has to say. A refusal carries the state, but not of a
--- log.
+-- The reply: 1, the time, then what each op has to say.
 local reply, size = { 1, now }, 2
 
-local function say(counter, limit, expected, states,
-    granted, remaining, resetMs, retryMs, delayMs, at)
-  if retryMs == 0 and granted == expected and delayMs == 0 and at == now and not states then
-    reply[size + 1], reply[size + 2] = remaining, resetMs
-    size = size + 2
-    return
+-- What `admit` of the limit's algorithm finds of a take: nothing where it is not sure to pass.
+local function admit(counter, limit, amount)
+  local format = limit.format
+  if format <= 2 then
+    return admitBucket(values[counter], format, limit.capacity, limit.lent, limit.p, limit.q,
+      limit.tickUs, amount, now)
   end
-  local algorithm = limit.algorithm
-  states = states or retryMs ~= 0 and algorithm.open == nil
-  size = answer(reply, size, now, expected, states,
-    granted, remaining, resetMs, retryMs, delayMs, at)
-  if not states then return end
-  local _, a, b, c, d = read(counter, limit)
-  if a ~= nil and algorithm.open then
-    size = algorithm.say(a, reply, size)
-  else
-    size = sayState(reply, size, algorithm.numbers, a, b, c, d)
+  if format == 4 then
+    return admitWindow(values[counter], format, limit.max, limit.windowUs, amount, now)
   end
 end
 
-local TAKE, PEEK, GIVE, CHARGE, TAKE_ONE, SPOILED = 1, 2, 3, 4, 6, -32
-local verbs, last = nil, #request
-while place <= last do
-  local verb, counter, limit = request[place], request[place + 1], limits[request[place + 2]]
-  local after, isSpoiled
-  if verbs == nil and (verb ~= TAKE_ONE or spoiled or limit.charges) then
-    verbs = makeVerbs(request, limits, now, read, keep, say)
+-- Takes what `admit` found for the counter's state from now on, as `keep` does, and says so.
+local function keepAdmitted(counter, limit, kept, left, resetMs, at, expires, a, b, c)
+  local needed = isPacked and expires or 2 * expires - now
+  if needed + EARLY_US > kept * SPAN_US then
+    kept = spanOf(needed, now)
+    writes[counter] = kept
+  elseif not writes[counter] then
+    writes[counter] = false
   end
-  if spoiled then after, isSpoiled = verbs.findSpoiled(place, spoiled) end
-  if isSpoiled then
-    size = size + 1
-    reply[size] = SPOILED
-  elseif verb == TAKE_ONE then
-    local amount = request[place + 3]
-    local kept, a, b, c, d = read(counter, limit)
-    local granted, remaining, resetMs, retryMs, delayMs, at, nextA, nextB, nextC, nextD, movedA,
-      movedB, movedC, movedD = limit.algorithm.take(a, b, c, d, limit, amount, now, amount)
-    if retryMs ~= 0 and limit.charges then
-      verbs.refuse(counter, limit, amount, false, kept, movedA, movedB, movedC, movedD,
-        granted, remaining, resetMs, retryMs, delayMs, at)
-    else
-      if retryMs ~= 0 then nextA, nextB, nextC, nextD = movedA, movedB, movedC, movedD end
-      if nextA ~= nil then keep(counter, limit, kept, nextA, nextB, nextC, nextD) end
-      say(counter, limit, amount, false, granted, remaining, resetMs, retryMs, delayMs, at)
-    end
-    after = place + 4
-  elseif verb == TAKE or verb == PEEK then
-    after = verbs.eachGroup(place + 1, verb == TAKE)
+  values[counter] = struct.pack(c and '>BI4I7I4I4' or '>BI4I7I4', limit.format, kept, a, b, c)
+  if at == now then
+    reply[size + 1], reply[size + 2] = left, resetMs
+    size = size + 2
   else
-    if verb == GIVE then
-      local at = request[place + 4]
-      local undone = request[place + 5] == 1
-      verbs.give(counter, limit, request[place + 3], at > 0 and at - 1 or nil, undone)
-      after = place + 6
-    elseif verb == CHARGE then
-      verbs.chargeAt(counter, limit, request[place + 3], request[place + 4], request[place + 5])
-      after = place + 6
-    else
-      -- A reset; where logs lie apart, of both that the counter may be.
-      values[counter], writes[counter] = false, true
-      local log = request[place + 2]
-      if log > 0 then values[log], writes[log] = false, true end
-      after = place + 3
-    end
-    size = size + 1
-    reply[size] = 0
+    reply[size + 1], reply[size + 2], reply[size + 3], reply[size + 4] = -8, left, resetMs, at - now
+    size = size + 4
   end
-  place = after
+end
+
+-- The takes of a group, each in 8 places: what `admit` found. Returns whether all pass.
+local found = {}
+local function admitGroup(from, count)
+  for item = 0, count - 1 do
+    local op, to = from + 4 * item, 8 * item
+    -- A take that may get less than it asks for is none of these.
+    if request[op + 3] > 0 then return false end
+    found[to + 1], found[to + 2], found[to + 3], found[to + 4], found[to + 5], found[to + 6],
+      found[to + 7], found[to + 8] = admit(request[op], limits[request[op + 1]], request[op + 2])
+    if not found[to + 1] then return false end
+  end
+  for item = 0, count - 1 do
+    local op, to = from + 4 * item, 8 * item
+    keepAdmitted(request[op], limits[request[op + 1]], found[to + 1], found[to + 2], found[to + 3],
+      found[to + 4], found[to + 5], found[to + 6], found[to + 7], found[to + 8])
+  end
+  return true
+end
+
+local TAKE, TAKE_ONE = 1, 6
+local last, decide = #request, nil
+while place <= last do
+  local verb, isAdmitted = request[place], false
+  if spoiled then
+    isAdmitted = false
+  elseif verb == TAKE_ONE then
+    local counter, limit = request[place + 1], limits[request[place + 2]]
+    local kept, left, resetMs, at, expires, a, b, c = admit(counter, limit, request[place + 3])
+    if kept then
+      keepAdmitted(counter, limit, kept, left, resetMs, at, expires, a, b, c)
+      isAdmitted, place = true, place + 4
+    end
+  elseif verb == TAKE and request[place + 1] == 0 and request[place + 2] == 1 then
+    -- One group, without states.
+    local count = request[place + 3]
+    if admitGroup(place + 4, count) then isAdmitted, place = true, place + 4 + 4 * count end
+  end
+  if not isAdmitted then
+    decide = decide or makeVerbs(makeAlgorithm, algorithms, request, limits, now, reply, values,
+      writes, spoiled, isPacked, valueCount, keysBefore)
+    place, size = decide(place, size)
+  end
 end
 
 -- To write over a value of the same length costs half as much as to set one. Many keys are kept for

@@ -21,9 +21,9 @@ if type(value) == 'string' then
 end
 a, b, c, d = algorithm.give(a, b, c, d, limit, amount, now, at > 0 and at - 1 or nil, undone == 1)
 if a ~= nil then
-  local expires, ttl = algorithm.expiresAt(a, b, c, d, limit), nil
-  if expires + EARLY_US > kept * SPAN_US then
-    kept = spanOf(2 * expires - now, now)
+  local needed, ttl = 2 * algorithm.expiresAt(a, b, c, d, limit) - now, nil
+  if needed + EARLY_US > kept * SPAN_US then
+    kept = spanOf(needed, now)
     ttl = ttlOf(kept, now)
   end
   local changed = algorithm.packValue(format, kept, a, b, c, d)

@@ -33,11 +33,11 @@ local function trim(hash)
   if #dead > 0 then redis.call('HDEL', hash, (table.unpack or unpack)(dead)) end
 end
 
--- The TTL of a hash is that of all its counters, so it is only ever raised.
+-- The TTL of a hash is that of all its counters, so it is only ever raised: it lives at least twice
+-- as long as a value that is written means something. `ttl` is until that means nothing.
 local function raiseTtl(hash, ttl)
-  local neededMs = tonumber(ttl)
-  if redis.call('PTTL', hash) < neededMs then
-    redis.call('PEXPIRE', hash, string.format('%d', 2 * neededMs))
+  if redis.call('PTTL', hash) < 2 * ttl then
+    redis.call('PEXPIRE', hash, string.format('%d', 2 * ttl))
   end
 end
 

@@ -22,18 +22,11 @@ if isPacked then
   place = 7 + valueCount
 end
 
--- An algorithm's functions are made where a limit of the batch needs them.
+-- `algorithm`, the functions of its algorithm, is made where a take needs more than `admit`.
 local algorithms, limits = {}, {}
 for index = 1, request[place] do
-  local format = request[place + 1]
-  local algorithm = algorithms[format]
-  if algorithm == nil then
-    algorithm = makeAlgorithm(format)
-    algorithms[format] = algorithm
-  end
   limits[index] = {
-    algorithm = algorithm,
-    format = format,
+    format = request[place + 1],
     max = request[place + 2],
     windowUs = request[place + 3],
     capacity = request[place + 4],

@@ -18,9 +18,9 @@ local limit = {
 }
 
 local function write(key, before, kept, expires, pack, valueFormat, a, b, c, d)
-  local ttl
-  if expires + EARLY_US > kept * SPAN_US then
-    kept = spanOf(2 * expires - now, now)
+  local needed, ttl = 2 * expires - now, nil
+  if needed + EARLY_US > kept * SPAN_US then
+    kept = spanOf(needed, now)
     ttl = ttlOf(kept, now)
   end
   local changed = pack(valueFormat, kept, a, b, c, d)

@@ -1,6 +1,6 @@
--- The verbs of memory-store.ts on the counters in hand, with the same answers; all but the take of
--- one limit alone, which is in batch.lua.
+-- The verbs of memory-store.ts on the counters in hand, with the same answers.
 
+local TAKE, PEEK, GIVE, CHARGE, RESET, TAKE_ONE, SPOILED = 1, 2, 3, 4, 5, 6, -32
 local ITEM = 4
 local STEP = 16
 -- The steps of a group's takes, each in 16 places: what `take` returned, and last `kept`.
@@ -97,7 +97,6 @@ end
 
 -- The place after an op, and whether something of another type lies in the place of a counter.
 local function findSpoiled(place, spoiled)
-  local GIVE, CHARGE, RESET, TAKE_ONE = 3, 4, 5, 6
   local verb, counter = request[place], request[place + 1]
   if verb == TAKE_ONE then return place + 4, spoiled[counter] end
   if verb == RESET then return place + 3, spoiled[counter] or spoiled[request[place + 2]] end
@@ -112,7 +111,57 @@ local function findSpoiled(place, spoiled)
   return from, found
 end
 
-return {
-  chargeAt = chargeAt, eachGroup = eachGroup, findSpoiled = findSpoiled, give = give,
-  refuse = refuse,
-}
+-- The take of one limit alone.
+local function takeAlone(counter, limit, amount)
+  local kept, a, b, c, d = read(counter, limit)
+  local granted, remaining, resetMs, retryMs, delayMs, at, nextA, nextB, nextC, nextD, movedA,
+    movedB, movedC, movedD = limit.algorithm.take(a, b, c, d, limit, amount, now, amount)
+  if retryMs ~= 0 and limit.charges then
+    refuse(counter, limit, amount, false, kept, movedA, movedB, movedC, movedD,
+      granted, remaining, resetMs, retryMs, delayMs, at)
+    return
+  end
+  if retryMs ~= 0 then nextA, nextB, nextC, nextD = movedA, movedB, movedC, movedD end
+  if nextA ~= nil then keep(counter, limit, kept, nextA, nextB, nextC, nextD) end
+  say(counter, limit, amount, false, granted, remaining, resetMs, retryMs, delayMs, at)
+end
+
+-- Forgets a counter; where logs lie apart, both that it may be.
+local function reset(counter, log)
+  values[counter], writes[counter] = false, true
+  if log > 0 then values[log], writes[log] = false, true end
+end
+
+-- Does the op at a place. Returns the place after it, and the new size of the reply.
+return function(place, sizeBefore)
+  size = sizeBefore
+  local verb, counter, limit = request[place], request[place + 1], limits[request[place + 2]]
+  if spoiled then
+    local after, isSpoiled = findSpoiled(place, spoiled)
+    if isSpoiled then
+      reply[size + 1] = SPOILED
+      return after, size + 1
+    end
+  end
+  if verb == TAKE_ONE then
+    takeAlone(counter, limit, request[place + 3])
+    return place + 4, size
+  end
+  if verb == TAKE or verb == PEEK then
+    local after = eachGroup(place + 1, verb == TAKE)
+    return after, size
+  end
+  reply[size + 1] = 0
+  if verb == GIVE then
+    local at = request[place + 4]
+    local undone = request[place + 5] == 1
+    give(counter, limit, request[place + 3], at > 0 and at - 1 or nil, undone)
+    return place + 6, size + 1
+  end
+  if verb == CHARGE then
+    chargeAt(counter, limit, request[place + 3], request[place + 4], request[place + 5])
+    return place + 6, size + 1
+  end
+  reset(counter, request[place + 2])
+  return place + 3, size + 1
+end

@@ -24,6 +24,13 @@ test('every number is read as it was written', () => {
   expect(read(arrayOf(NUMBERS), NUMBERS.length)).toEqual(NUMBERS)
 })
 
+test('numbers one after the other are read like an array of them', () => {
+  const writer = new NumberWriter()
+  writer.start()
+  for (const number of NUMBERS) writer.write(number)
+  expect(read(writer.finish(), NUMBERS.length)).toEqual(NUMBERS)
+})
+
 test('a number takes no more bytes than it must', () => {
   const sizes = [0, 127, 128, 255, 256, 65_535, 65_536, 2 ** 32 - 1, 2 ** 32].map((number) => {
     const writer = new NumberWriter()
@@ -54,7 +61,8 @@ test('many numbers are one array, and memory grows as it must', () => {
 describe('what is no array of whole numbers is refused', () => {
   test.each([
     ['', 'an array that ends early'],
-    ['01', 'no array of numbers'],
+    ['0101', 'more than an array of numbers'],
+    ['01cd01', 'more than an array of numbers'],
     ['a3616263', 'no array of numbers'],
     ['92', 'an array that ends early'],
     ['91cd01', 'an array that ends early'],

@@ -85,10 +85,14 @@ export class NumberWriter {
   }
 }
 
-/** Reads one array of whole numbers; throws STORE_FAILED where it is something else. */
+/**
+ * Reads whole numbers, in one array or one after the other; throws STORE_FAILED where it is
+ * something else.
+ */
 export class NumberReader {
   readonly #bytes: Uint8Array
   #at = 0
+  #isArray = true
   #left: number
 
   constructor(bytes: Uint8Array) {
@@ -119,12 +123,18 @@ export class NumberReader {
   }
 
   finish(): void {
-    if (this.#left > 0) throw malformed('too many numbers')
+    if (this.#isArray && this.#left > 0) throw malformed('too many numbers')
     if (this.#at < this.#bytes.length) throw malformed('more than an array of numbers')
   }
 
+  /** Of numbers one after the other nobody knows how many there are, but each takes a byte. */
   private readLength(): number {
     const mark = this.byte()
+    if (mark < 0x80) {
+      this.#at = 0
+      this.#isArray = false
+      return this.#bytes.length
+    }
     if (mark >= 0x90 && mark <= 0x9f) return mark - 0x90
     if (mark === 0xdc) return this.unsigned(2)
     if (mark === 0xdd) return this.unsigned(4)

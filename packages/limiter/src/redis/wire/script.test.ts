@@ -111,6 +111,33 @@ test.each(LAYOUTS)('%s: a key is kept twice as long as it means something', asyn
   expect(await redis.client.pttl(placeOf(keyOf(2)))).toBeGreaterThan(115_000)
 })
 
+describe.each(LAYOUTS)('%s: a bucket that fills up', (layout) => {
+  const slow = defineLimit({ algorithm: 'token-bucket', max: 100, windowMs: 100_000 })
+  const take = takeOf(keyOf(1), slow)
+  const [hash] = fieldOf(keyOf(1))
+  const place = layout === 'plain' ? placeOf(keyOf(1)) : hash
+
+  test.each<[string, readonly StoreOp[]]>([
+    ['alone in a batch', [take]],
+    ['with others in a batch', [take, takeOf(keyOf(2), window)]],
+    [
+      'with its state',
+      [{ verb: 'take', groups: [[{ key: keyOf(1), limit: slow, amount: 1 }]], states: true }],
+    ],
+  ])('is kept, after every take %s, for twice as long as it means something', async (_, ops) => {
+    const startedMs = Date.now()
+    for (let taken = 1; taken <= 60; taken++) {
+      const reply = await runOne(layout, ops)
+      const ttlMs = await redis.client.pttl(place)
+      expect(outcomesOf(reply)[0]?.resetAfterMs).toBe(taken * 1000)
+      // However long this loop takes; and Redis counts from the start of a script.
+      const passedMs = Date.now() - startedMs + 10
+      expect(ttlMs + passedMs).toBeGreaterThanOrEqual(2 * taken * 1000)
+      expect(ttlMs).toBeLessThanOrEqual(2 * Math.max(taken * 1000, 4195) + 3 * 4195)
+    }
+  })
+})
+
 test('a key that is kept for long enough keeps its TTL', async () => {
   const place = placeOf(keyOf(1))
   await runOne('plain', [takeOf(keyOf(1), window)])

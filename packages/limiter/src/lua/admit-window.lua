@@ -1,0 +1,17 @@
+-- Admits a take of a fixed window in the case that nearly all are, as admit-bucket.lua does, and
+-- returns the same.
+local function admitWindow(value, format, max, windowUs, amount, now)
+  local kept, start, count = 0, now - now % windowUs, amount
+  if amount == 0 then return nil end
+  if value then
+    if #value ~= 16 then return nil end
+    local found, begun, counted
+    found, kept, begun, counted = struct.unpack('>BI4I7I4', value)
+    if found ~= format or begun > now then return nil end
+    if begun >= start then count = count + counted end
+  end
+  if count > max or count >= 4294967296 then return nil end
+  local ends = start + windowUs
+  local resetMs = (ends - now) / 1000
+  return kept, max - count, resetMs + -resetMs % 1, now, ends, start, count
+end

@@ -1,0 +1,76 @@
+-- Counters in hand as states of their algorithms, and what an op has to say of them. What a batch
+-- needs of this is made when the first op needs it: see batch.lua.
+
+for _, limit in ipairs(limits) do
+  local format = limit.format
+  if algorithms[format] == nil then algorithms[format] = makeAlgorithm(format) end
+  limit.algorithm = algorithms[format]
+end
+
+local function readLog(counter, value, algorithm)
+  if type(value) == 'string' then
+    value = algorithm.open(KEYS[counter + keysBefore], value, counter <= valueCount)
+    if value == nil then return 0 end
+    values[counter] = value
+  end
+  return value.kept, value
+end
+
+-- Until when a counter is kept, then its state.
+local function read(counter, limit)
+  local value, algorithm = values[counter], limit.algorithm
+  if not value then return 0 end
+  if algorithm.open then return readLog(counter, value, algorithm) end
+  return algorithm.readValue(value, limit.format)
+end
+
+-- Takes a state for the counter's from now on. Its key is kept for twice the time until it means
+-- nothing, and for a span at least, see span.lua; a field of a hash only until it means nothing, as
+-- its hash is kept for longer. A log without entries is as good as none.
+local function keep(counter, limit, kept, a, b, c, d)
+  local algorithm = limit.algorithm
+  local expiresAt, isLog = algorithm.expiresAt(a, b, c, d, limit), algorithm.open ~= nil
+  if isLog and expiresAt == 0 then
+    values[counter], writes[counter] = false, true
+    return
+  end
+  local needed = isPacked and not isLog and expiresAt or 2 * expiresAt - now
+  local isNew = needed + EARLY_US > kept * SPAN_US
+  if isNew then kept = spanOf(needed, now) end
+  local value = a
+  if isLog then
+    a.kept = kept
+  else
+    value = algorithm.packValue(limit.format, kept, a, b, c, d)
+  end
+  if isNew then
+    writes[counter] = kept
+  elseif not writes[counter] then
+    writes[counter] = #value ~= #values[counter]
+  end
+  values[counter] = value
+end
+
+-- The reply's size so far.
+local size
+
+-- A refusal carries the state, but not of a log.
+local function say(counter, limit, expected, states,
+    granted, remaining, resetMs, retryMs, delayMs, at)
+  if retryMs == 0 and granted == expected and delayMs == 0 and at == now and not states then
+    reply[size + 1], reply[size + 2] = remaining, resetMs
+    size = size + 2
+    return
+  end
+  local algorithm = limit.algorithm
+  states = states or retryMs ~= 0 and algorithm.open == nil
+  size = answer(reply, size, now, expected, states,
+    granted, remaining, resetMs, retryMs, delayMs, at)
+  if not states then return end
+  local _, a, b, c, d = read(counter, limit)
+  if a ~= nil and algorithm.open then
+    size = algorithm.say(a, reply, size)
+  else
+    size = sayState(reply, size, algorithm.numbers, a, b, c, d)
+  end
+end

@@ -9,6 +9,7 @@ import { actionOf, codeOf, redirectionOf, type StoreErrorCode } from './error-ac
 import type { Lane } from './lane.js'
 import type { LaneParts } from './lane-parts.js'
 import { countTakesOf, type Part, type PartHolder } from './part.js'
+import { SentBatch } from './send-policy.js'
 import { decodeBatch } from './wire/reply.js'
 import type { EncodedBatch } from './wire/request.js'
 
@@ -34,19 +35,29 @@ export class Flight implements PartHolder {
   readonly #lane: Lane
   readonly #parts: LaneParts
   readonly #legs: Leg[] = []
+  /** What its parts cost Redis. */
+  readonly cost: number
   #open = 0
-  #sentMs = 0
+  #batch = NOT_SENT
+  /** When the last script was answered, and when it began by the store's clock. */
+  #receivedMs = NaN
+  #storeUs: number | undefined
   #missed = false
+  #isBlamed = false
 
   constructor(lane: Lane, parts: LaneParts, plans: readonly FlightPlan[]) {
     this.#lane = lane
     this.#parts = parts
+    let cost = 0
     for (const { parts: together, asking } of plans) {
+      for (const { weight } of together) cost += weight
       this.#legs.push({ parts: together, asking, batch: this.encode(together) })
     }
+    this.cost = cost
   }
 
-  leave(): void {
+  leave(batch: SentBatch): void {
+    this.#batch = batch
     const commands: RedisCommand[] = []
     // Beside each command the leg that its reply is for; ASKING is for none.
     const legs: (Leg | undefined)[] = []
@@ -63,7 +74,6 @@ export class Flight implements PartHolder {
       legs.push(leg)
     }
     this.#open = this.#legs.length
-    this.#sentMs = this.#parts.nowMs()
     const left = this.#lane.channel.send(commands, (index, reply) => {
       const leg = legs[index]
       if (leg !== undefined) this.land(leg, reply, false)
@@ -73,11 +83,17 @@ export class Flight implements PartHolder {
 
   dropped(): void {}
 
-  /** A part of it was not answered in time. Told once: a batch fails once. */
+  /**
+   * A part of it was not answered in time, which a batch reports once. The node is blamed, once too,
+   * if it has had as long as an answer may take: the part's own deadline may be shorter.
+   */
   missed(): void {
-    if (this.#missed) return
+    const { nowMs, deadlineMs, observer } = this.#parts
+    if (!this.#missed) observer.error('deadline', this.#lane.channel.address)
     this.#missed = true
-    this.#parts.observer.error('deadline', this.#lane.channel.address)
+    const hadTimeMs = Math.max(nowMs() - this.#batch.sentMs, this.#lane.silenceMs())
+    if (this.#isBlamed || hadTimeMs < deadlineMs) return
+    this.#isBlamed = true
     this.#lane.failed()
   }
 
@@ -97,7 +113,7 @@ export class Flight implements PartHolder {
 
   private unsent(): void {
     for (const { parts } of this.#legs) for (const part of parts) part.settle('not-run')
-    this.#lane.landed(this, this.#sentMs)
+    this.#lane.landed(this, this.#batch)
   }
 
   private land(leg: Leg, reply: RedisReply | Error, loaded: boolean): void {
@@ -113,7 +129,9 @@ export class Flight implements PartHolder {
     } else if (reply instanceof Error) this.lost(leg.parts)
     else this.answered(leg, reply)
     this.#open -= 1
-    if (this.#open === 0) this.#lane.landed(this, this.#sentMs)
+    if (this.#open > 0) return
+    if (this.#receivedMs > 0) this.#lane.answered(this.#batch, this.#receivedMs, this.#storeUs)
+    this.#lane.landed(this, this.#batch)
   }
 
   private load(leg: Leg): boolean {
@@ -141,11 +159,14 @@ export class Flight implements PartHolder {
       this.#lane.channel.reconnect()
       return
     }
+    const { sentMs } = this.#batch
+    this.#receivedMs = receivedMs
     if (this.#parts.scriptTime() === 0) {
-      this.#lane.clock.learn(this.#sentMs, receivedMs, decoded.storeTime)
+      this.#storeUs = decoded.storeTime
+      this.#lane.clock.learn(sentMs, receivedMs, decoded.storeTime)
     }
     // A node is as good as it answers, however little time a rule leaves it.
-    const isPrompt = receivedMs - this.#sentMs <= this.#parts.deadlineMs
+    const isPrompt = receivedMs - sentMs <= this.#parts.deadlineMs
     if (decoded.late) {
       if (isPrompt) this.#lane.succeeded()
       this.#parts.observer.error('late', address)
@@ -164,7 +185,7 @@ export class Flight implements PartHolder {
       if (answer === 'spoiled') this.#parts.observer.error('WRONGTYPE', address)
       part.settle(answer === 'spoiled' ? 'not-run' : answer)
     }
-    this.#parts.observer.batch(address, (receivedMs - this.#sentMs) / 1000, takes)
+    this.#parts.observer.batch(address, (receivedMs - sentMs) / 1000, takes)
     if (inTime) this.#lane.succeeded()
     else this.missed()
   }
@@ -241,6 +262,7 @@ export class Flight implements PartHolder {
   }
 }
 
+const NOT_SENT = new SentBatch(0, 0, 0, 0)
 const ASKING_BYTES = Buffer.from('*1\r\n$6\r\nASKING\r\n')
 
 const ASKING: RedisCommand = {

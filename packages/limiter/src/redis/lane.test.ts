@@ -9,6 +9,8 @@ import { Part, type PartAnswer } from './part.js'
 import type { BatchCodec } from './wire/request.js'
 
 const DEADLINE_MS = 20
+/** What one batch may cost. */
+const BATCH_COST = 128
 const COMMAND = wordsCommand(['BATCH'])
 const TIME = [Buffer.from('1000'), Buffer.from('0')]
 const CUT = new RedisConnectionError('cut')
@@ -188,42 +190,31 @@ describe('a connection that says nothing', () => {
   })
 })
 
-describe('takes that wait for company', () => {
-  test('leave after 2 ms where the last batch was quick', async () => {
-    const { add, batches } = greeted()
-    add()
-    await pass(1)
-    expect(batches()).toBe(1)
-    add()
-    await pass(1)
-    expect(batches()).toBe(1)
-    await pass(2)
-    expect(batches()).toBe(2)
+describe('takes of a node that has time', () => {
+  test('leave at once while few are in flight, each in a batch of its own', () => {
+    const { lane, add, batches } = greeted()
+    for (let i = 0; i < 4; i++) add()
+    expect([batches(), lane.queueSize]).toEqual([4, 0])
   })
 
-  test('leave evenly spread over the time that batches are under way', async () => {
-    const { channel, add, batches } = greeted()
-    add()
+  test('leave together at the end of the turn in which they came with more in flight', async () => {
+    const { lane, add, batches } = greeted()
+    for (let i = 0; i < 9; i++) add()
+    expect([batches(), lane.queueSize]).toEqual([4, 5])
+    await pass(1)
+    expect([batches(), lane.queueSize]).toEqual([5, 0])
+  })
+
+  test('do not wait for the batches in flight to return, up to 64 of them', async () => {
+    const { channel, add, batches } = open()
+    // Far enough that what is in flight never fills the node's time.
     await pass(16)
-    channel.reply(1, CUT)
-    const left: number[] = []
-    for (let i = 0; i < 16; i++) {
-      add()
-      const before = batches()
-      await pass(1)
-      if (batches() > before) left.push(i)
-    }
-    // A quarter of 16 ms, and a turn of the event loop, which takes a step of time here.
-    expect(left).toEqual([0, 5, 10, 15])
-  })
-
-  test('are never in more than four batches', async () => {
-    const { add, batches } = greeted()
+    channel.reply(0, TIME)
     for (let i = 0; i < 100; i++) {
       add()
       await pass(1)
     }
-    expect(batches()).toBe(4)
+    expect(batches()).toBe(64)
   })
 })
 
@@ -232,20 +223,24 @@ describe('a part that is not sent before its deadline', () => {
     const { lane, add, told, answers } = greeted()
     for (let i = 0; i < 20; i++) {
       nowMs += 50
-      add().expire()
+      // What costs nothing is never sent.
+      add(0).expire()
     }
     expect([answers.length, lane.breaker.isOpen, told]).toEqual([20, false, ['answering']])
   })
 
   test('is no failure of a node that answers others in time', async () => {
     const { lane, channel, add, told } = greeted()
+    add(BATCH_COST)
+    add(BATCH_COST)
     for (let i = 1; i <= 20; i++) {
-      add()
-      await pass(5)
-      channel.reply(i, CUT)
+      // Two full batches are in flight, so this one waits.
       const waiting = add()
-      nowMs += DEADLINE_MS - 1
+      await pass(DEADLINE_MS - 2)
+      expect(waiting.stage).toBe('queued')
       waiting.expire()
+      channel.reply(i, CUT)
+      add(BATCH_COST)
       await pass(1)
     }
     expect([lane.breaker.isOpen, told]).toEqual([false, ['answering']])
@@ -253,10 +248,8 @@ describe('a part that is not sent before its deadline', () => {
 
   test('is a failure of a node that owes answers for as long as one may take', async () => {
     const { add, told } = greeted()
-    for (let i = 0; i < 4; i++) {
-      add()
-      await pass(3)
-    }
+    add(BATCH_COST)
+    add(BATCH_COST)
     // Nothing more leaves: what waits now is not sent, because nothing returns.
     for (let i = 0; i < 6; i++) {
       const waiting = add()
@@ -264,6 +257,35 @@ describe('a part that is not sent before its deadline', () => {
       waiting.expire()
     }
     expect(told).toEqual(['answering', 'opened'])
+  })
+})
+
+describe('parts that wait for less than an answer may take', () => {
+  const HASTE_MS = 2
+
+  test('do not blame a node that answers others meanwhile', async () => {
+    const { lane, channel, add } = greeted()
+    for (let i = 1; i <= 40; i += 2) {
+      const hasty = add()
+      add()
+      await pass(HASTE_MS)
+      hasty.expire()
+      await pass(DEADLINE_MS)
+      channel.reply(i, CUT)
+      channel.reply(i + 1, CUT)
+    }
+    expect(lane.breaker.isOpen).toBe(false)
+  })
+
+  test('blame a node that has said nothing for that long', async () => {
+    const { lane, add } = greeted()
+    for (let i = 0; i < 8; i++) {
+      const hasty = add()
+      await pass(HASTE_MS)
+      hasty.expire()
+      await pass(DEADLINE_MS)
+    }
+    expect(lane.breaker.isOpen).toBe(true)
   })
 })
 

@@ -1,9 +1,6 @@
 /**
- * The way to one Redis node: parts gather into batches, batches leave on one connection.
- *
- * With nothing in flight a part leaves at once (with what else the same turn of the event loop
- * brings); otherwise it joins the next batch, which leaves when it is large enough to be worth a
- * script of its own, when one returns, or when it has waited long enough for company.
+ * The way to one Redis node: parts gather into batches, batches leave on one connection. When they
+ * leave is decided by send-policy.ts.
  */
 import { Breaker } from './breaker.js'
 import type { RedisChannel, RedisReply } from './driver.js'
@@ -11,16 +8,9 @@ import { Flight, type FlightPlan } from './flight.js'
 import type { LaneParts } from './lane-parts.js'
 import type { Part, PartHolder } from './part.js'
 import { PartQueue } from './part-queue.js'
+import { BATCH_COST_MAX, SendPolicy, type SentBatch } from './send-policy.js'
 import { StoreClock } from './store-clock.js'
 
-/** What a batch may cost, in plain takes: about 0.7 ms of Redis, which serves no one else then. */
-const BATCH_COST_MAX = 128
-/** Batches on the wire: while Redis decides one, the next is there already. */
-const IN_FLIGHT_MAX = 4
-/** By how many batches are on the wire: so many takes are worth sending another. */
-const WORTH_SENDING = [1, 64, BATCH_COST_MAX, BATCH_COST_MAX] as const
-/** Takes that wait so long leave although they are few: the node is not slow, but far away. */
-const PATIENCE_MS = 2
 /** A connection that says nothing for so long, though asked, is dead without knowing. */
 const DEAD_AFTER_MS = 2000
 /** A node that nobody asks anything is asked for its time so often: clocks drift. */
@@ -36,19 +26,17 @@ export class Lane implements PartHolder {
   readonly breaker: Breaker
   readonly #parts: LaneParts
   readonly #queue = new PartQueue(BATCH_COST_MAX)
-  #inFlight = 0
+  readonly #policy = new SendPolicy()
   /** The batch of the heavy part under way: one at a time, so that it holds up little else. */
   #heavyFlight: Flight | undefined
-  #leftMs = 0
-  #roundTripMs = 0
   #scheduled = false
   readonly #flush = () => {
     this.#scheduled = false
-    while (this.mayLeave()) this.send(this.#parts.plan(this.#queue.nextBatch()))
+    while (this.mayLeave()) this.sendBatch()
     this.sendHeavy()
     this.leaveLater()
   }
-  #patience: ReturnType<typeof setTimeout> | undefined
+  #lookAgain: ReturnType<typeof setTimeout> | undefined
   /** Whether the node has told its time since it was connected. */
   #greeted = false
   #isAsked = false
@@ -76,7 +64,7 @@ export class Lane implements PartHolder {
   }
 
   get inFlight(): number {
-    return this.#inFlight
+    return this.#policy.inFlight
   }
 
   /** The cost of what waits to be sent. */
@@ -94,6 +82,7 @@ export class Lane implements PartHolder {
     this.#greeted = false
     this.#silentSinceMs = undefined
     this.clock.forget()
+    this.#policy.reset()
     this.ask()
     this.scheduleProbe()
   }
@@ -110,7 +99,8 @@ export class Lane implements PartHolder {
     part.stage = 'queued'
     part.holder = this
     this.#queue.push(part)
-    this.schedule()
+    if (this.#policy.leavesAtOnce(this.#queue.lightCost, this.#parts.nowMs())) this.sendBatch()
+    else this.schedule()
   }
 
   dropped(part: Part): void {
@@ -151,11 +141,15 @@ export class Lane implements PartHolder {
     if (!this.breaker.isOpen) this.breaker.succeed()
   }
 
-  /** A batch that left at `sentMs` is settled, and makes room for the next. */
-  landed(flight: Flight, sentMs: number): void {
-    this.#inFlight -= 1
+  /** A batch was answered; `storeUs` is when it ran, undefined where a test passes time in. */
+  answered(batch: SentBatch, receivedMs: number, storeUs: number | undefined): void {
+    this.#policy.answered(batch, receivedMs, storeUs)
+  }
+
+  /** A batch is settled, and makes room for the next. */
+  landed(flight: Flight, batch: SentBatch): void {
+    this.#policy.landed(batch)
     if (flight === this.#heavyFlight) this.#heavyFlight = undefined
-    this.#roundTripMs = this.#parts.nowMs() - sentMs
     this.heard()
     this.schedule()
   }
@@ -164,7 +158,7 @@ export class Lane implements PartHolder {
     this.#closed = true
     clearInterval(this.#timeTimer)
     clearTimeout(this.#probeTimer)
-    clearTimeout(this.#patience)
+    clearTimeout(this.#lookAgain)
     this.drain()
   }
 
@@ -187,15 +181,16 @@ export class Lane implements PartHolder {
     this.#scheduled = true
     // With nothing on the wire at once; else at the end of this turn of the event loop, so that all
     // that one reply brings forth leaves together.
-    if (this.#inFlight === 0) queueMicrotask(this.#flush)
+    if (this.#policy.inFlight === 0) queueMicrotask(this.#flush)
     else setImmediate(this.#flush)
   }
 
   private mayLeave(): boolean {
-    const worth = WORTH_SENDING[this.#inFlight]
-    const queued = this.#queue.lightCost
-    if (worth === undefined || queued === 0) return false
-    return queued >= worth || this.patienceMs() <= 0
+    return this.#policy.mayLeave(this.#queue.lightCost, this.#parts.nowMs())
+  }
+
+  private sendBatch(): void {
+    this.send(this.#parts.plan(this.#queue.nextBatch()))
   }
 
   private mayLeaveHeavy(): boolean {
@@ -209,25 +204,16 @@ export class Lane implements PartHolder {
     if (part !== undefined) this.send(this.#parts.plan([part]), true)
   }
 
-  /**
-   * How long what waits goes on waiting for company. Where batches are long under way they leave
-   * evenly spread over that time: a take that waited for one to return would be twice as long.
-   */
-  private patienceMs(): number {
-    const underWayMs = Math.min(this.#roundTripMs, this.#parts.deadlineMs)
-    const apartMs = Math.max(PATIENCE_MS, underWayMs / IN_FLIGHT_MAX)
-    return this.#leftMs + apartMs - this.#parts.nowMs()
-  }
-
   private leaveLater(): void {
-    const isFull = this.#inFlight >= IN_FLIGHT_MAX
-    if (this.#patience !== undefined || isFull || this.#queue.lightCost === 0) return
-    this.#patience = setTimeout(
+    if (this.#lookAgain !== undefined || this.#queue.lightCost === 0) return
+    const inMs = this.#policy.lookAgainMs(this.#parts.nowMs())
+    if (inMs === undefined) return
+    this.#lookAgain = setTimeout(
       () => {
-        this.#patience = undefined
+        this.#lookAgain = undefined
         this.schedule()
       },
-      Math.max(1, Math.ceil(this.patienceMs())),
+      Math.max(1, Math.ceil(inMs)),
     )
   }
 
@@ -236,10 +222,9 @@ export class Lane implements PartHolder {
     const flight = this.flightOf(plans)
     if (flight === undefined) return
     if (isHeavy) this.#heavyFlight = flight
-    this.#inFlight += 1
-    this.#leftMs = this.#parts.nowMs()
-    this.#silentSinceMs ??= this.#leftMs
-    flight.leave()
+    const nowMs = this.#parts.nowMs()
+    this.#silentSinceMs ??= nowMs
+    flight.leave(this.#policy.sent(flight.cost, plans.length, nowMs))
   }
 
   /** What cannot be encoded was somebody's mistake, and must not be the end of the process. */
@@ -281,7 +266,7 @@ export class Lane implements PartHolder {
   }
 
   /** For how long the node has owed an answer and said nothing. */
-  private silenceMs(): number {
+  silenceMs(): number {
     return this.#silentSinceMs === undefined ? 0 : this.#parts.nowMs() - this.#silentSinceMs
   }
 
@@ -302,6 +287,7 @@ export class Lane implements PartHolder {
       const receivedMs = nowMs()
       if (storeUs === undefined) return
       this.clock.learn(sentMs, receivedMs, storeUs)
+      this.#policy.learnWay(receivedMs - sentMs, receivedMs)
       this.told(receivedMs - sentMs <= Math.max(deadlineMs, this.#patientMs))
     })
     if (!left) return
@@ -322,7 +308,7 @@ export class Lane implements PartHolder {
 
   /** The node has said something, or the connection on which it was asked is gone. */
   private heard(): void {
-    const owesMore = this.#inFlight > 0 || this.#isAsked
+    const owesMore = this.#policy.inFlight > 0 || this.#isAsked
     this.#silentSinceMs = owesMore ? this.#parts.nowMs() : undefined
   }
 }

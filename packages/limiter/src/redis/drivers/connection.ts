@@ -34,7 +34,11 @@ export class Connection implements RedisChannel {
   readonly #events: ConnectionEvents
   readonly #sentEvents: SentEvents
   readonly #steps: readonly Step[]
-  readonly #sent = new Set<Sent>()
+  /**
+   * In no order: each knows its place, and the last takes the place of one that is done. A Set would
+   * keep tables that it has outgrown, and with them young objects, until the whole heap is searched.
+   */
+  readonly #sent: Sent[] = []
   readonly #problems = new Set<string>()
   #where: RedisAddress
   #address: string
@@ -58,7 +62,7 @@ export class Connection implements RedisChannel {
     this.#events = events
     this.#steps = stepsOf(greeting)
     this.#sentEvents = {
-      done: (sent) => this.#sent.delete(sent),
+      done: (sent) => this.forget(sent),
       threw: (error) => events.problem(new Error('A listener of a reply threw', { cause: error })),
     }
     // Whoever made it has listeners to add first.
@@ -82,12 +86,12 @@ export class Connection implements RedisChannel {
   }
 
   get hasOutstanding(): boolean {
-    return this.#sent.size > 0
+    return this.#sent.length > 0
   }
 
   send(commands: readonly RedisCommand[], settle: Settle): boolean {
     const link = this.#link
-    if (link === undefined || !this.isReady || this.#sent.size >= SENT_MAX) return false
+    if (link === undefined || !this.isReady || this.#sent.length >= SENT_MAX) return false
     this.write(link, commands, settle)
     return true
   }
@@ -176,7 +180,8 @@ export class Connection implements RedisChannel {
   private write(link: Link, commands: readonly RedisCommand[], settle: Settle): void {
     if (commands.length === 0) return
     const sent = new Sent(commands.length, settle, this.#sentEvents)
-    this.#sent.add(sent)
+    sent.place = this.#sent.length
+    this.#sent.push(sent)
     try {
       link.send(commands, (index, reply) => sent.settle(index, reply))
     } catch (error) {
@@ -204,12 +209,21 @@ export class Connection implements RedisChannel {
 
   /** In a turn of its own: whoever asked for a new connection is not called back meanwhile. */
   private abandon(why: string): void {
-    if (this.#sent.size === 0) return
-    const outstanding = [...this.#sent]
-    this.#sent.clear()
+    if (this.#sent.length === 0) return
+    const outstanding = this.#sent.splice(0)
+    for (const sent of outstanding) sent.place = -1
     queueMicrotask(() => {
       for (const sent of outstanding) sent.abort(why)
     })
+  }
+
+  private forget(sent: Sent): void {
+    const { place } = sent
+    if (place < 0) return
+    const last = this.#sent.pop()
+    if (last === undefined || last === sent) return
+    this.#sent[place] = last
+    last.place = place
   }
 
   private tell(problem: Error): void {

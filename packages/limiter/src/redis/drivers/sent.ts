@@ -10,22 +10,24 @@ export interface SentEvents {
 
 /** One write: settles each of its commands exactly once, whatever becomes of the connection. */
 export class Sent {
+  /** Where its connection keeps it; below 0: nowhere. */
+  place = -1
   readonly #settle: Settle
   readonly #events: SentEvents
-  readonly #isOpen: boolean[]
+  /** Of several commands, which have no reply yet; nearly always there is one. */
+  readonly #isOpen: boolean[] | undefined
   #open: number
 
   constructor(count: number, settle: Settle, events: SentEvents) {
     this.#settle = settle
     this.#events = events
-    this.#isOpen = [true]
-    for (let index = 1; index < count; index++) this.#isOpen.push(true)
+    this.#isOpen = count === 1 ? undefined : Array.from({ length: count }, () => true)
     this.#open = count
   }
 
   settle(index: number, reply: RedisReply | Error): void {
-    if (this.#isOpen[index] !== true) return
-    this.#isOpen[index] = false
+    if (!this.isOpen(index)) return
+    if (this.#isOpen !== undefined) this.#isOpen[index] = false
     this.#open -= 1
     if (this.#open === 0) this.#events.done(this)
     try {
@@ -37,8 +39,13 @@ export class Sent {
 
   /** The connection ended: what has no reply gets none. */
   abort(why: string): void {
-    for (let index = 0; index < this.#isOpen.length; index++) {
-      if (this.#isOpen[index] === true) this.settle(index, new RedisConnectionError(why))
+    const count = this.#isOpen?.length ?? 1
+    for (let index = 0; index < count; index++) {
+      if (this.isOpen(index)) this.settle(index, new RedisConnectionError(why))
     }
+  }
+
+  private isOpen(index: number): boolean {
+    return this.#isOpen === undefined ? index === 0 && this.#open > 0 : this.#isOpen[index] === true
   }
 }

@@ -1,0 +1,255 @@
+import { describe, expect, test } from 'vitest'
+import { BATCH_COST_MAX, SendPolicy, type SentBatch } from './send-policy.js'
+
+/** The round trip of most of these tests. */
+const WAY_MS = 2
+
+/** A policy that knows the way, and has nothing in flight. */
+function opened(wayMs = WAY_MS): SendPolicy {
+  const policy = new SendPolicy()
+  policy.learnWay(wayMs, 0)
+  return policy
+}
+
+/** A batch that left is answered after so long. */
+function answer(policy: SendPolicy, batch: SentBatch, afterMs: number, storeUs?: number): void {
+  policy.answered(batch, batch.sentMs + afterMs, storeUs)
+  policy.landed(batch)
+}
+
+/** So many batches of one take, one after the other, are each answered after so long. */
+function exchange(policy: SendPolicy, count: number, roundTripMs: number, fromMs = 0): void {
+  for (let i = 0; i < count; i++) {
+    answer(policy, policy.sent(1, 1, fromMs + i * roundTripMs), roundTripMs)
+  }
+}
+
+/** Sends what waits as long as it may leave; how many batches that are. */
+function sendAll(policy: SendPolicy, queuedCost: number, nowMs: number): number {
+  let batches = 0
+  for (let left = queuedCost; policy.mayLeave(left, nowMs); batches++) {
+    const cost = Math.min(left, BATCH_COST_MAX)
+    policy.sent(cost, 1, nowMs)
+    left -= cost
+  }
+  return batches
+}
+
+describe('a Redis that is far away and has time', () => {
+  test('is sent every decision at once, up to 64 batches in flight', () => {
+    const policy = opened()
+    for (let i = 0; i < 64; i++) {
+      expect(policy.mayLeave(1, i * 0.03)).toBe(true)
+      policy.sent(1, 1, i * 0.03)
+    }
+    expect(policy.mayLeave(1, 2)).toBe(false)
+  })
+
+  test('is sent a batch only if something waits', () => {
+    expect(opened().mayLeave(0, 0)).toBe(false)
+  })
+
+  test('is never waited for by a timer, because nothing waits for company', () => {
+    const policy = opened()
+    policy.sent(1, 1, 0)
+    expect(policy.lookAgainMs(1)).toBeUndefined()
+  })
+})
+
+describe('a process whose own batches keep Redis busy', () => {
+  test('waits for a reply once Redis has work for longer than the way takes', () => {
+    const policy = opened(0.1)
+    policy.sent(64, 1, 0)
+    // Behind the batch that Redis is at there is nothing yet.
+    expect(policy.mayLeave(64, 0)).toBe(true)
+    policy.sent(64, 1, 0)
+    // 64 takes at 4 us are more than 0.1 ms.
+    expect(policy.mayLeave(64, 0)).toBe(false)
+  })
+
+  test('goes on with the first reply', () => {
+    const policy = opened(0.1)
+    const first = policy.sent(64, 1, 0)
+    policy.sent(64, 1, 0)
+    answer(policy, first, 0.4)
+    expect(policy.mayLeave(64, 0.4)).toBe(true)
+  })
+
+  test('sends full batches until 512 takes are in flight, and then waits', () => {
+    const policy = opened(0.1)
+    expect(sendAll(policy, 4096, 0)).toBe(4)
+    expect(policy.inFlight).toBe(4)
+  })
+
+  test('sends no more than that before it knows the way at all', () => {
+    const policy = new SendPolicy()
+    expect(sendAll(policy, 4096, 0)).toBe(4)
+  })
+
+  test('counts every script of a batch on a Cluster', () => {
+    const policy = opened(0.1)
+    policy.sent(8, 8, 0)
+    expect(policy.mayLeave(1, 0)).toBe(true)
+    policy.sent(8, 8, 0)
+    expect(policy.mayLeave(1, 0)).toBe(false)
+  })
+})
+
+describe('a few callers on a Redis next door', () => {
+  test('are sent one by one while less than four are in flight', () => {
+    const policy = opened(0.1)
+    for (let i = 0; i < 4; i++) {
+      expect(policy.leavesAtOnce(1, 0)).toBe(true)
+      policy.sent(1, 1, 0)
+    }
+    expect(policy.leavesAtOnce(1, 0)).toBe(false)
+  })
+
+  test('are sent by eight while not more than 16 are in flight', () => {
+    const policy = opened(0.1)
+    policy.sent(8, 1, 0)
+    expect([policy.leavesAtOnce(7, 0), policy.leavesAtOnce(8, 0)]).toEqual([false, true])
+    policy.sent(9, 1, 0)
+    expect(policy.leavesAtOnce(8, 0)).toBe(false)
+  })
+})
+
+describe('a Redis that others keep busy', () => {
+  /** Eight replies that took far longer than the way. */
+  function behind(): SendPolicy {
+    const policy = opened()
+    exchange(policy, 8, 20)
+    return policy
+  }
+
+  test('is noticed by eight replies that took longer than twice the way and a millisecond', () => {
+    const policy = opened()
+    exchange(policy, 7, 20)
+    expect(policy.isBehind).toBe(false)
+    exchange(policy, 1, 20)
+    expect(policy.isBehind).toBe(true)
+  })
+
+  test('is not confused with one whose replies are late because of work of this process', () => {
+    const policy = opened()
+    for (let i = 0; i < 8; i++) {
+      const before = Array.from({ length: 8 }, () => policy.sent(BATCH_COST_MAX, 1, i * 10))
+      const batch = policy.sent(1, 1, i * 10)
+      for (const other of before) policy.landed(other)
+      answer(policy, batch, 6)
+    }
+    expect(policy.isBehind).toBe(false)
+  })
+
+  test('is sent one batch after the other, and more only if they are large', () => {
+    const policy = behind()
+    expect(policy.mayLeave(1, 200)).toBe(true)
+    policy.sent(1, 1, 200)
+    expect([policy.mayLeave(63, 200), policy.mayLeave(64, 200)]).toEqual([false, true])
+    policy.sent(64, 1, 200)
+    expect([policy.mayLeave(127, 200), policy.mayLeave(128, 200)]).toEqual([false, true])
+  })
+
+  test('is sent no single decision at once', () => {
+    const policy = behind()
+    policy.sent(1, 1, 200)
+    expect(policy.leavesAtOnce(1, 200)).toBe(false)
+  })
+
+  test('is sent what has waited for a quarter of the round trip, in at most four batches', () => {
+    const policy = behind()
+    const leftMs: number[] = []
+    for (let nowMs = 200; nowMs < 260; nowMs++) {
+      if (!policy.mayLeave(1, nowMs)) continue
+      policy.sent(1, 1, nowMs)
+      leftMs.push(nowMs)
+    }
+    expect(leftMs).toEqual([200, 205, 210, 215])
+    expect(policy.lookAgainMs(260)).toBeUndefined()
+  })
+
+  test('is looked at again when that time has come', () => {
+    const policy = behind()
+    policy.sent(1, 1, 200)
+    expect(policy.lookAgainMs(201)).toBe(4)
+  })
+
+  test('is trusted again with the first quick reply', () => {
+    const policy = behind()
+    exchange(policy, 1, WAY_MS, 200)
+    expect(policy.isBehind).toBe(false)
+  })
+
+  test('is still known to be behind after minutes of it', () => {
+    const policy = behind()
+    for (let s = 1; s <= 240; s++) exchange(policy, 8, 20, s * 1000)
+    expect(policy.isBehind).toBe(true)
+  })
+
+  test('is taken for one that is far away after some more minutes', () => {
+    const policy = behind()
+    for (let s = 1; s <= 330; s++) exchange(policy, 8, 20, s * 1000)
+    expect([policy.isBehind, policy.wayMs]).toEqual([false, 20])
+  })
+
+  test('is forgotten with its connection', () => {
+    const policy = behind()
+    policy.reset()
+    expect([policy.isBehind, policy.wayMs]).toEqual([false, Infinity])
+  })
+})
+
+describe('the time that a take needs', () => {
+  /** Pairs of batches of 100 takes that are in flight together, of which the first took so long. */
+  function exchangePairs(policy: SendPolicy, pairs: number, firstUs: number): void {
+    for (let i = 0; i < pairs; i++) {
+      const atMs = i * 10
+      const [first, second] = [policy.sent(100, 1, atMs), policy.sent(100, 1, atMs)]
+      const storeUs = 1_700_000_000_000_000 + atMs * 1000
+      answer(policy, first, WAY_MS + 1, storeUs)
+      answer(policy, second, WAY_MS + 2, storeUs + firstUs)
+    }
+  }
+
+  test('is learnt at once from two batches that waited for each other, if it is shorter', () => {
+    const policy = opened()
+    exchangePairs(policy, 1, 210)
+    expect(policy.takeMs).toBeCloseTo(0.002, 6)
+  })
+
+  test('is believed to be longer only little by little', () => {
+    const policy = opened()
+    exchangePairs(policy, 1, 1010)
+    expect(policy.takeMs).toBeLessThan(0.0042)
+    exchangePairs(policy, 500, 1010)
+    expect(policy.takeMs).toBeCloseTo(0.01, 3)
+  })
+
+  test.each([
+    ['a clock of the store that steps back', -1_000_000, 0.004],
+    ['a clock of the store that steps ahead', 3_600_000_000, 0.02],
+    ['two batches at the same instant', 0, 0.004],
+  ])('stays within bounds with %s', (_, firstUs, most) => {
+    const policy = opened()
+    exchangePairs(policy, 200, firstUs)
+    expect(policy.takeMs).toBeGreaterThanOrEqual(0.001)
+    expect(policy.takeMs).toBeLessThanOrEqual(most)
+  })
+
+  test('is not learnt from batches that were not in flight together', () => {
+    const policy = opened()
+    for (let i = 0; i < 10; i++) {
+      answer(policy, policy.sent(100, 1, i * 10), WAY_MS, 1_700_000_000_000_000 + i * 10_000)
+    }
+    expect(policy.takeMs).toBe(0.004)
+  })
+})
+
+test('a batch that ends without an answer makes room, and says nothing about Redis', () => {
+  const policy = opened()
+  const batches = Array.from({ length: 64 }, () => policy.sent(1, 1, 0))
+  for (const batch of batches.toReversed()) policy.landed(batch)
+  expect([policy.inFlight, policy.isBehind, policy.wayMs]).toEqual([0, false, WAY_MS])
+  for (const batch of batches) policy.landed(batch)
+  expect(policy.inFlight).toBe(0)
+})

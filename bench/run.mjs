@@ -44,6 +44,10 @@ const benchmarks = {
     about: 'what overrides, known keys and a change of one rule cost, and a start with all of them',
     files: ['./rules/lookups.mjs', './rules/edits.mjs', './rules/load.mjs'],
   },
+  'redis-saturation': {
+    about: 'a fleet that keeps one Redis busy, with and without a slow script beside',
+    files: ['./redis/saturation.mjs'],
+  },
   'redis-memory': {
     about: 'bytes of Redis per counter, at 10^6 and 20 million counters, against peers',
     files: ['./redis/memory.mjs'],
@@ -55,7 +59,7 @@ const benchmark = name === undefined ? undefined : benchmarks[name]
 if (benchmark === undefined || process.argv.includes('--help')) {
   console.log('Usage: npm run bench -- <name>\n')
   for (const [known, { about }] of Object.entries(benchmarks))
-    console.log(`  ${known.padEnd(13)} ${about}`)
+    console.log(`  ${known.padEnd(16)} ${about}`)
   process.exit(process.argv.includes('--help') || name === undefined ? 0 : 2)
 }
 

@@ -61,8 +61,12 @@ export class Flight implements PartHolder {
     const commands: RedisCommand[] = []
     // Beside each command the leg that its reply is for; ASKING is for none.
     const legs: (Leg | undefined)[] = []
-    for (const leg of this.#legs) {
-      for (const part of leg.parts) {
+    for (let l = 0; l < this.#legs.length; l++) {
+      const leg = this.#legs[l]
+      if (leg === undefined) continue
+      for (let i = 0; i < leg.parts.length; i++) {
+        const part = leg.parts[i]
+        if (part === undefined) continue
         part.stage = 'sent'
         part.holder = this
       }
@@ -84,8 +88,8 @@ export class Flight implements PartHolder {
   dropped(): void {}
 
   /**
-   * A part of it was not answered in time, which a batch reports once. The node is blamed, once too,
-   * if it has had as long as an answer may take: the part's own deadline may be shorter.
+   * A part of it was not answered in time, which a batch reports once. The node is blamed, once
+   * too, if it has had as long as an answer may take: the part's own deadline may be shorter.
    */
   missed(): void {
     const { nowMs, deadlineMs, observer } = this.#parts

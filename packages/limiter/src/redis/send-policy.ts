@@ -15,7 +15,7 @@
  * Times are arguments, in milliseconds of a clock that never steps.
  */
 
-/** What a batch may cost, in plain takes: about 0.5 ms of Redis, which serves no other client then. */
+/** What a batch may cost, in plain takes: about 0.5 ms of Redis, which serves no one else then. */
 export const BATCH_COST_MAX = 128
 /** Batches in flight at most. */
 const IN_FLIGHT_MAX = 64
@@ -37,7 +37,7 @@ const PATIENCE_MS = 2
 const BEHIND_MS = 1
 /** So many of the last replies have to agree on that: a single one may have been delayed. */
 const RECENT_REPLIES = 8
-/** The way is the shortest round trip of these periods; minutes, as Redis may be busy for minutes. */
+/** The way is the shortest round trip of these periods: Redis may be busy for minutes. */
 const PERIODS = 10
 const PERIOD_MS = 30_000
 
@@ -181,7 +181,7 @@ export class SendPolicy {
     this.#scriptsInFlight -= batch.scripts
   }
 
-  /** A batch was answered; `storeUs` is when its script began, undefined where that says nothing. */
+  /** A batch was answered; `storeUs` is when its script began; undefined: a test passes time in. */
   answered(batch: SentBatch, nowMs: number, storeUs: number | undefined): void {
     const roundTripMs = nowMs - batch.sentMs
     const ownMs = batch.aheadMs + batch.scripts * SCRIPT_MS + batch.cost * this.#takeMs

@@ -35,8 +35,9 @@ export class Connection implements RedisChannel {
   readonly #sentEvents: SentEvents
   readonly #steps: readonly Step[]
   /**
-   * In no order: each knows its place, and the last takes the place of one that is done. A Set would
-   * keep tables that it has outgrown, and with them young objects, until the whole heap is searched.
+   * In no order: each knows its place, and the last takes the place of one that is done. A Set
+   * would keep tables that it has outgrown, and with them young objects, until the whole heap is
+   * searched.
    */
   readonly #sent: Sent[] = []
   readonly #problems = new Set<string>()

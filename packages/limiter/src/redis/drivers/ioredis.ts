@@ -146,7 +146,7 @@ function rawCommandOf({ Command }: IoredisModule): RawCommand {
 
     constructor(command: RedisCommand, index: number, settle: Settle) {
       // Any name that is none of Redis, so that ioredis has no special treatment for it.
-      super('raw', [], { replyEncoding: null })
+      super('raw', NO_WORDS, AS_BYTES)
       this.#bytes = command.bytes()
       this.#settle = settle
       // Otherwise a tracer would wait for the promise.
@@ -178,6 +178,8 @@ function rawCommandOf({ Command }: IoredisModule): RawCommand {
 }
 
 const NOTHING = new Uint8Array(0)
+const NO_WORDS: readonly unknown[] = []
+const AS_BYTES = { replyEncoding: null } as const
 
 function errorOf(error: Error): Error {
   return error.name === 'ReplyError'

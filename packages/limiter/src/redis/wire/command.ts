@@ -122,21 +122,32 @@ function digitsOf(value: number): number {
   return digits
 }
 
-export class Batch implements EncodedBatch {
+/** A batch and its own command: most batches need no more than that, so no more is made. */
+export class Batch implements EncodedBatch, RedisCommand {
   readonly #bytes: Buffer
   readonly #script: Script
-  readonly command: RedisCommand
-  readonly fallback: RedisCommand
 
   /** `bytes` is the command by the script's hash. */
   constructor(bytes: Buffer, script: Script) {
     this.#bytes = bytes
     this.#script = script
-    this.command = { bytes: () => bytes, words: () => wordsOf(bytes) }
-    this.fallback = {
-      bytes: () => this.withSource(),
-      words: () => wordsOf(this.withSource()),
-    }
+  }
+
+  get command(): RedisCommand {
+    return this
+  }
+
+  get fallback(): RedisCommand {
+    const bytes = this.withSource()
+    return { bytes: () => bytes, words: () => wordsOf(bytes) }
+  }
+
+  bytes(): Uint8Array {
+    return this.#bytes
+  }
+
+  words(): readonly Buffer[] {
+    return wordsOf(this.#bytes)
   }
 
   private withSource(): Buffer {

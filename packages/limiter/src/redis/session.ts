@@ -37,6 +37,9 @@ const ASK_MS = 1000
 const LEAVE_MS = 250
 /** After a start that failed halfway, the next try. */
 const START_AGAIN_MS = 250
+/** How long a start waits for nodes that do not answer, though others do. */
+const ALL_ANSWER_MS = 1000
+const LOOK_AGAIN_MS = 2
 /** The next try with a Redis that answers and refuses this node. */
 const REFUSED_AGAIN_MS = 1000
 /** Where there are several nodes, one that refuses is not the last word for so long. */
@@ -302,12 +305,27 @@ export class Session {
     this.#clockWatch = clockWatch
     for (const each of [keeper, fleet, watch, clockWatch]) each.start()
     this.#hasStarted = true
-    await announcements.start()
+    await Promise.all([announcements.start(), this.untilAllAnswer(driver)])
     if (this.#closed) return
     this.#state = 'ready'
     if (this.#refusal !== '') observer.problem('Redis refuses this node no more')
     this.#settle.secret(secret)
     this.#settle.ready()
+  }
+
+  /**
+   * Waits until every node that is known answers, or the first decisions of the others' slots would
+   * be by posture. A node that is down must not keep a start waiting for long.
+   */
+  private async untilAllAnswer(driver: RedisDriver): Promise<void> {
+    const { nowMs } = this.#parts
+    const untilMs = nowMs() + ALL_ANSWER_MS
+    const isWaiting = () => {
+      const answering = this.#router?.lanes().filter(({ isAnswering }) => isAnswering) ?? []
+      const addresses = new Set(answering.map(({ channel }) => channel.address))
+      return driver.channels().some(({ address }) => !addresses.has(address))
+    }
+    while (!this.#closed && isWaiting() && nowMs() < untilMs) await delay(LOOK_AGAIN_MS)
   }
 
   private announcementsOf(driver: RedisDriver): Announcements {

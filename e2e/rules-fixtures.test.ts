@@ -1,5 +1,5 @@
 /** Bad rules are told in the same words wherever they are found, and change nothing. */
-import { cpSync, readdirSync, readFileSync } from 'node:fs'
+import { cpSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
@@ -18,16 +18,22 @@ const read = (name: string) => readFileSync(join(FIXTURES, name), 'utf8')
 /** A file has the name of the code that it is about. */
 const isWarning = (name: string) => PROBLEMS[name as ProblemCode].severity === 'warning'
 
+/** A server knows which attributes its callers may set: those of the fixture about costs. */
+const CONFIG = 'identity: { headers: { tokens: x-tokens, x-weight: x-weight } }\n'
+
 let server: Running
 let operator: Operator
 /** A copy: whatever wrote into it would be seen. */
 let folder: string
 
 beforeAll(async () => {
-  server = await start()
+  const served = makeFolder()
+  writeFileSync(join(served, 'sluice.yaml'), CONFIG)
+  server = await start({}, served)
   operator = operatorOf(server)
   folder = makeFolder()
   cpSync(FIXTURES, folder, { recursive: true })
+  writeFileSync(join(folder, 'sluice.yaml'), CONFIG)
 })
 afterAll(stopAll)
 

@@ -338,7 +338,9 @@ test('a large rules file is taken without holding up a single call', async () =>
   parseRules(text)
   const { user, system } = process.cpuUsage(usage)
   const parseMs = Math.min(performance.now() - began, (user + system) / 1000)
-  const pid = /"pid":(\d+)/.exec(program.output())?.[1] ?? ''
+  const findPid = () => /"pid":(\d+)/.exec(program.output())?.[1]
+  await waitFor(program, () => findPid() !== undefined)
+  const pid = findPid() ?? ''
   let heldUpMs = 0
   let isTaken = false
   const probe = (async () => {

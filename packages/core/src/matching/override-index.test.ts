@@ -1,5 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
+import { networkCode } from '../identity/cidr.js'
 import type { Hash64 } from '../sip-hash.js'
 import { CompiledOverride, OverrideIndex, type Removal } from './override-index.js'
 
@@ -53,6 +54,23 @@ describe('an index of overrides', () => {
     expect(one.find(at(5, 9), 0)).toBeUndefined()
     expect(two.find(at(5, 9), 0)?.limits).toEqual([])
     expect(empty.find(at(1, 7), 0)).toBeUndefined()
+  })
+
+  test('says of most networks at once that it has none, also where many came together', () => {
+    const networks = Array.from({ length: 5000 }, (_, i) => {
+      const code = networkCode({ version: 4, a: 0, b: 0, c: 0, d: i * 256 }, 24)
+      const hash = at(i, Math.imul(i, 0x9e3779b1))
+      const { caller, limits, specs } = override({ hash, written: `n${i}`, untilMs: 0 }, true)
+      const network = { version: 4, bits: 24, code } as const
+      const fields = { caller, limits, specs, untilMs: 0, isApart: true, written: caller }
+      return new CompiledOverride(hash, { ...fields, network })
+    })
+    const index = OverrideIndex.EMPTY.with(networks)
+    const others = Array.from({ length: 5000 }, (_, i) =>
+      networkCode({ version: 4, a: 0, b: 0, c: 0, d: (5000 + i) * 256 }, 24),
+    )
+    const mistaken = others.filter((code) => index.mayHaveNetwork(code)).length
+    expect(mistaken).toBeLessThan(5000 / 4)
   })
 
   test('of callers that share a part and its key tells those of one hash', () => {

@@ -80,6 +80,12 @@ interface Filters {
   readonly networks: CallerFilter
 }
 
+/** The most that filters are to hold. */
+interface Room {
+  readonly callers: number
+  readonly networks: number
+}
+
 interface LengthCount {
   readonly network: NetworkLength
   readonly count: number
@@ -100,11 +106,15 @@ const PART_SIZE_MAX = 4 * PART_SIZE
 const PART_SIZE_MIN = PART_SIZE / 8
 
 export class OverrideIndex {
-  static readonly EMPTY = new OverrideIndex([new Map()], filtersOf([], 0), {
-    size: 0,
-    ending: 0,
-    lengths: new Map(),
-  })
+  static readonly EMPTY = new OverrideIndex(
+    [new Map()],
+    filtersOf([], { callers: 0, networks: 0 }),
+    {
+      size: 0,
+      ending: 0,
+      lengths: new Map(),
+    },
+  )
 
   readonly size: number
   /** How many have an end. */
@@ -179,8 +189,9 @@ export class OverrideIndex {
     const isCrowded = most > PART_SIZE_MAX * this.#parts.length
     const parts = isCrowded ? spread(this.all(), most) : [...this.#parts]
     // Those of the empty index are everybody's, and stay empty.
-    const isRoomy = this.size > 0 && holds(this.#filters, most)
-    const filters = isRoomy ? this.#filters : filtersOf(this.all(), most)
+    const room = { callers: most, networks: this.networkCount + networksAmong(changes) }
+    const isRoomy = this.size > 0 && holds(this.#filters, room)
+    const filters = isRoomy ? this.#filters : filtersOf(this.all(), room)
     // Parts of this index are copied before they are written to; those just spread are no one's.
     const own = new Set(isCrowded ? parts : [])
     let { size, ending } = this
@@ -209,13 +220,19 @@ export class OverrideIndex {
     const changed = new OverrideIndex(parts, filters, totals)
     if (parts.length === 1 || size >= PART_SIZE_MIN * parts.length) return changed
     const all = changed.all()
-    return new OverrideIndex(spread(all, size), filtersOf(all, size), totals)
+    const left = { callers: size, networks: changed.networkCount }
+    return new OverrideIndex(spread(all, size), filtersOf(all, left), totals)
+  }
+
+  private get networkCount(): number {
+    let networks = 0
+    for (const { count } of this.#lengths.values()) networks += count
+    return networks
   }
 }
 
-function filtersOf(overrides: readonly CompiledOverride[], size: number): Filters {
-  const networks = overrides.filter(({ network }) => network !== undefined).length
-  const filters = { callers: new CallerFilter(size), networks: new CallerFilter(networks) }
+function filtersOf(overrides: readonly CompiledOverride[], { callers, networks }: Room): Filters {
+  const filters = { callers: new CallerFilter(callers), networks: new CallerFilter(networks) }
   for (const override of overrides) learn(filters, override)
   return filters
 }
@@ -225,9 +242,15 @@ function learn({ callers, networks }: Filters, { lo, network }: CompiledOverride
   if (network !== undefined) networks.add(network.code)
 }
 
-/** Whether both are large enough; how many networks are to come is not known, and none are many. */
-function holds({ callers, networks }: Filters, most: number): boolean {
-  return callers.holds(most) && networks.holds(0)
+/** Whether both are large enough. */
+function holds({ callers, networks }: Filters, room: Room): boolean {
+  return callers.holds(room.callers) && networks.holds(room.networks)
+}
+
+function networksAmong(changes: readonly (CompiledOverride | Removal)[]): number {
+  let networks = 0
+  for (const { network } of changes) if (network !== undefined) networks++
+  return networks
 }
 
 /** Filed in as many parts as suit `size` overrides. */

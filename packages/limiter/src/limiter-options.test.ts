@@ -25,6 +25,11 @@ describe('createLimiter', () => {
     expect(error).toEqual(invalid(/^options: found \w+; accepted: \{ rules, /))
   })
 
+  test('refuses a list in place of its options, which would be a limiter without rules', () => {
+    const error = failureOf(() => createLimiter(untyped(perUser(['10/second']))))
+    expect(error).toEqual(invalid(/^options: found a list; accepted: \{ rules, /))
+  })
+
   test('refuses rules that are null, and decides nothing while they are undefined', () => {
     const error = failureOf(() => createLimiter({ rules: untyped(null) }))
     expect(error).toEqual(invalid(/^rules: found null; accepted: YAML or JSON text, .*undefined/))

@@ -25,7 +25,8 @@ const ACCEPTED_RULES =
 
 /** Options as an object. Programs without types deserve a message rather than a TypeError. */
 export function requireOptions<Options>(options: Options, accepted: string): Options {
-  if (typeof options === 'object' && options !== null) return options
+  const isObject = typeof options === 'object' && options !== null && !Array.isArray(options)
+  if (isObject) return options
   throw invalidOption('options', options, accepted)
 }
 
@@ -44,7 +45,7 @@ export function requireLimiterOptions(options: LimiterOptions): LimiterOptions {
 }
 
 function invalidOption(option: string, found: unknown, accepted: string): SluiceError {
-  const kind = found === null ? 'null' : typeof found
+  const kind = found === null ? 'null' : Array.isArray(found) ? 'a list' : typeof found
   return new SluiceError('OPTION_INVALID', `${option}: found ${kind}; accepted: ${accepted}`)
 }
 

@@ -1,7 +1,8 @@
 /**
  * Log lines that wait for others. An event is counted when it happens, and its line is written once
- * its second is over, with what the lines that do not wait left of that second. So however many
- * such events there are, they take no line from the others.
+ * its second is over, with what the lines that do not wait left of that second, and while no more
+ * than half of what the log can hold waits for its reader. So however many such events there are,
+ * they take no line from the others.
  *
  * All events of a kind and second are one line, `rest` of them counted. Each event is exactly one
  * of three: a line, part of a `rest`, or part of `dropped`.
@@ -10,7 +11,7 @@ import type { WallClock } from '../clock.js'
 import type { Log, LogFields } from './logger.js'
 
 export interface DeferredLinesOptions {
-  readonly log: Pick<Log, 'offer'>
+  readonly log: Pick<Log, 'offer' | 'isBusy'>
   readonly clock: WallClock
   readonly message: string
   /** Takes one of the lines that are left of the last second; false: there is none. */
@@ -81,7 +82,7 @@ export class DeferredLines {
     for (const [group, names] of this.#groups) {
       for (const [about, deferred] of names) {
         if (!isDue(deferred)) continue
-        if (!takeSpare()) return
+        if (log.isBusy() || !takeSpare()) return
         const { fields, rest } = deferred
         if (!log.offer({ ...fields, rest }, message)) this.#dropped += rest + 1
         names.delete(about)

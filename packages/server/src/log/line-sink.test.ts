@@ -107,6 +107,21 @@ test('a reader that is stuck costs lines, not time and not memory', async () => 
   expect(sink.lost()).toBe(0)
 })
 
+test('is busy while more than half of what it holds waits for the reader', async () => {
+  const { reader, fd } = openPipe()
+  const sink = createLineSink(fd)
+  const line = `${'.'.repeat(1023)}\n`
+  expect(sink.isBusy()).toBe(false)
+  // A pipe holds 64 KiB, the buffer 1 MiB.
+  for (let i = 0; i < 700; i++) expect(sink.write(line)).toBe(true)
+  expect(sink.isBusy()).toBe(true)
+  while (sink.isBusy()) {
+    await new Promise(setImmediate)
+    readAvailable(reader)
+  }
+  expect(sink.write(line)).toBe(true)
+})
+
 test('a flush ends though nobody reads', async () => {
   const { fd } = openPipe()
   const sink = createLineSink(fd)

@@ -11,6 +11,8 @@ import { close, constants, fstatSync, openSync, write, writeSync } from 'node:fs
 export interface LineSink {
   /** Whether the line was taken; it ends with a line end. */
   write(line: string): boolean
+  /** Whether so much waits to be written that lines which can wait should. */
+  isBusy(): boolean
   /** Settles when everything is written, or after a second of trying. */
   flush(): Promise<void>
   /** Writes what can be written at once, for a process that ends without waiting. */
@@ -21,6 +23,7 @@ export interface LineSink {
 
 /** Characters that wait at most. */
 const WAITING_MAX = 1024 * 1024
+const WAITING_MANY = WAITING_MAX / 2
 /** PIPE_BUF: so much is written to a pipe whole or not at all, so lines of workers never mix. */
 const CHUNK_BYTES_MAX = 4096
 const RETRY_MS = 50
@@ -67,6 +70,10 @@ class DescriptorSink implements LineSink {
     this.#waiting += line.length
     if (!this.#isWriting) this.next()
     return true
+  }
+
+  isBusy(): boolean {
+    return this.#waiting > WAITING_MANY
   }
 
   lost(): number {

@@ -25,6 +25,8 @@ export interface Log {
   error(fields: LogFields, message: string): void
   /** A line whose writer counts what is dropped, so that `dropped` does not: was it taken? */
   offer(fields: LogFields, message: string, level?: 'info' | 'warn'): boolean
+  /** Whether so much waits to be written that lines which can wait should. */
+  isBusy(): boolean
   /** Settles when everything is written, or after a second of trying. */
   flush(): Promise<void>
   /** Writes what can be written at once, for a process that ends without waiting. */
@@ -76,6 +78,7 @@ export function createLogger({ level, destination, clock = wallClock }: LoggerOp
       if (!wasTaken) dropped--
       return wasTaken
     },
+    isBusy: () => sink.isBusy(),
     flush: () => sink.flush(),
     flushNow: () => sink.flushNow(),
     dropped: () => dropped + sink.lost(),

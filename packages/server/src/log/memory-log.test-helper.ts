@@ -22,6 +22,7 @@ export function createMemoryLog(
       lines.push(JSON.parse(line) as Record<string, unknown>)
       return true
     },
+    isBusy: () => false,
     flush: () => Promise.resolve(),
     flushNow: () => undefined,
     lost: () => 0,

@@ -37,7 +37,7 @@ export interface RefusalLog {
 }
 
 export interface RefusalLogOptions {
-  readonly log: Pick<Log, 'offer'>
+  readonly log: Pick<Log, 'offer' | 'isBusy'>
   readonly clock: WallClock
   /** Whether a line names the caller by its hash or by the attributes it is counted by. */
   readonly callers: 'hash' | 'clear'

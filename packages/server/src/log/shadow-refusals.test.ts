@@ -3,6 +3,8 @@ import { type Call, type Decision, type ShadowRefusal, UNMATCHED } from '@sluice
 import { createLimiter } from '@sluice/limiter'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import type { LineSink } from './line-sink.js'
+import { createLogger } from './logger.js'
 import { createMemoryLog } from './memory-log.test-helper.js'
 import { createRefusalLog, type RefusalLogOptions } from './refusal-log.js'
 
@@ -132,6 +134,49 @@ test('a flood of would-be refusals takes no line from refusals, before them or a
   // The 1,000 that waited; the others were too many.
   expect(lines.filter(isShadow)).toHaveLength(1000)
   expect(refusals.dropped()).toBe(19_000)
+})
+
+test('would-be refusals leave room for refusals where the reader of the log is slow', () => {
+  const WAITING_MAX = 1_000_000
+  const WAITING_MANY = WAITING_MAX / 2
+  let waiting = 0
+  // A reader that reads nothing meanwhile.
+  const destination: LineSink = {
+    write(line) {
+      if (waiting + line.length > WAITING_MAX) return false
+      waiting += line.length
+      return true
+    },
+    isBusy: () => waiting > WAITING_MANY,
+    flush: () => Promise.resolve(),
+    flushNow: () => undefined,
+    lost: () => 0,
+  }
+  const log = createLogger({ level: 'info', destination })
+  const { refusals, endSecond } = setUp({ log, callers: 'clear' })
+  const by = ['user', 'tenant', 'team', 'project', 'region']
+  const attributes = Object.fromEntries(by.map((name) => [name, 'x'.repeat(256)]))
+  for (let caller = 0; caller < 1000; caller++) {
+    const list = wouldBe(caller)
+      .shadowRefusals()
+      .map((refusal) => ({ ...refusal, by }))
+    const decision = { ...UNMATCHED, shadow: ['per-user'], shadowRefusals: () => list }
+    refusals.wouldRefuse(decision, { attributes }, 'gateway')
+  }
+  endSecond()
+  expect(waiting).toBeGreaterThan(WAITING_MANY)
+  for (let caller = 0; caller < 500; caller++) {
+    refusals.refused(refusalOf(`${caller}`), CALL, 'gateway')
+  }
+  expect(refusals.dropped()).toBe(0)
+
+  // What waited gets its lines when the reader has caught up.
+  const before = waiting
+  waiting = 0
+  endSecond()
+  expect(before).toBeLessThan(WAITING_MAX)
+  expect(waiting).toBeGreaterThan(0)
+  expect(refusals.dropped()).toBe(0)
 })
 
 test('would-be refusals get what refusals left of the lines of a second', () => {

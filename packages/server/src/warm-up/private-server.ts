@@ -206,6 +206,12 @@ function openDecider(
 function silentLog() {
   return createLogger({
     level: 'info',
-    destination: { write: () => true, flush: async () => {}, flushNow: () => {}, lost: () => 0 },
+    destination: {
+      write: () => true,
+      isBusy: () => false,
+      flush: async () => {},
+      flushNow: () => {},
+      lost: () => 0,
+    },
   })
 }

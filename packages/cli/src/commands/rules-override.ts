@@ -58,7 +58,7 @@ export function addRulesOverride(rules: Command, cli: Cli): void {
 const EXAMPLES = `sluice rules override per-user user=u1 50/second --why 'a launch' --until 2027-01-01T00:00:00Z
 sluice rules override per-user user=u1 '{ max: 1000, window: 1h, name: hourly }' 50/second
 sluice rules override per-user user=u1 none
-sluice rules override per-address ip=203.0.113.0/24 1000/second --why 'an office behind one NAT'
+sluice rules override per-address ip=203.0.113.0/24 1000/second --why 'the office in Lyon'
 sluice rules override per-user --list
 sluice rules override per-user user=u1 --remove`
 

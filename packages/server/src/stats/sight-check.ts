@@ -47,10 +47,29 @@ export function isSight(value: unknown): value is NodeSight {
   )
 }
 
+/**
+ * The same without alerts whose names are not known here: a later release may have more of them,
+ * and what else its nodes saw is not to be lost for that.
+ */
+export function leaveOutUnknownAlerts(value: unknown): unknown {
+  if (!isFields(value) || !isFields(value.alerts)) return value
+  const { active, recent } = value.alerts
+  return { ...value, alerts: { ...value.alerts, active: known(active), recent: known(recent) } }
+}
+
+function known(alerts: unknown): unknown {
+  if (!Array.isArray(alerts)) return alerts
+  return alerts.filter((item) => !isFields(item) || !isText(item.alert) || isAlertName(item.alert))
+}
+
+function isAlertName(value: unknown): boolean {
+  return ALERT_NAMES.some((name) => name === value)
+}
+
 function isAlert(value: unknown): boolean {
   return (
     isFields(value) &&
-    ALERT_NAMES.some((name) => name === value.alert) &&
+    isAlertName(value.alert) &&
     (value.severity === 'page' || value.severity === 'ticket') &&
     [value.id, value.subject, value.summary, value.since, value.node, value.runbook].every(
       isText,

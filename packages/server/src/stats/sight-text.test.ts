@@ -131,6 +131,29 @@ describe('a sight as text', () => {
     expect(await readSight(textOf({ ...sightOf(), ...damage }))).toBeUndefined()
   })
 
+  test('with an alert of a later release is read without that alert', async () => {
+    const alert = {
+      id: 'store-slow:10.0.0.1:6379',
+      alert: 'store-slow',
+      severity: 'ticket',
+      subject: '10.0.0.1:6379',
+      summary: 'slow',
+      details: {},
+      since: '2027-01-15T08:00:00.000Z',
+      resolvedAt: null,
+      node: 'n1',
+      runbook: 'runbook.md#store-slow',
+    } as const
+    const sight = sightOf()
+    const later = { ...alert, alert: 'of-a-later-release' }
+    const alerts = { active: [later, alert], recent: [later] }
+    const read = await readSight(textOf({ ...sight, alerts }))
+    expect(read?.alerts).toEqual({ active: [alert], recent: [] })
+    expect(await readSight(textOf({ ...sight, alerts: { active: [{}], recent: [] } }))).toBe(
+      undefined,
+    )
+  })
+
   test('that stands for far too much is not unpacked', async () => {
     const bomb = deflateRawSync(Buffer.alloc(64 * 1024 * 1024)).toString('base64')
     expect(await readSight(bomb)).toBeUndefined()

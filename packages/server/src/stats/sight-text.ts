@@ -2,7 +2,7 @@
 import { deflateRaw, inflateRaw } from 'node:zlib'
 import { POST_LENGTH_MAX } from './board.js'
 import type { NodeSight } from './node-sight.js'
-import { isSight } from './sight-check.js'
+import { isSight, leaveOutUnknownAlerts } from './sight-check.js'
 
 /** More is not even made smaller: it would hold up decisions for too long. */
 const JSON_LENGTH_MAX = 4 * POST_LENGTH_MAX
@@ -46,7 +46,7 @@ function shorten(sight: NodeSight, most: number): NodeSight {
 export async function readSight(text: string): Promise<NodeSight | undefined> {
   try {
     const json = await inflate(Buffer.from(text, 'base64'))
-    const value: unknown = JSON.parse(json.toString())
+    const value = leaveOutUnknownAlerts(JSON.parse(json.toString()))
     return isSight(value) ? value : undefined
   } catch {
     return undefined

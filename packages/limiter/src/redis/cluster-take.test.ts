@@ -92,6 +92,24 @@ describe('a call in several slots', () => {
     await slots.run()
     expect(asked.late?.[0]?.map((answer) => outcome(answer).granted)).toEqual([1, 1])
   })
+
+  test('of which a slot was late takes its marks off once, and those of others not at all', async () => {
+    const asked = slots.ask([[users, addresses]])
+    await slots.run()
+    asked.call.expire()
+    const holder = slots.ask([[users, take(3, window(1))]])
+    // The holder has the last unit of the user, and its other slot has not answered.
+    await slots.run(1)
+    await vi.advanceTimersByTimeAsync(1)
+    await slots.run(0)
+    while (slots.underWay.length > 1) await slots.run(1)
+    const other = slots.ask([[users]], 50)
+    while (slots.underWay.length > 1) await slots.run(1)
+    expect(holder.answers).toBeUndefined()
+    slots.nowMs += 50
+    other.call.expire()
+    expect(outcome(other.answers?.[0]?.[0])).toMatchObject({ retryAfterMs: 50, held: true })
+  })
 })
 
 describe('a refusal by units that another call holds', () => {

@@ -107,11 +107,13 @@ export class ClusterTake implements Expiring {
       asked.push((asked[0] ?? []).map(({ key, amount }) => markOf(key, amount > 0 ? calls : 0)))
     }
     const sentMs = this.#deps.nowMs()
+    let known: Groups<Answer> = []
     const running = new TakeCall({
       asking: new Asking(verb, asked, states),
       deadlineAtMs: this.deadlineAtMs,
-      onLate: (answers) => this.late(attempt, answers),
+      onLate: (answers) => this.late(attempt, answers, known),
       resolve: (answers) => {
+        known = answers
         this.#running = undefined
         this.#tripMs = this.#deps.nowMs() - sentMs
         then(this.#answers.note(attempt, answers))
@@ -121,9 +123,9 @@ export class ClusterTake implements Expiring {
     this.#deps.dispatch(running, asked)
   }
 
-  /** An attempt was answered after its deadline. */
-  private late(attempt: Attempt, answers: Groups<Answer>): void {
-    this.#answers.note(attempt, answers)
+  /** An attempt was answered whole after its deadline; `known` is what it was answered in time. */
+  private late(attempt: Attempt, answers: Groups<Answer>, known: Groups<Answer>): void {
+    this.#answers.note(attempt, answers, known)
     if (this.#isSilent) {
       this.#options.onLate?.(this.#answers.silent())
       this.#deps.unmark(this.#answers.takeMarks())

@@ -42,20 +42,26 @@ export class SlotAnswers {
     this.#marks = this.enforced.map(() => undefined)
   }
 
-  /** Keeps what an attempt was answered; returns whether some of it was not. */
-  note({ places, verb, marks }: Attempt, answers: Groups<Answer>): boolean {
+  /**
+   * Keeps what an attempt was answered; returns whether some of it was not. What `known` says of
+   * the same attempt was kept before, and may have been given back since: it is not kept again.
+   */
+  note({ places, verb, marks }: Attempt, answers: Groups<Answer>, known?: Groups<Answer>): boolean {
+    const isKept = (g: number, n: number) => typeof known?.[g]?.[n] === 'object'
     let isSilent = false
     for (const [g, indices] of places.entries()) {
       const row = this.#rows[g] ?? []
       for (const [n, i] of indices.entries()) {
         const answer = answers[g]?.[n] ?? 'unknown'
         if (typeof answer === 'string') isSilent = true
+        if (isKept(g, n)) continue
         row[i] = typeof answer === 'string' && verb === 'peek' ? 'not-run' : answer
       }
     }
     if (marks === 'none') return isSilent
     for (const [n, i] of (places[0] ?? []).entries()) {
       const mark = answers[places.length]?.[n]
+      if (isKept(places.length, n)) continue
       this.#marks[i] = typeof mark === 'object' ? mark : undefined
     }
     return isSilent

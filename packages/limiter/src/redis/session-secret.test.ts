@@ -3,7 +3,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type RedisServer, startRedis } from '../../../../tools/redis/server.mjs'
 import { waitFor } from '../../../../tools/redis/wait.js'
 import { channelText, storeKeys } from './key.js'
-import { type RedisStore, redisStore } from './index.js'
+import { type RedisStore, type RedisStoreOptions, redisStore } from './index.js'
 import { fingerprintOf } from './secret.js'
 
 const keys = storeKeys('sluice')
@@ -11,7 +11,7 @@ const opened: RedisStore[] = []
 let server: RedisServer
 
 function open(
-  options: { readonly denyCacheMs?: number; readonly lastSecret?: Uint8Array } = {},
+  options: Pick<RedisStoreOptions, 'denyCacheMs' | 'lastSecret' | 'observer'> = {},
 ): RedisStore {
   const store = redisStore({ url: server.url, deadlineMs: 10_000, ...options })
   opened.push(store)
@@ -57,6 +57,25 @@ describe('a node that starts on a Redis which was just emptied', () => {
     const late = open({ lastSecret: new Uint8Array(16).fill(2) })
     expect(await secretOf(late)).toBe(await secretOf(first))
     expect(first.stats().state).toBe('ready')
+  }, 60_000)
+
+  test('takes the secret of those that run where all of them come back to a Redis that lost it', async () => {
+    const first = open()
+    await first.ready
+    const secret = await secretOf(first)
+    for (let round = 0; round < 5; round++) {
+      await server.kill()
+      let problems = 0
+      const problem = () => {
+        problems += 1
+      }
+      const late = open({ observer: { problem } })
+      await waitFor('a failed try', async () => problems > 0)
+      await server.start()
+      expect(await secretOf(late)).toBe(secret)
+      await late.close()
+    }
+    await waitFor('the first', async () => first.stats().state === 'ready')
   }, 60_000)
 
   test('waits for them where it may not announce anything', async () => {

@@ -66,6 +66,8 @@ export class Session {
   #closed = false
   #isStarting = false
   #hasStarted = false
+  /** Whether Redis was not there when this node came, so that other nodes may have lost it too. */
+  #hadToWait = false
   /** Why Redis refuses this node, as it was reported last. */
   #refusal = ''
   #refusalTimer: ReturnType<typeof setTimeout> | undefined
@@ -187,6 +189,7 @@ export class Session {
     }
     this.#driver = driver
     driver.onProblem((problem) => {
+      this.#hadToWait = true
       if (!this.#hasStarted && isFinal(problem)) this.unfit(problem)
       else if (!this.#hasStarted && isLoud(problem.cause)) this.refusedLater(problem)
       else this.#parts.observer.problem(problem.message.trim())
@@ -259,7 +262,11 @@ export class Session {
     const checked = await Promise.all(reached.map((channel) => this.check(channel)))
     const ask = askSlot(driver, HOME_SLOT, ASK_MS)
     const announcements = this.announcementsOf(driver)
-    const requestSecret = () => announcements.requestSecret()
+    const requestSecret = async () => {
+      const heard = await announcements.requestSecret()
+      // Those that come back to the same Redis subscribe a moment later, and hear nothing yet.
+      return this.#hadToWait ? Math.max(1, heard) : heard
+    }
     const secret = await agreeOnSecret(ask, { prefix, given, last, requestSecret })
     if (this.#closed) return
     for (const { warnings } of checked) for (const warning of warnings) observer.problem(warning)

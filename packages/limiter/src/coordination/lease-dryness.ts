@@ -16,6 +16,8 @@ export interface Dryness {
   readonly state: unknown
   readonly at: number
   readonly sentMs: number
+  /** The longest wait that a caller is told: short where other calls only hold the units. */
+  readonly waitMsMax: number
 }
 
 /** Never longer, whatever the state says: others give back. */
@@ -23,13 +25,14 @@ const DRY_MS_MAX = 1000
 
 export function drynessOf(
   { take, meter, sentMs }: Draw,
-  { state, at }: Exclude<Answer, string>,
+  { state, at, held, retryAfterMs: toldMs }: Exclude<Answer, string>,
 ): Dryness {
   const { limit } = take
   const worth = Math.max(1, Math.floor(meter.of.maxStranded * limit.capacity))
   const { retryAfterMs } = algorithmOf(limit).peek(state, limit, worth, at)
   const waitMs = Math.min(retryAfterMs ?? 0, meter.leaseMs, DRY_MS_MAX)
-  return { untilMs: sentMs + waitMs, worth, state, at, sentMs }
+  const waitMsMax = held === true && toldMs !== null ? Math.max(1, toldMs) : Infinity
+  return { untilMs: sentMs + waitMs, worth, state, at, sentMs, waitMsMax }
 }
 
 /**
@@ -39,7 +42,7 @@ export function drynessOf(
  */
 export function refuseDry(
   { limit, amount }: PlannedTake,
-  { untilMs, worth, state, at, sentMs }: Dryness,
+  { untilMs, worth, state, at, sentMs, waitMsMax }: Dryness,
   nowMs: number,
 ): HereOutcome | undefined {
   if (limit.maxWaitUs > 0) return undefined
@@ -47,11 +50,12 @@ export function refuseDry(
   const told = algorithmOf(limit).peek(state, limit, amount, at + Math.floor(staleMs * 1000))
   const hasRoom = told.retryAfterMs === 0 && (told.remaining >= worth || nowMs >= untilMs)
   if (hasRoom) return undefined
+  const waitMs = Math.max(1, told.retryAfterMs ?? 0, Math.ceil(untilMs - nowMs))
   return {
     granted: 0,
     remaining: Math.min(told.remaining, amount - 1),
     resetAfterMs: told.resetAfterMs,
-    retryAfterMs: Math.max(1, told.retryAfterMs ?? 0, Math.ceil(untilMs - nowMs)),
+    retryAfterMs: Math.min(waitMs, waitMsMax),
     delayMs: 0,
     at: told.at,
     staleMs,

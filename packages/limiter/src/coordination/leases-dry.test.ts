@@ -57,6 +57,24 @@ describe('a counter that could not give all', () => {
     expect(node.stats).toMatchObject({ drawn: 50, spent: 1, held: 49 })
   })
 
+  test('is asked again at once where other calls only hold its units', async () => {
+    const take = takeOf(window(1000))
+    const node = new LeasingNode()
+    node.spendByStore(take, 1000)
+    const store = node.store
+    const takeByStore = store.take.bind(store)
+    store.take = async (groups, options) => {
+      const answers = await takeByStore(groups, options)
+      const [[answer] = []] = answers
+      if (typeof answer !== 'object') return answers
+      return [[{ ...answer, retryAfterMs: 20, held: true }]]
+    }
+    expect(await node.take(take)).toMatchObject({ granted: 0, retryAfterMs: 20 })
+    store.take = takeByStore
+    store.inner.sync.give({ key: take.key, limit: take.limit, amount: 100 })
+    expect(await node.take(take)).toMatchObject({ granted: 1 })
+  })
+
   test('is asked again after a lease time, or a second, whatever its state says', async () => {
     const short = takeOf(window(1000, '2s'))
     const long = takeOf(window(1000))

@@ -12,7 +12,7 @@ import type { Answer, Silence } from '../store.js'
 import type { Here, HereOutcome, HereStats, NodeParts, Waited } from './here.js'
 import { Lease, leaseOf } from './lease.js'
 import { answerOf, Draw, type Sending, type Waiter } from './lease-draw.js'
-import { drynessOf, refuseDry } from './lease-dryness.js'
+import { type Dryness, drynessOf, refuseDry } from './lease-dryness.js'
 import { Holdings, IDLE_SHARE, started } from './lease-holdings.js'
 import { Meter } from './lease-meter.js'
 import { Meters } from './lease-meters.js'
@@ -240,7 +240,10 @@ export class Leases implements Here {
     const wallUs = this.#parts.wallUs()
     const lease = this.receive(draw, told)
     const isFull = told.granted === draw.take.amount
-    meter.dry = isFull ? undefined : drynessOf(draw, told)
+    const dry = isFull ? undefined : drynessOf(draw, told)
+    // What other calls only hold may be there again at once: that is not remembered.
+    const isHeld = told.held === true
+    meter.dry = isHeld ? undefined : dry
     if (lease.isOver(nowMs, wallUs)) {
       this.#holdings.close(lease)
       this.answerAll(draw, 'ask')
@@ -248,13 +251,12 @@ export class Leases implements Here {
     }
     this.serve(draw, lease, nowMs)
     if (told.granted > 0) this.#holdings.keep(lease, draw.spare)
-    this.refuseAll(draw, nowMs)
+    this.refuseAll(draw, isHeld ? dry : meter.dry, nowMs)
   }
 
   /** Those that a short grant left over: the store has just said what it would say to each. */
-  private refuseAll(draw: Draw, nowMs: number): void {
+  private refuseAll(draw: Draw, dry: Dryness | undefined, nowMs: number): void {
     const { waiting } = draw
-    const { dry } = draw.meter
     this.#waiting -= waiting.length
     draw.waiting = []
     for (const { take, resolve } of waiting) {

@@ -208,7 +208,8 @@ export class Flight implements PartHolder {
     if (action === 'moved' || action === 'ask') this.redirected(parts, message, action)
     else if (action === 'split') this.splitUp(parts)
     else if (action === 'partition') {
-      this.#parts.crossSlot(this.resendable(parts, REDIRECTIONS_MAX), address, message)
+      this.resendable(parts, REDIRECTIONS_MAX)
+      this.#parts.crossSlot(parts, address, message)
     } else if (action === 'again') this.again(parts, AGAIN_AFTER_MS)
     else if (action === 'reconnect') {
       this.#parts.refresh()

@@ -23,7 +23,7 @@ export interface LaneParts {
   redirect(parts: readonly Part[], address: string, kind: 'moved' | 'ask'): void
   /** The slot of these parts is on its way elsewhere: they are asked counter by counter. */
   splitUp(parts: readonly Part[]): void
-  /** The server refuses a script with the counters of several partitions. */
+  /** The server refuses a script with the counters of several partitions; some may be settled. */
   crossSlot(parts: readonly Part[], address: string, message: string): void
   /** A script of that partition, of more than one counter, was answered. */
   passed(partition: number): void

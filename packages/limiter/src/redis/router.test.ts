@@ -135,6 +135,7 @@ function openProxied() {
       resolve: (answer) => answers.push(answer),
     })
     router.route(call.asWhole(0))
+    return call
   }
   return { router, channel, problems, scripts, answers, ask }
 }
@@ -155,6 +156,19 @@ describe('a proxy that shards behind one address', () => {
     expect(problems).toEqual([
       'Redis 127.0.0.1:6379 shards its keys behind one address (CROSSSLOT): sending one script for each partition from now on',
     ])
+  })
+
+  test('is noticed too where the deadline of the other calls in the script has passed', async () => {
+    const { router, channel, problems, scripts, ask } = openProxied()
+    const late = ask(1)
+    ask(2)
+    await turn()
+    late.expire()
+    channel.reply(1, CROSSSLOT)
+    await turn()
+    expect(router.isPartitioned).toBe(true)
+    expect(scripts).toEqual([[1, 2], [2]])
+    expect(problems).toHaveLength(1)
   })
 
   test('that refuses even the counters of one partition is a problem, and is not asked again', async () => {

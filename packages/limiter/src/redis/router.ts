@@ -157,13 +157,17 @@ export class Router {
     for (const part of parts) for (const single of part.owner.split(part)) this.route(single)
   }
 
-  /** From now on every partition has a script of its own, beginning with what was refused. */
+  /**
+   * From now on every partition has a script of its own, beginning with what was refused. What the
+   * script had is told by all its parts, also by those that are settled by now.
+   */
   private crossSlot(parts: readonly Part[], address: string, message: string): void {
     const { observer } = this.#parts
+    const open = parts.filter(({ stage }) => stage !== 'settled')
     const isMixed = new Set(parts.map(({ op }) => partitionOf(op))).size > 1
     if (!isMixed && parts.every(({ op }) => partitionOf(op) !== undefined)) {
       observer.problem(`Redis ${address} refuses scripts: ${message}`)
-      for (const part of parts) part.settle('not-run')
+      for (const part of open) part.settle('not-run')
       return
     }
     if (!this.isPartitioned) {
@@ -171,7 +175,7 @@ export class Router {
       const found = `Redis ${address} shards its keys behind one address (CROSSSLOT)`
       observer.problem(`${found}: sending one script for each partition from now on`)
     }
-    for (const part of parts) for (const single of part.owner.split(part)) this.route(single)
+    for (const part of open) for (const single of part.owner.split(part)) this.route(single)
   }
 
   private goSingle(parts: readonly Part[]): void {

@@ -24,6 +24,18 @@ export class RedisConnectionError extends Error {
   override readonly name = 'RedisConnectionError'
 }
 
+/** What is wrong with the connection to one node; `cause` is what was answered or failed. */
+export class RedisNodeProblem extends Error {
+  override readonly name = 'RedisNodeProblem'
+  /** `host:port`. */
+  readonly address: string
+
+  constructor(address: string, cause: Error) {
+    super(`Redis ${address}: ${cause.message}`, { cause })
+    this.address = address
+  }
+}
+
 export interface SubscriptionEvents {
   message(message: Buffer): void
   /** From now on messages arrive. */

@@ -53,6 +53,21 @@ describe('a wrong password', () => {
     await limiter.close()
   }, 60_000)
 
+  test('of a node that runs is told of its connection until that is made again', async () => {
+    await setUser(...STORE_ACL.split(' '))
+    openStore(urlOf(`limiter:${PASSWORD}`))
+    await store.ready
+    const refusal = () => store.stats().nodes[0]?.refusal
+    expect(refusal()).toBeUndefined()
+    await setUser('resetpass', '>another-one', ...STORE_ACL.split(' '))
+    await server.call('CLIENT', 'KILL', 'USER', 'limiter')
+    await waitFor('the refusal', async () => refusal()?.startsWith('WRONGPASS') === true)
+    expect(refusal()).not.toContain(PASSWORD)
+    await setUser(...STORE_ACL.split(' '))
+    await waitFor('the cure', async () => store.stats().nodes[0]?.isAnswering === true)
+    expect(refusal()).toBeUndefined()
+  }, 60_000)
+
   test('is the same where Redis wants one and the URL has none', async () => {
     await server.call('ACL', 'SETUSER', 'default', 'resetpass', `>${PASSWORD}`)
     openStore(`redis://${server.address}`)

@@ -9,7 +9,7 @@ import { type Ask, askChannel, askSlot, wordsCommand } from './ask.js'
 import { BoardInRedis } from './board.js'
 import { ClockWatch } from './clock-watch.js'
 import { deferred } from './deferred.js'
-import { type RedisChannel, type RedisDriver, RedisReplyError } from './driver.js'
+import { type RedisChannel, type RedisDriver, RedisNodeProblem, RedisReplyError } from './driver.js'
 import { openDriver } from './drivers/index.js'
 import { actionOf, codeOf } from './error-actions.js'
 import { drawNodeId, Fleet, fleetBeat } from './fleet.js'
@@ -70,6 +70,8 @@ export class Session {
   #hadToWait = false
   /** Why Redis refuses this node, as it was reported last. */
   #refusal = ''
+  /** By address, what a node answers that does not let this one connect, since the start. */
+  readonly #refusals = new Map<string, string>()
   #refusalTimer: ReturnType<typeof setTimeout> | undefined
   #startTimer: ReturnType<typeof setTimeout> | undefined
   readonly #settle: {
@@ -141,7 +143,8 @@ export class Session {
     const watched = this.#watch?.stats()
     const isWatched = watched !== undefined && watched.nodes.length > 0
     const infos = new Map(watched?.nodes.map((node) => [node.address, node]))
-    const refusalOf = (address: string) => watched?.refusals.get(address)
+    const refusalOf = (address: string) =>
+      this.#refusals.get(address) ?? watched?.refusals.get(address)
     return {
       state: this.#state,
       nodes: this.presentLanes().map((lane) => {
@@ -190,13 +193,26 @@ export class Session {
     this.#driver = driver
     driver.onProblem((problem) => {
       this.#hadToWait = true
+      this.noteRefusal(problem)
       if (!this.#hasStarted && isFinal(problem)) this.unfit(problem)
       else if (!this.#hasStarted && isLoud(problem.cause)) this.refusedLater(problem)
       else this.#parts.observer.problem(problem.message.trim())
     })
     this.#router = new Router(driver, routerParts(this.#parts))
-    driver.onReady(() => this.start())
+    driver.onReady(({ address }) => {
+      this.#refusals.delete(address)
+      this.start()
+    })
     this.start()
+  }
+
+  /** A connection that is made anew may be refused: a password was changed, for one. */
+  private noteRefusal(problem: Error): void {
+    if (!(problem instanceof RedisNodeProblem)) return
+    const { address, cause } = problem
+    if (cause instanceof RedisReplyError && isLoud(cause))
+      this.#refusals.set(address, cause.message)
+    else this.#refusals.delete(address)
   }
 
   /** Tried again until it succeeds, or says that it never will. */

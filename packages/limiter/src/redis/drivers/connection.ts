@@ -2,7 +2,12 @@
  * The way to one node that stays, while the connections on it come and go: opens one, greets the
  * node, and after its end opens the next.
  */
-import { type RedisChannel, type RedisCommand, RedisConnectionError } from '../driver.js'
+import {
+  type RedisChannel,
+  type RedisCommand,
+  RedisConnectionError,
+  RedisNodeProblem,
+} from '../driver.js'
 import { formatAddress, type RedisAddress } from '../url.js'
 import { type Greeting, type Step, stepsOf } from './greeting.js'
 import type { Link, OpenLink, Settle } from './link.js'
@@ -231,7 +236,7 @@ export class Connection implements RedisChannel {
     const { message } = problem
     if (this.#problems.has(message) || this.#problems.size >= PROBLEMS_MAX) return
     this.#problems.add(message)
-    this.#events.problem(new Error(`Redis ${this.#address}: ${message}`, { cause: problem }))
+    this.#events.problem(new RedisNodeProblem(this.#address, problem))
   }
 
   private setTimer(ms: number, then: () => void): void {

@@ -44,6 +44,12 @@ test('a Redis that was never there, or is unfit, is told of without an address',
   }
 })
 
+test('a node that answers and refuses this one is not said to be out of reach', () => {
+  const refusing = nodeWith({ isAnswering: false, refusal: 'WRONGPASS invalid password' })
+  const silence = new StoreSilence()
+  for (let i = 0; i < 5; i++) expect(silence.look(statsOf([refusing]))).toEqual([])
+})
+
 test('counters in memory have no breaker', () => {
   expect(new StoreSilence().look(undefined)).toEqual([])
 })

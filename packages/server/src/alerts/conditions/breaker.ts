@@ -31,7 +31,9 @@ function silentOf({ state, nodes }: RedisStats): readonly string[] {
   // One that answers and refuses this node is an alert of its own.
   if (state === 'refused') return []
   if (state !== 'ready' || nodes.length === 0) return [NOWHERE]
-  const silent = nodes.filter(({ isAnswering }) => !isAnswering).slice(0, NODES_MAX)
+  const silent = nodes
+    .filter(({ isAnswering, refusal }) => !isAnswering && refusal === undefined)
+    .slice(0, NODES_MAX)
   return silent.map(({ address }) => address)
 }
 

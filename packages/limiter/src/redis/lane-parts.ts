@@ -11,6 +11,8 @@ export interface LaneParts {
   readonly random: () => number
   readonly codec: BatchCodec
   readonly timeCommand: RedisCommand
+  /** Sent on every new connection, and answered to nobody: see wire/preload.ts. */
+  readonly preload: readonly RedisCommand[]
   readonly deadlineMs: number
   /** The time the script decides with; 0: the store's own. */
   readonly scriptTime: () => number

@@ -49,6 +49,7 @@ function open({ isBusy = () => false } = {}) {
     random: () => 0,
     codec: { encode: () => ({ command: COMMAND, fallback: COMMAND }) } as unknown as BatchCodec,
     timeCommand: wordsCommand(['TIME']),
+    preload: [],
     deadlineMs: DEADLINE_MS,
     scriptTime: () => 0,
     observer: {

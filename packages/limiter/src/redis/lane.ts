@@ -84,6 +84,7 @@ export class Lane implements PartHolder {
     this.clock.forget()
     this.#policy.reset()
     this.ask()
+    if (this.#parts.preload.length > 0) this.channel.send(this.#parts.preload, () => {})
     this.scheduleProbe()
   }
 

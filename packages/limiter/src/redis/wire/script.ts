@@ -168,3 +168,8 @@ const GIVE_BY_FORMAT = [
 export function giveOneScript({ format }: Limit): Script | undefined {
   return GIVE_BY_FORMAT[format]
 }
+
+/** Every script there is, each once. */
+export const SCRIPTS: readonly Script[] = [
+  ...new Set([BATCH, ...BY_FORMAT, ...TWO_BY_FORMAT, ...GIVE_BY_FORMAT]),
+].flatMap((each) => each ?? [])

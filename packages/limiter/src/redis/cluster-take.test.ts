@@ -1,6 +1,7 @@
 import { defineLimit, type Limit, type Outcome, type Take } from '@sluice/core'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import type { Answer } from '../store.js'
+import { markOf } from './holds.js'
 import { Slots } from './slots.test-helper.js'
 
 const YEAR_MS = 366 * 86_400_000
@@ -240,4 +241,43 @@ test('a limit keeps its wait where another limit will never admit the call', asy
   const [row] = asked.answers ?? []
   expect(outcome(row?.[1]).retryAfterMs).toBeNull()
   expect(outcome(row?.[0]).retryAfterMs).toBeGreaterThan(1000)
+})
+
+describe('marks that a node left behind when it died', () => {
+  const users = take(1, window(1))
+  const other = (n: number) => take(n, window(1))
+
+  /** A mark that nothing takes off, at a counter that is full. */
+  function leaveMark() {
+    const { key } = users
+    slots.store.sync.take([[users], [markOf(key, 1)]])
+  }
+
+  /** Lets time pass until the call is answered; how many attempts there were meanwhile. */
+  async function play(asked: { answers: unknown }): Promise<number> {
+    const before = slots.attempts
+    for (let ms = 0; ms < 200 && asked.answers === undefined; ms++) {
+      await slots.runAll()
+      slots.nowMs += 1
+      await vi.advanceTimersByTimeAsync(1)
+    }
+    return slots.attempts - before
+  }
+
+  test('make one call ask until its deadline, and the next ones once', async () => {
+    leaveMark()
+    const first = slots.ask([[users, other(2)]], 50)
+    expect(1 + (await play(first))).toBeGreaterThan(3)
+    const attempts: number[] = []
+    for (let n = 3; n < 8; n++) {
+      const before = slots.attempts
+      const next = slots.ask([[users, other(n)]], 50)
+      await play(next)
+      attempts.push(slots.attempts - before)
+      expect(outcome(next.answers?.[0]?.[0]).held).toBe(true)
+      expect(outcome(next.answers?.[0]?.[0]).retryAfterMs).toBeLessThanOrEqual(50)
+    }
+    expect(attempts.filter((each) => each === 1).length).toBeGreaterThanOrEqual(3)
+    expect(slots.remaining(other(7))).toBe(1)
+  })
 })

@@ -7,11 +7,11 @@
  * the next. As all calls wait in the same order, and a first attempt never waits, of calls that
  * hold each other's units one always gets on.
  */
-import type { Take } from '@sluice/core'
+import type { CounterKey, Take } from '@sluice/core'
 import type { Answer, Give, Groups } from '../store.js'
 import type { Expiring } from './deadlines.js'
-import { markOf } from './holds.js'
-import { bySlot, isCharging, isOneScript, type Places, pick } from './places.js'
+import { type LastingMarks, markOf } from './holds.js'
+import { bySlot, firstPlaces, isCharging, isOneScript, type Places, pick } from './places.js'
 import { type Attempt, type GiveBack, isRefusal, SlotAnswers } from './slot-answers.js'
 import { Asking, TakeCall } from './take-call.js'
 
@@ -33,6 +33,8 @@ export interface ClusterTakeDeps {
   readonly unmark: (gives: readonly Give[]) => void
   /** A call was refused by units that others hold, and by nothing else. */
   readonly heldRefusal: () => void
+  /** Counters of which it is not worth asking again at once. */
+  readonly lasting: LastingMarks
 }
 
 export interface ClusterTakeOptions {
@@ -76,18 +78,23 @@ export class ClusterTake implements Expiring {
 
   start(): void {
     const { groups } = this.#options
-    // A shadow group that charges for its refusal must not be asked before the call has passed.
-    const places = this.#isWhole
-      ? this.#all
-      : this.#all.map((indices, g) => (g > 0 && groups[g]?.some(isCharging) ? [] : indices))
+    const places = this.#isWhole ? this.#all : firstPlaces(groups, this.#isSpread)
     if (places.every((indices) => indices.length === 0)) {
       this.admit()
       return
     }
+    this.attempt(places)
+  }
+
+  private attempt(places: Places): void {
     this.ask({ places, verb: 'take', marks: this.#isSpread ? 'set' : 'none' }, (isSilent) => {
       if (isSilent) this.answerSilence()
-      else if (this.#answers.isPassed()) this.admit()
-      else this.reconsider()
+      else if (!this.#answers.isPassed()) this.reconsider()
+      else {
+        const rest = this.#answers.unaskedEnforced()
+        if (rest.length === 0) this.admit()
+        else this.attempt(this.#all.map((_, g) => (g === 0 ? rest : [])))
+      }
     })
   }
 
@@ -138,10 +145,23 @@ export class ClusterTake implements Expiring {
   private reconsider(): void {
     const isCharged = this.#options.groups[0]?.some(isCharging) === true
     const verdict = this.#answers.verdict(this.#all[0] ?? [])
-    if (verdict === 'stands' || !this.hasTime(0)) this.refuse()
+    if (verdict === 'stands' || !this.hasTime(0) || !this.mayAskAgain()) this.refuse()
     else if (!isCharged) this.askInOrder()
     else if (verdict === 'held') this.refuse()
     else this.lookAtMarks()
+  }
+
+  /** Whether none of the counters that refused has marks that outlasted another call. */
+  private mayAskAgain(): boolean {
+    const { lasting, nowMs } = this.#deps
+    const atMs = nowMs()
+    return this.refusing().every((key) => lasting.mayAskAgain(key, atMs))
+  }
+
+  /** The enforced counters that refused the call. */
+  private refusing(): readonly CounterKey[] {
+    const [takes = []] = this.#options.groups
+    return takes.filter((_, i) => this.#answers.hasRefused([i])).map(({ key }) => key)
   }
 
   /** The refusal is paid for already: only whether it was due to held units is left to learn. */
@@ -220,6 +240,8 @@ export class ClusterTake implements Expiring {
   private wait(enforced: readonly number[], then: () => void): void {
     const stands = this.#answers.verdict(enforced) === 'stands'
     if (stands || !this.hasTime(this.#pauseMs)) {
+      const nowMs = this.#deps.nowMs()
+      if (!stands) for (const key of this.refusing()) this.#deps.lasting.add(key, nowMs)
       this.refuse()
       return
     }

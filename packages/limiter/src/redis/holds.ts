@@ -42,3 +42,48 @@ export function markOf({ hi, lo, partition }: CounterKey, calls: 0 | 1): Take {
 export function isMarked({ granted, remaining }: Outcome): boolean {
   return granted === 0 && remaining < MARKS_MAX
 }
+
+/** For how long a counter is remembered whose marks outlasted a call. */
+const LASTING_MS = 1000
+/** How often one call looks whether they are still there. */
+const ASK_AGAIN_MS = 250
+/** Counters that are remembered; more than that are forgotten all at once. */
+const LASTING_MAX = 4096
+
+/**
+ * Counters whose marks outlasted the deadline of a call that asked again and again. Their marks are
+ * most likely those of a node that died, and every refused call would ask until its deadline, at
+ * seven times the cost. So at such a counter one call in 250 ms asks again, and the others are
+ * refused after their first attempt, as by held units.
+ */
+export class LastingMarks {
+  readonly #counters = new Map<string, { untilMs: number; nextMs: number }>()
+
+  /** Marks of this counter were there until the deadline of a call. */
+  add(key: CounterKey, nowMs: number): void {
+    if (this.#counters.size >= LASTING_MAX) this.#counters.clear()
+    this.#counters.set(nameOf(key), {
+      untilMs: nowMs + LASTING_MS,
+      nextMs: nowMs + ASK_AGAIN_MS,
+    })
+  }
+
+  /** Whether a call may ask this counter again. */
+  mayAskAgain(key: CounterKey, nowMs: number): boolean {
+    if (this.#counters.size === 0) return true
+    const name = nameOf(key)
+    const found = this.#counters.get(name)
+    if (found === undefined) return true
+    if (nowMs >= found.untilMs) {
+      this.#counters.delete(name)
+      return true
+    }
+    if (nowMs < found.nextMs) return false
+    found.nextMs = nowMs + ASK_AGAIN_MS
+    return true
+  }
+}
+
+function nameOf({ hi, lo }: CounterKey): string {
+  return `${hi}.${lo}`
+}

@@ -37,3 +37,23 @@ export function bySlot(groups: Groups<Take>): readonly Places[] {
   const inOrder = [...slots].toSorted(([a], [b]) => a - b)
   return inOrder.map(([, indices]) => groups.map((_, g) => (g === 0 ? indices : [])))
 }
+
+/**
+ * The takes of a call over several slots that are asked for at once. The others wait until these
+ * have passed: a shadow group that charges for its refusal would be charged by calls that never
+ * reach it, and the slot that a leaky bucket gave to a refused call is only free again if no later
+ * one was taken meanwhile.
+ */
+export function firstPlaces(groups: Groups<Take>, isSpread: boolean): Places {
+  return groups.map((takes, g) => {
+    const indices = [...takes.keys()]
+    if (g > 0) return takes.some((take) => isCharging(take) || isQueue(take)) ? [] : indices
+    const first = indices.filter((i) => !isQueue(takes[i]))
+    return isSpread && first.length > 0 ? first : indices
+  })
+}
+
+/** A leaky bucket; one that charges for refusals is to be asked whatever the others say. */
+function isQueue(take: Take | undefined): boolean {
+  return take?.limit.algorithm === 'leaky-bucket' && !isCharging(take)
+}

@@ -18,6 +18,7 @@ import type { RedisBoard } from './board.js'
 import { ClusterTake, type ClusterTakeDeps } from './cluster-take.js'
 import { Deadlines } from './deadlines.js'
 import { RedisInspector } from './inspect.js'
+import { LastingMarks } from './holds.js'
 import { guarded, silentObserver, type StoreObserver } from './observer.js'
 import { type ReadOptions, type RedisStoreOptions, readOptions } from './options.js'
 import { costOfChange } from './op-cost.js'
@@ -113,6 +114,7 @@ class CountersInRedis implements RedisStore {
       undo: (gives) => this.undo(gives),
       unmark: (gives) => this.unmark(gives),
       heldRefusal: () => observer.held(),
+      lasting: new LastingMarks(),
       isSingle: (partition) => this.#session.router?.isSingle(partition) === true,
       dispatch: (attempt, groups) => {
         const { router } = this.#session

@@ -25,8 +25,9 @@ import { checkStore } from './start-checks.js'
 import { clockAhead, nodeStats, type RedisStats } from './stats.js'
 import { StoreWatch } from './store-watch.js'
 import type { RedisTarget } from './url.js'
+import { PRELOAD } from './wire/preload.js'
 
-export interface SessionParts extends Omit<RouterParts, 'random' | 'timeCommand'> {
+export interface SessionParts extends Omit<RouterParts, 'random' | 'timeCommand' | 'preload'> {
   /** Another node gave back to a counter. */
   readonly returned: (key: CounterKey) => void
 }
@@ -66,6 +67,8 @@ export class Session {
   #closed = false
   #isStarting = false
   #hasStarted = false
+  /** Whether Redis has another secret than this node counts with. */
+  #differs = false
   /** Whether Redis was not there when this node came, so that other nodes may have lost it too. */
   #hadToWait = false
   /** Why Redis refuses this node, as it was reported last. */
@@ -295,7 +298,8 @@ export class Session {
       onProblem: (text) => observer.problem(text),
       // Nodes with two secrets count apart: this one stops until Redis has its own again.
       onDiffers: (differs) => {
-        this.#state = differs ? 'refused' : 'ready'
+        this.#differs = differs
+        if (this.#state === 'ready' || this.#state === 'refused') this.stand()
       },
     })
     const node = drawNodeId()
@@ -330,10 +334,15 @@ export class Session {
     this.#hasStarted = true
     await Promise.all([announcements.start(), this.untilAllAnswer(driver)])
     if (this.#closed) return
-    this.#state = 'ready'
+    this.stand()
     if (this.#refusal !== '') observer.problem('Redis refuses this node no more')
     this.#settle.secret(secret)
     this.#settle.ready()
+  }
+
+  /** Whether this node counts: not while Redis has another secret. */
+  private stand(): void {
+    this.#state = this.#differs ? 'refused' : 'ready'
   }
 
   /**
@@ -402,7 +411,8 @@ const TIME = wordsCommand(['TIME'])
 const NO_LANES: readonly Lane[] = []
 
 export function routerParts(parts: SessionParts): RouterParts {
-  return { ...parts, random: () => randomInt(2 ** 31) / 2 ** 31, timeCommand: TIME }
+  const random = () => randomInt(2 ** 31) / 2 ** 31
+  return { ...parts, random, timeCommand: TIME, preload: PRELOAD }
 }
 
 /** Of these errors waiting cures none. */

@@ -105,11 +105,17 @@ export class SlotAnswers {
     return verdict
   }
 
-  /** The shadow groups that were not asked for yet. */
+  /** The enforced takes that were not asked for yet. */
+  unaskedEnforced(): readonly number[] {
+    return [...this.enforced.keys()].filter((i) => this.enforced[i] === undefined)
+  }
+
+  /** All takes that were not asked for yet. */
   unasked(): Places | undefined {
-    const places = this.#rows.map((row, g) =>
-      g > 0 && row.length > 0 && row[0] === undefined ? [...row.keys()] : [],
-    )
+    const places = this.#rows.map((row, g) => {
+      if (g === 0) return this.unaskedEnforced()
+      return row.length > 0 && row[0] === undefined ? [...row.keys()] : []
+    })
     return places.some((indices) => indices.length > 0) ? places : undefined
   }
 
@@ -179,7 +185,7 @@ export class SlotAnswers {
     const isFinal = this.enforced.some((each) => isRefusal(each) && each.retryAfterMs === null)
     return this.#rows.map((row, g) =>
       row.map((answer, i) => {
-        if (g === 0) return this.withHold(answer, i, isFinal)
+        if (g === 0 && answer !== undefined) return this.withHold(answer, i, isFinal)
         return typeof answer === 'object' ? answer : notJudged(this.#groups[g]?.[i])
       }),
     )
@@ -204,8 +210,8 @@ export class SlotAnswers {
    * A refusal that units may have caused which are only held: the wait is as long as a hold. Where
    * another limit refuses the call for ever, waiting so long would not help, and the wait stays.
    */
-  private withHold(answer: Answer | undefined, i: number, isFinal: boolean): Answer {
-    if (!isRefusal(answer) || answer.retryAfterMs === null) return answer ?? 'not-run'
+  private withHold(answer: Answer, i: number, isFinal: boolean): Answer {
+    if (!isRefusal(answer) || answer.retryAfterMs === null) return answer
     const mark = this.#marks[i]
     if (mark !== undefined && !isMarked(mark)) return answer
     const holdMs = isFinal ? answer.retryAfterMs : this.#holdMs
@@ -217,7 +223,7 @@ export function isRefusal(answer: Answer | undefined): answer is Exclude<Answer,
   return typeof answer === 'object' && answer.retryAfterMs !== 0
 }
 
-/** A shadow limit that a refused call did not get to. */
+/** A limit that a refused call did not get to. */
 function notJudged(take: Take | undefined): Answer {
   const remaining = take?.limit.capacity ?? 0
   return { granted: 0, remaining, resetAfterMs: 0, retryAfterMs: 0, delayMs: 0, at: 0 }

@@ -4,6 +4,7 @@ import { memoryStore } from '../memory/memory-store.js'
 import type { Answer, Give, Groups } from '../store.js'
 import { manualClock } from '../testing/index.js'
 import { ClusterTake, type ClusterTakeDeps } from './cluster-take.js'
+import { LastingMarks } from './holds.js'
 import { commonPartition } from './part.js'
 import type { GiveBack } from './slot-answers.js'
 import type { TakeCall } from './take-call.js'
@@ -31,6 +32,7 @@ export class Slots {
     dispatch: (attempt, groups) => this.dispatch(attempt, groups),
     undo: (gives) => this.give(gives),
     unmark: (gives) => void this.give(gives),
+    lasting: new LastingMarks(),
     heldRefusal: () => {
       this.heldRefusals += 1
     },

@@ -100,7 +100,9 @@ describe('on one Redis', () => {
       expect(await server.call('TYPE', key)).toBe('string')
     } else {
       expect(await server.call('EVAL', HAS_FIELD, '1', key, field ?? '')).toBe(1)
-      expect(counter.bytes).toBe(await server.call('MEMORY', 'USAGE', key))
+      // Counters of other rules may lie in the same hash, by chance: the share is of each field.
+      const usage = Number(await server.call('MEMORY', 'USAGE', key))
+      expect(counter.bytes).toBe(Math.ceil(usage / Number(await server.call('HLEN', key))))
     }
     await limiter.close()
   })

@@ -272,7 +272,10 @@ export class ClusterTake implements Expiring {
     void this.undo(this.#all, true)
     const places = this.#answers.unasked()
     if (places === undefined || !this.hasTime(0)) this.finishRefused()
-    else this.ask({ places, verb: 'peek', marks: 'none' }, () => this.finishRefused())
+    else {
+      const marks = places[0]?.length === 0 ? 'none' : 'read'
+      this.ask({ places, verb: 'peek', marks }, () => this.finishRefused())
+    }
   }
 
   private finishRefused(): void {

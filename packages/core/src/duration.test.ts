@@ -1,6 +1,12 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { formatDuration, parseDuration, WINDOW_MS_MAX, WINDOW_MS_MIN } from './duration.js'
+import {
+  durationText,
+  formatDuration,
+  parseDuration,
+  WINDOW_MS_MAX,
+  WINDOW_MS_MIN,
+} from './duration.js'
 
 test.each([
   ['250ms', 250],
@@ -61,4 +67,42 @@ test('what is written is read back', () => {
     expect(parseDuration(formatDuration(ms))).toBe(ms)
   })
   fc.assert(readsBack, { numRuns: 1000 })
+})
+
+test.each([
+  [0, 'nearest', '0 ms'],
+  [0.04, 'nearest', '0 ms'],
+  [-0.04, 'nearest', '0 ms'],
+  [0.44, 'nearest', '0.4 ms'],
+  [-19.96, 'nearest', '-20 ms'],
+  [250.4, 'nearest', '250 ms'],
+  [999.6, 'nearest', '1 s'],
+  [-3_599_999.6, 'nearest', '-1 h'],
+  [3_599_999.6, 'down', '59 min'],
+  [3_599_999.6, 'up', '1 h'],
+  [999.6, 'down', '999 ms'],
+  [119_999, 'down', '119.9 s'],
+  [120_000, 'down', '2 min'],
+  [5_400_000, 'nearest', '1.5 h'],
+  [172_800_000, 'down', '2 d'],
+  [86_400_000 * 366, 'up', '366 d'],
+  [Infinity, 'up', 'forever'],
+  [Number.NaN, 'up', 'not known'],
+] as const)('%d ms, rounded %s, reads %s', (ms, rounding, text) => {
+  expect(durationText(ms, rounding)).toBe(text)
+})
+
+test('a duration rounded down never says more than has passed, and one rounded up never less', () => {
+  const units = { ms: 1, s: 1000, min: 60_000, h: 3_600_000, d: 86_400_000 }
+  const msOf = (text: string) => {
+    const [value, unit] = text.split(' ')
+    return Number(value) * (units[unit as keyof typeof units] ?? Number.NaN)
+  }
+  fc.assert(
+    fc.property(fc.double({ min: 0, max: 4e10, noNaN: true }), (ms) => {
+      // A product of tenths may be off by its last bit.
+      expect(msOf(durationText(ms, 'down'))).toBeLessThanOrEqual(ms * (1 + 1e-12))
+      expect(msOf(durationText(ms, 'up'))).toBeGreaterThanOrEqual(ms * (1 - 1e-12))
+    }),
+  )
 })

@@ -27,3 +27,44 @@ export function formatDuration(ms: number): string {
   const [unit, unitMs] = UNITS_MS.find(([, size]) => ms >= size && ms % size === 0) ?? ['ms', 1]
   return `${ms / unitMs}${unit}`
 }
+
+/** How a duration for people is rounded: `down` for time that has passed, `up` for time to wait. */
+export type DurationRounding = 'down' | 'up' | 'nearest'
+
+/** Each unit is used below `bound` of it, with this many parts of one shown. */
+const SHOWN_UNITS = [
+  { unit: 'ms', ms: 1, bound: 1000, parts: 1 },
+  { unit: 's', ms: 1000, bound: 120, parts: 10 },
+  { unit: 'min', ms: 60_000, bound: 60, parts: 1 },
+  { unit: 'h', ms: 3_600_000, bound: 48, parts: 10 },
+] as const
+const DAYS = { unit: 'd', ms: 86_400_000, parts: 10 } as const
+/** Below this, tenths of a millisecond matter: clocks are compared so. */
+const TENTHS_BELOW_MS = 100
+
+const ROUND: Readonly<Record<DurationRounding, (value: number) => number>> = {
+  down: Math.floor,
+  up: Math.ceil,
+  nearest: Math.round,
+}
+
+/**
+ * Writes a duration as a person says it: `0.4 ms`, `1.5 s`, `7 min`, `1 h`, `-1 h`. Rules and
+ * configuration are written by `formatDuration`, which loses nothing.
+ */
+export function durationText(ms: number, rounding: DurationRounding = 'nearest'): string {
+  if (!Number.isFinite(ms)) return ms === Infinity ? 'forever' : 'not known'
+  const length = Math.abs(ms)
+  // A value that is rounded up to the bound belongs to the next unit: 3599999.6 ms is 1 h.
+  for (const { unit, ms: size, bound, parts } of SHOWN_UNITS) {
+    const isFine = unit === 'ms' && rounding === 'nearest' && length < TENTHS_BELOW_MS
+    const value = rounded(length / size, isFine ? 10 : parts, rounding)
+    if (value < bound) return `${ms < 0 && value > 0 ? '-' : ''}${value} ${unit}`
+  }
+  const days = rounded(length / DAYS.ms, DAYS.parts, rounding)
+  return `${ms < 0 ? '-' : ''}${days} ${DAYS.unit}`
+}
+
+function rounded(value: number, parts: number, rounding: DurationRounding): number {
+  return ROUND[rounding](value * parts) / parts
+}

@@ -14,6 +14,7 @@ export {
   type Decision,
   type Extras,
   type Policy,
+  policyOf,
   type PostureName,
   type Postures,
   type Reason,
@@ -42,6 +43,7 @@ export {
 } from './decision/plan.js'
 export { type ProblemBody, type ProblemOptions, problemBody } from './decision/problem.js'
 export { readReceipt, type Taken, writeReceipt } from './decision/receipt.js'
+export { durationText, formatDuration, parseDuration } from './duration.js'
 export { ERROR_CODES, type ErrorCode, SluiceError, show } from './errors.js'
 export {
   type Address,
@@ -67,6 +69,7 @@ export {
 export {
   ALGORITHM_NAMES,
   type AlgorithmName,
+  defaultLimitName,
   defineLimit,
   findLimitProblem,
   type Limit,
@@ -84,7 +87,8 @@ export { type CompileOptions, compileRules } from './matching/compile.js'
 export { asCallsHaveIt, type ValueReading } from './matching/compile-limits.js'
 export type { CompiledLimit, CompiledRule, Snapshot } from './matching/compiled.js'
 export { explainMatches, type MatchExplained } from './matching/explain.js'
-export { callerOf, type Matched, matchRules, standingOf } from './matching/match.js'
+export { type Facts as NormalizedCall, readFact as readNormalized } from './matching/facts.js'
+export { callerOf, type Matched, matchRules, type Standing, standingOf } from './matching/match.js'
 export {
   type ChangedCaller,
   changeOverrides,

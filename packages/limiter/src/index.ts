@@ -33,7 +33,13 @@ export type { Inspected, InspectedCaller, InspectedCounter } from './inspect.js'
 export { createLimiter } from './limiter.js'
 export type { CheckOptions, Limiter, LimiterOptions, RulesOptions } from './limiter-types.js'
 export type { CounterStats } from './memory/counters.js'
-export { type MemoryStore, type MemoryStoreOptions, memoryStore } from './memory/memory-store.js'
+export {
+  MEMORY_COUNTERS_DEFAULT,
+  MEMORY_COUNTERS_MAX,
+  type MemoryStore,
+  type MemoryStoreOptions,
+  memoryStore,
+} from './memory/memory-store.js'
 export type { ResetOptions } from './refund.js'
 export { RulesError, type RulesInput } from './rule-set.js'
 export type {

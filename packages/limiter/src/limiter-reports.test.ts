@@ -1,4 +1,4 @@
-import { type Decision, formatHash, type RuleOutcome } from '@sluice/core'
+import { type Decision, formatHash, readNormalized, type RuleOutcome } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
 import { call, limiterOf, user } from './limiter.test-helper.js'
 
@@ -59,6 +59,7 @@ describe('a decision tells of each rule', () => {
     expect(bound).toEqual({
       rule: 'tight',
       by: ['user'],
+      call: expect.objectContaining({ attributes: { user: 'u1' } }) as object,
       caller: expect.stringMatching(/^[0-9a-f]{16}$/),
     })
     const { explain } = await limiter.explain(user('u1'))
@@ -162,6 +163,99 @@ describe('limits', () => {
   })
 })
 
+describe('limits of rules that read the route', () => {
+  const routes = ['GET /orders/:id', 'POST /login', '/admin/*', '/', '/*']
+  const told = async (rules: object[], attributes: Record<string, string>, used: object[] = []) => {
+    const { limiter } = limiterOf({ routes, rules })
+    for (const each of used) limiter.checkSync(call(each as Record<string, string>))
+    const limits = await limiter.limits(call(attributes))
+    expect(await limiter.limits(call(attributes))).toEqual(limits)
+    return limits.map(({ rule, route, remaining }) => [rule, route, remaining])
+  }
+  const byRoute = { id: 'by-route', by: ['ip', 'route'], limits: ['7/minute'] }
+  const ip = '192.0.2.1'
+
+  test('are told for each route, with what is left on each, after all others', async () => {
+    const all = { id: 'all', by: [], limits: ['100/minute'] }
+    const used = [
+      { ip, method: 'GET', path: '/orders/1' },
+      { ip, method: 'GET', path: '/orders/2' },
+      { ip, method: 'POST', path: '/login' },
+      { ip: '192.0.2.9', method: 'POST', path: '/login' },
+    ]
+    expect(await told([byRoute, all], { ip }, used)).toEqual([
+      ['all', undefined, 96],
+      ['by-route', 'GET /orders/:id', 5],
+      ['by-route', 'POST /login', 6],
+      ['by-route', '/admin/*', 7],
+      ['by-route', '/', 7],
+      ['by-route', '/*', 7],
+    ])
+  })
+
+  test('are told for the one route of a call that names it, or that has a path', async () => {
+    const login = ['by-route', 'POST /login', 7]
+    expect(await told([byRoute], { ip, route: 'POST /login' })).toEqual([login])
+    expect(await told([byRoute], { ip, method: 'POST', path: '/LOGIN/' })).toEqual([login])
+  })
+
+  test.each([
+    ['a method', { method: 'POST' }, ['POST /login', '/admin/*', '/', '/*']],
+    ['HEAD', { method: 'HEAD' }, ['GET /orders/:id', '/admin/*', '/', '/*']],
+    ['one path', { path: '/Orders/7' }, ['GET /orders/:id', '/*']],
+    ['one path and method', { method: 'GET', path: '/orders/7' }, ['GET /orders/:id']],
+    ['a path with a parameter', { path: '/admin/:page' }, ['/admin/*', '/*']],
+    ['paths below another', { path: '/orders/*' }, ['GET /orders/:id', '/*']],
+    ['the root', { path: '/' }, ['/']],
+    [
+      'routes that it names',
+      { where: { route: ['/', 'POST /login', 'GET /gone'] } },
+      ['POST /login', '/'],
+    ],
+    [
+      'routes that it leaves out',
+      { where: { route: { not: ['/', '/*'] } } },
+      ['GET /orders/:id', 'POST /login', '/admin/*'],
+    ],
+    ['another user', { where: { user: 'ann' } }, []],
+  ])('are told for the routes that the rule can meet: for %s', async (_name, match, expected) => {
+    const found = await told([{ ...byRoute, match }], { ip })
+    expect(new Set(found.map(([, route]) => route))).toEqual(new Set(expected))
+    expect(found).toHaveLength(expected.length)
+  })
+
+  test('are told once where the rule asks for routes but counts all of them together', async () => {
+    const match = { where: { route: ['POST /login', '/admin/*'] } }
+    const rule = { id: 'doors', match, by: ['ip'], limits: ['7/minute'] }
+    const used = [
+      { ip, method: 'POST', path: '/login' },
+      { ip, method: 'GET', path: '/admin/x' },
+      { ip, method: 'GET', path: '/else' },
+    ]
+    expect(await told([rule], { ip }, used)).toEqual([['doors', undefined, 5]])
+  })
+
+  test('are not told where no route is named, or the rule is in shadow', async () => {
+    const { limiter } = limiterOf([byRoute])
+    expect(await limiter.limits(call({ ip }))).toEqual([])
+    expect(await told([{ ...byRoute, mode: 'shadow' }], { ip })).toEqual([])
+  })
+
+  test('are at most 1,000, and rules of other kinds are among them', async () => {
+    const many = Array.from({ length: 1000 }, (_, index) => `/r${index}/*`)
+    const rules = [
+      { ...byRoute, limits: ['7/minute', '70/hour'] },
+      { ...byRoute, id: 'second' },
+      { id: 'all', by: [], limits: ['100/minute'] },
+    ]
+    const { limiter } = limiterOf({ routes: many, rules })
+    const limits = await limiter.limits(call({ ip }))
+    expect(limits).toHaveLength(1000)
+    expect(limits[0]).toMatchObject({ rule: 'all' })
+    expect(limits[999]).toMatchObject({ rule: 'by-route', route: '/r499/*' })
+  })
+})
+
 describe('a receipt if delayed', () => {
   test('is there only for a call that is to be held', () => {
     const { limiter } = limiterOf([
@@ -221,6 +315,50 @@ describe('a decision tells of the caller of each rule', () => {
     decision.eachCaller((rule, _by, caller) => hashes.set(rule, formatHash(caller)))
     expect(hashes.get('all')).toBe(decision.bound()?.caller)
     expect(hashes.get('two')).not.toBe(hashes.get('trial'))
+  })
+
+  test('as the rule counted it: its route, the network of its address, its method in capitals', () => {
+    const { limiter } = limiterOf({
+      routes: ['GET /v1/orders/:id'],
+      rules: [{ id: 'routed', by: ['route', 'ip', 'method'], limits: ['1/minute'] }],
+    })
+    const attributes = { method: 'get', path: '/v1/Orders/7?x=1', ip: '2001:db8::7' }
+    const decision = limiter.checkSync({ attributes })
+    const values: unknown[] = []
+    decision.eachCaller((_rule, by, _caller, _outcome, _left, _cost, counted) => {
+      values.push(by.map((name) => readNormalized(counted, name)))
+    })
+    expect(values).toEqual([['GET /v1/orders/:id', '2001:db8::/64', 'GET']])
+    expect(decision.bound()?.call.route).toBe('GET /v1/orders/:id')
+  })
+
+  test('and when its limits with nothing left are whole again', () => {
+    const { limiter } = limiterOf([
+      {
+        id: 'two',
+        by: ['user'],
+        limits: [
+          { algorithm: 'token-bucket', max: 1, window: '2s' },
+          { algorithm: 'token-bucket', max: 100, window: '1h' },
+        ],
+      },
+      {
+        id: 'ban',
+        match: { where: { user: 'u2' } },
+        by: ['user'],
+        limits: [{ max: 0, window: '1d' }],
+      },
+    ])
+    const resets = (decision: Decision) => {
+      const found: number[] = []
+      decision.eachCaller((_rule, _by, _caller, _outcome, _left, _cost, _call, resetAfterMs) => {
+        found.push(resetAfterMs)
+      })
+      return found
+    }
+    expect(resets(limiter.checkSync(user('u1')))).toEqual([2000])
+    expect(resets(limiter.checkSync(user('u1')))).toEqual([2000])
+    expect(resets(limiter.checkSync(user('u2')))).toEqual([0, 0])
   })
 
   test('and of none where no rule matched', () => {

@@ -66,7 +66,9 @@ export interface Limiter {
   explain(call: Call): Promise<Decision>
   /**
    * Every enforced rule that counts this caller somewhere, whatever method and path it is for, with
-   * what is left; spends nothing. At most the first 1,000 limits.
+   * what is left; spends nothing. A rule that counts by `route` is told of once for each route that
+   * its calls may take, with that `route`, after all others; once where the call names its route,
+   * or a path that has one. At most the first 1,000 limits.
    */
   limits(call: Call): Promise<readonly Policy[]>
   /** Gives back what a receipt says was taken, or the cost of a call in the present window. */

@@ -48,7 +48,7 @@ import {
 import type { CheckOptions, Limiter, LimiterOptions, RulesOptions } from './limiter-types.js'
 import { memoryStore } from './memory/memory-store.js'
 import { timers } from './rounds.js'
-import { planStanding } from './standing.js'
+import { planStanding, policiesOf } from './standing.js'
 import { emptyAnswer, isEmpty, storeAnswer } from './store-answer.js'
 import {
   forgetRefusals,
@@ -209,10 +209,8 @@ class StoreLimiter implements Limiter {
     this.requireRules()
     requireCall(call)
     const wallMs = Math.floor(this.#clock.now() / 1000)
-    const { plan, outcomes, source, extras } = await this.look((snapshot) =>
-      planStanding(snapshot, call, wallMs),
-    )
-    return combine(plan, outcomes, source, extras).policies()
+    const { plan, outcomes } = await this.look((snapshot) => planStanding(snapshot, call, wallMs))
+    return policiesOf(plan, outcomes)
   }
 
   async refund(what: string | Call): Promise<void> {
@@ -343,7 +341,10 @@ class StoreLimiter implements Limiter {
   }
 
   /** Reads what a plan asks for, from the store if it answers. */
-  private async look(makePlan: (snapshot: Snapshot) => Plan, options?: PeekOptions): Promise<Look> {
+  private async look<P extends Plan>(
+    makePlan: (snapshot: Snapshot) => P,
+    options?: PeekOptions,
+  ): Promise<Look & { readonly plan: P }> {
     const snapshot = this.#snapshot
     const plan = makePlan(snapshot)
     const { groups } = plan

@@ -1,12 +1,40 @@
 /** What a caller is told of its limits, whatever it calls. */
-import { type Call, type Plan, planCall, type Snapshot, standingOf } from '@sluice/core'
+import {
+  type Call,
+  type Outcome,
+  type Plan,
+  type Policy,
+  planCall,
+  policyOf,
+  type Snapshot,
+  standingOf,
+} from '@sluice/core'
 
 const LIMITS_TOLD_MAX = 1000
 const NO_ATTRIBUTES = {}
 
-export function planStanding(snapshot: Snapshot, call: Call, wallMs: number): Plan {
-  const standing = standingOf(snapshot, call, wallMs)
+export interface StandingPlan extends Plan {
+  /** Beside each take of the first group: whose counter it is, where its rule counts by route. */
+  readonly routes: readonly (string | undefined)[]
+}
+
+export function planStanding(snapshot: Snapshot, call: Call, wallMs: number): StandingPlan {
+  const standing = standingOf(snapshot, call, wallMs, LIMITS_TOLD_MAX)
   // A cost that an attribute tells is not known here; what is left does not depend on it.
   const whole = planCall(standing, { attributes: NO_ATTRIBUTES })
-  return { ...whole, groups: [(whole.groups[0] ?? []).slice(0, LIMITS_TOLD_MAX)] }
+  const routes = standing.flatMap(({ limits, route }) => limits.map(() => route))
+  return { ...whole, groups: [(whole.groups[0] ?? []).slice(0, LIMITS_TOLD_MAX)], routes }
+}
+
+export function policiesOf(
+  { groups, routes }: StandingPlan,
+  outcomes: readonly (readonly Outcome[])[],
+): readonly Policy[] {
+  return (groups[0] ?? []).flatMap((take, index) => {
+    const outcome = outcomes[0]?.[index]
+    if (outcome === undefined) return []
+    const policy = policyOf(take, outcome)
+    const route = routes[index]
+    return route === undefined ? policy : { ...policy, route }
+  })
 }

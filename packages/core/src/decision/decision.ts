@@ -1,6 +1,7 @@
 /** What all limits of a call say together. */
 import type { Outcome } from '../algorithms/algorithm.js'
 import type { AlgorithmName } from '../limit.js'
+import type { Facts } from '../matching/facts.js'
 import type { Matched } from '../matching/match.js'
 import type { Cost } from '../rules/rule.js'
 import { formatHash, type Hash64 } from '../sip-hash.js'
@@ -37,6 +38,8 @@ export interface Policy {
   readonly resetAfterMs: number
   /** 0: it had room. Null: it never will. */
   readonly retryAfterMs: number | null
+  /** Only of `limits`, and of a rule that counts by `route`: whose counter it is. */
+  readonly route?: string
 }
 
 /** Whom a decision is about: the caller that its binding rule counts. */
@@ -45,6 +48,8 @@ export interface Bound {
   readonly by: readonly string[]
   /** The hash that stands for the caller in keys and logs. */
   readonly caller: string
+  /** The call as the rule saw it. */
+  readonly call: Facts
 }
 
 /** What was asked for beside the decision itself. */
@@ -117,7 +122,8 @@ export interface Decision {
 
 /**
  * `by` names the attributes that make the caller; `cost` is how the rule counts a call, see
- * `amountOf`, and 1 where it is left out.
+ * `amountOf`. `call` is the call as the rule saw it, and `resetAfterMs` the time until all limits
+ * with nothing left are whole again, 0 where none is at zero.
  */
 export type CallerVisit = (
   rule: string,
@@ -125,7 +131,9 @@ export type CallerVisit = (
   caller: Hash64,
   outcome: RuleOutcome,
   left: number,
-  cost?: Cost,
+  cost: Cost,
+  call: Facts,
+  resetAfterMs: number,
 ) => void
 
 const NOBODY: readonly string[] = []
@@ -156,6 +164,21 @@ export const UNMATCHED: Decision = Object.freeze({
   tags: () => NOBODY,
   degraded: () => {},
 } satisfies Decision)
+
+/** A limit and what its counter said. */
+export function policyOf({ of: { rule, policy, limit } }: PlannedTake, outcome: Outcome): Policy {
+  return {
+    name: policy,
+    rule,
+    limitName: limit.name,
+    algorithm: limit.algorithm,
+    limit: limit.capacity,
+    windowMs: limit.windowMs,
+    remaining: outcome.remaining,
+    resetAfterMs: outcome.resetAfterMs,
+    retryAfterMs: outcome.retryAfterMs,
+  }
+}
 
 class Combined implements Decision {
   readonly allowed: boolean
@@ -220,20 +243,9 @@ class Combined implements Decision {
   }
 
   policies(): readonly Policy[] {
-    return this.#takes.flatMap(({ of: { rule, policy, limit } }, index) => {
+    return this.#takes.flatMap((take, index) => {
       const outcome = this.#outcomes[index]
-      if (outcome === undefined) return []
-      return {
-        name: policy,
-        rule,
-        limitName: limit.name,
-        algorithm: limit.algorithm,
-        limit: limit.capacity,
-        windowMs: limit.windowMs,
-        remaining: outcome.remaining,
-        resetAfterMs: outcome.resetAfterMs,
-        retryAfterMs: outcome.retryAfterMs,
-      }
+      return outcome === undefined ? [] : policyOf(take, outcome)
     })
   }
 
@@ -292,13 +304,14 @@ class Combined implements Decision {
       if (mode === 'shadow') {
         if (!this.#judged.includes(id)) continue
         const outcome = this.shadow.includes(id) ? 'shadow_refused' : 'allowed'
-        visit(id, by, match.caller, outcome, LEFT_UNKNOWN, cost)
+        visit(id, by, match.caller, outcome, LEFT_UNKNOWN, cost, match.facts, 0)
         continue
       }
       let hasRoom = true
       // A refusal without the store lists only the limits that refuse: of others nothing is known.
       const isAsked = match.limits.length === 0 || this.#takes[take]?.of.rule === id
       let left = isAsked ? 1 : LEFT_UNKNOWN
+      let resetAfterMs = 0
       for (; this.#takes[take]?.of.rule === id; take++) {
         const outcome = this.#outcomes[take]
         if (outcome?.retryAfterMs !== 0) hasRoom = false
@@ -306,19 +319,23 @@ class Combined implements Decision {
         const isClosed = this.#takes[take]?.limit.capacity === 0
         const share = isClosed ? LEFT_UNKNOWN : shareLeft(this.#takes[take], outcome)
         if (share < left) left = share
+        const resetMs = isClosed || share > 0 ? 0 : (outcome?.resetAfterMs ?? 0)
+        if (resetMs > resetAfterMs) resetAfterMs = resetMs
       }
       // What a posture answered says nothing of what the counter has.
       // Its own alone: a rule may be called `constructor`.
       const { postures } = this
       if (postures !== undefined && Object.hasOwn(postures, id)) left = LEFT_UNKNOWN
-      visit(id, by, match.caller, hasRoom ? 'allowed' : 'refused', left, cost)
+      const said = hasRoom ? 'allowed' : 'refused'
+      visit(id, by, match.caller, said, left, cost, match.facts, resetAfterMs)
     }
   }
 
   bound(): Bound | undefined {
     const bound = this.#matched.find(({ rule }) => rule.id === this.rule)
     if (bound === undefined) return undefined
-    return { rule: bound.rule.id, by: bound.rule.by, caller: formatHash(bound.caller) }
+    const { rule, caller, facts } = bound
+    return { rule: rule.id, by: rule.by, caller: formatHash(caller), call: facts }
   }
 
   shadowRefusals(): readonly ShadowRefusal[] {

@@ -3,6 +3,7 @@
  * refused it.
  */
 import type { Outcome } from '../algorithms/algorithm.js'
+import type { Facts } from '../matching/facts.js'
 import type { Matched } from '../matching/match.js'
 import type { Hash64 } from '../sip-hash.js'
 import { longestWait, passes } from './outcomes.js'
@@ -15,6 +16,8 @@ export interface ShadowRefusal {
   readonly mode: 'shadow' | 'candidate'
   readonly by: readonly string[]
   readonly caller: Hash64
+  /** The call as the rule saw it. */
+  readonly call: Facts
   /** The limit with the longest wait; null: it is not known which of several. */
   readonly limitName: string | null
   /** The longest wait of the refusing limits. Null: waiting would not have helped. */
@@ -101,6 +104,7 @@ class RefusedGroups implements ShadowRefused {
         mode: id === shadows[i] ? 'shadow' : 'candidate',
         by,
         caller: match.caller,
+        call: match.facts,
         limitName: nameAt(takes, outcomes, binding),
         retryAfterMs: outcomes[binding]?.retryAfterMs ?? null,
       })

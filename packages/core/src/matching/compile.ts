@@ -8,7 +8,7 @@ import type { SipKey } from '../sip-hash.js'
 import { compileLimits, compileTiers, Interned, type LimitContext } from './compile-limits.js'
 import type { CompiledRule, Needs, Snapshot } from './compiled.js'
 import { carryOverrides } from './overrides.js'
-import { compileRoutes } from './routes.js'
+import { compileRoutes, nameRoutes } from './routes.js'
 import { RuleIndex } from './rule-index.js'
 import { filingOf, shapeOf, type Variety, varietyOf } from './rule-shape.js'
 import { withOverrides } from './snapshot.js'
@@ -65,6 +65,7 @@ export function compileRules(set: RuleSet, options: CompileOptions, before?: Sna
     secret,
     limitKey,
     everybody: callerHash(secret, []),
+    routes: nameRoutes(set.routes, strictPaths),
     routeOf: compileRoutes(set.routes, strictPaths),
   }
   return withOverrides(base, carryOverrides(rules, base, before))

@@ -24,16 +24,37 @@ export function readFacts(snapshot: Snapshot, attributes: Attributes): Facts {
   const method = needs.method ? readAttribute(attributes, 'method')?.toUpperCase() : undefined
   const path = needs.path ? readPath(snapshot, attributes) : undefined
   const ip = needs.ip ? readIp(attributes, snapshot.ipv6Prefix) : NO_IP
-  return {
-    attributes,
-    method,
-    path,
-    address: ip.address,
-    ip: ip.text,
-    route: path !== undefined && needs.route ? snapshot.routeOf(method, path) : undefined,
+  const route = path !== undefined && needs.route ? snapshot.routeOf(method, path) : undefined
+  return new CallFacts(attributes, method, path, ip.address, ip.text, route)
+}
+
+/** Made by a class as it lives while a call waits: see sip-hash.ts. */
+class CallFacts implements Facts {
+  readonly attributes: Attributes
+  readonly method: string | undefined
+  readonly path: string | undefined
+  readonly address: Address | undefined
+  readonly ip: string | undefined
+  readonly route: string | undefined
+
+  constructor(
+    attributes: Attributes,
+    method: string | undefined,
+    path: string | undefined,
+    address: Address | undefined,
+    ip: string | undefined,
+    route: string | undefined,
+  ) {
+    this.attributes = attributes
+    this.method = method
+    this.path = path
+    this.address = address
+    this.ip = ip
+    this.route = route
   }
 }
 
+/** An attribute as rules count by it: an address by its network, a path folded, a route found. */
 export function readFact(facts: Facts, name: string): string | undefined {
   switch (name) {
     case 'ip':

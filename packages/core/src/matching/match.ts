@@ -8,6 +8,7 @@ import type { CompiledLimit, CompiledRule, CompiledTiers, Condition, Snapshot } 
 import { type Facts, readFact, readFacts } from './facts.js'
 import { findOverride } from './find-override.js'
 import type { CompiledOverride } from './override-index.js'
+import { RouteCandidates, readsRoute } from './route-candidates.js'
 
 export interface Matched {
   readonly rule: CompiledRule
@@ -18,6 +19,8 @@ export interface Matched {
   readonly caller: Hash64
   /** Whose limits these are, where an override holds. */
   readonly override: CompiledOverride | undefined
+  /** The call as this rule saw it; one for all rules that the call met. */
+  readonly facts: Facts
 }
 
 /**
@@ -46,21 +49,82 @@ export function matchRules(snapshot: Snapshot, call: Call, wallMs = 0): readonly
 
 const NO_MATCH: Matched[] = []
 
+export interface Standing extends Matched {
+  /** Whose counter it is, where the rule counts by `route`. */
+  readonly route: string | undefined
+}
+
 /**
  * Every enforced rule that counts this caller somewhere, whatever method and path it is for: what
- * a caller is told when it asks for its limits.
+ * a caller is told when it asks for its limits. A rule that counts by `route` stands there once
+ * for each of the routes that its calls may take, after all others, unless the call names its own
+ * route or the path that has one. Ends where there are `limitsMax` limits.
  */
-export function standingOf(snapshot: Snapshot, call: Call, wallMs: number): readonly Matched[] {
+export function standingOf(
+  snapshot: Snapshot,
+  call: Call,
+  wallMs: number,
+  limitsMax: number,
+): readonly Standing[] {
   const facts = readFacts({ ...snapshot, needs: snapshot.allNeeds }, call.attributes)
-  const standing: Matched[] = []
+  const route = readFact(facts, 'route')
+  const standing: Standing[] = []
+  const byRoute: CompiledRule[] = []
+  let limits = 0
   for (const rule of snapshot.rules) {
-    if (rule.mode !== 'enforce' || !conditionsHold(rule.conditions, facts)) continue
-    const values = callerValues(rule, facts)
-    if (values === undefined) continue
-    const match = matchCaller(snapshot, rule, facts, values, standing, wallMs)
-    standing.push({ ...match, candidate: undefined })
+    if (rule.mode !== 'enforce') continue
+    if (route === undefined && readsRoute(rule)) {
+      byRoute.push(rule)
+      continue
+    }
+    const found = standingUnder(snapshot, rule, facts, wallMs)
+    if (found === undefined) continue
+    standing.push(found)
+    limits += found.limits.length
+  }
+  const candidates = new RouteCandidates(snapshot)
+  for (const rule of byRoute) {
+    if (limits >= limitsMax) break
+    const found = standingByRoute(snapshot, rule, facts, candidates, wallMs)
+    for (const each of found) limits += each.limits.length
+    standing.push(...found)
   }
   return standing
+}
+
+/** Under one rule for each route; one without if the rule has one counter for them all. */
+function standingByRoute(
+  snapshot: Snapshot,
+  rule: CompiledRule,
+  facts: Facts,
+  candidates: RouteCandidates,
+  wallMs: number,
+): readonly Standing[] {
+  const others = rule.conditions.filter(({ attribute }) => attribute !== 'route')
+  if (!conditionsHold(others, facts)) return []
+  const isCounted = rule.by.includes('route')
+  const found: Standing[] = []
+  for (const route of [undefined, ...candidates.of(rule)]) {
+    const each = standingUnder(snapshot, rule, { ...facts, route }, wallMs)
+    if (each === undefined) continue
+    // Tiers by route have limits of their own for one caller.
+    if (isCounted || !found.some(({ limits }) => limits === each.limits)) found.push(each)
+  }
+  return found
+}
+
+function standingUnder(
+  snapshot: Snapshot,
+  rule: CompiledRule,
+  facts: Facts,
+  wallMs: number,
+): Standing | undefined {
+  if (!conditionsHold(rule.conditions, facts)) return undefined
+  const values = callerValues(rule, facts)
+  if (values === undefined) return undefined
+  const match = matchCaller(snapshot, rule, facts, values, NO_MATCH, wallMs)
+  const route = rule.by.includes('route') ? readFact(facts, 'route') : undefined
+  return { ...match, candidate: undefined, route }
 }
 
 /**
@@ -87,10 +151,10 @@ function matchCaller(
       : (hashBefore(rule, before) ?? callerHash(snapshot.secret, values))
   if (snapshot.overrides !== undefined) {
     const own = findOverride(snapshot, rule, { facts, values, caller }, wallMs)
-    if (own !== undefined) return new Match(rule, own.limits, undefined, caller, own)
+    if (own !== undefined) return new Match(rule, own.limits, undefined, caller, own, facts)
   }
   const candidate = rule.candidate && tierLimits(rule.candidate, facts)
-  return new Match(rule, tierLimits(rule, facts), candidate, caller, undefined)
+  return new Match(rule, tierLimits(rule, facts), candidate, caller, undefined, facts)
 }
 
 /** Made by a class as it lives while a call waits: see sip-hash.ts. */
@@ -100,6 +164,7 @@ class Match implements Matched {
   readonly candidate: readonly CompiledLimit[] | undefined
   readonly caller: Hash64
   readonly override: CompiledOverride | undefined
+  readonly facts: Facts
 
   constructor(
     rule: CompiledRule,
@@ -107,12 +172,14 @@ class Match implements Matched {
     candidate: readonly CompiledLimit[] | undefined,
     caller: Hash64,
     override: CompiledOverride | undefined,
+    facts: Facts,
   ) {
     this.rule = rule
     this.limits = limits
     this.candidate = candidate
     this.caller = caller
     this.override = override
+    this.facts = facts
   }
 }
 

@@ -1,5 +1,6 @@
 /** Routes: patterns that give a call its `route`, the most exact one first. */
 import { type PathPattern, parsePattern } from '../path.js'
+import { patternShape } from '../rules/shape.js'
 import { PathTrie } from './path-trie.js'
 
 interface Route {
@@ -11,6 +12,32 @@ interface Route {
 /** A route among all: of those that a call could take, it takes the lowest. */
 interface RankedRoute extends Route {
   readonly rank: number
+}
+
+/** A route as it is compared with the paths of rules. */
+export interface NamedRoute {
+  readonly text: string
+  /** Undefined: every one. */
+  readonly method: string | undefined
+  /** Folded segments; `:` is a parameter, and a last `*` is all below. */
+  readonly shape: readonly string[]
+}
+
+/** By their names. */
+export function nameRoutes(
+  texts: readonly string[],
+  strictPaths: boolean,
+): ReadonlyMap<string, NamedRoute> {
+  return new Map(
+    texts.map((text) => {
+      const { method, pattern } = readRoute(text)
+      return [text, { text, method, shape: segmentsOf(patternShape(pattern, strictPaths)) }]
+    }),
+  )
+}
+
+export function segmentsOf(shape: string): readonly string[] {
+  return shape.slice(1).split('/')
 }
 
 /**

@@ -16,6 +16,7 @@ class CompiledSnapshot implements Snapshot {
   readonly secret: Snapshot['secret']
   readonly limitKey: Snapshot['limitKey']
   readonly everybody: Snapshot['everybody']
+  readonly routes: Snapshot['routes']
   readonly routeOf: Snapshot['routeOf']
 
   constructor(base: Omit<Snapshot, 'overrides'>, overrides: Snapshot['overrides']) {
@@ -39,6 +40,7 @@ class CompiledSnapshot implements Snapshot {
     this.secret = base.secret
     this.limitKey = base.limitKey
     this.everybody = base.everybody
+    this.routes = base.routes
     this.routeOf = base.routeOf
   }
 }

@@ -160,16 +160,26 @@ export class LocalCounter {
   }
 
   /**
-   * The answer to another call that was under way when this became known: what that took is to be
-   * counted too. Of such answers the one that counts most is the last; what a round read is newer.
+   * Counts the answer to another call that was under way when this became known, which took
+   * `granted`. Of such answers the one that counts most is the last; what a round read is newer.
+   *
+   * While a report is under way, the answer may have been given before it or after it. So of what
+   * the store counts more than before, what is reported is left out, but never what the call took.
    */
-  hear(state: unknown, sentMs: number, now: number): void {
-    if (sentMs < this.readMs || this.reports.length > 0) return
+  hear(state: unknown, granted: number, sentMs: number, now: number): void {
+    if (sentMs < this.readMs) return
     const { limit } = this.owing
     const left = (of: unknown) => algorithmOf(limit).peek(of, limit, 0, now).remaining
-    if (left(state) >= left(this.#read)) return
-    this.#state = this.withOwn(state, [], now)
+    const more = left(this.#read) - left(state)
+    if (more <= 0) return
     this.#read = state
+    if (this.reports.length === 0) {
+      this.#state = this.withOwn(state, [], now)
+      return
+    }
+    const reported = this.reports.reduce((sum, { amount }) => sum + amount, 0)
+    const amount = Math.max(granted, more - reported)
+    if (amount > 0) this.#state = charged(this.#state, this.owing, { amount, at: now }, now)
   }
 
   /** How many of the units just told went beyond what the limit holds, by the count after them. */

@@ -60,7 +60,7 @@ describe('a counter', () => {
     expect(take(0)).toMatchObject({ remaining: 100 - 60 - 5 })
   })
 
-  test('loses nothing of its own to them while that is reported, and counts nothing twice', async () => {
+  test('counts them while its own spending is reported, and nothing twice', async () => {
     const { of, fleet, local, store, time, take } = start()
     fleet.call(0, takeOf(of, 10))
     take(50)
@@ -69,9 +69,24 @@ describe('a counter', () => {
     await time.advance(65)
     if (answer === undefined) throw new Error('no answer')
     local.learn(takeOf(of), answer, 0)
-    expect(take(0)).toMatchObject({ remaining: 100 - 10 - 50 })
+    expect(take(0)).toMatchObject({ remaining: 100 - 10 - 50 - 20 })
+    local.learn(takeOf(of), answer, 0)
+    expect(take(0)).toMatchObject({ remaining: 100 - 10 - 50 - 20 })
     await time.advance(10)
     expect(take(0)).toMatchObject({ remaining: 100 - 10 - 50 - 20 })
+    local.learn(takeOf(of), answer, 0)
+    expect(take(0)).toMatchObject({ remaining: 100 - 10 - 50 - 20 })
+  })
+
+  test('counts a report under way once where their answers include it', async () => {
+    const { of, fleet, local, store, time, take } = start()
+    fleet.call(0, takeOf(of, 10))
+    take(50)
+    store.delayMs = 10
+    await time.advance(65)
+    // The report has reached the store, and is not answered yet.
+    const answer = store.takeNow([[takeOf(of, 20)]], true)[0]?.[0]
+    if (answer === undefined) throw new Error('no answer')
     local.learn(takeOf(of), answer, 0)
     expect(take(0)).toMatchObject({ remaining: 100 - 10 - 50 - 20 })
   })

@@ -113,7 +113,7 @@ export class LocalCounts implements Here {
     const before = this.#known.get(key)
     if (before !== undefined && !before.isUnread) {
       const now = this.#parts.placeAt(before.owing.limit)
-      if (before.goesOnAs(of)) before.hear(answer.state, sentMs, now)
+      if (before.goesOnAs(of)) before.hear(answer.state, answer.granted, sentMs, now)
       return
     }
     if (before !== undefined) this.drop(before)

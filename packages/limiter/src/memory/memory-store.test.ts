@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest'
 import { defineLimit } from '@sluice/core'
 import { manualClock, storeConformance } from '../testing/index.js'
-import { memoryStore, placedStore } from './memory-store.js'
+import { MEMORY_COUNTERS_MAX, memoryStore, placedStore } from './memory-store.js'
 
 describe('the memory store passes the suite of all stores', () => {
   const cases = storeConformance(() => {
@@ -17,6 +17,15 @@ describe('a memory store refuses to be made', () => {
       /maxCounters: found .*; accepted: a whole number/,
     )
   })
+})
+
+test('a memory store of the largest size is made and counts, and one counter more is refused', () => {
+  const store = memoryStore({ clock: manualClock(), maxCounters: MEMORY_COUNTERS_MAX })
+  expect(store.sync.take(take(1))[0]?.[0]?.remaining).toBe(1)
+  expect(store.stats().counters).toBe(1)
+  expect(() => memoryStore({ maxCounters: MEMORY_COUNTERS_MAX + 1 })).toThrow(
+    `maxCounters: found ${MEMORY_COUNTERS_MAX + 1}; accepted: a whole number from 1 to 67108862`,
+  )
 })
 
 const hourly = defineLimit({ algorithm: 'fixed-window', max: 2, windowMs: 3_600_000 })

@@ -19,7 +19,11 @@ import { RECORDS_MAX } from './hash-index.js'
 import { readSnapshot, writeSnapshot } from './snapshot.js'
 
 export interface MemoryStoreOptions {
-  /** The most counters kept. At most 48 bytes each, logs excepted. @default 1_000_000 */
+  /**
+   * The most counters kept, up to `MEMORY_COUNTERS_MAX`. At most 48 bytes each, logs excepted.
+   *
+   * @default MEMORY_COUNTERS_DEFAULT
+   */
   readonly maxCounters?: number | undefined
   /** @default the wall clock */
   readonly clock?: Clock | undefined
@@ -41,8 +45,9 @@ export interface MemoryStore extends Store {
   restore(snapshot: Uint8Array): number
 }
 
-const COUNTERS_DEFAULT = 1_000_000
-const COUNTERS_MAX = RECORDS_MAX
+export const MEMORY_COUNTERS_DEFAULT = 1_000_000
+/** The most counters that one memory store can hold: its index has no numbers for more. */
+export const MEMORY_COUNTERS_MAX = RECORDS_MAX
 
 export function memoryStore(options: MemoryStoreOptions = {}): MemoryStore {
   return openStore(options, false)
@@ -58,11 +63,11 @@ export function placedStore(options: MemoryStoreOptions): MemoryStore {
 
 function openStore(options: MemoryStoreOptions, keepsEnded: boolean): MemoryStore {
   requireOptions(options, '{ maxCounters, clock }')
-  const { maxCounters = COUNTERS_DEFAULT, clock = systemClock } = options
-  if (!isCount(maxCounters) || maxCounters < 1 || maxCounters > COUNTERS_MAX) {
+  const { maxCounters = MEMORY_COUNTERS_DEFAULT, clock = systemClock } = options
+  if (!isCount(maxCounters) || maxCounters < 1 || maxCounters > MEMORY_COUNTERS_MAX) {
     throw new SluiceError(
       'OPTION_INVALID',
-      `maxCounters: found ${maxCounters}; accepted: a whole number from 1 to ${COUNTERS_MAX}`,
+      `maxCounters: found ${maxCounters}; accepted: a whole number from 1 to ${MEMORY_COUNTERS_MAX}`,
     )
   }
   const sync = new MemoryVerbs(new Counters(maxCounters, keepsEnded), clock)

@@ -30,7 +30,7 @@ describe('the watch of clocks', () => {
     ])
     await see(-2000)
     expect(problems.at(-1)).toBe(
-      'Redis at a:1: its clock is 2000 ms behind ours; accepted: at most 20 ms, so keep both by NTP',
+      'Redis at a:1: its clock is 2 s behind ours; accepted: at most 20 ms, so keep both by NTP',
     )
   })
 

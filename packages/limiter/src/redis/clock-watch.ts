@@ -3,6 +3,7 @@
  * store's, so a node that is off decides no less right; but one of the two is not kept by NTP, and
  * a replica set up like it would shift every window when it takes over.
  */
+import { durationText } from '@sluice/core'
 import { Rounds, type Scheduler } from '../rounds.js'
 
 const LOOK_EVERY_MS = 5000
@@ -55,7 +56,7 @@ export class ClockWatch {
   /** What has changed, in words. Only what is certain is told: a slow answer is no wrong clock. */
   private saw(address: string, offsetUs: number, errorUs: number): string | undefined {
     const apartUs = Math.abs(offsetUs)
-    const apart = `${Math.round(apartUs / 1000)} ms ${offsetUs < 0 ? 'behind' : 'ahead of'} ours`
+    const apart = `${durationText(apartUs / 1000)} ${offsetUs < 0 ? 'behind' : 'ahead of'} ours`
     if (!this.#off.has(address)) {
       if (apartUs - errorUs <= OFF_US) return undefined
       this.#off.add(address)

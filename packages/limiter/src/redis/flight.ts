@@ -116,7 +116,13 @@ export class Flight implements PartHolder {
   }
 
   private unsent(): void {
-    for (const { parts } of this.#legs) for (const part of parts) part.settle('not-run')
+    const { observer } = this.#parts
+    for (const { parts } of this.#legs) {
+      for (const part of parts) {
+        observer.error('connection', this.#lane.channel.address)
+        part.settle('not-run')
+      }
+    }
     this.#lane.landed(this, this.#batch)
   }
 

@@ -44,6 +44,7 @@ async function pass(ms: number): Promise<void> {
 function open({ isBusy = () => false } = {}) {
   const channel = new WatchedChannel()
   const told: string[] = []
+  const errors: string[] = []
   const parts: LaneParts = {
     nowMs: () => nowMs,
     random: () => 0,
@@ -54,6 +55,7 @@ function open({ isBusy = () => false } = {}) {
     scriptTime: () => 0,
     observer: {
       ...silentObserver,
+      error: (code) => errors.push(code),
       breakerOpened: () => told.push('opened'),
       breakerClosed: () => told.push('closed'),
     },
@@ -86,7 +88,7 @@ function open({ isBusy = () => false } = {}) {
     return part
   }
   const batches = () => channel.words().filter(([first]) => first === 'BATCH').length
-  return { lane, channel, told, answers, add, batches }
+  return { lane, channel, told, errors, answers, add, batches }
 }
 
 function greeted(options = {}) {
@@ -121,6 +123,30 @@ describe('a node that has not told its time', () => {
     expect(channel.reconnects).toBe(0)
     await pass(300)
     expect(channel.reconnects).toBe(1)
+  })
+})
+
+describe('a call that is not sent is counted as an error', () => {
+  test('by "connection" while there is none, or the node has not told its time on it', () => {
+    const { channel, add, answers, errors } = open()
+    add()
+    channel.reply(0, TIME)
+    add()
+    expect([answers, errors]).toEqual([['not-run'], ['connection']])
+    channel.isReady = false
+    add()
+    add()
+    expect([answers, errors]).toEqual([
+      ['not-run', 'not-run', 'not-run'],
+      ['connection', 'connection', 'connection'],
+    ])
+  })
+
+  test('by "breaker" while that is open', () => {
+    const { lane, add, answers, errors } = greeted()
+    lane.breaker.trip()
+    add()
+    expect([answers, errors]).toEqual([['not-run'], ['breaker']])
   })
 })
 

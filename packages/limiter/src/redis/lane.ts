@@ -90,9 +90,9 @@ export class Lane implements PartHolder {
 
   /** Takes a part into the next batch; one that cannot be asked about is not run. */
   add(part: Part): void {
-    const isFull = !this.#queue.hasRoomFor(part)
-    if (isFull) this.#parts.observer.error('overload', this.channel.address)
-    if (!this.isAnswering || isFull) {
+    const reason = this.reasonNotToSend(part)
+    if (reason !== undefined) {
+      this.#parts.observer.error(reason, this.channel.address)
       if (this.breaker.isOpen) this.turnedAway(part)
       part.settle('not-run')
       return
@@ -161,6 +161,12 @@ export class Lane implements PartHolder {
     clearTimeout(this.#probeTimer)
     clearTimeout(this.#lookAgain)
     this.drain()
+  }
+
+  private reasonNotToSend(part: Part): 'breaker' | 'connection' | 'overload' | undefined {
+    if (this.breaker.isOpen) return 'breaker'
+    if (!this.isAnswering) return 'connection'
+    return this.#queue.hasRoomFor(part) ? undefined : 'overload'
   }
 
   /** A rule may wait longer than most: a probe that is in time for it is in time. */

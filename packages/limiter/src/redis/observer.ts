@@ -1,9 +1,16 @@
 /** What the store tells of itself as it happens, for metrics and logs. */
 
+/** The address in an error where no node is known that could have been asked. */
+export const NO_ADDRESS = ''
+
 export interface StoreObserver {
   /** A batch was answered: by which node, after how long, with how many takes. */
   batch(address: string, seconds: number, takes: number): void
-  /** An error of Redis by its code, or `connection`, `deadline`, `late`, `overload`, `garbage`. */
+  /**
+   * An error of Redis by its code, or one of this side: `connection` (it was lost, or there was
+   * none to send on), `breaker` (open, so nothing was sent), `deadline`, `late`, `overload`,
+   * `garbage`.
+   */
   error(code: string, address: string): void
   /** A person has to act. */
   problem(message: string): void

@@ -19,7 +19,7 @@ import { ClusterTake, type ClusterTakeDeps } from './cluster-take.js'
 import { Deadlines } from './deadlines.js'
 import { RedisInspector } from './inspect.js'
 import { LastingMarks } from './holds.js'
-import { guarded, silentObserver, type StoreObserver } from './observer.js'
+import { guarded, NO_ADDRESS, silentObserver, type StoreObserver } from './observer.js'
 import { type ReadOptions, type RedisStoreOptions, readOptions } from './options.js'
 import { costOfChange } from './op-cost.js'
 import { commonPartition, countTakes, Part } from './part.js'
@@ -79,6 +79,7 @@ class CountersInRedis implements RedisStore {
   readonly remote: Remote
   readonly inspector: Inspector
   readonly #options: ReadOptions
+  readonly #observer: StoreObserver
   readonly #deadlines: Deadlines
   readonly #session: StoreSession
   readonly #answering: (() => void)[] = []
@@ -92,6 +93,7 @@ class CountersInRedis implements RedisStore {
 
   constructor(options: ReadOptions, observer: StoreObserver, openSession: OpenSession) {
     this.#options = options
+    this.#observer = observer
     this.#deadlines = new Deadlines(monotonicMs, () => this.#replies)
     const { prefix, layout, deadlineMs, denyCacheMs, clockToleranceMs, clock } = options
     this.#session = openSession({
@@ -216,7 +218,10 @@ class CountersInRedis implements RedisStore {
       return Promise.resolve(verb === 'take' && groups.length === 0 ? [[]] : emptyAnswer(groups))
     }
     const { router } = this.#session
-    if (router === undefined || this.#closed) return Promise.resolve(notRun(groups))
+    if (router === undefined || this.#closed) {
+      this.countUnsent()
+      return Promise.resolve(notRun(groups))
+    }
     return new Promise((resolve) => {
       requireTakes(groups)
       const deadlineAtMs = monotonicMs() + deadlineMs
@@ -232,6 +237,11 @@ class CountersInRedis implements RedisStore {
       this.dispatch(router, call, groups)
       if (!call.isAnswered) this.#deadlines.add(call, deadlineMs)
     })
+  }
+
+  /** Counts a call that met no connection: there is none yet, or Redis refuses this node. */
+  private countUnsent(): void {
+    this.#observer.error('connection', NO_ADDRESS)
   }
 
   /** A call that was sent as one, but had to be split up on its way. */
@@ -272,8 +282,10 @@ class CountersInRedis implements RedisStore {
       const part = new Part(call, op, key.partition, cost)
       call.part = part
       const { router } = this.#session
-      if (router === undefined || this.#closed) part.settle('not-run')
-      else router.route(part)
+      if (router === undefined || this.#closed) {
+        this.countUnsent()
+        part.settle('not-run')
+      } else router.route(part)
       if (!call.isAnswered) this.#deadlines.add(call, deadlineMs)
     })
   }

@@ -7,6 +7,7 @@ import type { FlightPlan } from './flight.js'
 import { byHaste } from './haste.js'
 import { Lane } from './lane.js'
 import type { LaneParts } from './lane-parts.js'
+import { NO_ADDRESS } from './observer.js'
 import { type Part, partitionOf } from './part.js'
 import { PARTITION_SLOTS, PARTITION_TAGS } from './partitions.js'
 
@@ -75,6 +76,7 @@ export class Router {
     const channel = this.#driver.channelOf(PARTITION_SLOTS[part.partition] ?? 0)
     if (channel === undefined) {
       this.refresh()
+      this.#parts.observer.error('connection', NO_ADDRESS)
       part.settle('not-run')
     } else this.laneOf(channel).add(part)
   }
@@ -134,7 +136,7 @@ export class Router {
     const channel = this.#driver.channelAt(address)
     if (channel === undefined || !channel.isReady) {
       this.refresh()
-      for (const part of parts) part.settle('not-run')
+      this.notReached(parts, address)
       return
     }
     const lane = this.laneOf(channel)
@@ -145,11 +147,18 @@ export class Router {
     this.goSingle(parts)
     // Without its clock nothing would keep the node from deciding after the deadline.
     if (!lane.isAnswering) {
-      for (const part of parts) part.settle('not-run')
+      this.notReached(parts, address)
       return
     }
     const singles = parts.flatMap((part) => part.owner.split(part))
     if (singles.length > 0) lane.sendAsking(singles)
+  }
+
+  private notReached(parts: readonly Part[], address: string): void {
+    for (const part of parts) {
+      this.#parts.observer.error('connection', address)
+      part.settle('not-run')
+    }
   }
 
   private splitUp(parts: readonly Part[]): void {

@@ -1,0 +1,91 @@
+/** Which routes the calls of a rule may take, for a caller that asks without naming a call. */
+import { foldPath } from '../path.js'
+import { patternShape } from '../rules/shape.js'
+import type { CompiledRule, Snapshot } from './compiled.js'
+import { type NamedRoute, segmentsOf } from './routes.js'
+
+/** Pairs of a rule and a route that are compared for one answer; rules beyond it have none. */
+const PAIRS_MAX = 100_000
+/** Stands for every method that no route names. */
+const OTHER_METHOD = ''
+
+/** Whether the rule counts by the route, or asks for it, or has tiers by it. */
+export function readsRoute({ by, conditions, tiers }: CompiledRule): boolean {
+  return (
+    by.includes('route') ||
+    tiers?.attribute === 'route' ||
+    conditions.some(({ attribute }) => attribute === 'route')
+  )
+}
+
+/** Finds the routes of many rules, one after the other, within a bound for all of them. */
+export class RouteCandidates {
+  readonly #snapshot: Snapshot
+  readonly #methods: ReadonlySet<string>
+  #pairs = 0
+
+  constructor(snapshot: Snapshot) {
+    this.#snapshot = snapshot
+    const methods = [...snapshot.routes.values()].map(({ method }) => method ?? OTHER_METHOD)
+    this.#methods = new Set([...methods, OTHER_METHOD, 'HEAD'])
+  }
+
+  /**
+   * The names of routes that calls of this rule may take. Where its path has a `:param` or a `*`
+   * they may be too many: a more exact route may take all calls of another.
+   */
+  of(rule: CompiledRule): readonly string[] {
+    const { routes, strictPaths } = this.#snapshot
+    const { pattern } = rule
+    if (this.#pairs >= PAIRS_MAX) return []
+    const named = namedRoutes(rule, routes)
+    this.#pairs += named.length
+    if (pattern === undefined) return named.filter((route) => takesMethod(route, rule)).map(textOf)
+    if (!pattern.wildcard && pattern.segments.every((segment) => 'literal' in segment)) {
+      const taken = this.taken(rule, pattern.text)
+      return named.filter(({ text }) => taken.has(text)).map(textOf)
+    }
+    const shape = segmentsOf(patternShape(pattern, strictPaths))
+    return named
+      .filter((route) => takesMethod(route, rule) && shapesMeet(shape, route.shape))
+      .map(textOf)
+  }
+
+  /** Of a rule for one path: the routes that its methods take there. */
+  private taken({ methods = this.#methods }: CompiledRule, path: string): ReadonlySet<string> {
+    const { routeOf, strictPaths } = this.#snapshot
+    const asked = strictPaths ? path : foldPath(path)
+    const taken = [...methods].map((method) => routeOf(method, asked))
+    return new Set(taken.filter((text) => text !== undefined))
+  }
+}
+
+/** Those that the rule asks for, else all. */
+function namedRoutes({ conditions }: CompiledRule, routes: Snapshot['routes']): NamedRoute[] {
+  const asked = conditions.find(
+    ({ attribute, isExcluding, values }) =>
+      attribute === 'route' && !isExcluding && values !== undefined,
+  )
+  if (asked?.values === undefined) return [...routes.values()]
+  return [...asked.values].flatMap((text) => routes.get(text) ?? [])
+}
+
+function takesMethod({ method }: NamedRoute, { methods }: CompiledRule): boolean {
+  if (method === undefined || methods === undefined || methods.has(method)) return true
+  return method === 'GET' && methods.has('HEAD')
+}
+
+/** Whether some path has both shapes. A `*` is one segment or more, none of them empty. */
+function shapesMeet(a: readonly string[], b: readonly string[]): boolean {
+  for (let i = 0; ; i++) {
+    const [one, other] = [a[i], b[i]]
+    if (one === undefined || other === undefined) return one === other
+    if (one === '*') return other !== ''
+    if (other === '*') return one !== ''
+    if (one === ':' ? other === '' : other === ':' ? one === '' : one !== other) return false
+  }
+}
+
+function textOf({ text }: NamedRoute): string {
+  return text
+}

@@ -1,6 +1,7 @@
 /** Opens the listeners over what decides: the gateway, and the decision API with forward-auth. */
 import { randomInt } from 'node:crypto'
 import type { RequestListener } from 'node:http'
+import { formatHash, hashTexts, sipKey } from '@sluice/core'
 import { type ApiParts, createApi } from './api/api.js'
 import { wallClock, type WallClock } from './clock.js'
 import type { Config, ListenAddress, TlsFiles } from './config/config.js'
@@ -10,6 +11,7 @@ import { Gateway } from './gateway/gateway.js'
 import { createLimitsPage } from './gateway/limits-page.js'
 import { Upgrades } from './gateway/upgrade.js'
 import { createUpstreams } from './gateway/upstreams.js'
+import { exemptAddresses } from './http/address-bounds.js'
 import { answerProblem } from './http/answer.js'
 import { createListener, type Listener } from './http/listener.js'
 import type { Identifier } from './identity/identity.js'
@@ -23,6 +25,8 @@ export interface EntryPointDeps {
   readonly log: Log
   /** For instants in responses. */
   readonly responseClock: WallClock
+  /** An address as a log line may show it. */
+  readonly describeAddress: (address: string) => string
   /** Undefined: no spans. */
   readonly telemetry?: Telemetry | undefined
   /** Whether a worker listens alone, and not with the others. @default false */
@@ -30,14 +34,25 @@ export interface EntryPointDeps {
 }
 
 export interface GatewayDeps extends EntryPointDeps {
-  readonly onUpstreamFailure: (failure: UpstreamFailure) => void
+  /** Called with the origin of the upstream before a call is sent to it. */
+  readonly onUpstreamCall?: ((upstream: string) => void) | undefined
+  /** Called with the origin of the upstream that did not answer a call. */
+  readonly onUpstreamFailure: (failure: UpstreamFailure, upstream: string) => void
+  readonly onSlowUpload: () => void
 }
 
 export function openGateway(config: Config, deps: GatewayDeps) {
-  const { decider, log, responseClock, exclusive } = deps
+  const { decider, responseClock } = deps
   const upstreams = createUpstreams(config.gateway.upstreams, config.gateway.timeouts)
   const { listen, tls } = config.gateway
-  const listener = openListener(listen, tls, { config, log, exclusive })
+  const { timeouts, maxCallsPerAddress } = config.gateway
+  const listener = openListener(listen, tls, {
+    ...deps,
+    config,
+    requestMs: timeouts.requestMs,
+    stallMs: timeouts.stallMs,
+    maxCallsPerAddress,
+  })
   const refusalOptions = () => ({
     nowMs: responseClock.now(),
     fraction: random(),
@@ -52,8 +67,7 @@ export function openGateway(config: Config, deps: GatewayDeps) {
     random,
   })
   const upgrades = new Upgrades(gateway)
-  listener.server.on('request', (request, response) => void gateway.handle(request, response))
-  listener.server.on('checkContinue', (request, response) => void gateway.handle(request, response))
+  listener.serve((request, response) => void gateway.handle(request, response))
   listener.server.on(
     'upgrade',
     (request, socket, head) => void upgrades.handle(request, socket, head),
@@ -62,6 +76,7 @@ export function openGateway(config: Config, deps: GatewayDeps) {
     listener,
     held: () => gateway.holds.count(),
     websockets: () => upgrades.count(),
+    websocketCounts: () => upgrades.counts(),
     beginDraining: () => listener.beginDraining(),
     stopAccepting: () => listener.stopAccepting(),
     closeIdle: () => listener.closeIdle(),
@@ -78,13 +93,10 @@ export function openGateway(config: Config, deps: GatewayDeps) {
 export type ApiDeps = EntryPointDeps & Pick<ApiParts, 'adminToken' | 'hideSecrets' | 'readiness'>
 
 export function openApi(config: Config, deps: ApiDeps): Listener {
-  const { log, exclusive } = deps
   const { listen, tls } = config.api
-  const listener = openListener(listen, tls, { config, log, exclusive, ...BRIEF })
+  const listener = openListener(listen, tls, { ...deps, ...briefOptions(config) })
   const api = createApi({ ...deps, config, clock: wallClock, random })
-  const handle = guarded((request, response) => api.handle(request, response), log)
-  listener.server.on('request', handle)
-  listener.server.on('checkContinue', handle)
+  listener.serve(guarded((request, response) => api.handle(request, response), deps.log))
   return listener
 }
 
@@ -115,25 +127,55 @@ function random(): number {
 interface OpenListenerOptions {
   readonly config: Config
   readonly log: Log
-  readonly requestMs?: number | undefined
+  readonly describeAddress: (address: string) => string
+  readonly requestMs: number
+  readonly stallMs: number
+  readonly maxCallsPerAddress: number
   readonly exclusive?: boolean | undefined
 }
 
-/** Bodies of the gateway may be large and slow; those of the others are not. */
-export const BRIEF = { requestMs: 30_000 }
+const BRIEF_MS = 30_000
+
+/**
+ * Bodies of the gateway may be large and slow; those of the other listeners are not. Their clients
+ * are few and known, each perhaps with all calls of a machine: what they call takes no connection
+ * to an upstream, so an address may have as many calls as connections.
+ */
+export function briefOptions(config: Config) {
+  const maxCallsPerAddress = config.gateway.maxConnectionsPerAddress
+  return { config, requestMs: BRIEF_MS, stallMs: BRIEF_MS, maxCallsPerAddress }
+}
 
 export function openListener(
   listen: ListenAddress,
   tls: TlsFiles | undefined,
-  { config, log, requestMs, exclusive }: OpenListenerOptions,
+  options: OpenListenerOptions,
 ): Listener {
-  const { timeouts, maxConnections } = config.gateway
+  const { config, log, describeAddress, requestMs, stallMs, exclusive } = options
+  const { timeouts, maxConnections, maxConnectionsPerAddress } = config.gateway
   return createListener({
     listen,
     tls,
-    timeouts: { ...timeouts, requestMs: requestMs ?? timeouts.requestMs },
+    timeouts: { headersMs: timeouts.headersMs, requestMs, stallMs },
     maxConnections,
+    perAddress: {
+      maxConnections: maxConnectionsPerAddress,
+      maxCalls: options.maxCallsPerAddress,
+      isExempt: exemptAddresses(config.trustedProxies),
+      describe: describeAddress,
+    },
     log,
     exclusive,
   })
+}
+
+/** As refusals name a caller that is counted by `ip`: by its hash, unless clear text is wanted. */
+export function addressDescriber(
+  callers: Config['log']['callers'],
+  secret: Uint8Array,
+): (address: string) => string {
+  const key = sipKey(secret)
+  return callers === 'clear'
+    ? (address) => address
+    : (address) => formatHash(hashTexts(key, [address]))
 }

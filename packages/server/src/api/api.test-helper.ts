@@ -149,6 +149,7 @@ function testConfig(options: TestOptions): Config {
   return {
     file: undefined,
     rules: undefined,
+    allowNoRules: false,
     dataDir: '.',
     workers: 1,
     trustedProxies: parseTrustedProxies(trusted).cidrs,
@@ -157,6 +158,7 @@ function testConfig(options: TestOptions): Config {
     maxCounters: 1000,
     redis: undefined,
     database: undefined,
+    rulesHistory: { versions: 10_000, ageMs: undefined },
     gateway: {
       listen,
       tls: undefined,
@@ -164,13 +166,17 @@ function testConfig(options: TestOptions): Config {
       headers: true,
       requireUser: (options.requireUser ?? []).map(patternOf),
       maxConnections: 10,
+      maxConnectionsPerAddress: 10,
+      maxCallsPerAddress: 10,
       maxHeld: 10,
       timeouts: {
         headersMs: second,
         requestMs: second,
         connectMs: second,
+        queueMs: second,
         responseMs: second,
         stallMs: second,
+        websocketIdleMs: second,
       },
     },
     api: { listen, tls: undefined, token, refusedStatus },

@@ -8,16 +8,20 @@ import {
   type Server,
 } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import type { Pool } from 'undici'
 import type { Upstream } from '../config/config.js'
 import { forward, type UpstreamFailure } from './forward.js'
+import type { GatheredBytes } from './gathered-bytes.js'
 import { createUpstreams } from './upstreams.js'
 
 const TIMEOUTS = {
   headersMs: 9000,
   requestMs: 300_000,
   connectMs: 2000,
+  queueMs: 2000,
   responseMs: 2000,
   stallMs: 2000,
+  websocketIdleMs: 60_000,
 }
 
 function listen(server: Server): Promise<number> {
@@ -29,9 +33,13 @@ function listen(server: Server): Promise<number> {
 export interface Front {
   readonly port: number
   readonly failures: UpstreamFailure[]
+  /** Calls whose body came too slowly. */
+  readonly slowUploads: () => number
+  /** The memory reserved for bodies. */
+  readonly gathered: GatheredBytes
   /** Exchanges that have ended. */
-  ended(): number
-  inFlight(): number
+  readonly ended: () => number
+  readonly inFlight: () => number
   close(): Promise<void>
 }
 
@@ -40,6 +48,8 @@ export async function startFront(
   more: {
     readonly upstream?: Partial<Upstream>
     readonly timeouts?: Partial<typeof TIMEOUTS>
+    /** In place of undici. */
+    readonly dispatch?: Pool['dispatch']
   } = {},
 ): Promise<Front> {
   const upstreamServer = createServer(handler)
@@ -49,13 +59,16 @@ export async function startFront(
     origin,
     host: 'preserve',
     connections: 16,
+    websockets: 16,
     ...more.upstream,
   } as const
   const upstreams = createUpstreams([upstream], { ...TIMEOUTS, ...more.timeouts })
   const failures: UpstreamFailure[] = []
   let ended = 0
+  let slowUploads = 0
   const target = upstreams.find('/')
   if (target === undefined) throw new Error('no target')
+  if (more.dispatch !== undefined) target.pool.dispatch = more.dispatch
   const front = createServer((request, response) => {
     forward({
       request,
@@ -72,6 +85,7 @@ export async function startFront(
         ended++
         if (failure !== undefined) failures.push(failure)
       },
+      onSlowUpload: () => slowUploads++,
     })
   })
   // As the listener does: each call that a client sends without waiting listens for the end.
@@ -81,6 +95,8 @@ export async function startFront(
     port,
     failures,
     ended: () => ended,
+    slowUploads: () => slowUploads,
+    gathered: target.gathered,
     inFlight: () => target.inFlight,
     async close() {
       front.closeAllConnections()

@@ -1,11 +1,16 @@
-/** One admitted call to its upstream and back, as a stream: bodies are never gathered. */
+/**
+ * One admitted call to its upstream and back. Bodies are streamed; only a small one, or the
+ * beginning of one when connections are scarce, is read before a connection is taken.
+ */
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
-import { PassThrough } from 'node:stream'
+import type { PassThrough } from 'node:stream'
 import type { Dispatcher } from 'undici'
 import { answerProblem, type FlatHeaders } from '../http/answer.js'
 import { limitUnreadBody } from '../http/unread-body.js'
+import { GATHERED_EACH_MAX } from './gathered-bytes.js'
 import { readEarlyHints, readResponseHead, readTrailers } from './response-headers.js'
-import type { Target } from './upstreams.js'
+import { Upload } from './upload.js'
+import { hasConnectionsToSpare, type Target } from './upstreams.js'
 
 export interface Forwarded {
   readonly request: IncomingMessage
@@ -17,13 +22,17 @@ export interface Forwarded {
   /** Rate limit headers of the answer, whoever gives it. */
   readonly own: FlatHeaders
   readonly timeouts: {
-    /** Until the upstream begins to answer, waiting for a free connection included. */
+    /** Until there is a connection to the upstream. */
+    readonly queueMs: number
+    /** From the end of the request until the upstream begins to answer. */
     readonly responseMs: number
-    /** How long a client may take nothing of the answer. */
+    /** How long a side may send nothing of a body, or take nothing of it. */
     readonly stallMs: number
   }
   /** Told once, with the failure if it was the upstream's. */
   readonly onEnd: (failure: UpstreamFailure | undefined) => void
+  /** Called if the call ends because its body came too slowly. */
+  readonly onSlowUpload: () => void
 }
 
 export interface UpstreamFailure {
@@ -32,15 +41,8 @@ export interface UpstreamFailure {
 }
 
 export function forward(call: Forwarded): void {
-  const { target, response, own } = call
-  limitUnreadBody(call.request, response)
-  if (target.inFlight >= target.maxInFlight) {
-    const failure = { status: 503, code: 'UPSTREAM_BUSY' } as const
-    answerFailure(response, failure, ['Retry-After', '1', ...own])
-    return call.onEnd(failure)
-  }
-  target.inFlight++
-  new Exchange(call).send()
+  limitUnreadBody(call.request, call.response)
+  new Exchange(call).begin()
 }
 
 /** Methods that may be sent again when a kept connection turns out to be closed. */
@@ -51,10 +53,19 @@ const PHRASE = /^[\t\x20-\x7e]*$/
 /** The handler of one exchange. undici calls its methods in the order of HTTP. */
 class Exchange implements Dispatcher.DispatchHandler {
   readonly #call: Forwarded
-  readonly #sendsBody: boolean
   readonly #onClose = () => this.clientLeft()
-  readonly #timer: NodeJS.Timeout
-  #body: PassThrough | undefined
+  /** What `#timer` waits for: a connection, the upstream to read, the upstream to answer. */
+  #phase: 'queued' | 'sending' | 'sent' | 'answered' = 'queued'
+  #timer: NodeJS.Timeout | undefined
+  #timerMs = 0
+  /** Undefined: the request has no body. */
+  #upload: Upload | undefined
+  /** What of the body goes to undici: all of it, or a stream. */
+  #body: Buffer | PassThrough | null = null
+  /** Bytes of memory reserved for the body. */
+  #reserved = 0
+  /** Counted among the calls of its target, until undici lets go of it. */
+  #isCounted = false
   #abort: ((error?: Error) => void) | undefined
   #stall: NodeJS.Timeout | undefined
   #attempts = 0
@@ -64,26 +75,47 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   constructor(call: Forwarded) {
     this.#call = call
-    const { headers, socket } = call.request
-    const length = headers['content-length']
-    this.#sendsBody =
-      headers['transfer-encoding'] !== undefined || (length !== undefined && length !== '0')
-    this.#timer = setTimeout(() => this.late(), call.timeouts.responseMs)
     // The socket's and not the response's: one that waits behind others on its connection is
     // never told that the client has gone.
-    socket.once('close', this.#onClose)
+    call.request.socket.once('close', this.#onClose)
   }
 
-  send(): void {
-    const { target, request, path, headers } = this.#call
+  begin(): void {
+    const { request, target, timeouts } = this.#call
+    const size = bodySize(request)
+    if (size === 0) return this.enqueue()
+    const { stallMs } = timeouts
+    const upload = new Upload(request, { size, stallMs, onSlow: () => this.uploadIsSlow() })
+    this.#upload = upload
+    const bytes = Math.min(size, GATHERED_EACH_MAX)
+    const isStreamed = size > GATHERED_EACH_MAX && hasConnectionsToSpare(target)
+    if (isStreamed || !target.gathered.reserve(bytes)) return this.enqueue(upload.open())
+    this.#reserved = bytes
+    upload.gather(bytes, (isWhole) => this.enqueue(isWhole ? upload.gathered() : upload.open()))
+  }
+
+  /** Sends the call as soon as there is a connection. */
+  private enqueue(body: Buffer | PassThrough | null = null): void {
+    const { target } = this.#call
+    this.#body = body
+    if (target.inFlight >= target.maxInFlight) {
+      return this.fail({ status: 503, code: 'UPSTREAM_BUSY' })
+    }
+    target.inFlight++
+    this.#isCounted = true
+    this.send()
+  }
+
+  private send(): void {
+    const { target, request, path, headers, timeouts } = this.#call
     this.#attempts++
-    if (this.#sendsBody) this.#body = bodyOf(request)
+    this.wait('queued', timeouts.queueMs)
     target.pool.dispatch(
       {
         path,
         method: request.method ?? 'GET',
         headers,
-        body: this.#body ?? null,
+        body: this.#body,
         // The upstream's own name, not the client's `Host`, is what its certificate is for.
         ...(target.servername !== undefined && { servername: target.servername }),
       },
@@ -93,7 +125,18 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   onConnect(abort: (error?: Error) => void): void {
     this.#abort = abort
-    if (this.#isOver) abort(new Error('The call is over'))
+    if (this.#isOver) return abort(new Error('The call is over'))
+    if (this.#body === null || Buffer.isBuffer(this.#body)) return this.requestSent()
+    this.wait('sending', this.#call.timeouts.stallMs)
+    this.#body.once('end', () => this.requestSent())
+    this.#upload?.start()
+  }
+
+  onBodySent(): void {
+    if (this.#phase !== 'sending') return
+    this.#timer?.refresh()
+    // What was gathered of a stream was its first chunk. A buffer is kept until the call ends.
+    this.releaseBytes()
   }
 
   onHeaders(status: number, raw: Buffer[], resume: () => void, statusText: string): boolean {
@@ -103,7 +146,10 @@ class Exchange implements Dispatcher.DispatchHandler {
       if (hints !== undefined && request.httpVersion === '1.1') response.writeEarlyHints(hints)
       return true
     }
-    clearTimeout(this.#timer)
+    this.stopTimer()
+    this.#phase = 'answered'
+    // Both sides may talk in turns now; while the upstream is silent, undici times that.
+    this.#upload?.stopTiming()
     this.#status = status
     const { headers, hasDate } = readResponseHead(status, raw, own, canTrail(request, status))
     if (hasDate) response.sendDate = false
@@ -161,17 +207,50 @@ class Exchange implements Dispatcher.DispatchHandler {
   /** undici tells how much was read on a connection: one that answered before was a kept one. */
   private maySendAgain(error: Error & { readonly code?: unknown; readonly socket?: unknown }) {
     const { method = '' } = this.#call.request
-    if (this.#attempts > 1 || this.#sendsBody || !REPEATABLE.has(method)) return false
+    if (this.#attempts > 1 || this.#upload !== undefined || !REPEATABLE.has(method)) return false
     const { socket } = error
     const bytesRead =
       typeof socket === 'object' && socket !== null && 'bytesRead' in socket ? socket.bytesRead : 0
     return error.code === 'UND_ERR_SOCKET' && typeof bytesRead === 'number' && bytesRead > 0
   }
 
-  /** The upstream has not begun to answer, or the call still waits for a connection to it. */
-  private late(): void {
-    this.fail({ status: 504, code: 'RESPONSE_TIMEOUT' })
+  /** Starts or restarts the one timer of this exchange. Most of the time only its phase changes. */
+  private wait(phase: 'queued' | 'sending' | 'sent', ms: number): void {
+    this.#phase = phase
+    if (this.#timer !== undefined && this.#timerMs === ms) return void this.#timer.refresh()
+    clearTimeout(this.#timer)
+    this.#timerMs = ms
+    this.#timer = setTimeout(() => this.expire(), ms)
+  }
+
+  private stopTimer(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+
+  /** The request is with the upstream whole: from now on an answer is due. */
+  private requestSent(): void {
+    if (this.#isOver || this.#phase === 'answered') return
+    this.wait('sent', this.#call.timeouts.responseMs)
+  }
+
+  private expire(): void {
+    if (this.#phase === 'queued') this.fail({ status: 503, code: 'QUEUE_TIMEOUT' })
+    else if (this.#phase === 'sent') this.fail({ status: 504, code: 'RESPONSE_TIMEOUT' })
+    // The client is timed elsewhere.
+    else if (this.#upload?.isClientAwaited() === true) return void this.#timer?.refresh()
+    else this.fail({ status: 504, code: 'UPLOAD_STALLED' })
     this.#abort?.(new Error('The upstream is late'))
+  }
+
+  private uploadIsSlow(): void {
+    if (this.#isOver) return
+    const { response, own, onSlowUpload } = this.#call
+    this.finish(undefined)
+    onSlowUpload()
+    // The rest of the body may still come, and must not be read as the next request.
+    answerProblem(response, { ...SLOW_UPLOAD, headers: [...own, 'Connection', 'close'] })
+    this.#abort?.(new Error('The body came too slowly'))
   }
 
   /** The client went away: the upstream need not go on. */
@@ -184,36 +263,38 @@ class Exchange implements Dispatcher.DispatchHandler {
   private finish(failure: UpstreamFailure | undefined): void {
     const { request, onEnd } = this.#call
     this.#isOver = true
-    clearTimeout(this.#timer)
+    this.stopTimer()
     clearTimeout(this.#stall)
     request.socket.off('close', this.#onClose)
-    // What is left of the body is dropped, within the bounds of unread ones.
-    if (this.#body !== undefined) request.unpipe(this.#body).resume()
+    this.#upload?.stop()
+    if (!this.#isCounted) this.releaseBytes()
     onEnd(failure)
   }
 
   /** Only undici knows when a call has left its queue, wanted or not. */
   private release(): void {
     this.#call.target.inFlight--
+    this.releaseBytes()
+  }
+
+  private releaseBytes(): void {
+    this.#call.target.gathered.release(this.#reserved)
+    this.#reserved = 0
   }
 }
 
-/**
- * The body of a request, as undici is given it: what it is given it also destroys, and with the
- * request itself would go the client's connection. Ends as the request does: what was read before
- * the parser found the rest to be no body is not passed on, if it still can be kept back.
- */
-function bodyOf(request: IncomingMessage): PassThrough {
-  const body = request.pipe(new PassThrough())
-  // undici listens only from the moment on at which a connection is free.
-  body.on('error', () => {})
-  const onClose = () => {
-    if (!request.complete) body.destroy(new Error('The request broke off'))
-  }
-  request.once('close', onClose)
-  body.once('close', () => request.off('close', onClose))
-  return body
+/** Bytes of the body; Infinity: its length is not known. */
+function bodySize({ headers }: IncomingMessage): number {
+  if (headers['transfer-encoding'] !== undefined) return Number.POSITIVE_INFINITY
+  const length = headers['content-length']
+  return length === undefined ? 0 : Number(length)
 }
+
+const SLOW_UPLOAD = {
+  status: 408,
+  detail: 'The request body came too slowly.',
+  error: 'upload_too_slow',
+} as const
 
 /** Only an answer in chunks can have trailers; node throws where another announces them. */
 function canTrail({ httpVersion, method }: IncomingMessage, status: number): boolean {
@@ -245,7 +326,9 @@ const DETAILS = {
 function answerFailure(
   response: ServerResponse,
   { status }: UpstreamFailure,
-  headers: FlatHeaders,
+  own: FlatHeaders,
 ): void {
+  // A call that was never sent may be sent again, whatever it does.
+  const headers = status === 503 ? ['Retry-After', '1', ...own] : own
   answerProblem(response, { status, detail: DETAILS[status], error: 'upstream_failed', headers })
 }

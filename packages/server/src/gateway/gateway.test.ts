@@ -351,6 +351,78 @@ describe('GET /_sluice/limits', () => {
     expect(calls).toHaveLength(1)
   })
 
+  test('tells of rules by route once for each route, and spends none of them', async () => {
+    const { gatewayPort, calls } = await start({
+      rules: JSON.stringify({
+        routes: ['POST /v1/login', 'GET /v1/orders/:id'],
+        rules: [{ id: 'each', by: ['ip', 'route'], limits: ['5/minute'] }],
+      }),
+    })
+    await ask(gatewayPort, { path: '/v1/orders/7' })
+    for (let i = 0; i < 3; i++) {
+      expect(json(await ask(gatewayPort, { path: '/_sluice/limits' }))).toMatchObject({
+        limits: [
+          { rule: 'each', route: 'POST /v1/login', remaining: 5 },
+          { rule: 'each', route: 'GET /v1/orders/:id', remaining: 4 },
+        ],
+      })
+    }
+    expect(calls).toHaveLength(1)
+  })
+
+  test('tells of the limits that a call would meet which the query names', async () => {
+    const { gatewayPort } = await start({
+      rules: JSON.stringify({
+        routes: ['POST /v1/login', '/*'],
+        rules: [
+          { id: 'each', by: ['ip', 'route'], limits: ['5/minute'] },
+          { id: 'page', by: ['ip', 'path'], limits: ['3/minute'] },
+          { id: 'other', match: { path: '/v2/*' }, by: ['ip'], limits: ['9/minute'] },
+        ],
+      }),
+    })
+    await ask(gatewayPort, { path: '/v1/login', method: 'POST' })
+    const limitsOf = async (query: string) =>
+      json(await ask(gatewayPort, { path: `/_sluice/limits?${query}` }))
+    const named = {
+      limits: [
+        { rule: 'each', remaining: 4 },
+        { rule: 'page', remaining: 2 },
+      ],
+    }
+    expect(await limitsOf('method=post&path=/v1/login')).toMatchObject(named)
+    expect(await limitsOf('method=POST&path=%2Fv1%2FLogin%3Fa%3D1')).toMatchObject(named)
+    expect(await limitsOf('path=/v1/login')).toMatchObject({
+      limits: [
+        { rule: 'each', remaining: 5 },
+        { rule: 'page', remaining: 2 },
+      ],
+    })
+    expect(await limitsOf('path=/v1/../admin')).toMatchObject({ status: 400 })
+    expect(await limitsOf('path=')).toMatchObject({ status: 400 })
+    expect(await limitsOf('method=POST')).toMatchObject({ status: 400 })
+    expect(await limitsOf('method=GET%20/&path=/')).toMatchObject({ status: 400 })
+    expect(await limitsOf('other=1')).toMatchObject({ limits: [{ rule: 'other' }, {}, {}] })
+  })
+
+  test('limits the counters that one address may have read, not only its questions', async () => {
+    const routes = Array.from({ length: 1000 }, (_, i) => `GET /v1/r${i}`)
+    const { gatewayPort } = await start({
+      rules: JSON.stringify({
+        routes,
+        rules: [{ id: 'each', by: ['ip', 'route'], limits: ['5/minute'] }],
+      }),
+    })
+    const statuses: number[] = []
+    for (let i = 0; i < 8; i++)
+      statuses.push((await ask(gatewayPort, { path: '/_sluice/limits' })).status)
+    expect(statuses[0]).toBe(200)
+    expect(statuses.filter((status) => status === 200).length).toBeLessThan(6)
+    expect(statuses).toContain(429)
+    const named = await ask(gatewayPort, { path: '/_sluice/limits?path=/v1/r7' })
+    expect(named.status).toBe(200)
+  })
+
   test('is no place to guess keys at', async () => {
     const { gatewayPort } = await start({
       config: { identity: { ...IDENTITY, apiKey: { unknown: 'refuse' } } },

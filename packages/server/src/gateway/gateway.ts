@@ -36,7 +36,12 @@ export interface GatewayParts {
   readonly responseClock: WallClock
   readonly random: () => number
   readonly log: Log
-  readonly onUpstreamFailure: (failure: UpstreamFailure) => void
+  /** Called with the origin of the upstream before a call is sent to it. */
+  readonly onUpstreamCall?: ((upstream: string) => void) | undefined
+  /** Called with the origin of the upstream that did not answer a call. */
+  readonly onUpstreamFailure: (failure: UpstreamFailure, upstream: string) => void
+  /** Called for each call that ends because its body came too slowly. */
+  readonly onSlowUpload: () => void
   /** Undefined: no spans. */
   readonly telemetry?: Telemetry | undefined
 }
@@ -113,6 +118,7 @@ export class Gateway {
     const { expect } = request.headers
     if (expect !== undefined && request.httpVersion === '1.1') response.writeContinue()
     const sent = this.sentHeaders(request, identity, decision, target)
+    this.began(target)
     forward({
       request,
       response,
@@ -121,7 +127,8 @@ export class Gateway {
       headers: this.upstreamHeaders(request, sent, traced),
       own: this.ownHeaders(decision),
       timeouts: this.parts.config.gateway.timeouts,
-      onEnd: (failure) => this.ended(failure),
+      onEnd: (failure) => this.ended(target, failure, request),
+      onSlowUpload: this.parts.onSlowUpload,
     })
   }
 
@@ -194,8 +201,18 @@ export class Gateway {
     return { nowMs: responseClock.now(), fraction: random(), ...config.refusals }
   }
 
-  ended(failure: UpstreamFailure | undefined): void {
-    if (failure !== undefined) this.parts.onUpstreamFailure(failure)
+  began({ upstream }: Target): void {
+    this.parts.onUpstreamCall?.(upstream.origin)
+  }
+
+  /** A request that its own client broke off is no failure of the upstream. */
+  ended(
+    { upstream }: Target,
+    failure: UpstreamFailure | undefined,
+    request: IncomingMessage,
+  ): void {
+    if (failure === undefined || isBrokenOff(request)) return
+    this.parts.onUpstreamFailure(failure, upstream.origin)
   }
 
   /** Whether the caller is still there when its time comes; if not, it frees its place. */
@@ -246,6 +263,11 @@ export class Gateway {
     const { requireUser } = this.parts.config.gateway
     return requireUser.some((pattern) => matchPattern(pattern, path, false))
   }
+}
+
+/** Whether the client, or the parser of what it sent, ended a request before its body was whole. */
+function isBrokenOff(request: IncomingMessage): boolean {
+  return request.destroyed && !request.complete
 }
 
 const NO_UPSTREAM: ProblemAnswer = {

@@ -34,6 +34,7 @@ function setUp() {
     random: () => 0,
     log: createMemoryLog().log,
     onUpstreamFailure: () => {},
+    onSlowUpload: () => {},
   } as unknown as GatewayParts)
   return { gateway, refunded, answer: (decision: Decision) => answer(decision) }
 }

@@ -69,6 +69,24 @@ describe('an upstream sees', () => {
     'X-HTTP-Method-Override',
     'X-HTTP-Method',
     'X-Method-Override',
+    'X-Original-URI',
+    'X-Original-Method',
+    'X-Forwarded-Uri',
+    'X-Forwarded-Method',
+    'X-Forwarded-Path',
+    'X-Envoy-Original-Path',
+    'X-Original-Forwarded-For',
+    'Fly-Client-IP',
+    'X-Azure-ClientIP',
+    'X-Envoy-External-Address',
+    'X-Remote-Addr',
+    'Forwarded-For',
+    'X-Forwarded-Ssl',
+    'Front-End-Https',
+    'X-Url-Scheme',
+    'X-Forwarded-Protocol',
+    'X_Original_URI',
+    'fly.client_ip',
     'X-Auth-User',
     'X_Forwarded_For',
     'X.Forwarded.For',
@@ -117,6 +135,38 @@ describe('an upstream sees', () => {
       pairs[3],
       ['x-forwarded-for', '203.0.113.7, 10.0.0.1'],
     ])
+  })
+
+  test.each([
+    'X-Original-URI',
+    'X-Original-Method',
+    'X-Forwarded-Uri',
+    'X-Forwarded-Method',
+    'X-Forwarded-Path',
+    'X-Envoy-Original-Path',
+    'X-Original-URL',
+    'X_Forwarded_Uri',
+  ])('no %s, not even from a trusted proxy: what was counted is what is served', (name) => {
+    expect(passed([[name, '/admin']], { trusted: true })).toEqual(OWN)
+  })
+
+  test.each([
+    'X-Original-Forwarded-For',
+    'Fly-Client-IP',
+    'X-Azure-ClientIP',
+    'X-Envoy-External-Address',
+    'X-Remote-Addr',
+    'Forwarded-For',
+    'X-Forwarded-Ssl',
+    'Front-End-Https',
+    'X-Url-Scheme',
+    'X-Forwarded-Protocol',
+  ])('%s as a trusted proxy wrote it, even if Connection lists it', (name) => {
+    const pairs = [
+      [name, 'told'],
+      ['Connection', name],
+    ] as const
+    expect(passed(pairs, { trusted: true })).toContainEqual([name, 'told'])
   })
 
   test('that the client takes trailers', () => {

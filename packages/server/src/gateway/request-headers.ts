@@ -29,20 +29,39 @@ const TRUSTED_ONLY = [
   'x-forwarded-prefix',
   'x-forwarded-server',
   'x-forwarded-scheme',
+  'x-forwarded-protocol',
+  'x-forwarded-ssl',
+  'x-url-scheme',
+  'front-end-https',
+  'forwarded-for',
+  'x-original-forwarded-for',
   'x-client-ip',
   'x-cluster-client-ip',
+  'x-remote-addr',
+  'x-envoy-external-address',
+  'x-azure-clientip',
   'true-client-ip',
   'cf-connecting-ip',
   'fastly-client-ip',
+  'fly-client-ip',
 ]
 
-/** With these, an upstream would serve another method or path than the one that was counted. */
+/**
+ * With these, an upstream would serve another method or path than the one that was counted. They
+ * are dropped from trusted proxies as well: many pass on what their client wrote.
+ */
 const OVERRIDES = [
   'x-http-method-override',
   'x-http-method',
   'x-method-override',
   'x-original-url',
   'x-rewrite-url',
+  'x-original-uri',
+  'x-original-method',
+  'x-forwarded-uri',
+  'x-forwarded-method',
+  'x-forwarded-path',
+  'x-envoy-original-path',
 ]
 
 export interface HeaderRules {

@@ -32,6 +32,9 @@ export class Tunnel {
   readonly #fromUpstream = new FrameScanner()
   /** The close frame for the client, while a frame of the upstream must end before it. */
   #goodbye: Buffer | undefined
+  /** Whether bytes have come from either end since the last sweep. */
+  #isActive = true
+  #idleSweeps = 0
   #isDeciding = false
   #isClosing = false
   #isOver = false
@@ -64,12 +67,26 @@ export class Tunnel {
   }
 
   /** Says goodbye to both ends, as a server that goes away should. */
-  goAway(): void {
+  goAway(reason = 'going away'): void {
     const isWhole = this.#fromClient.isBetweenFrames && !this.#isDeciding
-    this.close(GOING_AWAY, 'going away', isWhole)
+    this.close(GOING_AWAY, reason, isWhole)
+  }
+
+  /**
+   * Called at a steady pace; closes the tunnel, and returns true, when nothing came from either end
+   * between `sweepsMax` calls. It counts calls and not time, so that a process that stood still for
+   * a while does not take what waits to be read for silence.
+   */
+  closeIfIdle(sweepsMax: number): boolean {
+    this.#idleSweeps = this.#isActive ? 0 : this.#idleSweeps + 1
+    this.#isActive = false
+    if (this.#isClosing || this.#idleSweeps < sweepsMax) return false
+    this.goAway('idle')
+    return true
   }
 
   private async fromClient(chunk: Buffer): Promise<void> {
+    this.#isActive = true
     let sent = 0
     let at = 0
     // While it closes, what the client still sends is read and dropped.
@@ -116,6 +133,7 @@ export class Tunnel {
 
   private fromUpstream(chunk: Buffer): void {
     const { client, upstream } = this.#ends
+    this.#isActive = true
     if (!client.writable) return
     if (this.#isClosing) return this.finishFrame(chunk)
     this.#fromUpstream.skip(chunk)

@@ -9,6 +9,7 @@ import { request as httpsRequest } from 'node:https'
 import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type Call, canonicalPath, MESSAGE, retryAfterSeconds } from '@sluice/core'
+import { guardedLookup } from '../guarded-lookup.js'
 import { type FlatHeaders, type ProblemAnswer, problemObject, refusalOf } from '../http/answer.js'
 import { findRequestProblem } from '../http/strict-request.js'
 import { originForm } from '../http/target.js'
@@ -18,13 +19,15 @@ import type { Admission, Gateway } from './gateway.js'
 import { isOwnPath } from './limits-page.js'
 import { readResponseHead } from './response-headers.js'
 import { type MessageRefusal, Tunnel } from './tunnel.js'
-import { guardedLookup } from './upstreams.js'
 
 type Admitted = Extract<Admission, { readonly target: unknown }>
 
 export class Upgrades {
   readonly #gateway: Gateway
   readonly #open = new Set<Tunnel>()
+  readonly #counts = { refused: 0, idle: 0 }
+  /** One for all tunnels, while there are any. */
+  #sweeper: NodeJS.Timeout | undefined
   /** Sockets whose end is the affair of their tunnel. */
   readonly #tunnelled = new WeakSet<Duplex>()
   #isGoingAway = false
@@ -35,6 +38,10 @@ export class Upgrades {
 
   count(): number {
     return this.#open.size
+  }
+
+  counts(): WebSocketCounts {
+    return { ...this.#counts }
   }
 
   goAway(): void {
@@ -86,15 +93,37 @@ export class Upgrades {
     }
     const { decision } = admission
     if (decision.delayMs > 0 && !(await this.#gateway.wait(socket, decision))) return
-    if (!socket.destroyed) this.connect(client, admission)
+    if (socket.destroyed) return
+    const { target } = admission
+    if (target.websockets >= target.upstream.websockets) return this.refuse(client, admission)
+    this.connect(client, admission)
+  }
+
+  /** The upstream has as many WebSockets as it may. */
+  private refuse({ request, socket }: Client, { decision, target }: Admitted): void {
+    this.#counts.refused++
+    this.#gateway.began(target)
+    this.#gateway.ended(target, { status: 503, code: 'UPSTREAM_WEBSOCKETS' }, request)
+    answerProblem(socket, {
+      status: 503,
+      detail: 'Too many WebSockets are open to the upstream.',
+      error: 'upstream_failed',
+      headers: ['Retry-After', '1', ...this.#gateway.ownHeaders(decision)],
+    })
   }
 
   private connect(client: Client, admitted: Admitted): void {
     const { socket } = client
+    const { target, call } = admitted
     const own = this.#gateway.ownHeaders(admitted.decision)
     const { responseMs, stallMs } = this.#gateway.parts.config.gateway.timeouts
+    this.#gateway.began(admitted.target)
     const outgoing = this.open(client, admitted)
+    // Its place is free again when the connection to the upstream is over.
+    target.websockets++
+    const release = () => target.websockets--
     let hasAnswer = false
+    let isTunnel = false
     let failure: UpstreamFailure = { status: 502, code: 'UPGRADE_FAILED' }
     const leave = () => outgoing.destroy()
     const timer = setTimeout(() => {
@@ -117,7 +146,11 @@ export class Upgrades {
       const upgrade = ['Connection', 'Upgrade', 'Upgrade', 'websocket']
       writeHead(socket, 101, [...upgrade, ...headers])
       const heads = { client: client.head, upstream: upstreamHead }
-      this.tunnel({ client: socket, upstream }, heads, { ...admitted, traced: client.traced })
+      isTunnel = true
+      this.tunnel({ client: socket, upstream }, heads, { call, traced: client.traced, release })
+    })
+    outgoing.once('close', () => {
+      if (!isTunnel) release()
     })
     outgoing.once('response', (response) => {
       begun()
@@ -130,7 +163,7 @@ export class Upgrades {
       if (hasAnswer) return reset(socket)
       // A client that has left is nobody's failure.
       if (socket.destroyed) return
-      this.#gateway.ended(failure)
+      this.#gateway.ended(admitted.target, failure, client.request)
       const { status } = failure
       const detail = 'The upstream could not be reached, broke off or was late.'
       answerProblem(socket, { status, detail, error: 'upstream_failed', headers: own })
@@ -161,17 +194,38 @@ export class Upgrades {
   private tunnel(
     ends: { readonly client: Duplex; readonly upstream: Duplex },
     heads: { readonly client: Buffer; readonly upstream: Buffer },
-    { call, traced }: { readonly call: Call; readonly traced: Traced | undefined },
+    { call, traced, release }: Tunnelled,
   ): void {
     const message = { attributes: { ...call.attributes, method: MESSAGE } }
     const tunnel = new Tunnel(ends, {
       onMessage: () => this.decideMessage(message, traced),
-      onEnd: () => this.#open.delete(tunnel),
+      onEnd: () => {
+        this.#open.delete(tunnel)
+        if (this.#open.size === 0) this.stopSweeping()
+        release()
+      },
     })
     this.#tunnelled.add(ends.client)
     this.#open.add(tunnel)
+    this.startSweeping()
     tunnel.open(heads)
     if (this.#isGoingAway) tunnel.goAway()
+  }
+
+  private startSweeping(): void {
+    if (this.#sweeper !== undefined) return
+    const { websocketIdleMs } = this.#gateway.parts.config.gateway.timeouts
+    this.#sweeper = setInterval(() => this.sweep(), websocketIdleMs / IDLE_SWEEPS)
+    this.#sweeper.unref()
+  }
+
+  private stopSweeping(): void {
+    clearInterval(this.#sweeper)
+    this.#sweeper = undefined
+  }
+
+  private sweep(): void {
+    for (const tunnel of this.#open) if (tunnel.closeIfIdle(IDLE_SWEEPS)) this.#counts.idle++
   }
 
   /** Nothing is asked, and nothing waits, while no rule counts messages. */
@@ -199,8 +253,23 @@ export class Upgrades {
   }
 }
 
+/** An idle tunnel is closed after the timeout, and before a tenth of it more has passed. */
+const IDLE_SWEEPS = 10
 const LINGER_MS = 1000
 const MESSAGES = { way: 'websocket' } as const
+
+export interface WebSocketCounts {
+  /** The upstream had as many as it may. */
+  readonly refused: number
+  /** Closed because they carried nothing. */
+  readonly idle: number
+}
+
+interface Tunnelled {
+  readonly call: Call
+  readonly traced: Traced | undefined
+  readonly release: () => void
+}
 
 interface Client {
   readonly request: IncomingMessage

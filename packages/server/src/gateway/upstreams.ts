@@ -1,9 +1,9 @@
 /** Where calls go: pools of connections, chosen by the canonical path, only from the settings. */
-import { lookup as dnsLookup } from 'node:dns'
-import type { LookupFunction } from 'node:net'
-import { Pool } from 'undici'
+import { buildConnector, Pool } from 'undici'
 import type { GatewayConfig, Upstream } from '../config/config.js'
-import { isForbidden } from '../config/urls.js'
+import { guardedLookup } from '../guarded-lookup.js'
+import { GatheredBytes } from './gathered-bytes.js'
+import { UnaskedContinues } from './unasked-continue.js'
 
 /** Calls that may wait for a free connection, for each connection there is. */
 const QUEUED_PER_CONNECTION = 4
@@ -18,6 +18,10 @@ export interface Target {
   /** Calls sent or waiting. */
   inFlight: number
   readonly maxInFlight: number
+  /** WebSockets that are open or being opened. */
+  websockets: number
+  /** Shared by all targets. */
+  readonly gathered: GatheredBytes
 }
 
 export interface Upstreams {
@@ -29,26 +33,44 @@ export interface Upstreams {
 type Timeouts = GatewayConfig['timeouts']
 
 export function createUpstreams(upstreams: readonly Upstream[], timeouts: Timeouts): Upstreams {
+  const gathered = new GatheredBytes()
+  const continues = new UnaskedContinues()
   const targets = upstreams
-    .map((upstream) => createTarget(upstream, timeouts))
+    .map((upstream) => createTarget(upstream, timeouts, { gathered, continues }))
     .toSorted((a, b) => b.upstream.prefix.length - a.upstream.prefix.length)
   return {
     find: (path) => targets.find(({ upstream }) => isBelow(path, upstream.prefix)),
     close: async () => {
       await Promise.all(targets.map(({ pool }) => pool.destroy()))
+      continues.close()
     },
   }
 }
 
-function createTarget(upstream: Upstream, timeouts: Timeouts): Target {
+/** Whether one more call would leave at least half of the connections free. */
+export function hasConnectionsToSpare({ inFlight, upstream }: Target): boolean {
+  return (inFlight + 1) * 2 <= upstream.connections
+}
+
+/** What all upstreams share. */
+interface Shared {
+  readonly gathered: GatheredBytes
+  readonly continues: UnaskedContinues
+}
+
+function createTarget(
+  upstream: Upstream,
+  timeouts: Timeouts,
+  { gathered, continues }: Shared,
+): Target {
   const { host, hostname, protocol } = new URL(upstream.origin)
   const pool = new Pool(upstream.origin, {
     connections: upstream.connections,
     pipelining: 1,
-    // Each call has a timer of its own, which also counts the wait for a connection.
+    // Each call has a timer of its own, which starts when its body was sent whole.
     headersTimeout: 0,
     bodyTimeout: timeouts.stallMs,
-    connect: { timeout: timeouts.connectMs, lookup: guardedLookup },
+    connect: continues.wrap(buildConnector({ timeout: timeouts.connectMs, lookup: guardedLookup })),
   })
   return {
     upstream,
@@ -57,21 +79,12 @@ function createTarget(upstream: Upstream, timeouts: Timeouts): Target {
     servername: protocol === 'https:' ? hostname.replace(/^\[|\]$/g, '') : undefined,
     inFlight: 0,
     maxInFlight: upstream.connections * (1 + QUEUED_PER_CONNECTION),
+    websockets: 0,
+    gathered,
   }
 }
 
 function isBelow(path: string, prefix: string): boolean {
   if (prefix === '/' || path === prefix) return true
   return path.startsWith(prefix) && path.charCodeAt(prefix.length) === 47
-}
-
-/** Names are checked when they are connected to: what they stand for may have changed since. */
-export const guardedLookup: LookupFunction = (hostname, options, callback) => {
-  dnsLookup(hostname, options, (error, address, family) => {
-    if (error !== null) return callback(error, address, family)
-    const found = typeof address === 'string' ? [address] : address.map((entry) => entry.address)
-    const forbidden = found.find(isForbidden)
-    if (forbidden === undefined) return callback(null, address, family)
-    callback(new Error(`${hostname} is ${forbidden}, a link-local address`), '', 0)
-  })
 }

@@ -8,6 +8,7 @@ import {
   startEager,
   startHeld,
   stopListeners,
+  UNCOUNTED,
   until,
 } from './listener.test-helper.js'
 
@@ -140,8 +141,9 @@ test('a listener that never started can be stopped', async () => {
   const listener = createListener({
     listen: { host: '127.0.0.1', port: 0 },
     tls: undefined,
-    timeouts: { headersMs: 1000, requestMs: 1000 },
+    timeouts: { headersMs: 1000, requestMs: 1000, stallMs: 1000 },
     maxConnections: 10,
+    perAddress: UNCOUNTED,
     log: createMemoryLog().log,
   })
   await listener.stopAccepting()

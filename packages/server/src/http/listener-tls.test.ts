@@ -11,7 +11,9 @@ import {
   statusOf,
   stopListeners,
   type TestListenerOptions,
+  until,
 } from './listener.test-helper.js'
+import { PIPELINED_REQUESTS_MAX } from './request-gate.js'
 
 let directory: string
 
@@ -100,4 +102,63 @@ test('connections in their handshake are destroyed with the others', async () =>
 test('a listener does not start with files that do not fit', async () => {
   const tls = { cert: filesOf('one').cert, key: filesOf('two').key }
   await expect(start({ tls })).rejects.toThrow('the key is not that of the certificate')
+})
+
+test('of many pipelined requests over TLS only 32 are in flight, and all are answered', async () => {
+  const flights: number[] = []
+  const answers: (() => void)[] = []
+  const { port } = await start({
+    prepare: (_server, listener) => {
+      listener.serve((request, response) => {
+        flights.push(listener.inFlight())
+        answers.push(() => response.end(`<${request.url}>`))
+        // Only when no more can come.
+        if (answers.length < PIPELINED_REQUESTS_MAX && request.url !== '/999') return
+        for (const answer of answers.splice(0)) answer()
+      })
+    },
+  })
+  const client = new Client(await connectTls(port))
+  const numbers = Array.from({ length: 1000 }, (_, n) => n)
+  client.send(numbers.map((n) => `GET /${n} HTTP/1.1\r\nHost: a\r\n\r\n`).join(''))
+  const text = await client.until((all) => all.includes('</999>'))
+  expect([...text.matchAll(/<\/(\d+)>/g)].map(([, n]) => Number(n))).toEqual(numbers)
+  expect(Math.max(...flights)).toBe(PIPELINED_REQUESTS_MAX)
+  client.socket.destroy()
+})
+
+test('a client that reads nothing over TLS is cut, and one that reads slowly is not', async () => {
+  const piece = Buffer.alloc(64 * 1024)
+  const { port, listener } = await start({
+    headersMs: 200,
+    stallMs: 1000,
+    // As the gateway writes: the next piece when the last is gone.
+    prepare: (_server, each) =>
+      each.serve((_, response) => {
+        const write = () => {
+          while (response.write(piece));
+          response.once('drain', write)
+        }
+        write()
+      }),
+  })
+  const [slow, still] = [await connectTls(port), await connectTls(port)]
+  for (const socket of [slow, still]) {
+    socket.pause()
+    socket.on('error', () => undefined)
+    socket.write('GET /x HTTP/1.1\r\nHost: a\r\n\r\n')
+  }
+  let taken = 0
+  slow.on('data', (bytes: Buffer) => {
+    taken += bytes.length
+    slow.pause()
+  })
+  const drip = setInterval(() => slow.resume(), 1)
+  await until(() => listener.counts().stalled === 1)
+  const before = taken
+  await until(() => taken > before + 4 * piece.length)
+  clearInterval(drip)
+  expect(listener.counts().stalled).toBe(1)
+  slow.destroy()
+  still.destroy()
 })

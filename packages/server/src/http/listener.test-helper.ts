@@ -15,26 +15,40 @@ export interface TestListener {
 export interface TestListenerOptions {
   readonly headersMs?: number
   readonly requestMs?: number
+  readonly stallMs?: number
   readonly maxConnections?: number
+  /** Bounds of each address, the loopback among them. @default none is counted */
+  readonly perAddress?: { readonly maxConnections: number; readonly maxCalls: number }
   readonly tls?: TlsFiles
   /** Called before it listens. */
-  readonly prepare?: (server: Listener['server']) => void
+  readonly prepare?: (server: Listener['server'], listener: Listener) => void
 }
+
+/** No address has a bound. */
+export const UNCOUNTED = {
+  maxConnections: 1,
+  maxCalls: 1,
+  isExempt: () => true,
+  describe: (address: string) => `[${address}]`,
+}
+const COUNTED = { isExempt: () => false }
 
 const started: Listener[] = []
 
 export async function startListener(options: TestListenerOptions = {}): Promise<TestListener> {
-  const { headersMs = 9000, requestMs = 30_000, maxConnections = 1000, tls, prepare } = options
+  const { headersMs = 9000, requestMs = 30_000, stallMs = 60_000 } = options
+  const { maxConnections = 1000, tls, prepare, perAddress } = options
   const memory = createMemoryLog()
   const listener = createListener({
     listen: { host: '127.0.0.1', port: 0 },
     tls,
-    timeouts: { headersMs, requestMs },
+    timeouts: { headersMs, requestMs, stallMs },
     maxConnections,
+    perAddress: perAddress === undefined ? UNCOUNTED : { ...UNCOUNTED, ...perAddress, ...COUNTED },
     log: memory.log,
   })
   started.push(listener)
-  prepare?.(listener.server)
+  prepare?.(listener.server, listener)
   const { port, url } = await listener.start()
   return { listener, memory, port, url }
 }
@@ -111,12 +125,12 @@ export async function startHeld(options: TestListenerOptions = {}): Promise<Held
   const served: Served[] = []
   const held = await startListener({
     ...options,
-    prepare: (server) => {
-      server.on('request', (request, response) => {
+    prepare: (server, listener) => {
+      listener.serve((request, response) => {
         request.on('error', () => undefined)
         served.push({ request, response })
       })
-      options.prepare?.(server)
+      options.prepare?.(server, listener)
     },
   })
   const untilServed = async (count: number) => {
@@ -130,9 +144,9 @@ export async function startHeld(options: TestListenerOptions = {}): Promise<Held
 export function startEager(options: TestListenerOptions = {}): Promise<TestListener> {
   return startListener({
     ...options,
-    prepare: (server) => {
+    prepare: (server, listener) => {
       server.on('request', (_, response) => response.end('served'))
-      options.prepare?.(server)
+      options.prepare?.(server, listener)
     },
   })
 }

@@ -10,6 +10,7 @@ import {
   startListener,
   statusOf,
   stopListeners,
+  UNCOUNTED,
   until,
 } from './listener.test-helper.js'
 
@@ -34,8 +35,9 @@ test('an address that is taken is told in words', async () => {
   const second = createListener({
     listen: { host: '127.0.0.1', port },
     tls: undefined,
-    timeouts: { headersMs: 1000, requestMs: 1000 },
+    timeouts: { headersMs: 1000, requestMs: 1000, stallMs: 1000 },
     maxConnections: 10,
+    perAddress: UNCOUNTED,
     log: createMemoryLog().log,
   })
   await expect(second.start()).rejects.toThrow(
@@ -262,7 +264,7 @@ test('connections beyond the most are turned away, counted and told of', async (
   for (const client of clients) client.send(GET)
   await untilServed(2)
   expect(await exchange(port, GET)).toBe('')
-  expect(listener.refusedConnections()).toBe(1)
+  expect(listener.counts()).toMatchObject({ overMax: 1, overAddressMax: 0 })
   await until(() => memory.lines.length > 0)
   expect(memory.lines[0]).toMatchObject({
     level: 'warn',

@@ -2,6 +2,7 @@
 import {
   createServer,
   IncomingMessage,
+  type RequestListener,
   type Server as HttpServer,
   type ServerResponse,
   STATUS_CODES,
@@ -10,10 +11,12 @@ import { createServer as createTlsServer, type Server as HttpsServer } from 'nod
 import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import type { ListenAddress, TlsFiles } from '../config/config.js'
 import type { Log } from '../log/logger.js'
-import { problemObject } from './answer.js'
+import { AddressBounds, type AddressBoundsOptions } from './address-bounds.js'
+import { answerProblem, type ProblemAnswer, problemObject } from './answer.js'
 import { type Certificates, watchCertificates } from './certificates.js'
-import { closeAfter, Connections, endNow, endSlowly, IDLE_SWEEPS_MAX } from './connections.js'
+import { Connections, endNow, endSlowly } from './connections.js'
 import { type RequestProblem, refuseMethod } from './strict-request.js'
+import { limitUnreadBody } from './unread-body.js'
 
 export interface ListenerOptions {
   readonly listen: ListenAddress
@@ -23,16 +26,38 @@ export interface ListenerOptions {
     readonly headersMs: number
     /** Until a request is there whole. */
     readonly requestMs: number
+    /** How long a client may read nothing of what there is for it. */
+    readonly stallMs: number
   }
   readonly maxConnections: number
+  readonly perAddress: PerAddressOptions
   readonly log: Log
   /** Whether a worker listens alone, and not with the others. @default false */
   readonly exclusive?: boolean | undefined
 }
 
+interface PerAddressOptions extends AddressBoundsOptions {
+  /** An address as a log line may show it. */
+  readonly describe: (address: string) => string
+}
+
+/** What a listener has turned away, since the start. */
+interface ListenerCounts {
+  /** Connections beyond `maxConnections`. */
+  readonly overMax: number
+  /** Connections beyond those that one address may have. */
+  readonly overAddressMax: number
+  /** Calls beyond those that one address may have in flight. */
+  readonly busyCalls: number
+  /** Connections cut because their client read nothing. */
+  readonly stalled: number
+}
+
 export interface Listener {
-  /** For the owner's `request`, `checkContinue` and `upgrade`. */
+  /** For the owner's `upgrade`. */
   readonly server: HttpServer | HttpsServer
+  /** Answers each request, unless its address has too many in flight. */
+  serve(handle: RequestListener): void
   start(): Promise<{ readonly host: string; readonly port: number; readonly url: string }>
   /** From now on each response says `Connection: close`; connections are still taken. */
   beginDraining(): void
@@ -47,17 +72,20 @@ export interface Listener {
   destroyAll(): void
   /** Requests whose response is not done. */
   inFlight(): number
-  /** Connections turned away because there were too many. */
-  refusedConnections(): number
+  counts(): ListenerCounts
   /** Settles when nothing is accepted and the last connection is gone. */
   readonly closed: Promise<void>
 }
 
+/** All callers behind a balancer share its address. */
+const BALANCER_HINT = 'if this is a balancer or proxy, list it in trustedProxies'
 const HEADER_BYTES_MAX = 16 * 1024
 /** A silent connection is closed so much later than `headersMs` at most, for a usual one. */
 const CHECK_MS_MAX = 250
 const CHECK_MS_MIN = 10
 const KEEP_ALIVE_MS = 60_000
+/** How often a connection is looked at, in the time after which it is closed. */
+const SWEEPS = 16
 /** Node waits so much longer than it told the client, for requests that are on their way. */
 const KEEP_ALIVE_GRACE_MS = 1000
 
@@ -69,23 +97,38 @@ class StrictListener implements Listener {
   readonly server: HttpServer | HttpsServer
   readonly closed: Promise<void>
   readonly #options: ListenerOptions
-  readonly #connections = new Connections()
+  readonly #connections: Connections
   readonly #sweeps: NodeJS.Timeout
+  /** Requests that are answered already. */
+  readonly #turnedAway = new WeakSet<IncomingMessage>()
+  readonly #counts = { overMax: 0, overAddressMax: 0, busyCalls: 0, stalled: 0 }
+  /** What the log was last told. */
+  #logged: ListenerCounts = { ...this.#counts }
+  #failed = ''
+  /** The last address of each kind that met its bound. */
+  #overAddress = ''
+  #busyAddress = ''
   #certificates: Certificates | undefined
   #hasStarted = false
-  #refused = 0
-  #untold = { refused: 0, failed: '' }
 
   constructor(options: ListenerOptions) {
+    const { timeouts, perAddress } = options
     this.#options = options
+    // Twice `headersMs` passes until a connection is closed as idle: it may wait as long as that
+    // for its next request, and as long again until the head of it is there.
+    const idleMs = timeouts.headersMs * 2
+    const stallSweepMs = Math.max(CHECK_MS_MAX, timeouts.stallMs / SWEEPS)
+    const sweepMs = Math.max(CHECK_MS_MIN, Math.min(idleMs / SWEEPS, stallSweepMs))
+    this.#connections = new Connections({
+      addresses: new AddressBounds(perAddress),
+      idleSweepsMax: Math.ceil(idleMs / sweepMs),
+      stalledSweepsMax: Math.ceil(timeouts.stallMs / sweepMs),
+    })
     this.server = this.createServer()
     this.closed = new Promise((resolve) => this.server.once('close', resolve)).then(() =>
       this.finish(),
     )
     this.listen()
-    // Twice `headersMs` passes until a connection is closed as idle: it may wait as long as that
-    // for its next request, and as long again until the head of it is there.
-    const sweepMs = Math.max(CHECK_MS_MIN, (options.timeouts.headersMs * 2) / IDLE_SWEEPS_MAX)
     this.#sweeps = setInterval(() => this.sweep(), sweepMs).unref()
   }
 
@@ -98,6 +141,14 @@ class StrictListener implements Listener {
     const { port } = this.server.address() as AddressInfo
     const name = listen.host.includes(':') ? `[${listen.host}]` : listen.host
     return { host: listen.host, port, url: `http${tls ? 's' : ''}://${name}:${port}` }
+  }
+
+  serve(handle: RequestListener): void {
+    const serveOrNot: RequestListener = (request, response) => {
+      if (!this.#turnedAway.has(request)) handle(request, response)
+    }
+    this.server.on('request', serveOrNot)
+    this.server.on('checkContinue', serveOrNot)
   }
 
   beginDraining(): void {
@@ -127,8 +178,8 @@ class StrictListener implements Listener {
     return this.#connections.inFlight()
   }
 
-  refusedConnections(): number {
-    return this.#refused
+  counts(): ListenerCounts {
+    return { ...this.#counts }
   }
 
   private bind(): Promise<void> {
@@ -145,7 +196,7 @@ class StrictListener implements Listener {
         server.off('error', fail)
         // Too many open files, for one: the next connection may do better.
         server.on('error', (error) => {
-          this.#untold.failed = String(error)
+          this.#failed = String(error)
         })
         resolve()
       })
@@ -190,28 +241,59 @@ class StrictListener implements Listener {
     const { server } = this
     const connections = this.#connections
     const speaking = this.#options.tls === undefined ? 'connection' : 'secureConnection'
-    server.on('connection', (socket: Socket) => connections.add(socket))
-    server.on(speaking, (socket: Socket) => connections.speak(socket))
+    server.on('connection', (socket: Socket) => this.accept(socket))
+    server.on(speaking, (socket: Socket) => this.speak(socket))
     server.on('clientError', (error, socket) => this.refuse(error, socket as Socket))
     // Its owner judges it like any other request: what follows on the connection is its too.
     server.on('checkExpectation', (request, response) => server.emit('request', request, response))
     server.on('connect', (_, socket) => {
+      connections.leave(socket as Socket)
       socket.on('error', () => socket.destroy())
       socket.resume()
       endSlowly(socket as Socket, bytesOf(refuseMethod('CONNECT')))
     })
     server.on('drop', () => {
-      this.#refused++
-      this.#untold.refused++
+      this.#counts.overMax++
     })
     const begin = (request: IncomingMessage, response: ServerResponse) => {
-      connections.begin(request, response)
-      // The parser drops what lies behind such a request, so nothing that follows can be trusted.
-      if (request instanceof UpgradingRequest && request.isUpgradeAsked) closeAfter(response)
+      const begun = connections.begin(request, response)
+      // The parser may drop what lies behind such a request, so nothing that follows can be
+      // trusted.
+      if (request instanceof UpgradingRequest && request.isUpgradeAsked) {
+        connections.endWith(response)
+      }
+      if (begun === 'turned-away') this.turnAway(request, response)
     }
     server.on('request', begin)
     this.joinOwner('checkContinue', begin)
     this.joinOwner('upgrade', (_: IncomingMessage, socket: Socket) => connections.upgrade(socket))
+  }
+
+  private accept(socket: Socket): void {
+    const over = this.#connections.add(socket)
+    if (over === undefined) return
+    this.#counts.overAddressMax++
+    this.#overAddress = over.refused
+  }
+
+  private speak(socket: Socket): void {
+    if (socket.destroyed) return
+    try {
+      this.#connections.speak(socket)
+    } catch (error) {
+      // Without a bound on its requests a connection is not served.
+      this.#failed = String(error)
+      socket.destroy()
+    }
+  }
+
+  /** Its address has too many calls in flight. */
+  private turnAway(request: IncomingMessage, response: ServerResponse): void {
+    this.#turnedAway.add(request)
+    this.#counts.busyCalls++
+    this.#busyAddress = this.#connections.addressOf(request.socket) ?? ''
+    limitUnreadBody(request, response)
+    answerProblem(response, BUSY_ADDRESS)
   }
 
   /** Listens before the owner does, but not alone: Node looks whether anybody does. */
@@ -232,19 +314,56 @@ class StrictListener implements Listener {
   private refuse(error: NodeJS.ErrnoException, socket: Socket): void {
     if (error.code === 'ECONNRESET') return void socket.destroy()
     const problem = PROBLEMS.get(error.code) ?? NO_REQUEST
+    if (problem.status === 408 && this.#connections.isHeldBack(socket)) return
     // The rest of a late request could still come, and would be served.
     const endIt = problem.status === 408 ? endNow : endSlowly
     this.#connections.refuse(socket, bytesOf(problem), endIt)
   }
 
   private sweep(): void {
-    this.#connections.sweep()
-    const { log, maxConnections } = this.#options
-    const { refused, failed } = this.#untold
-    if (refused > 0) log.warn({ connections: refused, maxConnections }, 'too many connections')
-    if (failed !== '') log.error({ error: failed }, 'a connection could not be accepted')
-    this.#untold = { refused: 0, failed: '' }
+    this.#counts.stalled += this.#connections.sweep().stalled
+    const { log, maxConnections, perAddress } = this.#options
+    const { overMax, overAddressMax, busyCalls, stalled } = this.newCounts()
+    if (overMax > 0) log.warn({ connections: overMax, maxConnections }, 'too many connections')
+    if (overAddressMax > 0) {
+      const address = perAddress.describe(this.#overAddress)
+      const most = { setting: 'gateway.maxConnectionsPerAddress', most: perAddress.maxConnections }
+      const fields = { connections: overAddressMax, address, ...most, hint: BALANCER_HINT }
+      log.warn(fields, 'connections refused: too many of one address')
+    }
+    if (busyCalls > 0) {
+      const address = perAddress.describe(this.#busyAddress)
+      const most = { setting: 'gateway.maxCallsPerAddress', most: perAddress.maxCalls }
+      const fields = { calls: busyCalls, address, ...most, hint: BALANCER_HINT }
+      log.warn(fields, 'calls refused: too many of one address in flight')
+    }
+    if (stalled > 0) {
+      log.warn({ connections: stalled }, 'connections cut: their clients read nothing')
+    }
+    if (this.#failed !== '')
+      log.error({ error: this.#failed }, 'a connection could not be accepted')
+    this.#failed = ''
   }
+
+  /** What was counted since the last sweep. */
+  private newCounts(): ListenerCounts {
+    const before = this.#logged
+    const now = this.counts()
+    this.#logged = now
+    return {
+      overMax: now.overMax - before.overMax,
+      overAddressMax: now.overAddressMax - before.overAddressMax,
+      busyCalls: now.busyCalls - before.busyCalls,
+      stalled: now.stalled - before.stalled,
+    }
+  }
+}
+
+const BUSY_ADDRESS: ProblemAnswer = {
+  status: 503,
+  detail: 'Too many requests from this address are in progress.',
+  error: 'address_busy',
+  headers: ['Retry-After', '1'],
 }
 
 /**

@@ -1,0 +1,11 @@
+/** A call as rules see it that look at nothing but plain attributes, for tests. */
+import type { Attributes, NormalizedCall } from '@sluice/core'
+
+export function callWith(
+  attributes: Attributes = {},
+  more: Partial<NormalizedCall> = {},
+): NormalizedCall {
+  const plain = { method: undefined, path: undefined, address: undefined, route: undefined }
+  const ip = attributes['ip']
+  return { attributes, ...plain, ip: typeof ip === 'string' ? ip : undefined, ...more }
+}

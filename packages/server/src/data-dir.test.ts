@@ -1,8 +1,14 @@
-import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { mkdirSync, mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { keepRedisSecret, lastRedisSecret } from './data-dir.js'
+import {
+  keepRedisSecret,
+  keptAdminToken,
+  keptKeySecret,
+  lastRedisSecret,
+  unkeptSecrets,
+} from './data-dir.js'
 import { createMemoryLog } from './log/memory-log.test-helper.js'
 
 const ONE = new Uint8Array(16).fill(1)
@@ -50,4 +56,43 @@ test('a folder that cannot be written to is warned of, and no reason not to serv
   expect(lines).toMatchObject([
     { level: 'warn', msg: 'could not be kept; a start without Redis will fail' },
   ])
+})
+
+const config = (dataDir: string) => ({
+  dataDir,
+  admin: { listen: { host: '127.0.0.1', port: 0 }, token: undefined },
+  keySecret: undefined,
+  redis: undefined,
+})
+
+test('secrets that can be written are read by each worker from their files', () => {
+  const { log } = createMemoryLog()
+  expect(unkeptSecrets(config(folder), log)).toEqual({})
+  expect(readdirSync(folder).toSorted()).toEqual(['admin-token', 'key-secret'])
+})
+
+test('secrets that cannot be written are made once, for all workers, and leave no draft', () => {
+  const { log, lines } = createMemoryLog()
+  writeFileSync(join(folder, 'file'), '')
+  const { adminToken, keySecret } = unkeptSecrets(config(join(folder, 'file')), log)
+  expect(adminToken).toMatch(/^[0-9a-f]{64}$/)
+  expect(keySecret).toMatch(/^[0-9a-f]{32}$/)
+  expect(lines).toHaveLength(2)
+  expect(readdirSync(folder)).toEqual(['file'])
+  const given = { ...config(join(folder, 'file')), keySecret: ONE }
+  const admin = { ...given.admin, token: 'given' }
+  expect(unkeptSecrets({ ...given, admin }, log)).toEqual({})
+})
+
+test('a secret that is there and cannot be read is never an empty one, which everybody would know', () => {
+  const { log, lines } = createMemoryLog()
+  mkdirSync(join(folder, 'admin-token'))
+  mkdirSync(join(folder, 'key-secret'))
+  expect(keptAdminToken(folder, log)).toMatchObject({
+    text: expect.stringMatching(/^[0-9a-f]{64}$/) as string,
+    state: 'unkept',
+  })
+  expect(keptKeySecret(folder, log)).toHaveLength(16)
+  expect(lines.map(({ level }) => level)).toEqual(expect.arrayContaining(['warn']))
+  expect(readdirSync(folder).toSorted()).toEqual(['admin-token', 'key-secret'])
 })

@@ -10,6 +10,7 @@ import {
   writeFileSync,
 } from 'node:fs'
 import { join } from 'node:path'
+import type { Config } from './config/config.js'
 import type { Log } from './log/logger.js'
 import { messageOf } from './message-of.js'
 
@@ -34,6 +35,29 @@ export function keptAdminToken(dataDir: string, log: Log): Kept {
 /** The key of all hashes: the same after a restart, so that logs of two runs name callers alike. */
 export function keptKeySecret(dataDir: string, log: Log): Uint8Array {
   return Buffer.from(keep(dataDir, KEY_SECRET_FILE, 16, log).text.slice(0, 32), 'hex')
+}
+
+/** Secrets that could not be written, which all workers of a server must have alike. */
+export interface UnkeptSecrets {
+  readonly adminToken?: string
+  /** Hex digits. */
+  readonly keySecret?: string
+}
+
+/** Makes the secrets that workers need; those that could be written each reads from its file. */
+export function unkeptSecrets(
+  config: Pick<Config, 'dataDir' | 'admin' | 'keySecret' | 'redis'>,
+  log: Log,
+): UnkeptSecrets {
+  const unkept = (isWanted: boolean, name: string, bytes: number) => {
+    const kept = isWanted ? keep(config.dataDir, name, bytes, log) : undefined
+    return kept?.state === 'unkept' ? kept.text : undefined
+  }
+  const adminToken = unkept(config.admin.token === undefined, ADMIN_TOKEN_FILE, 32)
+  // With Redis, the secret is kept there.
+  const isOwn = config.keySecret === undefined && config.redis === undefined
+  const keySecret = unkept(isOwn, KEY_SECRET_FILE, 16)
+  return { ...(adminToken && { adminToken }), ...(keySecret && { keySecret }) }
 }
 
 /**
@@ -106,15 +130,19 @@ function readKept(file: string, log: Log): string | undefined {
 /** Two processes that start at once end up with the same one: the first link wins. */
 function writeOnce(file: string, bytes: number, log: Log): string {
   const draft = draftOf(file)
-  writeFileSync(draft, `${randomBytes(bytes).toString('hex')}\n`, { mode: 0o600, flag: 'wx' })
   try {
+    writeFileSync(draft, `${randomBytes(bytes).toString('hex')}\n`, { mode: 0o600, flag: 'wx' })
     linkSync(draft, file)
   } catch (error) {
     if (!(error instanceof Error && 'code' in error && error.code === 'EEXIST')) throw error
   } finally {
+    // Also where a full disk took only half of it.
     rmSync(draft, { force: true })
   }
-  return readKept(file, log) ?? ''
+  const kept = readKept(file, log)
+  // It is there, and closed to this process: an empty secret would be known to everybody.
+  if (kept === undefined) throw new Error('there is one that cannot be read')
+  return kept
 }
 
 function draftOf(file: string): string {

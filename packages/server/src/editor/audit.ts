@@ -1,7 +1,19 @@
 /** The line of the log that every change leaves: who, why, what. Never a value, never a caller. */
 import type { Log } from '../log/logger.js'
-import { type Change, type RuleDocument, splitOverrideKey } from '../rule-store/records.js'
+import {
+  type Change,
+  type RuleDocument,
+  type ShadowDocument,
+  type ShadowEntry,
+  splitOverrideKey,
+} from '../rule-store/records.js'
 import type { RuleBook } from '../source/rule-book.js'
+import {
+  findWeakenings,
+  logWeakened,
+  type Protection,
+  type Weakened,
+} from '../source/weakened-rules.js'
 
 /** How much one line lists. */
 const LISTED_MAX = 20
@@ -10,14 +22,14 @@ export interface Described {
   /** For people: `rule orders created`. */
   readonly what: readonly string[]
   /** What weakens protection, and is told louder. */
-  readonly alarms: readonly { readonly rule: string; readonly message: string }[]
+  readonly alarms: readonly Weakened[]
 }
 
 /** The book is as it was before the changes. */
 export function describeChanges(book: RuleBook, changes: readonly Change[]): Described {
   const what: string[] = []
   const overrides = new Map<string, { set: number; removed: number }>()
-  const alarms: { rule: string; message: string }[] = []
+  const alarms: Weakened[] = []
   for (const change of changes) {
     if (change.kind === 'override') {
       const { rule } = splitOverrideKey(change.id)
@@ -27,9 +39,11 @@ export function describeChanges(book: RuleBook, changes: readonly Change[]): Des
       continue
     }
     what.push(describe(book, change))
+    if (change.kind === 'set') alarms.push(...shadowAlarms(book.set.shadow, change.body?.shadow))
     if (change.kind === 'rule') {
-      const before = book.rule(change.id)?.document
-      for (const message of alarmsOf(before, change.body)) alarms.push({ rule: change.id, message })
+      const before = protectionOf(book.rule(change.id)?.document)
+      const found = findWeakenings(before, protectionOf(change.body))
+      for (const message of found) alarms.push({ rule: change.id, message })
     }
   }
   for (const [rule, { set, removed }] of overrides) {
@@ -40,6 +54,22 @@ export function describeChanges(book: RuleBook, changes: readonly Change[]): Des
   return { what: [...what.slice(0, LISTED_MAX), rest], alarms }
 }
 
+/** What is new of a timed shadow. */
+function shadowAlarms(
+  before: ShadowDocument = {},
+  after: ShadowDocument = {},
+): readonly { readonly rule: string; readonly message: string }[] {
+  const known = shadowsOf(before)
+  return [...shadowsOf(after)]
+    .filter(([rule, { until }]) => known.get(rule)?.until !== until)
+    .map(([rule, { until }]) => ({ rule, message: `timed shadow: no refusal until ${until}` }))
+}
+
+function shadowsOf({ all, rules = {} }: ShadowDocument): ReadonlyMap<string, ShadowEntry> {
+  const entries = Object.entries(rules)
+  return new Map(all === undefined ? entries : [['all rules', all], ...entries])
+}
+
 function describe(book: RuleBook, { kind, id, body }: Change): string {
   if (kind === 'set') return 'set changed'
   if (kind === 'candidate') return `rule ${id}: candidate ${body === null ? 'removed' : 'set'}`
@@ -48,24 +78,9 @@ function describe(book: RuleBook, { kind, id, body }: Change): string {
   return `rule ${id} ${book.rule(id) === undefined ? 'created' : 'changed'}`
 }
 
-function alarmsOf(
-  before: RuleDocument | undefined,
-  after: RuleDocument | null | undefined,
-): readonly string[] {
-  const alarms: string[] = []
-  const wasEnforced = before !== undefined && modeOf(before) === 'enforce'
-  if (wasEnforced && !after) alarms.push('an enforced rule was removed')
-  if (wasEnforced && after && modeOf(after) !== 'enforce') {
-    alarms.push(`a rule is no longer enforced, but ${String(modeOf(after))}`)
-  }
-  if (after?.['posture'] === 'open' && before?.['posture'] !== 'open') {
-    alarms.push('a rule admits every call while the store is silent: its posture became open')
-  }
-  return alarms
-}
-
-function modeOf(document: RuleDocument): unknown {
-  return document['mode'] ?? 'enforce'
+function protectionOf(document: RuleDocument | null | undefined): Protection | undefined {
+  if (!document) return undefined
+  return { mode: document['mode'] ?? 'enforce', posture: document['posture'] }
 }
 
 export function logChanges(
@@ -78,7 +93,5 @@ export function logChanges(
   }: { readonly version: number; readonly by: string; readonly why: string | undefined },
 ): void {
   log.info({ version, by, why, what }, 'rules changed by')
-  for (const { rule, message } of alarms.slice(0, LISTED_MAX)) {
-    log.warn({ version, by, why, rule }, message)
-  }
+  logWeakened(log, alarms, { version, by, why })
 }

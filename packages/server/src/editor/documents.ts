@@ -9,8 +9,8 @@ const COPY_DEPTH_MAX = 24
 const COPY_PARTS_MAX = 1_100_000
 
 /** What the admin API adds to a rule it tells, and may get back with it. */
-export const TOLD_FIELDS: readonly string[] = ['version', 'overrideCount']
-export const TOLD_SET_FIELDS: readonly string[] = ['version', 'next']
+export const TOLD_FIELDS: readonly string[] = ['version', 'overrideCount', 'shadowUntil']
+export const TOLD_SET_FIELDS: readonly string[] = ['version', 'next', 'shadowUntil']
 
 /** The rule itself, and what it tries in shadow. */
 export interface RuleParts {

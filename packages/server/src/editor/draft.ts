@@ -8,6 +8,7 @@ import {
   type OverrideDocument,
   overrideKey,
   type SetDocument,
+  type ShadowDocument,
 } from '../rule-store/records.js'
 import type { RuleBook } from '../source/rule-book.js'
 import type { RuleParts } from './documents.js'
@@ -34,17 +35,45 @@ export class Draft {
   #order: Set<string> | undefined
   #routes: readonly unknown[]
   #strictPaths: boolean
+  #shadow: ShadowDocument | undefined
 
   constructor(book: RuleBook) {
     this.book = book
     this.#orderBefore = book.set.order
     this.#routes = book.set.routes
     this.#strictPaths = book.set.strictPaths
+    this.#shadow = book.set.shadow
   }
 
   get set(): SetDocument {
     const order = this.#order === undefined ? this.#orderBefore : [...this.#order]
-    return { routes: this.#routes, strictPaths: this.#strictPaths, order }
+    const shadow = this.#shadow
+    return {
+      routes: this.#routes,
+      strictPaths: this.#strictPaths,
+      order,
+      ...(shadow !== undefined && { shadow }),
+    }
+  }
+
+  get shadow(): ShadowDocument | undefined {
+    return this.#shadow
+  }
+
+  setShadow(shadow: ShadowDocument | undefined): void {
+    const isNone = shadow?.all === undefined && Object.keys(shadow?.rules ?? {}).length === 0
+    this.#shadow = isNone ? undefined : shadow
+  }
+
+  /** Of one rule; that of all rules stays. */
+  endShadow(id: string): void {
+    if (this.#shadow?.rules === undefined || !Object.hasOwn(this.#shadow.rules, id)) return
+    const { [id]: _ended, ...rules } = this.#shadow.rules
+    const { all } = this.#shadow
+    this.setShadow({
+      ...(all !== undefined && { all }),
+      ...(Object.keys(rules).length > 0 && { rules }),
+    })
   }
 
   get strictPaths(): boolean {
@@ -87,6 +116,8 @@ export class Draft {
   removeRule(id: string): void {
     this.#rules.set(id, undefined)
     this.ownOrder().delete(id)
+    // A rule that is made anew under this id is enforced.
+    this.endShadow(id)
     this.replaceOverrides(id, NONE)
   }
 
@@ -153,11 +184,12 @@ export class Draft {
   }
 
   isSetTouched(): boolean {
-    const { routes, strictPaths } = this.book.set
+    const { routes, strictPaths, shadow } = this.book.set
     return (
       (this.#order !== undefined && !isSame([...this.#order], this.#orderBefore)) ||
       !isSame(this.#routes, routes) ||
-      this.#strictPaths !== strictPaths
+      this.#strictPaths !== strictPaths ||
+      !isSame(this.#shadow, shadow)
     )
   }
 

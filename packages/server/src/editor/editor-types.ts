@@ -40,6 +40,20 @@ export interface ApplyOptions {
   readonly dryRun?: boolean | undefined
 }
 
+interface ShadowInput {
+  /** Undefined: all rules. */
+  readonly rule: string | undefined
+  /** As a person writes it. */
+  readonly lasting: string
+}
+
+interface Shadowed {
+  readonly version: number
+  /** An ISO time, by the clock of this node. */
+  readonly until: string
+  readonly rule: string | undefined
+}
+
 interface OverrideInput {
   readonly caller: unknown
   readonly limits: unknown
@@ -95,6 +109,13 @@ export interface Editor {
   validateRule(document: unknown, id?: string): Promise<Validated>
   /** A JSON merge patch (RFC 7396): null removes a field. */
   patch(id: string, patch: unknown, meta: Meta, expected: Expected): Promise<BookRule>
+  /**
+   * Lets all enforced rules, or one, count and refuse nobody for so long (`15m`); it ends by
+   * itself on every node. A patch of a rule's mode ends that of the rule.
+   */
+  shadow(asked: ShadowInput, meta: Meta): Promise<Shadowed>
+  /** Ends it before its time: of one rule, or of all, also those that were named one by one. */
+  endShadow(rule: string | undefined, meta: Meta): Promise<number>
   /** The last rule only where `confirmed`: without any, every call is allowed. */
   remove(id: string, meta: Meta, options: RemoveOptions): Promise<number>
   /** A whole set, as text (YAML or JSON) or as objects. */

@@ -15,6 +15,7 @@ import { rollbackEdits } from './rollback-edits.js'
 import { ruleChecks } from './rule-checks.js'
 import { ruleEdits } from './rule-edits.js'
 import { setEdits } from './set-edits.js'
+import { shadowEdits } from './shadow-edits.js'
 import { tokenEdits } from './token-edits.js'
 
 export type * from './editor-types.js'
@@ -36,6 +37,7 @@ export function createEditor(options: EditorOptions): Editor {
     ...overrideEdits(context),
     ...setEdits(context, source),
     ...rollbackEdits(context),
+    ...shadowEdits(context),
     ...keyEdits(context),
     ...tokenEdits(context),
     adopt: (meta) => adopt(commits, options, meta),

@@ -1,6 +1,6 @@
 /** Back to how things were, as a new version. */
 import fc from 'fast-check'
-import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import {
   contentsOf,
   type EditingNode,
@@ -55,6 +55,21 @@ describe('a rollback of the set', () => {
       { version: last, diff, warnings: dry.warnings },
       { version: last, diff, warnings: dry.warnings },
     ])
+  })
+
+  test('to a version that is no longer kept is refused with the oldest one that is', async () => {
+    await node.editor.apply([RULE, OTHER], META, {})
+    vi.spyOn(node.store, 'status').mockReturnValue({
+      isConnected: true,
+      news: 'push',
+      problem: undefined,
+      keptSince: 41,
+    })
+    const refused = await failureOf(node.editor.rollback(40, META, undefined))
+    expect(refused).toMatchObject({
+      code: 'version_unknown',
+      message: 'version 40 is no longer kept; accepted: versions kept since version 41',
+    })
   })
 
   test('can itself be rolled back', async () => {

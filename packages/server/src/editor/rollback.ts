@@ -43,26 +43,34 @@ function changesAfter(
   version: number,
   rule: string | undefined,
 ): AsyncIterable<PastChange> {
-  if (!Number.isSafeInteger(version) || version < 1) throw unknownVersion(version)
+  if (!Number.isSafeInteger(version) || version < 1) throw unknownVersion(store, version)
   return store.changesAfter(version, rule)
 }
 
-function unknownVersion(version: number): EditError {
-  const accepted = 'accepted: one that the history lists'
-  return new EditError('version_unknown', `version ${version} is not one of the store; ${accepted}`)
+function unknownVersion(store: RuleStore, version: number): EditError {
+  const { keptSince } = store.status()
+  const isForgotten = version >= 1 && keptSince !== undefined && version < keptSince
+  const message = isForgotten
+    ? `version ${version} is no longer kept; accepted: versions kept since version ${keptSince}`
+    : `version ${version} is not one of the store; accepted: one that the history lists`
+  return new EditError('version_unknown', message)
 }
 
-async function known<Result>(version: number, reading: Promise<Result>): Promise<Result> {
+async function known<Result>(
+  store: RuleStore,
+  version: number,
+  reading: Promise<Result>,
+): Promise<Result> {
   try {
     return await reading
   } catch (error) {
-    if (error instanceof RangeError) throw unknownVersion(version)
+    if (error instanceof RangeError) throw unknownVersion(store, version)
     throw error
   }
 }
 
 export async function rollbackAll(draft: Draft, store: RuleStore, version: number): Promise<void> {
-  const past = await known(version, readPast(changesAfter(store, version, undefined)))
+  const past = await known(store, version, readPast(changesAfter(store, version, undefined)))
   putBack(draft, past)
   if (past.set === undefined) return
   const set = past.set ?? { routes: [], strictPaths: false, order: [] }
@@ -77,7 +85,7 @@ export async function rollbackOne(
   store: RuleStore,
   { id, version }: { readonly id: string; readonly version: number },
 ): Promise<void> {
-  const past = await known(version, readPast(changesAfter(store, version, id)))
+  const past = await known(store, version, readPast(changesAfter(store, version, id)))
   const isThere = draft.rule(id) !== undefined
   if (!isThere && past.rules.size === 0) {
     throw new EditError(
@@ -88,7 +96,7 @@ export async function rollbackOne(
   putBack(draft, past)
   if (isThere || draft.rule(id) === undefined) return
   // It comes back to its place, which only the whole history knows.
-  const order = await known(version, readOrder(changesAfter(store, version, undefined), id))
+  const order = await known(store, version, readOrder(changesAfter(store, version, undefined), id))
   draft.setOrder(inPlace(draft.set.order, id, order ?? []))
 }
 

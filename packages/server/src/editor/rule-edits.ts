@@ -57,6 +57,8 @@ export function ruleEdits({ commits, callers }: EditContext): RuleEdits {
         refuseAbsence(id, present, copied)
         const draft = new Draft(book)
         put(draft, readRule(named(id, withoutOverrides(copied, mergePatch(present, copied)))))
+        // Whoever says what the rule shall do means from now on.
+        if (isJsonMap(copied) && 'mode' in copied) draft.endShadow(id)
         return planRule(draft, id, callers)
       })
     },

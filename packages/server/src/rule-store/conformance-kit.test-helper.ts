@@ -12,6 +12,8 @@ export interface Opened {
   readonly reopen?: () => Promise<RuleStore>
   /** Lets time pass for the store: moves its clock on, or what it noted of the past back. */
   readonly advance?: (ms: number) => Promise<void>
+  /** Makes so many versions more than the store keeps. Absent: it keeps every version. */
+  readonly outgrow?: () => Promise<void>
   /** Closes everything that was opened, however often. */
   readonly close: () => Promise<void>
 }

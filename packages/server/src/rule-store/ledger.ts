@@ -21,6 +21,23 @@ const KINDS: readonly Kind[] = ['secret', 'set', 'rule', 'candidate', 'override'
  */
 const RECENT_CHANGES_MAX = 200_000
 
+/** How many versions are remembered by their marks: 16 bytes each. Beyond it half of them go. */
+const VERSIONS_MAX = 2_000_000
+
+/** Where a ledger begins whose older versions are not known. */
+export interface Origin {
+  readonly position: Position
+  /** The first version of the lineage, and whether another one was there before it. */
+  readonly lineageStart: number
+  readonly isAdopted: boolean
+}
+
+interface Lineage {
+  readonly lineage: string
+  readonly start: number
+  readonly isAdopted: boolean
+}
+
 export interface LedgerOptions {
   /** @default 200,000 */
   readonly recentChangesMax?: number
@@ -30,18 +47,19 @@ export class Ledger {
   readonly #records = new Map<Kind, Map<string, Stored>>(KINDS.map((kind) => [kind, new Map()]))
   /** Undefined while the past is being taken in: see `begin`. */
   #keyIds: SortedIds | undefined
-  /** Versions and their marks as numbers, oldest first: they grow for ever. */
-  readonly #versions: number[] = []
-  readonly #marks: number[] = []
+  /** Versions and their marks as numbers, oldest first. */
+  #versions: number[] = []
+  #marks: number[] = []
   readonly #recentChangesMax: number
   /** What the versions after `#recentStart` changed, oldest first. */
   #recent: { readonly version: number; readonly changed: readonly Named[] }[] = []
   #recentStart = 0
   #recentCount = 0
+  /** Where those begin: older ones before it are removed many at a time. */
+  #recentFrom = 0
   #position: Position | undefined
-  /** The first version of the present lineage, and whether one was there before. */
-  #lineageStart = 0
-  #isAdopted = false
+  /** Oldest first; the last is the present one. */
+  #lineages: Lineage[] = []
 
   constructor({ recentChangesMax = RECENT_CHANGES_MAX }: LedgerOptions = {}) {
     this.#recentChangesMax = recentChangesMax
@@ -66,14 +84,44 @@ export class Ledger {
     if (problem !== undefined) throw new RangeError(problem)
     const { version, mark, lineage, changes } = entry
     if (lineage !== undefined) {
-      this.#isAdopted = this.#position !== undefined
-      this.#lineageStart = version
+      const isAdopted = this.#position !== undefined
+      this.#lineages.push({ lineage, start: version, isAdopted })
     }
     for (const { kind, id, after } of changes) this.put(kind, id, after, version)
     this.#position = { version, mark, lineage: lineage ?? this.position.lineage }
-    this.#versions.push(version)
-    this.#marks.push(Number.parseInt(mark, 16))
+    this.addVersion(version, mark)
     this.remember(version, changes)
+  }
+
+  /** Puts records in place before any version is applied, in one call or several. */
+  putBase(records: readonly Stored[]): void {
+    for (const { kind, id, body, version } of records) this.put(kind, id, body, version)
+  }
+
+  /** Stands at a version whose records were put in place. */
+  startAt({ position, lineageStart, isAdopted }: Origin): void {
+    if (this.#position !== undefined) throw new Error('the rule store has versions already')
+    this.#lineages.push({ lineage: position.lineage, start: lineageStart, isAdopted })
+    this.#position = position
+    this.addVersion(position.version, position.mark)
+    this.#recentStart = position.version
+  }
+
+  /** Where it stood at a version; undefined: that is not known. */
+  originAt(version: number): Origin | undefined {
+    const index = this.indexOf(version)
+    const of = this.#lineages.findLast(({ start }) => start <= version)
+    if (index === undefined || of === undefined) return undefined
+    const { lineage, start, isAdopted } = of
+    const position = { version, mark: markText(this.#marks[index] ?? 0), lineage }
+    return { position, lineageStart: start, isAdopted }
+  }
+
+  /** Every record, of this moment. */
+  allRecords(): readonly Stored[] {
+    const all: Stored[] = []
+    for (const records of this.#records.values()) for (const one of records.values()) all.push(one)
+    return all
   }
 
   /**
@@ -115,12 +163,7 @@ export class Ledger {
   read(since: Position | undefined): Iterable<Chunk> {
     const { position } = this
     const start = since === undefined ? undefined : this.startOf(since)
-    if (start === undefined) {
-      const all: Stored[] = []
-      for (const records of this.#records.values())
-        for (const one of records.values()) all.push(one)
-      return chunks(all, position, true)
-    }
+    if (start === undefined) return chunks(this.allRecords(), position, true)
     return chunks(this.changedAfter(start), position, false)
   }
 
@@ -128,10 +171,12 @@ export class Ledger {
   private startOf(since: Position): number | undefined {
     const { position } = this
     const hasLeft = since.lineage !== position.lineage
-    if (hasLeft && this.#isAdopted && since.version < this.#lineageStart) return undefined
+    const present = this.#lineages.at(-1)
+    if (hasLeft && present?.isAdopted === true && since.version < present.start) return undefined
     const index = hasLeft ? undefined : this.indexOf(since.version)
     const mark = index === undefined ? undefined : this.#marks[index]
-    if (mark?.toString(16).padStart(12, '0') !== since.mark) {
+    // One of a version that is no longer known may be of any history, and is not followed.
+    if (mark === undefined || markText(mark) !== since.mark) {
       throw new DivergedError(position, divergence(since, position))
     }
     return since.version < this.#recentStart ? undefined : since.version
@@ -152,6 +197,18 @@ export class Ledger {
     return [...changed.values()]
   }
 
+  private addVersion(version: number, mark: string): void {
+    this.#versions.push(version)
+    this.#marks.push(Number.parseInt(mark, 16))
+    if (this.#versions.length <= VERSIONS_MAX) return
+    this.#versions = this.#versions.slice(VERSIONS_MAX / 2)
+    this.#marks = this.#marks.slice(VERSIONS_MAX / 2)
+    const oldest = this.#versions[0] ?? 0
+    this.#lineages = this.#lineages.filter(
+      (_, index, all) => (all[index + 1]?.start ?? Infinity) > oldest,
+    )
+  }
+
   private put(kind: Kind, id: string, body: unknown, version: number): void {
     const records = this.#records.get(kind)
     if (body === null) records?.delete(id)
@@ -169,14 +226,17 @@ export class Ledger {
     // Not the changes themselves, which would keep bodies that are gone.
     this.#recent.push({ version, changed: changes.map(({ kind, id }) => ({ kind, id })) })
     this.#recentCount += changes.length + 1
-    let forgotten = 0
-    while (this.#recentCount > this.#recentChangesMax && forgotten < this.#recent.length - 1) {
-      const oldest = this.#recent[forgotten]
+    const last = this.#recent.length - 1
+    while (this.#recentCount > this.#recentChangesMax && this.#recentFrom < last) {
+      const oldest = this.#recent[this.#recentFrom]
       this.#recentCount -= (oldest?.changed.length ?? 0) + 1
       this.#recentStart = oldest?.version ?? version
-      forgotten++
+      this.#recentFrom++
     }
-    if (forgotten > 0) this.#recent = this.#recent.slice(forgotten)
+    // Not each time: that would copy the whole list for every version.
+    if (this.#recentFrom * 2 < this.#recent.length) return
+    this.#recent = this.#recent.slice(this.#recentFrom)
+    this.#recentFrom = 0
   }
 
   private indexOf(version: number): number | undefined {
@@ -191,6 +251,10 @@ export class Ledger {
     }
     return undefined
   }
+}
+
+function markText(mark: number): string {
+  return mark.toString(16).padStart(12, '0')
 }
 
 function* chunks(

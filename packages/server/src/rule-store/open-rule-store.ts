@@ -1,4 +1,7 @@
-/** The rule store that the configuration asks for; a new one in files begins with the example. */
+/**
+ * Opens the rule store that the configuration asks for. A new one in files begins with the example
+ * where nothing is configured, and empty elsewhere.
+ */
 import { join } from 'node:path'
 import { readPlain } from '@sluice/core'
 import type { WallClock } from '../clock.js'
@@ -15,23 +18,29 @@ import type { RuleStore } from './rule-store.js'
 export interface RuleStoreParts {
   readonly log: Log
   readonly clock: WallClock
+  /** Whether nothing is configured, so that a new store begins with the example. */
+  readonly isExample: boolean
 }
 
 const FOLDER = 'rules'
 /** What a store is at when it was made and never written to. */
 const NEW = 1
 
+const EXAMPLE_WHY = 'the example that a new store begins with'
+
 /** Undefined where rules are a file of the user's own. Rejects with what keeps it from opening. */
 export async function openRuleStore(
-  config: Pick<Config, 'rules' | 'database' | 'dataDir'>,
-  { log, clock }: RuleStoreParts,
+  config: Pick<Config, 'rules' | 'database' | 'dataDir'> & Partial<Pick<Config, 'rulesHistory'>>,
+  { log, clock, isExample }: RuleStoreParts,
 ): Promise<RuleStore | undefined> {
   if (config.rules !== undefined) return undefined
   if (config.database !== undefined) return openPostgresStore(config.database, { log })
   const folder = join(config.dataDir, FOLDER)
-  const store = await openFileStore({ folder, clock, log, release: RELEASE })
+  const { rulesHistory: history } = config
+  const store = await openFileStore({ folder, clock, log, release: RELEASE, history })
   try {
-    await plantExample(store)
+    if (isExample) await plantExample(store)
+    else await warnOfExample(store, log)
     return store
   } catch (error) {
     await store.close()
@@ -39,15 +48,23 @@ export async function openRuleStore(
   }
 }
 
-/** Whoever starts Sluice for the first time has something to look at, and to change. */
+/** Gives a first start something to look at and to change. A store with a past is left as it is. */
 async function plantExample(store: RuleStore): Promise<void> {
-  if ((await versionOf(store)) !== NEW) return
+  // On a disk that cannot be written there is nothing to plant; it is served as it is.
+  if (store.status().isReadOnly === true || (await versionOf(store)) !== NEW) return
   await store.commit({
     base: NEW,
     by: 'sluice',
-    why: 'the example that a new store begins with',
+    why: EXAMPLE_WHY,
     changes: await exampleChanges(),
   })
+}
+
+/** The folder was once started without a configuration, and its rules were never changed since. */
+async function warnOfExample(store: RuleStore, log: Log): Promise<void> {
+  const [last] = await store.history({ limit: 1 })
+  if (last?.why !== EXAMPLE_WHY) return
+  log.warn({}, 'rules: the example rules are in force; replace them with sluice rules apply')
 }
 
 async function versionOf(store: RuleStore): Promise<number | undefined> {

@@ -6,12 +6,35 @@
 /** A rule as it is written in a rules file, without `overrides` and `candidate`: kept apart. */
 export type RuleDocument = Readonly<Record<string, unknown>> & { readonly id: string }
 
+/** Of a rule that refuses nobody for a while. */
+export interface ShadowEntry {
+  /** An ISO time. */
+  readonly until: string
+  /** How long that was when it was asked for. */
+  readonly forMs: number
+}
+
+/**
+ * Enforced rules that count and refuse nobody until a time; their own documents stay as they are.
+ * A release that does not know of it enforces them.
+ */
+export interface ShadowDocument {
+  readonly all?: ShadowEntry
+  /** By the id of a rule. */
+  readonly rules?: Readonly<Record<string, ShadowEntry>>
+}
+
+export const SHADOW_MS_MIN = 60_000
+export const SHADOW_MS_MAX = 86_400_000
+
 /** What belongs to no single rule. */
 export interface SetDocument {
   readonly routes: readonly unknown[]
   readonly strictPaths: boolean
   /** The ids of all rules, in the order of the set. */
   readonly order: readonly string[]
+  /** Undefined: none. */
+  readonly shadow?: ShadowDocument
 }
 
 export interface CandidateDocument {

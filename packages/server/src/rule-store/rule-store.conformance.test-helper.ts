@@ -7,8 +7,8 @@
  *     })
  *
  * `open` gives a new store, never used before; every claim gets its own and ends with `close()`.
- * `connect`, `reopen` and `advance` are for what the store can do in tests: claims that need one
- * that is absent are skipped.
+ * `connect`, `reopen`, `advance` and `outgrow` are for what the store can do in tests: claims that
+ * need one that is absent are skipped.
  */
 import { describe } from 'vitest'
 import { commitClaims } from './conformance-commits.test-helper.js'
@@ -16,6 +16,7 @@ import { historyClaims } from './conformance-history.test-helper.js'
 import type { Opened, WithStore } from './conformance-kit.test-helper.js'
 import { nodeClaims } from './conformance-nodes.test-helper.js'
 import { readClaims } from './conformance-reads.test-helper.js'
+import { retentionClaims } from './conformance-retention.test-helper.js'
 import { textClaims } from './conformance-texts.test-helper.js'
 
 export type { Opened } from './conformance-kit.test-helper.js'
@@ -25,6 +26,8 @@ export interface Abilities {
   readonly connect: boolean
   readonly reopen: boolean
   readonly advance: boolean
+  /** Whether versions of the past go at some time. */
+  readonly outgrow: boolean
 }
 
 export function describeRuleStore(
@@ -40,11 +43,12 @@ export function describeRuleStore(
       await opened.close()
     }
   }
-  const can = { connect: true, reopen: true, advance: true, ...abilities }
+  const can = { connect: true, reopen: true, advance: true, outgrow: false, ...abilities }
   describe(`rule store: ${name}`, () => {
     commitClaims(withStore, can)
     readClaims(withStore)
     historyClaims(withStore)
+    retentionClaims(withStore, can)
     textClaims(withStore, can)
     nodeClaims(withStore, can)
   })

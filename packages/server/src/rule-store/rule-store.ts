@@ -106,6 +106,10 @@ export interface StoreStatus {
   readonly news: 'push' | 'poll' | 'none'
   /** What is wrong, for people; undefined: nothing. */
   readonly problem: string | undefined
+  /** Whether it is read and followed, but takes no changes for now. */
+  readonly isReadOnly?: boolean | undefined
+  /** The oldest version that can be gone back to; undefined: every one that there was. */
+  readonly keptSince?: number | undefined
 }
 
 export interface RuleStore {
@@ -128,7 +132,7 @@ export interface RuleStore {
   /**
    * Every change after a version, newest first, of one rule (with its candidate and overrides) or
    * of all: what has to be undone to go back there. Rejects with a `RangeError` if the version is
-   * not one of this store's.
+   * not one of this store's, or no longer kept: see `StoreStatus.keptSince`.
    */
   changesAfter(version: number, rule?: string): AsyncIterable<PastChange>
   keys(query: KeysQuery): Promise<readonly (Stored & { readonly kind: 'key' })[]>

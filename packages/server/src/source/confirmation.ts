@@ -2,6 +2,8 @@
 import type { Timers } from './timers.js'
 
 const LOOK_EVERY_MS = 1000
+/** A look that comes later than this after the one before: the process stood still meanwhile. */
+const LATE_MS = 5000
 
 interface Parts {
   readonly timers: Timers
@@ -12,11 +14,16 @@ interface Parts {
 export class Confirmation {
   readonly #parts: Parts
   #lastMs: number
+  #lookedMs: number
+  /** When it was last found unconfirmed, or nobody looked for a while. */
+  #brokenMs: number
   #cancel: () => void
 
   constructor(parts: Parts) {
     this.#parts = parts
     this.#lastMs = parts.timers.nowMs()
+    this.#lookedMs = this.#lastMs
+    this.#brokenMs = this.#lastMs
     this.#cancel = this.lookLater()
   }
 
@@ -27,12 +34,22 @@ export class Confirmation {
     return Math.max(0, (nowMs - this.#lastMs) / 1000)
   }
 
+  /** Whether it was confirmed all the time since then. */
+  isUnbrokenSince(ms: number): boolean {
+    this.look(this.#parts.timers.nowMs())
+    return this.#brokenMs <= ms
+  }
+
   close(): void {
     this.#cancel()
   }
 
   private look(nowMs: number): void {
+    const isLate = nowMs - this.#lookedMs > LATE_MS
+    this.#lookedMs = nowMs
     if (this.#parts.isConfirmed()) this.#lastMs = nowMs
+    else this.#brokenMs = nowMs
+    if (isLate) this.#brokenMs = nowMs
   }
 
   private lookLater(): () => void {

@@ -1,5 +1,5 @@
 /** Puts what a book holds into force: everything that can be used, in one step. */
-import type { ParsedRules, Posture, Rule } from '@sluice/core'
+import type { ParsedRules, Rule } from '@sluice/core'
 import type { Limiter } from '@sluice/limiter'
 import type { Log } from '../log/logger.js'
 import type { OverrideDocument } from '../rule-store/records.js'
@@ -7,6 +7,8 @@ import type { TakenNews } from './book.js'
 import { readOverrides, type ReadOverrides, type RefusedOverride } from './override-reader.js'
 import type { RuleBook } from './rule-book.js'
 import { type ReadSet, RuleReader, type WholeRule } from './rule-reader.js'
+import type { TimedShadow } from './timed-shadow.js'
+import { compareRules, logNoRules, logWeakened } from './weakened-rules.js'
 
 /** Documents in force in place of bad ones that the store holds. */
 export interface StandIns {
@@ -19,6 +21,8 @@ export const NO_STAND_INS: StandIns = { rules: [], overrides: [] }
 interface Parts {
   readonly limiter: Pick<Limiter, 'setParsedRules' | 'changeOverrides' | 'replaceOverrides'>
   readonly log: Log
+  /** Which enforced rules shall refuse nobody for now. @default none */
+  readonly shadow?: Pick<TimedShadow, 'until' | 'state'> | undefined
   /** Attributes that callers may set themselves, by a header. @default not known */
   readonly fromHeaders?: ReadonlySet<string> | undefined
 }
@@ -32,6 +36,9 @@ export class RulesInForce {
   #byId: ReadonlyMap<string, Rule> = new Map()
   /** What those were parsed of. */
   #documents: ReadonlyMap<string, WholeRule> = new Map()
+  #paths: ReadSet['paths'] = { routes: [], strictPaths: false }
+  /** Of the timed shadow by which they were read. */
+  #shadowState = ''
   #refusedRules: ReadonlyMap<string, string> = new Map()
   #refusedOverrides: ReadonlyMap<string, RefusedOverride> = new Map()
   /** Why the set as a whole was not taken. */
@@ -51,9 +58,18 @@ export class RulesInForce {
     return this.#isReady
   }
 
+  get ruleCount(): number {
+    return this.#byId.size
+  }
+
   /** Whether the next `put` is needed even if nothing changed. */
   get isTorn(): boolean {
     return this.#isTorn
+  }
+
+  /** Whether they were read while other timed shadows were active than now. */
+  get isShadowStale(): boolean {
+    return this.#isReady && this.shadowState() !== this.#shadowState
   }
 
   get failures(): number {
@@ -94,9 +110,12 @@ export class RulesInForce {
     const isTorn = this.#isTorn
     // Also where reading throws: what the book has taken by now comes with no other news.
     this.#isTorn = true
-    const isRead = isTorn || news.rulesChanged || this.#setProblems.length > 0
-    const set = isRead ? orNone(await this.#reader.read(book, this.#documents)) : undefined
-    const parsed = set?.parsed
+    const isRead = isTorn || news.rulesChanged || this.#setProblems.length > 0 || this.isShadowStale
+    // Before it is read: a shadow that ends meanwhile is found stale.
+    const shadowState = this.shadowState()
+    const set = isRead ? orNone(await this.read(book)) : undefined
+    const isRefused = set !== undefined && set.parsed.rules === undefined
+    const parsed = isRefused ? this.endedShadow() : set?.parsed
     const before = isTorn ? NO_RULES : this.#byId
     const after = parsed?.rules === undefined ? this.#byId : byId(parsed.rules.rules)
     const refused = this.#refusedOverrides
@@ -106,9 +125,27 @@ export class RulesInForce {
     this.putOverrides(overrides, isTorn)
     withIt()
     this.#isTorn = false
+    if (parsed?.rules !== undefined) this.#shadowState = shadowState
     if (set !== undefined) this.tookSet(set, after)
     this.tookOverrides(overrides)
     return this.#setProblems.length === 0
+  }
+
+  private read(book: RuleBook): Promise<ReadSet> {
+    return this.#reader.read(book, this.#documents, this.#isShadowed)
+  }
+
+  readonly #isShadowed = (rule: string) => this.#parts.shadow?.until(rule) !== undefined
+
+  private shadowState(): string {
+    return this.#parts.shadow?.state() ?? ''
+  }
+
+  /** The rules in force as they shall be now: a set that is refused keeps no shadow going. */
+  private endedShadow(): ParsedRules | undefined {
+    if (!this.isShadowStale) return undefined
+    const inForce = { documents: this.#documents, paths: this.#paths }
+    return this.#reader.parse(inForce, this.#isShadowed)
   }
 
   private putOverrides({ changes }: ReadOverrides, isAll: boolean): void {
@@ -116,24 +153,38 @@ export class RulesInForce {
     else if (changes.length > 0) this.#parts.limiter.changeOverrides(changes)
   }
 
-  private tookSet({ parsed, documents, refused }: ReadSet, rules: ReadonlyMap<string, Rule>): void {
+  private tookSet(set: ReadSet, rules: ReadonlyMap<string, Rule>): void {
+    const { parsed, documents, paths, refused } = set
     const { log } = this.#parts
     this.tellRefused('rule refused; the one in force stays', this.#refusedRules, refused)
     this.#refusedRules = refused
     if (parsed.rules === undefined) {
+      this.#byId = rules
       this.refuseSet(parsed)
       return
     }
     this.#setProblems = []
     this.#documents = documents
+    this.#paths = paths
     const isNews = !this.#isReady || this.#byId.size > 0
-    if (rules.size === 0 && isNews) log.warn({}, 'there is no rule, so every call is allowed')
-    if (this.#isReady) tellRisks(log, this.#byId, rules)
+    if (rules.size === 0 && isNews) logNoRules(log, {})
+    if (this.#isReady) logWeakened(log, compareRules(this.#byId, this.unshadowed(rules)), {})
     this.#byId = rules
     this.#isReady = true
     const warnings = parsed.warnings.map(({ message }) => message)
     for (const problem of warnings) if (!this.#warned.has(problem)) log.warn({ problem }, WARNING)
     this.#warned = new Set(warnings)
+  }
+
+  /** With the modes they had before a timed shadow: what that does is logged by itself. */
+  private unshadowed(rules: ReadonlyMap<string, Rule>): ReadonlyMap<string, Rule> {
+    return new Map(
+      Array.from(rules, ([id, rule]) => {
+        const isTimed = rule.mode === 'shadow' && this.#isShadowed(id)
+        const mode = isTimed ? (this.#byId.get(id)?.mode ?? rule.mode) : rule.mode
+        return [id, { ...rule, mode }]
+      }),
+    )
   }
 
   private refuseSet({ errors }: ParsedRules): void {
@@ -187,27 +238,4 @@ function byId(rules: readonly Rule[]): ReadonlyMap<string, Rule> {
 
 function problemsOf(refused: ReadonlyMap<string, RefusedOverride>): ReadonlyMap<string, string> {
   return new Map(Array.from(refused, ([key, { problem }]) => [key, problem]))
-}
-
-/** A limit that no longer bites, or not when the store is gone, is a matter of security. */
-function tellRisks(
-  log: Log,
-  before: ReadonlyMap<string, Rule>,
-  after: ReadonlyMap<string, Rule>,
-): void {
-  for (const [rule, { mode, posture }] of after) {
-    const known = before.get(rule)
-    if (known === undefined) continue
-    if (known.mode === 'enforce' && mode !== 'enforce') {
-      log.warn({ rule, before: known.mode, after: mode }, 'a rule no longer refuses')
-    }
-    if (posture === 'open' && known.posture !== 'open') {
-      const fields = { rule, before: textOf(known.posture), after: posture }
-      log.warn(fields, 'a rule lets every call pass when the store cannot answer')
-    }
-  }
-}
-
-function textOf(posture: Posture): string {
-  return typeof posture === 'string' ? posture : `local ${posture.local}`
 }

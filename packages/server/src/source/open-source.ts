@@ -24,6 +24,8 @@ export interface SourceParts {
   readonly clock: WallClock
   /** The user's own rules, read already; undefined: they are in a rule store. */
   readonly rules: ReadRules | undefined
+  /** Whether nothing is configured, so that a new rule store begins with the example. */
+  readonly isExample: boolean
   /** Held by another process for this one; undefined: it is opened here. */
   readonly store?: SharedStore | undefined
 }
@@ -49,10 +51,10 @@ export function describeNode(clock: WallClock): NodeInfo {
 export async function openSource(
   config: Config,
   node: NodeInfo,
-  { limiter, keys, log, clock, rules, store: shared }: SourceParts,
+  { limiter, keys, log, clock, rules, isExample, store: shared }: SourceParts,
 ): Promise<RuleSource> {
   if (rules !== undefined) return followRulesFile(rules, { limiter, log, clock })
-  const store = shared ?? (await openRuleStore(config, { log, clock }))
+  const store = shared ?? (await openRuleStore(config, { log, clock, isExample }))
   if (store === undefined) throw new Error('rules: neither a file of them nor a rule store')
   const isKeeper = shared?.isKeeper ?? true
   // Files in the data directory are their own last good copy.

@@ -9,10 +9,14 @@ import { TimeSlices } from '../time-slices.js'
 /** A rule with its candidate, as a rules file has it. */
 export type WholeRule = Readonly<Record<string, unknown>> & { readonly id: string }
 
+/** What of a set belongs to no single rule, as far as it decides calls. */
+type Paths = Pick<RuleBook['set'], 'routes' | 'strictPaths'>
+
 export interface ReadSet {
   readonly parsed: ParsedRules
   /** What it was parsed of, by id. */
   readonly documents: ReadonlyMap<string, WholeRule>
+  readonly paths: Paths
   /** Why rules are not as the book has them, by id. */
   readonly refused: ReadonlyMap<string, string>
 }
@@ -38,12 +42,22 @@ export class RuleReader {
   /** What is wrong with a rule; null: nothing. */
   readonly #problems = new WeakMap<WholeRule, string | null>()
 
+  /** A rule as it is read while it refuses nobody: the same object each time. */
+  readonly #shadowed = new WeakMap<WholeRule, WholeRule>()
+
   constructor(fromHeaders?: ReadonlySet<string>) {
     this.fromHeaders = fromHeaders
   }
 
-  /** `inForce` has the documents that stand in for bad ones, by id. */
-  async read(book: RuleBook, inForce: ReadonlyMap<string, WholeRule>): Promise<ReadSet> {
+  /**
+   * `inForce` has the documents that stand in for bad ones, by id. Enforced rules that
+   * `isShadowed` are read as if they were in shadow; the documents stay what they are.
+   */
+  async read(
+    book: RuleBook,
+    inForce: ReadonlyMap<string, WholeRule>,
+    isShadowed: (id: string) => boolean = () => false,
+  ): Promise<ReadSet> {
     const slices = new TimeSlices()
     const merged = new Map<string, Merged>()
     const documents = new Map<string, WholeRule>()
@@ -64,10 +78,22 @@ export class RuleReader {
     const { routes, strictPaths } = book.set
     const compare = !this.#hasRead || documents.size <= COMPARED_MAX
     this.#hasRead = true
-    const rules = [...documents.values()]
+    const paths = { routes, strictPaths }
+    const parsed = this.parse({ documents, paths }, isShadowed, compare)
+    return { parsed, documents, paths, refused }
+  }
+
+  /** Parses what was read before, as it shall be now. */
+  parse(
+    { documents, paths }: Pick<ReadSet, 'documents' | 'paths'>,
+    isShadowed: (id: string) => boolean,
+    compare = false,
+  ): ParsedRules {
+    const rules = [...documents.values()].map((rule) =>
+      isShadowed(rule.id) && isEnforced(rule) ? this.shadowed(rule) : rule,
+    )
     const { fromHeaders } = this
-    const parsed = parseRules({ routes, strictPaths, rules }, { compare, fromHeaders })
-    return { parsed, documents, refused }
+    return parseRules({ ...paths, rules }, { compare, fromHeaders })
   }
 
   private mergedOf({ document, candidate }: BookRule): Merged {
@@ -75,6 +101,14 @@ export class RuleReader {
     if (known?.document === document && known.candidate === candidate) return known
     const whole = candidate === undefined ? document : { ...document, candidate }
     return { document, candidate, whole }
+  }
+
+  private shadowed(rule: WholeRule): WholeRule {
+    const known = this.#shadowed.get(rule)
+    if (known !== undefined) return known
+    const shadowed = { ...rule, mode: 'shadow' }
+    this.#shadowed.set(rule, shadowed)
+    return shadowed
   }
 
   private problemOf(rule: WholeRule): string | null {
@@ -85,4 +119,8 @@ export class RuleReader {
     this.#problems.set(rule, problem)
     return problem
   }
+}
+
+function isEnforced({ mode }: WholeRule): boolean {
+  return mode === undefined || mode === 'enforce'
 }

@@ -2,6 +2,12 @@
 import type { RuleStore, StoreStatus } from '../rule-store/rule-store.js'
 import type { RuleBook } from './rule-book.js'
 
+/** What is wrong with a node's rules, for people: they are not the newest, or cannot be changed. */
+export function nodeProblem(source: Pick<RuleSource, 'problem' | 'status'>): string | undefined {
+  const status = source.status()
+  return source.problem() ?? (status?.isReadOnly === true ? status.problem : undefined)
+}
+
 export interface RuleSource {
   /** For people, without secrets. */
   readonly name: string
@@ -10,6 +16,11 @@ export interface RuleSource {
    * allow".
    */
   isReady(): boolean
+  /**
+   * Whether this node had at least one rule in force, at the end of its start or later. False on a
+   * node whose rule store or file has been empty all along; true for good once there was a rule.
+   */
+  hasHadRules(): boolean
   /** The version in force: of the rule store, or how many sets of the file were taken. */
   version(): number
   /**
@@ -21,6 +32,11 @@ export interface RuleSource {
   failures(): number
   /** What keeps the newest rules from being in force, for people; undefined: nothing. */
   problem(): string | undefined
+  /**
+   * Until when a rule, or without an id every rule, counts and refuses nobody whatever its mode
+   * says; undefined: it does what its mode says.
+   */
+  shadowUntil(rule?: string): string | undefined
   readonly book: RuleBook
   /** Undefined where rules are a file of the user's own: then nothing can be changed here. */
   readonly store: RuleStore | undefined

@@ -151,4 +151,66 @@ describe('a file that changes', () => {
   })
 })
 
+describe('a file that changes to rules that protect less', () => {
+  const TWO = 'rules: [{ id: a, limits: [1/second] }, { id: b, limits: [2/second] }]'
+
+  async function change(to: string) {
+    const { source, lines } = follow(TWO)
+    expect(lines).toEqual([])
+    writeFileSync(file, to)
+    await vi.waitFor(() => expect(source.version()).toBe(2), WAIT)
+    await source.refresh(2)
+    const warned = lines.filter(({ level }) => level === 'warn')
+    const changed = lines.find(({ msg }) => msg === 'rules changed')
+    return { warned, what: changed?.['what'] }
+  }
+
+  test('warns of every rule that went when no rule is left, and that every call is allowed', async () => {
+    const { warned, what } = await change('rules: []')
+    expect(warned).toMatchObject([
+      { file, version: 2, msg: 'there is no rule, so every call is allowed' },
+      { file, version: 2, rule: 'a', msg: 'an enforced rule was removed' },
+      { file, version: 2, rule: 'b', msg: 'an enforced rule was removed' },
+    ])
+    expect(what).toEqual(['set changed', 'rule a removed', 'rule b removed'])
+  })
+
+  test('warns of a rule that is switched off, and of one whose posture becomes open', async () => {
+    const off = TWO.replace('[1/second]', '[1/second], mode: off')
+    const { warned, what } = await change(off.replace('[2/second]', '[2/second], posture: open'))
+    expect(warned).toMatchObject([
+      { rule: 'a', msg: 'a rule is no longer enforced, but off' },
+      {
+        rule: 'b',
+        msg: 'a rule admits every call while the store is silent: its posture became open',
+      },
+    ])
+    expect(what).toEqual(['rule a changed', 'rule b changed'])
+  })
+
+  test('names twenty rules of a large set, and counts the others', async () => {
+    const ids = Array.from({ length: 50 }, (_, index) => `r${index}`)
+    const text = (mode: string) =>
+      JSON.stringify({ rules: ids.map((id) => ({ id, limits: ['1/second'], mode })) })
+    const { source, lines } = follow(text('enforce'))
+    writeFileSync(file, text('shadow'))
+    await vi.waitFor(() => expect(source.version()).toBe(2), WAIT)
+    const warned = lines.filter(({ level }) => level === 'warn')
+    expect(warned).toHaveLength(21)
+    expect(warned.at(-1)).toMatchObject({ more: 30, msg: 'more rules protect less than they did' })
+  })
+
+  test('says nothing of a change that makes limits tighter', async () => {
+    const { warned } = await change(TWO.replace('2/second', '1/second'))
+    expect(warned).toEqual([])
+  })
+})
+
+test('a file without rules is warned of at the start', () => {
+  const { lines } = follow('rules: []')
+  expect(lines).toMatchObject([
+    { level: 'warn', msg: 'there is no rule, so every call is allowed' },
+  ])
+})
+
 const WAIT = { timeout: 10_000, interval: 20 }

@@ -2,17 +2,20 @@
  * Rules from a file of the user's own: read at the start, and again when it changes. A bad set
  * replaces nothing, and nothing can be changed here but by writing the file.
  */
+import type { Rule } from '@sluice/core'
 import { type Limiter, RulesError } from '@sluice/limiter'
 import type { WallClock } from '../clock.js'
+import { describeChanges } from '../editor/audit.js'
 import { watchFile } from '../files/watch-file.js'
 import type { Log } from '../log/logger.js'
 import type { ReadRules } from '../preflight.js'
-import type { Stored } from '../rule-store/records.js'
+import type { Change, Stored } from '../rule-store/records.js'
 import { UnavailableError } from '../rule-store/rule-store.js'
 import { type Book, createBook } from './book.js'
 import { recordsOfFile } from './file-records.js'
 import { readApart, type ReadText, readText } from './parse-apart.js'
 import type { RuleSource } from './rule-source.js'
+import { compareRules, logNoRules, logWeakened } from './weakened-rules.js'
 
 interface Parts {
   readonly limiter: Pick<Limiter, 'setParsedRules'>
@@ -37,6 +40,8 @@ class FollowedFile implements RuleSource {
   readonly #watched: { close(): void }
   #inForce: string
   #records: readonly Stored[] = []
+  #byId: ReadonlyMap<string, Rule> | undefined
+  #hasHadRules = false
   #version = 0
   #failures = 0
   #badSince: number | undefined
@@ -65,6 +70,10 @@ class FollowedFile implements RuleSource {
     return true
   }
 
+  hasHadRules(): boolean {
+    return this.#hasHadRules
+  }
+
   version(): number {
     return this.#version
   }
@@ -86,6 +95,11 @@ class FollowedFile implements RuleSource {
     return undefined
   }
 
+  /** A file says what its rules do, and nothing else does. */
+  shadowUntil(): undefined {
+    return undefined
+  }
+
   async refresh(version: number): Promise<void> {
     await this.#last
     if (this.#version >= version) return
@@ -104,39 +118,62 @@ class FollowedFile implements RuleSource {
     try {
       const read = await readApart(changed, { file, fromHeaders: this.#fromHeaders })
       if (this.#isClosed) return
-      this.use(read)
+      const what = this.use(read)
       this.#inForce = changed
       this.isGood()
-      this.#parts.log.info({ file, version: this.#version }, 'rules changed')
+      this.#parts.log.info({ file, version: this.#version, what }, 'rules changed')
     } catch (error) {
       if (!(error instanceof RulesError)) return this.fail([String(error)])
       this.fail(error.problems.map(({ message }) => message))
     }
   }
 
-  private use(read: ReadText): void {
+  /** Returns what changed, for people; undefined where the file cannot be listed. */
+  private use(read: ReadText): readonly string[] | undefined {
     const { limiter, log } = this.#parts
     const file = this.#file
     const warnings = limiter.setParsedRules(read.parsed)
     this.#version++
-    this.list(read)
+    const what = this.list(read)
     for (const { message } of warnings) log.warn({ file, problem: message }, 'rules warning')
+    this.compare(read.parsed.rules?.rules ?? [])
+    return what
+  }
+
+  /** Warns where this set protects less than the one before it. */
+  private compare(rules: readonly Rule[]): void {
+    const { log } = this.#parts
+    const fields = { file: this.#file, version: this.#version }
+    const before = this.#byId
+    const after = new Map(rules.map((rule) => [rule.id, rule]))
+    this.#byId = after
+    if (after.size > 0) this.#hasHadRules = true
+    if (after.size === 0 && before?.size !== 0) logNoRules(log, fields)
+    if (before !== undefined) logWeakened(log, compareRules(before, after), fields)
   }
 
   /** For people to look at: what is decided does not depend on it. */
-  private list({ parsed: { rules }, plain: { value, problems } }: ReadText): void {
+  private list(read: ReadText): readonly string[] | undefined {
+    const { rules } = read.parsed
+    const { value, problems } = read.plain
     const version = this.#version
     const position = { version, mark: '', lineage: this.#file }
-    if (rules === undefined) return
+    if (rules === undefined) return undefined
+    const before = this.#records
     const [problem] = problems
     if (problem === undefined) {
-      this.#records = recordsOfFile(value, rules, { version, before: this.#records })
+      this.#records = recordsOfFile(value, rules, { version, before })
     } else {
       this.#records = []
       const fields = { file: this.#file, problem: problem.message }
       this.#parts.log.warn(fields, 'the rules are in force, but cannot be listed as they stand')
     }
+    const what =
+      problem === undefined
+        ? describeChanges(this.book, changesBetween(before, this.#records)).what
+        : undefined
     this.book.take({ isWhole: true, records: this.#records, position })
+    return what
   }
 
   private isGood(): void {
@@ -152,4 +189,15 @@ class FollowedFile implements RuleSource {
       this.#parts.log.error({ file: this.#file, problem }, 'rules refused; those in force stay')
     }
   }
+}
+
+/** A record that did not change is the same object in both: see `recordsOfFile`. */
+function changesBetween(before: readonly Stored[], after: readonly Stored[]): readonly Change[] {
+  const known = new Set(before)
+  const left = new Set(after.map(({ kind, id }) => `${kind} ${id}`))
+  const removed = before.filter(({ kind, id }) => !left.has(`${kind} ${id}`))
+  return [
+    ...after.filter((record) => !known.has(record)),
+    ...removed.map(({ kind, id }) => ({ kind, id, body: null })),
+  ]
 }

@@ -82,6 +82,44 @@ describe('a node that starts while the store is gone', () => {
   })
 })
 
+describe('whether a node had rules', () => {
+  /** Leaves a copy with one rule on this disk, and a store whose last rule went after that. */
+  async function emptiedStore() {
+    const store = newStore()
+    await commit(store, ruleOf('a'), setOf('a'))
+    await (await start(store)).source.close()
+    await commit(store, { kind: 'rule', id: 'a', body: null }, setOf())
+    return store
+  }
+
+  test('is judged by the store where it answers, and not by the copy of it', async () => {
+    const node = await start(await emptiedStore())
+    expect([node.source.isReady(), node.source.hasHadRules()]).toEqual([true, false])
+  })
+
+  test('is judged by the copy where the store does not answer, and stays so when it does', async () => {
+    const node = await start(await emptiedStore(), 'refused')
+    expect(node.source.hasHadRules()).toBe(true)
+    node.store.fault = 'none'
+    await node.timers.advance(6000)
+    await until(() => node.source.book.rules().length === 0)
+    expect(node.source.hasHadRules()).toBe(true)
+  })
+
+  test('becomes true with the first rule, and stays so when it goes', async () => {
+    const store = newStore()
+    const node = await start(store)
+    expect(node.source.hasHadRules()).toBe(false)
+    await commit(store, ruleOf('a'), setOf('a'))
+    await node.timers.advance(250)
+    await until(() => node.source.hasHadRules())
+    await commit(store, { kind: 'rule', id: 'a', body: null }, setOf())
+    await node.timers.advance(250)
+    await until(() => node.source.book.rules().length === 0)
+    expect(node.source.hasHadRules()).toBe(true)
+  })
+})
+
 test('a start with the store there reads only what changed since the copy', async () => {
   const store = await filledStore()
   await (await start(store)).source.close()

@@ -165,8 +165,22 @@ describe('a change', () => {
     await commit(store, ruleOf('a', { mode: 'shadow', posture: 'open' }), ruleOf('b'))
     await node.timers.advance(250)
     expect(told()).toMatchObject([
-      { rule: 'a', before: 'enforce', after: 'shadow', msg: 'a rule no longer refuses' },
-      { rule: 'a', before: 'local 1', after: 'open' },
+      { rule: 'a', msg: 'a rule is no longer enforced, but shadow' },
+      {
+        rule: 'a',
+        msg: 'a rule admits every call while the store is silent: its posture became open',
+      },
+    ])
+  })
+
+  test('that removes an enforced rule is a warning, also where others are left', async () => {
+    const store = newStore()
+    await commit(store, ruleOf('a'), ruleOf('b'), setOf('a', 'b'))
+    const node = await startNode(store)
+    await commit(store, { kind: 'rule', id: 'a', body: null }, setOf('b'))
+    await node.timers.advance(250)
+    expect(node.lines.filter((line) => 'rule' in line)).toMatchObject([
+      { level: 'warn', rule: 'a', msg: 'an enforced rule was removed' },
     ])
   })
 

@@ -3,8 +3,10 @@
  * store that is gone, or holds what cannot be used, changes nothing.
  */
 import type { Limiter } from '@sluice/limiter'
+import { wallClock } from '../clock.js'
 import type { Log } from '../log/logger.js'
 import { messageOf } from '../message-of.js'
+import { Turns } from '../turns.js'
 import {
   DivergedError,
   type NodeReport,
@@ -20,7 +22,9 @@ import type { CopyReading, LastGood } from './last-good.js'
 import { NodeReports } from './node-reports.js'
 import { ReadLoop } from './read-loop.js'
 import { Reading } from './reading.js'
-import type { RuleSource } from './rule-source.js'
+import { nodeProblem, type RuleSource } from './rule-source.js'
+import { ShadowWatch } from './shadow-watch.js'
+import { TimedShadow } from './timed-shadow.js'
 import { systemTimers, type Timers } from './timers.js'
 import { withinMs } from './within.js'
 
@@ -39,6 +43,8 @@ export interface FollowOptions {
   readonly fromHeaders?: ReadonlySet<string> | undefined
   /** @default the system's */
   readonly timers?: Timers | undefined
+  /** Milliseconds since 1970. @default the system's */
+  readonly wallMs?: (() => number) | undefined
 }
 
 /** How long a start waits for the store. */
@@ -46,6 +52,15 @@ const START_MS_MAX = 5000
 /** A store that says nothing for so long in the middle of a reading is gone. */
 const SILENCE_MS_MAX = 30_000
 const DIVERGED_EVERY_MS = 60_000
+/** A store that was there for so long had its changes read as they came. */
+const STEADY_MS = 15_000
+/** Nothing came from the store; rules are to be read as they shall be now. */
+const RULES_AGAIN: TakenNews = {
+  isWhole: false,
+  rulesChanged: true,
+  overridesChanged: [],
+  overrides: () => [],
+}
 
 /**
  * Resolves when the store was read, or at the latest after a few seconds: then the rules of the
@@ -64,11 +79,18 @@ class StoreSource implements RuleSource {
   readonly #options: FollowOptions
   readonly #timers: Timers
   readonly #inForce: RulesInForce
+  readonly #shadow: TimedShadow
+  /** A reading and the end of a shadow both change what is in force, one after the other. */
+  readonly #turns = new Turns(1)
+  readonly #shadowWatch: ShadowWatch
   readonly #loop: ReadLoop
   readonly #confirmation: Confirmation
   readonly #reports: NodeReports
   #stopNews = () => {}
   #version = 0
+  /** When the last reading that succeeded had ended. */
+  #readMs = -Infinity
+  #hasHadRules = false
   /** Why the last reading failed. */
   #failure: UnavailableError | DivergedError | undefined
   #divergedToldMs = -Infinity
@@ -84,7 +106,13 @@ class StoreSource implements RuleSource {
     this.store = store
     this.#options = options
     this.#timers = timers
-    this.#inForce = new RulesInForce({ limiter, log, fromHeaders })
+    const nowMs = () => timers.nowMs()
+    const { wallMs = () => wallClock.now() } = options
+    this.#shadow = new TimedShadow({ nowMs, wallMs })
+    const putAgain = () => this.putAgain()
+    const isStale = () => this.#inForce.isShadowStale
+    this.#shadowWatch = new ShadowWatch({ shadow: this.#shadow, timers, log, isStale, putAgain })
+    this.#inForce = new RulesInForce({ limiter, log, fromHeaders, shadow: this.#shadow })
     this.#loop = new ReadLoop(() => this.read(), timers)
     this.#reports = new NodeReports(store, timers, () => this.describe())
     this.#confirmation = new Confirmation({
@@ -105,6 +133,8 @@ class StoreSource implements RuleSource {
       if (this.#isAnswering) await read.catch(() => {})
       else this.#failure ??= failureOf(error)
     }
+    // The rules of the last good copy count where the store did not answer, and only there.
+    this.noteRules()
     this.#reports.tell()
     if (this.isReady()) return
     const { log } = this.#options
@@ -113,6 +143,10 @@ class StoreSource implements RuleSource {
 
   isReady(): boolean {
     return this.#inForce.isReady
+  }
+
+  hasHadRules(): boolean {
+    return this.#hasHadRules
   }
 
   version(): number {
@@ -136,6 +170,10 @@ class StoreSource implements RuleSource {
     return this.#inForce.problem()
   }
 
+  shadowUntil(rule?: string): string | undefined {
+    return this.#shadow.until(rule)
+  }
+
   status(): StoreStatus {
     return this.store.status()
   }
@@ -153,6 +191,7 @@ class StoreSource implements RuleSource {
     if (this.#isClosed) return
     this.#isClosed = true
     this.#stopNews()
+    this.#shadowWatch.close()
     this.#confirmation.close()
     this.#reports.close()
     this.#stopWaiting()
@@ -169,7 +208,7 @@ class StoreSource implements RuleSource {
       const news = reading.take(chunk)
       if (news === undefined) continue
       this.#inForce.useStandIns(chunk.standIns ?? NO_STAND_INS)
-      await this.putIntoForce(news, reading)
+      await this.putIntoForce(news, reading, { isFresh: false })
       log.info({ version: this.#version }, 'last good rules in force until the store tells others')
       return
     }
@@ -189,11 +228,18 @@ class StoreSource implements RuleSource {
       this.#options.log.info({ store: this.name }, 'the rule store is followed again')
     }
     this.#failure = undefined
+    this.#readMs = this.#timers.nowMs()
+    this.noteRules()
+  }
+
+  private noteRules(): void {
+    if (this.#inForce.ruleCount > 0) this.#hasHadRules = true
   }
 
   private async readStore(): Promise<void> {
     const { keys, lastGood } = this.#options
     const reading = new Reading(this.book, keys)
+    const isFresh = this.isReady() && this.isSteady()
     let copy: CopyReading | undefined
     const chunks = this.store.read(this.book.position)[Symbol.asyncIterator]()
     try {
@@ -208,7 +254,7 @@ class StoreSource implements RuleSource {
         if (news === undefined) continue
         copy?.done()
         copy = undefined
-        await this.putIntoForce(news, reading, lastGood)
+        await this.putIntoForce(news, reading, { isFresh, lastGood })
         return
       }
     } catch (error) {
@@ -222,6 +268,15 @@ class StoreSource implements RuleSource {
     }
   }
 
+  /**
+   * Whether what is new now was stored a moment ago: the store was there since it was last read, or
+   * long enough. One that comes back after an hour confirms its rules, but its news may be as old.
+   */
+  private isSteady(): boolean {
+    const sinceMs = Math.max(this.#readMs, this.#timers.nowMs() - STEADY_MS)
+    return this.#confirmation.isUnbrokenSince(sinceMs)
+  }
+
   private unlessStopped<Answer>(answer: Promise<Answer>): Promise<Answer> {
     return new Promise((resolve, reject) => {
       this.#stopWaiting = () => reject(new UnavailableError('this node is being stopped'))
@@ -232,18 +287,22 @@ class StoreSource implements RuleSource {
   private async putIntoForce(
     news: TakenNews,
     reading: Reading,
-    lastGood?: LastGood,
+    { isFresh, lastGood }: { readonly isFresh: boolean; readonly lastGood?: LastGood | undefined },
   ): Promise<void> {
     const position = this.book.position
     const version = position?.version ?? 0
     if (reading.isEmpty && version === this.#version && !this.#inForce.isTorn) return
     let isTaken: boolean
     try {
-      isTaken = await this.#inForce.put(this.book, news, () => reading.useKeys())
+      isTaken = await this.#turns.run(async () => {
+        this.#shadow.take(this.book.set.shadow, isFresh && !news.isWhole)
+        return this.#inForce.put(this.book, news, () => reading.useKeys())
+      })
     } finally {
       // They depend on no rule, and come once.
       reading.useKeys()
     }
+    this.#shadowWatch.update()
     for (const { id, problem } of reading.refusedKeys) {
       this.#options.log.error({ id, problem }, 'key refused; it is as good as unknown')
     }
@@ -254,6 +313,13 @@ class StoreSource implements RuleSource {
       this.#reports.tell()
     }
     lastGood?.keep(position, this.#inForce.standIns())
+  }
+
+  /** Needs no store: what is known already is put into force as it shall be now. */
+  private async putAgain(): Promise<void> {
+    await this.#turns.run(async () => {
+      if (!this.#isClosed) await this.#inForce.put(this.book, RULES_AGAIN, () => {})
+    })
   }
 
   private tellFailure(failure: UnavailableError | DivergedError): void {
@@ -281,7 +347,7 @@ class StoreSource implements RuleSource {
   }
 
   private describe(): NodeReport {
-    return { ...this.#options.node, rulesVersion: this.#version, problem: this.problem() }
+    return { ...this.#options.node, rulesVersion: this.#version, problem: nodeProblem(this) }
   }
 }
 

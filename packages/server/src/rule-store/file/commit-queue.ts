@@ -34,7 +34,8 @@ interface Batch {
 
 export interface CommitQueueParts {
   readonly ledger: Ledger
-  readonly journal: Journal
+  /** The present one: a compaction puts another in its place. */
+  readonly journal: () => Journal
   readonly lock: FolderLock
   readonly clock: WallClock
   /** They are safe, and in the ledger. */
@@ -44,6 +45,8 @@ export interface CommitQueueParts {
 export class CommitQueue {
   readonly #parts: CommitQueueParts
   readonly #waiting: Waiting[] = []
+  /** Runs before the next batch. */
+  #alone: (() => Promise<void>) | undefined
   #working: Promise<void> | undefined
   #failure: unknown
   #isClosed = false
@@ -70,6 +73,18 @@ export class CommitQueue {
     })
   }
 
+  /** Runs a task while no batch is being written; those that come meanwhile wait for it. */
+  runAlone(task: () => Promise<void>): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (this.#isClosed || this.#alone !== undefined) {
+        reject(new UnavailableError('the rule store is closed, or busy with another such task'))
+        return
+      }
+      this.#alone = () => task().then(resolve, reject)
+      this.#working ??= this.work()
+    })
+  }
+
   /** What came before is still done. */
   async close(): Promise<void> {
     this.#isClosed = true
@@ -79,7 +94,13 @@ export class CommitQueue {
   private async work(): Promise<void> {
     // Those that are sent in the same turn belong together.
     await Promise.resolve()
-    while (this.#waiting.length > 0) {
+    while (this.#waiting.length > 0 || this.#alone !== undefined) {
+      const alone = this.#alone
+      this.#alone = undefined
+      if (alone !== undefined) {
+        await alone()
+        continue
+      }
       const taken: Waiting[] = []
       try {
         await this.checkLock()
@@ -143,7 +164,8 @@ export class CommitQueue {
   }
 
   private async write({ entries, lines }: Batch): Promise<void> {
-    const { ledger, journal, lock, onEntries } = this.#parts
+    const { ledger, lock, onEntries } = this.#parts
+    const journal = this.#parts.journal()
     const spans = await journal.append(lines)
     // A process that stood still meanwhile may have been given up, and its lines count no more.
     const lost = await lock.lostBecause().catch(() => undefined)

@@ -59,6 +59,20 @@ const REASONS: Readonly<Record<string, string>> = {
   EPERM: 'the process may not write there',
 }
 
+/** What a disk answers that cannot be written now, whoever asks. */
+const STATES: readonly string[] = ['ENOSPC', 'EDQUOT', 'EIO', 'EROFS']
+const CLOSED: readonly string[] = ['EACCES', 'EPERM']
+
+/** Whether a disk is full, read-only or failing: a state that may pass, and no wrong name. */
+export function isDiskState(error: unknown): boolean {
+  return STATES.includes(codeOf(error) ?? '')
+}
+
+/** Whether it is that, or closed to this process: what is there may still be read. */
+export function isUnwritable(error: unknown): boolean {
+  return isDiskState(error) || CLOSED.includes(codeOf(error) ?? '')
+}
+
 export function reasonOf(error: unknown): string {
   const code = codeOf(error)
   if (code !== undefined) return `${REASONS[code] ?? 'it failed'} (${code})`

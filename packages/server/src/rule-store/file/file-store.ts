@@ -1,36 +1,44 @@
 /**
  * The rule store in files, for one node: a journal of versions that is safe before anybody is told,
- * and the present rules beside it for people to read.
+ * and the present rules beside it for people to read. Where the folder cannot be written, what the
+ * journal holds is served, and changes are refused until it can.
  */
-import { dirname } from 'node:path'
 import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promises'
 import type { WallClock } from '../../clock.js'
 import type { Log } from '../../log/logger.js'
 import { messageOf } from '../../message-of.js'
+import { systemTimers, type Timers } from '../../source/timers.js'
 import { changesOf, pastVersion } from '../entry.js'
-import { Ledger } from '../ledger.js'
 import { NodeList } from '../node-list.js'
-import type {
-  Chunk,
-  Commit,
-  HistoryQuery,
-  KeysQuery,
-  NodeReport,
-  NodeSeen,
-  PastChange,
-  PastVersion,
-  Position,
-  RuleStore,
-  StoreStatus,
+import {
+  type Chunk,
+  type Commit,
+  type HistoryQuery,
+  type KeysQuery,
+  type NodeReport,
+  type NodeSeen,
+  type PastChange,
+  type PastVersion,
+  type Position,
+  type RuleStore,
+  type StoreStatus,
+  UnavailableError,
 } from '../rule-store.js'
-import { codeOf, type Disk, FOLDER_MODE, realDisk, reasonOf, syncFolder } from './disk.js'
+import { CommitQueue, type MakeEntry } from './commit-queue.js'
+import { DEFAULT_HISTORY, type HistoryOptions } from './compaction.js'
+import { codeOf, type Disk, isUnwritable, realDisk, reasonOf } from './disk.js'
 import { type Surroundings, surroundings as realSurroundings } from './holder.js'
 import type { Journal } from './journal.js'
-import { FolderLock } from './lock.js'
-import { openJournal } from './open-journal.js'
-import { RulesFile } from './rules-file.js'
-import { RulesView } from './rules-view.js'
-import { CommitQueue } from './commit-queue.js'
+import { JournalKeeper } from './journal-keeper.js'
+import {
+  type FolderDeps,
+  journalStamp,
+  openToRead,
+  openToWrite,
+  type ReadFolder,
+  type ReadOnlyFolder,
+  type WritableFolder,
+} from './open-folder.js'
 
 export interface FileStoreOptions {
   readonly folder: string
@@ -38,26 +46,43 @@ export interface FileStoreOptions {
   readonly log?: Log | undefined
   /** Of Sluice: told to whoever finds the folder locked. */
   readonly release: string
+  /** Which versions of the past are kept. @default the newest 10,000 */
+  readonly history?: HistoryOptions | undefined
+  /** Of lines that are no longer kept, before the journal is compacted. @default 1 MB */
+  readonly garbageBytesMin?: number | undefined
   /** @default the real one */
   readonly disk?: Disk | undefined
   /** @default those of this process */
   readonly surroundings?: Surroundings | undefined
   /** @default by a timer */
   readonly wait?: ((ms: number) => Promise<unknown>) | undefined
+  /** When a folder that could not be written is tried again. @default the system's */
+  readonly timers?: Timers | undefined
 }
 
 /** Keys looked at before other things get their turn. */
 const KEYS_PER_TURN = 20_000
+/** A folder that could not be written is tried again after this long, then twice as long. */
+const RETRY_MS_FIRST = 1000
+const RETRY_MS_MAX = 15_000
 
 type StoredKey = Awaited<ReturnType<RuleStore['keys']>>[number]
 
-/** Rejects with a message for people if the folder is in use, or its journal damaged. */
+/**
+ * Opens a folder that cannot be written without its lock, where it holds a journal. Rejects with a
+ * message for people if the folder is in use, or its journal damaged.
+ */
 export async function openFileStore(options: FileStoreOptions): Promise<RuleStore> {
+  const { folder, clock, log, release, disk = realDisk, wait = sleep } = options
+  const { surroundings = realSurroundings(release) } = options
+  const deps: FolderDeps = { folder, clock, log, disk, wait, surroundings }
   try {
-    return await open(options)
+    return new FileStore(options, deps, await openToWrite(deps))
   } catch (error) {
     if (codeOf(error) === undefined) throw error
-    const found = `${options.folder}: cannot be used: ${messageOf(error)}`
+    const read = isUnwritable(error) ? await openToRead(deps).catch(ifUnusable) : undefined
+    if (read !== undefined) return new FileStore(options, deps, read, error)
+    const found = `${folder}: cannot be used: ${messageOf(error)}`
     const accepted = 'a folder that this process may write to, with all that is in it'
     throw new Error(`${found}; accepted: ${accepted}. SLUICE_DATA_DIR says where it is`, {
       cause: error,
@@ -65,134 +90,107 @@ export async function openFileStore(options: FileStoreOptions): Promise<RuleStor
   }
 }
 
-async function open(options: FileStoreOptions): Promise<RuleStore> {
-  const { folder, clock, log, release, disk = realDisk, wait = sleep } = options
-  const { surroundings = realSurroundings(release) } = options
-  await disk.mkdir(folder)
-  await syncFolder(disk, dirname(folder))
-  await keepToOneself(disk, folder, log)
-  const onWaiting = (message: string) => log?.info({ folder }, message)
-  const lock = await FolderLock.take({ folder, disk, surroundings, wait, onWaiting })
-  try {
-    const ledger = new Ledger()
-    const view = new RulesView(ledger)
-    const journal = await openJournal({
-      disk,
-      folder,
-      holder: lock.number,
-      nowMs: clock.now(),
-      log,
-      problemOf: (entry) => ledger.problemOf(entry),
-      apply: (entry) => {
-        ledger.apply(entry)
-        view.apply(entry)
-      },
-    })
-    ledger.begin()
-    const file = new RulesFile({
-      disk,
-      folder,
-      log,
-      present: () => view.present(),
-      version: () => view.version,
-      lostBecause: () => lock.lostBecause(),
-    })
-    await file.repair()
-    return new FileStore({ folder, clock, ledger, view, journal, lock, file })
-  } catch (error) {
-    await lock.release().catch(() => lock.abandon())
-    throw error
-  }
+/** A damaged journal is told as such; one that is not there cannot be read either. */
+function ifUnusable(error: unknown): undefined {
+  if (codeOf(error) === undefined) throw error
 }
 
-/** It holds the secret of key hashes. */
-async function keepToOneself(disk: Disk, folder: string, log: Log | undefined): Promise<void> {
-  const { mode } = await disk.stat(folder)
-  if ((mode & 0o077) === 0) return
-  try {
-    await disk.chmod(folder, FOLDER_MODE)
-  } catch (error) {
-    // Its files are closed to others all the same.
-    log?.warn({ folder, error: reasonOf(error) }, 'others may look into this folder; chmod 700 it')
-  }
-}
-
-interface FileStoreParts {
-  readonly folder: string
-  readonly clock: WallClock
-  readonly ledger: Ledger
-  readonly view: RulesView
-  readonly journal: Journal
-  readonly lock: FolderLock
-  readonly file: RulesFile
+interface Written {
+  readonly folder: WritableFolder
+  readonly queue: CommitQueue
+  readonly keeper: JournalKeeper
 }
 
 class FileStore implements RuleStore {
   readonly name: string
-  readonly #parts: FileStoreParts
-  readonly #queue: CommitQueue
+  readonly #options: FileStoreOptions
+  readonly #deps: FolderDeps
+  readonly #timers: Timers
   readonly #nodes = new NodeList()
   readonly #listeners = new Set<() => void>()
+  #read: ReadFolder
+  /** Undefined while the folder cannot be written. */
+  #written: Written | undefined
+  /** Why it cannot. */
+  #reason: string | undefined
+  /** Of the journal that was read; undefined while the folder is this process's. */
+  #stamp: string | undefined
+  #retryMs = RETRY_MS_FIRST
+  #cancelRetry = () => {}
+  readonly #ending = new AbortController()
+  #retrying: Promise<void> = Promise.resolve()
   #closing: Promise<void> | undefined
 
-  constructor(parts: FileStoreParts) {
-    const { folder, ledger, journal, lock, clock } = parts
-    this.name = `files in ${folder}`
-    this.#parts = parts
-    this.#queue = new CommitQueue({
-      ledger,
-      journal,
-      lock,
-      clock,
-      onEntries: (entries) => {
-        const { view, file } = this.#parts
-        const before = view.version
-        for (const entry of entries) view.apply(entry)
-        if (view.version !== before) file.changed()
-        for (const listener of this.#listeners) queueMicrotask(listener)
-      },
-    })
+  constructor(
+    options: FileStoreOptions,
+    deps: FolderDeps,
+    opened: ReadOnlyFolder | WritableFolder,
+    error?: unknown,
+  ) {
+    this.name = `files in ${deps.folder}`
+    this.#options = options
+    this.#deps = deps
+    this.#timers = options.timers ?? systemTimers
+    this.#read = opened
+    if ('lock' in opened) this.beginToWrite(opened)
+    else {
+      this.#stamp = opened.stamp
+      this.stayReadOnly(error)
+      this.retryLater()
+    }
   }
 
   async *read(since: Position | undefined): AsyncIterable<Chunk> {
-    for (const chunk of this.#parts.ledger.read(since)) {
+    for (const chunk of this.#read.ledger.read(since)) {
       yield chunk
       await nextTurn()
     }
   }
 
   commit(commit: Commit): Promise<Position> {
-    return this.#queue.add((draft, at) => draft.add(commit, at))
+    return this.add((draft, at) => draft.add(commit, at))
   }
 
   adopt(above: number, by: string, why: string | undefined): Promise<Position> {
-    return this.#queue.add((draft, at) => draft.adopt(above, by, why, at))
+    return this.add((draft, at) => draft.adopt(above, by, why, at))
   }
 
   async history({ rule, before = Infinity, limit }: HistoryQuery): Promise<readonly PastVersion[]> {
-    const { journal } = this.#parts
-    const found: PastVersion[] = []
-    for (const line of journal.linesBelow(before, rule)) {
-      if (found.length >= limit) break
-      found.push(pastVersion(await journal.read(line), rule))
+    const { journal } = this.#read
+    const release = journal.hold()
+    try {
+      const found: PastVersion[] = []
+      for (const line of journal.linesBelow(before, rule)) {
+        if (found.length >= limit) break
+        found.push(pastVersion(await journal.read(line), rule))
+      }
+      return found
+    } finally {
+      release()
     }
-    return found
   }
 
   async *changesAfter(version: number, rule?: string): AsyncIterable<PastChange> {
-    const { ledger, journal } = this.#parts
-    if (!ledger.hasVersion(version)) {
+    const { ledger, journal } = this.#read
+    const { keptSince = 0 } = journal
+    if (!ledger.hasVersion(version) || version < keptSince) {
+      const kept = keptSince > 0 ? `; versions are kept since ${keptSince}` : ''
       const last = ledger.position.version
-      throw new RangeError(`there is no version ${version}; the last one is ${last}`)
+      throw new RangeError(`there is no version ${version}${kept}; the last one is ${last}`)
     }
-    for (const line of journal.linesBelow(Infinity, rule)) {
-      if (journal.versionOf(line) <= version) return
-      yield* changesOf(await journal.read(line), rule).toReversed()
+    const release = journal.hold()
+    try {
+      for (const line of journal.linesBelow(Infinity, rule)) {
+        if (journal.versionOf(line) <= version) return
+        yield* changesOf(await journal.read(line), rule).toReversed()
+      }
+    } finally {
+      release()
     }
   }
 
   async keys({ after, user, limit }: KeysQuery): Promise<readonly StoredKey[]> {
-    const { ledger } = this.#parts
+    const { ledger } = this.#read
     if (user === undefined) return ledger.keysAfter(after, limit)
     const ids: string[] = []
     let looked = 0
@@ -205,16 +203,16 @@ class FileStore implements RuleStore {
   }
 
   key(id: string): Promise<StoredKey | undefined> {
-    return Promise.resolve(this.#parts.ledger.key(id))
+    return Promise.resolve(this.#read.ledger.key(id))
   }
 
   report(node: NodeReport): Promise<void> {
-    this.#nodes.add(node, this.#parts.clock.now())
+    this.#nodes.add(node, this.#deps.clock.now())
     return Promise.resolve()
   }
 
   nodes(): Promise<readonly NodeSeen[]> {
-    return Promise.resolve(this.#nodes.list(this.#parts.clock.now()))
+    return Promise.resolve(this.#nodes.list(this.#deps.clock.now()))
   }
 
   onNews(listener: () => void): () => void {
@@ -224,12 +222,17 @@ class FileStore implements RuleStore {
   }
 
   status(): StoreStatus {
-    const failure = this.#queue.failure
+    const failure = this.#written?.queue.failure
     // Whose folder it is no longer may run rules that are old by now.
-    const lost = this.#parts.lock.problem
-    const problem = lost ?? (failure === undefined ? undefined : messageOf(failure))
-    const isConnected = this.#closing === undefined && lost === undefined
-    return { isConnected, news: 'push', problem }
+    const lost = this.#written?.folder.lock.problem
+    const failed = failure === undefined ? undefined : messageOf(failure)
+    return {
+      isConnected: this.#closing === undefined && lost === undefined,
+      news: 'push',
+      problem: lost ?? this.readOnlyProblem() ?? failed,
+      isReadOnly: this.#written === undefined,
+      keptSince: this.#read.journal.keptSince,
+    }
   }
 
   close(): Promise<void> {
@@ -237,12 +240,141 @@ class FileStore implements RuleStore {
     return this.#closing
   }
 
+  private add(make: MakeEntry): Promise<Position> {
+    if (this.#written !== undefined) return this.#written.queue.add(make)
+    const problem = this.readOnlyProblem() ?? 'the rule store is closed'
+    return Promise.reject(new UnavailableError(problem))
+  }
+
+  private readOnlyProblem(): string | undefined {
+    if (this.#reason === undefined) return undefined
+    const { folder } = this.#deps
+    return `${folder}: opened read-only, rules are served but cannot be changed: ${this.#reason}`
+  }
+
+  private beginToWrite(folder: WritableFolder): void {
+    const { ledger, journal, view, file, lock } = folder
+    this.#read = { ledger, view, journal }
+    const queue = new CommitQueue({
+      ledger,
+      journal: () => this.#read.journal,
+      lock,
+      clock: this.#deps.clock,
+      onEntries: (entries) => {
+        const before = view.version
+        for (const entry of entries) view.apply(entry)
+        if (view.version !== before) file.changed()
+        this.notify()
+        keeper.look()
+      },
+    })
+    const { log, clock, disk, folder: path } = this.#deps
+    const { history = DEFAULT_HISTORY, garbageBytesMin } = this.#options
+    const keeper = new JournalKeeper({
+      disk,
+      folder: path,
+      ledger,
+      lock,
+      queue,
+      log,
+      clock,
+      history,
+      garbageBytesMin,
+      journal: () => this.#read.journal,
+      replace: (next) => this.replaceJournal(next),
+    })
+    this.#written = { folder, queue, keeper }
+    this.#reason = undefined
+    keeper.look()
+  }
+
+  private replaceJournal(next: Journal): void {
+    const { journal } = this.#read
+    this.#read = { ...this.#read, journal: next }
+    void journal.retire()
+  }
+
+  private notify(): void {
+    for (const listener of this.#listeners) queueMicrotask(listener)
+  }
+
+  /** Logs the reason once, as long as it is the same. */
+  private stayReadOnly(error: unknown): void {
+    const reason = codeOf(error) === undefined ? messageOf(error) : reasonOf(error)
+    const { folder, log } = this.#deps
+    if (reason !== this.#reason) {
+      const what = 'rule store: opened read-only; rules are served, changes are refused'
+      log?.warn({ folder, reason }, what)
+    }
+    this.#reason = reason
+  }
+
+  private retryLater(): void {
+    this.#cancelRetry = this.#timers.after(this.#retryMs, () => {
+      this.#retrying = this.retry()
+    })
+    this.#retryMs = Math.min(2 * this.#retryMs, RETRY_MS_MAX)
+  }
+
+  /** Everything is read again: without the lock, others may have written. */
+  private async retry(): Promise<void> {
+    const { folder, log } = this.#deps
+    try {
+      const wait = (ms: number) => this.waitUnlessClosed(ms)
+      const opened = await openToWrite({ ...this.#deps, wait }, { isRetry: true })
+      const { journal } = this.#read
+      this.beginToWrite(opened)
+      await journal.retire()
+      log?.info({ folder }, 'rule store: writable again')
+      this.notify()
+    } catch (error) {
+      if (this.#ending.signal.aborted) return
+      this.stayReadOnly(error)
+      await this.readAgain()
+      if (this.#closing === undefined) this.retryLater()
+    }
+  }
+
+  /** Rejects when the store is closed: a lock whose holder may still live is not taken. */
+  private async waitUnlessClosed(ms: number): Promise<void> {
+    const { signal } = this.#ending
+    let stop = () => {}
+    const closed = new Promise<void>((resolve) => (stop = resolve))
+    signal.addEventListener('abort', stop, { once: true })
+    await Promise.race([this.#deps.wait(ms), closed])
+    signal.removeEventListener('abort', stop)
+    signal.throwIfAborted()
+  }
+
+  /** Follows a journal that another process went on with. */
+  private async readAgain(): Promise<void> {
+    const { journal } = this.#read
+    try {
+      if ((await journalStamp(this.#deps)) === this.#stamp) return
+      const read = await openToRead(this.#deps)
+      this.#read = read
+      this.#stamp = read.stamp
+      await journal.retire()
+      this.notify()
+    } catch (error) {
+      this.stayReadOnly(error)
+    }
+  }
+
   private async end(): Promise<void> {
-    const { journal, lock, file } = this.#parts
-    await this.#queue.close()
+    this.#cancelRetry()
+    this.#ending.abort()
+    await this.#retrying
     this.#listeners.clear()
+    if (this.#written !== undefined) await this.endWriting(this.#written)
+    else await this.#read.journal.close()
+  }
+
+  private async endWriting({ folder: { lock, file }, queue, keeper }: Written): Promise<void> {
+    await keeper.close()
+    await queue.close()
     await file.close()
-    await journal.close()
+    await this.#read.journal.close()
     await lock.release().catch(() => lock.abandon())
   }
 }

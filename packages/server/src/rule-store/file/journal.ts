@@ -1,12 +1,22 @@
 /**
  * The journal: a line for each version, only ever appended to. A version is made when its line is
- * safe on disk; nothing before that counts, and nothing after it can take it back.
+ * safe on disk; nothing before that counts, and nothing after it can take it back. A compacted
+ * journal begins with a base in place of its oldest lines.
  */
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { messageOf } from '../../message-of.js'
 import { type Entry, ruleOf } from '../entry.js'
 import { UnavailableError } from '../rule-store.js'
-import { codeOf, type Disk, type DiskFile, FILE_MODE, readAt, reasonOf, writeAll } from './disk.js'
+import {
+  codeOf,
+  type Disk,
+  type DiskFile,
+  FILE_MODE,
+  readAt,
+  reasonOf,
+  syncFolder,
+  writeAll,
+} from './disk.js'
 import { decodeLine } from './journal-line.js'
 
 export const JOURNAL = 'journal.jsonl'
@@ -31,6 +41,12 @@ export class Journal {
   readonly #versions: number[] = []
   readonly #offsets: number[] = []
   readonly #linesOfRule = new Map<string, number[]>()
+  #base: { readonly version: number; readonly bytes: number } | undefined
+  /** Whether the file came to its name by a rename that may not survive a crash yet. */
+  #isNameUnsafe = false
+  /** How many read it now, and whether it is to be closed when they have done so. */
+  #readers = 0
+  #isRetired = false
 
   private constructor(disk: Disk, path: string, reader: DiskFile) {
     this.#disk = disk
@@ -39,10 +55,40 @@ export class Journal {
   }
 
   /** The file is there. Nothing is read: `add` tells of its lines. */
-  static async open(disk: Disk, folder: string): Promise<Journal> {
+  static async open(disk: Disk, folder: string, { isReadOnly = false } = {}): Promise<Journal> {
     const path = join(folder, JOURNAL)
     // Not to read alone: a layered file system would show what the file was before it was written.
-    return new Journal(disk, path, await disk.open(path, 'r+'))
+    return new Journal(disk, path, await disk.open(path, isReadOnly ? 'r' : 'r+'))
+  }
+
+  /**
+   * Opens what this journal was compacted to, under the name of its draft: the lines from `first`
+   * on are there, behind a base. It takes the place of this one once `settle` has renamed it.
+   */
+  async compacted(
+    draft: string,
+    { first, version, bytes }: { readonly first: number; version: number; bytes: number },
+  ): Promise<Journal> {
+    const next = new Journal(this.#disk, this.#path, await this.#disk.open(draft, 'r+'))
+    const shift = bytes - (this.#offsets[first] ?? this.#length)
+    next.#base = { version, bytes }
+    next.#length = this.#length + shift
+    for (let line = first; line < this.#versions.length; line++) {
+      next.#versions.push(this.versionOf(line))
+      next.#offsets.push(this.offsetOf(line) + shift)
+    }
+    for (const [rule, lines] of this.#linesOfRule) {
+      const kept = lines.filter((line) => line >= first).map((line) => line - first)
+      if (kept.length > 0) next.#linesOfRule.set(rule, kept)
+    }
+    return next
+  }
+
+  /** Puts the draft in the place of the journal; rejects only where that did not happen. */
+  async settle(draft: string): Promise<void> {
+    await this.#disk.rename(draft, this.#path)
+    this.#isNameUnsafe = true
+    await this.saveName().catch(() => undefined)
   }
 
   get path(): string {
@@ -55,6 +101,31 @@ export class Journal {
 
   get length(): number {
     return this.#length
+  }
+
+  get lineCount(): number {
+    return this.#versions.length
+  }
+
+  /** How many bytes at the start of the file are its base. */
+  get baseBytes(): number {
+    return this.#base?.bytes ?? 0
+  }
+
+  /** The oldest version that can be gone back to, where older ones are gone; else undefined. */
+  get keptSince(): number | undefined {
+    return this.#base?.version
+  }
+
+  /** Where a line begins; behind the last one, where the file ends. */
+  offsetOf(line: number): number {
+    return this.#offsets[line] ?? this.#length
+  }
+
+  /** A line of the base, before all others. */
+  addBase(version: number, { offset, length }: Span): void {
+    this.#base = { version, bytes: offset + length }
+    this.#length = offset + length
   }
 
   /** A line that is in the file and safe. */
@@ -135,8 +206,24 @@ export class Journal {
     }
   }
 
+  /** Keeps the file open for a reading that takes a while, until what it returns is called. */
+  hold(): () => void {
+    this.#readers++
+    return () => {
+      this.#readers--
+      if (this.#isRetired && this.#readers === 0) void this.close().catch(() => undefined)
+    }
+  }
+
+  /** Closes it as soon as those who read it have done so. */
+  async retire(): Promise<void> {
+    this.#isRetired = true
+    if (this.#readers === 0) await this.close().catch(() => undefined)
+  }
+
   async close(): Promise<void> {
     await this.#writer?.close()
+    this.#writer = undefined
     await this.#reader.close()
   }
 
@@ -149,6 +236,7 @@ export class Journal {
           `${this.#path}: the file was removed or replaced while it was in use; keep the rules with \`sluice rules export\`, put the file back, and restart this process`,
         )
       }
+      await this.saveName()
       if (this.#isUnsure || this.#writer === undefined) await this.repair()
       size = (await this.#reader.stat()).size
     } catch (error) {
@@ -171,6 +259,13 @@ export class Journal {
       if (codeOf(error) === 'ENOENT') return false
       throw error
     }
+  }
+
+  /** Nothing is confirmed in a file whose name a crash could still take back. */
+  private async saveName(): Promise<void> {
+    if (!this.#isNameUnsafe) return
+    await syncFolder(this.#disk, dirname(this.#path))
+    this.#isNameUnsafe = false
   }
 
   /** The error to tell; what may have been written is taken back first. */

@@ -9,6 +9,7 @@ import { messageOf } from '../../message-of.js'
 import {
   codeOf,
   type Disk,
+  isUnwritable,
   readText,
   reasonOf,
   removeIfThere,
@@ -76,7 +77,8 @@ export class FolderLock {
       const numbers = lockNumbers(await disk.readdir(folder))
       if (Math.max(...numbers) === number) {
         const lock = new FolderLock(parts, number)
-        await lock.sweep()
+        // The lock is taken: what cannot be removed now is removed by the next holder.
+        await lock.sweep().catch(() => undefined)
         return lock
       }
       // Somebody was here and gone while we looked: ours is not the newest.
@@ -119,8 +121,13 @@ export class FolderLock {
     if ((await this.lostBecause()) !== undefined) return
     const draft = draftOf(surroundings.self)
     const bytes = Buffer.from(textOf(surroundings.self, inode, true))
-    await writeFile(disk, join(folder, draft), bytes)
-    await disk.rename(join(folder, draft), join(folder, this.name()))
+    try {
+      await writeFile(disk, join(folder, draft), bytes)
+      await disk.rename(join(folder, draft), join(folder, this.name()))
+    } catch (error) {
+      await removeIfThere(disk, join(folder, draft)).catch(() => undefined)
+      throw error
+    }
   }
 
   /** The lock stays on disk as that of a process that died would. */
@@ -182,12 +189,13 @@ async function refuseIfHeld(parts: Here, first: Found): Promise<void> {
   let isTold = false
   let waitedMs = 0
   for (let now = first; ; ) {
-    if (now.isReleased) return
+    // Its own: a release that failed on a full disk left it there.
+    if (now.isReleased || now.holder?.id === parts.surroundings.self.id) return
     const life = lifeOf(parts, now)
     if (life === 'dead') return
     const hasMoved = now.number !== first.number || now.touchedMs !== first.touchedMs
     if (life === 'alive' || hasMoved) throw heldBy(folder, file, now.holder)
-    const silentMs = (await fileSystemTime(parts)) - now.touchedMs
+    const silentMs = await silenceOf(parts, now)
     // A clock that was put back meanwhile tells nothing; what was waited for does.
     if (Math.max(silentMs, waitedMs) >= SILENT_MS_MAX) return
     if (!isTold) onWaiting(`${file}: waiting to see whether its holder is still there`)
@@ -217,21 +225,32 @@ function heldBy(folder: string, file: string, holder: Holder | undefined): Error
   )
 }
 
-/** Compared with times of other files there: clocks of two machines need not agree. */
-async function fileSystemTime({ folder, disk, surroundings }: LockParts): Promise<number> {
+/**
+ * Returns how long a holder has been silent by the clock of the file system: clocks of two machines
+ * need not agree. 0 where that clock cannot be read because nothing can be written.
+ */
+async function silenceOf(
+  { folder, disk, surroundings }: LockParts,
+  { touchedMs }: Found,
+): Promise<number> {
   const path = join(folder, draftOf(surroundings.self))
-  await writeFile(disk, path, Buffer.from('now'))
-  const { mtimeMs } = await disk.stat(path)
-  await removeIfThere(disk, path)
-  return mtimeMs
+  try {
+    await writeFile(disk, path, Buffer.from('now'))
+    return (await disk.stat(path)).mtimeMs - touchedMs
+  } catch (error) {
+    if (isUnwritable(error)) return 0
+    throw error
+  } finally {
+    await removeIfThere(disk, path).catch(() => undefined)
+  }
 }
 
 /** Whole from its first moment; false: there is one of that number. */
 async function make(parts: Here, number: number): Promise<boolean> {
   const { folder, disk, surroundings, inode } = parts
   const draft = join(folder, draftOf(surroundings.self))
-  await writeFile(disk, draft, Buffer.from(textOf(surroundings.self, inode, false)))
   try {
+    await writeFile(disk, draft, Buffer.from(textOf(surroundings.self, inode, false)))
     await disk.link(draft, join(folder, `lock.${number}`))
     return true
   } catch (error) {
@@ -239,7 +258,8 @@ async function make(parts: Here, number: number): Promise<boolean> {
     if (codeOf(error) === 'EEXIST' || codeOf(error) === 'ENOENT') return false
     throw error
   } finally {
-    await removeIfThere(disk, draft)
+    // A draft that stays is swept by the next holder; on a full disk it must not pile up.
+    await removeIfThere(disk, draft).catch(() => undefined)
   }
 }
 

@@ -2,6 +2,8 @@
 import { join } from 'node:path'
 import { messageOf } from '../../message-of.js'
 import { type Entry, firstEntry } from '../entry.js'
+import type { Origin } from '../ledger.js'
+import type { Stored } from '../records.js'
 import {
   codeOf,
   type Disk,
@@ -9,10 +11,19 @@ import {
   FILE_MODE,
   readFrom,
   reasonOf,
+  removeIfThere,
   replaceFile,
   writeAll,
 } from './disk.js'
-import { decodeLine, encodeLine, type RawLine, splitLines } from './journal-line.js'
+import {
+  type Base,
+  type BaseChange,
+  decodeLine,
+  encodeLine,
+  type JournalLine,
+  type RawLine,
+  splitLines,
+} from './journal-line.js'
 import { JOURNAL, Journal } from './journal.js'
 import type { Log } from '../../log/logger.js'
 
@@ -20,30 +31,38 @@ import type { Log } from '../../log/logger.js'
 const TORN = `${JOURNAL}.torn`
 const DRAFT = `${JOURNAL}.new`
 
+/** Each holder of the lock has its own, so that the next one can sweep it away. */
+export function journalDraft(folder: string, holder: number): string {
+  return join(folder, `${DRAFT}-${holder}`)
+}
+
 export interface OpenJournalParts {
   readonly disk: Disk
   readonly folder: string
-  /** The number of the lock's holder. */
-  readonly holder: number
+  /** The number of the lock's holder; undefined: without the lock, so nothing is written. */
+  readonly holder: number | undefined
   readonly nowMs: number
   readonly log: Log | undefined
   /** Why an entry cannot be the next one; undefined: it can. */
   readonly problemOf: (entry: Entry) => string | undefined
   /** Each version, in order. */
   readonly apply: (entry: Entry) => void
+  /** Before all versions: records of a base, and with the last of them where it stands. */
+  readonly applyBase: (records: readonly Stored[], origin: Origin | undefined) => void
 }
 
 /** Rejects with a message for people if the journal is damaged: nothing is written then. */
 export async function openJournal(parts: OpenJournalParts): Promise<Journal> {
-  const { disk, folder } = parts
+  const { disk, folder, holder } = parts
   const path = join(folder, JOURNAL)
+  if (holder !== undefined) await sweepDrafts(disk, folder)
   try {
     await disk.stat(path)
   } catch (error) {
-    if (codeOf(error) !== 'ENOENT') throw error
-    await makeJournal(parts)
+    if (codeOf(error) !== 'ENOENT' || holder === undefined) throw error
+    await makeJournal(parts, holder)
   }
-  const journal = await Journal.open(disk, folder)
+  const journal = await Journal.open(disk, folder, { isReadOnly: holder === undefined })
   try {
     await new Scan(parts, journal).run()
     return journal
@@ -53,11 +72,24 @@ export async function openJournal(parts: OpenJournalParts): Promise<Journal> {
   }
 }
 
+/**
+ * Removes what earlier holders drafted, before the journal is read: one that stood still and goes
+ * on later finds its draft gone, and cannot put it in the place of a journal that went on.
+ */
+async function sweepDrafts(disk: Disk, folder: string): Promise<void> {
+  for (const name of await disk.readdir(folder)) {
+    if (name.startsWith(DRAFT)) await removeIfThere(disk, join(folder, name))
+  }
+}
+
 /** Whole from its first moment: a journal without a first line is never what a crash left. */
-async function makeJournal({ disk, folder, holder, nowMs }: OpenJournalParts): Promise<void> {
+async function makeJournal(
+  { disk, folder, nowMs }: OpenJournalParts,
+  holder: number,
+): Promise<void> {
   const entry = firstEntry(new Date(nowMs).toISOString())
   const bytes = encodeLine({ entry, batch: entry.version, holder })
-  const [draft, path] = [join(folder, DRAFT), join(folder, JOURNAL)]
+  const [draft, path] = [journalDraft(folder, holder), join(folder, JOURNAL)]
   await replaceFile(disk, folder, { draft, path, bytes })
 }
 
@@ -68,6 +100,8 @@ class Scan {
   /** Of the last line that counts. */
   #version = 0
   #holder = 0
+  /** How many lines of a base came before; undefined: it is whole, or there is none. */
+  #baseParts: number | undefined = 0
 
   constructor(parts: OpenJournalParts, journal: Journal) {
     this.#parts = parts
@@ -103,8 +137,14 @@ class Scan {
     }
   }
 
-  private take(raw: RawLine, { entry, holder }: Exclude<ReturnType<typeof decodeLine>, string>) {
+  private take(raw: RawLine, decoded: JournalLine) {
     const { problemOf, apply, log } = this.#parts
+    const { entry, holder, base } = decoded
+    if (base !== undefined) return this.takeBase(raw, decoded, base)
+    if (this.#baseParts !== 0 && this.#baseParts !== undefined) {
+      throw this.damage(this.#line, `the base before it ends after ${this.#baseParts} lines`)
+    }
+    this.#baseParts = undefined
     const problem = problemOf(entry)
     const span = { offset: raw.offset, length: raw.bytes.length + 1 }
     if (problem === undefined) {
@@ -121,10 +161,32 @@ class Scan {
     log?.warn(fields, 'a line of a process that no longer held the lock does not count')
   }
 
+  private takeBase(raw: RawLine, { entry, holder }: JournalLine, base: Base): void {
+    const { version, mark, lineage, changes } = entry
+    if (base.part !== (this.#baseParts ?? -1) + 1 || lineage === undefined) {
+      throw this.damage(this.#line, `found part ${base.part} of a base`)
+    }
+    const { lineageStart, isAdopted } = base
+    const origin = { position: { version, mark, lineage }, lineageStart, isAdopted }
+    const records = (changes as readonly BaseChange[]).map(
+      ({ kind, id, after, version: changed }) =>
+        ({ kind, id, body: after, version: changed }) as Stored,
+    )
+    this.#parts.applyBase(records, base.isLast ? origin : undefined)
+    this.#journal.addBase(version, { offset: raw.offset, length: raw.bytes.length + 1 })
+    this.#holder = Math.max(this.#holder, holder)
+    this.#baseParts = base.isLast ? undefined : base.part
+    if (base.isLast) this.#version = version
+  }
+
   private async cutTorn(offset: number, line: number): Promise<void> {
     const { disk, folder, log } = this.#parts
     const kept = join(folder, TORN)
     const fields = { file: this.#journal.path, line, version: this.#version }
+    if (this.#parts.holder === undefined) {
+      log?.warn(fields, 'what a crash left of a version that was never confirmed is not read')
+      return
+    }
     try {
       const isSomething = await copyTail(disk, this.#journal.reader, offset, kept)
       const what = 'what a crash left of a version that was never confirmed was cut off'

@@ -3,10 +3,12 @@ import { type Entry, ruleOf } from '../entry.js'
 import type { Ledger } from '../ledger.js'
 import {
   type CandidateDocument,
+  type Kind,
   MAIN,
   type OverrideDocument,
   type RuleDocument,
   type SetDocument,
+  type Stored,
 } from '../records.js'
 import { OVERRIDES_SHOWN_MAX, type WrittenRule, type WrittenSet } from './rules-document.js'
 
@@ -30,15 +32,29 @@ export class RulesView {
   apply({ version, changes }: Entry): void {
     if (this.#version === 0) this.#version = version
     for (const { kind, id, after } of changes) {
-      const rule = ruleOf(kind, id)
-      if (rule !== undefined || kind === 'set') this.#version = version
-      if (kind !== 'override' || rule === undefined) continue
-      const ids = this.#overrides.get(rule) ?? new Set<string>()
-      if (after === null) ids.delete(id)
-      else ids.add(id)
-      if (ids.size === 0) this.#overrides.delete(rule)
-      else this.#overrides.set(rule, ids)
+      if (ruleOf(kind, id) !== undefined || kind === 'set') this.#version = version
+      this.note(kind, id, after)
     }
+  }
+
+  /** Records that the ledger begins with. */
+  applyBase(records: readonly Stored[]): void {
+    for (const { kind, id, body } of records) this.note(kind, id, body)
+  }
+
+  /** As of the version that it begins with: which older one changed them last is not known. */
+  startAt(version: number): void {
+    this.#version = version
+  }
+
+  private note(kind: Kind, id: string, after: unknown): void {
+    const rule = ruleOf(kind, id)
+    if (kind !== 'override' || rule === undefined) return
+    const ids = this.#overrides.get(rule) ?? new Set<string>()
+    if (after === null) ids.delete(id)
+    else ids.add(id)
+    if (ids.size === 0) this.#overrides.delete(rule)
+    else this.#overrides.set(rule, ids)
   }
 
   present(): WrittenSet {

@@ -6,10 +6,12 @@ import { createHmac, randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { show } from '@sluice/core'
 import { Agent, request } from 'undici'
+import { guardedLookup } from '../guarded-lookup.js'
 import type { Log } from '../log/logger.js'
 import { RELEASE } from '../release.js'
+import { withTimeLimit } from '../time-limit.js'
 import { Turns } from '../turns.js'
-import type { Alert, AlertSink } from './alert.js'
+import { type Alert, type AlertSink, withoutCallerDetails } from './alert.js'
 
 export interface WebhookOptions {
   readonly url: string
@@ -60,7 +62,10 @@ type Verdict =
 
 export class Webhook implements AlertSink {
   readonly #options: WebhookOptions
-  readonly #agent = new Agent({ connections: CONNECTIONS, connect: { timeout: TIMEOUT_MS } })
+  readonly #agent = new Agent({
+    connections: CONNECTIONS,
+    connect: { timeout: TIMEOUT_MS, lookup: guardedLookup },
+  })
   readonly #turns = new Turns(CONNECTIONS)
   /** By the id of the alert, what waits or is under way, and when all of it is done. */
   readonly #lines = new Map<string, { readonly waiting: Delivery[]; done: Promise<void> }>()
@@ -138,32 +143,38 @@ export class Webhook implements AlertSink {
     }
   }
 
-  /** Redirects are not followed: the configuration says where alerts go, nobody else. */
-  private async post({ id, body }: Delivery): Promise<Verdict> {
-    const { url, secret, timeoutMs = TIMEOUT_MS } = this.#options
-    const signal = AbortSignal.any([AbortSignal.timeout(timeoutMs), this.#end.signal])
+  private async post(delivery: Delivery): Promise<Verdict> {
+    const { timeoutMs = TIMEOUT_MS } = this.#options
     try {
-      const { statusCode, body: answer } = await request(url, {
-        method: 'POST',
-        dispatcher: this.#agent,
-        headers: {
-          'content-type': 'application/json',
-          'user-agent': `sluice/${RELEASE}`,
-          'x-sluice-delivery': id,
-          ...(secret !== undefined && { 'x-sluice-signature': signatureOf(body, secret) }),
-        },
-        body,
-        signal,
-      })
-      // What it says is read so that the connection can be used again; a failure there is no news.
-      // An answer without an end would keep the turn of others for ever.
-      await answer.dump({ limit: ANSWER_BYTES_MAX, signal }).catch(() => {})
-      if (statusCode >= 200 && statusCode < 300) return { isDelivered: true }
-      const problem = `found status ${statusCode}; accepted: 200 to 299`
-      return { problem, again: statusCode === 429 || statusCode >= 500 }
+      return await withTimeLimit({ timeoutMs, parent: this.#end.signal }, (signal) =>
+        this.postOnce(delivery, signal),
+      )
     } catch (error) {
       return { problem: describe(error), again: true }
     }
+  }
+
+  /** Redirects are not followed: the configuration says where alerts go, nobody else. */
+  private async postOnce({ id, body }: Delivery, signal: AbortSignal): Promise<Verdict> {
+    const { url, secret } = this.#options
+    const { statusCode, body: answer } = await request(url, {
+      method: 'POST',
+      dispatcher: this.#agent,
+      headers: {
+        'content-type': 'application/json',
+        'user-agent': `sluice/${RELEASE}`,
+        'x-sluice-delivery': id,
+        ...(secret !== undefined && { 'x-sluice-signature': signatureOf(body, secret) }),
+      },
+      body,
+      signal,
+    })
+    // What it says is read so that the connection can be used again; a failure there is no news.
+    // An answer without an end would keep the turn of others for ever.
+    await answer.dump({ limit: ANSWER_BYTES_MAX, signal }).catch(() => {})
+    if (statusCode >= 200 && statusCode < 300) return { isDelivered: true }
+    const problem = `found status ${statusCode}; accepted: 200 to 299`
+    return { problem, again: statusCode === 429 || statusCode >= 500 }
   }
 
   private drop(): void {
@@ -194,8 +205,7 @@ export class Webhook implements AlertSink {
 
 /** What is sent; it is read by programs, so fields are only ever added to it. */
 function bodyOf(alert: Alert, { host, callers }: WebhookOptions): string {
-  const { caller: _caller, ...others } = alert.details
-  const details = callers === 'clear' ? alert.details : others
+  const details = callers === 'clear' ? alert.details : withoutCallerDetails(alert.details)
   return JSON.stringify({
     version: 1,
     event: 'alert',

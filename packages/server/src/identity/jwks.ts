@@ -9,6 +9,8 @@ import type { JWK } from 'jose'
 import { Agent, request } from 'undici'
 import type { WallClock } from '../clock.js'
 import type { JwtAlgorithm } from '../config/config.js'
+import { guardedLookup } from '../guarded-lookup.js'
+import { withTimeLimit } from '../time-limit.js'
 import { algorithmOf, findJwkProblem, importPublicJwk, type TokenKey } from './jwk.js'
 
 export interface JwksOptions {
@@ -116,14 +118,23 @@ export class Jwks {
     }
   }
 
-  /** Redirects are not followed: the configuration says where keys come from, nobody else. */
   private async download(): Promise<string> {
-    const { url, timeoutMs = TIMEOUT_MS } = this.#options
-    this.#agent ??= new Agent({ connections: 1, connect: { timeout: timeoutMs } })
-    const { statusCode, body } = await request(url, {
+    const { timeoutMs = TIMEOUT_MS } = this.#options
+    return withTimeLimit({ timeoutMs, parent: this.#closing.signal }, (signal) =>
+      this.downloadOnce(timeoutMs, signal),
+    )
+  }
+
+  /** Redirects are not followed: the configuration says where keys come from, nobody else. */
+  private async downloadOnce(timeoutMs: number, signal: AbortSignal): Promise<string> {
+    this.#agent ??= new Agent({
+      connections: 1,
+      connect: { timeout: timeoutMs, lookup: guardedLookup },
+    })
+    const { statusCode, body } = await request(this.#options.url, {
       dispatcher: this.#agent,
       headers: { accept: 'application/json' },
-      signal: AbortSignal.any([AbortSignal.timeout(timeoutMs), this.#closing.signal]),
+      signal,
     })
     const pieces: Buffer[] = []
     let size = 0

@@ -2,6 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { type Board, ownBoard } from './board.js'
 import { FleetStats } from './fleet-stats.js'
 import { makeFleet, TestTimers } from './fleet.test-helper.js'
+import { HASHED } from './name-protection.test-helper.js'
 import { type NodeSight, RULE_STEP_MS, type SeenCaller, STEP_MS } from './node-sight.js'
 import { readSight, writeSight } from './sight-text.js'
 import { BEGAN_MS, makeNode, WELL } from './stats.test-helper.js'
@@ -127,7 +128,12 @@ describe('a look at the board', () => {
         return new Promise((resolve) => (answer = resolve))
       },
     }
-    const fleet = new FleetStats({ own: one.stats, board, clock: { now: () => one.nowMs } })
+    const fleet = new FleetStats({
+      own: one.stats,
+      board,
+      names: HASHED,
+      clock: { now: () => one.nowMs },
+    })
     const first = fleet.stats()
     one.pass(5)
     const second = fleet.stats()
@@ -169,7 +175,13 @@ describe('a look at the board', () => {
     const node = makeNode()
     const timers = new TestTimers()
     const clock = { now: () => node.nowMs }
-    const fleet = new FleetStats({ own: node.stats, board: ownBoard(), clock, timers })
+    const fleet = new FleetStats({
+      own: node.stats,
+      board: ownBoard(),
+      names: HASHED,
+      clock,
+      timers,
+    })
     fleet.start()
     expect(timers.waiting.size).toBe(0)
     expect(await fleet.stats()).toMatchObject({ nodes: 1, isWhole: true })

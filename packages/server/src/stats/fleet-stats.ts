@@ -3,24 +3,32 @@
  * seconds, and reads those of the others when somebody asks. A board that does not answer leaves it
  * with its own.
  */
+import type { Alert } from '../alerts/alert.js'
+import { addCaller } from '../alerts/conditions/caller-at-zero.js'
+import type { PeerClock } from '../alerts/conditions/clocks.js'
 import type { WallClock } from '../clock.js'
 import { type Timers, systemTimers } from '../source/timers.js'
 import { TimeSlices } from '../time-slices.js'
 import { type Board, POST_EVERY_MS } from './board.js'
 import { callersSinceMs, mergeCallers } from './callers/merge-callers.js'
 import { mergeStats, nodeViews, type Sights, tickOf } from './merge-sights.js'
+import type { TopCallerView } from './callers/top-view.js'
 import { mergeAlerts } from './merge-alerts.js'
+import type { NameProtection } from './name-protection.js'
 import type { NodeSight, SeenAlerts } from './node-sight.js'
 import type { NodeStats } from './node-stats.js'
+import { hideNames, revealNames } from './published-names.js'
 import { readSight, writeSight } from './sight-text.js'
 import type { SightNodeView, StatsView, TickView, TopOrder, TopView } from './views.js'
 
 export interface FleetStatsParts {
-  readonly own: Pick<NodeStats, 'sight' | 'rule'>
+  readonly own: Pick<NodeStats, 'sight' | 'rule' | 'nameOf'>
   readonly board: Board
   readonly clock: WallClock
   /** Of this node. @default as its sight told last */
   readonly alerts?: (() => SeenAlerts) | undefined
+  /** How the names of callers are posted. */
+  readonly names: NameProtection
   /** @default those of the system */
   readonly timers?: Timers | undefined
   /** Told when posts begin to fail, and not again before one has come through. */
@@ -90,8 +98,25 @@ export class FleetStats {
       by,
       nodes: all.length,
       isWhole,
-      callers: await mergeCallers(all, by, asked, atMs),
+      callers: (await mergeCallers(all, by, asked, atMs)).map((row) => this.named(row)),
     }
+  }
+
+  /** Adds what this node knows of a caller that other nodes tell by its hash alone. */
+  private named(row: TopCallerView): TopCallerView {
+    const isNamed = Object.keys(row.caller).length > 0
+    if (isNamed && row.lastRefusedCall !== null) return row
+    const known = this.#parts.own.nameOf(row.rule, row.hash)
+    if (known === undefined) return row
+    const { caller, plan } = isNamed || Object.keys(known.caller).length === 0 ? row : known
+    return { ...row, caller, plan, lastRefusedCall: row.lastRefusedCall ?? known.lastRefusedCall }
+  }
+
+  private namedAlert(alert: Alert): Alert {
+    const { rule, hash, caller } = alert.details
+    if (typeof rule !== 'string' || typeof hash !== 'string' || caller !== undefined) return alert
+    const known = this.#parts.own.nameOf(rule, hash)
+    return known === undefined ? alert : { ...alert, details: addCaller(alert.details, known) }
   }
 
   /** Of all nodes: what several see is one. */
@@ -99,12 +124,28 @@ export class FleetStats {
     const { own, others } = await this.look()
     // What began here a moment ago is known without a look.
     const ownAlerts = this.#parts.alerts?.() ?? own.alerts
-    return mergeAlerts([ownAlerts, ...others.map(({ alerts }) => alerts)])
+    const { active, recent } = mergeAlerts([ownAlerts, ...others.map(({ alerts }) => alerts)])
+    return {
+      active: active.map((alert) => this.namedAlert(alert)),
+      recent: recent.map((alert) => this.namedAlert(alert)),
+    }
   }
 
   /** Those that have told of themselves lately, this one first. */
   async nodes(): Promise<readonly SightNodeView[]> {
     return nodeViews(await this.look())
+  }
+
+  /** The clocks of the other nodes, by those of the store that each of them reads. */
+  async peerClocks(): Promise<readonly PeerClock[]> {
+    const { others } = await this.look()
+    return others.map(({ node: { id, host }, storeHealth }) => ({
+      id,
+      host,
+      offsets: storeHealth.nodes.flatMap(({ address, isAnswering, clockOffsetMs: offsetMs }) =>
+        isAnswering && offsetMs !== null ? { store: address, offsetMs } : [],
+      ),
+    }))
   }
 
   /** The last step of everything, and of the busiest rules. */
@@ -142,13 +183,18 @@ export class FleetStats {
     const read = new Map<string, NodeSight | undefined>()
     const slices = new TimeSlices()
     for (const text of (texts ?? []).slice(0, NODES_MAX)) {
-      read.set(text, this.#read.has(text) ? this.#read.get(text) : await readSight(text))
+      read.set(text, this.#read.has(text) ? this.#read.get(text) : await this.readPost(text))
       if (slices.isOver()) await slices.pause()
     }
     this.#read = read
     // Made last: it is the latest that there is.
     const own = this.#parts.own.sight(nowMs)
     return { own, others: othersOf(own, read.values()), isWhole, atMs: nowMs, stats: undefined }
+  }
+
+  private async readPost(text: string): Promise<NodeSight | undefined> {
+    const sight = await readSight(text)
+    return sight && revealNames(sight, this.#parts.names)
   }
 
   /** Undefined where it does not answer; a node that is meant to be alone misses nobody. */
@@ -172,9 +218,10 @@ export class FleetStats {
 
   /** Never rejects: what was seen is kept here, and posted the next time. */
   private async post(): Promise<void> {
-    const { own, board, clock } = this.#parts
+    const { own, board, clock, names } = this.#parts
     try {
-      const text = await writeSight(own.sight(clock.now()))
+      const hide = (sight: NodeSight) => hideNames(sight, names)
+      const text = await writeSight(own.sight(clock.now()), { hide })
       if (this.#isClosed) return
       await board.post(text)
       this.#isFailing = false

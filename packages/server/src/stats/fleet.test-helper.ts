@@ -1,6 +1,7 @@
 /** Nodes that leave what they see for each other on a board, in time that a test tells. */
 import type { Board } from './board.js'
 import { FleetStats } from './fleet-stats.js'
+import { HASHED } from './name-protection.test-helper.js'
 import { writeSight } from './sight-text.js'
 import { makeNode, type TestNodeOptions } from './stats.test-helper.js'
 
@@ -58,6 +59,7 @@ export function makeFleet(...all: readonly TestNodeOptions[]) {
     const fleet = new FleetStats({
       own: node.stats,
       board: board.of(id),
+      names: HASHED,
       clock: { now: () => node.nowMs },
       timers,
       onProblem: (problem) => void problems.push(problem),

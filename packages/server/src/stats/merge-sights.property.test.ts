@@ -1,6 +1,7 @@
 import { type Decision, type RuleOutcome, UNMATCHED } from '@sluice/core'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { callWith } from '../normalized-call.test-helper.js'
 import { DistinctCallers } from './distinct-callers.js'
 import { mergeStats, nodeViews, tickOf } from './merge-sights.js'
 import { readSight, writeSight } from './sight-text.js'
@@ -51,7 +52,8 @@ function decisionOf(event: Event): Decision {
       visit(rule, outcome)
       if (candidate !== undefined) visit(`${rule}:candidate`, candidate)
     },
-    eachCaller: (visit) => visit(rule, ['user'], { hi: caller, lo: caller * 7 }, outcome, left),
+    eachCaller: (visit) =>
+      visit(rule, ['user'], { hi: caller, lo: caller * 7 }, outcome, left, 1, callWith(), 0),
   }
 }
 

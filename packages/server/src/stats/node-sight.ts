@@ -53,11 +53,17 @@ export interface SeenCaller {
   readonly hash: string
   readonly caller: Readonly<Record<string, string>>
   readonly plan: string | null
+  /** The rule has one counter for all of its calls. */
+  readonly isEverybody?: boolean | undefined
   readonly refusals: number
   readonly refusalsError: number
   readonly use: number
   readonly useError: number
   readonly zeroSinceMs: number | null
+  /** Its limits were whole again, as far as the node knew: it had made no more calls. */
+  readonly isRefilled?: boolean | undefined
+  /** A call of it that was refused lately; undefined: its release does not tell. */
+  readonly lastRefusedCall?: string | null | undefined
   readonly lastSeenMs: number
   /** Bit i: it came to its limit in the hour i hours ago. */
   readonly hours: number
@@ -69,12 +75,16 @@ export interface SeenShadowCaller {
   readonly hash: string
   readonly caller: Readonly<Record<string, string>>
   readonly plan: string | null
+  /** The rule has one counter for all of its calls. */
+  readonly isEverybody?: boolean | undefined
   /** By the rule in shadow. */
   readonly shadowRefusals: number
   readonly shadowRefusalsError: number
   /** By its candidate. */
   readonly candidateRefusals: number
   readonly candidateRefusalsError: number
+  /** One of those calls; undefined: its release does not tell. */
+  readonly lastRefusedCall?: string | null | undefined
   readonly lastSeenMs: number
 }
 
@@ -123,4 +133,6 @@ export interface NodeSight {
   /** Apart, so that they take no room from `callers`; undefined: its release does not tell. */
   readonly shadowCallers?: readonly SeenShadowCaller[] | undefined
   readonly alerts: SeenAlerts
+  /** Names of the callers in it, which the rows then lack: see published-names.ts. */
+  readonly sealedNames?: string | undefined
 }

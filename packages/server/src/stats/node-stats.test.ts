@@ -267,6 +267,7 @@ describe('a caller', () => {
           tick: () => {},
           view: () => [],
           shadowView: () => [],
+          nameOf: () => undefined,
           callersSinceMs: 0,
         },
       },

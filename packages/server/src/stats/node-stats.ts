@@ -7,6 +7,7 @@ import type { Call, CallerVisit, Cost, Decision } from '@sluice/core'
 import { amountOf, candidateId } from '@sluice/core'
 import type { DecisionMetrics, RuleVisit } from '../metrics/decisions.js'
 import type { NodeInfo } from '../source/open-source.js'
+import type { KnownCaller } from './callers/caller-tracker.js'
 import type { RuleCallers } from './callers/rule-callers.js'
 import { HistogramRing, type Measured, NO_LATENCY } from './latency.js'
 import {
@@ -33,9 +34,11 @@ interface Callers {
   ofRule(rule: string): RuleCallers | undefined
   tick(nowMs: number): void
   /** The first ones of each rule by each order. */
-  view(most: number): readonly SeenCaller[]
+  view(most: number, nowMs: number): readonly SeenCaller[]
   /** The first ones of each rule that would have been refused. */
   shadowView(most: number): readonly SeenShadowCaller[]
+  /** Undefined: this node has not met it, or too little to name it. */
+  nameOf(rule: string, hash: string): KnownCaller | undefined
   /** Since when they are counted. */
   readonly callersSinceMs: number
 }
@@ -141,23 +144,23 @@ export class NodeStats {
     // A call that one rule refused took nothing of another that had room.
     this.#isTaken = decision.allowed
     decision.eachCaller(this.#visit)
-    if (decision.shadow.length > 0) this.wouldRefuse(decision, call)
+    if (decision.shadow.length > 0) this.wouldRefuse(decision)
   }
 
-  private wouldRefuse(decision: Decision, call: Call): void {
+  private wouldRefuse(decision: Decision): void {
     for (const refusal of decision.shadowRefusals()) {
       const { rule } = refusal
       const seenBy = this.#rules.get(rule) ?? this.seenByOf(rule)
-      seenBy?.callers?.wouldRefuse(refusal, call.attributes, this.#nowMs)
+      seenBy?.callers?.wouldRefuse(refusal, this.#nowMs)
     }
   }
 
-  readonly #visit: CallerVisit = (rule, by, caller, outcome, left, cost = 1) => {
+  readonly #visit: CallerVisit = (rule, by, caller, outcome, left, cost, call, resetAfterMs) => {
     const seenBy = this.#rules.get(rule) ?? this.seenByOf(rule)
     if (seenBy === undefined) return
-    const call = this.#call
-    const taken = this.#isTaken ? takenBy(cost, call) : 0
-    seenBy.callers?.seen(by, caller, outcome, left, taken, call.attributes, this.#nowMs)
+    const taken = this.#isTaken ? takenBy(cost, this.#call) : 0
+    const nowMs = this.#nowMs
+    seenBy.callers?.seen(by, caller, outcome, left, taken, call, nowMs, resetAfterMs)
     seenBy.distinct?.seen(caller.hi, caller.lo)
     seenBy.remaining.observe(left)
   }
@@ -247,7 +250,7 @@ export class NodeStats {
       storeHealth: storeHealth(),
       rules: this.busiest().map((steps) => this.seenRule(steps)),
       callersSinceMs: callers.callersSinceMs,
-      callers: callers.view(CALLERS_TOLD_MAX),
+      callers: callers.view(CALLERS_TOLD_MAX, nowMs),
       shadowCallers: callers.shadowView(CALLERS_TOLD_MAX),
       alerts: firstAlerts(this.#parts.alerts?.()),
     }
@@ -257,6 +260,11 @@ export class NodeStats {
   rule(rule: string): SeenRule | undefined {
     const steps = this.#named.get(rule)
     return steps?.ring.isKept === true && !steps.isCandidate ? this.seenRule(steps) : undefined
+  }
+
+  /** What this node knows of a caller that is told by its hash. */
+  nameOf(rule: string, hash: string): KnownCaller | undefined {
+    return this.#parts.callers.nameOf(rule, hash)
   }
 
   /** Most refusals first, then most decisions. */

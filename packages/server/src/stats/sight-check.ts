@@ -43,7 +43,8 @@ export function isSight(value: unknown): value is NodeSight {
       isListOf(value.shadowCallers, CALLERS_MAX, isShadowCaller)) &&
     isFields(value.alerts) &&
     isListOf(value.alerts.active, ALERTS_TOLD_MAX, isAlert) &&
-    isListOf(value.alerts.recent, ALERTS_TOLD_MAX, isAlert)
+    isListOf(value.alerts.recent, ALERTS_TOLD_MAX, isAlert) &&
+    (value.sealedNames === undefined || isText(value.sealedNames))
   )
 }
 
@@ -128,6 +129,10 @@ function isNamed(value: unknown): value is Fields {
     isFields(value.caller) &&
     Object.values(value.caller).every(isText) &&
     (value.plan === null || isText(value.plan)) &&
+    (value.isEverybody === undefined || typeof value.isEverybody === 'boolean') &&
+    (value.lastRefusedCall === undefined ||
+      value.lastRefusedCall === null ||
+      isText(value.lastRefusedCall)) &&
     isTime(value.lastSeenMs)
   )
 }
@@ -150,6 +155,7 @@ function isCaller(value: unknown): boolean {
     isCount(value.use) &&
     isCount(value.useError) &&
     isTimeOrNull(value.zeroSinceMs) &&
+    (value.isRefilled === undefined || typeof value.isRefilled === 'boolean') &&
     isWhole(value.hours)
   )
 }

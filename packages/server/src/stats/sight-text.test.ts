@@ -60,7 +60,7 @@ describe('a sight as text', () => {
       rules: Array.from({ length: 100 }, (_, i) => ({ ...rule, rule: `r${i}`, sketch: sketch(i) })),
       callers: Array.from({ length: 100 }, (_, i) => ({ ...CALLER, rule: `r${99 - i}` })),
     }
-    const text = await writeSight(many, 4000)
+    const text = await writeSight(many, { lengthMax: 4000 })
     expect(text.length).toBeLessThanOrEqual(4000)
     const read = await readSight(text)
     const kept = read?.rules.length ?? 0
@@ -77,12 +77,14 @@ describe('a sight as text', () => {
       hash: `${Math.sin(i)}`,
     }))
     const room = (await writeSight(sight)).length + 100
-    const read = await readSight(await writeSight({ ...sight, shadowCallers: crowd }, room))
+    const read = await readSight(
+      await writeSight({ ...sight, shadowCallers: crowd }, { lengthMax: room }),
+    )
     expect(read).toEqual({ ...sight, shadowCallers: [] })
   })
 
   test('that has nothing left to leave out is not written', async () => {
-    await expect(writeSight(sightOf(), 10)).rejects.toThrow('a sight without rules')
+    await expect(writeSight(sightOf(), { lengthMax: 10 })).rejects.toThrow('a sight without rules')
   })
 
   test.each([

@@ -13,14 +13,22 @@ const LEVEL = 1
 /** Of what would fit if all rules took as much as each other. */
 const TAKEN_SHARE = 0.8
 
+export interface WriteOptions {
+  /** @default POST_LENGTH_MAX */
+  readonly lengthMax?: number | undefined
+  /** What is done to the snapshot before it is written. @default nothing */
+  readonly hide?: ((sight: NodeSight) => NodeSight) | undefined
+}
+
 /**
  * Below `lengthMax`: where it is too much, the callers that would have been refused are left out
  * first, then rules from the tail, the least busy first, and with them their callers.
  */
-export async function writeSight(sight: NodeSight, lengthMax = POST_LENGTH_MAX): Promise<string> {
+export async function writeSight(sight: NodeSight, options: WriteOptions = {}): Promise<string> {
+  const { lengthMax = POST_LENGTH_MAX, hide = (whole) => whole } = options
   let rest = sight
   for (;;) {
-    const json = JSON.stringify(rest)
+    const json = JSON.stringify(hide(rest))
     const isLong = json.length > JSON_LENGTH_MAX
     const text = isLong ? undefined : (await deflate(Buffer.from(json))).toString('base64')
     if (text !== undefined && text.length <= lengthMax) return text

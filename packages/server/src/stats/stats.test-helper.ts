@@ -78,16 +78,17 @@ export function makeNode(options: TestNodeOptions = {}) {
     storeHealth,
     callers: {
       ofRule: (rule) => ({
-        seen(by, _caller, outcome, left, cost, { user }, atMs) {
+        seen(by, _caller, outcome, left, cost, { attributes: { user } }, atMs) {
           calls.push({ rule, by, outcome, left, cost, user: String(user), atMs })
         },
-        wouldRefuse({ mode }, { user }) {
-          would.push(`${rule} ${mode} ${String(user)}`)
+        wouldRefuse({ mode, call: { attributes } }) {
+          would.push(`${rule} ${mode} ${String(attributes['user'])}`)
         },
       }),
       tick: (atMs) => void ticks.push(atMs),
       view: (): readonly SeenCaller[] => [],
       shadowView: (): readonly SeenShadowCaller[] => [],
+      nameOf: () => undefined,
       callersSinceMs: nowMs,
     },
     distinct: {

@@ -6,6 +6,7 @@ import { DistinctCallers } from './distinct-callers.js'
 import { FleetStats } from './fleet-stats.js'
 import { mergeCallers } from './callers/merge-callers.js'
 import { mergeStats } from './merge-sights.js'
+import { HASHED } from './name-protection.test-helper.js'
 import { writeSight } from './sight-text.js'
 import { BEGAN_MS, makeNode } from './stats.test-helper.js'
 
@@ -31,6 +32,7 @@ test('two nodes tell together who is limited, by which rule, since when', async 
   const fleet = new FleetStats({
     own: one.stats,
     board: { post: async () => {}, read: async () => [await writeSight(two.sight())] },
+    names: HASHED,
     clock: { now: () => one.nowMs },
   })
   const stats = await fleet.stats()
@@ -50,6 +52,51 @@ test('two nodes tell together who is limited, by which rule, since when', async 
   expect(atZero.map(({ caller, zeroSince }) => [caller.user, zeroSince])).toEqual([
     ['scraper', new Date(BEGAN_MS).toISOString()],
   ])
+})
+
+test('callers of a rule by route are told apart by their routes, with the call that was refused', async () => {
+  const node = makeWhole(
+    'n1',
+    `
+    routes: ['GET /v1/orders/:id', 'POST /v1/login']
+    rules: [{ id: per-route, by: [route], limits: [1/hour] }]
+  `,
+  )
+  const calls = [
+    { method: 'get', path: '/v1/orders/7?secret=1' },
+    { method: 'HEAD', path: '/v1/orders/8' },
+    { method: 'POST', path: '/v1/login' },
+  ]
+  node.pass(3, () => {
+    for (const attributes of calls) node.decide({ attributes })
+  })
+  const fleet = new FleetStats({
+    own: node.stats,
+    board: { post: async () => {}, read: async () => [] },
+    names: HASHED,
+    clock: { now: () => node.nowMs },
+  })
+  const { callers } = await fleet.top('refusals', { limit: 5 })
+  expect(callers.map(({ caller, lastRefusedCall }) => [caller, lastRefusedCall])).toEqual([
+    [{ route: 'GET /v1/orders/:id' }, 'GET /v1/orders/:id'],
+    [{ route: 'POST /v1/login' }, 'POST /v1/login'],
+  ])
+})
+
+test('a caller that has refilled is no longer among those at zero', async () => {
+  const node = makeWhole('n1', 'rules: [{ id: quick, by: [user], limits: [2/second] }]')
+  const fleet = new FleetStats({
+    own: node.stats,
+    board: { post: async () => {}, read: async () => [] },
+    names: HASHED,
+    clock: { now: () => node.nowMs },
+  })
+  const atZero = async () => (await fleet.top('zero', { limit: 5 })).callers.length
+  node.call('u1', 5)
+  node.pass(1)
+  expect(await atZero()).toBe(1)
+  node.pass(2)
+  expect(await atZero()).toBe(0)
 })
 
 test('what many nodes saw is put together in turns, between which calls are decided', async () => {

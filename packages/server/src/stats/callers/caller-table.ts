@@ -147,6 +147,11 @@ export class CallerTable {
     return this.#names[slot]
   }
 
+  nameOf(rule: number, hi: number, lo: number): string | undefined {
+    const slot = this.find(rule, hi, lo)
+    return slot === -1 ? undefined : this.nameAt(slot)
+  }
+
   setName(slot: number, name: string): void {
     this.#names[slot] = name
   }

@@ -1,5 +1,6 @@
 import { expect, test } from 'vitest'
 import { TABLE_SLOTS } from './caller-table.js'
+import { callWith } from '../../normalized-call.test-helper.js'
 import { PERIOD_MS, RULES_KNOWN_MAX } from './caller-tracker.js'
 import { VIEW_MAX } from './caller-view.js'
 import {
@@ -28,6 +29,7 @@ test('refusals are counted by calls, and use by the cost that was admitted', () 
     hash: textOf(1),
     caller: { user: 'u1' },
     plan: 'free',
+    lastRefusedCall: null,
     refusals: 1,
     refusalsError: 0,
     use: 5,
@@ -60,7 +62,7 @@ test('after a sleep of ten minutes nothing is told of what was before', () => {
   const { tracker, see, jump } = openTracker()
   see(1, ALLOWED)
   jump(2 * PERIOD_MS)
-  expect(tracker.view(20)).toEqual([])
+  expect(tracker.view(20, START)).toEqual([])
   expect(tracker.callersSinceMs).toBe(START + PERIOD_MS)
 })
 
@@ -90,7 +92,7 @@ test('the first by refusals, by use, at zero and by hours are told, each once', 
   see(200, REFUSED)
   jump(SECOND)
   see(201, REFUSED)
-  const told = tracker.view(2).map(({ hash }) => hash)
+  const told = tracker.view(2, START).map(({ hash }) => hash)
   // 200 and 201 share the last hour with the 30 others, so hours list the one with two.
   for (const caller of [29, 28, 129, 128, 200, 201, 400]) expect(told).toContain(textOf(caller))
   expect(new Set(told).size).toBe(told.length)
@@ -129,7 +131,7 @@ test('whoever keeps what is seen of a rule need not look for it', () => {
   const { tracker, told } = openTracker()
   const rule = tracker.ofRule('per-user')
   expect(tracker.ofRule('per-user')).toBe(rule)
-  rule.seen(['user'], hashOf(1), 'refused', 0, 1, { user: 'u1' }, START)
+  rule.seen(['user'], hashOf(1), 'refused', 0, 1, callWith({ user: 'u1' }), START, HOUR)
   expect(told(1)).toMatchObject({ refusals: 1, plan: null })
 })
 
@@ -152,7 +154,7 @@ test('whatever comes in, no table holds more than its places', () => {
   expect(top).toBeLessThanOrEqual(RULES_TOP_MAX * 2 * 2 * PLACES)
   expect(zero).toBe(TABLE_SLOTS)
   expect(hours).toBe(TABLE_SLOTS)
-  const told = tracker.view(20)
+  const told = tracker.view(20, START)
   expect(told.length).toBeLessThanOrEqual(VIEW_MAX)
   for (const { caller: named, plan } of told) {
     const name = Object.values(named).join('') + (plan ?? '')
@@ -177,7 +179,7 @@ test('rules that are as busy as those with places do not take turns with them', 
   pass(5 * SECOND, () => {
     for (let rule = 0; rule < RULES_TOP_MAX + 20; rule++) see(1, { rule: `r${rule}` })
   })
-  const told = tracker.view(20)
+  const told = tracker.view(20, START)
   expect(told).toHaveLength(RULES_TOP_MAX)
   for (const { use } of told) expect(use).toBe(5)
 })
@@ -210,7 +212,7 @@ test('more callers than can be told leave out whole rules, those with fewest ref
     }
   }
   see(1, { ...REFUSED, rule: `r${RULES_TOP_MAX - 1}` })
-  const told = tracker.view(20)
+  const told = tracker.view(20, START)
   expect(told.length).toBeLessThanOrEqual(VIEW_MAX)
   expect(told.length).toBeGreaterThan(VIEW_MAX - 80)
   expect(told[0]?.rule).toBe(`r${RULES_TOP_MAX - 1}`)

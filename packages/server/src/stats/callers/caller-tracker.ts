@@ -4,18 +4,22 @@
  *
  * At most, with every place taken:
  * - top callers: 128 rules, 3 orders (would-be refusals are one), 2 periods, 64 places: 49,152
- *   entries. A sketch has 768 bytes of keys, 512 of cells, 1,536 of figures, 512 of names, and
- *   about 1,000 around them: 768 of them are 3.3 MB.
- * - at zero, and hours: 4,096 callers each, 50 bytes a slot: 0.4 MB.
+ *   entries. A sketch has 768 bytes of keys, 512 of cells, 1,536 of figures, 512 of names, 512 of
+ *   calls where refusals are counted, and about 1,000 around them: 768 of them are 3.6 MB.
+ * - at zero, and hours: 4,096 callers each, 66 and 50 bytes a slot: 0.5 MB.
  * - names: 57,344 texts. Of 40 characters, as most are, 3.2 MB; all of them as long as they may be
  *   where a rule counts by up to four attributes, 6.7 MB. A caller has one text in all orders.
+ * - refused calls: 36,864 texts of at most 97 characters, 16 + 97 bytes each: 4.2 MB. Of 25
+ *   characters, as most are, 1.5 MB.
  * - rules: some 300 bytes each: 30 KB for a hundred, 3 MB for the 10,000 that may be known.
- * So about 7 MB for a node whose every table is full, and some 500 KB for one with few rules.
+ * So about 9 MB for a node whose every table is full, and some 500 KB for one with few rules.
  */
+import type { NameProtection } from '../name-protection.js'
 import type { SeenCaller, SeenShadowCaller } from '../node-sight.js'
 import { viewCallers, viewZero, type ZeroCaller } from './caller-view.js'
 import { HourCallers } from './hours.js'
-import { readHours, writeHours } from './hours-text.js'
+import { parseHash, readHours, writeHours } from './hours-text.js'
+import { type Named, readName } from './names.js'
 import { type RuleCallers, type SharedTables, TrackedRule, UNTRACKED } from './rule-callers.js'
 import { viewShadowCallers } from './shadow-view.js'
 import { TopPlaces } from './top-places.js'
@@ -27,6 +31,12 @@ export const RULES_KNOWN_MAX = 10_000
 export const PERIOD_MS = 300_000
 /** What is told of callers at zero at a time. */
 const ZERO_TOLD_MAX = 100
+
+/** What this node knows of a caller beside its hash. */
+export interface KnownCaller extends Named {
+  readonly isEverybody: boolean
+  readonly lastRefusedCall: string | null
+}
 
 export class CallerTracker {
   readonly #tables: SharedTables
@@ -85,8 +95,9 @@ export class CallerTracker {
   }
 
   /** For each rule its first callers by refusals, by use, longest at zero, and by hours. */
-  view(limitPerRule: number): readonly SeenCaller[] {
-    return viewCallers(this.#numbered, this.#tables.zero, this.#tables.hours, limitPerRule)
+  view(limitPerRule: number, nowMs: number): readonly SeenCaller[] {
+    const { zero, hours } = this.#tables
+    return viewCallers(this.#numbered, zero, hours, limitPerRule, nowMs)
   }
 
   /** For each rule the first callers that it, or its candidate, would have refused. */
@@ -99,15 +110,32 @@ export class CallerTracker {
     return viewZero(this.#numbered, this.#tables.zero, olderThanMs, ZERO_TOLD_MAX)
   }
 
-  /** The hours of all callers, for a restart. */
-  save(): string {
-    return writeHours(this.#numbered, this.#tables.hours)
+  /** What is known here of a caller by its hash; undefined: nothing that could be shown. */
+  nameOf(rule: string, hash: string): KnownCaller | undefined {
+    const tracked = this.#rules.get(rule)
+    const caller = parseHash(hash)
+    if (tracked === undefined || caller === undefined) return undefined
+    const name = tracked.knownNameOf(caller)
+    const lastRefusedCall = tracked.refusedCallOf(caller) ?? null
+    if (name === undefined && lastRefusedCall === null) return undefined
+    const { by, isEverybody } = tracked
+    return { ...readName(by, name), isEverybody, lastRefusedCall }
+  }
+
+  /** The call that the caller with most refusals of a rule made last; undefined: not known. */
+  refusedCallOf(rule: string): string | undefined {
+    return this.#rules.get(rule)?.mostRefusedCall()
+  }
+
+  /** The hours of all callers, for a restart, with their names as they may be stored. */
+  save(names: NameProtection): string {
+    return writeHours(this.#numbered, this.#tables.hours, names)
   }
 
   /** Throws where it is not what `save` returned, and changes nothing then. Returns how many. */
-  restore(text: string, nowMs: number): number {
+  restore(text: string, nowMs: number, names: NameProtection): number {
     const { hours } = this.#tables
-    const kept = readHours(text, nowMs)
+    const kept = readHours(text, nowMs, names)
     hours.tick(nowMs)
     for (const { rule, by, callers } of kept) {
       const tracked = this.trackedOf(rule)

@@ -14,6 +14,7 @@ export interface ZeroCaller extends Named {
   readonly isEverybody: boolean
   readonly sinceMs: number
   readonly lastSeenMs: number
+  readonly lastRefusedCall: string | null
 }
 
 /** Where a node knows more, it leaves whole rules out: making and reading it all takes time. */
@@ -25,8 +26,14 @@ export function viewCallers(
   zero: ZeroCallers,
   hours: HourCallers,
   limit: number,
+  nowMs: number,
 ): readonly SeenCaller[] {
-  const atZero = firstByRule(zero.table, limit, (a, b) => zero.sinceMsAt(a) - zero.sinceMsAt(b))
+  const atZero = firstByRule(
+    zero.table,
+    limit,
+    (a, b) => zero.sinceMsAt(a) - zero.sinceMsAt(b),
+    (slot) => !zero.isRefilledAt(slot, nowMs),
+  )
   const byHours = firstByRule(hours.table, limit, (a, b) => {
     const difference = countHours(hours.hoursAt(b)) - countHours(hours.hoursAt(a))
     return difference === 0 ? hours.table.lastMsAt(b) - hours.table.lastMsAt(a) : difference
@@ -42,7 +49,8 @@ export function viewCallers(
     ]
     for (const list of lists) for (const caller of list) first.set(formatHash(caller), caller)
     if (told.length + first.size > VIEW_MAX) break
-    for (const [hash, caller] of first) told.push(viewCaller(rule, hash, caller, zero, hours))
+    for (const [hash, caller] of first)
+      told.push(viewCaller(rule, hash, caller, { zero, hours, nowMs }))
   }
   return told
 
@@ -80,38 +88,42 @@ export function viewZero(
       rule: rule.rule,
       hash: formatHash({ hi: table.hiAt(slot), lo: table.loAt(slot) }),
       ...readName(rule.by, table.nameAt(slot)),
-      isEverybody: rule.by.length === 0,
+      isEverybody: rule.isEverybody,
       sinceMs: zero.sinceMsAt(slot),
       lastSeenMs: table.lastMsAt(slot),
+      lastRefusedCall: zero.callAt(slot) ?? null,
     }
   })
+}
+
+interface ViewContext {
+  readonly zero: ZeroCallers
+  readonly hours: HourCallers
+  readonly nowMs: number
 }
 
 function viewCaller(
   rule: TrackedRule,
   hash: string,
   { hi, lo }: Hash64,
-  zero: ZeroCallers,
-  hours: HourCallers,
+  { zero, hours, nowMs }: ViewContext,
 ): SeenCaller {
   const refusals = rule.refusals.estimate(hi, lo)
   const use = rule.use.estimate(hi, lo)
   const zeroSlot = zero.table.find(rule.number, hi, lo)
   const hoursSlot = hours.table.find(rule.number, hi, lo)
-  const name =
-    rule.refusals.nameOf(hi, lo) ??
-    rule.use.nameOf(hi, lo) ??
-    nameIn(hours.table, hoursSlot) ??
-    nameIn(zero.table, zeroSlot)
   return {
     rule: rule.rule,
     hash,
-    ...readName(rule.by, name),
+    ...readName(rule.by, rule.knownNameOf({ hi, lo })),
+    ...(rule.isEverybody && { isEverybody: true }),
     refusals: refusals.count,
     refusalsError: refusals.error,
     use: use.count,
     useError: use.error,
+    lastRefusedCall: rule.refusals.callOf(hi, lo) ?? callIn(zero, zeroSlot) ?? null,
     zeroSinceMs: zeroSlot === -1 ? null : zero.sinceMsAt(zeroSlot),
+    ...(zeroSlot !== -1 && zero.isRefilledAt(zeroSlot, nowMs) && { isRefilled: true }),
     lastSeenMs: Math.max(
       rule.refusals.lastMsOf(hi, lo),
       rule.use.lastMsOf(hi, lo),
@@ -122,8 +134,8 @@ function viewCaller(
   }
 }
 
-function nameIn(table: CallerTable, slot: number): string | undefined {
-  return slot === -1 ? undefined : table.nameAt(slot)
+function callIn(zero: ZeroCallers, slot: number): string | undefined {
+  return slot === -1 ? undefined : zero.callAt(slot)
 }
 
 function lastMsIn(table: CallerTable, slot: number): number {
@@ -135,9 +147,11 @@ function firstByRule(
   table: CallerTable,
   limit: number,
   order: (a: number, b: number) => number,
+  isWanted: (slot: number) => boolean = () => true,
 ): ReadonlyMap<number, readonly Hash64[]> {
   const slots = new Map<number, number[]>()
   table.each((slot) => {
+    if (!isWanted(slot)) return
     const rule = table.ruleAt(slot)
     const known = slots.get(rule)
     if (known === undefined) slots.set(rule, [slot])

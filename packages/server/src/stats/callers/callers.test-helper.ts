@@ -6,6 +6,7 @@ import {
   type RuleOutcome,
   type ShadowRefusal,
 } from '@sluice/core'
+import { callWith } from '../../normalized-call.test-helper.js'
 import type { SeenCaller } from '../node-sight.js'
 import { CallerTracker } from './caller-tracker.js'
 
@@ -22,6 +23,10 @@ export interface DecisionSeen {
   readonly left?: number
   readonly cost?: number
   readonly attributes?: Attributes
+  /** Until its limits are whole again. @default an hour */
+  readonly resetAfterMs?: number
+  /** The route that the call took. */
+  readonly route?: string
 }
 
 export const REFUSED: DecisionSeen = { outcome: 'refused', left: 0 }
@@ -42,15 +47,17 @@ export function openTracker(startMs = START) {
   let nowMs = startMs
   const see = (caller: number, seen: DecisionSeen = ALLOWED) => {
     const { rule = 'per-user', by = ['user'], outcome = 'allowed', left = 0.5, cost = 1 } = seen
-    const { attributes = { user: `u${caller}`, plan: 'free' } } = seen
-    tracker.ofRule(rule).seen(by, hashOf(caller), outcome, left, cost, attributes, nowMs)
+    const { attributes = { user: `u${caller}`, plan: 'free' }, resetAfterMs = HOUR, route } = seen
+    const call = callWith(attributes, { route })
+    const of = tracker.ofRule(rule)
+    of.seen(by, hashOf(caller), outcome, left, cost, call, nowMs, resetAfterMs)
   }
   /** A call that passed, and would have been refused. */
   const would = (caller: number, mode: ShadowRefusal['mode'] = 'shadow', rule = 'per-user') => {
     const refusal = { rule, mode, by: ['user'], caller: hashOf(caller) }
-    const rest = { limitName: null, retryAfterMs: 1 }
-    const attributes = { user: `u${caller}`, plan: 'free' }
-    tracker.ofRule(rule).wouldRefuse({ ...refusal, ...rest }, attributes, nowMs)
+    const call = callWith({ user: `u${caller}`, plan: 'free', method: 'GET', path: '/tried' })
+    const rest = { call, limitName: null, retryAfterMs: 1 }
+    tracker.ofRule(rule).wouldRefuse({ ...refusal, ...rest }, nowMs)
   }
   /** By a second at a time, as a server does. */
   const pass = (ms: number, each: () => void = () => {}) => {
@@ -67,6 +74,6 @@ export function openTracker(startMs = START) {
     tracker.tick(nowMs)
   }
   const told = (caller: number, rule = 'per-user'): SeenCaller | undefined =>
-    tracker.view(20).find((seen) => seen.rule === rule && seen.hash === textOf(caller))
+    tracker.view(20, nowMs).find((seen) => seen.rule === rule && seen.hash === textOf(caller))
   return { tracker, see, would, pass, jump, told, now: () => nowMs }
 }

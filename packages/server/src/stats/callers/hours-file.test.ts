@@ -1,10 +1,20 @@
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import {
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  writeFileSync,
+} from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { createMemoryLog } from '../../log/memory-log.test-helper.js'
+import { CLEAR, HASHED, SEALED } from '../name-protection.test-helper.js'
+import { TextSealer } from '../sealed-text.js'
 import { HOUR, openTracker, REFUSED, START } from './callers.test-helper.js'
-import { HoursFile } from './hours-file.js'
+import { HoursFile, type HoursFileParts } from './hours-file.js'
 
 let folder: string
 beforeEach(() => {
@@ -12,8 +22,10 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
+type Options = Partial<Pick<HoursFileParts, 'index' | 'processes' | 'names'>>
+
 /** A server's worth of it. */
-function open(startMs = START, index?: number) {
+function open(startMs = START, { index, processes, names = SEALED }: Options = {}) {
   const callers = openTracker(startMs)
   const { log, lines } = createMemoryLog()
   const file = new HoursFile({
@@ -21,7 +33,9 @@ function open(startMs = START, index?: number) {
     dataDir: join(folder, 'data'),
     log,
     clock: { now: callers.now },
+    names,
     index,
+    processes,
   })
   return { ...callers, file, lines }
 }
@@ -42,7 +56,7 @@ test('the hours of callers outlive a restart, for the owner alone to read', asyn
 
 test('each of several processes has a file of its own', async () => {
   for (const index of [0, 1, 2]) {
-    const { see, file } = open(START, index)
+    const { see, file } = open(START, { index })
     see(index, REFUSED)
     await file.close()
   }
@@ -51,7 +65,7 @@ test('each of several processes has a file of its own', async () => {
     'callers-24h-2.json',
     'callers-24h.json',
   ])
-  const after = open(START, 2)
+  const after = open(START, { index: 2 })
   after.file.restore()
   expect(after.told(2)?.hours).toBe(1)
   expect(after.told(1)).toBeUndefined()
@@ -72,7 +86,7 @@ test('when the last caller is forgotten, the file forgets it too', async () => {
   await file.save()
   jump(24 * HOUR)
   await file.save()
-  expect(readFileSync(path(), 'utf8')).not.toContain('u1')
+  expect(readFileSync(path(), 'utf8')).toContain('"rules":[]')
 })
 
 test('a damaged file is warned of, and hours are counted anew', async () => {
@@ -110,4 +124,104 @@ test('a folder that cannot be written to is warned of once', async () => {
   expect(lines).toMatchObject([
     { level: 'warn', msg: expect.stringContaining('a restart forgets them') as string },
   ])
+})
+
+/** A file as the previous release left it. */
+function leave(name: string, text = CLEAR_TEXT): void {
+  mkdirSync(join(folder, 'data'), { recursive: true })
+  writeFileSync(path(name), text)
+}
+
+const ROW = ['00112233aabbccdd', 1, START, 'gold', 'alice']
+const CLEAR_TEXT = `${JSON.stringify({
+  format: 1,
+  hour: START / HOUR,
+  rules: [{ rule: 'per-user', by: ['user'], callers: [ROW] }],
+})}\n`
+
+/** Everything in the data directory, as one text. */
+function dataText(): string {
+  const data = join(folder, 'data')
+  return readdirSync(data)
+    .map((name) => `${name}\n${readFileSync(join(data, name), 'utf8')}`)
+    .join('\n')
+}
+
+test.each([SEALED, HASHED])(
+  'with names stored as $form the file has no name in it',
+  async (names) => {
+    const { see, file } = open(START, { names })
+    see(1, { ...REFUSED, attributes: { user: 'alice', plan: 'gold' } })
+    await file.close()
+    expect(dataText()).toContain('"per-user"')
+    expect(dataText()).not.toMatch(/alice|gold/)
+  },
+)
+
+test('hours stored by hash alone outlive a restart, and are named when the caller comes again', async () => {
+  const before = open(START, { names: HASHED })
+  before.see(1, REFUSED)
+  await before.file.close()
+  const after = open(START + HOUR, { names: HASHED })
+  after.file.restore()
+  expect(after.told(1)).toMatchObject({ hours: 0b10, caller: {}, plan: null })
+  after.see(1, REFUSED)
+  expect(after.told(1)).toMatchObject({ hours: 0b11, caller: { user: 'u1' }, plan: 'free' })
+})
+
+test('names that cannot be opened, as after a new key secret, leave the hours', async () => {
+  const before = open()
+  before.see(1, REFUSED)
+  await before.file.close()
+  const sealer = new TextSealer(Buffer.alloc(16, 'another'))
+  const after = open(START, { names: { form: 'sealed', sealer } })
+  after.file.restore()
+  expect(after.told(1)).toMatchObject({ hours: 1, caller: {} })
+})
+
+test.each([SEALED, HASHED])(
+  'a file of the previous release is read, and has no name once it is saved as $form',
+  async (names) => {
+    leave('callers-24h.json')
+    const { tracker, file, lines } = open(START, { names })
+    file.restore()
+    expect(lines).toMatchObject([{ level: 'info', callers: 1 }])
+    expect(tracker.view(20, START)).toMatchObject([
+      { caller: { user: 'alice' }, plan: 'gold', hours: 1 },
+    ])
+    file.start()
+    await file.close()
+    expect(dataText()).toContain('00112233aabbccdd')
+    expect(dataText()).not.toMatch(/alice|gold/)
+  },
+)
+
+test('what a crash left half written, and files of processes that are no more, are removed', () => {
+  for (const name of ['callers-24h.json.new', 'callers-24h-1.json', 'callers-24h-2.json']) {
+    leave(name)
+  }
+  leave('callers-24h-2.json.new', 'alice')
+  leave('counters.snapshot', 'stays')
+  open(START, { processes: 2 }).file.restore()
+  expect(readdirSync(join(folder, 'data')).toSorted()).toEqual([
+    'callers-24h-1.json',
+    'counters.snapshot',
+  ])
+})
+
+test('a damaged file, which may hold names, is replaced at the first save', async () => {
+  leave('callers-24h.json', CLEAR_TEXT.slice(0, -3))
+  const { file } = open()
+  file.restore()
+  file.start()
+  await file.close()
+  expect(dataText()).not.toContain('alice')
+})
+
+test('where names are clear by configuration they are stored as the previous release did', async () => {
+  leave('callers-24h.json')
+  const { file } = open(START, { names: CLEAR })
+  file.restore()
+  await file.close()
+  expect(readFileSync(path(), 'utf8')).toBe(CLEAR_TEXT)
 })

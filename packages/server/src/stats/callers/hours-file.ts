@@ -2,24 +2,32 @@
  * The hours of callers in the data directory, so that a restart forgets nobody: written every few
  * minutes and at the end, read at the start.
  */
-import { readFileSync } from 'node:fs'
+import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { WallClock } from '../../clock.js'
-import { KeptFile } from '../../files/kept-file.js'
+import { draftOf, KeptFile } from '../../files/kept-file.js'
 import type { Log } from '../../log/logger.js'
 import { messageOf } from '../../message-of.js'
+import type { NameProtection } from '../name-protection.js'
 import type { CallerTracker } from './caller-tracker.js'
+import { hasClearNames } from './hours-text.js'
 
 export interface HoursFileParts {
   readonly callers: Pick<CallerTracker, 'save' | 'restore' | 'held'>
   readonly dataDir: string
+  /** How the names of callers are stored. */
+  readonly names: NameProtection
   readonly log: Log
   readonly clock: WallClock
   /** Of a process among several: each has a file of its own. @default 0 */
   readonly index?: number | undefined
+  /** How many processes there are; files of more are left over. @default 1 */
+  readonly processes?: number | undefined
 }
 
 const FILE = 'callers-24h'
+/** Of a process beside the first, also half written. */
+const OTHER_FILE = /^callers-24h-(\d{1,4})\.json(?:\.new)?$/
 const EVERY_MS = 300_000
 const UNUSABLE = 'hours of callers at their limit could not be restored; they are counted anew'
 
@@ -30,6 +38,10 @@ export class HoursFile {
   #hasFailed = false
   /** Whether there is a file of callers, which forgets them when they are forgotten. */
   #hasFile = false
+  /** Names are in the file as they may not be stored: it is written again at once. */
+  #mustRewrite = false
+  /** The last content, and the same in clear by which a change is noticed: seals always differ. */
+  #last: { readonly clear: string; readonly stored: string } | undefined
 
   constructor(parts: HoursFileParts) {
     const { dataDir, index = 0 } = parts
@@ -45,13 +57,19 @@ export class HoursFile {
 
   /** A file that cannot be used is no reason not to start. */
   restore(): void {
-    const { callers, log, clock } = this.#parts
+    const { callers, log, clock, names } = this.#parts
     const file = this.#file
+    this.removeLeftovers()
     try {
       const text = readFileSync(file, 'utf8')
-      const count = callers.restore(text, clock.now())
-      this.#kept.holds(text)
       this.#hasFile = true
+      // Until it is known to be free of names, and that it can be read at all.
+      this.#mustRewrite = names.form !== 'clear'
+      const count = callers.restore(text, clock.now(), names)
+      if (names.form === 'clear' || !hasClearNames(text)) {
+        this.#mustRewrite = false
+        this.#kept.holds(text)
+      }
       log.info({ file, callers: count }, 'hours of callers at their limit restored')
     } catch (error) {
       const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
@@ -59,8 +77,25 @@ export class HoursFile {
     }
   }
 
+  /**
+   * Removes what a crash left half written, and files of processes that there are no more: an
+   * earlier release wrote names into them, and nothing reads or replaces them.
+   */
+  private removeLeftovers(): void {
+    const { dataDir, names, index = 0, processes = 1 } = this.#parts
+    const unread = index === 0 && names.form !== 'clear' ? filesFrom(dataDir, processes) : []
+    for (const file of [draftOf(this.#file), ...unread]) {
+      try {
+        rmSync(file, { force: true })
+      } catch {
+        // On a read-only disk nothing can be removed; the first save that fails is logged.
+      }
+    }
+  }
+
   start(): void {
     this.#kept.start()
+    if (this.#mustRewrite) void this.#kept.save()
   }
 
   save(): Promise<void> {
@@ -73,10 +108,12 @@ export class HoursFile {
 
   /** Where nobody ever came to a limit there is nothing to write. */
   private content(): string | undefined {
-    const { callers } = this.#parts
+    const { callers, names } = this.#parts
     if (!this.#hasFile && callers.held.hours === 0) return undefined
     this.#hasFile = true
-    return callers.save()
+    const clear = callers.save({ ...names, form: 'clear' })
+    if (this.#last?.clear !== clear) this.#last = { clear, stored: callers.save(names) }
+    return this.#last.stored
   }
 
   /** Told once: on a read-only disk it will be the same the next time. */
@@ -87,5 +124,16 @@ export class HoursFile {
     const fields = { file: this.#file, error: messageOf(failure) }
     const { log } = this.#parts
     log.warn(fields, 'hours of callers at their limit not saved; a restart forgets them')
+  }
+}
+
+/** Those of processes from a place on. */
+function filesFrom(dataDir: string, place: number): readonly string[] {
+  try {
+    return readdirSync(dataDir)
+      .filter((name) => Number(OTHER_FILE.exec(name)?.[1] ?? -1) >= place)
+      .map((name) => join(dataDir, name))
+  } catch {
+    return []
   }
 }

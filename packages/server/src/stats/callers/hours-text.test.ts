@@ -1,12 +1,13 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { CLEAR } from '../name-protection.test-helper.js'
 import { TABLE_SLOTS } from './caller-table.js'
 import { ALLOWED, HOUR, openTracker, REFUSED, START, textOf } from './callers.test-helper.js'
 
 /** A tracker that was told what another one saved. */
 function restored(text: string, startMs: number) {
   const after = openTracker(startMs)
-  after.tracker.restore(text, startMs)
+  after.tracker.restore(text, startMs, CLEAR)
   return after
 }
 
@@ -16,12 +17,13 @@ test('hours outlive a restart, as of the hour it is then', () => {
   see(2, { ...REFUSED, rule: 'per-ip', by: ['ip'], attributes: { ip: '203.0.113.7' } })
   jump(HOUR)
   see(1, REFUSED)
-  const after = restored(tracker.save(), now() + 2 * HOUR)
+  const after = restored(tracker.save(CLEAR), now() + 2 * HOUR)
   expect(after.told(1)).toEqual({
     rule: 'per-user',
     hash: textOf(1),
     caller: { user: 'u1' },
     plan: 'free',
+    lastRefusedCall: null,
     refusals: 0,
     refusalsError: 0,
     use: 0,
@@ -48,10 +50,10 @@ test('what is saved, restored and saved again is the same', () => {
       }
       const told = (of: typeof tracker) =>
         of
-          .view(100)
+          .view(100, START)
           .map(({ rule, hash, caller, plan, hours }) => ({ rule, hash, caller, plan, hours }))
           .toSorted((a, b) => (a.rule + a.hash < b.rule + b.hash ? -1 : 1))
-      expect(told(restored(tracker.save(), now()).tracker)).toEqual(told(tracker))
+      expect(told(restored(tracker.save(CLEAR), now()).tracker)).toEqual(told(tracker))
     }),
     { numRuns: 30 },
   )
@@ -60,19 +62,19 @@ test('what is saved, restored and saved again is the same', () => {
 test('a full table comes back whole', () => {
   const { tracker, see, now } = openTracker()
   for (let caller = 0; caller < TABLE_SLOTS; caller++) see(caller, REFUSED)
-  expect(restored(tracker.save(), now()).tracker.held.hours).toBe(TABLE_SLOTS)
+  expect(restored(tracker.save(CLEAR), now()).tracker.held.hours).toBe(TABLE_SLOTS)
 })
 
 test('what is a day old is forgotten', () => {
   const { tracker, see, now } = openTracker()
   see(1, REFUSED)
-  expect(restored(tracker.save(), now() + 24 * HOUR).tracker.held.hours).toBe(0)
+  expect(restored(tracker.save(CLEAR), now() + 24 * HOUR).tracker.held.hours).toBe(0)
 })
 
 test('hours of a clock that was ahead are taken as they are', () => {
   const { tracker, see, now } = openTracker()
   see(1, REFUSED)
-  const after = restored(tracker.save(), now() - 5 * HOUR)
+  const after = restored(tracker.save(CLEAR), now() - 5 * HOUR)
   expect(after.told(1)).toMatchObject({ hours: 1, lastSeenMs: now() - 5 * HOUR })
 })
 
@@ -83,7 +85,7 @@ test('what was seen before the restoring is kept beside it', () => {
   const after = openTracker(now() + HOUR)
   after.see(1, REFUSED)
   after.see(2, { ...ALLOWED, rule: 'other', by: ['ip'], attributes: { ip: '::1' } })
-  after.tracker.restore(tracker.save(), after.now())
+  after.tracker.restore(tracker.save(CLEAR), after.now(), CLEAR)
   expect(after.told(1)?.hours).toBe(0b11)
   // It counts by something else now, so what was kept is of others.
   expect(after.told(2, 'other')?.hours).toBe(0)
@@ -122,7 +124,7 @@ function withCaller(caller: readonly unknown[]) {
 test.each(DAMAGED)('%s is refused and changes nothing', (_, value, message) => {
   const { tracker, see, told } = openTracker()
   see(1, REFUSED)
-  expect(() => tracker.restore(JSON.stringify(value), START)).toThrow(message)
+  expect(() => tracker.restore(JSON.stringify(value), START, CLEAR)).toThrow(message)
   expect(told(1)?.hours).toBe(1)
   expect(tracker.held.hours).toBe(1)
 })
@@ -130,10 +132,10 @@ test.each(DAMAGED)('%s is refused and changes nothing', (_, value, message) => {
 test('text that is no JSON is refused, wherever it was cut', () => {
   const { tracker, see } = openTracker()
   see(1, REFUSED)
-  const text = tracker.save().trim()
+  const text = tracker.save(CLEAR).trim()
   const after = openTracker()
   for (let length = 0; length < text.length; length += 7) {
-    expect(() => after.tracker.restore(text.slice(0, length), START)).toThrow()
+    expect(() => after.tracker.restore(text.slice(0, length), START, CLEAR)).toThrow()
   }
   expect(after.tracker.held.hours).toBe(0)
 })

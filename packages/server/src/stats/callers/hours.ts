@@ -64,13 +64,20 @@ export class HourCallers {
   }
 
   /** What was kept over a restart, told as of the present hour. */
-  restore(rule: number, hi: number, lo: number, hours: number, lastMs: number, name: string): void {
+  restore(
+    rule: number,
+    hi: number,
+    lo: number,
+    hours: number,
+    lastMs: number,
+    name: string | undefined,
+  ): void {
     const { table } = this
     const known = table.find(rule, hi, lo)
     const slot = known === -1 ? table.enter(rule, hi, lo, lastMs) : known
     if (slot === -1) return
     this.#hours[slot] = hours | (known === -1 ? 0 : this.hoursAt(slot))
-    if (table.nameAt(slot) === undefined) table.setName(slot, name)
+    if (name !== undefined && table.nameAt(slot) === undefined) table.setName(slot, name)
     this.settle(slot)
   }
 

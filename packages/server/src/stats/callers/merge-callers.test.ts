@@ -57,6 +57,8 @@ test('counts and errors of all nodes add up', async () => {
       hash: textOf(1),
       caller: { user: 'u1' },
       plan: 'free',
+      isEverybody: false,
+      lastRefusedCall: null,
       refusals: 12,
       shadowRefusals: 0,
       candidateRefusals: 0,
@@ -230,7 +232,7 @@ test('over all nodes and both periods, a figure is not too low, and at most its 
           counts.set(hash, (counts.get(hash) ?? 0) + (isRefused ? 1 : cost))
         }
         const sights = nodes.map(({ tracker }) => ({
-          callers: tracker.view(CALLERS_TOLD_MAX),
+          callers: tracker.view(CALLERS_TOLD_MAX, START),
           callersSinceMs: tracker.callersSinceMs,
         }))
         for (const order of ['refusals', 'use'] as const) {
@@ -263,7 +265,10 @@ test('a caller whose hours are on two nodes is a candidate by both together', as
     nodes[hour % 2]?.see(1, REFUSED)
     for (const { jump } of nodes) jump(HOUR)
   }
-  const sights = nodes.map(({ tracker }) => ({ callers: tracker.view(20), callersSinceMs: 0 }))
+  const sights = nodes.map(({ tracker }) => ({
+    callers: tracker.view(20, START),
+    callersSinceMs: 0,
+  }))
   const [told] = await mergeCallers(sights, 'hours', ALL, START + 14 * HOUR)
   expect(told?.hoursAtLimit).toBe(14)
 })
@@ -274,4 +279,24 @@ test('of callers of thousands only the first are told, in their order', async ()
   const told = await mergeCallers([node], 'refusals', { limit: 50 }, NOW)
   const heaviest = weights.toSorted((a, b) => b - a).slice(0, 50)
   expect(told.map(({ refusals }) => refusals)).toEqual(heaviest)
+})
+
+test('a node whose news of a caller are older than its refill does not end its time at zero', async () => {
+  const refilled = { hash: 'a', zeroSinceMs: NOW - 40_000, lastSeenMs: NOW - 30_000 }
+  const old = sight({ ...refilled, isRefilled: true })
+  const present = sight({ hash: 'a', zeroSinceMs: NOW - 10_000, lastSeenMs: NOW })
+  const since = async (...sights: readonly CallersSight[]) =>
+    (await mergeCallers(sights, 'zero', ALL, NOW)).map(({ zeroSince }) => zeroSince)
+  expect(await since(old, present)).toEqual([new Date(NOW - 10_000).toISOString()])
+  expect(await since(old)).toEqual([])
+})
+
+test('the refused call is that of the node that saw the caller last, of those that know one', async () => {
+  const seen = (lastRefusedCall: string | null, lastSeenMs: number) =>
+    sight({ hash: 'a', refusals: 1, lastRefusedCall, lastSeenMs })
+  const sights = [seen('GET /a', NOW - 2000), seen('GET /b', NOW - 1000), seen(null, NOW)]
+  const [told] = await mergeCallers(sights, 'refusals', ALL, NOW)
+  expect(told?.lastRefusedCall).toBe('GET /b')
+  const [unknown] = await mergeCallers([seen(null, NOW)], 'refusals', ALL, NOW)
+  expect(unknown?.lastRefusedCall).toBeNull()
 })

@@ -21,16 +21,25 @@ interface TopAsked {
 const FIGURES = ['refusals', 'use', 'shadowRefusals', 'candidateRefusals'] as const
 type Figure = (typeof FIGURES)[number]
 type Floors = Readonly<Record<Figure, ReadonlyMap<string, number>>>
-type Named = Pick<SeenCaller, 'rule' | 'hash' | 'caller' | 'plan' | 'lastSeenMs'>
+type Named = Pick<SeenCaller, 'rule' | 'hash' | 'caller' | 'plan' | 'isEverybody' | 'lastSeenMs'>
 
 /** What is known of one caller of one rule. */
 interface Merged extends Readonly<Record<Figure, Sum>> {
   /** As the node told it that saw it last, of those that can name it. */
   named: Named
+  isEverybody: boolean
   lastSeenMs: number
   hours: number
   /** By those that saw it in the last minute; undefined: nobody did. */
   zeroSinceMs: number | undefined
+  /** A call that was refused, and one that would have been. */
+  refusedCall: LatestCall | undefined
+  shadowCall: LatestCall | undefined
+}
+
+interface LatestCall {
+  readonly text: string
+  readonly lastSeenMs: number
 }
 
 /** Of the nodes that told of a caller. */
@@ -174,6 +183,7 @@ function mergedOf(merged: Map<string, Merged>, caller: Named): Merged {
   const key = `${caller.rule}\n${caller.hash}`
   const known = merged.get(key) ?? {
     named: caller,
+    isEverybody: false,
     lastSeenMs: 0,
     hours: 0,
     refusals: { count: 0, error: 0, floors: 0 },
@@ -181,11 +191,14 @@ function mergedOf(merged: Map<string, Merged>, caller: Named): Merged {
     shadowRefusals: { count: 0, error: 0, floors: 0 },
     candidateRefusals: { count: 0, error: 0, floors: 0 },
     zeroSinceMs: undefined,
+    refusedCall: undefined,
+    shadowCall: undefined,
   }
   merged.set(key, known)
   const isNewer = caller.lastSeenMs > known.named.lastSeenMs
   if (isNamed(caller) && (isNewer || !isNamed(known.named))) known.named = caller
   known.lastSeenMs = Math.max(known.lastSeenMs, caller.lastSeenMs)
+  if (caller.isEverybody === true) known.isEverybody = true
   return known
 }
 
@@ -194,13 +207,25 @@ function addCaller(known: Merged, caller: SeenCaller, floors: Floors, nowMs: num
   addTo(known.refusals, refusals, refusalsError, floors.refusals.get(rule) ?? 0)
   addTo(known.use, use, useError, floors.use.get(rule) ?? 0)
   known.hours |= caller.hours
-  // At zero for all is who is so on every node that it calls, and since the last of them.
-  if (nowMs - caller.lastSeenMs <= SILENT_MS) {
+  known.refusedCall = laterCall(known.refusedCall, caller)
+  // At zero for all is who is so on every node that it calls, and since the last of them. A node
+  // whose last news of it is old enough for a refill says nothing of the present.
+  if (nowMs - caller.lastSeenMs <= SILENT_MS && caller.isRefilled !== true) {
     known.zeroSinceMs = Math.max(known.zeroSinceMs ?? 0, caller.zeroSinceMs ?? NOT_AT_ZERO)
   }
 }
 
+/** Of the node that saw the caller last. */
+function laterCall(
+  known: LatestCall | undefined,
+  { lastRefusedCall: text, lastSeenMs }: Pick<SeenCaller, 'lastRefusedCall' | 'lastSeenMs'>,
+): LatestCall | undefined {
+  if (text === undefined || text === null) return known
+  return known === undefined || lastSeenMs > known.lastSeenMs ? { text, lastSeenMs } : known
+}
+
 function addShadowCaller(known: Merged, caller: SeenShadowCaller, floors: Floors): void {
+  known.shadowCall = laterCall(known.shadowCall, caller)
   const { rule, shadowRefusals, shadowRefusalsError } = caller
   const { candidateRefusals, candidateRefusalsError } = caller
   const shadowFloor = floors.shadowRefusals.get(rule) ?? 0
@@ -235,7 +260,8 @@ const ORDERED_BY: Readonly<Record<TopOrder, readonly Figure[]>> = {
 }
 
 function viewOf(caller: Merged, order: TopOrder, floors: Floors): TopCallerView {
-  const { named, lastSeenMs, hours, zeroSinceMs } = caller
+  const { named, lastSeenMs, hours, zeroSinceMs, refusedCall, shadowCall } = caller
+  const call = order === 'shadow' ? (shadowCall ?? refusedCall) : (refusedCall ?? shadowCall)
   const figures = {
     refusals: certain(caller.refusals),
     use: certain(caller.use),
@@ -256,8 +282,10 @@ function viewOf(caller: Merged, order: TopOrder, floors: Floors): TopCallerView 
     rule: named.rule,
     caller: named.caller,
     hash: named.hash,
+    isEverybody: caller.isEverybody,
     // Of everybody together it would be that of whoever called last.
     plan: Object.keys(named.caller).length === 0 ? null : named.plan,
+    lastRefusedCall: call?.text ?? null,
     ...figures,
     error,
     zeroSince: isAtZero(zeroSinceMs) ? new Date(zeroSinceMs).toISOString() : null,

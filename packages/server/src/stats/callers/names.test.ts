@@ -1,9 +1,13 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
+import { callWith } from '../../normalized-call.test-helper.js'
 import { BY_MAX, joinName, makeName, NAME_LENGTH_MAX, readName } from './names.js'
 
 test('a caller is told by the attributes that its rule counts by, and its plan', () => {
-  const name = makeName(['user', 'ip'], { user: 'ann', ip: '203.0.113.7', plan: 'free', path: '/' })
+  const name = makeName(
+    ['user', 'ip'],
+    callWith({ user: 'ann', ip: '203.0.113.7', plan: 'free', path: '/' }),
+  )
   expect(readName(['user', 'ip'], name)).toEqual({
     caller: { user: 'ann', ip: '203.0.113.7' },
     plan: 'free',
@@ -11,17 +15,20 @@ test('a caller is told by the attributes that its rule counts by, and its plan',
 })
 
 test('what is absent is left out', () => {
-  expect(readName(['user', 'ip'], makeName(['user', 'ip'], { user: 7, ip: '' }))).toEqual({
+  expect(readName(['user', 'ip'], makeName(['user', 'ip'], callWith({ user: 7 })))).toEqual({
     caller: { user: '7' },
     plan: null,
   })
   expect(readName(['user'], undefined)).toEqual({ caller: {}, plan: null })
-  expect(readName([], makeName([], { plan: 'free' }))).toEqual({ caller: {}, plan: 'free' })
+  expect(readName([], makeName([], callWith({ plan: 'free' })))).toEqual({
+    caller: {},
+    plan: 'free',
+  })
 })
 
 test('a plan that is no value is none', () => {
   const attributes = { user: 'ann', plan: {} } as unknown as Record<string, string>
-  expect(readName(['user'], makeName(['user'], attributes)).plan).toBeNull()
+  expect(readName(['user'], makeName(['user'], callWith(attributes))).plan).toBeNull()
 })
 
 test('an attribute may have the name of anything', () => {
@@ -54,6 +61,21 @@ test('whatever the values are, a name is short, and reads back as what was put i
 test('a whole address, key or id is told whole where a rule counts by one or two attributes', () => {
   const address = '2001:db8:ffff:ffff:ffff:ffff:ffff:ffff'
   const id = '3f0c9f3a-7c43-4be5-9d0e-5a4a3c1e9b11'
-  const { caller } = readName(['ip', 'user'], makeName(['ip', 'user'], { ip: address, user: id }))
+  const { caller } = readName(
+    ['ip', 'user'],
+    makeName(['ip', 'user'], callWith({ ip: address, user: id })),
+  )
   expect(caller).toEqual({ ip: address, user: id })
+})
+
+test('a caller that is counted by its route is told with it, and one by address with its network', () => {
+  const by = ['route', 'ip']
+  const call = callWith(
+    { path: '/v1/orders/7' },
+    { route: 'GET /v1/orders/:id', ip: '2001:db8::/64' },
+  )
+  expect(readName(by, makeName(by, call)).caller).toEqual({
+    route: 'GET /v1/orders/:id',
+    ip: '2001:db8::/64',
+  })
 })

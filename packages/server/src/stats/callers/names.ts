@@ -1,5 +1,5 @@
 /** What is kept of a caller for people to read: its plan and its attributes, as one short text. */
-import { type Attributes, readAttribute, show } from '@sluice/core'
+import { type Attributes, type NormalizedCall, readNormalized, show } from '@sluice/core'
 
 /** Beyond these what is shown is cut: whole keys and addresses fit, and memory has a bound. */
 const VALUE_LENGTH_MAX = 64
@@ -23,10 +23,11 @@ export interface Named {
 /** Of a caller that was seen too little to be named. */
 const NAMELESS: Named = { caller: {}, plan: null }
 
-export function makeName(by: readonly string[], attributes: Attributes): string {
+/** Of what the rule counted: the network of an address, the route that was found. */
+export function makeName(by: readonly string[], call: NormalizedCall): string {
   return joinName(
-    planOf(attributes),
-    by.map((attribute) => readAttribute(attributes, attribute) ?? ''),
+    planOf(call.attributes),
+    by.map((attribute) => readNormalized(call, attribute) ?? ''),
   )
 }
 

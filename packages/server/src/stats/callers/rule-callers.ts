@@ -1,13 +1,15 @@
 /** What is seen of the callers of one rule. */
-import type { Attributes, Hash64, RuleOutcome, ShadowRefusal } from '@sluice/core'
+import type { Hash64, NormalizedCall, RuleOutcome, ShadowRefusal } from '@sluice/core'
 import type { HourCallers } from './hours.js'
 import { makeName } from './names.js'
+import { refusedCallText } from './refused-call.js'
 import { RuleTop } from './rule-top.js'
 import type { TopPlaces } from './top-places.js'
 import type { ZeroCallers } from './zero.js'
 
 const LEFT_UNKNOWN = -1
 const NO_ATTRIBUTES: readonly string[] = []
+const KEEPS_CALLS = true
 
 /** What the callers of all rules share. */
 export interface SharedTables {
@@ -23,6 +25,7 @@ export interface RuleCallers {
   /**
    * One decision. `cost` is what was taken: 0 where another rule refused the call. `left` is the
    * smallest share left of the rule's limits, -1 where nobody knows, as in shadow or by posture.
+   * `resetAfterMs` is the time until the limits with nothing left are whole again.
    */
   seen(
     by: readonly string[],
@@ -30,11 +33,12 @@ export interface RuleCallers {
     outcome: RuleOutcome,
     left: number,
     cost: number,
-    attributes: Attributes,
+    call: NormalizedCall,
     nowMs: number,
+    resetAfterMs: number,
   ): void
   /** A call that passed, and that the rule in shadow, or its candidate, would have refused. */
-  wouldRefuse(refusal: ShadowRefusal, attributes: Attributes, nowMs: number): void
+  wouldRefuse(refusal: ShadowRefusal, nowMs: number): void
 }
 
 /** Of rules beyond those that can be known. */
@@ -57,10 +61,10 @@ export class TrackedRule implements RuleCallers {
   constructor(rule: string, number: number, shared: SharedTables) {
     this.rule = rule
     this.number = number
-    this.refusals = new RuleTop(shared.refusalPlaces)
+    this.refusals = new RuleTop(shared.refusalPlaces, KEEPS_CALLS)
     this.use = new RuleTop(shared.usePlaces)
-    this.shadowRefusals = new RuleTop(shared.shadowPlaces)
-    this.candidateRefusals = new RuleTop(shared.shadowPlaces)
+    this.shadowRefusals = new RuleTop(shared.shadowPlaces, KEEPS_CALLS)
+    this.candidateRefusals = new RuleTop(shared.shadowPlaces, KEEPS_CALLS)
     this.#zero = shared.zero
     this.#hours = shared.hours
   }
@@ -68,6 +72,11 @@ export class TrackedRule implements RuleCallers {
   /** The attributes that make its callers. */
   get by(): readonly string[] {
     return this.#by ?? NO_ATTRIBUTES
+  }
+
+  /** It has one counter for all of its calls. */
+  get isEverybody(): boolean {
+    return this.#by?.length === 0
   }
 
   /** Whether what was kept of callers by these attributes can be taken in. */
@@ -82,18 +91,22 @@ export class TrackedRule implements RuleCallers {
     outcome: RuleOutcome,
     left: number,
     cost: number,
-    attributes: Attributes,
+    call: NormalizedCall,
     nowMs: number,
+    resetAfterMs: number,
   ): void {
     const { hi, lo } = caller
     // Every version of the rules has lists of its own.
     if (by !== this.#by) this.countBy(by)
     if (outcome === 'refused') {
       const place = this.refusals.add(hi, lo, 1, nowMs)
-      if (place !== -1) this.refusals.setName(place, this.nameOf(caller, attributes))
+      if (place !== -1) {
+        this.refusals.setName(place, this.nameOf(caller, call))
+        this.refusals.setCall(place, refusedCallText(call))
+      }
     } else if (outcome === 'allowed' && cost > 0) {
       const place = this.use.add(hi, lo, cost, nowMs)
-      if (place !== -1) this.use.setName(place, this.nameOf(caller, attributes))
+      if (place !== -1) this.use.setName(place, this.nameOf(caller, call))
     }
     if (left === LEFT_UNKNOWN || outcome === 'shadow_refused') return
     if (left > 0) {
@@ -101,19 +114,58 @@ export class TrackedRule implements RuleCallers {
       // Refused though something is left: it asked for more than that.
       if (outcome !== 'refused') return
     } else {
-      const slot = this.#zero.reached(this.number, hi, lo, outcome === 'refused', nowMs)
-      if (slot !== -1) this.#zero.table.setName(slot, this.nameOf(caller, attributes))
+      const isRefused = outcome === 'refused'
+      const slot = this.#zero.reached(this.number, hi, lo, isRefused, nowMs, resetAfterMs)
+      if (slot !== -1) this.describeZero(slot, isRefused, caller, call)
     }
     const slot = this.#hours.reached(this.number, hi, lo, nowMs)
-    if (slot !== -1) this.#hours.table.setName(slot, this.nameOf(caller, attributes))
+    if (slot !== -1) this.#hours.table.setName(slot, this.nameOf(caller, call))
   }
 
-  wouldRefuse(refusal: ShadowRefusal, attributes: Attributes, nowMs: number): void {
-    const { mode, by, caller } = refusal
+  private describeZero(
+    slot: number,
+    isRefused: boolean,
+    caller: Hash64,
+    call: NormalizedCall,
+  ): void {
+    this.#zero.table.setName(slot, this.nameOf(caller, call))
+    // The same text as in the sketch, where the caller has a place there.
+    const refused = isRefused ? (this.refusedCallOf(caller) ?? refusedCallText(call)) : undefined
+    if (refused !== undefined) this.#zero.setCall(slot, refused)
+  }
+
+  wouldRefuse(refusal: ShadowRefusal, nowMs: number): void {
+    const { mode, by, caller, call } = refusal
     if (by !== this.#by) this.countBy(by)
     const top = mode === 'candidate' ? this.candidateRefusals : this.shadowRefusals
     const place = top.add(caller.hi, caller.lo, 1, nowMs)
-    if (place !== -1) top.setName(place, this.nameOf(caller, attributes))
+    if (place === -1) return
+    top.setName(place, this.nameOf(caller, call))
+    top.setCall(place, refusedCallText(call))
+  }
+
+  /** A call of the caller that was refused lately, as text. */
+  refusedCallOf({ hi, lo }: Hash64): string | undefined {
+    return this.refusals.callOf(hi, lo)
+  }
+
+  /** The same of the caller with most refusals. */
+  mostRefusedCall(): string | undefined {
+    const [most] = this.refusals.highest(1)
+    return most && this.refusedCallOf(most)
+  }
+
+  /** In any table; undefined: in none, or without a name. */
+  knownNameOf({ hi, lo }: Hash64): string | undefined {
+    const { shadowRefusals, candidateRefusals, refusals, use, number } = this
+    return (
+      refusals.nameOf(hi, lo) ??
+      use.nameOf(hi, lo) ??
+      shadowRefusals.nameOf(hi, lo) ??
+      candidateRefusals.nameOf(hi, lo) ??
+      this.#hours.table.nameOf(number, hi, lo) ??
+      this.#zero.table.nameOf(number, hi, lo)
+    )
   }
 
   /** What is kept was told of others: a rule that counts by something else has other callers. */
@@ -130,13 +182,13 @@ export class TrackedRule implements RuleCallers {
   }
 
   /** The same text wherever the caller is kept; made anew in each period. */
-  private nameOf({ hi, lo }: Hash64, attributes: Attributes): string {
+  private nameOf({ hi, lo }: Hash64, call: NormalizedCall): string {
     return (
       this.refusals.presentNameOf(hi, lo) ??
       this.use.presentNameOf(hi, lo) ??
       this.shadowRefusals.presentNameOf(hi, lo) ??
       this.candidateRefusals.presentNameOf(hi, lo) ??
-      makeName(this.by, attributes)
+      makeName(this.by, call)
     )
   }
 }

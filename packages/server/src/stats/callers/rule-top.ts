@@ -25,11 +25,14 @@ export class RuleTop {
   activityBefore = 0
   isWaiting = false
   readonly #places: Places
+  readonly #keepsCalls: boolean
   #present: SpaceSaving | undefined
   #before: SpaceSaving | undefined
 
-  constructor(places: Places) {
+  /** `keepsCalls`: of refusals it is told which call was refused. */
+  constructor(places: Places, keepsCalls = false) {
     this.#places = places
+    this.#keepsCalls = keepsCalls
   }
 
   get recentActivity(): number {
@@ -45,17 +48,26 @@ export class RuleTop {
     return (this.#present?.size ?? 0) + (this.#before?.size ?? 0)
   }
 
-  /** Returns a place whose caller wants a name, or -1. */
+  /** Returns a place whose caller wants a name, or its call told anew; or -1. */
   add(hi: number, lo: number, amount: number, nowMs: number): number {
     this.activity++
     if (this.#present !== undefined) return this.#present.add(hi, lo, amount, nowMs)
     if (this.isWaiting || !this.#places.ask(this)) return -1
-    this.#present = new SpaceSaving()
+    this.#present = new SpaceSaving(this.#keepsCalls)
     return this.#present.add(hi, lo, amount, nowMs)
   }
 
   setName(place: number, name: string): void {
     this.#present?.setName(place, name)
+  }
+
+  setCall(place: number, call: string | undefined): void {
+    this.#present?.setCall(place, call)
+  }
+
+  /** The call of this caller that was counted last, as text; undefined: it is not known. */
+  callOf(hi: number, lo: number): string | undefined {
+    return callIn(this.#present, hi, lo) ?? callIn(this.#before, hi, lo)
   }
 
   /** As it was told in the present period: what a plan was before then is no longer true. */
@@ -120,7 +132,7 @@ export class RuleTop {
     this.activity = 0
     const present = this.#present
     if (present === undefined) return
-    this.#present = this.#before ?? new SpaceSaving()
+    this.#present = this.#before ?? new SpaceSaving(this.#keepsCalls)
     this.#present.clear()
     this.#before = present
   }
@@ -153,6 +165,11 @@ function errorIn(sketch: SpaceSaving | undefined, place: number): number {
 function nameIn(sketch: SpaceSaving | undefined, hi: number, lo: number): string | undefined {
   const place = sketch?.find(hi, lo) ?? -1
   return place === -1 ? undefined : sketch?.nameAt(place)
+}
+
+function callIn(sketch: SpaceSaving | undefined, hi: number, lo: number): string | undefined {
+  const place = sketch?.find(hi, lo) ?? -1
+  return place === -1 ? undefined : sketch?.callAt(place)
 }
 
 function lastMsIn(sketch: SpaceSaving | undefined, hi: number, lo: number): number {

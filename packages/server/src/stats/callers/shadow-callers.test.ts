@@ -17,7 +17,12 @@ describe('a node', () => {
     for (let i = 0; i < 3; i++) would(1)
     for (let i = 0; i < 2; i++) would(1, 'candidate')
     would(2, 'candidate')
-    const common = { rule: 'per-user', plan: 'free', lastSeenMs: now() }
+    const common = {
+      rule: 'per-user',
+      plan: 'free',
+      lastRefusedCall: 'GET /tried',
+      lastSeenMs: now(),
+    }
     const exact = { shadowRefusalsError: 0, candidateRefusalsError: 0 }
     expect(tracker.shadowView(20)).toEqual([
       {
@@ -37,7 +42,7 @@ describe('a node', () => {
         candidateRefusals: 1,
       },
     ])
-    expect(tracker.view(20)).toEqual([])
+    expect(tracker.view(20, START)).toEqual([])
   })
 
   test('tells of the present five minutes and the five before', () => {
@@ -71,7 +76,7 @@ describe('a node', () => {
       for (let i = 0; i < 100; i++) loud.would(1000 + i, 'candidate', `crowded-${rule}`)
     }
     for (let i = 0; i < 10_000; i++) loud.would(100 + i, 'candidate')
-    expect(loud.tracker.view(20)).toEqual(quiet.tracker.view(20))
+    expect(loud.tracker.view(20, START)).toEqual(quiet.tracker.view(20, START))
   })
 
   test('holds and tells of a bounded number of them, of the rules with most', () => {

@@ -31,22 +31,19 @@ function activityOf({ shadowRefusals, candidateRefusals }: TrackedRule): number 
 }
 
 function viewShadowCaller(rule: TrackedRule, hash: string, { hi, lo }: Hash64): SeenShadowCaller {
-  const { shadowRefusals, candidateRefusals, refusals, use } = rule
+  const { shadowRefusals, candidateRefusals } = rule
   const shadow = shadowRefusals.estimate(hi, lo)
   const candidate = candidateRefusals.estimate(hi, lo)
-  const name =
-    shadowRefusals.nameOf(hi, lo) ??
-    candidateRefusals.nameOf(hi, lo) ??
-    refusals.nameOf(hi, lo) ??
-    use.nameOf(hi, lo)
   return {
     rule: rule.rule,
     hash,
-    ...readName(rule.by, name),
+    ...readName(rule.by, rule.knownNameOf({ hi, lo })),
+    ...(rule.isEverybody && { isEverybody: true }),
     shadowRefusals: shadow.count,
     shadowRefusalsError: shadow.error,
     candidateRefusals: candidate.count,
     candidateRefusalsError: candidate.error,
+    lastRefusedCall: shadowRefusals.callOf(hi, lo) ?? candidateRefusals.callOf(hi, lo) ?? null,
     lastSeenMs: Math.max(shadowRefusals.lastMsOf(hi, lo), candidateRefusals.lastMsOf(hi, lo)),
   }
 }

@@ -22,10 +22,16 @@ export class SpaceSaving {
   readonly #errors = new Float64Array(PLACES)
   readonly #lastMs = new Float64Array(PLACES)
   readonly #names: (string | undefined)[] = Array.from({ length: PLACES }, () => undefined)
+  /** The call that was counted last, as text; undefined: this sketch keeps none. */
+  readonly #calls: (string | undefined)[] | undefined
   #size = 0
   /** No count is smaller. Places before the cursor have more. */
   #smallest = 0
   #cursor = PLACES
+
+  constructor(keepsCalls = false) {
+    this.#calls = keepsCalls ? Array.from({ length: PLACES }, () => undefined) : undefined
+  }
 
   get size(): number {
     return this.#size
@@ -38,14 +44,16 @@ export class SpaceSaving {
 
   /**
    * Returns a place whose caller wants a name, or -1. A name is dear, so callers that took the
-   * place of another get theirs when they are seen again: most of a flood never are.
+   * place of another get theirs when they are seen again: most of a flood never are. Where calls
+   * are kept, a caller that is seen for the first time in a tick wants its call told anew.
    */
   add(hi: number, lo: number, amount: number, nowMs: number): number {
     const place = this.#index.find(RULE, hi, lo)
     if (place === -1) return this.enter(hi, lo, amount, nowMs)
     this.#counts[place] = this.countAt(place) + amount
+    const isNextTick = this.#calls !== undefined && this.#lastMs[place] !== nowMs
     this.#lastMs[place] = nowMs
-    return this.#names[place] === undefined ? place : -1
+    return isNextTick || this.#names[place] === undefined ? place : -1
   }
 
   /** The place of a caller, or -1. */
@@ -81,11 +89,20 @@ export class SpaceSaving {
     this.#names[place] = name
   }
 
+  callAt(place: number): string | undefined {
+    return this.#calls?.[place]
+  }
+
+  setCall(place: number, call: string | undefined): void {
+    if (this.#calls !== undefined) this.#calls[place] = call
+  }
+
   clear(): void {
     this.#size = 0
     this.#cursor = PLACES
     this.#index.clear()
     this.#names.fill(undefined)
+    this.#calls?.fill(undefined)
   }
 
   private enter(hi: number, lo: number, amount: number, nowMs: number): number {
@@ -95,6 +112,7 @@ export class SpaceSaving {
     if (isCrowded) {
       this.#index.drop(place)
       this.#names[place] = undefined
+      this.setCall(place, undefined)
     }
     this.#index.put(place, RULE, hi, lo)
     this.#counts[place] = floor + amount

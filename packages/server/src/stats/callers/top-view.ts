@@ -11,7 +11,11 @@ export interface TopCallerView {
   /** Open attributes as they are, secret ones as hash and last four characters. */
   readonly caller: Readonly<Record<string, string>>
   readonly hash: string
+  /** The rule has one counter for all of its calls. Else an empty `caller` has no name here. */
+  readonly isEverybody: boolean
   readonly plan: string | null
+  /** Method and route or path of one that was refused lately, or would have been. */
+  readonly lastRefusedCall: string | null
   readonly refusals: number
   /** What was admitted, in units of cost. */
   readonly use: number

@@ -1,7 +1,9 @@
 import { expect, test } from 'vitest'
+import { callWith } from '../../normalized-call.test-helper.js'
 import { SETTLED_MAX, TABLE_SLOTS } from './caller-table.js'
 import {
   ALLOWED,
+  HOUR,
   LAST_ONE,
   MINUTE,
   openTracker,
@@ -28,6 +30,7 @@ test('a caller that is refused without end is at zero since its first refusal', 
       isEverybody: false,
       sinceMs: firstMs,
       lastSeenMs: now(),
+      lastRefusedCall: null,
     },
   ])
   expect(tracker.zero(10 * MINUTE)).toEqual([])
@@ -193,11 +196,15 @@ test('a clock that is set back keeps nobody at zero for as long as that was', ()
 test('whoever left and came back between two ticks is at zero anew', () => {
   const { tracker, see, told } = openTracker()
   see(1, REFUSED)
-  tracker.ofRule('per-user').seen(['user'], { hi: 0, lo: 0 }, 'refused', 0, 1, {}, START)
   tracker
     .ofRule('per-user')
-    .seen(['user'], { hi: 0, lo: 0 }, 'refused', 0, 1, {}, START + 2 * MINUTE)
-  expect(tracker.view(20).map(({ zeroSinceMs }) => zeroSinceMs)).toContain(START + 2 * MINUTE)
+    .seen(['user'], { hi: 0, lo: 0 }, 'refused', 0, 1, callWith(), START, HOUR)
+  tracker
+    .ofRule('per-user')
+    .seen(['user'], { hi: 0, lo: 0 }, 'refused', 0, 1, callWith(), START + 2 * MINUTE, HOUR)
+  expect(tracker.view(20, START).map(({ zeroSinceMs }) => zeroSinceMs)).toContain(
+    START + 2 * MINUTE,
+  )
   expect(told(1)?.zeroSinceMs).toBe(START)
 })
 
@@ -213,4 +220,77 @@ test('who is at zero may be everybody together, of a rule that counts by nothing
     ['all', true],
     ['per-user', false],
   ])
+})
+
+const SHORT = { ...REFUSED, resetAfterMs: 2 * SECOND }
+
+test('a caller whose limits are whole again is no longer told as at zero, nor in its place', () => {
+  const { tracker, see, pass, told } = openTracker()
+  see(1, SHORT)
+  expect(told(1)).toMatchObject({ zeroSinceMs: START })
+  // A decision has the time of the last tick, so it may have been up to a second later.
+  pass(3 * SECOND)
+  expect(told(1)?.isRefilled).toBeUndefined()
+  pass(SECOND)
+  expect(told(1)).toMatchObject({ zeroSinceMs: START, isRefilled: true })
+  pass(5 * SECOND)
+  expect(told(1)).toMatchObject({ zeroSinceMs: null, refusals: 1 })
+  expect(tracker.zeroCount).toBe(0)
+})
+
+test('callers that have refilled take no place of those at zero', () => {
+  const { tracker, see, pass, now } = openTracker()
+  // More than are told of a rule, and all of them longer at zero; none by refusals or hours.
+  for (let caller = 0; caller < 30; caller++) see(caller, { ...SHORT, resetAfterMs: 0 })
+  pass(3 * SECOND)
+  see(99, REFUSED)
+  const atZero = tracker
+    .view(1, now())
+    .filter(({ zeroSinceMs, isRefilled }) => zeroSinceMs !== null && isRefilled !== true)
+  expect(atZero.map(({ hash }) => hash)).toEqual([textOf(99)])
+})
+
+test('who comes back within five seconds of a refill is at zero since its first refusal', () => {
+  const { see, pass, told, now } = openTracker()
+  see(1, SHORT)
+  pass(7 * SECOND)
+  see(1, SHORT)
+  expect(told(1)).toMatchObject({ zeroSinceMs: START })
+  expect(told(1)?.isRefilled).toBeUndefined()
+  pass(10 * SECOND)
+  see(1, SHORT)
+  expect(told(1)?.zeroSinceMs).toBe(now())
+})
+
+test('a caller at zero is told with the call that was refused last, once a tick', () => {
+  const { tracker, see, pass, told } = openTracker()
+  const at = (path: string) => ({
+    ...REFUSED,
+    attributes: { user: 'u1', method: 'post', path },
+  })
+  see(1, at('/v1/login?token=secret'))
+  expect(told(1)?.lastRefusedCall).toBe('POST /v1/login')
+  see(1, at('/v1/other'))
+  expect(told(1)?.lastRefusedCall).toBe('POST /v1/login')
+  pass(SECOND)
+  see(1, at('/v1/other'))
+  expect(told(1)?.lastRefusedCall).toBe('POST /v1/other')
+  expect(tracker.zero(0)).toMatchObject([{ lastRefusedCall: 'POST /v1/other' }])
+  expect(tracker.nameOf('per-user', textOf(1))).toEqual({
+    caller: { user: 'u1' },
+    plan: null,
+    isEverybody: false,
+    lastRefusedCall: 'POST /v1/other',
+  })
+  expect(tracker.refusedCallOf('per-user')).toBe('POST /v1/other')
+})
+
+test('a caller at zero has its refused call also where others of the rule are refused more', () => {
+  const { tracker, see, pass } = openTracker()
+  pass(12 * SECOND, () => {
+    see(1, { ...REFUSED, attributes: { user: 'u1', method: 'GET', path: '/quiet' } })
+    for (let caller = 100; caller < 300; caller++) for (let i = 0; i < 3; i++) see(caller, REFUSED)
+  })
+  const told = tracker.zero(10 * SECOND).find(({ hash }) => hash === textOf(1))
+  expect(told?.lastRefusedCall).toBe('GET /quiet')
 })

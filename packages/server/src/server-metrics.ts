@@ -1,5 +1,7 @@
 /** What a server tells of itself beside its decisions. */
 import type { Decider } from './decider.js'
+import type { WebSocketCounts } from './gateway/upgrade.js'
+import type { UpstreamHealth } from './gateway/upstream-health.js'
 import type { Identifier } from './identity/identity.js'
 import type { DegradedLog } from './log/degraded-log.js'
 import type { Log } from './log/logger.js'
@@ -13,14 +15,17 @@ export interface Observed {
   readonly source: RuleSource
   readonly refusals: RefusalLog
   readonly degraded: DegradedLog
+  readonly upstreamHealth: Pick<UpstreamHealth, 'dropped'>
   readonly identifier: Identifier
   readonly log: Log
   readonly held: () => number
   readonly websockets: () => number
+  readonly websocketCounts: () => WebSocketCounts
 }
 
 export function registerServerMetrics(registry: Registry, observed: Observed): void {
-  const { decider, source, refusals, degraded, identifier, log, held, websockets } = observed
+  const { decider, source, refusals, degraded, upstreamHealth, identifier } = observed
+  const { log, held, websockets, websocketCounts } = observed
   registerCoordinationMetrics(registry, {
     stats: () => decider.limiter.stats?.coordination,
     book: source.book,
@@ -33,13 +38,18 @@ export function registerServerMetrics(registry: Registry, observed: Observed): v
     'How long the source of the rules has not confirmed those in force; 0: it does.',
     () => source.ageSeconds(),
   )
+  registry.gauge(
+    'sluice_rules_read_only',
+    '1 while the rule store is served read-only because its disk cannot be written; else 0.',
+    () => (source.status()?.isReadOnly === true ? 1 : 0),
+  )
   registry.total('sluice_rules_failures_total', 'Rule sets and rules that were refused.', () =>
     source.failures(),
   )
   registry.total(
     'sluice_log_dropped_total',
-    'Refusals, degraded decisions and log lines that were counted but not written.',
-    () => refusals.dropped() + degraded.dropped() + log.dropped(),
+    'Refusals, degraded decisions, upstream failures and log lines that were counted but not written.',
+    () => refusals.dropped() + degraded.dropped() + upstreamHealth.dropped() + log.dropped(),
   )
   registry.total(
     'sluice_identity_problems_total',
@@ -54,4 +64,14 @@ export function registerServerMetrics(registry: Registry, observed: Observed): v
   )
   registry.gauge('sluice_held_calls', 'Calls that wait for their time.', held)
   registry.gauge('sluice_websockets', 'WebSockets that are open.', websockets)
+  registry.total(
+    'sluice_websockets_refused_total',
+    'WebSockets refused because their upstream had as many as it may.',
+    () => websocketCounts().refused,
+  )
+  registry.total(
+    'sluice_websockets_idle_total',
+    'WebSockets closed because they carried nothing for timeouts.websocketIdle.',
+    () => websocketCounts().idle,
+  )
 }

@@ -102,7 +102,7 @@ test('names and subjects do not touch each other', () => {
   update('breaker-open', 1000, 'a')
   update('degraded', 20_000, 'b')
   expect(changes()).toEqual(['+degraded:a', '+degraded:b', '+breaker-open:a', '-degraded:a'])
-  expect(book.active().map(({ id }) => id)).toEqual(['degraded:b', 'breaker-open:a'])
+  expect(book.active().map(({ id }) => id)).toEqual(['breaker-open:a', 'degraded:b'])
 })
 
 test('what is known of an active alert is kept new, without another word', () => {
@@ -189,13 +189,13 @@ test('whoever has stopped listening is told no more', () => {
   expect(heard).toEqual(['degraded:a', 'degraded:a', 'degraded:b'])
 })
 
-test('what wakes somebody stands before what does not, whichever began first', () => {
+test('pages come before tickets and a cause before what may follow, whichever began first', () => {
   const { book, update } = setUp()
   update('caller-at-zero', 0, 'a/h1')
   update('degraded', 1000, 'late')
   update('clock-offset', 1000, 'b')
   update('breaker-open', 2000, 'later')
-  expect(book.active().map(({ subject }) => subject)).toEqual(['late', 'later', 'a/h1', 'b'])
+  expect(book.active().map(({ subject }) => subject)).toEqual(['later', 'late', 'a/h1', 'b'])
 })
 
 test('what is over is told as past, as it was found last', () => {

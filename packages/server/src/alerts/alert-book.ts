@@ -7,7 +7,7 @@ import { type Alert, type AlertName, type Alerts, type Finding, mostUrgentFirst 
 import { ALERT_KINDS } from './alert-table.js'
 
 /**
- * Of one name at a time; those beyond are counted. Three of the fourteen are of the node itself,
+ * Of one name at a time; those beyond are counted. Three of the fifteen are of the node itself,
  * so that all together are below 250.
  */
 export const ACTIVE_PER_ALERT_MAX = 20
@@ -73,6 +73,16 @@ export class AlertBook implements Alerts {
     const others = this.takeIn(name, findings, nowMs)
     this.endQuiet(name, nowMs)
     this.countOthers(name, others)
+  }
+
+  /** Whether one of this name goes on. */
+  isActive(name: AlertName): boolean {
+    return (this.#active.get(name)?.size ?? 0) > 0
+  }
+
+  /** Whether this alert is not wanted. */
+  isOff(name: AlertName): boolean {
+    return this.#off.has(name)
   }
 
   /** What was found at this moment, and may be gone at the next look. */

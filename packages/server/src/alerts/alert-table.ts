@@ -27,4 +27,6 @@ export const ALERT_KINDS: Readonly<Record<AlertName, AlertKind>> = {
   'caller-at-zero': TICKET,
   'refusals-unusual': TICKET,
   'callers-unusual': TICKET,
+  // Callers whose calls were admitted get errors now, and nothing before the gateway may see it.
+  'upstream-failing': PAGE,
 }

@@ -23,10 +23,38 @@ export interface Alert {
   readonly runbook: string
 }
 
-/** Those that wake somebody first, whatever began before them; of the same kind the longest. */
+/** Alerts that explain others: what a rule does without its store is told after the store. */
+const CAUSES: ReadonlySet<AlertName> = new Set<AlertName>(['breaker-open', 'store-refused'])
+
+/**
+ * Sorts pages before tickets, whatever began before them; of the same severity a cause before what
+ * may follow from it, then the longest.
+ */
 export function mostUrgentFirst(a: Alert, b: Alert): number {
   if (a.severity !== b.severity) return a.severity === 'page' ? -1 : 1
+  if (CAUSES.has(a.alert) !== CAUSES.has(b.alert)) return CAUSES.has(a.alert) ? -1 : 1
   return a.since < b.since ? -1 : a.since > b.since ? 1 : 0
+}
+
+/**
+ * Details that show who called, and what. They are for holders of the admin token: logs, Redis and
+ * the webhook have the hash, unless `log.callers` is `clear`.
+ */
+const CALLER_DETAILS: readonly string[] = ['caller', 'lastRefusedCall']
+
+export function callerDetails(details: Alert['details']): Alert['details'] {
+  return filterDetails(details, (name) => CALLER_DETAILS.includes(name))
+}
+
+export function withoutCallerDetails(details: Alert['details']): Alert['details'] {
+  return filterDetails(details, (name) => !CALLER_DETAILS.includes(name))
+}
+
+function filterDetails(
+  details: Alert['details'],
+  isWanted: (name: string) => boolean,
+): Alert['details'] {
+  return Object.fromEntries(Object.entries(details).filter(([name]) => isWanted(name)))
 }
 
 /** What is true now, as one condition sees it: everything it names is active, all else is over. */
@@ -39,7 +67,7 @@ export interface Finding {
 }
 
 export interface Alerts {
-  /** Pages first, then the longest active. */
+  /** Pages first, of those causes first, then the longest active. */
   active(): readonly Alert[]
   /** Those that ended, the last first. */
   recent(): readonly Alert[]

@@ -6,6 +6,7 @@ import { ALERT_KINDS } from './alert-table.js'
 
 const DOC = readFileSync(new URL('../../../../docs/guides/runbook.md', import.meta.url), 'utf8')
 const SYMPTOMS = [
+  'Callers get 502, 503 or 504',
   'Legitimate callers are refused',
   'More is admitted than the limit',
   'Redis memory grows',

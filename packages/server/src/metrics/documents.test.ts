@@ -7,6 +7,7 @@ import { startTestServer } from '../serve.test-helper.js'
 import { registerRedisMetrics } from '../store/store-metrics.js'
 import { createStoreObserver } from '../store/store-observer.js'
 import { createRegistry } from './registry.js'
+import { registerRestarts } from './restarts.js'
 
 const DOC = new URL('../../../../docs/reference/metrics.md', import.meta.url)
 
@@ -29,7 +30,8 @@ test('every metric has a line in the tables with its type, and no line lacks a m
   const registry = createRegistry()
   const { log } = createMemoryLog()
   createStoreObserver({ log, clock: { now: () => 0 }, registry })
-  registerRedisMetrics(registry, { stats: () => STATS, layout: 'plain' })
+  registerRedisMetrics(registry, { stats: () => STATS, layout: 'plain', name: 'redis' })
+  registerRestarts(registry)
   const registered = new Set([...typesOf(inMemory), ...typesOf(registry.text())])
   const doc = readFileSync(DOC, 'utf8')
   const listed = [...doc.matchAll(/^\| `(sluice_\w+)[^`]*` *\| (\w+) /gm)].map(

@@ -43,6 +43,7 @@ test('what all of them see of one store is told once, at its worst', () => {
       registry.gauge(name, 'G.', () => [[['a:1'], value]], ['store'])
     gauge('sluice_clock_offset_seconds', offset)
     gauge('sluice_breaker_open', open)
+    gauge('sluice_store_up', 1 - open)
     registry.gauge('sluice_counters', 'C.', () => keys)
     registry.gauge('sluice_fleet_size', 'N.', () => 2)
     return registry.text()

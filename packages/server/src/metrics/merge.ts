@@ -10,11 +10,14 @@ const HIGHEST: ReadonlySet<string> = new Set([
   'sluice_counters',
   'sluice_fleet_size',
   'sluice_rules_age_seconds',
+  'sluice_rules_read_only',
   'sluice_rules_version',
   'sluice_store_evicted_total',
   'sluice_store_memory_bytes',
   'sluice_store_memory_max_bytes',
 ])
+/** Where the lowest is the worst. */
+const LOWEST: ReadonlySet<string> = new Set(['sluice_store_up'])
 /** Where 0 is best, on either side of it. */
 const WIDEST: ReadonlySet<string> = new Set(['sluice_clock_offset_seconds'])
 
@@ -62,6 +65,7 @@ function addSample(metrics: Map<string, Merged>, line: string): void {
 
 function together(name: string, one: number, other: number): number {
   if (HIGHEST.has(name)) return Math.max(one, other)
+  if (LOWEST.has(name)) return Math.min(one, other)
   if (WIDEST.has(name)) return Math.abs(one) > Math.abs(other) ? one : other
   return one + other
 }

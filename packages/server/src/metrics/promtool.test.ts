@@ -69,7 +69,7 @@ test('the same of what is told of Redis', () => {
     fleet: { size: 2, ageMs: 0 },
     memory: { usedBytes: 10, maxBytes: 100, keys: 3, evictedKeys: 1, isAppendOnly: true },
   }
-  registerRedisMetrics(registry, { stats: () => stats, layout: 'plain' })
+  registerRedisMetrics(registry, { stats: () => stats, layout: 'plain', name: 'redis' })
   const text = registry.text()
   expect(text).toContain('\nsluice_store_memory_max_bytes 100\n')
   expect(text).toContain('\nsluice_store_evicted_total 1\n')

@@ -1,65 +1,129 @@
-/** Nodes of the store that are not asked, because they did not answer or cannot be reached. */
+/** Nodes of the store that are down: they did not answer in time, or cannot be reached. */
 import type { RedisNodeStats, RedisStats } from '@sluice/limiter/redis'
 import type { Finding } from '../alert.js'
+import { type AffectedRules, NO_RULES } from './affected-rules.js'
+import { LookStreaks } from './look-streaks.js'
 
-/** A connection that is made anew within this many looks is no news. */
+/** A connection that is made anew within this many looks is no news, unless rules felt it. */
 const LOOKS = 3
 /** Beside the nodes of a Cluster there is nothing to bound. */
 const NODES_MAX = 1000
 /** What it is about where no node is known. */
 const NOWHERE = ''
 
-export class StoreSilence {
-  /** By address, at how many looks in a row it was not to be reached. */
-  #silent = new Map<string, number>()
+/** By address, how many calls met no connection since the start. */
+export type ConnectionFailures = ReadonlyMap<string, number>
 
-  look(stats: RedisStats | undefined): readonly Finding[] {
-    if (stats === undefined) return []
-    const silent = silentOf(stats)
-    const before = this.#silent
-    this.#silent = new Map(silent.map((address) => [address, (before.get(address) ?? 0) + 1]))
-    const broken = findOpenBreakers(stats.nodes)
-    const told = new Set(broken.map(({ subject }) => subject))
+const NO_FAILURES: ConnectionFailures = new Map()
+
+/** What one look found. */
+interface Look {
+  readonly stats: RedisStats
+  readonly broken: ReadonlySet<string>
+  /** Not to be reached at this look. */
+  readonly silent: readonly string[]
+  /** Not to be reached for several looks. */
+  readonly lasting: ReadonlySet<string>
+}
+
+export class StoreSilence {
+  readonly #streaks = new LookStreaks(LOOKS)
+  #failures: ReadonlyMap<string, number> = NO_FAILURES
+  #look: Look | undefined
+
+  /** Looks at the nodes, once a second; undefined: counters are in this process. */
+  look(
+    stats: RedisStats | undefined,
+    failures: ConnectionFailures = NO_FAILURES,
+  ): readonly Finding[] {
+    this.#look = stats && this.inspect(stats, failures)
+    return this.findings(false)
+  }
+
+  /**
+   * What is down as of the last look. `isFelt`: rules decided by posture meanwhile, so that what
+   * cannot be reached is told at once, as their cause.
+   */
+  findings(isFelt: boolean, affected: AffectedRules = NO_RULES): readonly Finding[] {
+    if (this.#look === undefined) return []
+    const { stats, broken, silent, lasting } = this.#look
     const unreached = silent
-      .filter((address) => !told.has(address) && (this.#silent.get(address) ?? 0) >= LOOKS)
-      .map((address) => unreachable(address, stats.state))
-    return [...broken, ...unreached]
+      .filter((address) => !broken.has(address) && (isFelt || lasting.has(address)))
+      .map((address) => unreachable(address, stats.state, affected))
+    return [...findOpenBreakers(stats.nodes, affected), ...unreached]
+  }
+
+  private inspect(stats: RedisStats, failures: ConnectionFailures): Look {
+    const failing = new Set<string>()
+    for (const [address, count] of failures) {
+      if (count > (this.#failures.get(address) ?? 0)) failing.add(address)
+    }
+    this.#failures = new Map(failures)
+    const silent = silentOf(stats, failing)
+    const lasting = this.#streaks.look(silent.map((subject) => ({ subject })))
+    const broken = stats.nodes.filter(({ isBreakerOpen }) => isBreakerOpen)
+    return {
+      stats,
+      broken: new Set(broken.map(({ address }) => address)),
+      silent,
+      lasting: new Set(lasting.map(({ subject }) => subject)),
+    }
   }
 }
 
-function silentOf({ state, nodes }: RedisStats): readonly string[] {
+function silentOf({ state, nodes }: RedisStats, failing: ReadonlySet<string>): readonly string[] {
   // One that answers and refuses this node is an alert of its own.
   if (state === 'refused') return []
   if (state !== 'ready' || nodes.length === 0) return [NOWHERE]
   const silent = nodes
-    .filter(({ isAnswering, refusal }) => !isAnswering && refusal === undefined)
+    .filter(({ refusal }) => refusal === undefined)
+    // A connection may have been lost and made anew between two looks.
+    .filter(({ address, isAnswering }) => !isAnswering || failing.has(address))
     .slice(0, NODES_MAX)
-  return silent.map(({ address }) => address)
+    .map(({ address }) => address)
+  // Slots that no node has.
+  return failing.has(NOWHERE) ? [...silent, NOWHERE] : silent
 }
 
-function findOpenBreakers(nodes: readonly RedisNodeStats[]): readonly Finding[] {
+function findOpenBreakers(
+  nodes: readonly RedisNodeStats[],
+  affected: AffectedRules,
+): readonly Finding[] {
   return nodes
     .filter(({ isBreakerOpen }) => isBreakerOpen)
-    .map(({ address, breakerOpened }) => ({
-      ...openBreaker(address),
-      details: { store: address, opened: breakerOpened },
-    }))
+    .map(({ address, breakerOpened }) => {
+      const finding = openBreaker(address, affected)
+      return { ...finding, details: { ...finding.details, opened: breakerOpened } }
+    })
 }
 
-export function openBreaker(store: string): Finding {
-  const summary = `Redis at ${store} does not answer in time; rules answer by their posture.`
-  const past = `Redis at ${store} did not answer in time; rules answered by their posture.`
-  return { subject: store, summary, past, details: { store } }
+export function openBreaker(store: string, affected: AffectedRules = NO_RULES): Finding {
+  return {
+    subject: store,
+    summary: `Redis at ${store} does not answer in time; ${affected.present}.`,
+    past: `Redis at ${store} did not answer in time; ${affected.past}.`,
+    details: { store, ...affected.details },
+  }
 }
 
-function unreachable(store: string, state: RedisStats['state']): Finding {
+function unreachable(
+  store: string,
+  state: RedisStats['state'],
+  { present, past, details }: AffectedRules,
+): Finding {
   if (state === 'unfit') {
-    const summary = 'Redis cannot be used, the log says why; rules answer by their posture.'
-    const past = 'Redis could not be used; rules answered by their posture.'
-    return { subject: store, summary, past, details: {} }
+    return {
+      subject: store,
+      summary: `Redis cannot be used, the log says why; ${present}.`,
+      past: `Redis could not be used; ${past}.`,
+      details,
+    }
   }
   const where = store === NOWHERE ? 'Redis' : `Redis at ${store}`
-  const summary = `${where} cannot be reached; rules answer by their posture.`
-  const past = `${where} could not be reached; rules answered by their posture.`
-  return { subject: store, summary, past, details: store === NOWHERE ? {} : { store } }
+  return {
+    subject: store,
+    summary: `${where} cannot be reached; ${present}.`,
+    past: `${where} could not be reached; ${past}.`,
+    details: store === NOWHERE ? details : { store, ...details },
+  }
 }

@@ -1,6 +1,6 @@
 /** Callers that have had nothing left for long: one that is broken, or whose limit is too small. */
-import { show } from '@sluice/core'
-import type { Finding } from '../alert.js'
+import { durationText, show } from '@sluice/core'
+import type { Alert, Finding } from '../alert.js'
 
 export interface CallerAtZero {
   readonly rule: string
@@ -10,7 +10,11 @@ export interface CallerAtZero {
   /** The rule has one counter for all of its calls. */
   readonly isEverybody: boolean
   readonly sinceMs: number
+  /** Method and route or path of one that was refused lately; null: not known. */
+  readonly lastRefusedCall: string | null
 }
+
+type RefusedCaller = Pick<CallerAtZero, 'caller' | 'isEverybody' | 'lastRefusedCall'>
 
 const VALUE_SHOWN_MAX = 100
 const ATTRIBUTES_MAX = 16
@@ -22,24 +26,35 @@ export function findCallersAtZero(
 ): readonly Finding[] {
   return callers
     .toSorted((a, b) => a.sinceMs - b.sinceMs)
-    .map(({ rule, hash, caller, isEverybody, sinceMs }) => {
+    .map((atZero) => {
+      const { rule, hash, isEverybody, sinceMs } = atZero
       const who = `${isEverybody ? 'Everybody together' : `Caller ${hash}`} of rule "${rule}"`
-      const lasted = timeIn(nowMs - sinceMs)
+      const lasted = wholeSeconds(nowMs - sinceMs)
       const summary = `${who} has had nothing left for ${lasted}.`
       const past = `${who} had nothing left for ${lasted}.`
       const zeroSince = new Date(sinceMs).toISOString()
-      const details = { rule, hash, zeroSince, caller: listOf(caller) }
+      const details = addCaller({ rule, hash, zeroSince }, atZero)
       return { subject: `${rule}/${hash}`, summary, past, details }
     })
 }
 
-function listOf(caller: CallerAtZero['caller']): readonly string[] {
-  return Object.entries(caller)
+/** Details that say who is refused, and for what; both bounded. */
+export function addCaller(
+  details: Alert['details'],
+  { caller, isEverybody, lastRefusedCall }: RefusedCaller,
+): Alert['details'] {
+  const texts = Object.entries(caller)
     .slice(0, ATTRIBUTES_MAX)
     .map(([name, value]) => show(`${name}=${value}`, VALUE_SHOWN_MAX))
+  // An empty list is everybody; of a caller that is known by its hash alone there is none.
+  const isNamed = isEverybody || texts.length > 0
+  return {
+    ...details,
+    ...(isNamed && { caller: texts }),
+    ...(lastRefusedCall !== null && { lastRefusedCall }),
+  }
 }
 
-function timeIn(ms: number): string {
-  const seconds = Math.max(0, Math.floor(ms / 1000))
-  return seconds < 120 ? `${seconds} s` : `${Math.floor(seconds / 60)} minutes`
+function wholeSeconds(ms: number): string {
+  return durationText(Math.max(0, Math.floor(ms / 1000)) * 1000, 'down')
 }

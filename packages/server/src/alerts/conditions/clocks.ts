@@ -1,4 +1,5 @@
-/** Clocks that are further apart than what they measure allows. */
+/** Clocks that are off, and whose they are. */
+import { durationText } from '@sluice/core'
 import type { RedisNodeStats } from '@sluice/limiter/redis'
 import type { Finding } from '../alert.js'
 
@@ -6,6 +7,10 @@ import type { Finding } from '../alert.js'
 const OFF_SECONDS_MAX = 0.02
 /** One reading may be off because of the network. */
 const LOOKS = 3
+/** Looks after which it judges without the clocks of the other nodes. */
+const PEERS_LOOKS_MAX = 8
+/** Of a larger fleet, so many vote. */
+const PEERS_MAX = 100
 /** A Cluster has at most about a thousand primaries. */
 const STORES_MAX = 1000
 
@@ -15,19 +20,132 @@ interface Reading {
   readonly error: number
 }
 
-/** Ours and that of each node of the store. */
-export class ClockOffsets {
-  /** For how many looks on end it was off, by store. */
-  #off = new Map<string, number>()
+/** This node, as alerts name it. */
+export interface NodeName {
+  readonly id: string
+  readonly host: string
+}
 
-  /** Once a second. */
-  look(nodes: readonly RedisNodeStats[]): readonly Finding[] {
-    const off = readingsOf(nodes).filter(
-      ({ offset, error }) => Math.abs(offset) - error > OFF_SECONDS_MAX,
-    )
-    this.#off = new Map(off.map(({ store }) => [store, (this.#off.get(store) ?? 0) + 1]))
-    return off.filter(({ store }) => (this.#off.get(store) ?? 0) >= LOOKS).map(describeOffset)
+/** How far the clocks of the store are ahead of another node's, as that node published it. */
+export interface PeerClock extends NodeName {
+  readonly offsets: readonly { readonly store: string; readonly offsetMs: number }[]
+}
+
+/** One clock, in seconds ahead of this node's. */
+interface Vote {
+  readonly at: number
+  readonly error: number
+  /** Processes of one host that agree have one clock, and one vote. */
+  readonly host: string | undefined
+  readonly store: string | undefined
+}
+
+/**
+ * Finds the clocks that are off: this node's own, and those of Redis. The clocks of Redis, of this
+ * node and of the other nodes vote; the largest group that agrees is right, and of two groups of
+ * one size the one with more clocks of Redis. So a node and one Redis that disagree are settled in
+ * favour of Redis, and a Redis that several machines contradict is accused itself.
+ */
+export class ClockOffsets {
+  readonly #own: NodeName
+  readonly #tellsOwn: boolean
+  /** For how many looks on end it was off, by subject. */
+  #off = new Map<string, number>()
+  /** For how many looks on end any was. */
+  #looks = 0
+
+  /** `tellsOwn`: whether it tells of this node's clock, which other workers have as well. */
+  constructor(own: NodeName, tellsOwn = true) {
+    this.#own = own
+    this.#tellsOwn = tellsOwn
   }
+
+  /**
+   * Once a second. `peers` is called only while a clock is off, and returns undefined until the
+   * clocks of the other nodes are known.
+   */
+  look(
+    nodes: readonly RedisNodeStats[],
+    peers: () => readonly PeerClock[] | undefined = () => [],
+  ): readonly Finding[] {
+    const readings = readingsOf(nodes)
+    if (!readings.some(({ offset, error }) => isOff(offset, error))) {
+      this.#off = new Map()
+      this.#looks = 0
+      return []
+    }
+    this.#looks++
+    const known = peers()
+    // Without the others a Redis that is off would be taken for a node that is.
+    if (known === undefined && this.#looks < PEERS_LOOKS_MAX) return []
+    const found = this.judge(readings, known ?? [])
+    this.#off = new Map(
+      found.map(({ subject }) => [subject, (this.#off.get(subject) ?? 0) + 1] as const),
+    )
+    return found.filter(({ subject }) => (this.#off.get(subject) ?? 0) >= LOOKS)
+  }
+
+  private judge(readings: readonly Reading[], peers: readonly PeerClock[]): readonly Finding[] {
+    const own: Vote = { at: 0, error: 0, host: this.#own.host, store: undefined }
+    const stores = readings.map(({ store, offset, error }): Vote => {
+      return { at: offset, error, host: undefined, store }
+    })
+    const votes = [own, ...stores, ...peers.slice(0, PEERS_MAX).flatMap(voteOf(readings))]
+    const right = largestGroup(votes)
+    const reference = middleOf(right)
+    const off = votes.filter(({ at, error }) => isOff(at - reference.at, error + reference.error))
+    return off.flatMap((vote) => {
+      const apart = { seconds: vote.at - reference.at, error: vote.error + reference.error }
+      if (vote.store !== undefined) return describeStore(vote.store, apart)
+      return vote === own && this.#tellsOwn ? describeOwn(this.#own, apart, right) : []
+    })
+  }
+}
+
+function isOff(seconds: number, error: number): boolean {
+  return Math.abs(seconds) - error > OFF_SECONDS_MAX
+}
+
+/** Where that node's clock stands by ours, through a store that both of us read. */
+const voteOf =
+  (readings: readonly Reading[]) =>
+  ({ host, offsets }: PeerClock): readonly Vote[] => {
+    for (const { store, offset, error } of readings) {
+      const theirs = offsets.find((each) => each.store === store)
+      if (theirs === undefined) continue
+      return [{ at: offset - theirs.offsetMs / 1000, error, host, store: undefined }]
+    }
+    return []
+  }
+
+/** Those that agree with one of them, so many as there are. */
+function largestGroup(votes: readonly Vote[]): readonly Vote[] {
+  let best: readonly Vote[] = []
+  for (const vote of votes) {
+    const group = votes.filter(({ at, error }) => !isOff(at - vote.at, error + vote.error))
+    if (isLarger(group, best)) best = group
+  }
+  return best
+}
+
+function isLarger(group: readonly Vote[], best: readonly Vote[]): boolean {
+  const [size, bestSize] = [clocksOf(group), clocksOf(best)]
+  return size !== bestSize ? size > bestSize : storesOf(group) > storesOf(best)
+}
+
+function clocksOf(group: readonly Vote[]): number {
+  return new Set(group.map(({ host, store }) => (host === undefined ? `s ${store}` : `h ${host}`)))
+    .size
+}
+
+function storesOf(group: readonly Vote[]): number {
+  return group.filter(({ store }) => store !== undefined).length
+}
+
+function middleOf(group: readonly Vote[]): Vote {
+  const sorted = group.toSorted((a, b) => a.at - b.at)
+  const middle = sorted[Math.floor(sorted.length / 2)]
+  return middle ?? { at: 0, error: 0, host: undefined, store: undefined }
 }
 
 /** Those of the nodes of the store among each other, as a caller meets them after a failover. */
@@ -46,7 +164,7 @@ export class ClockSpread {
     if (this.#looks < LOOKS) return []
     const spreadMs = toMs(ahead.offset - behind.offset)
     const said = (is: string) =>
-      `The clock of Redis at ${ahead.store} ${is} ${spreadMs} ms ahead of that at ` +
+      `The clock of Redis at ${ahead.store} ${is} ${durationText(spreadMs)} ahead of that at ` +
       `${behind.store}; they must agree within 20 ms.`
     const details = { spreadMs, stores: [ahead.store, behind.store] }
     return [{ subject: '', summary: said('is'), past: said('was'), details }]
@@ -66,14 +184,38 @@ function readingsOf(nodes: readonly RedisNodeStats[]): readonly Reading[] {
   })
 }
 
-function describeOffset({ store, offset, error }: Reading): Finding {
-  const offsetMs = toMs(offset)
-  const way = offset > 0 ? 'ahead of' : 'behind'
-  const said = (is: string) =>
-    `The clock of Redis at ${store} ${is} ${Math.abs(offsetMs)} ms ${way} that of this node; ` +
-    'they must agree within 20 ms.'
-  const details = { store, offsetMs, errorMs: toMs(error) }
-  return { subject: store, summary: said('is'), past: said('was'), details }
+interface Apart {
+  /** How far the clock is ahead of the right ones. */
+  readonly seconds: number
+  readonly error: number
+}
+
+const MUST_AGREE = 'they must agree within 20 ms.'
+
+function describeStore(store: string, apart: Apart): Finding {
+  const text = (is: string) =>
+    `The clock of Redis at ${store} ${is} ${apartText(apart)} the other clocks; ${MUST_AGREE}`
+  const details = { store, offsetMs: toMs(apart.seconds), errorMs: toMs(apart.error) }
+  return { subject: store, summary: text('is'), past: text('was'), details }
+}
+
+function describeOwn({ id, host }: NodeName, apart: Apart, right: readonly Vote[]): Finding {
+  const store = right.find((vote) => vote.store !== undefined)?.store
+  const others = store === undefined ? 'those of the other nodes' : `that of Redis at ${store}`
+  const text = (is: string) =>
+    `The clock of node ${id} on ${host} ${is} ${apartText(apart)} ${others}; ${MUST_AGREE}`
+  const details = {
+    node: id,
+    host,
+    offsetMs: toMs(apart.seconds),
+    errorMs: toMs(apart.error),
+    ...(store !== undefined && { store }),
+  }
+  return { subject: id, summary: text('is'), past: text('was'), details }
+}
+
+function apartText({ seconds }: Apart): string {
+  return `${durationText(Math.abs(seconds) * 1000)} ${seconds > 0 ? 'ahead of' : 'behind'}`
 }
 
 function toMs(seconds: number): number {

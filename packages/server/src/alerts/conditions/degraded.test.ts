@@ -13,84 +13,221 @@ describe('a rule', () => {
         degraded: before.degraded + degraded,
       })
     }
-    const tick = () => {
-      shares.nextSecond()
-      for (const [rule, { decisions, degraded }] of counts) shares.saw(rule, decisions, degraded)
-      return shares.findings().map(({ subject }) => subject)
+    /** Returns whether any rule is over its bounds at the last of these seconds. */
+    const tick = (seconds = 1, before: () => void = () => {}) => {
+      for (let i = 0; i < seconds; i++) {
+        before()
+        shares.nextSecond()
+        for (const [rule, { decisions, degraded }] of counts) {
+          shares.record(rule, decisions, degraded)
+        }
+        found = shares.findings()
+      }
+      return shares.isFelt
     }
-    return { shares, decide, tick }
+    let found: ReturnType<DegradedShares['findings']> = []
+    return { shares, decide, tick, found: () => found.map(({ subject }) => subject) }
   }
 
-  test('with one decision in a thousand by posture is fine, and with one more is not', () => {
-    const { shares, decide, tick } = setUp()
-    decide('a', 1000, 1)
-    decide('b', 500, 0)
-    expect(tick()).toEqual([])
+  test('is over its bounds with ten decisions by posture in ten seconds, and not with nine', () => {
+    const { decide, tick } = setUp()
+    decide('a', 9, 9)
+    expect(tick()).toBe(false)
     decide('a', 1, 1)
-    expect(tick()).toEqual(['a'])
+    expect(tick()).toBe(true)
+  })
+
+  test('is over its bounds with more than one decision in a thousand, and not with just that', () => {
+    const { decide, tick } = setUp()
+    decide('a', 20_000, 20)
+    decide('b', 500, 0)
+    expect(tick()).toBe(false)
+    decide('a', 1, 1)
+    expect(tick()).toBe(true)
+  })
+
+  test('with a single late decision is no alert, however few there were beside it', () => {
+    for (const decisions of [1, 2, 100, 10_000]) {
+      const { decide, tick, found } = setUp()
+      decide('a', decisions, 1)
+      tick()
+      for (let i = 0; i < 1000; i++) expect([tick(), found()]).toEqual([false, []])
+    }
+  })
+
+  test('is an alert at the fourth look in a row, so that a cause is told first', () => {
+    const { shares, decide, tick, found } = setUp()
+    decide('a', 1001, 20)
+    tick(3)
+    expect([shares.isFelt, found()]).toEqual([true, []])
+    tick()
+    expect(found()).toEqual(['a'])
     expect(shares.findings()).toEqual([
       {
         subject: 'a',
         summary:
-          'Rule "a" made 0.199 % of its decisions of the last 10 s by its posture, because the store did not answer.',
-        details: { rule: 'a', decisions: 1001, degraded: 2 },
+          'Rule "a" made 1.998 % of its decisions of the last 10 s by its posture, because the store did not answer.',
+        details: { rule: 'a', decisions: 1001, degraded: 20 },
       },
     ])
   })
 
-  test('is judged by its last ten seconds', () => {
+  test('is judged by its last ten seconds, as long as it decides often', () => {
     const { decide, tick } = setUp()
-    decide('a', 1, 1)
-    for (let i = 0; i < 10; i++) expect(tick()).toEqual(['a'])
-    expect(tick()).toEqual([])
+    decide('a', 10_000, 0)
+    tick(100)
+    decide('a', 10, 10)
+    for (let i = 0; i < 10; i++) expect(tick()).toBe(true)
+    expect(tick()).toBe(false)
     decide('a', 10_000, 0)
     decide('a', 11, 11)
-    expect(tick()).toEqual(['a'])
+    expect(tick()).toBe(true)
   })
 
   test('that was seldom wrong among many decisions is fine, whenever it began', () => {
     const { decide, tick } = setUp()
     for (let i = 0; i < 9; i++) {
-      decide('a', 1000, 0)
+      decide('a', 10_000, 0)
       tick()
     }
+    decide('a', 50, 50)
+    expect(tick()).toBe(false)
+  })
+
+  test('that decides once a minute, each time by posture, is found at the third time', () => {
+    const { decide, tick, found } = setUp()
+    const minute = () => {
+      decide('a', 1, 1)
+      tick(60)
+      return found()
+    }
+    expect([minute(), minute(), minute()]).toEqual([[], [], ['a']])
+  })
+
+  test('that decides every five minutes, each time by posture, is found at the third time', () => {
+    const { decide, tick, found } = setUp()
+    for (let call = 1; call <= 3; call++) {
+      decide('a', 1, 1)
+      tick(290)
+      expect(found()).toEqual(call < 3 ? [] : ['a'])
+    }
+  })
+
+  test('that decides some times a second and never stops to be late now and then is found', () => {
+    for (const [everySeconds, isFound] of [
+      [10, true],
+      [60, false],
+    ] as const) {
+      const { decide, tick, found } = setUp()
+      let seconds = 0
+      tick(900, () => decide('a', 3, ++seconds % everySeconds === 0 ? 1 : 0))
+      expect(found()).toEqual(isFound ? ['a'] : [])
+      tick(360, () => decide('a', 3, 0))
+      expect(found()).toEqual([])
+    }
+  })
+
+  test('that decides seldom is fine with a tenth of its decisions by posture, not with more', () => {
+    const { decide, tick } = setUp()
+    for (let minute = 0; minute < 3; minute++) {
+      decide('a', 10, 1)
+      tick(60)
+    }
+    expect(tick()).toBe(false)
+    decide('a', 1, 1)
+    expect(tick()).toBe(true)
+  })
+
+  test('that decides seldom, and met one pause with several calls, is fine', () => {
+    const { decide, tick } = setUp()
     decide('a', 5, 5)
-    expect(tick()).toEqual([])
+    for (let second = 0; second < 900; second++) expect(tick()).toBe(false)
+  })
+
+  test('that decides seldom is fine again a quarter of an hour later', () => {
+    const { decide, tick, found } = setUp()
+    for (let minute = 0; minute < 3; minute++) {
+      decide('a', 1, 1)
+      tick(60)
+    }
+    tick(10 * 60)
+    expect(found()).toEqual(['a'])
+    tick(3 * 60)
+    expect(found()).toEqual([])
+  })
+
+  test('whose cause is known begins anew, and is found if it goes on after that', () => {
+    const { shares, decide, tick, found } = setUp()
+    decide('a', 500, 500)
+    tick()
+    expect([...shares.recentRules()]).toEqual(['a'])
+    shares.forget()
+    expect([tick(10), found()]).toEqual([false, []])
+    expect([...shares.recentRules()]).toEqual([])
+    decide('a', 10, 10)
+    expect(tick(10)).toBe(true)
+    expect(found()).toEqual(['a'])
   })
 })
 
 describe('all decisions together', () => {
-  test('are too often by posture above one in ten thousand over five minutes', () => {
+  function setUp() {
     const availability = new Availability()
-    for (let second = 1; second < 300; second++) {
-      expect(availability.tick(second * 100, 0)).toEqual([])
+    const tick = (decisions: number, degraded: number) => {
+      availability.nextSecond()
+      availability.record(decisions, degraded)
+      const found = availability.findings()
+      return { isFelt: availability.isFelt, found }
     }
-    expect(availability.tick(30_000, 3)).toEqual([])
-    expect(availability.tick(30_100, 4)).toMatchObject([
+    return { availability, tick }
+  }
+
+  test('are too often by posture above one in ten thousand over five minutes', () => {
+    const { tick } = setUp()
+    for (let second = 1; second < 300; second++) {
+      expect(tick(second * 100, 0).isFelt).toBe(false)
+    }
+    expect(tick(30_000, 3).isFelt).toBe(false)
+    expect(tick(30_100, 4).isFelt).toBe(true)
+  })
+
+  test('are an alert at the fourth look in a row, so that a cause is told first', () => {
+    const { tick } = setUp()
+    for (let look = 1; look < 4; look++) {
+      expect(tick(30_000, 4)).toEqual({ isFelt: true, found: [] })
+    }
+    expect(tick(30_000, 4).found).toMatchObject([
       { subject: '', details: { decisions: 30_000, degraded: 4 } },
     ])
   })
 
   test('of fewer than a thousand nothing is said', () => {
-    const availability = new Availability()
-    expect(availability.tick(999, 999)).toEqual([])
-    expect(availability.tick(1000, 999)).toMatchObject([
-      { details: { decisions: 1000, degraded: 999 } },
-    ])
+    const { tick } = setUp()
+    expect(tick(999, 999).isFelt).toBe(false)
+    expect(tick(1000, 999).isFelt).toBe(true)
   })
 
   test('are fine again when five good minutes have passed', () => {
-    const availability = new Availability()
-    availability.tick(1000, 1000)
+    const { tick } = setUp()
+    tick(1000, 1000)
     for (let second = 2; second <= 300; second++) {
-      expect(availability.tick(1000 * second, 1000)).toHaveLength(1)
+      expect(tick(1000 * second, 1000).isFelt).toBe(true)
     }
-    expect(availability.tick(301_000, 1000)).toEqual([])
+    expect(tick(301_000, 1000)).toEqual({ isFelt: false, found: [] })
+  })
+
+  test('whose cause is known begin anew', () => {
+    const { availability, tick } = setUp()
+    tick(10_000, 5000)
+    availability.forget()
+    expect(tick(20_000, 5000).isFelt).toBe(false)
+    expect(tick(20_000, 5003).isFelt).toBe(true)
   })
 
   test('a share below 100 % is never shown as 100 %', () => {
-    const availability = new Availability()
-    const [finding] = availability.tick(9_999_999, 1001)
+    const { tick } = setUp()
+    for (let look = 0; look < 3; look++) tick(9_999_999, 1001)
+    const [finding] = tick(9_999_999, 1001).found
     expect(finding?.summary).toContain('99.989 % of all decisions')
   })
 })

@@ -1,5 +1,5 @@
 /** Rules in force that their source has not confirmed for too long. */
-import { show } from '@sluice/core'
+import { durationText, show } from '@sluice/core'
 import type { Finding } from '../alert.js'
 
 const PROBLEM_SHOWN_MAX = 250
@@ -15,13 +15,14 @@ export function findStaleRules(
 ): readonly Finding[] {
   if (rulesAgeSeconds * 1000 <= staleMs) return []
   const ageSeconds = Math.floor(rulesAgeSeconds)
+  const lasted = durationText(ageSeconds * 1000, 'down')
   const problem = rulesProblem === undefined ? undefined : show(rulesProblem, PROBLEM_SHOWN_MAX)
   const why = problem === undefined ? '' : `: ${problem}`
   const summary =
-    `The rules in force have not been confirmed for ${ageSeconds} s${why}. ` +
+    `The rules in force have not been confirmed for ${lasted}${why}. ` +
     'Changes do not reach this node.'
   const past =
-    `The rules in force were not confirmed for ${ageSeconds} s${why}. ` +
+    `The rules in force were not confirmed for ${lasted}${why}. ` +
     'Changes did not reach this node.'
   const details = { ageSeconds, ...(problem !== undefined && { problem }) }
   return [{ subject: '', summary, past, details }]

@@ -2,6 +2,8 @@
 import { show } from '@sluice/core'
 import type { RedisStats } from '@sluice/limiter/redis'
 import type { Finding } from '../alert.js'
+import { type AffectedRules, NO_RULES } from './affected-rules.js'
+import { LookStreaks } from './look-streaks.js'
 
 /** A refusal that is gone within so many looks is no news: rights are changed one by one. */
 const LOOKS = 3
@@ -13,29 +15,43 @@ const FLEET_AGE_MS_MAX = 5000
 
 /** Refuses this node altogether, or lacks it a right that decisions need. */
 export class StoreRefusal {
-  /** By subject, at how many looks in a row it was seen. */
-  #seen: ReadonlyMap<string, number> = new Map()
+  readonly #streaks = new LookStreaks(LOOKS)
 
+  #stats: RedisStats | undefined
+  /** Refused for several looks. */
+  #lasting: ReadonlySet<string> = new Set()
+
+  /** Looks at the nodes, once a second; undefined: counters are in this process. */
   look(stats: RedisStats | undefined): readonly Finding[] {
-    const found = stats === undefined ? [] : findRefusals(stats)
-    const before = this.#seen
-    this.#seen = new Map(found.map(({ subject }) => [subject, (before.get(subject) ?? 0) + 1]))
-    return found.filter(({ subject }) => (this.#seen.get(subject) ?? 0) >= LOOKS)
+    this.#stats = stats
+    const found = stats === undefined ? [] : findRefusals(stats, NO_RULES)
+    this.#lasting = new Set(this.#streaks.look(found).map(({ subject }) => subject))
+    return this.findings()
+  }
+
+  /** What refuses this node as of the last look. */
+  findings(affected: AffectedRules = NO_RULES): readonly Finding[] {
+    if (this.#stats === undefined) return []
+    const found = findRefusals(this.#stats, affected)
+    return found.filter(({ subject }) => this.#lasting.has(subject))
   }
 }
 
-function findRefusals({ state, nodes }: RedisStats): readonly Finding[] {
+function findRefusals(
+  { state, nodes }: RedisStats,
+  { present, past, details }: AffectedRules,
+): readonly Finding[] {
   if (state === 'refused') {
-    const summary = 'Redis refuses this node, the log says why; rules answer by their posture.'
-    const past = 'Redis refused this node; rules answered by their posture.'
-    return [{ subject: '', summary, past, details: {} }]
+    const summary = `Redis refuses this node, the log says why; ${present}.`
+    return [{ subject: '', summary, past: `Redis refused this node; ${past}.`, details }]
   }
   return nodes.slice(0, STORES_MAX).flatMap(({ address, refusal }) => {
     if (refusal === undefined) return []
     const shown = show(refusal, REFUSAL_SHOWN_MAX)
     const summary = `Redis at ${address} refuses what this node needs: ${shown}`
-    const past = `Redis at ${address} refused what this node needs: ${shown}`
-    return [{ subject: address, summary, past, details: { store: address, refusal: shown } }]
+    const before = `Redis at ${address} refused what this node needs: ${shown}`
+    const about = { store: address, refusal: shown, ...details }
+    return [{ subject: address, summary, past: before, details: about }]
   })
 }
 

@@ -1,4 +1,5 @@
 /** Nodes of the store that answer in time, but so late that little is left of the deadline. */
+import { durationText } from '@sluice/core'
 import type { BatchCounts } from '../../store/batch-latency.js'
 import type { Finding } from '../alert.js'
 
@@ -71,7 +72,7 @@ function describe(
   { deadlineMs, slowMs }: Latencies,
 ): Finding {
   const text = (is: string) =>
-    `The p99 latency of Redis at ${store} ${is} above ${slowMs} ms, half the deadline: ` +
+    `The p99 latency of Redis at ${store} ${is} above ${durationText(slowMs)}, half the deadline: ` +
     `${slow} of ${batches} batches of ${SECONDS} s took longer.`
   const details = { store, deadlineMs, slowMs, batches, slow }
   return { subject: store, summary: text('is'), past: text('was'), details }

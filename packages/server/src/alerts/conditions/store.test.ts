@@ -1,6 +1,5 @@
 import { describe, expect, test } from 'vitest'
 import { StoreSilence } from './breaker.js'
-import { ClockOffsets, ClockSpread } from './clocks.js'
 import { nodeWith } from './conditions.test-helper.js'
 import { findStaleRules } from './rules-stale.js'
 import { StoreEvictions, StoreMemory } from './store-room.js'
@@ -15,62 +14,6 @@ test('each node whose breaker is open is found', () => {
   expect(new StoreSilence().look({ ...stats, nodes })).toMatchObject([
     { subject: 'b', details: { store: 'b', opened: 3 } },
   ])
-})
-
-describe('a clock', () => {
-  const clockAt = (offsetSeconds: number, errorSeconds = 0, address = 'a') =>
-    nodeWith({ address, clock: { offsetSeconds, errorSeconds } })
-
-  test('that is more than 20 ms off for three looks is found, either way', () => {
-    const offsets = new ClockOffsets()
-    for (let i = 0; i < 5; i++) expect(offsets.look([clockAt(0.02)])).toEqual([])
-    for (let i = 0; i < 2; i++) expect(offsets.look([clockAt(-0.021)])).toEqual([])
-    expect(offsets.look([clockAt(-0.021)])).toMatchObject([
-      { subject: 'a', details: { offsetMs: -21 } },
-    ])
-    expect(offsets.look([clockAt(0.0301)])[0]?.summary).toBe(
-      'The clock of Redis at a is 30.1 ms ahead of that of this node; they must agree within 20 ms.',
-    )
-    expect(offsets.look([clockAt(0)])).toEqual([])
-    expect(offsets.look([clockAt(0.03)])).toEqual([])
-  })
-
-  test('is off only beyond what is uncertain of it', () => {
-    const offsets = new ClockOffsets()
-    for (let i = 0; i < 5; i++) expect(offsets.look([clockAt(0.05, 0.031)])).toEqual([])
-    for (let i = 0; i < 3; i++) offsets.look([clockAt(0.05, 0.029)])
-    expect(offsets.look([clockAt(0.05, 0.029)])).toHaveLength(1)
-  })
-
-  test('of a node that does not answer, or has told none, is nothing to judge by', () => {
-    const offsets = new ClockOffsets()
-    const nodes = [{ ...clockAt(1), isAnswering: false }, nodeWith({ clock: undefined })]
-    for (let i = 0; i < 5; i++) expect(offsets.look(nodes)).toEqual([])
-  })
-
-  test('two that are more than 20 ms from each other are found, whatever ours says', () => {
-    const spread = new ClockSpread()
-    const nodes = [clockAt(0.105, 0.001, 'a'), clockAt(0.12, 0, 'b'), clockAt(0.09, 0.001, 'c')]
-    expect([0, 1, 2].map(() => spread.look(nodes).length)).toEqual([0, 0, 1])
-    expect(spread.look(nodes)).toEqual([
-      {
-        subject: '',
-        summary:
-          'The clock of Redis at b is 30 ms ahead of that at c; they must agree within 20 ms.',
-        past: 'The clock of Redis at b was 30 ms ahead of that at c; they must agree within 20 ms.',
-        details: { spreadMs: 30, stores: ['b', 'c'] },
-      },
-    ])
-    expect(spread.look([clockAt(0.105, 0, 'a'), clockAt(0.12, 0, 'b')])).toEqual([])
-    expect(spread.look([clockAt(5, 0, 'a')])).toEqual([])
-    expect(spread.look([])).toEqual([])
-  })
-
-  test('two are from each other only beyond what is uncertain of both', () => {
-    const spread = new ClockSpread()
-    const nodes = [clockAt(0.03, 0.006, 'a'), clockAt(0, 0.005, 'b')]
-    for (let i = 0; i < 5; i++) expect(spread.look(nodes)).toEqual([])
-  })
 })
 
 describe('memory of Redis', () => {

@@ -33,8 +33,8 @@ describe('refusals', () => {
     expect(see(HOUR, 100)).toBe(0)
     expect(see(1, 600)).toBe(0)
     expect(see(2, 600)).toBe(1)
-    expect(unusual.findings()).toMatchObject([
-      { subject: 'a', details: { rule: 'a', perSecond: 60 } },
+    expect(unusual.findings((rule) => `GET /${rule}`)).toMatchObject([
+      { subject: 'a', details: { rule: 'a', perSecond: 60, lastRefusedCall: 'GET /a' } },
     ])
     expect(unusual.isUnusual('a')).toBe(true)
     expect(see(MINUTE, 100)).toBeLessThan(3)
@@ -182,22 +182,23 @@ test('whatever is seen, what is usual lies within what was seen', () => {
 
 test('a caller at zero is told by its hash, its values only in the details, the longest first', () => {
   const nowMs = Date.UTC(2026, 0, 1)
-  const isEverybody = false
+  const rest = { isEverybody: false, lastRefusedCall: 'POST /v1/login' }
   const caller = { user: 'u\n1', ip: '192.0.2.1' }
   const callers = [
-    { rule: 'b', hash: 'h2', caller: { user: 'u2' }, isEverybody, sinceMs: nowMs - 90_000 },
-    { rule: 'a', hash: 'h1', caller, isEverybody, sinceMs: nowMs - 360_000 },
+    { rule: 'b', hash: 'h2', caller: { user: 'u2' }, ...rest, sinceMs: nowMs - 90_000 },
+    { rule: 'a', hash: 'h1', caller, ...rest, sinceMs: nowMs - 360_000 },
   ]
   expect(findCallersAtZero(callers, nowMs)).toEqual([
     {
       subject: 'a/h1',
-      summary: 'Caller h1 of rule "a" has had nothing left for 6 minutes.',
-      past: 'Caller h1 of rule "a" had nothing left for 6 minutes.',
+      summary: 'Caller h1 of rule "a" has had nothing left for 6 min.',
+      past: 'Caller h1 of rule "a" had nothing left for 6 min.',
       details: {
         rule: 'a',
         hash: 'h1',
         zeroSince: '2025-12-31T23:54:00.000Z',
         caller: ['user=u\\u000a1', 'ip=192.0.2.1'],
+        lastRefusedCall: 'POST /v1/login',
       },
     },
     expect.objectContaining({
@@ -209,7 +210,7 @@ test('a caller at zero is told by its hash, its values only in the details, the 
 
 test('a rule that counts everybody together names no caller', () => {
   const nowMs = Date.UTC(2026, 0, 1)
-  const everybody = { rule: 'a', hash: 'h1', caller: {}, isEverybody: true }
+  const everybody = { rule: 'a', hash: 'h1', caller: {}, isEverybody: true, lastRefusedCall: null }
   expect(findCallersAtZero([{ ...everybody, sinceMs: nowMs - 90_000 }], nowMs)).toMatchObject([
     {
       subject: 'a/h1',

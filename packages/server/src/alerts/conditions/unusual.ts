@@ -59,14 +59,23 @@ export class RefusalsUnusual {
     watched.refused = counts.refused
   }
 
-  findings(): readonly Finding[] {
+  /** `refusedCallOf`: the call of a rule that is refused most, as text, where it is known. */
+  findings(
+    refusedCallOf: (rule: string) => string | undefined = () => undefined,
+  ): readonly Finding[] {
     return [...this.#rules].flatMap(([rule, { usual, isUnusual }]) => {
       if (!isUnusual) return []
       const perSecond = tenth(usual.recent / 10)
       const usualPerSecond = tenth(usual.mean / 10)
       const said = (refuses: string) =>
         `Rule "${rule}" ${refuses} ${perSecond} calls a second; about ${usualPerSecond} are usual.`
-      const details = { rule, perSecond, usualPerSecond }
+      const lastRefusedCall = refusedCallOf(rule)
+      const details = {
+        rule,
+        perSecond,
+        usualPerSecond,
+        ...(lastRefusedCall !== undefined && { lastRefusedCall }),
+      }
       return { subject: rule, summary: said('refuses'), past: said('refused'), details }
     })
   }

@@ -1,0 +1,119 @@
+/**
+ * Finds the names (rules, upstreams) of whose recent calls too many failed: by a short window that
+ * needs a least count, and by a long one that finds the same of names which are called seldom.
+ */
+import { CountTable, RowNames } from './recent-counts.js'
+
+export interface FailureSharesOptions {
+  readonly short: {
+    readonly seconds: number
+    /** Failures below this count say nothing: one late answer is no trouble. */
+    readonly least: number
+    /** More than this share of the calls must have failed. */
+    readonly share: number
+  }
+  readonly long: {
+    readonly minutes: number
+    /** Minutes with a failure below this count say nothing: many calls may meet one pause. */
+    readonly leastMinutes: number
+    /** More than this share of the calls must have failed. */
+    readonly share: number
+    /** So many failures are no chance either, with a smaller share and the last of them new. */
+    readonly many?:
+      | { readonly least: number; readonly share: number; readonly lastMinutes: number }
+      | undefined
+  }
+}
+
+interface FailureShare {
+  readonly calls: number
+  readonly failures: number
+  /** Over how long, for people: `10 s`, `15 min`. */
+  readonly over: string
+}
+
+export interface RecordedShare {
+  /** Failures within the short window. */
+  readonly recent: number
+  /** Undefined: neither window has too many. */
+  readonly tooMany: FailureShare | undefined
+}
+
+const SECONDS_PER_MINUTE = 60
+const NONE: RecordedShare = { recent: 0, tooMany: undefined }
+
+/** Fed once a second with the counts since the start, of each name. */
+export class FailureShares {
+  readonly #options: FailureSharesOptions
+  /** One look at a name serves all tables: there may be 20,000 rules. */
+  readonly #names = new RowNames()
+  readonly #short: Counts
+  readonly #long: Counts
+  #second = 0
+
+  constructor(options: FailureSharesOptions) {
+    this.#options = options
+    this.#short = countsOver(options.short.seconds)
+    this.#long = countsOver(options.long.minutes)
+  }
+
+  /** Before the counts of a second are recorded. */
+  nextSecond(): void {
+    this.#second++
+    advance(this.#short)
+    if (this.#second % SECONDS_PER_MINUTE === 0) advance(this.#long)
+  }
+
+  /** Takes in the counts of one name. */
+  record(name: string, calls: number, failures: number): RecordedShare {
+    const row = this.#names.rowOf(name)
+    if (row === undefined) return NONE
+    const { short, long } = this.#options
+    const recentCalls = this.#short.calls.turn(row, calls)
+    const recent = this.#short.failures.turn(row, failures)
+    const longCalls = this.#long.calls.turn(row, calls)
+    const longFailures = this.#long.failures.turn(row, failures)
+    if (longFailures === 0 && recent === 0) return NONE
+    if (recent >= short.least && recent > recentCalls * short.share) {
+      return { recent, tooMany: shareOf(recentCalls, recent, `${short.seconds} s`) }
+    }
+    const isMany = () => this.isMany(row, longCalls, longFailures)
+    const isSpread = () => this.#long.failures.grownSteps(row) >= long.leastMinutes
+    if ((longFailures > longCalls * long.share || isMany()) && isSpread()) {
+      return { recent, tooMany: shareOf(longCalls, longFailures, `${long.minutes} min`) }
+    }
+    return { recent, tooMany: undefined }
+  }
+
+  private isMany(row: number, calls: number, failures: number): boolean {
+    const { many } = this.#options.long
+    if (many === undefined || failures < many.least || failures <= calls * many.share) return false
+    return this.#long.failures.grownSteps(row, many.lastMinutes) > 0
+  }
+
+  /** Leaves out all failures so far: another alert tells of their cause. */
+  forget(name: string, failures: number): void {
+    const row = this.#names.rowOf(name)
+    if (row === undefined) return
+    this.#short.failures.restart(row, failures)
+    this.#long.failures.restart(row, failures)
+  }
+}
+
+interface Counts {
+  readonly calls: CountTable
+  readonly failures: CountTable
+}
+
+function countsOver(steps: number): Counts {
+  return { calls: new CountTable(steps), failures: new CountTable(steps) }
+}
+
+function advance({ calls, failures }: Counts): void {
+  calls.nextStep()
+  failures.nextStep()
+}
+
+function shareOf(calls: number, failures: number, over: string): FailureShare {
+  return { calls, failures, over }
+}

@@ -2,17 +2,16 @@
 import type { Kept } from './data-dir.js'
 import { EXAMPLE_KEYS } from './example.js'
 import { ADMIN_URL } from './find-admin.js'
-import type { RunningServer } from './serve.js'
+import type { MissingRules, RunningServer } from './serve.js'
 
 export interface BannerOptions {
-  /** Nothing was configured: the example runs. */
-  readonly isExample: boolean
   /** A token is shown to a person only, never to a file. */
   readonly isTerminal: boolean
 }
 
-export function bannerOf(server: RunningServer, { isExample, isTerminal }: BannerOptions): string {
+export function bannerOf(server: RunningServer, { isTerminal }: BannerOptions): string {
   const { gateway, api, admin, adminToken, upstream, rules, store } = server
+  const { isExample, missingRules } = server
   const token = tokenLine(adminToken, isTerminal)
   const lines = [
     'Sluice is running.',
@@ -26,7 +25,29 @@ export function bannerOf(server: RunningServer, { isExample, isTerminal }: Banne
     `  rules          ${rules}`,
     `  counters       ${store}`,
   ]
+  if (missingRules !== undefined)
+    return [...lines, ...noRulesLines(server, missingRules)].join('\n')
   return [...lines, ...(isExample ? exampleLines(server) : []), ''].join('\n')
+}
+
+function noRulesLines(
+  { admin, api, adminToken }: RunningServer,
+  { file }: MissingRules,
+): readonly string[] {
+  const state = [
+    '',
+    'No rules: every call is allowed, and nothing is limited.',
+    `${api}/readyz answers 503 "no rules" until there is one (or set allowNoRules: true).`,
+  ]
+  if (file !== undefined) return [...state, `Write the first into ${file}; it is read at once.`, '']
+  return [
+    ...state,
+    '',
+    '  # the first rule, or a whole set, from another terminal',
+    ruleLine(admin, adminToken),
+    `  npx sluice rules apply -f rules.yaml${urlOption(admin)}`,
+    '',
+  ]
 }
 
 function tokenLine({ text, file, state }: Kept, isTerminal: boolean): string {
@@ -36,16 +57,24 @@ function tokenLine({ text, file, state }: Kept, isTerminal: boolean): string {
 }
 
 /** How rules are changed while it runs. */
-function changeLines(admin: string, { file }: Kept): readonly string[] {
-  const token = file === undefined ? '$SLUICE_ADMIN_TOKEN' : `$(cat ${file})`
-  const at = admin === ADMIN_URL ? '' : ` --url ${admin}`
-  const rule = `{"id":"mine","by":["ip"],"limits":["3/minute"]}`
+function changeLines(admin: string, token: Kept): readonly string[] {
+  const at = urlOption(admin)
   return [
     '',
     '  # a rule of your own, in force at once; and away with it',
-    `  curl -s -H "Authorization: Bearer ${token}" ${admin}/admin/v1/rules -d '${rule}'`,
+    ruleLine(admin, token),
     `  npx sluice rules list${at}; npx sluice rules delete mine${at}`,
   ]
+}
+
+function ruleLine(admin: string, { file }: Kept): string {
+  const token = file === undefined ? '$SLUICE_ADMIN_TOKEN' : `$(cat ${file})`
+  const rule = `{"id":"mine","by":["ip"],"limits":["3/minute"]}`
+  return `  curl -s -H "Authorization: Bearer ${token}" ${admin}/admin/v1/rules -d '${rule}'`
+}
+
+function urlOption(admin: string): string {
+  return admin === ADMIN_URL ? '' : ` --url ${admin}`
 }
 
 /** Lines to paste, each with what it shows. */

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createLimiter } from '@sluice/limiter'
-import { monotonicMs, wallClock } from './clock.js'
+import { monotonicMs, type WallClock, wallClock } from './clock.js'
 import type { Config } from './config/config.js'
 import { createDecider, type Decider } from './decider.js'
 import { type WatchedFile, watchFile } from './files/watch-file.js'
@@ -10,6 +10,7 @@ import { createIdentifier, type Identifier } from './identity/identity.js'
 import { RegisteredKeys } from './identity/known-keys.js'
 import { createTokenVerifier } from './identity/tokens.js'
 import { createDegradedLog, type DegradedLog } from './log/degraded-log.js'
+import { UpstreamHealth } from './gateway/upstream-health.js'
 import type { Log } from './log/logger.js'
 import { createRefusalLog, type RefusalLog } from './log/refusal-log.js'
 import { createDecisionMetrics } from './metrics/decisions.js'
@@ -31,6 +32,7 @@ export interface Engine {
   readonly opened: OpenedStore
   readonly refusals: RefusalLog
   readonly degraded: DegradedLog
+  readonly upstreamHealth: UpstreamHealth
   readonly observation: Observation
   /** Undefined: no spans. */
   readonly telemetry: Telemetry | undefined
@@ -48,6 +50,8 @@ const SECONDS = [
 export interface EngineOptions {
   /** The user's own rules, read already; undefined: they are in a rule store. */
   readonly rules: ReadRules | undefined
+  /** Whether nothing is configured, so that a new rule store begins with the example. */
+  readonly isExample: boolean
   /** A rule store that another process holds for this one. */
   readonly store?: SharedStore | undefined
   /** Undefined in a process that is alone. */
@@ -73,10 +77,8 @@ export async function startEngine(
     const source = await openSource(config, node, { limiter, keys, log, clock, ...options })
     closers.push(() => source.close())
     const identifier = await openIdentifier(config, { secret, log, keys })
-    const secrets = secretAttributes(config)
-    const { callers } = config.log
-    const refusals = createRefusalLog({ log, clock, callers, secretAttributes: secrets })
-    const degraded = createDegradedLog({ log, clock })
+    const logs = openLogs(config, { registry, log, clock })
+    const { refusals, degraded, upstreamHealth } = logs
     const metrics = createDecisionMetrics(registry)
     const times = decisionTimes(registry)
     const observation = await observe(config, {
@@ -87,6 +89,7 @@ export async function startEngine(
       source,
       opened,
       metrics,
+      upstreamHealth,
       decisionTimes: times,
       worker: options.worker,
     })
@@ -105,6 +108,7 @@ export async function startEngine(
       opened,
       refusals,
       degraded,
+      upstreamHealth,
       observation,
       telemetry,
       async close() {
@@ -112,8 +116,7 @@ export async function startEngine(
         await source.close()
         for (const file of keyFiles) file.close()
         await identifier.close()
-        refusals.close()
-        degraded.close()
+        for (const each of Object.values(logs)) each.close()
         await observation.close()
         await unattend()
         await Promise.race([limiter.close(), sleep(CLOSE_MS_MAX, undefined, { ref: false })])
@@ -122,6 +125,20 @@ export async function startEngine(
   } catch (error) {
     for (const close of closers.reverse()) await close()
     throw error
+  }
+}
+
+/** What is logged by counts, because it may happen at every call. */
+function openLogs(
+  config: Config,
+  deps: { readonly registry: Registry; readonly log: Log; readonly clock: WallClock },
+) {
+  const { callers } = config.log
+  const { upstreams } = config.gateway
+  return {
+    refusals: createRefusalLog({ ...deps, callers, secretAttributes: secretAttributes(config) }),
+    degraded: createDegradedLog(deps),
+    upstreamHealth: new UpstreamHealth({ ...deps, upstreams }),
   }
 }
 

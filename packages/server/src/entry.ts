@@ -1,4 +1,5 @@
 /** Where a server process begins: the one file that reads the environment. */
+import cluster from 'node:cluster'
 import { existsSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import process from 'node:process'
@@ -9,21 +10,32 @@ import { bannerOf } from './banner.js'
 import { wallClock } from './clock.js'
 import type { Config } from './config/config.js'
 import { parseConfig } from './config/parse-config.js'
+import { type UnkeptSecrets, unkeptSecrets } from './data-dir.js'
+import { isUnconfigured } from './example.js'
 import { createLogger, type Log } from './log/logger.js'
 import { messageOf } from './message-of.js'
 import { createRegistry } from './metrics/registry.js'
-import { preflight } from './preflight.js'
+import { registerRestarts } from './metrics/restarts.js'
+import { preflight, type ReadRules } from './preflight.js'
 import { openRuleStore } from './rule-store/open-rule-store.js'
 import type { RuleStore } from './rule-store/rule-store.js'
 import { type RunningServer, serve } from './serve.js'
 import { createMistakes } from './mistakes.js'
 import { findNodeWarning } from './node-version.js'
-import { PLACE_VARIABLE, runWorkers, workerSide } from './workers.js'
+import {
+  HAD_RULES_VARIABLE,
+  PLACE_VARIABLE,
+  runWorkers,
+  SECRETS_VARIABLE,
+  workerSide,
+} from './workers.js'
 
 export interface RunOptions {
   readonly config?: string
   readonly json?: boolean
   readonly check?: boolean
+  /** Takes what `check` answers. @default standard output */
+  readonly write?: (text: string) => void
 }
 
 const STOPPED = 0
@@ -34,31 +46,35 @@ const ECHO_MS = 500
 
 /** Serves until it is told to stop; resolves to the exit code. */
 export async function runServer(options: RunOptions): Promise<number> {
-  const config = readConfig(options)
-  if (config === undefined) return MISUSE
+  const secrets = takeSecrets()
+  const read = readConfig(options)
+  if (read === undefined) return MISUSE
+  const { adminToken, keySecret } = secrets
+  const config =
+    keySecret === undefined ? read : { ...read, keySecret: Buffer.from(keySecret, 'hex') }
   const log = createLogger({ level: config.log.level })
-  const worker = workerSide(Number(process.env[PLACE_VARIABLE] ?? 0))
+  const worker = workerSide(
+    Number(process.env[PLACE_VARIABLE] ?? 0),
+    process.env[HAD_RULES_VARIABLE] === 'true',
+  )
   if (config.workers > 1 && worker === undefined && options.check !== true) {
     return runAsWorkers(config, log)
   }
-  const isExample =
-    config.file === undefined &&
-    config.rules === undefined &&
-    config.database === undefined &&
-    config.gateway.upstreams.length === 0
   const { problems, rules } = await preflight(config, wallClock)
   for (const problem of problems) tell(problem)
   if (problems.length > 0) return MISUSE
   if (options.check === true) {
     // A server that starts has them in its log.
     for (const { message } of rules?.parsed.warnings ?? []) tell(message)
-    process.stdout.write('Configuration and rules are good.\n')
+    if (rules?.parsed.rules?.rules.length === 0 && !config.allowNoRules) tell(noRulesNote(rules))
+    const { write = (text: string) => void process.stdout.write(text) } = options
+    write('Configuration and rules are good.\n')
     return STOPPED
   }
   let server: RunningServer
   const unlisten = quitOnSignals(log)
   try {
-    server = await serve(config, { log, isExample, worker, rules })
+    server = await serve(config, { log, worker, rules, adminToken })
   } catch (error) {
     await log.flush()
     tell(`Could not start: ${messageOf(error)}`)
@@ -66,11 +82,11 @@ export async function runServer(options: RunOptions): Promise<number> {
   } finally {
     unlisten()
   }
-  const say = (text: string) => {
-    if (worker === undefined) process.stdout.write(text)
-    else worker.announce(text)
-  }
-  announce(server, { isExample, config, options, log, say })
+  const text = announcement(server, { config, options })
+  // Also where there is nothing to print: it tells the first process that this worker serves.
+  if (worker !== undefined) worker.announce(text)
+  else if (text !== '') process.stdout.write(text)
+  logStart(server, log)
   survive(log)
   return untilStopped(server, log)
 }
@@ -80,7 +96,11 @@ async function runAsWorkers(config: Config, log: Log): Promise<number> {
   let rules: RuleStore | undefined
   const unlisten = quitOnSignals(log)
   try {
-    rules = await openRuleStore(config, { log, clock: wallClock })
+    rules = await openRuleStore(config, {
+      log,
+      clock: wallClock,
+      isExample: isUnconfigured(config),
+    })
   } catch (error) {
     await log.flush()
     tell(`Could not start: ${messageOf(error)}`)
@@ -93,6 +113,7 @@ async function runAsWorkers(config: Config, log: Log): Promise<number> {
   const alerts = webhook && new AlertHub(webhook, wallClock)
   const registry = createRegistry()
   registerDeliveryMetrics(registry, () => webhook?.deliveries())
+  const countRestart = registerRestarts(registry)
   const code = await runWorkers({
     count: config.workers,
     log,
@@ -100,11 +121,21 @@ async function runAsWorkers(config: Config, log: Log): Promise<number> {
     onListening: (text) => void process.stdout.write(text),
     rules,
     alerts,
+    environment: { [SECRETS_VARIABLE]: JSON.stringify(unkeptSecrets(config, log)) },
     ownMetrics: () => registry.text(),
+    onRestart: countRestart,
   })
   await alerts?.close()
   await rules?.close()
   return code
+}
+
+/** Takes what the first process gave this worker out of the environment; nothing, elsewhere. */
+function takeSecrets(): UnkeptSecrets {
+  const text = process.env[SECRETS_VARIABLE]
+  delete process.env[SECRETS_VARIABLE]
+  if (text === undefined || !cluster.isWorker) return {}
+  return JSON.parse(text) as UnkeptSecrets
 }
 
 /**
@@ -132,7 +163,7 @@ function readConfig(options: RunOptions): Config | undefined {
     tell(`${file}: ${messageOf(error)}`)
     return undefined
   }
-  const { [PLACE_VARIABLE]: _place, ...environment } = process.env
+  const { [PLACE_VARIABLE]: _place, [HAD_RULES_VARIABLE]: _hadRules, ...environment } = process.env
   const { config, errors, warnings } = parseConfig(text, {
     file: file === undefined ? undefined : resolve(file),
     env: environment,
@@ -142,22 +173,26 @@ function readConfig(options: RunOptions): Config | undefined {
   return config
 }
 
-interface Announced {
-  readonly isExample: boolean
-  readonly config: Config
-  readonly options: RunOptions
-  readonly log: Log
-  readonly say: (text: string) => void
+function noRulesNote({ file }: ReadRules): string {
+  const ready = '/readyz will answer 503 "no rules" until there is one'
+  return `${file}: rules: found none. ${ready}, unless allowNoRules is true`
 }
 
-function announce(server: RunningServer, announced: Announced): void {
-  const { isExample, config, options, log, say } = announced
+interface Announced {
+  readonly config: Config
+  readonly options: RunOptions
+}
+
+/** What is printed where it serves; empty: nothing, since nobody looks. */
+function announcement(server: RunningServer, { config, options }: Announced): string {
   const { gateway, api, admin } = server
   const isTerminal = process.stdout.isTTY
-  if (options.json === true) say(`${JSON.stringify({ gateway, api, admin })}\n`)
-  else if (isTerminal || config.file === undefined) {
-    say(`${bannerOf(server, { isExample, isTerminal })}\n`)
-  }
+  if (options.json === true) return `${JSON.stringify({ gateway, api, admin })}\n`
+  if (!isTerminal && config.file !== undefined) return ''
+  return `${bannerOf(server, { isTerminal })}\n`
+}
+
+function logStart({ gateway, api, admin }: RunningServer, log: Log): void {
   log.info({ gateway, api, admin, node: process.version }, 'listening')
   const warning = findNodeWarning(process.versions.node)
   if (warning !== undefined) log.warn({ node: process.version }, warning)

@@ -35,7 +35,7 @@ beforeEach(async () => {
   const config = { ...parsed.config, rules, dataDir: folder }
   const { log, lines } = createMemoryLog()
   logged = lines
-  engine = await startEngine(config, log, { rules: await readRules(config) })
+  engine = await startEngine(config, log, { rules: await readRules(config), isExample: false })
   told = []
   engine.observation.alerts.onChange(({ id, resolvedAt }: Alert) => {
     told.push(`${resolvedAt === null ? '+' : '-'}${id}`)

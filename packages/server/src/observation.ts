@@ -7,9 +7,11 @@ import { type AlertWatch, openAlerts } from './alerts/alert-watch.js'
 import type { AlertSink } from './alerts/alert.js'
 import { registerDeliveryMetrics } from './alerts/delivery-metrics.js'
 import { openWebhook } from './alerts/open-webhook.js'
+import { PeerClocks } from './alerts/peer-clocks.js'
 import type { WallClock } from './clock.js'
 import type { Config } from './config/config.js'
 import { openDecisionLog } from './decision-log/decision-log.js'
+import type { UpstreamHealth } from './gateway/upstream-health.js'
 import type { Log } from './log/logger.js'
 import { createThrottle } from './log/throttle.js'
 import { messageOf } from './message-of.js'
@@ -19,13 +21,14 @@ import type { DecisionMetrics } from './metrics/decisions.js'
 import type { Registry } from './metrics/registry.js'
 import { createRemainingMetrics } from './metrics/remaining.js'
 import type { NodeInfo } from './source/open-source.js'
-import type { RuleSource } from './source/rule-source.js'
+import { nodeProblem, type RuleSource } from './source/rule-source.js'
 import { ownBoard } from './stats/board.js'
 import { CallerTracker } from './stats/callers/caller-tracker.js'
 import { HoursFile } from './stats/callers/hours-file.js'
 import { DistinctCallers } from './stats/distinct-callers.js'
 import { FleetStats } from './stats/fleet-stats.js'
 import type { Measured } from './stats/latency.js'
+import { nameProtection } from './stats/name-protection.js'
 import type { SeenAlerts } from './stats/node-sight.js'
 import { NodeStats } from './stats/node-stats.js'
 import { isRedis, storeSight } from './stats/store-sight.js'
@@ -47,6 +50,7 @@ export interface ObservationParts {
   readonly source: RuleSource
   readonly opened: OpenedStore
   readonly metrics: DecisionMetrics
+  readonly upstreamHealth: Pick<UpstreamHealth, 'counts'>
   /** How long decisions took, in seconds. */
   readonly decisionTimes: Measured
   /** Undefined in a process that is alone. */
@@ -70,18 +74,22 @@ export async function observe(config: Config, parts: ObservationParts): Promise<
   const decisionLog =
     wanted && (await openDecisionLog({ config: wanted, suffix, clock, log, registry }))
   const callers = new CallerTracker(clock.now())
-  const hours = new HoursFile({ callers, dataDir: config.dataDir, log, clock, index: place })
+  const names = nameProtection(config, opened.secret)
+  const { dataDir, workers: processes } = config
+  const hours = new HoursFile({ callers, dataDir, names, log, clock, index: place, processes })
   hours.restore()
   hours.start()
   const distinct = new DistinctCallers()
   registerCallersMetric(registry, distinct)
-  const alerts = watchAlerts(config, parts, { callers, distinct })
+  // The fleet shows the alerts, so it is made after them; none of them asks before the first tick.
+  const peers = new PeerClocks(() => fleet.peerClocks())
+  const alerts = watchAlerts(config, parts, { callers, distinct, peers })
   const ownAlerts = () => ({ active: alerts.active(), recent: alerts.recent() })
   const stats = openStats(config, parts, { callers, distinct, alerts: ownAlerts })
   const board = isRedis(opened.store) ? opened.store.board : ownBoard()
   const onProblem = (error: unknown) =>
     log.warn({ problem: messageOf(error) }, 'the other nodes are not told what this one sees')
-  const fleet = new FleetStats({ own: stats, board, clock, alerts: ownAlerts, onProblem })
+  const fleet = new FleetStats({ own: stats, board, names, clock, alerts: ownAlerts, onProblem })
   fleet.start()
   const safely = createSafely(log, clock)
   const timer = setInterval(() => {
@@ -138,7 +146,7 @@ function openStats(
   return new NodeStats({
     node,
     rulesVersion: () => source.version(),
-    problem: () => source.problem(),
+    problem: () => nodeProblem(source),
     metrics,
     decisionTimes,
     storeTimes: opened.times,
@@ -149,8 +157,12 @@ function openStats(
   })
 }
 
-function watchAlerts(config: Config, parts: ObservationParts, seen: Seen): AlertWatch {
-  const { registry, log, clock, node, source, opened, metrics, worker } = parts
+function watchAlerts(
+  config: Config,
+  parts: ObservationParts,
+  seen: Seen & { readonly peers: PeerClocks },
+): AlertWatch {
+  const { registry, log, clock, node, source, opened, metrics, upstreamHealth, worker } = parts
   const webhook = worker === undefined ? openWebhook(config, log) : undefined
   if (worker === undefined) registerDeliveryMetrics(registry, () => webhook?.deliveries())
   const alerts = openAlerts({
@@ -158,17 +170,23 @@ function watchAlerts(config: Config, parts: ObservationParts, seen: Seen): Alert
     clock,
     log,
     node: node.id,
+    host: node.host,
+    tellsOwnClock: worker === undefined || worker.place === 0,
     sink: worker?.alerts ?? webhook,
     sight: {
       redis: () => opened.redisStats(),
       memory: () => opened.memoryStats(),
+      connectionFailures: () => opened.connectionFailures(),
       latencies: () => opened.batchLatency,
+      peerClocks: (nowMs) => seen.peers.latest(nowMs),
       eachRule: (visit) => metrics.eachRule(visit),
       matched: () => metrics.matched(),
       rulesAgeSeconds: () => source.ageSeconds(),
       rulesProblem: () => source.problem(),
       zero: (olderThanMs) => seen.callers.zero(olderThanMs),
+      refusedCall: (rule) => seen.callers.refusedCallOf(rule),
       distinct: () => seen.distinct.estimates(),
+      upstreams: () => upstreamHealth.counts(),
     },
   })
   opened.onBreakerOpened((store) => alerts.breakerOpened(store))

@@ -4,35 +4,39 @@ import { openAdmin } from './admin/open-admin.js'
 import type { Readiness } from './api/api.js'
 import { wallClock } from './clock.js'
 import type { Config } from './config/config.js'
+import { upstreamAt } from './config/parse-gateway.js'
 import { type Kept, keptAdminToken } from './data-dir.js'
 import { drain, type Drained } from './drain.js'
 import { startEcho } from './echo.js'
 import { type Engine, secretAttributes, startEngine } from './engine.js'
 import {
-  BRIEF,
+  addressDescriber,
+  briefOptions,
   type EntryPointDeps,
   guarded,
   openApi,
   openGateway,
   openListener,
 } from './entry-points.js'
-import { exampleKeys } from './example.js'
+import { exampleKeys, isUnconfigured } from './example.js'
 import type { Listener } from './http/listener.js'
 import { secretHider } from './identity/secret-form.js'
 import type { Log } from './log/logger.js'
+import { registerListenerMetrics } from './metrics/listeners.js'
 import { type ReadRules, readRules } from './preflight.js'
 import { connectIpcStore } from './rule-store/ipc/ipc-store.js'
 import { registerServerMetrics } from './server-metrics.js'
+import type { RuleSource } from './source/rule-source.js'
 import { responseClock } from './store/response-clock.js'
 import { warmUp } from './warm-up/warm-up.js'
 import type { WorkerSide } from './workers.js'
 
 export interface ServeOptions {
   readonly log: Log
-  /** Nothing was configured: the example's keys are known. */
-  readonly isExample?: boolean | undefined
   /** The user's own rules, if they were read before; else they are read now. */
   readonly rules?: ReadRules | undefined
+  /** Made by the first of several processes, where no disk keeps it for them. */
+  readonly adminToken?: string | undefined
   /** Set in one of several processes behind the same listeners. */
   readonly worker?: WorkerSide | undefined
 }
@@ -48,16 +52,25 @@ export interface RunningServer {
   readonly rules: string
   /** Where counters live, for people. */
   readonly store: string
+  /** Whether nothing is configured, so that the example runs. */
+  readonly isExample: boolean
+  /** Set where this node started without rules, and is not ready for that reason. */
+  readonly missingRules: MissingRules | undefined
   /** Finishes what is under way and closes; `atOnce` takes no more calls from the first moment. */
   stop(options?: { readonly atOnce?: boolean }): Promise<Drained>
 }
 
+/** Where the first rule goes: into the file, or to the admin API. */
+export interface MissingRules {
+  readonly file: string | undefined
+}
+
 export async function serve(given: Config, options: ServeOptions): Promise<RunningServer> {
-  const { isExample = false } = options
+  const isExample = isUnconfigured(given)
   const closers: (() => void | Promise<void>)[] = []
   try {
     const config = await withEcho(given, isExample, closers)
-    return await start(config, options, closers)
+    return await start(config, { ...options, isExample }, closers)
   } catch (error) {
     await closeAll(closers)
     throw error
@@ -80,39 +93,36 @@ async function withEcho(
   if (gateway.upstreams.length > 0) return { ...config, identity: { ...identity, keys } }
   const echo = await startEcho()
   closers.push(() => echo.close())
-  const upstream = { prefix: '/', origin: echo.origin, host: 'preserve', connections: 256 } as const
   return {
     ...config,
-    gateway: { ...gateway, upstreams: [upstream] },
+    gateway: { ...gateway, upstreams: [upstreamAt(echo.origin)] },
     identity: { ...identity, keys },
   }
 }
 
 async function start(
   config: Config,
-  options: ServeOptions,
+  options: ServeOptions & { readonly isExample: boolean },
   closers: (() => void | Promise<void>)[],
 ): Promise<RunningServer> {
-  const { log } = options
-  const { worker } = options
+  const { log, worker, isExample } = options
   const engine = await startEngine(config, log, {
     rules: options.rules ?? (await readRules(config)),
+    isExample,
     store: worker && config.rules === undefined ? await connectIpcStore(worker.rules) : undefined,
     worker,
   })
   closers.push(() => engine.close())
   const { registry } = engine
-  const adminToken =
-    config.admin.token === undefined
-      ? keptAdminToken(config.dataDir, log)
-      : { text: config.admin.token, file: undefined, state: 'given' as const }
-  const state = { isDraining: false }
-  const { gateway, api } = openEntryPoints(config, engine, {
+  const adminToken = adminTokenOf(config, options)
+  const allowsNoRules = config.allowNoRules || worker?.hadRules === true
+  const state = { isDraining: false, allowsNoRules }
+  worker?.reportRules(() => engine.source.hasHadRules())
+  const { gateway, api, admin } = openEntryPoints(config, engine, {
     log,
     adminToken: adminToken.text,
     state,
   })
-  const admin = openListener(config.admin.listen, undefined, { config, log, ...BRIEF })
   worker?.share(() => registry.text())
   const adminHandler = openAdmin(config, engine, {
     log,
@@ -123,8 +133,7 @@ async function start(
   })
   closers.push(() => adminHandler.close())
   const handleAdmin = guarded((request, response) => adminHandler.handle(request, response), log)
-  admin.server.on('request', handleAdmin)
-  admin.server.on('checkContinue', handleAdmin)
+  admin.serve(handleAdmin)
   closers.push(() => gateway.close())
   // Nobody can connect before: with several workers each takes calls once it is warm itself.
   await warmUp(config, engine.opened.store)
@@ -133,15 +142,17 @@ async function start(
     await startListener(api, closers),
     await startListener(admin, closers),
   ]
-  const { upstreams } = config.gateway
+  const missingRules = findMissingRules(config, engine, { log, state })
   return {
     gateway: gatewayUrl,
     api: apiUrl,
     admin: adminUrl,
     adminToken,
-    upstream: upstreams.map(({ prefix, origin }) => `${prefix} ${origin}`).join(', '),
+    upstream: describeUpstreams(config),
     rules: engine.source.name,
     store: engine.opened.name,
+    isExample,
+    missingRules,
     async stop({ atOnce = false } = {}) {
       state.isDraining = true
       const { delayMs, withinMs } = config.shutdown
@@ -158,6 +169,16 @@ async function start(
   }
 }
 
+function describeUpstreams({ gateway: { upstreams } }: Config): string {
+  return upstreams.map(({ prefix, origin }) => `${prefix} ${origin}`).join(', ')
+}
+
+function adminTokenOf({ admin, dataDir }: Config, { adminToken, log }: ServeOptions): Kept {
+  if (admin.token !== undefined) return { text: admin.token, file: undefined, state: 'given' }
+  if (adminToken !== undefined) return { text: adminToken, file: undefined, state: 'unkept' }
+  return keptAdminToken(dataDir, log)
+}
+
 interface EntryPointOptions {
   readonly log: Log
   readonly adminToken: string
@@ -169,12 +190,14 @@ function openEntryPoints(
   engine: Engine,
   { log, adminToken, state }: EntryPointOptions,
 ) {
+  const describeAddress = addressDescriber(config.log.callers, engine.opened.secret)
   const deps = {
     decider: engine.decider,
     identifier: engine.identifier,
     telemetry: engine.telemetry,
     responseClock: responseClock(engine.opened.store, wallClock),
     log,
+    describeAddress,
   }
   const gateway = openCountedGateway(config, engine, deps)
   const api = openApi(config, {
@@ -183,36 +206,63 @@ function openEntryPoints(
     hideSecrets: secretHider(engine.opened.secret, secretAttributes(config)),
     readiness: () => readinessOf(engine, state),
   })
-  return { gateway, api }
+  const options = { ...briefOptions(config), log, describeAddress }
+  const admin = openListener(config.admin.listen, undefined, options)
+  registerListenerMetrics(engine.registry, { gateway: gateway.listener, api, admin })
+  return { gateway, api, admin }
 }
 
 /** Opens the gateway, with the metrics of what it does. */
 function openCountedGateway(config: Config, engine: Engine, deps: EntryPointDeps) {
-  const { registry } = engine
-  const failures = registry.counter(
-    'sluice_upstream_failures_total',
-    'Calls that the upstream did not answer, by the status they got.',
-    ['status'],
-  )
+  const { registry, upstreamHealth } = engine
+  const slowUploads = registry
+    .counter('sluice_slow_uploads_total', 'Calls answered 408 because their body came too slowly.')
+    .labels()
   const gateway = openGateway(config, {
     ...deps,
-    onUpstreamFailure: ({ status }) => failures.labels(String(status)).inc(),
+    onUpstreamCall: (upstream) => upstreamHealth.began(upstream),
+    onUpstreamFailure: (failure, upstream) => upstreamHealth.failed(upstream, failure),
+    onSlowUpload: () => slowUploads.inc(),
   })
-  const { held, websockets } = gateway
-  registerServerMetrics(registry, { ...engine, log: deps.log, held, websockets })
+  const { held, websockets, websocketCounts } = gateway
+  const observed = { ...engine, log: deps.log, held, websockets, websocketCounts }
+  registerServerMetrics(registry, observed)
   return gateway
 }
 
 interface ServingState {
   readonly isDraining: boolean
+  /** By the configuration, or because this node had rules before this worker was started. */
+  readonly allowsNoRules: boolean
 }
 
 function readinessOf({ source, opened }: Engine, state: ServingState): Readiness {
   const reasons = [
     ...(state.isDraining ? ['shutting down'] : []),
     ...(source.isReady() ? [] : [`no rules yet: ${source.problem() ?? ''}`]),
+    ...(lacksRules(source, state) ? ['no rules'] : []),
   ]
   return { ready: reasons.length === 0, reasons, store: opened.describe() }
+}
+
+/**
+ * Whether an empty set of rules looks like a mistake: a volume that was lost, a database that was
+ * not filled. One that became empty while this node ran was made so by somebody.
+ */
+function lacksRules(source: RuleSource, { allowsNoRules }: ServingState): boolean {
+  return source.isReady() && !source.hasHadRules() && !allowsNoRules
+}
+
+/** Everything is served all the same: the first rule is made through the admin listener. */
+function findMissingRules(
+  { rules: file }: Config,
+  { source }: Engine,
+  { log, state }: { readonly log: Log; readonly state: ServingState },
+): MissingRules | undefined {
+  if (!lacksRules(source, state)) return undefined
+  const advice = 'make the first rule, or set allowNoRules: true'
+  log.warn({ rules: source.name }, `not ready: no rules; ${advice}`)
+  return { file }
 }
 
 async function startListener(

@@ -1,6 +1,7 @@
 /**
  * Several processes behind the same listeners. The first process serves nothing itself: it starts
- * the others, starts one anew that died, adds their metrics up, and stops them.
+ * the others, starts one anew that died, kills one that hangs, adds their metrics up, and stops
+ * them.
  */
 import cluster, { type Worker } from 'node:cluster'
 import process from 'node:process'
@@ -11,24 +12,34 @@ import { mergeMetrics } from './metrics/merge.js'
 import { hostRuleStore } from './rule-store/ipc/host.js'
 import type { Link, RulesMessage } from './rule-store/ipc/messages.js'
 import type { RuleStore } from './rule-store/rule-store.js'
+import { keepConnections } from './worker-connections.js'
+import { HEARTBEAT_MS, Liveness, type LivenessOptions } from './worker-liveness.js'
 
-export interface WorkersOptions {
+/** Why a worker is started in the place of another. */
+export type RestartReason = 'died' | 'hung'
+
+export interface WorkersOptions extends LivenessOptions {
   readonly count: number
   readonly log: Log
   /** How long a worker may take to stop. */
   readonly withinMs: number
-  /** Told once, when the first worker serves. */
+  /** Told once, when the first worker serves; the text may be empty. */
   readonly onListening: (text: string) => void
   /** Held here for all workers; undefined: the rules are a file, which each reads itself. */
   readonly rules: RuleStore | undefined
   /** Told of the alerts of all workers; undefined: they are nobody's beside the log. */
   readonly alerts?: AlertHub | undefined
+  /** Added to the environment of each worker. */
+  readonly environment?: Readonly<Record<string, string>> | undefined
   /** What this process adds to the metrics of its workers. */
   readonly ownMetrics?: (() => string) | undefined
+  /** Called for every worker that ended while others go on. */
+  readonly onRestart?: ((reason: RestartReason) => void) | undefined
 }
 
 /** What workers and the first process say to each other. */
 type Message =
+  | { readonly sluice: 'alive'; readonly hadRules: boolean }
   | { readonly sluice: 'listening'; readonly text: string }
   | { readonly sluice: 'metrics-wanted'; readonly id: number }
   | { readonly sluice: 'metrics'; readonly id: number; readonly text: string }
@@ -36,6 +47,10 @@ type Message =
 
 /** What tells a worker its place; the configuration never sees it. */
 export const PLACE_VARIABLE = 'SLUICE_WORKER_PLACE'
+/** Set for a worker that is started after another of this node had rules. */
+export const HAD_RULES_VARIABLE = 'SLUICE_WORKER_HAD_RULES'
+/** What gives workers the secrets that no disk keeps for them. */
+export const SECRETS_VARIABLE = 'SLUICE_WORKER_SECRETS'
 const RESTART_MS = 1000
 const RESTART_MS_MAX = 30_000
 /** A worker that lived as long was well; the next is started without delay. */
@@ -49,6 +64,12 @@ export function runWorkers(options: WorkersOptions): Promise<number> {
   return new Promise((resolve) => new Workers(options, resolve).start())
 }
 
+interface Ended {
+  readonly code: number | null
+  readonly signal: string | null
+  readonly reason: RestartReason
+}
+
 class Workers {
   readonly #options: WorkersOptions
   readonly #end: (code: number) => void
@@ -59,10 +80,16 @@ class Workers {
   #failure: number | undefined
   /** The worker that keeps the last good rules on disk for all. */
   #keeper: Worker | undefined
+  /** Whether a worker of this node had rules: one that is started later is ready without any. */
+  #hadRules = false
+  readonly #liveness: Liveness<Worker>
+  /** Workers that were killed because they hung, until they have ended. */
+  readonly #hung = new Set<Worker>()
 
   constructor(options: WorkersOptions, end: (code: number) => void) {
     this.#options = options
     this.#end = end
+    this.#liveness = new Liveness(options)
   }
 
   start(): void {
@@ -70,18 +97,25 @@ class Workers {
     const stop = (signal: NodeJS.Signals) => this.stop(signal)
     process.on('SIGTERM', stop)
     process.on('SIGINT', stop)
+    setInterval(() => this.killHung(), HEARTBEAT_MS).unref()
   }
 
   private fork(place: number): void {
-    const worker = cluster.fork({ [PLACE_VARIABLE]: String(place) })
+    const { environment } = this.#options
+    const hadRules = this.#hadRules ? { [HAD_RULES_VARIABLE]: 'true' } : {}
+    const worker = cluster.fork({ ...environment, [PLACE_VARIABLE]: String(place), ...hadRules })
+    this.#liveness.watch(worker)
+    keepConnections(worker, () => this.hasOthers(worker))
     const wellTimer = setTimeout(() => (this.#delayMs = RESTART_MS), WELL_AFTER_MS).unref()
     worker.on('message', (message: Message) => this.hear(worker, message))
     const unhost = this.hostRules(worker)
     const end = (code: number | null, signal: string | null) => {
       clearTimeout(wellTimer)
       unhost()
+      this.#liveness.unwatch(worker)
       this.#options.alerts?.gone(worker.id)
-      this.ended(place, code, signal)
+      const reason = this.#hung.delete(worker) ? 'hung' : 'died'
+      this.ended(place, { code, signal, reason })
     }
     worker.once('exit', end)
     // Heard by nobody it would end this process, and with it all workers.
@@ -89,6 +123,23 @@ class Workers {
       this.#options.log.error({ error: String(error) }, 'a worker could not be reached')
       if (!isStarted(worker)) end(FAILED, null)
     })
+  }
+
+  /** Also while this process stops: one that hangs would keep it waiting. */
+  private killHung(): void {
+    for (const { worker, silentMs } of this.#liveness.check()) {
+      const { pid } = worker.process
+      this.#options.log.error({ pid, silentMs }, 'worker hung: no heartbeat; killed')
+      this.#hung.add(worker)
+      // A process that is stopped by a signal ends by no other.
+      worker.process.kill('SIGKILL')
+    }
+  }
+
+  /** Whether a connection can be handed to another worker than this one. */
+  private hasOthers(worker: Worker): boolean {
+    if (this.#isStopping) return false
+    return workers().some((other) => other !== worker && this.#liveness.isServing(other))
   }
 
   private hostRules(worker: Worker): () => void {
@@ -102,7 +153,7 @@ class Workers {
     }
   }
 
-  private ended(place: number, code: number | null, signal: string | null): void {
+  private ended(place: number, { code, signal, reason }: Ended): void {
     const left = workers().length
     if (this.#isStopping) {
       if (left === 0) this.#end(this.#failure ?? 0)
@@ -110,11 +161,15 @@ class Workers {
     }
     // What is wrong with the configuration does not pass by itself.
     if (code === MISUSE || !this.#isListening) {
+      if (code !== MISUSE) {
+        this.#options.log.error({ code, signal }, 'a worker died before any served; stopping')
+      }
       this.#failure = code ?? FAILED
       this.stop('SIGTERM')
       return
     }
     this.#options.log.error({ code, signal, againInMs: this.#delayMs }, 'a worker died')
+    this.#options.onRestart?.(reason)
     setTimeout(() => {
       if (!this.#isStopping) this.fork(place)
     }, this.#delayMs)
@@ -122,6 +177,12 @@ class Workers {
   }
 
   private hear(worker: Worker, message: Message): void {
+    this.#liveness.heard(worker)
+    if (message.sluice === 'alive' && message.hadRules && !this.#hadRules) {
+      this.#hadRules = true
+      this.#options.log.info({}, 'workers: the first rules are in force')
+    }
+    if (message.sluice === 'listening') this.#liveness.serves(worker)
     if (message.sluice === 'listening' && !this.#isListening) {
       this.#isListening = true
       this.#options.onListening(message.text)
@@ -210,7 +271,11 @@ let asked = 0
 export interface WorkerSide {
   /** From 0 on; the one that takes the place of a worker that died has the same. */
   readonly place: number
-  /** Tells the first process where it listens. */
+  /** Whether this node had rules before this worker was started. */
+  readonly hadRules: boolean
+  /** Lets the first process know, with every heartbeat, whether this node had rules. */
+  reportRules(hadRules: () => boolean): void
+  /** Tells the first process that it serves, and what to print of it; it may be nothing. */
   announce(text: string): void
   /** What this one adds to the metrics of all. */
   share(own: () => string): void
@@ -223,12 +288,14 @@ export interface WorkerSide {
 }
 
 /** Undefined in a process that is no worker. */
-export function workerSide(place: number): WorkerSide | undefined {
+export function workerSide(place: number, hadRules = false): WorkerSide | undefined {
   const self = cluster.worker
   if (self === undefined) return undefined
   const tell = (message: Message) => void process.send?.(message)
   const waiting = new Map<number, (text: string) => void>()
   let own = () => ''
+  let readHadRules = () => hadRules
+  sendHeartbeats(() => ({ sluice: 'alive', hadRules: readHadRules() }))
   process.on('message', (message: Message) => {
     if (message.sluice === 'metrics') waiting.get(message.id)?.(message.text)
     if (message.sluice === 'metrics-wanted') {
@@ -237,6 +304,8 @@ export function workerSide(place: number): WorkerSide | undefined {
   })
   return {
     place,
+    hadRules,
+    reportRules: (read) => void (readHadRules = () => hadRules || read()),
     announce: (text) => tell({ sluice: 'listening', text }),
     share: (shared) => void (own = shared),
     rules: linkOf(self),
@@ -258,4 +327,17 @@ export function workerSide(place: number): WorkerSide | undefined {
       })
     },
   }
+}
+
+/**
+ * From the event loop that decides calls, so that they stop when it does. One at a time: while the
+ * first process stands still they do not gather.
+ */
+function sendHeartbeats(read: () => Message): void {
+  let isSending = false
+  setInterval(() => {
+    if (isSending || !process.connected) return
+    isSending = true
+    process.send?.(read(), undefined, undefined, () => (isSending = false))
+  }, HEARTBEAT_MS).unref()
 }

@@ -148,10 +148,12 @@ export function withStore(source: RuleSource, store: RuleStore | undefined): Rul
   return {
     name: source.name,
     isReady: () => source.isReady(),
+    hasHadRules: () => source.hasHadRules(),
     version: () => source.version(),
     ageSeconds: () => source.ageSeconds(),
     failures: () => source.failures(),
     problem: () => source.problem(),
+    shadowUntil: (rule) => source.shadowUntil(rule),
     book: source.book,
     store,
     status: () => store?.status(),

@@ -16,6 +16,7 @@ import { KEY_OPERATIONS } from './operations/keys.js'
 import { RULE_OPERATIONS } from './operations/rules.js'
 import { SESSION_PATH, sessionOperations } from './operations/session.js'
 import { SET_OPERATIONS } from './operations/sets.js'
+import { SHADOW_OPERATIONS } from './operations/shadow.js'
 import { eventsOperation, STATS_OPERATIONS } from './operations/stats.js'
 import { createOwnLimits } from './own-limits.js'
 import {
@@ -56,6 +57,7 @@ export interface AdminAppParts extends AdminParts {
 const OPERATIONS: readonly Operation[] = [
   ...RULE_OPERATIONS,
   ...SET_OPERATIONS,
+  ...SHADOW_OPERATIONS,
   ...CALLER_OPERATIONS,
   ...KEY_OPERATIONS,
   ...CALL_OPERATIONS,

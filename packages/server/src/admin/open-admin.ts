@@ -6,6 +6,7 @@ import { headerAttributes } from '../config/header-attributes.js'
 import { type Engine, secretAttributes } from '../engine.js'
 import { secretHider } from '../identity/secret-form.js'
 import type { Log } from '../log/logger.js'
+import { nodeProblem } from '../source/rule-source.js'
 import { responseClock } from '../store/response-clock.js'
 import { type Admin, createAdmin } from './admin.js'
 import type { AdminParts } from './admin-parts.js'
@@ -47,6 +48,6 @@ export function openAdmin(
     ipv6Prefix,
     fromHeaders,
     isEncrypted: (request) => isTlsSomewhere(config, request),
-    node: () => ({ ...node, rulesVersion: source.version(), problem: source.problem() }),
+    node: () => ({ ...node, rulesVersion: source.version(), problem: nodeProblem(source) }),
   })
 }

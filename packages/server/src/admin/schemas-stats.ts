@@ -82,9 +82,20 @@ export const topOrder = z.enum(TOP_ORDERS, TOP_ORDERS.join(', '))
 const topCallerView = z
   .object({
     rule: z.string(),
-    caller: z.record(z.string(), z.string()),
+    caller: z.record(z.string(), z.string()).openapi({
+      description:
+        'As the rule counts it. Empty: everybody together, or a caller that this node knows only by its hash.',
+    }),
     hash: z.string(),
+    isEverybody: z.boolean().openapi({
+      description: 'The rule has one counter for all of its calls.',
+    }),
     plan: z.string().nullable(),
+    lastRefusedCall: z.string().nullable().openapi({
+      description:
+        'A call of it that was refused lately, or would have been: method, and route or path, up to 97 characters.',
+      example: 'GET /v1/orders/:id',
+    }),
     refusals: count,
     use: count,
     shadowRefusals: count.openapi({

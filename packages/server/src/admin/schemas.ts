@@ -16,6 +16,9 @@ export const ruleView = z
     version: version.openapi({ description: 'Of its last change; also its ETag.' }),
     overrideCount: z.int().min(0),
     candidate: open.optional(),
+    shadowUntil: z.string().optional().openapi({
+      description: 'An enforced rule counts and refuses nobody until then.',
+    }),
   })
   .openapi('Rule', {
     description:
@@ -53,8 +56,24 @@ export const rulesPage = z
     strictPaths: z.boolean(),
     rules: z.array(ruleView),
     next: z.string().nullable().openapi({ description: 'What to ask for as `after`; null: all.' }),
+    shadowUntil: z.string().nullable().openapi({
+      description: 'All enforced rules count and refuse nobody until then; null: they do refuse.',
+    }),
   })
   .openapi('RulesPage')
+
+export const shadowInput = strictObject({
+  for: z.string().max(64).openapi({ description: 'From `1m` to `24h`.', example: '15m' }),
+  rule: z.string().max(64).optional().openapi({ description: 'Only this one; without: all.' }),
+}).openapi('ShadowInput')
+
+export const shadowedView = z
+  .object({
+    version,
+    until: z.string().openapi({ description: 'When it ends by itself.' }),
+    rule: z.string().nullable().openapi({ description: 'Null: all rules.' }),
+  })
+  .openapi('Shadowed')
 
 export const problemView = z
   .object({
@@ -135,6 +154,10 @@ export const versionsPage = z
   .object({
     versions: z.array(versionView),
     next: z.int().nullable().openapi({ description: 'What to ask for as `before`; null: all.' }),
+    keptSince: z.int().nullable().openapi({
+      description:
+        'The oldest version that can be gone back to, where older ones are no longer kept; null: all are kept.',
+    }),
   })
   .openapi('VersionsPage')
 

@@ -80,6 +80,8 @@ const TOP: TopView = {
       caller: { user: 'u1' },
       hash: '00ff',
       plan: null,
+      isEverybody: false,
+      lastRefusedCall: 'GET /v1/orders/:id',
       refusals: 3,
       shadowRefusals: 0,
       candidateRefusals: 2,

@@ -3,9 +3,22 @@ import type { MadeKey, MadeToken } from '../editor/editor-types.js'
 import type { KeyDocument, Kind, TokenDocument } from '../rule-store/records.js'
 import type { PastChange, PastVersion } from '../rule-store/rule-store.js'
 import type { BookOverride, BookRule, RuleBook } from '../source/rule-book.js'
+import type { RuleSource } from '../source/rule-source.js'
 
-export function viewRule({ document, candidate, version, overrideCount }: BookRule) {
-  return { ...document, ...(candidate && { candidate }), version, overrideCount }
+export function viewRule(
+  { document, candidate, version, overrideCount }: BookRule,
+  source: Pick<RuleSource, 'shadowUntil'>,
+) {
+  // One that is in shadow or off by its mode is that before and after.
+  const isEnforced = document['mode'] === undefined || document['mode'] === 'enforce'
+  const shadowUntil = isEnforced ? source.shadowUntil(document.id) : undefined
+  return {
+    ...document,
+    ...(candidate && { candidate }),
+    version,
+    overrideCount,
+    ...(shadowUntil !== undefined && { shadowUntil }),
+  }
 }
 
 export function viewOverride({ id, document, version }: BookOverride) {

@@ -22,8 +22,10 @@ export interface Upstream {
   readonly origin: string
   /** Whether the upstream sees the client's `Host` or its own. */
   readonly host: 'preserve' | 'upstream'
-  /** At most so many connections. */
+  /** At most so many connections for calls. */
   readonly connections: number
+  /** At most so many WebSockets, each on a connection of its own. */
+  readonly websockets: number
 }
 
 export interface GatewayConfig {
@@ -35,7 +37,12 @@ export interface GatewayConfig {
   readonly headers: boolean
   /** Calls to these paths need a user, else 401. Empty: none does. */
   readonly requireUser: readonly PathPattern[]
+  /** Connections of clients; like the next one for each listener, the others included. */
   readonly maxConnections: number
+  /** Connections of one address that is neither a trusted proxy nor the loopback. */
+  readonly maxConnectionsPerAddress: number
+  /** Calls that one such address has in flight at the gateway. */
+  readonly maxCallsPerAddress: number
   /** Calls held by a leaky bucket or `wait` at one time; beyond it a delay is a refusal. */
   readonly maxHeld: number
   readonly timeouts: {
@@ -44,10 +51,14 @@ export interface GatewayConfig {
     /** Until a request is there whole. */
     readonly requestMs: number
     readonly connectMs: number
-    /** Until the upstream begins to answer. */
+    /** Until a call has a connection to the upstream, the making of it included. */
+    readonly queueMs: number
+    /** From the end of a request until the upstream begins to answer. */
     readonly responseMs: number
-    /** Between two pieces of the upstream's answer. */
+    /** Between two pieces of a body, either way, and while a client reads none of its answers. */
     readonly stallMs: number
+    /** How long a WebSocket may carry nothing either way. */
+    readonly websocketIdleMs: number
   }
 }
 
@@ -206,11 +217,21 @@ export interface DecisionLogConfig {
   readonly keep: number
 }
 
+/** Which versions the embedded rule store keeps, beside the rules as they are. */
+interface RulesHistoryConfig {
+  /** The newest so many. */
+  readonly versions: number
+  /** None that is older, but the newest hundred all the same; undefined: of any age. */
+  readonly ageMs: number | undefined
+}
+
 export interface Config {
   /** The file it was read from; undefined: none. */
   readonly file: string | undefined
-  /** A rules file of the user's own; undefined: the example set. */
+  /** A rules file of the user's own; undefined: rules are in the rule store. */
   readonly rules: string | undefined
+  /** Whether a node that starts without any rule is ready all the same, and admits every call. */
+  readonly allowNoRules: boolean
   readonly dataDir: string
   readonly workers: number
   readonly trustedProxies: readonly Cidr[]
@@ -222,6 +243,7 @@ export interface Config {
   readonly redis: RedisConfig | undefined
   /** Undefined: the rule store is files in the data directory. */
   readonly database: DatabaseConfig | undefined
+  readonly rulesHistory: RulesHistoryConfig
   /** Counters that the memory store holds. */
   readonly maxCounters: number
   readonly gateway: GatewayConfig

@@ -3,7 +3,13 @@
  * held to the same and told of in the same words; its name is the field.
  */
 import { type Cidr, show } from '@sluice/core'
-import { createCollector, nearest, type Problem, type Spot } from '@sluice/core/reading'
+import {
+  createCollector,
+  nearest,
+  type Problem,
+  readBoolean,
+  type Spot,
+} from '@sluice/core/reading'
 import type { ListenAddress } from './config.js'
 import { readDatabaseUrl } from './database-url.js'
 import type { Given } from './fields.js'
@@ -24,6 +30,7 @@ export const VARIABLES = [
   'SLUICE_KEY_SECRET',
   'SLUICE_DATABASE_URL',
   'SLUICE_RULES',
+  'SLUICE_ALLOW_NO_RULES',
   'SLUICE_UPSTREAM',
   'SLUICE_GATEWAY_LISTEN',
   'SLUICE_API_LISTEN',
@@ -53,6 +60,7 @@ export interface Overrides {
   readonly keySecret: Given<Uint8Array> | undefined
   readonly databaseUrl: Given<string> | undefined
   readonly rules: Given<string> | undefined
+  readonly allowNoRules: Given<boolean> | undefined
   /** The origin of the only upstream. */
   readonly upstream: Given<string> | undefined
   readonly gatewayListen: Given<ListenAddress> | undefined
@@ -92,6 +100,7 @@ export function readEnvironment(env: Environment): ReadEnvironment {
     keySecret: give('SLUICE_KEY_SECRET', readKeySecret),
     databaseUrl: give('SLUICE_DATABASE_URL', readDatabaseUrl),
     rules: give('SLUICE_RULES', readOwnFileName),
+    allowNoRules: give('SLUICE_ALLOW_NO_RULES', (spot) => readBoolean(asBoolean(spot))),
     upstream: give('SLUICE_UPSTREAM', readOrigin),
     gatewayListen: give('SLUICE_GATEWAY_LISTEN', readListen),
     apiListen: give('SLUICE_API_LISTEN', readListen),
@@ -117,6 +126,13 @@ function numeric(spot: Spot): Spot {
   const { node } = spot
   if (node.kind !== 'scalar' || !/^-?\d{1,15}$/.test(String(node.value))) return spot
   return { ...spot, node: { ...node, value: Number(node.value), source: String(node.value) } }
+}
+
+/** The two words that a file would have without quotes, and no others such as 1 or yes. */
+function asBoolean(spot: Spot): Spot {
+  const { node } = spot
+  if (node.kind !== 'scalar' || (node.value !== 'true' && node.value !== 'false')) return spot
+  return { ...spot, node: { ...node, value: node.value === 'true' } }
 }
 
 /** Variables are set where the server is started, so their files are looked for there. */

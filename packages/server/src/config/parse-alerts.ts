@@ -31,6 +31,7 @@ export const ALERT_NAMES = [
   'caller-at-zero',
   'refusals-unusual',
   'callers-unusual',
+  'upstream-failing',
 ] as const
 
 export const ALERTS_DEFAULT: AlertsConfig = {

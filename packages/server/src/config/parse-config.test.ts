@@ -36,6 +36,7 @@ const messagesOf = (text: string | undefined, given: Given = {}) =>
 const DEFAULTS: Config = {
   file: undefined,
   rules: undefined,
+  allowNoRules: false,
   dataDir: resolve('.sluice'),
   workers: 1,
   trustedProxies: [],
@@ -44,6 +45,7 @@ const DEFAULTS: Config = {
   maxCounters: 1_000_000,
   redis: undefined,
   database: undefined,
+  rulesHistory: { versions: 10_000, ageMs: undefined },
   gateway: {
     listen: { host: '127.0.0.1', port: 8080 },
     tls: undefined,
@@ -51,13 +53,17 @@ const DEFAULTS: Config = {
     headers: true,
     requireUser: [],
     maxConnections: 10_000,
+    maxConnectionsPerAddress: 1000,
+    maxCallsPerAddress: 200,
     maxHeld: 1000,
     timeouts: {
       headersMs: 9000,
       requestMs: 300_000,
       connectMs: 5000,
+      queueMs: 30_000,
       responseMs: 30_000,
       stallMs: 60_000,
+      websocketIdleMs: 300_000,
     },
   },
   api: {
@@ -93,6 +99,14 @@ describe('what is left out has its default', () => {
   })
 })
 
+test('a history of rules that is too short, too long or misspelled is refused with what is accepted', () => {
+  expect(messagesOf('rulesHistory: { versions: 99, age: 1h, count: 3 }')).toEqual([
+    expect.stringContaining('rulesHistory.versions: '),
+    expect.stringContaining('rulesHistory.age: '),
+    expect.stringContaining('rulesHistory.count: unknown key "count"'),
+  ])
+})
+
 test('every field is read, and its files lie beside the file', () => {
   const url = new URL('../../../../conformance/config/valid/every-field.yaml', import.meta.url)
   const files = {
@@ -104,6 +118,8 @@ test('every field is read, and its files lie beside the file', () => {
   expect(configOf(readFileSync(url, 'utf8'), { files })).toEqual({
     file: FILE,
     rules: '/etc/sluice/rules.yaml',
+    allowNoRules: true,
+    rulesHistory: { versions: 500, ageMs: 30 * 86_400_000 },
     dataDir: '/var/lib/sluice',
     workers: 4,
     trustedProxies: ['10.0.0.0/8', '2001:db8::/32', '127.0.0.1'].map(parseCidr),
@@ -131,24 +147,35 @@ test('every field is read, and its files lie beside the file', () => {
       listen: { host: '0.0.0.0', port: 8443 },
       tls: { cert: '/etc/sluice/cert.pem', key: '/etc/sluice/key.pem' },
       upstreams: [
-        { prefix: '/', origin: 'http://127.0.0.1:3000', host: 'preserve', connections: 256 },
+        {
+          prefix: '/',
+          origin: 'http://127.0.0.1:3000',
+          host: 'preserve',
+          connections: 256,
+          websockets: 256,
+        },
         {
           prefix: '/v1',
           origin: 'https://orders.example:8443',
           host: 'upstream',
           connections: 64,
+          websockets: 5000,
         },
       ],
       headers: false,
       requireUser: ['/v1/orders/:id', '/v2/*'].map(parsePattern),
       maxConnections: 50_000,
+      maxConnectionsPerAddress: 2000,
+      maxCallsPerAddress: 500,
       maxHeld: 0,
       timeouts: {
         headersMs: 100,
         requestMs: 3_600_000,
         connectMs: 2000,
+        queueMs: 20_000,
         responseMs: 10_000,
         stallMs: 300_000,
+        websocketIdleMs: 7_200_000,
       },
     },
     api: {
@@ -346,7 +373,13 @@ admin: { listen: "127.0.0.1:3" }
       admin: { listen: { host: 'localhost', port: 6 }, token: `${TOKEN}A` },
     })
     expect(config.gateway.upstreams).toEqual([
-      { prefix: '/', origin: 'http://127.0.0.1:4000', host: 'preserve', connections: 256 },
+      {
+        prefix: '/',
+        origin: 'http://127.0.0.1:4000',
+        host: 'preserve',
+        connections: 256,
+        websockets: 256,
+      },
     ])
     expect([...(config.keySecret ?? [])]).toEqual(Array.from({ length: 16 }, (_, index) => index))
   })
@@ -382,3 +415,14 @@ admin: { listen: "127.0.0.1:3" }
     ])
   })
 })
+
+test.each([
+  ['allowNoRules: true', {}, true],
+  ['allowNoRules: true', { SLUICE_ALLOW_NO_RULES: 'false' }, false],
+  ['', { SLUICE_ALLOW_NO_RULES: 'true' }, true],
+])(
+  'with the file %j and the variables %j a start without rules is allowed: %s',
+  (text, env, expected) => {
+    expect(configOf(text, { env })?.allowNoRules).toBe(expected)
+  },
+)

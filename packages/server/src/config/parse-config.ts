@@ -15,6 +15,7 @@ import {
   readOptional,
   type Spot,
 } from '@sluice/core/reading'
+import { MEMORY_COUNTERS_DEFAULT, MEMORY_COUNTERS_MAX } from '@sluice/limiter'
 import { checkWhole } from './checks.js'
 import type { Config } from './config.js'
 import { type Environment, readEnvironment } from './environment.js'
@@ -32,19 +33,24 @@ import { readDuration, readFileName, readStatus, readWhole, readWord, WORKERS } 
 /** Of a file: 10,000 keys with their users take less than half of it. */
 const TEXT_LENGTH_MAX = 4 * 1024 * 1024
 const DATA_DIR = '.sluice'
-const MAX_COUNTERS = { least: 1000, most: 100_000_000 }
-const MAX_COUNTERS_DEFAULT = 1_000_000
+const MAX_COUNTERS = { least: 1000, most: MEMORY_COUNTERS_MAX }
 const FORWARDED_HEADERS = ['x-forwarded-for', 'forwarded'] as const
 const POSTURE_STATUSES = [429, 503] as const
 const LEVELS = ['debug', 'info', 'warn', 'error', 'silent'] as const
 const CALLERS = ['hash', 'clear'] as const
 const DELAY = { least: '0ms', most: '60s' }
 const DELAY_MS_DEFAULT = 1000
+/** The least is what is kept whatever its age. */
+const HISTORY_VERSIONS = { least: 100, most: 1_000_000 }
+const HISTORY_VERSIONS_DEFAULT = 10_000
+const HISTORY_AGE = { least: '1d', most: '3650d' }
 const WITHIN = { least: '1s', most: '10m' }
 const WITHIN_MS_DEFAULT = 10_000
 
 const FIELDS: readonly string[] = [
   'rules',
+  'allowNoRules',
+  'rulesHistory',
   'dataDir',
   'workers',
   'trustedProxies',
@@ -133,6 +139,7 @@ function readConfig(
   const { overrides, folder } = sources
   const readFileIn = (spot: Spot) => readFileName(spot, folder)
   const rules = readGiven(root, 'rules', readFileIn)
+  const allowNoRules = readGiven(root, 'allowNoRules', readBoolean)
   const dataDir = readGiven(root, 'dataDir', readFileIn)
   const workers = readGiven(root, 'workers', (spot) => readWhole(spot, WORKERS))
   const proxies = readGiven(root, 'trustedProxies', readTrustedProxies)
@@ -153,14 +160,16 @@ function readConfig(
   const config: Config = {
     file,
     rules: (overrides.rules ?? rules)?.value,
+    allowNoRules: settle(overrides.allowNoRules, allowNoRules, false).value,
     dataDir: settle(overrides.dataDir, dataDir, resolve(DATA_DIR)).value,
     workers: settled.workers.value,
     trustedProxies: settled.trustedProxies.value,
     forwardedHeader: forwardedHeader ?? 'x-forwarded-for',
     keySecret: overrides.keySecret?.value,
-    maxCounters: maxCounters ?? MAX_COUNTERS_DEFAULT,
+    maxCounters: maxCounters ?? MEMORY_COUNTERS_DEFAULT,
     redis: redis.config,
     database: database.config,
+    rulesHistory: readRulesHistory(root),
     gateway: gateway.config,
     api: api.config,
     admin: admin.config,
@@ -183,6 +192,16 @@ function readConfig(
     proxyHeaders: identity.proxyHeaders,
   })
   return config
+}
+
+function readRulesHistory(root: Spot<MapNode>): Config['rulesHistory'] {
+  const map = readSection(root, 'rulesHistory', ['versions', 'age'])
+  return {
+    versions:
+      readOptional(map, 'versions', (spot) => readWhole(spot, HISTORY_VERSIONS)) ??
+      HISTORY_VERSIONS_DEFAULT,
+    ageMs: readOptional(map, 'age', (spot) => readDuration(spot, HISTORY_AGE)),
+  }
 }
 
 /** How it refuses, logs and ends. */

@@ -23,11 +23,19 @@ const PATTERNS = { of: 'paths', most: 1000 }
 const HOSTS = ['preserve', 'upstream'] as const
 const CONNECTIONS = { least: 1, most: 10_000 }
 const CONNECTIONS_DEFAULT = 256
+const WEBSOCKETS = { least: 1, most: 100_000 }
 const MAX_CONNECTIONS = { least: 1, most: 1_000_000 }
 const MAX_CONNECTIONS_DEFAULT = 10_000
+const MAX_CONNECTIONS_PER_ADDRESS_DEFAULT = 1000
+const MAX_CALLS_PER_ADDRESS = { least: 1, most: 1_000_000 }
+/** Fewer than the connections to an upstream, so that one address cannot take all of them. */
+const MAX_CALLS_PER_ADDRESS_DEFAULT = 200
 const MAX_HELD = { least: 0, most: 100_000 }
 const MAX_HELD_DEFAULT = 1000
 const TIMEOUT = { least: '100ms', most: '1h' }
+const WEBSOCKET_IDLE = { least: '100ms', most: '24h' }
+/** As Envoy has it; applications that ping, as most do every half minute, never meet it. */
+const WEBSOCKET_IDLE_MS_DEFAULT = 300_000
 const ACCEPTED_PREFIX = 'a plain path such as /v1, which is for /v1 and all below it'
 const ACCEPTED_REQUIRE_USER = 'true, false, or a list of paths such as /v1/*'
 
@@ -44,6 +52,8 @@ const FIELDS: readonly string[] = [
   'headers',
   'requireUser',
   'maxConnections',
+  'maxConnectionsPerAddress',
+  'maxCallsPerAddress',
   'maxHeld',
   'timeouts',
 ]
@@ -70,14 +80,26 @@ export function readGateway(
     headers: readOptional(map, 'headers', readBoolean) ?? true,
     requireUser: readOptional(map, 'requireUser', readRequireUser) ?? [],
     maxConnections: number('maxConnections', MAX_CONNECTIONS, MAX_CONNECTIONS_DEFAULT),
+    maxConnectionsPerAddress: number(
+      'maxConnectionsPerAddress',
+      MAX_CONNECTIONS,
+      MAX_CONNECTIONS_PER_ADDRESS_DEFAULT,
+    ),
+    maxCallsPerAddress: number(
+      'maxCallsPerAddress',
+      MAX_CALLS_PER_ADDRESS,
+      MAX_CALLS_PER_ADDRESS_DEFAULT,
+    ),
     maxHeld: number('maxHeld', MAX_HELD, MAX_HELD_DEFAULT),
     timeouts: readTimeouts(map),
   }
   return { config, listen }
 }
 
-function upstreamAt(origin: string): Upstream {
-  return { prefix: '/', origin, host: 'preserve', connections: CONNECTIONS_DEFAULT }
+/** An upstream for all paths, with the defaults. */
+export function upstreamAt(origin: string): Upstream {
+  const most = CONNECTIONS_DEFAULT
+  return { prefix: '/', origin, host: 'preserve', connections: most, websockets: most }
 }
 
 function readUpstreams(spot: Spot): readonly Upstream[] | undefined {
@@ -86,7 +108,7 @@ function readUpstreams(spot: Spot): readonly Upstream[] | undefined {
 }
 
 function readUpstream(spot: Spot, prefixes: Set<string>): Upstream | undefined {
-  const map = readFields(spot, ['prefix', 'url', 'host', 'connections'])
+  const map = readFields(spot, ['prefix', 'url', 'host', 'connections', 'websockets'])
   if (map === undefined) return undefined
   const given = readGiven(map, 'prefix', readPrefix)
   const origin = readRequired(map, 'url', {
@@ -94,7 +116,10 @@ function readUpstream(spot: Spot, prefixes: Set<string>): Upstream | undefined {
     read: readOrigin,
   })
   const host = readOptional(map, 'host', (field) => readWord(field, HOSTS))
-  const connections = readOptional(map, 'connections', (field) => readWhole(field, CONNECTIONS))
+  const connections =
+    readOptional(map, 'connections', (field) => readWhole(field, CONNECTIONS)) ??
+    CONNECTIONS_DEFAULT
+  const websockets = readOptional(map, 'websockets', (field) => readWhole(field, WEBSOCKETS))
   const prefix = given === undefined ? '/' : given.value
   if (prefix !== undefined && prefixes.has(prefix)) {
     complain(given?.spot ?? spot, 'duplicate-value', {
@@ -108,7 +133,8 @@ function readUpstream(spot: Spot, prefixes: Set<string>): Upstream | undefined {
     prefix,
     origin,
     host: host ?? 'preserve',
-    connections: connections ?? CONNECTIONS_DEFAULT,
+    connections,
+    websockets: websockets ?? connections,
   }
 }
 
@@ -147,15 +173,17 @@ function readPatterns(spot: Spot): readonly PathPattern[] | undefined {
 }
 
 function readTimeouts(gateway: Spot<MapNode>): GatewayConfig['timeouts'] {
-  const keys = ['headers', 'request', 'connect', 'response', 'stall']
+  const keys = ['headers', 'request', 'connect', 'queue', 'response', 'stall', 'websocketIdle']
   const map = readSection(gateway, 'timeouts', keys)
-  const read = (key: string, fallbackMs: number) =>
-    readOptional(map, key, (spot) => readDuration(spot, TIMEOUT)) ?? fallbackMs
+  const read = (key: string, fallbackMs: number, bounds = TIMEOUT) =>
+    readOptional(map, key, (spot) => readDuration(spot, bounds)) ?? fallbackMs
   return {
     headersMs: read('headers', 9000),
     requestMs: read('request', 300_000),
     connectMs: read('connect', 5000),
+    queueMs: read('queue', 30_000),
     responseMs: read('response', 30_000),
     stallMs: read('stall', 60_000),
+    websocketIdleMs: read('websocketIdle', WEBSOCKET_IDLE_MS_DEFAULT, WEBSOCKET_IDLE),
   }
 }

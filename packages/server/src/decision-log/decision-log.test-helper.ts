@@ -7,6 +7,7 @@ import { afterEach, vi } from 'vitest'
 import type { DecisionLogConfig } from '../config/config.js'
 import { createMemoryLog } from '../log/memory-log.test-helper.js'
 import { readMetrics, valueOf } from '../metrics/read-metrics.test-helper.js'
+import { callWith } from '../normalized-call.test-helper.js'
 import { createRegistry } from '../metrics/registry.js'
 import type { Disk } from '../rule-store/file/disk.js'
 import { type DecisionLog, openDecisionLog } from './decision-log.js'
@@ -21,7 +22,9 @@ export function decisionOf(...said: readonly Said[]): Decision {
     ...UNMATCHED,
     source: said[0]?.source ?? 'store',
     eachCaller(visit) {
-      for (const { rule, caller, outcome } of said) visit(rule, ['user'], caller, outcome, 1, 1)
+      for (const { rule, caller, outcome } of said) {
+        visit(rule, ['user'], caller, outcome, 1, 1, callWith(), 0)
+      }
     },
   }
 }

@@ -9,7 +9,7 @@ import type { WallClock } from '../clock.js'
 import type { DecisionLogConfig } from '../config/config.js'
 import type { Log } from '../log/logger.js'
 import type { Registry } from '../metrics/registry.js'
-import { type Disk, realDisk, reasonOf } from '../rule-store/file/disk.js'
+import { type Disk, isDiskState, realDisk, reasonOf } from '../rule-store/file/disk.js'
 import { type Before, Chunk } from './chunk.js'
 import { headLine, OUTCOME_LETTERS, SOURCE_LETTERS } from './format.js'
 import { LogFile } from './log-file.js'
@@ -112,15 +112,21 @@ class WrittenDecisions implements DecisionLog {
     try {
       await this.#file.open()
     } catch (error) {
-      const found = reasonOf(error)
-      const accepted = 'a file that this process may write to, in a folder that is there'
-      throw new Error(`decisionLog.file: ${this.#path}: found: ${found}; accepted: ${accepted}`, {
-        cause: error,
-      })
+      // A full or read-only disk is no reason not to serve: each flush tries to open it again.
+      if (isDiskState(error)) this.tell(error)
+      else throw this.unusable(error)
     }
     this.#fileBytes = this.#file.size
     this.#file.finishRotation()
     this.#timer = setInterval(() => void this.flush(), FLUSH_EVERY_MS).unref()
+  }
+
+  private unusable(error: unknown): Error {
+    const found = reasonOf(error)
+    const accepted = 'a file that this process may write to, in a folder that is there'
+    return new Error(`decisionLog.file: ${this.#path}: found: ${found}; accepted: ${accepted}`, {
+      cause: error,
+    })
   }
 
   decided(decision: Decision, call: Call): void {
@@ -151,7 +157,7 @@ class WrittenDecisions implements DecisionLog {
   }
 
   /** Made once: a function for each decision would be garbage for each decision. */
-  readonly #visit: CallerVisit = (rule, _by, caller, outcome, _left, cost = 1) => {
+  readonly #visit: CallerVisit = (rule, _by, caller, outcome, _left, cost) => {
     if (caller.hi >= this.#below) return
     const call = this.#call
     if (call === undefined) return

@@ -57,7 +57,7 @@ export class KeptFile<Content extends string | Uint8Array> {
     const wanted = content()
     if (wanted === undefined || isSame(wanted, this.#written)) return
     await mkdir(dirname(file), { recursive: true, mode: 0o700 })
-    const draft = `${file}.new`
+    const draft = draftOf(file)
     const handle = await open(draft, 'w', 0o600)
     try {
       await handle.writeFile(wanted)
@@ -68,6 +68,11 @@ export class KeptFile<Content extends string | Uint8Array> {
     await rename(draft, file)
     this.#written = wanted
   }
+}
+
+/** Where a file is written before it takes its place; left behind by a crash in between. */
+export function draftOf(file: string): string {
+  return `${file}.new`
 }
 
 function isSame(one: string | Uint8Array, other: string | Uint8Array | undefined): boolean {

@@ -2,6 +2,7 @@ import { type Call, type Decision, UNMATCHED } from '@sluice/core'
 import { createLimiter } from '@sluice/limiter'
 import fc from 'fast-check'
 import { afterEach, expect, test, vi } from 'vitest'
+import { callWith } from '../normalized-call.test-helper.js'
 import { createMemoryLog } from './memory-log.test-helper.js'
 import { createRefusalLog, type RefusalLogOptions } from './refusal-log.js'
 
@@ -34,7 +35,7 @@ function refusalOf(caller: string, rule = 'per-user'): Decision {
     rule,
     limitName: 'hourly',
     retryAfterMs: 1500,
-    bound: () => ({ rule, by: ['user'], caller }),
+    bound: () => ({ rule, by: ['user'], caller, call: callWith() }),
   }
 }
 
@@ -174,11 +175,11 @@ test('a log that takes no lines costs no refusal its place in the count', () => 
 
 test('in clear, a line has the attributes that the caller is counted by', () => {
   const { refusals, lines } = setUp({ callers: 'clear' })
+  const attributes = { ip: '203.0.113.7', user: 'u\n1', plan: 'pro' }
   const decision: Decision = {
     ...refusalOf('a1'),
-    bound: () => ({ rule: 'r', by: ['ip', 'user'], caller: 'a1' }),
+    bound: () => ({ rule: 'r', by: ['ip', 'user'], caller: 'a1', call: callWith(attributes) }),
   }
-  const attributes = { ip: '203.0.113.7', user: 'u\n1', plan: 'pro' }
   refusals.refused(decision, { attributes }, 'api')
   expect(lines[0]?.['caller']).toEqual({ ip: '203.0.113.7', user: 'u\\u000a1' })
 })
@@ -187,7 +188,10 @@ test('in clear, a secret is shown only as the hash that the door made of it', ()
   const { refusals, lines } = setUp({ callers: 'clear', secretAttributes: ['api_key'] })
   const refuse = (api_key: string, caller: string) =>
     refusals.refused(
-      { ...refusalOf(caller), bound: () => ({ rule: 'r', by: ['api_key'], caller }) },
+      {
+        ...refusalOf(caller),
+        bound: () => ({ rule: 'r', by: ['api_key'], caller, call: callWith({ api_key }) }),
+      },
       { attributes: { api_key } },
       'api',
     )
@@ -298,4 +302,27 @@ test('a timer tells of the seconds that are over, until the log is closed', () =
   refusals.close()
   expect(toldOf(memory.lines)).toBe(6)
   expect(vi.getTimerCount()).toBe(0)
+})
+
+test('a line has the route that the call took, in clear also as what the caller is counted by', () => {
+  const { refusals, lines } = setUp({ callers: 'clear' })
+  const call = callWith(CALL.attributes, { route: 'GET /v1/orders' })
+  const bound = { rule: 'per-route', by: ['route'], caller: 'a1', call }
+  refusals.refused({ ...refusalOf('a1'), bound: () => bound }, CALL, 'api')
+  expect(lines[0]).toMatchObject({
+    caller: { route: 'GET /v1/orders' },
+    method: 'GET',
+    path: '/v1/orders',
+    route: 'GET /v1/orders',
+  })
+  refusals.refused(refusalOf('a2'), CALL, 'api')
+  expect(lines[1]).not.toHaveProperty('route')
+})
+
+test('in clear, an address is the network that it is counted by', () => {
+  const { refusals, lines } = setUp({ callers: 'clear' })
+  const call = callWith({ ip: '2001:db8::1' }, { ip: '2001:db8::/64' })
+  const bound = { rule: 'per-address', by: ['ip'], caller: 'a1', call }
+  refusals.refused({ ...refusalOf('a1'), bound: () => bound }, CALL, 'api')
+  expect(lines[0]?.['caller']).toEqual({ ip: '2001:db8::/64' })
 })

@@ -8,12 +8,15 @@
  */
 import {
   type Attributes,
+  type Bound,
   type Call,
   candidateId,
   type Decision,
   formatHash,
   type Hash64,
+  type NormalizedCall,
   readAttribute,
+  readNormalized,
   type ShadowRefusal,
   show,
 } from '@sluice/core'
@@ -64,6 +67,14 @@ interface Refused {
   readonly caller: string | Readonly<Record<string, string>>
 }
 
+/** What a line says beside the decision. */
+interface RefusalLine extends Pick<Refused, 'caller'> {
+  readonly way: string
+  readonly rule: string
+  readonly bound: Bound | undefined
+  readonly rest: number
+}
+
 class CountedRefusalLog implements RefusalLog {
   readonly #lines: CountedLines<Refused>
   readonly #shadowLines: DeferredLines
@@ -98,12 +109,13 @@ class CountedRefusalLog implements RefusalLog {
     const counted = this.#lines.count(rule, hash)
     if (counted === undefined) return
     if (counted !== 'new') {
-      this.tell(decision, call, { way, rule, caller: counted.about.caller, rest: counted.due })
+      const { caller } = counted.about
+      this.tell(decision, call, { way, rule, caller, bound, rest: counted.due })
       return
     }
-    const caller = this.#isClear ? this.attributesOf(bound?.by ?? [], call) : hash
+    const caller = this.#isClear ? this.attributesOf(bound) : hash
     this.#lines.begin(rule, hash, { limit: decision.limitName, caller })
-    this.tell(decision, call, { way, rule, caller, rest: 0 })
+    this.tell(decision, call, { way, rule, caller, bound, rest: 0 })
   }
 
   wouldRefuse(decision: Decision, call: Call, way: string): void {
@@ -139,34 +151,32 @@ class CountedRefusalLog implements RefusalLog {
   private tell(
     { limitName, reason, retryAfterMs, source, staleMs }: Decision,
     { attributes }: Call,
-    {
-      way,
-      rule,
-      caller,
-      rest,
-    }: Pick<Refused, 'caller'> & Record<'way' | 'rule', string> & { readonly rest: number },
+    { way, rule, caller, bound, rest }: RefusalLine,
   ): void {
     const age = staleMs === undefined ? {} : { staleMs }
     const about = { rule, limit: limitName, caller, reason, retryAfterMs, source, ...age }
-    this.#lines.write({ ...about, way, ...routeOf(attributes), rest }, 'refused', rest + 1)
+    const route = routeOf(attributes, bound?.call)
+    this.#lines.write({ ...about, way, ...route, rest }, 'refused', rest + 1)
   }
 
   private shadowFields(
     { source }: Decision,
     call: Call,
     way: string,
-    { rule, mode, by, caller: hash, limitName, retryAfterMs }: ShadowRefusal,
+    { rule, mode, by, caller: hash, call: counted, limitName, retryAfterMs }: ShadowRefusal,
   ): LogFields {
-    const caller = this.#isClear ? this.attributesOf(by, call) : formatHash(hash)
+    const caller = this.#isClear ? this.attributesOf({ by, call: counted }) : formatHash(hash)
     const reason = retryAfterMs === null ? 'cost_exceeds_limit' : 'over'
     const about = { rule, mode, limit: limitName, caller, reason, retryAfterMs, source }
-    return { ...about, way, ...routeOf(call.attributes) }
+    return { ...about, way, ...routeOf(call.attributes, counted) }
   }
 
-  private attributesOf(by: readonly string[], { attributes }: Call): Record<string, string> {
+  /** As the rule counted them: an address by its network, the route that was found. */
+  private attributesOf(counted: Pick<Bound, 'by' | 'call'> | undefined): Record<string, string> {
     const shown: Record<string, string> = {}
-    for (const name of by) {
-      const value = readAttribute(attributes, name) ?? ''
+    if (counted === undefined) return shown
+    for (const name of counted.by) {
+      const value = readNormalized(counted.call, name) ?? ''
       const isHidden = this.#secret.has(name) && !SECRET_FORM.test(value)
       shown[name] = isHidden ? '(secret)' : show(value, VALUE_SHOWN_MAX)
     }
@@ -183,10 +193,12 @@ function numberOf({ hi, lo }: Hash64): number {
 }
 
 /** Which call it was, without anything that a caller could flood the log with. */
-function routeOf(attributes: Attributes): Readonly<Record<'method' | 'path', string>> {
+function routeOf(attributes: Attributes, call: NormalizedCall | undefined): LogFields {
+  const route = call && readNormalized(call, 'route')
   return {
     method: show(readAttribute(attributes, 'method') ?? '', METHOD_SHOWN_MAX),
     path: showPath(readAttribute(attributes, 'path') ?? ''),
+    ...(route !== undefined && { route: show(route, PATH_SHOWN_MAX) }),
   }
 }
 

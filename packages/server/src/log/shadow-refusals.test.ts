@@ -5,6 +5,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import type { LineSink } from './line-sink.js'
 import { createLogger } from './logger.js'
+import { callWith } from '../normalized-call.test-helper.js'
 import { createMemoryLog } from './memory-log.test-helper.js'
 import { createRefusalLog, type RefusalLogOptions } from './refusal-log.js'
 
@@ -39,6 +40,7 @@ function wouldBe(caller: number, rule = 'per-user', mode: ShadowRefusal['mode'] 
     mode,
     by: ['user'],
     caller: { hi: 0, lo: caller },
+    call: callWith(),
     limitName: 'hourly',
     retryAfterMs: 1500,
   }
@@ -47,7 +49,7 @@ function wouldBe(caller: number, rule = 'per-user', mode: ShadowRefusal['mode'] 
 
 function refusalOf(caller: string): Decision {
   const rule = 'enforced'
-  const bound = () => ({ rule, by: ['user'], caller })
+  const bound = () => ({ rule, by: ['user'], caller, call: callWith() })
   return { ...UNMATCHED, allowed: false, reason: 'over', rule, retryAfterMs: 1, bound }
 }
 
@@ -114,8 +116,9 @@ test('would-be refusals of a caller, rule and second are one line, when the seco
 
 test('in clear, a line has the attributes that the rule in shadow counts by', () => {
   const { refusals, lines, endSecond } = setUp({ callers: 'clear', secretAttributes: ['key'] })
-  const refusal = { ...wouldBe(1).shadowRefusals()[0], by: ['user', 'key'] } as ShadowRefusal
   const call = { attributes: { user: 'u\n1', key: 'sk_live' } }
+  const counted = { by: ['user', 'key'], call: callWith(call.attributes) }
+  const refusal = { ...wouldBe(1).shadowRefusals()[0], ...counted } as ShadowRefusal
   refusals.wouldRefuse({ ...wouldBe(1), shadowRefusals: () => [refusal] }, call, 'api')
   endSecond()
   expect(lines[0]?.['caller']).toEqual({ user: 'u\\u000a1', key: '(secret)' })
@@ -159,7 +162,7 @@ test('would-be refusals leave room for refusals where the reader of the log is s
   for (let caller = 0; caller < 1000; caller++) {
     const list = wouldBe(caller)
       .shadowRefusals()
-      .map((refusal) => ({ ...refusal, by }))
+      .map((refusal) => ({ ...refusal, by, call: callWith(attributes) }))
     const decision = { ...UNMATCHED, shadow: ['per-user'], shadowRefusals: () => list }
     refusals.wouldRefuse(decision, { attributes }, 'gateway')
   }

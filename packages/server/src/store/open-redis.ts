@@ -12,6 +12,7 @@ import type { Log } from '../log/logger.js'
 import { messageOf } from '../message-of.js'
 import type { OpenedStore } from './open-store.js'
 import { BatchLatency } from './batch-latency.js'
+import { ConnectionFailureCounts } from './connection-failures.js'
 import { StoreHealth } from './store-health.js'
 import { registerRedisMetrics } from './store-metrics.js'
 import { createStoreObserver, type StoreParts } from './store-observer.js'
@@ -30,6 +31,7 @@ export async function openRedis(config: WithRedis, parts: StoreParts): Promise<O
   const lastSecret = keySecret === undefined ? lastRedisSecret(dataDir, log) : undefined
   const observer = createStoreObserver(parts)
   const batchLatency = new BatchLatency(options.deadlineMs)
+  const failures = new ConnectionFailureCounts()
   const told = { problem: 'it does not answer', breakerOpened: (_store: string): void => {} }
   const store = redisStore({
     ...options,
@@ -43,6 +45,10 @@ export async function openRedis(config: WithRedis, parts: StoreParts): Promise<O
         observer.batch(address, seconds, takes)
         batchLatency.record(address, seconds)
       },
+      error(code, address) {
+        observer.error(code, address)
+        if (code === 'connection') failures.record(address)
+      },
       problem(message) {
         observer.problem(message)
         told.problem = show(message, PROBLEM_SHOWN_MAX)
@@ -54,9 +60,9 @@ export async function openRedis(config: WithRedis, parts: StoreParts): Promise<O
     },
   })
   const stats = () => store.stats()
-  registerRedisMetrics(registry, { stats, layout: options.layout })
-  const health = new StoreHealth(stats, clock)
   const name = describeTarget(parseRedisUrl(url))
+  registerRedisMetrics(registry, { stats, layout: options.layout, name })
+  const health = new StoreHealth(stats, clock)
   const known = keySecret ?? lastSecret
   return {
     store,
@@ -65,13 +71,16 @@ export async function openRedis(config: WithRedis, parts: StoreParts): Promise<O
     describe: () => health.describe(),
     times: observer.times,
     batchLatency,
+    connectionFailures: () => failures.counts(),
     redisStats: stats,
     memoryStats: () => undefined,
     onBreakerOpened: (listener) => void (told.breakerOpened = listener),
     attend(limiter) {
       const warnOfLoss = createLossWarning(limiter, log)
       const timer = setInterval(() => {
-        warnOfLoss(health.look().memory?.isAppendOnly)
+        const { nodes, memory } = health.look()
+        for (const { address } of nodes) observer.known(address)
+        warnOfLoss(memory?.isAppendOnly)
       }, LOOK_EVERY_MS).unref()
       return async () => clearInterval(timer)
     },

@@ -2,6 +2,7 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
+import { MEMORY_COUNTERS_MAX } from '@sluice/limiter'
 import { parseConfig } from '../config/parse-config.js'
 import { createMemoryLog } from '../log/memory-log.test-helper.js'
 import { createRegistry } from '../metrics/registry.js'
@@ -32,4 +33,22 @@ test('nothing is said where they share it, or share no rules', async () => {
   const SLUICE_KEY_SECRET = '0123456789abcdef0123456789abcdef'
   expect(await warningsOf({ SLUICE_DATABASE_URL, SLUICE_KEY_SECRET })).not.toContain('SECRET')
   expect(await warningsOf({})).not.toContain('SECRET')
+})
+
+test('the most counters that a configuration may ask for are opened, and one more is refused', async () => {
+  const parse = (maxCounters: number) =>
+    parseConfig(`maxCounters: ${maxCounters}`, {
+      file: '/etc/sluice.yaml',
+      env: { SLUICE_DATA_DIR: join(folder, 'data') },
+      readFile: () => '',
+    })
+  const { config } = parse(MEMORY_COUNTERS_MAX)
+  if (config === undefined) throw new Error('the configuration is bad')
+  const { log } = createMemoryLog()
+  const clock = { now: () => 0 }
+  const opened = await openStore(config, { log, clock, registry: createRegistry() })
+  await opened.store.close()
+  expect(parse(MEMORY_COUNTERS_MAX + 1).errors.map(({ message }) => message)).toEqual([
+    '/etc/sluice.yaml:1:14: maxCounters: number 67108863 is out of range. Accepted: a whole number from 1000 to 67108862',
+  ])
 })

@@ -22,6 +22,8 @@ export interface OpenedStore {
   readonly times: ReadHistogram | undefined
   /** The batches of each of its nodes; undefined: it is in this process. */
   readonly batchLatency: BatchLatency | undefined
+  /** Calls that met no connection, by node of Redis; undefined: it is in this process. */
+  connectionFailures(): ReadonlyMap<string, number> | undefined
   /** What it knows of itself; undefined where counters are elsewhere. */
   redisStats(): RedisStats | undefined
   memoryStats(): CounterStats | undefined
@@ -55,6 +57,7 @@ function openMemory(config: Config, parts: StoreParts): OpenedStore {
     describe: () => 'memory',
     times: undefined,
     batchLatency: undefined,
+    connectionFailures: () => undefined,
     redisStats: () => undefined,
     memoryStats: () => store.stats(),
     onBreakerOpened: () => {},

@@ -11,7 +11,14 @@ const MEMORY = 'Bytes that the store takes.'
 const EVICTED =
   'Keys that Redis evicted, or counters of blocked callers that memory had no room for.'
 
+const UP =
+  'Whether a node of the store is reached and asked: 0 without a connection, while its breaker is ' +
+  'open, and while it refuses this node. Always 1 for counters in this process.'
+/** The label of counters in this process: a node that counts alone shows among those that share. */
+const IN_PROCESS = 'memory'
+
 export function registerMemoryMetrics(registry: Registry, store: MemoryStore): void {
+  registry.gauge('sluice_store_up', UP, () => [[[IN_PROCESS], 1]], ['store'])
   registry.gauge('sluice_counters', COUNTERS, () => store.stats().counters)
   registry.gauge('sluice_store_memory_bytes', MEMORY, () => store.stats().bytes)
   registry.total('sluice_store_evicted_total', EVICTED, () => store.stats().evictedBlocked)
@@ -20,11 +27,16 @@ export function registerMemoryMetrics(registry: Registry, store: MemoryStore): v
 export interface RedisObserved {
   readonly stats: () => RedisStats
   readonly layout: 'plain' | 'packed'
+  /** Where it is, without its password: the label of a store of which no node is known. */
+  readonly name: string
 }
 
 type Samples = readonly (readonly [values: readonly string[], value: number])[]
 
-export function registerRedisMetrics(registry: Registry, { stats, layout }: RedisObserved): void {
+export function registerRedisMetrics(
+  registry: Registry,
+  { stats, layout, name }: RedisObserved,
+): void {
   const memory = (read: (memory: NonNullable<RedisStats['memory']>) => number): Samples => {
     const known = stats().memory
     return known === undefined ? [] : [[[], read(known)]]
@@ -53,8 +65,21 @@ export function registerRedisMetrics(registry: Registry, { stats, layout }: Redi
     return stats().fleet.size
   })
   registry.gauge(
+    'sluice_store_up',
+    UP,
+    () => {
+      const { state, nodes } = stats()
+      const isAsked = state === 'ready'
+      return nodes.length === 0
+        ? [[[name], 0]]
+        : each(({ isAnswering }) => Number(isAsked && isAnswering))
+    },
+    ['store'],
+  )
+  registry.gauge(
     'sluice_breaker_open',
-    'Whether a node of the store is given up for now.',
+    'Whether a connected node of the store did not answer in time and is not asked for now; ' +
+      'stays 0 without a connection: see sluice_store_up.',
     () => each(({ isBreakerOpen }) => Number(isBreakerOpen)),
     ['store'],
   )

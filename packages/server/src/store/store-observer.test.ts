@@ -38,7 +38,7 @@ test('an error that keeps Redis from counting is told, once a second for a code'
   const { observer, lines, advance } = setUp()
   for (let i = 0; i < 5; i++) observer.error('OOM', STORE)
   observer.error('READONLY', STORE)
-  for (const routine of 'NOSCRIPT MOVED ASK TRYAGAIN connection deadline late'.split(' ')) {
+  for (const routine of 'NOSCRIPT MOVED ASK TRYAGAIN breaker connection deadline late'.split(' ')) {
     observer.error(routine, STORE)
   }
   const told = () =>
@@ -70,6 +70,15 @@ test('a breaker is a line each time it opens or closes, one a second for a node'
   expect(valueOf(read(), 'sluice_breaker_opened_total', { store: STORE })).toBe(3)
 })
 
+test('a breaker is counted from 0 on, so that an increase shows its first opening', () => {
+  const { observer, read } = setUp()
+  observer.known(STORE)
+  expect(valueOf(read(), 'sluice_breaker_opened_total', { store: STORE })).toBe(0)
+  observer.breakerOpened(STORE)
+  observer.known(STORE)
+  expect(valueOf(read(), 'sluice_breaker_opened_total', { store: STORE })).toBe(1)
+})
+
 test('each problem is told, the same one once a second, on one line', () => {
   const { observer, lines } = setUp()
   for (let i = 0; i < 5; i++) observer.problem('memory is nearly full')
@@ -93,7 +102,7 @@ test('a topology of any size adds a bounded number of series', () => {
   }))
   const memory = { usedBytes: 7, maxBytes: 9, keys: 3, evictedKeys: 0, isAppendOnly: false }
   const stats: RedisStats = { state: 'ready', nodes, fleet: { size: 4, ageMs: 0 }, memory }
-  registerRedisMetrics(registry, { stats: () => stats, layout: 'packed' })
+  registerRedisMetrics(registry, { stats: () => stats, layout: 'packed', name: 'redis' })
   const metrics = read()
   expect(metrics.get('sluice_breaker_open')?.samples.size).toBe(STORES_MAX)
   expect(metrics.get('sluice_clock_offset_seconds')?.samples.size).toBe(1)

@@ -22,12 +22,13 @@ const SECONDS = [
 /** Redis has fewer, and what else may go wrong has a handful of names. */
 const CODES_MAX = 64
 const PROBLEM_SHOWN_MAX = 1000
-/** These come with a new script, with moving slots, with calls cut short or a busy machine. */
+/** These come with a new script, moving slots, a busy machine, or calls without a connection. */
 const ROUTINE: ReadonlySet<string> = new Set([
   'NOSCRIPT',
   'MOVED',
   'ASK',
   'TRYAGAIN',
+  'breaker',
   'connection',
   'deadline',
   'late',
@@ -36,6 +37,8 @@ const ROUTINE: ReadonlySet<string> = new Set([
 /** What it counts, and how long the store took, for whoever else wants to know. */
 export interface CountingObserver extends StoreObserver {
   readonly times: ReadHistogram
+  /** Begins to count at 0: an increase does not show what a series begins with. */
+  known(store: string): void
 }
 
 export function createStoreObserver({ log, clock, registry }: StoreParts): CountingObserver {
@@ -65,6 +68,7 @@ export function createStoreObserver({ log, clock, registry }: StoreParts): Count
     .labels()
   return {
     times: seconds,
+    known: (store) => opened.of(store).inc(0),
     batch: (_address, took) => seconds.observe(took),
     error(code, store) {
       errors.of(code).inc()

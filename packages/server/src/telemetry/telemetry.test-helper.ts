@@ -85,6 +85,7 @@ export async function startGateway(
     random: () => 0.5,
     log: createMemoryLog().log,
     onUpstreamFailure: nothing,
+    onSlowUpload: nothing,
     telemetry,
   })
   const upgrades = new Upgrades(gateway)

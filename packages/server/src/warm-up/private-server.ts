@@ -9,6 +9,7 @@ import { parseCidr } from '@sluice/core'
 import { createLimiter, type Limiter, type Store } from '@sluice/limiter'
 import { monotonicMs, wallClock } from '../clock.js'
 import type { Config } from '../config/config.js'
+import { upstreamAt } from '../config/parse-gateway.js'
 import { createDecider, type Decider } from '../decider.js'
 import { startEcho } from '../echo.js'
 import { openApi, openGateway } from '../entry-points.js'
@@ -102,10 +103,15 @@ export async function openPrivateServer(config: Config, store: Store): Promise<P
       decider,
       identifier,
       log,
+      describeAddress: (address: string) => address,
       responseClock: responseClock(store, wallClock),
       exclusive: true,
     }
-    const gateway = openGateway(own, { ...deps, onUpstreamFailure: () => {} })
+    const gateway = openGateway(own, {
+      ...deps,
+      onUpstreamFailure: () => {},
+      onSlowUpload: () => {},
+    })
     const api = openApi(own, {
       ...deps,
       adminToken: randomBytes(TOKEN_BYTES).toString('hex'),
@@ -143,7 +149,7 @@ function privateConfig(config: Config, { token, upstream }: PrivateSettings): Co
       ...gateway,
       listen: LISTEN,
       tls: undefined,
-      upstreams: [{ prefix: '/', origin: upstream, host: 'preserve', connections: 256 }],
+      upstreams: [upstreamAt(upstream)],
       requireUser: [],
     },
     api: { ...api, listen: LISTEN, tls: undefined, token },

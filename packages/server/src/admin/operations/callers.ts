@@ -211,9 +211,9 @@ const putCandidate = operation({
   ifMatch: 'honoured',
   body: openBody(candidateInput),
   answers: [theRule],
-  async run({ param, body, ifMatch, meta }, { editor }) {
+  async run({ param, body, ifMatch, meta }, { editor, source }) {
     const rule = await editor.putCandidate(param('id'), body, meta, expectedOf(ifMatch))
-    return { status: 200, body: viewRule(rule), etag: rule.version }
+    return { status: 200, body: viewRule(rule, source), etag: rule.version }
   },
 })
 
@@ -227,9 +227,9 @@ const deleteCandidate = operation({
   writes: true,
   ifMatch: 'honoured',
   answers: [theRule],
-  async run({ param, ifMatch, meta }, { editor }) {
+  async run({ param, ifMatch, meta }, { editor, source }) {
     const rule = await editor.removeCandidate(param('id'), meta, expectedOf(ifMatch))
-    return { status: 200, body: viewRule(rule), etag: rule.version }
+    return { status: 200, body: viewRule(rule, source), etag: rule.version }
   },
 })
 

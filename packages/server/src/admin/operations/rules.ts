@@ -43,12 +43,21 @@ const listRules = operation({
   role: 'read',
   query: { after, limit },
   answers: [{ status: 200, description: 'A page of rules.', schema: rulesPage, etag: true }],
-  run({ query }, { source: { book } }) {
+  run({ query }, { source }) {
+    const { book } = source
+    const shadowUntil = source.shadowUntil() ?? null
     const { routes, strictPaths } = book.set
     const rules = rulesAfter(book, query.after).slice(0, query.limit + 1)
     const { page, next } = pageOf(rules, query.limit, ({ document }) => document.id)
     const version = book.rulesVersion
-    const body = { version, routes, strictPaths, rules: page.map(viewRule), next }
+    const body = {
+      version,
+      routes,
+      strictPaths,
+      rules: page.map((rule) => viewRule(rule, source)),
+      next,
+      shadowUntil,
+    }
     return { status: 200, body, etag: version }
   },
 })
@@ -72,11 +81,11 @@ const createRule = operation({
   writes: true,
   body: ruleBody,
   answers: [{ status: 201, description: 'The new rule.', schema: ruleView, etag: true }],
-  async run({ body, meta }, { editor }) {
+  async run({ body, meta }, { editor, source }) {
     const rule = await editor.create(body, meta)
     const { version, document } = rule
     const location = `${BASE}/rules/${document.id}`
-    return { status: 201, body: viewRule(rule), etag: version, location }
+    return { status: 201, body: viewRule(rule, source), etag: version, location }
   },
 })
 
@@ -88,9 +97,9 @@ const getRule = operation({
   summary: 'Read a rule',
   role: 'read',
   answers: [theRule],
-  run({ param }, { source: { book } }) {
-    const rule = findRule(book, param('id'))
-    return { status: 200, body: viewRule(rule), etag: rule.version }
+  run({ param }, { source }) {
+    const rule = findRule(source.book, param('id'))
+    return { status: 200, body: viewRule(rule, source), etag: rule.version }
   },
 })
 
@@ -106,10 +115,10 @@ const replaceRule = operation({
   ifMatch: 'needed',
   body: ruleBody,
   answers: [theRule],
-  async run({ param, body, ifMatch, meta }, { editor }) {
+  async run({ param, body, ifMatch, meta }, { editor, source }) {
     const expected = expectedOf(ifMatch, versionIn(body), true)
     const rule = await editor.replace(param('id'), body, meta, expected)
-    return { status: 200, body: viewRule(rule), etag: rule.version }
+    return { status: 200, body: viewRule(rule, source), etag: rule.version }
   },
 })
 
@@ -144,10 +153,10 @@ const patchRule = operation({
   ifMatch: 'honoured',
   body: openBody(rulePatch, ['merge-patch', 'json']),
   answers: [theRule],
-  async run({ param, body, ifMatch, meta }, { editor }) {
+  async run({ param, body, ifMatch, meta }, { editor, source }) {
     const expected = expectedOf(ifMatch, versionIn(body))
     const rule = await editor.patch(param('id'), body, meta, expected)
-    return { status: 200, body: viewRule(rule), etag: rule.version }
+    return { status: 200, body: viewRule(rule, source), etag: rule.version }
   },
 })
 
@@ -182,9 +191,9 @@ const promote = operation({
   writes: true,
   ifMatch: 'honoured',
   answers: [theRule],
-  async run({ param, ifMatch, meta }, { editor }) {
+  async run({ param, ifMatch, meta }, { editor, source }) {
     const rule = await editor.promote(param('id'), meta, expectedOf(ifMatch))
-    return { status: 200, body: viewRule(rule), etag: rule.version }
+    return { status: 200, body: viewRule(rule, source), etag: rule.version }
   },
 })
 

@@ -139,7 +139,8 @@ async function pastOf(
   // A file of the user's own keeps no versions.
   const past = (await store?.history(asked)) ?? []
   const { page, next } = pageOf(past, query.limit, ({ version }) => version)
-  return { versions: page.map(viewVersion), next }
+  const keptSince = store?.status().keptSince ?? null
+  return { versions: page.map(viewVersion), next, keptSince }
 }
 
 const listVersions = operation({

@@ -1,6 +1,6 @@
 /** "Are you sure?": of a person, where there is one. */
 import { AdminError } from '@sluice/client'
-import { Misuse } from './failures.js'
+import { Misuse, REFUSED } from './failures.js'
 import type { Io } from './io.js'
 
 export interface AskFlags {
@@ -29,4 +29,10 @@ export async function orConfirm<T>(asked: Promise<T>, flag: string): Promise<T> 
     const found = 'this leaves no rule at all, so that every call is allowed'
     throw new Error(`${found}; accepted: ${flag}, if that is meant`, { cause: error })
   }
+}
+
+/** Ends a command whose question was answered with no. */
+export function unchanged(io: Io): number {
+  io.err('Nothing was changed.\n')
+  return REFUSED
 }

@@ -116,18 +116,21 @@ export interface World {
   readonly columns?: number
   /** Waits that are over at once; the next one is interrupted. @default 0 */
   readonly waits?: number
+  /** How many writes the output takes before its reader goes. @default any number */
+  readonly writesRead?: number
 }
 
 /** Runs one command line. With `answers` there is a terminal. */
 export async function sluice(words: readonly string[], world: World = {}) {
-  const { input = '', answers, whileAsked, columns, waits = 0 } = world
+  const { input = '', answers, whileAsked, columns, waits = 0, writesRead = Infinity } = world
   let waited = 0
+  let writes = 0
   let out = ''
   let err = ''
   const asked: string[] = []
   const code = await main(words, {
     out: (text) => {
-      out += text
+      if (writes++ < writesRead) out += text
     },
     err: (text) => {
       err += text
@@ -144,6 +147,7 @@ export async function sluice(words: readonly string[], world: World = {}) {
     wait: async () => {
       if (++waited > waits) throw new Error('interrupted')
     },
+    isOutputOpen: () => writes <= writesRead,
     flush: async () => {},
   })
   return { code, out, err, asked }

@@ -14,6 +14,9 @@ export class Misuse extends Error {}
 /** Who was asked does not answer us. A script must not take that for a refusal, or a difference. */
 export class Unanswered extends Error {}
 
+/** The answer could not be written, on a full disk for instance: a script has none to read. */
+export class OutputFailure extends Error {}
+
 const UNAUTHENTICATED = 401
 const TOO_MANY = 429
 const SERVER_FAILED = 500
@@ -26,8 +29,10 @@ interface Failure {
   readonly text: string
 }
 
+const WITHOUT_ANSWER = [Misuse, Unanswered, OutputFailure, AdminInputError] as const
+
 export function describeFailure(error: unknown): Failure {
-  if (error instanceof Misuse || error instanceof Unanswered || error instanceof AdminInputError) {
+  if (WITHOUT_ANSWER.some((kind) => error instanceof kind) && error instanceof Error) {
     return { code: MISUSE, text: `${safe(error.message)}\n` }
   }
   if (error instanceof AdminError) {

@@ -1,5 +1,6 @@
 import { PassThrough, Writable } from 'node:stream'
 import { describe, expect, test } from 'vitest'
+import { main } from './index.js'
 import { processIo } from './io.js'
 
 function streams() {
@@ -45,6 +46,27 @@ describe('what a command writes', () => {
     io.out('first')
     await expect(io.flush()).rejects.toThrow('output: ENOSPC: write')
   })
+
+  test.each([
+    ['EPIPE', 0, ''],
+    ['ENOSPC', 2, 'output: ENOSPC: write\n'],
+  ])('an output that fails with %s ends any command with %i', async (code, exit, said) => {
+    const world = { ...streams(), stdout: broken(code).stdout }
+    expect(await main(['--help'], processIo(world))).toBe(exit)
+    expect(world.stderr.read()?.toString() ?? '').toBe(said)
+  })
+
+  test.each(['EPIPE', 'ENOSPC'])(
+    'a wait ends early once the output fails with %s',
+    async (code) => {
+      const io = processIo({ ...streams(), stdout: broken(code).stdout })
+      expect(io.isOutputOpen()).toBe(true)
+      io.out('first')
+      // Longer than any test may take: it returns because the output closes.
+      await io.wait(3_600_000)
+      expect(io.isOutputOpen()).toBe(false)
+    },
+  )
 
   test('listens to no stream before it is used', () => {
     const world = streams()

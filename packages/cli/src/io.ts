@@ -2,7 +2,7 @@
 import process from 'node:process'
 import { createInterface } from 'node:readline/promises'
 import { wallMs } from './clock.js'
-import { Misuse } from './failures.js'
+import { Misuse, OutputFailure } from './failures.js'
 
 export interface Io {
   /** What was asked for. */
@@ -19,7 +19,10 @@ export interface Io {
   readonly columns: number | undefined
   /** Milliseconds since 1970. */
   readonly now: () => number
+  /** Ends early when nothing more can be written: see `isOutputOpen`. */
   readonly wait: (ms: number) => Promise<void>
+  /** False once the reader of the output has gone (`| head`), or the disk below it is full. */
+  readonly isOutputOpen: () => boolean
   /** Settles when everything is written; rejects where something could not be, on a full disk. */
   readonly flush: () => Promise<void>
 }
@@ -50,6 +53,7 @@ export function processIo({ stdin, stdout, stderr }: Streams = process): Io {
     }
     writer.write(text)
   }
+  const output = () => writers.get(stdout)
   return {
     out: (text) => write(stdout, text),
     err: (text) => write(stderr, text),
@@ -58,7 +62,8 @@ export function processIo({ stdin, stdout, stderr }: Streams = process): Io {
     isTerminal: stdin.isTTY === true && stderr.isTTY === true,
     columns: stdout.isTTY === true ? stdout.columns : undefined,
     now: wallMs,
-    wait: (ms) => new Promise((done) => void setTimeout(done, ms)),
+    wait: (ms) => waitUnlessClosed(ms, output()),
+    isOutputOpen: () => output()?.isOpen() !== false,
     flush: async () => {
       await Promise.all([...writers.values()].map((writer) => writer.flush()))
     },
@@ -67,21 +72,31 @@ export function processIo({ stdin, stdout, stderr }: Streams = process): Io {
 
 interface Writer {
   readonly write: (text: string) => void
+  readonly isOpen: () => boolean
+  /** Settles when nothing more can be written. */
+  readonly closed: Promise<void>
   readonly flush: () => Promise<void>
 }
 
 /**
- * A reader that has seen enough (`| head`) is no failure, and no reason to stop half way through a
- * change either: the rest is said to nobody. What is lost in any other way is told at the end.
+ * Drops what is written after the reader has gone: one that has seen enough (`| head`) is no
+ * failure, and no reason to stop half way through a change. Any other loss fails the flush.
  */
 function createWriter(stream: Output): Writer {
   let isOpen = true
   let failure: Error | undefined
+  let close = () => {}
+  const closed = new Promise<void>((done) => {
+    close = done
+  })
   stream.on('error', (error: NodeJS.ErrnoException) => {
     isOpen = false
     if (error.code !== 'EPIPE') failure ??= error
+    close()
   })
   return {
+    isOpen: () => isOpen,
+    closed,
     write: (text) => {
       if (isOpen) stream.write(text)
     },
@@ -89,9 +104,19 @@ function createWriter(stream: Output): Writer {
       if (stream.writable) await new Promise<void>((done) => void stream.write('', () => done()))
       // A failure is known to the stream before it is told.
       await new Promise<void>((done) => void setImmediate(done))
-      if (failure !== undefined) throw new Error(`output: ${failure.message}`, { cause: failure })
+      if (failure === undefined) return
+      throw new OutputFailure(`output: ${failure.message}`, { cause: failure })
     },
   }
+}
+
+async function waitUnlessClosed(ms: number, output: Writer | undefined): Promise<void> {
+  let timer: NodeJS.Timeout | undefined
+  const passed = new Promise<void>((done) => {
+    timer = setTimeout(done, ms)
+  })
+  await Promise.race([passed, ...(output === undefined ? [] : [output.closed])])
+  clearTimeout(timer)
 }
 
 async function readInput(stdin: Input, bytesMost: number): Promise<string> {

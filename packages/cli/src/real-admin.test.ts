@@ -60,6 +60,120 @@ describe('a day of an operator', () => {
     expect(await run(`rules apply -f ${file}`, { answers: ['y'] })).toMatchObject({ code: 0 })
   })
 
+  test('a limit is tightened by one command, which shows what changes', async () => {
+    const ran = await run('rules set per-user --limits 1/minute --why INC-7', { answers: ['y'] })
+    expect(ran).toMatchObject({ code: 0, err: '', asked: ['Set it? [y/N] '] })
+    expect(ran.out).toContain('    limits: [2/minute] -> [1/minute]\n')
+    expect(ran.out).toContain('counters go on: limits token-bucket-1m (max 2 to 1)')
+    expect(ran.out).toMatch(/Set as version \d+\.\n$/)
+    expect(await json('rules get per-user')).toMatchObject({ limits: ['1/minute'] })
+    const [newest] = (await json('rules history per-user')).versions
+    expect(newest).toMatchObject({ why: 'INC-7' })
+    const same = await run('rules set per-user --limits 1/minute --yes')
+    expect(same).toMatchObject({ code: 0, out: 'Nothing changes.\n' })
+  })
+
+  test('a limit of 0 is set only after a question that says what it does', async () => {
+    const no = await run('rules set per-user --limits 0/minute', { answers: ['n'] })
+    expect(no.asked).toEqual([
+      'A limit of rule per-user becomes 0: it refuses every call that it counts. Set it? [y/N] ',
+    ])
+    expect(no).toMatchObject({ code: 1, err: 'Nothing was changed.\n' })
+    const unasked = await run('rules set per-user --limits 0/minute')
+    expect(unasked).toMatchObject({
+      code: 2,
+      err: 'there is no terminal to ask on; accepted: --yes\n',
+    })
+    expect(await json('rules get per-user')).toMatchObject({ limits: ['2/minute'] })
+    const file = tempFile('rules.yaml', RULES.replace('4/minute', '0/minute'))
+    const applied = await run(`rules apply -f ${file}`, { answers: [''] })
+    expect(applied.asked).toEqual([
+      'A limit of rule per-user becomes 0: it refuses every call that it counts. Apply? [y/N] ',
+    ])
+    expect(await run('rules set per-user --limits 0/minute --yes')).toMatchObject({ code: 0 })
+    expect(await json('rules get per-user')).toMatchObject({ limits: ['0/minute'] })
+  })
+
+  test('a limit that is tightened and refuses no more calls for it says why', async () => {
+    const bob = { by: 'bob', why: undefined }
+    const limits = [{ max: 100, window: '1m', burst: 500 }]
+    await admin.editor.patch('per-user', { limits }, bob, undefined)
+    const bursts = await run('rules set per-user --limits 3/minute --yes')
+    expect(bursts.err).toBe(
+      'The burst stays 500: as many calls pass at once, whatever the limit of 3.\n',
+    )
+    await run('rules shadow --all --for 15m')
+    const shadowed = await run('rules set per-user --limits 2/minute --yes')
+    expect(shadowed).toMatchObject({ code: 0 })
+    expect(shadowed.err).toMatch(/It refuses nobody before \S+Z, as it is in shadow for a while; /)
+  })
+
+  test('a rule that somebody else changes before the answer is not set', async () => {
+    const bob = { by: 'bob', why: undefined }
+    const whileAsked = () => admin.editor.patch('per-user', { mode: 'shadow' }, bob, undefined)
+    const ran = await run('rules set per-user --limits 1/minute', { answers: ['y'], whileAsked })
+    expect(ran).toMatchObject({ code: 1, err: expect.stringContaining('changed it meanwhile') })
+    expect(await json('rules get per-user')).toMatchObject({ limits: ['2/minute'] })
+  })
+
+  test('mode and posture are set too, and what is no rule or no limit is an error', async () => {
+    await run('rules set per-user --mode shadow --posture closed --yes')
+    expect(await json('rules get per-user')).toMatchObject({ mode: 'shadow', posture: 'closed' })
+    expect(await run('rules set per-user --yes')).toMatchObject({ code: 2 })
+    expect(await run('rules set nothing --limits 1/minute --yes')).toMatchObject({ code: 1 })
+    expect(await run('rules set per-user --limits 10/s --yes')).toMatchObject({ code: 2 })
+    expect(await run('rules set per-user --limits 1/1ms --yes')).toMatchObject({ code: 2 })
+  })
+
+  test('all rules are in shadow for a while by one command, and it can be seen everywhere', async () => {
+    const begun = await run('rules shadow --all --for 15m --why INC-7')
+    expect(begun.code).toBe(0)
+    expect(begun.out).toMatch(
+      /^All enforced rules count and refuse nobody until \S+Z \(.+\)\. Version \d+\.\n/,
+    )
+    expect(begun.out).toContain('It ends by itself; sluice rules enforce --all ends it now.')
+    const list = await run('rules list')
+    expect(list.out).toMatch(/^All enforced rules count and refuse nobody until \S+Z\.\n\nID /)
+    expect(list.out).toMatch(/per-user +shadow until \S+Z, then enforce/)
+    const got = await run('rules get per-user')
+    expect(got.out).toMatch(/^# version \d+, 0 overrides, in shadow until \S+Z\n/)
+    expect(got.out).not.toContain('shadowUntil')
+    const one = await run('rules enforce per-user')
+    expect(one.out).toMatch(/^per-user refuses what is over from \S+Z on\. /)
+    expect(one.err).toContain('sluice rules enforce --all ends that')
+    expect((await run('rules history')).out).toMatch(/all rules in shadow until \S+Z +INC-7/)
+    const back = await run('rules rollback')
+    expect(back.err).not.toContain('in shadow until')
+    expect(await run('rules enforce --all')).toMatchObject({ code: 0 })
+    expect((await run('rules history')).out).toContain('shadow of all rules ended')
+    expect((await run('rules list')).out).toMatch(/per-user +enforce /)
+  })
+
+  test('one rule is in shadow for a while', async () => {
+    const begun = await run('rules shadow per-user --for 1h')
+    expect(begun.out).toMatch(/^per-user counts and refuses nobody until /)
+    expect((await run('rules list')).out).toMatch(/^ID .*\nper-user +shadow until /)
+    await run('rules enforce per-user')
+    expect((await run('rules list')).out).toMatch(/per-user +enforce /)
+  })
+
+  test.each([
+    'rules shadow',
+    'rules shadow --all',
+    'rules shadow per-user --all --for 15m',
+    'rules enforce',
+    'rules enforce per-user --all',
+  ])('%s is misuse', async (line) => {
+    expect(await run(line)).toMatchObject({ code: 2 })
+  })
+
+  test('a shadow that is too short or too long is refused with what is accepted', async () => {
+    expect(await run('rules shadow --all --for 2d')).toMatchObject({
+      code: 1,
+      err: expect.stringContaining('a duration from 1m to 24h'),
+    })
+  })
+
   test('changed limits are tried, promoted, and taken back', async () => {
     const file = tempFile('rules.yaml', RULES)
     expect(await run(`rules apply -f ${file} --shadow --yes`)).toMatchObject({ code: 0 })

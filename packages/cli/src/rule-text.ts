@@ -1,4 +1,5 @@
 /** Rules in a few words, from documents as people wrote them: nothing in them is certain. */
+import { durationText } from '@sluice/core'
 import { isRecord, wordOf } from './records.js'
 
 /** `1000/1h sliding-window-counter hourly`. */
@@ -79,21 +80,17 @@ export function instantText(iso: string | undefined): string {
   return iso?.replace(/\.\d+Z$/, 'Z') ?? ''
 }
 
-/** How long something lasts or is ago, as people say it: no second that has not passed yet. */
+/** How long something lasts or is ago: no second that has not passed yet. */
 export function elapsedText(ms: number): string {
-  if (ms < 1000) return `${Math.max(0, Math.floor(ms))} ms`
-  const seconds = ms / 1000
-  if (seconds < 120) return `${Math.floor(seconds * 10) / 10} s`
-  if (seconds < 7200) return `${Math.floor(seconds / 60)} min`
-  return `${Math.floor(seconds / 360) / 10} h`
+  return durationText(Math.max(0, ms), 'down')
 }
 
 /** How long somebody has to wait: not a moment less. */
 export function timeText(ms: number | null): string {
-  if (ms === null) return 'never'
-  if (ms < 1000) return `${Math.ceil(ms)} ms`
-  const seconds = ms / 1000
-  if (seconds < 120) return `${Math.ceil(seconds * 10) / 10} s`
-  if (seconds < 7200) return `${Math.ceil(seconds / 60)} min`
-  return `${Math.ceil(seconds / 360) / 10} h`
+  return ms === null ? 'never' : durationText(ms, 'up')
+}
+
+/** How far a clock is off: `+0.4 ms`, `-1 h`. */
+export function offsetText(ms: number): string {
+  return `${ms > 0 ? '+' : ''}${durationText(ms)}`
 }

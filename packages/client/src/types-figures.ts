@@ -87,7 +87,11 @@ export interface TopCallerView {
   readonly caller: Attributes
   /** What logs and Redis have in place of the caller. */
   readonly hash: string
+  /** The rule has one counter for all of its calls. Else an empty `caller` has no name here. */
+  readonly isEverybody: boolean
   readonly plan: string | null
+  /** One that was refused lately, or would have been: method, and route or path; null: unknown. */
+  readonly lastRefusedCall: string | null
   /** Since `since`; what was admitted, in units of cost. */
   readonly refusals: number
   readonly use: number
@@ -96,7 +100,7 @@ export interface TopCallerView {
   readonly candidateRefusals: number
   /** By how much the figure it is ordered by may be too high. */
   readonly error: number
-  /** Since when it comes to zero again and again; null: it had room for five seconds, or left. */
+  /** Since when it comes to zero again and again; null: it had room, has refilled, or left. */
   readonly zeroSince: string | null
   readonly lastSeen: string
   /** In how many of the last 24 hours it came to its limit. */
@@ -129,6 +133,7 @@ export type AlertName =
   | 'caller-at-zero'
   | 'refusals-unusual'
   | 'callers-unusual'
+  | 'upstream-failing'
 
 export interface AlertView {
   /** The same for the same thing as long as it lasts: what receivers deduplicate by. */

@@ -11,6 +11,8 @@ export interface RuleView {
   readonly version: number
   readonly overrideCount: number
   readonly candidate?: unknown
+  /** An enforced rule counts and refuses nobody until then, an ISO time. */
+  readonly shadowUntil?: string
   readonly [field: string]: unknown
 }
 
@@ -22,6 +24,23 @@ export interface RulesPage {
   readonly rules: readonly RuleView[]
   /** What to ask for as `after`; null: that was all. */
   readonly next: string | null
+  /** All enforced rules count and refuse nobody until then; null: they do refuse. */
+  readonly shadowUntil: string | null
+}
+
+export interface ShadowInput {
+  /** From `1m` to `24h`. */
+  readonly for: string
+  /** Only this one; without: all. */
+  readonly rule?: string | undefined
+}
+
+export interface ShadowedView {
+  readonly version: number
+  /** When it ends by itself, an ISO time. */
+  readonly until: string
+  /** Null: all rules. */
+  readonly rule: string | null
 }
 
 export interface ProblemView {
@@ -97,6 +116,8 @@ export interface VersionsPage {
   readonly versions: readonly VersionView[]
   /** What to ask for as `before`; null: that was all. */
   readonly next: number | null
+  /** The oldest version that can be gone back to; null: all are kept. */
+  readonly keptSince: number | null
 }
 
 export interface OverrideView {

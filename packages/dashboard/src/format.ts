@@ -41,14 +41,15 @@ export function percent(share: number): string {
   return `${value < 9.95 ? digits(value, 2) : whole.format(value)} %`
 }
 
-/** 40 µs, 1.2 ms, 3.4 s */
+/** 40 µs, 1.2 ms, 3.4 s, 5 min, 1 h */
 export function millis(ms: number | null | undefined): string {
   if (ms === null || ms === undefined || !Number.isFinite(ms)) return NOTHING
   const size = Math.abs(ms)
   if (size === 0) return '0 ms'
   if (size < 0.9995) return `${whole.format(ms * 1000)} µs`
   if (size < 999.5) return `${digits(ms, size < 9.95 ? 2 : 3)} ms`
-  return `${digits(ms / 1000, 2)} s`
+  if (size < 2 * MINUTE) return `${digits(ms / 1000, 2)} s`
+  return `${ms < 0 ? '-' : ''}${duration(Math.round(size / SECOND) * SECOND)}`
 }
 
 /** 45 s, 3 min, 2 h 5 min, 4 d */

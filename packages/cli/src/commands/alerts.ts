@@ -50,6 +50,11 @@ function callerOf({ details: { caller } }: AlertView): string {
   return Array.isArray(caller) ? caller.join(' ') : ''
 }
 
+/** Method, and route or path, of a call that was refused lately. Empty: not known. */
+function refusedCallOf({ details: { lastRefusedCall } }: AlertView): string {
+  return typeof lastRefusedCall === 'string' ? lastRefusedCall : ''
+}
+
 const toText =
   (io: Io) =>
   (told: AlertView): string => {
@@ -58,10 +63,12 @@ const toText =
     const long = elapsedText(io.now() - Date.parse(since))
     const head = `${severity}  ${alert}${about}, for ${long}, seen by ${node}`
     const who = callerOf(told)
+    const call = refusedCallOf(told)
     const lines = [
       head,
       `  ${summary}`,
       who === '' ? [] : `  caller: ${who}`,
+      call === '' ? [] : `  last refused: ${call}`,
       `  ${runbook}`,
     ].flat()
     // Each stays one line, whatever is in it.

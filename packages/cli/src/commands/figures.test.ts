@@ -51,6 +51,22 @@ per-user  ip=192.0.2.1 route=GET /a  -            7   30  -              0  1 s 
     expect(admin.seen[0]?.query).toEqual({ by: 'refusals', limit: '20' })
   })
 
+  test('has the call that was refused last, and the hash of a caller that is not known by name', async () => {
+    const callers = [
+      { ...caller, isEverybody: false, lastRefusedCall: 'GET /v1/orders/:id' },
+      { ...caller, isEverybody: false, caller: {}, plan: null, lastRefusedCall: null },
+      { ...caller, isEverybody: true, caller: {}, plan: null, lastRefusedCall: null },
+    ]
+    const admin = await startAdmin({ 'GET /top': answer({ ...top, callers }) })
+    expect((await admin.run(['top'])).out).toBe(`most refusals; of the last 7 min, on 2 nodes
+
+RULE      CALLER     PLAN  REFUSALS  LAST REFUSED        USE  AT ZERO    HOURS  SEEN
+per-user  user=u1    free       120  GET /v1/orders/:id   30  for 7 min      3  1 s ago
+per-user  hash=00ff  -          120  -                    30  for 7 min      3  1 s ago
+per-user  everybody  -          120  -                    30  for 7 min      3  1 s ago
+`)
+  })
+
   test('says who would have been refused, how often, and by what', async () => {
     const quiet = { ...caller, refusals: 0, zeroSince: null, hoursAtLimit: 0 }
     const callers = [
@@ -115,9 +131,8 @@ per-user  user=u3  free         0  3 in shadow, 4 by candidate   30  -          
 
   test('names of callers cannot act on a terminal, nor make lines', async () => {
     const user = '\u001b[2Jx\ny\u202eevil'
-    const admin = await startAdmin({
-      'GET /top': answer({ ...top, callers: [{ ...caller, caller: { user }, plan: '\u0007' }] }),
-    })
+    const evil = { ...caller, caller: { user }, plan: '\u0007', lastRefusedCall: `GET /${user}` }
+    const admin = await startAdmin({ 'GET /top': answer({ ...top, callers: [evil] }) })
     for (const words of [['top'], ['top', '--json']]) {
       const { out } = await admin.run(words)
       for (const char of '\u001b\u0007\u202e') expect(out).not.toContain(char)
@@ -138,6 +153,14 @@ per-user  user=u3  free         0  3 in shadow, 4 by candidate   30  -          
     const plain = await admin.run(['top', '--watch'], { waits: 1 })
     expect(plain.out).not.toContain('\u001b')
     expect(plain.out.match(/most refusals/g)).toHaveLength(2)
+  })
+
+  test('--watch ends with 0 when the reader of its output has gone', async () => {
+    const admin = await startAdmin({ 'GET /top': answer(top) })
+    const ran = await admin.run(['top', '--watch'], { waits: 9, writesRead: 1 })
+    expect(ran).toMatchObject({ code: 0, err: '' })
+    // The second one met the closed output, and nothing was asked after that.
+    expect(admin.seen).toHaveLength(2)
   })
 
   test('--watch outlives a moment without an answer, but not a token that ends', async () => {

@@ -2,7 +2,7 @@
 import type { NodesView, NodeView } from '@sluice/client'
 import type { Command } from 'commander'
 import { OK } from '../failures.js'
-import { elapsedText, instantText } from '../rule-text.js'
+import { elapsedText, instantText, offsetText } from '../rule-text.js'
 import { type Cli, type CommonFlags, helpOf, run, withCommon } from '../session.js'
 import { type Cell, pairs, table } from '../table.js'
 
@@ -68,18 +68,11 @@ function figuresOf(node: NodeView): readonly Cell[] {
   return [
     rateText(decisionsPerSecond),
     rateText(refusalsPerSecond),
-    offsetText(clockOffsetMs),
+    clockOffsetMs === undefined || clockOffsetMs === null ? undefined : offsetText(clockOffsetMs),
     store,
   ]
 }
 
 function rateText(rate: number | undefined): Cell {
   return rate === undefined ? undefined : Math.round(rate * 10) / 10
-}
-
-/** How far off the clock of its store is. */
-function offsetText(ms: number | null | undefined): Cell {
-  if (ms === undefined || ms === null) return undefined
-  const rounded = Math.round(ms * 10) / 10
-  return `${rounded > 0 ? '+' : ''}${rounded} ms`
 }

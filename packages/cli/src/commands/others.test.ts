@@ -289,6 +289,7 @@ describe('every command', () => {
       'shadow',
       'enforce',
       'promote',
+      'set',
     ].map((name) => `rules ${name}`),
     ...['override', 'export', 'delete', 'adopt'].map((name) => `rules ${name}`),
     ...['list', 'add', 'import', 'disable', 'enable', 'remove', 'set'].map(

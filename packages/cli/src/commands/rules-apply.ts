@@ -17,6 +17,7 @@ import {
   withCommon,
   withWhy,
 } from '../session.js'
+import { questionOf } from './rules-set.js'
 
 interface FileFlags extends CommonFlags {
   readonly file: string
@@ -108,7 +109,7 @@ async function applyRules(session: Session, flags: ApplyFlags): Promise<number> 
   if (isSame || flags.dryRun === true) return OK
   // Scripts get one answer, and a person still sees what the question is about.
   if (isJson && flags.yes !== true) io.err(diffText(preview.diff))
-  if (!(await confirm(io, flags, 'Apply?'))) {
+  if (!(await confirm(io, flags, questionOf(preview.diff, 'Apply?')))) {
     io.err('Nothing was changed.\n')
     return REFUSED
   }

@@ -33,8 +33,25 @@ describe('sluice rules shadow and enforce', () => {
   })
 })
 
+test('sluice rules promote asks before a candidate of 0 is put into force', async () => {
+  const candidate = { limits: ['0/second'] }
+  const admin = await startAdmin({
+    'GET /rules/per-user': answer({ ...rule, candidate }),
+    'POST /rules/per-user/promote': answer({ ...rule, limits: ['0/second'] }),
+  })
+  const no = await admin.run(['rules', 'promote', 'per-user'], { answers: ['n'] })
+  expect(no.code).toBe(1)
+  expect(no.asked[0]).toContain('it refuses every call that it counts. Promote it?')
+  expect(await admin.run(['rules', 'promote', 'per-user'])).toMatchObject({ code: 2 })
+  expect(admin.lines()).toEqual(['GET /rules/per-user', 'GET /rules/per-user'])
+  expect(await admin.run(['rules', 'promote', 'per-user', '--yes'])).toMatchObject({ code: 0 })
+})
+
 test('sluice rules promote tells the limits in force', async () => {
-  const admin = await startAdmin({ 'POST /rules/per-user/promote': answer(rule) })
+  const admin = await startAdmin({
+    'GET /rules/per-user': answer(rule),
+    'POST /rules/per-user/promote': answer(rule),
+  })
   const ran = await admin.run(['rules', 'promote', 'per-user'])
   expect(ran.out).toBe(
     'per-user has 10/second, 1000/1h sliding-window-counter hourly now. Version 7.\n',
@@ -184,7 +201,56 @@ As in version 5, now version 8.
     expect(admin.seen.at(-1)?.ifMatch).toBeUndefined()
   })
 
-  test.each([['x'], ['0'], ['per-user', '1.5'], ['a', 'b', '3']])(
+  test('without a version shows those there are and goes back to the one that is chosen', async () => {
+    const kept = past(5, [
+      { kind: 'rule', id: 'per-user', before: null, after: document(['10/second']) },
+    ])
+    const admin = await startAdmin({
+      ...routes,
+      'GET /rules/per-user/versions': answer({
+        versions: [...versions.slice(0, 2), kept],
+        next: null,
+      }),
+    })
+    const ran = await admin.run(['rules', 'rollback', 'per-user'], { answers: ['7', '5', 'y'] })
+    expect(ran.asked).toEqual([
+      'Go back to version: ',
+      'Go back to version: ',
+      'Go back to version 5? [y/N] ',
+    ])
+    expect(ran.err).toContain('Versions of per-user; version 7 is the present one:')
+    expect(ran.err).toContain('Found "7"; accepted: one of the versions above, or nothing to stop.')
+    expect(ran).toMatchObject({ code: 0, out: expect.stringContaining('As in version 5') })
+  })
+
+  test('without a version changes nothing where the person chooses none', async () => {
+    const admin = await startAdmin(routes)
+    const ran = await admin.run(['rules', 'rollback'], { answers: [''] })
+    expect(ran).toMatchObject({ code: 1, err: expect.stringContaining('Nothing was changed.') })
+    expect(admin.lines()).toEqual(['GET /versions'])
+  })
+
+  test('without a version and without a terminal exits 2 and lists the versions', async () => {
+    const admin = await startAdmin(routes)
+    const ran = await admin.run(['rules', 'rollback', 'per-user', '--yes'])
+    expect(ran.code).toBe(2)
+    expect(ran.err).toContain('accepted: sluice rules rollback per-user <version>\nVERSION')
+    expect(ran.err).toContain('      6  2026-01-02T03:04:05Z  ann')
+    expect(ran.err).not.toContain('      7  ')
+  })
+
+  test('without a version says so where there is no earlier one', async () => {
+    const only = { versions: versions.slice(0, 1), next: null }
+    const admin = await startAdmin({ ...routes, 'GET /rules/per-user/versions': answer(only) })
+    const ran = await admin.run(['rules', 'rollback', 'per-user'], { answers: [] })
+    expect(ran).toMatchObject({
+      code: 2,
+      asked: [],
+      err: 'found no earlier version of per-user to go back to; see rules history\n',
+    })
+  })
+
+  test.each([['0'], ['per-user', '1.5'], ['a', 'b', '3']])(
     'of %j %j %j is misuse',
     async (...words) => {
       const admin = await startAdmin(routes)

@@ -74,7 +74,8 @@ async function listRules({ io, client, tell }: Session): Promise<undefined> {
   tell(set, () =>
     set.rules.length === 0
       ? noRulesText(set.version)
-      : table(
+      : shadowNote(set) +
+        table(
           ['ID', 'MODE', 'BY', 'LIMITS', 'MATCH', 'OVERRIDES', 'VERSION'],
           set.rules.map((rule) => [
             rule.id,
@@ -97,8 +98,19 @@ function noRulesText(version: number): string {
   return `No rules: every call is allowed${since}.\n`
 }
 
-function modeText({ mode, candidate }: RuleView): string {
-  const own = typeof mode === 'string' ? mode : 'enforce'
+/** Protection that is off must not go unseen. */
+function shadowNote({ shadowUntil }: RulesPage): string {
+  // An older server tells nothing of it.
+  if (shadowUntil === null || shadowUntil === undefined) return ''
+  return `All enforced rules count and refuse nobody until ${instantText(shadowUntil)}.\n\n`
+}
+
+function modeText({ mode, candidate, shadowUntil }: RuleView): string {
+  const written = typeof mode === 'string' ? mode : 'enforce'
+  const own =
+    shadowUntil === undefined
+      ? written
+      : `shadow until ${instantText(shadowUntil)}, then ${written}`
   return candidate === undefined || candidate === null ? own : `${own} +candidate`
 }
 
@@ -114,9 +126,11 @@ async function readAllRules(client: AdminClient): Promise<RulesPage> {
   return { ...first, rules: [...first.rules, ...items], next: null }
 }
 
-function ruleText({ version, overrideCount, ...rule }: RuleView): string {
+function ruleText({ version, overrideCount, shadowUntil, ...rule }: RuleView): string {
   const overrides = overrideCount === 1 ? '1 override' : `${overrideCount} overrides`
-  return `# version ${version}, ${overrides}\n${safeDocument(writeYaml(rule))}`
+  const shadow =
+    shadowUntil === undefined ? '' : `, in shadow until ${instantText(safe(shadowUntil))}`
+  return `# version ${version}, ${overrides}${shadow}\n${safeDocument(writeYaml(rule))}`
 }
 
 async function showHistory(
@@ -125,13 +139,18 @@ async function showHistory(
   { limit, before }: HistoryFlags,
 ): Promise<undefined> {
   const wanted = { from: before, most: limit, page: VERSIONS_PAGE }
+  const end: { keptSince?: number } = {}
   const { items: versions } = await gather<VersionView, number>(wanted, async (from, most) => {
     const page = { before: from, limit: most }
     const told =
       id === undefined ? await client.listVersions(page) : await client.listRuleVersions(id, page)
+    // A server of the release before this one keeps all, and does not say so.
+    if (told.next === null && told.keptSince) end.keptSince = told.keptSince
     return { items: told.versions, next: told.next }
   })
-  tell({ versions }, () => versionsText(versions, io.columns))
+  const { keptSince } = end
+  const older = keptSince === undefined ? '' : `Versions are kept since version ${keptSince}.\n`
+  tell({ versions, ...end }, () => versionsText(versions, io.columns) + older)
   return undefined
 }
 

@@ -5,6 +5,9 @@ import { addRulesApply } from './rules-apply.js'
 import { addRulesChange } from './rules-change.js'
 import { addRulesOverride } from './rules-override.js'
 import { addRulesRead } from './rules-read.js'
+import { addRulesRollback } from './rules-rollback.js'
+import { addRulesSet } from './rules-set.js'
+import { addRulesShadow } from './rules-shadow.js'
 
 export function addRules(program: Command, cli: Cli): void {
   const rules = program
@@ -13,7 +16,10 @@ export function addRules(program: Command, cli: Cli): void {
     .addHelpText('after', RULES_HELP)
   addRulesRead(rules, cli)
   addRulesApply(rules, cli)
+  addRulesSet(rules, cli)
+  addRulesShadow(rules, cli)
   addRulesChange(rules, cli)
+  addRulesRollback(rules, cli)
   addRulesOverride(rules, cli)
 }
 
@@ -21,6 +27,7 @@ const RULES_HELP = `
 Examples:
   sluice rules list
   sluice rules apply -f rules.yaml
+  sluice rules set login --limits 3/minute
   sluice rules shadow per-user --why 'INC-7'
 
 A change is live on every node within a second; docs/guides/rules.md says how.`

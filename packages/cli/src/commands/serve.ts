@@ -19,7 +19,7 @@ export function addServe(program: Command, cli: Cli): void {
     .action(async (options: ServeFlags) => {
       // Only here: the other commands need not wait until a server is loaded.
       const { runServer } = await import('@sluice/server')
-      cli.exitWith(await runServer(options))
+      cli.exitWith(await runServer({ ...options, write: cli.io.out }))
     })
 }
 
@@ -29,7 +29,9 @@ Examples:
   sluice serve --config sluice.yaml --check
   SLUICE_UPSTREAM=http://127.0.0.1:3000 SLUICE_REDIS_URL=redis://127.0.0.1:6379 sluice serve
 
-With neither configuration nor rules it runs an example: rules of a B2B API and a built-in upstream.
+With nothing configured it runs an example: rules of a B2B API and a built-in upstream. With a file,
+rules, a database, an upstream or a listener beyond loopback a new rule store begins empty, and
+/readyz answers 503 "no rules" until there is one; allowNoRules: true makes it ready without.
 With SLUICE_REDIS_URL=redis://host:6379 all nodes enforce one limit; docs/guides/redis.md says how.
 Rules are kept in the data directory, with SLUICE_DATABASE_URL=postgres://host/db in Postgres for all
 nodes; SLUICE_RULES=rules.yaml is a file of your own in their place. docs/guides/rules.md says how.

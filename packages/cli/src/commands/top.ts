@@ -45,7 +45,7 @@ export function addTop(program: Command, cli: Cli): void {
     .option('--rule <id>', 'of one rule only')
     .option('--limit <n>', 'how many, up to 100', wholeNumber('--limit', 1), 20)
     .option('--wide', 'with the hash of each caller, which alerts and logs have')
-    .option('--watch', 'again every two seconds, until it is interrupted')
+    .option('--watch', 'refresh every 2 s until interrupted')
     .addHelpText(
       'after',
       helpOf(
@@ -57,6 +57,7 @@ export function addTop(program: Command, cli: Cli): void {
         await show(session, flags, '')
         while (flags.watch === true) {
           await session.io.wait(WATCH_EVERY_MS)
+          if (!session.io.isOutputOpen()) break
           await showAgain(session, flags)
         }
         return OK
@@ -90,6 +91,7 @@ function topText(view: TopView, isWide: boolean, io: Io): string {
   const head = `${ORDERS[view.by]}; of the last ${since}, ${whoseText(view)}\n`
   if (view.callers.length === 0) return `${head}Nobody.\n`
   const isInexact = view.callers.some(({ error }) => error > 0)
+  const hasCalls = view.callers.some((caller) => refusedCallOf(caller) !== undefined)
   const isShadowed = view.callers.some((caller) => wouldText(caller) !== undefined)
   const rows = table(
     [
@@ -99,6 +101,7 @@ function topText(view: TopView, isWide: boolean, io: Io): string {
       'PLAN',
       'REFUSALS',
       ...(isShadowed ? ['WOULD BE REFUSED'] : []),
+      ...(hasCalls ? ['LAST REFUSED'] : []),
       'USE',
       ...(isInexact ? ['ERROR'] : []),
       'AT ZERO',
@@ -107,11 +110,12 @@ function topText(view: TopView, isWide: boolean, io: Io): string {
     ],
     view.callers.map((caller) => [
       caller.rule,
-      callerText(caller.caller),
+      whoText(caller),
       ...(isWide ? [caller.hash] : []),
       caller.plan ?? undefined,
       caller.refusals,
       ...(isShadowed ? [wouldText(caller)] : []),
+      ...(hasCalls ? [refusedCallOf(caller)] : []),
       caller.use,
       ...(isInexact ? [caller.error] : []),
       caller.zeroSince === null
@@ -123,6 +127,17 @@ function topText(view: TopView, isWide: boolean, io: Io): string {
     io.columns,
   )
   return `${head}\n${rows}`
+}
+
+/** By its hash where no node that was asked can name it; a server of release 0.1.0 tells less. */
+function whoText({ caller, hash, isEverybody }: TopCallerView): string {
+  const isUnnamed = isEverybody === false && Object.keys(caller).length === 0
+  return isUnnamed ? `hash=${hash}` : callerText(caller)
+}
+
+/** Method, and route or path; undefined: not known. */
+function refusedCallOf({ lastRefusedCall }: TopCallerView): string | undefined {
+  return lastRefusedCall ?? undefined
 }
 
 /** How many passed that would have been refused, and by what; undefined: none. */

@@ -1,7 +1,15 @@
 /** Rules, sets of rules, and their past. */
 import { segment } from '../address.js'
 import { type Seen, type Send, YAML } from '../send.js'
-import type { AppliedView, RulesPage, RuleView, ValidatedView, VersionsPage } from '../types.js'
+import type {
+  AppliedView,
+  RulesPage,
+  RuleView,
+  ShadowedView,
+  ShadowInput,
+  ValidatedView,
+  VersionsPage,
+} from '../types.js'
 import type { Change, Done, Page, PastPage, SeenChange } from './options.js'
 
 export interface ValidateOptions {
@@ -96,6 +104,7 @@ export function ruleRoutes(send: Send) {
       }) as Promise<Done>,
 
     ...setRoutes(send),
+    ...shadowRoutes(send),
     ...pastRoutes(send),
   }
 }
@@ -152,6 +161,31 @@ function setRoutes(send: Send) {
         ifMatch,
         isChange: true,
       }) as Promise<RuleView>,
+  }
+}
+
+function shadowRoutes(send: Send) {
+  return {
+    /** All enforced rules, or one, count and refuse nobody for a while; it ends by itself. */
+    shadowRules: (input: ShadowInput, { why }: Change = {}) =>
+      send({
+        method: 'POST',
+        has: 'until',
+        path: '/shadow',
+        query: { why },
+        body: input,
+        isChange: true,
+      }) as Promise<ShadowedView>,
+
+    /** Ends that before its time: of one rule, or of all. */
+    endShadow: (rule?: string, { why }: Change = {}) =>
+      send({
+        method: 'DELETE',
+        has: 'version',
+        path: '/shadow',
+        query: { rule, why },
+        isChange: true,
+      }) as Promise<Done>,
   }
 }
 

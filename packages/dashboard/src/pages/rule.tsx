@@ -2,10 +2,13 @@
 import { AdminError, type RuleStatsView, type RuleView } from '@sluice/client'
 import { useEffect, useState } from 'preact/hooks'
 import { api, useLoaded } from '../api.js'
+import { nowMs } from '../clock.js'
+import { dateTime } from '../format.js'
 import { rulesVersion, tick } from '../live.js'
 import { hrefs, route } from '../router.js'
 import '../styles/rule.css'
 import {
+  Badge,
   Card,
   Empty,
   ErrorNote,
@@ -26,6 +29,7 @@ import { Seen } from './rule/seen.js'
 import { ShadowRefused } from './rule/shadow-refused.js'
 import { Facts, Left, TopRefused } from './rule/side-cards.js'
 import { writeRule } from './rule/yaml.js'
+import { isShadowed } from './rules/rows.js'
 import { type Editing, useEditing } from './rules/use-rules.js'
 
 /** A rule's figures are counted in steps of ten seconds. */
@@ -71,6 +75,9 @@ function Lead({ rule }: { readonly rule: RuleView }) {
   return (
     <span class="rule-lead">
       <ModeBadge mode={typeof mode === 'string' ? mode : 'enforce'} />
+      {isShadowed(rule, nowMs.value) && (
+        <Badge tone="degraded">in shadow until {dateTime(rule.shadowUntil ?? '')}</Badge>
+      )}
       {typeof description === 'string' && <Text value={description} max={400} />}
     </span>
   )

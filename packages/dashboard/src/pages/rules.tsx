@@ -1,6 +1,8 @@
 /** All rules: which refuse, how much, and since when. */
 import { useState } from 'preact/hooks'
-import { count } from '../format.js'
+import type { RuleView } from '@sluice/client'
+import { nowMs } from '../clock.js'
+import { count, dateTime } from '../format.js'
 import { rulesVersion, stats } from '../live.js'
 import { hrefs, navigate, route } from '../router.js'
 import '../styles/rules.css'
@@ -19,7 +21,7 @@ import {
   toast,
 } from '../ui/index.js'
 import { RuleEditor } from './rule/rule-editor.js'
-import { findRules, ROWS_MAX, type RuleOrder, rowsOf } from './rules/rows.js'
+import { findRules, isShadowed, ROWS_MAX, type RuleOrder, rowsOf } from './rules/rows.js'
 import { RulesTable } from './rules/rules-table.js'
 import { type Editing, useEditing, useRules } from './rules/use-rules.js'
 
@@ -44,6 +46,21 @@ const ORDERS: readonly { readonly value: RuleOrder; readonly label: string }[] =
 export function RulesPage() {
   const editing = useEditing()
   return route.value.query.has('new') ? <NewRule editing={editing} /> : <List editing={editing} />
+}
+
+/** Protection that is off must not go unseen. */
+function ShadowNote({ rules }: { readonly rules: readonly RuleView[] }) {
+  const shadowed = rules.filter((rule) => isShadowed(rule, nowMs.value))
+  const untils = shadowed.flatMap(({ shadowUntil }) => shadowUntil ?? []).toSorted()
+  const last = untils.at(-1)
+  if (last === undefined) return null
+  const which =
+    shadowed.length === 1 ? 'One enforced rule' : `${count(shadowed.length)} enforced rules`
+  return (
+    <Note tone="degraded" title={`${which} in shadow until ${dateTime(last)}`}>
+      They count and refuse nobody, and refuse again by themselves then.
+    </Note>
+  )
 }
 
 function List({ editing }: { readonly editing: Editing }) {
@@ -72,6 +89,7 @@ function List({ editing }: { readonly editing: Editing }) {
         </Note>
       )}
       {error !== undefined && <ErrorNote error={error} onRetry={reload} />}
+      <ShadowNote rules={rules ?? []} />
       <Card flush>
         <div class="rules-tools">
           <TextField

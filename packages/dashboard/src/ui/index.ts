@@ -11,3 +11,4 @@ export { Alone, Badge, Empty, ErrorNote, Loading, ModeBadge, Note, Sign, Stat } 
 export { Caller, Text, When } from './text.js'
 export { toast, Toasts } from './toast.js'
 export type { Tone } from './tone.js'
+export { isUnnamed, TopCaller } from './top-caller.js'

@@ -36,14 +36,24 @@ export function Text({ value, max, mono = false }: TextProps) {
 interface CallerProps {
   readonly attributes: Attributes
   readonly plan?: string | null | undefined
+  /** Shown in place of attributes that are not known. */
+  readonly hash?: string | undefined
 }
 
 /** Who it is: each attribute that the rule counts by. All together have no plan. */
-export function Caller({ attributes, plan }: CallerProps) {
+export function Caller({ attributes, plan, hash }: CallerProps) {
   const pairs = Object.entries(attributes).slice(0, ATTRIBUTES_MAX)
   return (
     <span class="caller">
-      {pairs.length === 0 && <span class="caller-all">everybody together</span>}
+      {pairs.length === 0 && hash === undefined && (
+        <span class="caller-all">everybody together</span>
+      )}
+      {pairs.length === 0 && hash !== undefined && (
+        <span class="caller-part" title="This node knows the caller only by its hash">
+          <span class="caller-name">hash</span>
+          <Text value={hash} mono />
+        </span>
+      )}
       {pairs.map(([name, value]) => (
         <span class="caller-part" key={name}>
           <span class="caller-name">

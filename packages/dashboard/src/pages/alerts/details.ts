@@ -11,8 +11,11 @@ interface Detail {
 
 const LABELS: Readonly<Record<string, string>> = {
   zeroSince: 'At zero since',
+  lastRefusedCall: 'Last refused',
   ageSeconds: 'Not confirmed for',
   degraded: 'Decided by posture',
+  rules: 'Rules decided by posture',
+  affected: 'Some of them',
   opened: 'Times opened',
   offsetMs: 'Off by',
   errorMs: 'Known within',

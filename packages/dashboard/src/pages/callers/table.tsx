@@ -6,14 +6,15 @@ import { count, duration, timeOf } from '../../format.js'
 import { hrefs } from '../../router.js'
 import {
   Badge,
-  Caller,
   type Column,
   Empty,
+  isUnnamed,
   Link,
   LinkButton,
   Meter,
   Table,
   Text,
+  TopCaller,
   When,
 } from '../../ui/index.js'
 
@@ -52,7 +53,7 @@ export function CallersTable({ callers, by }: CallersTableProps) {
         {
           head: 'Caller',
           isMain: true,
-          cell: ({ caller, plan }) => <Caller attributes={caller} plan={plan} />,
+          cell: (row) => <TopCaller row={row} />,
         },
         {
           head: 'Rule',
@@ -156,9 +157,11 @@ const isEverybody = (caller: TopCallerView['caller']): boolean => Object.keys(ca
 function Actions({ row }: { readonly row: TopCallerView }) {
   return (
     <span class="actions">
-      <LinkButton href={hrefs.whyRefused(row.rule, row.caller, row.plan)} size="small">
-        Why?
-      </LinkButton>
+      {!isUnnamed(row) && (
+        <LinkButton href={hrefs.whyRefused(row.rule, row.caller, row.plan)} size="small">
+          Why?
+        </LinkButton>
+      )}
       {may('edit') && !isEverybody(row.caller) && (
         <LinkButton href={hrefs.override(row.rule, row.caller)} size="small" kind="quiet">
           Override

@@ -6,16 +6,17 @@ import { count, duration, perSecond, percent, rate, refusedShare, timeOf } from 
 import { RULE_STEPS_MAX, stepsShown } from '../../live-state.js'
 import { hrefs } from '../../router.js'
 import {
-  Caller,
   Card,
   Empty,
   ErrorNote,
+  isUnnamed,
   Link,
   LinkButton,
   Loading,
   Sparkline,
   Table,
   Text,
+  TopCaller,
   When,
 } from '../../ui/index.js'
 import { NOW_S } from './pulse.js'
@@ -138,11 +139,11 @@ function CallerTable({ callers }: { readonly callers: readonly TopCallerView[] }
         {
           head: 'Caller',
           isMain: true,
-          cell: ({ caller, plan, rule }) => (
+          cell: (row) => (
             <div class="who-rule">
-              <Caller attributes={caller} plan={plan} />
+              <TopCaller row={row} />
               <span class="faint small">
-                by <Text value={rule} max={60} />
+                by <Text value={row.rule} max={60} />
               </span>
             </div>
           ),
@@ -161,11 +162,12 @@ function CallerTable({ callers }: { readonly callers: readonly TopCallerView[] }
         {
           head: 'More',
           isHeadHidden: true,
-          cell: ({ rule, caller, plan }) => (
-            <LinkButton href={hrefs.whyRefused(rule, caller, plan)} size="small">
-              Why?
-            </LinkButton>
-          ),
+          cell: (row) =>
+            !isUnnamed(row) && (
+              <LinkButton href={hrefs.whyRefused(row.rule, row.caller, row.plan)} size="small">
+                Why?
+              </LinkButton>
+            ),
         },
       ]}
     />

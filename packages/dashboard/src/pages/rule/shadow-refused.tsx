@@ -1,7 +1,7 @@
 /** Whom a rule in shadow, or a candidate, would have refused: known before it refuses anybody. */
 import type { RuleView } from '@sluice/client'
 import { hrefs } from '../../router.js'
-import { Caller, Card, Empty, ErrorNote, Link, Loading, Table } from '../../ui/index.js'
+import { Card, Empty, ErrorNote, Link, Loading, Table, TopCaller } from '../../ui/index.js'
 import { shadowColumns } from '../callers/table.js'
 import { CallerActions, useTopCallers } from './side-cards.js'
 
@@ -39,7 +39,7 @@ export function ShadowRefused({ rule, canChange }: ShadowRefusedProps) {
             {
               head: 'Caller',
               isMain: true,
-              cell: ({ caller, plan }) => <Caller attributes={caller} plan={plan} />,
+              cell: (row) => <TopCaller row={row} />,
             },
             ...shadowColumns({ isShadow, isCandidate }),
             {

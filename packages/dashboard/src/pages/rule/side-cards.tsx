@@ -6,16 +6,17 @@ import { count, duration, percent, short, sum, timeOf } from '../../format.js'
 import { tick } from '../../live.js'
 import { hrefs } from '../../router.js'
 import {
-  Caller,
   Card,
   Definitions,
   Empty,
   ErrorNote,
+  isUnnamed,
   Link,
   LinkButton,
   Loading,
   Table,
   Text,
+  TopCaller,
   When,
 } from '../../ui/index.js'
 import { allLimitsText, byText, matchText, wordOf } from '../rules/rule-text.js'
@@ -125,7 +126,9 @@ interface CallerActionsProps {
 }
 
 /** What can be done about a caller of a rule. */
-export function CallerActions({ caller: { rule, caller, plan }, canChange }: CallerActionsProps) {
+export function CallerActions({ caller: row, canChange }: CallerActionsProps) {
+  const { rule, caller, plan } = row
+  if (isUnnamed(row)) return null
   return (
     <>
       <LinkButton href={hrefs.whyRefused(rule, caller, plan)} kind="quiet" size="small">
@@ -161,7 +164,7 @@ export function TopRefused({ rule, canChange }: TopRefusedProps) {
             {
               head: 'Caller',
               isMain: true,
-              cell: ({ caller, plan }) => <Caller attributes={caller} plan={plan} />,
+              cell: (row) => <TopCaller row={row} />,
             },
             { head: 'Refused', isNumber: true, cell: ({ refusals }) => short(refusals) },
             {

@@ -9,7 +9,7 @@ const COLUMNS = 68
 const DEPTH_MAX = 32
 
 /** What the admin API adds to a rule it tells. */
-const TOLD_FIELDS: ReadonlySet<string> = new Set(['version', 'overrideCount'])
+const TOLD_FIELDS: ReadonlySet<string> = new Set(['version', 'overrideCount', 'shadowUntil'])
 
 /** The fields of a rule in the order in which docs tell them; others come after. */
 const ORDER: readonly string[] = [

@@ -1,6 +1,7 @@
 /** The rows of the table of rules: what is written of each rule, and what is seen of it. */
 import type { RuleStatsView, RuleView, SeriesView } from '@sluice/client'
-import { perSecond, sum } from '../../format.js'
+import { now } from '../../clock.js'
+import { perSecond, sum, timeOf } from '../../format.js'
 import { isBeside, trialOf } from '../rule/trial.js'
 import { byText, isRecord, matchText, ruleLimitsText, wordOf } from './rule-text.js'
 
@@ -49,7 +50,7 @@ export function rowOf(rule: RuleView, stats: RuleStatsView | undefined): RuleRow
   return {
     id: rule.id,
     description: textOf(rule['description']),
-    mode: textOf(rule['mode']) || 'enforce',
+    mode: isShadowed(rule, now()) ? 'shadow' : textOf(rule['mode']) || 'enforce',
     coordination: textOf(rule['coordination']) || 'exact',
     limits: ruleLimitsText(rule),
     by: byText(rule['by']),
@@ -63,6 +64,11 @@ export function rowOf(rule: RuleView, stats: RuleStatsView | undefined): RuleRow
     refusingSince: stats?.refusingSince ?? null,
     candidate: candidateOf(rule, stats),
   }
+}
+
+/** Whether the rule is enforced by its mode, and refuses nobody until a time. */
+export function isShadowed({ shadowUntil }: RuleView, nowMs: number): boolean {
+  return shadowUntil !== undefined && timeOf(shadowUntil) > nowMs
 }
 
 const textOf = (value: unknown): string => (value === undefined ? '' : wordOf(value))

@@ -1,0 +1,171 @@
+/** `sluice rules rollback`: rules as they were, as a new version. */
+import { AdminError, type AppliedView, type VersionView } from '@sluice/client'
+import type { Command } from 'commander'
+import { type AskFlags, confirm, mustBeAskable, orConfirm, unchanged } from '../ask.js'
+import { diffText, isEmptyDiff } from '../diff-text.js'
+import { Misuse, OK } from '../failures.js'
+import { safe } from '../safe.js'
+import {
+  type ChangeFlags,
+  type Cli,
+  helpOf,
+  run,
+  type Session,
+  withWhy,
+  wholeNumber,
+} from '../session.js'
+import { isShadowOnly } from '../version-text.js'
+import { versionsText } from './rules-read.js'
+
+interface RollbackFlags extends ChangeFlags, AskFlags {
+  readonly confirmNoRules?: boolean
+}
+
+/** Pages of versions that are read to say what going back undoes, or where it may go. */
+const PAGES_MAX = 10
+const PAGE = 100
+const UNDONE_SHOWN_MAX = 20
+/** What a rollback takes back. Keys and tokens have versions too, and stay. */
+const TAKEN_BACK: ReadonlySet<string> = new Set(['set', 'rule', 'candidate', 'override'])
+
+/** Versions that are offered where the command line names none. */
+const OFFERED_MAX = 20
+/** How often a person is asked for a version that is in the list. */
+const TRIES_MAX = 3
+
+export function addRulesRollback(rules: Command, cli: Cli): void {
+  withWhy(rules.command('rollback'))
+    .argument(
+      '[words...]',
+      'a version (without one, a list to choose from); before it, the id of the only rule meant',
+    )
+    .usage('[options] [id] [version]')
+    .option('-y, --yes', 'do not ask')
+    .option('--confirm-no-rules', 'there were no rules then, and that is meant')
+    .description('rules as they were, as a new version; shows what it undoes and asks first')
+    .addHelpText(
+      'after',
+      helpOf(
+        'sluice rules rollback 41\nsluice rules rollback per-user\nsluice rules rollback per-user 41 --yes',
+      ),
+    )
+    .action((words: readonly string[], flags: RollbackFlags) =>
+      run(cli, flags, (session) => rollback(session, words, flags)),
+    )
+}
+
+async function rollback(
+  session: Session,
+  words: readonly string[],
+  flags: RollbackFlags,
+): Promise<number> {
+  const { io, client, tell, isJson } = session
+  const { id, given } = readWords(words)
+  if (given !== undefined) mustBeAskable(io, flags, '')
+  const version = given ?? (await chooseVersion(session, id))
+  if (version === undefined) return unchanged(io)
+  const options = {
+    ifMatch: await presentVersion(session, id),
+    why: flags.why,
+    confirmNoRules: flags.confirmNoRules,
+  }
+  const goBack = (dryRun: boolean): Promise<AppliedView> =>
+    id === undefined
+      ? client.rollback(version, { ...options, dryRun })
+      : client.rollbackRule(id, version, { ...options, dryRun })
+  if (flags.yes !== true) {
+    const preview = await goBack(true)
+    if (isEmptyDiff(preview.diff)) {
+      tell(preview, () => `Everything is as in version ${version}: nothing to take back.\n`)
+      return OK
+    }
+    const say = isJson ? io.err : io.out
+    say(undoneText(await versionsAfter(session, id, version), io.columns) + diffText(preview.diff))
+    if (!(await confirm(io, flags, `Go back to version ${version}?`))) return unchanged(io)
+  }
+  const applied = await orConfirm(goBack(false), '--confirm-no-rules')
+  const diff = flags.yes === true ? diffText(applied.diff) : ''
+  tell(applied, () => `${diff}As in version ${version}, now version ${applied.version}.\n`)
+  return OK
+}
+
+/** A single word is a version if it is a number, and the id of a rule otherwise. */
+function readWords(words: readonly string[]) {
+  if (words.length > 2) throw new Misuse('found more than two words; accepted: [id] [version]')
+  const [first, second] = words
+  if (second !== undefined) return { id: first, given: wholeNumber('version', 1)(second) }
+  if (first === undefined) return { id: undefined, given: undefined }
+  const isNumber = /^\d+$/.test(first)
+  return isNumber
+    ? { id: undefined, given: wholeNumber('version', 1)(first) }
+    : { id: first, given: undefined }
+}
+
+/** Lists the versions there are and asks for one; undefined: the person chose none of them. */
+async function chooseVersion(
+  session: Session,
+  id: string | undefined,
+): Promise<number | undefined> {
+  const { io } = session
+  const [newest, ...earlier] = await versionsAfter(session, id, 0, OFFERED_MAX + 1)
+  const what = id === undefined ? 'the rules' : safe(id)
+  if (newest === undefined || earlier.length === 0) {
+    throw new Misuse(`found no earlier version of ${what} to go back to; see rules history`)
+  }
+  const offered = earlier.slice(0, OFFERED_MAX)
+  const command = `sluice rules rollback ${id === undefined ? '' : `${safe(id)} `}<version>`
+  if (!io.isTerminal) {
+    const list = versionsText(offered, io.columns)
+    throw new Misuse(`found no version, and no terminal to ask on; accepted: ${command}\n${list}`)
+  }
+  io.err(`Versions of ${what}; version ${newest.version} is the present one:\n`)
+  io.err(versionsText(offered, io.columns))
+  for (let tries = 0; tries < TRIES_MAX; tries++) {
+    const answer = (await io.ask('Go back to version: ')).trim()
+    if (answer === '') return undefined
+    if (offered.some(({ version }) => String(version) === answer)) return Number(answer)
+    io.err(`Found "${safe(answer)}"; accepted: one of the versions above, or nothing to stop.\n`)
+  }
+  return undefined
+}
+
+/** Undefined for a rule that was deleted: going back makes it anew. */
+async function presentVersion({ client }: Session, id: string | undefined) {
+  if (id === undefined) return (await client.listRules({ limit: 1 })).version
+  try {
+    return (await client.getRule(id)).version
+  } catch (error) {
+    if (error instanceof AdminError && error.code === 'rule_unknown') return undefined
+    throw error
+  }
+}
+
+/** Newest first; one more than is shown says that there are more. */
+async function versionsAfter(
+  { client }: Session,
+  id: string | undefined,
+  version: number,
+  most = UNDONE_SHOWN_MAX + 1,
+): Promise<readonly VersionView[]> {
+  const undone: VersionView[] = []
+  let before: number | undefined
+  for (let pages = 0; pages < PAGES_MAX && undone.length < most; pages++) {
+    const page = { before, limit: PAGE }
+    const { versions, next } =
+      id === undefined ? await client.listVersions(page) : await client.listRuleVersions(id, page)
+    undone.push(...versions.filter((past) => past.version > version && isTakenBack(past)))
+    if (next === null || next <= version || versions.length === 0) break
+    before = next
+  }
+  return undone
+}
+
+function isTakenBack({ changes }: VersionView): boolean {
+  return changes.some((change) => TAKEN_BACK.has(change.kind) && !isShadowOnly(change))
+}
+
+function undoneText(undone: readonly VersionView[], columns: number | undefined): string {
+  const more = undone.length > UNDONE_SHOWN_MAX ? 'and more\n' : ''
+  const versions = versionsText(undone.slice(0, UNDONE_SHOWN_MAX), columns)
+  return `This undoes:\n${versions}${more}\n`
+}

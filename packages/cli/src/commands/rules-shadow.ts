@@ -1,0 +1,102 @@
+/** `sluice rules shadow` and `enforce`: rules that refuse nobody, for good or for a while. */
+import type { Command } from 'commander'
+import { Misuse, OK } from '../failures.js'
+import { instantText, timeText } from '../rule-text.js'
+import { safe } from '../safe.js'
+import { type ChangeFlags, type Cli, helpOf, run, type Session, withWhy } from '../session.js'
+
+interface ModeFlags extends ChangeFlags {
+  readonly all?: boolean
+}
+
+interface ShadowFlags extends ModeFlags {
+  readonly for?: string
+}
+
+export function addRulesShadow(rules: Command, cli: Cli): void {
+  withWhy(rules.command('shadow'))
+    .argument('[id]', 'the id of a rule')
+    .option('--all', 'all enforced rules, with --for')
+    .option('--for <duration>', 'only for so long, from 1m to 24h: it ends by itself')
+    .description('let a rule, or for a while all rules, count and refuse nobody')
+    .addHelpText('after', helpOf(SHADOW_EXAMPLES))
+    .action((id: string | undefined, flags: ShadowFlags) =>
+      run(cli, flags, (session) => shadow(session, id, flags)),
+    )
+
+  withWhy(rules.command('enforce'))
+    .argument('[id]', 'the id of a rule')
+    .option('--all', 'end every shadow that was begun with --for')
+    .description('let a rule refuse again; its counters go on')
+    .addHelpText('after', helpOf(ENFORCE_EXAMPLES))
+    .action((id: string | undefined, flags: ModeFlags) =>
+      run(cli, flags, (session) => enforce(session, id, flags)),
+    )
+}
+
+const SHADOW_EXAMPLES = `sluice rules shadow per-user --why 'INC-7'
+sluice rules shadow per-user --for 15m
+sluice rules shadow --all --for 15m --why 'INC-7: refusals look wrong'`
+const ENFORCE_EXAMPLES = `sluice rules enforce per-user --why 'INC-7'
+sluice rules enforce --all --why 'INC-7 is over'`
+
+async function shadow(
+  session: Session,
+  id: string | undefined,
+  flags: ShadowFlags,
+): Promise<number> {
+  requireOne(id, flags)
+  const { io, client, tell } = session
+  const { why, for: lasting } = flags
+  if (lasting === undefined) {
+    if (id === undefined) {
+      throw new Misuse('found --all without an end; accepted: --for with it, such as --for 15m')
+    }
+    return setMode(session, id, 'shadow', flags)
+  }
+  const begun = await client.shadowRules({ for: lasting, rule: id }, { why })
+  tell(begun, () => {
+    const subject =
+      id === undefined ? 'All enforced rules count and refuse' : `${safe(id)} counts and refuses`
+    const left = timeText(Date.parse(begun.until) - io.now())
+    const end = `sluice rules enforce ${id === undefined ? '--all' : safe(id)}`
+    return `${subject} nobody until ${instantText(begun.until)} (${left}). Version ${begun.version}.\nIt ends by itself; ${end} ends it now.\n`
+  })
+  return OK
+}
+
+async function enforce(
+  session: Session,
+  id: string | undefined,
+  flags: ModeFlags,
+): Promise<number> {
+  requireOne(id, flags)
+  if (id !== undefined) return setMode(session, id, 'enforce', flags)
+  const { client, tell } = session
+  const { version } = await client.endShadow(undefined, { why: flags.why })
+  tell({ version }, () => `Every rule does what its mode says now. Version ${version}.\n`)
+  return OK
+}
+
+async function setMode(
+  { io, client, tell }: Session,
+  id: string,
+  mode: 'shadow' | 'enforce',
+  { why }: ChangeFlags,
+): Promise<number> {
+  const rule = await client.patchRule(id, { mode }, { why })
+  const until = mode === 'enforce' ? rule.shadowUntil : undefined
+  const means = mode === 'shadow' ? 'counts and refuses nobody' : 'refuses what is over'
+  const from = until === undefined ? 'now' : `from ${instantText(until)} on`
+  tell(rule, () => `${rule.id} ${means} ${from}. Version ${rule.version}.\n`)
+  if (until !== undefined) {
+    io.err('All rules are in shadow until then; sluice rules enforce --all ends that.\n')
+  }
+  return OK
+}
+
+function requireOne(id: string | undefined, { all }: ModeFlags): void {
+  if ((id === undefined) !== (all !== true)) return
+  const found = id === undefined ? 'neither a rule nor --all' : 'a rule and --all'
+  throw new Misuse(`found ${found}; accepted: the id of a rule, or --all`)
+}

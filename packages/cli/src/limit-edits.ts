@@ -1,0 +1,149 @@
+/** The limits of a rule with some of them changed by the command line. */
+import { defaultLimitName, formatDuration, parseRules, readPlain } from '@sluice/core'
+import { Misuse } from './failures.js'
+import { isRecord } from './records.js'
+
+/** One item of `--limits`. */
+interface GivenLimit {
+  /** Undefined: which limit is meant follows from its window, or from there being only one. */
+  readonly name: string | undefined
+  /** In short form, or a map. */
+  readonly limit: unknown
+}
+
+/** A limit as it stands in the rule, and what tells it from the others. */
+interface PresentLimit {
+  readonly document: unknown
+  readonly name: string
+  readonly windowMs: number
+  readonly max: number
+}
+
+interface Amount {
+  readonly max: number
+  readonly windowMs: number
+}
+
+const NAMED = /^([^={}\s]{1,64})=(.+)$/s
+const ACCEPTED = 'limits such as 3/minute, or 3/minute,100/hour, or hourly=100/hour'
+
+/**
+ * Replaces the limits that are given and keeps the others. A short form changes `max` and `window`
+ * of the limit it stands for and keeps its name, algorithm and other fields. Throws a `Misuse`.
+ */
+export function editLimits(present: unknown, text: string): readonly unknown[] {
+  const given = readGiven(text)
+  const limits = Array.isArray(present) ? (present as readonly unknown[]).map(readPresent) : []
+  const named = given.filter(({ name }) => name !== undefined)
+  if (named.length === 0) return replaceAll(limits, given)
+  if (named.length === given.length) return replaceNamed(limits, given)
+  throw new Misuse(`--limits: found limits with and without a name; accepted: ${ACCEPTED}`)
+}
+
+/** Whether one of these limits refuses every call, as it is written in a rule. */
+export function hasZeroLimit(limits: unknown): boolean {
+  if (!Array.isArray(limits)) return false
+  return (limits as readonly unknown[]).some((limit) =>
+    typeof limit === 'string' ? /^0+\//.test(limit.trim()) : isRecord(limit) && limit['max'] === 0,
+  )
+}
+
+function readGiven(text: string): readonly GivenLimit[] {
+  const { value, problems } = readPlain(`[${text}]`)
+  if (!Array.isArray(value) || value.length === 0 || problems.length > 0) {
+    throw new Misuse(`--limits: found "${text}"; accepted: ${ACCEPTED}`)
+  }
+  return (value as readonly unknown[]).map((item) => {
+    const [, name, limit] = typeof item === 'string' ? (NAMED.exec(item) ?? []) : []
+    return name === undefined ? { name, limit: item } : { name, limit }
+  })
+}
+
+/** All limits, in the order given. Those of a window that the rule has already are changed. */
+function replaceAll(
+  present: readonly PresentLimit[],
+  given: readonly GivenLimit[],
+): readonly unknown[] {
+  if (present.length > 1 && given.length < present.length) {
+    const names = present.map(({ name }) => name).join(', ')
+    throw new Misuse(
+      `--limits: found ${given.length} for a rule that has ${present.length} (${names}); accepted: all of them, or those that change by name, such as ${present[0]?.name}=3/minute`,
+    )
+  }
+  const left = [...present]
+  const take = (isIt: (limit: PresentLimit) => boolean) => {
+    const index = left.findIndex(isIt)
+    return index === -1 ? undefined : left.splice(index, 1)[0]
+  }
+  const sameWindow = given.map(({ limit }) => {
+    const amount = amountOf(limit)
+    return amount && take(({ windowMs }) => windowMs === amount.windowMs)
+  })
+  return given.map(({ limit }, index) => {
+    const before = sameWindow[index] ?? (isRecord(limit) ? undefined : take(() => true))
+    return merge(before, limit)
+  })
+}
+
+function replaceNamed(
+  present: readonly PresentLimit[],
+  given: readonly GivenLimit[],
+): readonly unknown[] {
+  const names = present.map(({ name }) => name)
+  for (const [index, { name = '' }] of given.entries()) {
+    if (!names.includes(name)) {
+      const found = `--limits: found "${name}", which is no limit of the rule`
+      throw new Misuse(`${found}; accepted: ${names.join(', ')}`)
+    }
+    if (given.findIndex((each) => each.name === name) !== index) {
+      throw new Misuse(`--limits: found "${name}" twice; accepted: once`)
+    }
+  }
+  return present.map((limit) => {
+    const change = given.find(({ name }) => name === limit.name)
+    return change === undefined ? limit.document : merge(limit, change.limit)
+  })
+}
+
+function merge(before: PresentLimit | undefined, limit: unknown): unknown {
+  if (isRecord(limit)) return limit
+  const amount = amountOf(limit)
+  if (amount === undefined) throw badLimit(limit)
+  if (before === undefined || !isRecord(before.document)) return limit
+  const { max, windowMs } = amount
+  const { burst, queue } = before.document
+  return {
+    ...before.document,
+    max,
+    window: formatDuration(windowMs),
+    // Written out as the limit itself, they stay that.
+    ...(burst === before.max && { burst: max }),
+    ...(queue === before.max && { queue: max }),
+  }
+}
+
+function readPresent(document: unknown): PresentLimit {
+  const spec = specOf(document)
+  if (spec === undefined) return { document, name: '', windowMs: Number.NaN, max: Number.NaN }
+  const { algorithm, windowMs, max, name = defaultLimitName(algorithm, windowMs) } = spec
+  return { document, name, windowMs, max }
+}
+
+function amountOf(limit: unknown): Amount | undefined {
+  return specOf(limit)
+}
+
+function specOf(limit: unknown) {
+  return parseLimit(limit).rules?.rules[0]?.limits[0]
+}
+
+function parseLimit(limit: unknown) {
+  return parseRules([{ id: 'limit', limits: [limit] }])
+}
+
+function badLimit(limit: unknown): Misuse {
+  const [error] = parseLimit(limit).errors
+  const found = error === undefined ? `"${String(limit)}"` : error.found
+  const meant = error?.suggestion === undefined ? '' : `; did you mean ${error.suggestion}?`
+  return new Misuse(`--limits: found ${found}${meant}; accepted: ${ACCEPTED}`)
+}

@@ -16,6 +16,8 @@ const LOOK_EVERY_MS = 20
 const OUTPUT_LENGTH_MAX = 100_000
 
 export interface Program {
+  /** Undefined if it could not be started. */
+  readonly pid: number | undefined
   /** What it has written so far, the oldest left out if it is much. */
   output(): string
   signal(name: NodeJS.Signals): void
@@ -99,6 +101,7 @@ export function startProgram(
     })
   })
   return {
+    pid: child.pid,
     output: () => output,
     signal: (name) => void child.kill(name),
     hasEnded: () => !running.has(child),

@@ -35,7 +35,15 @@ function keysOf(version) {
 
 async function run(folder, index) {
   const clock = { now: () => Date.now() }
-  const store = await openFileStore({ folder, clock, release: 'crash' })
+  // Every ten versions or so the journal is compacted, so that some kills hit that.
+  const history = { versions: 10 }
+  const store = await openFileStore({
+    folder,
+    clock,
+    release: 'crash',
+    history,
+    garbageBytesMin: 1,
+  })
   let base = 0
   for await (const { position } of store.read(undefined)) base = position?.version ?? base
   for (;;) {

@@ -1,6 +1,6 @@
 /**
- * kill -9 at random moments while rules are written: afterwards there is the last version that was
- * confirmed or the one after it, whole, and never anything else.
+ * kill -9 at random moments while rules are written and journals compacted: afterwards there is the
+ * last version that was confirmed or the one after it, whole, and never anything else.
  */
 import { randomInt } from 'node:crypto'
 import { readdirSync, readFileSync } from 'node:fs'
@@ -9,9 +9,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { readPlain } from '@sluice/core'
 import { afterEach, expect, test } from 'vitest'
-import { readAll } from '../packages/server/src/rule-store/conformance-kit.test-helper.js'
+import { collect, readAll } from '../packages/server/src/rule-store/conformance-kit.test-helper.js'
 import type { Change } from '../packages/server/src/rule-store/records.js'
 import { openFileStore } from '../packages/server/src/rule-store/file/file-store.js'
+import type { RuleStore } from '../packages/server/src/rule-store/rule-store.js'
 import { readHead } from '../packages/server/src/rule-store/file/rules-document.js'
 import { makeFolder, startProgram, stopAll, waitFor } from './process.test-helper.js'
 
@@ -67,14 +68,21 @@ async function makeSubject(): Promise<Subject> {
   return { folder, model: new Model(records[0]?.body) }
 }
 
-/** The version that is there after the crash. */
-async function check({ folder, model }: Subject, confirmed: number): Promise<number> {
+interface Checked {
+  /** The version that is there after the crash. */
+  readonly version: number
+  /** The oldest one that can be gone back to; 0: all. */
+  readonly kept: number
+}
+
+async function check({ folder, model }: Subject, confirmed: number): Promise<Checked> {
   const found = readFileSync(join(folder, 'rules.yaml'), 'utf8')
   const head = readHead(found)
   expect(head.isWhole).toBe(true)
   const store = await openFileStore({ folder, clock, release: 'test' })
   const { records, position } = await readAll(store)
   expect([confirmed, confirmed + 1]).toContain(position.version)
+  await checkPast(store, position.version)
   expect(head.version).toBeLessThanOrEqual(position.version)
   expect(head.version).toBeGreaterThanOrEqual(model.version)
   const expectRules = (text: string) =>
@@ -95,8 +103,21 @@ async function check({ folder, model }: Subject, confirmed: number): Promise<num
     'lock.N',
     'rules.yaml',
   ])
+  const { keptSince: kept = 0 } = store.status()
   await store.close()
-  return position.version
+  return { version: position.version, kept }
+}
+
+/** Every version since the oldest one kept is listed, and can be gone back to. */
+async function checkPast(store: RuleStore, version: number): Promise<void> {
+  const { keptSince = 0 } = store.status()
+  const past = await store.history({ limit: version })
+  expect(past.map((one) => one.version)).toEqual(
+    Array.from({ length: version - keptSince }, (_, index) => version - index),
+  )
+  const changes = await collect(store.changesAfter(Math.max(keptSince, 1)))
+  const counted = past.filter((one) => one.version > 1).map(({ changeCount }) => changeCount)
+  expect(changes).toHaveLength(counted.reduce((sum, count) => sum + count, 0))
 }
 
 test(`kill -9 in the midst of ${STORES * KILLS} writes leaves the old version or the new one`, async () => {
@@ -105,6 +126,8 @@ test(`kill -9 in the midst of ${STORES * KILLS} writes leaves the old version or
   const subjects = await Promise.all(Array.from({ length: STORES }, makeSubject))
   let versions = 0
   let unconfirmed = 0
+  let compacted = 0
+  const keptSince = new Map<string, number>()
   try {
     for (let kill = 0; kill < KILLS; kill++) {
       const args = [FIXTURE, ...subjects.map(({ folder }) => folder)]
@@ -120,7 +143,9 @@ test(`kill -9 in the midst of ${STORES * KILLS} writes leaves the old version or
       const checked = subjects.map(async (subject, index) => {
         const before = subject.model.version
         const confirmed = lastTold(told, index) ?? before
-        const version = await check(subject, confirmed)
+        const { version, kept } = await check(subject, confirmed)
+        if (kept !== (keptSince.get(subject.folder) ?? 0)) compacted++
+        keptSince.set(subject.folder, kept)
         versions += version - before
         unconfirmed += version - confirmed
       })
@@ -129,6 +154,8 @@ test(`kill -9 in the midst of ${STORES * KILLS} writes leaves the old version or
   } catch (error) {
     throw new Error(`with seed ${seed}: ${String(error)}`, { cause: error })
   }
+  // Or no kill could have hit a compaction.
+  expect(compacted).toBeGreaterThan(STORES)
   // Or the kills came when nothing was being written.
   expect(versions).toBeGreaterThan(STORES * KILLS)
   expect(unconfirmed).toBeGreaterThan(0)

@@ -43,6 +43,8 @@ const BODIES: Readonly<Record<string, string>> = {
   'POST /tokens': '{"name":"ci","role":"read"}',
   'DELETE /tokens/{id}': '',
   'POST /adopt': '',
+  'POST /shadow': '{"for":"15m"}',
+  'DELETE /shadow': '',
 }
 
 /** They take a body, and change nothing. */
@@ -117,6 +119,7 @@ describe('the admin API beside a rules file', () => {
   test.each([
     'rules apply -f other.yaml --yes',
     'rules shadow mine',
+    'rules shadow --all --for 15m',
     'rules override mine user=u1 9/hour',
     'rules delete mine --yes --confirm-last',
     'keys add --user u1',

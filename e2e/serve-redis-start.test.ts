@@ -41,7 +41,9 @@ describe('a start', () => {
     await known.program.code()
     await lasting.kill()
     const folder = makeFolder()
-    writeFileSync(join(folder, 'sluice.yaml'), 'redis: { prefix: another }')
+    const rules = '[{ id: all, by: [], limits: [1000/minute] }]'
+    writeFileSync(join(folder, 'rules.yaml'), rules)
+    writeFileSync(join(folder, 'sluice.yaml'), 'rules: rules.yaml\nredis: { prefix: another }')
     const guarded = await startRedis({ password: 'hunter2hunter2' })
     const [kept, given, wrong, left, without, shut] = await Promise.all([
       start({ ...env, SLUICE_RULES: 'rules.yaml' }, known.folder),

@@ -90,6 +90,20 @@ describe('one limit', () => {
   })
 })
 
+test('a worker of a server with a configuration file and no terminal is replaced when it dies', async () => {
+  const folder = makeFolder()
+  writeFileSync(join(folder, 'rules.yaml'), RULES)
+  writeFileSync(join(folder, 'sluice.yaml'), 'workers: 2\nrules: rules.yaml\n')
+  const program = run(['serve'], { SLUICE_REDIS_URL: redis().url }, folder)
+  const listening = () => [...program.output().matchAll(/"pid":(\d+)[^\n]*"msg":"listening"/g)]
+  await waitFor(program, () => listening().length === 2)
+  process.kill(Number(listening()[0]?.[1]), 'SIGKILL')
+  await waitFor(program, () => listening().length === 3 || program.hasEnded())
+  expect(program.output()).toContain('a worker died')
+  program.signal('SIGTERM')
+  expect(await program.code()).toBe(0)
+})
+
 test('npm start with SLUICE_REDIS_URL runs the example on Redis, and shows no password', async () => {
   const guarded = await startRedis({ password: 'hunter2hunter2' })
   const program = startProgram('npm', ['start'], {
@@ -163,7 +177,9 @@ rules:
         await metricOf(node, `sluice_degraded_total{rule="${rule}",posture="${rule}"}`),
       ).toBeGreaterThan(0)
     }
-    await waitFor(program, () => program.output().includes('"alert":"degraded"'))
+    await waitFor(program, () => program.output().includes('"alert":"breaker-open"'))
+    // What rules do without the store is told with it.
+    expect(program.output()).not.toContain('"alert":"degraded"')
 
     await redis().start()
     await vi.waitFor(async () => {

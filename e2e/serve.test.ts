@@ -168,8 +168,11 @@ describe('SIGTERM', () => {
     const origin = await startUpstream(() => new Promise((resolve) => setTimeout(resolve, 100)))
     const folder = makeFolder()
     // Longer than a busy machine keeps a balancer from looking, and its clients from going away.
-    writeFileSync(join(folder, 'sluice.yaml'), 'shutdown: { delay: 3s }')
+    writeFileSync(join(folder, 'sluice.yaml'), 'rules: rules.yaml\nshutdown: { delay: 3s }')
+    writeFileSync(join(folder, 'rules.yaml'), rulesOf(1_000_000))
     const { program, gateway, api } = await start({ SLUICE_UPSTREAM: origin }, folder)
+    const isReady = async () => (await fetch(`${api}/readyz`)).status
+    expect(await isReady()).toBe(200)
     const agent = new Agent({ keepAlive: true, maxSockets: 20 })
     const counts = { ok: 0, dropped: [] as string[] }
     let isOver = false
@@ -190,7 +193,6 @@ describe('SIGTERM', () => {
     await vi.waitFor(() => expect(counts.ok).toBeGreaterThan(50), SOON)
     const since = performance.now()
     program.signal('SIGTERM')
-    const isReady = async () => (await fetch(`${api}/readyz`)).status
     // While it still takes calls: a listener that is closed would answer nothing.
     await vi.waitFor(async () => expect(await isReady()).toBe(503), { ...SOON, interval: 10 })
     // A balancer sees it a moment later, and until then goes on as before.

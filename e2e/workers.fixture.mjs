@@ -1,10 +1,16 @@
-/** Two workers that each count what they answer: what the test of workers runs. */
+/**
+ * Two workers that each count what they answer: what the test of workers runs. With `--heir` a
+ * child outlives each of them; `--patience` says how many heartbeats a worker may miss.
+ */
 import { spawn } from 'node:child_process'
 import { createServer } from 'node:http'
 import { runWorkers, workerSide } from '../packages/server/dist/workers.js'
 
 const say = (text) => process.stdout.write(text)
-const log = { error: (fields, message) => say(`${message} ${fields.signal}\n`) }
+const log = { error: (fields, message) => say(`${message} ${fields.signal ?? fields.pid}\n`) }
+const patience = /--patience=(\d+)/.exec(process.argv.join(' '))?.[1]
+const silentChecksMax = patience === undefined ? undefined : Number(patience)
+const onRestart = (reason) => say(`replaced ${reason}\n`)
 const worker = workerSide(0)
 const CHANNEL = 3
 
@@ -13,7 +19,8 @@ const leaveChannelOpen = () =>
   spawn('sleep', ['0.5'], { stdio: ['ignore', 'ignore', 'ignore', CHANNEL] })
 
 if (worker === undefined) {
-  process.exitCode = await runWorkers({ count: 2, log, withinMs: 5000, onListening: say })
+  const options = { count: 2, log, withinMs: 5000, onListening: say, silentChecksMax, onRestart }
+  process.exitCode = await runWorkers(options)
 } else {
   let calls = 0
   worker.share(() => `# TYPE calls_total counter\ncalls_total ${calls}\n`)
@@ -23,6 +30,7 @@ if (worker === undefined) {
       void worker.allMetrics().then((text) => response.end(text))
       return
     }
+    if (request.url === '/loop') for (;;);
     calls++
     response.end(String(process.pid))
   })

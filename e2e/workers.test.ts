@@ -1,5 +1,6 @@
 import { fileURLToPath } from 'node:url'
-import { afterEach, expect, test, vi } from 'vitest'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { afterEach, describe, expect, test, vi } from 'vitest'
 import { makeFolder, startProgram, stopAll, waitFor } from './process.test-helper.js'
 
 const SOON = { timeout: 20_000, interval: 50 }
@@ -83,4 +84,70 @@ test('workers whose channels close only after they have ended are not waited for
   await waitFor(program, () => program.output().includes('port'))
   program.signal('SIGTERM')
   expect(await program.code()).toBe(0)
+})
+
+describe('a worker that hangs', () => {
+  async function startTwo(...args: readonly string[]) {
+    const program = startProgram(process.execPath, [FIXTURE, ...args], { cwd: makeFolder() })
+    await waitFor(program, () => program.output().includes('port'))
+    const url = `http://127.0.0.1:${/port (\d+)/.exec(program.output())?.[1]}`
+    const seen = new Set<string>()
+    await vi.waitFor(async () => {
+      seen.add(await ask(url))
+      expect(seen.size).toBe(2)
+    }, SOON)
+    return { program, url, seen }
+  }
+
+  test('because a signal stopped it is killed and replaced, and the calls it was given are answered by others', async () => {
+    const { program, url, seen } = await startTwo('--patience=3')
+    const [stopped = ''] = seen
+    process.kill(Number(stopped), 'SIGSTOP')
+    // Connections are dealt out in turn: one of these goes to the worker that takes none.
+    const answers = await Promise.all(Array.from({ length: 6 }, () => ask(url, 60_000)))
+    expect(program.output()).toContain(`worker hung: no heartbeat; killed ${stopped}`)
+    expect(answers).toHaveLength(6)
+    expect(answers).not.toContain(stopped)
+    await waitFor(program, () => program.output().includes('a worker died SIGKILL'))
+    expect(program.output()).toContain('replaced hung')
+    await vi.waitFor(async () => {
+      seen.add(await ask(url))
+      expect(seen.size).toBe(3)
+    }, SOON)
+    program.signal('SIGTERM')
+    expect(await program.code()).toBe(0)
+  })
+
+  test('in an endless loop is killed and replaced', async () => {
+    const { program, url, seen } = await startTwo('--patience=3')
+    // The worker has read this one, so no other may answer it.
+    await expect(ask(`${url}/loop`, 60_000)).rejects.toThrow('fetch failed')
+    expect(program.output()).toContain('worker hung')
+    await vi.waitFor(async () => {
+      seen.add(await ask(url))
+      expect(seen.size).toBe(3)
+    }, SOON)
+    program.signal('SIGTERM')
+    expect(await program.code()).toBe(0)
+  })
+
+  test('together with the first process, as when a machine is suspended, is not killed', async () => {
+    const { program, url, seen } = await startTwo('--patience=6')
+    const pids = [...seen].map(Number)
+    program.signal('SIGSTOP')
+    for (const pid of pids) process.kill(pid, 'SIGSTOP')
+    // More heartbeats than a worker may miss, which neither side counts.
+    await sleep(8000)
+    // The first process goes on before its workers do, and has not heard of them for long.
+    program.signal('SIGCONT')
+    for (const pid of pids) process.kill(pid, 'SIGCONT')
+    const again = new Set<string>()
+    await vi.waitFor(async () => {
+      again.add(await ask(url))
+      expect(again).toEqual(seen)
+    }, SOON)
+    expect(program.output()).not.toContain('worker hung')
+    program.signal('SIGTERM')
+    expect(await program.code()).toBe(0)
+  })
 })

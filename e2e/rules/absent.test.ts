@@ -90,8 +90,11 @@ describe('a node that never ran', () => {
     })
 
     await postgres.start()
-    await expect.poll(() => node.ready(), POLL).toEqual({ code: 200, reasons: [] })
+    // It has no rule yet, which is another reason: calls are decided, and all are allowed.
+    await expect.poll(() => node.ready(), POLL).toEqual({ code: 503, reasons: ['no rules'] })
+    expect((await fetch(`${node.gateway}/`)).status).toBe(200)
     await node.client.createRule(liveRule(4))
+    expect(await node.ready()).toEqual({ code: 200, reasons: [] })
     expect(await node.peekLimit()).toBe(4)
     expect((await fetch(`${node.gateway}/`)).status).toBe(200)
   }, 120_000)

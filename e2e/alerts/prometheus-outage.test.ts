@@ -1,0 +1,196 @@
+/**
+ * The metrics of two real outages, scraped as they happen and given to promtool: Redis is killed,
+ * and Redis hangs. What Prometheus would tell of them is what the rule file says, in its own time:
+ * each scrape stands for one of 15 s.
+ */
+import { execFileSync } from 'node:child_process'
+import { readFileSync, writeFileSync } from 'node:fs'
+import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { fileURLToPath } from 'node:url'
+import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
+import { findService } from '../../tools/services.setup.js'
+import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
+import { makeFolder, stopAll } from '../process.test-helper.js'
+import { Receiver } from './receiver.test-helper.js'
+import { check, keepOn, startWatched } from './watched.test-helper.js'
+
+const RULES_FILE = fileURLToPath(new URL('../../monitoring/prometheus-rules.yaml', import.meta.url))
+/** While nothing changes; while something does, the seconds that a server takes to find it out. */
+const STEADY_MS = 100
+const CHANGE_MS = 1000
+/** In the virtual time of promtool. */
+const SCRAPE_SECONDS = 15
+const SCRAPES_MAX = 150
+const TARGET = 'job="sluice",instance="a:9090"'
+/** More scrapes than the alert looks back. */
+const TWO_MINUTES = 9
+const RULES = ['a', 'b', 'c'].map((id) => ({
+  id,
+  match: { path: `/${id}` },
+  by: ['user'],
+  limits: ['1000000/second'],
+  posture: 'open',
+}))
+const CALLS = RULES.flatMap(({ id }) =>
+  Array.from({ length: 20 }, () => ({ user: 'u1', path: `/${id}` })),
+)
+
+let redis: RedisServer
+const receiver = new Receiver()
+
+beforeAll(async () => {
+  redis = await startRedis()
+})
+afterEach(stopAll)
+afterAll(async () => {
+  await receiver.close()
+  await redis.stop()
+})
+
+/** What Prometheus would have stored, a value for each scrape. */
+class Recording {
+  readonly #admin: string
+  readonly #names: ReadonlySet<string>
+  readonly #series = new Map<string, string[]>()
+  scrapes = 0
+
+  constructor(admin: string, names: ReadonlySet<string>) {
+    this.#admin = admin
+    this.#names = names
+  }
+
+  /** Scrapes until something is so, and then so many times more. */
+  async scrapeUntil(isSo: () => boolean, more: number): Promise<void> {
+    do {
+      await this.scrape()
+      await sleep(CHANGE_MS)
+    } while (!isSo() && this.scrapes < SCRAPES_MAX)
+    for (let i = 0; i < more; i++) {
+      await this.scrape()
+      await sleep(STEADY_MS)
+    }
+  }
+
+  /** The last value of the only series of that name; undefined: the last scrape had none. */
+  last(name: string): number | undefined {
+    for (const [series, values] of this.#series) {
+      const value = values[this.scrapes - 1]
+      if (series.startsWith(`${name}{`) && value !== undefined) return Number(value)
+    }
+    return undefined
+  }
+
+  /** The sum of the last values of all series of that name whose labels have this text. */
+  sum(name: string, labels: string): number {
+    const all = [...this.#series].filter(
+      ([series]) => series.startsWith(`${name}{`) && series.includes(labels),
+    )
+    return all.reduce((total, [, values]) => total + Number(values[this.scrapes - 1] ?? 0), 0)
+  }
+
+  inputSeries(): readonly { readonly series: string; readonly values: string }[] {
+    const up = { series: `up{${TARGET}}`, values: `1x${this.scrapes}` }
+    const recorded = [...this.#series].map(([series, values]) => ({
+      series,
+      values: Array.from({ length: this.scrapes }, (_, i) => values[i] ?? '_').join(' '),
+    }))
+    return [up, ...recorded]
+  }
+
+  private async scrape(): Promise<void> {
+    const text = await (await fetch(`${this.#admin}/metrics`)).text()
+    for (const line of text.split('\n')) {
+      const found = /^(\w+)(?:\{(.*)\})? (\S+)$/.exec(line)
+      if (found === null || !this.#names.has(found[1] ?? '')) continue
+      const labels = found[2] === undefined ? TARGET : `${TARGET},${found[2]}`
+      const series = `${found[1]}{${labels}}`
+      const values = this.#series.get(series) ?? []
+      this.#series.set(series, values)
+      values[this.scrapes] = String(Number(found[3]))
+    }
+    this.scrapes++
+  }
+}
+
+/** Metrics that the rule file looks at; quantiles of times are no part of an outage. */
+function metricsOfRules(): ReadonlySet<string> {
+  const names = readFileSync(RULES_FILE, 'utf8').match(/(?<![\w:])sluice_\w+/g) ?? []
+  return new Set(names.filter((name) => !name.endsWith('_bucket')))
+}
+
+const STORE_DOWN = 'sum by (alertname, store) (ALERTS{alertname="SluiceStoreDown"})'
+const PAGES = 'sum by (alertname, store) (ALERTS{alertstate="firing",severity="page"})'
+
+interface Expected {
+  readonly expr: string
+  readonly eval_time: string
+  readonly exp_samples: readonly { readonly labels: string; readonly value: number }[]
+}
+
+test('the stock alert fires while Redis is killed and while it hangs, alone, and is over after each', {
+  timeout: 180_000,
+}, async () => {
+  const server = await startWatched({
+    url: await receiver.open(),
+    config: { redis: { url: redis.url, deadline: '200ms' } },
+    rules: RULES,
+  })
+  const metrics = new Recording(server.admin, metricsOfRules())
+  const up = () => metrics.last('sluice_store_up')
+  const isUp = () => up() === 1
+  const isDown = () => up() === 0
+  const stop = keepOn(20, () => check(server.api, CALLS))
+  const expected: Expected[] = []
+  const timeOf = (scrape: number) => `${scrape * SCRAPE_SECONDS}s`
+  const firing = [{ labels: `{alertname="SluiceStoreDown",store="${redis.address}"}`, value: 1 }]
+  // A machine that is busy makes decisions late, of which another alert may tell.
+  const expectOver = () =>
+    expected.push({ expr: STORE_DOWN, eval_time: timeOf(metrics.scrapes - 1), exp_samples: [] })
+  /** From the scrape on at which it was seen, it is the only page at each of these. */
+  const expectOnlyPage = (scrapes: number) => {
+    for (let i = 1; i <= scrapes; i++) {
+      const at = { eval_time: timeOf(metrics.scrapes - i) }
+      expected.push({ expr: PAGES, ...at, exp_samples: firing })
+    }
+  }
+
+  await metrics.scrapeUntil(isUp, TWO_MINUTES)
+  expectOver()
+
+  await redis.kill()
+  await metrics.scrapeUntil(isDown, TWO_MINUTES)
+  expectOnlyPage(TWO_MINUTES)
+  // What made the alert silent before: no breaker is open where there is no connection.
+  expect(metrics.last('sluice_breaker_open')).toBe(0)
+  const text = await (await fetch(`${server.admin}/metrics`)).text()
+  const [, unsent] = /^sluice_store_errors_total\{code="connection"\} (\d+)$/m.exec(text) ?? []
+  expect(Number(unsent)).toBeGreaterThan(100)
+  expect(metrics.sum('sluice_degraded_total', 'rule="a"')).toBeGreaterThan(100)
+  await redis.start()
+  await metrics.scrapeUntil(isUp, 2 * TWO_MINUTES)
+  expectOver()
+
+  redis.pause()
+  await metrics.scrapeUntil(isDown, TWO_MINUTES)
+  expectOnlyPage(TWO_MINUTES)
+  redis.resume()
+  await metrics.scrapeUntil(isUp, 2 * TWO_MINUTES)
+  expectOver()
+  await stop()
+
+  expect(metrics.scrapes).toBeLessThan(SCRAPES_MAX)
+  expect(promtool(metrics, expected)).toContain('SUCCESS')
+})
+
+/** Throws with what it says where something was otherwise. */
+function promtool(metrics: Recording, expected: readonly Expected[]): string {
+  const interval = `${SCRAPE_SECONDS}s`
+  const tests = [{ interval, input_series: metrics.inputSeries(), promql_expr_test: expected }]
+  const whole = { rule_files: [RULES_FILE], evaluation_interval: interval, tests }
+  // What is JSON is YAML.
+  const file = join(makeFolder(), 'outage.test.yaml')
+  writeFileSync(file, JSON.stringify(whole))
+  const options = { encoding: 'utf8', stdio: 'pipe' } as const
+  return execFileSync(findService('promtool'), ['test', 'rules', file], options)
+}

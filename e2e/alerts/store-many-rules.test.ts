@@ -1,0 +1,79 @@
+/** Redis is killed under 300 rules that are all called: one page, which names the cause. */
+import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
+import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
+import { stopAll } from '../process.test-helper.js'
+import { Receiver } from './receiver.test-helper.js'
+import { check, keepOn, startWatched } from './watched.test-helper.js'
+
+const RULES = 300
+const SOON = { timeout: 20_000, interval: 50 }
+const ids = Array.from({ length: RULES }, (_, i) => `r${String(i).padStart(3, '0')}`)
+
+let redis: RedisServer
+const receiver = new Receiver()
+
+beforeAll(async () => {
+  redis = await startRedis()
+})
+afterEach(stopAll)
+afterAll(async () => {
+  await receiver.close()
+  await redis.stop()
+})
+
+test('300 rules and one dead Redis are one page with cause and count, and one end of it', {
+  timeout: 120_000,
+}, async () => {
+  const { api, client, operator } = await startWatched({
+    url: await receiver.open(),
+    // A machine that is busy makes any Redis slow, and this is about one that is gone.
+    config: { redis: { url: redis.url, deadline: '5s' } },
+    alerts: { off: ['store-slow'] },
+    rules: ids.map((id) => ({
+      id,
+      match: { path: `/${id}` },
+      by: ['user'],
+      limits: ['1000000/second'],
+      posture: 'open',
+    })),
+  })
+  const calls = ids.map((id) => ({ user: 'u1', path: `/${id}` }))
+  const stop = keepOn(20, () => check(api, calls))
+  // Enough decisions that availability could speak.
+  const decided = async () => (await client.stats()).series.allowed.reduce((a, b) => a + b, 0)
+  await vi.waitFor(async () => expect(await decided()).toBeGreaterThan(2000), SOON)
+  const pagesOf = async () => (await client.alerts()).active.filter((a) => a.severity === 'page')
+  expect(await pagesOf()).toEqual([])
+
+  await redis.kill()
+  const begun = await receiver.hear('breaker-open', 'firing')
+  expect(begun).toMatchObject({ subject: redis.address, severity: 'page' })
+  const summary = `Redis at ${redis.address} cannot be reached; 300 rules have answered by their posture so far.`
+  await vi.waitFor(async () => {
+    expect((await pagesOf()).map((alert) => alert.summary)).toEqual([summary])
+  }, SOON)
+  // Longer than a rule's own alert waits for its cause.
+  const since = Date.parse(begun.since)
+  await vi.waitFor(() => expect(Date.now() - since).toBeGreaterThan(8000), SOON)
+  const shown = await operator.sluice('alerts')
+  expect(shown.code).toBe(1)
+  expect(shown.out).toContain(`page  breaker-open ${redis.address}, for `)
+  expect(shown.out).toContain(summary)
+  expect(shown.out).not.toContain('degraded')
+
+  await redis.start()
+  const over = await receiver.hear('breaker-open', 'resolved')
+  await stop()
+  expect(over.summary).toBe(
+    `Redis at ${redis.address} could not be reached; 300 rules answered by their posture.`,
+  )
+  receiver.expectToldOnce('breaker-open')
+  expect(begun.summary).toMatch(
+    /cannot be reached; \d+ rules have answered by their posture so far/,
+  )
+  const pages = receiver.posted.filter(({ alert }) => alert.severity === 'page')
+  expect(pages.map(({ state, alert }) => `${state} ${alert.alert}`)).toEqual([
+    'firing breaker-open',
+    'resolved breaker-open',
+  ])
+})

@@ -12,6 +12,10 @@ const benchmarks = {
     about: 'decisions per second and bytes per counter at 10^6 counters, against peers',
     files: ['./memory/throughput.mjs', './memory/matching.mjs'],
   },
+  accuracy: {
+    about: 'how far each algorithm is from the exact log on recorded traffic',
+    files: ['./accuracy/measure.mjs'],
+  },
   flood: {
     about: '10^7 unique callers against 2 million counters, and growth to 5 million',
     files: ['./memory/flood.mjs'],

@@ -34,6 +34,7 @@ const ARROWS = {
     'jose',
     'node:cluster',
     'node:crypto',
+    'node:diagnostics_channel',
     'node:dns',
     'node:fs',
     'node:fs/promises',

@@ -71,7 +71,8 @@ function sectionOf(doc: string, heading: string): string {
 }
 
 const allDocs = findDocs('.')
-const blocks = ['README.md', ...findDocs('docs')].flatMap(blocksOf)
+const packageReadmes = allDocs.filter((path) => /^packages\/[^/]+\/README\.md$/.test(path))
+const blocks = ['README.md', ...packageReadmes, ...findDocs('docs')].flatMap(blocksOf)
 const blocksWith = (info: string): (readonly [string, Block])[] =>
   blocks.flatMap((block) => (block.info === info ? [[block.place, block] as const] : []))
 const codesOf = (table: object) => Object.keys(table).sort()

@@ -4,20 +4,25 @@ import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { stopAll } from '../process.test-helper.js'
 import { logIn, useChromium } from './chromium.test-helper.js'
-import { openShop, type Shop, type Visitor, visit } from './shop.test-helper.js'
+import {
+  startDashboardServer,
+  type DashboardServer,
+  type TrafficSource,
+  sendTraffic,
+} from './dashboard-server.test-helper.js'
 
 const chromium = useChromium()
-const visitors: Visitor[] = []
-let shop: Shop
+const visitors: TrafficSource[] = []
+let shop: DashboardServer
 
 beforeAll(async () => {
-  shop = await openShop(`
+  shop = await startDashboardServer(`
 rules:
   - { id: orders, match: { path: /orders }, by: [user], limits: [2/second] }
   - { id: everybody, match: { path: /search }, by: [], limits: [1/second] }
 `)
   for (const path of ['/orders', '/search']) {
-    visitors.push(visit(shop.api, { user: 'ann', plan: 'pro', path }, 8))
+    visitors.push(sendTraffic(shop.api, { user: 'ann', plan: 'pro', path }, 8))
   }
 })
 afterAll(() => {
@@ -66,7 +71,7 @@ async function openWith(alerts: Partial<AlertsView> | undefined, path = '/'): Pr
 }
 
 const toneOf = async (page: Page) =>
-  /tone-\w+/.exec((await page.locator('.place-count').getAttribute('class')) ?? '')?.[0]
+  /tone-\w+/.exec((await page.locator('.nav-count').getAttribute('class')) ?? '')?.[0]
 
 describe('a page', () => {
   const active = [...TICKETS, SILENT]
@@ -120,7 +125,9 @@ describe('all is well', () => {
   })
 
   test('is not said where there is no rule: that every call is allowed is', async () => {
-    const empty = await openShop('rules: [{ id: last, by: [user], limits: [2/second] }]')
+    const empty = await startDashboardServer(
+      'rules: [{ id: last, by: [user], limits: [2/second] }]',
+    )
     await empty.client.deleteRule('last', { confirmLastRule: true })
     const page = await (await chromium.open(empty.admin)).newPage()
     await logIn(page, empty.admin, empty.token)

@@ -37,7 +37,7 @@ export function useChromium(): Chromium {
   vi.setConfig({ testTimeout: TEST_MS_MAX })
   let browser: Browser | undefined
   const contexts: BrowserContext[] = []
-  const misdeeds: string[] = []
+  const violations: string[] = []
   beforeAll(async () => {
     browser = await chromium.launch({
       executablePath: findService('chromium'),
@@ -48,7 +48,7 @@ export function useChromium(): Chromium {
   afterAll(() => browser?.close())
   afterEach(async () => {
     for (const context of contexts.splice(0)) await context.close()
-    expect(misdeeds.splice(0)).toEqual([])
+    expect(violations.splice(0)).toEqual([])
   })
   const newContext = async ({
     width = 1280,
@@ -66,30 +66,30 @@ export function useChromium(): Chromium {
     async open(origin, options = {}) {
       const context = await newContext(options)
       if (options.script !== undefined) await context.addInitScript(options.script)
-      await context.addInitScript(TELL_VIOLATIONS)
-      context.on('page', (page) => watch(page, origin, (what) => misdeeds.push(what)))
+      await context.addInitScript(LOG_VIOLATIONS)
+      context.on('page', (page) => watch(page, origin, (what) => violations.push(what)))
       return context
     },
   }
 }
 
 /** What the policy of a page forbids is told where errors are. */
-const TELL_VIOLATIONS = `document.addEventListener('securitypolicyviolation', (event) =>
+const LOG_VIOLATIONS = `document.addEventListener('securitypolicyviolation', (event) =>
   console.error('forbidden by ' + event.effectiveDirective + ': ' + event.blockedURI))`
 
-function watch(page: Page, origin: string, tell: (what: string) => void): void {
+function watch(page: Page, origin: string, onViolation: (what: string) => void): void {
   page.on('request', (request) => {
     const url = request.url()
-    if (!url.startsWith(`${origin}/`) && !url.startsWith('data:')) tell(`asked for ${url}`)
+    if (!url.startsWith(`${origin}/`) && !url.startsWith('data:')) onViolation(`asked for ${url}`)
   })
   page.on('console', (message) => {
     // A browser tells every answer that is no success so, a login that fails too.
     const isAnswer = message.text().startsWith('Failed to load resource')
-    if (message.type() === 'error' && !isAnswer) tell(`said ${message.text()}`)
+    if (message.type() === 'error' && !isAnswer) onViolation(`said ${message.text()}`)
   })
-  page.on('pageerror', (error) => tell(`threw ${error.message}`))
+  page.on('pageerror', (error) => onViolation(`threw ${error.message}`))
   page.on('dialog', (dialog) => {
-    tell(`asked with a dialog: ${dialog.message()}`)
+    onViolation(`asked with a dialog: ${dialog.message()}`)
     void dialog.dismiss()
   })
 }

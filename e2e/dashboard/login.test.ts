@@ -5,13 +5,17 @@ import type { Page } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { stopAll } from '../process.test-helper.js'
 import { eventually, logIn, useChromium } from './chromium.test-helper.js'
-import { addToken, openShop, type Shop } from './shop.test-helper.js'
+import {
+  addToken,
+  startDashboardServer,
+  type DashboardServer,
+} from './dashboard-server.test-helper.js'
 
 const chromium = useChromium()
-let shop: Shop
+let shop: DashboardServer
 
 beforeAll(async () => {
-  shop = await openShop('rules: [{ id: orders, by: [user], limits: [5/minute] }]')
+  shop = await startDashboardServer('rules: [{ id: orders, by: [user], limits: [5/minute] }]')
 })
 afterAll(stopAll)
 

@@ -4,13 +4,13 @@ import type { Page, Response } from 'playwright-core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { stopAll } from '../process.test-helper.js'
 import { eventually, logIn, useChromium } from './chromium.test-helper.js'
-import { openShop, type Shop } from './shop.test-helper.js'
+import { startDashboardServer, type DashboardServer } from './dashboard-server.test-helper.js'
 
 const chromium = useChromium()
-let shop: Shop
+let shop: DashboardServer
 
 beforeAll(async () => {
-  shop = await openShop('rules: [{ id: orders, by: [user], limits: [5/minute] }]')
+  shop = await startDashboardServer('rules: [{ id: orders, by: [user], limits: [5/minute] }]')
 })
 afterAll(stopAll)
 
@@ -23,7 +23,7 @@ const openPlayground = async () => {
 
 const laneOf = (page: Page, name: string) => page.getByRole('region', { name, exact: true })
 const totalsOf = (page: Page, name: string) =>
-  laneOf(page, name).locator('.lane-totals').innerText()
+  laneOf(page, name).locator('.result-totals').innerText()
 
 interface Asked {
   readonly limits: readonly object[]

@@ -2,7 +2,7 @@
 import { AdminError, createAdminClient, type Role, type SessionView } from '@sluice/client'
 import { signal } from '@preact/signals'
 import { useCallback, useEffect, useRef, useState } from 'preact/hooks'
-import { here, hrefs, navigate } from './router.js'
+import { currentHref, hrefs, navigate } from './router.js'
 
 /** Null: nobody is; undefined: not asked yet. */
 export const session = signal<SessionView | null | undefined>(undefined)
@@ -18,9 +18,9 @@ export const api = createAdminClient({
 const RANK: Readonly<Record<Role, number>> = { read: 0, edit: 1, admin: 2 }
 
 /** Whether who is logged in may do what needs this role. */
-export function may(role: Role): boolean {
-  const held = session.value?.role
-  return held !== undefined && RANK[held] >= RANK[role]
+export function hasRole(role: Role): boolean {
+  const ownRole = session.value?.role
+  return ownRole !== undefined && RANK[ownRole] >= RANK[role]
 }
 
 /** Whether anybody is logged in, asked once when the page opens. */
@@ -28,13 +28,13 @@ export async function openSession(): Promise<void> {
   try {
     session.value = await api.session()
   } catch (error) {
-    if (!(error instanceof AdminError) || !NOBODY.includes(error.status)) throw error
+    if (!(error instanceof AdminError) || !LOGGED_OUT_STATUSES.includes(error.status)) throw error
     session.value = null
   }
 }
 
 /** 429: somebody at this address guesses tokens. A right one is still let in, so ask for it. */
-const NOBODY: readonly number[] = [401, 429]
+const LOGGED_OUT_STATUSES: readonly number[] = [401, 429]
 
 export async function signIn(token: string): Promise<void> {
   session.value = await api.login(token)
@@ -50,14 +50,14 @@ export async function signOut(): Promise<void> {
 }
 
 /** Sessions end; whoever was in the middle of something comes back to it. */
-export function leaveIfOut(error: unknown): boolean {
+export function redirectIfLoggedOut(error: unknown): boolean {
   if (!(error instanceof AdminError) || error.status !== 401) return false
   session.value = null
-  navigate(hrefs.login(here.value), { replace: true })
+  navigate(hrefs.login(currentHref.value), { replace: true })
   return true
 }
 
-export interface Loaded<T> {
+export interface Resource<T> {
   /** The last that came: it stays while the next is on its way. */
   readonly value: T | undefined
   readonly error: unknown
@@ -71,33 +71,33 @@ export interface Loaded<T> {
  * What `load` brings, again whenever one of `deps` is another. An answer that comes late is
  * dropped.
  */
-export function useLoaded<T>(load: () => Promise<T>, deps: readonly unknown[]): Loaded<T> {
+export function useResource<T>(load: () => Promise<T>, deps: readonly unknown[]): Resource<T> {
   const [state, setState] = useState<{ value?: T; error?: unknown; isLoading: boolean }>({
     isLoading: true,
   })
-  const [round, setRound] = useState(0)
-  const latest = useRef(0)
+  const [reloadCount, setReloadCount] = useState(0)
+  const latestId = useRef(0)
   useEffect(() => {
-    const mine = ++latest.current
+    const requestId = ++latestId.current
     setState((old) => ({ ...old, isLoading: true }))
     load().then(
       (value) => {
-        if (mine === latest.current) setState({ value, isLoading: false })
+        if (requestId === latestId.current) setState({ value, isLoading: false })
       },
       (error: unknown) => {
-        if (mine !== latest.current || leaveIfOut(error)) return
+        if (requestId !== latestId.current || redirectIfLoggedOut(error)) return
         setState((old) => ({ ...old, error, isLoading: false }))
       },
     )
     return () => {
-      latest.current++
+      latestId.current++
     }
-  }, [...deps, round])
+  }, [...deps, reloadCount])
   return {
     value: state.value,
     error: state.error,
     isLoading: state.isLoading,
-    reload: useCallback(() => setRound((old) => old + 1), []),
+    reload: useCallback(() => setReloadCount((old) => old + 1), []),
     set: useCallback((value: T) => setState({ value, isLoading: false }), []),
   }
 }

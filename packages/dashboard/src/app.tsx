@@ -11,61 +11,61 @@ import { PlaygroundPage } from './pages/playground.js'
 import { RulePage } from './pages/rule.js'
 import { RulesPage } from './pages/rules.js'
 import { WhyPage } from './pages/why.js'
-import { here, hrefs, isInside, navigate, type Route, route } from './router.js'
+import { currentHref, hrefs, isLocalHref, navigate, type Route, route } from './router.js'
 import { Shell } from './shell.js'
 import { Empty, ErrorNote, Link, Loading, Page, Toasts } from './ui/index.js'
 
 export function App() {
   return (
     <>
-      <Inside />
+      <SessionGate />
       <Toasts />
     </>
   )
 }
 
-function Inside() {
+function SessionGate() {
   const [error, setError] = useState<unknown>()
-  const open = () => {
+  const checkSession = () => {
     setError(undefined)
     openSession().catch(setError)
   }
-  useEffect(open, [])
-  const isIn = session.value !== null && session.value !== undefined
-  useEffect(() => (isIn ? startLive() : undefined), [isIn])
+  useEffect(checkSession, [])
+  const isLoggedIn = session.value !== null && session.value !== undefined
+  useEffect(() => (isLoggedIn ? startLive() : undefined), [isLoggedIn])
   const { name, query } = route.value
   // Whoever is not let in goes to the door; whoever is has no business there.
   useEffect(() => {
     if (session.value === null && name !== 'login') {
-      navigate(hrefs.login(here.value), { replace: true })
-    } else if (isIn && name === 'login') {
+      navigate(hrefs.login(currentHref.value), { replace: true })
+    } else if (isLoggedIn && name === 'login') {
       const back = query.get('back')
-      navigate(isInside(back) ? back : hrefs.overview, { replace: true })
+      navigate(isLocalHref(back) ? back : hrefs.overview, { replace: true })
     }
   }, [session.value, name])
   if (error !== undefined) {
     return (
-      <main class="alone">
-        <ErrorNote error={error} onRetry={open} />
+      <main class="standalone">
+        <ErrorNote error={error} onRetry={checkSession} />
       </main>
     )
   }
   if (session.value === undefined) {
     return (
-      <main class="alone">
+      <main class="standalone">
         <Loading what="Opening the gate" />
       </main>
     )
   }
-  if (!isIn) return <LoginPage />
+  if (!isLoggedIn) return <LoginPage />
   return (
     <Shell>
-      <Shown at={route.value} />
+      <CurrentPage at={route.value} />
     </Shell>
   )
 }
 
-function Shown({ at }: { readonly at: Route }) {
+function CurrentPage({ at }: { readonly at: Route }) {
   switch (at.name) {
     case 'overview':
       return <OverviewPage />

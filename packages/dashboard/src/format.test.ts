@@ -14,7 +14,7 @@ describe('figures', () => {
     [5e9, '5G'],
     [Number.NaN, '–'],
   ])('short of %d is %s', (value, told) => {
-    expect(format.short(value)).toBe(told)
+    expect(format.compact(value)).toBe(told)
   })
 
   test.each([
@@ -110,27 +110,27 @@ describe('series', () => {
 
 describe('text of strangers', () => {
   test('is as it was where it is harmless', () => {
-    expect(format.shown('user-4711 <b>"é"</b> 日本')).toBe('user-4711 <b>"é"</b> 日本')
+    expect(format.visibleText('user-4711 <b>"é"</b> 日本')).toBe('user-4711 <b>"é"</b> 日本')
   })
 
   test('shows what cannot be seen, and what would turn the text around', () => {
-    expect(format.shown('a\u0000b\u202ec\u200bd')).toBe('a<U+0000>b<U+202E>c<U+200B>d')
+    expect(format.visibleText('a\u0000b\u202ec\u200bd')).toBe('a<U+0000>b<U+202E>c<U+200B>d')
   })
 
   test('shows spaces at its ends, which make it the name of another caller', () => {
-    expect(format.shown('  two words ')).toBe('<U+0020><U+0020>two words<U+0020>')
-    expect(format.shown('two words', 4)).toBe('two …')
+    expect(format.visibleText('  two words ')).toBe('<U+0020><U+0020>two words<U+0020>')
+    expect(format.visibleText('two words', 4)).toBe('two …')
   })
 
   test('is cut, and never in the middle of a character', () => {
-    expect(format.shown('x'.repeat(1_000_000))).toBe(`${'x'.repeat(120)}…`)
-    expect(format.shown('ab😀', 3)).toBe('ab…')
+    expect(format.visibleText('x'.repeat(1_000_000))).toBe(`${'x'.repeat(120)}…`)
+    expect(format.visibleText('ab😀', 3)).toBe('ab…')
   })
 
   test('whatever it is, what is shown has a bound and nothing unseen', () => {
     fc.assert(
       fc.property(fc.string({ unit: 'binary', maxLength: 120 }), (text) => {
-        const told = format.shown(text, 50)
+        const told = format.visibleText(text, 50)
         expect(told.length).toBeLessThanOrEqual(50 * '<U+E0001>'.length + 1)
         expect(/[\p{Cc}\p{Cf}]/u.test(told)).toBe(false)
       }),

@@ -6,17 +6,17 @@ const MINUTE = 60 * SECOND
 const HOUR = 60 * MINUTE
 const DAY = 24 * HOUR
 
-const TEXT_SHOWN_MAX = 120
-const whole = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
-const NOTHING = '–'
+const TEXT_LENGTH_MAX = 120
+const integerFormat = new Intl.NumberFormat('en', { maximumFractionDigits: 0 })
+const NO_VALUE = '–'
 
 /** 12,345 */
 export const count = (value: number): string =>
-  Number.isFinite(value) ? whole.format(value) : NOTHING
+  Number.isFinite(value) ? integerFormat.format(value) : NO_VALUE
 
 /** 999, 12.3k, 4.5M: for places where four digits have room. */
-export function short(value: number): string {
-  if (!Number.isFinite(value)) return NOTHING
+export function compact(value: number): string {
+  if (!Number.isFinite(value)) return NO_VALUE
   const size = Math.abs(value)
   if (size < 9999.5) return count(value)
   const [unit, mark] = size < 999_500 ? [1e3, 'k'] : size < 999.5e6 ? [1e6, 'M'] : [1e9, 'G']
@@ -25,28 +25,28 @@ export function short(value: number): string {
 
 /** A figure per second: 0, 0.4, 12.3, 1,234. */
 export function rate(value: number): string {
-  if (!Number.isFinite(value)) return NOTHING
+  if (!Number.isFinite(value)) return NO_VALUE
   if (value === 0) return '0'
   if (value < 0.1) return '<0.1'
-  return value < 99.95 ? digits(value, 3, 1) : short(Math.round(value))
+  return value < 99.95 ? digits(value, 3, 1) : compact(Math.round(value))
 }
 
 /** 0 %, <0.1 %, 4.2 %, 87 %. A share that is not all is never told as 100 %. */
 export function percent(share: number): string {
-  if (!Number.isFinite(share)) return NOTHING
+  if (!Number.isFinite(share)) return NO_VALUE
   const value = share * 100
   if (value === 0) return '0 %'
   if (value < 0.1) return '<0.1 %'
   if (value < 100 && value >= 99.5) return '>99 %'
-  return `${value < 9.95 ? digits(value, 2) : whole.format(value)} %`
+  return `${value < 9.95 ? digits(value, 2) : integerFormat.format(value)} %`
 }
 
 /** 40 µs, 1.2 ms, 3.4 s, 5 min, 1 h */
 export function millis(ms: number | null | undefined): string {
-  if (ms === null || ms === undefined || !Number.isFinite(ms)) return NOTHING
+  if (ms === null || ms === undefined || !Number.isFinite(ms)) return NO_VALUE
   const size = Math.abs(ms)
   if (size === 0) return '0 ms'
-  if (size < 0.9995) return `${whole.format(ms * 1000)} µs`
+  if (size < 0.9995) return `${integerFormat.format(ms * 1000)} µs`
   if (size < 999.5) return `${digits(ms, size < 9.95 ? 2 : 3)} ms`
   if (size < 2 * MINUTE) return `${digits(ms / 1000, 2)} s`
   return `${ms < 0 ? '-' : ''}${duration(Math.round(size / SECOND) * SECOND)}`
@@ -54,22 +54,28 @@ export function millis(ms: number | null | undefined): string {
 
 /** 45 s, 3 min, 2 h 5 min, 4 d */
 export function duration(ms: number): string {
-  if (!Number.isFinite(ms)) return NOTHING
+  if (!Number.isFinite(ms)) return NO_VALUE
   const span = Math.max(0, ms)
   if (span < MINUTE) return `${Math.floor(span / SECOND)} s`
   if (span < HOUR) return `${Math.floor(span / MINUTE)} min`
-  if (span < DAY) return two(span, HOUR, 'h', MINUTE, 'min')
-  return two(span, DAY, 'd', HOUR, 'h')
+  if (span < DAY) return twoUnits(span, HOUR, 'h', MINUTE, 'min')
+  return twoUnits(span, DAY, 'd', HOUR, 'h')
 }
 
-function two(span: number, big: number, bigName: string, small: number, smallName: string): string {
+function twoUnits(
+  span: number,
+  big: number,
+  bigName: string,
+  small: number,
+  smallName: string,
+): string {
   const rest = Math.floor((span % big) / small)
   return `${Math.floor(span / big)} ${bigName}${rest === 0 ? '' : ` ${rest} ${smallName}`}`
 }
 
 /** 512 B, 1.2 kB, 3.4 MB */
 export function bytes(value: number | null | undefined): string {
-  if (value === null || value === undefined || !Number.isFinite(value)) return NOTHING
+  if (value === null || value === undefined || !Number.isFinite(value)) return NO_VALUE
   const units = ['B', 'kB', 'MB', 'GB', 'TB', 'PB']
   let size = value
   let unit = 0
@@ -77,7 +83,7 @@ export function bytes(value: number | null | undefined): string {
     size /= 1000
     unit++
   }
-  return `${unit === 0 ? whole.format(size) : digits(size, 2)} ${units[unit]}`
+  return `${unit === 0 ? integerFormat.format(size) : digits(size, 2)} ${units[unit]}`
 }
 
 /** As milliseconds since 1970; not a number where it is no time. */
@@ -87,33 +93,33 @@ export const timeOf = (at: string | number): number =>
 /** `3 min ago`. Clocks differ: what seems to come from the future is just now. */
 export function ago(at: string | number, nowMs: number): string {
   const age = nowMs - timeOf(at)
-  if (!Number.isFinite(age)) return NOTHING
+  if (!Number.isFinite(age)) return NO_VALUE
   return age < 3 * SECOND ? 'just now' : `${duration(age)} ago`
 }
 
-const time = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' })
-const timeShort = new Intl.DateTimeFormat('en-GB', { timeStyle: 'short' })
-const date = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' })
+const timeFormat = new Intl.DateTimeFormat('en-GB', { timeStyle: 'medium' })
+const minuteFormat = new Intl.DateTimeFormat('en-GB', { timeStyle: 'short' })
+const dateFormat = new Intl.DateTimeFormat('en-GB', { dateStyle: 'medium', timeStyle: 'medium' })
 
-const formatted = (by: Intl.DateTimeFormat, at: string | number): string => {
+const formatTime = (format: Intl.DateTimeFormat, at: string | number): string => {
   const ms = timeOf(at)
   // 8.64e15 is the last time that a Date can tell.
-  return Number.isFinite(ms) && Math.abs(ms) <= 8.64e15 ? by.format(ms) : NOTHING
+  return Number.isFinite(ms) && Math.abs(ms) <= 8.64e15 ? format.format(ms) : NO_VALUE
 }
 
 /** 14:03:27 */
-export const clockTime = (at: string | number): string => formatted(time, at)
+export const clockTime = (at: string | number): string => formatTime(timeFormat, at)
 /** 14:03 */
-export const clockMinute = (at: string | number): string => formatted(timeShort, at)
+export const clockMinute = (at: string | number): string => formatTime(minuteFormat, at)
 /** 3 Mar 2026, 14:03:27 */
-export const dateTime = (at: string | number): string => formatted(date, at)
+export const dateTime = (at: string | number): string => formatTime(dateFormat, at)
 
 function digits(value: number, significant: number, fraction?: number): string {
-  const by =
+  const format =
     fraction === undefined
       ? { maximumSignificantDigits: significant }
       : { maximumFractionDigits: fraction }
-  return new Intl.NumberFormat('en', by).format(value)
+  return new Intl.NumberFormat('en', format).format(value)
 }
 
 export const sum = (values: readonly number[]): number =>
@@ -134,26 +140,26 @@ export const rates = (series: SeriesView, field: SeriesField): readonly number[]
 
 /** Refused of all; 0 where there was nothing. */
 export function refusedShare({ allowed, refused }: SeriesView): number {
-  const no = sum(refused)
-  const all = sum(allowed) + no
-  return all === 0 ? 0 : no / all
+  const refusedTotal = sum(refused)
+  const total = sum(allowed) + refusedTotal
+  return total === 0 ? 0 : refusedTotal / total
 }
 
 /** Those that draw nothing, or move what stands beside them: made visible, each by its number. */
-const UNSEEN = /[\p{Cc}\p{Cf}\u2028\u2029]/gu
+const INVISIBLE = /[\p{Cc}\p{Cf}\u2028\u2029]/gu
 /** Those at an end too: a browser draws them as nothing, and `a ` is another caller than `a`. */
-const SPACES = /^ +| +$/g
+const OUTER_SPACES = /^ +| +$/g
 
 /** Cut, and with what cannot be seen made visible. It is text still: only to be drawn as such. */
-export function shown(text: string, max: number = TEXT_SHOWN_MAX): string {
+export function visibleText(text: string, max: number = TEXT_LENGTH_MAX): string {
   // Cut before anything looks at all of it, and never in the middle of a character.
   const head = text.slice(0, max).replace(/[\ud800-\udbff]$/, '')
   const isCut = head.length < text.length
-  const seen = `${head}${isCut ? '…' : ''}`.replace(UNSEEN, picture)
-  return seen.replace(SPACES, (spaces) => picture(' ').repeat(spaces.length))
+  const visible = `${head}${isCut ? '…' : ''}`.replace(INVISIBLE, codePointText)
+  return visible.replace(OUTER_SPACES, (spaces) => codePointText(' ').repeat(spaces.length))
 }
 
-function picture(character: string): string {
+function codePointText(character: string): string {
   const code = character.codePointAt(0) ?? 0
   return `<U+${code.toString(16).toUpperCase().padStart(4, '0')}>`
 }

@@ -1,16 +1,16 @@
 /** What the nodes see, kept up to date while the page is open. */
 import type { AlertView, EventView, StatsView, TickView } from '@sluice/client'
 import { computed, signal } from '@preact/signals'
-import { api, leaveIfOut } from './api.js'
+import { api, redirectIfLoggedOut } from './api.js'
 import { now } from './clock.js'
-import { forgetAlerts, onAlertsActive, reloadAlerts } from './live-alerts.js'
-import { withTick } from './live-state.js'
+import { clearAlerts, onActiveAlertCount, reloadAlerts } from './live-alerts.js'
+import { applyTick } from './apply-tick.js'
 
 interface Connection {
   /** `lost`: it was live, and is being opened again. */
   readonly state: 'opening' | 'live' | 'lost'
   /** When anything was last heard of the server; undefined: never. */
-  readonly heardMs: number | undefined
+  readonly lastMessageMs: number | undefined
 }
 
 /** What is not told by ticks, such as distinct callers, is read anew this often. */
@@ -18,23 +18,23 @@ const RELOAD_EVERY_MS = 60_000
 /** A gap asks for the whole; a server that always has gaps is not asked more often than this. */
 const RELOAD_PAUSE_MS = 5000
 
-const statsNow = signal<StatsView | undefined>(undefined)
-const tickNow = signal<TickView | undefined>(undefined)
-const connectionNow = signal<Connection>({ state: 'opening', heardMs: undefined })
-const versionNow = signal<number | undefined>(undefined)
-const alertNow = signal<AlertView | undefined>(undefined)
-const errorNow = signal<unknown>(undefined)
+const statsSignal = signal<StatsView | undefined>(undefined)
+const tickSignal = signal<TickView | undefined>(undefined)
+const connectionSignal = signal<Connection>({ state: 'opening', lastMessageMs: undefined })
+const versionSignal = signal<number | undefined>(undefined)
+const alertSignal = signal<AlertView | undefined>(undefined)
+const errorSignal = signal<unknown>(undefined)
 
-export const stats = computed(() => statsNow.value)
-export const tick = computed(() => tickNow.value)
-export const connection = computed(() => connectionNow.value)
+export const liveStats = computed(() => statsSignal.value)
+export const lastTick = computed(() => tickSignal.value)
+export const connection = computed(() => connectionSignal.value)
 /** Another one whenever the rules in force are. */
-export const rulesVersion = computed(() => versionNow.value)
+export const rulesVersion = computed(() => versionSignal.value)
 /** The last alert that began or ended while the page was open. */
-export const lastAlert = computed(() => alertNow.value)
+export const lastAlert = computed(() => alertSignal.value)
 /** Why there are no stats, where there are none. */
-export const statsError = computed(() => errorNow.value)
-export const alertsActive = computed(() => tickNow.value?.alertsActive)
+export const statsError = computed(() => errorSignal.value)
+export const alertsActive = computed(() => tickSignal.value?.alertsActive)
 
 let loadedMs = Number.NEGATIVE_INFINITY
 let isLoading = false
@@ -44,45 +44,45 @@ async function reloadStats(): Promise<void> {
   if (isLoading) return
   isLoading = true
   try {
-    const read = await api.stats()
-    statsNow.value = read
-    versionNow.value = read.rulesVersion
-    errorNow.value = undefined
-    heard(connectionNow.value.state)
+    const fresh = await api.stats()
+    statsSignal.value = fresh
+    versionSignal.value = fresh.rulesVersion
+    errorSignal.value = undefined
+    markMessage(connectionSignal.value.state)
   } catch (error) {
-    if (!leaveIfOut(error)) errorNow.value = error
+    if (!redirectIfLoggedOut(error)) errorSignal.value = error
   } finally {
     loadedMs = now()
     isLoading = false
   }
 }
 
-const heard = (state: Connection['state']): void => {
-  connectionNow.value = { state, heardMs: now() }
+const markMessage = (state: Connection['state']): void => {
+  connectionSignal.value = { state, lastMessageMs: now() }
 }
 
 function onEvent(told: EventView): void {
-  heard('live')
+  markMessage('live')
   switch (told.event) {
     case 'tick':
       onTick(told.data)
       break
     case 'rules':
-      versionNow.value = told.data.version
+      versionSignal.value = told.data.version
       break
     case 'alert':
-      alertNow.value = told.data
+      alertSignal.value = told.data
       void reloadAlerts()
       break
   }
 }
 
 function onTick(told: TickView): void {
-  tickNow.value = told
-  versionNow.value = told.rulesVersion
-  const { next, isWhole } = withTick(statsNow.value, told)
-  statsNow.value = next
-  onAlertsActive(told.alertsActive)
+  tickSignal.value = told
+  versionSignal.value = told.rulesVersion
+  const { stats: next, isComplete: isWhole } = applyTick(statsSignal.value, told)
+  statsSignal.value = next
+  onActiveAlertCount(told.alertsActive)
   const age = now() - loadedMs
   if (age > RELOAD_EVERY_MS || (!isWhole && age > RELOAD_PAUSE_MS)) void reloadStats()
 }
@@ -90,7 +90,7 @@ function onTick(told: TickView): void {
 /** Listens until the returned function is called. What breaks off is opened again by the client. */
 export function startLive(): () => void {
   const stop = new AbortController()
-  connectionNow.value = { state: 'opening', heardMs: undefined }
+  connectionSignal.value = { state: 'opening', lastMessageMs: undefined }
   void reloadStats()
   void reloadAlerts()
   api
@@ -100,23 +100,23 @@ export function startLive(): () => void {
       onState: (state) => {
         if (state === 'open') {
           // What happened meanwhile was told to nobody.
-          if (connectionNow.value.state === 'lost') {
+          if (connectionSignal.value.state === 'lost') {
             void reloadStats()
             void reloadAlerts()
           }
-          heard('live')
+          markMessage('live')
         } else {
-          connectionNow.value = { ...connectionNow.value, state: 'lost' }
+          connectionSignal.value = { ...connectionSignal.value, state: 'lost' }
         }
       },
     })
     .catch((error: unknown) => {
-      if (!stop.signal.aborted && !leaveIfOut(error)) errorNow.value = error
+      if (!stop.signal.aborted && !redirectIfLoggedOut(error)) errorSignal.value = error
     })
   return () => {
     stop.abort()
-    statsNow.value = undefined
-    tickNow.value = undefined
-    forgetAlerts()
+    statsSignal.value = undefined
+    tickSignal.value = undefined
+    clearAlerts()
   }
 }

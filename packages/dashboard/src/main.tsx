@@ -2,10 +2,10 @@
 // The styles of all come before those of the pages, which may say otherwise.
 import './styles/theme.css'
 import './styles/base.css'
-import './styles/parts.css'
+import './styles/controls.css'
 import './styles/tables.css'
-import './styles/over.css'
-import './styles/figures.css'
+import './styles/overlays.css'
+import './styles/charts.css'
 import './styles/shell.css'
 import { render } from 'preact'
 import { App } from './app.js'
@@ -16,5 +16,5 @@ import { startTheme } from './theme.js'
 startTheme()
 startClock()
 startRouter()
-const room = document.getElementById('app')
-if (room !== null) render(<App />, room)
+const container = document.getElementById('app')
+if (container !== null) render(<App />, container)

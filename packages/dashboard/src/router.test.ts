@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { hrefs, isInside, readRoute } from './router.js'
+import { hrefs, isLocalHref, readRoute } from './router.js'
 
 describe('an address', () => {
   test.each([
@@ -49,7 +49,7 @@ describe('an address', () => {
 
 describe('after the login', () => {
   test.each(['/', '/rules?x=1', '/callers'])('%s is gone back to', (href) => {
-    expect(isInside(href)).toBe(true)
+    expect(isLocalHref(href)).toBe(true)
     expect(hrefs.login(href)).toBe(`/login?back=${encodeURIComponent(href)}`)
   })
 
@@ -63,7 +63,7 @@ describe('after the login', () => {
     '/rules\r\n',
     '/login?back=/',
   ])('%s is not', (href) => {
-    expect(isInside(href)).toBe(false)
+    expect(isLocalHref(href)).toBe(false)
     expect(hrefs.login(href)).toBe('/login')
   })
 })

@@ -29,9 +29,9 @@ const PAGES: ReadonlyMap<string, PageName> = new Map([
 
 export function readRoute(path: string, search: string): Route {
   const query = new URLSearchParams(search)
-  const bare = path.length > 1 ? path.replace(/\/+$/, '') || '/' : path
-  const id = /^\/rules\/([^/]+)$/.exec(bare)?.[1]
-  if (id === undefined) return { name: PAGES.get(bare) ?? 'unknown', query }
+  const trimmed = path.length > 1 ? path.replace(/\/+$/, '') || '/' : path
+  const id = /^\/rules\/([^/]+)$/.exec(trimmed)?.[1]
+  if (id === undefined) return { name: PAGES.get(trimmed) ?? 'unknown', query }
   try {
     return { name: 'rule', id: decodeURIComponent(id), query }
   } catch {
@@ -52,7 +52,7 @@ function queryOf(values: Readonly<Record<string, string | undefined>>, prefix = 
   return query.size === 0 ? '' : `?${query.toString()}`
 }
 
-type Values = Readonly<Record<string, string | undefined>>
+type QueryValues = Readonly<Record<string, string | undefined>>
 
 /** The addresses of the pages. */
 export const hrefs = {
@@ -62,40 +62,39 @@ export const hrefs = {
   alerts: '/alerts',
   rule: (id: string) => `/rules/${encodeURIComponent(id)}`,
   /** The rule's page with the form of an override, filled with the caller. */
-  override: (id: string, caller: Values) =>
+  override: (id: string, caller: QueryValues) =>
     `/rules/${encodeURIComponent(id)}${queryOf(caller, 'override.')}`,
   callers: (
     values: { readonly rule?: string | undefined; readonly by?: string | undefined } = {},
   ) => `/callers${queryOf({ ...values })}`,
   /** `about`: the rule that is asked about, where it is one. */
-  why: (attributes: Values = {}, about?: string) =>
-    `/why${queryOf({ ...attributes, rule: about })}`,
+  why: (attributes: QueryValues = {}, rule?: string) => `/why${queryOf({ ...attributes, rule })}`,
   /** Why a rule refuses a caller: the page finds a call of the caller that meets the rule. */
-  whyRefused: (rule: string, caller: Values, plan: string | null) =>
+  whyRefused: (rule: string, caller: QueryValues, plan: string | null) =>
     `/why${queryOf({ plan: plan ?? undefined, ...caller, rule, meet: '1' })}`,
-  playground: (values: Values = {}) => `/playground${queryOf(values)}`,
+  playground: (values: QueryValues = {}) => `/playground${queryOf(values)}`,
   /** `back`: where to go once let in. */
-  login: (back?: string) => `/login${queryOf({ back: isInside(back) ? back : undefined })}`,
+  login: (back?: string) => `/login${queryOf({ back: isLocalHref(back) ? back : undefined })}`,
 } as const
 
 /**
  * Whether an address is one of ours: `//elsewhere` and `/\elsewhere` are not, and browsers read
  * over tabs and line ends between the two.
  */
-export const isInside = (href: string | undefined | null): href is string =>
+export const isLocalHref = (href: string | undefined | null): href is string =>
   typeof href === 'string' && /^\/(?![/\\])[^\p{Cc}]*$/u.test(href) && !href.startsWith('/login')
 
-const place = signal(typeof location === 'undefined' ? '/' : location.pathname + location.search)
+const address = signal(typeof location === 'undefined' ? '/' : location.pathname + location.search)
 
 export const route = computed<Route>(() => {
-  const [path, search] = splitOnce(place.value)
+  const [path, search] = splitQuery(address.value)
   return readRoute(path, search)
 })
 
 /** Path and query, as the address bar has them. */
-export const here = computed(() => place.value)
+export const currentHref = computed(() => address.value)
 
-function splitOnce(text: string): readonly [string, string] {
+function splitQuery(text: string): readonly [string, string] {
   const at = text.indexOf('?')
   return at === -1 ? [text, ''] : [text.slice(0, at), text.slice(at)]
 }
@@ -104,11 +103,11 @@ function splitOnce(text: string): readonly [string, string] {
 export function navigate(href: string, { replace = false }: { readonly replace?: boolean } = {}) {
   if (replace) history.replaceState(null, '', href)
   else history.pushState(null, '', href)
-  place.value = location.pathname + location.search
+  address.value = location.pathname + location.search
 }
 
 export function startRouter(): void {
   addEventListener('popstate', () => {
-    place.value = location.pathname + location.search
+    address.value = location.pathname + location.search
   })
 }

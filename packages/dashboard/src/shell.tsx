@@ -3,20 +3,20 @@ import type { Role } from '@sluice/client'
 import type { ComponentChildren } from 'preact'
 import { useEffect, useRef } from 'preact/hooks'
 import { session, signOut } from './api.js'
-import gate from './assets/gate.svg'
+import logo from './assets/logo.svg'
 import { nowMs } from './clock.js'
 import { duration } from './format.js'
-import { hasPage, seenAlerts } from './live-alerts.js'
+import { hasPagingAlert, liveAlerts } from './live-alerts.js'
 import { alertsActive, connection, lastAlert } from './live.js'
 import { hrefs, route } from './router.js'
 import { nextTheme, themeChoice } from './theme.js'
 import { Button, Link, Text, toast } from './ui/index.js'
-import { toldOf } from './pages/alerts/told.js'
+import { alertSummary } from './pages/alerts/alert-summary.js'
 
 /** A live server is heard every two seconds. */
 const QUIET_MS = 8000
 
-interface Place {
+interface NavItem {
   readonly name: string
   readonly href: string
   readonly label: string
@@ -24,7 +24,7 @@ interface Place {
   readonly icon: string
 }
 
-const PLACES: readonly Place[] = [
+const NAV_ITEMS: readonly NavItem[] = [
   { name: 'overview', href: '/', label: 'Overview', icon: 'M3 13h3l2.5-8 3.5 11 2.5-6 1 3H17' },
   { name: 'rules', href: '/rules', label: 'Rules', icon: 'M4 5h12M4 10h12M4 15h7' },
   {
@@ -68,11 +68,11 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
       </a>
       <header class="side">
         <Link href={hrefs.overview} class="brand">
-          <img src={gate} alt="" width="28" height="28" />
+          <img src={logo} alt="" width="28" height="28" />
           <span>Sluice</span>
         </Link>
-        <Places />
-        <Foot />
+        <Navigation />
+        <SessionControls />
       </header>
       <main id="main" class="main" tabIndex={-1}>
         <Freshness />
@@ -82,29 +82,32 @@ export function Shell({ children }: { readonly children: ComponentChildren }) {
   )
 }
 
-function Places() {
+function Navigation() {
   const current = route.value.name === 'rule' ? 'rules' : route.value.name
-  const active = seenAlerts.value?.active.length ?? alertsActive.value ?? 0
+  const active = liveAlerts.value?.active.length ?? alertsActive.value ?? 0
   const list = useRef<HTMLUListElement>(null)
   // On a phone the places are wider than the screen.
   useEffect(() => {
-    const place = list.current?.querySelector('[aria-current]')
-    place?.scrollIntoView({ block: 'nearest', inline: 'center' })
+    const currentLink = list.current?.querySelector('[aria-current]')
+    currentLink?.scrollIntoView({ block: 'nearest', inline: 'center' })
   }, [current])
   return (
-    <nav class="places" aria-label="Pages">
+    <nav class="nav" aria-label="Pages">
       <ul ref={list}>
-        {PLACES.map(({ name, href, label, icon }) => (
+        {NAV_ITEMS.map(({ name, href, label, icon }) => (
           <li key={name}>
-            <Link href={href} isCurrent={name === current} class="place">
+            <Link href={href} isCurrent={name === current} class="nav-item">
               <svg viewBox="0 0 20 20" width="18" height="18" aria-hidden="true">
                 <path d={icon} />
               </svg>
               {label}
               {name === 'alerts' && active > 0 && (
-                <span class={`place-count tone-${hasPage.value ? 'refused' : 'degraded'}`}>
+                <span class={`nav-count tone-${hasPagingAlert.value ? 'refused' : 'degraded'}`}>
                   {active}
-                  <span class="unseen"> active{hasPage.value && ', with a page among them'}</span>
+                  <span class="visually-hidden">
+                    {' '}
+                    active{hasPagingAlert.value && ', with a page among them'}
+                  </span>
                 </span>
               )}
             </Link>
@@ -128,18 +131,18 @@ const ROLES: Readonly<Record<Role, string>> = {
   admin: 'admin',
 }
 
-function Foot() {
-  const who = session.value
+function SessionControls() {
+  const user = session.value
   const choice = themeChoice.value
   return (
-    <div class="foot">
-      {who !== null && who !== undefined && (
-        <p class="who">
-          <Text value={who.name} max={40} />
-          {who.name !== who.role && <span class="faint">{ROLES[who.role]}</span>}
+    <div class="session-controls">
+      {user !== null && user !== undefined && (
+        <p class="session-user">
+          <Text value={user.name} max={40} />
+          {user.name !== user.role && <span class="faint">{ROLES[user.role]}</span>}
         </p>
       )}
-      <div class="foot-buttons">
+      <div class="session-buttons">
         <Button kind="quiet" size="small" onClick={nextTheme} label={`Colours: ${choice}. Change`}>
           <svg class="icon" viewBox="0 0 20 20" width="18" height="18" aria-hidden="true">
             <path d={THEME_ICONS[choice]} />
@@ -155,7 +158,7 @@ function Foot() {
 
 /** Old figures that look new are worse than none. */
 function Freshness() {
-  const { state, heardMs } = connection.value
+  const { state, lastMessageMs: heardMs } = connection.value
   const age = heardMs === undefined ? undefined : nowMs.value - heardMs
   const isOld = state === 'lost' || (state === 'live' && age !== undefined && age > QUIET_MS)
   return (
@@ -183,6 +186,6 @@ function useAlertToasts(): void {
     if (alert === undefined) return
     const isOver = alert.resolvedAt !== null
     const tone = alert.severity === 'page' ? 'refused' : 'degraded'
-    toast(`${isOver ? 'Resolved' : 'Alert'}: ${toldOf(alert)}`, isOver ? 'allowed' : tone)
+    toast(`${isOver ? 'Resolved' : 'Alert'}: ${alertSummary(alert)}`, isOver ? 'allowed' : tone)
   }, [alert])
 }

@@ -3,7 +3,7 @@ import { computed, effect, signal } from '@preact/signals'
 
 export type ThemeChoice = 'system' | 'light' | 'dark'
 const CHOICES: readonly ThemeChoice[] = ['system', 'light', 'dark']
-const PLACE = 'sluice.theme'
+const STORAGE_KEY = 'sluice.theme'
 
 const systemDark = matchMedia('(prefers-color-scheme: dark)')
 const isSystemDark = signal(systemDark.matches)
@@ -17,7 +17,7 @@ export const theme = computed<'light' | 'dark'>(() =>
 /** A browser may forbid a page to keep anything: then the choice lasts as long as the page. */
 function readChoice(): ThemeChoice {
   try {
-    return CHOICES.find((choice) => choice === localStorage.getItem(PLACE)) ?? 'system'
+    return CHOICES.find((choice) => choice === localStorage.getItem(STORAGE_KEY)) ?? 'system'
   } catch {
     return 'system'
   }
@@ -26,7 +26,7 @@ function readChoice(): ThemeChoice {
 export function nextTheme(): void {
   themeChoice.value = CHOICES[(CHOICES.indexOf(themeChoice.value) + 1) % CHOICES.length] ?? 'system'
   try {
-    localStorage.setItem(PLACE, themeChoice.value)
+    localStorage.setItem(STORAGE_KEY, themeChoice.value)
   } catch {
     // Not kept: see above.
   }

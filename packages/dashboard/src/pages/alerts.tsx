@@ -1,9 +1,9 @@
 /** What needs somebody, and what did. */
 import type { AlertView } from '@sluice/client'
 import { useEffect } from 'preact/hooks'
-import { nowMs, useRounds } from '../clock.js'
+import { nowMs, usePolling } from '../clock.js'
 import { clockMinute, count, duration, timeOf } from '../format.js'
-import { alertsError, reloadAlerts, seenAlerts } from '../live-alerts.js'
+import { alertsError, reloadAlerts, liveAlerts } from '../live-alerts.js'
 import '../styles/overview.css'
 import {
   Badge,
@@ -15,27 +15,27 @@ import {
   Table,
   Text,
   type Tone,
-  When,
+  RelativeTime,
 } from '../ui/index.js'
-import { type Alike, alikeOf } from './alerts/alike.js'
-import { detailsOf } from './alerts/details.js'
-import { toldOf } from './alerts/told.js'
+import { type AlertGroup, groupAlerts } from './alerts/group-alerts.js'
+import { alertDetails } from './alerts/alert-details.js'
+import { alertSummary } from './alerts/alert-summary.js'
 
-const ROUND_MS = 15_000
+const POLL_MS = 15_000
 const DETAILS_MAX = 12
 
 export function AlertsPage() {
-  const round = useRounds(ROUND_MS)
-  useEffect(() => void reloadAlerts(), [round])
+  const pollCount = usePolling(POLL_MS)
+  useEffect(() => void reloadAlerts(), [pollCount])
   return (
     <Page
       title="Alerts"
       lead="What the nodes found by themselves. The same is sent to the log and to the webhook, where one is set."
     >
-      {seenAlerts.value !== undefined ? (
+      {liveAlerts.value !== undefined ? (
         <>
-          <Active alerts={seenAlerts.value.active} />
-          <Recent alerts={seenAlerts.value.recent} />
+          <ActiveAlerts alerts={liveAlerts.value.active} />
+          <ResolvedAlerts alerts={liveAlerts.value.recent} />
         </>
       ) : alertsError.value !== undefined ? (
         <ErrorNote error={alertsError.value} onRetry={() => void reloadAlerts()} />
@@ -48,7 +48,7 @@ export function AlertsPage() {
 
 const toneOf = ({ severity }: AlertView): Tone => (severity === 'page' ? 'refused' : 'degraded')
 
-function Active({ alerts }: { readonly alerts: readonly AlertView[] }) {
+function ActiveAlerts({ alerts }: { readonly alerts: readonly AlertView[] }) {
   if (alerts.length === 0) {
     return (
       <Card title="Active">
@@ -58,26 +58,26 @@ function Active({ alerts }: { readonly alerts: readonly AlertView[] }) {
   }
   return (
     <section class="stack stack-3" aria-label="Active alerts">
-      {alikeOf(alerts).map((alike) => (
-        <One key={`${alike.first.node} ${alike.first.id}`} alike={alike} />
+      {groupAlerts(alerts).map((group) => (
+        <AlertCard key={`${group.first.node} ${group.first.id}`} group={group} />
       ))}
     </section>
   )
 }
 
-function One({ alike: { first: alert, others } }: { readonly alike: Alike }) {
-  const details = detailsOf(alert.details, nowMs.value).slice(0, DETAILS_MAX)
+function AlertCard({ group: { first: alert, others } }: { readonly group: AlertGroup }) {
+  const details = alertDetails(alert.details, nowMs.value).slice(0, DETAILS_MAX)
   return (
     <article class={`card alert tone-${toneOf(alert)}`}>
       <div class="alert-head">
         <Badge tone={toneOf(alert)}>{alert.severity}</Badge>
         <span class="mono small">{alert.alert}</span>
-        <span class="faint small alert-since">
+        <span class="faint small alert-duration">
           for {duration(nowMs.value - timeOf(alert.since))}, since <Since at={alert.since} />
         </span>
       </div>
-      <h2 class="alert-what">
-        <Text value={toldOf(alert)} max={300} />
+      <h2 class="alert-summary">
+        <Text value={alertSummary(alert)} max={300} />
       </h2>
       {details.length > 0 && (
         <dl class="alert-details">
@@ -93,9 +93,9 @@ function One({ alike: { first: alert, others } }: { readonly alike: Alike }) {
           ))}
         </dl>
       )}
-      {others.length > 0 && <Others alerts={others} />}
+      {others.length > 0 && <SimilarAlerts alerts={others} />}
       <div class="alert-foot">
-        <Runbook alert={alert} />
+        <RunbookLink alert={alert} />
         <span class="faint small">
           seen by <Text value={alert.node} mono max={40} />
         </span>
@@ -105,7 +105,7 @@ function One({ alike: { first: alert, others } }: { readonly alike: Alike }) {
 }
 
 /** Of the same kind: read only by whoever wants each of them. */
-function Others({ alerts }: { readonly alerts: readonly AlertView[] }) {
+function SimilarAlerts({ alerts }: { readonly alerts: readonly AlertView[] }) {
   return (
     <details class="alert-others small">
       <summary>{count(alerts.length)} more like this</summary>
@@ -113,10 +113,10 @@ function Others({ alerts }: { readonly alerts: readonly AlertView[] }) {
         {alerts.map((alert) => (
           <li key={`${alert.node} ${alert.id}`}>
             <span class="alert-other">
-              <Text value={toldOf(alert)} max={300} />
+              <Text value={alertSummary(alert)} max={300} />
             </span>
             <span class="faint nowrap">
-              <When at={alert.since} />
+              <RelativeTime at={alert.since} />
             </span>
           </li>
         ))}
@@ -126,24 +126,25 @@ function Others({ alerts }: { readonly alerts: readonly AlertView[] }) {
 }
 
 function Since({ at }: { readonly at: string }) {
-  return <When at={at}>{clockMinute(at)}</When>
+  return <RelativeTime at={at}>{clockMinute(at)}</RelativeTime>
 }
 
 /**
  * Only what is an address of the web is a link, as the text comes from a setting; for anything else
  * there is the runbook that this server has itself.
  */
-function Runbook({ alert }: { readonly alert: AlertView }) {
+function RunbookLink({ alert }: { readonly alert: AlertView }) {
   const isAddress = /^https?:\/\//i.test(alert.runbook)
-  const own = `/runbook.html#${encodeURIComponent(alert.alert)}`
+  const localRunbook = `/runbook.html#${encodeURIComponent(alert.alert)}`
   return (
-    <a href={isAddress ? alert.runbook : own} target="_blank" rel="noreferrer noopener">
-      What to do<span class="unseen"> about {alert.alert} (the runbook, in a new tab)</span>
+    <a href={isAddress ? alert.runbook : localRunbook} target="_blank" rel="noreferrer noopener">
+      What to do
+      <span class="visually-hidden"> about {alert.alert} (the runbook, in a new tab)</span>
     </a>
   )
 }
 
-function Recent({ alerts }: { readonly alerts: readonly AlertView[] }) {
+function ResolvedAlerts({ alerts }: { readonly alerts: readonly AlertView[] }) {
   return (
     <Card flush title="Over" lead="The last ones that ended">
       <Table
@@ -160,21 +161,21 @@ function Recent({ alerts }: { readonly alerts: readonly AlertView[] }) {
             head: 'Alert',
             isMain: true,
             cell: (alert) => (
-              <div class="who-rule clamp">
-                <Text value={toldOf(alert)} max={200} />
+              <div class="stacked-cell clamp">
+                <Text value={alertSummary(alert)} max={200} />
                 <span class="faint small mono">{alert.alert}</span>
               </div>
             ),
           },
           { head: 'Severity', cell: ({ severity }) => <Badge tone="neutral">{severity}</Badge> },
-          { head: 'Began', isNumber: true, cell: ({ since }) => <When at={since} /> },
+          { head: 'Began', isNumber: true, cell: ({ since }) => <RelativeTime at={since} /> },
           {
             head: 'Lasted',
             isNumber: true,
             cell: ({ since, resolvedAt }) =>
               resolvedAt === null ? '–' : duration(timeOf(resolvedAt) - timeOf(since)),
           },
-          { head: 'Runbook', isHeadHidden: true, cell: (alert) => <Runbook alert={alert} /> },
+          { head: 'Runbook', isHeadHidden: true, cell: (alert) => <RunbookLink alert={alert} /> },
         ]}
       />
     </Card>

@@ -2,7 +2,7 @@
 import { AdminError } from '@sluice/client'
 import { useEffect, useState } from 'preact/hooks'
 import { signIn } from '../api.js'
-import gate from '../assets/gate.svg'
+import logo from '../assets/logo.svg'
 import { Button, Card, ErrorNote, Note, Stack, TextField } from '../ui/index.js'
 
 export function LoginPage() {
@@ -12,7 +12,7 @@ export function LoginPage() {
   useEffect(() => {
     document.title = 'Log in · Sluice'
   }, [])
-  const send = (event: Event) => {
+  const submit = (event: Event) => {
     event.preventDefault()
     setBusy(true)
     setError(undefined)
@@ -22,17 +22,17 @@ export function LoginPage() {
     })
   }
   return (
-    <main class="alone">
+    <main class="standalone">
       <div>
         <div class="login-brand">
-          <img src={gate} alt="" />
+          <img src={logo} alt="" />
           <div>
             <h1>Sluice</h1>
             <p>Log in to see who is limited, and why.</p>
           </div>
         </div>
         <Card>
-          <form onSubmit={send}>
+          <form onSubmit={submit}>
             <Stack>
               <TextField
                 label="Admin token"
@@ -43,20 +43,20 @@ export function LoginPage() {
                 mono
                 isRequired
               />
-              {error !== undefined && <Refusal error={error} />}
+              {error !== undefined && <LoginError error={error} />}
               <Button kind="primary" type="submit" isBusy={isBusy}>
                 Log in
               </Button>
             </Stack>
           </form>
         </Card>
-        <Help />
+        <TokenHelp />
       </div>
     </main>
   )
 }
 
-function Refusal({ error }: { readonly error: unknown }) {
+function LoginError({ error }: { readonly error: unknown }) {
   const status = error instanceof AdminError ? error.status : undefined
   if (status === 401 || status === 400) {
     return (
@@ -79,7 +79,7 @@ function Refusal({ error }: { readonly error: unknown }) {
   return <ErrorNote error={error} />
 }
 
-function Help() {
+function TokenHelp() {
   return (
     <section class="login-help" aria-labelledby="where">
       <h2 id="where">Where is the token?</h2>

@@ -1,9 +1,9 @@
 /** Each process that decides: its rules, its clock, how much it does. */
 import type { NodesView, NodeView } from '@sluice/client'
-import { api, useLoaded } from '../api.js'
-import { useRounds } from '../clock.js'
+import { api, useResource } from '../api.js'
+import { usePolling } from '../clock.js'
 import { count, duration, rate } from '../format.js'
-import { rulesVersion, stats } from '../live.js'
+import { rulesVersion, liveStats } from '../live.js'
 import '../styles/overview.css'
 import {
   Badge,
@@ -18,21 +18,21 @@ import {
   Stack,
   Table,
   Text,
-  When,
+  RelativeTime,
 } from '../ui/index.js'
-import { Offset, StoreCard } from './overview/store.js'
+import { ClockOffset, StoreCard } from './overview/store-card.js'
 
-const ROUND_MS = 4000
+const POLL_MS = 4000
 /** A node tells of itself every two seconds. */
 const SILENT_MS = 15_000
 
 export function NodesPage() {
-  const round = useRounds(ROUND_MS)
-  const nodes = useLoaded(() => api.listNodes(), [round, rulesVersion.value])
+  const pollCount = usePolling(POLL_MS)
+  const nodes = useResource(() => api.listNodes(), [pollCount, rulesVersion.value])
   return (
     <Page title="Nodes" lead="Every process that decides, and whether all of them mean the same.">
       {nodes.value !== undefined ? (
-        <Shown seen={nodes.value} />
+        <NodesContent view={nodes.value} />
       ) : nodes.error !== undefined ? (
         <ErrorNote error={nodes.error} onRetry={nodes.reload} />
       ) : (
@@ -44,15 +44,15 @@ export function NodesPage() {
 
 const isBehind = (node: NodeView, version: number): boolean => node.rulesVersion < version
 
-function Shown({ seen }: { readonly seen: NodesView }) {
-  const behind = seen.nodes.filter((node) => isBehind(node, seen.version)).length
-  const store = stats.value?.store
+function NodesContent({ view }: { readonly view: NodesView }) {
+  const behind = view.nodes.filter((node) => isBehind(node, view.version)).length
+  const store = liveStats.value?.store
   return (
     <Stack>
-      {seen.problem !== null && (
+      {view.problem !== null && (
         <Note tone="degraded" title="The rules cannot be read">
           <p>
-            <Text value={seen.problem} max={400} /> The nodes go on with the last good ones.
+            <Text value={view.problem} max={400} /> The nodes go on with the last good ones.
           </p>
         </Note>
       )}
@@ -63,27 +63,27 @@ function Shown({ seen }: { readonly seen: NodesView }) {
         >
           <p>
             {behind === 1 ? 'It decides' : 'They decide'} by older rules than version{' '}
-            {count(seen.version)}.
+            {count(view.version)}.
           </p>
         </Note>
       )}
-      <Card flush title={seen.nodes.length === 1 ? 'One node' : `${seen.nodes.length} nodes`}>
-        <NodesTable seen={seen} />
+      <Card flush title={view.nodes.length === 1 ? 'One node' : `${view.nodes.length} nodes`}>
+        <NodesTable view={view} />
       </Card>
       <Grid columns={2}>
-        <RulesCard seen={seen} />
+        <RulesCard view={view} />
         {store !== undefined && <StoreCard store={store} />}
       </Grid>
     </Stack>
   )
 }
 
-function NodesTable({ seen }: { readonly seen: NodesView }) {
+function NodesTable({ view }: { readonly view: NodesView }) {
   const unknown = <span class="faint">not told</span>
   return (
     <Table
       caption="Nodes"
-      rows={seen.nodes}
+      rows={view.nodes}
       rowKey={({ id }) => id}
       empty={<Empty title="No node has told of itself yet." />}
       columns={[
@@ -91,7 +91,7 @@ function NodesTable({ seen }: { readonly seen: NodesView }) {
           head: 'Node',
           isMain: true,
           cell: (node) => (
-            <div class="who-rule">
+            <div class="stacked-cell">
               <Text value={node.id} mono max={60} />
               <span class="faint small">
                 <Text value={node.host} max={60} />, process {node.pid}, release{' '}
@@ -100,7 +100,7 @@ function NodesTable({ seen }: { readonly seen: NodesView }) {
             </div>
           ),
         },
-        { head: 'Rules', cell: (node) => <RulesOf node={node} version={seen.version} /> },
+        { head: 'Rules', cell: (node) => <NodeRules node={node} version={view.version} /> },
         {
           head: 'Decisions',
           isNumber: true,
@@ -116,20 +116,24 @@ function NodesTable({ seen }: { readonly seen: NodesView }) {
         {
           head: 'Clock',
           isNumber: true,
-          cell: ({ clockOffsetMs }) => <Offset ms={clockOffsetMs} />,
+          cell: ({ clockOffsetMs }) => <ClockOffset ms={clockOffsetMs} />,
         },
         {
           head: 'Store',
           cell: ({ store }) => (store === undefined ? unknown : <Text value={store} max={60} />),
         },
-        { head: 'Started', isNumber: true, cell: ({ startedAt }) => <When at={startedAt} /> },
-        { head: 'Heard', isNumber: true, cell: (node) => <Heard node={node} /> },
+        {
+          head: 'Started',
+          isNumber: true,
+          cell: ({ startedAt }) => <RelativeTime at={startedAt} />,
+        },
+        { head: 'Heard', isNumber: true, cell: (node) => <LastReport node={node} /> },
       ]}
     />
   )
 }
 
-function RulesOf({ node, version }: { readonly node: NodeView; readonly version: number }) {
+function NodeRules({ node, version }: { readonly node: NodeView; readonly version: number }) {
   if (node.problem !== undefined) {
     return (
       <Badge tone="refused" title={node.problem.slice(0, 300)}>
@@ -144,12 +148,12 @@ function RulesOf({ node, version }: { readonly node: NodeView; readonly version:
   )
 }
 
-function Heard({ node }: { readonly node: NodeView }) {
+function LastReport({ node }: { readonly node: NodeView }) {
   const text = node.seenMsAgo < 1000 ? 'just now' : `${duration(node.seenMsAgo)} ago`
   return node.seenMsAgo > SILENT_MS ? <Badge tone="degraded">{text}</Badge> : <>{text}</>
 }
 
-const NEWS: Readonly<Record<string, string>> = {
+const CHANGE_DELIVERY: Readonly<Record<string, string>> = {
   push: 'pushed as they happen',
   poll: 'asked for now and then',
   none: 'not heard of now',
@@ -161,24 +165,24 @@ function changeableText({ readOnly, problem }: NodesView): string {
   return problem === null ? 'yes' : 'not now: the rules cannot be read'
 }
 
-function RulesCard({ seen }: { readonly seen: NodesView }) {
+function RulesCard({ view }: { readonly view: NodesView }) {
   return (
     <Card title="Rules" lead="Where they come from">
       <Definitions
         items={[
-          { term: 'Source', value: <Text value={seen.source} max={120} /> },
-          { term: 'Version', value: count(seen.version) },
+          { term: 'Source', value: <Text value={view.source} max={120} /> },
+          { term: 'Version', value: count(view.version) },
           {
             term: 'Changes',
-            value: seen.news === null ? 'not known' : (NEWS[seen.news] ?? seen.news),
+            value: view.news === null ? 'not known' : (CHANGE_DELIVERY[view.news] ?? view.news),
           },
           {
             term: 'Last compared',
-            value: seen.ageSeconds < 1 ? 'just now' : `${duration(seen.ageSeconds * 1000)} ago`,
+            value: view.ageSeconds < 1 ? 'just now' : `${duration(view.ageSeconds * 1000)} ago`,
           },
           {
             term: 'Can be changed here',
-            value: <Text value={changeableText(seen)} max={200} />,
+            value: <Text value={changeableText(view)} max={200} />,
           },
         ]}
       />

@@ -1,70 +1,79 @@
 /** What the person on call looks at first: is all well, who is refused, by what, since when. */
 import type { StatsView } from '@sluice/client'
-import { api, useLoaded } from '../api.js'
+import { api, useResource } from '../api.js'
 import { millis, perSecond, percent, rate } from '../format.js'
-import { rulesVersion, stats, statsError } from '../live.js'
+import { rulesVersion, liveStats, statsError } from '../live.js'
 import { hrefs } from '../router.js'
 import '../styles/overview.css'
-import { Alone, Card, Empty, ErrorNote, Link, Loading, Page, Stat } from '../ui/index.js'
-import { lastOf, pulseOf, storeHint } from './overview/pulse.js'
+import {
+  SingleProcessNote,
+  Card,
+  Empty,
+  ErrorNote,
+  Link,
+  Loading,
+  Page,
+  Stat,
+} from '../ui/index.js'
+import { latestValue, headlineFigures, storeHint } from './overview/headline-figures.js'
 import { LatencyCard, TrafficCard } from './overview/charts.js'
 import { RefusedCallers, RefusingRules } from './overview/refusals.js'
-import { StoreCard } from './overview/store.js'
+import { StoreCard } from './overview/store-card.js'
 import { Health } from './overview/health.js'
 
 export function OverviewPage() {
-  const seen = stats.value
+  const stats = liveStats.value
   return (
-    <Page title="Overview" lead={<Lead seen={seen} />}>
-      {seen === undefined ? (
+    <Page title="Overview" lead={<Lead stats={stats} />}>
+      {stats === undefined ? (
         statsError.value === undefined ? (
           <Loading what="Reading what the nodes see" />
         ) : (
           <ErrorNote error={statsError.value} />
         )
       ) : (
-        <Shown seen={seen} />
+        <OverviewContent stats={stats} />
       )}
     </Page>
   )
 }
 
-function Lead({ seen }: { readonly seen: StatsView | undefined }) {
-  if (seen === undefined) return <>Everything that is decided, as it happens.</>
+function Lead({ stats }: { readonly stats: StatsView | undefined }) {
+  if (stats === undefined) return <>Everything that is decided, as it happens.</>
   return (
     <>
-      <Link href={hrefs.nodes}>{nodesOf(seen)}</Link>, rules{' '}
-      <Link href={hrefs.rules}>version {rulesVersion.value ?? seen.rulesVersion}</Link>, counters in{' '}
-      {seen.store.name}.
+      <Link href={hrefs.nodes}>{nodeCountText(stats)}</Link>, rules{' '}
+      <Link href={hrefs.rules}>version {rulesVersion.value ?? stats.rulesVersion}</Link>, counters
+      in {stats.store.name}.
     </>
   )
 }
 
-const nodesOf = ({ nodes, isWhole }: StatsView): string => {
+const nodeCountText = ({ nodes, isWhole }: StatsView): string => {
   if (!isWhole) return 'One process of those that decide'
   return nodes === 1 ? 'One node' : `${nodes} nodes`
 }
 
-function Shown({ seen }: { readonly seen: StatsView }) {
-  const rules = useLoaded(() => api.listRules({ limit: 1 }), [rulesVersion.value])
+function OverviewContent({ stats }: { readonly stats: StatsView }) {
+  const rules = useResource(() => api.listRules({ limit: 1 }), [rulesVersion.value])
   const hasNoRules = rules.value?.rules.length === 0
   return (
     <>
-      <Health seen={seen} hasNoRules={hasNoRules} />
-      {!seen.isWhole && <Alone />}
-      <Pulse seen={seen} />
-      <TrafficCard seen={seen} />
+      <Health stats={stats} hasNoRules={hasNoRules} />
+      {!stats.isWhole && <SingleProcessNote />}
+      <Headline stats={stats} />
+      <TrafficCard stats={stats} />
       <div class="columns">
         <div class="column">
-          <RefusingRules seen={seen} hasNoRules={hasNoRules} />
-          <LatencyCard seen={seen} />
+          <RefusingRules stats={stats} hasNoRules={hasNoRules} />
+          <LatencyCard stats={stats} />
         </div>
         <div class="column">
           <RefusedCallers />
-          <StoreCard store={seen.store} />
+          <StoreCard store={stats.store} />
         </div>
       </div>
-      {seen.rules.length === 0 && !hasNoRules && (
+      {stats.rules.length === 0 && !hasNoRules && (
         <Card>
           <Empty title="Nothing has been decided yet.">
             Send a call through the gateway or ask the decision API: it shows up here within two
@@ -77,12 +86,13 @@ function Shown({ seen }: { readonly seen: StatsView }) {
 }
 
 /** The figures that are looked at from across the room. */
-function Pulse({ seen }: { readonly seen: StatsView }) {
-  const { decisions, refusals, share } = pulseOf(seen.series)
-  const shadow = perSecond(seen.series, 'shadowRefused', 10)
-  const last = (values: readonly (number | null)[]) => millis(lastOf(values, seen.series.stepMs))
+function Headline({ stats }: { readonly stats: StatsView }) {
+  const { decisions, refusals, share } = headlineFigures(stats.series)
+  const shadow = perSecond(stats.series, 'shadowRefused', 10)
+  const last = (values: readonly (number | null)[]) =>
+    millis(latestValue(values, stats.series.stepMs))
   return (
-    <div class="pulse">
+    <div class="headline">
       <Stat
         size="big"
         label="Decisions"
@@ -105,15 +115,15 @@ function Pulse({ seen }: { readonly seen: StatsView }) {
       <Stat
         size="big"
         label="A decision takes"
-        value={last(seen.decisionLatency.p99Ms)}
-        hint={`99 of 100; half ${last(seen.decisionLatency.p50Ms)}`}
+        value={last(stats.decisionLatency.p99Ms)}
+        hint={`99 of 100; half ${last(stats.decisionLatency.p50Ms)}`}
       />
       <Stat
         size="big"
         label="The store takes"
-        value={last(seen.storeLatency.p99Ms)}
-        tone={seen.store.isWell ? 'neutral' : 'degraded'}
-        hint={storeHint(seen)}
+        value={last(stats.storeLatency.p99Ms)}
+        tone={stats.store.isWell ? 'neutral' : 'degraded'}
+        hint={storeHint(stats)}
       />
     </div>
   )

@@ -1,7 +1,7 @@
 /** A burst that is dragged, and what each of the six algorithms makes of it. */
 import type { TrialView } from '@sluice/client'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
-import { api, leaveIfOut } from '../api.js'
+import { api, redirectIfLoggedOut } from '../api.js'
 import { count } from '../format.js'
 import { route } from '../router.js'
 import '../styles/playground.css'
@@ -10,45 +10,45 @@ import {
   ALGORITHMS,
   callsOf,
   limitsOf,
-  type MadeCall,
+  type SimulatedCall,
   PRESETS,
   type Preset,
   SPANS,
   type Span,
-  type TriedLimit,
+  type SimulatedLimit,
 } from './playground/calls.js'
-import { LaneView, Legend } from './playground/lane-view.js'
-import { laneOf } from './playground/lanes.js'
+import { ResultView, Legend } from './playground/result-view.js'
+import { algorithmResult } from './playground/algorithm-result.js'
 import { Timeline } from './playground/timeline.js'
 
 /** Long enough that dragging asks a few times, and not at every pixel. */
-const PAUSE_MS = 150
-const MAX_MAX = 1000
+const DEBOUNCE_MS = 150
+const FIELD_MAX = 1000
 
 const WINDOWS = [1, 2, 5, 10, 20, 30].map((seconds) => ({
   value: String(seconds),
   label: seconds === 1 ? '1 second' : `${seconds} seconds`,
 }))
 
-interface Tried {
-  readonly calls: readonly MadeCall[]
+interface Simulation {
+  readonly calls: readonly SimulatedCall[]
   readonly span: Span
-  readonly limit: TriedLimit
+  readonly limit: SimulatedLimit
   readonly view: TrialView
 }
 
 export function PlaygroundPage() {
   const [span, setSpan] = useState<Span>(SPANS[1] ?? { seconds: 20, columns: 20 })
-  const [limit, setLimit] = useState<TriedLimit>(() => limitOf(route.value.query))
+  const [limit, setLimit] = useState<SimulatedLimit>(() => limitFromQuery(route.value.query))
   const [preset, setPreset] = useState<Preset | undefined>(PRESETS[2])
   const [rates, setRates] = useState<readonly number[]>(() => PRESETS[2]?.rates(span, limit) ?? [])
   const calls = useMemo(() => callsOf(rates, span), [rates, span])
-  const { tried, error } = useTrial(calls, span, limit)
-  const take = (next: Preset, at: Span, by: TriedLimit) => {
+  const { simulation, error } = useSimulation(calls, span, limit)
+  const applyPreset = (next: Preset, at: Span, by: SimulatedLimit) => {
     setPreset(next)
     setRates(next.rates(at, by))
   }
-  const changeLimit = (next: TriedLimit) => {
+  const changeLimit = (next: SimulatedLimit) => {
     setLimit(next)
     if (preset !== undefined) setRates(preset.rates(span, next))
   }
@@ -56,8 +56,8 @@ export function PlaygroundPage() {
     const next = SPANS.find((each) => String(each.seconds) === seconds) ?? span
     setSpan(next)
     const [first] = PRESETS
-    const kept = preset ?? first
-    if (kept !== undefined) take(kept, next, limit)
+    const nextPreset = preset ?? first
+    if (nextPreset !== undefined) applyPreset(nextPreset, next, limit)
   }
   const setColumn = (index: number, rate: number) => {
     setPreset(undefined)
@@ -70,24 +70,29 @@ export function PlaygroundPage() {
     >
       <Card>
         <Settings limit={limit} span={span} onLimit={changeLimit} onSpan={changeSpan} />
-        <Presets chosen={preset} onTake={(next) => take(next, span, limit)} />
+        <Presets selected={preset} onSelect={(next) => applyPreset(next, span, limit)} />
         <Timeline rates={rates} span={span} limit={limit} onChange={setColumn} />
       </Card>
       {error !== undefined && <ErrorNote error={error} />}
       <Legend />
-      <p class="unseen" role="status">
-        {tried === undefined ? '' : `${count(tried.calls.length)} calls tried`}
+      <p class="visually-hidden" role="status">
+        {simulation === undefined ? '' : `${count(simulation.calls.length)} calls tried`}
       </p>
-      <div class="lanes">
+      <div class="results">
         {ALGORITHMS.map((algorithm, index) => (
-          <LaneView
+          <ResultView
             key={algorithm}
             algorithm={algorithm}
-            span={tried?.span ?? span}
-            limit={tried?.limit ?? limit}
-            lane={
-              tried &&
-              laneOf(algorithm, tried.calls, tried.view.trials[index]?.outcomes ?? [], tried)
+            span={simulation?.span ?? span}
+            limit={simulation?.limit ?? limit}
+            result={
+              simulation &&
+              algorithmResult(
+                algorithm,
+                simulation.calls,
+                simulation.view.trials[index]?.outcomes ?? [],
+                simulation,
+              )
             }
           />
         ))}
@@ -97,9 +102,9 @@ export function PlaygroundPage() {
 }
 
 interface SettingsProps {
-  readonly limit: TriedLimit
+  readonly limit: SimulatedLimit
   readonly span: Span
-  readonly onLimit: (limit: TriedLimit) => void
+  readonly onLimit: (limit: SimulatedLimit) => void
   readonly onSpan: (seconds: string) => void
 }
 
@@ -130,48 +135,51 @@ function Settings({ limit, span, onLimit, onSpan }: SettingsProps) {
 
 interface PresetsProps {
   /** Undefined: somebody drew another. */
-  readonly chosen: Preset | undefined
-  readonly onTake: (preset: Preset) => void
+  readonly selected: Preset | undefined
+  readonly onSelect: (preset: Preset) => void
 }
 
-function Presets({ chosen, onTake }: PresetsProps) {
+function Presets({ selected, onSelect }: PresetsProps) {
   return (
     <div class="play-presets" role="group" aria-label="Ways to call">
       {PRESETS.map((each) => (
         <Button
           key={each.id}
           size="small"
-          kind={each === chosen ? 'primary' : 'plain'}
-          onClick={() => onTake(each)}
+          kind={each === selected ? 'primary' : 'plain'}
+          onClick={() => onSelect(each)}
         >
           {each.label}
         </Button>
       ))}
-      <span class="soft small">{chosen?.what ?? 'As you drew it.'}</span>
+      <span class="soft small">{selected?.description ?? 'As you drew it.'}</span>
     </div>
   )
 }
 
 /** What the server made of the calls; the last answer stays while the next is on its way. */
-function useTrial(calls: readonly MadeCall[], span: Span, limit: TriedLimit) {
-  const [state, setState] = useState<{ readonly tried?: Tried; readonly error?: unknown }>({})
-  const latest = useRef(0)
+function useSimulation(calls: readonly SimulatedCall[], span: Span, limit: SimulatedLimit) {
+  const [state, setState] = useState<{
+    readonly simulation?: Simulation
+    readonly error?: unknown
+  }>({})
+  const latestId = useRef(0)
   useEffect(() => {
-    const mine = ++latest.current
+    const requestId = ++latestId.current
     const timer = setTimeout(() => {
       api.trial({ limits: limitsOf(limit), calls }).then(
         (view) => {
-          if (mine === latest.current) setState({ tried: { calls, span, limit, view } })
+          if (requestId === latestId.current) setState({ simulation: { calls, span, limit, view } })
         },
         (error: unknown) => {
-          if (mine !== latest.current || leaveIfOut(error)) return
-          setState(({ tried }) => ({ ...(tried && { tried }), error }))
+          if (requestId !== latestId.current || redirectIfLoggedOut(error)) return
+          setState(({ simulation }) => ({ ...(simulation && { simulation }), error }))
         },
       )
-    }, PAUSE_MS)
+    }, DEBOUNCE_MS)
     return () => {
       clearTimeout(timer)
-      latest.current++
+      latestId.current++
     }
   }, [calls, span, limit])
   return state
@@ -186,33 +194,33 @@ interface NumberFieldProps {
 /** Only good numbers leave it; what is typed stays as it is. */
 function NumberField({ label, value, onChange }: NumberFieldProps) {
   const [text, setText] = useState(String(value))
-  const isGood = (given: string) =>
-    /^\d{1,4}$/.test(given) && Number(given) >= 1 && Number(given) <= MAX_MAX
+  const isAccepted = (input: string) =>
+    /^\d{1,4}$/.test(input) && Number(input) >= 1 && Number(input) <= FIELD_MAX
   return (
     <TextField
       label={label}
       type="number"
       min={1}
-      max={MAX_MAX}
+      max={FIELD_MAX}
       step={1}
       value={text}
-      error={isGood(text) ? undefined : `1 to ${count(MAX_MAX)}`}
-      onInput={(given) => {
-        setText(given)
-        if (isGood(given)) onChange(Number(given))
+      error={isAccepted(text) ? undefined : `1 to ${count(FIELD_MAX)}`}
+      onInput={(input) => {
+        setText(input)
+        if (isAccepted(input)) onChange(Number(input))
       }}
     />
   )
 }
 
 /** A link may bring a limit: `?max=20&window=5&burst=10`. */
-function limitOf(query: URLSearchParams): TriedLimit {
-  const read = (name: string, otherwise: number, most: number) => {
+function limitFromQuery(query: URLSearchParams): SimulatedLimit {
+  const read = (name: string, fallback: number, upperBound: number) => {
     const value = Number(query.get(name) ?? '')
-    return Number.isInteger(value) && value >= 1 && value <= most ? value : otherwise
+    return Number.isInteger(value) && value >= 1 && value <= upperBound ? value : fallback
   }
-  const max = read('max', 20, MAX_MAX)
-  const asked = read('window', 5, 30)
-  const isOffered = WINDOWS.some(({ value }) => value === String(asked))
-  return { max, windowSeconds: isOffered ? asked : 5, burst: read('burst', 10, MAX_MAX) }
+  const max = read('max', 20, FIELD_MAX)
+  const windowSeconds = read('window', 5, 30)
+  const isOffered = WINDOWS.some(({ value }) => value === String(windowSeconds))
+  return { max, windowSeconds: isOffered ? windowSeconds : 5, burst: read('burst', 10, FIELD_MAX) }
 }

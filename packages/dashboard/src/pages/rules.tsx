@@ -3,7 +3,7 @@ import { useState } from 'preact/hooks'
 import type { RuleView } from '@sluice/client'
 import { nowMs } from '../clock.js'
 import { count, dateTime } from '../format.js'
-import { rulesVersion, stats } from '../live.js'
+import { rulesVersion, liveStats } from '../live.js'
 import { hrefs, navigate, route } from '../router.js'
 import '../styles/rules.css'
 import {
@@ -21,11 +21,17 @@ import {
   toast,
 } from '../ui/index.js'
 import { RuleEditor } from './rule/rule-editor.js'
-import { findRules, isShadowed, ROWS_MAX, type RuleOrder, rowsOf } from './rules/rows.js'
+import {
+  findRules,
+  isTemporarilyShadowed,
+  ROWS_MAX,
+  type RuleOrder,
+  sortedRows,
+} from './rules/rule-rows.js'
 import { RulesTable } from './rules/rules-table.js'
-import { type Editing, useEditing, useRules } from './rules/use-rules.js'
+import { type EditAccess, useEditAccess, useRules } from './rules/use-rules.js'
 
-const NEW = `${hrefs.rules}?new=1`
+const NEW_RULE_HREF = `${hrefs.rules}?new=1`
 
 const TEMPLATE = `id: new-rule
 description: What it is for, in a sentence.
@@ -44,32 +50,36 @@ const ORDERS: readonly { readonly value: RuleOrder; readonly label: string }[] =
 ]
 
 export function RulesPage() {
-  const editing = useEditing()
-  return route.value.query.has('new') ? <NewRule editing={editing} /> : <List editing={editing} />
+  const editing = useEditAccess()
+  return route.value.query.has('new') ? (
+    <NewRule editing={editing} />
+  ) : (
+    <RuleList editing={editing} />
+  )
 }
 
 /** Protection that is off must not go unseen. */
 function ShadowNote({ rules }: { readonly rules: readonly RuleView[] }) {
-  const shadowed = rules.filter((rule) => isShadowed(rule, nowMs.value))
-  const untils = shadowed.flatMap(({ shadowUntil }) => shadowUntil ?? []).toSorted()
-  const last = untils.at(-1)
+  const shadowed = rules.filter((rule) => isTemporarilyShadowed(rule, nowMs.value))
+  const endTimes = shadowed.flatMap(({ shadowUntil }) => shadowUntil ?? []).toSorted()
+  const last = endTimes.at(-1)
   if (last === undefined) return null
-  const which =
+  const subject =
     shadowed.length === 1 ? 'One enforced rule' : `${count(shadowed.length)} enforced rules`
   return (
-    <Note tone="degraded" title={`${which} in shadow until ${dateTime(last)}`}>
+    <Note tone="degraded" title={`${subject} in shadow until ${dateTime(last)}`}>
       They count and refuse nobody, and refuse again by themselves then.
     </Note>
   )
 }
 
-function List({ editing }: { readonly editing: Editing }) {
+function RuleList({ editing }: { readonly editing: EditAccess }) {
   const [search, setSearch] = useState('')
   const [order, setOrder] = useState<RuleOrder>('refusals')
   const { rules, isLoading, error, reload } = useRules(rulesVersion.value)
-  const seen = new Map((stats.value?.rules ?? []).map((each) => [each.rule, each]))
-  const found = findRules(rules ?? [], search)
-  const rows = rowsOf(found, seen, order)
+  const statsByRule = new Map((liveStats.value?.rules ?? []).map((each) => [each.rule, each]))
+  const matches = findRules(rules ?? [], search)
+  const rows = sortedRows(matches, statsByRule, order)
   const total = rules?.length ?? 0
   return (
     <Page
@@ -77,15 +87,15 @@ function List({ editing }: { readonly editing: Editing }) {
       lead="Each with the limits in force, and beside them what is on trial."
       actions={
         editing.isAllowed ? (
-          <LinkButton href={NEW} kind="primary">
+          <LinkButton href={NEW_RULE_HREF} kind="primary">
             New rule
           </LinkButton>
         ) : undefined
       }
     >
-      {editing.why !== undefined && (
+      {editing.reason !== undefined && (
         <Note tone="neutral" title="Rules cannot be changed here">
-          <Text value={editing.why} max={400} />
+          <Text value={editing.reason} max={400} />
         </Note>
       )}
       {error !== undefined && <ErrorNote error={error} onRetry={reload} />}
@@ -115,7 +125,7 @@ function List({ editing }: { readonly editing: Editing }) {
         {rows.length > 0 && <RulesTable rows={rows} />}
         {rules !== undefined && (
           <p class="rules-count faint small" role="status">
-            {countText({ shown: rows.length, found: found.length, total })}
+            {countText({ shown: rows.length, matches: matches.length, total })}
             {isLoading && ' Reading more…'}
           </p>
         )}
@@ -124,17 +134,19 @@ function List({ editing }: { readonly editing: Editing }) {
   )
 }
 
-function countText(of: {
+function countText(counts: {
   readonly shown: number
-  readonly found: number
+  readonly matches: number
   readonly total: number
 }): string {
-  const rules = `${count(of.total)} ${of.total === 1 ? 'rule' : 'rules'}`
-  const all = of.found === of.total ? rules : `${count(of.found)} of ${rules}`
-  return of.found > of.shown ? `${all}; the first ${count(ROWS_MAX)} are shown.` : `${all}.`
+  const rules = `${count(counts.total)} ${counts.total === 1 ? 'rule' : 'rules'}`
+  const all = counts.matches === counts.total ? rules : `${count(counts.matches)} of ${rules}`
+  return counts.matches > counts.shown
+    ? `${all}; the first ${count(ROWS_MAX)} are shown.`
+    : `${all}.`
 }
 
-function NewRule({ editing }: { readonly editing: Editing }) {
+function NewRule({ editing }: { readonly editing: EditAccess }) {
   return (
     <Page
       title="New rule"
@@ -148,7 +160,7 @@ function NewRule({ editing }: { readonly editing: Editing }) {
       <Card title="The rule as YAML">
         <RuleEditor
           original={{ text: TEMPLATE, version: 0 }}
-          editing={editing}
+          access={editing}
           onSaved={(rule) => {
             toast(`Rule ${rule.id} is in force`, 'allowed')
             navigate(hrefs.rule(rule.id))

@@ -1,7 +1,7 @@
 /** Why a call is allowed or refused: paste what is known of it, and read the explanation. */
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import type { Attributes, DecisionView } from '@sluice/client'
-import { api, leaveIfOut } from '../api.js'
+import { api, redirectIfLoggedOut } from '../api.js'
 import { hrefs, navigate, route } from '../router.js'
 import '../styles/why.css'
 import {
@@ -20,59 +20,63 @@ import {
   TextArea,
   TextField,
 } from '../ui/index.js'
-import { aboutRule } from './why/about-rule.js'
-import { answerOf } from './why/answer.js'
-import { AnswerView } from './why/answer-view.js'
-import { forAddress } from './why/for-address.js'
-import { meetRule } from './why/meet-rule.js'
-import { readAsked, writeAsked } from './why/read-asked.js'
-import type { Asked } from './why/read-object.js'
+import { ruleVerdict } from './why/rule-verdict.js'
+import { explainDecision } from './why/explanation.js'
+import { ExplanationView } from './why/explanation-view.js'
+import { shareableAttributes } from './why/shareable-attributes.js'
+import { matchingCall } from './why/matching-call.js'
+import { parseCall, attributesText } from './why/parse-call.js'
+import type { ParsedCall } from './why/parse-call-object.js'
 
-interface State {
+interface PeekState {
   readonly decision?: DecisionView | undefined
   /** What was asked, with the rule that it was asked about. */
-  readonly asked?: Question | undefined
+  readonly parsedCall?: PeekRequest | undefined
   readonly error?: unknown
   readonly isBusy: boolean
 }
 
-interface Question {
-  readonly call: Asked
-  readonly price: string
-  readonly about: string | undefined
+interface PeekRequest {
+  readonly call: ParsedCall
+  readonly costText: string
+  readonly rule: string | undefined
 }
 
 const COST = 'cost'
 const RULE = 'rule'
 /** The caller alone is known: the rest shall be such that the rule is met. */
-const MEET = 'meet'
-const OURS: readonly string[] = [COST, RULE, MEET]
+const MATCH = 'meet'
+const RESERVED_PARAMETERS: readonly string[] = [COST, RULE, MATCH]
 
 export function WhyPage() {
   const { query } = route.value
-  const given = useMemo(() => attributesOf(query), [query])
-  const about = query.get(RULE) ?? undefined
-  const [text, setText] = useState(() => writeAsked(given))
+  const queryAttributes = useMemo(() => attributesOf(query), [query])
+  const rule = query.get(RULE) ?? undefined
+  const [text, setText] = useState(() => attributesText(queryAttributes))
   const [cost, setCost] = useState(query.get(COST) ?? '1')
-  const { state, ask } = usePeek()
-  const asked = useMemo(() => readAsked(text), [text])
+  const { state, ask: runPeek } = usePeek()
+  const parsedCall = useMemo(() => parseCall(text), [text])
   // Who comes here with attributes in the address wants the answer, not a form.
   useEffect(() => {
-    if (Object.keys(given).length === 0 && about === undefined) return undefined
-    return withCall(query, (attributes) => {
-      setText(writeAsked(attributes))
-      void ask({ call: { attributes, notes: [] }, price: query.get(COST) ?? '1', about })
+    if (Object.keys(queryAttributes).length === 0 && rule === undefined) return undefined
+    return loadCall(query, (attributes) => {
+      setText(attributesText(attributes))
+      void runPeek({ call: { attributes, notes: [] }, costText: query.get(COST) ?? '1', rule })
     })
-  }, [given])
-  const { attributes: shown, kept } = forAddress(asked.attributes, given)
-  const link = linkOf({ ...asked, attributes: shown }, cost, about)
-  const isNone = Object.keys(asked.attributes).length === 0 && about === undefined
-  const isEmpty = asked.problem !== undefined || isNone
+  }, [queryAttributes])
+  const { attributes: shareable, withheld } = shareableAttributes(
+    parsedCall.attributes,
+    queryAttributes,
+  )
+  const link = whyHref({ ...parsedCall, attributes: shareable }, cost, rule)
+  const hasNoAttributes = Object.keys(parsedCall.attributes).length === 0 && rule === undefined
+  const isEmpty = parsedCall.problem !== undefined || hasNoAttributes
   const submit = (event: Event) => {
     event.preventDefault()
     if (isEmpty) return
     // The address asks; the same one again asks anew, and so does what may not stand in it.
-    if (link === hrefOf(query) || kept.length > 0) void ask({ call: asked, price: cost, about })
+    if (link === queryHref(query) || withheld.length > 0)
+      void runPeek({ call: parsedCall, costText: cost, rule })
     else navigate(link, { replace: true })
   }
   return (
@@ -87,15 +91,15 @@ export function WhyPage() {
               rows={8}
               mono
               placeholder={'user=u1\nip=203.0.113.7\nmethod=GET\npath=/v1/orders'}
-              error={asked.problem}
+              error={parsedCall.problem}
             />
             <TextField label="Cost" type="number" min={0} step={1} value={cost} onInput={setCost} />
-            <Understood asked={asked} kept={kept} />
-            {about !== undefined && (
-              <AskedAbout
-                rule={about}
-                made={query.has(MEET) ? madeUp(given, asked) : []}
-                alone={linkOf({ ...asked, attributes: shown }, cost, undefined)}
+            <ParsedCallView parsedCall={parsedCall} withheld={withheld} />
+            {rule !== undefined && (
+              <RuleQuestion
+                rule={rule}
+                derived={query.has(MATCH) ? derivedNames(queryAttributes, parsedCall) : []}
+                hrefWithoutRule={whyHref({ ...parsedCall, attributes: shareable }, cost, undefined)}
               />
             )}
             <Row>
@@ -106,61 +110,64 @@ export function WhyPage() {
             </Row>
           </form>
         </Card>
-        <Answered state={state} />
+        <PeekResult state={state} />
       </div>
     </Page>
   )
 }
 
 /** The call of an address, once the rule that it shall meet is known; returns how to give up. */
-function withCall(query: URLSearchParams, use: (attributes: Attributes) => void): () => void {
-  const given = attributesOf(query)
-  const rule = query.has(MEET) ? query.get(RULE) : null
-  let isWanted = true
+function loadCall(query: URLSearchParams, onCall: (attributes: Attributes) => void): () => void {
+  const queryAttributes = attributesOf(query)
+  const rule = query.has(MATCH) ? query.get(RULE) : null
+  let isCurrent = true
   const read =
     rule === null
       ? undefined
       : api.getRule(rule).then(
-          (known) => meetRule(known, given),
+          (known) => matchingCall(known, queryAttributes),
           // Without the rule nothing can be made up; the answer says what else is wrong.
-          (error: unknown) => (leaveIfOut(error) ? undefined : given),
+          (error: unknown) => (redirectIfLoggedOut(error) ? undefined : queryAttributes),
         )
-  if (read === undefined) use(given)
+  if (read === undefined) onCall(queryAttributes)
   void read?.then((attributes) => {
-    if (isWanted && attributes !== undefined) use(attributes)
+    if (isCurrent && attributes !== undefined) onCall(attributes)
   })
   return () => {
-    isWanted = false
+    isCurrent = false
   }
 }
 
-const madeUp = (given: Attributes, { attributes }: Asked): readonly string[] =>
-  Object.keys(attributes).filter((name) => !Object.hasOwn(given, name))
+const derivedNames = (queryAttributes: Attributes, { attributes }: ParsedCall): readonly string[] =>
+  Object.keys(attributes).filter((name) => !Object.hasOwn(queryAttributes, name))
 
 /** Asks the server; an answer that comes late is dropped. */
 function usePeek() {
-  const [state, setState] = useState<State>({ isBusy: false })
-  const latest = useRef(0)
-  const ask = async (asked: Question) => {
-    const { attributes, cost } = asked.call
-    const mine = ++latest.current
+  const [state, setState] = useState<PeekState>({ isBusy: false })
+  const latestId = useRef(0)
+  const runPeek = async (parsedCall: PeekRequest) => {
+    const { attributes, cost } = parsedCall.call
+    const requestId = ++latestId.current
     setState((old) => ({ ...old, error: undefined, isBusy: true }))
     try {
-      const decision = await api.peek({ attributes, cost: cost ?? numberOf(asked.price) })
-      if (mine === latest.current) setState({ decision, asked, isBusy: false })
+      const decision = await api.peek({ attributes, cost: cost ?? parseCost(parsedCall.costText) })
+      if (requestId === latestId.current) setState({ decision, parsedCall, isBusy: false })
     } catch (error) {
-      if (mine === latest.current && !leaveIfOut(error)) setState({ error, isBusy: false })
+      if (requestId === latestId.current && !redirectIfLoggedOut(error))
+        setState({ error, isBusy: false })
     }
   }
-  return { state, ask }
+  return { state, ask: runPeek }
 }
 
-function Answered({ state }: { readonly state: State }) {
+function PeekResult({ state }: { readonly state: PeekState }) {
   const { decision, error, isBusy } = state
   return (
-    <div class="why-answer" aria-live="polite">
+    <div class="why-result" aria-live="polite">
       {error !== undefined && <ErrorNote error={error} />}
-      {decision !== undefined && <Answers decision={decision} asked={state.asked} />}
+      {decision !== undefined && (
+        <ExplanationResult decision={decision} parsedCall={state.parsedCall} />
+      )}
       {decision === undefined && error === undefined && (
         <Card>
           {isBusy ? (
@@ -177,68 +184,70 @@ function Answered({ state }: { readonly state: State }) {
   )
 }
 
-interface AnswersProps {
+interface ExplanationResultProps {
   readonly decision: DecisionView
-  readonly asked: Question | undefined
+  readonly parsedCall: PeekRequest | undefined
 }
 
-function Answers({ decision, asked }: AnswersProps) {
-  const answer = answerOf(decision)
-  const about =
-    asked?.about === undefined ? undefined : aboutRule(asked.about, answer, asked.call.attributes)
-  return <AnswerView answer={answer} about={about} />
+function ExplanationResult({ decision, parsedCall }: ExplanationResultProps) {
+  const answer = explainDecision(decision)
+  const rule =
+    parsedCall?.rule === undefined
+      ? undefined
+      : ruleVerdict(parsedCall.rule, answer, parsedCall.call.attributes)
+  return <ExplanationView explanation={answer} ruleVerdict={rule} />
 }
 
-interface AskedAboutProps {
+interface RuleQuestionProps {
   readonly rule: string
   /** Names of attributes that nobody has seen. */
-  readonly made: readonly string[]
+  readonly derived: readonly string[]
   /** The same call, with no rule in mind. */
-  readonly alone: string
+  readonly hrefWithoutRule: string
 }
 
-function AskedAbout({ rule, made, alone }: AskedAboutProps) {
+function RuleQuestion({ rule, derived, hrefWithoutRule }: RuleQuestionProps) {
   return (
     <p class="soft small">
       Asked about{' '}
       <Link href={hrefs.rule(rule)}>
         <Text value={rule} mono />
       </Link>
-      {made.length > 0 && (
+      {derived.length > 0 && (
         <>
-          : of the call only the caller is known, and <Text value={made.join(', ')} max={200} />{' '}
-          {made.length === 1 ? 'is' : 'are'} such that it meets the rule
+          : of the call only the caller is known, and <Text value={derived.join(', ')} max={200} />{' '}
+          {derived.length === 1 ? 'is' : 'are'} such that it meets the rule
         </>
       )}
-      . <Link href={alone}>Ask about the call alone</Link>
+      . <Link href={hrefWithoutRule}>Ask about the call alone</Link>
     </p>
   )
 }
 
-interface UnderstoodProps {
-  readonly asked: Asked
+interface ParsedCallViewProps {
+  readonly parsedCall: ParsedCall
   /** Names that stay out of the address. */
-  readonly kept: readonly string[]
+  readonly withheld: readonly string[]
 }
 
-function Understood({ asked, kept }: UnderstoodProps) {
-  const isEmpty = Object.keys(asked.attributes).length === 0
-  if (isEmpty && asked.notes.length === 0) return null
+function ParsedCallView({ parsedCall, withheld }: ParsedCallViewProps) {
+  const isEmpty = Object.keys(parsedCall.attributes).length === 0
+  if (isEmpty && parsedCall.notes.length === 0) return null
   return (
-    <div class="why-read">
+    <div class="why-parsed">
       {!isEmpty && (
         <p>
           <span class="faint small">Read as </span>
-          <Caller attributes={asked.attributes} />
+          <Caller attributes={parsedCall.attributes} />
         </p>
       )}
-      {kept.length > 0 && (
+      {withheld.length > 0 && (
         <Note tone="neutral">
-          <Text value={kept.join(', ')} max={200} /> may be a secret, and stays out of the address
-          and of links.
+          <Text value={withheld.join(', ')} max={200} /> may be a secret, and stays out of the
+          address and of links.
         </Note>
       )}
-      {asked.notes.map((note) => (
+      {parsedCall.notes.map((note) => (
         <Note key={note} tone="neutral">
           <Text value={note} max={600} />
         </Note>
@@ -247,18 +256,22 @@ function Understood({ asked, kept }: UnderstoodProps) {
   )
 }
 
-const numberOf = (text: string): number => (/^\d{1,15}$/.test(text.trim()) ? Number(text) : 1)
+const parseCost = (text: string): number => (/^\d{1,15}$/.test(text.trim()) ? Number(text) : 1)
 
 /** Every parameter is one but for the cost, the rule, and whether it shall be met. */
 function attributesOf(query: URLSearchParams): Attributes {
   const isAttribute = ([name, value]: readonly [string, string]) =>
-    !OURS.includes(name) && value !== ''
+    !RESERVED_PARAMETERS.includes(name) && value !== ''
   return Object.fromEntries([...query].filter(isAttribute))
 }
 
-function linkOf({ attributes, cost }: Asked, price: string, about: string | undefined): string {
-  const number = cost ?? numberOf(price)
-  return hrefs.why(number === 1 ? attributes : { ...attributes, [COST]: String(number) }, about)
+function whyHref(
+  { attributes, cost }: ParsedCall,
+  costText: string,
+  rule: string | undefined,
+): string {
+  const number = cost ?? parseCost(costText)
+  return hrefs.why(number === 1 ? attributes : { ...attributes, [COST]: String(number) }, rule)
 }
 
-const hrefOf = (query: URLSearchParams): string => `/why?${query.toString()}`
+const queryHref = (query: URLSearchParams): string => `/why?${query.toString()}`

@@ -37,7 +37,7 @@ export function Button(props: ButtonProps) {
 }
 
 /** Whether a click means this page and not a new tab. */
-const isPlain = (event: MouseEvent): boolean =>
+const isPlainClick = (event: MouseEvent): boolean =>
   event.button === 0 && !event.metaKey && !event.ctrlKey && !event.shiftKey && !event.altKey
 
 interface LinkProps {
@@ -50,8 +50,8 @@ interface LinkProps {
 
 /** To another page of the dashboard. */
 export function Link({ href, children, class: name, isCurrent = false, label }: LinkProps) {
-  const go = (event: MouseEvent) => {
-    if (!isPlain(event)) return
+  const onLinkClick = (event: MouseEvent) => {
+    if (!isPlainClick(event)) return
     event.preventDefault()
     navigate(href)
   }
@@ -59,7 +59,7 @@ export function Link({ href, children, class: name, isCurrent = false, label }: 
     <a
       href={href}
       class={name}
-      onClick={go}
+      onClick={onLinkClick}
       aria-current={isCurrent ? 'page' : undefined}
       aria-label={label}
     >
@@ -81,7 +81,7 @@ export function LinkButton({ href, children, kind = 'plain', size, label }: Link
   )
 }
 
-const TOLD_MS = 2000
+const FEEDBACK_MS = 2000
 
 interface CopyButtonProps {
   readonly text: string | (() => string)
@@ -89,30 +89,30 @@ interface CopyButtonProps {
 }
 
 export function CopyButton({ text, label = 'Copy' }: CopyButtonProps) {
-  const [told, setTold] = useState<string>()
+  const [feedback, setFeedback] = useState<string>()
   useEffect(() => {
-    if (told === undefined) return
-    const timer = setTimeout(() => setTold(undefined), TOLD_MS)
+    if (feedback === undefined) return
+    const timer = setTimeout(() => setFeedback(undefined), FEEDBACK_MS)
     return () => clearTimeout(timer)
-  }, [told])
+  }, [feedback])
   const copy = () => {
     // Only where the page was loaded over TLS or from this machine does a browser have it.
-    const board = navigator.clipboard as Clipboard | undefined
-    const done = board?.writeText(typeof text === 'string' ? text : text())
-    if (done === undefined) setTold('Not allowed here')
+    const clipboard = navigator.clipboard as Clipboard | undefined
+    const write = clipboard?.writeText(typeof text === 'string' ? text : text())
+    if (write === undefined) setFeedback('Not allowed here')
     else
-      done.then(
-        () => setTold('Copied'),
-        () => setTold('Not allowed here'),
+      write.then(
+        () => setFeedback('Copied'),
+        () => setFeedback('Not allowed here'),
       )
   }
   return (
     <>
       <Button size="small" kind="quiet" onClick={copy}>
-        {told ?? label}
+        {feedback ?? label}
       </Button>
-      <span class="unseen" role="status">
-        {told}
+      <span class="visually-hidden" role="status">
+        {feedback}
       </span>
     </>
   )

@@ -4,7 +4,7 @@ import uPlot from 'uplot'
 import 'uplot/dist/uPlot.min.css'
 import { clockMinute, clockTime, count } from '../format.js'
 import { theme } from '../theme.js'
-import { Room } from './room.js'
+import { ScrollArea } from './scroll-area.js'
 import { classes, type Tone } from './tone.js'
 
 export interface ChartLine {
@@ -36,21 +36,21 @@ interface TimeChartProps {
 const TABLE_ROWS = 15
 const MINUTE_S = 60
 
-export function TimeChart(given: TimeChartProps) {
-  const { label, summary, endMs, stepMs, unit = '', format = count } = given
-  const lines = useMemo(() => padded(given), [given.lines, given.steps])
-  const props = { ...given, lines }
-  const room = useRef<HTMLDivElement>(null)
-  const [pointed, setPointed] = useState<number | null>(null)
-  usePlot(room, props, setPointed)
+export function TimeChart(ownProps: TimeChartProps) {
+  const { label, summary, endMs, stepMs, unit = '', format = count } = ownProps
+  const lines = useMemo(() => padLines(ownProps), [ownProps.lines, ownProps.steps])
+  const props = { ...ownProps, lines }
+  const container = useRef<HTMLDivElement>(null)
+  const [hoverIndex, setHoverIndex] = useState<number | null>(null)
+  usePlot(container, props, setHoverIndex)
   const length = lines[0]?.values.length ?? 0
-  const at = Math.min(pointed ?? length - 1, length - 1)
+  const at = Math.min(hoverIndex ?? length - 1, length - 1)
   const timeAt = (index: number) => endMs - (length - 1 - index) * stepMs
-  const told = (value: number | null | undefined) =>
+  const valueText = (value: number | null | undefined) =>
     value === null || value === undefined ? '–' : `${format(value)}${unit === '' ? '' : ` ${unit}`}`
   return (
     <figure class="chart">
-      <div class="chart-room" role="img" aria-label={`${label}. ${summary}`} ref={room} />
+      <div class="chart-canvas" role="img" aria-label={`${label}. ${summary}`} ref={container} />
       <figcaption class="chart-foot">
         <ul class="legend" aria-hidden="true">
           {lines.map((line) => (
@@ -58,18 +58,18 @@ export function TimeChart(given: TimeChartProps) {
               key={line.label}
               class={classes(`tone-${line.tone}`, line.isDashed && 'legend-dashed')}
             >
-              {line.label} <b>{told(line.values[at])}</b>
+              {line.label} <b>{valueText(line.values[at])}</b>
             </li>
           ))}
           <li class="legend-time">{length === 0 ? '' : clockTime(timeAt(at))}</li>
         </ul>
-        <Values lines={lines} label={label} timeAt={timeAt} told={told} />
+        <ValuesTable lines={lines} label={label} timeAt={timeAt} valueText={valueText} />
       </figcaption>
     </figure>
   )
 }
 
-function padded({ lines, steps = 0 }: TimeChartProps): readonly ChartLine[] {
+function padLines({ lines, steps = 0 }: TimeChartProps): readonly ChartLine[] {
   return lines.map((line) => {
     const missing = Math.max(0, steps - line.values.length)
     const empty = Array.from({ length: missing }, () => null)
@@ -77,31 +77,31 @@ function padded({ lines, steps = 0 }: TimeChartProps): readonly ChartLine[] {
   })
 }
 
-interface ValuesProps {
+interface ValuesTableProps {
   readonly label: string
   readonly lines: readonly ChartLine[]
   readonly timeAt: (index: number) => number
-  readonly told: (value: number | null | undefined) => string
+  readonly valueText: (value: number | null | undefined) => string
 }
 
 /** Some of the values, evenly chosen, for whoever reads rather than looks. */
-function Values({ label, lines, timeAt, told }: ValuesProps) {
+function ValuesTable({ label, lines, timeAt, valueText }: ValuesTableProps) {
   const [isOpen, setOpen] = useState(false)
   const length = lines[0]?.values.length ?? 0
-  const every = Math.max(1, Math.ceil(length / TABLE_ROWS))
+  const stride = Math.max(1, Math.ceil(length / TABLE_ROWS))
   const rows = Array.from(
-    { length: Math.ceil(length / every) },
-    (_, row) => length - 1 - row * every,
+    { length: Math.ceil(length / stride) },
+    (_, row) => length - 1 - row * stride,
   )
   return (
     <details class="chart-values" onToggle={(event) => setOpen(event.currentTarget.open)}>
       <summary>
-        as a table<span class="unseen"> of {label}</span>
+        as a table<span class="visually-hidden"> of {label}</span>
       </summary>
       {isOpen && (
-        <Room label={`Values of ${label}`} class="chart-table">
+        <ScrollArea label={`Values of ${label}`} class="chart-table">
           <table class="table table-plain">
-            <caption class="unseen">{label}</caption>
+            <caption class="visually-hidden">{label}</caption>
             <thead>
               <tr>
                 <th scope="col">Time</th>
@@ -118,42 +118,42 @@ function Values({ label, lines, timeAt, told }: ValuesProps) {
                   <th scope="row">{clockTime(timeAt(row))}</th>
                   {lines.map((line) => (
                     <td class="number" key={line.label}>
-                      {told(line.values[row])}
+                      {valueText(line.values[row])}
                     </td>
                   ))}
                 </tr>
               ))}
             </tbody>
           </table>
-        </Room>
+        </ScrollArea>
       )}
     </details>
   )
 }
 
-type Point = (index: number | null) => void
+type OnHover = (index: number | null) => void
 
 /** Keeps one drawing in step with what the component was given. */
 function usePlot(
-  room: { readonly current: HTMLDivElement | null },
+  container: { readonly current: HTMLDivElement | null },
   props: TimeChartProps,
-  onPoint: Point,
+  onHover: OnHover,
 ) {
   const plot = useRef<uPlot | null>(null)
   const shape = props.lines.map((line) => `${line.label}/${line.tone}`).join()
   useEffect(() => {
-    const element = room.current
+    const element = container.current
     if (element === null) return
-    const drawn = new uPlot(optionsOf(props, element, onPoint), dataOf(props), element)
-    plot.current = drawn
-    const watch = new ResizeObserver(() => {
+    const chart = new uPlot(optionsOf(props, element, onHover), dataOf(props), element)
+    plot.current = chart
+    const observer = new ResizeObserver(() => {
       const width = element.clientWidth
-      if (width > 0 && width !== drawn.width) drawn.setSize({ width, height: drawn.height })
+      if (width > 0 && width !== chart.width) chart.setSize({ width, height: chart.height })
     })
-    watch.observe(element)
+    observer.observe(element)
     return () => {
-      watch.disconnect()
-      drawn.destroy()
+      observer.disconnect()
+      chart.destroy()
       plot.current = null
     }
   }, [shape, props.stepMs, props.height, theme.value])
@@ -173,7 +173,7 @@ const HEIGHT = 220
 const NARROW = 420
 const FONT = '11px system-ui, sans-serif'
 
-function optionsOf(props: TimeChartProps, element: HTMLElement, onPoint: Point): uPlot.Options {
+function optionsOf(props: TimeChartProps, element: HTMLElement, onHover: OnHover): uPlot.Options {
   const { lines, height = HEIGHT, format = count } = props
   const style = getComputedStyle(element)
   const colour = (name: string) => style.getPropertyValue(`--${name}`).trim()
@@ -185,7 +185,7 @@ function optionsOf(props: TimeChartProps, element: HTMLElement, onPoint: Point):
     padding: [8, 28, 0, 0],
     legend: { show: false },
     cursor: { y: false, drag: { x: false, y: false }, points: { size: 7, width: 2 } },
-    scales: { x: { time: true }, y: { range: (_plot, _low, high) => [0, topOf(high)] } },
+    scales: { x: { time: true }, y: { range: (_plot, _low, high) => [0, axisTop(high)] } },
     axes: [
       {
         ...axis,
@@ -216,9 +216,9 @@ function optionsOf(props: TimeChartProps, element: HTMLElement, onPoint: Point):
         ...(line.isDashed === true ? { dash: [5, 4] } : {}),
       })),
     ],
-    hooks: { setCursor: [(plot) => onPoint(plot.cursor.idx ?? null)] },
+    hooks: { setCursor: [(plot) => onHover(plot.cursor.idx ?? null)] },
   }
 }
 
 /** A little above the highest, so that it does not touch the frame. */
-const topOf = (high: number | null): number => (high === null || high <= 0 ? 1 : high * 1.12)
+const axisTop = (high: number | null): number => (high === null || high <= 0 ? 1 : high * 1.12)

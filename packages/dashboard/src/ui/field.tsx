@@ -3,7 +3,7 @@ import type { ComponentChildren } from 'preact'
 import { useId } from 'preact/hooks'
 import { classes } from './tone.js'
 
-interface Common {
+interface FieldProps {
   readonly label: string
   readonly hint?: ComponentChildren
   readonly error?: ComponentChildren
@@ -12,36 +12,41 @@ interface Common {
   readonly hasHiddenLabel?: boolean | undefined
 }
 
-interface Tied {
+interface ControlAttributes {
   readonly id: string
   readonly 'aria-describedby': string | undefined
   readonly 'aria-invalid': boolean
 }
 
-const isThere = (part: ComponentChildren): boolean =>
+const isPresent = (part: ComponentChildren): boolean =>
   part !== undefined && part !== null && part !== false && part !== ''
 
-function Field(props: Common & { readonly children: (tied: Tied) => ComponentChildren }) {
+function Field(
+  props: FieldProps & { readonly children: (control: ControlAttributes) => ComponentChildren },
+) {
   const id = useId()
   const { label, hint, error, hasHiddenLabel = false, children } = props
-  const described = [isThere(hint) && `${id}-hint`, isThere(error) && `${id}-error`].filter(Boolean)
-  const tied: Tied = {
+  const descriptionIds = [
+    isPresent(hint) && `${id}-hint`,
+    isPresent(error) && `${id}-error`,
+  ].filter(Boolean)
+  const control: ControlAttributes = {
     id,
-    'aria-describedby': described.length === 0 ? undefined : described.join(' '),
-    'aria-invalid': isThere(error),
+    'aria-describedby': descriptionIds.length === 0 ? undefined : descriptionIds.join(' '),
+    'aria-invalid': isPresent(error),
   }
   return (
     <div class="field">
-      <label for={id} class={classes('field-label', hasHiddenLabel && 'unseen')}>
+      <label for={id} class={classes('field-label', hasHiddenLabel && 'visually-hidden')}>
         {label}
       </label>
-      {children(tied)}
-      {isThere(hint) && (
+      {children(control)}
+      {isPresent(hint) && (
         <p class="field-hint" id={`${id}-hint`}>
           {hint}
         </p>
       )}
-      {isThere(error) && (
+      {isPresent(error) && (
         <p class="field-error" id={`${id}-error`} role="alert">
           {error}
         </p>
@@ -50,7 +55,7 @@ function Field(props: Common & { readonly children: (tied: Tied) => ComponentChi
   )
 }
 
-interface TextFieldProps extends Common {
+interface TextFieldProps extends FieldProps {
   readonly value: string
   readonly onInput: (value: string) => void
   readonly type?: 'text' | 'password' | 'number' | 'search' | 'datetime-local' | undefined
@@ -69,9 +74,9 @@ export function TextField(props: TextFieldProps) {
   const kind = { type } as { readonly type: 'text' }
   return (
     <Field {...props}>
-      {(tied) => (
+      {(control) => (
         <input
-          {...tied}
+          {...control}
           class={classes('input', mono && 'mono')}
           {...kind}
           value={value}
@@ -91,7 +96,7 @@ export function TextField(props: TextFieldProps) {
   )
 }
 
-interface TextAreaProps extends Common {
+interface TextAreaProps extends FieldProps {
   readonly value: string
   readonly onInput: (value: string) => void
   readonly rows?: number | undefined
@@ -103,9 +108,9 @@ export function TextArea(props: TextAreaProps) {
   const { value, onInput, rows = 6, mono = false } = props
   return (
     <Field {...props}>
-      {(tied) => (
+      {(control) => (
         <textarea
-          {...tied}
+          {...control}
           class={classes('input', mono && 'mono')}
           rows={rows}
           value={value}
@@ -120,7 +125,7 @@ export function TextArea(props: TextAreaProps) {
   )
 }
 
-interface SelectFieldProps extends Common {
+interface SelectFieldProps extends FieldProps {
   readonly value: string
   readonly options: readonly { readonly value: string; readonly label: string }[]
   readonly onChange: (value: string) => void
@@ -130,9 +135,9 @@ export function SelectField(props: SelectFieldProps) {
   const { value, options, onChange } = props
   return (
     <Field {...props}>
-      {(tied) => (
+      {(control) => (
         <select
-          {...tied}
+          {...control}
           class="input"
           value={value}
           disabled={props.isDisabled}
@@ -166,11 +171,11 @@ export function CheckField({ label, isChecked, onChange, hint, isDisabled }: Che
         type="checkbox"
         checked={isChecked}
         disabled={isDisabled}
-        aria-describedby={isThere(hint) ? `${id}-hint` : undefined}
+        aria-describedby={isPresent(hint) ? `${id}-hint` : undefined}
         onChange={(event) => onChange(event.currentTarget.checked)}
       />
       <label for={id}>{label}</label>
-      {isThere(hint) && (
+      {isPresent(hint) && (
         <p class="field-hint" id={`${id}-hint`}>
           {hint}
         </p>
@@ -192,7 +197,7 @@ export function Choice<Value extends string>(props: ChoiceProps<Value>) {
   const name = useId()
   return (
     <fieldset class="choice">
-      <legend class="unseen">{label}</legend>
+      <legend class="visually-hidden">{label}</legend>
       {options.map((option) => (
         <label key={option.value}>
           <input

@@ -4,11 +4,21 @@ export { type ChartLine, TimeChart } from './chart.js'
 export { Dialog } from './dialog.js'
 export { CheckField, Choice, SelectField, TextArea, TextField } from './field.js'
 export { Card, Definitions, Grid, Page, Row, Stack } from './page.js'
-export { Meter, ShareBar, Sparkline } from './share.js'
+export { Meter, ShareBar, Sparkline } from './sparkline.js'
 export { type Column, Table } from './table.js'
 export { Tabs } from './tabs.js'
-export { Alone, Badge, Empty, ErrorNote, Loading, ModeBadge, Note, Sign, Stat } from './tell.js'
-export { Caller, Text, When } from './text.js'
+export {
+  SingleProcessNote,
+  Badge,
+  Empty,
+  ErrorNote,
+  Loading,
+  ModeBadge,
+  Note,
+  Sign,
+  Stat,
+} from './feedback.js'
+export { Caller, Text, RelativeTime } from './text.js'
 export { toast, Toasts } from './toast.js'
 export type { Tone } from './tone.js'
-export { isUnnamed, TopCaller } from './top-caller.js'
+export { isHashOnly, TopCaller } from './top-caller.js'

@@ -1,7 +1,7 @@
 /** What a page is divided into. */
 import type { ComponentChildren } from 'preact'
 import { useEffect, useId, useRef } from 'preact/hooks'
-import { shown } from '../format.js'
+import { visibleText } from '../format.js'
 import { classes } from './tone.js'
 
 interface PageProps {
@@ -23,14 +23,14 @@ export function Page({ title, lead, actions, children }: PageProps) {
     }
   }, [])
   useEffect(() => {
-    document.title = `${shown(title, 80)} · Sluice`
+    document.title = `${visibleText(title, 80)} · Sluice`
   }, [title])
   return (
     <div class="page">
       <div class="page-head">
         <div class="page-title">
           <h1 ref={heading} tabIndex={-1}>
-            <bdi>{shown(title, 80)}</bdi>
+            <bdi>{visibleText(title, 80)}</bdi>
           </h1>
           {lead !== undefined && <p class="lead">{lead}</p>}
         </div>
@@ -51,11 +51,18 @@ interface CardProps {
   readonly children: ComponentChildren
 }
 
-export function Card({ title, lead, actions, flush = false, class: more, children }: CardProps) {
+export function Card({
+  title,
+  lead,
+  actions,
+  flush = false,
+  class: extraClass,
+  children,
+}: CardProps) {
   const id = useId()
   return (
     <section
-      class={classes('card', flush && 'card-flush', more)}
+      class={classes('card', flush && 'card-flush', extraClass)}
       aria-labelledby={title === undefined ? undefined : id}
     >
       {(title !== undefined || actions !== undefined) && (

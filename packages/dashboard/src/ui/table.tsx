@@ -1,6 +1,6 @@
 /** A table that becomes a list of cards where there is no room for columns. */
 import type { ComponentChildren } from 'preact'
-import { Room } from './room.js'
+import { ScrollArea } from './scroll-area.js'
 import { classes } from './tone.js'
 
 export interface Column<Row> {
@@ -30,9 +30,9 @@ export function Table<Row>(props: TableProps<Row>) {
   const { caption, columns, rows, rowKey, empty, isCaptionShown = false } = props
   if (rows.length === 0 && empty !== undefined) return <>{empty}</>
   return (
-    <Room label={caption} hasCards>
+    <ScrollArea label={caption} hasCards>
       <table class="table" role="table">
-        <caption class={isCaptionShown ? undefined : 'unseen'}>{caption}</caption>
+        <caption class={isCaptionShown ? undefined : 'visually-hidden'}>{caption}</caption>
         <thead role="rowgroup">
           <tr role="row">
             {columns.map((column) => (
@@ -42,7 +42,7 @@ export function Table<Row>(props: TableProps<Row>) {
                 scope="col"
                 class={classes(column.isNumber && 'number')}
               >
-                <span class={column.isHeadHidden === true ? 'unseen' : undefined}>
+                <span class={column.isHeadHidden === true ? 'visually-hidden' : undefined}>
                   {column.head}
                 </span>
               </th>
@@ -59,7 +59,7 @@ export function Table<Row>(props: TableProps<Row>) {
           ))}
         </tbody>
       </table>
-    </Room>
+    </ScrollArea>
   )
 }
 

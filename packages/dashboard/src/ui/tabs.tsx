@@ -16,7 +16,7 @@ interface TabsProps {
   readonly children: ComponentChildren
 }
 
-const STEPS: Readonly<Record<string, (at: number, length: number) => number>> = {
+const KEY_TARGETS: Readonly<Record<string, (at: number, length: number) => number>> = {
   ArrowRight: (at, length) => (at + 1) % length,
   ArrowLeft: (at, length) => (at + length - 1) % length,
   Home: () => 0,
@@ -26,17 +26,17 @@ const STEPS: Readonly<Record<string, (at: number, length: number) => number>> = 
 export function Tabs({ label, tabs, value, onChange, children }: TabsProps) {
   const id = useId()
   const list = useRef<HTMLDivElement>(null)
-  const chosen = Math.max(
+  const selected = Math.max(
     0,
     tabs.findIndex((tab) => tab.id === value),
   )
   const move = (event: KeyboardEvent) => {
-    const to = STEPS[event.key]?.(chosen, tabs.length)
-    const tab = to === undefined ? undefined : tabs[to]
-    if (to === undefined || tab === undefined) return
+    const target = KEY_TARGETS[event.key]?.(selected, tabs.length)
+    const tab = target === undefined ? undefined : tabs[target]
+    if (target === undefined || tab === undefined) return
     event.preventDefault()
     onChange(tab.id)
-    list.current?.querySelectorAll<HTMLElement>('[role=tab]')[to]?.focus()
+    list.current?.querySelectorAll<HTMLElement>('[role=tab]')[target]?.focus()
   }
   return (
     <div class="tabs">
@@ -48,9 +48,9 @@ export function Tabs({ label, tabs, value, onChange, children }: TabsProps) {
             role="tab"
             class="tab"
             id={`${id}-${tab.id}`}
-            aria-selected={index === chosen}
+            aria-selected={index === selected}
             aria-controls={`${id}-panel`}
-            tabIndex={index === chosen ? 0 : -1}
+            tabIndex={index === selected ? 0 : -1}
             onClick={() => onChange(tab.id)}
           >
             {tab.label} {tab.count !== undefined && <span class="tab-count">{tab.count}</span>}
@@ -61,7 +61,7 @@ export function Tabs({ label, tabs, value, onChange, children }: TabsProps) {
         class="tab-panel"
         role="tabpanel"
         id={`${id}-panel`}
-        aria-labelledby={`${id}-${tabs[chosen]?.id ?? ''}`}
+        aria-labelledby={`${id}-${tabs[selected]?.id ?? ''}`}
         tabIndex={-1}
       >
         {children}

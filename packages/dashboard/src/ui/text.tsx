@@ -2,7 +2,7 @@
 import type { Attributes } from '@sluice/client'
 import type { ComponentChildren } from 'preact'
 import { nowMs } from '../clock.js'
-import { ago, dateTime, shown, timeOf } from '../format.js'
+import { ago, dateTime, visibleText, timeOf } from '../format.js'
 import { classes } from './tone.js'
 
 const TITLE_LENGTH_MAX = 1000
@@ -21,8 +21,8 @@ interface TextProps {
 
 /** Cut, with unseen characters made visible, and kept from turning the text around it. */
 export function Text({ value, max, mono = false }: TextProps) {
-  const text = shown(value, max)
-  const title = text === value ? undefined : shown(value, TITLE_LENGTH_MAX)
+  const text = visibleText(value, max)
+  const title = text === value ? undefined : visibleText(value, TITLE_LENGTH_MAX)
   return (
     <bdi
       class={classes('text', mono && 'mono', text.length <= UNBROKEN_MAX && 'nowrap')}
@@ -49,13 +49,13 @@ export function Caller({ attributes, plan, hash }: CallerProps) {
         <span class="caller-all">everybody together</span>
       )}
       {pairs.length === 0 && hash !== undefined && (
-        <span class="caller-part" title="This node knows the caller only by its hash">
+        <span class="caller-attribute" title="This node knows the caller only by its hash">
           <span class="caller-name">hash</span>
           <Text value={hash} mono />
         </span>
       )}
       {pairs.map(([name, value]) => (
-        <span class="caller-part" key={name}>
+        <span class="caller-attribute" key={name}>
           <span class="caller-name">
             <Text value={name} max={40} />
           </span>
@@ -71,14 +71,14 @@ export function Caller({ attributes, plan, hash }: CallerProps) {
   )
 }
 
-interface WhenProps {
+interface RelativeTimeProps {
   readonly at: string | number
   /** In place of the age. */
   readonly children?: ComponentChildren
 }
 
 /** How long ago; the whole time as its title. */
-export function When({ at, children }: WhenProps) {
+export function RelativeTime({ at, children }: RelativeTimeProps) {
   const ms = timeOf(at)
   if (!Number.isFinite(ms)) return <span>–</span>
   return (

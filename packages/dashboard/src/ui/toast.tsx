@@ -1,10 +1,10 @@
 /** What has just happened, said once and politely. */
 import { signal } from '@preact/signals'
-import { Sign } from './tell.js'
+import { Sign } from './feedback.js'
 import { Text } from './text.js'
 import type { Tone } from './tone.js'
 
-const STAYS_MS = 6000
+const VISIBLE_MS = 6000
 const TOASTS_MAX = 4
 const TEXT_MAX = 300
 
@@ -15,14 +15,14 @@ interface Toast {
 }
 
 const toasts = signal<readonly Toast[]>([])
-let made = 0
+let lastId = 0
 
 export function toast(text: string, tone: Tone = 'neutral'): void {
-  const id = ++made
+  const id = ++lastId
   toasts.value = [...toasts.value, { id, text, tone }].slice(-TOASTS_MAX)
   setTimeout(() => {
     toasts.value = toasts.value.filter((one) => one.id !== id)
-  }, STAYS_MS)
+  }, VISIBLE_MS)
 }
 
 /** Once in the page, always there: readers only hear what is added to a region they know. */

@@ -5,15 +5,15 @@ import { Caller, Text } from './text.js'
 const CALL_LENGTH_MAX = 100
 
 /** Known by its hash alone: other nodes met it, and may not tell its name. */
-export function isUnnamed({ caller, isEverybody }: TopCallerView): boolean {
+export function isHashOnly({ caller, isEverybody }: TopCallerView): boolean {
   return isEverybody === false && Object.keys(caller).length === 0
 }
 
 export function TopCaller({ row }: { readonly row: TopCallerView }) {
   const { caller, plan, hash, lastRefusedCall } = row
   return (
-    <div class="who-rule">
-      <Caller attributes={caller} plan={plan} hash={isUnnamed(row) ? hash : undefined} />
+    <div class="stacked-cell">
+      <Caller attributes={caller} plan={plan} hash={isHashOnly(row) ? hash : undefined} />
       {typeof lastRefusedCall === 'string' && (
         <span class="faint small" title="The call that was refused last">
           <Text value={lastRefusedCall} max={CALL_LENGTH_MAX} mono />

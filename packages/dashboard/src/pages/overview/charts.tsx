@@ -2,14 +2,14 @@
 import type { LatencyView, SeriesView, StatsView } from '@sluice/client'
 import { useState } from 'preact/hooks'
 import { duration, millis, percent, rate, rates, refusedShare, sum } from '../../format.js'
-import { MINUTES_MAX, STEPS_MAX, stepsShown } from '../../live-state.js'
+import { MINUTES_MAX, STEPS_MAX, stepsShown } from '../../apply-tick.js'
 import { Card, type ChartLine, Choice, TimeChart, type Tone } from '../../ui/index.js'
 
 type Span = 'minutes' | 'hours'
 
-export function TrafficCard({ seen }: { readonly seen: StatsView }) {
+export function TrafficCard({ stats }: { readonly stats: StatsView }) {
   const [span, setSpan] = useState<Span>('minutes')
-  const series = span === 'minutes' ? seen.series : seen.minutes
+  const series = span === 'minutes' ? stats.series : stats.minutes
   return (
     <Card
       title="Decisions a second"
@@ -27,8 +27,8 @@ export function TrafficCard({ seen }: { readonly seen: StatsView }) {
     >
       <TimeChart
         label="Decisions a second"
-        summary={summaryOf(series)}
-        lines={linesOf(series)}
+        summary={trafficSummary(series)}
+        lines={trafficLines(series)}
         endMs={series.endMs}
         stepMs={series.stepMs}
         steps={stepsShown(series.allowed.length, span === 'minutes' ? STEPS_MAX : MINUTES_MAX)}
@@ -41,7 +41,7 @@ export function TrafficCard({ seen }: { readonly seen: StatsView }) {
 }
 
 /** Shadow and degraded only where there is something to see: two lines read faster than four. */
-function linesOf(series: SeriesView): readonly ChartLine[] {
+function trafficLines(series: SeriesView): readonly ChartLine[] {
   return [
     { label: 'Allowed', tone: 'allowed', values: rates(series, 'allowed'), isFilled: true },
     { label: 'Refused', tone: 'refused', values: rates(series, 'refused'), isFilled: true },
@@ -68,21 +68,21 @@ function linesOf(series: SeriesView): readonly ChartLine[] {
   ]
 }
 
-function summaryOf(series: SeriesView): string {
+function trafficSummary(series: SeriesView): string {
   const time = duration(series.allowed.length * series.stepMs)
-  const all = series.allowed.map((value, index) => value + (series.refused[index] ?? 0))
-  const most = Math.max(0, ...all) / (series.stepMs / 1000)
-  const mean = sum(all) / Math.max(1, (all.length * series.stepMs) / 1000)
-  return `In the last ${time}: ${rate(mean)} a second on average, ${rate(most)} at most; ${percent(refusedShare(series))} were refused.`
+  const totals = series.allowed.map((value, index) => value + (series.refused[index] ?? 0))
+  const peak = Math.max(0, ...totals) / (series.stepMs / 1000)
+  const mean = sum(totals) / Math.max(1, (totals.length * series.stepMs) / 1000)
+  return `In the last ${time}: ${rate(mean)} a second on average, ${rate(peak)} at most; ${percent(refusedShare(series))} were refused.`
 }
 
-export function LatencyCard({ seen }: { readonly seen: StatsView }) {
-  const { decisionLatency, storeLatency, series } = seen
+export function LatencyCard({ stats }: { readonly stats: StatsView }) {
+  const { decisionLatency, storeLatency, series } = stats
   const time = duration(series.allowed.length * series.stepMs)
-  const decision = `In the last ${time} decisions took ${millis(worst(decisionLatency))} at most`
+  const decision = `In the last ${time} decisions took ${millis(highestP99(decisionLatency))} at most`
   // Counters in the process take no time that could be measured.
   const isStoreMeasured = storeLatency.p99Ms.some((value) => value !== null)
-  const store = isStoreMeasured ? `, the store ${millis(worst(storeLatency))}` : ''
+  const store = isStoreMeasured ? `, the store ${millis(highestP99(storeLatency))}` : ''
   return (
     <Card title="How long it takes" lead="99 of 100 took less; dashed: half did">
       <TimeChart
@@ -102,9 +102,10 @@ export function LatencyCard({ seen }: { readonly seen: StatsView }) {
   )
 }
 
-const worst = ({ p99Ms }: LatencyView): number => Math.max(0, ...p99Ms.map((value) => value ?? 0))
+const highestP99 = ({ p99Ms }: LatencyView): number =>
+  Math.max(0, ...p99Ms.map((value) => value ?? 0))
 
-const latencyLines = (label: string, tone: Tone, seen: LatencyView): readonly ChartLine[] => [
-  { label, tone, values: seen.p99Ms },
-  { label: `${label}, half`, tone, values: seen.p50Ms, isDashed: true },
+const latencyLines = (label: string, tone: Tone, stats: LatencyView): readonly ChartLine[] => [
+  { label, tone, values: stats.p99Ms },
+  { label: `${label}, half`, tone, values: stats.p50Ms, isDashed: true },
 ]

@@ -1,13 +1,13 @@
 /** Whether there is anything to do, and what. */
 import type { AlertView, StatsView } from '@sluice/client'
 import { percent, sum } from '../../format.js'
-import { alertsError, seenAlerts } from '../../live-alerts.js'
+import { alertsError, liveAlerts } from '../../live-alerts.js'
 import { alertsActive, connection } from '../../live.js'
 import { hrefs } from '../../router.js'
-import { Badge, Link, Note, Text, When } from '../../ui/index.js'
-import { alikeOf } from '../alerts/alike.js'
-import { pulseOf, sentenceOf } from './pulse.js'
-import { toldOf } from '../alerts/told.js'
+import { Badge, Link, Note, Text, RelativeTime } from '../../ui/index.js'
+import { groupAlerts } from '../alerts/group-alerts.js'
+import { headlineFigures, healthSummary } from './headline-figures.js'
+import { alertSummary } from '../alerts/alert-summary.js'
 
 /** More than these are read on their page. */
 const ALERTS_SHOWN = 4
@@ -18,36 +18,36 @@ const REFUSED_SHARE_HIGH = 0.2
 const REFUSING_S = 30
 
 interface HealthProps {
-  readonly seen: StatsView
+  readonly stats: StatsView
   readonly hasNoRules: boolean
 }
 
-export function Health({ seen, hasNoRules }: HealthProps) {
-  const active = seenAlerts.value?.active
-  const degraded = sum(seen.series.degraded.slice(-DEGRADED_STEPS))
-  const isWell = seen.store.isWell && degraded === 0
-  if (active !== undefined && active.length > 0) return <Alerts alerts={active} />
+export function Health({ stats, hasNoRules }: HealthProps) {
+  const active = liveAlerts.value?.active
+  const degraded = sum(stats.series.degraded.slice(-DEGRADED_STEPS))
+  const isWell = stats.store.isWell && degraded === 0
+  if (active !== undefined && active.length > 0) return <ActiveAlerts alerts={active} />
   if (!isWell) {
     return (
       <Note
         tone="degraded"
-        title={seen.store.isWell ? 'Decided without the store' : 'The store is not well'}
+        title={stats.store.isWell ? 'Decided without the store' : 'The store is not well'}
       >
         <p>
-          <Text value={seen.store.state} max={200} />.{' '}
+          <Text value={stats.store.state} max={200} />.{' '}
           {degraded > 0 && 'Some of the last calls were decided by the posture of their rule.'}
         </p>
       </Note>
     )
   }
-  if (active === undefined) return <Unknown />
-  if (hasNoRules) return <NoRules />
-  return <Well seen={seen} />
+  if (active === undefined) return <UnknownAlerts />
+  if (hasNoRules) return <NoRulesNote />
+  return <HealthyNote stats={stats} />
 }
 
 /** Nothing is known to be wrong. */
-function Well({ seen }: { readonly seen: StatsView }) {
-  const { share } = pulseOf(seen.series, REFUSING_S)
+function HealthyNote({ stats }: { readonly stats: StatsView }) {
+  const { share } = headlineFigures(stats.series, REFUSING_S)
   if (connection.value.state === 'lost') {
     return (
       <Note tone="neutral" title="Not known now">
@@ -64,17 +64,17 @@ function Well({ seen }: { readonly seen: StatsView }) {
   }
   return (
     <Note tone="allowed" title="All is well">
-      <p>{sentenceOf(seen)}</p>
+      <p>{healthSummary(stats)}</p>
     </Note>
   )
 }
 
 /** Alerts that could not be read are not none. */
-function Unknown() {
-  const told = alertsActive.value ?? 0
-  if (told > 0) {
+function UnknownAlerts() {
+  const activeCount = alertsActive.value ?? 0
+  if (activeCount > 0) {
     return (
-      <Note tone="degraded" title={activeText(told)}>
+      <Note tone="degraded" title={activeAlertsText(activeCount)}>
         <p>
           {alertsError.value === undefined
             ? 'Reading what they say…'
@@ -93,7 +93,7 @@ function Unknown() {
   )
 }
 
-function NoRules() {
+function NoRulesNote() {
   return (
     <Note tone="neutral" title="There is no rule: every call is allowed">
       <p>
@@ -103,34 +103,34 @@ function NoRules() {
   )
 }
 
-const activeText = (active: number): string =>
+const activeAlertsText = (active: number): string =>
   active === 1 ? 'One alert is active' : `${active} alerts are active`
 
-const pagesText = (pages: number, all: number): string => {
+const pagingText = (pages: number, all: number): string => {
   if (pages === 0 || all === 1) return ''
   return pages === 1 ? ', one of them a page' : `, ${pages} of them pages`
 }
 
-function Alerts({ alerts: active }: { readonly alerts: readonly AlertView[] }) {
+function ActiveAlerts({ alerts: active }: { readonly alerts: readonly AlertView[] }) {
   const pages = active.filter(({ severity }) => severity === 'page').length
   return (
     <Note
       tone={pages > 0 ? 'refused' : 'degraded'}
-      title={`${activeText(active.length)}${pagesText(pages, active.length)}`}
+      title={`${activeAlertsText(active.length)}${pagingText(pages, active.length)}`}
     >
       <ul class="health-alerts">
-        {alikeOf(active)
+        {groupAlerts(active)
           .slice(0, ALERTS_SHOWN)
           .map(({ first: alert, others }) => (
             <li key={alert.id}>
               <Badge tone={alert.severity === 'page' ? 'refused' : 'degraded'}>
                 {alert.severity}
               </Badge>
-              <span class="health-what">
-                <Text value={toldOf(alert)} max={200} />
+              <span class="health-summary">
+                <Text value={alertSummary(alert)} max={200} />
                 {others.length > 0 && <b> And {others.length} more like this.</b>}{' '}
                 <span class="faint small nowrap">
-                  <When at={alert.since} />
+                  <RelativeTime at={alert.since} />
                 </span>
               </span>
             </li>

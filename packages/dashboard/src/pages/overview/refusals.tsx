@@ -1,15 +1,15 @@
 /** Which rules refuse, since when, and whom. */
 import type { RuleStatsView, StatsView, TopCallerView } from '@sluice/client'
-import { api, useLoaded } from '../../api.js'
-import { nowMs, useRounds } from '../../clock.js'
+import { api, useResource } from '../../api.js'
+import { nowMs, usePolling } from '../../clock.js'
 import { count, duration, perSecond, percent, rate, refusedShare, timeOf } from '../../format.js'
-import { RULE_STEPS_MAX, stepsShown } from '../../live-state.js'
+import { RULE_STEPS_MAX, stepsShown } from '../../apply-tick.js'
 import { hrefs } from '../../router.js'
 import {
   Card,
   Empty,
   ErrorNote,
-  isUnnamed,
+  isHashOnly,
   Link,
   LinkButton,
   Loading,
@@ -17,27 +17,27 @@ import {
   Table,
   Text,
   TopCaller,
-  When,
+  RelativeTime,
 } from '../../ui/index.js'
-import { NOW_S } from './pulse.js'
+import { RECENT_S } from './headline-figures.js'
 
-const SHOWN = 6
+const ROWS_MAX = 6
 /** Callers are counted over minutes: to ask more often shows nothing new. */
 const CALLERS_EVERY_MS = 10_000
 
 /** Of as long as the figures at the head of the page are: one step of a rule. */
-const refusing = (rule: RuleStatsView): number => perSecond(rule.series, 'refused', NOW_S)
+const refusalRate = (rule: RuleStatsView): number => perSecond(rule.series, 'refused', RECENT_S)
 
 interface RefusingRulesProps {
-  readonly seen: StatsView
+  readonly stats: StatsView
   readonly hasNoRules: boolean
 }
 
-export function RefusingRules({ seen, hasNoRules }: RefusingRulesProps) {
-  const rules = seen.rules
-    .filter((rule) => refusing(rule) > 0 || rule.refusingSince !== null)
-    .toSorted((one, other) => refusing(other) - refusing(one))
-    .slice(0, SHOWN)
+export function RefusingRules({ stats, hasNoRules }: RefusingRulesProps) {
+  const rules = stats.rules
+    .filter((rule) => refusalRate(rule) > 0 || rule.refusingSince !== null)
+    .toSorted((one, other) => refusalRate(other) - refusalRate(one))
+    .slice(0, ROWS_MAX)
   return (
     <Card
       flush
@@ -82,12 +82,12 @@ export function RefusingRules({ seen, hasNoRules }: RefusingRulesProps) {
               />
             ),
           },
-          { head: 'Now /s', isNumber: true, cell: (rule) => rate(refusing(rule)) },
+          { head: 'Now /s', isNumber: true, cell: (rule) => rate(refusalRate(rule)) },
           { head: 'Share', isNumber: true, cell: ({ series }) => percent(refusedShare(series)) },
           {
             head: 'For',
             isNumber: true,
-            cell: ({ refusingSince }) => <For since={refusingSince} />,
+            cell: ({ refusingSince }) => <RefusingFor since={refusingSince} />,
           },
         ]}
       />
@@ -96,16 +96,16 @@ export function RefusingRules({ seen, hasNoRules }: RefusingRulesProps) {
 }
 
 /** The first unit is enough beside others. */
-const roughly = (ms: number): string => duration(ms).split(' ', 2).join(' ')
+const shortDuration = (ms: number): string => duration(ms).split(' ', 2).join(' ')
 
-function For({ since }: { readonly since: string | null }) {
+function RefusingFor({ since }: { readonly since: string | null }) {
   if (since === null) return <span class="faint">paused</span>
-  return <When at={since}>{roughly(nowMs.value - timeOf(since))}</When>
+  return <RelativeTime at={since}>{shortDuration(nowMs.value - timeOf(since))}</RelativeTime>
 }
 
 export function RefusedCallers() {
-  const round = useRounds(CALLERS_EVERY_MS)
-  const top = useLoaded(() => api.top({ by: 'refusals', limit: SHOWN }), [round])
+  const pollCount = usePolling(CALLERS_EVERY_MS)
+  const top = useResource(() => api.top({ by: 'refusals', limit: ROWS_MAX }), [pollCount])
   return (
     <Card
       flush
@@ -118,7 +118,7 @@ export function RefusedCallers() {
       }
     >
       {top.value !== undefined ? (
-        <CallerTable callers={top.value.callers.filter(({ refusals }) => refusals > 0)} />
+        <RefusedCallersTable callers={top.value.callers.filter(({ refusals }) => refusals > 0)} />
       ) : top.error !== undefined ? (
         <ErrorNote error={top.error} onRetry={top.reload} />
       ) : (
@@ -128,7 +128,7 @@ export function RefusedCallers() {
   )
 }
 
-function CallerTable({ callers }: { readonly callers: readonly TopCallerView[] }) {
+function RefusedCallersTable({ callers }: { readonly callers: readonly TopCallerView[] }) {
   return (
     <Table
       caption="Callers that are refused, most refusals first"
@@ -140,7 +140,7 @@ function CallerTable({ callers }: { readonly callers: readonly TopCallerView[] }
           head: 'Caller',
           isMain: true,
           cell: (row) => (
-            <div class="who-rule">
+            <div class="stacked-cell">
               <TopCaller row={row} />
               <span class="faint small">
                 by <Text value={row.rule} max={60} />
@@ -163,7 +163,7 @@ function CallerTable({ callers }: { readonly callers: readonly TopCallerView[] }
           head: 'More',
           isHeadHidden: true,
           cell: (row) =>
-            !isUnnamed(row) && (
+            !isHashOnly(row) && (
               <LinkButton href={hrefs.whyRefused(row.rule, row.caller, row.plan)} size="small">
                 Why?
               </LinkButton>

@@ -25,7 +25,7 @@ export function rateMax({ seconds }: Span): number {
 
 export const columnSeconds = ({ seconds, columns }: Span): number => seconds / columns
 
-export interface MadeCall {
+export interface SimulatedCall {
   readonly atMs: number
 }
 
@@ -33,23 +33,23 @@ export interface MadeCall {
  * Spread evenly over each column. What a column has too little for a whole call is kept for the
  * next: half a call a second is one in two seconds.
  */
-export function callsOf(rates: readonly number[], span: Span): readonly MadeCall[] {
+export function callsOf(rates: readonly number[], span: Span): readonly SimulatedCall[] {
   const width = columnSeconds(span)
-  const calls: MadeCall[] = []
-  let owed = 0
+  const calls: SimulatedCall[] = []
+  let carry = 0
   for (const [index, rate] of rates.entries()) {
-    owed += Math.max(0, rate) * width
-    const here = Math.floor(owed + 1e-9)
-    owed -= here
-    for (let i = 0; i < here && calls.length < CALLS_MAX; i++) {
-      calls.push({ atMs: Math.round((index + (i + 0.5) / here) * width * 1000) })
+    carry += Math.max(0, rate) * width
+    const callsInColumn = Math.floor(carry + 1e-9)
+    carry -= callsInColumn
+    for (let i = 0; i < callsInColumn && calls.length < CALLS_MAX; i++) {
+      calls.push({ atMs: Math.round((index + (i + 0.5) / callsInColumn) * width * 1000) })
     }
   }
   return calls
 }
 
 /** A limit as it is tried, by every algorithm. */
-export interface TriedLimit {
+export interface SimulatedLimit {
   readonly max: number
   readonly windowSeconds: number
   readonly burst: number
@@ -67,63 +67,63 @@ export const ALGORITHMS = [
 export type Algorithm = (typeof ALGORITHMS)[number]
 
 /** The same limit as each algorithm takes it. A queue is to one what a burst is to others. */
-export function limitsOf({ max, windowSeconds, burst }: TriedLimit): readonly object[] {
+export function limitsOf({ max, windowSeconds, burst }: SimulatedLimit): readonly object[] {
   const window = `${Math.round(windowSeconds * 1000)}ms`
-  const more: Readonly<Partial<Record<Algorithm, object>>> = {
+  const extraFields: Readonly<Partial<Record<Algorithm, object>>> = {
     'token-bucket': { burst },
     gcra: { burst },
     'leaky-bucket': { queue: burst },
   }
-  return ALGORITHMS.map((algorithm) => ({ algorithm, max, window, ...more[algorithm] }))
+  return ALGORITHMS.map((algorithm) => ({ algorithm, max, window, ...extraFields[algorithm] }))
 }
 
 export interface Preset {
   readonly id: string
   readonly label: string
-  readonly what: string
-  readonly rates: (span: Span, limit: TriedLimit) => readonly number[]
+  readonly description: string
+  readonly rates: (span: Span, limit: SimulatedLimit) => readonly number[]
 }
 
 /** Of each column: when it begins and ends, in seconds. */
-const fill = (span: Span, rate: (from: number, index: number) => number): readonly number[] => {
+const ratesOf = (span: Span, rate: (from: number, index: number) => number): readonly number[] => {
   const width = columnSeconds(span)
-  const most = rateMax(span)
+  const highest = rateMax(span)
   return Array.from({ length: span.columns }, (_, index) => {
-    const wanted = rate(index * width, index)
-    return Math.min(most, Math.max(0, Math.round(wanted * 10) / 10))
+    const unbounded = rate(index * width, index)
+    return Math.min(highest, Math.max(0, Math.round(unbounded * 10) / 10))
   })
 }
 
-const fair = ({ max, windowSeconds }: TriedLimit): number => max / windowSeconds
+const limitRate = ({ max, windowSeconds }: SimulatedLimit): number => max / windowSeconds
 
 export const PRESETS: readonly Preset[] = [
   {
     id: 'steady',
     label: 'Steady',
-    what: 'A little below the limit, all the time.',
-    rates: (span, limit) => fill(span, () => 0.9 * fair(limit)),
+    description: 'A little below the limit, all the time.',
+    rates: (span, limit) => ratesOf(span, () => 0.9 * limitRate(limit)),
   },
   {
     id: 'burst',
     label: 'Burst',
-    what: 'Quiet, then much at once, then quiet.',
+    description: 'Quiet, then much at once, then quiet.',
     rates: (span, limit) => {
       const start = Math.floor(span.columns / 4)
-      const many = (1.5 * limit.max) / columnSeconds(span) / 2
-      return fill(span, (_, index) =>
-        index === start || index === start + 1 ? many : 0.3 * fair(limit),
+      const burstRate = (1.5 * limit.max) / columnSeconds(span) / 2
+      return ratesOf(span, (_, index) =>
+        index === start || index === start + 1 ? burstRate : 0.3 * limitRate(limit),
       )
     },
   },
   {
     id: 'edge',
     label: 'Window edge',
-    what: 'A whole limit just before a window ends, and another just after.',
+    description: 'A whole limit just before a window ends, and another just after.',
     rates: (span, limit) => {
       const width = columnSeconds(span)
       const windows = Math.max(1, Math.floor(span.seconds / 2 / limit.windowSeconds))
       const edge = Math.round((windows * limit.windowSeconds) / width)
-      return fill(span, (_, index) =>
+      return ratesOf(span, (_, index) =>
         index === edge - 1 || index === edge ? limit.max / width : 0,
       )
     },
@@ -131,18 +131,18 @@ export const PRESETS: readonly Preset[] = [
   {
     id: 'scraper',
     label: 'Scraper',
-    what: 'Three times the limit, without a pause.',
-    rates: (span, limit) => fill(span, () => 3 * fair(limit)),
+    description: 'Three times the limit, without a pause.',
+    rates: (span, limit) => ratesOf(span, () => 3 * limitRate(limit)),
   },
   {
     id: 'storm',
     label: 'Retry storm',
-    what: 'Whoever is refused comes back, all together, and more each time.',
+    description: 'Whoever is refused comes back, all together, and more each time.',
     rates: (span, limit) => {
       const every = Math.max(3, Math.round(span.columns / 6))
-      return fill(span, (_, index) => {
+      return ratesOf(span, (_, index) => {
         const wave = Math.floor(index / every)
-        return index % every === 1 ? fair(limit) * 1.6 ** (wave + 1) : 0.2 * fair(limit)
+        return index % every === 1 ? limitRate(limit) * 1.6 ** (wave + 1) : 0.2 * limitRate(limit)
       })
     },
   },

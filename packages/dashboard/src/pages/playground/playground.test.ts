@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { ALGORITHMS, CALLS_MAX, callsOf, limitsOf, PRESETS, rateMax, SPANS } from './calls.js'
-import { laneOf, mostWithin } from './lanes.js'
+import { algorithmResult, peakWithin } from './algorithm-result.js'
 
 const SPAN = { seconds: 20, columns: 20 }
 const LIMIT = { max: 20, windowSeconds: 5, burst: 10 }
@@ -69,7 +69,7 @@ describe('a lane', () => {
   const lane = (
     outcomes: readonly (typeof yes)[],
     algorithm: (typeof ALGORITHMS)[number] = 'gcra',
-  ) => laneOf(algorithm, calls, outcomes, { span: SPAN, limit })
+  ) => algorithmResult(algorithm, calls, outcomes, { span: SPAN, limit })
 
   test('has what became of the calls of each column', () => {
     const { columns, admitted, delayed, refused } = lane([yes, { ...yes, delayMs: 30 }, no, yes])
@@ -80,21 +80,21 @@ describe('a lane', () => {
   })
 
   test('says what to see in it', () => {
-    expect(lane([yes, yes, yes, yes], 'fixed-window').said).toBe(
+    expect(lane([yes, yes, yes, yes], 'fixed-window').summary).toBe(
       'Counts 2 in 5 s and starts again at each edge. Here 3 got through within 5 s, over an edge: the limit is 2.',
     )
-    expect(lane([yes, yes, no, yes], 'sliding-window-log').said).toMatch(
+    expect(lane([yes, yes, no, yes], 'sliding-window-log').summary).toMatch(
       /Here never more than 2 got through within 5 s\.$/,
     )
-    expect(lane([yes, { ...yes, delayMs: 2500 }, no, yes], 'leaky-bucket').said).toMatch(
+    expect(lane([yes, { ...yes, delayMs: 2500 }, no, yes], 'leaky-bucket').summary).toMatch(
       /Here 1 waited, up to 2\.5 s; 1 found the queue full\.$/,
     )
-    expect(laneOf('gcra', [], [], { span: SPAN, limit }).said).toBe('Nobody called.')
+    expect(algorithmResult('gcra', [], [], { span: SPAN, limit }).summary).toBe('Nobody called.')
   })
 
   test('the most within a window is the most of any span of its length', () => {
-    expect(mostWithin([0, 1, 4, 5, 5.5], 5)).toBe(4)
-    expect(mostWithin([0, 5], 5)).toBe(1)
-    expect(mostWithin([], 5)).toBe(0)
+    expect(peakWithin([0, 1, 4, 5, 5.5], 5)).toBe(4)
+    expect(peakWithin([0, 5], 5)).toBe(1)
+    expect(peakWithin([], 5)).toBe(0)
   })
 })

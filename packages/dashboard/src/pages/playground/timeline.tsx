@@ -1,7 +1,7 @@
 /** Columns of a rate: dragged with a pointer, or moved with the keys, each a slider of its own. */
 import { useRef } from 'preact/hooks'
 import { rate as rateText } from '../../format.js'
-import { columnSeconds, rateMax, type Span, type TriedLimit } from './calls.js'
+import { columnSeconds, rateMax, type Span, type SimulatedLimit } from './calls.js'
 
 const WIDTH = 600
 const HEIGHT = 150
@@ -10,11 +10,11 @@ const GAP = 2
 interface TimelineProps {
   readonly rates: readonly number[]
   readonly span: Span
-  readonly limit: TriedLimit
+  readonly limit: SimulatedLimit
   readonly onChange: (index: number, rate: number) => void
 }
 
-const KEYS: Readonly<Record<string, (value: number, most: number) => number>> = {
+const KEYS: Readonly<Record<string, (value: number, max: number) => number>> = {
   ArrowUp: (value) => value + 1,
   ArrowRight: (value) => value + 1,
   ArrowDown: (value) => value - 1,
@@ -22,21 +22,21 @@ const KEYS: Readonly<Record<string, (value: number, most: number) => number>> = 
   PageUp: (value) => value + 5,
   PageDown: (value) => value - 5,
   Home: () => 0,
-  End: (_value, most) => most,
+  End: (_value, max) => max,
 }
 
 export function Timeline({ rates, span, limit, onChange }: TimelineProps) {
   const box = useRef<SVGSVGElement>(null)
-  const most = rateMax(span)
-  const clamp = (value: number) => Math.min(most, Math.max(0, Math.round(value * 2) / 2))
+  const max = rateMax(span)
+  const clamp = (value: number) => Math.min(max, Math.max(0, Math.round(value * 2) / 2))
   const draw = (event: PointerEvent) => {
     if (event.buttons !== 1 || box.current === null) return
-    const { left, top, width: wide, height } = box.current.getBoundingClientRect()
-    const index = Math.floor(((event.clientX - left) / wide) * span.columns)
+    const { left, top, width: boxWidth, height } = box.current.getBoundingClientRect()
+    const index = Math.floor(((event.clientX - left) / boxWidth) * span.columns)
     if (index < 0 || index >= span.columns) return
-    onChange(index, clamp((1 - (event.clientY - top) / height) * most))
+    onChange(index, clamp((1 - (event.clientY - top) / height) * max))
   }
-  const fair = limit.max / limit.windowSeconds
+  const limitRate = limit.max / limit.windowSeconds
   return (
     <div class="timeline">
       <svg
@@ -53,7 +53,7 @@ export function Timeline({ rates, span, limit, onChange }: TimelineProps) {
         onPointerMove={draw}
       >
         <rect class="timeline-back" width={WIDTH} height={HEIGHT} />
-        {edgesOf(span, limit).map((x) => (
+        {windowEdges(span, limit).map((x) => (
           <line key={x} class="timeline-edge" x1={x * WIDTH} x2={x * WIDTH} y1="0" y2={HEIGHT} />
         ))}
         {rates.map((value, index) => (
@@ -65,20 +65,20 @@ export function Timeline({ rates, span, limit, onChange }: TimelineProps) {
             onChange={(next) => onChange(index, clamp(next))}
           />
         ))}
-        {fair <= most && (
+        {limitRate <= max && (
           <line
-            class="timeline-fair"
+            class="timeline-limit"
             x1="0"
             x2={WIDTH}
-            y1={HEIGHT - (fair / most) * HEIGHT}
-            y2={HEIGHT - (fair / most) * HEIGHT}
+            y1={HEIGHT - (limitRate / max) * HEIGHT}
+            y2={HEIGHT - (limitRate / max) * HEIGHT}
           />
         )}
       </svg>
       <div class="timeline-foot faint small">
         <span>0 s</span>
         <span>
-          drag, or use the arrow keys; the dashed line is the limit, {rateText(fair)} a second
+          drag, or use the arrow keys; the dashed line is the limit, {rateText(limitRate)} a second
         </span>
         <span>{span.seconds} s</span>
       </div>
@@ -94,9 +94,9 @@ interface ColumnProps {
 }
 
 function ColumnView({ index, value, span, onChange }: ColumnProps) {
-  const most = rateMax(span)
+  const max = rateMax(span)
   const width = WIDTH / span.columns
-  const height = (value / most) * HEIGHT
+  const height = (value / max) * HEIGHT
   return (
     <g
       class="timeline-column"
@@ -104,18 +104,18 @@ function ColumnView({ index, value, span, onChange }: ColumnProps) {
       tabindex={0}
       aria-label={`From second ${(index * columnSeconds(span)).toFixed(1)}`}
       aria-valuemin={0}
-      aria-valuemax={most}
+      aria-valuemax={max}
       aria-valuenow={value}
       aria-valuetext={`${rateText(value)} calls a second`}
       aria-orientation="vertical"
       onKeyDown={(event) => {
-        const next = KEYS[event.key]?.(value, most)
+        const next = KEYS[event.key]?.(value, max)
         if (next === undefined) return
         event.preventDefault()
         onChange(next)
       }}
     >
-      <rect class="timeline-room" x={index * width} y="0" width={width} height={HEIGHT} />
+      <rect class="timeline-hit-area" x={index * width} y="0" width={width} height={HEIGHT} />
       <rect
         class="timeline-bar"
         x={index * width + GAP / 2}
@@ -128,7 +128,10 @@ function ColumnView({ index, value, span, onChange }: ColumnProps) {
 }
 
 /** Where windows begin, as shares of the time shown. */
-export function edgesOf({ seconds }: Span, { windowSeconds }: TriedLimit): readonly number[] {
+export function windowEdges(
+  { seconds }: Span,
+  { windowSeconds }: SimulatedLimit,
+): readonly number[] {
   const edges: number[] = []
   for (let at = windowSeconds; at < seconds; at += windowSeconds) edges.push(at / seconds)
   return edges

@@ -8,7 +8,7 @@ import { hrefs, navigate } from '../../router.js'
 import { Button, CheckField, Link, Note, Text, toast } from '../../ui/index.js'
 import { allLimitsText, isRecord } from '../rules/rule-text.js'
 import { ChangeDialog } from './change-dialog.js'
-import { outlookOf, trialOf } from './trial.js'
+import { promotionOutlook, compareCandidate } from './candidate-comparison.js'
 
 type Mode = 'enforce' | 'shadow' | 'off'
 type Action = Mode | 'promote' | 'delete'
@@ -19,17 +19,17 @@ interface ActionsProps {
   readonly onChanged: (rule: RuleView) => void
 }
 
-const MODES: readonly { readonly mode: Mode; readonly label: string; readonly means: string }[] = [
-  { mode: 'enforce', label: 'Enforce', means: 'Calls over the limit are refused from now on.' },
+const MODES: readonly { readonly mode: Mode; readonly label: string; readonly effect: string }[] = [
+  { mode: 'enforce', label: 'Enforce', effect: 'Calls over the limit are refused from now on.' },
   {
     mode: 'shadow',
     label: 'Shadow',
-    means: 'It goes on counting, and refuses nobody from now on.',
+    effect: 'It goes on counting, and refuses nobody from now on.',
   },
-  { mode: 'off', label: 'Off', means: 'It is as if it were not there; its counters wait.' },
+  { mode: 'off', label: 'Off', effect: 'It is as if it were not there; its counters wait.' },
 ]
 
-export function Actions({ rule, stats, onChanged }: ActionsProps) {
+export function RuleActions({ rule, stats, onChanged }: ActionsProps) {
   const [open, setOpen] = useState<Action>()
   const mode = typeof rule['mode'] === 'string' ? rule['mode'] : 'enforce'
   const close = () => setOpen(undefined)
@@ -55,30 +55,30 @@ export function Actions({ rule, stats, onChanged }: ActionsProps) {
           confirm={each.label}
           isOpen={open === each.mode}
           onClose={close}
-          run={async (why) => {
-            const told = { why, ifMatch: rule.version }
-            onChanged(await api.patchRule(rule.id, { mode: each.mode }, told))
+          run={async (reason) => {
+            const change = { why: reason, ifMatch: rule.version }
+            onChanged(await api.patchRule(rule.id, { mode: each.mode }, change))
             toast(`${rule.id} is in mode ${each.mode}`, 'allowed')
           }}
         >
-          <p>{each.means} Counters go on as they are.</p>
-          <Outlook rule={rule.id} mode={each.mode} stats={stats} />
+          <p>{each.effect} Counters go on as they are.</p>
+          <ModeOutlook rule={rule.id} mode={each.mode} stats={stats} />
         </ChangeDialog>
       ))}
-      <Promote
+      <PromoteDialog
         rule={rule}
         stats={stats}
         isOpen={open === 'promote'}
         onClose={close}
         onChanged={onChanged}
       />
-      <Remove rule={rule} isOpen={open === 'delete'} onClose={close} />
+      <DeleteDialog rule={rule} isOpen={open === 'delete'} onClose={close} />
     </>
   )
 }
 
 /** What the last ten minutes say of it. */
-function Outlook({
+function ModeOutlook({
   rule,
   mode,
   stats,
@@ -103,24 +103,24 @@ function Outlook({
   return null
 }
 
-interface OneProps {
+interface ActionDialogProps {
   readonly rule: RuleView
   readonly isOpen: boolean
   readonly onClose: () => void
 }
 
-export function Promote(props: OneProps & ActionsProps) {
+export function PromoteDialog(props: ActionDialogProps & ActionsProps) {
   const { rule, stats, isOpen, onClose, onChanged } = props
   const candidate = isRecord(rule.candidate) ? rule.candidate : {}
-  const trial = trialOf(stats)
+  const comparison = compareCandidate(stats)
   return (
     <ChangeDialog
       title={`Promote the candidate of ${rule.id}`}
       confirm="Promote"
       isOpen={isOpen}
       onClose={onClose}
-      run={async (why) => {
-        onChanged(await api.promoteRule(rule.id, { why, ifMatch: rule.version }))
+      run={async (reason) => {
+        onChanged(await api.promoteRule(rule.id, { why: reason, ifMatch: rule.version }))
         toast(`The candidate of ${rule.id} is in force`, 'allowed')
       }}
     >
@@ -128,12 +128,12 @@ export function Promote(props: OneProps & ActionsProps) {
         <Text value={allLimitsText(candidate)} max={300} mono /> takes the place of{' '}
         <Text value={allLimitsText(rule)} max={300} mono />. The counters in force go on.
       </p>
-      {trial === undefined ? (
+      {comparison === undefined ? (
         <Note tone="neutral">No call was seen since it is on trial.</Note>
       ) : (
-        <Note tone={trial.would > 0 ? 'degraded' : 'neutral'}>
-          {outlookOf(trial, rule['mode'])}{' '}
-          {trial.would > 0 && (
+        <Note tone={comparison.wouldRefuse > 0 ? 'degraded' : 'neutral'}>
+          {promotionOutlook(comparison, rule['mode'])}{' '}
+          {comparison.wouldRefuse > 0 && (
             <Link href={hrefs.callers({ rule: rule.id, by: 'shadow' })}>See whose</Link>
           )}
         </Note>
@@ -142,22 +142,26 @@ export function Promote(props: OneProps & ActionsProps) {
   )
 }
 
-function Remove({ rule, isOpen, onClose }: OneProps) {
-  const [isLast, setLast] = useState(false)
-  const [isMeant, setMeant] = useState(false)
+function DeleteDialog({ rule, isOpen, onClose }: ActionDialogProps) {
+  const [isLastRule, setLastRule] = useState(false)
+  const [isConfirmed, setConfirmed] = useState(false)
   return (
     <ChangeDialog
       title={`Delete ${rule.id}`}
       confirm="Delete"
       isDanger
       isOpen={isOpen}
-      isDisabled={isLast && !isMeant}
+      isDisabled={isLastRule && !isConfirmed}
       onClose={onClose}
-      run={async (why) => {
+      run={async (reason) => {
         try {
-          await api.deleteRule(rule.id, { why, ifMatch: rule.version, confirmLastRule: isMeant })
+          await api.deleteRule(rule.id, {
+            why: reason,
+            ifMatch: rule.version,
+            confirmLastRule: isConfirmed,
+          })
         } catch (error) {
-          setLast(error instanceof AdminError && error.code === 'confirmation_needed')
+          setLastRule(error instanceof AdminError && error.code === 'confirmation_needed')
           throw error
         }
         toast(`${rule.id} is gone; its history can bring it back`)
@@ -169,11 +173,11 @@ function Remove({ rule, isOpen, onClose }: OneProps) {
         {rule.overrideCount > 0 && ` and its ${count(rule.overrideCount)} overrides`}. Its history
         stays, and can bring it back.
       </p>
-      {isLast && (
+      {isLastRule && (
         <CheckField
           label="It is the last rule, and I mean that every call is allowed"
-          isChecked={isMeant}
-          onChange={setMeant}
+          isChecked={isConfirmed}
+          onChange={setConfirmed}
         />
       )}
     </ChangeDialog>

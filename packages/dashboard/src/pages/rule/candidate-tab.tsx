@@ -5,43 +5,45 @@ import { api } from '../../api.js'
 import { count, duration, percent } from '../../format.js'
 import { Button, Row, Stack, Table, Text, TextArea, toast } from '../../ui/index.js'
 import { isRecord, limitsText, ruleLimitsText } from '../rules/rule-text.js'
-import type { Editing } from '../rules/use-rules.js'
-import { Promote } from './actions.js'
+import type { EditAccess } from '../rules/use-rules.js'
+import { PromoteDialog } from './actions.js'
 import { ChangeDialog } from './change-dialog.js'
-import { readLimits, writeLimits } from './read-limits.js'
-import { isBeside, trialOf, UNTOLD } from './trial.js'
+import { parseLimits, writeLimits } from './parse-limits.js'
+import { addsRefusals, compareCandidate, CANDIDATE_BLIND_SPOT } from './candidate-comparison.js'
 
 interface CandidateTabProps {
   readonly rule: RuleView
   readonly stats: RuleStatsView | undefined
-  readonly editing: Editing
+  readonly access: EditAccess
   readonly onChanged: (rule: RuleView) => void
 }
 
 type Action = 'set' | 'remove' | 'promote'
 
 export function CandidateTab(props: CandidateTabProps) {
-  const { rule, stats, editing } = props
+  const { rule, stats, access } = props
   const candidate = isRecord(rule.candidate) ? rule.candidate : undefined
   const [text, setText] = useState(writeLimits(candidate?.['limits'] ?? rule['limits']))
-  const [isTried, setTried] = useState(false)
+  const [isSubmitted, setSubmitted] = useState(false)
   const [open, setOpen] = useState<Action>()
-  const { limits, problem } = readLimits(text)
+  const { limits, problem } = parseLimits(text)
   const tiers = candidate?.['tiers']
   return (
     <Stack>
       <p class="soft">
         A candidate is counted and judged beside the limits in force, and never refuses anybody.
       </p>
-      {candidate !== undefined && <Compared rule={rule} candidate={candidate} stats={stats} />}
-      {editing.isAllowed && (
+      {candidate !== undefined && (
+        <ComparisonSection rule={rule} candidate={candidate} stats={stats} />
+      )}
+      {access.isAllowed && (
         <>
           <TextArea
             label={candidate === undefined ? 'Limits to try' : 'Other limits to try'}
             value={text}
             onInput={(value) => {
               setText(value)
-              setTried(false)
+              setSubmitted(false)
             }}
             rows={3}
             mono
@@ -50,13 +52,13 @@ export function CandidateTab(props: CandidateTabProps) {
                 ? 'One on each line, such as 5/second. Tiers are set in the text of the rule.'
                 : 'One on each line. Its tiers stay as they are.'
             }
-            error={isTried ? problem : undefined}
+            error={isSubmitted ? problem : undefined}
           />
           <Row>
             <Button
               kind={candidate === undefined ? 'primary' : 'plain'}
               onClick={() => {
-                setTried(true)
+                setSubmitted(true)
                 if (problem === undefined) setOpen('set')
               }}
             >
@@ -73,22 +75,34 @@ export function CandidateTab(props: CandidateTabProps) {
               </>
             )}
           </Row>
-          <Dialogs {...props} limits={limits} open={open} onClose={() => setOpen(undefined)} />
+          <CandidateDialogs
+            {...props}
+            limits={limits}
+            open={open}
+            onClose={() => setOpen(undefined)}
+          />
         </>
       )}
     </Stack>
   )
 }
 
-interface DialogsProps extends Omit<CandidateTabProps, 'editing'> {
+interface CandidateDialogsProps extends Omit<CandidateTabProps, 'editing'> {
   readonly limits: readonly unknown[]
   readonly open: Action | undefined
   readonly onClose: () => void
 }
 
-function Dialogs({ rule, stats, onChanged, limits, open, onClose: close }: DialogsProps) {
+function CandidateDialogs({
+  rule,
+  stats,
+  onChanged,
+  limits,
+  open,
+  onClose: close,
+}: CandidateDialogsProps) {
   const tiers = isRecord(rule.candidate) ? rule.candidate['tiers'] : undefined
-  const told = { ifMatch: rule.version }
+  const change = { ifMatch: rule.version }
   return (
     <>
       <ChangeDialog
@@ -98,7 +112,7 @@ function Dialogs({ rule, stats, onChanged, limits, open, onClose: close }: Dialo
         onClose={close}
         run={async (why) => {
           const input = tiers === undefined ? { limits } : { limits, tiers }
-          onChanged(await api.putCandidate(rule.id, input, { ...told, why }))
+          onChanged(await api.putCandidate(rule.id, input, { ...change, why }))
           toast('The candidate is on trial', 'shadow')
         }}
       >
@@ -114,13 +128,13 @@ function Dialogs({ rule, stats, onChanged, limits, open, onClose: close }: Dialo
         isOpen={open === 'remove'}
         onClose={close}
         run={async (why) => {
-          onChanged(await api.deleteCandidate(rule.id, { ...told, why }))
+          onChanged(await api.deleteCandidate(rule.id, { ...change, why }))
           toast('The candidate is gone')
         }}
       >
         <p>Its counters end. The limits in force stay as they are.</p>
       </ChangeDialog>
-      <Promote
+      <PromoteDialog
         rule={rule}
         stats={stats}
         isOpen={open === 'promote'}
@@ -131,60 +145,66 @@ function Dialogs({ rule, stats, onChanged, limits, open, onClose: close }: Dialo
   )
 }
 
-interface ComparedProps {
+interface ComparisonSectionProps {
   readonly rule: RuleView
   readonly candidate: Readonly<Record<string, unknown>>
   readonly stats: RuleStatsView | undefined
 }
 
-interface Side {
+interface ComparisonRow {
   readonly name: string
   readonly limits: string
   readonly refused: number
-  readonly all: number
+  readonly total: number
   /** Beside what is refused already. */
-  readonly isMore?: boolean
+  readonly isAdditional?: boolean
 }
 
 /** The two side by side, over the same time. */
-function Compared({ rule, candidate, stats }: ComparedProps) {
-  const trial = trialOf(stats)
-  const { allowed = 0, refused = 0, shadowRefused = 0, asked = 0, would = 0 } = trial ?? {}
-  const isMore = trial !== undefined && isBeside(trial, rule['mode'])
-  const sides: readonly Side[] = [
+function ComparisonSection({ rule, candidate, stats }: ComparisonSectionProps) {
+  const comparison = compareCandidate(stats)
+  const {
+    allowed = 0,
+    refused = 0,
+    shadowRefused = 0,
+    evaluated: asked = 0,
+    wouldRefuse: would = 0,
+  } = comparison ?? {}
+  const isAdditional = comparison !== undefined && addsRefusals(comparison, rule['mode'])
+  const rows: readonly ComparisonRow[] = [
     {
       name: 'In force',
       limits: ruleLimitsText(rule),
       refused: refused + shadowRefused,
-      all: allowed + refused,
+      total: allowed + refused,
     },
     {
       name: 'Candidate',
       limits: ruleLimitsText(candidate),
       refused: would,
       // It is asked only about calls that are let through now: all of them where nothing refuses.
-      all: asked,
-      isMore,
+      total: asked,
+      isAdditional,
     },
   ]
   return (
     <Stack>
       <p class="soft small">
-        {trial === undefined
+        {comparison === undefined
           ? 'No call was seen since it is on trial.'
-          : `Both over the last ${duration(trial.spanMs)}.`}{' '}
-        {isMore && refused > 0 && UNTOLD}
+          : `Both over the last ${duration(comparison.spanMs)}.`}{' '}
+        {isAdditional && refused > 0 && CANDIDATE_BLIND_SPOT}
       </p>
-      <Sides sides={sides} />
+      <ComparisonTable rows={rows} />
     </Stack>
   )
 }
 
-function Sides({ sides }: { readonly sides: readonly Side[] }) {
+function ComparisonTable({ rows }: { readonly rows: readonly ComparisonRow[] }) {
   return (
     <Table
       caption="The limits in force and the candidate, over the same time"
-      rows={sides}
+      rows={rows}
       rowKey={({ name }) => name}
       columns={[
         { head: 'Limits', isMain: true, cell: ({ name }) => <b>{name}</b> },
@@ -192,15 +212,15 @@ function Sides({ sides }: { readonly sides: readonly Side[] }) {
         {
           head: 'Refused',
           isNumber: true,
-          cell: ({ refused: number, isMore }) =>
-            isMore === true ? `${count(number)} more would be` : count(number),
+          cell: ({ refused: number, isAdditional }) =>
+            isAdditional === true ? `${count(number)} more would be` : count(number),
         },
         {
           head: 'Share',
           isNumber: true,
-          cell: ({ refused: number, all, isMore }) => {
-            if (all === 0) return '–'
-            return `${percent(number / all)} of ${isMore === true ? 'what passes' : 'all'}`
+          cell: ({ refused: number, total, isAdditional }) => {
+            if (total === 0) return '–'
+            return `${percent(number / total)} of ${isAdditional === true ? 'what passes' : 'all'}`
           },
         },
       ]}

@@ -1,11 +1,11 @@
 /** A change that is confirmed, and told why. */
 import type { ComponentChildren } from 'preact'
 import { useEffect, useState } from 'preact/hooks'
-import { leaveIfOut } from '../../api.js'
+import { redirectIfLoggedOut } from '../../api.js'
 import { Button, Dialog, ErrorNote, TextField } from '../../ui/index.js'
 
 /** As many characters as the history keeps. */
-export const WHY_LENGTH_MAX = 500
+export const REASON_LENGTH_MAX = 500
 
 interface ChangeDialogProps {
   readonly title: string
@@ -16,28 +16,28 @@ interface ChangeDialogProps {
   readonly isDisabled?: boolean | undefined
   readonly onClose: () => void
   /** Resolves once it is done; what it rejects with is shown, and the dialog stays. */
-  readonly run: (why: string | undefined) => Promise<void>
+  readonly run: (reason: string | undefined) => Promise<void>
   readonly children: ComponentChildren
 }
 
 export function ChangeDialog(props: ChangeDialogProps) {
   const { title, confirm, isDanger = false, isOpen, onClose, run, children } = props
-  const [why, setWhy] = useState('')
+  const [reason, setReason] = useState('')
   const [isBusy, setBusy] = useState(false)
   const [error, setError] = useState<unknown>()
   useEffect(() => {
     if (!isOpen) return
-    setWhy('')
+    setReason('')
     setError(undefined)
   }, [isOpen])
-  const go = async () => {
+  const submit = async () => {
     setBusy(true)
     setError(undefined)
     try {
-      await run(whyOf(why))
+      await run(reasonOf(reason))
       onClose()
     } catch (failure) {
-      if (!leaveIfOut(failure)) setError(failure)
+      if (!redirectIfLoggedOut(failure)) setError(failure)
     } finally {
       setBusy(false)
     }
@@ -52,7 +52,7 @@ export function ChangeDialog(props: ChangeDialogProps) {
           kind={isDanger ? 'danger' : 'primary'}
           isBusy={isBusy}
           isDisabled={props.isDisabled}
-          onClick={() => void go()}
+          onClick={() => void submit()}
         >
           {confirm}
         </Button>
@@ -61,8 +61,8 @@ export function ChangeDialog(props: ChangeDialogProps) {
       {children}
       <TextField
         label="Why"
-        value={why}
-        onInput={(value) => setWhy(value.slice(0, WHY_LENGTH_MAX))}
+        value={reason}
+        onInput={(value) => setReason(value.slice(0, REASON_LENGTH_MAX))}
         placeholder="incident 42"
         hint="Kept in the history, with your name."
       />
@@ -72,4 +72,4 @@ export function ChangeDialog(props: ChangeDialogProps) {
 }
 
 /** Blanks are no reason. */
-export const whyOf = (text: string): string | undefined => text.trim() || undefined
+export const reasonOf = (text: string): string | undefined => text.trim() || undefined

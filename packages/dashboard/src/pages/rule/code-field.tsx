@@ -2,7 +2,7 @@
 import { useId, useRef } from 'preact/hooks'
 import type { ProblemView } from '@sluice/client'
 import { Sign, Text } from '../../ui/index.js'
-import { messageOf, offsetOf, type Place, placeOf } from './place.js'
+import { problemMessage, placeOffset, type CursorPlace, problemPlace } from './cursor-place.js'
 
 const ROWS_MIN = 10
 const ROWS_MAX = 400
@@ -22,11 +22,11 @@ export function CodeField({ label, value, onInput, isDisabled, errors, warnings 
   const field = useRef<HTMLTextAreaElement>(null)
   const lines = value.split('\n').length
   const rows = Math.min(ROWS_MAX, Math.max(ROWS_MIN, lines))
-  const marks = marksOf(errors, warnings, value)
-  const go = (place: Place) => {
-    const at = offsetOf(place, value)
+  const marks = lineMarks(errors, warnings, value)
+  const focusPlace = (place: CursorPlace) => {
+    const offset = placeOffset(place, value)
     field.current?.focus()
-    field.current?.setSelectionRange(at, at)
+    field.current?.setSelectionRange(offset, offset)
   }
   return (
     <div class="code-field">
@@ -58,15 +58,15 @@ export function CodeField({ label, value, onInput, isDisabled, errors, warnings 
         />
       </div>
       <div id={`${id}-problems`}>
-        <Problems kind="error" problems={errors} text={value} onGo={go} />
-        <Problems kind="warning" problems={warnings} text={value} onGo={go} />
+        <Problems kind="error" problems={errors} text={value} onSelect={focusPlace} />
+        <Problems kind="warning" problems={warnings} text={value} onSelect={focusPlace} />
       </div>
     </div>
   )
 }
 
 /** By line: what is wrong there. */
-function marksOf(
+function lineMarks(
   errors: readonly ProblemView[],
   warnings: readonly ProblemView[],
   text: string,
@@ -77,7 +77,7 @@ function marksOf(
     ['error', errors],
   ] as const) {
     for (const problem of problems) {
-      const place = placeOf(problem, text)
+      const place = problemPlace(problem, text)
       if (place !== undefined) marks.set(place.line, `mark-${kind}`)
     }
   }
@@ -88,28 +88,28 @@ interface ProblemsProps {
   readonly kind: 'error' | 'warning'
   readonly problems: readonly ProblemView[]
   readonly text: string
-  readonly onGo: (place: Place) => void
+  readonly onSelect: (place: CursorPlace) => void
 }
 
-function Problems({ kind, problems, text, onGo }: ProblemsProps) {
+function Problems({ kind, problems, text, onSelect }: ProblemsProps) {
   if (problems.length === 0) return null
   const tone = kind === 'error' ? 'refused' : 'degraded'
   return (
     <ul class={`code-problems tone-${tone}`} aria-label={kind === 'error' ? 'Errors' : 'Warnings'}>
       {problems.slice(0, PROBLEMS_SHOWN_MAX).map((problem, index) => {
-        const place = placeOf(problem, text)
+        const place = problemPlace(problem, text)
         return (
           <li key={index}>
             <Sign tone={tone} />
             {place === undefined ? (
               <span class="code-place">rule</span>
             ) : (
-              <button type="button" class="code-place" onClick={() => onGo(place)}>
+              <button type="button" class="code-place" onClick={() => onSelect(place)}>
                 {place.line}:{place.column}
-                <span class="unseen"> go there</span>
+                <span class="visually-hidden"> go there</span>
               </button>
             )}
-            <Text value={messageOf(problem)} max={500} />
+            <Text value={problemMessage(problem)} max={500} />
           </li>
         )
       })}

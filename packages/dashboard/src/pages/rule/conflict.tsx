@@ -1,22 +1,22 @@
 /** Somebody else was faster: who, what they changed, and how to go on. */
-import { api, useLoaded } from '../../api.js'
-import { Button, ErrorNote, Loading, Row, Text, When } from '../../ui/index.js'
+import { api, useResource } from '../../api.js'
+import { Button, ErrorNote, Loading, Row, Text, RelativeTime } from '../../ui/index.js'
 import { LineDiff } from './diff-view.js'
-import type { Original } from './rule-editor.js'
+import type { RuleText } from './rule-editor.js'
 import { writeRule } from './yaml.js'
 
 interface ConflictProps {
   readonly id: string
-  readonly base: Original
-  readonly mine: string
+  readonly base: RuleText
+  readonly ownText: string
   /** Theirs in place of one's own. */
-  readonly onReload: (theirs: Original) => void
+  readonly onDiscard: (theirs: RuleText) => void
   /** One's own on top of theirs. */
-  readonly onKeep: (theirs: Original) => void
+  readonly onKeep: (theirs: RuleText) => void
 }
 
-export function Conflict({ id, base, mine, onReload, onKeep }: ConflictProps) {
-  const loaded = useLoaded(
+export function Conflict({ id, base, ownText, onDiscard: onReload, onKeep }: ConflictProps) {
+  const loaded = useResource(
     async () => ({
       rule: await api.getRule(id),
       last: (await api.listRuleVersions(id, { limit: 1 })).versions[0],
@@ -26,7 +26,7 @@ export function Conflict({ id, base, mine, onReload, onKeep }: ConflictProps) {
   if (loaded.error !== undefined) return <ErrorNote error={loaded.error} onRetry={loaded.reload} />
   if (loaded.value === undefined) return <Loading what="Reading what changed" />
   const { rule, last } = loaded.value
-  const theirs: Original = { text: writeRule(rule), version: rule.version }
+  const theirs: RuleText = { text: writeRule(rule), version: rule.version }
   return (
     <div class="note tone-degraded conflict" role="alert">
       <div class="note-body">
@@ -36,7 +36,7 @@ export function Conflict({ id, base, mine, onReload, onKeep }: ConflictProps) {
         <p>
           {last !== undefined && (
             <>
-              Version {last.version}, <When at={last.at} />
+              Version {last.version}, <RelativeTime at={last.at} />
               {last.why !== null && (
                 <>
                   : “<Text value={last.why} max={200} />”
@@ -54,7 +54,7 @@ export function Conflict({ id, base, mine, onReload, onKeep }: ConflictProps) {
           </div>
           <div>
             <h3>Yours beside theirs</h3>
-            <LineDiff label="Yours beside theirs" before={theirs.text} after={mine} />
+            <LineDiff label="Yours beside theirs" before={theirs.text} after={ownText} />
           </div>
         </div>
         <Row>

@@ -27,7 +27,7 @@ export function DiffView({ diff }: { readonly diff: RuleDiff }) {
 
 function ChangeView({ change }: { readonly change: RuleChange }) {
   const { fields, counters, overrides } = change
-  const overridden = Object.entries(overrides).flatMap(([what, number]) =>
+  const overrideTexts = Object.entries(overrides).flatMap(([what, number]) =>
     number === 0 ? [] : `${number} ${what}`,
   )
   return (
@@ -56,7 +56,7 @@ function ChangeView({ change }: { readonly change: RuleChange }) {
                     <span class="diff-arrow" aria-hidden="true">
                       →
                     </span>
-                    <span class="unseen">becomes</span>{' '}
+                    <span class="visually-hidden">becomes</span>{' '}
                   </>
                 )}
                 <ins>
@@ -67,11 +67,11 @@ function ChangeView({ change }: { readonly change: RuleChange }) {
           ))}
         </dl>
       )}
-      {overridden.length > 0 && <p>Overrides: {overridden.join(', ')}.</p>}
+      {overrideTexts.length > 0 && <p>Overrides: {overrideTexts.join(', ')}.</p>}
       {counters.length > 0 && change.change !== 'added' && (
         <ul class="diff-counters" aria-label="What becomes of counters">
           {counters.map((fate) => (
-            <Fate key={`${fate.where} ${fate.limit}`} fate={fate} />
+            <CounterFateView key={`${fate.where} ${fate.limit}`} fate={fate} />
           ))}
         </ul>
       )}
@@ -79,16 +79,16 @@ function ChangeView({ change }: { readonly change: RuleChange }) {
   )
 }
 
-const FATES: Readonly<Record<CounterFate['counters'], Tone>> = {
+const FATE_TONES: Readonly<Record<CounterFate['counters'], Tone>> = {
   'go on': 'allowed',
   'start anew': 'degraded',
   end: 'neutral',
 }
 
-function Fate({ fate }: { readonly fate: CounterFate }) {
+function CounterFateView({ fate }: { readonly fate: CounterFate }) {
   return (
     <li>
-      <Badge tone={FATES[fate.counters] ?? 'neutral'}>{fate.counters}</Badge>
+      <Badge tone={FATE_TONES[fate.counters] ?? 'neutral'}>{fate.counters}</Badge>
       <span>
         counters of <Text value={fate.limit} mono />
         {fate.where !== 'limits' && (
@@ -127,14 +127,14 @@ export function LineDiff({ label, before, after }: LineDiffProps) {
             {'⋯\n'}
           </span>
         ) : (
-          <LineOf key={index} line={line} />
+          <DiffLineView key={index} line={line} />
         ),
       )}
     </pre>
   )
 }
 
-function LineOf({ line }: { readonly line: DiffLine }) {
+function DiffLineView({ line }: { readonly line: DiffLine }) {
   const text = `${SIGNS[line.kind]} ${line.text}\n`
   if (line.kind === 'gone') return <del class="line-gone">{text}</del>
   if (line.kind === 'new') return <ins class="line-new">{text}</ins>

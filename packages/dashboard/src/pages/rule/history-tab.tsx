@@ -2,26 +2,38 @@
 import type { VersionView } from '@sluice/client'
 import type { ComponentChildren } from 'preact'
 import { useState } from 'preact/hooks'
-import { api, useLoaded } from '../../api.js'
+import { api, useResource } from '../../api.js'
 import { rulesVersion } from '../../live.js'
-import { Button, Empty, ErrorNote, Loading, Stack, Text, toast, When } from '../../ui/index.js'
-import type { Editing } from '../rules/use-rules.js'
+import {
+  Button,
+  Empty,
+  ErrorNote,
+  Loading,
+  Stack,
+  Text,
+  toast,
+  RelativeTime,
+} from '../../ui/index.js'
+import type { EditAccess } from '../rules/use-rules.js'
 import { ChangeDialog } from './change-dialog.js'
 import { DiffView, LineDiff } from './diff-view.js'
-import { textsOf, whatOf } from './history.js'
+import { textChanges, versionSummary } from './history.js'
 
 const PAGE_LENGTH = 20
 const SHOWN_MAX = 200
 
 interface HistoryTabProps {
   readonly id: string
-  readonly editing: Editing
+  readonly access: EditAccess
   readonly empty?: ComponentChildren
 }
 
-export function HistoryTab({ id, editing, empty }: HistoryTabProps) {
+export function HistoryTab({ id, access, empty }: HistoryTabProps) {
   const [limit, setLimit] = useState(PAGE_LENGTH)
-  const page = useLoaded(() => api.listRuleVersions(id, { limit }), [id, limit, rulesVersion.value])
+  const page = useResource(
+    () => api.listRuleVersions(id, { limit }),
+    [id, limit, rulesVersion.value],
+  )
   const [target, setTarget] = useState<VersionView>()
   if (page.value === undefined) {
     if (page.error === undefined) return <Loading what="Reading history" />
@@ -38,9 +50,9 @@ export function HistoryTab({ id, editing, empty }: HistoryTabProps) {
           <Version
             key={version.version}
             version={version}
-            isNow={index === 0}
-            canGoBack={editing.isAllowed && index > 0}
-            onBack={() => setTarget(version)}
+            isActive={index === 0}
+            canRollBack={access.isAllowed && index > 0}
+            onRollBack={() => setTarget(version)}
           />
         ))}
       </ol>
@@ -51,47 +63,47 @@ export function HistoryTab({ id, editing, empty }: HistoryTabProps) {
           </Button>
         </div>
       )}
-      <Rollback id={id} target={target} onClose={() => setTarget(undefined)} />
+      <RollbackDialog id={id} target={target} onClose={() => setTarget(undefined)} />
     </Stack>
   )
 }
 
 interface VersionProps {
   readonly version: VersionView
-  readonly isNow: boolean
-  readonly canGoBack: boolean
-  readonly onBack: () => void
+  readonly isActive: boolean
+  readonly canRollBack: boolean
+  readonly onRollBack: () => void
 }
 
-function Version({ version, isNow, canGoBack, onBack }: VersionProps) {
+function Version({ version, isActive, canRollBack, onRollBack }: VersionProps) {
   const [isOpen, setOpen] = useState(false)
-  const { by, at, why } = version
+  const { by, at, why: reason } = version
   return (
     <li class="version">
       <span class="version-number">{version.version}</span>
-      <span class="version-what">
+      <span class="version-summary">
         <span>
           <b>
             <Text value={by} max={60} />
           </b>{' '}
-          {whatOf(version)}
-          {isNow && <span class="faint"> (in force)</span>}
+          {versionSummary(version)}
+          {isActive && <span class="faint"> (in force)</span>}
         </span>
-        {why !== null && (
+        {reason !== null && (
           <span class="soft">
-            “<Text value={why} max={300} />”
+            “<Text value={reason} max={300} />”
           </span>
         )}
       </span>
-      <span class="version-when faint small">
-        <When at={at} />
+      <span class="version-time faint small">
+        <RelativeTime at={at} />
       </span>
       <details class="version-more" onToggle={(event) => setOpen(event.currentTarget.open)}>
         <summary>
-          What changed<span class="unseen"> in version {version.version}</span>
+          What changed<span class="visually-hidden"> in version {version.version}</span>
         </summary>
         {isOpen &&
-          textsOf(version).map(({ title, before, after }) => (
+          textChanges(version).map(({ title, before, after }) => (
             <div key={title}>
               <h3>
                 <Text value={title} max={200} />
@@ -104,43 +116,43 @@ function Version({ version, isNow, canGoBack, onBack }: VersionProps) {
             </div>
           ))}
       </details>
-      {canGoBack && (
-        <Button size="small" kind="quiet" onClick={onBack}>
-          Roll back to here<span class="unseen">, version {version.version}</span>
+      {canRollBack && (
+        <Button size="small" kind="quiet" onClick={onRollBack}>
+          Roll back to here<span class="visually-hidden">, version {version.version}</span>
         </Button>
       )}
     </li>
   )
 }
 
-interface RollbackProps {
+interface RollbackDialogProps {
   readonly id: string
   readonly target: VersionView | undefined
   readonly onClose: () => void
 }
 
 /** First said what it would do. */
-function Rollback({ id, target, onClose }: RollbackProps) {
+function RollbackDialog({ id, target, onClose }: RollbackDialogProps) {
   const version = target?.version
-  const trial = useLoaded(
+  const preview = useResource(
     async () =>
       version === undefined
         ? undefined
-        : { of: version, diff: (await api.rollbackRule(id, version, { dryRun: true })).diff },
+        : { version, diff: (await api.rollbackRule(id, version, { dryRun: true })).diff },
     [id, version, rulesVersion.value],
   )
-  const applied = trial.value
-  const isReady = applied?.of === version && !trial.isLoading && trial.error === undefined
+  const result = preview.value
+  const isReady = result?.version === version && !preview.isLoading && preview.error === undefined
   return (
     <ChangeDialog
       title={`Roll back ${id} to version ${version ?? ''}`}
       confirm="Roll back"
       isOpen={version !== undefined}
-      isDisabled={!isReady || applied === undefined || applied.diff.rules.length === 0}
+      isDisabled={!isReady || result === undefined || result.diff.rules.length === 0}
       onClose={onClose}
-      run={async (why) => {
+      run={async (reason) => {
         if (version === undefined) return
-        await api.rollbackRule(id, version, { why })
+        await api.rollbackRule(id, version, { why: reason })
         toast(`${id} is as it was at version ${version}`, 'allowed')
       }}
     >
@@ -148,11 +160,11 @@ function Rollback({ id, target, onClose }: RollbackProps) {
         The rule, its candidate and its overrides become what they were, as a new version. This is
         what changes:
       </p>
-      {trial.error !== undefined && <ErrorNote error={trial.error} />}
-      {isReady && applied !== undefined ? (
-        <DiffView diff={applied.diff} />
+      {preview.error !== undefined && <ErrorNote error={preview.error} />}
+      {isReady && result !== undefined ? (
+        <DiffView diff={result.diff} />
       ) : (
-        trial.error === undefined && <Loading what="Trying" />
+        preview.error === undefined && <Loading what="Trying" />
       )}
     </ChangeDialog>
   )

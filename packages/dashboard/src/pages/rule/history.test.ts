@@ -1,6 +1,6 @@
 import type { PastChangeView, VersionView } from '@sluice/client'
 import { expect, test } from 'vitest'
-import { textsOf, whatOf } from './history.js'
+import { textChanges, versionSummary } from './history.js'
 
 const version = (
   changes: readonly PastChangeView[],
@@ -17,7 +17,7 @@ const rule = { id: 'a', limits: ['1/day'] }
 
 test('a version is told by what it did', () => {
   expect(
-    whatOf(
+    versionSummary(
       version([
         { kind: 'rule', id: 'a', before: rule, after: rule },
         { kind: 'candidate', id: 'a', before: null, after: { limits: ['2/day'] } },
@@ -25,14 +25,16 @@ test('a version is told by what it did', () => {
     ),
   ).toBe('added its candidate')
   const override = { kind: 'override', id: 'a/user=u', before: {}, after: null } as const
-  expect(whatOf(version([override, override], 150))).toBe('removed an override (2), and 148 more')
-  expect(whatOf(version([]))).toBe('nothing of it changed')
+  expect(versionSummary(version([override, override], 150))).toBe(
+    'removed an override (2), and 148 more',
+  )
+  expect(versionSummary(version([]))).toBe('nothing of it changed')
 })
 
 test('its changes are texts before and after, without those that say the same', () => {
   const after = { ...rule, limits: ['2/day'] }
   expect(
-    textsOf(
+    textChanges(
       version([
         { kind: 'rule', id: 'a', before: rule, after },
         { kind: 'rule', id: 'a', before: rule, after: rule },

@@ -14,7 +14,7 @@ const NAMES: Readonly<Record<PastChangeView['kind'], string>> = {
 }
 
 /** What a version did to the rule: `changed the rule, added its candidate`. */
-export function whatOf({ changes, changeCount }: VersionView): string {
+export function versionSummary({ changes, changeCount }: VersionView): string {
   const kinds = new Map<string, number>()
   for (const { kind, before, after } of changes) {
     const verb = before === null ? 'added' : after === null ? 'removed' : 'changed'
@@ -35,16 +35,16 @@ export interface TextChange {
 }
 
 /** Each change that says something else than before, as text. */
-export function textsOf({ changes }: VersionView): readonly TextChange[] {
+export function textChanges({ changes }: VersionView): readonly TextChange[] {
   return changes.flatMap(({ kind, id, before, after }) => {
-    const texts = { before: textOf(before), after: textOf(after) }
+    const texts = { before: bodyText(before), after: bodyText(after) }
     if (texts.before === texts.after) return []
     const of = kind === 'override' ? `override ${id}` : (NAMES[kind] ?? kind)
     return { title: of, ...texts }
   })
 }
 
-function textOf(body: unknown): string {
+function bodyText(body: unknown): string {
   if (body === null || body === undefined) return ''
   return isRecord(body) ? writeRule(body) : writeYaml(body)
 }

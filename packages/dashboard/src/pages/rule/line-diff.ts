@@ -9,15 +9,15 @@ export interface DiffLine {
 const LINES_MAX = 1500
 
 export function diffLines(before: string, after: string): readonly DiffLine[] {
-  const [old, young] = [linesOf(before), linesOf(after)]
+  const [old, new_] = [linesOf(before), linesOf(after)]
   let start = 0
-  while (start < old.length && start < young.length && old[start] === young[start]) start++
+  while (start < old.length && start < new_.length && old[start] === new_[start]) start++
   let end = 0
-  const room = Math.min(old.length, young.length) - start
-  while (end < room && old.at(-1 - end) === young.at(-1 - end)) end++
+  const shorter = Math.min(old.length, new_.length) - start
+  while (end < shorter && old.at(-1 - end) === new_.at(-1 - end)) end++
   const middle = diffMiddle(
     old.slice(start, old.length - end),
-    young.slice(start, young.length - end),
+    new_.slice(start, new_.length - end),
   )
   return [
     ...old.slice(0, start).map(line('same')),
@@ -36,33 +36,33 @@ function linesOf(text: string): readonly string[] {
 }
 
 /** By the longest common list of lines; what went stands before what came. */
-function diffMiddle(old: readonly string[], young: readonly string[]): readonly DiffLine[] {
-  if (old.length > LINES_MAX || young.length > LINES_MAX) {
-    return [...old.map(line('gone')), ...young.map(line('new'))]
+function diffMiddle(old: readonly string[], new_: readonly string[]): readonly DiffLine[] {
+  if (old.length > LINES_MAX || new_.length > LINES_MAX) {
+    return [...old.map(line('gone')), ...new_.map(line('new'))]
   }
-  const width = young.length + 1
+  const width = new_.length + 1
   const common = new Uint16Array((old.length + 1) * width)
   const at = (i: number, j: number) => common[i * width + j] ?? 0
   for (let i = old.length - 1; i >= 0; i--) {
-    for (let j = young.length - 1; j >= 0; j--) {
+    for (let j = new_.length - 1; j >= 0; j--) {
       common[i * width + j] =
-        old[i] === young[j] ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1))
+        old[i] === new_[j] ? at(i + 1, j + 1) + 1 : Math.max(at(i + 1, j), at(i, j + 1))
     }
   }
   const lines: DiffLine[] = []
   let i = 0
   let j = 0
-  while (i < old.length || j < young.length) {
-    const [mine, theirs] = [old[i], young[j]]
-    if (mine !== undefined && mine === theirs) {
-      lines.push({ kind: 'same', text: mine })
+  while (i < old.length || j < new_.length) {
+    const [oldLine, newLine] = [old[i], new_[j]]
+    if (oldLine !== undefined && oldLine === newLine) {
+      lines.push({ kind: 'same', text: oldLine })
       i++
       j++
-    } else if (mine !== undefined && (theirs === undefined || at(i + 1, j) >= at(i, j + 1))) {
-      lines.push({ kind: 'gone', text: mine })
+    } else if (oldLine !== undefined && (newLine === undefined || at(i + 1, j) >= at(i, j + 1))) {
+      lines.push({ kind: 'gone', text: oldLine })
       i++
     } else {
-      lines.push({ kind: 'new', text: theirs ?? '' })
+      lines.push({ kind: 'new', text: newLine ?? '' })
       j++
     }
   }
@@ -70,14 +70,17 @@ function diffMiddle(old: readonly string[], young: readonly string[]): readonly 
 }
 
 /** Only what changed, with some lines around it; undefined stands for lines that were left out. */
-export function hunksOf(lines: readonly DiffLine[], around = 3): readonly (DiffLine | undefined)[] {
-  const near = lines.map((_, index) =>
+export function hunksOf(
+  lines: readonly DiffLine[],
+  context = 3,
+): readonly (DiffLine | undefined)[] {
+  const isNearChange = lines.map((_, index) =>
     lines
-      .slice(Math.max(0, index - around), index + around + 1)
+      .slice(Math.max(0, index - context), index + context + 1)
       .some(({ kind }) => kind !== 'same'),
   )
   return lines.flatMap((each, index) => {
-    if (near[index] === true) return [each]
-    return index === 0 || near[index - 1] === true ? [undefined] : []
+    if (isNearChange[index] === true) return [each]
+    return index === 0 || isNearChange[index - 1] === true ? [undefined] : []
   })
 }

@@ -1,7 +1,7 @@
 /** Callers with limits of their own: listed, given, taken back. */
 import type { OverrideView, RuleView } from '@sluice/client'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { api, useLoaded } from '../../api.js'
+import { api, useResource } from '../../api.js'
 import { dateTime } from '../../format.js'
 import { rulesVersion } from '../../live.js'
 import {
@@ -18,54 +18,54 @@ import {
   TextField,
   toast,
 } from '../../ui/index.js'
-import { byOf, callerText, limitsText } from '../rules/rule-text.js'
-import type { Editing } from '../rules/use-rules.js'
+import { countedAttributes, callerText, limitsText } from '../rules/rule-text.js'
+import type { EditAccess } from '../rules/use-rules.js'
 import { ChangeDialog } from './change-dialog.js'
-import { instantOf, readLimits } from './read-limits.js'
+import { localTimeToIso, parseLimits } from './parse-limits.js'
 
 const PAGE_LENGTH = 100
 
 interface OverridesTabProps {
   readonly rule: RuleView
-  readonly editing: Editing
+  readonly access: EditAccess
   /** The caller that another page asks an override for. */
   readonly prefill: Readonly<Record<string, string>>
 }
 
-export function OverridesTab({ rule, editing, prefill }: OverridesTabProps) {
+export function OverridesTab({ rule, access, prefill }: OverridesTabProps) {
   /** Where each page begins; the last one is shown. */
-  const [starts, setStarts] = useState<readonly (string | undefined)[]>([undefined])
-  const page = useLoaded(
-    () => api.listOverrides(rule.id, { limit: PAGE_LENGTH, after: starts.at(-1) }),
-    [rule.id, starts, rulesVersion.value],
+  const [pageCursors, setPageCursors] = useState<readonly (string | undefined)[]>([undefined])
+  const page = useResource(
+    () => api.listOverrides(rule.id, { limit: PAGE_LENGTH, after: pageCursors.at(-1) }),
+    [rule.id, pageCursors, rulesVersion.value],
   )
-  const [removed, setRemoved] = useState<OverrideView>()
+  const [removal, setRemoval] = useState<OverrideView>()
   const next = page.value?.next ?? undefined
   return (
     <Stack>
-      {editing.isAllowed && <Add rule={rule} prefill={prefill} onAdded={page.reload} />}
+      {access.isAllowed && <OverrideForm rule={rule} prefill={prefill} onAdded={page.reload} />}
       {page.error !== undefined && <ErrorNote error={page.error} onRetry={page.reload} />}
       {page.value === undefined && page.error === undefined && <Loading what="Reading overrides" />}
       {page.value !== undefined && (
-        <List
+        <OverrideList
           rule={rule}
           overrides={page.value.overrides}
-          onRemove={editing.isAllowed ? setRemoved : undefined}
+          onRemove={access.isAllowed ? setRemoval : undefined}
         />
       )}
-      {(next !== undefined || starts.length > 1) && (
+      {(next !== undefined || pageCursors.length > 1) && (
         <div class="row">
           <Button
             size="small"
-            isDisabled={starts.length < 2}
-            onClick={() => setStarts(starts.slice(0, -1))}
+            isDisabled={pageCursors.length < 2}
+            onClick={() => setPageCursors(pageCursors.slice(0, -1))}
           >
             Before
           </Button>
           <Button
             size="small"
             isDisabled={next === undefined}
-            onClick={() => setStarts([...starts, next])}
+            onClick={() => setPageCursors([...pageCursors, next])}
           >
             Next
           </Button>
@@ -75,17 +75,17 @@ export function OverridesTab({ rule, editing, prefill }: OverridesTabProps) {
         title="Remove the override"
         confirm="Remove"
         isDanger
-        isOpen={removed !== undefined}
-        onClose={() => setRemoved(undefined)}
-        run={async (why) => {
-          if (removed === undefined) return
-          await api.deleteOverride(rule.id, removed.id, { why, ifMatch: removed.version })
-          toast(`${callerText(removed.caller)} has the limits of the rule again`)
+        isOpen={removal !== undefined}
+        onClose={() => setRemoval(undefined)}
+        run={async (reason) => {
+          if (removal === undefined) return
+          await api.deleteOverride(rule.id, removal.id, { why: reason, ifMatch: removal.version })
+          toast(`${callerText(removal.caller)} has the limits of the rule again`)
           page.reload()
         }}
       >
         <p>
-          <Caller attributes={removed?.caller ?? {}} /> has the limits of the rule or its tier from
+          <Caller attributes={removal?.caller ?? {}} /> has the limits of the rule or its tier from
           now on.
         </p>
       </ChangeDialog>
@@ -93,14 +93,14 @@ export function OverridesTab({ rule, editing, prefill }: OverridesTabProps) {
   )
 }
 
-interface ListProps {
+interface OverrideListProps {
   readonly rule: RuleView
   readonly overrides: readonly OverrideView[]
   /** Undefined: nothing can be changed here. */
   readonly onRemove: ((override: OverrideView) => void) | undefined
 }
 
-function List({ rule, overrides, onRemove }: ListProps) {
+function OverrideList({ rule, overrides, onRemove }: OverrideListProps) {
   return (
     <Table
       caption={`Overrides of ${rule.id}`}
@@ -134,23 +134,23 @@ function List({ rule, overrides, onRemove }: ListProps) {
   )
 }
 
-interface AddProps {
+interface OverrideFormProps {
   readonly rule: RuleView
   readonly prefill: Readonly<Record<string, string>>
   readonly onAdded: () => void
 }
 
-function Add({ rule, prefill, onAdded }: AddProps) {
-  const by = byOf(rule['by'])
+function OverrideForm({ rule, prefill, onAdded }: OverrideFormProps) {
+  const by = countedAttributes(rule['by'])
   const [caller, setCaller] = useState(prefill)
   const [text, setText] = useState('')
-  const [hasNone, setNone] = useState(false)
+  const [isUnlimited, setUnlimited] = useState(false)
   const [until, setUntil] = useState('')
-  const [isTried, setTried] = useState(false)
+  const [isSubmitted, setSubmitted] = useState(false)
   const [isOpen, setOpen] = useState(false)
-  const read = hasNone ? { limits: [], problem: undefined } : readLimits(text)
+  const parsed = isUnlimited ? { limits: [], problem: undefined } : parseLimits(text)
   const missing = by.filter((name) => valueOf(caller, name) === '')
-  const who = Object.fromEntries(by.map((name) => [name, valueOf(caller, name)]))
+  const fullCaller = Object.fromEntries(by.map((name) => [name, valueOf(caller, name)]))
   const form = useRef<HTMLFormElement>(null)
   // Who comes for one caller has named it already: the limits are next.
   useEffect(() => {
@@ -158,17 +158,17 @@ function Add({ rule, prefill, onAdded }: AddProps) {
   }, [])
   const submit = (event: Event) => {
     event.preventDefault()
-    setTried(true)
-    if (missing.length === 0 && read.problem === undefined) setOpen(true)
+    setSubmitted(true)
+    if (missing.length === 0 && parsed.problem === undefined) setOpen(true)
   }
   return (
-    <form
-      ref={form}
-      class="override-form"
-      onSubmit={submit}
-      aria-label="Give a caller limits of its own"
-    >
-      <Who by={by} caller={caller} missing={isTried ? missing : []} onChange={setCaller} />
+    <form ref={form} class="override-form" onSubmit={submit} aria-label="Add an override">
+      <CallerFields
+        by={by}
+        caller={caller}
+        missing={isSubmitted ? missing : []}
+        onChange={setCaller}
+      />
       <TextArea
         label="Limits, one on each line"
         value={text}
@@ -176,8 +176,8 @@ function Add({ rule, prefill, onAdded }: AddProps) {
         rows={2}
         mono
         placeholder="100/second"
-        isDisabled={hasNone}
-        error={isTried ? read.problem : undefined}
+        isDisabled={isUnlimited}
+        error={isSubmitted ? parsed.problem : undefined}
       />
       <TextField
         label="Until"
@@ -187,22 +187,22 @@ function Add({ rule, prefill, onAdded }: AddProps) {
         hint="In your time zone; empty: until it is removed."
       />
       <div class="override-foot">
-        <CheckField label="No limit at all" isChecked={hasNone} onChange={setNone} />
+        <CheckField label="No limit at all" isChecked={isUnlimited} onChange={setUnlimited} />
         <Button type="submit" kind="primary">
           Give override
         </Button>
       </div>
-      <Give
+      <AddOverrideDialog
         rule={rule}
-        caller={who}
-        limits={read.limits}
-        until={instantOf(until)}
+        caller={fullCaller}
+        limits={parsed.limits}
+        until={localTimeToIso(until)}
         isOpen={isOpen}
         onClose={() => setOpen(false)}
-        onGiven={() => {
+        onDone={() => {
           setCaller({})
           setText('')
-          setTried(false)
+          setSubmitted(false)
           onAdded()
         }}
       />
@@ -210,7 +210,7 @@ function Add({ rule, prefill, onAdded }: AddProps) {
   )
 }
 
-interface WhoProps {
+interface CallerFieldsProps {
   readonly by: readonly string[]
   readonly caller: Readonly<Record<string, string>>
   readonly missing: readonly string[]
@@ -218,7 +218,7 @@ interface WhoProps {
 }
 
 /** A field for each attribute that the rule counts by. */
-function Who({ by, caller, missing, onChange }: WhoProps) {
+function CallerFields({ by, caller, missing, onChange }: CallerFieldsProps) {
   return (
     <>
       {by.map((name) => (
@@ -236,26 +236,34 @@ function Who({ by, caller, missing, onChange }: WhoProps) {
   )
 }
 
-interface GiveProps {
+interface AddOverrideDialogProps {
   readonly rule: RuleView
   readonly caller: Readonly<Record<string, string>>
   readonly limits: readonly unknown[]
   readonly until: string | undefined
   readonly isOpen: boolean
   readonly onClose: () => void
-  readonly onGiven: () => void
+  readonly onDone: () => void
 }
 
-function Give({ rule, caller, limits, until, isOpen, onClose, onGiven }: GiveProps) {
+function AddOverrideDialog({
+  rule,
+  caller,
+  limits,
+  until,
+  isOpen,
+  onClose,
+  onDone: onGiven,
+}: AddOverrideDialogProps) {
   return (
     <ChangeDialog
       title="Give limits of its own"
       confirm="Give override"
       isOpen={isOpen}
       onClose={onClose}
-      run={async (why) => {
+      run={async (reason) => {
         const input = { caller, limits, ...(until !== undefined && { until }) }
-        await api.addOverride(rule.id, input, { why })
+        await api.addOverride(rule.id, input, { why: reason })
         toast(`${callerText(caller)} has limits of its own`, 'allowed')
         onGiven()
       }}

@@ -1,20 +1,20 @@
 /** A rule as text: checked while it is typed, told what it changes, saved over what was seen. */
 import { AdminError, type RuleView } from '@sluice/client'
 import { useState } from 'preact/hooks'
-import { api, leaveIfOut } from '../../api.js'
+import { api, redirectIfLoggedOut } from '../../api.js'
 import '../../styles/rule-editor.css'
 import { Badge, Button, ErrorNote, Row, TextField } from '../../ui/index.js'
-import type { Editing } from '../rules/use-rules.js'
-import { WHY_LENGTH_MAX, whyOf } from './change-dialog.js'
+import type { EditAccess } from '../rules/use-rules.js'
+import { REASON_LENGTH_MAX, reasonOf } from './change-dialog.js'
 import { CodeField } from './code-field.js'
 import { Conflict } from './conflict.js'
 import { DiffView } from './diff-view.js'
-import { verdictOf } from './place.js'
-import { type Checked, useChecked } from './use-checked.js'
+import { validationSummary } from './cursor-place.js'
+import { type Validation, useValidation } from './use-validation.js'
 import { writeRule } from './yaml.js'
 
 /** What is edited, and the version it was read at. */
-export interface Original {
+export interface RuleText {
   readonly text: string
   readonly version: number
 }
@@ -22,34 +22,34 @@ export interface Original {
 interface RuleEditorProps {
   /** Undefined: it is a new rule. */
   readonly id?: string | undefined
-  readonly original: Original
-  readonly editing: Editing
+  readonly original: RuleText
+  readonly access: EditAccess
   readonly onSaved: (rule: RuleView) => void
   readonly onCancel?: (() => void) | undefined
 }
 
-export function RuleEditor({ id, original, editing, onSaved, onCancel }: RuleEditorProps) {
+export function RuleEditor({ id, original, access, onSaved, onCancel }: RuleEditorProps) {
   const [base, setBase] = useState(original)
   const [text, setText] = useState(original.text)
-  const isTouched = id === undefined || text !== base.text
+  const isModified = id === undefined || text !== base.text
   // Somebody else's change comes in by itself where there is nothing of one's own to lose.
-  if (!isTouched && original.version > base.version) {
+  if (!isModified && original.version > base.version) {
     setBase(original)
     setText(original.text)
   }
   const isBehind = id !== undefined && original.version > base.version
-  const checked = useChecked(text, id, original.version)
-  const saving = useSaving(id, (rule) => {
+  const validation = useValidation(text, id, original.version)
+  const saving = useSave(id, (rule) => {
     const saved = { text: writeRule(rule), version: rule.version }
     setBase(saved)
     // As it is kept: comments and the like are not.
     if (id !== undefined) setText(saved.text)
     onSaved(rule)
   })
-  const take = (theirs: Original, isKept: boolean) => {
+  const rebase = (theirs: RuleText, keepsOwnText: boolean) => {
     setBase(theirs)
-    if (!isKept) setText(theirs.text)
-    saving.forget()
+    if (!keepsOwnText) setText(theirs.text)
+    saving.clearError()
   }
   return (
     <div class="editor">
@@ -57,9 +57,9 @@ export function RuleEditor({ id, original, editing, onSaved, onCancel }: RuleEdi
         <Conflict
           id={id}
           base={base}
-          mine={text}
-          onReload={(theirs) => take(theirs, false)}
-          onKeep={(theirs) => take(theirs, true)}
+          ownText={text}
+          onDiscard={(theirs) => rebase(theirs, false)}
+          onKeep={(theirs) => rebase(theirs, true)}
         />
       )}
       <div class="editor-columns">
@@ -67,21 +67,25 @@ export function RuleEditor({ id, original, editing, onSaved, onCancel }: RuleEdi
           label="Rule"
           value={text}
           onInput={setText}
-          isDisabled={!editing.isAllowed}
-          errors={checked.view?.errors ?? []}
-          warnings={checked.view?.warnings ?? []}
+          isDisabled={!access.isAllowed}
+          errors={validation.view?.errors ?? []}
+          warnings={validation.view?.warnings ?? []}
         />
-        <Side checked={checked} isTouched={isTouched} isAllowed={editing.isAllowed} />
+        <ChangePreview
+          validation={validation}
+          isModified={isModified}
+          isAllowed={access.isAllowed}
+        />
       </div>
       {saving.error !== undefined && !saving.isConflict && <ErrorNote error={saving.error} />}
-      {editing.isAllowed && (
-        <Foot
+      {access.isAllowed && (
+        <SaveForm
           save={id === undefined ? 'Create rule' : 'Save'}
           isBusy={saving.isBusy}
-          canSave={isTouched && isGood(checked) && !isBehind}
-          onSave={(why) => void saving.save(text, base.version, why)}
+          canSave={isModified && isValid(validation) && !isBehind}
+          onSave={(reason) => void saving.save(text, base.version, reason)}
           onUndo={id === undefined ? undefined : () => setText(base.text)}
-          canUndo={isTouched}
+          canUndo={isModified}
           onCancel={onCancel}
         />
       )}
@@ -90,46 +94,46 @@ export function RuleEditor({ id, original, editing, onSaved, onCancel }: RuleEdi
 }
 
 /** Sends the text, as a new rule or over the version that was seen. */
-function useSaving(id: string | undefined, onSaved: (rule: RuleView) => void) {
+function useSave(id: string | undefined, onSaved: (rule: RuleView) => void) {
   const [isBusy, setBusy] = useState(false)
   const [error, setError] = useState<unknown>()
-  const save = async (text: string, version: number, why: string | undefined) => {
+  const save = async (text: string, version: number, reason: string | undefined) => {
     setBusy(true)
     setError(undefined)
     try {
       const rule =
         id === undefined
-          ? await api.createRule(text, { why })
-          : await api.replaceRule(id, text, { why, ifMatch: version })
+          ? await api.createRule(text, { why: reason })
+          : await api.replaceRule(id, text, { why: reason, ifMatch: version })
       onSaved(rule)
     } catch (failure) {
-      if (!leaveIfOut(failure)) setError(failure)
+      if (!redirectIfLoggedOut(failure)) setError(failure)
     } finally {
       setBusy(false)
     }
   }
   const isConflict = error instanceof AdminError && error.code === 'version_conflict'
-  return { isBusy, error, isConflict, save, forget: () => setError(undefined) }
+  return { isBusy, error, isConflict, save, clearError: () => setError(undefined) }
 }
 
-interface FootProps {
+interface SaveFormProps {
   readonly save: string
   readonly isBusy: boolean
   readonly canSave: boolean
   readonly canUndo: boolean
-  readonly onSave: (why: string | undefined) => void
+  readonly onSave: (reason: string | undefined) => void
   readonly onUndo: (() => void) | undefined
   readonly onCancel: (() => void) | undefined
 }
 
-function Foot({ save, isBusy, canSave, canUndo, onSave, onUndo, onCancel }: FootProps) {
-  const [why, setWhy] = useState('')
+function SaveForm({ save, isBusy, canSave, canUndo, onSave, onUndo, onCancel }: SaveFormProps) {
+  const [reason, setReason] = useState('')
   return (
     <div class="editor-foot">
       <TextField
         label="Why"
-        value={why}
-        onInput={(value) => setWhy(value.slice(0, WHY_LENGTH_MAX))}
+        value={reason}
+        onInput={(value) => setReason(value.slice(0, REASON_LENGTH_MAX))}
         placeholder="more room for partners"
       />
       <Row>
@@ -138,8 +142,8 @@ function Foot({ save, isBusy, canSave, canUndo, onSave, onUndo, onCancel }: Foot
           isDisabled={!canSave}
           isBusy={isBusy}
           onClick={() => {
-            onSave(whyOf(why))
-            setWhy('')
+            onSave(reasonOf(reason))
+            setReason('')
           }}
         >
           {save}
@@ -159,49 +163,49 @@ function Foot({ save, isBusy, canSave, canUndo, onSave, onUndo, onCancel }: Foot
   )
 }
 
-interface SideProps {
-  readonly checked: Checked
-  readonly isTouched: boolean
+interface ChangePreviewProps {
+  readonly validation: Validation
+  readonly isModified: boolean
   readonly isAllowed: boolean
 }
 
-function Side({ checked, isTouched, isAllowed }: SideProps) {
-  const diff = checked.isPending ? null : (checked.view?.diff ?? null)
+function ChangePreview({ validation, isModified, isAllowed }: ChangePreviewProps) {
+  const diff = validation.isPending ? null : (validation.view?.diff ?? null)
   return (
     <section class="editor-side" aria-label="What it would change">
-      <Verdict checked={checked} isTouched={isTouched} />
-      {!isTouched && isAllowed && (
+      <ValidationStatus validation={validation} isModified={isModified} />
+      {!isModified && isAllowed && (
         <p class="soft small">
           Change the text, and see here which fields become another and whether counters go on or
           start anew. Nothing happens before you save.
         </p>
       )}
-      {diff !== null && isTouched && <DiffView diff={diff} />}
+      {diff !== null && isModified && <DiffView diff={diff} />}
     </section>
   )
 }
 
-const isGood = ({ isPending, view }: Checked): boolean => !isPending && view?.valid === true
+const isValid = ({ isPending, view }: Validation): boolean => !isPending && view?.valid === true
 
-interface VerdictProps {
-  readonly checked: Checked
-  readonly isTouched: boolean
+interface ValidationStatusProps {
+  readonly validation: Validation
+  readonly isModified: boolean
 }
 
 /** Said aloud when it changes, and not with every key. */
-function Verdict({ checked, isTouched }: VerdictProps) {
-  const { view, error, isPending } = checked
+function ValidationStatus({ validation, isModified }: ValidationStatusProps) {
+  const { view, error, isPending } = validation
   const [errors, warnings] = [view?.errors.length ?? 0, view?.warnings.length ?? 0]
   if (error !== undefined) return <ErrorNote error={error} />
   const tone = errors > 0 ? 'refused' : warnings > 0 ? 'degraded' : 'allowed'
   return (
     <div class="verdict">
-      <h3>{isTouched ? 'What it would change' : 'As it is in force'}</h3>
+      <h3>{isModified ? 'What it would change' : 'As it is in force'}</h3>
       <span role="status" aria-live="polite">
         {view === undefined ? (
           <span class="faint small">Checking…</span>
         ) : (
-          <Badge tone={tone}>{verdictOf(errors, warnings)}</Badge>
+          <Badge tone={tone}>{validationSummary(errors, warnings)}</Badge>
         )}
       </span>
       {isPending && view !== undefined && <span class="spinner" aria-hidden="true" />}

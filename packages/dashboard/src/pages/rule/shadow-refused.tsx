@@ -2,7 +2,7 @@
 import type { RuleView } from '@sluice/client'
 import { hrefs } from '../../router.js'
 import { Card, Empty, ErrorNote, Link, Loading, Table, TopCaller } from '../../ui/index.js'
-import { shadowColumns } from '../callers/table.js'
+import { shadowColumns } from '../callers/callers-table.js'
 import { CallerActions, useTopCallers } from './side-cards.js'
 
 interface ShadowRefusedProps {
@@ -23,7 +23,7 @@ export function ShadowRefused({ rule, canChange }: ShadowRefusedProps) {
     <Card
       class="shadow-refused"
       title="Would have been refused"
-      lead={`By ${whoText(isShadow, isCandidate)}, of calls that passed`}
+      lead={`By ${refuserText(isShadow, isCandidate)}, of calls that passed`}
       flush
       actions={<Link href={hrefs.callers({ rule: rule.id, by: 'shadow' })}>All of them</Link>}
     >
@@ -54,7 +54,7 @@ export function ShadowRefused({ rule, canChange }: ShadowRefusedProps) {
   )
 }
 
-function whoText(isShadow: boolean, isCandidate: boolean): string {
+function refuserText(isShadow: boolean, isCandidate: boolean): string {
   if (isShadow && isCandidate) return 'the rule in shadow or its candidate'
   return isShadow ? 'the rule in shadow' : 'the candidate'
 }

@@ -1,46 +1,47 @@
 /** What a rule says, whom it refuses, and how much it leaves to callers. */
 import type { RuleStatsView, RuleView, TopCallerView, TopOrder } from '@sluice/client'
-import { api, useLoaded } from '../../api.js'
+import { api, useResource } from '../../api.js'
 import { nowMs } from '../../clock.js'
-import { count, duration, percent, short, sum, timeOf } from '../../format.js'
-import { tick } from '../../live.js'
+import { count, duration, percent, compact, sum, timeOf } from '../../format.js'
+import { lastTick } from '../../live.js'
 import { hrefs } from '../../router.js'
 import {
   Card,
   Definitions,
   Empty,
   ErrorNote,
-  isUnnamed,
+  isHashOnly,
   Link,
   LinkButton,
   Loading,
   Table,
   Text,
   TopCaller,
-  When,
+  RelativeTime,
 } from '../../ui/index.js'
-import { allLimitsText, byText, matchText, wordOf } from '../rules/rule-text.js'
+import { allLimitsText, byText, matchText, valueToText } from '../rules/rule-text.js'
 
 interface CardProps {
   readonly rule: RuleView
   readonly stats: RuleStatsView | undefined
 }
 
-const told = (value: unknown, otherwise: string) => (
-  <Text value={value === undefined ? otherwise : wordOf(value)} max={120} />
+const settingText = (value: unknown, otherwise: string) => (
+  <Text value={value === undefined ? otherwise : valueToText(value)} max={120} />
 )
 
-export function Facts({ rule, stats }: CardProps) {
+export function RuleSettings({ rule, stats }: CardProps) {
   const items = [
     { term: 'Matches', value: <Text value={matchText(rule['match'])} max={200} /> },
     { term: 'Counts by', value: <Text value={byText(rule['by'])} /> },
     { term: 'Limits', value: <Text value={allLimitsText(rule)} max={400} /> },
-    { term: 'Coordination', value: told(rule['coordination'], 'exact') },
-    { term: 'Without the store', value: told(rule['posture'], 'local') },
+    { term: 'Coordination', value: settingText(rule['coordination'], 'exact') },
+    { term: 'Without the store', value: settingText(rule['posture'], 'local') },
     { term: 'Version', value: count(rule.version) },
     {
       term: 'Distinct callers, 5 min',
-      value: stats?.callers === null || stats === undefined ? '–' : `about ${short(stats.callers)}`,
+      value:
+        stats?.callers === null || stats === undefined ? '–' : `about ${compact(stats.callers)}`,
     },
     {
       term: 'Refusing since',
@@ -48,7 +49,7 @@ export function Facts({ rule, stats }: CardProps) {
         stats?.refusingSince === null || stats === undefined ? (
           'not now'
         ) : (
-          <When at={stats.refusingSince} />
+          <RelativeTime at={stats.refusingSince} />
         ),
     },
   ]
@@ -59,7 +60,7 @@ export function Facts({ rule, stats }: CardProps) {
   )
 }
 
-const SHARES = [
+const SHARE_LABELS = [
   'nothing left',
   'up to 10 %',
   '10 to 25 %',
@@ -69,9 +70,9 @@ const SHARES = [
 ]
 
 /** How much was left of the limit after each decision, as bars. */
-export function Left({ stats }: { readonly stats: RuleStatsView | undefined }) {
-  const left = stats?.left ?? []
-  const all = sum(left)
+export function RemainingBudget({ stats }: { readonly stats: RuleStatsView | undefined }) {
+  const shares = stats?.left ?? []
+  const all = sum(shares)
   return (
     <Card
       title="What is left to callers"
@@ -80,23 +81,23 @@ export function Left({ stats }: { readonly stats: RuleStatsView | undefined }) {
       {all === 0 ? (
         <Empty title="Nothing to tell yet" />
       ) : (
-        <ul class="left-bars">
-          {left.map((value, index) => (
-            <li key={SHARES[index]}>
-              <span class="left-name">{SHARES[index] ?? ''}</span>
+        <ul class="remaining-bars">
+          {shares.map((value, index) => (
+            <li key={SHARE_LABELS[index]}>
+              <span class="remaining-label">{SHARE_LABELS[index] ?? ''}</span>
               <svg
-                class="left-bar"
+                class="remaining-bar"
                 viewBox="0 0 100 10"
                 preserveAspectRatio="none"
                 aria-hidden="true"
               >
                 <rect
-                  class={index === 0 ? 'left-none' : 'left-some'}
+                  class={index === 0 ? 'remaining-none' : 'remaining-some'}
                   width={Math.max(value === 0 ? 0 : 0.5, (100 * value) / all)}
                   height="10"
                 />
               </svg>
-              <span class="left-share">{percent(value / all)}</span>
+              <span class="remaining-share">{percent(value / all)}</span>
             </li>
           ))}
         </ul>
@@ -105,19 +106,19 @@ export function Left({ stats }: { readonly stats: RuleStatsView | undefined }) {
   )
 }
 
-interface TopRefusedProps {
+interface MostRefusedCallersProps {
   readonly rule: RuleView
   readonly canChange: boolean
 }
 
 const CALLERS_SHOWN = 8
 /** Top callers move slowly; every tick would be five times as often as they do. */
-const EVERY_MS = 10_000
+const REFRESH_MS = 10_000
 
 /** The first callers of a rule, read again as they move. */
 export function useTopCallers(rule: string, by: TopOrder) {
-  const step = Math.floor((tick.value?.endMs ?? 0) / EVERY_MS)
-  return useLoaded(() => api.top({ rule, by, limit: CALLERS_SHOWN }), [rule, by, step])
+  const step = Math.floor((lastTick.value?.endMs ?? 0) / REFRESH_MS)
+  return useResource(() => api.top({ rule, by, limit: CALLERS_SHOWN }), [rule, by, step])
 }
 
 interface CallerActionsProps {
@@ -128,7 +129,7 @@ interface CallerActionsProps {
 /** What can be done about a caller of a rule. */
 export function CallerActions({ caller: row, canChange }: CallerActionsProps) {
   const { rule, caller, plan } = row
-  if (isUnnamed(row)) return null
+  if (isHashOnly(row)) return null
   return (
     <>
       <LinkButton href={hrefs.whyRefused(rule, caller, plan)} kind="quiet" size="small">
@@ -143,7 +144,7 @@ export function CallerActions({ caller: row, canChange }: CallerActionsProps) {
   )
 }
 
-export function TopRefused({ rule, canChange }: TopRefusedProps) {
+export function MostRefusedCallers({ rule, canChange }: MostRefusedCallersProps) {
   const top = useTopCallers(rule.id, 'refusals')
   const callers = (top.value?.callers ?? []).filter(({ refusals }) => refusals > 0)
   return (
@@ -166,12 +167,12 @@ export function TopRefused({ rule, canChange }: TopRefusedProps) {
               isMain: true,
               cell: (row) => <TopCaller row={row} />,
             },
-            { head: 'Refused', isNumber: true, cell: ({ refusals }) => short(refusals) },
+            { head: 'Refused', isNumber: true, cell: ({ refusals }) => compact(refusals) },
             {
               head: 'At zero for',
               cell: ({ zeroSince }) =>
                 zeroSince === null ? (
-                  <span class="nothing">–</span>
+                  <span class="no-value">–</span>
                 ) : (
                   <span class="nowrap">{duration(nowMs.value - timeOf(zeroSince))}</span>
                 ),

@@ -9,7 +9,7 @@ const COLUMNS = 68
 const DEPTH_MAX = 32
 
 /** What the admin API adds to a rule it tells. */
-const TOLD_FIELDS: ReadonlySet<string> = new Set(['version', 'overrideCount', 'shadowUntil'])
+const ADDED_FIELDS: ReadonlySet<string> = new Set(['version', 'overrideCount', 'shadowUntil'])
 
 /** The fields of a rule in the order in which docs tell them; others come after. */
 const ORDER: readonly string[] = [
@@ -26,10 +26,10 @@ const ORDER: readonly string[] = [
 ]
 
 export function writeRule(rule: Readonly<Record<string, unknown>>): string {
-  const own = Object.entries(rule).filter(([field]) => !TOLD_FIELDS.has(field))
+  const fields = Object.entries(rule).filter(([field]) => !ADDED_FIELDS.has(field))
   const rank = ([field]: readonly [string, unknown]) =>
     ORDER.includes(field) ? ORDER.indexOf(field) : ORDER.length
-  return writeYaml(Object.fromEntries(own.toSorted((a, b) => rank(a) - rank(b))))
+  return writeYaml(Object.fromEntries(fields.toSorted((a, b) => rank(a) - rank(b))))
 }
 
 /** Takes what JSON can say. */
@@ -53,22 +53,22 @@ function itemOf(depth: number): (item: unknown) => readonly string[] {
     const inline = flowOf(item, depth)
     if (2 * depth + 2 + inline.length <= COLUMNS) return [`- ${inline}`]
     const [first = '', ...rest] = blockOf(item, depth + 1)
-    return [`- ${first}`, ...indented(rest)]
+    return [`- ${first}`, ...indent(rest)]
   }
 }
 
 function fieldOf([name, value]: readonly [string, unknown], depth: number): readonly string[] {
-  const key = quoted(name)
-  const lines = typeof value === 'string' ? (linesOf(value) ?? lineOf(value)) : undefined
-  if (lines !== undefined) return [`${key}: ${lines[0]}`, ...indented(lines.slice(1))]
+  const key = quote(name)
+  const lines = typeof value === 'string' ? (blockLines(value) ?? sentenceLine(value)) : undefined
+  if (lines !== undefined) return [`${key}: ${lines[0]}`, ...indent(lines.slice(1))]
   const inline = flowOf(value, depth)
   const fits = 2 * depth + key.length + 2 + inline.length <= COLUMNS
-  if (isLeaf(value) || (fits && !isOpen(value, depth))) return [`${key}: ${inline}`]
-  return [`${key}:`, ...indented(blockOf(value, depth + 1))]
+  if (isLeaf(value) || (fits && !prefersBlock(value, depth))) return [`${key}: ${inline}`]
+  return [`${key}:`, ...indent(blockOf(value, depth + 1))]
 }
 
 /** Whether it is easier to read over several lines, however short: `match`, lists of limits. */
-function isOpen(value: unknown, depth: number): boolean {
+function prefersBlock(value: unknown, depth: number): boolean {
   if (Array.isArray(value)) return value.some((item) => !isLeaf(item))
   return depth === 0
 }
@@ -84,30 +84,30 @@ function flowOf(value: unknown, depth: number): string {
   if (Array.isArray(value)) return `[${value.map((item) => flowOf(item, depth + 1)).join(', ')}]`
   if (!isMap(value)) return scalar(value)
   const fields = fieldsOf(value).map(
-    ([name, field]) => `${quoted(name)}: ${flowOf(field, depth + 1)}`,
+    ([name, field]) => `${quote(name)}: ${flowOf(field, depth + 1)}`,
   )
   return fields.length === 0 ? '{}' : `{ ${fields.join(', ')} }`
 }
 
-const UNSEEN = /[\p{C}\u2028\u2029\u00a0]/u
+const INVISIBLE = /[\p{C}\u2028\u2029\u00a0]/u
 
 /** Text of several lines as such; undefined where not every reader would give it back. */
-function linesOf(text: string): readonly string[] | undefined {
+function blockLines(text: string): readonly string[] | undefined {
   if (!text.includes('\n') || /^\s|[\t ](?:\n|$)|\n\n$/.test(text)) return undefined
   const isEnded = text.endsWith('\n')
   const lines = (isEnded ? text.slice(0, -1) : text).split('\n')
-  if (lines.some((line) => UNSEEN.test(line))) return undefined
+  if (lines.some((line) => INVISIBLE.test(line))) return undefined
   return [isEnded ? '|' : '|-', ...lines]
 }
 
 /** Beside a key, and not in brackets, a comma within a sentence is no more than that. */
-function lineOf(text: string): readonly string[] | undefined {
+function sentenceLine(text: string): readonly string[] | undefined {
   const isSentence = text.includes(', ') && PLAIN.test(text.replaceAll(', ', ' '))
   return isSentence ? [text] : undefined
 }
 
 function scalar(value: unknown): string {
-  if (typeof value === 'string') return quoted(value)
+  if (typeof value === 'string') return quote(value)
   if (value === null || typeof value === 'boolean') return String(value)
   if (typeof value === 'number' && Number.isFinite(value)) {
     // A reader of YAML 1.1 takes 1e+21 for text.
@@ -120,10 +120,10 @@ function scalar(value: unknown): string {
 const PLAIN = /^[\p{L}/_](?:(?:[\p{L}\d_./@+*;()' -]|:(?=[\p{L}\d/]))*[\p{L}\d_./@+*()-])?$/u
 /** `10/second`, `100/10s`, `250ms`, `203.0.113.0/24`: a number in no version of YAML. */
 const LIMIT = /^\d+\/[a-z0-9]+$|^\d+(?:ms|s|m|h|d)$|^\d+(?:\.\d+){3}(?:\/\d+)?$/
-const WORDS = /^(?:null|true|false|yes|no|on|off|y|n|e\d+)$/i
+const RESERVED_WORDS = /^(?:null|true|false|yes|no|on|off|y|n|e\d+)$/i
 
-function quoted(text: string): string {
-  if ((PLAIN.test(text) && !WORDS.test(text)) || LIMIT.test(text)) return text
+function quote(text: string): string {
+  if ((PLAIN.test(text) && !RESERVED_WORDS.test(text)) || LIMIT.test(text)) return text
   const escaped = JSON.stringify(text).replace(/[\p{C}\u2028\u2029\u00a0]/gu, (character) => {
     const hex = (character.codePointAt(0) ?? 0).toString(16)
     return hex.length > 4 ? `\\U${hex.padStart(8, '0')}` : `\\u${hex.padStart(4, '0')}`
@@ -138,5 +138,5 @@ function isMap(value: unknown): value is object {
 const fieldsOf = (value: object): Fields =>
   Object.entries(value).filter(([, field]) => field !== undefined)
 
-const indented = (lines: readonly string[]): readonly string[] =>
+const indent = (lines: readonly string[]): readonly string[] =>
   lines.map((line) => (line === '' ? '' : `  ${line}`))

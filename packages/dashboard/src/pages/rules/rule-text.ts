@@ -6,7 +6,7 @@ export function isRecord(value: unknown): value is Readonly<Record<string, unkno
 }
 
 /** Any value as one word. */
-export function wordOf(value: unknown): string {
+export function valueToText(value: unknown): string {
   if (typeof value === 'string') return value
   return JSON.stringify(value) ?? ''
 }
@@ -20,15 +20,15 @@ const UNITS: ReadonlyMap<string, string> = new Map([
 
 /** `1,000/hour sliding-window-counter`. */
 export function limitText(limit: unknown): string {
-  if (!isRecord(limit)) return wordOf(limit)
+  if (!isRecord(limit)) return valueToText(limit)
   const { algorithm, max, window, burst, queue } = limit
-  const most = typeof max === 'number' ? count(max) : wordOf(max)
-  const span = UNITS.get(wordOf(window)) ?? wordOf(window)
-  const others = Object.entries({ burst, queue }).flatMap(([field, value]) =>
-    value === undefined ? [] : `${field} ${wordOf(value)}`,
+  const maxText = typeof max === 'number' ? count(max) : valueToText(max)
+  const span = UNITS.get(valueToText(window)) ?? valueToText(window)
+  const options = Object.entries({ burst, queue }).flatMap(([field, value]) =>
+    value === undefined ? [] : `${field} ${valueToText(value)}`,
   )
-  const by = algorithm === undefined || algorithm === 'token-bucket' ? [] : wordOf(algorithm)
-  return [`${most}/${span}`, by, others].flat().join(' ')
+  const by = algorithm === undefined || algorithm === 'token-bucket' ? [] : valueToText(algorithm)
+  return [`${maxText}/${span}`, by, options].flat().join(' ')
 }
 
 export function limitsText(limits: unknown): string {
@@ -52,27 +52,29 @@ function tiersText(tiers: unknown): string | undefined {
 }
 
 /** Limits of a rule or a candidate: `10/second, plan pro has its own`. */
-export function ruleLimitsText(of: Readonly<Record<string, unknown>>): string {
-  return [limitsText(of['limits']), tiersText(of['tiers']) ?? []].flat().join(', ')
+export function ruleLimitsText(source: Readonly<Record<string, unknown>>): string {
+  return [limitsText(source['limits']), tiersText(source['tiers']) ?? []].flat().join(', ')
 }
 
 /** The same with the limits of each tier: `10/second; plan pro: 40/second burst 80`. */
-export function allLimitsText(of: Readonly<Record<string, unknown>>): string {
-  const [attribute, values] = isRecord(of['tiers']) ? (Object.entries(of['tiers'])[0] ?? []) : []
+export function allLimitsText(source: Readonly<Record<string, unknown>>): string {
+  const [attribute, values] = isRecord(source['tiers'])
+    ? (Object.entries(source['tiers'])[0] ?? [])
+    : []
   const tiers = isRecord(values)
     ? Object.entries(values).map(([name, limits]) => `${attribute} ${name}: ${limitsText(limits)}`)
     : []
-  return [limitsText(of['limits']), ...tiers].join('; ')
+  return [limitsText(source['limits']), ...tiers].join('; ')
 }
 
 /** What a rule counts by: a list, one name, or nothing. */
-export function byOf(by: unknown): readonly string[] {
+export function countedAttributes(by: unknown): readonly string[] {
   if (typeof by === 'string') return [by]
-  return Array.isArray(by) ? by.map(wordOf) : []
+  return Array.isArray(by) ? by.map(valueToText) : []
 }
 
 export function byText(by: unknown): string {
-  const names = byOf(by)
+  const names = countedAttributes(by)
   return names.length === 0 ? 'everybody' : names.join(', ')
 }
 
@@ -89,15 +91,15 @@ export function matchText(match: unknown): string {
     : []
   const words = [
     method === undefined ? [] : valueText(method, ', '),
-    path === undefined ? [] : wordOf(path),
+    path === undefined ? [] : valueToText(path),
     conditions.length === 0 ? [] : `where ${conditions.join(' and ')}`,
   ]
   return words.flat().join(' ') || 'every call'
 }
 
-function valueText(value: unknown, between: string): string {
+function valueText(value: unknown, separator: string): string {
   if (value === null) return 'absent'
-  return Array.isArray(value) ? value.map(wordOf).join(between) : wordOf(value)
+  return Array.isArray(value) ? value.map(valueToText).join(separator) : valueToText(value)
 }
 
 /** `user=u1, plan=pro`. */

@@ -10,9 +10,9 @@ import {
   Sparkline,
   Table,
   Text,
-  When,
+  RelativeTime,
 } from '../../ui/index.js'
-import type { RuleRow } from './rows.js'
+import type { RuleRow } from './rule-rows.js'
 
 const COLUMNS: readonly Column<RuleRow>[] = [
   {
@@ -60,8 +60,8 @@ const COLUMNS: readonly Column<RuleRow>[] = [
     isNumber: true,
     cell: (row) => rate(row.decisionsPerSecond),
   },
-  { head: 'Refused, 10 min', cell: (row) => <Refused row={row} /> },
-  { head: 'Candidate', cell: (row) => <Candidate row={row} /> },
+  { head: 'Refused, 10 min', cell: (row) => <RefusedShare row={row} /> },
+  { head: 'Candidate', cell: (row) => <CandidateCell row={row} /> },
 ]
 
 export function RulesTable({ rows }: { readonly rows: readonly RuleRow[] }) {
@@ -75,31 +75,31 @@ export function RulesTable({ rows }: { readonly rows: readonly RuleRow[] }) {
   )
 }
 
-function Refused({ row }: { readonly row: RuleRow }) {
+function RefusedShare({ row }: { readonly row: RuleRow }) {
   const { allowed, refused, shadowRefused } = row
-  const all = allowed + refused
-  if (all === 0) return <span class="faint">no calls</span>
+  const total = allowed + refused
+  if (total === 0) return <span class="faint">no calls</span>
   const isShadow = shadowRefused > refused
-  const number = isShadow ? shadowRefused : refused
+  const refusals = isShadow ? shadowRefused : refused
   const tone = isShadow ? 'shadow' : 'refused'
-  const parts = [
-    { label: isShadow ? 'would be refused' : 'refused', value: number, tone } as const,
-    { label: 'allowed', value: Math.max(0, all - number), tone: 'allowed' } as const,
+  const segments = [
+    { label: isShadow ? 'would be refused' : 'refused', value: refusals, tone } as const,
+    { label: 'allowed', value: Math.max(0, total - refusals), tone: 'allowed' } as const,
   ]
   return (
     <div class="rule-refused">
       <div class="rule-share">
         <span class="nowrap">
-          <b>{percent(number / all)}</b>{' '}
+          <b>{percent(refusals / total)}</b>{' '}
           <span class="faint small">
             {isShadow ? 'would be, ' : ''}
-            {count(number)}
+            {count(refusals)}
           </span>
         </span>
-        <ShareBar label={`Decisions of ${row.id}`} parts={parts} />
+        <ShareBar label={`Decisions of ${row.id}`} segments={segments} />
         {row.refusingSince !== null && (
           <span class="faint small nowrap">
-            since <When at={row.refusingSince} />
+            since <RelativeTime at={row.refusingSince} />
           </span>
         )}
       </div>
@@ -114,18 +114,18 @@ function Refused({ row }: { readonly row: RuleRow }) {
 }
 
 /** What it would refuse of what is let through now, beside what is refused in the same time. */
-function Candidate({ row }: { readonly row: RuleRow }) {
+function CandidateCell({ row }: { readonly row: RuleRow }) {
   const { candidate } = row
-  if (candidate === undefined) return <span class="faint nothing">–</span>
+  if (candidate === undefined) return <span class="faint no-value">–</span>
   return (
     <div class="rule-candidate">
       <Badge tone="shadow" title="Limits on trial, beside those in force">
         <Text value={candidate.limits} max={40} />
       </Badge>
       <span class="small">
-        <b>{count(candidate.would)}</b>{' '}
-        <span class="faint">{candidate.isMore ? 'more would be,' : 'would be,'}</span>{' '}
-        <span class="faint nowrap">{count(candidate.now)} now</span>
+        <b>{count(candidate.wouldRefuse)}</b>{' '}
+        <span class="faint">{candidate.isAdditional ? 'more would be,' : 'would be,'}</span>{' '}
+        <span class="faint nowrap">{count(candidate.refused)} now</span>
       </span>
     </div>
   )

@@ -1,7 +1,7 @@
 /** All rules, page by page, and whether they can be changed here. */
 import type { RuleView } from '@sluice/client'
 import { useEffect, useRef, useState } from 'preact/hooks'
-import { api, leaveIfOut, may, useLoaded } from '../../api.js'
+import { api, redirectIfLoggedOut, hasRole, useResource } from '../../api.js'
 
 /** As many as the server gives at once. */
 const PAGE_LENGTH = 1000
@@ -23,11 +23,11 @@ export function useRules(version: number | undefined): AllRules {
     isLoading: true,
     error: undefined,
   })
-  const [round, setRound] = useState(0)
-  const latest = useRef(0)
+  const [reloadCount, setReloadCount] = useState(0)
+  const latestId = useRef(0)
   useEffect(() => {
-    const mine = ++latest.current
-    const isCurrent = () => mine === latest.current
+    const requestId = ++latestId.current
+    const isCurrent = () => requestId === latestId.current
     setState((old) => ({ ...old, isLoading: true }))
     const show = (rules: readonly RuleView[], isLoading: boolean) => {
       // What was whole is not shown in part while it is read again.
@@ -38,14 +38,14 @@ export function useRules(version: number | undefined): AllRules {
       )
     }
     readPages(show, isCurrent).catch((error: unknown) => {
-      if (isCurrent() && !leaveIfOut(error))
+      if (isCurrent() && !redirectIfLoggedOut(error))
         setState((old) => ({ ...old, isLoading: false, error }))
     })
     return () => {
-      latest.current++
+      latestId.current++
     }
-  }, [version, round])
-  return { ...state, reload: () => setRound((old) => old + 1) }
+  }, [version, reloadCount])
+  return { ...state, reload: () => setReloadCount((old) => old + 1) }
 }
 
 async function readPages(
@@ -55,28 +55,28 @@ async function readPages(
   const rules: RuleView[] = []
   let after: string | undefined
   for (let page = 1; page <= PAGES_MAX; page++) {
-    const read = await api.listRules({ limit: PAGE_LENGTH, after })
+    const response = await api.listRules({ limit: PAGE_LENGTH, after })
     if (!isCurrent()) return
-    rules.push(...read.rules)
-    after = read.next ?? undefined
+    rules.push(...response.rules)
+    after = response.next ?? undefined
     const isLast = after === undefined || page === PAGES_MAX
     show([...rules], !isLast)
     if (isLast) return
   }
 }
 
-export interface Editing {
+export interface EditAccess {
   readonly isAllowed: boolean
   /** Why not; undefined: it is, or nobody knows yet. */
-  readonly why: string | undefined
+  readonly reason: string | undefined
 }
 
 /** Whether rules can be changed by this person, and where they come from. */
-export function useEditing(): Editing {
-  const nodes = useLoaded(() => api.listNodes(), [])
-  if (!may('edit')) {
-    return { isAllowed: false, why: 'Your token may read, and not change anything.' }
+export function useEditAccess(): EditAccess {
+  const nodes = useResource(() => api.listNodes(), [])
+  if (!hasRole('edit')) {
+    return { isAllowed: false, reason: 'Your token may read, and not change anything.' }
   }
   const readOnly = nodes.value?.readOnly ?? undefined
-  return { isAllowed: nodes.value !== undefined && readOnly === undefined, why: readOnly }
+  return { isAllowed: nodes.value !== undefined && readOnly === undefined, reason: readOnly }
 }

@@ -135,7 +135,7 @@ const putOverride = operation({
   path: OVERRIDE,
   id: 'putOverride',
   tag,
-  summary: 'Give a caller limits of its own',
+  summary: 'Add an override',
   role: 'edit',
   writes: true,
   ifMatch: 'honoured',

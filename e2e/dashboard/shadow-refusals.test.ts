@@ -1,0 +1,153 @@
+/** Who would be hit, before anybody is: in the log, in the terminal, on the page of the rule. */
+import type { TopView } from '@sluice/client'
+import { afterAll, beforeAll, describe, expect, test } from 'vitest'
+import { type Operator, operatorOf } from '../operator.test-helper.js'
+import { stopAll } from '../process.test-helper.js'
+import { eventually, logIn, useChromium } from './chromium.test-helper.js'
+import {
+  startDashboardServer,
+  type DashboardServer,
+  type TrafficSource,
+  sendTraffic,
+} from './dashboard-server.test-helper.js'
+
+const chromium = useChromium()
+const visitors: TrafficSource[] = []
+let shop: DashboardServer
+let operator: Operator
+
+beforeAll(async () => {
+  shop = await startDashboardServer(`
+rules:
+  - id: orders
+    match: { path: /orders }
+    by: [user]
+    limits: [1000/second]
+    candidate: { limits: [{ algorithm: sliding-window-log, max: 2, window: 10m, name: few }] }
+  - id: exports
+    match: { path: /exports }
+    by: [user]
+    limits: [3/hour]
+    mode: shadow
+  - id: login
+    match: { path: /login }
+    by: [ip]
+    limits: [2/hour]
+    candidate: { limits: [1/hour] }
+`)
+  operator = operatorOf(shop)
+  visitors.push(sendTraffic(shop.api, { user: 'hasty', path: '/orders' }, 8))
+  visitors.push(sendTraffic(shop.api, { user: 'greedy', path: '/exports' }, 4))
+  visitors.push(sendTraffic(shop.api, { ip: '203.0.113.66', path: '/login' }, 4))
+})
+afterAll(() => {
+  for (const visitor of visitors) visitor.stop()
+  return stopAll()
+})
+
+const openAt = async (path: string) => {
+  const page = await (await chromium.open(shop.admin)).newPage()
+  await logIn(page, shop.admin, shop.token, path)
+  return page
+}
+
+type Line = Readonly<Record<string, unknown>>
+
+/** The lines of the log so far with this message. */
+const linesOf = (msg: string): readonly Line[] =>
+  shop.program
+    .output()
+    .split('\n')
+    .filter((line) => line.startsWith('{') && line.includes(`"msg":"${msg}"`))
+    .map((line) => JSON.parse(line) as Line)
+
+const topOf = (line: string) => operator.json<TopView>(`top${line}`)
+
+describe('a candidate that would refuse', () => {
+  test('is told of in the log by caller, marked, and never as a refusal', async () => {
+    const isOrders = ({ rule }: Line) => rule === 'orders'
+    await eventually(async () => linesOf('would have been refused').some(isOrders)).toBe(true)
+    const [caller] = (await topOf(' --by shadow --rule orders')).callers
+    expect(linesOf('would have been refused').find(isOrders)).toMatchObject({
+      mode: 'candidate',
+      limit: 'few',
+      caller: caller?.hash,
+      reason: 'over',
+      way: 'api',
+      path: '/orders',
+    })
+    expect(linesOf('refused').some(isOrders)).toBe(false)
+    const seconds = linesOf('would have been refused')
+      .filter(isOrders)
+      .map(({ time }) => String(time).slice(0, 19))
+    expect(new Set(seconds).size).toBe(seconds.length)
+  })
+
+  test('is in sluice top, after who was refused', async () => {
+    await eventually(async () => (await topOf('')).callers.length).toBe(3)
+    const { callers } = await topOf('')
+    const [first, ...others] = callers
+    expect(first).toMatchObject({ rule: 'login', caller: { ip: '203.0.113.66' } })
+    expect(first?.refusals).toBeGreaterThan(0)
+    // Of what `login` refused its candidate was not asked: of its two calls it would refuse one.
+    expect(first?.candidateRefusals).toBe(1)
+    const rest = others.map(({ rule, refusals }) => [rule, refusals])
+    expect(new Map(rest as [string, number][])).toEqual(
+      new Map([
+        ['orders', 0],
+        ['exports', 0],
+      ]),
+    )
+    const { out } = await operator.sluice('top --by shadow')
+    expect(out).toMatch(/orders +user=hasty .* [1-9]\d* by candidate/)
+    expect(out).toMatch(/exports +user=greedy .* [1-9]\d* in shadow/)
+  })
+
+  test('is listed on the page of its rule, with how often, and in the dialog that promotes it', async () => {
+    const page = await openAt('/rules/orders')
+    const table = page.getByRole('table', { name: 'Callers that would have been refused: orders' })
+    const row = table.getByRole('row', { name: /hasty/ })
+    await eventually(() => row.innerText()).toMatch(/[1-9]/)
+    await page.getByRole('heading', { name: 'Would have been refused' }).waitFor()
+    await page.getByText('By the candidate, of calls that passed').waitFor()
+    await page.getByRole('button', { name: 'Promote candidate' }).click()
+    await page.getByRole('dialog').getByRole('link', { name: 'See whose' }).click()
+    await page.getByRole('heading', { level: 1, name: 'Callers' }).waitFor()
+    const callers = page.getByRole('table', { name: 'Callers' })
+    await callers.getByRole('row', { name: /hasty/ }).waitFor()
+    expect(await callers.getByText('greedy').count()).toBe(0)
+  })
+})
+
+test('a rule in shadow has in place of who was refused who would have been', async () => {
+  const page = await openAt('/rules/exports')
+  const table = page.getByRole('table', { name: 'Callers that would have been refused: exports' })
+  await eventually(() => table.getByRole('row', { name: /greedy/ }).innerText()).toMatch(/[1-9]/)
+  expect(await page.getByText('Most refused callers').count()).toBe(0)
+  await page.getByRole('button', { name: 'Enforce', exact: true }).click()
+  await page.getByRole('dialog').getByText('it would have refused').waitFor()
+  await page.getByRole('dialog').getByRole('link', { name: 'See whose' }).waitFor()
+})
+
+test('who would only have been refused is not among those who were', async () => {
+  const page = await openAt('/callers')
+  await page.getByRole('row', { name: /203\.0\.113\.66/ }).waitFor()
+  expect(await page.getByText('hasty').count()).toBe(0)
+  await page.getByRole('tab', { name: 'Would be refused' }).click()
+  await page.getByRole('row', { name: /hasty/ }).waitFor()
+  await page.getByRole('row', { name: /greedy/ }).waitFor()
+})
+
+test('a metric counts a candidate for the calls that it judged alone', async () => {
+  const text = await (await fetch(`${shop.admin}/metrics`)).text()
+  const count = (rule: string, outcome: string) =>
+    Number(
+      new RegExp(
+        `^sluice_decisions_total\\{rule="${rule}",outcome="${outcome}",source="store"\\} (\\d+)$`,
+        'm',
+      ).exec(text)?.[1] ?? 0,
+    )
+  expect(count('login', 'refused')).toBeGreaterThan(2)
+  expect([count('login', 'allowed'), count('login:candidate', 'allowed')]).toEqual([2, 1])
+  expect(count('login:candidate', 'shadow_refused')).toBe(1)
+})

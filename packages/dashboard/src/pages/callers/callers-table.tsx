@@ -1,0 +1,183 @@
+/** Callers with what can be done about each. */
+import type { TopCallerView, TopOrder } from '@sluice/client'
+import { hasRole } from '../../api.js'
+import { nowMs } from '../../clock.js'
+import { count, duration, timeOf } from '../../format.js'
+import { hrefs } from '../../router.js'
+import {
+  Badge,
+  type Column,
+  Empty,
+  isHashOnly,
+  Link,
+  LinkButton,
+  Meter,
+  Table,
+  Text,
+  TopCaller,
+  RelativeTime,
+} from '../../ui/index.js'
+
+const HOURS = 24
+/** At zero for longer is an alert. */
+const ZERO_LONG_MS = 300_000
+
+const EMPTY_TEXTS: Readonly<Record<TopOrder, readonly [string, string]>> = {
+  refusals: ['Nobody is refused.', 'No rule that is enforced had to say no in the last minutes.'],
+  use: ['No calls yet.', 'Callers show up here with their first call.'],
+  zero: ['Nobody is at zero.', 'Everybody had something left at one of their last calls.'],
+  hours: [
+    'Nobody is at the limit all day.',
+    'Callers that come to their limit in half of the last 24 hours or more would stand here.',
+  ],
+  shadow: [
+    'Nobody would have been refused.',
+    'No rule in shadow and no candidate would have refused a call that passed in the last minutes.',
+  ],
+}
+
+interface CallersTableProps {
+  readonly callers: readonly TopCallerView[]
+  readonly by: TopOrder
+}
+
+export function CallersTable({ callers, by }: CallersTableProps) {
+  const [title, description] = EMPTY_TEXTS[by]
+  return (
+    <Table
+      caption="Callers"
+      rows={callers}
+      rowKey={({ rule, hash }) => `${rule} ${hash}`}
+      empty={<Empty title={title}>{description}</Empty>}
+      columns={[
+        {
+          head: 'Caller',
+          isMain: true,
+          cell: (row) => <TopCaller row={row} />,
+        },
+        {
+          head: 'Rule',
+          cell: ({ rule }) => (
+            <Link href={hrefs.rule(rule)}>
+              <Text value={rule} max={60} />
+            </Link>
+          ),
+        },
+        ...figureColumns(by),
+        {
+          head: 'Last call',
+          isNumber: true,
+          cell: ({ lastSeen }) => <RelativeTime at={lastSeen} />,
+        },
+        { head: 'Actions', isHeadHidden: true, cell: (row) => <Actions row={row} /> },
+      ]}
+    />
+  )
+}
+
+function figureColumns(by: TopOrder): readonly Column<TopCallerView>[] {
+  const refusals: Column<TopCallerView> = {
+    head: 'Refusals',
+    isNumber: true,
+    cell: ({ refusals: value, error }) => (
+      <EstimatedCount value={value} error={by === 'refusals' ? error : 0} />
+    ),
+  }
+  const use: Column<TopCallerView> = {
+    head: 'Use',
+    isNumber: true,
+    cell: ({ use: value, error }) => (
+      <EstimatedCount value={value} error={by === 'use' ? error : 0} />
+    ),
+  }
+  const zero: Column<TopCallerView> = {
+    head: 'At zero for',
+    isNumber: true,
+    cell: ({ zeroSince }) => <TimeAtZero since={zeroSince} />,
+  }
+  if (by === 'shadow') return [...shadowColumns(), use]
+  const hours: Column<TopCallerView> = {
+    head: 'Hours at the limit',
+    isNumber: true,
+    cell: ({ hoursAtLimit }) => <HoursAtLimit value={hoursAtLimit} />,
+  }
+  return by === 'hours' ? [hours, refusals, use] : [refusals, use, zero]
+}
+
+/** How many calls passed that would have been refused, and by what. */
+export function shadowColumns({
+  isShadow = true,
+  isCandidate = true,
+}: {
+  readonly isShadow?: boolean
+  readonly isCandidate?: boolean
+} = {}): readonly Column<TopCallerView>[] {
+  const column = (head: string, valueOf: (caller: TopCallerView) => number) => ({
+    head,
+    isNumber: true,
+    cell: (caller: TopCallerView) => {
+      const value = valueOf(caller)
+      // Of both together it may be too high; one of the two is hardly ever there.
+      const error = Math.min(value, caller.error)
+      return value === 0 ? (
+        <span class="faint">–</span>
+      ) : (
+        <EstimatedCount value={value} error={error} />
+      )
+    },
+  })
+  return [
+    ...(isShadow ? [column('By the rule in shadow', ({ shadowRefusals }) => shadowRefusals)] : []),
+    ...(isCandidate
+      ? [column('By the candidate', ({ candidateRefusals }) => candidateRefusals)]
+      : []),
+  ]
+}
+
+/** A count that may be too high says by how much. */
+function EstimatedCount({ value, error }: { readonly value: number; readonly error: number }) {
+  if (error <= 0) return <>{count(value)}</>
+  return (
+    <span title={`Between ${count(Math.max(0, value - error))} and ${count(value)}`}>
+      <span class="faint">≤ </span>
+      {count(value)}
+    </span>
+  )
+}
+
+function TimeAtZero({ since }: { readonly since: string | null }) {
+  if (since === null) return <span class="faint">–</span>
+  const ms = nowMs.value - timeOf(since)
+  const text = duration(ms)
+  return ms > ZERO_LONG_MS ? <Badge tone="refused">{text}</Badge> : <>{text}</>
+}
+
+function HoursAtLimit({ value }: { readonly value: number }) {
+  return (
+    <span class="hours">
+      <Meter label="Hours at the limit" value={value / HOURS} tone="refused" />
+      {value} of {HOURS}
+    </span>
+  )
+}
+
+/** Of a rule that counts by nothing: there is no caller to give an override to. */
+const isSharedCounter = (caller: TopCallerView['caller']): boolean =>
+  Object.keys(caller).length === 0
+
+function Actions({ row }: { readonly row: TopCallerView }) {
+  return (
+    <span class="actions">
+      {!isHashOnly(row) && (
+        <LinkButton href={hrefs.whyRefused(row.rule, row.caller, row.plan)} size="small">
+          Why?
+        </LinkButton>
+      )}
+      {hasRole('edit') && !isSharedCounter(row.caller) && (
+        <LinkButton href={hrefs.override(row.rule, row.caller)} size="small" kind="quiet">
+          Override
+        </LinkButton>
+      )}
+    </span>
+  )
+}

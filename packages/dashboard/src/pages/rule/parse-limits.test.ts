@@ -1,0 +1,22 @@
+import { expect, test } from 'vitest'
+import { localTimeToIso, parseLimits, writeLimits } from './parse-limits.js'
+
+test('limits are one on each line, the long form as JSON', () => {
+  const text = ' 10/second \n\n- 5/minute\n{"max": 5, "window": "1h"}\n'
+  const { limits, problem } = parseLimits(text)
+  expect(problem).toBeUndefined()
+  expect(limits).toEqual(['10/second', '5/minute', { max: 5, window: '1h' }])
+  expect(parseLimits(writeLimits(limits)).limits).toEqual(limits)
+})
+
+test('what is no limit is told', () => {
+  expect(parseLimits(' \n').problem).toMatch(/on each line/)
+  expect(parseLimits('{max: 5}').problem).toMatch(/^limit 1: the long form is JSON/)
+  expect(parseLimits('1/day\n'.repeat(17)).problem).toMatch(/found 17/)
+})
+
+test('a local time is an instant, and nothing is none', () => {
+  expect(localTimeToIso('')).toBeUndefined()
+  expect(localTimeToIso('soon')).toBeUndefined()
+  expect(localTimeToIso('2027-01-01T00:00')).toMatch(/^202[67]-\d\d-\d\dT\d\d:\d\d:00\.000Z$/)
+})

@@ -1,0 +1,67 @@
+/** What a rule decided in the last ten minutes, and what its candidate would have. */
+import type { RuleStatsView, RuleView } from '@sluice/client'
+import { count, duration, percent, rate, rates, refusedShare, sum } from '../../format.js'
+import { type ChartLine, Empty, TimeChart } from '../../ui/index.js'
+import { addsRefusals, compareCandidate } from './candidate-comparison.js'
+
+interface RuleStatsProps {
+  readonly rule: RuleView
+  readonly stats: RuleStatsView | undefined
+}
+
+export function RuleStats({ rule, stats }: RuleStatsProps) {
+  if (stats === undefined) {
+    return <Empty title="No calls met this rule">In the last ten minutes, on any node.</Empty>
+  }
+  const { series, candidate } = stats
+  const isShadow = rule['mode'] === 'shadow' || sum(series.shadowRefused) > 0
+  const lines: readonly ChartLine[] = [
+    { label: 'allowed', tone: 'allowed', values: rates(series, 'allowed'), isFilled: true },
+    { label: 'refused', tone: 'refused', values: rates(series, 'refused'), isFilled: true },
+    ...(isShadow
+      ? [shadowLine('would be refused, in shadow', rates(series, 'shadowRefused'))]
+      : []),
+    ...(candidate === null
+      ? []
+      : [shadowLine(candidateLabel(rule), rates(candidate, 'shadowRefused'), true)]),
+  ]
+  return (
+    <TimeChart
+      label={`Decisions of ${rule.id}`}
+      summary={summaryOf(rule, stats)}
+      lines={lines}
+      endMs={series.endMs}
+      stepMs={series.stepMs}
+      unit="/s"
+      format={rate}
+    />
+  )
+}
+
+const shadowLine = (label: string, values: readonly number[], isDashed = false): ChartLine => ({
+  label,
+  tone: 'shadow',
+  values,
+  isDashed,
+})
+
+/** Where the rule refuses, a candidate is asked only about the rest. */
+const candidateLabel = (rule: RuleView): string =>
+  rule['mode'] === 'shadow' ? 'candidate would refuse' : 'candidate would refuse more'
+
+/** The picture in a sentence. */
+function summaryOf(rule: RuleView, stats: RuleStatsView): string {
+  const { series } = stats
+  const refused = sum(series.refused)
+  const total = sum(series.allowed) + refused
+  const shadow = sum(series.shadowRefused)
+  const comparison = compareCandidate(stats)
+  const clauses = [
+    `${count(total)} calls in ten minutes, ${count(refused)} refused (${percent(refusedShare(series))})`,
+    shadow > 0 ? `${count(shadow)} more would be, were it enforced` : [],
+    comparison === undefined
+      ? []
+      : `the candidate would refuse ${count(comparison.wouldRefuse)}${addsRefusals(comparison, rule['mode']) ? ' more' : ''} of those of the last ${duration(comparison.spanMs)}`,
+  ]
+  return `${clauses.flat().join('; ')}.`
+}

@@ -1,0 +1,138 @@
+/** The rows of the table of rules: what is written of each rule, and what is seen of it. */
+import type { RuleStatsView, RuleView, SeriesView } from '@sluice/client'
+import { now } from '../../clock.js'
+import { perSecond, sum, timeOf } from '../../format.js'
+import { addsRefusals, compareCandidate } from '../rule/candidate-comparison.js'
+import { byText, isRecord, matchText, ruleLimitsText, valueToText } from './rule-text.js'
+
+/** No table draws more: a browser that has to lay out ten thousand stands still. */
+export const ROWS_MAX = 200
+/** Over how long a rate is the mean. */
+const RATE_SECONDS = 60
+
+export type RuleOrder = 'refusals' | 'decisions' | 'name' | 'set'
+
+export interface RuleRow {
+  readonly id: string
+  readonly description: string
+  readonly mode: string
+  readonly coordination: string
+  readonly limits: string
+  readonly by: string
+  readonly match: string
+  readonly overrideCount: number
+  /** In ten minutes; a rule in shadow refuses nothing, and has what it would. */
+  readonly allowed: number
+  readonly refused: number
+  readonly shadowRefused: number
+  readonly decisionsPerSecond: number
+  /** Of each step, what was refused or would have been. */
+  readonly refusals: readonly number[]
+  readonly refusingSince: string | null
+  readonly candidate: CandidateRow | undefined
+}
+
+interface CandidateRow {
+  readonly limits: string
+  /** While it was on trial: what it would have refused, and what the rule refused or would have. */
+  readonly wouldRefuse: number
+  readonly refused: number
+  /** Whether what it would refuse comes on top of that. */
+  readonly isAdditional: boolean
+}
+
+/** Of everything that was decided; in shadow nothing is refused, so `allowed` is all of it. */
+const decisionsOf = ({ allowed, refused }: Pick<RuleRow, 'allowed' | 'refused'>): number =>
+  allowed + refused
+
+export function ruleRow(rule: RuleView, stats: RuleStatsView | undefined): RuleRow {
+  const series = stats?.series
+  return {
+    id: rule.id,
+    description: textOf(rule['description']),
+    mode: isTemporarilyShadowed(rule, now()) ? 'shadow' : textOf(rule['mode']) || 'enforce',
+    coordination: textOf(rule['coordination']) || 'exact',
+    limits: ruleLimitsText(rule),
+    by: byText(rule['by']),
+    match: matchText(rule['match']),
+    overrideCount: rule.overrideCount,
+    allowed: sum(series?.allowed ?? []),
+    refused: sum(series?.refused ?? []),
+    shadowRefused: sum(series?.shadowRefused ?? []),
+    decisionsPerSecond: series === undefined ? 0 : decisionRate(series),
+    refusals: series === undefined ? [] : refusalsOf(series),
+    refusingSince: stats?.refusingSince ?? null,
+    candidate: candidateRow(rule, stats),
+  }
+}
+
+/** Whether the rule is enforced by its mode, and refuses nobody until a time. */
+export function isTemporarilyShadowed({ shadowUntil }: RuleView, nowMs: number): boolean {
+  return shadowUntil !== undefined && timeOf(shadowUntil) > nowMs
+}
+
+const textOf = (value: unknown): string => (value === undefined ? '' : valueToText(value))
+
+function decisionRate(series: SeriesView): number {
+  return perSecond(series, 'allowed', RATE_SECONDS) + perSecond(series, 'refused', RATE_SECONDS)
+}
+
+function refusalsOf({ refused, shadowRefused }: SeriesView): readonly number[] {
+  return refused.map((value, index) => value + (shadowRefused[index] ?? 0))
+}
+
+function candidateRow(rule: RuleView, stats: RuleStatsView | undefined): CandidateRow | undefined {
+  if (!isRecord(rule.candidate)) return undefined
+  const trial = compareCandidate(stats)
+  return {
+    limits: ruleLimitsText(rule.candidate),
+    wouldRefuse: trial?.wouldRefuse ?? 0,
+    refused: trial === undefined ? 0 : trial.refused + trial.shadowRefused,
+    isAdditional: trial === undefined || addsRefusals(trial, rule['mode']),
+  }
+}
+
+const refusalCount = (row: RuleRow): number => row.refused + row.shadowRefused
+
+const compare = new Intl.Collator('en', { numeric: true }).compare
+
+const ORDERS: Readonly<Record<RuleOrder, (a: RuleRow, b: RuleRow) => number>> = {
+  refusals: (a, b) => refusalCount(b) - refusalCount(a) || decisionsOf(b) - decisionsOf(a),
+  decisions: (a, b) => decisionsOf(b) - decisionsOf(a),
+  name: (a, b) => compare(a.id, b.id),
+  set: () => 0,
+}
+
+/** Rules whose id or description has every word of the search. */
+export function findRules(rules: readonly RuleView[], search: string): readonly RuleView[] {
+  const words = search
+    .toLowerCase()
+    .split(/\s+/)
+    .filter((word) => word !== '')
+  if (words.length === 0) return rules
+  return rules.filter((rule) => {
+    const text = `${rule.id} ${textOf(rule['description'])}`.toLowerCase()
+    return words.every((word) => text.includes(word))
+  })
+}
+
+/** The first of them; those that are equal stay in the order of the set. */
+export function sortedRows(
+  rules: readonly RuleView[],
+  stats: ReadonlyMap<string, RuleStatsView>,
+  order: RuleOrder,
+): readonly RuleRow[] {
+  if (order === 'set')
+    return rules.slice(0, ROWS_MAX).map((rule) => ruleRow(rule, stats.get(rule.id)))
+  if (order === 'name') {
+    const sorted = rules.toSorted((a, b) => compare(a.id, b.id))
+    return sortedRows(sorted, stats, 'set')
+  }
+  // Only what was seen can be ahead; all else stays as it stands, and need not be made a row.
+  const withStats = rules
+    .filter(({ id }) => stats.has(id))
+    .map((rule) => ruleRow(rule, stats.get(rule.id)))
+  const rows = withStats.toSorted(ORDERS[order]).slice(0, ROWS_MAX)
+  const rest = rules.filter(({ id }) => !stats.has(id)).slice(0, ROWS_MAX - rows.length)
+  return [...rows, ...rest.map((rule) => ruleRow(rule, undefined))]
+}

@@ -1,0 +1,158 @@
+/** What the server explains of a call, read with care, and the answer to "why?" in one sentence. */
+import type { DecisionSource, DecisionView } from '@sluice/client'
+import { count } from '../../format.js'
+import { isRecord, waitText, valueToText } from '../rules/rule-text.js'
+
+export interface LimitExplanation {
+  readonly name: string
+  readonly algorithm: string
+  readonly limit: number
+  readonly windowMs: number
+  readonly isCandidate: boolean
+  readonly amount: number
+  readonly remaining: number
+  readonly resetAfterMs: number
+  /** 0: it has room. Null: it never will. */
+  readonly retryAfterMs: number | null
+  readonly delayMs: number
+  readonly state: unknown
+  readonly staleMs: number
+  readonly posture: string | undefined
+}
+
+export interface RuleExplanation {
+  readonly rule: string
+  readonly isMatched: boolean
+  readonly why: string | null
+  readonly mode: string
+  readonly hash: string | null
+  readonly caller: Readonly<Record<string, string>> | undefined
+  /** Whom the override is for that holds, perhaps a network; undefined: none does. */
+  readonly override: string | undefined
+  readonly limits: readonly LimitExplanation[]
+}
+
+export interface Explanation {
+  readonly isAllowed: boolean
+  readonly refusedBy: string | undefined
+  /** One sentence. */
+  readonly summary: string
+  /** Who decided, and from how old a knowledge. */
+  readonly decidedBy: string
+  readonly matched: readonly RuleExplanation[]
+  readonly unmatched: readonly RuleExplanation[]
+  /** Rules and candidates that would have refused it, were they enforced. */
+  readonly shadow: readonly string[]
+}
+
+const SOURCE_TEXTS: ReadonlyMap<string, string> = new Map<DecisionSource, string>([
+  ['store', 'by the store'],
+  ['lease', 'by this node, from a lease'],
+  ['local', 'by this node, from its own counts'],
+  ['deny-cache', 'by this node, from a refusal it remembers'],
+  ['posture', 'by the postures of the rules, because the store does not answer'],
+])
+
+export function explainDecision(decision: DecisionView): Explanation {
+  const explainField: unknown = decision['explain']
+  const rules = Array.isArray(explainField)
+    ? explainField.filter(isRecord).map(ruleOf(decision))
+    : []
+  const { staleMs } = decision
+  const decidedBy = SOURCE_TEXTS.get(decision.source) ?? valueToText(decision.source)
+  return {
+    isAllowed: decision.allowed,
+    refusedBy: decision.allowed || decision.rule === null ? undefined : valueToText(decision.rule),
+    summary: decisionSummary(decision),
+    decidedBy: staleMs === undefined ? decidedBy : `${decidedBy}, known since ${waitText(staleMs)}`,
+    matched: rules.filter(({ isMatched }) => isMatched),
+    unmatched: rules.filter(({ isMatched }) => !isMatched),
+    shadow: listOf(decision['shadow']),
+  }
+}
+
+const numberOf = (value: unknown): number => (typeof value === 'number' ? value : 0)
+const listOf = (value: unknown): readonly string[] =>
+  Array.isArray(value) ? value.map(valueToText) : []
+
+/** `Refused by orders-per-user/hourly: 0 of 1,000 left, retry in 37 s.` */
+export function decisionSummary(decision: DecisionView): string {
+  const { allowed, reason } = decision
+  const rule = typeof decision.rule === 'string' ? decision.rule : undefined
+  if (reason === 'unmatched' || rule === undefined) {
+    return 'Allowed: no rule with a limit matches this call.'
+  }
+  const limitName = decision['limitName']
+  const limitPath = typeof limitName === 'string' ? `${rule}/${limitName}` : rule
+  const left = `${count(numberOf(decision['remaining']))} of ${count(numberOf(decision['limit']))} left`
+  if (allowed) return allowedText(decision, limitPath, left)
+  if (reason === 'cost_exceeds_limit') {
+    return `Refused by ${limitPath}: the call costs more than the limit of ${count(numberOf(decision['limit']))} can ever hold.`
+  }
+  const retry = decision['retryAfterMs']
+  const then = typeof retry === 'number' ? `retry in ${waitText(retry)}` : 'and no wait helps'
+  const posture = reason === 'posture' ? ' by its posture, without the store' : ''
+  return `Refused by ${limitPath}${posture}: ${left}, ${then}.`
+}
+
+function allowedText(decision: DecisionView, limitPath: string, left: string): string {
+  const delay = numberOf(decision['delayMs'])
+  const delayText = delay > 0 ? `, held for ${waitText(delay)}` : ''
+  const posture = decision.reason === 'posture' ? ' by posture, without the store' : ''
+  return `Allowed${posture}${delayText}: ${left} of the tightest limit, ${limitPath}.`
+}
+
+function ruleOf({
+  callers,
+}: DecisionView): (fields: Readonly<Record<string, unknown>>) => RuleExplanation {
+  return ({ rule, matched, why, mode, caller, override, limits }) => ({
+    rule: valueToText(rule),
+    isMatched: matched === true,
+    why: typeof why === 'string' ? why : null,
+    mode: valueToText(mode),
+    hash: typeof caller === 'string' ? caller : null,
+    caller: callers.find((each) => each.rule === rule)?.caller,
+    override: isRecord(override) ? overrideText(override) : undefined,
+    limits: Array.isArray(limits) ? limits.filter(isRecord).map(limitOf) : [],
+  })
+}
+
+function overrideText(override: Readonly<Record<string, unknown>>): string {
+  const parts = Object.entries(override).map(([name, value]) => `${name}=${valueToText(value)}`)
+  return parts.length === 0 ? 'everybody' : parts.join(', ')
+}
+
+function limitOf(fields: Readonly<Record<string, unknown>>): LimitExplanation {
+  const { name, algorithm, retryAfterMs, posture, state } = fields
+  return {
+    name: valueToText(name),
+    algorithm: valueToText(algorithm),
+    limit: numberOf(fields['limit']),
+    windowMs: numberOf(fields['windowMs']),
+    isCandidate: fields['candidate'] === true,
+    amount: numberOf(fields['amount']),
+    remaining: numberOf(fields['remaining']),
+    resetAfterMs: numberOf(fields['resetAfterMs']),
+    retryAfterMs: typeof retryAfterMs === 'number' ? retryAfterMs : null,
+    delayMs: numberOf(fields['delayMs']),
+    state: state ?? null,
+    staleMs: numberOf(fields['staleMs']),
+    posture: typeof posture === 'string' ? posture : undefined,
+  }
+}
+
+/** What a limit says to this call. */
+export function limitVerdict({ retryAfterMs, delayMs }: LimitExplanation): string {
+  if (retryAfterMs === null) return 'never has room'
+  if (retryAfterMs > 0) return `full: room in ${waitText(retryAfterMs)}`
+  return delayMs > 0 ? `room after ${waitText(delayMs)}` : 'has room'
+}
+
+/** A counter's state as the algorithm keeps it, field by field. */
+export function stateText(state: unknown): string {
+  if (state === null) return 'no counter yet: the whole budget is there'
+  if (!isRecord(state)) return valueToText(state)
+  return Object.entries(state)
+    .map(([name, value]) => `${name} ${valueToText(value).slice(0, 200)}`)
+    .join(', ')
+}

@@ -1,6 +1,7 @@
 /**
  * Two workers that each count what they answer: what the test of workers runs. With `--heir` a
- * child outlives each of them; `--patience` says how many heartbeats a worker may miss.
+ * child outlives each of them; `--patience` says how many heartbeats a worker may miss. With
+ * `--held` the second one says that it is held, and listens once it gets SIGUSR2.
  */
 import { spawn } from 'node:child_process'
 import { createServer } from 'node:http'
@@ -34,7 +35,18 @@ if (worker === undefined) {
     calls++
     response.end(String(process.pid))
   })
-  server.listen(0, '127.0.0.1', () => worker.announce(`port ${server.address().port}\n`))
+  const listen = () =>
+    server.listen(0, '127.0.0.1', () => {
+      worker.announce(`port ${server.address().port}\n`)
+      // Its answer comes after the first process has read that this one serves.
+      void worker.allMetrics().then(() => say(`serving ${process.pid}\n`))
+    })
+  if (process.argv.includes('--held') && process.env.SLUICE_WORKER_PLACE === '1') {
+    process.once('SIGUSR2', listen)
+    say(`held ${process.pid}\n`)
+  } else {
+    listen()
+  }
   process.on('SIGTERM', () => {
     if (process.argv.includes('--heir')) leaveChannelOpen()
     process.exit(0)

@@ -44,6 +44,38 @@ test('workers share a listener, add up their metrics, are replaced when they die
   expect(await program.code()).toBe(0)
 })
 
+describe('the addresses of workers', () => {
+  /** The first worker serves, the second is held back before it listens. */
+  async function startHeld() {
+    const program = startProgram(process.execPath, [FIXTURE, '--held'], { cwd: makeFolder() })
+    const pidOf = (word: string) => Number(new RegExp(`${word} (\\d+)`).exec(program.output())?.[1])
+    await waitFor(program, () => pidOf('serving') > 0 && pidOf('held') > 0)
+    return { program, serving: pidOf('serving'), held: pidOf('held') }
+  }
+  const urlOf = (output: string) => `http://127.0.0.1:${/port (\d+)/.exec(output)?.[1]}`
+
+  test('are printed when all of them serve, so that they hold when one dies', async () => {
+    const { program, serving, held } = await startHeld()
+    expect(program.output()).not.toContain('port')
+    process.kill(held, 'SIGUSR2')
+    await waitFor(program, () => program.output().includes('port'))
+    process.kill(serving, 'SIGKILL')
+    await waitFor(program, () => program.output().includes('a worker died SIGKILL'))
+    expect(await ask(urlOf(program.output()))).toBe(String(held))
+    program.signal('SIGTERM')
+    expect(await program.code()).toBe(0)
+  })
+
+  test('are printed all the same when one dies before it serves', async () => {
+    const { program, serving, held } = await startHeld()
+    process.kill(held, 'SIGKILL')
+    await waitFor(program, () => program.output().includes('port'))
+    expect(await ask(urlOf(program.output()))).toBe(String(serving))
+    program.signal('SIGTERM')
+    expect(await program.code()).toBe(0)
+  })
+})
+
 test('a worker that dies while others are asked for their metrics ends nobody else', async () => {
   const program = startProgram(process.execPath, [FIXTURE], { cwd: makeFolder() })
   await waitFor(program, () => program.output().includes('port'))

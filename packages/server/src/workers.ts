@@ -23,7 +23,10 @@ export interface WorkersOptions extends LivenessOptions {
   readonly log: Log
   /** How long a worker may take to stop. */
   readonly withinMs: number
-  /** Told once, when the first worker serves; the text may be empty. */
+  /**
+   * Called once, when all workers serve, or, after one of them died before that, when one serves.
+   * The text may be empty.
+   */
   readonly onListening: (text: string) => void
   /** Held here for all workers; undefined: the rules are a file, which each reads itself. */
   readonly rules: RuleStore | undefined
@@ -74,7 +77,12 @@ class Workers {
   readonly #options: WorkersOptions
   readonly #end: (code: number) => void
   #isStopping = false
-  #isListening = false
+  /** Whether a worker has served; one that dies before ends the program. */
+  #hasServed = false
+  /** What each worker that serves has to print, until one of them was printed. */
+  #announcements: Map<Worker, string> | undefined = new Map()
+  /** How many have to serve until that is printed. */
+  #announceAt: number
   #delayMs = RESTART_MS
   /** Of the first worker that could not begin. */
   #failure: number | undefined
@@ -89,6 +97,7 @@ class Workers {
   constructor(options: WorkersOptions, end: (code: number) => void) {
     this.#options = options
     this.#end = end
+    this.#announceAt = options.count
     this.#liveness = new Liveness(options)
   }
 
@@ -114,6 +123,7 @@ class Workers {
       unhost()
       this.#liveness.unwatch(worker)
       this.#options.alerts?.gone(worker.id)
+      this.#announcements?.delete(worker)
       const reason = this.#hung.delete(worker) ? 'hung' : 'died'
       this.ended(place, { code, signal, reason })
     }
@@ -160,7 +170,7 @@ class Workers {
       return
     }
     // What is wrong with the configuration does not pass by itself.
-    if (code === MISUSE || !this.#isListening) {
+    if (code === MISUSE || !this.#hasServed) {
       if (code !== MISUSE) {
         this.#options.log.error({ code, signal }, 'a worker died before any served; stopping')
       }
@@ -170,6 +180,9 @@ class Workers {
     }
     this.#options.log.error({ code, signal, againInMs: this.#delayMs }, 'a worker died')
     this.#options.onRestart?.(reason)
+    // Another may never get as far as this one; those that serve are not kept secret for it.
+    this.#announceAt = 1
+    this.announce()
     setTimeout(() => {
       if (!this.#isStopping) this.fork(place)
     }, this.#delayMs)
@@ -182,10 +195,11 @@ class Workers {
       this.#hadRules = true
       this.#options.log.info({}, 'workers: the first rules are in force')
     }
-    if (message.sluice === 'listening') this.#liveness.serves(worker)
-    if (message.sluice === 'listening' && !this.#isListening) {
-      this.#isListening = true
-      this.#options.onListening(message.text)
+    if (message.sluice === 'listening') {
+      this.#hasServed = true
+      this.#liveness.serves(worker)
+      this.#announcements?.set(worker, message.text)
+      this.announce()
     }
     if (message.sluice === 'metrics-wanted') {
       const own = this.#options.ownMetrics?.() ?? ''
@@ -194,6 +208,19 @@ class Workers {
       )
     }
     if (message.sluice === 'alert') this.#options.alerts?.tell(worker.id, message.alert)
+  }
+
+  /**
+   * Prints the addresses once enough workers serve. A port that the system chose is given back
+   * when the last worker behind it ends, and the next gets another one: with all of them behind
+   * it, what was printed stays true when one dies.
+   */
+  private announce(): void {
+    const ready = [...(this.#announcements?.values() ?? [])]
+    const [text] = ready
+    if (text === undefined || ready.length < this.#announceAt) return
+    this.#announcements = undefined
+    this.#options.onListening(text)
   }
 
   private stop(signal: NodeJS.Signals): void {

@@ -9,10 +9,10 @@ export type { Bucket } from './algorithms/token-bucket.js'
 export { ATTRIBUTE_LENGTH_MAX, type Attributes, type Call, MESSAGE, readAttribute } from './call.js'
 export {
   combine,
-  type Bound,
+  type BindingCaller,
   type CallerVisit,
   type Decision,
-  type Extras,
+  type DecisionExtras,
   type Policy,
   policyOf,
   type PostureName,
@@ -32,7 +32,7 @@ export {
   rateLimitHeaders,
   retryAfterSeconds,
 } from './decision/headers.js'
-export { explainRules, type LimitExplained, type RuleExplained } from './decision/explain.js'
+export { explainRules, type LimitExplanation, type RuleExplanation } from './decision/explain.js'
 export {
   amountOf,
   candidateId,
@@ -42,7 +42,7 @@ export {
   type Take,
 } from './decision/plan.js'
 export { type ProblemBody, type ProblemOptions, problemBody } from './decision/problem.js'
-export { readReceipt, type Taken, writeReceipt } from './decision/receipt.js'
+export { readReceipt, type ReceiptEntry, writeReceipt } from './decision/receipt.js'
 export { durationText, formatDuration, parseDuration } from './duration.js'
 export { ERROR_CODES, type ErrorCode, SluiceError, show } from './errors.js'
 export {
@@ -79,20 +79,29 @@ export {
 } from './limit.js'
 export {
   callersOf,
-  type CallerStanding,
-  callerStanding,
+  type CallerLimits,
+  limitsOfCaller,
   type NamedCaller,
 } from './matching/caller-standing.js'
 export { type CompileOptions, compileRules } from './matching/compile.js'
-export { asCallsHaveIt, type ValueReading } from './matching/compile-limits.js'
+export { canonicalValue, type CanonicalOptions } from './matching/compile-limits.js'
 export type { CompiledLimit, CompiledRule, Snapshot } from './matching/compiled.js'
-export { explainMatches, type MatchExplained } from './matching/explain.js'
-export { type Facts as NormalizedCall, readFact as readNormalized } from './matching/facts.js'
-export { callerOf, type Matched, matchRules, type Standing, standingOf } from './matching/match.js'
+export { explainMatches, type MatchExplanation } from './matching/explain.js'
+export {
+  type NormalizedCall as NormalizedCall,
+  readNormalized as readNormalized,
+} from './matching/facts.js'
+export {
+  callerOf,
+  type MatchedRule,
+  matchRules,
+  type CallerRule,
+  rulesOfCaller,
+} from './matching/match.js'
 export {
   type ChangedCaller,
   changeOverrides,
-  limitsOfOwn,
+  overrideLimitsOf,
   type OverrideChange,
   replaceOverrides,
 } from './matching/overrides.js'
@@ -103,7 +112,7 @@ export { type CounterFate, diffRules, type RuleChange, type RuleDiff } from './r
 export { limitText } from './rules/limit-text.js'
 export { type ParsedOverride, parseOverride } from './rules/parse-override.js'
 export { type ParsedRules, parseRules } from './rules/parse-rules.js'
-export { type Plain, readPlain } from './rules/plain.js'
+export { type ParsedData, parseData } from './rules/plain.js'
 export type { Problem } from './rules/problems.js'
 export type * from './rules/rule.js'
 export { writeYaml } from './rules/write-yaml.js'

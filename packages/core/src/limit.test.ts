@@ -87,7 +87,7 @@ describe('numbers that are none', () => {
   })
 
   test.each(ALGORITHM_NAMES)('%s: max 0 is a limit that holds nothing', (algorithm) => {
-    expect(defineLimit(limit({ algorithm, max: 0 }))).toMatchObject({ capacity: 0, lent: 0 })
+    expect(defineLimit(limit({ algorithm, max: 0 }))).toMatchObject({ capacity: 0, borrowable: 0 })
   })
 })
 
@@ -140,9 +140,9 @@ describe('a prepared limit', () => {
 
   test('lends what a wait may lend, rounded up, and its debt', () => {
     const bucket = limit({ max: 2, windowMs: 3000, burst: 1 })
-    expect(defineLimit({ ...bucket, waitMs: 1500 }).lent).toBe(1)
-    expect(defineLimit({ ...bucket, waitMs: 2000 }).lent).toBe(2)
-    expect(defineLimit({ ...bucket, waitMs: 2000, debt: 5 }).lent).toBe(7)
+    expect(defineLimit({ ...bucket, waitMs: 1500 }).borrowable).toBe(1)
+    expect(defineLimit({ ...bucket, waitMs: 2000 }).borrowable).toBe(2)
+    expect(defineLimit({ ...bucket, waitMs: 2000, debt: 5 }).borrowable).toBe(7)
   })
 
   test('without waiting is the same limit with no wait, and knows what was lent', () => {
@@ -191,9 +191,9 @@ describe('what does not fit into 2^53', () => {
   test('no product of an accepted bucket or queue leaves it', () => {
     const fits = fc.property(fc.oneof(buckets, queues), (spec) => {
       if (!isAccepted(spec)) return
-      const { p, q, tickUs, capacity, lent, windowUs } = defineLimit(spec)
+      const { p, q, tickUs, capacity, borrowable, windowUs } = defineLimit(spec)
       expect(BigInt(p) * BigInt(windowUs)).toBe(BigInt(spec.max) * BigInt(q) * BigInt(tickUs))
-      const parts = 4n * BigInt(capacity + 1 + lent) * BigInt(q)
+      const parts = 4n * BigInt(capacity + 1 + borrowable) * BigInt(q)
       const refillUs = (parts * BigInt(tickUs)) / BigInt(p)
       expect(parts).toBeLessThanOrEqual(MAX_INTEGER)
       expect(refillUs).toBeLessThanOrEqual(MAX_INTEGER)
@@ -223,7 +223,7 @@ describe('what does not fit into 2^53', () => {
     const offers = fc.property(fc.oneof(buckets, queues), (spec) => {
       const problem = findLimitProblem(spec)
       if (problem === undefined) return
-      expect(isAccepted(offered(spec, problem.accepted))).toBe(true)
+      expect(isAccepted(suggestedLimit(spec, problem.accepted))).toBe(true)
     })
     fc.assert(offers, { numRuns: 500 })
   })
@@ -236,7 +236,7 @@ describe('what does not fit into 2^53', () => {
     limit({ algorithm: 'gcra', max: 12_347, windowMs: YEAR_MS, burst: 1_000_000 }),
     limit({ max: 3, windowMs: YEAR_MS, burst: 5000 }),
   ])('the offer for $max in $windowMs ms is the nearest', (spec) => {
-    const { max } = offered(spec, findLimitProblem(spec)?.accepted ?? '')
+    const { max } = suggestedLimit(spec, findLimitProblem(spec)?.accepted ?? '')
     const others = Array.from({ length: Math.min(50_000, Math.abs(max - spec.max) - 1) })
     const nearer = others.flatMap((_, off) => [spec.max - off - 1, spec.max + off + 1])
     expect(nearer.filter((other) => other > 0 && isExact({ ...spec, max: other }))).toEqual([])
@@ -251,7 +251,7 @@ describe('what does not fit into 2^53', () => {
   test('the largest max of a sliding-window-counter is accepted, and one more is not', () => {
     const edges = fc.property(windows, (windowMs) => {
       const spec = limit({ algorithm: 'sliding-window-counter', max: MAX_UNITS, windowMs })
-      const max = offered(spec, findLimitProblem(spec)?.accepted ?? '').max
+      const max = suggestedLimit(spec, findLimitProblem(spec)?.accepted ?? '').max
       expect(isAccepted({ ...spec, max })).toBe(true)
       expect(isAccepted({ ...spec, max: max + 1 })).toBe(false)
       const { scale, scaledWindow, windowUs } = defineLimit({ ...spec, max })
@@ -279,7 +279,7 @@ function isExact({ algorithm, max, windowMs, burst, queue }: LimitSpec): boolean
 }
 
 /** The limit that a message offers instead. */
-function offered(spec: LimitSpec, accepted: string): LimitSpec {
+function suggestedLimit(spec: LimitSpec, accepted: string): LimitSpec {
   const max =
     /^the nearest that is exact: (\d+)\//.exec(accepted) ?? /^max: 0 to (\d+)/.exec(accepted)
   if (max !== null) return { ...spec, max: Number(max[1]) }

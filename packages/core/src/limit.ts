@@ -58,7 +58,7 @@ export interface Limit {
   /** How long a call may be delayed: `wait` of a bucket, `maxWait` of a leaky bucket. */
   readonly maxWaitUs: number
   /** Buckets: units beyond the burst that a counter may owe, by `wait` and by `charge`. */
-  readonly lent: number
+  readonly borrowable: number
   /** Sliding counter: window and time left are compared in units of 2^shift microseconds. */
   readonly scale: number
   readonly scaledWindow: number
@@ -119,7 +119,7 @@ export function defineLimit(spec: LimitSpec): Limit {
     capacity,
     ...rate,
     maxWaitUs: waitMs * 1000,
-    lent: isBucket(algorithm) ? lentUnits(spec, rate) : 0,
+    borrowable: isBucket(algorithm) ? borrowableUnits(spec, rate) : 0,
     scale,
     scaledWindow: floorDiv(windowMs * 1000, scale),
     onRefusal: spec.onRefusal ?? 'none',
@@ -153,7 +153,7 @@ function rateOf(spec: LimitSpec): Rate | undefined {
   if (spec.max === 0) return undefined
   for (const tickUs of TICKS_US) {
     const rate = rateIn(spec, tickUs)
-    const parts = 4 * (capacityOf(spec) + 1 + lentUnits(spec, rate)) * rate.q
+    const parts = 4 * (capacityOf(spec) + 1 + borrowableUnits(spec, rate)) * rate.q
     const refillUs = ceilDiv(parts, rate.p) * tickUs
     if (Math.max(parts, refillUs, rate.p * tickUs) <= MAX_INTEGER) return rate
   }
@@ -167,7 +167,7 @@ function rateIn({ max, windowMs }: LimitSpec, tickUs: number): Rate {
 }
 
 /** Rounded up: a share of a unit that was lent and forgotten would be admitted again and again. */
-function lentUnits(spec: LimitSpec, { p, q, tickUs }: Rate): number {
+function borrowableUnits(spec: LimitSpec, { p, q, tickUs }: Rate): number {
   const waitTicks = floorDiv((spec.waitMs ?? 0) * 1000, tickUs)
   return ceilDiv(waitTicks * p, q) + (spec.debt ?? 0)
 }

@@ -27,7 +27,7 @@ const ENCODED = 2
 /** How each ASCII character is spelled. 0: it is refused when plain. */
 const SPELLING = spellings()
 
-interface Refused {
+interface PathRefusal {
   readonly ok: false
   readonly reason: string
 }
@@ -36,7 +36,9 @@ interface Refused {
  * The canonical path of a request target, without its query; or what was found in it and what is
  * accepted. `http://host/path` is reduced to its path. Accepted paths are their own canonical form.
  */
-export function canonicalPath(raw: string): { readonly ok: true; readonly path: string } | Refused {
+export function canonicalPath(
+  raw: string,
+): { readonly ok: true; readonly path: string } | PathRefusal {
   const found = pathOf(raw)
   if (typeof found !== 'string') return found
   if (found.length > PATH_LENGTH_MAX) return refuseLength(found)
@@ -104,11 +106,11 @@ export function foldPath(path: string): string {
 /** Whether one pattern matches a canonical path, found the slow and obvious way. */
 export function matchPattern(pattern: PathPattern, path: string, strict: boolean): boolean {
   const parts = (strict ? path : foldPath(path)).slice(1).split('/')
-  const wanted = (strict ? pattern.text : foldPath(pattern.text)).slice(1).split('/')
-  if (pattern.wildcard) wanted.pop()
-  const below = parts.length - wanted.length
-  if (pattern.wildcard ? below < 1 || parts[wanted.length] === '' : below !== 0) return false
-  return wanted.every((segment, index) =>
+  const expected = (strict ? pattern.text : foldPath(pattern.text)).slice(1).split('/')
+  if (pattern.wildcard) expected.pop()
+  const below = parts.length - expected.length
+  if (pattern.wildcard ? below < 1 || parts[expected.length] === '' : below !== 0) return false
+  return expected.every((segment, index) =>
     segment.startsWith(':') ? parts[index] !== '' : parts[index] === segment,
   )
 }
@@ -135,7 +137,7 @@ function isParamName(name: string): boolean {
 }
 
 /** The path in a request target as it was sent. */
-function pathOf(target: string): string | Refused {
+function pathOf(target: string): string | PathRefusal {
   const query = target.indexOf('?')
   const whole = query === -1 ? target : target.slice(0, query)
   if (whole.charCodeAt(0) === SLASH) return whole
@@ -155,7 +157,7 @@ function isPlain(path: string): boolean {
 }
 
 /** The path with every character in its one spelling. */
-function respell(path: string): string | Refused {
+function respell(path: string): string | PathRefusal {
   let spelled = ''
   for (let at = 0; at < path.length; at++) {
     const code = path.charCodeAt(at)
@@ -190,7 +192,7 @@ function readHexByte(text: string, at: number): number {
 }
 
 /** Encoded bytes that are not UTF-8 (overlong forms too), or are controls beyond ASCII. */
-function findUtf8Problem(path: string): Refused | undefined {
+function findUtf8Problem(path: string): PathRefusal | undefined {
   try {
     if (!/[\u0080-\u009f]/.test(decodeURIComponent(path))) return undefined
     return refuse('an encoded control character', 'a path without it')
@@ -199,7 +201,7 @@ function findUtf8Problem(path: string): Refused | undefined {
   }
 }
 
-function findAmbiguity(path: string): Refused | undefined {
+function findAmbiguity(path: string): PathRefusal | undefined {
   for (let from = 1, to = 0; to < path.length; from = to + 1) {
     const slash = path.indexOf('/', from)
     to = slash === -1 ? path.length : slash
@@ -216,15 +218,15 @@ function findAmbiguity(path: string): Refused | undefined {
   return undefined
 }
 
-function refuse(found: string, accepted: string): Refused {
+function refuse(found: string, accepted: string): PathRefusal {
   return { ok: false, reason: `found ${found}; accepted: ${accepted}` }
 }
 
-function refuseLength(path: string): Refused {
+function refuseLength(path: string): PathRefusal {
   return refuse(`a path of ${path.length} characters`, `up to ${PATH_LENGTH_MAX}`)
 }
 
-function refuseCharacter(code: number, isEncoded: boolean): Refused {
+function refuseCharacter(code: number, isEncoded: boolean): PathRefusal {
   const hex = code.toString(16).toUpperCase().padStart(4, '0')
   const found = code > 32 && code < 127 ? `"${String.fromCharCode(code)}"` : `U+${hex}`
   const accepted = isSeparator(code) ? 'a path without it' : 'its UTF-8, percent-encoded'

@@ -10,10 +10,10 @@ export {
   readDistinct,
 } from './rules/parse-attribute.js'
 export { readDocument } from './rules/document.js'
-export { type Collector, createCollector, type Problem } from './rules/problems.js'
+export { type Diagnostics, createDiagnostics, type Problem } from './rules/problems.js'
 export {
-  complain,
-  complainOf,
+  reportAt,
+  reportProblemAt,
   DOCUMENT,
   fieldName,
   fieldOf,
@@ -28,8 +28,8 @@ export {
   readOptional,
   readRequired,
   readText,
-  type Spot,
-  spotOf,
+  type Located,
+  locateEntry,
 } from './rules/reader.js'
 export { readTime } from './rules/parse-time.js'
 export { nearest } from './rules/suggest.js'

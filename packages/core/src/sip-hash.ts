@@ -83,7 +83,7 @@ function hashList(key: SipKey, texts: readonly string[]): Hash64 {
   for (const text of texts) {
     reserve(size + (text.length >> 1) + 4)
     const end = appendNarrow(text, size)
-    size = evenly(end === -1 ? appendWide(text, size) : end)
+    size = alignToEven(end === -1 ? appendWide(text, size) : end)
   }
   reserve(size + count + 4)
   for (const text of texts) words[size++] = (text.length << 1) | (isWide(text) ? 1 : 0)
@@ -134,7 +134,7 @@ function appendWide(text: string, from: number): number {
   return at
 }
 
-function evenly(at: number): number {
+function alignToEven(at: number): number {
   if ((at & 1) === 0) return at
   words[at] = 0
   return at + 1

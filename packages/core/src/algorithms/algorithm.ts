@@ -30,7 +30,7 @@ export interface Step<State> extends Outcome {
   /** What to store if the whole group passes; undefined: leave what is there. */
   readonly state: State | undefined
   /** What to store even if it does not: the state of another clock, moved to this one. */
-  readonly moved: State | undefined
+  readonly rebased: State | undefined
 }
 
 export interface Algorithm<State> {

@@ -65,7 +65,7 @@ export function createStoredCounter(first: Limit, from?: unknown): StoredCounter
     },
     take(amount, now, atLeast) {
       const step = algorithm().take(state, limit, amount, now, atLeast)
-      write(step.granted > 0 || amount === 0 ? step.state : step.moved)
+      write(step.granted > 0 || amount === 0 ? step.state : step.rebased)
       return outcomeOf(step)
     },
     peek: (amount, now) => outcomeOf(algorithm().peek(state, limit, amount, now)),

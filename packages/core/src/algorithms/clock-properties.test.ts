@@ -21,7 +21,7 @@ function holds<Given>(runs: number, given: fc.Arbitrary<Given>, claim: (given: G
   fc.assert(fc.property(given, claim), { numRuns: runs * TIMES })
 }
 
-interface Passed {
+interface Admission {
   /** In real time: when the call was admitted, and when it was let go on. */
   readonly at: number
   readonly leftAt: number
@@ -31,10 +31,10 @@ interface Passed {
 }
 
 /** Plays a trace on a clock that is set back by so much at so many of its calls. */
-function passedWith(trace: Trace, backUs: (index: number) => number): readonly Passed[] {
+function admissionsWith(trace: Trace, backUs: (index: number) => number): readonly Admission[] {
   const limit = defineLimit(trace.spec)
   const counter = createStoredCounter(limit)
-  const passed: Passed[] = []
+  const admissions: Admission[] = []
   let index = 0
   // So far ahead at first that it never falls behind 1970.
   let offset = 100 * limit.windowUs
@@ -44,33 +44,33 @@ function passedWith(trace: Trace, backUs: (index: number) => number): readonly P
     const outcome = applyAct(counter, { ...act, now })
     const leftAt = act.now + outcome.delayMs * 1000
     const { granted: units, at: countedAt } = outcome
-    if (units > 0) passed.push({ at: act.now, leftAt, countedAt, units })
+    if (units > 0) admissions.push({ at: act.now, leftAt, countedAt, units })
     return outcome
   })
-  return passed
+  return admissions
 }
 
-const totalOf = (passed: readonly Passed[]): bigint =>
-  passed.reduce((sum, one) => sum + BigInt(one.units), 0n)
+const totalOf = (admissions: readonly Admission[]): bigint =>
+  admissions.reduce((sum, one) => sum + BigInt(one.units), 0n)
 
 /** The bound of an algorithm on a steady clock. */
-function expectBound(passed: readonly Passed[], limit: Limit): void {
+function expectBound(admissions: readonly Admission[], limit: Limit): void {
   const { max, windowUs } = limit
   switch (limit.algorithm) {
     case 'fixed-window': {
-      const windows = passed.map((one) => Math.floor(one.countedAt / windowUs))
-      expect(totalOf(passed)).toBeLessThanOrEqual(BigInt(max) * BigInt(new Set(windows).size))
+      const windows = admissions.map((one) => Math.floor(one.countedAt / windowUs))
+      expect(totalOf(admissions)).toBeLessThanOrEqual(BigInt(max) * BigInt(new Set(windows).size))
       return
     }
     case 'sliding-window-log':
-      passed.forEach((first, from) => {
-        const near = passed.slice(from).filter((one) => one.at - first.at < windowUs)
+      admissions.forEach((first, from) => {
+        const near = admissions.slice(from).filter((one) => one.at - first.at < windowUs)
         expect(totalOf(near)).toBeLessThanOrEqual(max)
       })
       return
     case 'leaky-bucket':
-      passed.slice(1).forEach((next, index) => {
-        const { leftAt, units } = passed[index] ?? next
+      admissions.slice(1).forEach((next, index) => {
+        const { leftAt, units } = admissions[index] ?? next
         // Delays are rounded up to a millisecond and slots down to a tick.
         const spaceUs = BigInt(next.leftAt - leftAt + 1000 + limit.tickUs)
         expect(BigInt(units) * BigInt(windowUs)).toBeLessThanOrEqual(spaceUs * BigInt(max))
@@ -79,7 +79,7 @@ function expectBound(passed: readonly Passed[], limit: Limit): void {
     case 'token-bucket':
     case 'gcra':
     case 'sliding-window-counter':
-      expectAtMost(passed, limit.capacity, limit)
+      expectAtMost(admissions, limit.capacity, limit)
   }
 }
 
@@ -107,7 +107,7 @@ describe.each(ALGORITHM_NAMES)('%s', (algorithm) => {
       const limit = defineLimit(trace.spec)
       const backUs = Math.floor((limit.windowUs / 1000) * share)
       expectBound(
-        passedWith(trace, (index) => (index === where ? backUs : 0)),
+        admissionsWith(trace, (index) => (index === where ? backUs : 0)),
         limit,
       )
     })
@@ -118,18 +118,18 @@ describe.each(ALGORITHM_NAMES)('%s', (algorithm) => {
     holds(300, fc.tuple(traces(algorithm), steps), ([trace, shares]) => {
       const limit = defineLimit(trace.spec)
       const isBack = shares.map((share) => share % 5 === 0)
-      const passed = passedWith(trace, (index) =>
+      const admissions = admissionsWith(trace, (index) =>
         isBack[index] ? Math.floor(limit.windowUs * (1 + (shares[index] ?? 0) / 1000)) + 1 : 0,
       )
       const count = isBack.slice(0, trace.moments.length).filter(Boolean).length
-      const lengthUs = (passed.at(-1)?.at ?? 0) - (passed[0]?.at ?? 0) + limit.tickUs - 1
+      const lengthUs = (admissions.at(-1)?.at ?? 0) - (admissions[0]?.at ?? 0) + limit.tickUs - 1
       const window = BigInt(limit.windowUs)
       // A queue holds its places and the one that leaves at once; a window may begin just now.
       const own = BigInt(limit.capacity) + (algorithm === 'leaky-bucket' ? 1n : 0n)
       const edges = algorithm === 'fixed-window' ? 1n : 0n
       const limits = own * (BigInt(count) + 1n + edges)
       const allowed = limits * window + BigInt(limit.max) * BigInt(lengthUs)
-      expect(totalOf(passed) * window).toBeLessThanOrEqual(allowed)
+      expect(totalOf(admissions) * window).toBeLessThanOrEqual(allowed)
     })
   })
 

@@ -15,7 +15,7 @@ export interface FixedWindow {
 interface View extends FixedWindow {
   /** The time taken as now: the state's own where it is ahead. */
   readonly at: number
-  readonly moved: boolean
+  readonly rebased: boolean
 }
 
 export function windowStart(at: number, limit: Limit): number {
@@ -24,33 +24,33 @@ export function windowStart(at: number, limit: Limit): number {
 
 function view(window: FixedWindow | undefined, limit: Limit, now: number): View {
   if (window === undefined)
-    return { at: now, start: windowStart(now, limit), count: 0, moved: false }
-  const moved = isFromAnotherClock(window.start, limit, now)
-  const at = moved ? now : Math.max(now, window.start)
+    return { at: now, start: windowStart(now, limit), count: 0, rebased: false }
+  const rebased = isFromAnotherClock(window.start, limit, now)
+  const at = rebased ? now : Math.max(now, window.start)
   const start = windowStart(at, limit)
   // A window of another length under the same name goes on if it began within the present one.
-  const count = moved || window.start >= start ? window.count : 0
-  return { at, start, count, moved }
+  const count = rebased || window.start >= start ? window.count : 0
+  return { at, start, count, rebased }
 }
 
 function step(
-  seen: View,
+  current: View,
   limit: Limit,
   now: number,
   granted: number,
   fits: boolean | null,
 ): Step<FixedWindow> {
-  const endsInMs = usToMsUp(seen.start + limit.windowUs - now)
-  const moved = seen.moved ? { start: seen.start, count: seen.count } : undefined
+  const endsInMs = usToMsUp(current.start + limit.windowUs - now)
+  const rebased = current.rebased ? { start: current.start, count: current.count } : undefined
   return {
     granted,
-    remaining: Math.max(0, limit.max - seen.count - granted),
+    remaining: Math.max(0, limit.max - current.count - granted),
     resetAfterMs: endsInMs,
     retryAfterMs: fits === null ? null : fits ? 0 : endsInMs,
     delayMs: 0,
-    at: seen.at,
-    state: granted === 0 ? moved : { start: seen.start, count: seen.count + granted },
-    moved,
+    at: current.at,
+    state: granted === 0 ? rebased : { start: current.start, count: current.count + granted },
+    rebased,
   }
 }
 
@@ -61,17 +61,17 @@ function take(
   now: number,
   atLeast = amount,
 ): Step<FixedWindow> {
-  const seen = view(window, limit, now)
-  if (amount === 0) return step({ ...seen, moved: false }, limit, now, 0, true)
-  const granted = Math.min(amount, limit.max - seen.count)
-  if (granted >= atLeast) return step(seen, limit, now, granted, true)
-  return step(seen, limit, now, 0, atLeast > limit.max ? null : false)
+  const current = view(window, limit, now)
+  if (amount === 0) return step({ ...current, rebased: false }, limit, now, 0, true)
+  const granted = Math.min(amount, limit.max - current.count)
+  if (granted >= atLeast) return step(current, limit, now, granted, true)
+  return step(current, limit, now, 0, atLeast > limit.max ? null : false)
 }
 
 function peek(window: FixedWindow | undefined, limit: Limit, amount: number, now: number): Outcome {
-  const seen = view(window, limit, now)
-  if (amount > limit.max) return step(seen, limit, now, 0, null)
-  return step(seen, limit, now, 0, amount === 0 || seen.count + amount <= limit.max)
+  const current = view(window, limit, now)
+  if (amount > limit.max) return step(current, limit, now, 0, null)
+  return step(current, limit, now, 0, amount === 0 || current.count + amount <= limit.max)
 }
 
 function give(
@@ -82,9 +82,9 @@ function give(
   at?: number,
 ): FixedWindow | undefined {
   if (window === undefined) return undefined
-  const seen = view(window, limit, now)
-  if (windowStart(at ?? seen.at, limit) !== seen.start) return undefined
-  return { start: seen.start, count: Math.max(0, seen.count - amount) }
+  const current = view(window, limit, now)
+  if (windowStart(at ?? current.at, limit) !== current.start) return undefined
+  return { start: current.start, count: Math.max(0, current.count - amount) }
 }
 
 function charge(
@@ -95,10 +95,13 @@ function charge(
   at: number,
   debt: number,
 ): FixedWindow | undefined {
-  const seen = view(window, limit, now)
-  if (at < seen.start) return undefined
+  const current = view(window, limit, now)
+  if (at < current.start) return undefined
   const most = limit.max + debt
-  return { start: seen.start, count: Math.max(seen.count, Math.min(seen.count + amount, most)) }
+  return {
+    start: current.start,
+    count: Math.max(current.count, Math.min(current.count + amount, most)),
+  }
 }
 
 function expiresAt(window: FixedWindow, limit: Limit): number {

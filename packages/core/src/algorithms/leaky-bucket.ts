@@ -29,7 +29,7 @@ interface View extends LeakyBucket {
   /** Units whose slot is still to come, empty slots included. */
   readonly ahead: number
   readonly idle: boolean
-  readonly moved: boolean
+  readonly rebased: boolean
 }
 
 function view(bucket: LeakyBucket | undefined, limit: Limit, now: number): View {
@@ -41,24 +41,24 @@ function view(bucket: LeakyBucket | undefined, limit: Limit, now: number): View 
   const longestTicks = ceilDiv(2 * (limit.capacity + 1) * q, p)
   const gap = bucket.next - now
   if (gap <= 0 && gap * p + part * tickUs <= 0) return idleView(now)
-  if (gap > longestTicks * tickUs + limit.windowUs) return movedView(limit, now)
+  if (gap > longestTicks * tickUs + limit.windowUs) return rebasedView(limit, now)
 
   const gapTicks = Math.min(ceilDiv(gap, tickUs), longestTicks)
   const ahead = ceilDiv(gapTicks * p + part, q) - 1
   const passed = Math.max(0, bucket.oldest - ahead)
   const vacated = Math.min(limit.capacity, Math.max(0, bucket.vacated - passed))
   const oldest = vacated === 0 ? 0 : Math.min(bucket.oldest, ahead)
-  return { next: bucket.next, part, vacated, oldest, gap, ahead, idle: false, moved: false }
+  return { next: bucket.next, part, vacated, oldest, gap, ahead, idle: false, rebased: false }
 }
 
 function idleView(now: number): View {
   const empty = { part: 0, vacated: 0, oldest: 0, gap: 0, ahead: 0 }
-  return { next: now, ...empty, idle: true, moved: false }
+  return { next: now, ...empty, idle: true, rebased: false }
 }
 
 /** The queue of another clock: as many wait as places are, from now on. */
-function movedView(limit: Limit, now: number): View {
-  return { ...join(idleView(now), limit, limit.capacity + 1), moved: true }
+function rebasedView(limit: Limit, now: number): View {
+  return { ...join(idleView(now), limit, limit.capacity + 1), rebased: true }
 }
 
 function stateOf({ next, part, vacated, oldest }: View): LeakyBucket {
@@ -66,37 +66,37 @@ function stateOf({ next, part, vacated, oldest }: View): LeakyBucket {
 }
 
 /** Microseconds until a call that joins now would leave. */
-function delayOf(seen: View, limit: Limit): number {
-  if (seen.idle) return 0
-  return Math.max(0, seen.gap + ceilDiv(seen.part * limit.tickUs, limit.p))
+function delayOf(current: View, limit: Limit): number {
+  if (current.idle) return 0
+  return Math.max(0, current.gap + ceilDiv(current.part * limit.tickUs, limit.p))
 }
 
 /** Microseconds until at most `most` units are ahead; -1 is an idle bucket. */
-function timeUntilAhead(most: number, seen: View, limit: Limit): number {
-  const untilIdle = delayOf(seen, limit)
+function timeUntilAhead(most: number, current: View, limit: Limit): number {
+  const untilIdle = delayOf(current, limit)
   if (most < 0) return untilIdle
-  const ticks = floorDiv((most + 1) * limit.q - seen.part, limit.p)
-  return Math.max(0, Math.min(untilIdle, seen.gap - ticks * limit.tickUs))
+  const ticks = floorDiv((most + 1) * limit.q - current.part, limit.p)
+  return Math.max(0, Math.min(untilIdle, current.gap - ticks * limit.tickUs))
 }
 
 /** Microseconds until the amount finds places and a slot that is near enough. */
-function waitFor(seen: View, limit: Limit, amount: number): number {
-  if (seen.idle) return 0
+function waitFor(current: View, limit: Limit, amount: number): number {
+  if (current.idle) return 0
   const free = limit.capacity - amount
-  const spared = free >= seen.oldest - seen.vacated ? free + seen.vacated : free
-  const forPlace = timeUntilAhead(Math.max(-1, spared), seen, limit)
-  return Math.max(forPlace, delayOf(seen, limit) - limit.maxWaitUs)
+  const spared = free >= current.oldest - current.vacated ? free + current.vacated : free
+  const forPlace = timeUntilAhead(Math.max(-1, spared), current, limit)
+  return Math.max(forPlace, delayOf(current, limit) - limit.maxWaitUs)
 }
 
-function join(seen: View, limit: Limit, amount: number): View {
-  const parts = seen.part + amount * limit.q
+function join(current: View, limit: Limit, amount: number): View {
+  const parts = current.part + amount * limit.q
   const ticks = floorDiv(parts, limit.p)
-  const gap = seen.gap + ticks * limit.tickUs
-  const oldest = seen.vacated > 0 ? seen.oldest + amount : 0
-  const ahead = seen.idle ? amount - 1 : seen.ahead + amount
+  const gap = current.gap + ticks * limit.tickUs
+  const oldest = current.vacated > 0 ? current.oldest + amount : 0
+  const ahead = current.idle ? amount - 1 : current.ahead + amount
   return {
-    ...seen,
-    next: seen.next + ticks * limit.tickUs,
+    ...current,
+    next: current.next + ticks * limit.tickUs,
     part: parts - ticks * limit.p,
     oldest,
     gap,
@@ -106,15 +106,15 @@ function join(seen: View, limit: Limit, amount: number): View {
 }
 
 function step(
-  seen: View,
+  current: View,
   limit: Limit,
   now: number,
   granted: number,
   delayUs: number,
   waitUs: number | null,
 ): Step<LeakyBucket> {
-  const after = granted === 0 ? seen : join(seen, limit, granted)
-  const moved = seen.moved ? stateOf(seen) : undefined
+  const after = granted === 0 ? current : join(current, limit, granted)
+  const rebased = current.rebased ? stateOf(current) : undefined
   const places = limit.capacity - after.ahead + after.vacated
   return {
     granted,
@@ -122,9 +122,9 @@ function step(
     resetAfterMs: usToMsUp(timeUntilAhead(0, after, limit)),
     retryAfterMs: waitUs === null ? null : usToMsUp(waitUs),
     delayMs: usToMsUp(delayUs),
-    at: seen.idle ? now : seen.next,
-    state: granted === 0 ? moved : stateOf(after),
-    moved,
+    at: current.idle ? now : current.next,
+    state: granted === 0 ? rebased : stateOf(after),
+    rebased,
   }
 }
 
@@ -134,12 +134,12 @@ function take(
   amount: number,
   now: number,
 ): Step<LeakyBucket> {
-  const seen = view(bucket, limit, now)
-  if (amount === 0) return step({ ...seen, moved: false }, limit, now, 0, 0, 0)
-  if (!everFits(limit, amount)) return step(seen, limit, now, 0, 0, null)
-  const waitUs = waitFor(seen, limit, amount)
-  if (waitUs > 0) return step(seen, limit, now, 0, 0, waitUs)
-  return step(seen, limit, now, amount, delayOf(seen, limit), 0)
+  const current = view(bucket, limit, now)
+  if (amount === 0) return step({ ...current, rebased: false }, limit, now, 0, 0, 0)
+  if (!everFits(limit, amount)) return step(current, limit, now, 0, 0, null)
+  const waitUs = waitFor(current, limit, amount)
+  if (waitUs > 0) return step(current, limit, now, 0, 0, waitUs)
+  return step(current, limit, now, amount, delayOf(current, limit), 0)
 }
 
 /** The first unit of a call leaves at once when nobody waits; only the others need places. */
@@ -148,11 +148,11 @@ function everFits(limit: Limit, amount: number): boolean {
 }
 
 function peek(bucket: LeakyBucket | undefined, limit: Limit, amount: number, now: number): Outcome {
-  const seen = view(bucket, limit, now)
-  if (amount === 0) return step(seen, limit, now, 0, 0, 0)
-  if (!everFits(limit, amount)) return step(seen, limit, now, 0, 0, null)
-  const waitUs = waitFor(seen, limit, amount)
-  return step(seen, limit, now, 0, waitUs > 0 ? 0 : delayOf(seen, limit), waitUs)
+  const current = view(bucket, limit, now)
+  if (amount === 0) return step(current, limit, now, 0, 0, 0)
+  if (!everFits(limit, amount)) return step(current, limit, now, 0, 0, null)
+  const waitUs = waitFor(current, limit, amount)
+  return step(current, limit, now, 0, waitUs > 0 ? 0 : delayOf(current, limit), waitUs)
 }
 
 /**
@@ -167,18 +167,18 @@ function give(
   at?: number,
   undone = false,
 ): LeakyBucket | undefined {
-  const seen = view(bucket, limit, now)
-  if (seen.idle || amount > limit.capacity + 1) return undefined
-  if (at === undefined) return vacate(seen, limit, amount, seen.ahead)
+  const current = view(bucket, limit, now)
+  if (current.idle || amount > limit.capacity + 1) return undefined
+  if (at === undefined) return vacate(current, limit, amount, current.ahead)
   if (at <= now && !undone) return undefined
 
-  const before = rewind(seen, limit, amount)
+  const before = rewind(current, limit, amount)
   if (before.next === at) return before
   if (at <= now) return undefined
-  const slotTicks = floorDiv(seen.next - at, limit.tickUs)
-  const slots = floorDiv(slotTicks * limit.p + seen.part, limit.q)
+  const slotTicks = floorDiv(current.next - at, limit.tickUs)
+  const slots = floorDiv(slotTicks * limit.p + current.part, limit.q)
   if (slots < 1) return undefined
-  return vacate(seen, limit, Math.min(amount, slots), Math.max(seen.oldest, slots))
+  return vacate(current, limit, Math.min(amount, slots), Math.max(current.oldest, slots))
 }
 
 /** The same with the next free slot `slots` slots earlier. */
@@ -192,9 +192,9 @@ function rewind(bucket: LeakyBucket, limit: Limit, slots: number): LeakyBucket {
 }
 
 /** No more places are freed than the queue has, or its end would move away for ever. */
-function vacate(seen: View, limit: Limit, amount: number, oldest: number): LeakyBucket {
-  const vacated = Math.min(seen.ahead, limit.capacity, seen.vacated + amount)
-  return { ...stateOf(seen), vacated, oldest: Math.min(seen.ahead, oldest) }
+function vacate(current: View, limit: Limit, amount: number, oldest: number): LeakyBucket {
+  const vacated = Math.min(current.ahead, limit.capacity, current.vacated + amount)
+  return { ...stateOf(current), vacated, oldest: Math.min(current.ahead, oldest) }
 }
 
 function charge(
@@ -203,10 +203,10 @@ function charge(
   amount: number,
   now: number,
 ): LeakyBucket | undefined {
-  const seen = view(bucket, limit, now)
-  const places = limit.capacity - seen.ahead + seen.vacated + (seen.idle ? 1 : 0)
+  const current = view(bucket, limit, now)
+  const places = limit.capacity - current.ahead + current.vacated + (current.idle ? 1 : 0)
   const units = Math.min(amount, places)
-  return limit.capacity === 0 || units <= 0 ? undefined : stateOf(join(seen, limit, units))
+  return limit.capacity === 0 || units <= 0 ? undefined : stateOf(join(current, limit, units))
 }
 
 function expiresAt(bucket: LeakyBucket, limit: Limit): number {

@@ -7,9 +7,9 @@ import type { AlgorithmName, Limit } from '../limit.js'
 type Numbers = 'max' | 'windowUs' | 'capacity' | 'tickUs' | 'maxWaitUs' | 'lent' | 'scale'
 
 /** A limit in exact numbers: p units every q ticks. */
-export type Exact = Readonly<Record<Numbers | 'p' | 'q', bigint>> & Pick<Limit, 'algorithm'>
+export type ExactLimit = Readonly<Record<Numbers | 'p' | 'q', bigint>> & Pick<Limit, 'algorithm'>
 
-export function exactLimit(limit: Limit): Exact {
+export function exactLimit(limit: Limit): ExactLimit {
   const fields = ['max', 'windowUs', 'capacity', 'tickUs', 'maxWaitUs', 'lent', 'scale'] as const
   const numbers = Object.fromEntries(fields.map((field) => [field, BigInt(limit[field])]))
   const { max, windowUs, tickUs } = numbers as Record<Numbers, bigint>
@@ -29,27 +29,27 @@ export const ceilOf = (a: bigint, b: bigint): bigint =>
   a > 0n ? (a + b - 1n) / b : -floorOf(-a, b)
 
 /** A state as of now, and whether another clock had written it. */
-export interface Sight<State> {
+export interface CurrentState<State> {
   readonly state: State | undefined
-  readonly moved: boolean
+  readonly rebased: boolean
 }
 
 /** What an algorithm says of a state brought to now; undefined is an empty counter. */
 export interface Model<State> {
   /** The state as of now, by the rules for refilling and for clocks that step back. */
-  see(state: State, limit: Exact, now: bigint): Sight<State>
+  stateAt(state: State, limit: ExactLimit, now: bigint): CurrentState<State>
   /** Whole units that may be taken at once; below 0 where more is used than the limit holds. */
-  free(state: State | undefined, limit: Exact, now: bigint): bigint
-  admits(state: State | undefined, limit: Exact, amount: bigint, now: bigint): boolean
-  delayUs(state: State | undefined, limit: Exact, amount: bigint, now: bigint): bigint
+  free(state: State | undefined, limit: ExactLimit, now: bigint): bigint
+  admits(state: State | undefined, limit: ExactLimit, amount: bigint, now: bigint): boolean
+  delayUs(state: State | undefined, limit: ExactLimit, amount: bigint, now: bigint): bigint
   /** Whether it is full again, or the queue empty, or the window over that it was `asOf` then. */
-  isReset(state: State | undefined, limit: Exact, now: bigint, asOf: bigint): boolean
+  isReset(state: State | undefined, limit: ExactLimit, now: bigint, asOf: bigint): boolean
   at(state: State | undefined, now: bigint): bigint
-  spend(state: State | undefined, limit: Exact, amount: bigint, now: bigint): State
+  spend(state: State | undefined, limit: ExactLimit, amount: bigint, now: bigint): State
   /** Undefined: nothing changes. */
   give(
     state: State,
-    limit: Exact,
+    limit: ExactLimit,
     amount: bigint,
     now: bigint,
     at?: bigint,
@@ -57,7 +57,7 @@ export interface Model<State> {
   ): State | undefined
   charge(
     state: State | undefined,
-    limit: Exact,
+    limit: ExactLimit,
     amount: bigint,
     now: bigint,
     at: bigint,
@@ -72,29 +72,29 @@ interface ExactBucket {
 }
 
 const bucket: Model<ExactBucket> = {
-  see(state, limit, now) {
-    if (limit.capacity === 0n) return { state: undefined, moved: false }
+  stateAt(state, limit, now) {
+    if (limit.capacity === 0n) return { state: undefined, rebased: false }
     const { q, p, tickUs } = limit
     const part = state.inUse % state.q
     const kept = (state.inUse / state.q) * q + least(part, state.q === q ? part : q - 1n)
     const inUse = least(kept, (limit.capacity + limit.lent) * q)
     const ahead = state.at - now
-    if (ahead > limit.windowUs) return { state: { at: now, inUse, q }, moved: true }
-    if (ahead > 0n) return { state: { at: state.at, inUse, q }, moved: false }
+    if (ahead > limit.windowUs) return { state: { at: now, inUse, q }, rebased: true }
+    if (ahead > 0n) return { state: { at: state.at, inUse, q }, rebased: false }
     const ticks = -ahead / tickUs
-    if (ticks * p >= inUse) return { state: { at: now, inUse: 0n, q }, moved: false }
-    return { state: { at: state.at + ticks * tickUs, inUse: inUse - ticks * p, q }, moved: false }
+    if (ticks * p >= inUse) return { state: { at: now, inUse: 0n, q }, rebased: false }
+    return { state: { at: state.at + ticks * tickUs, inUse: inUse - ticks * p, q }, rebased: false }
   },
   free: (state, limit) => floorOf(limit.capacity * limit.q - (state?.inUse ?? 0n), limit.q),
   admits(state, limit, amount, now) {
     const then = now + limit.maxWaitUs
-    const later = state === undefined ? undefined : bucket.see(state, limit, then).state
+    const later = state === undefined ? undefined : bucket.stateAt(state, limit, then).state
     return bucket.free(later, limit, then) >= amount
   },
   delayUs(state, limit, amount, now) {
     if (state === undefined) return 0n
     return firstFrom(0n, (us) => {
-      const later = bucket.see(state, limit, now + us).state
+      const later = bucket.stateAt(state, limit, now + us).state
       return bucket.free(later, limit, now + us) >= amount
     })
   },
@@ -122,7 +122,7 @@ const bucket: Model<ExactBucket> = {
 }
 
 /** Whether a whole bucket has come back since `at`, and with it whatever was taken then. */
-function isRefilled(limit: Exact, now: bigint, at: bigint): boolean {
+function isRefilled(limit: ExactLimit, now: bigint, at: bigint): boolean {
   return now - at >= ceilOf(limit.capacity * limit.q, limit.p) * limit.tickUs
 }
 
@@ -135,20 +135,20 @@ interface ExactQueue {
 }
 
 const queue: Model<ExactQueue> = {
-  see(state, limit, now) {
-    if (limit.capacity === 0n) return { state: undefined, moved: false }
+  stateAt(state, limit, now) {
+    if (limit.capacity === 0n) return { state: undefined, rebased: false }
     const { p, q, tickUs } = limit
     const part = least(state.part, p - 1n)
     const gap = state.next - now
-    if (gap * p + part * tickUs <= 0n) return { state: undefined, moved: false }
+    if (gap * p + part * tickUs <= 0n) return { state: undefined, rebased: false }
     const longest = ceilOf(2n * (limit.capacity + 1n) * q, p) * tickUs
     if (gap > longest + limit.windowUs) {
       const full = { next: now, part: 0n, vacated: [] }
-      return { state: advance(full, limit, limit.capacity + 1n), moved: true }
+      return { state: advance(full, limit, limit.capacity + 1n), rebased: true }
     }
     const ahead = aheadOf({ ...state, part }, limit, now)
     const vacated = state.vacated.filter((slots) => slots <= ahead)
-    return { state: { next: state.next, part, vacated }, moved: false }
+    return { state: { next: state.next, part, vacated }, rebased: false }
   },
   free(state, limit, now) {
     if (state === undefined) return limit.capacity
@@ -198,13 +198,13 @@ const queue: Model<ExactQueue> = {
 }
 
 /** Units whose slot is still to come. */
-function aheadOf(state: ExactQueue, limit: Exact, now: bigint): bigint {
+function aheadOf(state: ExactQueue, limit: ExactLimit, now: bigint): bigint {
   const parts = ceilOf(state.next - now, limit.tickUs) * limit.p + state.part
   return ceilOf(parts, limit.q) - 1n
 }
 
 /** The same queue with the next free slot so many slots later, or earlier. */
-function advance(state: ExactQueue, limit: Exact, slots: bigint): ExactQueue {
+function advance(state: ExactQueue, limit: ExactLimit, slots: bigint): ExactQueue {
   const parts = state.part + slots * limit.q
   const ticks = floorOf(parts, limit.p)
   const vacated = state.vacated.map((before) => before + slots).filter((before) => before > 0n)
@@ -217,21 +217,21 @@ interface ExactWindow {
   readonly prev: bigint
 }
 
-const startOf = (at: bigint, limit: Exact): bigint => at - (at % limit.windowUs)
+const startOf = (at: bigint, limit: ExactLimit): bigint => at - (at % limit.windowUs)
 const windowAt = (state: ExactWindow | undefined, now: bigint): bigint =>
   most(state?.start ?? now, now)
 
 /** Both windows by counts; a fixed window never looks at the last one. */
 const windows: Model<ExactWindow> = {
-  see(state, limit, now) {
+  stateAt(state, limit, now) {
     if (state.start - now > limit.windowUs) {
-      return { state: { ...state, start: startOf(now, limit) }, moved: true }
+      return { state: { ...state, start: startOf(now, limit) }, rebased: true }
     }
     const start = startOf(windowAt(state, now), limit)
-    if (state.start >= start) return { state: { ...state, start }, moved: false }
+    if (state.start >= start) return { state: { ...state, start }, rebased: false }
     const prev = state.start >= start - limit.windowUs ? state.curr : 0n
     const last = { start, curr: 0n, prev: limit.algorithm === 'fixed-window' ? 0n : prev }
-    return { state: last, moved: false }
+    return { state: last, rebased: false }
   },
   free(state, limit, now) {
     if (state === undefined) return limit.max
@@ -259,11 +259,11 @@ const windows: Model<ExactWindow> = {
     return isLast ? { ...state, prev: most(0n, state.prev - amount) } : undefined
   },
   charge(state, limit, amount, now, at, debt) {
-    const seen = state ?? { start: startOf(now, limit), curr: 0n, prev: 0n }
+    const current = state ?? { start: startOf(now, limit), curr: 0n, prev: 0n }
     const raise = (count: bigint) => most(count, least(count + amount, limit.max + debt))
-    if (at >= seen.start) return { ...seen, curr: raise(seen.curr) }
-    const isLast = limit.algorithm !== 'fixed-window' && at >= seen.start - limit.windowUs
-    return isLast ? { ...seen, prev: raise(seen.prev) } : undefined
+    if (at >= current.start) return { ...current, curr: raise(current.curr) }
+    const isLast = limit.algorithm !== 'fixed-window' && at >= current.start - limit.windowUs
+    return isLast ? { ...current, prev: raise(current.prev) } : undefined
   },
 }
 
@@ -283,12 +283,12 @@ const newestOf = (log: ExactLog | undefined, now: bigint): bigint =>
   (log ?? []).reduce((newest, entry) => most(newest, entry.at), now)
 
 const entries: Model<ExactLog> = {
-  see(state, limit, now) {
-    const moved = newestOf(state, now) - now > limit.windowUs
-    const log = moved ? state.map((entry) => ({ ...entry, at: least(entry.at, now) })) : state
+  stateAt(state, limit, now) {
+    const rebased = newestOf(state, now) - now > limit.windowUs
+    const log = rebased ? state.map((entry) => ({ ...entry, at: least(entry.at, now) })) : state
     const since = newestOf(log, now) - limit.windowUs
     const kept = log.filter((entry) => entry.at > since)
-    return { state: kept, moved }
+    return { state: kept, rebased }
   },
   free: (state, limit) => limit.max - countOf(state),
   admits: (state, limit, amount) => entries.free(state, limit, 0n) >= amount,

@@ -12,10 +12,10 @@ import {
   least,
   modelOf,
   most,
-  type Sight,
+  type CurrentState,
 } from './models.test-helper.js'
 
-interface Asked {
+interface Demand {
   readonly wanted: bigint
   /** Less than wanted where `atLeast` is. */
   readonly enough: bigint
@@ -26,19 +26,19 @@ export function createOracle(first: Limit): Counter {
   let limit = exactLimit(first)
   let state: unknown
 
-  const see = (from: unknown, now: bigint): Sight<unknown> =>
-    from === undefined ? { state: undefined, moved: false } : model.see(from, limit, now)
+  const stateAt = (from: unknown, now: bigint): CurrentState<unknown> =>
+    from === undefined ? { state: undefined, rebased: false } : model.stateAt(from, limit, now)
 
   /** `after` is the state that the answer leaves behind. */
   function answer(
     after: unknown,
     now: bigint,
     granted: bigint,
-    refused: Asked | undefined,
+    refused: Demand | undefined,
     delayUs: bigint,
     at: bigint,
   ): Outcome {
-    const then = (ms: bigint) => see(after, now + ms * 1000n).state
+    const then = (ms: bigint) => stateAt(after, now + ms * 1000n).state
     const resetAfterMs = firstFrom(0n, (ms) =>
       model.isReset(then(ms), limit, now + ms * 1000n, model.at(after, now)),
     )
@@ -54,7 +54,7 @@ export function createOracle(first: Limit): Counter {
   }
 
   function retryAfterMs(
-    { wanted, enough }: Asked,
+    { wanted, enough }: Demand,
     then: (ms: bigint) => unknown,
     now: bigint,
   ): number | null {
@@ -67,20 +67,20 @@ export function createOracle(first: Limit): Counter {
 
   function decide(amount: number, time: number, atLeast: number, spends: boolean): Outcome {
     const [wanted, enough, now] = [BigInt(amount), BigInt(atLeast), BigInt(time)]
-    const seen = see(state, now)
-    const at = model.at(seen.state, now)
-    if (wanted === 0n) return answer(seen.state, now, 0n, undefined, 0n, at)
+    const current = stateAt(state, now)
+    const at = model.at(current.state, now)
+    if (wanted === 0n) return answer(current.state, now, 0n, undefined, 0n, at)
 
-    const fits = model.admits(seen.state, limit, wanted, now)
-    const free = model.free(seen.state, limit, now)
+    const fits = model.admits(current.state, limit, wanted, now)
+    const free = model.free(current.state, limit, now)
     const granted = fits ? wanted : enough < wanted && free >= enough ? free : 0n
     if (granted === 0n) {
-      if (spends && seen.moved) state = seen.state
-      return answer(seen.state, now, 0n, { wanted, enough }, 0n, at)
+      if (spends && current.rebased) state = current.state
+      return answer(current.state, now, 0n, { wanted, enough }, 0n, at)
     }
-    const delayUs = fits ? model.delayUs(seen.state, limit, wanted, now) : 0n
-    if (!spends) return answer(seen.state, now, 0n, undefined, delayUs, at)
-    state = model.spend(seen.state, limit, granted, now)
+    const delayUs = fits ? model.delayUs(current.state, limit, wanted, now) : 0n
+    if (!spends) return answer(current.state, now, 0n, undefined, delayUs, at)
+    state = model.spend(current.state, limit, granted, now)
     return answer(state, now, granted, undefined, delayUs, at)
   }
 
@@ -93,15 +93,16 @@ export function createOracle(first: Limit): Counter {
     give(amount, now, at, undone = false) {
       // What is given back is taken from all that was used, however little the limit holds now.
       const boundless = { ...limit, lent: limit.lent + 10n ** 30n }
-      const seen = state === undefined ? undefined : model.see(state, boundless, BigInt(now)).state
-      if (seen === undefined || isBeyondCounting(state, limit)) return
+      const current =
+        state === undefined ? undefined : model.stateAt(state, boundless, BigInt(now)).state
+      if (current === undefined || isBeyondCounting(state, limit)) return
       const from = at === undefined ? undefined : BigInt(at)
-      state = model.give(seen, limit, BigInt(amount), BigInt(now), from, undone) ?? state
+      state = model.give(current, limit, BigInt(amount), BigInt(now), from, undone) ?? state
     },
     charge(amount, now, at, debt) {
-      const seen = see(state, BigInt(now)).state
+      const current = stateAt(state, BigInt(now)).state
       const numbers = [BigInt(amount), BigInt(now), BigInt(at), BigInt(debt)] as const
-      state = model.charge(seen, limit, ...numbers) ?? state
+      state = model.charge(current, limit, ...numbers) ?? state
     },
   }
 }

@@ -21,26 +21,26 @@ function holds<Given>(runs: number, given: fc.Arbitrary<Given>, claim: (given: G
 const EVERYTHING = { stepsBack: true, changes: true, gives: true, charges: true } as const
 
 /** Units that passed, by the time at which they did. */
-interface Passed {
+interface Admission {
   readonly at: number
   readonly units: number
 }
 
-function passedIn(trace: Trace, may: Mishaps = {}): readonly Passed[] {
+function admissionsIn(trace: Trace, may: Mishaps = {}): readonly Admission[] {
   const counter = createStoredCounter(defineLimit(trace.spec))
-  const passed: Passed[] = []
+  const admissions: Admission[] = []
   play(trace, may, (act) => {
     const outcome = applyAct(counter, act)
-    if (outcome.granted > 0) passed.push({ at: act.now, units: outcome.granted })
+    if (outcome.granted > 0) admissions.push({ at: act.now, units: outcome.granted })
     return outcome
   })
-  return passed
+  return admissions
 }
 
 /** The most that passed in any interval of at most `lengthUs`. */
-function mostWithin(passed: readonly Passed[], lengthUs: number): bigint {
-  return passed.reduce((most, first, from) => {
-    const near = passed.slice(from).filter((one) => one.at - first.at <= lengthUs)
+function mostWithin(admissions: readonly Admission[], lengthUs: number): bigint {
+  return admissions.reduce((most, first, from) => {
+    const near = admissions.slice(from).filter((one) => one.at - first.at <= lengthUs)
     const sum = near.reduce((units, one) => units + BigInt(one.units), 0n)
     return sum > most ? sum : most
   }, 0n)
@@ -50,7 +50,7 @@ describe('no more passes in any interval than the algorithm allows', () => {
   test.each(['token-bucket', 'gcra'] as const)('%s: burst + rate * t', (algorithm) => {
     holds(200, traces(algorithm), (trace) => {
       const limit = defineLimit(trace.spec)
-      expectAtMost(passedIn(trace), limit.capacity, limit)
+      expectAtMost(admissionsIn(trace), limit.capacity, limit)
     })
   })
 
@@ -58,14 +58,14 @@ describe('no more passes in any interval than the algorithm allows', () => {
     holds(200, traces('token-bucket', { lends: true }), (trace) => {
       const limit = defineLimit(trace.spec)
       const counter = createStoredCounter(limit)
-      const passed: Passed[] = []
+      const admissions: Admission[] = []
       play(trace, {}, (act) => {
         const outcome = applyAct(counter, act)
         const at = act.now + outcome.delayMs * 1000
-        if (outcome.granted > 0) passed.push({ at, units: outcome.granted })
+        if (outcome.granted > 0) admissions.push({ at, units: outcome.granted })
         return outcome
       })
-      const inOrder = passed.toSorted((a, b) => a.at - b.at)
+      const inOrder = admissions.toSorted((a, b) => a.at - b.at)
       // A delay is rounded up to a millisecond, so the last of an interval may go 1 ms late.
       const slack = Math.ceil((limit.max / limit.windowUs) * 1000)
       expectAtMost(inOrder, limit.capacity + slack, limit)
@@ -75,35 +75,35 @@ describe('no more passes in any interval than the algorithm allows', () => {
   test('leaky-bucket: one slot apart, whoever leaves the queue', () => {
     holds(400, traces('leaky-bucket', { slow: true }), (trace) => {
       const limit = defineLimit(trace.spec)
-      expectSpaced(stayedIn(trace, limit), limit)
+      expectSpaced(admissionsKept(trace, limit), limit)
     })
   })
 
   test('fixed-window: max in a window, twice that around an edge', () => {
     holds(200, traces('fixed-window'), (trace) => {
       const { max, windowUs } = defineLimit(trace.spec)
-      const passed = passedIn(trace)
-      const byWindow = passed.map((one) => ({ ...one, at: Math.floor(one.at / windowUs) }))
+      const admissions = admissionsIn(trace)
+      const byWindow = admissions.map((one) => ({ ...one, at: Math.floor(one.at / windowUs) }))
       expect(mostWithin(byWindow, 0)).toBeLessThanOrEqual(max)
-      expect(mostWithin(passed, windowUs)).toBeLessThanOrEqual(2n * BigInt(max))
+      expect(mostWithin(admissions, windowUs)).toBeLessThanOrEqual(2n * BigInt(max))
     })
   })
 
   test('sliding-window-counter: max * (1 + t / window)', () => {
     holds(300, traces('sliding-window-counter'), (trace) => {
       const limit = defineLimit(trace.spec)
-      expectAtMost(passedIn(trace), limit.max, limit)
+      expectAtMost(admissionsIn(trace), limit.max, limit)
     })
   })
 
   test('sliding-window-counter: admits never late, and early by at most prev / 2^20', () => {
     const shares = fc.record({ prev: fc.nat({ max: 1000 }), curr: fc.nat({ max: 1000 }) })
     const given = fc.tuple(specs('sliding-window-counter'), shares, fc.nat({ max: 999_999 }))
-    holds(500, given, ([spec, share, passed]) => {
+    holds(500, given, ([spec, share, admissions]) => {
       const { max, windowUs } = defineLimit(spec)
       const counter = createStoredCounter(defineLimit(spec))
       const [prev, curr] = [share.prev, share.curr].map((part) => Math.floor((max / 1000) * part))
-      const now = windowUs + Math.floor((windowUs / 1_000_000) * passed)
+      const now = windowUs + Math.floor((windowUs / 1_000_000) * admissions)
       counter.charge(prev ?? 0, 0, 0, 0)
       counter.charge(curr ?? 0, now, now, 0)
       const { remaining } = counter.peek(0, now)
@@ -119,15 +119,15 @@ describe('no more passes in any interval than the algorithm allows', () => {
   test('sliding-window-log: max in any window', () => {
     holds(200, traces('sliding-window-log'), (trace) => {
       const limit = defineLimit(trace.spec)
-      expect(mostWithin(passedIn(trace), limit.windowUs - 1)).toBeLessThanOrEqual(limit.max)
+      expect(mostWithin(admissionsIn(trace), limit.windowUs - 1)).toBeLessThanOrEqual(limit.max)
     })
   })
 })
 
 /** The calls of a leaky bucket that did not leave it, by slot; fails if too many ever wait. */
-function stayedIn(trace: Trace, limit: Limit): readonly Passed[] {
+function admissionsKept(trace: Trace, limit: Limit): readonly Admission[] {
   const counter = createStoredCounter(limit)
-  let stayed: Passed[] = []
+  let stayed: Admission[] = []
   play(trace, { gives: true }, (act) => {
     const outcome = applyAct(counter, act)
     if (act.verb === 'give' && act.at !== undefined && (act.undone || act.at > act.now)) {
@@ -143,13 +143,13 @@ function stayedIn(trace: Trace, limit: Limit): readonly Passed[] {
 }
 
 /** The units of a call whose slot is still to come; `at` is the first slot, rounded down. */
-function waitingOf({ at, units }: Passed, { p, q, tickUs }: Limit, now: number): bigint {
+function waitingOf({ at, units }: Admission, { p, q, tickUs }: Limit, now: number): bigint {
   const slots = (BigInt(now - at) * BigInt(p)) / BigInt(q * tickUs)
   const left = now < at ? BigInt(units) : BigInt(units) - slots - 1n
   return left > 0n ? left : 0n
 }
 
-function expectSpaced(calls: readonly Passed[], { p, q, tickUs }: Limit): void {
+function expectSpaced(calls: readonly Admission[], { p, q, tickUs }: Limit): void {
   calls.slice(1).forEach((next, index) => {
     const { at, units } = calls[index] ?? next
     const spaceUs = BigInt(next.at - at + tickUs)
@@ -176,16 +176,16 @@ function expectRetry(counter: StoredCounter, act: Act, limit: Limit, outcome: Ou
 
 function expectPeekTellsTake(counter: StoredCounter, act: Act): void {
   const before = JSON.stringify(counter.state())
-  const seen = counter.peek(act.amount, act.now)
+  const peeked = counter.peek(act.amount, act.now)
   expect(JSON.stringify(counter.state())).toBe(before)
   const taken = counter.copy().take(act.amount, act.now)
   if (act.amount > 0 && taken.granted === 0) {
-    expect(seen).toEqual(taken)
+    expect(peeked).toEqual(taken)
     return
   }
   const { delayMs, at } = taken
-  expect(seen).toMatchObject({ granted: 0, retryAfterMs: 0, delayMs, at })
-  expect(taken.remaining).toBeLessThanOrEqual(seen.remaining)
+  expect(peeked).toMatchObject({ granted: 0, retryAfterMs: 0, delayMs, at })
+  expect(taken.remaining).toBeLessThanOrEqual(peeked.remaining)
 }
 
 /** Whether units taken at `at` count for nothing any more, so that nothing can be given back. */
@@ -287,7 +287,7 @@ describe.each(ALGORITHM_NAMES)('%s', (algorithm) => {
       play(trace, EVERYTHING, (act, limit) => {
         const step = algorithmOf(limit).take(counter.state(), limit, 0, act.now)
         expect(step).toMatchObject({ granted: 0, retryAfterMs: 0, delayMs: 0 })
-        expect([step.state, step.moved]).toEqual([undefined, undefined])
+        expect([step.state, step.rebased]).toEqual([undefined, undefined])
         return applyAct(counter, act)
       })
     })

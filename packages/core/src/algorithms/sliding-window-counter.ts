@@ -20,21 +20,21 @@ export interface SlidingCounter {
 interface View extends SlidingCounter {
   /** The time taken as now: the state's own where it is ahead. */
   readonly at: number
-  readonly moved: boolean
+  readonly rebased: boolean
 }
 
 function view(counter: SlidingCounter | undefined, limit: Limit, now: number): View {
   if (counter === undefined) {
-    return { at: now, start: windowStart(now, limit), curr: 0, prev: 0, moved: false }
+    return { at: now, start: windowStart(now, limit), curr: 0, prev: 0, rebased: false }
   }
-  const moved = isFromAnotherClock(counter.start, limit, now)
-  const at = moved ? now : Math.max(now, counter.start)
+  const rebased = isFromAnotherClock(counter.start, limit, now)
+  const at = rebased ? now : Math.max(now, counter.start)
   const start = windowStart(at, limit)
-  if (moved || counter.start >= start) {
-    return { at, start, curr: counter.curr, prev: counter.prev, moved }
+  if (rebased || counter.start >= start) {
+    return { at, start, curr: counter.curr, prev: counter.prev, rebased }
   }
   const wasLast = counter.start >= start - limit.windowUs
-  return { at, start, curr: 0, prev: wasLast ? counter.curr : 0, moved }
+  return { at, start, curr: 0, prev: wasLast ? counter.curr : 0, rebased }
 }
 
 function stateOf({ start, curr, prev }: View): SlidingCounter {
@@ -42,10 +42,10 @@ function stateOf({ start, curr, prev }: View): SlidingCounter {
 }
 
 /** Units free now, rounded down; a share of a unit is no unit. */
-function free(seen: View, limit: Limit): number {
-  const steps = ceilDiv(seen.start + limit.windowUs - seen.at, limit.scale)
+function free(current: View, limit: Limit): number {
+  const steps = ceilDiv(current.start + limit.windowUs - current.at, limit.scale)
   const left = Math.min(steps, limit.scaledWindow)
-  const room = (limit.max - seen.curr) * limit.scaledWindow - seen.prev * left
+  const room = (limit.max - current.curr) * limit.scaledWindow - current.prev * left
   return floorDiv(room, limit.scaledWindow)
 }
 
@@ -53,13 +53,13 @@ function free(seen: View, limit: Limit): number {
  * Microseconds from now until the amount fits: within this window, else the next, else the one
  * after.
  */
-function waitFor(seen: View, limit: Limit, amount: number, now: number): number {
-  if (free(seen, limit) >= amount) return 0
-  const end = seen.start + limit.windowUs
-  const here = leftWhenItFits(seen.prev, limit.max - seen.curr - amount, limit)
-  if (here > 0) return end - here - now
-  const next = leftWhenItFits(seen.curr, limit.max - amount, limit)
-  return end + limit.windowUs - Math.min(next, limit.windowUs) - now
+function waitFor(current: View, limit: Limit, amount: number, now: number): number {
+  if (free(current, limit) >= amount) return 0
+  const end = current.start + limit.windowUs
+  const leftInThisWindow = leftWhenItFits(current.prev, limit.max - current.curr - amount, limit)
+  if (leftInThisWindow > 0) return end - leftInThisWindow - now
+  const leftInNextWindow = leftWhenItFits(current.curr, limit.max - amount, limit)
+  return end + limit.windowUs - Math.min(leftInNextWindow, limit.windowUs) - now
 }
 
 /** The most that may be left of a window for `room` units to be free while `before` fade. */
@@ -69,38 +69,38 @@ function leftWhenItFits(before: number, room: number, limit: Limit): number {
   return floorDiv(room * limit.scaledWindow, before) * limit.scale
 }
 
-function resetAfterMs(seen: View, limit: Limit, now: number): number {
-  if (seen.curr > 0) return usToMsUp(seen.start + 2 * limit.windowUs - now)
-  if (seen.prev > 0) return usToMsUp(seen.start + limit.windowUs - now)
+function resetAfterMs(current: View, limit: Limit, now: number): number {
+  if (current.curr > 0) return usToMsUp(current.start + 2 * limit.windowUs - now)
+  if (current.prev > 0) return usToMsUp(current.start + limit.windowUs - now)
   return 0
 }
 
-function admit(seen: View, limit: Limit, now: number, granted: number): Step<SlidingCounter> {
-  const after = granted === 0 ? seen : { ...seen, curr: seen.curr + granted }
-  const moved = seen.moved ? stateOf(seen) : undefined
+function admit(current: View, limit: Limit, now: number, granted: number): Step<SlidingCounter> {
+  const after = granted === 0 ? current : { ...current, curr: current.curr + granted }
+  const rebased = current.rebased ? stateOf(current) : undefined
   return {
     granted,
     remaining: Math.max(0, free(after, limit)),
     resetAfterMs: resetAfterMs(after, limit, now),
     retryAfterMs: 0,
     delayMs: 0,
-    at: seen.at,
-    state: granted === 0 ? moved : stateOf(after),
-    moved,
+    at: current.at,
+    state: granted === 0 ? rebased : stateOf(after),
+    rebased,
   }
 }
 
-function refuse(seen: View, limit: Limit, amount: number, now: number): Step<SlidingCounter> {
-  const cure = amount > limit.max ? null : usToMsUp(waitFor(seen, limit, amount, now))
+function refuse(current: View, limit: Limit, amount: number, now: number): Step<SlidingCounter> {
+  const cure = amount > limit.max ? null : usToMsUp(waitFor(current, limit, amount, now))
   return {
     granted: 0,
-    remaining: Math.max(0, free(seen, limit)),
-    resetAfterMs: resetAfterMs(seen, limit, now),
+    remaining: Math.max(0, free(current, limit)),
+    resetAfterMs: resetAfterMs(current, limit, now),
     retryAfterMs: cure,
     delayMs: 0,
-    at: seen.at,
+    at: current.at,
     state: undefined,
-    moved: seen.moved ? stateOf(seen) : undefined,
+    rebased: current.rebased ? stateOf(current) : undefined,
   }
 }
 
@@ -111,11 +111,11 @@ function take(
   now: number,
   atLeast = amount,
 ): Step<SlidingCounter> {
-  const seen = view(counter, limit, now)
-  if (amount === 0) return admit({ ...seen, moved: false }, limit, now, 0)
-  const granted = Math.min(amount, free(seen, limit))
-  if (granted >= atLeast) return admit(seen, limit, now, granted)
-  return refuse(seen, limit, atLeast, now)
+  const current = view(counter, limit, now)
+  if (amount === 0) return admit({ ...current, rebased: false }, limit, now, 0)
+  const granted = Math.min(amount, free(current, limit))
+  if (granted >= atLeast) return admit(current, limit, now, granted)
+  return refuse(current, limit, atLeast, now)
 }
 
 function peek(
@@ -124,9 +124,9 @@ function peek(
   amount: number,
   now: number,
 ): Outcome {
-  const seen = view(counter, limit, now)
-  if (amount === 0 || free(seen, limit) >= amount) return admit(seen, limit, now, 0)
-  return refuse(seen, limit, amount, now)
+  const current = view(counter, limit, now)
+  if (amount === 0 || free(current, limit) >= amount) return admit(current, limit, now, 0)
+  return refuse(current, limit, amount, now)
 }
 
 /** The last window still counts, so what came from it returns to it. */
@@ -138,9 +138,9 @@ function give(
   at?: number,
 ): SlidingCounter | undefined {
   if (counter === undefined) return undefined
-  const seen = view(counter, limit, now)
-  const { start, curr, prev } = seen
-  const from = windowStart(at ?? seen.at, limit)
+  const current = view(counter, limit, now)
+  const { start, curr, prev } = current
+  const from = windowStart(at ?? current.at, limit)
   if (from === start) return { start, curr: Math.max(0, curr - amount), prev }
   if (from === start - limit.windowUs) return { start, curr, prev: Math.max(0, prev - amount) }
   return undefined

@@ -16,7 +16,7 @@ interface View {
   readonly at: number
   readonly log: Log
   readonly count: number
-  readonly moved: boolean
+  readonly rebased: boolean
 }
 
 const EMPTY: Log = []
@@ -34,42 +34,42 @@ const unitsOf = (log: Log, pair: number): number => log[pair + 1] ?? 0
 
 function view(log: Log | undefined, limit: Limit, now: number): View {
   if (log === undefined || log.length === 0) {
-    return { at: now, log: EMPTY, count: 0, moved: false }
+    return { at: now, log: EMPTY, count: 0, rebased: false }
   }
   const newestAt = timeOf(log, log.length - 2)
-  const moved = isFromAnotherClock(newestAt, limit, now)
-  const at = moved ? now : Math.max(now, newestAt)
-  const kept = inSight(moved ? moveBack(log, now) : log, at - limit.windowUs)
+  const rebased = isFromAnotherClock(newestAt, limit, now)
+  const at = rebased ? now : Math.max(now, newestAt)
+  const counted = withinWindow(rebased ? rebaseLog(log, now) : log, at - limit.windowUs)
   let count = 0
-  for (let pair = 0; pair < kept.length; pair += 2) count += unitsOf(kept, pair)
-  return { at, log: kept, count, moved }
+  for (let pair = 0; pair < counted.length; pair += 2) count += unitsOf(counted, pair)
+  return { at, log: counted, count, rebased }
 }
 
 /** What was admitted after `edge`. */
-function inSight(log: Log, edge: number): Log {
+function withinWindow(log: Log, edge: number): Log {
   let first = 0
   while (first < log.length && timeOf(log, first) <= edge) first += 2
   return first === 0 ? log : log.slice(first)
 }
 
 /** What lies ahead of now becomes one entry at now, or a give would find it several times. */
-function moveBack(log: Log, now: number): Log {
-  const moved: number[] = []
+function rebaseLog(log: Log, now: number): Log {
+  const rebased: number[] = []
   let ahead = 0
   for (let pair = 0; pair < log.length; pair += 2) {
-    if (timeOf(log, pair) < now) moved.push(timeOf(log, pair), unitsOf(log, pair))
+    if (timeOf(log, pair) < now) rebased.push(timeOf(log, pair), unitsOf(log, pair))
     else ahead += unitsOf(log, pair)
   }
-  moved.push(now, ahead)
-  return moved
+  rebased.push(now, ahead)
+  return rebased
 }
 
 /** Microseconds from now until enough entries have left for the amount to fit. */
-function waitFor(seen: View, limit: Limit, amount: number, now: number): number {
-  let excess = seen.count + amount - limit.max
-  for (let pair = 0; pair < seen.log.length; pair += 2) {
-    excess -= unitsOf(seen.log, pair)
-    if (excess <= 0) return timeOf(seen.log, pair) + limit.windowUs - now
+function waitFor(current: View, limit: Limit, amount: number, now: number): number {
+  let excess = current.count + amount - limit.max
+  for (let pair = 0; pair < current.log.length; pair += 2) {
+    excess -= unitsOf(current.log, pair)
+    if (excess <= 0) return timeOf(current.log, pair) + limit.windowUs - now
   }
   return 0
 }
@@ -88,30 +88,30 @@ function resetAfterMs(log: Log, limit: Limit, now: number): number {
   return usToMsUp(timeOf(log, log.length - 2) + limit.windowUs - now)
 }
 
-function admit(seen: View, limit: Limit, now: number, granted: number): Step<Log> {
-  const after = granted === 0 ? seen.log : insert(seen.log, seen.at, granted)
+function admit(current: View, limit: Limit, now: number, granted: number): Step<Log> {
+  const after = granted === 0 ? current.log : insert(current.log, current.at, granted)
   return {
     granted,
-    remaining: Math.max(0, limit.max - seen.count - granted),
+    remaining: Math.max(0, limit.max - current.count - granted),
     resetAfterMs: resetAfterMs(after, limit, now),
     retryAfterMs: 0,
     delayMs: 0,
-    at: seen.at,
+    at: current.at,
     state: granted === 0 ? undefined : after,
-    moved: seen.moved ? seen.log : undefined,
+    rebased: current.rebased ? current.log : undefined,
   }
 }
 
-function refuse(seen: View, limit: Limit, amount: number, now: number): Step<Log> {
+function refuse(current: View, limit: Limit, amount: number, now: number): Step<Log> {
   return {
     granted: 0,
-    remaining: Math.max(0, limit.max - seen.count),
-    resetAfterMs: resetAfterMs(seen.log, limit, now),
-    retryAfterMs: amount > limit.max ? null : usToMsUp(waitFor(seen, limit, amount, now)),
+    remaining: Math.max(0, limit.max - current.count),
+    resetAfterMs: resetAfterMs(current.log, limit, now),
+    retryAfterMs: amount > limit.max ? null : usToMsUp(waitFor(current, limit, amount, now)),
     delayMs: 0,
-    at: seen.at,
+    at: current.at,
     state: undefined,
-    moved: seen.moved ? seen.log : undefined,
+    rebased: current.rebased ? current.log : undefined,
   }
 }
 
@@ -122,17 +122,17 @@ function take(
   now: number,
   atLeast = amount,
 ): Step<Log> {
-  const seen = view(log, limit, now)
-  if (amount === 0) return admit({ ...seen, moved: false }, limit, now, 0)
-  const granted = Math.min(amount, limit.max - seen.count)
-  if (granted >= atLeast) return admit(seen, limit, now, granted)
-  return refuse(seen, limit, atLeast, now)
+  const current = view(log, limit, now)
+  if (amount === 0) return admit({ ...current, rebased: false }, limit, now, 0)
+  const granted = Math.min(amount, limit.max - current.count)
+  if (granted >= atLeast) return admit(current, limit, now, granted)
+  return refuse(current, limit, atLeast, now)
 }
 
 function peek(log: Log | undefined, limit: Limit, amount: number, now: number): Outcome {
-  const seen = view(log, limit, now)
-  if (amount === 0 || seen.count + amount <= limit.max) return admit(seen, limit, now, 0)
-  return refuse(seen, limit, amount, now)
+  const current = view(log, limit, now)
+  if (amount === 0 || current.count + amount <= limit.max) return admit(current, limit, now, 0)
+  return refuse(current, limit, amount, now)
 }
 
 function give(
@@ -143,19 +143,19 @@ function give(
   at?: number,
 ): Log | undefined {
   if (log === undefined) return undefined
-  const seen = view(log, limit, now)
-  const given: number[] = []
+  const current = view(log, limit, now)
+  const remainder: number[] = []
   let back = amount
   let found = at === undefined
-  for (let pair = 0; pair < seen.log.length; pair += 2) {
-    const madeAt = timeOf(seen.log, pair)
-    const units = unitsOf(seen.log, pair)
+  for (let pair = 0; pair < current.log.length; pair += 2) {
+    const madeAt = timeOf(current.log, pair)
+    const units = unitsOf(current.log, pair)
     const taken = at === undefined || at === madeAt ? Math.min(back, units) : 0
     found ||= at === madeAt
     back -= taken
-    if (units > taken) given.push(madeAt, units - taken)
+    if (units > taken) remainder.push(madeAt, units - taken)
   }
-  return found ? given : undefined
+  return found ? remainder : undefined
 }
 
 function charge(
@@ -166,11 +166,11 @@ function charge(
   at: number,
   debt: number,
 ): Log | undefined {
-  const seen = view(log, limit, now)
-  const spentAt = Math.min(at, seen.at)
-  const units = Math.min(amount, limit.max + Math.min(debt, DEBT_MAX) - seen.count)
-  if (units <= 0 || spentAt <= seen.at - limit.windowUs) return undefined
-  return insert(seen.log, spentAt, units)
+  const current = view(log, limit, now)
+  const spentAt = Math.min(at, current.at)
+  const units = Math.min(amount, limit.max + Math.min(debt, DEBT_MAX) - current.count)
+  if (units <= 0 || spentAt <= current.at - limit.windowUs) return undefined
+  return insert(current.log, spentAt, units)
 }
 
 function expiresAt(log: Log, limit: Limit): number {

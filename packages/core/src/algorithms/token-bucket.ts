@@ -22,17 +22,17 @@ export interface Bucket {
  * hold or lend, so that a lowered limit locks nobody out for longer than its own burst takes to
  * refill; a `part` of another q counts as less than one unit.
  */
-function inUseThen(bucket: Bucket, { capacity, lent, q }: Limit): number {
-  const most = capacity + lent
+function inUseThen(bucket: Bucket, { capacity, borrowable, q }: Limit): number {
+  const most = capacity + borrowable
   return bucket.used >= most ? most * q : bucket.used * q + Math.min(bucket.part, q - 1)
 }
 
 /** What is in use now, in q-ths of a unit. */
 function inUseNow(bucket: Bucket | undefined, limit: Limit, now: number): number {
   if (bucket === undefined || limit.capacity === 0) return 0
-  const then = inUseThen(bucket, limit)
-  if (bucket.at >= now) return then
-  return Math.max(0, then - regained(bucket, limit, now))
+  const inUseBefore = inUseThen(bucket, limit)
+  if (bucket.at >= now) return inUseBefore
+  return Math.max(0, inUseBefore - regained(bucket, limit, now))
 }
 
 /**
@@ -54,7 +54,7 @@ function timeOf(bucket: Bucket | undefined, limit: Limit, now: number, inUse: nu
   return inUse === 0 || limit.tickUs === 1 ? now : now - ((now - bucket.at) % limit.tickUs)
 }
 
-function isMoved(bucket: Bucket | undefined, limit: Limit, now: number): boolean {
+function isRebased(bucket: Bucket | undefined, limit: Limit, now: number): boolean {
   if (bucket === undefined || limit.capacity === 0) return false
   return isFromAnotherClock(bucket.at, limit, now)
 }
@@ -97,7 +97,7 @@ function admit(
     delayMs: delayUs === 0 ? 0 : usToMsUp(delayUs),
     at,
     state: granted === 0 ? undefined : toBucket(at, after, limit),
-    moved: isMoved(bucket, limit, now) ? toBucket(at, inUse, limit) : undefined,
+    rebased: isRebased(bucket, limit, now) ? toBucket(at, inUse, limit) : undefined,
   }
 }
 
@@ -117,7 +117,7 @@ function refuse(
     delayMs: 0,
     at,
     state: undefined,
-    moved: isMoved(bucket, limit, now) ? toBucket(at, inUse, limit) : undefined,
+    rebased: isRebased(bucket, limit, now) ? toBucket(at, inUse, limit) : undefined,
   }
 }
 
@@ -131,13 +131,13 @@ function take(
   const inUse = inUseNow(bucket, limit, now)
   const at = timeOf(bucket, limit, now, inUse)
   // Asks for nothing and writes nothing, not even what another clock left.
-  if (amount === 0) return { ...admit(bucket, limit, now, inUse, at, 0, 0), moved: undefined }
+  if (amount === 0) return { ...admit(bucket, limit, now, inUse, at, 0, 0), rebased: undefined }
   if (atLeast > limit.capacity) return refuse(bucket, limit, now, inUse, at, null)
 
   const waitUs = amount > limit.capacity ? Infinity : waitFor(amount, inUse, at, limit, now)
   if (waitUs <= limit.maxWaitUs) return admit(bucket, limit, now, inUse, at, amount, waitUs)
-  const there = remaining(inUse, limit)
-  if (there >= atLeast) return admit(bucket, limit, now, inUse, at, there, 0)
+  const available = remaining(inUse, limit)
+  if (available >= atLeast) return admit(bucket, limit, now, inUse, at, available, 0)
   // Whichever comes first: the least is there, or the whole amount is near enough to wait for.
   const leastUs = waitFor(atLeast, inUse, at, limit, now)
   const retryUs = Math.min(leastUs, waitUs - limit.maxWaitUs)
@@ -173,11 +173,11 @@ function give(
 ): Bucket | undefined {
   if (bucket === undefined || limit.capacity === 0 || isRegained(at, limit, now)) return undefined
   const { p, q, tickUs } = limit
-  const then = bucket.used * q + Math.min(bucket.part, q - 1)
+  const inUseBefore = bucket.used * q + Math.min(bucket.part, q - 1)
   // So much is only in use under a far larger limit, whose units this one cannot count.
-  if (then > MAX_INTEGER) return undefined
+  if (inUseBefore > MAX_INTEGER) return undefined
   const ticks = Math.max(0, floorDiv(now - bucket.at, tickUs))
-  const before = Math.max(0, then - Math.min(ticks, ceilDiv(then, p)) * p)
+  const before = Math.max(0, inUseBefore - Math.min(ticks, ceilDiv(inUseBefore, p)) * p)
   const back = Math.min(amount, ceilDiv(before, q)) * q
   return toBucket(timeOf(bucket, limit, now, before), Math.max(0, before - back), limit)
 }
@@ -192,8 +192,8 @@ function charge(
 ): Bucket | undefined {
   if (limit.capacity === 0 || isRegained(at, limit, now)) return undefined
   const before = inUseNow(bucket, limit, now)
-  const most = (limit.capacity + Math.min(debt, limit.lent)) * limit.q
-  const wanted = before + Math.min(amount, limit.capacity + limit.lent) * limit.q
+  const most = (limit.capacity + Math.min(debt, limit.borrowable)) * limit.q
+  const wanted = before + Math.min(amount, limit.capacity + limit.borrowable) * limit.q
   const charged = Math.max(before, Math.min(wanted, most))
   return toBucket(timeOf(bucket, limit, now, before), charged, limit)
 }

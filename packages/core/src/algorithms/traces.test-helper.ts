@@ -69,11 +69,11 @@ function bucketSpecs(spec: LimitSpec, lends: boolean): fc.Arbitrary<LimitSpec> {
       debt: fc.option(fc.integer({ min: 0, max: 50 }), { nil: undefined }),
     })
     .map(({ burst, tickUs, waitMs, debt }) => {
-      const lent = (debt ?? 0) + Math.ceil(((waitMs ?? 0) / spec.windowMs) * spec.max) + 1
+      const borrowable = (debt ?? 0) + Math.ceil(((waitMs ?? 0) / spec.windowMs) * spec.max) + 1
       const largest = largestBurst(spec, tickUs)
       const wanted = burst ?? (spec.algorithm === 'gcra' ? 1 : spec.max)
-      if (!lends || lent >= largest) return { ...spec, burst: Math.min(wanted, largest) }
-      const most = largest - lent
+      if (!lends || borrowable >= largest) return { ...spec, burst: Math.min(wanted, largest) }
+      const most = largest - borrowable
       return { ...spec, waitMs, debt, burst: wanted > most ? most : burst }
     })
 }

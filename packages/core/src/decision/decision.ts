@@ -1,20 +1,20 @@
 /** What all limits of a call say together. */
 import type { Outcome } from '../algorithms/algorithm.js'
 import type { AlgorithmName } from '../limit.js'
-import type { Facts } from '../matching/facts.js'
-import type { Matched } from '../matching/match.js'
+import type { NormalizedCall } from '../matching/facts.js'
+import type { MatchedRule } from '../matching/match.js'
 import type { Cost } from '../rules/rule.js'
 import { formatHash, type Hash64 } from '../sip-hash.js'
-import type { RuleExplained } from './explain.js'
+import type { RuleExplanation } from './explain.js'
 import { longestDelay, longestWait, passes, shareLeft, tightest } from './outcomes.js'
 import { candidateId, type Plan, type PlannedTake } from './plan.js'
 import {
   judgedIds,
-  NONE_REFUSED,
-  refusedOf,
+  NO_SHADOW_REFUSALS,
+  shadowRefusalsOf,
   type ShadowOutcome,
   type ShadowRefusal,
-  type ShadowRefused,
+  type ShadowRefusals,
 } from './shadow.js'
 
 export type Reason = 'within' | 'over' | 'cost_exceeds_limit' | 'unmatched' | 'posture'
@@ -43,19 +43,19 @@ export interface Policy {
 }
 
 /** Whom a decision is about: the caller that its binding rule counts. */
-export interface Bound {
+export interface BindingCaller {
   readonly rule: string
   readonly by: readonly string[]
   /** The hash that stands for the caller in keys and logs. */
   readonly caller: string
   /** The call as the rule saw it. */
-  readonly call: Facts
+  readonly call: NormalizedCall
 }
 
 /** What was asked for beside the decision itself. */
-export interface Extras {
+export interface DecisionExtras {
   readonly receipt?: string | undefined
-  readonly explain?: readonly RuleExplained[] | undefined
+  readonly explain?: readonly RuleExplanation[] | undefined
   /** The rules whose store was silent. */
   readonly postures?: Postures | undefined
   /** Instead of the reason that follows from the outcomes. */
@@ -85,7 +85,7 @@ export interface Decision {
   /** On request: what the decision took, so that it can be given back. */
   readonly receipt?: string
   /** On request: every rule, with its limits or why it did not match. */
-  readonly explain?: readonly RuleExplained[]
+  readonly explain?: readonly RuleExplanation[]
   /** Only where the store was silent: the rules that answered by their posture, and which. */
   readonly postures?: Postures
   /** Every enforced limit, for headers; not part of the JSON form. */
@@ -111,7 +111,7 @@ export interface Decision {
    */
   eachCaller(visit: CallerVisit): void
   /** The caller of the rule that binds; undefined where none does. For logs. */
-  bound(): Bound | undefined
+  bound(): BindingCaller | undefined
   /** Each rule in shadow and candidate that would have refused, and whom. For logs, statistics. */
   shadowRefusals(): readonly ShadowRefusal[]
   /** Ids of the shadow rules with `tag: true` that would have refused. */
@@ -132,13 +132,13 @@ export type CallerVisit = (
   outcome: RuleOutcome,
   left: number,
   cost: Cost,
-  call: Facts,
+  call: NormalizedCall,
   resetAfterMs: number,
 ) => void
 
-const NOBODY: readonly string[] = []
+const NO_IDS: readonly string[] = []
 const NO_POLICY: readonly Policy[] = []
-const NO_EXTRAS: Extras = {}
+const NO_EXTRAS: DecisionExtras = {}
 const LEFT_UNKNOWN = -1
 
 /** The decision of a call that no rule speaks of. */
@@ -152,7 +152,7 @@ export const UNMATCHED: Decision = Object.freeze({
   resetAfterMs: null,
   retryAfterMs: 0,
   delayMs: 0,
-  shadow: NOBODY,
+  shadow: NO_IDS,
   source: 'store',
   policies: () => NO_POLICY,
   policyField: () => '',
@@ -160,13 +160,16 @@ export const UNMATCHED: Decision = Object.freeze({
   eachRule: (visit) => visit('', 'allowed'),
   eachCaller: () => {},
   bound: () => undefined,
-  shadowRefusals: () => NONE_REFUSED.list(),
-  tags: () => NOBODY,
+  shadowRefusals: () => NO_SHADOW_REFUSALS.list(),
+  tags: () => NO_IDS,
   degraded: () => {},
 } satisfies Decision)
 
 /** A limit and what its counter said. */
-export function policyOf({ of: { rule, policy, limit } }: PlannedTake, outcome: Outcome): Policy {
+export function policyOf(
+  { compiled: { rule, policy, limit } }: PlannedTake,
+  outcome: Outcome,
+): Policy {
   return {
     name: policy,
     rule,
@@ -180,7 +183,7 @@ export function policyOf({ of: { rule, policy, limit } }: PlannedTake, outcome: 
   }
 }
 
-class Combined implements Decision {
+class CombinedDecision implements Decision {
   readonly allowed: boolean
   readonly reason: Reason
   readonly rule: string | null
@@ -194,28 +197,28 @@ class Combined implements Decision {
   readonly source: Source
   declare readonly staleMs?: number
   declare readonly receipt?: string
-  declare readonly explain?: readonly RuleExplained[]
+  declare readonly explain?: readonly RuleExplanation[]
   declare readonly postures?: Postures
-  readonly #matched: readonly Matched[]
+  readonly #matched: readonly MatchedRule[]
   readonly #takes: readonly PlannedTake[]
   readonly #outcomes: readonly Outcome[]
   /** Of rules in shadow and candidates: those that judged the call, and that would have refused. */
   readonly #judged: readonly string[]
-  readonly #refused: ShadowRefused
+  readonly #refused: ShadowRefusals
 
   constructor(
-    matched: readonly Matched[],
+    matched: readonly MatchedRule[],
     takes: readonly PlannedTake[],
     outcomes: readonly Outcome[],
     judged: readonly string[],
-    refused: ShadowRefused,
+    refused: ShadowRefusals,
     source: Source,
-    extras: Extras,
+    extras: DecisionExtras,
   ) {
     const allowed = passes(outcomes)
     const binding = allowed ? tightest(takes, outcomes) : longestWait(outcomes)
     const outcome = outcomes[binding]
-    const bound = takes[binding]?.of
+    const bound = takes[binding]?.compiled
     this.allowed = allowed
     this.rule = bound?.rule ?? null
     this.limitName = bound?.limit.name ?? null
@@ -251,8 +254,8 @@ class Combined implements Decision {
 
   policyField(): string {
     const takes = this.#takes
-    let field = takes[0]?.of.field ?? ''
-    for (let i = 1; i < takes.length; i++) field += `, ${takes[i]?.of.field}`
+    let field = takes[0]?.compiled.field ?? ''
+    for (let i = 1; i < takes.length; i++) field += `, ${takes[i]?.compiled.field}`
     return field
   }
 
@@ -263,7 +266,7 @@ class Combined implements Decision {
       const outcome = this.#outcomes[i]
       if (outcome === undefined) continue
       if (i > 0) field += ', '
-      field += `${takes[i]?.of.leftField}${outcome.remaining}`
+      field += `${takes[i]?.compiled.leftField}${outcome.remaining}`
       const timeMs = this.allowed ? outcome.resetAfterMs : outcome.retryAfterMs
       if (timeMs === null || (!this.allowed && timeMs === 0)) continue
       field += `;t=${Math.ceil((timeMs + jitterMs) / 1000)}`
@@ -281,7 +284,7 @@ class Combined implements Decision {
       if (mode === 'shadow') this.visitShadow(id, visit)
       else {
         let hasRoom = true
-        for (; this.#takes[take]?.of.rule === id; take++) {
+        for (; this.#takes[take]?.compiled.rule === id; take++) {
           if (this.#outcomes[take]?.retryAfterMs !== 0) hasRoom = false
         }
         visit(id, hasRoom ? 'allowed' : 'refused')
@@ -304,15 +307,15 @@ class Combined implements Decision {
       if (mode === 'shadow') {
         if (!this.#judged.includes(id)) continue
         const outcome = this.shadow.includes(id) ? 'shadow_refused' : 'allowed'
-        visit(id, by, match.caller, outcome, LEFT_UNKNOWN, cost, match.facts, 0)
+        visit(id, by, match.caller, outcome, LEFT_UNKNOWN, cost, match.view, 0)
         continue
       }
       let hasRoom = true
       // A refusal without the store lists only the limits that refuse: of others nothing is known.
-      const isAsked = match.limits.length === 0 || this.#takes[take]?.of.rule === id
-      let left = isAsked ? 1 : LEFT_UNKNOWN
+      const isKnown = match.limits.length === 0 || this.#takes[take]?.compiled.rule === id
+      let left = isKnown ? 1 : LEFT_UNKNOWN
       let resetAfterMs = 0
-      for (; this.#takes[take]?.of.rule === id; take++) {
+      for (; this.#takes[take]?.compiled.rule === id; take++) {
         const outcome = this.#outcomes[take]
         if (outcome?.retryAfterMs !== 0) hasRoom = false
         // Whoever is refused everything has not used anything up.
@@ -326,16 +329,16 @@ class Combined implements Decision {
       // Its own alone: a rule may be called `constructor`.
       const { postures } = this
       if (postures !== undefined && Object.hasOwn(postures, id)) left = LEFT_UNKNOWN
-      const said = hasRoom ? 'allowed' : 'refused'
-      visit(id, by, match.caller, said, left, cost, match.facts, resetAfterMs)
+      const ruleOutcome = hasRoom ? 'allowed' : 'refused'
+      visit(id, by, match.caller, ruleOutcome, left, cost, match.view, resetAfterMs)
     }
   }
 
-  bound(): Bound | undefined {
+  bound(): BindingCaller | undefined {
     const bound = this.#matched.find(({ rule }) => rule.id === this.rule)
     if (bound === undefined) return undefined
-    const { rule, caller, facts } = bound
-    return { rule: rule.id, by: rule.by, caller: formatHash(caller), call: facts }
+    const { rule, caller, view } = bound
+    return { rule: rule.id, by: rule.by, caller: formatHash(caller), call: view }
   }
 
   shadowRefusals(): readonly ShadowRefusal[] {
@@ -343,7 +346,7 @@ class Combined implements Decision {
   }
 
   tags(): readonly string[] {
-    if (this.shadow.length === 0) return NOBODY
+    if (this.shadow.length === 0) return NO_IDS
     const tagged = this.#matched.filter(({ rule }) => rule.rule.tag && rule.mode === 'shadow')
     return tagged.map(({ rule }) => rule.id).filter((id) => this.shadow.includes(id))
   }
@@ -359,12 +362,20 @@ export function combine(
   plan: Plan,
   outcomes: readonly (readonly ShadowOutcome[])[],
   source: Source,
-  extras: Extras = NO_EXTRAS,
+  extras: DecisionExtras = NO_EXTRAS,
 ): Decision {
   const enforced = plan.groups[0]
   const enforcedOutcomes = outcomes[0]
   if (enforced === undefined || enforcedOutcomes === undefined) return UNMATCHED
   const judged = judgedIds(plan, outcomes)
-  const refused = refusedOf(plan, outcomes, judged)
-  return new Combined(plan.matched, enforced, enforcedOutcomes, judged, refused, source, extras)
+  const refused = shadowRefusalsOf(plan, outcomes, judged)
+  return new CombinedDecision(
+    plan.matched,
+    enforced,
+    enforcedOutcomes,
+    judged,
+    refused,
+    source,
+    extras,
+  )
 }

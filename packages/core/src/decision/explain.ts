@@ -5,13 +5,13 @@
 import type { Outcome } from '../algorithms/algorithm.js'
 import { type Log, shortenLog } from '../algorithms/sliding-window-log.js'
 import type { AlgorithmName } from '../limit.js'
-import type { MatchExplained } from '../matching/explain.js'
-import type { Matched } from '../matching/match.js'
+import type { MatchExplanation } from '../matching/explain.js'
+import type { MatchedRule } from '../matching/match.js'
 import { formatHash } from '../sip-hash.js'
 import type { PostureName } from './decision.js'
 import { candidateId, type Plan, type PlannedTake } from './plan.js'
 
-export interface LimitExplained {
+export interface LimitExplanation {
   readonly name: string
   readonly algorithm: AlgorithmName
   readonly limit: number
@@ -35,7 +35,7 @@ export interface LimitExplained {
   readonly posture?: PostureName
 }
 
-export interface RuleExplained extends MatchExplained {
+export interface RuleExplanation extends MatchExplanation {
   /** The hash that stands for the caller in keys and logs; null where the rule did not match. */
   readonly caller: string | null
   /**
@@ -43,27 +43,27 @@ export interface RuleExplained extends MatchExplained {
    * where none holds.
    */
   readonly override: Readonly<Record<string, string>> | null
-  readonly limits: readonly LimitExplained[]
+  readonly limits: readonly LimitExplanation[]
 }
 
-type Peeked = Outcome & {
+type PeekOutcome = Outcome & {
   readonly state?: unknown
   readonly staleMs?: number | undefined
   readonly posture?: PostureName | undefined
 }
 
 export function explainRules(
-  matches: readonly MatchExplained[],
+  matches: readonly MatchExplanation[],
   plan: Plan,
-  outcomes: readonly (readonly Peeked[])[],
-): readonly RuleExplained[] {
+  outcomes: readonly (readonly PeekOutcome[])[],
+): readonly RuleExplanation[] {
   const limits = plan.groups.flatMap((takes, g) =>
     takes.flatMap((take, i) => {
       const outcome = outcomes[g]?.[i]
-      const candidate = plan.shadows[g - 1] === candidateId(take.of.rule)
+      const candidate = plan.shadows[g - 1] === candidateId(take.compiled.rule)
       return outcome === undefined
         ? []
-        : { rule: take.of.rule, limit: explainLimit(take, outcome, candidate) }
+        : { rule: take.compiled.rule, limit: explainLimit(take, outcome, candidate) }
     }),
   )
   const matchedById = new Map(plan.matched.map((matched) => [matched.rule.id, matched]))
@@ -74,18 +74,24 @@ export function explainRules(
   }))
 }
 
-function explainCaller(matched: Matched | undefined): Pick<RuleExplained, 'caller' | 'override'> {
+function explainCaller(
+  matched: MatchedRule | undefined,
+): Pick<RuleExplanation, 'caller' | 'override'> {
   if (matched === undefined) return { caller: null, override: null }
   const { rule, caller, override } = matched
-  const named = override && rule.by.map((name, i) => [name, override.caller[i] ?? ''] as const)
-  return { caller: formatHash(caller), override: named ? Object.fromEntries(named) : null }
+  const callerEntries =
+    override && rule.by.map((name, i) => [name, override.caller[i] ?? ''] as const)
+  return {
+    caller: formatHash(caller),
+    override: callerEntries ? Object.fromEntries(callerEntries) : null,
+  }
 }
 
 function explainLimit(
   { limit, amount }: PlannedTake,
-  outcome: Peeked,
+  outcome: PeekOutcome,
   candidate: boolean,
-): LimitExplained {
+): LimitExplanation {
   const { remaining, resetAfterMs, retryAfterMs, delayMs, state, posture, staleMs = 0 } = outcome
   return {
     name: limit.name,

@@ -62,8 +62,8 @@ function decision(policies: readonly Policy[]): Decision {
   return combine({ matched: [], groups: [takes], shadows: [] }, [outcomes], 'store')
 }
 
-const headersOf = (of: Decision, jitter = 0) =>
-  Object.fromEntries(rateLimitHeaders(of, { nowMs: NOW_MS, jitterMs: jitter }))
+const headersOf = (subject: Decision, jitter = 0) =>
+  Object.fromEntries(rateLimitHeaders(subject, { nowMs: NOW_MS, jitterMs: jitter }))
 
 describe('headers', () => {
   test('of an admission name every limit, what is left, and when it resets', () => {

@@ -4,7 +4,7 @@ import { SluiceError, show } from '../errors.js'
 import { type CounterKey, counterKey } from '../key.js'
 import type { Limit } from '../limit.js'
 import type { CompiledLimit } from '../matching/compiled.js'
-import type { Matched } from '../matching/match.js'
+import type { MatchedRule } from '../matching/match.js'
 import { isCount, MAX_INTEGER } from '../numbers.js'
 import type { Cost } from '../rules/rule.js'
 
@@ -20,12 +20,12 @@ export interface Take {
 }
 
 export interface PlannedTake extends Take {
-  readonly of: CompiledLimit
+  readonly compiled: CompiledLimit
 }
 
 export interface Plan {
   /** The rules it was made from, in their order. */
-  readonly matched: readonly Matched[]
+  readonly matched: readonly MatchedRule[]
   /** The first group holds all enforced limits, even where there are none; it opens the others. */
   readonly groups: readonly (readonly PlannedTake[])[]
   /** Beside each further group, from 1 on: the id under which its would-be refusal is reported. */
@@ -39,17 +39,17 @@ export interface PlanOptions {
   readonly canWait: boolean
 }
 
-const MAY_WAIT: PlanOptions = { canWait: true }
+const DEFAULT_OPTIONS: PlanOptions = { canWait: true }
 
 export function planCall(
-  matched: readonly Matched[],
+  matched: readonly MatchedRule[],
   call: Call,
-  options: PlanOptions = MAY_WAIT,
+  options: PlanOptions = DEFAULT_OPTIONS,
 ): Plan {
   const cost = readCost(call.cost ?? 1)
-  let enforced = NOTHING
+  let enforced = NO_TAKES
   let shadows: PlannedTake[][] | undefined
-  let names = NOBODY
+  let names = NO_IDS
   for (let i = 0; i < matched.length; i++) {
     const match = matched[i]
     if (match === undefined) continue
@@ -61,25 +61,25 @@ export function planCall(
       throw amount
     }
     if (rule.mode === 'shadow') {
-      shadows = [...(shadows ?? []), planTakes(NOTHING, match, match.limits, amount, options)]
+      shadows = [...(shadows ?? []), planTakes(NO_TAKES, match, match.limits, amount, options)]
       names = [...names, rule.id]
     } else enforced = planTakes(enforced, match, match.limits, amount, options)
     if (match.candidate === undefined) continue
-    shadows = [...(shadows ?? []), planTakes(NOTHING, match, match.candidate, amount, options)]
+    shadows = [...(shadows ?? []), planTakes(NO_TAKES, match, match.candidate, amount, options)]
     names = [...names, candidateId(rule.id)]
   }
   const groups = shadows === undefined ? [enforced] : [enforced, ...shadows]
-  return new Planned(matched, groups, names)
+  return new GroupedPlan(matched, groups, names)
 }
 
 /** Made by a class as it lives while a call waits: see sip-hash.ts. So are its takes. */
-class Planned implements Plan {
-  readonly matched: readonly Matched[]
+class GroupedPlan implements Plan {
+  readonly matched: readonly MatchedRule[]
   readonly groups: readonly (readonly PlannedTake[])[]
   readonly shadows: readonly string[]
 
   constructor(
-    matched: readonly Matched[],
+    matched: readonly MatchedRule[],
     groups: readonly (readonly PlannedTake[])[],
     shadows: readonly string[],
   ) {
@@ -94,18 +94,18 @@ class OrdinaryTake implements PlannedTake {
   readonly limit: Limit
   readonly amount: number
   readonly atLeast = undefined
-  readonly of: CompiledLimit
+  readonly compiled: CompiledLimit
 
-  constructor(key: CounterKey, limit: Limit, amount: number, of: CompiledLimit) {
+  constructor(key: CounterKey, limit: Limit, amount: number, compiled: CompiledLimit) {
     this.key = key
     this.limit = limit
     this.amount = amount
-    this.of = of
+    this.compiled = compiled
   }
 }
 
-const NOTHING: PlannedTake[] = []
-const NOBODY: readonly string[] = []
+const NO_TAKES: PlannedTake[] = []
+const NO_IDS: readonly string[] = []
 
 /** The name of a candidate where those of rules stand; ids have no colon. */
 export function candidateId(rule: string): string {
@@ -115,22 +115,22 @@ export function candidateId(rule: string): string {
 /** The takes of `before` and those of one rule; a list of one is made as such, because most are. */
 function planTakes(
   before: PlannedTake[],
-  match: Matched,
+  match: MatchedRule,
   limits: readonly CompiledLimit[],
   amount: number,
   { canWait }: PlanOptions,
 ): PlannedTake[] {
   let takes = before
   for (let i = 0; i < limits.length; i++) {
-    const of = limits[i]
-    if (of === undefined) continue
-    const key = counterKey(match.caller, of)
-    const limit = canWait ? of.limit : of.immediate
+    const compiled = limits[i]
+    if (compiled === undefined) continue
+    const key = counterKey(match.caller, compiled)
+    const limit = canWait ? compiled.limit : compiled.immediate
     // Few are durable, and every field of every take has its price.
-    const take = of.durable
-      ? { key, limit, amount, atLeast: undefined, of, durable: true }
-      : new OrdinaryTake(key, limit, amount, of)
-    if (takes === NOTHING) takes = [take]
+    const take = compiled.durable
+      ? { key, limit, amount, atLeast: undefined, of: compiled, durable: true }
+      : new OrdinaryTake(key, limit, amount, compiled)
+    if (takes === NO_TAKES) takes = [take]
     else takes.push(take)
   }
   return takes

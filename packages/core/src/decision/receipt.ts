@@ -13,7 +13,7 @@ import { hashTexts, type SipKey } from '../sip-hash.js'
 import { passes } from './outcomes.js'
 import { candidateId, type Plan } from './plan.js'
 
-export interface Taken {
+export interface ReceiptEntry {
   readonly rule: string
   readonly limitName: string
   readonly candidate: boolean
@@ -41,7 +41,7 @@ export function writeReceipt(
   // A refusal has none: what a limit charges for it is a penalty, not a purchase.
   if (!passes(outcomes[0] ?? [])) return undefined
   const entries = plan.groups.flatMap((takes, g) =>
-    takes.flatMap(({ key, limit: { max, windowMs, capacity, name }, of: { rule } }, i) => {
+    takes.flatMap(({ key, limit: { max, windowMs, capacity, name }, compiled: { rule } }, i) => {
       const { granted = 0, at = 0 } = outcomes[g]?.[i] ?? {}
       if (granted === 0) return []
       const candidate = plan.shadows[g - 1] === candidateId(rule) ? 1 : 0
@@ -66,7 +66,7 @@ export function writeReceipt(
 }
 
 /** What a receipt says was taken; throws RECEIPT_INVALID for one that this secret did not sign. */
-export function readReceipt(receipt: string, secret: SipKey): readonly Taken[] {
+export function readReceipt(receipt: string, secret: SipKey): readonly ReceiptEntry[] {
   const end = receipt.lastIndexOf('~')
   const body = receipt.slice(0, Math.max(0, end))
   const [format, , ...entries] = body.split('~')
@@ -76,7 +76,7 @@ export function readReceipt(receipt: string, secret: SipKey): readonly Taken[] {
   return entries.map(readEntry)
 }
 
-function readEntry(entry: string): Taken {
+function readEntry(entry: string): ReceiptEntry {
   const fields = entry.split('.')
   const [rule = '', limitName = '', ...texts] = fields
   const numbers = texts.map((text) => Number.parseInt(text, 36))

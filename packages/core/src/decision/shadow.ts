@@ -3,8 +3,8 @@
  * refused it.
  */
 import type { Outcome } from '../algorithms/algorithm.js'
-import type { Facts } from '../matching/facts.js'
-import type { Matched } from '../matching/match.js'
+import type { NormalizedCall } from '../matching/facts.js'
+import type { MatchedRule } from '../matching/match.js'
 import type { Hash64 } from '../sip-hash.js'
 import { longestWait, passes } from './outcomes.js'
 import type { Plan, PlannedTake } from './plan.js'
@@ -17,7 +17,7 @@ export interface ShadowRefusal {
   readonly by: readonly string[]
   readonly caller: Hash64
   /** The call as the rule saw it. */
-  readonly call: Facts
+  readonly call: NormalizedCall
   /** The limit with the longest wait; null: it is not known which of several. */
   readonly limitName: string | null
   /** The longest wait of the refusing limits. Null: waiting would not have helped. */
@@ -28,7 +28,7 @@ export interface ShadowRefusal {
 export type ShadowOutcome = Outcome & { readonly posture?: string | undefined }
 
 /** The shadow groups that would have refused a call. */
-export interface ShadowRefused {
+export interface ShadowRefusals {
   /** Ids of shadow rules, and `<id>:candidate`. */
   readonly ids: readonly string[]
   list(): readonly ShadowRefusal[]
@@ -38,7 +38,7 @@ const NO_IDS: readonly string[] = []
 const NO_REFUSALS: readonly ShadowRefusal[] = []
 
 /** Shared by all calls that nothing in shadow would have refused: most calls make nothing. */
-export const NONE_REFUSED: ShadowRefused = { ids: NO_IDS, list: () => NO_REFUSALS }
+export const NO_SHADOW_REFUSALS: ShadowRefusals = { ids: NO_IDS, list: () => NO_REFUSALS }
 
 /**
  * Ids of the shadow rules, and `<id>:candidate`, that judged a call: the only place that says so.
@@ -58,19 +58,19 @@ export function judgedIds(
 }
 
 /** Those of `judged` that would have refused. */
-export function refusedOf(
+export function shadowRefusalsOf(
   plan: Plan,
   outcomes: readonly (readonly ShadowOutcome[])[],
   judged: readonly string[],
-): ShadowRefused {
-  if (judged.length === 0) return NONE_REFUSED
+): ShadowRefusals {
+  if (judged.length === 0) return NO_SHADOW_REFUSALS
   for (let g = 1; g < plan.groups.length; g++) {
-    if (!passes(outcomes[g] ?? [])) return new RefusedGroups(plan, outcomes)
+    if (!passes(outcomes[g] ?? [])) return new RefusingGroups(plan, outcomes)
   }
-  return NONE_REFUSED
+  return NO_SHADOW_REFUSALS
 }
 
-class RefusedGroups implements ShadowRefused {
+class RefusingGroups implements ShadowRefusals {
   readonly ids: readonly string[]
   readonly #plan: Plan
   readonly #outcomes: readonly (readonly ShadowOutcome[])[]
@@ -95,7 +95,7 @@ class RefusedGroups implements ShadowRefused {
       const outcomes = this.#outcomes[i + 1] ?? []
       if (passes(outcomes)) continue
       const takes = groups[i + 1] ?? []
-      const match = matchOf(matched, takes[0]?.of.rule)
+      const match = matchOf(matched, takes[0]?.compiled.rule)
       if (match === undefined) continue
       const { id, by } = match.rule
       const binding = longestWait(outcomes)
@@ -104,7 +104,7 @@ class RefusedGroups implements ShadowRefused {
         mode: id === shadows[i] ? 'shadow' : 'candidate',
         by,
         caller: match.caller,
-        call: match.facts,
+        call: match.view,
         limitName: nameAt(takes, outcomes, binding),
         retryAfterMs: outcomes[binding]?.retryAfterMs ?? null,
       })
@@ -113,7 +113,10 @@ class RefusedGroups implements ShadowRefused {
   }
 }
 
-function matchOf(matched: readonly Matched[], rule: string | undefined): Matched | undefined {
+function matchOf(
+  matched: readonly MatchedRule[],
+  rule: string | undefined,
+): MatchedRule | undefined {
   for (let i = 0; i < matched.length; i++) if (matched[i]?.rule.id === rule) return matched[i]
   return undefined
 }
@@ -138,5 +141,5 @@ function nameAt(
   outcomes: readonly ShadowOutcome[],
   at: number,
 ): string | null {
-  return outcomes.length === takes.length ? (takes[at]?.of.limit.name ?? null) : null
+  return outcomes.length === takes.length ? (takes[at]?.compiled.limit.name ?? null) : null
 }

@@ -23,7 +23,7 @@ export class CallerFilter {
   }
 
   /** Whether it is large enough for so many, and not full of those that went. */
-  holds(callers: number): boolean {
+  hasRoomFor(callers: number): boolean {
     const room = (this.#mask + 1) / BITS_PER_CALLER
     return callers <= room && this.#added <= room
   }

@@ -5,7 +5,7 @@ import { callerHash } from '../key.js'
 import { tierField } from '../rules/diff-fields.js'
 import type { Hash64 } from '../sip-hash.js'
 import type { CompiledLimit, CompiledRule, CompiledTiers, Snapshot } from './compiled.js'
-import { type Facts, readFact, readFacts } from './facts.js'
+import { type NormalizedCall, readNormalized, normalizeCall } from './facts.js'
 import { findOverride } from './find-override.js'
 import { matchRules } from './match.js'
 
@@ -16,7 +16,7 @@ export interface NamedCaller {
   readonly values: ReadonlyMap<string, string>
 }
 
-export interface CallerStanding extends NamedCaller {
+export interface CallerLimits extends NamedCaller {
   /** Those in force, then those on trial. */
   readonly places: readonly {
     /** `limits`, `tiers.plan.pro`, `override`, `override of 10.0.0.0/8`, `candidate.limits`. */
@@ -29,46 +29,47 @@ export interface CallerStanding extends NamedCaller {
  * Whether or not the rule matches the call, and whatever its mode: only the attributes that it
  * counts by are needed. Throws where one is absent.
  */
-export function callerStanding(
+export function limitsOfCaller(
   snapshot: Snapshot,
   rule: CompiledRule,
   call: Call,
   wallMs: number,
-): CallerStanding {
+): CallerLimits {
   const goodPath = rule.by.includes('path') || rule.by.includes('route')
   const needs = { ...snapshot.allNeeds, goodPath }
-  const facts = readFacts({ ...snapshot, needs }, call.attributes)
-  const values = requireValues(rule, facts)
+  const view = normalizeCall({ ...snapshot, needs }, call.attributes)
+  const values = requireValues(rule, view)
   const texts = [...values.values()]
   const caller = callerHash(snapshot.secret, texts)
-  const own = findOverride(snapshot, rule, { facts, values: texts, caller }, wallMs)
-  if (own !== undefined) {
-    const network = own.network === undefined ? '' : ` of ${own.caller[rule.by.indexOf('ip')]}`
+  const override = findOverride(snapshot, rule, { view, values: texts, caller }, wallMs)
+  if (override !== undefined) {
+    const network =
+      override.network === undefined ? '' : ` of ${override.caller[rule.by.indexOf('ip')]}`
     return {
       rule,
       caller,
       values,
-      places: [{ where: `override${network}`, limits: own.limits }],
+      places: [{ where: `override${network}`, limits: override.limits }],
     }
   }
   const { candidate } = rule
-  const tried = candidate === undefined ? [] : [placeOf(candidate, facts, 'candidate.')]
-  return { rule, caller, values, places: [placeOf(rule, facts, ''), ...tried] }
+  const candidateLimits = candidate === undefined ? [] : [placeOf(candidate, view, 'candidate.')]
+  return { rule, caller, values, places: [placeOf(rule, view, ''), ...candidateLimits] }
 }
 
 /** Who a call is to each rule that it meets. */
 export function callersOf(snapshot: Snapshot, call: Call, wallMs: number): readonly NamedCaller[] {
   const matched = matchRules(snapshot, call, wallMs)
-  const facts = readFacts(snapshot, call.attributes)
-  return matched.map(({ rule, caller }) => ({ rule, caller, values: valuesOf(rule, facts) }))
+  const view = normalizeCall(snapshot, call.attributes)
+  return matched.map(({ rule, caller }) => ({ rule, caller, values: valuesOf(rule, view) }))
 }
 
-function valuesOf({ by }: CompiledRule, facts: Facts): ReadonlyMap<string, string> {
-  return new Map(by.map((attribute) => [attribute, readFact(facts, attribute) ?? '']))
+function valuesOf({ by }: CompiledRule, view: NormalizedCall): ReadonlyMap<string, string> {
+  return new Map(by.map((attribute) => [attribute, readNormalized(view, attribute) ?? '']))
 }
 
-function requireValues(rule: CompiledRule, facts: Facts): ReadonlyMap<string, string> {
-  const values = valuesOf(rule, facts)
+function requireValues(rule: CompiledRule, view: NormalizedCall): ReadonlyMap<string, string> {
+  const values = valuesOf(rule, view)
   for (const [attribute, value] of values) {
     if (value === '') {
       throw new SluiceError(
@@ -93,8 +94,8 @@ interface Limits {
   readonly tiers: CompiledTiers | undefined
 }
 
-function placeOf({ limits, tiers }: Limits, facts: Facts, prefix: string) {
-  const value = tiers && readFact(facts, tiers.attribute)
+function placeOf({ limits, tiers }: Limits, view: NormalizedCall, prefix: string) {
+  const value = tiers && readNormalized(view, tiers.attribute)
   const tier = value === undefined ? undefined : tiers?.limits.get(value)
   if (tiers === undefined || value === undefined || tier === undefined) {
     return { where: `${prefix}limits`, limits }

@@ -10,14 +10,14 @@ import type { SipKey } from '../sip-hash.js'
 import type { CompiledLimit, CompiledTiers, Snapshot } from './compiled.js'
 
 /** Equal values as one object: rules share most limits, and what is shared stays in the cache. */
-export class Interned<Value> {
-  readonly #known = new Map<string, Value>()
+export class InternPool<Value> {
+  readonly #existing = new Map<string, Value>()
 
   intern(value: Value): Value {
     const text = JSON.stringify(value)
-    const known = this.#known.get(text)
-    if (known !== undefined) return known
-    this.#known.set(text, value)
+    const existing = this.#existing.get(text)
+    if (existing !== undefined) return existing
+    this.#existing.set(text, value)
     return value
   }
 }
@@ -25,7 +25,7 @@ export class Interned<Value> {
 export interface LimitContext {
   /** The key that seeds of limits are hashed with. */
   readonly limitKey: SipKey
-  readonly limits: Interned<Limit>
+  readonly limits: InternPool<Limit>
 }
 
 export function compileLimits(
@@ -65,29 +65,33 @@ function coordinationOf({ algorithm, onRefusal }: Limit, coordination: Coordinat
 
 export function compileTiers(
   tiers: Tiers | undefined,
-  reading: ValueReading,
+  options: CanonicalOptions,
   compile: (specs: readonly LimitSpec[]) => readonly CompiledLimit[],
 ): CompiledTiers | undefined {
   if (tiers === undefined) return undefined
   const { attribute } = tiers
   const limits = [...tiers.limits].map(
-    ([value, specs]) => [asCallsHaveIt(attribute, value, reading), compile(specs)] as const,
+    ([value, specs]) => [canonicalValue(attribute, value, options), compile(specs)] as const,
   )
   return { attribute, limits: new Map(limits) }
 }
 
 /** What the values of calls are read with. */
-export type ValueReading = Pick<Snapshot, 'strictPaths' | 'ipv6Prefix'>
+export type CanonicalOptions = Pick<Snapshot, 'strictPaths' | 'ipv6Prefix'>
 
 /** A value in the form that a call's own is read in: whichever way it is written, it is one. */
-export function asCallsHaveIt(attribute: string, value: string, reading: ValueReading): string {
+export function canonicalValue(
+  attribute: string,
+  value: string,
+  options: CanonicalOptions,
+): string {
   if (attribute === 'method') return value.toUpperCase()
-  if (attribute === 'path') return reading.strictPaths ? value : foldPath(value)
-  return attribute === 'ip' ? ipAsCallsHaveIt(value, reading.ipv6Prefix) : value
+  if (attribute === 'path') return options.strictPaths ? value : foldPath(value)
+  return attribute === 'ip' ? canonicalIpValue(value, options.ipv6Prefix) : value
 }
 
 /** An address as it is counted, or a network as it is compared; any other text as it is. */
-function ipAsCallsHaveIt(value: string, ipv6Prefix: number): string {
+function canonicalIpValue(value: string, ipv6Prefix: number): string {
   const counted = canonicalIp(value, ipv6Prefix)
   if (counted !== undefined) return counted
   const network = parseCidr(value)

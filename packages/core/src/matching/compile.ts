@@ -5,12 +5,12 @@ import { callerHash, deriveKey } from '../key.js'
 import type { Limit, LimitSpec } from '../limit.js'
 import type { Rule, RuleSet } from '../rules/rule.js'
 import type { SipKey } from '../sip-hash.js'
-import { compileLimits, compileTiers, Interned, type LimitContext } from './compile-limits.js'
+import { compileLimits, compileTiers, InternPool, type LimitContext } from './compile-limits.js'
 import type { CompiledRule, Needs, Snapshot } from './compiled.js'
 import { carryOverrides } from './overrides.js'
 import { compileRoutes, nameRoutes } from './routes.js'
 import { RuleIndex } from './rule-index.js'
-import { filingOf, shapeOf, type Variety, varietyOf } from './rule-shape.js'
+import { filingOf, compiledMatchOf, type AttributeVariety, varietyOf } from './rule-shape.js'
 import { withOverrides } from './snapshot.js'
 
 export interface CompileOptions {
@@ -23,8 +23,8 @@ export interface CompileOptions {
 interface Context extends LimitContext {
   readonly ipv6Prefix: number
   readonly strictPaths: boolean
-  readonly variety: Variety
-  readonly lists: ByLists
+  readonly variety: AttributeVariety
+  readonly lists: AttributeLists
   /** The snapshot whose rules are compiled as these are, if there is one. */
   readonly before: Snapshot | undefined
 }
@@ -37,17 +37,17 @@ interface Context extends LimitContext {
 export function compileRules(set: RuleSet, options: CompileOptions, before?: Snapshot): Snapshot {
   const { secret, ipv6Prefix = IPV6_PREFIX_DEFAULT } = options
   const { strictPaths } = set
-  const isSameKey = before !== undefined && isSame(secret, before.secret)
-  const isAlike =
+  const isSameKey = before !== undefined && areKeysEqual(secret, before.secret)
+  const hasSameOptions =
     isSameKey && before.strictPaths === strictPaths && before.ipv6Prefix === ipv6Prefix
   const context: Context = {
     limitKey: isSameKey ? before.limitKey : deriveKey(secret, 'limit'),
-    limits: new Interned<Limit>(),
+    limits: new InternPool<Limit>(),
     ipv6Prefix,
     strictPaths,
     variety: varietyOf(set.rules),
-    lists: new ByLists(before?.rules ?? []),
-    before: isAlike ? before : undefined,
+    lists: new AttributeLists(before?.rules ?? []),
+    before: hasSameOptions ? before : undefined,
   }
   const rules = set.rules.map((rule, order) => compileRule(rule, order, context))
   const active = rules.filter(({ mode }) => mode !== 'off')
@@ -74,14 +74,14 @@ export function compileRules(set: RuleSet, options: CompileOptions, before?: Sna
 function compileRule(rule: Rule, order: number, context: Context): CompiledRule {
   const known = context.before?.byId.get(rule.id)
   const same = known?.rule === rule ? known : undefined
-  const shape = shapeOf(rule)
+  const shape = compiledMatchOf(rule)
   const filing = filingOf(shape.conditions, context.variety)
   if (same?.order === order && same.filedUnder === filing.filedUnder) return same
   const { limits, tiers, candidate } = same ?? compileAllLimits(rule, context)
   // What every decision reads comes first, so that it shares a cache line or two.
   return {
     rest: filing.rest,
-    by: context.lists.one(rule.by),
+    by: context.lists.intern(rule.by),
     candidate,
     limits,
     tiers,
@@ -101,28 +101,29 @@ function compileAllLimits(
   rule: Rule,
   context: Context,
 ): Pick<CompiledRule, 'limits' | 'tiers' | 'candidate'> {
-  const inForce = (specs: readonly LimitSpec[]) => compileLimits(specs, rule, context)
-  const onTrial = (specs: readonly LimitSpec[]) => compileLimits(specs, rule, context, true)
+  const compileEnforced = (specs: readonly LimitSpec[]) => compileLimits(specs, rule, context)
+  const compileCandidate = (specs: readonly LimitSpec[]) =>
+    compileLimits(specs, rule, context, true)
   const { candidate } = rule
   return {
-    limits: inForce(rule.limits),
-    tiers: compileTiers(rule.tiers, context, inForce),
+    limits: compileEnforced(rule.limits),
+    tiers: compileTiers(rule.tiers, context, compileEnforced),
     candidate: candidate && {
-      limits: onTrial(candidate.limits),
-      tiers: compileTiers(candidate.tiers, context, onTrial),
+      limits: compileCandidate(candidate.limits),
+      tiers: compileTiers(candidate.tiers, context, compileCandidate),
     },
   }
 }
 
 /** Equal lists of attributes as one object: rules that count by the same hash a caller once. */
-class ByLists {
+class AttributeLists {
   readonly #known = new Map<string, readonly string[]>()
 
   constructor(rules: readonly CompiledRule[]) {
-    for (const { by } of rules) this.one(by)
+    for (const { by } of rules) this.intern(by)
   }
 
-  one(by: readonly string[]): readonly string[] {
+  intern(by: readonly string[]): readonly string[] {
     // No name of an attribute has a space.
     const text = by.join(' ')
     const known = this.#known.get(text)
@@ -132,7 +133,7 @@ class ByLists {
   }
 }
 
-function isSame(a: SipKey, b: SipKey): boolean {
+function areKeysEqual(a: SipKey, b: SipKey): boolean {
   return a.k0 === b.k0 && a.k1 === b.k1 && a.k2 === b.k2 && a.k3 === b.k3
 }
 

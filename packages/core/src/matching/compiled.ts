@@ -58,7 +58,7 @@ interface CompiledCandidate {
 }
 
 /** What a rule is found by. */
-export interface Filed {
+export interface IndexedRule {
   /** Its place in the rule set. */
   readonly order: number
   readonly pattern: PathPattern | undefined
@@ -72,7 +72,7 @@ export interface Filed {
  * What a decision reads lies in the rule itself: with 10,000 rules every step aside is a cache
  * miss. Only overrides lie apart, because they change without it.
  */
-export interface CompiledRule extends Filed {
+export interface CompiledRule extends IndexedRule {
   readonly rule: Rule
   readonly id: string
   readonly mode: Mode

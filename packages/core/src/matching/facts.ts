@@ -7,7 +7,7 @@ import { type Address, canonicalIp, groupAddress, parseAddress } from '../identi
 import { canonicalPath, foldPath } from '../path.js'
 import type { Snapshot } from './compiled.js'
 
-export interface Facts {
+export interface NormalizedCall {
   readonly attributes: Attributes
   readonly method: string | undefined
   /** Canonical, without its query, and folded unless paths are strict. */
@@ -19,17 +19,17 @@ export interface Facts {
   readonly route: string | undefined
 }
 
-export function readFacts(snapshot: Snapshot, attributes: Attributes): Facts {
+export function normalizeCall(snapshot: Snapshot, attributes: Attributes): NormalizedCall {
   const { needs } = snapshot
   const method = needs.method ? readAttribute(attributes, 'method')?.toUpperCase() : undefined
   const path = needs.path ? readPath(snapshot, attributes) : undefined
   const ip = needs.ip ? readIp(attributes, snapshot.ipv6Prefix) : NO_IP
   const route = path !== undefined && needs.route ? snapshot.routeOf(method, path) : undefined
-  return new CallFacts(attributes, method, path, ip.address, ip.text, route)
+  return new CallView(attributes, method, path, ip.address, ip.text, route)
 }
 
 /** Made by a class as it lives while a call waits: see sip-hash.ts. */
-class CallFacts implements Facts {
+class CallView implements NormalizedCall {
   readonly attributes: Attributes
   readonly method: string | undefined
   readonly path: string | undefined
@@ -55,18 +55,18 @@ class CallFacts implements Facts {
 }
 
 /** An attribute as rules count by it: an address by its network, a path folded, a route found. */
-export function readFact(facts: Facts, name: string): string | undefined {
+export function readNormalized(call: NormalizedCall, name: string): string | undefined {
   switch (name) {
     case 'ip':
-      return facts.ip
+      return call.ip
     case 'path':
-      return facts.path
+      return call.path
     case 'method':
-      return facts.method
+      return call.method
     case 'route':
-      return readAttribute(facts.attributes, 'route') ?? facts.route
+      return readAttribute(call.attributes, 'route') ?? call.route
     default:
-      return readAttribute(facts.attributes, name)
+      return readAttribute(call.attributes, name)
   }
 }
 

@@ -10,11 +10,11 @@ import { networkCode, networkText, parseCidr } from '../identity/cidr.js'
 import { callerHash } from '../key.js'
 import type { Hash64 } from '../sip-hash.js'
 import type { CompiledRule, Snapshot } from './compiled.js'
-import type { Facts } from './facts.js'
+import type { NormalizedCall } from './facts.js'
 import type { CompiledOverride, Network, OverrideIndex } from './override-index.js'
 
 export interface CallerOfCall {
-  readonly facts: Facts
+  readonly view: NormalizedCall
   /** Of the attributes that the rule counts by. */
   readonly values: readonly string[]
   readonly caller: Hash64
@@ -24,40 +24,40 @@ export interface CallerOfCall {
 export function findOverride(
   snapshot: Snapshot,
   rule: CompiledRule,
-  { facts, values, caller }: CallerOfCall,
+  { view, values, caller }: CallerOfCall,
   wallMs: number,
 ): CompiledOverride | undefined {
   const index = snapshot.overrides?.[rule.order]
   if (index === undefined) return undefined
-  const own = index.find(caller, wallMs)
-  if (own !== undefined || index.networks.length === 0) return own
+  const override = index.find(caller, wallMs)
+  if (override !== undefined || index.networks.length === 0) return override
   // What is no address is in no network.
-  if (facts.address === undefined) return undefined
-  return findNetwork(snapshot, index, { by: rule.by, values, address: facts.address }, wallMs)
+  if (view.address === undefined) return undefined
+  return findNetwork(snapshot, index, { by: rule.by, values, address: view.address }, wallMs)
 }
 
 function findNetwork(
   { secret }: Snapshot,
   index: OverrideIndex,
-  { by, values, address }: Named,
+  { by, values, address }: CallerAddress,
   wallMs: number,
 ): CompiledOverride | undefined {
   const at = by.indexOf('ip')
   const most = bitsOf(values[at] ?? '', address)
-  let named: string[] | undefined
+  let networkValues: string[] | undefined
   for (let i = 0; i < index.networks.length; i++) {
     const network = index.networks[i]
     if (network?.version !== address.version || network.bits > most) continue
     if (!index.mayHaveNetwork(networkCode(address, network.bits))) continue
-    named ??= [...values]
-    named[at] = networkText(address, network.bits)
-    const own = index.find(callerHash(secret, named), wallMs)
-    if (own !== undefined) return own
+    networkValues ??= [...values]
+    networkValues[at] = networkText(address, network.bits)
+    const override = index.find(callerHash(secret, networkValues), wallMs)
+    if (override !== undefined) return override
   }
   return undefined
 }
 
-interface Named {
+interface CallerAddress {
   readonly by: readonly string[]
   readonly values: readonly string[]
   readonly address: Address

@@ -9,7 +9,7 @@ import type { Rule, RuleSet } from '../rules/rule.js'
 import { sipKey } from '../sip-hash.js'
 import { compileRules } from './compile.js'
 import { matchRules } from './match.js'
-import { LimitsOfSets, mostLimitsPerCall } from './overlap.js'
+import { MaxLimitsCache, maxLimitsPerCall } from './overlap.js'
 
 const secret = sipKey(new Uint8Array(16))
 
@@ -35,15 +35,15 @@ const CALLS = PATHS.flatMap((path) =>
 )
 
 /** The most limits that any of the calls meets. */
-function mostMet(set: RuleSet): number {
+function maxMatchedLimits(set: RuleSet): number {
   const snapshot = compileRules(set, { secret })
-  const met = CALLS.map((attributes) => {
+  const matchedLimits = CALLS.map((attributes) => {
     const matched = matchRules(snapshot, { attributes })
     return matched.reduce((sum, { limits, candidate }) => {
       return sum + limits.length + (candidate?.length ?? 0)
     }, 0)
   })
-  return Math.max(...met)
+  return Math.max(...matchedLimits)
 }
 
 const segment = fc.constantFrom('a', 'A', 'b', ':x', ':y')
@@ -73,7 +73,7 @@ const anyMatch = fc.record({ path: pathWith('', '/*', '/'), where, method }, { r
 /** Values that calls of this world have. */
 const known = fc.subarray(['1', '2'], { minLength: 1 })
 /** Each kind is filed under all that tells its rules apart: nothing is counted too often. */
-const toldApart = fc.oneof(
+const exclusiveMatches = fc.oneof(
   fc.array(fc.record({ path: pathWith('', '/*') }, { requiredKeys: [] })),
   fc.array(fc.record({ method }, { requiredKeys: [] })),
   fc.array(fc.record({ where: fc.oneof(fc.record({ p: known }), fc.record({ q: known })) })),
@@ -105,13 +105,13 @@ describe('the most limits that one call could meet', () => {
     fc.assert(
       fc.property(documents, picks, (all, sets) => {
         const rules = rulesOf(all)
-        const limitsOfSets = new LimitsOfSets()
+        const limitsOfSets = new MaxLimitsCache()
         for (const { of, isStrict } of sets) {
           const set = setOf(
             of.flatMap((index) => rules[index] ?? []),
             isStrict,
           )
-          expect(limitsOfSets.most(set)).toBe(mostLimitsPerCall(set))
+          expect(limitsOfSets.maxLimits(set)).toBe(maxLimitsPerCall(set))
         }
       }),
       { numRuns: 1000 },
@@ -123,7 +123,7 @@ describe('the most limits that one call could meet', () => {
     fc.assert(
       fc.property(documents, fc.boolean(), (all, isStrict) => {
         const set = setOf(rulesOf(all.map(([match, rest]) => ({ match, ...rest }))), isStrict)
-        expect(mostMet(set)).toBeLessThanOrEqual(mostLimitsPerCall(set))
+        expect(maxMatchedLimits(set)).toBeLessThanOrEqual(maxLimitsPerCall(set))
       }),
       { numRuns: 200 },
     )
@@ -131,10 +131,10 @@ describe('the most limits that one call could meet', () => {
 
   test('are met by a call where rules exclude each other by what they are filed under', () => {
     fc.assert(
-      fc.property(toldApart, fc.array(more), fc.boolean(), (matches, rests, isStrict) => {
+      fc.property(exclusiveMatches, fc.array(more), fc.boolean(), (matches, rests, isStrict) => {
         const documents = rests.map((rest, index) => ({ match: matches[index] ?? {}, ...rest }))
         const set = setOf(rulesOf(documents), isStrict)
-        expect(mostMet(set)).toBe(mostLimitsPerCall(set))
+        expect(maxMatchedLimits(set)).toBe(maxLimitsPerCall(set))
       }),
       { numRuns: 200 },
     )
@@ -147,13 +147,13 @@ describe('the most limits that one call could meet', () => {
       return `/${segments.join('/')}`
     })
     const rules = rulesOf(paths.map((path) => ({ match: { path }, limits: ['1/second'] })))
-    const limitsOfSets = new LimitsOfSets()
+    const limitsOfSets = new MaxLimitsCache()
     const ends = [4, 20, 8, 20, -8, 20, -2]
     const most = ends.map((end) => {
       const some = end < 0 ? rules.slice(end) : rules.slice(0, end)
-      return limitsOfSets.most(setOf(some, false))
+      return limitsOfSets.maxLimits(setOf(some, false))
     })
     expect(most).toEqual([4, Infinity, 8, Infinity, 8, Infinity, 2])
-    expect(mostLimitsPerCall(setOf(rules, false))).toBe(Infinity)
+    expect(maxLimitsPerCall(setOf(rules, false))).toBe(Infinity)
   })
 })

@@ -3,19 +3,19 @@
  * touch is not worked out again. Filed as `RuleIndex` files them to be found.
  */
 import type { PathPattern } from '../path.js'
-import type { Condition, Filed } from './compiled.js'
+import type { Condition, IndexedRule } from './compiled.js'
 import { foldPattern, foldSegment } from './rule-index.js'
 
 /** Beyond this many overlapping patterns the most that can meet is not worked out but refused. */
 const OVERLAPS_MAX = 200_000
 
-export interface Load extends Pick<Filed, 'pattern' | 'methods' | 'filedUnder'> {
+export interface RuleWeight extends Pick<IndexedRule, 'pattern' | 'methods' | 'filedUnder'> {
   /** Limits that a call meets with the rule. */
   readonly weight: number
 }
 
 /** Values that exclude each other, such as those of one attribute: a call has the heaviest. */
-class Exclusive {
+class ExclusiveWeights {
   readonly #weights = new Map<string, number>()
   #heaviest: number | undefined = 0
 
@@ -42,19 +42,19 @@ class Exclusive {
 }
 
 /** Rules of one path and method. */
-class WhereLoads {
+class WhereWeights {
   #always = 0
   /** By attribute, and by the length of a network. Undefined in most. */
-  #filed: Map<string, Exclusive> | undefined
+  #filed: Map<string, ExclusiveWeights> | undefined
 
   add(filedUnder: Condition | undefined, weight: number): void {
     if (filedUnder?.values !== undefined) {
-      const values = this.at(filedUnder.attribute)
+      const values = this.valueWeights(filedUnder.attribute)
       for (const value of filedUnder.values) values.add(value, weight)
     } else if (filedUnder?.cidrs !== undefined) {
       // No name of an attribute has a space.
       for (const { version, bits, text } of filedUnder.cidrs) {
-        this.at(`${version} ${bits}`).add(text, weight)
+        this.valueWeights(`${version} ${bits}`).add(text, weight)
       }
     } else {
       this.#always += weight
@@ -67,42 +67,42 @@ class WhereLoads {
     return total
   }
 
-  private at(name: string): Exclusive {
+  private valueWeights(name: string): ExclusiveWeights {
     this.#filed ??= new Map()
     let values = this.#filed.get(name)
-    if (values === undefined) this.#filed.set(name, (values = new Exclusive()))
+    if (values === undefined) this.#filed.set(name, (values = new ExclusiveWeights()))
     return values
   }
 }
 
 /** Rules of one path pattern. */
-class PatternLoads {
-  readonly #anyMethod = new WhereLoads()
-  #byMethod: Map<string, WhereLoads> | undefined
+class PatternWeights {
+  readonly #anyMethod = new WhereWeights()
+  #byMethod: Map<string, WhereWeights> | undefined
   #heaviest: number | undefined
 
-  add({ methods, filedUnder }: Load, weight: number): void {
+  add({ methods, filedUnder }: RuleWeight, weight: number): void {
     this.#heaviest = undefined
     if (methods === undefined) this.#anyMethod.add(filedUnder, weight)
-    for (const method of methods ?? []) this.of(method).add(filedUnder, weight)
+    for (const method of methods ?? []) this.methodWeights(method).add(filedUnder, weight)
   }
 
   get heaviest(): number {
     if (this.#heaviest === undefined) {
       let ofMethod = 0
-      for (const loads of this.#byMethod?.values() ?? []) {
-        ofMethod = Math.max(ofMethod, loads.heaviest)
+      for (const weights of this.#byMethod?.values() ?? []) {
+        ofMethod = Math.max(ofMethod, weights.heaviest)
       }
       this.#heaviest = this.#anyMethod.heaviest + ofMethod
     }
     return this.#heaviest
   }
 
-  private of(method: string): WhereLoads {
+  private methodWeights(method: string): WhereWeights {
     this.#byMethod ??= new Map()
-    let loads = this.#byMethod.get(method)
-    if (loads === undefined) this.#byMethod.set(method, (loads = new WhereLoads()))
-    return loads
+    let weights = this.#byMethod.get(method)
+    if (weights === undefined) this.#byMethod.set(method, (weights = new WhereWeights()))
+    return weights
   }
 }
 
@@ -110,8 +110,8 @@ class PatternLoads {
 interface Node {
   literals: Map<string, Node> | undefined
   param: Node | undefined
-  here: PatternLoads | undefined
-  below: PatternLoads | undefined
+  exact: PatternWeights | undefined
+  wildcard: PatternWeights | undefined
   /** Rules whose pattern leads here or through here. */
   rules: number
   /** Which change was the last to one of them. */
@@ -129,9 +129,9 @@ interface Reach {
   readonly asOf: number
 }
 
-export class LimitLoads {
+export class LimitWeights {
   readonly #strictPaths: boolean
-  readonly #anyPath = new PatternLoads()
+  readonly #anyPath = new PatternWeights()
   readonly #root = emptyNode()
   #changes = 0
 
@@ -139,30 +139,30 @@ export class LimitLoads {
     this.#strictPaths = strictPaths
   }
 
-  add(load: Load): void {
-    this.change(load, 1)
+  add(ruleWeight: RuleWeight): void {
+    this.change(ruleWeight, 1)
   }
 
   /** One that was added, as it was added. */
-  remove(load: Load): void {
-    this.change(load, -1)
+  remove(ruleWeight: RuleWeight): void {
+    this.change(ruleWeight, -1)
   }
 
   /** The most limits that one call could meet; Infinity where patterns overlap beyond reason. */
-  most(): number {
+  maxLimits(): number {
     const reach = reachOf([this.#root], { left: OVERLAPS_MAX, asOf: this.#changes })
     return reach === undefined ? Infinity : reach.heaviest + this.#anyPath.heaviest
   }
 
-  private change(load: Load, sign: 1 | -1): void {
-    const { pattern, weight } = load
+  private change(ruleWeight: RuleWeight, sign: 1 | -1): void {
+    const { pattern, weight } = ruleWeight
     this.#changes++
-    const loads = pattern === undefined ? this.#anyPath : this.at(pattern, sign)
-    loads.add(load, sign * weight)
+    const weights = pattern === undefined ? this.#anyPath : this.patternWeights(pattern, sign)
+    weights.add(ruleWeight, sign * weight)
   }
 
-  private at(given: PathPattern, sign: 1 | -1): PatternLoads {
-    const pattern = foldPattern(given, this.#strictPaths)
+  private patternWeights(unfolded: PathPattern, sign: 1 | -1): PatternWeights {
+    const pattern = foldPattern(unfolded, this.#strictPaths)
     let node = this.#root
     this.touch(node, sign)
     for (const segment of pattern.segments) {
@@ -181,8 +181,8 @@ export class LimitLoads {
       if (node.rules === 0) parent.literals.delete(literal)
       else parent.literals.set(literal, node)
     }
-    if (pattern.wildcard) return (node.below ??= new PatternLoads())
-    return (node.here ??= new PatternLoads())
+    if (pattern.wildcard) return (node.wildcard ??= new PatternWeights())
+    return (node.exact ??= new PatternWeights())
   }
 
   private touch(node: Node, sign: 1 | -1): void {
@@ -196,8 +196,8 @@ function emptyNode(): Node {
   return {
     literals: undefined,
     param: undefined,
-    here: undefined,
-    below: undefined,
+    exact: undefined,
+    wildcard: undefined,
     rules: 0,
     changedAt: 0,
     reach: undefined,
@@ -216,12 +216,12 @@ function reachOf(
   budget.left -= known?.states ?? 1
   if (budget.left < 0) return undefined
   if (known !== undefined) return known
-  let here = 0
-  let below = 0
+  let exact = 0
+  let wildcard = 0
   const params: Node[] = []
   for (const node of nodes) {
-    here += node.here?.heaviest ?? 0
-    below += node.below?.heaviest ?? 0
+    exact += node.exact?.heaviest ?? 0
+    wildcard += node.wildcard?.heaviest ?? 0
     if (node.param !== undefined) params.push(node.param)
   }
   let deeper = 0
@@ -233,7 +233,7 @@ function reachOf(
     states += reach.states
   }
   const [first, ...beside] = nodes
-  const heaviest = Math.max(here, below + deeper)
+  const heaviest = Math.max(exact, wildcard + deeper)
   const reach = { heaviest, states, beside, asOf: budget.asOf }
   if (first !== undefined) first.reach = reach
   return reach

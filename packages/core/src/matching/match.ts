@@ -5,12 +5,12 @@ import { cidrContains } from '../identity/cidr.js'
 import { callerHash } from '../key.js'
 import type { Hash64 } from '../sip-hash.js'
 import type { CompiledLimit, CompiledRule, CompiledTiers, Condition, Snapshot } from './compiled.js'
-import { type Facts, readFact, readFacts } from './facts.js'
+import { type NormalizedCall, readNormalized, normalizeCall } from './facts.js'
 import { findOverride } from './find-override.js'
 import type { CompiledOverride } from './override-index.js'
 import { RouteCandidates, readsRoute } from './route-candidates.js'
 
-export interface Matched {
+export interface MatchedRule {
   readonly rule: CompiledRule
   /** Empty: a tier or an override without limit. */
   readonly limits: readonly CompiledLimit[]
@@ -20,25 +20,25 @@ export interface Matched {
   /** Whose limits these are, where an override holds. */
   readonly override: CompiledOverride | undefined
   /** The call as this rule saw it; one for all rules that the call met. */
-  readonly facts: Facts
+  readonly view: NormalizedCall
 }
 
 /**
  * All rules that match, in the order of the set. `wallMs` ends overrides; without it none has
  * ended.
  */
-export function matchRules(snapshot: Snapshot, call: Call, wallMs = 0): readonly Matched[] {
-  const facts = readFacts(snapshot, call.attributes)
-  const found = snapshot.index.find(facts)
+export function matchRules(snapshot: Snapshot, call: Call, wallMs = 0): readonly MatchedRule[] {
+  const view = normalizeCall(snapshot, call.attributes)
+  const found = snapshot.index.find(view)
   const isOfSocket = isMessage(call.attributes)
   let matched = NO_MATCH
   for (let i = 0; i < found.length; i++) {
     const rule = found[i]
-    if (rule === undefined || !conditionsHold(rule.rest, facts)) continue
+    if (rule === undefined || !conditionsHold(rule.rest, view)) continue
     if (isOfSocket && rule.methods === undefined) continue
-    const values = callerValues(rule, facts)
+    const values = callerValues(rule, view)
     if (values === undefined) continue
-    const match = matchCaller(snapshot, rule, facts, values, matched, wallMs)
+    const match = matchCaller(snapshot, rule, view, values, matched, wallMs)
     // A list of one as a literal: most calls meet one rule, and an empty list grows to seventeen
     // places.
     if (matched === NO_MATCH) matched = [match]
@@ -47,9 +47,9 @@ export function matchRules(snapshot: Snapshot, call: Call, wallMs = 0): readonly
   return matched
 }
 
-const NO_MATCH: Matched[] = []
+const NO_MATCH: MatchedRule[] = []
 
-export interface Standing extends Matched {
+export interface CallerRule extends MatchedRule {
   /** Whose counter it is, where the rule counts by `route`. */
   readonly route: string | undefined
 }
@@ -60,15 +60,15 @@ export interface Standing extends Matched {
  * for each of the routes that its calls may take, after all others, unless the call names its own
  * route or the path that has one. Ends where there are `limitsMax` limits.
  */
-export function standingOf(
+export function rulesOfCaller(
   snapshot: Snapshot,
   call: Call,
   wallMs: number,
   limitsMax: number,
-): readonly Standing[] {
-  const facts = readFacts({ ...snapshot, needs: snapshot.allNeeds }, call.attributes)
-  const route = readFact(facts, 'route')
-  const standing: Standing[] = []
+): readonly CallerRule[] {
+  const view = normalizeCall({ ...snapshot, needs: snapshot.allNeeds }, call.attributes)
+  const route = readNormalized(view, 'route')
+  const callerRules: CallerRule[] = []
   const byRoute: CompiledRule[] = []
   let limits = 0
   for (const rule of snapshot.rules) {
@@ -77,35 +77,35 @@ export function standingOf(
       byRoute.push(rule)
       continue
     }
-    const found = standingUnder(snapshot, rule, facts, wallMs)
+    const found = callerRuleOf(snapshot, rule, view, wallMs)
     if (found === undefined) continue
-    standing.push(found)
+    callerRules.push(found)
     limits += found.limits.length
   }
   const candidates = new RouteCandidates(snapshot)
   for (const rule of byRoute) {
     if (limits >= limitsMax) break
-    const found = standingByRoute(snapshot, rule, facts, candidates, wallMs)
+    const found = callerRulesByRoute(snapshot, rule, view, candidates, wallMs)
     for (const each of found) limits += each.limits.length
-    standing.push(...found)
+    callerRules.push(...found)
   }
-  return standing
+  return callerRules
 }
 
 /** Under one rule for each route; one without if the rule has one counter for them all. */
-function standingByRoute(
+function callerRulesByRoute(
   snapshot: Snapshot,
   rule: CompiledRule,
-  facts: Facts,
+  view: NormalizedCall,
   candidates: RouteCandidates,
   wallMs: number,
-): readonly Standing[] {
+): readonly CallerRule[] {
   const others = rule.conditions.filter(({ attribute }) => attribute !== 'route')
-  if (!conditionsHold(others, facts)) return []
+  if (!conditionsHold(others, view)) return []
   const isCounted = rule.by.includes('route')
-  const found: Standing[] = []
-  for (const route of [undefined, ...candidates.of(rule)]) {
-    const each = standingUnder(snapshot, rule, { ...facts, route }, wallMs)
+  const found: CallerRule[] = []
+  for (const route of [undefined, ...candidates.routesOf(rule)]) {
+    const each = callerRuleOf(snapshot, rule, { ...view, route }, wallMs)
     if (each === undefined) continue
     // Tiers by route have limits of their own for one caller.
     if (isCounted || !found.some(({ limits }) => limits === each.limits)) found.push(each)
@@ -113,17 +113,17 @@ function standingByRoute(
   return found
 }
 
-function standingUnder(
+function callerRuleOf(
   snapshot: Snapshot,
   rule: CompiledRule,
-  facts: Facts,
+  view: NormalizedCall,
   wallMs: number,
-): Standing | undefined {
-  if (!conditionsHold(rule.conditions, facts)) return undefined
-  const values = callerValues(rule, facts)
+): CallerRule | undefined {
+  if (!conditionsHold(rule.conditions, view)) return undefined
+  const values = callerValues(rule, view)
   if (values === undefined) return undefined
-  const match = matchCaller(snapshot, rule, facts, values, NO_MATCH, wallMs)
-  const route = rule.by.includes('route') ? readFact(facts, 'route') : undefined
+  const match = matchCaller(snapshot, rule, view, values, NO_MATCH, wallMs)
+  const route = rule.by.includes('route') ? readNormalized(view, 'route') : undefined
   return { ...match, candidate: undefined, route }
 }
 
@@ -132,39 +132,40 @@ function standingUnder(
  * absent.
  */
 export function callerOf(snapshot: Snapshot, rule: CompiledRule, call: Call): Hash64 | undefined {
-  const facts = readFacts({ ...snapshot, needs: snapshot.allNeeds }, call.attributes)
-  const values = callerValues(rule, facts)
+  const view = normalizeCall({ ...snapshot, needs: snapshot.allNeeds }, call.attributes)
+  const values = callerValues(rule, view)
   return values && callerHash(snapshot.secret, values)
 }
 
 function matchCaller(
   snapshot: Snapshot,
   rule: CompiledRule,
-  facts: Facts,
+  view: NormalizedCall,
   values: readonly string[],
-  before: readonly Matched[],
+  before: readonly MatchedRule[],
   wallMs: number,
-): Matched {
+): MatchedRule {
   const caller =
     values.length === 0
       ? snapshot.everybody
       : (hashBefore(rule, before) ?? callerHash(snapshot.secret, values))
   if (snapshot.overrides !== undefined) {
-    const own = findOverride(snapshot, rule, { facts, values, caller }, wallMs)
-    if (own !== undefined) return new Match(rule, own.limits, undefined, caller, own, facts)
+    const override = findOverride(snapshot, rule, { view, values, caller }, wallMs)
+    if (override !== undefined)
+      return new RuleMatch(rule, override.limits, undefined, caller, override, view)
   }
-  const candidate = rule.candidate && tierLimits(rule.candidate, facts)
-  return new Match(rule, tierLimits(rule, facts), candidate, caller, undefined, facts)
+  const candidate = rule.candidate && tierLimits(rule.candidate, view)
+  return new RuleMatch(rule, tierLimits(rule, view), candidate, caller, undefined, view)
 }
 
 /** Made by a class as it lives while a call waits: see sip-hash.ts. */
-class Match implements Matched {
+class RuleMatch implements MatchedRule {
   readonly rule: CompiledRule
   readonly limits: readonly CompiledLimit[]
   readonly candidate: readonly CompiledLimit[] | undefined
   readonly caller: Hash64
   readonly override: CompiledOverride | undefined
-  readonly facts: Facts
+  readonly view: NormalizedCall
 
   constructor(
     rule: CompiledRule,
@@ -172,19 +173,19 @@ class Match implements Matched {
     candidate: readonly CompiledLimit[] | undefined,
     caller: Hash64,
     override: CompiledOverride | undefined,
-    facts: Facts,
+    view: NormalizedCall,
   ) {
     this.rule = rule
     this.limits = limits
     this.candidate = candidate
     this.caller = caller
     this.override = override
-    this.facts = facts
+    this.view = view
   }
 }
 
 /** Rules that count by the same attributes, one list, have the same caller: it is hashed once. */
-function hashBefore(rule: CompiledRule, before: readonly Matched[]): Hash64 | undefined {
+function hashBefore(rule: CompiledRule, before: readonly MatchedRule[]): Hash64 | undefined {
   for (let i = 0; i < before.length; i++) {
     const earlier = before[i]
     if (earlier !== undefined && earlier.rule.by === rule.by) return earlier.caller
@@ -192,23 +193,27 @@ function hashBefore(rule: CompiledRule, before: readonly Matched[]): Hash64 | un
   return undefined
 }
 
-function callerValues(rule: CompiledRule, facts: Facts): readonly string[] | undefined {
+function callerValues(rule: CompiledRule, view: NormalizedCall): readonly string[] | undefined {
   const { by } = rule
   const first = by[0]
   if (first === undefined) return by
-  const value = callerValue(rule, facts, first)
+  const value = callerValue(rule, view, first)
   if (value === undefined) return undefined
   const values = [value]
   for (let i = 1; i < by.length; i++) {
-    const next = callerValue(rule, facts, by[i] ?? '')
+    const next = callerValue(rule, view, by[i] ?? '')
     if (next === undefined) return undefined
     values.push(next)
   }
   return values
 }
 
-function callerValue(rule: CompiledRule, facts: Facts, attribute: string): string | undefined {
-  const value = readFact(facts, attribute)
+function callerValue(
+  rule: CompiledRule,
+  view: NormalizedCall,
+  attribute: string,
+): string | undefined {
+  const value = readNormalized(view, attribute)
   if (value === undefined || value.length <= ATTRIBUTE_LENGTH_MAX) return value
   // A rule in shadow, or off, never makes a call fail.
   if (rule.mode !== 'enforce') return undefined
@@ -220,30 +225,30 @@ function callerValue(rule: CompiledRule, facts: Facts, attribute: string): strin
 
 function tierLimits(
   from: { readonly limits: readonly CompiledLimit[]; readonly tiers: CompiledTiers | undefined },
-  facts: Facts,
+  view: NormalizedCall,
 ): readonly CompiledLimit[] {
   if (from.tiers === undefined) return from.limits
-  const value = readFact(facts, from.tiers.attribute)
+  const value = readNormalized(view, from.tiers.attribute)
   return (value === undefined ? undefined : from.tiers.limits.get(value)) ?? from.limits
 }
 
-function conditionsHold(conditions: readonly Condition[], facts: Facts): boolean {
+function conditionsHold(conditions: readonly Condition[], view: NormalizedCall): boolean {
   for (let i = 0; i < conditions.length; i++) {
     const condition = conditions[i]
-    if (condition !== undefined && !conditionHolds(condition, facts)) return false
+    if (condition !== undefined && !conditionHolds(condition, view)) return false
   }
   return true
 }
 
-export function conditionHolds(condition: Condition, facts: Facts): boolean {
+export function conditionHolds(condition: Condition, view: NormalizedCall): boolean {
   const { attribute, isExcluding, values, cidrs } = condition
   if (cidrs !== undefined) {
-    const { address } = facts
+    const { address } = view
     // What is no address is in no network, so that nonsense is no way out of what is left out.
     const isWithin = address !== undefined && cidrs.some((cidr) => cidrContains(cidr, address))
     return isWithin !== isExcluding
   }
-  const value = readFact(facts, attribute)
+  const value = readNormalized(view, attribute)
   if (values === undefined) return value === undefined
   return (value !== undefined && values.has(value)) !== isExcluding
 }

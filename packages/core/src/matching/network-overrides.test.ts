@@ -7,11 +7,11 @@ import { parseOverride } from '../rules/parse-override.js'
 import { parseRules } from '../rules/parse-rules.js'
 import type { Rule } from '../rules/rule.js'
 import { sipKey } from '../sip-hash.js'
-import { callerStanding } from './caller-standing.js'
+import { limitsOfCaller } from './caller-standing.js'
 import { compileRules } from './compile.js'
 import type { Snapshot } from './compiled.js'
 import { matchRules } from './match.js'
-import { changeOverrides, limitsOfOwn, type OverrideChange } from './overrides.js'
+import { changeOverrides, overrideLimitsOf, type OverrideChange } from './overrides.js'
 
 const secret = sipKey(new Uint8Array(16))
 
@@ -141,7 +141,7 @@ describe('an override of a network', () => {
     const [rule] = snapshot.rules
     if (rule === undefined) throw new Error('no rule')
     const placeOf = (ip: string) => {
-      return callerStanding(snapshot, rule, { attributes: { ip } }, 0).places[0]?.where
+      return limitsOfCaller(snapshot, rule, { attributes: { ip } }, 0).places[0]?.where
     }
     expect(['10.9.9.9', '10.1.2.3', '11.0.0.1'].map(placeOf)).toEqual([
       'override of 10.0.0.0/8',
@@ -149,7 +149,7 @@ describe('an override of a network', () => {
       'limits',
     ])
     const stranger = { hi: 1, lo: 2 }
-    expect(limitsOfOwn(snapshot, rule, stranger).map(({ limit }) => limit.max)).toEqual([8])
+    expect(overrideLimitsOf(snapshot, rule, stranger).map(({ limit }) => limit.max)).toEqual([8])
   })
 })
 

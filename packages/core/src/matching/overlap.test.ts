@@ -4,49 +4,51 @@ import { parseRules } from '../rules/parse-rules.js'
 import { sipKey } from '../sip-hash.js'
 import { compileRules } from './compile.js'
 import { matchRules } from './match.js'
-import { mostLimitsPerCall } from './overlap.js'
+import { maxLimitsPerCall } from './overlap.js'
 
 const secret = sipKey(new Uint8Array(16))
 const rule = (id: number, more: object = {}) => ({ id: `r${id}`, limits: ['1/second'], ...more })
 const many = (count: number, more: (index: number) => object) =>
   Array.from({ length: count }, (_, index) => rule(index, more(index)))
 
-function mostOf(rules: object[]): number {
+function maxLimitsOf(rules: object[]): number {
   const parsed = parseRules(rules)
   if (parsed.rules === undefined) throw new Error(parsed.errors[0]?.message)
-  return mostLimitsPerCall(parsed.rules)
+  return maxLimitsPerCall(parsed.rules)
 }
 
 describe('the most limits that one call could meet', () => {
   test('counts rules that exclude each other once', () => {
-    expect(mostOf(many(1000, (i) => ({ match: { path: `/p${i}` } })))).toBe(1)
-    expect(mostOf(many(1000, (i) => ({ match: { where: { tenant: `t${i}` } } })))).toBe(1)
-    expect(mostOf(many(1000, (i) => ({ match: { where: { plan: 'a', tenant: `t${i}` } } })))).toBe(
-      1,
-    )
-    expect(mostOf(many(2, (i) => ({ match: { method: i === 0 ? 'GET' : 'POST' } })))).toBe(1)
-    expect(mostOf(many(256, (i) => ({ match: { where: { ip: `10.${i}.0.0/16` } } })))).toBe(1)
+    expect(maxLimitsOf(many(1000, (i) => ({ match: { path: `/p${i}` } })))).toBe(1)
+    expect(maxLimitsOf(many(1000, (i) => ({ match: { where: { tenant: `t${i}` } } })))).toBe(1)
+    expect(
+      maxLimitsOf(many(1000, (i) => ({ match: { where: { plan: 'a', tenant: `t${i}` } } }))),
+    ).toBe(1)
+    expect(maxLimitsOf(many(2, (i) => ({ match: { method: i === 0 ? 'GET' : 'POST' } })))).toBe(1)
+    expect(maxLimitsOf(many(256, (i) => ({ match: { where: { ip: `10.${i}.0.0/16` } } })))).toBe(1)
   })
 
   test('adds rules that one call can meet together', () => {
     const paths = ['/a/b', '/a/:x', '/:x/b', '/a/*', '/*']
-    expect(mostOf(paths.map((path, i) => rule(i, { match: { path } })))).toBe(5)
-    expect(mostOf([rule(0), rule(1, { match: { path: '/a' } }), rule(2, { mode: 'off' })])).toBe(2)
+    expect(maxLimitsOf(paths.map((path, i) => rule(i, { match: { path } })))).toBe(5)
+    expect(
+      maxLimitsOf([rule(0), rule(1, { match: { path: '/a' } }), rule(2, { mode: 'off' })]),
+    ).toBe(2)
     const networks = ['10.0.0.0/8', '10.1.0.0/16', '10.2.0.0/16']
-    expect(mostOf(networks.map((ip, i) => rule(i, { match: { where: { ip } } })))).toBe(2)
+    expect(maxLimitsOf(networks.map((ip, i) => rule(i, { match: { where: { ip } } })))).toBe(2)
   })
 
   test('takes the largest tier, override and candidate of a rule', () => {
     const three = ['1/second', '1/minute', '1/hour']
-    expect(mostOf([rule(0, { by: ['user'], tiers: { plan: { pro: three } } })])).toBe(3)
+    expect(maxLimitsOf([rule(0, { by: ['user'], tiers: { plan: { pro: three } } })])).toBe(3)
     const overrides = [{ caller: { user: 'u' }, limits: three }]
-    expect(mostOf([rule(0, { by: ['user'], overrides })])).toBe(3)
-    expect(mostOf([rule(0, { candidate: { limits: three } })])).toBe(4)
+    expect(maxLimitsOf([rule(0, { by: ['user'], overrides })])).toBe(3)
+    expect(maxLimitsOf([rule(0, { candidate: { limits: three } })])).toBe(4)
   })
 
   test('is worked out for sets at their bounds', () => {
     const values = (rules: number) => Array.from({ length: 1000 }, (_, i) => `v${rules}-${i}`)
-    expect(mostOf(many(200, (i) => ({ match: { where: { user: values(i) } } })))).toBe(1)
+    expect(maxLimitsOf(many(200, (i) => ({ match: { where: { user: values(i) } } })))).toBe(1)
   })
 
   test('is never less than what a call meets', () => {
@@ -70,7 +72,7 @@ describe('the most limits that one call could meet', () => {
         const { rules } = parseRules(matches.map((each, index) => rule(index, { match: each })))
         fc.pre(rules !== undefined)
         const met = matchRules(compileRules(rules, { secret }), { attributes }).length
-        expect(met).toBeLessThanOrEqual(mostLimitsPerCall(rules))
+        expect(met).toBeLessThanOrEqual(maxLimitsPerCall(rules))
       }),
       { numRuns: 1000 },
     )

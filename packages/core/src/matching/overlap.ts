@@ -1,9 +1,9 @@
 /** Whether one call could meet more limits than a decision may hold. */
-import { LARGE_FROM } from '../rules/last-set.js'
-import { middleOf } from '../rules/middle.js'
+import { LARGE_SET_MIN } from '../rules/last-set.js'
+import { changedRange } from '../rules/middle.js'
 import type { Rule, RuleSet, Tiers } from '../rules/rule.js'
-import { type Load, LimitLoads } from './limit-loads.js'
-import { filingOf, shapeOf, type Variety } from './rule-shape.js'
+import { type RuleWeight, LimitWeights } from './limit-loads.js'
+import { filingOf, compiledMatchOf, type AttributeVariety } from './rule-shape.js'
 
 export const LIMITS_PER_CALL_MAX = 64
 
@@ -15,34 +15,34 @@ export const LIMITS_PER_CALL_MAX = 64
  * With `reuse`, a large set is remembered until the next: an editor and a node that follows a store
  * ask for sets of which one rule in ten thousand is another.
  */
-export function mostLimitsPerCall(set: RuleSet, { reuse = false } = {}): number {
-  const isRemembered = reuse && set.rules.length >= LARGE_FROM
-  return (isRemembered ? lastLarge : new LimitsOfSets()).most(set)
+export function maxLimitsPerCall(set: RuleSet, { reuse = false } = {}): number {
+  const isRemembered = reuse && set.rules.length >= LARGE_SET_MIN
+  return (isRemembered ? largeSetCache : new MaxLimitsCache()).maxLimits(set)
 }
 
 /** The same for sets one after the other: only what differs is worked out again. */
-export class LimitsOfSets {
-  #last: Weighed | undefined
+export class MaxLimitsCache {
+  #last: SetWeights | undefined
 
-  most({ rules, strictPaths }: RuleSet): number {
+  maxLimits({ rules, strictPaths }: RuleSet): number {
     const last = this.#last
     // What is thrown leaves a half of both.
     this.#last = undefined
-    const weighed = last?.strictPaths === strictPaths ? last : new Weighed(strictPaths)
-    weighed.become(rules)
-    const most = weighed.loads.most()
-    this.#last = weighed
+    const setWeights = last?.strictPaths === strictPaths ? last : new SetWeights(strictPaths)
+    setWeights.update(rules)
+    const most = setWeights.weights.maxLimits()
+    this.#last = setWeights
     return most
   }
 }
 
-const lastLarge = new LimitsOfSets()
+const largeSetCache = new MaxLimitsCache()
 
-class Weighed {
+class SetWeights {
   readonly strictPaths: boolean
-  readonly loads: LimitLoads
+  readonly weights: LimitWeights
   #rules: readonly Rule[] = []
-  readonly #loadOf = new Map<Rule, Load>()
+  readonly #weightOf = new Map<Rule, RuleWeight>()
   /** By attribute, how many rules name each value. */
   readonly #values = new Map<string, Map<string, number>>()
   /** Rules that could be filed under several conditions. */
@@ -51,14 +51,14 @@ class Weighed {
 
   constructor(strictPaths: boolean) {
     this.strictPaths = strictPaths
-    this.loads = new LimitLoads(strictPaths)
+    this.weights = new LimitWeights(strictPaths)
   }
 
-  become(rules: readonly Rule[]): void {
-    const middle = middleOf(this.#rules, rules)
-    const [was, is] = [new Set(middle.before), new Set(middle.after)]
-    const added = middle.after.filter((rule) => !was.has(rule))
-    for (const rule of middle.before) if (!is.has(rule)) this.leave(rule)
+  update(rules: readonly Rule[]): void {
+    const range = changedRange(this.#rules, rules)
+    const [was, is] = [new Set(range.before), new Set(range.after)]
+    const added = range.after.filter((rule) => !was.has(rule))
+    for (const rule of range.before) if (!is.has(rule)) this.remove(rule)
     for (const rule of added) this.count(rule, 1)
     const variety = new Map(Array.from(this.#values, ([name, values]) => [name, values.size]))
     for (const rule of added) if (rule.mode !== 'off') this.file(rule, variety)
@@ -71,30 +71,30 @@ class Weighed {
   }
 
   /** For the first time, or anew where another attribute tells more. */
-  private file(rule: Rule, variety: Variety): void {
-    const { pattern, methods, conditions } = shapeOf(rule)
+  private file(rule: Rule, variety: AttributeVariety): void {
+    const { pattern, methods, conditions } = compiledMatchOf(rule)
     const { filedUnder } = filingOf(conditions, variety)
-    const before = this.#loadOf.get(rule)
+    const before = this.#weightOf.get(rule)
     if (before !== undefined) {
       if (before.filedUnder === filedUnder) return
-      this.loads.remove(before)
+      this.weights.remove(before)
     }
-    const load = { pattern, methods, filedUnder, weight: weightOf(rule) }
-    this.loads.add(load)
-    this.#loadOf.set(rule, load)
+    const ruleWeight = { pattern, methods, filedUnder, weight: weightOf(rule) }
+    this.weights.add(ruleWeight)
+    this.#weightOf.set(rule, ruleWeight)
     if (conditions.length > 1) this.#undecided.add(rule)
   }
 
-  private leave(rule: Rule): void {
+  private remove(rule: Rule): void {
     this.count(rule, -1)
-    const load = this.#loadOf.get(rule)
-    if (load !== undefined) this.loads.remove(load)
-    this.#loadOf.delete(rule)
+    const ruleWeight = this.#weightOf.get(rule)
+    if (ruleWeight !== undefined) this.weights.remove(ruleWeight)
+    this.#weightOf.delete(rule)
     this.#undecided.delete(rule)
   }
 
   private count(rule: Rule, sign: 1 | -1): void {
-    for (const { attribute, isExcluding, values } of shapeOf(rule).conditions) {
+    for (const { attribute, isExcluding, values } of compiledMatchOf(rule).conditions) {
       if (isExcluding || values === undefined) continue
       let counts = this.#values.get(attribute)
       if (counts === undefined) this.#values.set(attribute, (counts = new Map()))
@@ -109,7 +109,7 @@ class Weighed {
 }
 
 /** Which attribute tells more rules apart than which other: rules are filed anew if it changes. */
-function rankingOf(variety: Variety): string {
+function rankingOf(variety: AttributeVariety): string {
   const ranked = [...variety].toSorted(([a, one], [b, other]) => other - one || (a < b ? -1 : 1))
   return ranked
     .map(([name, size], i) => `${size === ranked[i - 1]?.[1] ? '=' : '>'}${name}`)

@@ -4,43 +4,47 @@ import { networkCode } from '../identity/cidr.js'
 import type { Hash64 } from '../sip-hash.js'
 import { CompiledOverride, OverrideIndex, type Removal } from './override-index.js'
 
-interface Wanted {
+interface OverrideSpec {
   readonly hash: Hash64
-  readonly written: string
+  readonly writtenCaller: string
   readonly untilMs: number
 }
 
 /** `hash` stands for what the caller's values hash to, so that callers can be made to collide. */
-function override({ hash, written, untilMs }: Wanted, isApart: boolean, tag = 0): CompiledOverride {
+function override(
+  { hash, writtenCaller, untilMs }: OverrideSpec,
+  isStandalone: boolean,
+  tag = 0,
+): CompiledOverride {
   return new CompiledOverride(hash, {
     // Two spellings of one caller differ in case.
-    caller: [written.toLowerCase()],
+    caller: [writtenCaller.toLowerCase()],
     network: undefined,
     limits: [],
     untilMs,
-    isApart,
-    written: [written],
+    isStandalone,
+    writtenCaller: [writtenCaller],
     specs: [{ algorithm: 'token-bucket', max: tag, windowMs: 1000 }],
   })
 }
 
-const told = (index: OverrideIndex) =>
+const summaryOf = (index: OverrideIndex) =>
   index
     .all()
-    .map(({ written, isApart, untilMs, specs }) =>
-      [written[0], isApart, untilMs, specs[0]?.max].join(' '),
+    .map(({ writtenCaller, isStandalone, untilMs, specs }) =>
+      [writtenCaller[0], isStandalone, untilMs, specs[0]?.max].join(' '),
     )
     .toSorted()
 
 /** In the order in which they hold. */
-const writtenOf = (index: OverrideIndex, hash: Hash64) =>
-  index.of(hash).map(({ written }) => written[0])
+const writtenCallersOf = (index: OverrideIndex, hash: Hash64) =>
+  index.allFor(hash).map(({ writtenCaller }) => writtenCaller[0])
 
 const at = (hi: number, lo: number): Hash64 => ({ hi, lo })
 
 describe('an index of overrides', () => {
   test('finds a caller by its whole hash, as its counters are found', () => {
-    const near = override({ hash: at(1, 7), written: 'a', untilMs: Infinity }, true)
+    const near = override({ hash: at(1, 7), writtenCaller: 'a', untilMs: Infinity }, true)
     const index = OverrideIndex.EMPTY.with([near])
     expect(index.find(at(1, 7), 0)?.limits).toEqual([])
     expect(index.find(at(1, 8), 0)).toBeUndefined()
@@ -49,8 +53,12 @@ describe('an index of overrides', () => {
 
   test('an older index learns nothing of later callers, though they share what speeds it up', () => {
     const empty = OverrideIndex.EMPTY
-    const one = empty.with([override({ hash: at(1, 7), written: 'a', untilMs: Infinity }, true)])
-    const two = one.with([override({ hash: at(5, 9), written: 'b', untilMs: Infinity }, true)])
+    const one = empty.with([
+      override({ hash: at(1, 7), writtenCaller: 'a', untilMs: Infinity }, true),
+    ])
+    const two = one.with([
+      override({ hash: at(5, 9), writtenCaller: 'b', untilMs: Infinity }, true),
+    ])
     expect(one.find(at(5, 9), 0)).toBeUndefined()
     expect(two.find(at(5, 9), 0)?.limits).toEqual([])
     expect(empty.find(at(1, 7), 0)).toBeUndefined()
@@ -60,9 +68,16 @@ describe('an index of overrides', () => {
     const networks = Array.from({ length: 5000 }, (_, i) => {
       const code = networkCode({ version: 4, a: 0, b: 0, c: 0, d: i * 256 }, 24)
       const hash = at(i, Math.imul(i, 0x9e3779b1))
-      const { caller, limits, specs } = override({ hash, written: `n${i}`, untilMs: 0 }, true)
+      const { caller, limits, specs } = override({ hash, writtenCaller: `n${i}`, untilMs: 0 }, true)
       const network = { version: 4, bits: 24, code } as const
-      const fields = { caller, limits, specs, untilMs: 0, isApart: true, written: caller }
+      const fields = {
+        caller,
+        limits,
+        specs,
+        untilMs: 0,
+        isStandalone: true,
+        writtenCaller: caller,
+      }
       return new CompiledOverride(hash, { ...fields, network })
     })
     const index = OverrideIndex.EMPTY.with(networks)
@@ -74,29 +89,29 @@ describe('an index of overrides', () => {
   })
 
   test('of callers that share a part and its key tells those of one hash', () => {
-    const near = override({ hash: at(2, 7), written: 'a', untilMs: Infinity }, true)
-    const far = override({ hash: at(4, 7), written: 'b', untilMs: Infinity }, true)
+    const near = override({ hash: at(2, 7), writtenCaller: 'a', untilMs: Infinity }, true)
+    const far = override({ hash: at(4, 7), writtenCaller: 'b', untilMs: Infinity }, true)
     const index = OverrideIndex.EMPTY.with([near, far])
-    expect(index.of(at(4, 7)).map(({ written }) => written)).toEqual([['b']])
+    expect(index.allFor(at(4, 7)).map(({ writtenCaller }) => writtenCaller)).toEqual([['b']])
   })
 
   test('counts those that have an end', () => {
     const hash = at(1, 1)
-    const ending = override({ hash, written: 'a', untilMs: 9 }, true)
+    const ending = override({ hash, writtenCaller: 'a', untilMs: 9 }, true)
     const one = OverrideIndex.EMPTY.with([ending])
     expect([one.size, one.ending]).toEqual([1, 1])
-    const endless = one.with([override({ hash, written: 'a', untilMs: Infinity }, true)])
+    const endless = one.with([override({ hash, writtenCaller: 'a', untilMs: Infinity }, true)])
     expect([endless.size, endless.ending]).toEqual([1, 0])
-    expect(one.with([{ hash, network: undefined, written: ['a'] }]).size).toBe(0)
+    expect(one.with([{ hash, network: undefined, writtenCaller: ['a'] }]).size).toBe(0)
   })
 
   test('takes away nothing that a rule itself has', () => {
     const hash = at(1, 1)
     const index = OverrideIndex.EMPTY.with([
-      override({ hash, written: 'a', untilMs: Infinity }, false),
-      override({ hash, written: 'a', untilMs: Infinity }, true),
+      override({ hash, writtenCaller: 'a', untilMs: Infinity }, false),
+      override({ hash, writtenCaller: 'a', untilMs: Infinity }, true),
     ])
-    expect(told(index.with([{ hash, network: undefined, written: ['a'] }]))).toEqual([
+    expect(summaryOf(index.with([{ hash, network: undefined, writtenCaller: ['a'] }]))).toEqual([
       'a false Infinity 0',
     ])
   })
@@ -122,37 +137,41 @@ describe('an index of overrides', () => {
       fc.property(batches, fc.integer({ min: 0, max: 400 }), (list, load) => {
         const held = new Map<string, CompiledOverride>()
         const begin = Array.from({ length: load }, (_, i) =>
-          override({ hash: at(i * 3, i), written: `begin${i}`, untilMs: Infinity }, true),
+          override({ hash: at(i * 3, i), writtenCaller: `begin${i}`, untilMs: Infinity }, true),
         )
-        for (const each of begin) held.set(keyOf(each, each.written[0] ?? ''), each)
+        for (const each of begin) held.set(keyOf(each, each.writtenCaller[0] ?? ''), each)
         const versions = [OverrideIndex.EMPTY.with(begin)]
-        const seen = versions.map(told)
+        const summaries = versions.map(summaryOf)
         for (const batch of list) {
           const changes = batch.map(({ who, untilMs, isRemoval, tag }) => {
             const key = keyOf(who.hash, who.name)
-            const removal: Removal = { hash: who.hash, network: undefined, written: [who.name] }
-            const set = override({ hash: who.hash, written: who.name, untilMs }, true, tag)
+            const removal: Removal = {
+              hash: who.hash,
+              network: undefined,
+              writtenCaller: [who.name],
+            }
+            const set = override({ hash: who.hash, writtenCaller: who.name, untilMs }, true, tag)
             if (isRemoval) held.delete(key)
             else held.set(key, set)
             return isRemoval ? removal : set
           })
           const next = (versions.at(-1) ?? OverrideIndex.EMPTY).with(changes)
           versions.push(next)
-          seen.push(told(next))
+          summaries.push(summaryOf(next))
         }
         const fresh = OverrideIndex.EMPTY.with([...held.values()].reverse())
         const last = versions.at(-1) ?? OverrideIndex.EMPTY
-        expect(told(last)).toEqual(told(fresh))
+        expect(summaryOf(last)).toEqual(summaryOf(fresh))
         expect([last.size, last.ending]).toEqual([fresh.size, fresh.ending])
         for (const each of held.values())
-          expect(writtenOf(last, each)).toEqual(writtenOf(fresh, each))
-        expect(versions.map(told)).toEqual(seen)
+          expect(writtenCallersOf(last, each)).toEqual(writtenCallersOf(fresh, each))
+        expect(versions.map(summaryOf)).toEqual(summaries)
       }),
       { numRuns: 100 },
     )
   })
 })
 
-function keyOf({ hi, lo }: Hash64, written: string): string {
-  return `${hi}/${lo}/${written}`
+function keyOf({ hi, lo }: Hash64, writtenCaller: string): string {
+  return `${hi}/${lo}/${writtenCaller}`
 }

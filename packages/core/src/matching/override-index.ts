@@ -31,9 +31,9 @@ interface OverrideFields {
   /** The wall clock from which it no longer holds; Infinity: it has no end. */
   readonly untilMs: number
   /** Set by itself, and not as a part of its rule. */
-  readonly isApart: boolean
+  readonly isStandalone: boolean
   /** The caller and the limits as they were written, to compile them again. */
-  readonly written: readonly string[]
+  readonly writtenCaller: readonly string[]
   readonly specs: readonly LimitSpec[]
 }
 
@@ -45,8 +45,8 @@ export class CompiledOverride implements OverrideFields, Hash64 {
   readonly network: Network | undefined
   readonly limits: readonly CompiledLimit[]
   readonly untilMs: number
-  readonly isApart: boolean
-  readonly written: readonly string[]
+  readonly isStandalone: boolean
+  readonly writtenCaller: readonly string[]
   readonly specs: readonly LimitSpec[]
   readonly next: CompiledOverride | undefined
 
@@ -57,8 +57,8 @@ export class CompiledOverride implements OverrideFields, Hash64 {
     this.network = fields.network
     this.limits = fields.limits
     this.untilMs = fields.untilMs
-    this.isApart = fields.isApart
-    this.written = fields.written
+    this.isStandalone = fields.isStandalone
+    this.writtenCaller = fields.writtenCaller
     this.specs = fields.specs
     this.next = next
   }
@@ -68,10 +68,10 @@ export class CompiledOverride implements OverrideFields, Hash64 {
 export interface Removal {
   readonly hash: Hash64
   readonly network: Network | undefined
-  readonly written: readonly string[]
+  readonly writtenCaller: readonly string[]
 }
 
-type Part = Map<number, CompiledOverride>
+type Shard = Map<number, CompiledOverride>
 
 /** What most callers without an override are told apart by. */
 interface Filters {
@@ -81,7 +81,7 @@ interface Filters {
 }
 
 /** The most that filters are to hold. */
-interface Room {
+interface FilterCapacity {
   readonly callers: number
   readonly networks: number
 }
@@ -101,9 +101,9 @@ interface Totals {
 const NO_LIMITS: readonly CompiledLimit[] = []
 
 /** A change copies one part and the list of parts: with these sizes both are small. */
-const PART_SIZE = 64
-const PART_SIZE_MAX = 4 * PART_SIZE
-const PART_SIZE_MIN = PART_SIZE / 8
+const SHARD_SIZE = 64
+const SHARD_SIZE_MAX = 4 * SHARD_SIZE
+const SHARD_SIZE_MIN = SHARD_SIZE / 8
 
 export class OverrideIndex {
   static readonly EMPTY = new OverrideIndex(
@@ -123,14 +123,14 @@ export class OverrideIndex {
   readonly networks: readonly NetworkLength[]
   readonly #lengths: Totals['lengths']
   #networkLimits: readonly CompiledLimit[] | undefined
-  readonly #parts: readonly Part[]
+  readonly #shards: readonly Shard[]
   readonly #mask: number
   readonly #filters: Filters
 
-  private constructor(parts: readonly Part[], filters: Filters, totals: Totals) {
-    this.#parts = parts
+  private constructor(shards: readonly Shard[], filters: Filters, totals: Totals) {
+    this.#shards = shards
     this.#filters = filters
-    this.#mask = parts.length - 1
+    this.#mask = shards.length - 1
     this.size = totals.size
     this.ending = totals.ending
     this.#lengths = totals.lengths
@@ -157,7 +157,7 @@ export class OverrideIndex {
    */
   find(caller: Hash64, wallMs: number): CompiledOverride | undefined {
     if (!this.#filters.callers.mayHave(caller.lo)) return undefined
-    let own = this.#parts[caller.hi & this.#mask]?.get(caller.lo)
+    let own = this.#shards[caller.hi & this.#mask]?.get(caller.lo)
     while (own !== undefined) {
       if (own.hi === caller.hi && own.untilMs > wallMs) return own
       own = own.next
@@ -171,13 +171,13 @@ export class OverrideIndex {
   }
 
   /** All for callers of one hash, ended or not. */
-  of(caller: Hash64): readonly CompiledOverride[] {
-    const first = this.#parts[caller.hi & this.#mask]?.get(caller.lo)
+  allFor(caller: Hash64): readonly CompiledOverride[] {
+    const first = this.#shards[caller.hi & this.#mask]?.get(caller.lo)
     return chainOf(first).filter(({ hi }) => hi === caller.hi)
   }
 
   all(): readonly CompiledOverride[] {
-    return this.#parts.flatMap((part) => [...part.values()].flatMap(chainOf))
+    return this.#shards.flatMap((shard) => [...shard.values()].flatMap(chainOf))
   }
 
   /**
@@ -186,30 +186,30 @@ export class OverrideIndex {
    */
   with(changes: readonly (CompiledOverride | Removal)[]): OverrideIndex {
     const most = this.size + changes.length
-    const isCrowded = most > PART_SIZE_MAX * this.#parts.length
-    const parts = isCrowded ? spread(this.all(), most) : [...this.#parts]
+    const isCrowded = most > SHARD_SIZE_MAX * this.#shards.length
+    const shards = isCrowded ? distribute(this.all(), most) : [...this.#shards]
     // Those of the empty index are everybody's, and stay empty.
     const room = { callers: most, networks: this.networkCount + networksAmong(changes) }
-    const isRoomy = this.size > 0 && holds(this.#filters, room)
+    const isRoomy = this.size > 0 && haveRoomFor(this.#filters, room)
     const filters = isRoomy ? this.#filters : filtersOf(this.all(), room)
     // Parts of this index are copied before they are written to; those just spread are no one's.
-    const own = new Set(isCrowded ? parts : [])
+    const own = new Set(isCrowded ? shards : [])
     let { size, ending } = this
     const lengths = new Map(this.#lengths)
     for (const change of changes) {
       const isSet = change instanceof CompiledOverride
       const hash = isSet ? change : change.hash
-      const i = hash.hi & (parts.length - 1)
-      let part = parts[i] ?? new Map<number, CompiledOverride>()
-      if (!own.has(part)) {
-        part = new Map(part)
-        own.add(part)
-        parts[i] = part
+      const i = hash.hi & (shards.length - 1)
+      let shard = shards[i] ?? new Map<number, CompiledOverride>()
+      if (!own.has(shard)) {
+        shard = new Map(shard)
+        own.add(shard)
+        shards[i] = shard
       }
-      if (isSet) learn(filters, change)
-      const before = part.get(hash.lo)
-      const after = isSet ? link(before, change) : unlink(before, change.written)
-      put(part, hash.lo, after)
+      if (isSet) addToFilters(filters, change)
+      const before = shard.get(hash.lo)
+      const after = isSet ? link(before, change) : unlink(before, change.writtenCaller)
+      setChain(shard, hash.lo, after)
       size += countOf(after) - countOf(before)
       ending += countOf(after, hasEnd) - countOf(before, hasEnd)
       countLengths(lengths, before, -1)
@@ -217,11 +217,11 @@ export class OverrideIndex {
     }
     if (size === 0) return OverrideIndex.EMPTY
     const totals = { size, ending, lengths }
-    const changed = new OverrideIndex(parts, filters, totals)
-    if (parts.length === 1 || size >= PART_SIZE_MIN * parts.length) return changed
+    const changed = new OverrideIndex(shards, filters, totals)
+    if (shards.length === 1 || size >= SHARD_SIZE_MIN * shards.length) return changed
     const all = changed.all()
     const left = { callers: size, networks: changed.networkCount }
-    return new OverrideIndex(spread(all, size), filtersOf(all, left), totals)
+    return new OverrideIndex(distribute(all, size), filtersOf(all, left), totals)
   }
 
   private get networkCount(): number {
@@ -231,20 +231,23 @@ export class OverrideIndex {
   }
 }
 
-function filtersOf(overrides: readonly CompiledOverride[], { callers, networks }: Room): Filters {
+function filtersOf(
+  overrides: readonly CompiledOverride[],
+  { callers, networks }: FilterCapacity,
+): Filters {
   const filters = { callers: new CallerFilter(callers), networks: new CallerFilter(networks) }
-  for (const override of overrides) learn(filters, override)
+  for (const override of overrides) addToFilters(filters, override)
   return filters
 }
 
-function learn({ callers, networks }: Filters, { lo, network }: CompiledOverride): void {
+function addToFilters({ callers, networks }: Filters, { lo, network }: CompiledOverride): void {
   callers.add(lo)
   if (network !== undefined) networks.add(network.code)
 }
 
 /** Whether both are large enough. */
-function holds({ callers, networks }: Filters, room: Room): boolean {
-  return callers.holds(room.callers) && networks.holds(room.networks)
+function haveRoomFor({ callers, networks }: Filters, room: FilterCapacity): boolean {
+  return callers.hasRoomFor(room.callers) && networks.hasRoomFor(room.networks)
 }
 
 function networksAmong(changes: readonly (CompiledOverride | Removal)[]): number {
@@ -254,35 +257,37 @@ function networksAmong(changes: readonly (CompiledOverride | Removal)[]): number
 }
 
 /** Filed in as many parts as suit `size` overrides. */
-function spread(overrides: readonly CompiledOverride[], size: number): Part[] {
+function distribute(overrides: readonly CompiledOverride[], size: number): Shard[] {
   let count = 1
-  while (count * PART_SIZE < size) count *= 2
-  const parts = Array.from({ length: count }, (): Part => new Map())
+  while (count * SHARD_SIZE < size) count *= 2
+  const shards = Array.from({ length: count }, (): Shard => new Map())
   for (const override of overrides) {
-    const part = parts[override.hi & (count - 1)]
-    if (part !== undefined) put(part, override.lo, link(part.get(override.lo), override))
+    const shard = shards[override.hi & (count - 1)]
+    if (shard !== undefined) setChain(shard, override.lo, link(shard.get(override.lo), override))
   }
-  return parts
+  return shards
 }
 
-function put(part: Part, lo: number, chain: CompiledOverride | undefined): void {
-  if (chain === undefined) part.delete(lo)
-  else part.set(lo, chain)
+function setChain(shard: Shard, lo: number, chain: CompiledOverride | undefined): void {
+  if (chain === undefined) shard.delete(lo)
+  else shard.set(lo, chain)
 }
 
 function link(chain: CompiledOverride | undefined, own: CompiledOverride) {
   if (chain === undefined) return own.next === undefined ? own : chained([own])
   const before = chainOf(chain)
-  const others = own.isApart ? before.filter((other) => !isApartFor(other, own.written)) : before
+  const others = own.isStandalone
+    ? before.filter((other) => !isStandaloneFor(other, own.writtenCaller))
+    : before
   return chained([...others, own].toSorted(compare))
 }
 
-function unlink(chain: CompiledOverride | undefined, written: readonly string[]) {
-  return chained(chainOf(chain).filter((other) => !isApartFor(other, written)))
+function unlink(chain: CompiledOverride | undefined, writtenCaller: readonly string[]) {
+  return chained(chainOf(chain).filter((other) => !isStandaloneFor(other, writtenCaller)))
 }
 
-function isApartFor(override: CompiledOverride, written: readonly string[]): boolean {
-  return override.isApart && isSameList(override.written, written)
+function isStandaloneFor(override: CompiledOverride, writtenCaller: readonly string[]): boolean {
+  return override.isStandalone && isSameList(override.writtenCaller, writtenCaller)
 }
 
 /**
@@ -290,10 +295,10 @@ function isApartFor(override: CompiledOverride, written: readonly string[]): boo
  * nodes that read all at once must agree where two spellings name one caller.
  */
 function compare(a: CompiledOverride, b: CompiledOverride): number {
-  if (a.isApart !== b.isApart) return a.isApart ? -1 : 1
-  if (!a.isApart) return 0
-  const at = a.written.findIndex((value, i) => value !== b.written[i])
-  return (a.written[at] ?? '') < (b.written[at] ?? '') ? -1 : 1
+  if (a.isStandalone !== b.isStandalone) return a.isStandalone ? -1 : 1
+  if (!a.isStandalone) return 0
+  const at = a.writtenCaller.findIndex((value, i) => value !== b.writtenCaller[i])
+  return (a.writtenCaller[at] ?? '') < (b.writtenCaller[at] ?? '') ? -1 : 1
 }
 
 function chained(overrides: readonly CompiledOverride[]): CompiledOverride | undefined {

@@ -235,14 +235,14 @@ describe('a snapshot made from another', () => {
   const answers = (snapshot: Snapshot) =>
     calls.map((call) =>
       matchRules(snapshot, call).map(({ rule: { id, by, order }, caller, limits }) => {
-        const told = limits.map(({ limit, hi, lo, posture, coordination }) => [
+        const limitSummaries = limits.map(({ limit, hi, lo, posture, coordination }) => [
           limit,
           hi,
           lo,
           posture,
           coordination,
         ])
-        return [id, by, order, caller, told]
+        return [id, by, order, caller, limitSummaries]
       }),
     )
 
@@ -252,7 +252,7 @@ describe('a snapshot made from another', () => {
         let present = compile()
         let current = parse([])
         // What a reader of the whole would say is set apart, by rule.
-        const apart = new Map<string, Map<string, OverrideChange>>()
+        const standalone = new Map<string, Map<string, OverrideChange>>()
         for (const each of steps) {
           const before = answers(present)
           const earlier = present
@@ -261,10 +261,10 @@ describe('a snapshot made from another', () => {
             const isFirst = (one: { readonly id: string }, i: number) =>
               list.findIndex(({ id }) => id === one.id) === i
             const parsed = parse(list.filter(isFirst))
-            for (const id of apart.keys()) {
+            for (const id of standalone.keys()) {
               const was = current.rules.find((one) => one.id === id)
               const is = parsed.rules.find((one) => one.id === id)
-              if (is === undefined || was?.by[0] !== is.by[0]) apart.delete(id)
+              if (is === undefined || was?.by[0] !== is.by[0]) standalone.delete(id)
             }
             current = parsed
             present = compileRules(parsed, { secret }, present)
@@ -275,12 +275,12 @@ describe('a snapshot made from another', () => {
             for (const one of changes) {
               const found = current.rules.find(({ id }) => id === one.rule)
               if (found?.by[0] !== 'user') continue
-              const list = apart.get(one.rule) ?? new Map<string, OverrideChange>()
-              apart.set(one.rule, list.set(one.caller.get('user') ?? '', one))
+              const list = standalone.get(one.rule) ?? new Map<string, OverrideChange>()
+              standalone.set(one.rule, list.set(one.caller.get('user') ?? '', one))
             }
             present = changeOverrides(present, changes).snapshot
           }
-          const set = [...apart.values()].flatMap((list) => [...list.values()])
+          const set = [...standalone.values()].flatMap((list) => [...list.values()])
           const fresh = replaceOverrides(compileRules(current, { secret }), set)
           expect(answers(present)).toEqual(answers(fresh))
           expect(answers(earlier)).toEqual(before)

@@ -6,7 +6,7 @@ import { callerHash } from '../key.js'
 import type { Limit, LimitSpec } from '../limit.js'
 import type { Override, Rule } from '../rules/rule.js'
 import type { Hash64, SipKey } from '../sip-hash.js'
-import { asCallsHaveIt, compileLimits, Interned } from './compile-limits.js'
+import { canonicalValue, compileLimits, InternPool } from './compile-limits.js'
 import type { CompiledLimit, CompiledRule, Snapshot } from './compiled.js'
 import { networkOfCaller } from './find-override.js'
 import { CompiledOverride, isSameList, OverrideIndex, type Removal } from './override-index.js'
@@ -62,7 +62,7 @@ export function changeOverrides(
 export function replaceOverrides(snapshot: Snapshot, all: Iterable<OverrideChange>): Snapshot {
   const byRule = compileChanges(snapshot, all)
   const indexes = snapshot.rules.map((rule) =>
-    indexOf([...compileWritten(rule.rule, snapshot), ...(byRule.get(rule) ?? [])]),
+    indexOf([...compileRuleOverrides(rule.rule, snapshot), ...(byRule.get(rule) ?? [])]),
   )
   return withOverrides(snapshot, indexes)
 }
@@ -71,14 +71,14 @@ export function replaceOverrides(snapshot: Snapshot, all: Iterable<OverrideChang
  * The limits that overrides, ended or not, may have for the caller of that hash. A hash does not
  * say which networks the caller is in, so those of all networks are among them.
  */
-export function limitsOfOwn(
+export function overrideLimitsOf(
   snapshot: Snapshot,
   rule: CompiledRule,
   caller: Hash64,
 ): readonly CompiledLimit[] {
   const index = snapshot.overrides?.[rule.order]
   if (index === undefined) return []
-  return [...index.of(caller).flatMap(({ limits }) => limits), ...index.networkLimits]
+  return [...index.allFor(caller).flatMap(({ limits }) => limits), ...index.networkLimits]
 }
 
 /**
@@ -95,12 +95,12 @@ export function carryOverrides(
     const earlier = before?.byId.get(rule.id)
     const index = earlier && before?.overrides?.[earlier.order]
     if (earlier === undefined || index === undefined || !isSameList(earlier.by, rule.by)) {
-      return indexOf(compileWritten(rule, scope))
+      return indexOf(compileRuleOverrides(rule, scope))
     }
     if (isSameScope && staysCompiled(earlier.rule, rule)) return index
-    const apart = index.all().filter(({ isApart }) => isApart)
-    const again = apart.map((override) => compileOverride(rule, override, scope))
-    return indexOf([...compileWritten(rule, scope), ...again])
+    const standalone = index.all().filter(({ isStandalone }) => isStandalone)
+    const again = standalone.map((override) => compileOverride(rule, override, scope))
+    return indexOf([...compileRuleOverrides(rule, scope), ...again])
   })
 }
 
@@ -133,9 +133,9 @@ function compileChanges(
   const byRule = new Map<CompiledRule, CompiledChange[]>()
   for (const { rule: id, caller, override } of changes) {
     const rule = snapshot.byId.get(id)
-    const written = rule && asWritten(rule.rule, caller)
-    if (rule === undefined || written === undefined) continue
-    const compiled = compileChange(rule.rule, written, override, snapshot)
+    const writtenCaller = rule && writtenCallerOf(rule.rule, caller)
+    if (rule === undefined || writtenCaller === undefined) continue
+    const compiled = compileChange(rule.rule, writtenCaller, override, snapshot)
     const list = byRule.get(rule)
     if (list === undefined) byRule.set(rule, [compiled])
     else list.push(compiled)
@@ -145,23 +145,23 @@ function compileChanges(
 
 function compileChange(
   rule: Rule,
-  written: readonly string[],
+  writtenCaller: readonly string[],
   override: Override | undefined,
   scope: Scope,
 ): CompiledChange {
   if (override === undefined) {
-    const caller = asCaller(rule, written, scope)
+    const caller = canonicalCaller(rule, writtenCaller, scope)
     const network = networkOfCaller(rule.by, caller, scope.ipv6Prefix)
-    return { hash: callerHash(scope.secret, caller), network, written }
+    return { hash: callerHash(scope.secret, caller), network, writtenCaller }
   }
   const { limits: specs, untilMs = Infinity } = override
-  return compileOverride(rule, { written, specs, untilMs, isApart: true }, scope)
+  return compileOverride(rule, { writtenCaller, specs, untilMs, isStandalone: true }, scope)
 }
 
 /** Those that a rule itself has. */
-function compileWritten(rule: Rule, scope: Scope): readonly CompiledOverride[] {
+function compileRuleOverrides(rule: Rule, scope: Scope): readonly CompiledOverride[] {
   return rule.overrides.map(({ caller, limits: specs, untilMs = Infinity }) => {
-    const source = { written: valuesOf(rule.by, caller), specs, untilMs, isApart: false }
+    const source = { writtenCaller: valuesOf(rule.by, caller), specs, untilMs, isStandalone: false }
     return compileOverride(rule, source, scope)
   })
 }
@@ -169,22 +169,34 @@ function compileWritten(rule: Rule, scope: Scope): readonly CompiledOverride[] {
 type OverrideSource = Pick<CompiledOverride, 'written' | 'specs' | 'untilMs' | 'isApart'>
 
 function compileOverride(rule: Rule, source: OverrideSource, scope: Scope): CompiledOverride {
-  const { written, untilMs, isApart } = source
-  const values = asCaller(rule, written, scope)
+  const { writtenCaller, untilMs, isStandalone } = source
+  const values = canonicalCaller(rule, writtenCaller, scope)
   // Most callers are written as calls have them, and then one list will do.
-  const caller = isSameList(values, written) ? written : values
-  const { specs, limits } = listsOf(rule, scope.limitKey).of(source.specs)
+  const caller = isSameList(values, writtenCaller) ? writtenCaller : values
+  const { specs, limits } = listsOf(rule, scope.limitKey).get(source.specs)
   const hash = callerHash(scope.secret, caller)
   const network = networkOfCaller(rule.by, caller, scope.ipv6Prefix)
-  return new CompiledOverride(hash, { caller, network, limits, untilMs, isApart, written, specs })
+  return new CompiledOverride(hash, {
+    caller,
+    network,
+    limits,
+    untilMs,
+    isStandalone,
+    writtenCaller,
+    specs,
+  })
 }
 
-function asCaller(rule: Rule, written: readonly string[], scope: Scope): readonly string[] {
-  return written.map((value, i) => asCallsHaveIt(rule.by[i] ?? '', value, scope))
+function canonicalCaller(
+  rule: Rule,
+  writtenCaller: readonly string[],
+  scope: Scope,
+): readonly string[] {
+  return writtenCaller.map((value, i) => canonicalValue(rule.by[i] ?? '', value, scope))
 }
 
 /** The values in the order of `by`; undefined where they are others than it asks for. */
-function asWritten(
+function writtenCallerOf(
   { by }: Rule,
   caller: ReadonlyMap<string, string>,
 ): readonly string[] | undefined {
@@ -212,16 +224,16 @@ class LimitLists {
   readonly #known = new Map<string, LimitList>()
   /** The same by the list itself: those of one reading are shared already. */
   readonly #bySpecs = new WeakMap<readonly LimitSpec[], LimitList>()
-  #limits = new Interned<Limit>()
+  #limits = new InternPool<Limit>()
 
   constructor(rule: Rule, limitKey: SipKey) {
     this.#rule = rule
     this.limitKey = limitKey
   }
 
-  of(specs: readonly LimitSpec[]): LimitList {
-    const seen = this.#bySpecs.get(specs)
-    if (seen !== undefined) return seen
+  get(specs: readonly LimitSpec[]): LimitList {
+    const existing = this.#bySpecs.get(specs)
+    if (existing !== undefined) return existing
     const list = this.find(specs)
     this.#bySpecs.set(specs, list)
     return list
@@ -234,7 +246,7 @@ class LimitLists {
     // Only sharing is lost: what was compiled before lives in its overrides.
     if (this.#known.size >= LISTS_MAX) {
       this.#known.clear()
-      this.#limits = new Interned()
+      this.#limits = new InternPool()
     }
     const context = { limitKey: this.limitKey, limits: this.#limits }
     const list = { specs, limits: compileLimits(specs, this.#rule, context) }

@@ -8,9 +8,9 @@ interface Node<Value> {
   literals: Map<string, Node<Value>> | undefined
   param: Node<Value> | undefined
   /** Patterns that end here. */
-  here: Value | undefined
+  exact: Value | undefined
   /** Patterns that end here with `*`: whatever lies below. */
-  below: Value | undefined
+  wildcard: Value | undefined
 }
 
 export class PathTrie<Value> {
@@ -22,7 +22,7 @@ export class PathTrie<Value> {
   }
 
   /** The value kept for a pattern, made at first sight. */
-  at(pattern: PathPattern, make: () => Value): Value {
+  getOrCreate(pattern: PathPattern, make: () => Value): Value {
     let node = this.#root
     for (const segment of pattern.segments) {
       if ('param' in segment) {
@@ -40,11 +40,11 @@ export class PathTrie<Value> {
       node = child
     }
     if (pattern.wildcard) {
-      node.below ??= make()
-      return node.below
+      node.wildcard ??= make()
+      return node.wildcard
     }
-    node.here ??= make()
-    return node.here
+    node.exact ??= make()
+    return node.exact
   }
 
   /**
@@ -56,11 +56,11 @@ export class PathTrie<Value> {
 }
 
 function emptyNode<Value>(): Node<Value> {
-  return { literals: undefined, param: undefined, here: undefined, below: undefined }
+  return { literals: undefined, param: undefined, exact: undefined, wildcard: undefined }
 }
 
 function walk<Value>(node: Node<Value>, path: string, from: number, found: Value[]): void {
-  if (node.below !== undefined && from < path.length) found.push(node.below)
+  if (node.wildcard !== undefined && from < path.length) found.push(node.wildcard)
   const slash = path.indexOf('/', from)
   const end = slash === -1 ? path.length : slash
   const last = slash === -1
@@ -79,5 +79,5 @@ function step<Value>(
   found: Value[],
 ): void {
   if (!last) walk(node, path, end + 1, found)
-  else if (node.here !== undefined) found.push(node.here)
+  else if (node.exact !== undefined) found.push(node.exact)
 }

@@ -34,7 +34,7 @@ export class RouteCandidates {
    * The names of routes that calls of this rule may take. Where its path has a `:param` or a `*`
    * they may be too many: a more exact route may take all calls of another.
    */
-  of(rule: CompiledRule): readonly string[] {
+  routesOf(rule: CompiledRule): readonly string[] {
     const { routes, strictPaths } = this.#snapshot
     const { pattern } = rule
     if (this.#pairs >= PAIRS_MAX) return []
@@ -42,7 +42,7 @@ export class RouteCandidates {
     this.#pairs += named.length
     if (pattern === undefined) return named.filter((route) => takesMethod(route, rule)).map(textOf)
     if (!pattern.wildcard && pattern.segments.every((segment) => 'literal' in segment)) {
-      const taken = this.taken(rule, pattern.text)
+      const taken = this.routesTaken(rule, pattern.text)
       return named.filter(({ text }) => taken.has(text)).map(textOf)
     }
     const shape = segmentsOf(patternShape(pattern, strictPaths))
@@ -52,22 +52,25 @@ export class RouteCandidates {
   }
 
   /** Of a rule for one path: the routes that its methods take there. */
-  private taken({ methods = this.#methods }: CompiledRule, path: string): ReadonlySet<string> {
+  private routesTaken(
+    { methods = this.#methods }: CompiledRule,
+    path: string,
+  ): ReadonlySet<string> {
     const { routeOf, strictPaths } = this.#snapshot
-    const asked = strictPaths ? path : foldPath(path)
-    const taken = [...methods].map((method) => routeOf(method, asked))
+    const target = strictPaths ? path : foldPath(path)
+    const taken = [...methods].map((method) => routeOf(method, target))
     return new Set(taken.filter((text) => text !== undefined))
   }
 }
 
 /** Those that the rule asks for, else all. */
 function namedRoutes({ conditions }: CompiledRule, routes: Snapshot['routes']): NamedRoute[] {
-  const asked = conditions.find(
+  const target = conditions.find(
     ({ attribute, isExcluding, values }) =>
       attribute === 'route' && !isExcluding && values !== undefined,
   )
-  if (asked?.values === undefined) return [...routes.values()]
-  return [...asked.values].flatMap((text) => routes.get(text) ?? [])
+  if (target?.values === undefined) return [...routes.values()]
+  return [...target.values].flatMap((text) => routes.get(text) ?? [])
 }
 
 function takesMethod({ method }: NamedRoute, { methods }: CompiledRule): boolean {

@@ -54,7 +54,7 @@ export function compileRoutes(
   texts
     .map(readRoute)
     .sort(moreExact)
-    .forEach((route, rank) => trie.at(route.pattern, () => []).push({ ...route, rank }))
+    .forEach((route, rank) => trie.getOrCreate(route.pattern, () => []).push({ ...route, rank }))
   return (method, path) => {
     const found: RankedRoute[][] = []
     trie.find(path, found)

@@ -3,40 +3,40 @@
  * with the set.
  */
 import { foldPath, type PathPattern } from '../path.js'
-import type { Filed } from './compiled.js'
-import type { Facts } from './facts.js'
+import type { IndexedRule } from './compiled.js'
+import type { NormalizedCall } from './facts.js'
 import { PathTrie } from './path-trie.js'
 import { WhereIndex } from './where-index.js'
 
 /** The rules of one path pattern while they are gathered. */
-interface Gathered<Rule> {
+interface RuleGroup<Rule> {
   readonly anyMethod: Rule[]
   readonly byMethod: Map<string, Rule[]>
 }
 
 /** The same, indexed. */
-class MethodIndex<Rule extends Filed> {
+class MethodIndex<Rule extends IndexedRule> {
   readonly #anyMethod: WhereIndex<Rule>
   readonly #byMethod: ReadonlyMap<string, WhereIndex<Rule>>
 
-  constructor({ anyMethod, byMethod }: Gathered<Rule>) {
+  constructor({ anyMethod, byMethod }: RuleGroup<Rule>) {
     this.#anyMethod = new WhereIndex(anyMethod)
     this.#byMethod = new Map(
       [...byMethod].map(([method, rules]) => [method, new WhereIndex(rules)]),
     )
   }
 
-  find(facts: Facts, found: Rule[]): void {
-    this.#anyMethod.find(facts, found)
-    if (facts.method === undefined || this.#byMethod.size === 0) return
-    this.#byMethod.get(facts.method)?.find(facts, found)
+  find(view: NormalizedCall, found: Rule[]): void {
+    this.#anyMethod.find(view, found)
+    if (view.method === undefined || this.#byMethod.size === 0) return
+    this.#byMethod.get(view.method)?.find(view, found)
   }
 }
 
 /** What a path pattern leads to: mostly one rule that asks for nothing else. */
-type Leaf<Rule extends Filed> = Rule | MethodIndex<Rule>
+type Leaf<Rule extends IndexedRule> = Rule | MethodIndex<Rule>
 
-export class RuleIndex<Rule extends Filed> {
+export class RuleIndex<Rule extends IndexedRule> {
   readonly #anyPath: MethodIndex<Rule>
   readonly #paths: PathTrie<Leaf<Rule>>
   readonly #hasPaths: boolean
@@ -44,48 +44,48 @@ export class RuleIndex<Rule extends Filed> {
   readonly #unfiled: readonly Rule[] | undefined
 
   constructor(rules: readonly Rule[], strictPaths: boolean) {
-    const anyPath = gather<Rule>()
-    const byPath = new PathTrie<Gathered<Rule>>(strictPaths ? asIs : foldSegment)
-    const patterns = new Map<Gathered<Rule>, PathPattern>()
+    const anyPath = emptyGroup<Rule>()
+    const byPath = new PathTrie<RuleGroup<Rule>>(strictPaths ? identity : foldSegment)
+    const patterns = new Map<RuleGroup<Rule>, PathPattern>()
     for (const rule of rules) {
       if (rule.pattern === undefined) {
         file(rule, anyPath)
         continue
       }
       const pattern = foldPattern(rule.pattern, strictPaths)
-      const gathered = byPath.at(pattern, gather<Rule>)
-      patterns.set(gathered, pattern)
-      file(rule, gathered)
+      const group = byPath.getOrCreate(pattern, emptyGroup<Rule>)
+      patterns.set(group, pattern)
+      file(rule, group)
     }
-    const conditional = rules.some((rule) => rule.pattern !== undefined || !isPlain(rule))
+    const conditional = rules.some((rule) => rule.pattern !== undefined || !isUnconditional(rule))
     this.#unfiled = conditional ? undefined : rules
     this.#anyPath = new MethodIndex(anyPath)
     this.#hasPaths = patterns.size > 0
-    this.#paths = new PathTrie(strictPaths ? asIs : foldSegment)
-    for (const [gathered, pattern] of patterns) this.#paths.at(pattern, () => leafOf(gathered))
+    this.#paths = new PathTrie(strictPaths ? identity : foldSegment)
+    for (const [group, pattern] of patterns) this.#paths.getOrCreate(pattern, () => leafOf(group))
   }
 
   /**
    * Every rule whose path and method hold and whose filed condition does, in the order of the set.
    */
-  find(facts: Facts): readonly Rule[] {
+  find(view: NormalizedCall): readonly Rule[] {
     if (this.#unfiled !== undefined) return this.#unfiled
     const found: Rule[] = []
-    this.#anyPath.find(facts, found)
-    if (this.#hasPaths && facts.path !== undefined) {
+    this.#anyPath.find(view, found)
+    if (this.#hasPaths && view.path !== undefined) {
       const leaves: Leaf<Rule>[] = []
-      this.#paths.find(facts.path, leaves)
+      this.#paths.find(view.path, leaves)
       for (const leaf of leaves) {
-        if (leaf instanceof MethodIndex) leaf.find(facts, found)
+        if (leaf instanceof MethodIndex) leaf.find(view, found)
         else found.push(leaf)
       }
     }
-    return inOrder(found)
+    return sortByOrder(found)
   }
 }
 
 /** By insertion: the few rules that one call meets come from lists that are in order already. */
-function inOrder<Rule extends Filed>(found: Rule[]): readonly Rule[] {
+function sortByOrder<Rule extends IndexedRule>(found: Rule[]): readonly Rule[] {
   for (let i = 1; i < found.length; i++) {
     const rule = found[i]
     if (rule === undefined) continue
@@ -101,33 +101,33 @@ function inOrder<Rule extends Filed>(found: Rule[]): readonly Rule[] {
 }
 
 /** Whether a rule has no condition but its path. */
-function isPlain(rule: Filed): boolean {
+function isUnconditional(rule: IndexedRule): boolean {
   return rule.methods === undefined && rule.conditions.length === 0
 }
 
-function leafOf<Rule extends Filed>(gathered: Gathered<Rule>): Leaf<Rule> {
-  const [only, ...others] = gathered.anyMethod
-  const isAlone = others.length === 0 && gathered.byMethod.size === 0
-  return only !== undefined && isAlone && isPlain(only) ? only : new MethodIndex(gathered)
+function leafOf<Rule extends IndexedRule>(group: RuleGroup<Rule>): Leaf<Rule> {
+  const [only, ...others] = group.anyMethod
+  const isAlone = others.length === 0 && group.byMethod.size === 0
+  return only !== undefined && isAlone && isUnconditional(only) ? only : new MethodIndex(group)
 }
 
-function gather<Rule>(): Gathered<Rule> {
+function emptyGroup<Rule>(): RuleGroup<Rule> {
   return { anyMethod: [], byMethod: new Map() }
 }
 
-function file<Rule extends Filed>(rule: Rule, gathered: Gathered<Rule>): void {
+function file<Rule extends IndexedRule>(rule: Rule, group: RuleGroup<Rule>): void {
   if (rule.methods === undefined) {
-    gathered.anyMethod.push(rule)
+    group.anyMethod.push(rule)
     return
   }
   for (const method of rule.methods) {
-    const rules = gathered.byMethod.get(method)
-    if (rules === undefined) gathered.byMethod.set(method, [rule])
+    const rules = group.byMethod.get(method)
+    if (rules === undefined) group.byMethod.set(method, [rule])
     else rules.push(rule)
   }
 }
 
-function asIs(segment: string): string {
+function identity(segment: string): string {
   return segment
 }
 

@@ -1,17 +1,17 @@
 /** Which calls a rule is for, as it is matched. */
 import { type Cidr, parseCidr } from '../identity/cidr.js'
 import { type PathPattern, parsePattern } from '../path.js'
-import { isExcluded, type Match, type Rule, type Wanted } from '../rules/rule.js'
-import type { Condition, Filed } from './compiled.js'
+import { isExclusion, type Match, type Rule, type WhereClause } from '../rules/rule.js'
+import type { Condition, IndexedRule } from './compiled.js'
 
-export type RuleShape = Pick<Filed, 'pattern' | 'methods' | 'conditions'>
+export type CompiledMatch = Pick<IndexedRule, 'pattern' | 'methods' | 'conditions'>
 
 /** A rule is asked for its shape by each check of its set, and again by each later set it is in. */
-const shapes = new WeakMap<Rule, RuleShape>()
+const compiledMatches = new WeakMap<Rule, CompiledMatch>()
 
 /** The rule must have passed `parseRules`; what that refuses throws here. */
-export function shapeOf(rule: Rule): RuleShape {
-  const known = shapes.get(rule)
+export function compiledMatchOf(rule: Rule): CompiledMatch {
+  const known = compiledMatches.get(rule)
   if (known !== undefined) return known
   const { match } = rule
   const shape = {
@@ -19,7 +19,7 @@ export function shapeOf(rule: Rule): RuleShape {
     methods: compileMethods(match.method),
     conditions: compileConditions(match),
   }
-  shapes.set(rule, shape)
+  compiledMatches.set(rule, shape)
   return shape
 }
 
@@ -36,13 +36,13 @@ const NO_CONDITION: readonly Condition[] = []
 
 function compileConditions({ where }: Match): readonly Condition[] {
   if (where.size === 0) return NO_CONDITION
-  return [...where].map(([attribute, wanted]) => compileCondition(attribute, wanted))
+  return [...where].map(([attribute, clause]) => compileCondition(attribute, clause))
 }
 
 /** All of one shape: every call that meets the rule reads them. */
-function compileCondition(attribute: string, wanted: Wanted): Condition {
-  const isExcluding = isExcluded(wanted)
-  const listed = isExcluding ? wanted.not : wanted
+function compileCondition(attribute: string, clause: WhereClause): Condition {
+  const isExcluding = isExclusion(clause)
+  const listed = isExcluding ? clause.not : clause
   if (listed === null) return { attribute, isExcluding, values: undefined, cidrs: undefined }
   if (attribute !== 'ip') {
     return { attribute, isExcluding, values: new Set(listed), cidrs: undefined }
@@ -63,19 +63,19 @@ function readCidr(text: string): Cidr {
 }
 
 /** How many values each attribute is compared with: the more, the better it tells rules apart. */
-export type Variety = ReadonlyMap<string, number>
+export type AttributeVariety = ReadonlyMap<string, number>
 
-export function varietyOf(rules: readonly Rule[]): Variety {
+export function varietyOf(rules: readonly Rule[]): AttributeVariety {
   const values = new Map<string, Set<string>>()
   for (const rule of rules) {
-    for (const condition of shapeOf(rule).conditions) {
+    for (const condition of compiledMatchOf(rule).conditions) {
       if (condition.isExcluding) continue
-      const seen = values.get(condition.attribute) ?? new Set()
-      for (const value of condition.values ?? []) seen.add(value)
-      values.set(condition.attribute, seen)
+      const distinct = values.get(condition.attribute) ?? new Set()
+      for (const value of condition.values ?? []) distinct.add(value)
+      values.set(condition.attribute, distinct)
     }
   }
-  return new Map([...values].map(([attribute, seen]) => [attribute, seen.size]))
+  return new Map([...values].map(([attribute, distinct]) => [attribute, distinct.size]))
 }
 
 /**
@@ -85,14 +85,14 @@ export function varietyOf(rules: readonly Rule[]): Variety {
  */
 export function filingOf(
   conditions: readonly Condition[],
-  variety: Variety,
+  variety: AttributeVariety,
 ): { readonly filedUnder: Condition | undefined; readonly rest: readonly Condition[] } {
   if (conditions.length === 0) return UNFILED
-  const telling = conditions.filter(({ isExcluding }) => !isExcluding)
-  const [most] = telling
+  const selective = conditions.filter(({ isExcluding }) => !isExcluding)
+  const [most] = selective
     .filter(({ values }) => values !== undefined)
     .toSorted((a, b) => (variety.get(b.attribute) ?? 0) - (variety.get(a.attribute) ?? 0))
-  const filedUnder = most ?? telling.find(({ cidrs }) => cidrs !== undefined)
+  const filedUnder = most ?? selective.find(({ cidrs }) => cidrs !== undefined)
   const rest = conditions.filter((condition) => condition !== filedUnder)
   return { filedUnder, rest: rest.length === 0 ? NO_CONDITION : rest }
 }

@@ -6,9 +6,9 @@
  */
 import { type Cidr, cidrContains } from '../identity/cidr.js'
 import { type Address, maskWord } from '../identity/address.js'
-import type { Filed } from './compiled.js'
-import type { Facts } from './facts.js'
-import { readFact } from './facts.js'
+import type { IndexedRule } from './compiled.js'
+import type { NormalizedCall } from './facts.js'
+import { readNormalized } from './facts.js'
 
 interface AddressEntry<Rule> {
   readonly cidr: Cidr
@@ -29,7 +29,7 @@ interface Networks<Rule> {
   readonly lengths: Map<number, { readonly version: 4 | 6; readonly bits: number }>
 }
 
-export class WhereIndex<Rule extends Filed> {
+export class WhereIndex<Rule extends IndexedRule> {
   readonly #always: Rule[] = []
   readonly #tables: ValueTable<Rule>[] = []
   /** Undefined in most: a set may have an index for each of 10,000 paths. */
@@ -39,19 +39,19 @@ export class WhereIndex<Rule extends Filed> {
     for (const rule of rules) this.file(rule)
   }
 
-  find(facts: Facts, found: Rule[]): void {
+  find(view: NormalizedCall, found: Rule[]): void {
     for (let i = 0; i < this.#always.length; i++) append(found, this.#always[i])
     for (let i = 0; i < this.#tables.length; i++) {
       const table = this.#tables[i]
-      const value = table && readFact(facts, table.attribute)
+      const value = table && readNormalized(view, table.attribute)
       const matching = value === undefined ? undefined : table?.rules.get(value)
       if (matching === undefined) continue
       if (!Array.isArray(matching)) found.push(matching)
       else for (let j = 0; j < matching.length; j++) append(found, matching[j])
     }
     const networks = this.#networks
-    if (networks === undefined || facts.address === undefined) return
-    findAddress(networks, facts.address, found)
+    if (networks === undefined || view.address === undefined) return
+    findAddress(networks, view.address, found)
   }
 
   private file(rule: Rule): void {

@@ -3,21 +3,21 @@
  * may be more than a limit of that algorithm can count.
  */
 import { defineLimit, largestCapacity, largestMax, type LimitSpec } from '../limit.js'
-import { placeLimits } from './placed-limits.js'
-import type { PlacedRule } from './parse-rule.js'
-import { complain, type Spot } from './reader.js'
+import { locatedLimitsOf } from './placed-limits.js'
+import type { LocatedRule } from './parse-rule.js'
+import { reportAt, type Located } from './reader.js'
 import type { Posture } from './rule.js'
 
 /** For a rule without problems. A candidate passes while the store is silent, and has no share. */
-export function checkShares({ rule, map }: PlacedRule): void {
+export function checkShares({ rule, map }: LocatedRule): void {
   if (factorOf(rule.posture) <= 1) return
-  for (const { spot, limit, isCandidate } of placeLimits(rule, map)) {
-    if (!isCandidate) checkShareOf(limit, rule.posture, spot)
+  for (const { located, limit, isCandidate } of locatedLimitsOf(rule, map)) {
+    if (!isCandidate) checkShareOf(limit, rule.posture, located)
   }
 }
 
 /** The largest share is that of a node alone, so no fleet has one that cannot be counted. */
-export function checkShareOf(limit: LimitSpec, posture: Posture, spot: Spot): void {
+export function checkShareOf(limit: LimitSpec, posture: Posture, located: Located): void {
   const factor = factorOf(posture)
   if (factor <= 1) return
   const { algorithm, max } = limit
@@ -26,7 +26,7 @@ export function checkShareOf(limit: LimitSpec, posture: Posture, spot: Spot): vo
   const isHeld = isWithin(factor, capacity, largest)
   if (isHeld && isWithin(factor, max, largestMax(algorithm))) return
   const [units, most] = isHeld ? [max, largestMax(algorithm)] : [capacity, largest]
-  complain(spot, 'share-too-large', {
+  reportAt(located, 'share-too-large', {
     found: `${factor} times ${units}`,
     why: `the ${most} that a ${algorithm} can count`,
     accepted: `posture: { local: factor } with a factor up to ${shorten(most / units)}, or a smaller limit`,

@@ -1,6 +1,6 @@
 /** A cost that callers may choose themselves. */
-import type { PlacedRule } from './parse-rule.js'
-import { complain, fieldOf } from './reader.js'
+import type { LocatedRule } from './parse-rule.js'
+import { reportAt, fieldOf } from './reader.js'
 import { quote } from './tree.js'
 
 /** What is known of where the attributes of calls come from. */
@@ -15,7 +15,7 @@ export interface AttributeOrigins {
 }
 
 /** Worked out of the connection, the request line and verified credentials. */
-const WORKED_OUT: ReadonlySet<string> = new Set([
+const DERIVED_ATTRIBUTES: ReadonlySet<string> = new Set([
   'api_key',
   'ip',
   'method',
@@ -27,15 +27,15 @@ const WORKED_OUT: ReadonlySet<string> = new Set([
 
 /** For a rule without problems. A caller that writes "0" into its header is never limited. */
 export function warnOfFreeCost(
-  { rule, map }: PlacedRule,
+  { rule, map }: LocatedRule,
   { fromHeaders, trusted }: AttributeOrigins,
 ): void {
   const { cost, mode } = rule
   if (typeof cost === 'number' || mode === 'off' || trusted?.has(cost.attribute) === true) return
   const { attribute } = cost
-  const isFree = fromHeaders?.has(attribute) ?? !WORKED_OUT.has(attribute)
+  const isFree = fromHeaders?.has(attribute) ?? !DERIVED_ATTRIBUTES.has(attribute)
   if (!isFree) return
-  complain(fieldOf(map, 'cost') ?? map, 'free-cost', {
+  reportAt(fieldOf(map, 'cost') ?? map, 'free-cost', {
     found: quote(attribute),
     accepted: 'an attribute that your own service sets, and no header of the caller; or a number',
   })

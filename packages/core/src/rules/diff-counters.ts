@@ -59,10 +59,10 @@ export function counterFates(
   const by = byChange(before, after)
   const shift = { by, was: before?.coordination, is: after?.coordination }
   const inForce = fatesOf(placesOf(before, after, ''), shift)
-  const tried = fatesOf(placesOf(before?.candidate, after?.candidate, 'candidate.'), shift)
+  const candidateFates = fatesOf(placesOf(before?.candidate, after?.candidate, 'candidate.'), shift)
   const isOther = by !== '' || moveText(shift) !== ''
-  if (before === undefined || after === undefined || isOther) return [...inForce, ...tried]
-  return [...inForce, ...overrideFates(before, after), ...tried]
+  if (before === undefined || after === undefined || isOther) return [...inForce, ...candidateFates]
+  return [...inForce, ...overrideFates(before, after), ...candidateFates]
 }
 
 /** Empty: the counters of before are found. Else why they are not. */
@@ -79,7 +79,7 @@ function moveText({ was, is }: Shift): string {
 }
 
 /** Refusals are charged by the store alone, so a limit that charges them is never split. */
-function isApart(coordination: Coordination | undefined, { onRefusal }: LimitSpec): boolean {
+function isSplit(coordination: Coordination | undefined, { onRefusal }: LimitSpec): boolean {
   return coordination === 'split' && onRefusal !== 'charge'
 }
 
@@ -124,13 +124,13 @@ function fatesOf(places: readonly Place[], shift: Shift): readonly CounterFate[]
   const reasons = [shift.by, moved, `${shift.by}, ${moved}`]
   const isAllNew = places.every(({ before }) => before.length === 0)
   const isAllGone = places.every(({ after }) => after.length === 0)
-  const told = new Set<string>()
+  const reported = new Set<string>()
   const isNews = ({ where, limit, what }: CounterFate) => {
     // What is so at every place, and for the same reason, is told at the first.
     const isEverywhere = isAllNew || isAllGone || reasons.includes(what)
     const id = isEverywhere ? limit : `${where} ${limit}`
-    if (told.has(id)) return false
-    told.add(id)
+    if (reported.has(id)) return false
+    reported.add(id)
     return true
   }
   const changed = fates.filter((fate) => fate.what !== '' && isNews(fate))
@@ -159,7 +159,7 @@ function fatesAt({ where, before, after }: Place, shift: Shift): readonly Counte
     if (old === undefined) {
       return { where, limit, counters: 'start anew', what: `new: ${limitText(spec)}` }
     }
-    const isMoved = isApart(coordinated, old) !== isApart(coordination, spec)
+    const isMoved = isSplit(coordinated, old) !== isSplit(coordination, spec)
     const isFound = by === '' && !isMoved && old.algorithm === spec.algorithm
     const reasons = [by, isMoved ? moveText(shift) : '', limitChanges(old, spec)]
     const what = reasons.filter((text) => text !== '').join(', ')
@@ -206,12 +206,12 @@ function limitsKey(limits: readonly LimitSpec[]): string {
 function overrideFates(before: Rule, after: Rule): readonly CounterFate[] {
   if (before.overrides.length === 0 && after.overrides.length === 0) return []
   const [was, is] = [overridesByCaller(before), overridesByCaller(after)]
-  const told = new Map<string, { limit: string; counters: Fate; callers: number }>()
+  const reported = new Map<string, { limit: string; counters: Fate; callers: number }>()
   const count = (limit: string, counters: Fate) => {
     const id = `${counters} ${limit}`
-    const known = told.get(id)
+    const known = reported.get(id)
     if (known !== undefined) known.callers += 1
-    else if (told.size < OVERRIDE_LIMITS_MAX) told.set(id, { limit, counters, callers: 1 })
+    else if (reported.size < OVERRIDE_LIMITS_MAX) reported.set(id, { limit, counters, callers: 1 })
   }
   const [ownBefore, ownAfter] = [ownLimits(before), ownLimits(after)]
   for (const caller of new Set([...is.keys(), ...was.keys()])) {
@@ -229,7 +229,7 @@ function overrideFates(before: Rule, after: Rule): readonly CounterFate[] {
       else count(name, from !== undefined && meets(from, to) ? 'go on' : 'start anew')
     }
   }
-  return [...told.values()].map(({ limit, counters, callers }) => ({
+  return [...reported.values()].map(({ limit, counters, callers }) => ({
     where: 'overrides',
     limit,
     counters,

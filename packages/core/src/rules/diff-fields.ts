@@ -3,7 +3,7 @@ import { show } from '../errors.js'
 import { formatDuration } from '../duration.js'
 import type { LimitSpec } from '../limit.js'
 import { limitText } from './limit-text.js'
-import { isExcluded, type Rule, type RuleSet, type Tiers, type Wanted } from './rule.js'
+import { isExclusion, type Rule, type RuleSet, type Tiers, type WhereClause } from './rule.js'
 import { quote } from './tree.js'
 
 export interface FieldChange {
@@ -15,8 +15,8 @@ export interface FieldChange {
 }
 
 /** What a field says: a text, or a list, which is only counted where it is long. */
-type Said = string | readonly string[]
-type Fields = readonly (readonly [field: string, said: Said])[]
+type FieldContents = string | readonly string[]
+type Fields = readonly (readonly [field: string, said: FieldContents])[]
 
 /** A list of more is told by how many were added and removed. */
 const LISTED_MAX = 8
@@ -43,7 +43,7 @@ const FIELDS: {
   match: ({ match }) => [
     ...(match.method.length === 0 ? [] : [['match.method', match.method] as const]),
     ...optional('match.path', match.path),
-    ...[...match.where].map(([name, wanted]) => whereField(name, wanted)),
+    ...[...match.where].map(([name, clause]) => whereField(name, clause)),
   ],
   by: ({ by }) => [['by', listText(by)]],
   limits: ({ limits }) => [['limits', limitsText(limits)]],
@@ -72,7 +72,7 @@ const FIELDS: {
 
 /** Of a rule that is new, or gone, all fields but those that every rule has. */
 export function ruleFields(before: Rule | undefined, after: Rule | undefined) {
-  const changes = changesOf(saidBy(before), saidBy(after))
+  const changes = changesOf(fieldsOf(before), fieldsOf(after))
   if (before !== undefined && after !== undefined) return changes
   return changes.filter(
     ({ field, before: was, after: is }) => DEFAULTS.get(field) !== (was === '' ? is : was),
@@ -80,11 +80,11 @@ export function ruleFields(before: Rule | undefined, after: Rule | undefined) {
 }
 
 export function setFields(before: RuleSet, after: RuleSet): readonly FieldChange[] {
-  const said = ({ routes, strictPaths }: RuleSet): Fields => [
+  const contents = ({ routes, strictPaths }: RuleSet): Fields => [
     ['routes', routes],
     ['strictPaths', String(strictPaths)],
   ]
-  return changesOf(said(before), said(after))
+  return changesOf(contents(before), contents(after))
 }
 
 /** `tiers.plan.pro`; a value that is no name is quoted. */
@@ -101,7 +101,7 @@ export function listText(items: readonly string[]): string {
   return `[${items.map(itemText).join(', ')}]`
 }
 
-function saidBy(rule: Rule | undefined): Fields {
+function fieldsOf(rule: Rule | undefined): Fields {
   return rule === undefined ? [] : Object.values(FIELDS).flatMap((read) => read(rule))
 }
 
@@ -112,19 +112,19 @@ function changesOf(before: Fields, after: Fields): readonly FieldChange[] {
   return [...fields].flatMap((field) => {
     const [old, now] = [was.get(field), is.get(field)]
     if (isSame(old, now)) return []
-    return [{ field, before: saidText(old), after: changedText(old, now) }]
+    return [{ field, before: contentsText(old), after: changedText(old, now) }]
   })
 }
 
-function isSame(before: Said | undefined, after: Said | undefined): boolean {
+function isSame(before: FieldContents | undefined, after: FieldContents | undefined): boolean {
   if (typeof before !== 'object' || typeof after !== 'object') return before === after
   return before.length === after.length && before.every((item, i) => item === after[i])
 }
 
 /** A long list also says what became of it: shown cut, it would look the same before and after. */
-function changedText(before: Said | undefined, after: Said | undefined): string {
-  if (typeof before !== 'object' || typeof after !== 'object') return saidText(after)
-  if (Math.max(before.length, after.length) <= LISTED_MAX) return saidText(after)
+function changedText(before: FieldContents | undefined, after: FieldContents | undefined): string {
+  if (typeof before !== 'object' || typeof after !== 'object') return contentsText(after)
+  if (Math.max(before.length, after.length) <= LISTED_MAX) return contentsText(after)
   const [was, is] = [new Set(before), new Set(after)]
   const added = after.filter((item) => !was.has(item)).length
   const removed = before.filter((item) => !is.has(item)).length
@@ -135,10 +135,10 @@ function changedText(before: Said | undefined, after: Said | undefined): string 
   return `${after.length} values, ${what === '' ? 'in another order' : what}`
 }
 
-function saidText(said: Said | undefined): string {
-  if (said === undefined) return ''
-  if (typeof said === 'string') return show(said, TEXT_LENGTH_MAX)
-  return said.length <= LISTED_MAX ? listText(said) : `${said.length} values`
+function contentsText(contents: FieldContents | undefined): string {
+  if (contents === undefined) return ''
+  if (typeof contents === 'string') return show(contents, TEXT_LENGTH_MAX)
+  return contents.length <= LISTED_MAX ? listText(contents) : `${contents.length} values`
 }
 
 function itemText(item: string): string {
@@ -146,9 +146,9 @@ function itemText(item: string): string {
 }
 
 /** Values that are left out have a field of their own, as they have in the rule. */
-function whereField(name: string, wanted: Wanted): readonly [string, Said] {
+function whereField(name: string, clause: WhereClause): readonly [string, FieldContents] {
   const field = `match.where.${fieldKey(name)}`
-  return isExcluded(wanted) ? [`${field}.not`, wanted.not] : [field, wanted ?? 'absent']
+  return isExclusion(clause) ? [`${field}.not`, clause.not] : [field, clause ?? 'absent']
 }
 
 /** The same as in problems: a key that is no name could forge the rest. */
@@ -156,8 +156,8 @@ function fieldKey(key: string): string {
   return /^[\w.-]{1,64}$/.test(key) ? key : quote(key)
 }
 
-function optional(field: string, said: string | undefined): Fields {
-  return said === undefined ? [] : [[field, said]]
+function optional(field: string, contents: string | undefined): Fields {
+  return contents === undefined ? [] : [[field, contents]]
 }
 
 function tierFields(tiers: Tiers | undefined, prefix: string): Fields {

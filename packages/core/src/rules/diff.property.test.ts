@@ -100,7 +100,7 @@ test('a set does not differ from itself', () => {
 
 test('every rule that differs is told, and no other', () => {
   const property = fc.property(set, set, (before, after) => {
-    const told = diffRules(before, after).rules.filter(({ change }) => change !== 'moved')
+    const reported = diffRules(before, after).rules.filter(({ change }) => change !== 'moved')
     const was = new Map(before.rules.map((each) => [each.id, each]))
     const is = new Map(after.rules.map((each) => [each.id, each]))
     const same = (id: string) => {
@@ -112,7 +112,7 @@ test('every rule that differs is told, and no other', () => {
       }
     }
     const differ = [...new Set([...was.keys(), ...is.keys()])].filter((id) => !same(id))
-    expect(told.map(({ id }) => id).toSorted()).toEqual(differ.toSorted())
+    expect(reported.map(({ id }) => id).toSorted()).toEqual(differ.toSorted())
   })
   fc.assert(property, { numRuns: 300 })
 })
@@ -145,10 +145,10 @@ test('every counter of a changed rule is told of', () => {
         ...each.limits,
         ...[...(each.tiers?.limits.values() ?? [])].flat(),
       ])
-      const told = new Set(
+      const reported = new Set(
         counters.filter(({ where }) => !where.startsWith('candidate')).map((each) => each.limit),
       )
-      expect([...told]).toEqual(expect.arrayContaining(inForce.map((each) => each.limit.name)))
+      expect([...reported]).toEqual(expect.arrayContaining(inForce.map((each) => each.limit.name)))
     }
   })
   fc.assert(property, { numRuns: 200 })

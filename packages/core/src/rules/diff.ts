@@ -6,7 +6,7 @@ import {
   overridesByCaller,
 } from './diff-counters.js'
 import { type FieldChange, ruleFields, setFields } from './diff-fields.js'
-import { middleOf } from './middle.js'
+import { changedRange } from './middle.js'
 import type { Rule, RuleSet } from './rule.js'
 
 export type { CounterFate } from './diff-counters.js'
@@ -31,9 +31,9 @@ export interface RuleDiff {
 }
 
 export function diffRules(before: RuleSet, after: RuleSet): RuleDiff {
-  const middle = middleOf(before.rules, after.rules)
-  const was = placedById(middle.before, middle.start)
-  const is = placedById(middle.after, middle.start)
+  const middle = changedRange(before.rules, after.rules)
+  const was = positionsById(middle.before, middle.start)
+  const is = positionsById(middle.after, middle.start)
   const moved = movedIds(middle.before, is)
   const present = middle.after.flatMap((rule) => {
     const old = was.get(rule.id)
@@ -105,14 +105,14 @@ function countOverrides(
 
 const NO_CALLERS: ReturnType<typeof overridesByCaller> = new Map()
 
-interface PlacedRule {
+interface PositionedRule {
   readonly rule: Rule
   /** In its set, from 1 on. */
   readonly position: number
 }
 
 /** `start` rules stand before these. */
-function placedById(rules: readonly Rule[], start: number): ReadonlyMap<string, PlacedRule> {
+function positionsById(rules: readonly Rule[], start: number): ReadonlyMap<string, PositionedRule> {
   return new Map(rules.map((rule, index) => [rule.id, { rule, position: start + index + 1 }]))
 }
 
@@ -122,7 +122,7 @@ function placedById(rules: readonly Rule[], start: number): ReadonlyMap<string, 
  */
 function movedIds(
   before: readonly Rule[],
-  is: ReadonlyMap<string, PlacedRule>,
+  is: ReadonlyMap<string, PositionedRule>,
 ): ReadonlySet<string> {
   const common = before.filter(({ id }) => is.has(id))
   const positions = common.map(({ id }) => is.get(id)?.position ?? 0)

@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { ALIASED_VALUES_MAX, ALIASES_MAX, readDocument } from './document.js'
 import { parseRules } from './parse-rules.js'
 import { DEPTH_MAX, type TreeProblem } from './tree.js'
-import { PARTS_MAX, readValue } from './value.js'
+import { VALUES_MAX, readValue } from './value.js'
 
 const TEN_MEGABYTES = 10_000_000
 const fill = (unit: string, length = TEN_MEGABYTES) => unit.repeat(Math.floor(length / unit.length))
@@ -106,7 +106,7 @@ describe('aliases', () => {
     let value: unknown = ['x']
     for (let level = 0; level < 10; level++) value = Array.from({ length: 10 }, () => value)
     const [problem] = readValue(value).problems ?? []
-    expect(problem?.found).toBe(`more than ${PARTS_MAX} values`)
+    expect(problem?.found).toBe(`more than ${VALUES_MAX} values`)
   })
 
   test.each(['*a', 'a: &a [*a]', '[*a, &a x]'])('%s: an alias of nothing is bad YAML', (text) => {

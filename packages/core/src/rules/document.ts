@@ -9,7 +9,7 @@ import { Composer, type CST, isAlias, isMap, isScalar, isSeq, Lexer, type Pair, 
 import { show } from '../errors.js'
 import {
   DEPTH_MAX,
-  type Entry,
+  type MapEntry,
   type MapNode,
   type Node,
   quote,
@@ -17,7 +17,7 @@ import {
   TOO_DEEP,
   type Tree,
   type TreeProblem,
-  TreeRefused,
+  TreeError,
 } from './tree.js'
 
 export const TEXT_LENGTH_MAX = 16 * 1024 * 1024
@@ -45,10 +45,10 @@ export function readDocument(text: string, tokensMax = TOKENS_MAX): Tree {
       return { root: convert(conversion, contents, 1) }
     }
   } catch (error) {
-    if (error instanceof TreeRefused) return { problems: [error.problem] }
+    if (error instanceof TreeError) return { problems: [error.problem] }
     // The package answers bad text with a list of errors; should it ever throw, the text is bad
     // too.
-    if (error !== ENOUGH) errors.push({ at: 0, reason: String(error) })
+    if (error !== TOO_MANY_ERRORS) errors.push({ at: 0, reason: String(error) })
   }
   return { problems: errors.map((error) => describeSyntax(error, text)) }
 }
@@ -59,12 +59,12 @@ interface SyntaxError {
 }
 
 /** Thrown when there are so many errors that more of them would not help. */
-const ENOUGH = new Error(`${SYNTAX_ERRORS_MAX} syntax errors`)
+const TOO_MANY_ERRORS = new Error(`${SYNTAX_ERRORS_MAX} syntax errors`)
 
 function collect(errors: SyntaxError[], error: SyntaxError): void {
   // The package catches what is thrown within it, and tells of it as one more error.
   if (errors.length < SYNTAX_ERRORS_MAX) errors.push(error)
-  if (errors.length >= SYNTAX_ERRORS_MAX) throw ENOUGH
+  if (errors.length >= SYNTAX_ERRORS_MAX) throw TOO_MANY_ERRORS
 }
 
 /** The tokens of a single document. Throws if it is none of ours, whatever its syntax. */
@@ -81,19 +81,18 @@ function scan(text: string, errors: SyntaxError[], tokensMax: number): readonly 
       throw unsupported(token.offset, 'a second document', 'a single document')
     }
   }
-  const watch = createWatch(parser, tokensMax)
+  const guard = createTokenGuard(parser, tokensMax)
   for (const lexeme of new Lexer().lex(text)) {
-    watch(lexeme)
+    guard(lexeme)
     for (const token of parser.next(lexeme)) keep(token)
     // The document is on the stack as well, and so may be a scalar.
-    if (parser.stack.length > DEPTH_MAX + 2)
-      throw new TreeRefused({ ...TOO_DEEP, at: parser.offset })
+    if (parser.stack.length > DEPTH_MAX + 2) throw new TreeError({ ...TOO_DEEP, at: parser.offset })
   }
   for (const token of parser.end()) keep(token)
   return tokens
 }
 
-function createWatch(parser: Parser, tokensMax: number): (lexeme: string) => void {
+function createTokenGuard(parser: Parser, tokensMax: number): (lexeme: string) => void {
   let count = 0
   let aliases = 0
   let isTextNext = false
@@ -127,7 +126,7 @@ function compose(tokens: readonly CST.Token[], text: string, errors: SyntaxError
 }
 
 interface Conversion {
-  readonly anchors: Map<string, Anchored>
+  readonly anchors: Map<string, AnchorTarget>
   /** Made so far, those that aliases stand for counted each time. */
   values: number
   aliased: number
@@ -135,7 +134,7 @@ interface Conversion {
   deepest: number
 }
 
-interface Anchored {
+interface AnchorTarget {
   readonly node: Node
   readonly values: number
   /** How many levels of lists and maps lie within it. */
@@ -166,7 +165,7 @@ function convertValue(conversion: Conversion, node: unknown, depth: number): Nod
   if (isScalar(node)) return convertScalar(node.value, node.source ?? '', startOf(node))
   if (!isMap(node) && !isSeq(node)) return { kind: 'scalar', at: 0, value: null }
   const at = startOf(node)
-  if (depth > DEPTH_MAX) throw new TreeRefused({ ...TOO_DEEP, at })
+  if (depth > DEPTH_MAX) throw new TreeError({ ...TOO_DEEP, at })
   conversion.deepest = Math.max(conversion.deepest, depth)
   if (isMap(node)) return convertMap(conversion, node.items, { at, depth })
   return { kind: 'list', at, items: node.items.map((item) => convert(conversion, item, depth + 1)) }
@@ -182,8 +181,8 @@ function convertMap(
   pairs: readonly Pair[],
   { at, depth }: Position,
 ): MapNode {
-  const entries = new Map<string, Entry>()
-  const repeated: Entry[] = []
+  const entries = new Map<string, MapEntry>()
+  const repeated: MapEntry[] = []
   const badKeys: number[] = []
   for (const { key, value } of pairs) {
     if (!isScalar(key)) {
@@ -200,10 +199,10 @@ function convertMap(
 }
 
 function resolveAlias(conversion: Conversion, name: string, { at, depth }: Position): Node {
-  const anchored = conversion.anchors.get(name)
-  if (anchored === undefined) {
+  const target = conversion.anchors.get(name)
+  if (target === undefined) {
     const why = 'no anchor of this name stands before the alias'
-    throw new TreeRefused({
+    throw new TreeError({
       code: 'bad-yaml',
       at,
       found: quote(`*${name}`),
@@ -211,14 +210,14 @@ function resolveAlias(conversion: Conversion, name: string, { at, depth }: Posit
       accepted: ACCEPTED_TEXT,
     })
   }
-  conversion.values += anchored.values
-  conversion.aliased += anchored.values
+  conversion.values += target.values
+  conversion.aliased += target.values
   if (conversion.aliased > ALIASED_VALUES_MAX) {
     throw tooMuch('too-many-aliases', at, `${ALIASED_VALUES_MAX} values in place of aliases`)
   }
-  if (depth + anchored.levels > DEPTH_MAX) throw new TreeRefused({ ...TOO_DEEP, at })
-  conversion.deepest = Math.max(conversion.deepest, depth + anchored.levels)
-  return anchored.node
+  if (depth + target.levels > DEPTH_MAX) throw new TreeError({ ...TOO_DEEP, at })
+  conversion.deepest = Math.max(conversion.deepest, depth + target.levels)
+  return target.node
 }
 
 function convertScalar(value: unknown, source: string, at: number): ScalarNode {
@@ -231,12 +230,12 @@ function startOf(node: unknown): number {
   return isAlias(node) || isScalar(node) || isMap(node) || isSeq(node) ? (node.range?.[0] ?? 0) : 0
 }
 
-function unsupported(at: number, found: string, accepted: string): TreeRefused {
-  return new TreeRefused({ code: 'unsupported-yaml', at, found, accepted })
+function unsupported(at: number, found: string, accepted: string): TreeError {
+  return new TreeError({ code: 'unsupported-yaml', at, found, accepted })
 }
 
-function tooMuch(code: 'too-large' | 'too-many-aliases', at: number, most: string): TreeRefused {
-  return new TreeRefused({ code, at, found: `more than ${most}`, accepted: `up to ${most}` })
+function tooMuch(code: 'too-large' | 'too-many-aliases', at: number, most: string): TreeError {
+  return new TreeError({ code, at, found: `more than ${most}`, accepted: `up to ${most}` })
 }
 
 function describeSyntax({ at, reason }: SyntaxError, text: string): TreeProblem {

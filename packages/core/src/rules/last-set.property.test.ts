@@ -12,7 +12,7 @@ const othersOf = (attribute: string): readonly object[] =>
     limits: ['1/second'],
   }))
 /** Of two nodes in one process. */
-const books = [othersOf('tenant'), othersOf('user')]
+const rulePools = [othersOf('tenant'), othersOf('user')]
 
 const rule = fc.record(
   {
@@ -62,7 +62,7 @@ const set = fc.record({
 })
 
 /** What is told where only the warnings of some are wanted. */
-function ofThese(parsed: ParsedRules, ids: ReadonlySet<string> | undefined): ParsedRules {
+function withWarningsOf(parsed: ParsedRules, ids: ReadonlySet<string> | undefined): ParsedRules {
   const isWanted = (id: string | undefined) => ids === undefined || ids.has(id ?? '')
   return { ...parsed, warnings: parsed.warnings.filter((each) => isWanted(each.rule)) }
 }
@@ -75,7 +75,7 @@ describe('a large set that differs little from the one before it', () => {
         fc.array(set, { minLength: 1, maxLength: 6 }),
         (parts, sets) => {
           // Changed in place, other than the rules in them.
-          const lists = books.map((book) => [...book])
+          const lists = rulePools.map((book) => [...book])
           for (const { book, edits, warnOf, compare, strict, form, ...fields } of sets) {
             const rules = lists[book] ?? []
             for (const { at, remove, put } of edits) {
@@ -89,9 +89,9 @@ describe('a large set that differs little from the one before it', () => {
             expect(known).toEqual(parseRules(source, { ...options, reuse: false }))
             if (!strict) {
               const all = parseRules(source, { compare, reuse: false })
-              expect(known).toEqual(ofThese(all, options.warnOf))
+              expect(known).toEqual(withWarningsOf(all, options.warnOf))
             }
-            if (known.rules === undefined) rules.splice(0, Infinity, ...(books[book] ?? []))
+            if (known.rules === undefined) rules.splice(0, Infinity, ...(rulePools[book] ?? []))
           }
         },
       ),

@@ -17,12 +17,12 @@ const rulesOf = (name: string, more: object = {}) =>
 const crowdOf = (name: string) =>
   Array.from({ length: 60 }, (_, index) => ({ id: `${name}-${index}`, limits: ['9/day'] }))
 
-const anew = (source: object) => parseRules(source, { reuse: false })
-const again = (source: object) => parseRules(source, { warnOf: NOBODY })
+const parseAfresh = (source: object) => parseRules(source, { reuse: false })
+const parseIncrementally = (source: object) => parseRules(source, { warnOf: NOBODY })
 const idsOf = ({ rules }: ParsedRules) => rules?.rules.map(({ id }) => id)
 
-function expectAsAnew(source: object): void {
-  const [known, own] = [again(source), anew(source)]
+function expectSameAsAfresh(source: object): void {
+  const [known, own] = [parseIncrementally(source), parseAfresh(source)]
   expect(known.errors).toEqual(own.errors)
   expect(idsOf(known)).toEqual(idsOf(own))
   expect(known).toEqual(own)
@@ -31,24 +31,26 @@ function expectAsAnew(source: object): void {
 describe('a large set', () => {
   test('has only the fields that are its own, however it gives them', () => {
     const rules = rulesOf('own')
-    expect(again({ rules }).errors).toEqual([])
+    expect(parseIncrementally({ rules }).errors).toEqual([])
     const above = Object.assign(Object.create(null) as object, { rules })
     const hidden = Object.defineProperty({}, 'rules', { value: rules })
     for (const source of [Object.create(above) as object, hidden]) {
-      expectAsAnew(source)
-      expect(again(source).errors).toMatchObject([{ code: 'missing-field', field: 'rules' }])
+      expectSameAsAfresh(source)
+      expect(parseIncrementally(source).errors).toMatchObject([
+        { code: 'missing-field', field: 'rules' },
+      ])
     }
   })
 
   test('is what it was when it was read, though it be another whenever it is looked at', () => {
     const sets = [rulesOf('once'), rulesOf('twice')]
-    let looks = 0
+    let reads = 0
     parseRules({
       get rules() {
-        return sets[looks++ % 2]
+        return sets[reads++ % 2]
       },
     })
-    for (const rules of sets.toReversed()) expectAsAnew({ rules })
+    for (const rules of sets.toReversed()) expectSameAsAfresh({ rules })
   })
 
   test('is what it was when another is read amid its reading', () => {
@@ -62,9 +64,9 @@ describe('a large set', () => {
     }
     parseRules({ rules: one })
     const rules = [changed, ...one.slice(1)]
-    expect(idsOf(again({ rules }))).toEqual(rules.map(({ id }) => id))
+    expect(idsOf(parseIncrementally({ rules }))).toEqual(rules.map(({ id }) => id))
     const doubled = [...rules, { id: 'one-5', limits: ['1/day'] }]
-    for (const set of [doubled, one, other, rules.slice(1)]) expectAsAnew({ rules: set })
+    for (const set of [doubled, one, other, rules.slice(1)]) expectSameAsAfresh({ rules: set })
   })
 
   test.each([{ reuse: true }, { reuse: false }])(
@@ -78,21 +80,21 @@ describe('a large set', () => {
       const before = [...rulesOf('before'), ...crowdOf('all')]
       spoil(parseRules({ rules: before }, options))
       const after = [...rulesOf('after'), ...crowdOf('others')]
-      expectAsAnew({ rules: after })
-      expect(again({ rules: after }).errors).toEqual([])
+      expectSameAsAfresh({ rules: after })
+      expect(parseIncrementally({ rules: after }).errors).toEqual([])
       spoil(parseRules({ rules: before }, options))
       const changed = before.with(3, { id: 'changed', limits: ['1/day'] })
-      expectAsAnew({ rules: changed })
-      spoil(again({ rules: changed }))
-      expectAsAnew({ rules: changed })
+      expectSameAsAfresh({ rules: changed })
+      spoil(parseIncrementally({ rules: changed }))
+      expectSameAsAfresh({ rules: changed })
       before.reverse()
-      expect(idsOf(again({ rules: before }))).toEqual(before.map(({ id }) => id))
+      expect(idsOf(parseIncrementally({ rules: before }))).toEqual(before.map(({ id }) => id))
     },
   )
 
   test('is told of as if nobody had seen it after one that threw', () => {
     const rules = rulesOf('thrown')
-    expect(again({ rules }).errors).toEqual([])
+    expect(parseIncrementally({ rules }).errors).toEqual([])
     const bad = {
       id: 'bad',
       get limits(): never {
@@ -100,9 +102,9 @@ describe('a large set', () => {
       },
     }
     const throwing = rules.with(5, bad as never)
-    expect(() => again({ rules: throwing })).toThrow('no limits')
+    expect(() => parseIncrementally({ rules: throwing })).toThrow('no limits')
     const sets = [rules, rules.toSpliced(5, 1), [...rules.slice(300), ...rules.slice(0, 300)]]
-    for (const set of sets) expectAsAnew({ rules: set })
+    for (const set of sets) expectSameAsAfresh({ rules: set })
   })
 
   test('is warned of again, though the rule that is odd stays', () => {
@@ -117,7 +119,7 @@ describe('a large set', () => {
   test('may have holes, doubles and an id that another rule had', () => {
     const rules = rulesOf('held')
     const [first, second] = rules
-    expect(again({ rules }).errors).toEqual([])
+    expect(parseIncrementally({ rules }).errors).toEqual([])
     const sets: readonly (readonly unknown[])[] = [
       Object.assign([...rules], { length: 601 }),
       Object.assign([], { 599: first }),
@@ -131,7 +133,7 @@ describe('a large set', () => {
       rules.slice(0, 500),
       rules.slice(0, 499),
     ]
-    for (const set of sets) expectAsAnew({ rules: set })
-    for (const source of [null, 7, new Map()]) expectAsAnew(source as object)
+    for (const set of sets) expectSameAsAfresh({ rules: set })
+    for (const source of [null, 7, new Map()]) expectSameAsAfresh(source as object)
   })
 })

@@ -3,57 +3,57 @@
  * and a node that follows a store, read sets of which one rule in ten thousand is another.
  */
 import type { Rule } from './rule.js'
-import { type Extent, isPlain, PARTS_MAX } from './value.js'
+import { type ObjectSize, isPlainObject, VALUES_MAX } from './value.js'
 
 /** A smaller set is read in no time. */
-export const LARGE_FROM = 500
+export const LARGE_SET_MIN = 500
 /** Beyond this part of a set, reading all of it is as quick. */
 const CHANGED_SHARE_MAX = 1 / 8
 
 /** What is known of an object that a rule was read from without an error. */
-export interface KnownRule {
+export interface CachedRule {
   readonly rule: Rule
-  readonly extent: Extent
+  readonly size: ObjectSize
   /** What was said of it by itself. */
   readonly warnings: readonly unknown[]
 }
 
-export interface ChangedSet {
+export interface PartialSet {
   /** The set without the rules that stay. */
   readonly source: object
   /**
    * All rules, once those of `source` were read without an error; undefined where only reading the
    * whole set tells what is wrong. `parts` is what reading `source` took.
    */
-  finish(read: readonly Rule[], parts: number): readonly Rule[] | undefined
+  finish(read: readonly Rule[], values: number): readonly Rule[] | undefined
 }
 
-export class LastSet {
-  readonly #knownOf: (object: object) => KnownRule | undefined
+export class ParsedSetCache {
+  readonly #cachedRuleOf: (object: object) => CachedRule | undefined
   /** A set of more rules is told of whole. */
-  readonly #most: number
-  #list: readonly unknown[] = []
+  readonly #rulesMax: number
+  #sources: readonly unknown[] = []
   /** Of `#list`, each in its place. */
   #rules: readonly Rule[] = []
   #ids = new Set<string>()
   /** What reading all of them took. */
-  #parts = 0
+  #values = 0
   /** How many of them have warnings of their own. */
-  #warned = 0
+  #warningCount = 0
 
-  constructor(knownOf: (object: object) => KnownRule | undefined, most: number) {
-    this.#knownOf = knownOf
-    this.#most = most
+  constructor(cachedRuleOf: (object: object) => CachedRule | undefined, rulesMax: number) {
+    this.#cachedRuleOf = cachedRuleOf
+    this.#rulesMax = rulesMax
   }
 
   /** The rules of a set that was read whole, without an error, and what each was read from. */
-  take(list: readonly object[], rules: readonly Rule[]): void {
-    if (list.length < LARGE_FROM) return
-    this.#parts = 0
-    this.#warned = 0
+  store(list: readonly object[], rules: readonly Rule[]): void {
+    if (list.length < LARGE_SET_MIN) return
+    this.#values = 0
+    this.#warningCount = 0
     for (const item of list) this.count(item, 1)
     this.#ids = new Set(rules.map(({ id }) => id))
-    this.#list = list
+    this.#sources = list
     // Copied: whoever asked has the other, and may do with it what they like.
     this.#rules = [...rules]
   }
@@ -62,12 +62,12 @@ export class LastSet {
    * Undefined where the set is to be read whole. Rules of which warnings are wanted are read even
    * if they stay.
    */
-  changeOf(source: unknown, warnOf: ReadonlySet<string> | undefined): ChangedSet | undefined {
+  partialSetOf(source: unknown, warnOf: ReadonlySet<string> | undefined): PartialSet | undefined {
     const set = largeSetOf(source)
-    if (set === undefined || set.rules.length > this.#most) return undefined
-    if (warnOf === undefined && this.#warned > 0) return undefined
+    if (set === undefined || set.rules.length > this.#rulesMax) return undefined
+    if (warnOf === undefined && this.#warningCount > 0) return undefined
     const { rules: list } = set
-    const before = this.#list
+    const before = this.#sources
     const { kept, fresh, gone } = this.compare(list)
     if (fresh.size + gone.length > list.length * CHANGED_SHARE_MAX) return undefined
     const left = new Set(gone.map((place) => this.#rules[place]?.id ?? ''))
@@ -77,19 +77,19 @@ export class LastSet {
     }
     return {
       source: { ...set, rules: places.map((place) => list[place]) },
-      finish: (found, parts) => {
+      finish: (found, values) => {
         const added = found.filter((_, index) => fresh.has(places[index] ?? -1))
         const isTaken = added.some(({ id }) => this.#ids.has(id) && !left.has(id))
         // A field that is worked out when it is read may have read another set.
-        if (isTaken || found.length !== places.length || this.#list !== before) return undefined
+        if (isTaken || found.length !== places.length || this.#sources !== before) return undefined
         // At most: what is gone, and what is read though it stays, is counted in both.
-        if (parts + this.#parts > PARTS_MAX) return undefined
+        if (values + this.#values > VALUES_MAX) return undefined
         for (const [index, place] of places.entries()) kept[place] = found[index]
         for (const place of gone) this.count(before[place], -1)
         for (const id of left) this.#ids.delete(id)
         for (const place of fresh) this.count(list[place], 1)
         for (const { id } of added) this.#ids.add(id)
-        this.#list = list
+        this.#sources = list
         this.#rules = kept as readonly Rule[]
         return [...this.#rules]
       },
@@ -98,7 +98,7 @@ export class LastSet {
 
   /** Which rules stay, each in its new place; which places are new; and which old ones are gone. */
   private compare(list: readonly unknown[]) {
-    const before = this.#list
+    const before = this.#sources
     const kept: (Rule | undefined)[] = []
     const fresh = new Set<number>()
     const gone: number[] = []
@@ -121,10 +121,10 @@ export class LastSet {
   }
 
   private count(item: unknown, sign: 1 | -1): void {
-    const known = this.#knownOf(item as object)
+    const known = this.#cachedRuleOf(item as object)
     if (known === undefined) return
-    this.#parts += sign * (1 + known.extent.parts)
-    if (known.warnings.length > 0) this.#warned += sign
+    this.#values += sign * (1 + known.size.values)
+    if (known.warnings.length > 0) this.#warningCount += sign
   }
 }
 
@@ -134,10 +134,10 @@ interface LargeSet {
 
 /** The fields of a large set that is a map, as books are read. Each is looked at once. */
 function largeSetOf(source: unknown): LargeSet | undefined {
-  if (typeof source !== 'object' || source === null || !isPlain(source)) return undefined
+  if (typeof source !== 'object' || source === null || !isPlainObject(source)) return undefined
   const fields: { readonly rules?: unknown } = { ...source }
   const { rules } = fields
-  if (!Array.isArray(rules) || rules.length < LARGE_FROM) return undefined
+  if (!Array.isArray(rules) || rules.length < LARGE_SET_MIN) return undefined
   // Copied: a list may be changed in place, other than the rules in it.
   return { ...fields, rules: [...(rules as readonly unknown[])] }
 }

@@ -1,6 +1,6 @@
 /** Where two lists differ. */
 
-export interface Middle<Item> {
+export interface ChangedRange<Item> {
   /** How many items both lists begin with. */
   readonly start: number
   readonly before: readonly Item[]
@@ -11,7 +11,10 @@ export interface Middle<Item> {
  * Two lists without the items that both begin and end with: sets share the rules that nobody
  * touched, and mostly those are all but one of ten thousand.
  */
-export function middleOf<Item>(before: readonly Item[], after: readonly Item[]): Middle<Item> {
+export function changedRange<Item>(
+  before: readonly Item[],
+  after: readonly Item[],
+): ChangedRange<Item> {
   const shorter = Math.min(before.length, after.length)
   let start = 0
   while (start < shorter && before[start] === after[start]) start++

@@ -1,6 +1,6 @@
 /** How the matches of two rules lie to each other, their paths aside. */
 import { type Cidr, cidrCovers, parseCidr } from '../identity/cidr.js'
-import { isExcluded, type Match, type Rule, type Wanted } from './rule.js'
+import { isExclusion, type Match, type Rule, type WhereClause } from './rule.js'
 
 /**
  * Whether one call may meet both rules. For networks only those written alike count as overlapping,
@@ -13,9 +13,9 @@ export function mayMeet(a: Rule, b: Rule): boolean {
       meet(a.match.method, b.match.method)) &&
     needsNothingAbsent(a, b.match) &&
     needsNothingAbsent(b, a.match) &&
-    [...a.match.where].every(([name, wanted]) => {
+    [...a.match.where].every(([name, clause]) => {
       const theirs = b.match.where.get(name)
-      return theirs === undefined || mayBothHold(name, wanted, theirs)
+      return theirs === undefined || mayBothHold(name, clause, theirs)
     })
   )
 }
@@ -26,9 +26,9 @@ export function isCoveredBy(inner: Match, outer: Match, missing: string): boolea
     const isEvery = inner.method.length > 0 && contains(outer.method, inner.method)
     if (!isEvery) return false
   }
-  for (const [name, wanted] of outer.where) {
+  for (const [name, clause] of outer.where) {
     const ours = name === missing ? null : inner.where.get(name)
-    if (ours === undefined || !implies(name, ours, wanted)) return false
+    if (ours === undefined || !implies(name, ours, clause)) return false
   }
   return true
 }
@@ -38,22 +38,22 @@ function needsNothingAbsent({ by }: Rule, match: Match): boolean {
 }
 
 /** Whether some value of an attribute, or its absence, is what both want. */
-function mayBothHold(name: string, a: Wanted, b: Wanted): boolean {
+function mayBothHold(name: string, a: WhereClause, b: WhereClause): boolean {
   // There are always values that neither leaves out, and absence is one of them.
-  if (isExcluded(a))
-    return isExcluded(b) || b === null || b.some((each) => !isIn(name, each, a.not))
-  if (isExcluded(b)) return mayBothHold(name, b, a)
+  if (isExclusion(a))
+    return isExclusion(b) || b === null || b.some((each) => !isIn(name, each, a.not))
+  if (isExclusion(b)) return mayBothHold(name, b, a)
   return a === null || b === null ? a === b : meet(a, b)
 }
 
 /** Whether an attribute that is as `ours` wants it is, for certain, as `theirs` wants it. */
-function implies(name: string, ours: Wanted, theirs: Wanted): boolean {
-  if (!isExcluded(theirs)) {
-    if (isExcluded(ours)) return false
+function implies(name: string, ours: WhereClause, theirs: WhereClause): boolean {
+  if (!isExclusion(theirs)) {
+    if (isExclusion(ours)) return false
     return ours === null || theirs === null ? ours === theirs : contains(theirs, ours)
   }
   if (ours === null) return true
-  if (isExcluded(ours)) return theirs.not.every((each) => isIn(name, each, ours.not))
+  if (isExclusion(ours)) return theirs.not.every((each) => isIn(name, each, ours.not))
   return !ours.some((each) => theirs.not.some((other) => mayShare(name, each, other)))
 }
 

@@ -6,7 +6,7 @@ import {
   IPV6_PREFIX_MAX,
 } from '../identity/address.js'
 import { isOneAddress, parseCidr } from '../identity/cidr.js'
-import { complain, complainOf, itemsOf, readList, readText, type Spot } from './reader.js'
+import { reportAt, reportProblemAt, itemsOf, readList, readText, type Located } from './reader.js'
 import { NO_ATTRIBUTES } from './suggest.js'
 import { describe, type Node, quote, type ScalarNode } from './tree.js'
 
@@ -35,9 +35,9 @@ const EVERYBODY_WORDS: readonly string[] = [
 ]
 const ONE_COUNTER = `${NO_ATTRIBUTES} for one counter for everybody`
 
-export function readAttributeName(spot: Spot): string | undefined {
-  const name = readText(spot, { accepted: ACCEPTED_NAME, most: Number.POSITIVE_INFINITY })
-  return name === undefined || !isAttributeName(spot, name, spot.node.at) ? undefined : name
+export function readAttributeName(located: Located): string | undefined {
+  const name = readText(located, { accepted: ACCEPTED_NAME, most: Number.POSITIVE_INFINITY })
+  return name === undefined || !isAttributeName(located, name, located.node.at) ? undefined : name
 }
 
 /** Whether an attribute to count by is a word for all callers, in any case. */
@@ -46,22 +46,22 @@ export function meansEverybody(name: string): boolean {
 }
 
 /** `at` is where the name stands, which for a key is not where the spot is. */
-export function isAttributeName(spot: Spot, name: string, at: number): boolean {
+export function isAttributeName(located: Located, name: string, at: number): boolean {
   if (NAME.test(name)) return true
   const lower = name.toLowerCase()
   const suggestion = NAME.test(lower) ? lower : undefined
   const found = describe({ kind: 'scalar', at, value: name })
-  complain(spot, 'bad-attribute', { at, found, accepted: ACCEPTED_NAME, suggestion })
+  reportAt(located, 'bad-attribute', { at, found, accepted: ACCEPTED_NAME, suggestion })
   return false
 }
 
 /** The attributes that a rule counts by: a list, or a single one. */
-export function readBy(spot: Spot): readonly string[] | undefined {
-  if (spot.node.kind === 'scalar') {
-    const name = readCountedName(spot)
+export function readBy(located: Located): readonly string[] | undefined {
+  if (located.node.kind === 'scalar') {
+    const name = readCountedName(located)
     return name === undefined ? undefined : [name]
   }
-  const list = readList(spot, { of: 'attributes', most: BY_MAX })
+  const list = readList(located, { items: 'attributes', most: BY_MAX })
   return list === undefined ? undefined : readDistinct(itemsOf(list), readCountedName)
 }
 
@@ -69,83 +69,86 @@ export function readBy(spot: Spot): readonly string[] | undefined {
  * Reads one attribute of `by`. A word for everybody that is no name gets `[]` as its suggestion:
  * its lower case would be a name that no call has, and so a rule that counts nothing.
  */
-function readCountedName(spot: Spot): string | undefined {
-  const { node } = spot
+function readCountedName(located: Located): string | undefined {
+  const { node } = located
   const isScalar = node.kind === 'scalar'
   const isNothing = isScalar && (node.value === null || node.value === '')
   const word = isScalar && typeof node.value === 'string' ? node.value : ''
   if (isNothing || (meansEverybody(word) && !NAME.test(word))) {
     const accepted = `${ONE_COUNTER}, or ${ACCEPTED_NAME}`
-    return complain(spot, 'bad-attribute', { accepted, suggestion: NO_ATTRIBUTES })
+    return reportAt(located, 'bad-attribute', { accepted, suggestion: NO_ATTRIBUTES })
   }
-  return readAttributeName(spot)
+  return readAttributeName(located)
 }
 
 /** What each spot is read as. One that was there before is told of. */
 export function readDistinct(
-  spots: readonly Spot[],
-  read: (spot: Spot) => string | undefined,
+  locatedItems: readonly Located[],
+  read: (located: Located) => string | undefined,
 ): readonly string[] {
   const values = new Set<string>()
-  for (const spot of spots) {
-    const value = read(spot)
+  for (const located of locatedItems) {
+    const value = read(located)
     if (value === undefined) continue
-    if (values.has(value)) complain(spot, 'duplicate-value', { accepted: 'each value once' })
+    if (values.has(value)) reportAt(located, 'duplicate-value', { accepted: 'each value once' })
     values.add(value)
   }
   return [...values]
 }
 
 /** What an attribute is compared with. Numbers and booleans count as their decimal text. */
-export function readAttributeValue(spot: Spot, accepted = ACCEPTED_VALUE): string | undefined {
-  const { node } = spot
-  if (node.kind !== 'scalar') return complain(spot, 'wrong-type', { accepted })
+export function readAttributeValue(
+  located: Located,
+  accepted = ACCEPTED_VALUE,
+): string | undefined {
+  const { node } = located
+  if (node.kind !== 'scalar') return reportAt(located, 'wrong-type', { accepted })
   // An empty value is an absent one, so no call has it.
-  if (node.value === null || node.value === '') return complain(spot, 'bad-value', { accepted })
-  if (typeof node.value !== 'string') return readDecimal(spot, node)
-  return readText(spot, { accepted, most: VALUE_LENGTH_MAX })
+  if (node.value === null || node.value === '') return reportAt(located, 'bad-value', { accepted })
+  if (typeof node.value !== 'string') return readDecimal(located, node)
+  return readText(located, { accepted, most: VALUE_LENGTH_MAX })
 }
 
 /** The same where the value stands as the key of a map. */
-export function isAttributeValue(spot: Spot, value: string, at: number): boolean {
+export function isAttributeValue(located: Located, value: string, at: number): boolean {
   const node: Node = { kind: 'scalar', at, value }
-  return readAttributeValue({ ...spot, node }) !== undefined
+  return readAttributeValue({ ...located, node }) !== undefined
 }
 
 /** The value of an attribute of an override's caller: for `ip` an address or a network. */
-export function readCallerValue(spot: Spot, attribute: string): string | undefined {
-  const value = readAttributeValue(spot)
+export function readCallerValue(located: Located, attribute: string): string | undefined {
+  const value = readAttributeValue(located)
   if (value === undefined || attribute !== 'ip') return value
-  if (value.includes('/')) return readCallerNetwork(spot, value)
+  if (value.includes('/')) return readCallerNetwork(located, value)
   // Kept as written: how IPv6 is grouped is a setting of the node, which the rules do not know.
   if (canonicalIp(value, IPV6_PREFIX_DEFAULT) !== undefined) return value
   const accepted = 'an address such as 203.0.113.7, or a network such as 203.0.113.0/24'
-  return complain(spot, 'bad-value', { accepted })
+  return reportAt(located, 'bad-value', { accepted })
 }
 
 /** The canonical text of a network; the address alone where it is a network of one. */
-function readCallerNetwork(spot: Spot, value: string): string | undefined {
+function readCallerNetwork(located: Located, value: string): string | undefined {
   const network = parseCidr(value)
-  if ('problem' in network) return complainOf(spot, 'bad-cidr', network.problem)
+  if ('problem' in network) return reportProblemAt(located, 'bad-cidr', network.problem)
   if (isOneAddress(network)) return formatAddress(network)
   const found = `${quote(value)}, which is`
   if (network.bits === 0) {
     const accepted =
       'a longer network such as 203.0.113.0/24; for every address the limits of the rule'
-    return complain(spot, 'bad-cidr', { found: `${found} every address`, accepted })
+    return reportAt(located, 'bad-cidr', { found: `${found} every address`, accepted })
   }
   if (network.version === 4 || network.bits <= IPV6_PREFIX_MAX) return network.text
   const accepted = `for IPv6 a network up to /${IPV6_PREFIX_MAX}, or an address`
-  return complain(spot, 'bad-cidr', { found: `${found} less than one caller`, accepted })
+  return reportAt(located, 'bad-cidr', { found: `${found} less than one caller`, accepted })
 }
 
 /**
  * `007`, `1e3` and 20 digits are numbers to YAML that read back as other text. Whether the text or
  * the number was meant only the writer knows.
  */
-function readDecimal(spot: Spot, { value, source }: ScalarNode): string | undefined {
+function readDecimal(located: Located, { value, source }: ScalarNode): string | undefined {
   const text = String(value)
   const isDecimal = typeof value === 'boolean' || /^-?\d+(\.\d+)?$/.test(text)
   if (isDecimal && (source === undefined || source === text)) return text
-  return complain(spot, 'bad-value', { accepted: `${ACCEPTED_VALUE}, in quotes` })
+  return reportAt(located, 'bad-value', { accepted: `${ACCEPTED_VALUE}, in quotes` })
 }

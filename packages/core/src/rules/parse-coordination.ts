@@ -1,15 +1,15 @@
 /** How nodes share the counters of a rule, and the fields that depend on it. */
 import { UNMERGEABLE } from '../limit.js'
 import { readDuration } from './parse-limit.js'
-import { findLimitSpots } from './placed-limits.js'
+import { locateLimits } from './placed-limits.js'
 import {
-  complain,
+  reportAt,
   fieldName,
   readBoolean,
   readChoice,
   readNumber,
   readOptional,
-  type Spot,
+  type Located,
 } from './reader.js'
 import type { Coordination, Rule } from './rule.js'
 import type { MapNode } from './tree.js'
@@ -24,13 +24,13 @@ const SYNC_EVERY_MS_MIN = 10
 const SYNC_EVERY_MS_MAX = 10_000
 const ACCEPTED_SYNC_EVERY = 'a duration from 10ms to 10s'
 
-type Sharing = Pick<Rule, 'coordination' | 'maxStranded' | 'syncEveryMs' | 'hedge'>
+type CoordinationFields = Pick<Rule, 'coordination' | 'maxStranded' | 'syncEveryMs' | 'hedge'>
 
-export function readSharing(map: Spot<MapNode>): Sharing {
+export function readCoordination(map: Located<MapNode>): CoordinationFields {
   const read = readOptional(map, 'coordination', (field) => readChoice(field, COORDINATIONS))
   // What a coordination that is none means is not known, and so nothing is said of others by it.
   const known = map.node.entries.has('coordination') ? read : 'exact'
-  if (known !== undefined) refuseUnmergeable(() => findLimitSpots(map), known)
+  if (known !== undefined) refuseUnmergeable(() => locateLimits(map), known)
   refuseBeside(map, 'maxStranded', 'leased', known)
   refuseBeside(map, 'syncEvery', 'local', known)
   return {
@@ -43,14 +43,14 @@ export function readSharing(map: Spot<MapNode>): Sharing {
 
 /** A field that any other coordination would pay no heed to. */
 function refuseBeside(
-  map: Spot<MapNode>,
+  map: Located<MapNode>,
   key: string,
   needed: Coordination,
   known: Coordination | undefined,
 ): void {
   const entry = map.node.entries.get(key)
   if (entry === undefined || known === undefined || known === needed) return
-  complain(map, 'coordination-conflict', {
+  reportAt(map, 'coordination-conflict', {
     at: entry.at,
     field: fieldName(map, key),
     found: key,
@@ -59,28 +59,28 @@ function refuseBeside(
   })
 }
 
-function readMaxStranded(spot: Spot): number | undefined {
-  const { node } = spot
+function readMaxStranded(located: Located): number | undefined {
+  const { node } = located
   const text = node.kind === 'scalar' && typeof node.value === 'string' ? node.value : ''
   const percent = PERCENTAGE.exec(text)?.[1]
   // As text: 0.1% divided by 100 would not be the 0.001 that somebody else writes.
   const share =
-    percent === undefined ? readNumber(spot, ACCEPTED_MAX_STRANDED) : Number(`${percent}e-2`)
+    percent === undefined ? readNumber(located, ACCEPTED_MAX_STRANDED) : Number(`${percent}e-2`)
   if (share === undefined || (share > 0 && share <= MAX_STRANDED_MAX)) return share
-  return complain(spot, 'bad-number', { accepted: ACCEPTED_MAX_STRANDED })
+  return reportAt(located, 'bad-number', { accepted: ACCEPTED_MAX_STRANDED })
 }
 
-function readSyncEvery(spot: Spot): number | undefined {
-  const ms = readDuration(spot)
+function readSyncEvery(located: Located): number | undefined {
+  const ms = readDuration(located)
   if (ms === undefined || (ms >= SYNC_EVERY_MS_MIN && ms <= SYNC_EVERY_MS_MAX)) return ms
-  return complain(spot, 'bad-duration', { accepted: ACCEPTED_SYNC_EVERY })
+  return reportAt(located, 'bad-duration', { accepted: ACCEPTED_SYNC_EVERY })
 }
 
 /** Only where every call asks the store is there an answer that could be too slow. */
-function readHedge(spot: Spot, known: Coordination | undefined): boolean | undefined {
-  const hedge = readBoolean(spot)
+function readHedge(located: Located, known: Coordination | undefined): boolean | undefined {
+  const hedge = readBoolean(located)
   if (hedge !== true || known === undefined || known === 'exact') return hedge
-  return complain(spot, 'coordination-conflict', {
+  return reportAt(located, 'coordination-conflict', {
     found: 'hedge: true',
     why: known,
     accepted: 'hedge: false here, or coordination: exact',
@@ -88,17 +88,20 @@ function readHedge(spot: Spot, known: Coordination | undefined): boolean | undef
 }
 
 /** A split gives each node a smaller limit of the same kind, and so takes every algorithm. */
-export function refuseUnmergeable(find: () => readonly Spot[], coordination: Coordination): void {
+export function refuseUnmergeable(
+  find: () => readonly Located[],
+  coordination: Coordination,
+): void {
   if (coordination === 'exact' || coordination === 'split') return
   for (const limit of find()) refuseAlgorithm(limit, coordination)
 }
 
-function refuseAlgorithm(limit: Spot, coordination: Coordination): void {
+function refuseAlgorithm(limit: Located, coordination: Coordination): void {
   const field = limit.node.kind === 'map' ? limit.node.entries.get('algorithm')?.value : undefined
   const word = field?.kind === 'scalar' ? field.value : undefined
   const algorithm = UNMERGEABLE.find((name) => name === word)
   if (field === undefined || algorithm === undefined) return
-  complain(limit, 'coordination-conflict', {
+  reportAt(limit, 'coordination-conflict', {
     at: field.at,
     field: fieldName(limit, 'algorithm'),
     found: algorithm,

@@ -8,7 +8,7 @@ import {
   MAX_UNITS,
 } from '../limit.js'
 import {
-  complain,
+  reportAt,
   fieldName,
   fieldOf,
   itemsOf,
@@ -19,7 +19,7 @@ import {
   readOptional,
   readRequired,
   readText,
-  type Spot,
+  type Located,
 } from './reader.js'
 import { nearest, slug } from './suggest.js'
 import { describe, type MapNode, quote } from './tree.js'
@@ -53,8 +53,8 @@ const UNITS: ReadonlyMap<string, string> = new Map([
 ])
 
 /** A list of limits that may be empty, which is no limit: in a tier or an override. */
-export function readLimits(spot: Spot): readonly LimitSpec[] | undefined {
-  const list = readList(spot, { of: 'limits', most: LIMITS_MAX })
+export function readLimits(located: Located): readonly LimitSpec[] | undefined {
+  const list = readList(located, { items: 'limits', most: LIMITS_MAX })
   if (list === undefined) return undefined
   const limits: LimitSpec[] = []
   const fieldByName = new Map<string, string>()
@@ -66,7 +66,7 @@ export function readLimits(spot: Spot): readonly LimitSpec[] | undefined {
     // The name is part of the counter's key: two limits of one name would count each other's calls.
     if (why !== undefined) {
       const accepted = 'a name of its own for each limit of a rule'
-      complain(item, 'duplicate-limit-name', { found: quote(name), why, accepted })
+      reportAt(item, 'duplicate-limit-name', { found: quote(name), why, accepted })
     }
     fieldByName.set(name, item.field)
     limits.push(limit)
@@ -75,38 +75,38 @@ export function readLimits(spot: Spot): readonly LimitSpec[] | undefined {
 }
 
 /** The limits of a rule itself, which without one would be no rule. */
-export function readSomeLimits(spot: Spot): readonly LimitSpec[] | undefined {
-  if (spot.node.kind === 'list' && spot.node.items.length === 0) {
-    return complain(spot, 'empty', { accepted: 'one or more limits; mode: off for no limit' })
+export function readNonEmptyLimits(located: Located): readonly LimitSpec[] | undefined {
+  if (located.node.kind === 'list' && located.node.items.length === 0) {
+    return reportAt(located, 'empty', { accepted: 'one or more limits; mode: off for no limit' })
   }
-  return readLimits(spot)
+  return readLimits(located)
 }
 
-function readLimit(spot: Spot): LimitSpec | undefined {
-  const { node } = spot
-  if (node.kind === 'map') return readLongForm(spot)
+function readLimit(located: Located): LimitSpec | undefined {
+  const { node } = located
+  if (node.kind === 'map') return readLongForm(located)
   if (node.kind !== 'scalar' || typeof node.value !== 'string') {
-    return complain(spot, 'wrong-type', { accepted: ACCEPTED_LIMIT })
+    return reportAt(located, 'wrong-type', { accepted: ACCEPTED_LIMIT })
   }
-  return readShortForm(spot, node.value)
+  return readShortForm(located, node.value)
 }
 
-function readShortForm(spot: Spot, text: string): LimitSpec | undefined {
+function readShortForm(located: Located, text: string): LimitSpec | undefined {
   const shape = /^(0|[1-9][0-9]*)\/([a-z0-9]+)$/.exec(text)
   const unit = shape?.[2] ?? ''
   const windowMs = parseDuration(UNITS.get(unit) ?? unit)
   if (windowMs === undefined) {
     const accepted = ACCEPTED_LIMIT
-    return complain(spot, 'bad-limit', { accepted, suggestion: suggestShortForm(text) })
+    return reportAt(located, 'bad-limit', { accepted, suggestion: suggestShortForm(text) })
   }
   const spec: LimitSpec = { algorithm: 'token-bucket', max: Number(shape?.[1]), windowMs }
   const problem = findLimitProblem(spec)
   if (problem === undefined) return spec
-  return complain(spot, problem.code, { found: problem.found, accepted: problem.accepted })
+  return reportAt(located, problem.code, { found: problem.found, accepted: problem.accepted })
 }
 
-function readLongForm(spot: Spot): LimitSpec | undefined {
-  const map = readMap(spot, LIMIT_KEYS)
+function readLongForm(located: Located): LimitSpec | undefined {
+  const map = readMap(located, LIMIT_KEYS)
   if (map === undefined) return undefined
   const algorithm = readOptional(map, 'algorithm', (field) => readChoice(field, ALGORITHM_NAMES))
   const max = readRequired(map, 'max', { accepted: ACCEPTED_NUMBER, read: readUnits })
@@ -130,13 +130,13 @@ function readLongForm(spot: Spot): LimitSpec | undefined {
   return isRead && isComputable(map, spec) ? withoutAbsent(spec) : undefined
 }
 
-function isComputable(map: Spot<MapNode>, spec: LimitSpec): boolean {
+function isComputable(map: Located<MapNode>, spec: LimitSpec): boolean {
   const problem = findLimitProblem(spec)
   if (problem === undefined) return true
   const { code, found, accepted } = problem
   // A default may be what is wrong, and then there is no such field to point at.
   const place = fieldOf(map, problem.field) ?? map
-  complain(place, code, { field: fieldName(map, problem.field), found, accepted })
+  reportAt(place, code, { field: fieldName(map, problem.field), found, accepted })
   return false
 }
 
@@ -156,29 +156,29 @@ function withoutAbsent(spec: LimitSpec): LimitSpec {
   }
 }
 
-function readUnits(spot: Spot): number | undefined {
-  return readNumber(spot, ACCEPTED_NUMBER)
+function readUnits(located: Located): number | undefined {
+  return readNumber(located, ACCEPTED_NUMBER)
 }
 
-export function readDuration(spot: Spot): number | undefined {
-  const { node } = spot
+export function readDuration(located: Located): number | undefined {
+  const { node } = located
   if (node.kind === 'scalar' && typeof node.value === 'number') {
     const number = describe(node)
     const accepted = `a number with its unit: ${['ms', 's', 'm', 'h', 'd'].map((unit) => number + unit).join(', ')}`
-    return complain(spot, 'bad-duration', { accepted })
+    return reportAt(located, 'bad-duration', { accepted })
   }
-  const text = readText(spot, { accepted: ACCEPTED_DURATION, most: Number.POSITIVE_INFINITY })
+  const text = readText(located, { accepted: ACCEPTED_DURATION, most: Number.POSITIVE_INFINITY })
   if (text === undefined) return undefined
   const ms = parseDuration(text)
   if (ms !== undefined) return ms
   const suggestion = suggestDuration(text)
-  return complain(spot, 'bad-duration', { accepted: ACCEPTED_DURATION, suggestion })
+  return reportAt(located, 'bad-duration', { accepted: ACCEPTED_DURATION, suggestion })
 }
 
-function readLimitName(spot: Spot): string | undefined {
-  const name = readText(spot, { accepted: ACCEPTED_NAME, most: Number.POSITIVE_INFINITY })
+function readLimitName(located: Located): string | undefined {
+  const name = readText(located, { accepted: ACCEPTED_NAME, most: Number.POSITIVE_INFINITY })
   if (name === undefined || NAME.test(name)) return name
-  return complain(spot, 'bad-limit-name', { accepted: ACCEPTED_NAME, suggestion: slug(name) })
+  return reportAt(located, 'bad-limit-name', { accepted: ACCEPTED_NAME, suggestion: slug(name) })
 }
 
 /** `10 / sec`, `10 per second` and `10/s` are all `10/second`. */

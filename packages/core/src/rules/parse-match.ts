@@ -8,8 +8,8 @@ import {
   readDistinct,
 } from './parse-attribute.js'
 import {
-  complain,
-  complainOf,
+  reportAt,
+  reportProblemAt,
   isWithin,
   itemsOf,
   readAnyMap,
@@ -18,10 +18,10 @@ import {
   readOptional,
   readRequired,
   readText,
-  type Spot,
-  spotOf,
+  type Located,
+  locateEntry,
 } from './reader.js'
-import type { Match, Wanted } from './rule.js'
+import type { Match, WhereClause } from './rule.js'
 
 const METHODS_MAX = 16
 const METHOD_LENGTH_MAX = 32
@@ -36,8 +36,8 @@ const ACCEPTED_METHOD = 'a method in capital letters, such as GET'
 
 export const EVERY_CALL: Match = { method: [], path: undefined, where: new Map() }
 
-export function readMatch(spot: Spot): Match | undefined {
-  const map = readMap(spot, ['method', 'path', 'where'])
+export function readMatch(located: Located): Match | undefined {
+  const map = readMap(located, ['method', 'path', 'where'])
   if (map === undefined) return undefined
   return {
     method: readOptional(map, 'method', readMethods) ?? [],
@@ -46,66 +46,66 @@ export function readMatch(spot: Spot): Match | undefined {
   }
 }
 
-export function readMethod(spot: Spot): string | undefined {
-  const method = readText(spot, { accepted: ACCEPTED_METHOD, most: METHOD_LENGTH_MAX })
+export function readMethod(located: Located): string | undefined {
+  const method = readText(located, { accepted: ACCEPTED_METHOD, most: METHOD_LENGTH_MAX })
   if (method === undefined || METHOD.test(method)) return method
   const upper = method.toUpperCase()
   const suggestion = METHOD.test(upper) ? upper : undefined
-  return complain(spot, 'bad-method', { accepted: ACCEPTED_METHOD, suggestion })
+  return reportAt(located, 'bad-method', { accepted: ACCEPTED_METHOD, suggestion })
 }
 
-export function readPath(spot: Spot): PathPattern | undefined {
+export function readPath(located: Located): PathPattern | undefined {
   const accepted = 'a path such as /v1/orders/:id or /v1/*'
-  const text = readText(spot, { accepted, most: Number.POSITIVE_INFINITY })
+  const text = readText(located, { accepted, most: Number.POSITIVE_INFINITY })
   if (text === undefined) return undefined
   const pattern = parsePattern(text)
-  return 'problem' in pattern ? complainOf(spot, 'bad-path', pattern.problem) : pattern
+  return 'problem' in pattern ? reportProblemAt(located, 'bad-path', pattern.problem) : pattern
 }
 
-function readMethods(spot: Spot): readonly string[] | undefined {
-  if (spot.node.kind === 'scalar') return readDistinct([spot], readMethod)
-  const list = readList(spot, { of: 'methods', most: METHODS_MAX })
+function readMethods(located: Located): readonly string[] | undefined {
+  if (located.node.kind === 'scalar') return readDistinct([located], readMethod)
+  const list = readList(located, { items: 'methods', most: METHODS_MAX })
   if (list === undefined) return undefined
   if (list.node.items.length === 0) {
-    return complain(spot, 'empty', { accepted: 'one or more methods; no key for any method' })
+    return reportAt(located, 'empty', { accepted: 'one or more methods; no key for any method' })
   }
   return readDistinct(itemsOf(list), readMethod)
 }
 
-function readWhere(spot: Spot): Match['where'] | undefined {
-  const map = readAnyMap(spot, 'a map of attributes to values')
-  const shape = { of: 'attributes', most: WHERE_MAX }
-  if (map === undefined || !isWithin(spot, map.node.entries.size, shape)) return undefined
-  const where = new Map<string, Wanted>()
+function readWhere(located: Located): Match['where'] | undefined {
+  const map = readAnyMap(located, 'a map of attributes to values')
+  const shape = { items: 'attributes', most: WHERE_MAX }
+  if (map === undefined || !isWithin(located, map.node.entries.size, shape)) return undefined
+  const where = new Map<string, WhereClause>()
   for (const entry of map.node.entries.values()) {
-    const field = spotOf(map, entry)
+    const field = locateEntry(map, entry)
     const { at, key } = entry
     if (key === 'method' || key === 'path') {
       // Compared as plain text they would miss what patterns and their rules of case mean.
       const accepted = `match.${key}`
-      complain(field, 'reserved-attribute', { at, found: `"${key}"`, accepted })
+      reportAt(field, 'reserved-attribute', { at, found: `"${key}"`, accepted })
     } else if (isAttributeName(field, key, at)) {
-      const wanted = readCondition(field, key === 'ip' ? readNetwork : readAttributeValue)
-      if (wanted !== undefined) where.set(key, wanted)
+      const clause = readCondition(field, key === 'ip' ? readNetwork : readAttributeValue)
+      if (clause !== undefined) where.set(key, clause)
     }
   }
   return where
 }
 
-type ReadOne = (spot: Spot) => string | undefined
+type ReadOne = (located: Located) => string | undefined
 /** `accepted` is what a value may be. */
-type ReadValue = (spot: Spot, accepted: string) => string | undefined
+type ReadValue = (located: Located, accepted: string) => string | undefined
 
-const ACCEPTED_WANTED = `${ACCEPTED_VALUE}; null by itself for a call without the attribute`
+const ACCEPTED_CLAUSE = `${ACCEPTED_VALUE}; null by itself for a call without the attribute`
 
-function readCondition(spot: Spot, read: ReadValue): Wanted | undefined {
-  const { node } = spot
+function readCondition(located: Located, read: ReadValue): WhereClause | undefined {
+  const { node } = located
   if (node.kind === 'scalar' && node.value === null) return null
   if (node.kind !== 'map') {
     const accepted = 'one or more values; null for a call without it'
-    return readValues(spot, (value) => read(value, ACCEPTED_WANTED), accepted)
+    return readValues(located, (value) => read(value, ACCEPTED_CLAUSE), accepted)
   }
-  const map = readMap(spot, ['not'])
+  const map = readMap(located, ['not'])
   if (map === undefined) return undefined
   const accepted = 'one or more values that the attribute must not have'
   const not = readRequired(map, 'not', {
@@ -116,18 +116,22 @@ function readCondition(spot: Spot, read: ReadValue): Wanted | undefined {
 }
 
 /** One value, or a list of some. */
-function readValues(spot: Spot, read: ReadOne, accepted: string): readonly string[] | undefined {
-  if (spot.node.kind === 'scalar') return readDistinct([spot], read)
-  const list = readList(spot, { of: 'values', most: WHERE_VALUES_MAX })
+function readValues(
+  located: Located,
+  read: ReadOne,
+  accepted: string,
+): readonly string[] | undefined {
+  if (located.node.kind === 'scalar') return readDistinct([located], read)
+  const list = readList(located, { items: 'values', most: WHERE_VALUES_MAX })
   if (list === undefined) return undefined
-  if (list.node.items.length === 0) return complain(spot, 'empty', { accepted })
+  if (list.node.items.length === 0) return reportAt(located, 'empty', { accepted })
   return readDistinct(itemsOf(list), read)
 }
 
 /** The canonical text of a network, so that two spellings of one are found to be the same. */
-function readNetwork(spot: Spot, accepted: string): string | undefined {
-  const text = readAttributeValue(spot, accepted)
+function readNetwork(located: Located, accepted: string): string | undefined {
+  const text = readAttributeValue(located, accepted)
   if (text === undefined) return undefined
   const cidr = parseCidr(text)
-  return 'problem' in cidr ? complainOf(spot, 'bad-cidr', cidr.problem) : cidr.text
+  return 'problem' in cidr ? reportProblemAt(located, 'bad-cidr', cidr.problem) : cidr.text
 }

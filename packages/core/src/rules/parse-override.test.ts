@@ -4,10 +4,15 @@ import { parseOverride } from './parse-override.js'
 import { parseRules } from './parse-rules.js'
 import type { Rule } from './rule.js'
 
-const written = (more: object = {}) => ({ id: 'r', by: ['user'], limits: ['10/second'], ...more })
+const ruleSource = (more: object = {}) => ({
+  id: 'r',
+  by: ['user'],
+  limits: ['10/second'],
+  ...more,
+})
 
 function ruleOf(more: object = {}): Rule {
-  const [rule] = parseRules([written(more)]).rules?.rules ?? []
+  const [rule] = parseRules([ruleSource(more)]).rules?.rules ?? []
   if (rule === undefined) throw new Error('no rule')
   return rule
 }
@@ -132,12 +137,12 @@ describe('one override', () => {
       fc.property(shapes, source, (shape, each) => {
         const more = { ...shape, limits: ['100/second'] }
         const { override, errors } = parseOverride(ruleOf(more), each)
-        const whole = parseRules([written({ ...more, overrides: [each] })])
+        const whole = parseRules([ruleSource({ ...more, overrides: [each] })])
         const plain = (text: string) => text.replace(/overrides\[0\](\.|(?=:))/g, inItself)
         // In a rule the cost is looked at last; by itself an override tells of it beside the rest.
         const isLast = whole.errors.every(({ code }) => code === 'cost-above-limit')
-        const told = errors.filter(({ code }) => isLast || code !== 'cost-above-limit')
-        expect(told.map(({ message }) => message)).toEqual(
+        const reported = errors.filter(({ code }) => isLast || code !== 'cost-above-limit')
+        expect(reported.map(({ message }) => message)).toEqual(
           whole.errors.map(({ message }) => plain(message)),
         )
         expect(override).toEqual(whole.rules?.rules[0]?.overrides[0])

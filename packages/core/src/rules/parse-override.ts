@@ -3,11 +3,11 @@ import type { LimitSpec } from '../limit.js'
 import { checkShareOf } from './check-share.js'
 import { refuseUnmergeable } from './parse-coordination.js'
 import { readLimits } from './parse-limit.js'
-import { checkCostOf, spotOfRule } from './parse-rule.js'
+import { checkCostOf, locateRule } from './parse-rule.js'
 import { readOverride } from './parse-variants.js'
-import { findListed } from './placed-limits.js'
-import { type Collector, createCollector, type Problem } from './problems.js'
-import { itemsOf, RULE, type Spot } from './reader.js'
+import { locateListedLimits } from './placed-limits.js'
+import { type Diagnostics, createDiagnostics, type Problem } from './problems.js'
+import { itemsOf, RULE, type Located } from './reader.js'
 import type { Override, Rule } from './rule.js'
 import type { Node } from './tree.js'
 import { readValue } from './value.js'
@@ -23,21 +23,23 @@ export interface ParsedOverride {
  * parsed. Never throws.
  */
 export function parseOverride(rule: Rule, source: object): ParsedOverride {
-  const collector = createCollector({ file: undefined, strict: false, text: undefined })
-  const override = readWhole(rule, source, collector)
-  const { errors } = collector.finish()
+  const diagnostics = createDiagnostics({ file: undefined, strict: false, text: undefined })
+  const override = readSource(rule, source, diagnostics)
+  const { errors } = diagnostics.finish()
   return { override: errors.length === 0 ? override : undefined, errors }
 }
 
-function readWhole(rule: Rule, source: object, collector: Collector): Override | undefined {
+function readSource(rule: Rule, source: object, diagnostics: Diagnostics): Override | undefined {
   const { root, problems } = readValue(source)
   if (root === undefined) {
-    for (const problem of problems) collector.report({ rule: rule.id, field: RULE, ...problem })
+    for (const problem of problems) diagnostics.report({ rule: rule.id, field: RULE, ...problem })
     return undefined
   }
-  const spot = spotOfRule(root, rule.id, collector.report)
-  const override = readOverride(spot, rule.by, (field) => readShared(field, rule, collector))
-  refuseUnmergeable(() => findListed(spot), rule.coordination)
+  const located = locateRule(root, rule.id, diagnostics.report)
+  const override = readOverride(located, rule.by, (field) =>
+    readSharedLimits(field, rule, diagnostics),
+  )
+  refuseUnmergeable(() => locateListedLimits(located), rule.coordination)
   return override
 }
 
@@ -46,19 +48,19 @@ const LISTS_MAX = 1000
 /** Limits that were read without a problem for a rule: many callers have the same few lists. */
 const listsByRule = new WeakMap<Rule, Map<string, readonly LimitSpec[]>>()
 
-function readShared(
-  spot: Spot,
+function readSharedLimits(
+  located: Located,
   rule: Rule,
-  { count }: Collector,
+  { count }: Diagnostics,
 ): readonly LimitSpec[] | undefined {
   const lists = listsByRule.get(rule) ?? new Map<string, readonly LimitSpec[]>()
-  const text = textOf(spot.node)
+  const text = textOf(located.node)
   const known = lists.get(text)
   if (known !== undefined) return known
   const before = count()
-  const limits = readLimits(spot)
+  const limits = readLimits(located)
   if (limits === undefined || count() > before) return limits
-  checkLimits(limits, rule, spot)
+  checkLimits(limits, rule, located)
   if (count() > before) return limits
   if (lists.size >= LISTS_MAX) lists.clear()
   listsByRule.set(rule, lists.set(text, limits))
@@ -68,14 +70,14 @@ function readShared(
 function checkLimits(
   limits: readonly LimitSpec[],
   rule: Rule,
-  { node, field, report }: Spot,
+  { node, field, report }: Located,
 ): void {
-  const spots = node.kind === 'list' ? itemsOf({ node, field, report }) : []
-  for (const [i, spot] of spots.entries()) {
+  const locatedItems = node.kind === 'list' ? itemsOf({ node, field, report }) : []
+  for (const [i, located] of locatedItems.entries()) {
     const limit = limits[i]
     if (limit === undefined) continue
-    checkCostOf(limit, rule.cost, spot)
-    checkShareOf(limit, rule.posture, spot)
+    checkCostOf(limit, rule.cost, located)
+    checkShareOf(limit, rule.posture, located)
   }
 }
 

@@ -1,13 +1,13 @@
 /** The patterns that give a call its `route`: `GET /v1/orders/:id`, or a path for every method. */
 import { readMethod, readPath } from './parse-match.js'
-import { complain, itemsOf, readList, readText, type Spot } from './reader.js'
+import { reportAt, itemsOf, readList, readText, type Located } from './reader.js'
 import { patternShape } from './shape.js'
 
 const ROUTES_MAX = 1000
 const ACCEPTED = 'a path, or a method, one space and a path, such as "GET /v1/orders/:id"'
 
-export function readRoutes(spot: Spot, isStrict: boolean): readonly string[] | undefined {
-  const list = readList(spot, { of: 'routes', most: ROUTES_MAX })
+export function readRoutes(located: Located, isStrict: boolean): readonly string[] | undefined {
+  const list = readList(located, { items: 'routes', most: ROUTES_MAX })
   if (list === undefined) return undefined
   const routes: string[] = []
   const fieldByShape = new Map<string, string>()
@@ -16,7 +16,7 @@ export function readRoutes(spot: Spot, isStrict: boolean): readonly string[] | u
     if (route === undefined) continue
     // Only one of the two could ever be the route of a call.
     const why = fieldByShape.get(route.shape)
-    if (why !== undefined) complain(item, 'duplicate-route', { why, accepted: 'each route once' })
+    if (why !== undefined) reportAt(item, 'duplicate-route', { why, accepted: 'each route once' })
     else fieldByShape.set(route.shape, item.field)
     routes.push(route.text)
   }
@@ -24,16 +24,16 @@ export function readRoutes(spot: Spot, isStrict: boolean): readonly string[] | u
 }
 
 function readRoute(
-  spot: Spot,
+  located: Located,
   isStrict: boolean,
 ): { readonly text: string; readonly shape: string } | undefined {
-  const text = readText(spot, { accepted: ACCEPTED, most: Number.POSITIVE_INFINITY })
+  const text = readText(located, { accepted: ACCEPTED, most: Number.POSITIVE_INFINITY })
   if (text === undefined) return undefined
   const space = text.indexOf(' ')
   const method = space === -1 ? '' : text.slice(0, space)
-  const part = (value: string): Spot => ({
-    ...spot,
-    node: { kind: 'scalar', at: spot.node.at, value },
+  const part = (value: string): Located => ({
+    ...located,
+    node: { kind: 'scalar', at: located.node.at, value },
   })
   if (space !== -1 && readMethod(part(method)) === undefined) return undefined
   const pattern = readPath(part(text.slice(space + 1)))

@@ -1,14 +1,14 @@
 /** One rule: its fields, and what they must be beside each other. */
 import { defineLimit, type LimitSpec } from '../limit.js'
 import { readAttributeName, readBy } from './parse-attribute.js'
-import { readSharing } from './parse-coordination.js'
-import { readDuration, readSomeLimits } from './parse-limit.js'
+import { readCoordination } from './parse-coordination.js'
+import { readDuration, readNonEmptyLimits } from './parse-limit.js'
 import { EVERY_CALL, readMatch } from './parse-match.js'
 import { readCandidate, readOverrides, readTiers } from './parse-variants.js'
-import { placeLimits } from './placed-limits.js'
-import type { Report } from './problems.js'
+import { locatedLimitsOf } from './placed-limits.js'
+import type { ReportDiagnostic } from './problems.js'
 import {
-  complain,
+  reportAt,
   fieldOf,
   readBoolean,
   readChoice,
@@ -18,7 +18,7 @@ import {
   readRequired,
   readText,
   RULE,
-  type Spot,
+  type Located,
 } from './reader.js'
 import type { Cost, Mode, Posture, Rule } from './rule.js'
 import { slug } from './suggest.js'
@@ -61,16 +61,16 @@ const FIELDS: readonly string[] = [
 ]
 
 /** A rule with the place where it was written. */
-export interface PlacedRule {
+export interface LocatedRule {
   readonly rule: Rule
-  readonly map: Spot<MapNode>
+  readonly map: Located<MapNode>
 }
 
 /**
  * Undefined only where there is no rule at all: a bad field is told of, and read as its default.
  */
-export function readRule(spot: Spot): PlacedRule | undefined {
-  const scoped = scopeToRule(spot)
+export function readRule(located: Located): LocatedRule | undefined {
+  const scoped = scopeToRule(located)
   const map = readMap(scoped, FIELDS)
   if (map === undefined) return undefined
 
@@ -82,7 +82,7 @@ export function readRule(spot: Spot): PlacedRule | undefined {
     match: readOptional(map, 'match', readMatch) ?? EVERY_CALL,
     by: by ?? [],
     limits:
-      readRequired(map, 'limits', { accepted: 'a list of limits', read: readSomeLimits }) ?? [],
+      readRequired(map, 'limits', { accepted: 'a list of limits', read: readNonEmptyLimits }) ?? [],
     tiers: readOptional(map, 'tiers', readTiers),
     overrides:
       readOptional(map, 'overrides', (field) =>
@@ -91,7 +91,7 @@ export function readRule(spot: Spot): PlacedRule | undefined {
     candidate: readOptional(map, 'candidate', readCandidate),
     cost: readOptional(map, 'cost', readCost) ?? 1,
     mode: readOptional(map, 'mode', (field) => readChoice(field, MODES)) ?? 'enforce',
-    ...readSharing(map),
+    ...readCoordination(map),
     posture: readOptional(map, 'posture', readPosture) ?? { local: 1 },
     deadlineMs: readOptional(map, 'deadline', readDeadline),
     durable: readOptional(map, 'durable', readBoolean) ?? false,
@@ -102,79 +102,84 @@ export function readRule(spot: Spot): PlacedRule | undefined {
 }
 
 /** From here on messages name the rule by its id, where it has a good one, and not by its place. */
-function scopeToRule(spot: Spot): Spot {
-  const { node } = spot
+function scopeToRule(located: Located): Located {
+  const { node } = located
   const id = node.kind === 'map' ? node.entries.get('id')?.value : undefined
   const rule = id?.kind === 'scalar' && typeof id.value === 'string' ? id.value : ''
-  return ID.test(rule) ? spotOfRule(node, rule, spot.report) : spot
+  return ID.test(rule) ? locateRule(node, rule, located.report) : located
 }
 
-export function spotOfRule<T extends Node>(node: T, rule: string, report: Report): Spot<T> {
-  return { node, field: RULE, report: (finding) => report({ rule, ...finding }) }
+export function locateRule<T extends Node>(
+  node: T,
+  rule: string,
+  report: ReportDiagnostic,
+): Located<T> {
+  return { node, field: RULE, report: (diagnostic) => report({ rule, ...diagnostic }) }
 }
 
-function readId(spot: Spot): string | undefined {
-  const id = readText(spot, { accepted: ACCEPTED_ID, most: Number.POSITIVE_INFINITY })
+function readId(located: Located): string | undefined {
+  const id = readText(located, { accepted: ACCEPTED_ID, most: Number.POSITIVE_INFINITY })
   if (id === undefined || ID.test(id)) return id
-  return complain(spot, 'bad-id', { accepted: ACCEPTED_ID, suggestion: slug(id) })
+  return reportAt(located, 'bad-id', { accepted: ACCEPTED_ID, suggestion: slug(id) })
 }
 
-function readDescription(spot: Spot): string | undefined {
-  return readText(spot, { accepted: 'text', most: DESCRIPTION_LENGTH_MAX })
+function readDescription(located: Located): string | undefined {
+  return readText(located, { accepted: 'text', most: DESCRIPTION_LENGTH_MAX })
 }
 
-function readCost(spot: Spot): Cost | undefined {
-  if (spot.node.kind === 'map') {
-    const map = readMap(spot, ['attribute'])
+function readCost(located: Located): Cost | undefined {
+  if (located.node.kind === 'map') {
+    const map = readMap(located, ['attribute'])
     if (map === undefined) return undefined
     const accepted = 'the attribute that holds the cost'
     const attribute = readRequired(map, 'attribute', { accepted, read: readAttributeName })
     return attribute === undefined ? undefined : { attribute }
   }
-  const cost = readNumber(spot, ACCEPTED_COST)
+  const cost = readNumber(located, ACCEPTED_COST)
   if (cost === undefined || (Number.isInteger(cost) && cost >= 0 && cost <= COST_MAX)) return cost
-  return complain(spot, 'bad-number', { accepted: ACCEPTED_COST })
+  return reportAt(located, 'bad-number', { accepted: ACCEPTED_COST })
 }
 
-function readPosture(spot: Spot): Posture | undefined {
-  if (spot.node.kind === 'map') {
-    const map = readMap(spot, ['local'])
+function readPosture(located: Located): Posture | undefined {
+  if (located.node.kind === 'map') {
+    const map = readMap(located, ['local'])
     if (map === undefined) return undefined
     const local = readRequired(map, 'local', { accepted: ACCEPTED_FACTOR, read: readFactor })
     return local === undefined ? undefined : { local }
   }
-  const posture = readChoice(spot, POSTURES, `${POSTURES.join(', ')}, { local: factor }`)
+  const posture = readChoice(located, POSTURES, `${POSTURES.join(', ')}, { local: factor }`)
   return posture === 'local' ? { local: 1 } : posture
 }
 
-function readFactor(spot: Spot): number | undefined {
-  const factor = readNumber(spot, ACCEPTED_FACTOR)
+function readFactor(located: Located): number | undefined {
+  const factor = readNumber(located, ACCEPTED_FACTOR)
   if (factor === undefined || (factor > 0 && factor <= FACTOR_MAX)) return factor
-  return complain(spot, 'bad-number', { accepted: ACCEPTED_FACTOR })
+  return reportAt(located, 'bad-number', { accepted: ACCEPTED_FACTOR })
 }
 
-function readDeadline(spot: Spot): number | undefined {
-  const ms = readDuration(spot)
+function readDeadline(located: Located): number | undefined {
+  const ms = readDuration(located)
   if (ms === undefined || (ms >= DEADLINE_MS_MIN && ms <= DEADLINE_MS_MAX)) return ms
-  return complain(spot, 'bad-duration', { accepted: ACCEPTED_DEADLINE })
+  return reportAt(located, 'bad-duration', { accepted: ACCEPTED_DEADLINE })
 }
 
 /**
  * A call costs at least 1, times this. For a rule without problems: only then are its limits known.
  */
-export function checkCost({ rule, map }: PlacedRule): void {
+export function checkCost({ rule, map }: LocatedRule): void {
   if (typeof rule.cost !== 'number' || rule.cost <= 1) return
-  for (const { spot, limit } of placeLimits(rule, map)) checkCostOf(limit, rule.cost, spot)
+  for (const { located, limit } of locatedLimitsOf(rule, map))
+    checkCostOf(limit, rule.cost, located)
 }
 
-export function checkCostOf(limit: LimitSpec, cost: Cost, spot: Spot): void {
+export function checkCostOf(limit: LimitSpec, cost: Cost, located: Located): void {
   if (typeof cost !== 'number' || cost <= 1) return
   const { capacity } = defineLimit(limit)
   // An idle leaky bucket lets the first unit leave at once; the others need places.
   const most = limit.algorithm === 'leaky-bucket' ? capacity + 1 : capacity
   // A limit of 0 is there to refuse all.
   if (capacity === 0 || cost <= most) return
-  complain(spot, 'cost-above-limit', {
+  reportAt(located, 'cost-above-limit', {
     found: `cost ${cost}`,
     why: `the ${most} that this limit holds at most`,
     accepted: `a cost up to ${most}, or a larger limit or burst`,
@@ -182,10 +187,10 @@ export function checkCostOf(limit: LimitSpec, cost: Cost, spot: Spot): void {
 }
 
 /** A rule counts only calls that have every attribute of `by`. */
-function checkPresence({ by, match }: Rule, map: Spot<MapNode>): void {
+function checkPresence({ by, match }: Rule, map: Located<MapNode>): void {
   for (const attribute of by) {
     if (match.where.get(attribute) !== null) continue
-    complain(fieldOf(map, 'by') ?? map, 'never-matches', {
+    reportAt(fieldOf(map, 'by') ?? map, 'never-matches', {
       found: `by ${attribute} where ${attribute} is absent`,
       accepted: `another attribute to count by, or no "${attribute}: null" in match.where`,
     })

@@ -112,7 +112,7 @@ describe('parseRules never throws, and never leaves a problem half said', () => 
 })
 
 test('text and objects that say the same have the same problems', () => {
-  const said = (source: string | object) => {
+  const messages = (source: string | object) => {
     const { rules, errors, warnings } = parseRules(source)
     const problems = [...errors, ...warnings].map(
       ({ code, field, found }) => `${code} ${field} ${found}`,
@@ -120,7 +120,7 @@ test('text and objects that say the same have the same problems', () => {
     return { rules, problems: problems.sort() }
   }
   const property = fc.property(document, (any) => {
-    expect(said(JSON.stringify(any))).toEqual(said(any))
+    expect(messages(JSON.stringify(any))).toEqual(messages(any))
   })
   fc.assert(property, { numRuns: RUNS })
 })

@@ -1,20 +1,20 @@
 /** Rules from text or from objects: checked as a whole, with every problem told of at once. */
-import { LIMITS_PER_CALL_MAX, mostLimitsPerCall } from '../matching/overlap.js'
+import { LIMITS_PER_CALL_MAX, maxLimitsPerCall } from '../matching/overlap.js'
 import { checkShares } from './check-share.js'
 import { type AttributeOrigins, warnOfFreeCost } from './cost-warning.js'
 import { readDocument } from './document.js'
-import { type KnownRule, LastSet } from './last-set.js'
-import { checkCost, type PlacedRule, readRule, spotOfRule } from './parse-rule.js'
+import { type CachedRule, ParsedSetCache } from './last-set.js'
+import { checkCost, type LocatedRule, readRule, locateRule } from './parse-rule.js'
 import { readRoutes } from './parse-routes.js'
 import {
-  type Collector,
-  createCollector,
-  type Finding,
+  type Diagnostics,
+  createDiagnostics,
+  type Diagnostic,
   isWarning,
   type Problem,
 } from './problems.js'
 import {
-  complain,
+  reportAt,
   DOCUMENT,
   fieldOf,
   itemsOf,
@@ -23,11 +23,11 @@ import {
   readMap,
   readOptional,
   readRequired,
-  type Spot,
+  type Located,
 } from './reader.js'
 import type { Rule, RuleSet } from './rule.js'
 import type { MapNode, Tree } from './tree.js'
-import { type Known, ObjectNode, PARTS_MAX, readValue } from './value.js'
+import { type SizeLookup, ObjectNode, VALUES_MAX, readValue } from './value.js'
 import { warnOfRule } from './warnings.js'
 import { warnOfSet } from './set-warnings.js'
 
@@ -57,12 +57,12 @@ interface ParseOptions extends AttributeOrigins {
 }
 
 /** Rules that were read from objects without an error, as long as those live. */
-const readBefore = new WeakMap<object, ReadBefore>()
-interface ReadBefore extends KnownRule {
-  readonly warnings: readonly Finding[]
+const ruleCache = new WeakMap<object, CachedRuleWithWarnings>()
+interface CachedRuleWithWarnings extends CachedRule {
+  readonly warnings: readonly Diagnostic[]
 }
-const known: Known = (object) => readBefore.get(object)?.extent
-const lastSet = new LastSet((object) => readBefore.get(object), RULES_MAX)
+const cachedSize: SizeLookup = (object) => ruleCache.get(object)?.size
+const setCache = new ParsedSetCache((object) => ruleCache.get(object), RULES_MAX)
 
 /** Plain data: it can be sent from one thread to another. */
 export interface ParsedRules {
@@ -86,21 +86,21 @@ export function parseRules(source: string | object, options: ParseOptions = {}):
   if (!reuse) return parseTree(readValue(source), options)
   return (
     parseChange(source, options) ??
-    parseTree(readValue(source, known), options, {
-      all(read) {
+    parseTree(readValue(source, cachedSize), options, {
+      resolveRules(read) {
         const rules = rulesOf(read)
-        lastSet.take(read.flatMap(objectOf), rules)
+        setCache.store(read.flatMap(objectOf), rules)
         return rules
       },
     })
   )
 }
 
-function rulesOf(read: readonly PlacedRule[]): readonly Rule[] {
+function rulesOf(read: readonly LocatedRule[]): readonly Rule[] {
   return read.map(({ rule }) => rule)
 }
 
-function objectOf({ map: { node } }: PlacedRule): object | [] {
+function objectOf({ map: { node } }: LocatedRule): object | [] {
   return node instanceof ObjectNode ? node.object : []
 }
 
@@ -108,14 +108,14 @@ function objectOf({ map: { node } }: PlacedRule): object | [] {
 function parseChange(source: object, options: ParseOptions): ParsedRules | undefined {
   const { compare = true, warnOf } = options
   if (compare && warnOf === undefined) return undefined
-  const change = lastSet.changeOf(source, warnOf)
+  const change = setCache.partialSetOf(source, warnOf)
   if (change === undefined) return undefined
-  const tree = readValue(change.source, known)
-  const parts = tree.root instanceof ObjectNode ? tree.root.extent.parts + 1 : PARTS_MAX
+  const tree = readValue(change.source, cachedSize)
+  const values = tree.root instanceof ObjectNode ? tree.root.size.values + 1 : VALUES_MAX
   let isWhole = false
   const parsed = parseTree(tree, options, {
-    all(read) {
-      const rules = change.finish(rulesOf(read), parts)
+    resolveRules(read) {
+      const rules = change.finish(rulesOf(read), values)
       isWhole = rules !== undefined
       return rules
     },
@@ -124,85 +124,87 @@ function parseChange(source: object, options: ParseOptions): ParsedRules | undef
 }
 
 /** All rules of the set, given those that were read without an error. */
-type All = (read: readonly PlacedRule[]) => readonly Rule[] | undefined
+type ResolveRules = (read: readonly LocatedRule[]) => readonly Rule[] | undefined
 
 function parseTree(
   tree: Tree,
   options: ParseOptions,
-  { text, all }: { readonly text?: string; readonly all?: All } = {},
+  { text, resolveRules }: { readonly text?: string; readonly resolveRules?: ResolveRules } = {},
 ): ParsedRules {
   const { file, strict = false, reuse = true, compare = true, warnOf } = options
   const { fromHeaders, trusted } = options
-  const collector = createCollector({ file, strict, text })
-  const report = warnOf === undefined ? collector.report : reportOf(collector, warnOf)
+  const diagnostics = createDiagnostics({ file, strict, text })
+  const report = warnOf === undefined ? diagnostics.report : reportOf(diagnostics, warnOf)
   const rules = readTree(tree, {
-    ...collector,
+    ...diagnostics,
     report,
     reuse,
     compare,
     warnOf,
-    all,
+    resolveRules,
     origins: { fromHeaders, trusted },
   })
-  const { errors, warnings } = collector.finish()
+  const { errors, warnings } = diagnostics.finish()
   return { rules: errors.length === 0 ? rules : undefined, errors, warnings }
 }
 
-interface Parsing extends Collector {
+interface Parsing extends Diagnostics {
   readonly reuse: boolean
   readonly compare: boolean
   readonly warnOf: ReadonlySet<string> | undefined
-  readonly all: All | undefined
+  readonly resolveRules: ResolveRules | undefined
   readonly origins: AttributeOrigins
 }
 
-function reportOf({ report }: Collector, warnOf: ReadonlySet<string>): Collector['report'] {
-  return (finding) => {
-    return isWarning(finding) && !warnOf.has(finding.rule ?? '') ? undefined : report(finding)
+function reportOf({ report }: Diagnostics, warnOf: ReadonlySet<string>): Diagnostics['report'] {
+  return (diagnostic) => {
+    return isWarning(diagnostic) && !warnOf.has(diagnostic.rule ?? '')
+      ? undefined
+      : report(diagnostic)
   }
 }
 
-function readTree(tree: Tree, collector: Parsing): RuleSet | undefined {
-  const { report } = collector
+function readTree(tree: Tree, diagnostics: Parsing): RuleSet | undefined {
+  const { report } = diagnostics
   if (tree.root === undefined) {
     for (const problem of tree.problems) report({ field: DOCUMENT, ...problem })
     return undefined
   }
-  const root: Spot = { node: tree.root, field: DOCUMENT, report }
+  const root: Located = { node: tree.root, field: DOCUMENT, report }
   if (tree.root.kind === 'list') {
-    const rules = readRuleList({ ...root, field: 'rules' }, collector)
-    return finishSet({ routes: [], strictPaths: false, rules }, collector)
+    const rules = readRuleList({ ...root, field: 'rules' }, diagnostics)
+    return finishSet({ routes: [], strictPaths: false, rules }, diagnostics)
   }
   const map =
     tree.root.kind === 'map' ? readMap(root, ['routes', 'strictPaths', 'rules']) : undefined
   const accepted = 'a list of rules, or a map with rules; "rules: []" for none'
-  if (map === undefined) return complain(root, 'wrong-type', { accepted })
+  if (map === undefined) return reportAt(root, 'wrong-type', { accepted })
   const strictPaths = readOptional(map, 'strictPaths', readBoolean) ?? false
   const routes = readOptional(map, 'routes', (field) => readRoutes(field, strictPaths)) ?? []
   const rules =
     readRequired(map, 'rules', {
       accepted: 'a list of rules; [] for none',
-      read: (field) => readRuleList(field, collector),
+      read: (field) => readRuleList(field, diagnostics),
     }) ?? []
-  return finishSet({ routes, strictPaths, rules }, collector)
+  return finishSet({ routes, strictPaths, rules }, diagnostics)
 }
 
-interface PlacedSet extends Pick<RuleSet, 'routes' | 'strictPaths'> {
-  readonly rules: readonly PlacedRule[]
+interface LocatedSet extends Pick<RuleSet, 'routes' | 'strictPaths'> {
+  readonly rules: readonly LocatedRule[]
 }
 
-function readRuleList(spot: Spot, parsing: Parsing): readonly PlacedRule[] {
-  const list = readList(spot, { of: 'rules', most: RULES_MAX })
+function readRuleList(located: Located, parsing: Parsing): readonly LocatedRule[] {
+  const list = readList(located, { items: 'rules', most: RULES_MAX })
   if (list === undefined) return []
-  const rules: PlacedRule[] = []
+  const rules: LocatedRule[] = []
   const fieldById = new Map<string, string>()
   for (const item of itemsOf(list)) {
-    const placed = (parsing.reuse ? readAgain(item) : undefined) ?? readAlone(item, parsing)
+    const placed = (parsing.reuse ? readCached(item) : undefined) ?? readUncached(item, parsing)
     if (placed === undefined) continue
     const { id } = placed.rule
     const why = fieldById.get(id)
     if (why !== undefined && id !== '') {
-      complain(fieldOf(placed.map, 'id') ?? placed.map, 'duplicate-id', {
+      reportAt(fieldOf(placed.map, 'id') ?? placed.map, 'duplicate-id', {
         why,
         accepted: 'an id of its own for each rule',
       })
@@ -214,24 +216,24 @@ function readRuleList(spot: Spot, parsing: Parsing): readonly PlacedRule[] {
 }
 
 /** A rule that was read before. */
-function readAgain({ node, report }: Spot): PlacedRule | undefined {
+function readCached({ node, report }: Located): LocatedRule | undefined {
   if (!(node instanceof ObjectNode)) return undefined
-  const before = readBefore.get(node.object)
+  const before = ruleCache.get(node.object)
   if (before === undefined) return undefined
-  const { extent } = node
-  if (extent.depth > before.extent.depth) readBefore.set(node.object, { ...before, extent })
+  const { size: extent } = node
+  if (extent.depth > before.size.depth) ruleCache.set(node.object, { ...before, size: extent })
   for (const warning of before.warnings) report(warning)
-  return { rule: before.rule, map: spotOfRule<MapNode>(node, before.rule.id, report) }
+  return { rule: before.rule, map: locateRule<MapNode>(node, before.rule.id, report) }
 }
 
 /** A rule with all that can be said of it by itself. */
-function readAlone(item: Spot, { errorCount, reuse }: Parsing): PlacedRule | undefined {
+function readUncached(item: Located, { errorCount, reuse }: Parsing): LocatedRule | undefined {
   const { node, field } = item
   const before = errorCount()
-  const told: Finding[] = []
-  const report: Spot['report'] = (finding) => {
-    told.push(finding)
-    return item.report(finding)
+  const reported: Diagnostic[] = []
+  const report: Located['report'] = (diagnostic) => {
+    reported.push(diagnostic)
+    return item.report(diagnostic)
   }
   const placed = readRule({ node, field, report })
   if (placed === undefined) return undefined
@@ -240,26 +242,26 @@ function readAlone(item: Spot, { errorCount, reuse }: Parsing): PlacedRule | und
   if (errorCount() === before) warnOfRule(placed)
   if (reuse && errorCount() === before && node instanceof ObjectNode) {
     // A copy: what is said of it beside others comes later, and is of that set alone.
-    readBefore.set(node.object, { rule: placed.rule, extent: node.extent, warnings: [...told] })
+    ruleCache.set(node.object, { rule: placed.rule, size: node.size, warnings: [...reported] })
   }
   return placed
 }
 
-function finishSet(placed: PlacedSet, parsing: Parsing): RuleSet | undefined {
+function finishSet(placed: LocatedSet, parsing: Parsing): RuleSet | undefined {
   const { routes, strictPaths } = placed
-  const { compare, reuse, warnOf, all = rulesOf } = parsing
+  const { compare, reuse, warnOf, resolveRules = rulesOf } = parsing
   // A rule that could not be read may be the very one that another seems to lack.
   if (parsing.errorCount() > 0) return undefined
-  const rules = all(placed.rules)
+  const rules = resolveRules(placed.rules)
   if (rules === undefined) return undefined
   const set = { routes, strictPaths, rules }
   if (compare) {
-    const asked = placed.rules.filter(({ rule }) => warnOf?.has(rule.id) ?? true)
-    warnOfSet(rules, asked, strictPaths)
+    const selected = placed.rules.filter(({ rule }) => warnOf?.has(rule.id) ?? true)
+    warnOfSet(rules, selected, strictPaths)
     // Of each rule by itself, but not remembered with it: another node may know other headers.
-    for (const each of asked) warnOfFreeCost(each, parsing.origins)
+    for (const each of selected) warnOfFreeCost(each, parsing.origins)
   }
-  const most = mostLimitsPerCall(set, { reuse })
+  const most = maxLimitsPerCall(set, { reuse })
   if (most > LIMITS_PER_CALL_MAX) {
     parsing.report({
       code: 'too-many-limits',

@@ -1,15 +1,15 @@
 /** An instant as a person writes it: a date, a time and the zone without which it is no instant. */
-import { complain, readText, type Spot } from './reader.js'
+import { reportAt, readText, type Located } from './reader.js'
 
 const SHAPE =
   /^(\d{4})-(\d{2})-(\d{2})T(\d{2}):(\d{2})(?::(\d{2})(?:\.(\d{1,3}))?)?(?:Z|([+-])(\d{2}):(\d{2}))$/
 const ACCEPTED = 'a date and time with its zone, such as 2026-12-31T18:00:00Z or ...T18:00:00+01:00'
 
 /** Milliseconds since 1970. */
-export function readTime(spot: Spot): number | undefined {
-  const text = readText(spot, { accepted: ACCEPTED, most: Number.POSITIVE_INFINITY })
+export function readTime(located: Located): number | undefined {
+  const text = readText(located, { accepted: ACCEPTED, most: Number.POSITIVE_INFINITY })
   if (text === undefined) return undefined
-  return parseTime(text) ?? complain(spot, 'bad-time', { accepted: ACCEPTED })
+  return parseTime(text) ?? reportAt(located, 'bad-time', { accepted: ACCEPTED })
 }
 
 function parseTime(text: string): number | undefined {

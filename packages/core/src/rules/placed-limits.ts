@@ -3,12 +3,12 @@
  * candidate.
  */
 import type { LimitSpec } from '../limit.js'
-import { fieldOf, itemsOf, type Spot, spotOf } from './reader.js'
+import { fieldOf, itemsOf, type Located, locateEntry } from './reader.js'
 import type { Rule, Tiers } from './rule.js'
 import type { MapNode } from './tree.js'
 
-export interface PlacedLimit {
-  readonly spot: Spot
+export interface LocatedLimit {
+  readonly located: Located
   readonly limit: LimitSpec
   /** Counts in shadow, whatever the mode of its rule. */
   readonly isCandidate: boolean
@@ -17,41 +17,41 @@ export interface PlacedLimit {
 }
 
 /** For a rule without problems: only then is there a limit for each place. */
-export function placeLimits(rule: Rule, map: Spot<MapNode>): readonly PlacedLimit[] {
+export function locatedLimitsOf(rule: Rule, map: Located<MapNode>): readonly LocatedLimit[] {
   const { candidate } = rule
   const own = [...rule.limits, ...limitsOfTiers(rule.tiers)]
   const inForce = [...own, ...rule.overrides.flatMap(({ limits }) => limits)]
-  const tried = [...(candidate?.limits ?? []), ...limitsOfTiers(candidate?.tiers)]
-  const spots = findLimitSpots(map)
-  return [...inForce, ...tried].flatMap((limit, index) => {
-    const spot = spots[index]
+  const candidateLimits = [...(candidate?.limits ?? []), ...limitsOfTiers(candidate?.tiers)]
+  const locatedItems = locateLimits(map)
+  return [...inForce, ...candidateLimits].flatMap((limit, index) => {
+    const located = locatedItems[index]
     const isCandidate = index >= inForce.length
     const isOverride = index >= own.length && !isCandidate
-    return spot === undefined ? [] : [{ spot, limit, isCandidate, isOverride }]
+    return located === undefined ? [] : [{ spot: located, limit, isCandidate, isOverride }]
   })
 }
 
 /** Where limits are written, read or not, in the order in which `placeLimits` has them. */
-export function findLimitSpots(map: Spot<MapNode>): readonly Spot[] {
-  const candidate = itself(fieldOf(map, 'candidate')).flatMap(onlyMap)
+export function locateLimits(map: Located<MapNode>): readonly Located[] {
+  const candidate = listOf(fieldOf(map, 'candidate')).flatMap(onlyMap)
   return [
-    ...findListed(map),
-    ...findTierSpots(map),
-    ...itself(fieldOf(map, 'overrides')).flatMap(onlyItems).flatMap(findListed),
-    ...candidate.flatMap(findListed),
-    ...candidate.flatMap(findTierSpots),
+    ...locateListedLimits(map),
+    ...locateTierLimits(map),
+    ...listOf(fieldOf(map, 'overrides')).flatMap(onlyItems).flatMap(locateListedLimits),
+    ...candidate.flatMap(locateListedLimits),
+    ...candidate.flatMap(locateTierLimits),
   ]
 }
 
 /** The limits that a rule, an override or a candidate has as its own. */
-export function findListed(spot: Spot): readonly Spot[] {
-  return onlyMap(spot)
-    .flatMap((map) => itself(fieldOf(map, 'limits')))
+export function locateListedLimits(located: Located): readonly Located[] {
+  return onlyMap(located)
+    .flatMap((map) => listOf(fieldOf(map, 'limits')))
     .flatMap(onlyItems)
 }
 
-function findTierSpots(map: Spot<MapNode>): readonly Spot[] {
-  return itself(fieldOf(map, 'tiers'))
+function locateTierLimits(map: Located<MapNode>): readonly Located[] {
+  return listOf(fieldOf(map, 'tiers'))
     .flatMap(onlyMap)
     .flatMap(onlyFields)
     .flatMap(onlyMap)
@@ -63,18 +63,18 @@ function limitsOfTiers(tiers: Tiers | undefined): readonly LimitSpec[] {
   return tiers === undefined ? [] : [...tiers.limits.values()].flat()
 }
 
-function itself(spot: Spot | undefined): readonly Spot[] {
-  return spot === undefined ? [] : [spot]
+function listOf(located: Located | undefined): readonly Located[] {
+  return located === undefined ? [] : [located]
 }
 
-function onlyMap({ node, field, report }: Spot): readonly Spot<MapNode>[] {
+function onlyMap({ node, field, report }: Located): readonly Located<MapNode>[] {
   return node.kind === 'map' ? [{ node, field, report }] : []
 }
 
-function onlyFields(map: Spot<MapNode>): readonly Spot[] {
-  return [...map.node.entries.values()].map((entry) => spotOf(map, entry))
+function onlyFields(map: Located<MapNode>): readonly Located[] {
+  return [...map.node.entries.values()].map((entry) => locateEntry(map, entry))
 }
 
-function onlyItems({ node, field, report }: Spot): readonly Spot[] {
+function onlyItems({ node, field, report }: Located): readonly Located[] {
   return node.kind === 'list' ? itemsOf({ node, field, report }) : []
 }

@@ -2,20 +2,20 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { ALIASED_VALUES_MAX, TEXT_LENGTH_MAX } from './document.js'
 import { parseRules } from './parse-rules.js'
-import { readPlain } from './plain.js'
+import { parseData } from './plain.js'
 
 const FOLDER = new URL('../../../../conformance/rules/', import.meta.url)
 
 test('YAML and JSON are read as the value they say', () => {
   const value = { rules: [{ id: 'a', by: [], cost: 1, tag: true, description: null }] }
   const yaml = '\ufeffrules:\n  - { id: a, by: [], cost: 1, tag: true, description: }\n'
-  expect(readPlain(yaml)).toEqual({ value, problems: [] })
-  expect(readPlain(JSON.stringify(value))).toEqual({ value, problems: [] })
-  expect(readPlain('')).toEqual({ value: null, problems: [] })
+  expect(parseData(yaml)).toEqual({ value, problems: [] })
+  expect(parseData(JSON.stringify(value))).toEqual({ value, problems: [] })
+  expect(parseData('')).toEqual({ value: null, problems: [] })
 })
 
 test('__proto__ is a key like any other', () => {
-  const { value } = readPlain('{"__proto__": {"polluted": 1}, "constructor": 2}')
+  const { value } = parseData('{"__proto__": {"polluted": 1}, "constructor": 2}')
   expect(Object.keys(value as object)).toEqual(['__proto__', 'constructor'])
   expect(Object.getPrototypeOf(value)).toBe(Object.prototype)
   expect(({} as Record<string, unknown>)['polluted']).toBeUndefined()
@@ -23,7 +23,7 @@ test('__proto__ is a key like any other', () => {
 })
 
 test('an alias stands for a copy of its own', () => {
-  const { value } = readPlain('a: &a [1]\nb: *a\n') as { value: Record<string, number[]> }
+  const { value } = parseData('a: &a [1]\nb: *a\n') as { value: Record<string, number[]> }
   value['a']?.push(2)
   expect(value).toEqual({ a: [1, 2], b: [1] })
 })
@@ -45,14 +45,14 @@ describe('what a rules file is refused for is refused here, with its place', () 
       'too-many-aliases',
     ],
   ])('%s', (_, text, code) => {
-    const { value, problems } = readPlain(text, { file: 'x.yaml' })
+    const { value, problems } = parseData(text, { file: 'x.yaml' })
     expect(value).toBeUndefined()
     expect(problems.map((problem) => problem.code)).toContain(code)
     expect(problems[0]?.message).toMatch(/^x\.yaml:\d+:\d+: /)
   })
 
   test('the place is that of the second key', () => {
-    const [problem] = readPlain('rules:\n  - id: a\n    id: b\n', { file: 'x.yaml' }).problems
+    const [problem] = parseData('rules:\n  - id: a\n    id: b\n', { file: 'x.yaml' }).problems
     expect(problem?.message).toBe(
       'x.yaml:3:5: rules[0].id: key "id" is given twice. Accepted: each key once',
     )
@@ -62,7 +62,7 @@ describe('what a rules file is refused for is refused here, with its place', () 
 test.each(['007', '1e3', '12345678901234567890', '.inf', '0x10', '1.0'])(
   'the number %s, which would be written otherwise, is refused: nobody knows what it was',
   (number) => {
-    const [problem] = readPlain(`caller:\n  user: ${number}`).problems
+    const [problem] = parseData(`caller:\n  user: ${number}`).problems
     expect(problem).toMatchObject({ code: 'bad-value', field: 'caller.user', found: number })
   },
 )
@@ -71,12 +71,12 @@ describe('rules read as a value have the problems of the text, without their pla
   const names = readdirSync(FOLDER).filter((name) => name.endsWith('.yaml'))
   test.each(names)('%s', (name) => {
     const text = readFileSync(new URL(name, FOLDER), 'utf8')
-    const said = (source: string | object) => {
+    const messages = (source: string | object) => {
       const { errors, warnings } = parseRules(source)
       return [...errors, ...warnings].map(({ message }) => message.replace(/^\d+:\d+: /, '')).sort()
     }
-    const { value, problems } = readPlain(text)
-    if (problems.length === 0) expect(said(value as object)).toEqual(said(text))
+    const { value, problems } = parseData(text)
+    if (problems.length === 0) expect(messages(value as object)).toEqual(messages(text))
     else expect(parseRules(text).errors).not.toEqual([])
   })
 })

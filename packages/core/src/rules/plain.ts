@@ -1,14 +1,14 @@
 /** A YAML or JSON text as a plain value, read with the same guards as rules are. */
 import { readDocument } from './document.js'
-import { type Collector, createCollector, type Problem } from './problems.js'
-import { complain, DOCUMENT, itemsOf, readAnyMap, type Spot, spotOf } from './reader.js'
+import { type Diagnostics, createDiagnostics, type Problem } from './problems.js'
+import { reportAt, DOCUMENT, itemsOf, readAnyMap, type Located, locateEntry } from './reader.js'
 
-interface PlainOptions {
+interface ParseDataOptions {
   /** Named in messages. */
   readonly file?: string | undefined
 }
 
-export interface Plain {
+export interface ParsedData {
   /** What JSON could say; undefined if there are problems. */
   readonly value?: unknown
   readonly problems: readonly Problem[]
@@ -20,35 +20,36 @@ export interface Plain {
  * A number whose text is not how it is written again (`007`, `1e3`, 20 digits) is refused: in
  * rules it may stand for text, and as a value nobody could tell.
  */
-export function readPlain(text: string, { file }: PlainOptions = {}): Plain {
+export function parseData(text: string, { file }: ParseDataOptions = {}): ParsedData {
   // Editors of one system begin a file with a mark that is no part of the first line.
-  const read = text.replace(/^\ufeff/, '')
-  const collector = createCollector({ file, strict: false, text: read })
-  const value = plainOf(read, collector)
-  const { errors } = collector.finish()
+  const withoutMark = text.replace(/^\ufeff/, '')
+  const diagnostics = createDiagnostics({ file, strict: false, text: withoutMark })
+  const value = dataOf(withoutMark, diagnostics)
+  const { errors } = diagnostics.finish()
   return errors.length === 0 ? { value, problems: errors } : { problems: errors }
 }
 
-function plainOf(text: string, { report }: Collector): unknown {
+function dataOf(text: string, { report }: Diagnostics): unknown {
   const tree = readDocument(text)
   if (tree.root !== undefined) return valueOf({ node: tree.root, field: DOCUMENT, report })
   for (const problem of tree.problems) report({ field: DOCUMENT, ...problem })
   return undefined
 }
 
-function valueOf(spot: Spot): unknown {
-  const { node, field, report } = spot
+function valueOf(located: Located): unknown {
+  const { node, field, report } = located
   if (node.kind === 'list') return itemsOf({ node, field, report }).map(valueOf)
   if (node.kind === 'map') {
-    const map = readAnyMap(spot, 'a map')
+    const map = readAnyMap(located, 'a map')
     const entries = [...node.entries.values()]
     return (
-      map && Object.fromEntries(entries.map((entry) => [entry.key, valueOf(spotOf(map, entry))]))
+      map &&
+      Object.fromEntries(entries.map((entry) => [entry.key, valueOf(locateEntry(map, entry))]))
     )
   }
   if (node.kind !== 'scalar') return undefined
   const { value, source } = node
   if (typeof value !== 'number' || source === undefined || source === String(value)) return value
   const accepted = Number.isFinite(value) ? `${value}, or the same in quotes for text` : 'a number'
-  return complain(spot, 'bad-value', { accepted })
+  return reportAt(located, 'bad-value', { accepted })
 }

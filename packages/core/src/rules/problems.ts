@@ -2,14 +2,17 @@
 import { nearest, NO_ATTRIBUTES } from './suggest.js'
 import { show } from '../errors.js'
 
-interface Kind {
+interface ProblemKind {
   readonly severity: 'error' | 'warning'
   /** What is wrong, in words that follow the name of the field. */
-  readonly says: (found: string, why: string) => string
+  readonly message: (found: string, why: string) => string
 }
 
-const error = (says: Kind['says']): Kind => ({ severity: 'error', says })
-const warning = (says: Kind['says']): Kind => ({ severity: 'warning', says })
+const error = (says: ProblemKind['message']): ProblemKind => ({ severity: 'error', message: says })
+const warning = (says: ProblemKind['message']): ProblemKind => ({
+  severity: 'warning',
+  message: says,
+})
 
 /** Each has a file of its name in conformance/rules, with the messages it gives. */
 export const PROBLEMS = {
@@ -81,7 +84,7 @@ export const PROBLEMS = {
     (found) => `a caller that can set ${found} itself, as with a header, chooses its own cost`,
   ),
   'dodged-rule': warning((found) => `a caller that leaves out ${found} meets no rule here`),
-} as const satisfies Readonly<Record<string, Kind>>
+} as const satisfies Readonly<Record<string, ProblemKind>>
 
 export type ProblemCode = keyof typeof PROBLEMS
 
@@ -101,7 +104,7 @@ export interface Problem {
 }
 
 /** A problem as the parser finds it: by offset, and with the work of suggesting put off. */
-export interface Finding {
+export interface Diagnostic {
   readonly code: ProblemCode
   readonly at: number
   readonly rule?: string
@@ -117,13 +120,13 @@ export interface Finding {
 /**
  * Returns undefined, so that a reader can tell of a problem and return nothing in one statement.
  */
-export type Report = (finding: Finding) => undefined
+export type ReportDiagnostic = (diagnostic: Diagnostic) => undefined
 
 /** A file with the same mistake in every line is told of a hundred times, not ten thousand. */
 export const PROBLEMS_MAX = 100
 
-export interface Collector {
-  readonly report: Report
+export interface Diagnostics {
+  readonly report: ReportDiagnostic
   /** Of errors proper: a warning leaves a rule usable, strict or not. */
   readonly errorCount: () => number
   /** Of all that was told, warnings too. */
@@ -135,35 +138,35 @@ export interface Collector {
 }
 
 /** Whether what was found leaves a rule usable. */
-export function isWarning({ code }: Finding): boolean {
+export function isWarning({ code }: Diagnostic): boolean {
   return PROBLEMS[code].severity === 'warning'
 }
 
-export function createCollector(options: {
+export function createDiagnostics(options: {
   readonly file: string | undefined
   /** With it, a warning is an error. */
   readonly strict: boolean
   readonly text: string | undefined
-}): Collector {
-  const errors: Finding[] = []
-  const warnings: Finding[] = []
+}): Diagnostics {
+  const errors: Diagnostic[] = []
+  const warnings: Diagnostic[] = []
   const counts = { error: 0, warning: 0 }
   let errorCount = 0
-  const report: Report = (finding) => {
-    const { severity: own } = PROBLEMS[finding.code]
+  const report: ReportDiagnostic = (diagnostic) => {
+    const { severity: own } = PROBLEMS[diagnostic.code]
     const severity = options.strict ? 'error' : own
     const list = severity === 'error' ? errors : warnings
     counts[severity]++
     if (own === 'error') errorCount++
-    if (list.length < PROBLEMS_MAX) list.push(finding)
+    if (list.length < PROBLEMS_MAX) list.push(diagnostic)
     return undefined
   }
-  const locate = createLocate(options.text ?? '')
-  const finishList = (list: readonly Finding[], count: number) =>
+  const locate = createLocator(options.text ?? '')
+  const finishList = (list: readonly Diagnostic[], count: number) =>
     list
       .toSorted((a, b) => a.at - b.at)
       .concat(count > list.length ? [countRest(count - list.length)] : [])
-      .map((finding) => describeProblem(finding, options.file, locate))
+      .map((diagnostic) => describeProblem(diagnostic, options.file, locate))
   return {
     report,
     errorCount: () => errorCount,
@@ -175,14 +178,14 @@ export function createCollector(options: {
   }
 }
 
-function countRest(count: number): Finding {
+function countRest(count: number): Diagnostic {
   const accepted = `none; the first ${PROBLEMS_MAX} are listed`
   return { code: 'more-problems', at: -1, field: 'document', found: `${count} more`, accepted }
 }
 
 type Locate = (at: number) => { readonly line: number; readonly column: number } | undefined
 
-function createLocate(text: string): Locate {
+function createLocator(text: string): Locate {
   // Most sets have no problem and need no table of lines.
   let starts: number[] | undefined
   return (at) => {
@@ -204,19 +207,23 @@ function createLocate(text: string): Locate {
   }
 }
 
-function describeProblem(finding: Finding, file: string | undefined, locate: Locate): Problem {
-  const { code, at, rule, field, near } = finding
-  const found = show(finding.found)
-  const { accepted } = finding
+function describeProblem(
+  diagnostic: Diagnostic,
+  file: string | undefined,
+  locate: Locate,
+): Problem {
+  const { code, at, rule, field, near } = diagnostic
+  const found = show(diagnostic.found)
+  const { accepted } = diagnostic
   const place = locate(at)
   const suggestion =
-    finding.suggestion ?? (near === undefined ? undefined : nearest(near.word, near.words))
+    diagnostic.suggestion ?? (near === undefined ? undefined : nearest(near.word, near.words))
   const position = place === undefined ? [] : [place.line, place.column]
   const prefix = [file === undefined ? [] : show(file, 256), ...position].flat().join(':')
   const message = [
     prefix === '' ? '' : `${prefix}: `,
     rule === undefined ? '' : `rule "${rule}": `,
-    `${field}: ${PROBLEMS[code].says(found, finding.why ?? '')}`,
+    `${field}: ${PROBLEMS[code].message(found, diagnostic.why ?? '')}`,
     suggestion === undefined ? '. ' : `; did you mean ${quoteSuggestion(suggestion)}? `,
     `Accepted: ${accepted}`,
   ].join('')

@@ -1,66 +1,70 @@
 /**
  * Reading one place of the tree after the other: each is what is asked for, or a problem is told.
  */
-import type { Finding, ProblemCode, Report } from './problems.js'
+import type { Diagnostic, ProblemCode, ReportDiagnostic } from './problems.js'
 import { show } from '../errors.js'
-import { describe, type Entry, type ListNode, type MapNode, type Node, quote } from './tree.js'
+import { describe, type MapEntry, type ListNode, type MapNode, type Node, quote } from './tree.js'
 
 /** A node, what it is called in messages, and whom to tell of problems. */
-export interface Spot<T extends Node = Node> {
+export interface Located<T extends Node = Node> {
   readonly node: T
   /** `limits[0].window`; `document` or `rule` for the whole, whose fields go by their own name. */
   readonly field: string
-  readonly report: Report
+  readonly report: ReportDiagnostic
 }
 
 export const DOCUMENT = 'document'
 export const RULE = 'rule'
 
 /** How a reader complains of a spot: what it found is the node unless it says otherwise. */
-type Complaint = Pick<Finding, 'accepted'> &
-  Partial<Pick<Finding, 'at' | 'field' | 'found' | 'why' | 'suggestion' | 'near'>>
+type DiagnosticDetails = Pick<Diagnostic, 'accepted'> &
+  Partial<Pick<Diagnostic, 'at' | 'field' | 'found' | 'why' | 'suggestion' | 'near'>>
 
-export function complain(spot: Spot, code: ProblemCode, complaint: Complaint): undefined {
-  const { node, field, report } = spot
-  return report({ code, at: node.at, field, found: describe(node), ...complaint })
+export function reportAt(
+  located: Located,
+  code: ProblemCode,
+  details: DiagnosticDetails,
+): undefined {
+  const { node, field, report } = located
+  return report({ code, at: node.at, field, found: describe(node), ...details })
 }
 
-export function fieldName(spot: Spot, key: string): string {
+export function fieldName(located: Located, key: string): string {
   // A key that is no name could forge the rest of the message.
   const name = /^[\w.-]{1,64}$/.test(key) ? key : quote(key)
-  return spot.field === DOCUMENT || spot.field === RULE ? name : `${spot.field}.${name}`
+  return located.field === DOCUMENT || located.field === RULE ? name : `${located.field}.${name}`
 }
 
-export function spotOf(map: Spot<MapNode>, entry: Entry): Spot {
+export function locateEntry(map: Located<MapNode>, entry: MapEntry): Located {
   return { node: entry.value, field: fieldName(map, entry.key), report: map.report }
 }
 
-export function fieldOf(map: Spot<MapNode>, key: string): Spot | undefined {
+export function fieldOf(map: Located<MapNode>, key: string): Located | undefined {
   const entry = map.node.entries.get(key)
-  return entry === undefined ? undefined : spotOf(map, entry)
+  return entry === undefined ? undefined : locateEntry(map, entry)
 }
 
-export function itemsOf(list: Spot<ListNode>): readonly Spot[] {
+export function itemsOf(list: Located<ListNode>): readonly Located[] {
   const { field, report } = list
   return list.node.items.map((node, index) => ({ node, field: `${field}[${index}]`, report }))
 }
 
 /** A map with any keys: those that are no text or come twice are told of. */
-export function readAnyMap(spot: Spot, accepted: string): Spot<MapNode> | undefined {
-  const { node, field, report } = spot
-  if (node.kind !== 'map') return complain(spot, 'wrong-type', { accepted })
+export function readAnyMap(located: Located, accepted: string): Located<MapNode> | undefined {
+  const { node, field, report } = located
+  if (node.kind !== 'map') return reportAt(located, 'wrong-type', { accepted })
   const map = { node, field, report }
   for (const { at, key } of node.repeated) {
     const found = quote(key)
-    complain(spot, 'duplicate-key', {
+    reportAt(located, 'duplicate-key', {
       at,
-      field: fieldName(spot, key),
+      field: fieldName(located, key),
       found,
       accepted: 'each key once',
     })
   }
   for (const at of node.badKeys) {
-    complain(spot, 'bad-key', {
+    reportAt(located, 'bad-key', {
       at,
       found: 'a key that is a list, a map or an alias',
       accepted: 'text',
@@ -70,14 +74,14 @@ export function readAnyMap(spot: Spot, accepted: string): Spot<MapNode> | undefi
 }
 
 /** A map with these keys and no others. */
-export function readMap(spot: Spot, keys: readonly string[]): Spot<MapNode> | undefined {
-  const map = readAnyMap(spot, `a map with ${keys.join(', ')}`)
+export function readMap(located: Located, keys: readonly string[]): Located<MapNode> | undefined {
+  const map = readAnyMap(located, `a map with ${keys.join(', ')}`)
   if (map === undefined) return undefined
   for (const { at, key } of map.node.entries.values()) {
     if (keys.includes(key)) continue
-    complain(spot, 'unknown-key', {
+    reportAt(located, 'unknown-key', {
       at,
-      field: fieldName(spot, key),
+      field: fieldName(located, key),
       found: quote(key),
       accepted: keys.join(', '),
       near: { word: key, words: keys },
@@ -86,95 +90,102 @@ export function readMap(spot: Spot, keys: readonly string[]): Spot<MapNode> | un
   return map
 }
 
-interface ListShape {
+interface ListBounds {
   /** What the items are, in the plural: `limits`. */
-  readonly of: string
+  readonly items: string
   readonly most: number
 }
 
-export function readList(spot: Spot, { of, most }: ListShape): Spot<ListNode> | undefined {
-  const { node, field, report } = spot
-  if (node.kind !== 'list') return complain(spot, 'wrong-type', { accepted: `a list of ${of}` })
-  if (!isWithin(spot, node.items.length, { of, most })) return undefined
+export function readList(
+  located: Located,
+  { items, most }: ListBounds,
+): Located<ListNode> | undefined {
+  const { node, field, report } = located
+  if (node.kind !== 'list')
+    return reportAt(located, 'wrong-type', { accepted: `a list of ${items}` })
+  if (!isWithin(located, node.items.length, { items, most })) return undefined
   return { node, field, report }
 }
 
 /** Whether there are not too many; told of if there are. */
-export function isWithin(spot: Spot, count: number, { of, most }: ListShape): boolean {
+export function isWithin(located: Located, count: number, { items, most }: ListBounds): boolean {
   if (count <= most) return true
-  complain(spot, 'too-many', { found: `${count} ${of}`, accepted: `up to ${most} ${of}` })
+  reportAt(located, 'too-many', { found: `${count} ${items}`, accepted: `up to ${most} ${items}` })
   return false
 }
 
 /** A field that must be there. `accepted` is what to write if it is not. */
 export function readRequired<T>(
-  map: Spot<MapNode>,
+  map: Located<MapNode>,
   key: string,
-  { accepted, read }: { readonly accepted: string; readonly read: (spot: Spot) => T | undefined },
+  {
+    accepted,
+    read,
+  }: { readonly accepted: string; readonly read: (located: Located) => T | undefined },
 ): T | undefined {
-  const spot = fieldOf(map, key)
-  if (spot !== undefined) return read(spot)
+  const located = fieldOf(map, key)
+  if (located !== undefined) return read(located)
   const field = fieldName(map, key)
-  return complain(map, 'missing-field', { field, found: 'nothing', accepted })
+  return reportAt(map, 'missing-field', { field, found: 'nothing', accepted })
 }
 
 /** A field that may be left out. What a bad one is read as does not matter: its set is not used. */
 export function readOptional<T>(
-  map: Spot<MapNode>,
+  map: Located<MapNode>,
   key: string,
-  read: (spot: Spot) => T | undefined,
+  read: (located: Located) => T | undefined,
 ): T | undefined {
-  const spot = fieldOf(map, key)
-  return spot === undefined ? undefined : read(spot)
+  const located = fieldOf(map, key)
+  return located === undefined ? undefined : read(located)
 }
 
 export function readText(
-  spot: Spot,
+  located: Located,
   { accepted, most }: { readonly accepted: string; readonly most: number },
 ): string | undefined {
-  const { node } = spot
+  const { node } = located
   if (node.kind !== 'scalar' || typeof node.value !== 'string') {
-    return complain(spot, 'wrong-type', { accepted })
+    return reportAt(located, 'wrong-type', { accepted })
   }
   if (node.value.length <= most) return node.value
   const found = `${node.value.length} characters`
-  return complain(spot, 'too-long', { found, accepted: `up to ${most} characters` })
+  return reportAt(located, 'too-long', { found, accepted: `up to ${most} characters` })
 }
 
-export function readBoolean(spot: Spot): boolean | undefined {
-  const { node } = spot
+export function readBoolean(located: Located): boolean | undefined {
+  const { node } = located
   if (node.kind === 'scalar' && typeof node.value === 'boolean') return node.value
-  return complain(spot, 'wrong-type', { accepted: 'true or false' })
+  return reportAt(located, 'wrong-type', { accepted: 'true or false' })
 }
 
-export function readNumber(spot: Spot, accepted: string): number | undefined {
-  const { node } = spot
+export function readNumber(located: Located, accepted: string): number | undefined {
+  const { node } = located
   // Adding 0 turns -0, which prints as 0 and divides otherwise, into 0.
   if (node.kind === 'scalar' && typeof node.value === 'number') return node.value + 0
-  return complain(spot, 'wrong-type', { accepted })
+  return reportAt(located, 'wrong-type', { accepted })
 }
 
 /** One of a few words. */
 export function readChoice<T extends string>(
-  spot: Spot,
+  located: Located,
   choices: readonly T[],
   accepted = choices.join(', '),
 ): T | undefined {
-  const { node } = spot
+  const { node } = located
   if (node.kind !== 'scalar' || typeof node.value !== 'string') {
-    return complain(spot, 'wrong-type', { accepted })
+    return reportAt(located, 'wrong-type', { accepted })
   }
   const { value } = node
   const choice = choices.find((word) => word === value)
   if (choice !== undefined) return choice
-  return complain(spot, 'unknown-value', { accepted, near: { word: value, words: choices } })
+  return reportAt(located, 'unknown-value', { accepted, near: { word: value, words: choices } })
 }
 
 /** The two halves of `found ...; accepted: ...`, which paths and networks are refused with. */
-export function complainOf(spot: Spot, code: ProblemCode, problem: string): undefined {
+export function reportProblemAt(located: Located, code: ProblemCode, problem: string): undefined {
   const split = problem.lastIndexOf('; accepted: ')
-  if (split === -1) return complain(spot, code, { accepted: problem })
-  return complain(spot, code, {
+  if (split === -1) return reportAt(located, code, { accepted: problem })
+  return reportAt(located, code, {
     found: show(problem.slice(0, split).replace(/^found /, '')),
     accepted: problem.slice(split + '; accepted: '.length),
   })

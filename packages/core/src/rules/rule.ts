@@ -13,15 +13,15 @@ export type Coordination = 'exact' | 'leased' | 'local' | 'split'
 export type Posture = 'open' | 'closed' | { readonly local: number }
 
 /** Values that an attribute must not have. A call without the attribute has none of them. */
-export interface Excluded {
+export interface ExcludedValues {
   readonly not: readonly string[]
 }
 
 /** What an attribute must be: one of the values, absent (`null`), or none of some values. */
-export type Wanted = readonly string[] | null | Excluded
+export type WhereClause = readonly string[] | null | ExcludedValues
 
-export function isExcluded(wanted: Wanted | undefined): wanted is Excluded {
-  return wanted !== undefined && wanted !== null && 'not' in wanted
+export function isExclusion(clause: WhereClause | undefined): clause is ExcludedValues {
+  return clause !== undefined && clause !== null && 'not' in clause
 }
 
 export interface Match {
@@ -30,7 +30,7 @@ export interface Match {
   /** Literal segments, `:param`, a trailing `*`; undefined: any path. */
   readonly path: string | undefined
   /** Attribute to what it must be. For `ip`, CIDRs. */
-  readonly where: ReadonlyMap<string, Wanted>
+  readonly where: ReadonlyMap<string, WhereClause>
 }
 
 export interface Tiers {

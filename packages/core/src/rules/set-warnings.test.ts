@@ -2,7 +2,7 @@ import { describe, expect, test } from 'vitest'
 import { parseRules } from './parse-rules.js'
 
 /** The rules that are warned of, with the code. */
-function warned(rules: readonly object[], strictPaths = false): readonly string[] {
+function warningsOf(rules: readonly object[], strictPaths = false): readonly string[] {
   const filled = rules.map((rule, index) => ({ id: `r${index}`, limits: ['10/second'], ...rule }))
   const { errors, warnings } = parseRules({ strictPaths, rules: filled })
   expect(errors).toEqual([])
@@ -18,7 +18,7 @@ describe('a rule that a caller can dodge by leaving an attribute out', () => {
   })
 
   test('is warned of', () => {
-    expect(warned([byUser])).toEqual(dodged)
+    expect(warningsOf([byUser])).toEqual(dodged)
   })
 
   test.each([
@@ -30,7 +30,7 @@ describe('a rule that a caller can dodge by leaving an attribute out', () => {
     ['every call', { by: ['ip'] }],
     ['everybody together', { by: [] }],
   ])('is caught by a rule for %s', (_, rule) => {
-    expect(warned([byUser, rule])).toEqual([])
+    expect(warningsOf([byUser, rule])).toEqual([])
   })
 
   test.each([
@@ -41,24 +41,25 @@ describe('a rule that a caller can dodge by leaving an attribute out', () => {
     ['some callers only', { match: { where: { plan: 'free' } }, by: ['ip'] }],
     ['callers with a user only', { match: { where: { user: ['u1'] } }, by: ['ip'] }],
   ])('is not caught by a rule for %s', (_, rule) => {
-    expect(warned([byUser, rule])).toEqual(dodged)
+    expect(warningsOf([byUser, rule])).toEqual(dodged)
   })
 
   test('is not caught by one that is not enforced, or can be dodged as well', () => {
-    expect(warned([byUser, { by: ['ip'], mode: 'shadow' }])).toEqual(dodged)
-    expect(warned([byUser, { by: ['ip'], mode: 'off' }])).toEqual(dodged)
-    expect(warned([byUser, { by: ['session'] }])).toEqual([...dodged, 'r1 dodged-rule'])
+    expect(warningsOf([byUser, { by: ['ip'], mode: 'shadow' }])).toEqual(dodged)
+    expect(warningsOf([byUser, { by: ['ip'], mode: 'off' }])).toEqual(dodged)
+    expect(warningsOf([byUser, { by: ['session'] }])).toEqual([...dodged, 'r1 dodged-rule'])
   })
 
   test('has nothing to dodge if it is not enforced', () => {
-    expect(warned([{ ...byUser, mode: 'shadow' }])).toEqual([])
-    expect(warned([{ ...byUser, mode: 'off' }])).toEqual([])
+    expect(warningsOf([{ ...byUser, mode: 'shadow' }])).toEqual([])
+    expect(warningsOf([{ ...byUser, mode: 'off' }])).toEqual([])
   })
 
   test('may need what its own match makes sure of', () => {
     const where = { plan: ['free', 'pro'], beta: null }
     const rule = { match: { where }, by: ['user'] }
-    const caughtBy = (wider: object, by = ['ip']) => warned([rule, { match: { where: wider }, by }])
+    const caughtBy = (wider: object, by = ['ip']) =>
+      warningsOf([rule, { match: { where: wider }, by }])
     expect(caughtBy({ plan: ['pro', 'free', 'x'] })).toEqual([])
     expect(caughtBy({ plan: ['free'] })).toEqual(dodged)
     expect(caughtBy({ beta: null })).toEqual([])
@@ -70,14 +71,14 @@ describe('a rule that a caller can dodge by leaving an attribute out', () => {
   test('is caught without each attribute, and without all of them', () => {
     const rules = [{ by: ['tenant', 'user'] }, { by: ['tenant'] }, { by: ['user'] }]
     // Either may be left out, but not both: the two rules that catch are themselves dodged.
-    expect(warned(rules)).toEqual(['r1 dodged-rule', 'r2 dodged-rule'])
-    expect(warned([...rules, { by: ['ip'] }])).toEqual([])
+    expect(warningsOf(rules)).toEqual(['r1 dodged-rule', 'r2 dodged-rule'])
+    expect(warningsOf([...rules, { by: ['ip'] }])).toEqual([])
   })
 
   test('strict paths are told apart by case and trailing slash', () => {
     const rules = [byUser, whereNoUser({ path: '/v1/Orders/:id' })]
-    expect(warned(rules)).toEqual([])
-    expect(warned(rules, true)).toEqual(dodged)
+    expect(warningsOf(rules)).toEqual([])
+    expect(warningsOf(rules, true)).toEqual(dodged)
   })
 })
 
@@ -87,8 +88,8 @@ describe('an address rule tighter than the user rule of its path', () => {
   const tight = ['r1 tight-address-rule']
 
   test('is warned of, by user and by key', () => {
-    expect(warned([user, address])).toEqual(tight)
-    expect(warned([{ ...user, by: ['tenant', 'api_key'] }, address])).toContain(tight[0])
+    expect(warningsOf([user, address])).toEqual(tight)
+    expect(warningsOf([{ ...user, by: ['tenant', 'api_key'] }, address])).toContain(tight[0])
   })
 
   test.each([
@@ -104,7 +105,7 @@ describe('an address rule tighter than the user rule of its path', () => {
     ['in shadow', { ...address, mode: 'shadow' }],
     ['by user as well', { ...address, by: ['ip', 'user'] }],
   ])('is not one %s', (_, rule) => {
-    expect(warned([user, rule])).not.toContain(tight[0])
+    expect(warningsOf([user, rule])).not.toContain(tight[0])
   })
 
   test('is not one that no call of the user rule meets', () => {
@@ -112,14 +113,14 @@ describe('an address rule tighter than the user rule of its path', () => {
       ...address,
       match: { path: '/v1/orders', where: conditions },
     })
-    expect(warned([user, where({ user: null })])).toEqual([])
+    expect(warningsOf([user, where({ user: null })])).toEqual([])
     const free = { ...user, match: { path: '/v1/orders', where: { plan: ['free', 'trial'] } } }
-    expect(warned([free, where({ plan: 'pro' })])).not.toContain(tight[0])
-    expect(warned([free, where({ plan: null })])).not.toContain(tight[0])
-    expect(warned([free, where({ plan: ['trial', 'pro'] })])).toContain(tight[0])
+    expect(warningsOf([free, where({ plan: 'pro' })])).not.toContain(tight[0])
+    expect(warningsOf([free, where({ plan: null })])).not.toContain(tight[0])
+    expect(warningsOf([free, where({ plan: ['trial', 'pro'] })])).toContain(tight[0])
     const get = { ...user, match: { path: '/v1/orders', method: 'GET' } }
     expect(
-      warned([get, { ...address, match: { path: '/v1/orders', method: 'PUT' } }]),
+      warningsOf([get, { ...address, match: { path: '/v1/orders', method: 'PUT' } }]),
     ).not.toContain(tight[0])
   })
 })

@@ -1,13 +1,13 @@
 /** What rules do beside each other that their writer may not have meant. Errors with `strict`. */
 import { formatDuration } from '../duration.js'
 import type { LimitSpec } from '../limit.js'
-import { shapeOf } from '../matching/rule-shape.js'
+import { compiledMatchOf } from '../matching/rule-shape.js'
 import type { PathPattern } from '../path.js'
 import { isCoveredBy, mayMeet } from './overlap.js'
 import { meansEverybody } from './parse-attribute.js'
-import type { PlacedRule } from './parse-rule.js'
-import { complain, fieldOf } from './reader.js'
-import { isExcluded, type Rule } from './rule.js'
+import type { LocatedRule } from './parse-rule.js'
+import { reportAt, fieldOf } from './reader.js'
+import { isExclusion, type Rule } from './rule.js'
 import { coveringShapes, patternShape } from './shape.js'
 import { quote } from './tree.js'
 
@@ -22,8 +22,8 @@ const ANY_PATH = ''
  */
 const COMPARISONS_MAX = 5_000_000
 
-interface Enforced {
-  readonly placed: PlacedRule
+interface EnforcedRule {
+  readonly locatedRule: LocatedRule
   readonly pattern: PathPattern | undefined
   readonly shape: string
 }
@@ -50,14 +50,14 @@ interface Neighbours {
  */
 export function warnOfSet(
   rules: readonly Rule[],
-  asked: readonly PlacedRule[],
+  selected: readonly LocatedRule[],
   strictPaths: boolean,
 ): void {
-  const enforced = asked
+  const enforced = selected
     .filter(({ rule }) => rule.mode === 'enforce')
-    .map((placed) => {
-      const { pattern } = shapeOf(placed.rule)
-      return { placed, pattern, shape: shapeTextOf(placed.rule, strictPaths) }
+    .map((locatedRule) => {
+      const { pattern } = compiledMatchOf(locatedRule.rule)
+      return { placed: locatedRule, pattern, shape: shapeTextOf(locatedRule.rule, strictPaths) }
     })
   if (enforced.length === 0) return
   const isNear = enforced.length < rules.length ? nearnessOf(enforced, strictPaths) : undefined
@@ -76,7 +76,7 @@ export function warnOfSet(
 
 /** Whether rules of a path are among those that one of these is compared with. */
 function nearnessOf(
-  enforced: readonly Enforced[],
+  enforced: readonly EnforcedRule[],
   strictPaths: boolean,
 ): (shape: string) => boolean {
   const shapes = new Set([ANY_PATH])
@@ -93,7 +93,7 @@ const shapeTexts = new WeakMap<Rule, { readonly isStrict: boolean; readonly text
 function shapeTextOf(rule: Rule, isStrict: boolean): string {
   const known = shapeTexts.get(rule)
   if (known?.isStrict === isStrict) return known.text
-  const { pattern } = shapeOf(rule)
+  const { pattern } = compiledMatchOf(rule)
   const text = pattern === undefined ? ANY_PATH : patternShape(pattern, isStrict)
   shapeTexts.set(rule, { isStrict, text })
   return text
@@ -129,14 +129,14 @@ function* neighboursOf(
  * Many users sit behind one address, so a limit per address below the limit per user refuses users
  * that are within their own. Compared is the slowest limit of each: what can be kept up for long.
  */
-function warnOfTightAddress({ placed, shape }: Enforced, neighbours: Neighbours): void {
-  const { rule, map } = placed
+function warnOfTightAddress({ locatedRule, shape }: EnforcedRule, neighbours: Neighbours): void {
+  const { rule, map } = locatedRule
   if (!rule.by.includes('ip') || rule.by.some((name) => IDENTITIES.includes(name))) return
   const slowest = slowestLimit(rule)
   // One for certain networks, or one that refuses all, is meant to be tight.
   if (slowest === undefined || slowest.max === 0) return
   const networks = rule.match.where.get('ip')
-  if (networks !== undefined && networks !== null && !isExcluded(networks)) return
+  if (networks !== undefined && networks !== null && !isExclusion(networks)) return
 
   const hasIdentity = (by: readonly string[]) => by.some((name) => IDENTITIES.includes(name))
   for (const other of neighboursOf(neighbours, shape, hasIdentity)) {
@@ -144,7 +144,7 @@ function warnOfTightAddress({ placed, shape }: Enforced, neighbours: Neighbours)
     const identity = other.by.find((name) => IDENTITIES.includes(name))
     if (theirs === undefined || identity === undefined || !hasSameCost(rule, other)) continue
     if (rateOf(slowest) >= rateOf(theirs) || !mayMeet(rule, other)) continue
-    complain(fieldOf(map, 'limits') ?? map, 'tight-address-rule', {
+    reportAt(fieldOf(map, 'limits') ?? map, 'tight-address-rule', {
       found: formatLimit(slowest),
       why: `${formatLimit(theirs)} per ${identity} in rule "${other.id}"`,
       accepted: `at least ${formatLimit(theirs)}, or match.where with ${identity}: null`,
@@ -165,13 +165,13 @@ function warnOfTightAddress({ placed, shape }: Enforced, neighbours: Neighbours)
  * That other rule is asked the same question, so leaving out two attributes is no way around
  * either.
  */
-function warnOfDodging(enforced: Enforced, neighbours: Neighbours): void {
-  const { rule, map } = enforced.placed
+function warnOfDodging(enforced: EnforcedRule, neighbours: Neighbours): void {
+  const { rule, map } = enforced.locatedRule
   for (const attribute of rule.by) {
     // Of a word for everybody the rule's own warning says more.
     if (ALWAYS_PRESENT.includes(attribute) || meansEverybody(attribute)) continue
     if (isCaught(enforced, attribute, neighbours)) continue
-    complain(fieldOf(map, 'by') ?? map, 'dodged-rule', {
+    reportAt(fieldOf(map, 'by') ?? map, 'dodged-rule', {
       found: quote(attribute),
       accepted: `a rule for such calls too, by: [ip] with match.where { ${attribute}: null }`,
     })
@@ -179,14 +179,14 @@ function warnOfDodging(enforced: Enforced, neighbours: Neighbours): void {
 }
 
 function isCaught(
-  { placed: { rule }, pattern }: Enforced,
+  { locatedRule: { rule }, pattern }: EnforcedRule,
   missing: string,
   neighbours: Neighbours,
 ): boolean {
   const present = new Set([...ALWAYS_PRESENT, ...rule.by])
-  for (const [name, wanted] of rule.match.where) {
+  for (const [name, clause] of rule.match.where) {
     // A call without the attribute has none of the values that are left out.
-    if (wanted !== null && !isExcluded(wanted)) present.add(name)
+    if (clause !== null && !isExclusion(clause)) present.add(name)
   }
   present.delete(missing)
   const isCounted = (by: readonly string[]) => by.every((name) => present.has(name))

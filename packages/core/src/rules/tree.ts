@@ -4,41 +4,41 @@ import { SHOWN_MAX, show } from '../errors.js'
  * rules reads this tree and knows nothing of the three.
  */
 
-interface Placed {
+interface Positioned {
   /** Where it begins: an offset in the text, or -1 where there is no text. */
   readonly at: number
 }
 
-export interface ScalarNode extends Placed {
+export interface ScalarNode extends Positioned {
   readonly kind: 'scalar'
   readonly value: string | number | boolean | null
   /** A number as it was written: `007` and `1e3` are not what they are computed to. */
   readonly source?: string
 }
 
-export interface ListNode extends Placed {
+export interface ListNode extends Positioned {
   readonly kind: 'list'
   readonly items: readonly Node[]
 }
 
 /** `at` is where the key begins. */
-export interface Entry extends Placed {
+export interface MapEntry extends Positioned {
   readonly key: string
   readonly value: Node
 }
 
-export interface MapNode extends Placed {
+export interface MapNode extends Positioned {
   readonly kind: 'map'
   /** A Map, so that `__proto__` is a key like any other. */
-  readonly entries: ReadonlyMap<string, Entry>
+  readonly entries: ReadonlyMap<string, MapEntry>
   /** Entries whose key was there before. Kept apart, to be told of where the field is known. */
-  readonly repeated: readonly Entry[]
+  readonly repeated: readonly MapEntry[]
   /** Where there are keys that are lists, maps or aliases. */
   readonly badKeys: readonly number[]
 }
 
 /** What no text can be: a function, a Date, a symbol. */
-interface ForeignNode extends Placed {
+interface ForeignNode extends Positioned {
   readonly kind: 'foreign'
   readonly type: string
 }
@@ -46,7 +46,7 @@ interface ForeignNode extends Placed {
 export type Node = ScalarNode | ListNode | MapNode | ForeignNode
 
 /** Why there is no tree. */
-export interface TreeProblem extends Placed {
+export interface TreeProblem extends Positioned {
   readonly code: 'too-large' | 'too-deep' | 'too-many-aliases' | 'bad-yaml' | 'unsupported-yaml'
   readonly found: string
   readonly accepted: string
@@ -61,7 +61,7 @@ export type Tree =
  * Thrown to leave a recursion at once, ours or the `yaml` package's; caught where the tree is asked
  * for.
  */
-export class TreeRefused extends Error {
+export class TreeError extends Error {
   readonly problem: TreeProblem
 
   constructor(problem: TreeProblem) {

@@ -1,91 +1,91 @@
 /** A JavaScript value as a tree. Only what JSON could say is read: no class, no getter's magic. */
 import {
   DEPTH_MAX,
-  type Entry,
+  type MapEntry,
   type MapNode,
   type Node,
   TOO_DEEP,
   type Tree,
-  TreeRefused,
+  TreeError,
 } from './tree.js'
 
 /** An object may hold itself many times over, so its parts are counted as they are met. */
-export const PARTS_MAX = 1_000_000
+export const VALUES_MAX = 1_000_000
 
 /** What reading an object took. */
-export interface Extent {
+export interface ObjectSize {
   readonly depth: number
-  readonly parts: number
+  readonly values: number
 }
 
 /** An object as a map. One that was read before is looked into only where somebody asks. */
 export class ObjectNode implements MapNode {
   readonly kind = 'map'
   readonly at = -1
-  readonly repeated = NOTHING
-  readonly badKeys = NOTHING
+  readonly repeated = NO_ITEMS
+  readonly badKeys = NO_ITEMS
   readonly object: object
-  readonly extent: Extent
-  #entries: ReadonlyMap<string, Entry> | undefined
+  readonly size: ObjectSize
+  #entries: ReadonlyMap<string, MapEntry> | undefined
 
-  constructor(object: object, extent: Extent, entries?: ReadonlyMap<string, Entry>) {
+  constructor(object: object, size: ObjectSize, entries?: ReadonlyMap<string, MapEntry>) {
     this.object = object
-    this.extent = extent
+    this.size = size
     this.#entries = entries
   }
 
-  get entries(): ReadonlyMap<string, Entry> {
+  get entries(): ReadonlyMap<string, MapEntry> {
     this.#entries ??= new Map(
       Object.entries(this.object)
         .filter(([, field]) => field !== undefined)
-        .map(([key, field]) => [key, new LaterEntry(key, field, this.extent)]),
+        .map(([key, field]) => [key, new LazyEntry(key, field, this.size)]),
     )
     return this.#entries
   }
 }
 
-class LaterEntry implements Entry {
+class LazyEntry implements MapEntry {
   readonly at = -1
   readonly key: string
   readonly #field: unknown
-  readonly #within: Extent
+  readonly #parentSize: ObjectSize
   #value: Node | undefined
 
-  constructor(key: string, field: unknown, within: Extent) {
+  constructor(key: string, field: unknown, parentSize: ObjectSize) {
     this.key = key
     this.#field = field
-    this.#within = within
+    this.#parentSize = parentSize
   }
 
   get value(): Node {
-    const { depth, parts: left } = this.#within
-    this.#value ??= convert(this.#field, depth + 1, { left, known: undefined })
+    const { depth, values: left } = this.#parentSize
+    this.#value ??= convert(this.#field, depth + 1, { left, lookUpSize: undefined })
     return this.#value
   }
 }
 
-const NOTHING: readonly never[] = []
+const NO_ITEMS: readonly never[] = []
 
 /** Of an object that was read before without a problem, and has not changed since. */
-export type Known = (object: object) => Extent | undefined
+export type SizeLookup = (object: object) => ObjectSize | undefined
 
-interface Reading {
+interface ReadBudget {
   left: number
-  readonly known: Known | undefined
+  readonly lookUpSize: SizeLookup | undefined
 }
 
-export function readValue(value: unknown, known?: Known): Tree {
+export function readValue(value: unknown, lookUpSize?: SizeLookup): Tree {
   try {
-    return { root: convert(value, 1, { left: PARTS_MAX, known }) }
+    return { root: convert(value, 1, { left: VALUES_MAX, lookUpSize }) }
   } catch (error) {
-    if (error instanceof TreeRefused) return { problems: [error.problem] }
+    if (error instanceof TreeError) return { problems: [error.problem] }
     throw error
   }
 }
 
-function convert(value: unknown, depth: number, reading: Reading): Node {
+function convert(value: unknown, depth: number, budget: ReadBudget): Node {
   const at = -1
-  count(1, reading)
+  count(1, budget)
   if (value === null || typeof value === 'string' || typeof value === 'boolean') {
     return { kind: 'scalar', at, value }
   }
@@ -93,49 +93,49 @@ function convert(value: unknown, depth: number, reading: Reading): Node {
   if (typeof value !== 'object')
     return { kind: 'foreign', at, type: `a value of type ${typeof value}` }
   // A value that holds itself ends here too.
-  if (depth > DEPTH_MAX) throw new TreeRefused({ ...TOO_DEEP, at })
+  if (depth > DEPTH_MAX) throw new TreeError({ ...TOO_DEEP, at })
 
   if (Array.isArray(value)) {
     const items: Node[] = []
-    for (const item of value) items.push(convert(item, depth + 1, reading))
+    for (const item of value) items.push(convert(item, depth + 1, budget))
     return { kind: 'list', at, items }
   }
-  const extent = reading.known?.(value)
+  const size = budget.lookUpSize?.(value)
   // Further down it might be too deep.
-  if (extent !== undefined && extent.depth >= depth) {
-    count(extent.parts, reading)
-    return new ObjectNode(value, extent)
+  if (size !== undefined && size.depth >= depth) {
+    count(size.values, budget)
+    return new ObjectNode(value, size)
   }
-  if (!isPlain(value)) return { kind: 'foreign', at, type: 'an object that is not plain' }
-  const before = reading.left
-  const entries = convertEntries(value, depth, reading)
-  return new ObjectNode(value, { depth, parts: before - reading.left }, entries)
+  if (!isPlainObject(value)) return { kind: 'foreign', at, type: 'an object that is not plain' }
+  const before = budget.left
+  const entries = convertEntries(value, depth, budget)
+  return new ObjectNode(value, { depth, values: before - budget.left }, entries)
 }
 
-function count(parts: number, reading: Reading): void {
-  reading.left -= parts
-  if (reading.left >= 0) return
-  const found = `more than ${PARTS_MAX} values`
-  const accepted = `up to ${PARTS_MAX} values`
-  throw new TreeRefused({ code: 'too-large', at: -1, found, accepted })
+function count(values: number, budget: ReadBudget): void {
+  budget.left -= values
+  if (budget.left >= 0) return
+  const found = `more than ${VALUES_MAX} values`
+  const accepted = `up to ${VALUES_MAX} values`
+  throw new TreeError({ code: 'too-large', at: -1, found, accepted })
 }
 
 function convertEntries(
   object: object,
   depth: number,
-  reading: Reading,
-): ReadonlyMap<string, Entry> {
-  const entries = new Map<string, Entry>()
+  budget: ReadBudget,
+): ReadonlyMap<string, MapEntry> {
+  const entries = new Map<string, MapEntry>()
   for (const [key, field] of Object.entries(object)) {
     // `{ burst: undefined }` is how JavaScript leaves a field out.
     if (field === undefined) continue
-    entries.set(key, { at: -1, key, value: convert(field, depth + 1, reading) })
+    entries.set(key, { at: -1, key, value: convert(field, depth + 1, budget) })
   }
   return entries
 }
 
 /** Whether nothing but `Object.prototype` lies behind it: this realm's or another's, or none. */
-export function isPlain(value: object): boolean {
+export function isPlainObject(value: object): boolean {
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === null || Object.getPrototypeOf(prototype) === null
 }

@@ -3,9 +3,9 @@ import { formatDuration } from '../duration.js'
 import { defineLimit, type LimitSpec, MAX_UNITS } from '../limit.js'
 import { MAX_STRANDED_MAX } from './parse-coordination.js'
 import { meansEverybody } from './parse-attribute.js'
-import { type PlacedLimit, placeLimits } from './placed-limits.js'
-import type { PlacedRule } from './parse-rule.js'
-import { complain, fieldOf } from './reader.js'
+import { type LocatedLimit, locatedLimitsOf } from './placed-limits.js'
+import type { LocatedRule } from './parse-rule.js'
+import { reportAt, fieldOf } from './reader.js'
 import { NO_ATTRIBUTES } from './suggest.js'
 import { quote } from './tree.js'
 
@@ -19,38 +19,38 @@ const FIXED_WINDOW_MS_LONG = 1000
 const LEASE_UNITS_MIN = 2
 
 /** For a rule without problems. One that is off does nothing, so nothing of it can surprise. */
-export function warnOfRule({ rule, map }: PlacedRule): void {
+export function warnOfRule({ rule, map }: LocatedRule): void {
   if (rule.mode === 'off') return
   // Memory is taken and counters multiply in shadow too; only refusals wait for `enforce`.
   if (rule.by.includes('path')) {
     const accepted = 'by route, or by the attributes of the caller alone'
-    complain(fieldOf(map, 'by') ?? map, 'by-path', { found: '"path"', accepted })
+    reportAt(fieldOf(map, 'by') ?? map, 'by-path', { found: '"path"', accepted })
   }
   for (const attribute of rule.by.filter(meansEverybody)) {
-    complain(fieldOf(map, 'by') ?? map, 'by-everybody', {
+    reportAt(fieldOf(map, 'by') ?? map, 'by-everybody', {
       found: quote(attribute),
       accepted: 'by: [] for one counter for everybody, or the attributes of the caller',
       suggestion: NO_ATTRIBUTES,
     })
   }
-  for (const placed of placeLimits(rule, map)) {
-    warnOfLog(placed)
-    if (rule.hedge) warnOfHedgedLog(placed)
-    if (rule.mode === 'enforce' && !placed.isCandidate) warnOfFixedWindow(placed)
-    if (isShared(placed)) {
-      if (rule.coordination === 'leased') warnOfSmallLease(placed, rule.maxStranded)
-      if (rule.coordination === 'local') warnOfSlowSync(placed, rule.syncEveryMs)
+  for (const locatedLimit of locatedLimitsOf(rule, map)) {
+    warnOfLog(locatedLimit)
+    if (rule.hedge) warnOfHedgedLog(locatedLimit)
+    if (rule.mode === 'enforce' && !locatedLimit.isCandidate) warnOfFixedWindow(locatedLimit)
+    if (isShared(locatedLimit)) {
+      if (rule.coordination === 'leased') warnOfSmallLease(locatedLimit, rule.maxStranded)
+      if (rule.coordination === 'local') warnOfSlowSync(locatedLimit, rule.syncEveryMs)
     }
   }
 }
 
-function warnOfLog({ spot, limit }: PlacedLimit): void {
+function warnOfLog({ located, limit }: LocatedLimit): void {
   const { max, windowMs } = limit
   if (limit.algorithm !== 'sliding-window-log') return
   const isFast = max * 1000 > LOG_CALLS_PER_SECOND_MANY * windowMs
   const bytes = max * LOG_ENTRY_BYTES
   if (bytes <= LOG_BYTES_MANY && !isFast) return
-  complain(spot, 'large-log', {
+  reportAt(located, 'large-log', {
     found: `${max}/${formatDuration(windowMs)}, up to ${bytes} bytes for each caller`,
     accepted:
       `up to ${LOG_CALLS_PER_SECOND_MANY} calls a second and ${LOG_BYTES_MANY} bytes ` +
@@ -59,18 +59,18 @@ function warnOfLog({ spot, limit }: PlacedLimit): void {
 }
 
 /** The state of a log is all of its entries: too much to be sent with every decision. */
-function warnOfHedgedLog({ spot, limit }: PlacedLimit): void {
+function warnOfHedgedLog({ located, limit }: LocatedLimit): void {
   if (limit.algorithm !== 'sliding-window-log') return
-  complain(spot, 'hedged-log', {
+  reportAt(located, 'hedged-log', {
     found: limit.algorithm,
     accepted: 'another algorithm such as sliding-window-counter, or hedge: false',
   })
 }
 
-function warnOfFixedWindow({ spot, limit }: PlacedLimit): void {
+function warnOfFixedWindow({ located, limit }: LocatedLimit): void {
   const { max, windowMs } = limit
   if (limit.algorithm !== 'fixed-window' || windowMs <= FIXED_WINDOW_MS_LONG || max === 0) return
-  complain(spot, 'long-fixed-window', {
+  reportAt(located, 'long-fixed-window', {
     found: formatDuration(windowMs),
     why: `admits up to ${2 * max} calls around its edge`,
     accepted: 'a sliding-window-counter or a token-bucket, a window up to 1s, or mode: shadow',
@@ -78,11 +78,11 @@ function warnOfFixedWindow({ spot, limit }: PlacedLimit): void {
 }
 
 /** One that charges refusals is exact whatever its rule says, and one of 0 refuses all. */
-function isShared({ limit }: PlacedLimit): boolean {
+function isShared({ limit }: LocatedLimit): boolean {
   return limit.onRefusal !== 'charge' && limit.max > 0
 }
 
-function warnOfSmallLease({ spot, limit, isOverride }: PlacedLimit, maxStranded: number): void {
+function warnOfSmallLease({ located, limit, isOverride }: LocatedLimit, maxStranded: number): void {
   // How one caller is treated says nothing of how the rule should be coordinated.
   if (isOverride) return
   const { capacity } = defineLimit(limit)
@@ -91,7 +91,7 @@ function warnOfSmallLease({ spot, limit, isOverride }: PlacedLimit, maxStranded:
     ...leasableCapacity(limit, maxStranded),
     ...leasableShare(capacity).map((share) => `maxStranded: ${share}`),
   ].join(' or ')
-  complain(spot, 'small-lease', {
+  reportAt(located, 'small-lease', {
     found: `${maxStranded} of ${capacity}`,
     accepted: `${larger === '' ? '' : `at least ${larger} for each node, or `}coordination: exact`,
   })
@@ -120,10 +120,10 @@ function leasableShare(capacity: number): readonly number[] {
   return share === undefined || share > MAX_STRANDED_MAX ? [] : [share]
 }
 
-function warnOfSlowSync({ spot, limit }: PlacedLimit, syncEveryMs: number): void {
+function warnOfSlowSync({ located, limit }: LocatedLimit, syncEveryMs: number): void {
   const { windowMs } = limit
   if (2 * syncEveryMs <= windowMs) return
-  complain(spot, 'slow-sync', {
+  reportAt(located, 'slow-sync', {
     found: formatDuration(syncEveryMs),
     why: formatDuration(windowMs),
     accepted: `syncEvery up to ${formatDuration(Math.floor(windowMs / 2))}, or a longer window`,

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { parseRules } from './parse-rules.js'
-import { readPlain } from './plain.js'
+import { parseData } from './plain.js'
 import { writeYaml } from './write-yaml.js'
 
 const VALID = new URL('../../../../conformance/rules/valid/', import.meta.url)
@@ -71,7 +71,7 @@ describe('a text that a reader could take for something else is quoted', () => {
     for (const value of [text, [text], { [text]: text }, { a: [text, text] }]) {
       const written = writeYaml(value)
       expect(written).toMatch(/["']/)
-      expect(readPlain(written)).toEqual({ value, problems: [] })
+      expect(parseData(written)).toEqual({ value, problems: [] })
       expect(parse(written, { version: '1.1' })).toEqual(value)
     }
   })
@@ -79,7 +79,7 @@ describe('a text that a reader could take for something else is quoted', () => {
 
 test('a key of any length and kind is a key', () => {
   const value = { ['k'.repeat(5000)]: { ['\n'.repeat(1024)]: [1, ['a', {}]] }, constructor: 'x' }
-  expect(readPlain(writeYaml(value))).toEqual({ value, problems: [] })
+  expect(parseData(writeYaml(value))).toEqual({ value, problems: [] })
 })
 
 test('what JSON cannot say is refused', () => {
@@ -123,17 +123,17 @@ describe('what is written is read as the same', () => {
   test('by readPlain', () => {
     const values = node.map(asJson).filter((value) => !hasExponent(value))
     const property = fc.property(values, (value) => {
-      expect(readPlain(writeYaml(value))).toEqual({ value, problems: [] })
+      expect(parseData(writeYaml(value))).toEqual({ value, problems: [] })
     })
     fc.assert(property, { numRuns: 1000 })
   })
 
   test.each(readdirSync(VALID))('%s: the same rules', (name) => {
     const source = readFileSync(new URL(name, VALID), 'utf8')
-    const { value } = readPlain(source)
+    const { value } = parseData(source)
     expect(value).toBeDefined()
     const written = writeYaml(value)
-    expect(readPlain(written).value).toEqual(value)
+    expect(parseData(written).value).toEqual(value)
     const rules = parseRules(written)
     expect(rules.errors).toEqual([])
     expect(rules.rules).toEqual(parseRules(source).rules)

@@ -1,38 +1,38 @@
 /** A call on its way to the store, and what must be kept of it until its fate is known. */
 import type { Plan } from '@sluice/core'
-import type { SplitCall } from './coordination/split-call.js'
-import type { Sent } from './deny-cache.js'
+import type { MixedCall } from './coordination/split-call.js'
+import type { SentCall } from './deny-cache.js'
 import type { Spending } from './posture/posture-answers.js'
 import type { Answer, Groups, TakeOptions } from './store.js'
 
-export interface AskOptions {
+export interface DecideOptions {
   readonly receipt?: boolean | 'if-delayed' | undefined
 }
 
 /** What this node has to do with a call that the store decides. */
-export interface Share {
+export interface NodeRole {
   readonly learns: boolean
-  readonly split: SplitCall | undefined
+  readonly mixed: MixedCall | undefined
 }
 
-export const NO_SHARE: Share = { learns: false, split: undefined }
-export const LEARNING: Share = { learns: true, split: undefined }
+export const NO_ROLE: NodeRole = { learns: false, mixed: undefined }
+export const LEARNING_ROLE: NodeRole = { learns: true, mixed: undefined }
 
-type OnLate = (asked: Asked, answers: Groups<Answer>) => void
+type OnLate = (pending: PendingDecision, answers: Groups<Answer>) => void
 
 /** One object for each call: it is also what the store is asked with. */
-export class Asked implements TakeOptions, Sent {
+export class PendingDecision implements TakeOptions, SentCall {
   readonly plan: Plan
-  readonly options: AskOptions
+  readonly options: DecideOptions
   readonly sentMs: number
-  readonly moment: number
+  readonly generation: number
   readonly deadlineMs: number | undefined
   readonly states: boolean
   readonly onLate: (answers: Groups<Answer>) => void
   /** Whether this node learns from what the store decides. */
   readonly learns: boolean
   /** The whole call, where this node decides some of it and `plan` is only the rest. */
-  readonly split: SplitCall | undefined
+  readonly mixed: MixedCall | undefined
   isDecided = false
   allowed = false
   spendings: readonly (Spending | undefined)[] = NO_SPENDING
@@ -42,23 +42,23 @@ export class Asked implements TakeOptions, Sent {
 
   constructor(
     plan: Plan,
-    options: AskOptions,
+    options: DecideOptions,
     sentMs: number,
-    moment: number,
+    generation: number,
     deadlineMs: number | undefined,
     states: boolean,
     onLate: OnLate,
-    { learns, split }: Share,
+    { learns, mixed }: NodeRole,
   ) {
     this.plan = plan
     this.options = options
     this.sentMs = sentMs
-    this.moment = moment
+    this.generation = generation
     this.deadlineMs = deadlineMs
     this.states = states
     this.onLate = (answers) => onLate(this, answers)
     this.learns = learns
-    this.split = split
+    this.mixed = mixed
     this.answers = undefined
     this.#late = undefined
   }
@@ -77,7 +77,7 @@ export class Asked implements TakeOptions, Sent {
   }
 
   /** Whether these answers are the first to come late, to a call that was decided. */
-  takeLate(answers: Groups<Answer>): boolean {
+  recordLate(answers: Groups<Answer>): boolean {
     if (this.#late !== undefined) return false
     this.#late = answers
     return this.isDecided

@@ -1,23 +1,23 @@
 /** What an asker is made of, and what it tells of itself. */
-import type { Decision, Extras, Outcome, Plan, Snapshot, Source } from '@sluice/core'
-import type { AskOptions } from './asked.js'
-import type { HereStats } from './coordination/here.js'
-import type { PostureAnswer } from './posture/posture-answers.js'
+import type { Decision, DecisionExtras, Outcome, Plan, Snapshot, Source } from '@sluice/core'
+import type { DecideOptions } from './asked.js'
+import type { CoordinationStats } from './coordination/here.js'
+import type { FallbackDecision } from './posture/posture-answers.js'
 import type { Scheduler } from './rounds.js'
 import type { Groups, Store } from './store.js'
 
 /** How a decision is made of outcomes; the limiter knows of receipts. */
-export type Tell = (
+export type ComposeDecision = (
   plan: Plan,
   outcomes: Groups<Outcome>,
-  options: AskOptions,
+  options: DecideOptions,
   source: Source,
-  extras?: Extras,
+  extras?: DecisionExtras,
 ) => Decision
 
-export interface AskerParts {
+export interface RemoteDeciderDeps {
   readonly store: Store
-  readonly tell: Tell
+  readonly compose: ComposeDecision
   /** The wall clock, for a store that has none of its own. */
   readonly wallUs: () => number
   /** A clock that never steps. */
@@ -27,7 +27,7 @@ export interface AskerParts {
   readonly scheduler: Scheduler
 }
 
-export interface AskerStats {
+export interface LimiterStats {
   /** Counters of this process, of callers that were decided by posture. */
   readonly localCounters: number
   /** Counters whose spending here is still to be charged to the store. */
@@ -37,14 +37,14 @@ export interface AskerStats {
   /** Give-backs that the store did not confirm: those units may stay taken until they decay. */
   readonly givesLost: number
   /** What this node decided by itself, by the id of the rule. */
-  readonly coordination: ReadonlyMap<string, HereStats>
+  readonly coordination: ReadonlyMap<string, CoordinationStats>
 }
 
 /** What was read, and who answered. */
-export type Looked = Pick<PostureAnswer, 'outcomes' | 'source' | 'extras'>
+export type PeekResult = Pick<FallbackDecision, 'outcomes' | 'source' | 'extras'>
 
 /** The same, with what it was read for. */
-export interface Look extends Looked {
+export interface PlannedPeek extends PeekResult {
   readonly snapshot: Snapshot
   readonly plan: Plan
 }

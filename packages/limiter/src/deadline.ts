@@ -8,17 +8,17 @@ import type { Plan } from '@sluice/core'
 export const DEFAULT_DEADLINE_MS = 50
 
 /** The shortest deadline of its enforced rules that have one. */
-export function ownDeadline({ matched }: Plan): number | undefined {
+export function ruleDeadline({ matched }: Plan): number | undefined {
   let shortest: number | undefined
   for (let i = 0; i < matched.length; i++) {
     const rule = matched[i]?.rule
-    const own = rule?.mode === 'enforce' ? rule.rule.deadlineMs : undefined
-    if (own !== undefined && (shortest === undefined || own < shortest)) shortest = own
+    const ruleMs = rule?.mode === 'enforce' ? rule.rule.deadlineMs : undefined
+    if (ruleMs !== undefined && (shortest === undefined || ruleMs < shortest)) shortest = ruleMs
   }
   return shortest
 }
 
 /** In whole milliseconds, or there would be as many deadlines as calls. */
-export function leftOf(deadlineMs: number, waitedMs: number): number {
+export function remainingMs(deadlineMs: number, waitedMs: number): number {
   return Math.max(1, Math.ceil(deadlineMs - waitedMs))
 }

@@ -17,7 +17,7 @@ describe('a refusal', () => {
   test('is remembered: a blocked caller costs about one store call a second', async () => {
     const { limiter, store, clock } = await scripted(perUser([window(1)]), CACHED)
     await limiter.check(user('u1'))
-    const before = store.asked.length
+    const before = store.requests.length
     for (let ms = 0; ms < 10_000; ms += 10) {
       const calls = Array.from({ length: 5 }, () => limiter.check(user('u1')))
       const decisions = await Promise.all(calls)
@@ -25,9 +25,9 @@ describe('a refusal', () => {
       clock.advance(10)
     }
     // The first five came together; from then on one asks for all, shortly before the entry ends.
-    const asked = store.asked.length - before
-    expect(asked).toBeLessThanOrEqual(5 + 10)
-    expect(asked).toBeGreaterThanOrEqual(5 + 9)
+    const requests = store.requests.length - before
+    expect(requests).toBeLessThanOrEqual(5 + 10)
+    expect(requests).toBeGreaterThanOrEqual(5 + 9)
   })
 
   test('says where it comes from and lists only what refuses', async () => {
@@ -42,7 +42,7 @@ describe('a refusal', () => {
     expect(fromStore.source).toBe('store')
     clock.advance(100)
     const cached = await limiter.check(user('u1'))
-    expect(store.asked).toHaveLength(2)
+    expect(store.requests).toHaveLength(2)
     expect({ ...cached }).toEqual({
       ...fromStore,
       source: 'deny-cache',
@@ -51,9 +51,9 @@ describe('a refusal', () => {
       retryAfterMs: 3_599_900,
     })
     expect(cached.policies().map(({ name }) => name)).toEqual(['narrow:fixed-window-1h'])
-    const said: string[] = []
-    cached.eachRule((rule, outcome) => said.push(`${rule} ${outcome}`))
-    expect(said).toEqual(['wide allowed', 'narrow refused'])
+    const verdicts: string[] = []
+    cached.eachRule((rule, outcome) => verdicts.push(`${rule} ${outcome}`))
+    expect(verdicts).toEqual(['wide allowed', 'narrow refused'])
     expect(limiter.decide(user('u1'))).toMatchObject({ source: 'deny-cache' })
   })
 
@@ -81,7 +81,9 @@ describe('a refusal', () => {
     const { limiter, store, clock } = await scripted(perUser([window(1)]), CACHED)
     await limiter.check(user('u1'))
     await limiter.check(user('u1'))
-    await store.inner.reset(store.asked[0]?.groups[0]?.[0]?.key ?? { hi: 0, lo: 0, partition: 0 })
+    await store.inner.reset(
+      store.requests[0]?.groups[0]?.[0]?.key ?? { hi: 0, lo: 0, partition: 0 },
+    )
     clock.advance(949)
     expect((await limiter.check(user('u1'))).source).toBe('deny-cache')
     clock.advance(51)
@@ -110,7 +112,7 @@ describe('a refusal', () => {
     ]
     const { limiter, store } = await scripted(rules, CACHED)
     for (let i = 0; i < 5; i++) await limiter.check(user('u1'))
-    expect(store.asked).toHaveLength(5)
+    expect(store.requests).toHaveLength(5)
     expect((await limiter.peek(user('u1'))).policies()[0]?.remaining).toBe(5)
   })
 
@@ -119,7 +121,7 @@ describe('a refusal', () => {
     for (let i = 0; i < 5; i++) {
       expect(await limiter.check(user('u1'))).toMatchObject({ reason: 'cost_exceeds_limit' })
     }
-    expect(store.asked).toHaveLength(1)
+    expect(store.requests).toHaveLength(1)
   })
 
   test('of a log holds for the same cost only, until its time', async () => {
@@ -149,10 +151,10 @@ describe('a refusal', () => {
       const { limiter, store, clock } = await scripted(perUser([limit]), CACHED)
       while ((await limiter.check(user('u1'))).allowed);
       expect((await limiter.check(user('u1'))).source).toBe('deny-cache')
-      const before = store.asked.length
+      const before = store.requests.length
       clock.advance(-10 * 3_600_000)
       await limiter.check(user('u1'))
-      expect(store.asked.length).toBe(before + 1)
+      expect(store.requests.length).toBe(before + 1)
     },
   )
 
@@ -203,7 +205,7 @@ describe('a remembered refusal is forgotten', () => {
     const slow = limiter.check(user('u1'))
     await settled()
     store.isHeld = false
-    const answer = store.inner.sync.peek(store.asked.at(-1)?.groups ?? [])
+    const answer = store.inner.sync.peek(store.requests.at(-1)?.groups ?? [])
     await limiter.refund(receipt)
     // What the store read before the refund arrives after it.
     store.take = async () => answer
@@ -220,9 +222,9 @@ test('a full cache takes nothing new in, and what it holds stays', async () => {
   await limiter.ready()
   for (let i = 0; i < 3000; i++) await limiter.check(user(`early-${i}`))
   for (let i = 0; i < DENIED_MAX * 1.2; i++) await limiter.check(user(`late-${i}`))
-  const asked = store.asked.length
+  const requests = store.requests.length
   for (let i = 0; i < 3000; i++) await limiter.check(user(`early-${i}`))
-  expect(store.asked).toHaveLength(asked)
+  expect(store.requests).toHaveLength(requests)
 })
 
 test('a refusal from the cache is one that the store would have given, for all limits and traces', async () => {

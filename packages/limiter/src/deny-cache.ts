@@ -45,9 +45,9 @@ const UNUSED = 16
 const NO_SHADOWS: readonly string[] = []
 
 /** When a call was sent: by the clock, and before or after what was forgotten. */
-export interface Sent {
+export interface SentCall {
   readonly sentMs: number
-  readonly moment: number
+  readonly generation: number
 }
 
 export class DenyCache {
@@ -60,7 +60,7 @@ export class DenyCache {
   /** For each set, when one of its counters was last given back: what was sent before is stale. */
   readonly #forgottenAt = new Float64Array(SETS)
   #clearedAt = 0
-  #moment = 0
+  #generation = 0
   #aliveUntilMs = 0
 
   /** `latestTime` is the store's, and never behind it. */
@@ -70,8 +70,8 @@ export class DenyCache {
   }
 
   /** Moves whenever something is forgotten; to be noted when a call is sent. */
-  get moment(): number {
-    return this.#moment
+  get generation(): number {
+    return this.#generation
   }
 
   /**
@@ -92,8 +92,8 @@ export class DenyCache {
       const slot = this.find(take.key, nowMs)
       const outcome = slot === -1 ? undefined : this.run(slot, take)
       if (outcome === undefined) continue
-      if (this.probes(slot, nowMs)) return undefined
-      staleMs = Math.max(staleMs, nowMs - this.livesUntil(slot) + this.#lifeMs)
+      if (this.claimProbe(slot, nowMs)) return undefined
+      staleMs = Math.max(staleMs, nowMs - this.endMs(slot) + this.#lifeMs)
       if (refusing === undefined) {
         refusing = [take]
         outcomes = [outcome]
@@ -109,35 +109,35 @@ export class DenyCache {
   }
 
   /** Takes in what refused of a call. */
-  remember(takes: readonly PlannedTake[], answers: readonly Answer[], sent: Sent): void {
-    if (sent.moment < this.#clearedAt) return
+  remember(takes: readonly PlannedTake[], answers: readonly Answer[], sent: SentCall): void {
+    if (sent.generation < this.#clearedAt) return
     for (let i = 0; i < takes.length; i++) {
       const take = takes[i]
       const answer = answers[i]
       if (take === undefined || answer === undefined || typeof answer === 'string') continue
-      if (answer.retryAfterMs !== 0 && answer.held !== true) this.put(take, answer, sent)
+      if (answer.retryAfterMs !== 0 && answer.held !== true) this.insert(take, answer, sent)
     }
   }
 
   /** The counter was given something back: what is known of it, and what is on its way, is old. */
   forget(key: CounterKey, nowMs: number): void {
-    this.#moment += 1
-    this.#forgottenAt[setOf(key)] = this.#moment
+    this.#generation += 1
+    this.#forgottenAt[setOf(key)] = this.#generation
     const slot = this.find(key, nowMs)
     if (slot !== -1) this.#entries[slot * ENTRY_NUMBERS] = 0
   }
 
   /** Other rules are in force. */
   clear(): void {
-    this.#moment += 1
-    this.#clearedAt = this.#moment
+    this.#generation += 1
+    this.#clearedAt = this.#generation
     this.#entries.fill(0)
     this.#limits.clear()
     this.#aliveUntilMs = 0
   }
 
   /** Whether this call is the one that asks the store whether the refusal still holds. */
-  private probes(slot: number, nowMs: number): boolean {
+  private claimProbe(slot: number, nowMs: number): boolean {
     const at = slot * ENTRY_NUMBERS + PROBE
     if (nowMs < (this.#entries[at] ?? 0)) return false
     this.#entries[at] = Infinity
@@ -149,7 +149,7 @@ export class DenyCache {
     const first = (lo & (SETS - 1)) * WAYS
     for (let slot = first; slot < first + WAYS; slot++) {
       if (keys[slot * KEY_WORDS] !== hi || keys[slot * KEY_WORDS + 1] !== lo) continue
-      return this.livesUntil(slot) > nowMs ? slot : -1
+      return this.endMs(slot) > nowMs ? slot : -1
     }
     return -1
   }
@@ -187,11 +187,11 @@ export class DenyCache {
     }
   }
 
-  private put(take: PlannedTake, answer: Exclude<Answer, string>, sent: Sent): void {
+  private insert(take: PlannedTake, answer: Exclude<Answer, string>, sent: SentCall): void {
     const { key, limit, amount } = take
     const { sentMs } = sent
-    if (sent.moment < (this.#forgottenAt[setOf(key)] ?? 0)) return
-    const slot = this.place(key, sentMs)
+    if (sent.generation < (this.#forgottenAt[setOf(key)] ?? 0)) return
+    const slot = this.slotFor(key, sentMs)
     if (slot === -1) return
     const entries = this.#entries
     const at = slot * ENTRY_NUMBERS + STATE
@@ -215,18 +215,18 @@ export class DenyCache {
   }
 
   /** Its own slot, else one whose time has come, else none. */
-  private place({ hi, lo }: CounterKey, nowMs: number): number {
+  private slotFor({ hi, lo }: CounterKey, nowMs: number): number {
     const keys = this.#keys
     const first = (lo & (SETS - 1)) * WAYS
     let free = -1
     for (let slot = first; slot < first + WAYS; slot++) {
       if (keys[slot * KEY_WORDS] === hi && keys[slot * KEY_WORDS + 1] === lo) return slot
-      if (free === -1 && this.livesUntil(slot) <= nowMs) free = slot
+      if (free === -1 && this.endMs(slot) <= nowMs) free = slot
     }
     return free
   }
 
-  private livesUntil(slot: number): number {
+  private endMs(slot: number): number {
     return this.#entries[slot * ENTRY_NUMBERS] ?? 0
   }
 }
@@ -238,5 +238,5 @@ function setOf({ lo }: CounterKey): number {
 function refusal(state: unknown, limit: Limit, amount: number, now: number): Outcome | undefined {
   const step = algorithmOf(limit).take(state, limit, amount, now)
   // A state of another clock is moved by the store, once; here it would be moved at each call.
-  return step.retryAfterMs === 0 || step.moved !== undefined ? undefined : step
+  return step.retryAfterMs === 0 || step.rebased !== undefined ? undefined : step
 }

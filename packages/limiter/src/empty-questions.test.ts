@@ -43,7 +43,7 @@ describe.each([
       expect(await limiter.check(call)).toMatchObject({ allowed: true, source: 'store' })
       expect(await limiter.peek(call)).toMatchObject({ allowed: true, source: 'store' })
     }
-    expect(store.asked).toEqual([])
+    expect(store.requests).toEqual([])
   })
 
   test('the limits of a caller that has none are an empty list', async () => {

@@ -27,7 +27,7 @@ describe('a hedged call', () => {
   test('is answered by the store where that is quick, which is asked for states', async () => {
     const { limiter, store } = await scripted(hedged(3))
     expect(await limiter.check(user('u1'))).toMatchObject({ source: 'store', remaining: 2 })
-    expect(store.asked[0]?.options?.states).toBe(true)
+    expect(store.requests[0]?.options?.states).toBe(true)
     expect(vi.getTimerCount()).toBe(0)
   })
 
@@ -51,7 +51,7 @@ describe('a hedged call', () => {
     const { limiter, store } = await scripted(hedged(2))
     await limiter.check(user('u1', 2))
     store.clock.advance(60_000)
-    await store.inner.reset(store.asked[0]?.groups[0]?.[0]?.key ?? fail())
+    await store.inner.reset(store.requests[0]?.groups[0]?.[0]?.key ?? fail())
     store.isHeld = true
     const pending = limiter.check(user('u1'))
     expect(await within(pending, 15)).toBeUndefined()
@@ -93,7 +93,7 @@ describe('a hedged call', () => {
     expect(await within(pending, 15)).toBeUndefined()
     store.release()
     expect(await pending).toMatchObject({ source: 'store', remaining: 1 })
-    expect(store.asked.map(({ options }) => options?.states)).toEqual([false, false])
+    expect(store.requests.map(({ options }) => options?.states)).toEqual([false, false])
   })
 
   test('goes by its rule’s own deadline', async () => {
@@ -171,7 +171,7 @@ describe('a hedged call', () => {
   test('is followed by the store’s own state', async () => {
     const { limiter, store } = await scripted(hedged(100))
     await limiter.check(user('u1'))
-    store.inner.sync.take([[{ ...(store.asked[0]?.groups[0]?.[0] ?? fail()), amount: 50 }]])
+    store.inner.sync.take([[{ ...(store.requests[0]?.groups[0]?.[0] ?? fail()), amount: 50 }]])
     store.isHeld = true
     expect(await within(limiter.check(user('u1')), 5)).toMatchObject({ remaining: 98 })
     store.release()

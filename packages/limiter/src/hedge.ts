@@ -18,7 +18,7 @@ import type { Answer, Groups } from './store.js'
 /** At most 48 bytes each. */
 const STATES_MAX = 100_000
 /** The share of its deadline that a hedged call waits for the store. */
-const PATIENCE = 1 / 4
+const HEDGE_SHARE = 1 / 4
 const LOG: AlgorithmName = 'sliding-window-log'
 
 /**
@@ -32,11 +32,11 @@ export function isHedged({ matched, groups }: Plan): boolean {
   return groups.every((takes) => takes.every(({ limit }) => limit.algorithm !== LOG))
 }
 
-export function patienceMs(deadlineMs: number): number {
-  return deadlineMs * PATIENCE
+export function hedgeDelayMs(deadlineMs: number): number {
+  return deadlineMs * HEDGE_SHARE
 }
 
-export class LastStates {
+export class StaleStates {
   readonly #states = new Counters(STATES_MAX)
 
   /** Takes in every state that an answer tells. */

@@ -2,7 +2,7 @@
 export type {
   AlgorithmName,
   Attributes,
-  Bound,
+  BindingCaller,
   Call,
   CounterKey,
   Decision,
@@ -10,7 +10,7 @@ export type {
   HeaderOptions,
   Headers,
   Limit,
-  LimitExplained,
+  LimitExplanation,
   Outcome,
   OverrideChange,
   Policy,
@@ -20,16 +20,16 @@ export type {
   ProblemBody,
   ProblemOptions,
   Reason,
-  RuleExplained,
+  RuleExplanation,
   RuleOutcome,
   Source,
   Take,
 } from '@sluice/core'
 export { ERROR_CODES, jitterMs, problemBody, rateLimitHeaders, SluiceError } from '@sluice/core'
-export type { AskerStats } from './asker-types.js'
+export type { LimiterStats } from './asker-types.js'
 export { type Clock, systemClock } from './clock.js'
-export type { HereStats as CoordinationStats } from './coordination/here.js'
-export type { Inspected, InspectedCaller, InspectedCounter } from './inspect.js'
+export type { CoordinationStats as CoordinationStats } from './coordination/here.js'
+export type { Inspection, InspectedCaller, InspectedCounter } from './inspect.js'
 export { createLimiter } from './limiter.js'
 export type { CheckOptions, Limiter, LimiterOptions, RulesOptions } from './limiter-types.js'
 export type { CounterStats } from './memory/counters.js'
@@ -48,7 +48,7 @@ export type {
   Give,
   Groups,
   Inspector,
-  Peeked,
+  PeekOutcome,
   Remote,
   Silence,
   Store,

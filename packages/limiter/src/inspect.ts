@@ -2,7 +2,7 @@
 import {
   type Call,
   callersOf,
-  callerStanding,
+  limitsOfCaller,
   type CompiledRule,
   counterKey,
   formatHash,
@@ -15,7 +15,7 @@ import {
   type Snapshot,
 } from '@sluice/core'
 import { requireCall } from './limiter-options.js'
-import type { Peeked, Store } from './store.js'
+import type { PeekOutcome, Store } from './store.js'
 
 /** Who a call is to one rule. The values are shown as they are: whoever asks may see them. */
 export interface InspectedCaller {
@@ -49,7 +49,7 @@ export interface InspectedCounter {
   readonly resetAfterMs: number
 }
 
-export interface Inspected extends InspectedCaller {
+export interface Inspection extends InspectedCaller {
   /** Empty: the caller has no limit here. */
   readonly counters: readonly InspectedCounter[]
 }
@@ -57,40 +57,46 @@ export interface Inspected extends InspectedCaller {
 const IDS_SHOWN = 5
 
 /** What this node itself counts of a limit; undefined: the store does. */
-type Look = (take: PlannedTake) => Peeked | undefined
+type InspectOnNode = (take: PlannedTake) => PeekOutcome | undefined
 
 export async function inspectCounters(
   store: Pick<Store, 'peek' | 'inspector'>,
   snapshot: Snapshot,
-  asked: { readonly rule: string; readonly call: Call; readonly wallMs: number },
-  look: Look = () => undefined,
-): Promise<Inspected> {
-  requireCall(asked.call)
-  const rule = requireRule(snapshot, asked.rule)
-  const standing = callerStanding(snapshot, rule, asked.call, asked.wallMs)
+  request: { readonly rule: string; readonly call: Call; readonly wallMs: number },
+  inspectOnNode: InspectOnNode = () => undefined,
+): Promise<Inspection> {
+  requireCall(request.call)
+  const rule = requireRule(snapshot, request.rule)
+  const standing = limitsOfCaller(snapshot, rule, request.call, request.wallMs)
   const takes = standing.places.flatMap(({ where, limits }) =>
-    limits.map((of) => {
-      return { where, key: counterKey(standing.caller, of), limit: of.limit, amount: 0, of }
+    limits.map((compiled) => {
+      return {
+        where,
+        key: counterKey(standing.caller, compiled),
+        limit: compiled.limit,
+        amount: 0,
+        of: compiled,
+      }
     }),
   )
   const [peeked = []] = takes.length === 0 ? [] : await store.peek([takes], { states: true })
   const counters = takes.map(async ({ where, ...take }, i): Promise<InspectedCounter> => {
-    const { key, limit, of } = take
-    const here = of.coordination === 'split' ? look(take) : undefined
-    const seen = here ?? peeked[i]
-    if (seen === undefined) throw new Error('The store left out a counter')
-    const stored = here === undefined ? await store.inspector?.inspect(key, limit) : undefined
+    const { key, limit, of: compiled } = take
+    const onNode = compiled.coordination === 'split' ? inspectOnNode(take) : undefined
+    const peek = onNode ?? peeked[i]
+    if (peek === undefined) throw new Error('The store left out a counter')
+    const stored = onNode === undefined ? await store.inspector?.inspect(key, limit) : undefined
     return {
       limit: limit.name,
       where,
       key: stored?.key ?? formatHash(key),
       partition: key.partition,
       node: stored?.node ?? null,
-      state: stateOf(seen.state),
+      state: stateOf(peek.state),
       ttlMs: stored?.ttlMs ?? null,
       bytes: stored?.bytes ?? null,
-      remaining: seen.remaining,
-      resetAfterMs: seen.resetAfterMs,
+      remaining: peek.remaining,
+      resetAfterMs: peek.resetAfterMs,
     }
   })
   return { ...inspectedCaller(standing), counters: await Promise.all(counters) }

@@ -4,8 +4,8 @@
  */
 export { Lease } from './coordination/lease.js'
 export { Holdings } from './coordination/lease-holdings.js'
-export { Pending } from './coordination/pending.js'
+export { UnreportedUsage } from './coordination/pending.js'
 export { Breaker } from './redis/breaker.js'
-export { type Beaten, Fleet } from './redis/fleet.js'
+export { type HeartbeatReply, FleetMembership } from './redis/fleet.js'
 export { StoreClock } from './redis/store-clock.js'
-export { Rounds, type Scheduler } from './rounds.js'
+export { PeriodicTask, type Scheduler } from './rounds.js'

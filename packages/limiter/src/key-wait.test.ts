@@ -31,7 +31,7 @@ describe('until the store has told the key of all hashes', () => {
     const { store, limiter, resolve } = start()
     const pending = limiter.check(user('u1'))
     await vi.advanceTimersByTimeAsync(19)
-    expect(store.asked).toEqual([])
+    expect(store.requests).toEqual([])
     resolve(SECRET)
     expect(await pending).toMatchObject({ source: 'store', remaining: 1 })
     const twin = createLimiter({ rules, store, secret: SECRET })
@@ -46,7 +46,7 @@ describe('until the store has told the key of all hashes', () => {
     await vi.advanceTimersByTimeAsync(20 + READ_MS)
     expect(await pending).toMatchObject({ allowed: true, source: 'posture' })
     expect(await peeked).toMatchObject({ allowed: true, source: 'posture' })
-    expect(store.asked).toEqual([])
+    expect(store.requests).toEqual([])
     store.recover()
     await vi.advanceTimersByTimeAsync(1000)
     expect(store.charges).toEqual([])
@@ -107,7 +107,7 @@ describe('until the store has told the key of all hashes', () => {
     resolve(SECRET)
     await first
     await limiter.check(user('u1'))
-    expect(store.asked.map(({ options }) => options?.deadlineMs)).toEqual([8, undefined])
+    expect(store.requests.map(({ options }) => options?.deadlineMs)).toEqual([8, undefined])
   })
 
   test('a misuse is told at once', async () => {
@@ -140,7 +140,7 @@ describe('ready', () => {
     expect(await pending).toMatchObject({ source: 'posture' })
     expect(await limiter.check(user('u1'))).toMatchObject({ source: 'posture' })
     expect(await limiter.limits(user('u1'))).toMatchObject([{ remaining: 0 }])
-    expect(store.asked).toEqual([])
+    expect(store.requests).toEqual([])
   })
 
   test('rejects where the store’s key is none', async () => {

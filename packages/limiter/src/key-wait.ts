@@ -8,7 +8,7 @@ import type { Remote } from './store.js'
 /** Calls that wait for it at once; further ones are answered without. */
 const WAITERS_MAX = 10_000
 
-export class KeyWait {
+export class SecretWait {
   /** Settles with the store's start. */
   readonly ready: Promise<void>
   readonly #waiters = new Set<(isKnown: boolean) => void>()
@@ -43,7 +43,7 @@ export class KeyWait {
   }
 
   /** Whether it is known within so many milliseconds. */
-  within(ms: number): Promise<boolean> {
+  isKnownWithin(ms: number): Promise<boolean> {
     if (this.#state !== 'waiting') return Promise.resolve(this.isKnown)
     if (this.#waiters.size >= WAITERS_MAX) return Promise.resolve(false)
     return new Promise((resolve) => {

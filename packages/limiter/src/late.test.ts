@@ -99,7 +99,7 @@ describe('a late answer', () => {
     store.script.fate = (_, i) => (i === 0 ? 'answer' : 'ran')
     await limiter.check(both)
     expect(store.gives).toHaveLength(1)
-    const { options } = store.asked[0] ?? {}
+    const { options } = store.requests[0] ?? {}
     store.comeLate()
     expect(store.gives).toHaveLength(2)
     const outcome = {
@@ -141,7 +141,7 @@ describe('a late answer', () => {
       delayMs: 0,
       at: 7,
     }
-    store.asked[0]?.options?.onLate?.([[outcome]])
+    store.requests[0]?.options?.onLate?.([[outcome]])
     expect(store.gives).toMatchObject([{ amount: 1, at: 7 }])
   })
 

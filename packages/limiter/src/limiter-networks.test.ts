@@ -63,9 +63,9 @@ describe('an override of a network', () => {
     const { limiter, store } = await scripted([RULE], { denyCacheMs: 1000 })
     const caller = at('198.51.100.7')
     for (let i = 0; i < 3; i++) await limiter.check(caller)
-    const asked = store.asked.length
+    const requests = store.requests.length
     expect((await limiter.check(caller)).source).toBe('deny-cache')
-    expect(store.asked).toHaveLength(asked)
+    expect(store.requests).toHaveLength(requests)
     const more = { caller: { ip: '198.51.100.0/24' }, limits: ['50/hour'] }
     limiter.changeOverrides([changeOf(more)])
     expect(await limiter.check(caller)).toMatchObject({ allowed: true, source: 'store' })

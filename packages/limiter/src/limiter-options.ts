@@ -50,12 +50,16 @@ function invalidOption(option: string, found: unknown, accepted: string): Sluice
 }
 
 /** A part that a user brings, with the functions it must have. */
-export function readPart<Part>(option: string, part: Part, verbs: readonly (keyof Part)[]): Part {
-  if (part === undefined || part === null) {
-    throw invalidOption(option, part, `one with ${verbs.join(', ')}`)
+export function readDependency<Dependency>(
+  option: string,
+  dependency: Dependency,
+  verbs: readonly (keyof Dependency)[],
+): Dependency {
+  if (dependency === undefined || dependency === null) {
+    throw invalidOption(option, dependency, `one with ${verbs.join(', ')}`)
   }
-  const missing = verbs.filter((verb) => typeof part[verb] !== 'function')
-  if (missing.length === 0) return part
+  const missing = verbs.filter((verb) => typeof dependency[verb] !== 'function')
+  if (missing.length === 0) return dependency
   throw new SluiceError(
     'OPTION_INVALID',
     `${option}: found one without ${missing.join(', ')}; accepted: one with ${verbs.join(', ')}`,
@@ -63,7 +67,7 @@ export function readPart<Part>(option: string, part: Part, verbs: readonly (keyo
 }
 
 export function readStore(store: Store): Store {
-  return readPart('store', store, STORE_VERBS)
+  return readDependency('store', store, STORE_VERBS)
 }
 
 export function readSecret(secret: Uint8Array): SipKey {

@@ -155,9 +155,9 @@ describe('a caller that was refused and then given more', () => {
       expect(await limiter.check(user('u1'))).toMatchObject({ source: 'deny-cache' })
       limiter.changeOverrides([own('u1', [limit(5)])])
       expect(await limiter.check(user('u1'))).toMatchObject({ allowed: true, source: 'store' })
-      const asked = store.asked.length
+      const requests = store.requests.length
       expect(await limiter.check(user('u2'))).toMatchObject({ source: 'deny-cache' })
-      expect(store.asked).toHaveLength(asked)
+      expect(store.requests).toHaveLength(requests)
     },
   )
 

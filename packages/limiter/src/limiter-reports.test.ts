@@ -151,9 +151,9 @@ describe('limits', () => {
   test('tells a caller every enforced limit that counts it somewhere, and spends nothing', async () => {
     const { limiter } = limiterOf(rules)
     limiter.checkSync(call({ user: 'u1', method: 'GET', path: '/orders' }))
-    for (let asked = 0; asked < 3; asked++) {
-      const told = await limiter.limits(call({ user: 'u1', ip: '192.0.2.1', tokens: '7' }))
-      expect(told.map(({ rule, limit, remaining }) => [rule, limit, remaining])).toEqual([
+    for (let round = 0; round < 3; round++) {
+      const shownLimits = await limiter.limits(call({ user: 'u1', ip: '192.0.2.1', tokens: '7' }))
+      expect(shownLimits.map(({ rule, limit, remaining }) => [rule, limit, remaining])).toEqual([
         ['orders', 5, 4],
         ['all', 100, 99],
       ])
@@ -165,7 +165,11 @@ describe('limits', () => {
 
 describe('limits of rules that read the route', () => {
   const routes = ['GET /orders/:id', 'POST /login', '/admin/*', '/', '/*']
-  const told = async (rules: object[], attributes: Record<string, string>, used: object[] = []) => {
+  const shownLimits = async (
+    rules: object[],
+    attributes: Record<string, string>,
+    used: object[] = [],
+  ) => {
     const { limiter } = limiterOf({ routes, rules })
     for (const each of used) limiter.checkSync(call(each as Record<string, string>))
     const limits = await limiter.limits(call(attributes))
@@ -183,7 +187,7 @@ describe('limits of rules that read the route', () => {
       { ip, method: 'POST', path: '/login' },
       { ip: '192.0.2.9', method: 'POST', path: '/login' },
     ]
-    expect(await told([byRoute, all], { ip }, used)).toEqual([
+    expect(await shownLimits([byRoute, all], { ip }, used)).toEqual([
       ['all', undefined, 96],
       ['by-route', 'GET /orders/:id', 5],
       ['by-route', 'POST /login', 6],
@@ -195,8 +199,8 @@ describe('limits of rules that read the route', () => {
 
   test('are told for the one route of a call that names it, or that has a path', async () => {
     const login = ['by-route', 'POST /login', 7]
-    expect(await told([byRoute], { ip, route: 'POST /login' })).toEqual([login])
-    expect(await told([byRoute], { ip, method: 'POST', path: '/LOGIN/' })).toEqual([login])
+    expect(await shownLimits([byRoute], { ip, route: 'POST /login' })).toEqual([login])
+    expect(await shownLimits([byRoute], { ip, method: 'POST', path: '/LOGIN/' })).toEqual([login])
   })
 
   test.each([
@@ -219,7 +223,7 @@ describe('limits of rules that read the route', () => {
     ],
     ['another user', { where: { user: 'ann' } }, []],
   ])('are told for the routes that the rule can meet: for %s', async (_name, match, expected) => {
-    const found = await told([{ ...byRoute, match }], { ip })
+    const found = await shownLimits([{ ...byRoute, match }], { ip })
     expect(new Set(found.map(([, route]) => route))).toEqual(new Set(expected))
     expect(found).toHaveLength(expected.length)
   })
@@ -232,13 +236,13 @@ describe('limits of rules that read the route', () => {
       { ip, method: 'GET', path: '/admin/x' },
       { ip, method: 'GET', path: '/else' },
     ]
-    expect(await told([rule], { ip }, used)).toEqual([['doors', undefined, 5]])
+    expect(await shownLimits([rule], { ip }, used)).toEqual([['doors', undefined, 5]])
   })
 
   test('are not told where no route is named, or the rule is in shadow', async () => {
     const { limiter } = limiterOf([byRoute])
     expect(await limiter.limits(call({ ip }))).toEqual([])
-    expect(await told([{ ...byRoute, mode: 'shadow' }], { ip })).toEqual([])
+    expect(await shownLimits([{ ...byRoute, mode: 'shadow' }], { ip })).toEqual([])
   })
 
   test('are at most 1,000, and rules of other kinds are among them', async () => {
@@ -269,9 +273,9 @@ describe('a receipt if delayed', () => {
 })
 
 describe('a decision tells of the caller of each rule', () => {
-  type Seen = readonly [rule: string, by: string, outcome: RuleOutcome, left: number]
-  const seen = (decision: Decision): readonly Seen[] => {
-    const found: Seen[] = []
+  type OutcomeRow = readonly [rule: string, by: string, outcome: RuleOutcome, left: number]
+  const rowsOf = (decision: Decision): readonly OutcomeRow[] => {
+    const found: OutcomeRow[] = []
     decision.eachCaller((rule, by, _caller, outcome, left) => {
       found.push([rule, by.join(), outcome, left])
     })
@@ -287,14 +291,14 @@ describe('a decision tells of the caller of each rule', () => {
 
   test('with the smallest share left of its limits, and of a shadow that nobody knows it', () => {
     const { limiter } = limiterOf(rules)
-    expect(seen(limiter.checkSync(pro))).toEqual([
+    expect(rowsOf(limiter.checkSync(pro))).toEqual([
       ['two', 'user', 'allowed', 0.75],
       ['none', 'user', 'allowed', 1],
       ['trial', 'ip', 'allowed', -1],
       ['all', '', 'allowed', 0.5],
     ])
     limiter.checkSync(pro)
-    expect(seen(limiter.checkSync(pro))).toEqual([
+    expect(rowsOf(limiter.checkSync(pro))).toEqual([
       ['two', 'user', 'allowed', 0.5],
       ['none', 'user', 'allowed', 1],
       ['all', '', 'refused', 0],
@@ -305,7 +309,7 @@ describe('a decision tells of the caller of each rule', () => {
     const { limiter } = limiterOf([
       { id: 'ban', by: ['user'], limits: [{ max: 0, window: '1s' }, '10/hour'] },
     ])
-    expect(seen(limiter.checkSync(user('u1')))).toEqual([['ban', 'user', 'refused', -1]])
+    expect(rowsOf(limiter.checkSync(user('u1')))).toEqual([['ban', 'user', 'refused', -1]])
   })
 
   test('by the hash that stands for it in logs', () => {
@@ -362,6 +366,6 @@ describe('a decision tells of the caller of each rule', () => {
   })
 
   test('and of none where no rule matched', () => {
-    expect(seen(limiterOf([]).limiter.checkSync(pro))).toEqual([])
+    expect(rowsOf(limiterOf([]).limiter.checkSync(pro))).toEqual([])
   })
 })

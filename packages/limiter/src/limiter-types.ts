@@ -1,8 +1,8 @@
 /** What a limiter is made with, and what it can do. */
 import type { Call, Decision, OverrideChange, ParsedRules, Policy, Problem } from '@sluice/core'
-import type { AskerStats } from './asker-types.js'
+import type { LimiterStats } from './asker-types.js'
 import type { Clock } from './clock.js'
-import type { Inspected, InspectedCaller } from './inspect.js'
+import type { Inspection, InspectedCaller } from './inspect.js'
 import type { ResetOptions } from './refund.js'
 import type { Scheduler } from './rounds.js'
 import type { RulesInput } from './rule-set.js'
@@ -72,14 +72,14 @@ export interface Limiter {
    */
   limits(call: Call): Promise<readonly Policy[]>
   /** Gives back what a receipt says was taken, or the cost of a call in the present window. */
-  refund(what: string | Call): Promise<void>
+  refund(target: string | Call): Promise<void>
   /** Forgets the counters of a caller: every rule that counts by attributes the call has. */
   reset(call: Call, options?: ResetOptions): Promise<void>
   /**
    * The counters of one rule for one caller as they are stored, for people: whatever the rule's
    * mode, path and method; the call needs the attributes that it counts by, and that of its tiers.
    */
-  inspect(rule: string, call: Call): Promise<Inspected>
+  inspect(rule: string, call: Call): Promise<Inspection>
   /** Who a call is to each rule that it meets, and what stands for that in logs. */
   callers(call: Call): readonly InspectedCaller[]
   /**
@@ -115,6 +115,6 @@ export interface Limiter {
   /** What the rules in force probably do not mean. */
   readonly warnings: readonly Problem[]
   /** What is kept here because the store was silent; undefined where it is in this process. */
-  readonly stats: AskerStats | undefined
+  readonly stats: LimiterStats | undefined
   close(): Promise<void>
 }

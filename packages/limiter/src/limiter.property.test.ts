@@ -116,10 +116,10 @@ describe('for all limits and traces', () => {
           enforced.clock.advance(each.afterMs)
           shadow.clock.advance(each.afterMs)
           const real = enforced.limiter.checkSync(callOf(each))
-          const seen = shadow.limiter.checkSync(callOf(each))
-          expect(seen.allowed).toBe(true)
-          expect(seen.delayMs).toBe(0)
-          expect(seen.shadow).toEqual(real.allowed ? [] : [id])
+          const shadowDecision = shadow.limiter.checkSync(callOf(each))
+          expect(shadowDecision.allowed).toBe(true)
+          expect(shadowDecision.delayMs).toBe(0)
+          expect(shadowDecision.shadow).toEqual(real.allowed ? [] : [id])
         }
       }),
       { numRuns: RUNS },

@@ -251,10 +251,10 @@ describe('shadow', () => {
       { id: 'trial', by: ['user'], limits: ['2/second'], mode: 'shadow' },
     ]
     const { limiter } = limiterOf(rules)
-    const seen = [1, 2, 3, 4].map(() => limiter.checkSync(user('u1')))
-    expect(seen.map(({ allowed }) => allowed)).toEqual([true, true, true, true])
-    expect(seen.map(({ shadow }) => shadow)).toEqual([[], [], ['trial'], ['trial']])
-    expect(seen[3]?.policies().map(({ name }) => name)).toEqual(['real'])
+    const decisions = [1, 2, 3, 4].map(() => limiter.checkSync(user('u1')))
+    expect(decisions.map(({ allowed }) => allowed)).toEqual([true, true, true, true])
+    expect(decisions.map(({ shadow }) => shadow)).toEqual([[], [], ['trial'], ['trial']])
+    expect(decisions[3]?.policies().map(({ name }) => name)).toEqual(['real'])
   })
 
   test('rules alone leave a call within, with no limit that binds', () => {
@@ -299,9 +299,9 @@ describe('shadow', () => {
   test('candidates count apart from the limits in force', () => {
     const rules = perUser(['4/second'], { candidate: { limits: ['1/second'] } })
     const { limiter } = limiterOf(rules)
-    const seen = [1, 2].map(() => limiter.checkSync(user('u1')))
-    expect(seen.map(({ shadow }) => shadow)).toEqual([[], ['per-user:candidate']])
-    expect(seen[1]?.remaining).toBe(2)
+    const decisions = [1, 2].map(() => limiter.checkSync(user('u1')))
+    expect(decisions.map(({ shadow }) => shadow)).toEqual([[], ['per-user:candidate']])
+    expect(decisions[1]?.remaining).toBe(2)
   })
 
   test('counts of the calls that really got through: 50 where 100 of 200 do', () => {
@@ -321,13 +321,13 @@ describe('shadow', () => {
 
 test('without rules nothing is decided until they come', async () => {
   const limiter = createLimiter({ rules: undefined })
-  const asked = { attributes: { user: 'u1' } }
+  const request = { attributes: { user: 'u1' } }
   const absent = { code: 'RULES_ABSENT', status: 503 }
-  expect(() => limiter.checkSync(asked)).toThrow(expect.objectContaining(absent))
-  await expect(limiter.check(asked)).rejects.toMatchObject(absent)
-  await expect(limiter.peek(asked)).rejects.toMatchObject(absent)
-  await expect(limiter.limits(asked)).rejects.toMatchObject(absent)
+  expect(() => limiter.checkSync(request)).toThrow(expect.objectContaining(absent))
+  await expect(limiter.check(request)).rejects.toMatchObject(absent)
+  await expect(limiter.peek(request)).rejects.toMatchObject(absent)
+  await expect(limiter.limits(request)).rejects.toMatchObject(absent)
   limiter.setRules('rules: [{ id: r, by: [user], limits: [1/hour] }]')
-  expect(limiter.checkSync(asked).allowed).toBe(true)
-  expect(limiter.checkSync(asked).allowed).toBe(false)
+  expect(limiter.checkSync(request).allowed).toBe(true)
+  expect(limiter.checkSync(request).allowed).toBe(false)
 })

@@ -8,10 +8,10 @@ import {
   type Decision,
   explainMatches,
   explainRules,
-  type Extras,
+  type DecisionExtras,
   isCount,
   IPV6_PREFIX_DEFAULT,
-  type Matched,
+  type MatchedRule,
   matchRules,
   type Outcome,
   type OverrideChange,
@@ -29,15 +29,20 @@ import {
   UNMATCHED,
   writeReceipt,
 } from '@sluice/core'
-import { Asker } from './asker.js'
-import type { AskerStats, Look } from './asker-types.js'
+import { RemoteDecider } from './asker.js'
+import type { LimiterStats, PlannedPeek } from './asker-types.js'
 import { type Clock, monotonicMs as systemMonotonicMs, systemClock } from './clock.js'
-import { type Inspected, type InspectedCaller, inspectCallers, inspectCounters } from './inspect.js'
-import { KeyWait } from './key-wait.js'
+import {
+  type Inspection,
+  type InspectedCaller,
+  inspectCallers,
+  inspectCounters,
+} from './inspect.js'
+import { SecretWait } from './key-wait.js'
 import {
   ACCEPTED_CHECK,
   readLocalCounters,
-  readPart,
+  readDependency,
   readPrefix,
   readSecret,
   readStore,
@@ -47,16 +52,16 @@ import {
 } from './limiter-options.js'
 import type { CheckOptions, Limiter, LimiterOptions, RulesOptions } from './limiter-types.js'
 import { memoryStore } from './memory/memory-store.js'
-import { timers } from './rounds.js'
-import { planStanding, policiesOf } from './standing.js'
+import { systemScheduler } from './rounds.js'
+import { planCallerLimits, policiesOf } from './standing.js'
 import { emptyAnswer, isEmpty, storeAnswer } from './store-answer.js'
 import {
   forgetRefusals,
   givesOfCall,
   givesOfReceipt,
   keysOfCaller,
-  PaidReceipts,
-  payOut,
+  RefundedReceipts,
+  refundEntries,
   type Refund,
   type ResetOptions,
 } from './refund.js'
@@ -70,11 +75,11 @@ export function createLimiter(options: LimiterOptions): Limiter {
 class StoreLimiter implements Limiter {
   readonly #store: Store
   readonly #sync: SyncStore | undefined
-  readonly #asker: Asker | undefined
-  readonly #key: KeyWait | undefined
+  readonly #decider: RemoteDecider | undefined
+  readonly #secretWait: SecretWait | undefined
   readonly #clock: Clock
   readonly #ipv6Prefix: number
-  readonly #refunded = new PaidReceipts()
+  readonly #refunded = new RefundedReceipts()
   /** Random until the store has told its own. */
   #secret: SipKey
   #parsed: ParsedRules
@@ -88,7 +93,7 @@ class StoreLimiter implements Limiter {
   constructor(options: LimiterOptions) {
     const { rules, file, store, secret, ipv6Prefix } = requireLimiterOptions(options)
     const { clock = systemClock } = options
-    this.#clock = readPart('clock', clock, ['now'])
+    this.#clock = readDependency('clock', clock, ['now'])
     this.#secret = readSecret(secret ?? randomBytes(16))
     this.#ipv6Prefix = readPrefix(ipv6Prefix ?? IPV6_PREFIX_DEFAULT)
     const localCounters = readLocalCounters(options.localCounters)
@@ -99,18 +104,18 @@ class StoreLimiter implements Limiter {
     this.#store = readStore(store ?? memoryStore({ clock }))
     this.#sync = this.#store.sync
     if (this.#sync !== undefined) return
-    this.#asker = new Asker({
+    this.#decider = new RemoteDecider({
       store: this.#store,
-      tell: (plan, outcomes, asked, source, extras) =>
-        this.tell(plan, outcomes, asked, source, extras),
+      compose: (plan, outcomes, request, source, extras) =>
+        this.compose(plan, outcomes, request, source, extras),
       wallUs: () => clock.now(),
       monotonicMs: options.monotonicMs ?? systemMonotonicMs,
       localCounters,
-      scheduler: readPart('scheduler', options.scheduler ?? timers, ['after']),
+      scheduler: readDependency('scheduler', options.scheduler ?? systemScheduler, ['after']),
     })
     const { remote } = this.#store
     const use = secret === undefined ? (key: Uint8Array) => this.useSecret(key) : undefined
-    if (remote !== undefined) this.#key = new KeyWait(remote, use)
+    if (remote !== undefined) this.#secretWait = new SecretWait(remote, use)
   }
 
   get isSync(): boolean {
@@ -129,12 +134,12 @@ class StoreLimiter implements Limiter {
     return this.#parsed.warnings
   }
 
-  get stats(): AskerStats | undefined {
-    return this.#asker?.stats
+  get stats(): LimiterStats | undefined {
+    return this.#decider?.stats
   }
 
   ready(): Promise<void> {
-    return this.#key?.ready ?? Promise.resolve()
+    return this.#secretWait?.ready ?? Promise.resolve()
   }
 
   check(call: Call, options: CheckOptions = NO_OPTIONS): Promise<Decision> {
@@ -153,25 +158,25 @@ class StoreLimiter implements Limiter {
     }
     const plan = this.plan(call, options)
     if (plan === undefined) return UNMATCHED
-    return this.tell(plan, this.#sync.take(plan.groups), options)
+    return this.compose(plan, this.#sync.take(plan.groups), options)
   }
 
   decide(call: Call, options: CheckOptions = NO_OPTIONS): Decision | Promise<Decision> {
-    const asker = this.#asker
-    if (asker === undefined) return this.checkSync(call, options)
+    const decider = this.#decider
+    if (decider === undefined) return this.checkSync(call, options)
     const plan = this.plan(call, options)
     if (plan === undefined) return UNMATCHED
-    const key = this.#key
+    const key = this.#secretWait
     // A call that asks nothing of the store need not know how its counters would be named.
     const isNamed = key === undefined || key.isKnown || isEmpty(plan.groups)
-    if (isNamed) return asker.ask(plan, this.#snapshot.needs, options)
-    const sinceMs = asker.nowMs()
+    if (isNamed) return decider.decide(plan, this.#snapshot.needs, options)
+    const sinceMs = decider.nowMs()
     return key
-      .within(asker.deadlineOf(plan))
+      .isKnownWithin(decider.deadlineOf(plan))
       .then((isKnown) =>
         isKnown
-          ? this.decideNamed(call, options, asker, sinceMs)
-          : asker.withoutStore(plan, options),
+          ? this.decideNamed(call, options, decider, sinceMs)
+          : decider.decideWithoutStore(plan, options),
       )
   }
 
@@ -179,24 +184,24 @@ class StoreLimiter implements Limiter {
   private decideNamed(
     call: Call,
     options: CheckOptions,
-    asker: Asker,
+    decider: RemoteDecider,
     sinceMs: number,
   ): Decision | Promise<Decision> {
     const plan = this.plan(call, options)
     if (plan === undefined) return UNMATCHED
-    return asker.ask(plan, this.#snapshot.needs, options, asker.nowMs() - sinceMs)
+    return decider.decide(plan, this.#snapshot.needs, options, decider.nowMs() - sinceMs)
   }
 
   async peek(call: Call): Promise<Decision> {
     if (this.plan(call) === undefined) return UNMATCHED
-    const { plan, outcomes, source, extras } = await this.look((snapshot) =>
+    const { plan, outcomes, source, extras } = await this.peekPlan((snapshot) =>
       planCall(this.match(snapshot, call), call),
     )
     return combine(plan, outcomes, source, extras)
   }
 
   async explain(call: Call): Promise<Decision> {
-    const { snapshot, plan, outcomes, source, extras } = await this.look(
+    const { snapshot, plan, outcomes, source, extras } = await this.peekPlan(
       (now) => planCall(this.match(now, call), call),
       { states: true },
     )
@@ -209,24 +214,26 @@ class StoreLimiter implements Limiter {
     this.requireRules()
     requireCall(call)
     const wallMs = Math.floor(this.#clock.now() / 1000)
-    const { plan, outcomes } = await this.look((snapshot) => planStanding(snapshot, call, wallMs))
+    const { plan, outcomes } = await this.peekPlan((snapshot) =>
+      planCallerLimits(snapshot, call, wallMs),
+    )
     return policiesOf(plan, outcomes)
   }
 
-  async refund(what: string | Call): Promise<void> {
+  async refund(target: string | Call): Promise<void> {
     this.requireOpen()
     await this.requireKey('nothing was given back')
-    if (typeof what !== 'string') {
-      const gives = givesOfCall(planCall(this.match(this.#snapshot, what), what))
+    if (typeof target !== 'string') {
+      const gives = givesOfCall(planCall(this.match(this.#snapshot, target), target))
       await storeAnswer(
         Promise.all(gives.map((give) => this.give(give))),
         'a part of it may be given back',
       )
       return
     }
-    const gives = givesOfReceipt(this.#snapshot, what)
-    const paid = this.#refunded.of(what, gives.length)
-    const pay = payOut(gives, paid, (give) => this.give(give))
+    const gives = givesOfReceipt(this.#snapshot, target)
+    const paid = this.#refunded.entriesOf(target, gives.length)
+    const pay = refundEntries(gives, paid, (give) => this.give(give))
     await storeAnswer(pay, 'the receipt can be refunded again')
   }
 
@@ -240,58 +247,58 @@ class StoreLimiter implements Limiter {
     await storeAnswer(resets, 'the reset can be tried again')
   }
 
-  async inspect(rule: string, call: Call): Promise<Inspected> {
+  async inspect(rule: string, call: Call): Promise<Inspection> {
     this.requireOpen()
     await this.requireKey('nothing is known')
-    const asked = { rule, call, wallMs: Math.floor(this.#clock.now() / 1000) }
-    const look = (take: PlannedTake) => this.#asker?.lookHere(take)
-    const inspected = inspectCounters(this.#store, this.#snapshot, asked, look)
+    const request = { rule, call, wallMs: Math.floor(this.#clock.now() / 1000) }
+    const look = (take: PlannedTake) => this.#decider?.inspectOnNode(take)
+    const inspected = inspectCounters(this.#store, this.#snapshot, request, look)
     return storeAnswer(inspected, 'nothing is known')
   }
 
   callers(call: Call): readonly InspectedCaller[] {
     this.requireOpen()
-    this.#key?.requireKnown()
+    this.#secretWait?.requireKnown()
     return inspectCallers(this.#snapshot, call, Math.floor(this.#clock.now() / 1000))
   }
 
   setRules(rules: RulesInput, options: RulesOptions = {}): readonly Problem[] {
     this.requireOpen()
     const { file } = requireOptions(options, '{ file }')
-    return this.use(loadRules(rules, { ...this.compileOptions(this.#snapshot), file }))
+    return this.activate(loadRules(rules, { ...this.compileOptions(this.#snapshot), file }))
   }
 
   setParsedRules(parsed: ParsedRules): readonly Problem[] {
     this.requireOpen()
-    return this.use(compileParsed(parsed, this.compileOptions(this.#snapshot)))
+    return this.activate(compileParsed(parsed, this.compileOptions(this.#snapshot)))
   }
 
   changeOverrides(changes: readonly OverrideChange[]): void {
     this.requireOpen()
     const { snapshot, callers } = changeOverrides(this.#snapshot, changes)
     this.#snapshot = snapshot
-    if (this.#asker !== undefined) forgetRefusals(this.#asker, snapshot, callers)
+    if (this.#decider !== undefined) forgetRefusals(this.#decider, snapshot, callers)
   }
 
   replaceOverrides(all: Iterable<OverrideChange>): void {
     this.requireOpen()
     this.#snapshot = replaceOverrides(this.#snapshot, all)
-    this.#asker?.rulesChanged()
+    this.#decider?.onRulesChanged()
   }
 
   async close(): Promise<void> {
     if (this.#closed) return
     this.#closed = true
     this.#isShut = true
-    await this.#asker?.close()
+    await this.#decider?.close()
     await this.#store.close()
   }
 
-  private use(loaded: LoadedRules): readonly Problem[] {
+  private activate(loaded: LoadedRules): readonly Problem[] {
     this.#parsed = loaded.parsed
     this.#snapshot = loaded.snapshot
     this.#isShut = false
-    this.#asker?.rulesChanged()
+    this.#decider?.onRulesChanged()
     return this.#parsed.warnings
   }
 
@@ -299,7 +306,7 @@ class StoreLimiter implements Limiter {
   private useSecret(secret: Uint8Array): void {
     this.#secret = readSecret(secret)
     const isShut = this.#isShut
-    this.use(compileParsed(this.#parsed, this.compileOptions(this.#snapshot)))
+    this.activate(compileParsed(this.#parsed, this.compileOptions(this.#snapshot)))
     this.#isShut = isShut
   }
 
@@ -316,19 +323,19 @@ class StoreLimiter implements Limiter {
     return planCall(matched, call, canWait ? MAY_WAIT : MAY_NOT_WAIT)
   }
 
-  private match(snapshot: Snapshot, call: Call): readonly Matched[] {
+  private match(snapshot: Snapshot, call: Call): readonly MatchedRule[] {
     if (this.#isShut) this.requireRules()
     requireCall(call)
     const wallMs = snapshot.needs.clock ? Math.floor(this.#clock.now() / 1000) : 0
     return matchRules(snapshot, call, wallMs)
   }
 
-  private tell(
+  private compose(
     plan: Plan,
     outcomes: Groups<Outcome>,
     { receipt }: CheckOptions,
     source: Source = 'store',
-    extras?: Extras,
+    extras?: DecisionExtras,
   ): Decision {
     const decision = receipt === true ? undefined : combine(plan, outcomes, source, extras)
     if (decision !== undefined && (receipt !== 'if-delayed' || decision.delayMs === 0)) {
@@ -341,36 +348,36 @@ class StoreLimiter implements Limiter {
   }
 
   /** Reads what a plan asks for, from the store if it answers. */
-  private async look<P extends Plan>(
+  private async peekPlan<P extends Plan>(
     makePlan: (snapshot: Snapshot) => P,
     options?: PeekOptions,
-  ): Promise<Look & { readonly plan: P }> {
+  ): Promise<PlannedPeek & { readonly plan: P }> {
     const snapshot = this.#snapshot
     const plan = makePlan(snapshot)
     const { groups } = plan
-    const asker = this.#asker
+    const decider = this.#decider
     if (isEmpty(groups)) {
       return { snapshot, plan, outcomes: emptyAnswer(groups), source: 'store', extras: {} }
     }
-    if (asker === undefined) {
+    if (decider === undefined) {
       const outcomes = await storeAnswer(this.#store.peek(groups, options), 'nothing was changed')
       return { snapshot, plan, outcomes, source: 'store', extras: {} }
     }
-    if (this.#key === undefined || this.#key.isKnown) {
-      return { snapshot, plan, ...(await asker.peek(plan, options)) }
+    if (this.#secretWait === undefined || this.#secretWait.isKnown) {
+      return { snapshot, plan, ...(await decider.peek(plan, options)) }
     }
-    const isKnown = await this.#key.within(asker.deadlineOf(plan))
-    if (isKnown) return this.look(makePlan, options)
-    return { snapshot, plan, ...asker.peekWithoutStore(plan) }
+    const isKnown = await this.#secretWait.isKnownWithin(decider.deadlineOf(plan))
+    if (isKnown) return this.peekPlan(makePlan, options)
+    return { snapshot, plan, ...decider.peekWithoutStore(plan) }
   }
 
   private async give({ coordination, ...give }: Refund): Promise<void> {
-    if (this.#asker?.refundHere(give, coordination) === true) return
-    this.#asker?.gaveBack(give.key)
+    if (this.#decider?.refundOnNode(give, coordination) === true) return
+    this.#decider?.invalidate(give.key)
     try {
       await this.#store.give(give)
     } finally {
-      this.#asker?.returned(give.key)
+      this.#decider?.invalidateEverywhere(give.key)
     }
   }
 
@@ -379,15 +386,19 @@ class StoreLimiter implements Limiter {
       await this.#store.reset(key)
     } catch (error) {
       // It may have been done all the same.
-      this.#asker?.returned(key)
+      this.#decider?.invalidateEverywhere(key)
       throw error
     }
-    this.#asker?.wasReset(key)
+    this.#decider?.onReset(key)
   }
 
   private async requireKey(consequence: string): Promise<void> {
-    const key = this.#key
-    if (key === undefined || key.isKnown || (await key.within(this.#store.remote?.deadlineMs ?? 0)))
+    const key = this.#secretWait
+    if (
+      key === undefined ||
+      key.isKnown ||
+      (await key.isKnownWithin(this.#store.remote?.deadlineMs ?? 0))
+    )
       return
     throw new SluiceError('STORE_FAILED', `The store has not started: ${consequence}`)
   }

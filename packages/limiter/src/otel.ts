@@ -13,8 +13,8 @@ import {
   trace,
 } from '@opentelemetry/api'
 import type { Call, Decision, OverrideChange, ParsedRules, Policy, Problem } from '@sluice/core'
-import type { AskerStats } from './asker-types.js'
-import type { Inspected, InspectedCaller } from './inspect.js'
+import type { LimiterStats } from './asker-types.js'
+import type { Inspection, InspectedCaller } from './inspect.js'
 import type { CheckOptions, Limiter, RulesOptions } from './limiter-types.js'
 import type { ResetOptions } from './refund.js'
 import type { RulesInput } from './rule-set.js'
@@ -44,10 +44,10 @@ export interface DecisionSpan {
 
 /** Decides within a span, which ends with the decision. */
 export function traceDecision(
-  spanOf: DecisionSpan,
+  decisionSpan: DecisionSpan,
   decide: () => Decision | Promise<Decision>,
 ): Decision | Promise<Decision> {
-  const span = startSpan(spanOf)
+  const span = startSpan(decisionSpan)
   if (span === undefined) return decide()
   try {
     const decision = decide()
@@ -135,8 +135,8 @@ class TracedLimiter implements Limiter {
   }
 
   decide(call: Call, options?: CheckOptions): Decision | Promise<Decision> {
-    const spanOf = { tracer: this.#tracer, parent: context.active() }
-    return traceDecision(spanOf, () => this.#limiter.decide(call, options))
+    const decisionSpan = { tracer: this.#tracer, parent: context.active() }
+    return traceDecision(decisionSpan, () => this.#limiter.decide(call, options))
   }
 
   peek(call: Call): Promise<Decision> {
@@ -153,15 +153,15 @@ class TracedLimiter implements Limiter {
     return this.#limiter.limits(call)
   }
 
-  refund(what: string | Call): Promise<void> {
-    return this.#limiter.refund(what)
+  refund(target: string | Call): Promise<void> {
+    return this.#limiter.refund(target)
   }
 
   reset(call: Call, options?: ResetOptions): Promise<void> {
     return this.#limiter.reset(call, options)
   }
 
-  inspect(rule: string, call: Call): Promise<Inspected> {
+  inspect(rule: string, call: Call): Promise<Inspection> {
     return this.#limiter.inspect(rule, call)
   }
 
@@ -205,7 +205,7 @@ class TracedLimiter implements Limiter {
     return this.#limiter.warnings
   }
 
-  get stats(): AskerStats | undefined {
+  get stats(): LimiterStats | undefined {
     return this.#limiter.stats
   }
 

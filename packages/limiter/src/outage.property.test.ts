@@ -40,15 +40,15 @@ const fateOf =
 
 /** What every counter of the store has given out and not got back. */
 function used(store: ScriptedStore): number {
-  const seen = new Map<string, number>()
-  for (const { groups } of store.asked) {
+  const counts = new Map<string, number>()
+  for (const { groups } of store.requests) {
     for (const take of groups.flat()) {
       const [[peeked] = []] = store.inner.sync.peek([[{ ...take, amount: 0 }]])
       const left = take.limit.capacity - (peeked?.remaining ?? 0)
-      seen.set(`${take.key.hi}.${take.key.lo}`, left)
+      counts.set(`${take.key.hi}.${take.key.lo}`, left)
     }
   }
-  return [...seen.values()].reduce((sum, each) => sum + each, 0)
+  return [...counts.values()].reduce((sum, each) => sum + each, 0)
 }
 
 describe('whatever a store answers, and whatever it leaves out', () => {

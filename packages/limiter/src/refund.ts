@@ -11,15 +11,15 @@ import {
   counterKey,
   type Hash64,
   limitSeed,
-  limitsOfOwn,
+  overrideLimitsOf,
   type Plan,
   readReceipt,
   SluiceError,
   show,
   type Snapshot,
-  type Taken,
+  type ReceiptEntry,
 } from '@sluice/core'
-import type { Asker } from './asker.js'
+import type { RemoteDecider } from './asker.js'
 import { mayHaveRun } from './reports.js'
 import type { Give } from './store.js'
 
@@ -39,46 +39,52 @@ export interface Refund extends Give {
   readonly coordination: Coordination
 }
 
-export class PaidReceipts {
-  readonly #paid = new Map<string, boolean[]>()
+export class RefundedReceipts {
+  readonly #refunded = new Map<string, boolean[]>()
 
   /** Which entries of a receipt were given back here; to be filled in by whoever pays. */
-  of(receipt: string, entries: number): boolean[] {
-    const known = this.#paid.get(receipt)
+  entriesOf(receipt: string, entries: number): boolean[] {
+    const known = this.#refunded.get(receipt)
     if (known !== undefined) return known
-    const paid = Array.from({ length: entries }, () => false)
-    this.#paid.set(receipt, paid)
-    const [oldest] = this.#paid.keys()
-    if (this.#paid.size > REFUNDS_REMEMBERED && oldest !== undefined) this.#paid.delete(oldest)
-    return paid
+    const refunded = Array.from({ length: entries }, () => false)
+    this.#refunded.set(receipt, refunded)
+    const [oldest] = this.#refunded.keys()
+    if (this.#refunded.size > REFUNDS_REMEMBERED && oldest !== undefined)
+      this.#refunded.delete(oldest)
+    return refunded
   }
 }
 
 /** Gives back every entry that was not before; only what was not given back can be tried again. */
-export async function payOut(
+export async function refundEntries(
   gives: readonly (Refund | undefined)[],
-  paid: boolean[],
+  refunded: boolean[],
   give: (refund: Refund) => Promise<void>,
 ): Promise<void> {
-  const pay = gives.map(async (refund, entry) => {
-    if (refund === undefined || paid[entry] === true) return
-    paid[entry] = true
+  const refunds = gives.map(async (refund, entry) => {
+    if (refund === undefined || refunded[entry] === true) return
+    refunded[entry] = true
     try {
       await give(refund)
     } catch (error) {
       // Of some nobody knows.
-      if (!mayHaveRun(error)) paid[entry] = false
+      if (!mayHaveRun(error)) refunded[entry] = false
       throw error
     }
   })
-  await Promise.all(pay)
+  await Promise.all(refunds)
 }
 
 /** The cost of a call, into the present window of every limit it meets. */
 export function givesOfCall(plan: Plan): readonly Refund[] {
   return plan.groups
     .flat()
-    .map(({ key, limit, amount, of }) => ({ key, limit, amount, coordination: of.coordination }))
+    .map(({ key, limit, amount, compiled: of }) => ({
+      key,
+      limit,
+      amount,
+      coordination: of.coordination,
+    }))
 }
 
 /**
@@ -124,15 +130,15 @@ const CALLERS_FORGOTTEN_MAX = 100
 
 /** A caller that was just given more must not be refused for what it had. */
 export function forgetRefusals(
-  asker: Asker,
+  decider: RemoteDecider,
   snapshot: Snapshot,
   callers: readonly ChangedCaller[],
 ): void {
   // Nobody knows which callers of a network were refused.
   const hasNetwork = callers.some(({ isNetwork }) => isNetwork)
-  if (hasNetwork || callers.length > CALLERS_FORGOTTEN_MAX) return asker.rulesChanged()
+  if (hasNetwork || callers.length > CALLERS_FORGOTTEN_MAX) return decider.onRulesChanged()
   for (const { rule, caller } of callers) {
-    for (const key of countersOf(snapshot, rule, caller)) asker.gaveBack(key)
+    for (const key of countersOf(snapshot, rule, caller)) decider.invalidate(key)
   }
 }
 
@@ -147,7 +153,7 @@ function countersOf(snapshot: Snapshot, rule: CompiledRule, caller: Hash64): rea
  * The limit of that name, of the tier it was taken from if that still is; else the one that holds
  * most, because a smaller one could not tell what is used.
  */
-function findLimit(snapshot: Snapshot, taken: Taken): CompiledLimit | undefined {
+function findLimit(snapshot: Snapshot, taken: ReceiptEntry): CompiledLimit | undefined {
   const rule = snapshot.byId.get(taken.rule)
   if (rule === undefined) return undefined
   const limits = taken.candidate
@@ -168,11 +174,15 @@ function limitsInForce(
   caller: Hash64,
 ): readonly CompiledLimit[] {
   const tiers = [...(rule.tiers?.limits.values() ?? [])]
-  return [rule.limits, ...tiers, limitsOfOwn(snapshot, rule, caller)].flat()
+  return [rule.limits, ...tiers, overrideLimitsOf(snapshot, rule, caller)].flat()
 }
 
 /** A receipt does not name its caller, but the key of a counter gives it away. */
-function callerOfTaken({ limitKey }: Snapshot, { id, by }: CompiledRule, taken: Taken): Hash64 {
+function callerOfTaken(
+  { limitKey }: Snapshot,
+  { id, by }: CompiledRule,
+  taken: ReceiptEntry,
+): Hash64 {
   const name = taken.limitName
   return callerOfKey(taken.key, limitSeed(limitKey, { rule: id, name, candidate: false, by }))
 }

@@ -2,7 +2,7 @@ import { type CounterKey, defineLimit } from '@sluice/core'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { memoryStore } from './index.js'
 import { perUser, user } from './limiter.test-helper.js'
-import { Reports } from './reports.js'
+import { DeferredCharges } from './reports.js'
 import type { Scheduler } from './rounds.js'
 import { scripted, settled } from './scripted-store.test-helper.js'
 import type { Charge, Store } from './store.js'
@@ -36,7 +36,7 @@ function start(scheduler?: Scheduler) {
       charges.push(charge)
     },
   }
-  const reports = new Reports(store, () => clock.now(), scheduler)
+  const reports = new DeferredCharges(store, () => clock.now(), scheduler)
   return { clock, charges, errors, reports, most: () => mostAtOnce }
 }
 
@@ -55,7 +55,7 @@ describe('reports', () => {
     reports.forget(keyOf(1))
     await flushed()
     expect(reports.waiting).toBe(1)
-    reports.isAnswering = true
+    reports.isStoreAnswering = true
     reports.flush()
     await flushed()
     expect(charges.map(({ key }) => key)).toEqual([keyOf(2)])
@@ -135,7 +135,7 @@ describe('reports', () => {
     reports.add(keyOf(0), limit, 4, clock.now())
     await vi.advanceTimersByTimeAsync(1000)
     expect(charges).toHaveLength(63)
-    reports.isAnswering = true
+    reports.isStoreAnswering = true
     await vi.advanceTimersByTimeAsync(250)
     await flushed()
     expect(charges).toHaveLength(200)
@@ -161,7 +161,7 @@ describe('reports', () => {
     reports.flush()
     await flushed()
     expect([reports.waiting, reports.dropped]).toEqual([1, 3])
-    reports.isAnswering = true
+    reports.isStoreAnswering = true
     await vi.advanceTimersByTimeAsync(250)
     await flushed()
     expect(charges.map(({ amount }) => amount)).toEqual([4])

@@ -3,33 +3,33 @@
  * to empty, for this and the last window only. Only what the store certainly did not take itself.
  */
 import type { CounterKey, Limit } from '@sluice/core'
-import { type Scheduler, timers } from './rounds.js'
+import { type Scheduler, systemScheduler } from './rounds.js'
 import type { Store } from './store.js'
 
-interface Spent {
+interface WindowUsage {
   readonly amount: number
   /** When the last of it was spent, in the store's time. */
   readonly at: number
 }
 
-interface Report {
+interface DeferredCharge {
   readonly key: CounterKey
   readonly limit: Limit
-  readonly last: Spent | undefined
-  readonly present: Spent
+  readonly last: WindowUsage | undefined
+  readonly present: WindowUsage
 }
 
 /** Counters reported on; more are dropped and counted. About 20 MB. */
-const REPORTS_MAX = 100_000
+const CHARGES_MAX = 100_000
 const CHARGES_AT_ONCE = 64
 /** How soon what waits is charged by a store that answers. */
 const RETRY_MS = 250
 
-export class Reports {
+export class DeferredCharges {
   readonly #store: Store
   readonly #time: () => number
   readonly #scheduler: Scheduler
-  readonly #waiting = new Map<string, Report>()
+  readonly #waiting = new Map<string, DeferredCharge>()
   /** Counters that were reset while a charge to them was under way: what fails is not put back. */
   readonly #forgotten = new Set<string>()
   #dropped = 0
@@ -37,13 +37,13 @@ export class Reports {
    * Whether the store answered when it was last asked. While it does not, nothing is charged: of
    * what is sent then nobody would know whether it ran.
    */
-  isAnswering = true
+  isStoreAnswering = true
   #isFlushing = false
   #isClosed = false
-  #callOffRetry: (() => void) | undefined
+  #cancelRetry: (() => void) | undefined
 
   /** `time` is the store's. */
-  constructor(store: Store, time: () => number, scheduler = timers) {
+  constructor(store: Store, time: () => number, scheduler = systemScheduler) {
     this.#store = store
     this.#time = time
     this.#scheduler = scheduler
@@ -62,19 +62,19 @@ export class Reports {
     if (this.#isClosed) return
     const name = nameOf(key)
     const before = this.#waiting.get(name)
-    if (before === undefined && this.#waiting.size >= REPORTS_MAX) {
+    if (before === undefined && this.#waiting.size >= CHARGES_MAX) {
       this.#dropped += amount
       return
     }
-    const report = { key, limit, last: undefined, present: { amount, at } }
-    this.#waiting.set(name, before === undefined ? report : merge(before, report))
+    const deferred = { key, limit, last: undefined, present: { amount, at } }
+    this.#waiting.set(name, before === undefined ? deferred : merge(before, deferred))
     this.retryLater()
   }
 
   /** The counter was reset: what was spent before is forgotten with it. */
   forget(key: CounterKey): void {
     this.#waiting.delete(nameOf(key))
-    if (this.#isFlushing && this.#forgotten.size < REPORTS_MAX) this.#forgotten.add(nameOf(key))
+    if (this.#isFlushing && this.#forgotten.size < CHARGES_MAX) this.#forgotten.add(nameOf(key))
   }
 
   /** Charges what waits, oldest first. What fails waits on. */
@@ -90,62 +90,62 @@ export class Reports {
 
   close(): void {
     this.#isClosed = true
-    this.#callOffRetry?.()
+    this.#cancelRetry?.()
   }
 
   private async chargeAll(): Promise<void> {
-    while (this.isAnswering && !this.#isClosed && this.#waiting.size > 0) {
-      const batch: Report[] = []
-      for (const [name, report] of this.#waiting) {
+    while (this.isStoreAnswering && !this.#isClosed && this.#waiting.size > 0) {
+      const batch: DeferredCharge[] = []
+      for (const [name, deferred] of this.#waiting) {
         if (batch.length === CHARGES_AT_ONCE) break
-        batch.push(report)
+        batch.push(deferred)
         this.#waiting.delete(name)
       }
       // All that was under way has settled: what is forgotten from here on is of this batch.
       this.#forgotten.clear()
-      const done = await Promise.all(batch.map((report) => this.charge(report)))
-      if (!done.every(Boolean)) this.isAnswering = false
+      const done = await Promise.all(batch.map((deferred) => this.charge(deferred)))
+      if (!done.every(Boolean)) this.isStoreAnswering = false
     }
   }
 
   /** False where the store did not answer; then what was not charged waits on. */
-  private async charge(report: Report): Promise<boolean> {
-    const { key, limit, last, present } = report
+  private async charge(deferred: DeferredCharge): Promise<boolean> {
+    const { key, limit, last, present } = deferred
     const rest = { key, limit, last: undefined, present }
-    if (last !== undefined && !(await this.chargeOne(report, last))) {
-      this.putBack(rest)
+    if (last !== undefined && !(await this.chargeOne(deferred, last))) {
+      this.requeue(rest)
       return false
     }
     return this.chargeOne(rest, present)
   }
 
-  private async chargeOne({ key, limit }: Report, spent: Spent): Promise<boolean> {
-    if (!this.counts(spent, limit)) return true
+  private async chargeOne({ key, limit }: DeferredCharge, usage: WindowUsage): Promise<boolean> {
+    if (!this.isChargeable(usage, limit)) return true
     try {
-      await this.#store.charge({ key, limit, ...spent, debt: 0 })
+      await this.#store.charge({ key, limit, ...usage, debt: 0 })
       return true
     } catch (error) {
-      if (mayHaveRun(error)) this.#dropped += spent.amount
-      else this.putBack({ key, limit, last: undefined, present: spent })
+      if (mayHaveRun(error)) this.#dropped += usage.amount
+      else this.requeue({ key, limit, last: undefined, present: usage })
       return false
     }
   }
 
-  private counts({ at }: Spent, limit: Limit): boolean {
+  private isChargeable({ at }: WindowUsage, limit: Limit): boolean {
     return windowOf(this.#time(), limit) - windowOf(at, limit) <= 1
   }
 
-  private putBack(report: Report): void {
-    if (this.#forgotten.has(nameOf(report.key))) return
-    const since = this.#waiting.get(nameOf(report.key))
-    this.#waiting.set(nameOf(report.key), merge(report, since))
+  private requeue(deferred: DeferredCharge): void {
+    if (this.#forgotten.has(nameOf(deferred.key))) return
+    const since = this.#waiting.get(nameOf(deferred.key))
+    this.#waiting.set(nameOf(deferred.key), merge(deferred, since))
   }
 
   private retryLater(): void {
-    if (this.#callOffRetry !== undefined || this.#isClosed) return
-    this.#callOffRetry = this.#scheduler.after(RETRY_MS, () => {
-      this.#callOffRetry = undefined
-      if (this.isAnswering) this.flush()
+    if (this.#cancelRetry !== undefined || this.#isClosed) return
+    this.#cancelRetry = this.#scheduler.after(RETRY_MS, () => {
+      this.#cancelRetry = undefined
+      if (this.isStoreAnswering) this.flush()
       else this.retryLater()
     })
   }
@@ -160,7 +160,7 @@ function windowOf(at: number, { windowUs }: Limit): number {
 }
 
 /** Spendings of one window become one; of an earlier one than the last nothing is kept. */
-function merge(before: Report, next: Report | undefined): Report {
+function merge(before: DeferredCharge, next: DeferredCharge | undefined): DeferredCharge {
   if (next === undefined) return before
   const { key, limit, present, last } = next
   const gap = windowOf(present.at, limit) - windowOf(before.present.at, limit)
@@ -172,7 +172,10 @@ function merge(before: Report, next: Report | undefined): Report {
   return { key, limit, last: sum(before.last, last), present: sum(before.present, present) }
 }
 
-function sum<Part extends Spent | undefined>(a: Spent | undefined, b: Part): Spent | Part {
+function sum<Part extends WindowUsage | undefined>(
+  a: WindowUsage | undefined,
+  b: Part,
+): WindowUsage | Part {
   if (a === undefined || b === undefined) return a ?? b
   return { amount: a.amount + b.amount, at: Math.max(a.at, b.at) }
 }

@@ -1,17 +1,17 @@
 import { describe, expect, test } from 'vitest'
 import { FakeScheduler, settled } from './redis/channel.test-helper.js'
-import { Rounds } from './rounds.js'
+import { PeriodicTask } from './rounds.js'
 
-function makeRounds(run: (round: number) => Promise<void>) {
+function makeTask(run: (round: number) => Promise<void>) {
   const scheduler = new FakeScheduler()
   let rounds = 0
-  const made = new Rounds(100, () => run((rounds += 1)), scheduler)
+  const made = new PeriodicTask(100, () => run((rounds += 1)), scheduler)
   return { scheduler, rounds: made, count: () => rounds }
 }
 
 describe('rounds', () => {
   test('begin at once and go on in their interval', async () => {
-    const { scheduler, rounds, count } = makeRounds(async () => {})
+    const { scheduler, rounds, count } = makeTask(async () => {})
     rounds.start()
     expect(count()).toBe(1)
     await scheduler.advance(350)
@@ -19,7 +19,7 @@ describe('rounds', () => {
   })
 
   test('begin after one interval if so asked', async () => {
-    const { scheduler, rounds, count } = makeRounds(async () => {})
+    const { scheduler, rounds, count } = makeTask(async () => {})
     rounds.start('later')
     expect(count()).toBe(0)
     await scheduler.advance(100)
@@ -28,7 +28,7 @@ describe('rounds', () => {
 
   test('are never two at a time: a slow one takes the place of those after it', async () => {
     let finish = () => {}
-    const { scheduler, rounds, count } = makeRounds((round) =>
+    const { scheduler, rounds, count } = makeTask((round) =>
       round === 1 ? new Promise((resolve) => (finish = resolve)) : Promise.resolve(),
     )
     rounds.start()
@@ -41,7 +41,7 @@ describe('rounds', () => {
   })
 
   test('go on after one that rejects and one that throws', async () => {
-    const { scheduler, rounds, count } = makeRounds((round) => {
+    const { scheduler, rounds, count } = makeTask((round) => {
       if (round === 1) return Promise.reject(new Error('no'))
       if (round === 2) throw new Error('no')
       return Promise.resolve()
@@ -52,7 +52,7 @@ describe('rounds', () => {
   })
 
   test('end when stopped, and leave nothing scheduled', async () => {
-    const { scheduler, rounds, count } = makeRounds(async () => {})
+    const { scheduler, rounds, count } = makeTask(async () => {})
     rounds.start()
     rounds.start()
     await scheduler.advance(100)

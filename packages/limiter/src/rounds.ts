@@ -5,7 +5,7 @@ export interface Scheduler {
   after(ms: number, run: () => void): () => void
 }
 
-export const timers: Scheduler = {
+export const systemScheduler: Scheduler = {
   after: (ms, run) => {
     const timer = setTimeout(run, ms)
     timer.unref()
@@ -13,11 +13,11 @@ export const timers: Scheduler = {
   },
 }
 
-export class Rounds {
+export class PeriodicTask {
   readonly #everyMs: number
   readonly #run: () => Promise<void>
   readonly #scheduler: Scheduler
-  #callOff: (() => void) | undefined
+  #cancel: (() => void) | undefined
   #isRunning = false
 
   /** What `run` has to say of its failures it says itself; here they only end the round. */
@@ -29,25 +29,25 @@ export class Rounds {
 
   /** The first round begins now, or after one interval. */
   start(first: 'now' | 'later' = 'now'): void {
-    if (this.#callOff !== undefined) return
+    if (this.#cancel !== undefined) return
     this.schedule()
-    if (first === 'now') this.round()
+    if (first === 'now') this.runOnce()
   }
 
   stop(): void {
-    this.#callOff?.()
-    this.#callOff = undefined
+    this.#cancel?.()
+    this.#cancel = undefined
   }
 
   private schedule(): void {
-    this.#callOff = this.#scheduler.after(this.#everyMs, () => {
+    this.#cancel = this.#scheduler.after(this.#everyMs, () => {
       this.schedule()
-      this.round()
+      this.runOnce()
     })
   }
 
   /** A round that outlasts its interval takes the place of the next. */
-  private round(): void {
+  private runOnce(): void {
     if (this.#isRunning) return
     this.#isRunning = true
     const done = () => {

@@ -14,7 +14,7 @@ import { type ManualClock, manualClock } from './testing/index.js'
  */
 export type Fate = 'answer' | 'not-run' | 'ran' | 'lost'
 
-export interface Script {
+export interface StoreScript {
   /** By group and place. */
   fate: (group: number, at: number) => Fate
   /** Instead of all of it. */
@@ -27,13 +27,13 @@ export interface Script {
 export class ScriptedStore implements Store {
   readonly clock: ManualClock = manualClock()
   readonly inner = memoryStore({ clock: this.clock })
-  readonly script: Script = {
+  readonly script: StoreScript = {
     fate: () => 'answer',
     error: undefined,
     verbError: undefined,
     peekError: undefined,
   }
-  readonly asked: { groups: Groups<Take>; options: TakeOptions | undefined }[] = []
+  readonly requests: { groups: Groups<Take>; options: TakeOptions | undefined }[] = []
   readonly gives: Give[] = []
   readonly charges: Charge[] = []
   readonly #listeners: (() => void)[] = []
@@ -69,7 +69,7 @@ export class ScriptedStore implements Store {
   }
 
   async take(groups: Groups<Take>, options?: TakeOptions): Promise<Groups<Answer>> {
-    this.asked.push({ groups, options })
+    this.requests.push({ groups, options })
     if (this.isHeld) await new Promise<void>((resolve) => void this.#held.push(resolve))
     const { error, fate } = this.script
     if (error !== undefined) throw error
@@ -87,7 +87,7 @@ export class ScriptedStore implements Store {
     )
     this.#late.push(() => options?.onLate?.(outcomes))
     return outcomes.map((row, g) =>
-      row.map((outcome, i) => toldInTime(fates[g]?.[i] ?? 'lost', outcome)),
+      row.map((outcome, i) => answerInTime(fates[g]?.[i] ?? 'lost', outcome)),
     )
   }
 
@@ -149,7 +149,7 @@ export class ScriptedStore implements Store {
   }
 }
 
-function toldInTime(fate: Fate, outcome: Outcome | Silence): Answer {
+function answerInTime(fate: Fate, outcome: Outcome | Silence): Answer {
   if (fate === 'answer') return outcome
   return fate === 'not-run' ? 'not-run' : 'unknown'
 }

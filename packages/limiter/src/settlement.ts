@@ -3,28 +3,28 @@
  * refused call stays taken, and nothing admitted is taken twice.
  */
 import type { CounterKey, Plan, PlannedTake } from '@sluice/core'
-import type { Asked } from './asked.js'
+import type { PendingDecision } from './asked.js'
 import { answerAt, type Spending } from './posture/posture-answers.js'
-import type { Reports } from './reports.js'
+import type { DeferredCharges } from './reports.js'
 import type { Answer, Give, Groups, Store } from './store.js'
 
-export interface SettlementParts {
+export interface ReconcilerDeps {
   readonly store: Store
-  readonly reports: Reports
+  readonly deferredCharges: DeferredCharges
   /** Returns what was taken here, because the store has taken it after all. */
-  readonly strike: (spending: Spending) => void
+  readonly returnLocal: (spending: Spending) => void
   /** Something was given back: what is known here of the counter is old. */
-  readonly gaveBack: (key: CounterKey) => void
+  readonly invalidate: (key: CounterKey) => void
   /** The same after it was done, for other nodes as well. */
-  readonly returned: (key: CounterKey) => void
+  readonly invalidateEverywhere: (key: CounterKey) => void
 }
 
-export class Settlement {
-  readonly #parts: SettlementParts
+export class Reconciler {
+  readonly #deps: ReconcilerDeps
   #givesLost = 0
 
-  constructor(parts: SettlementParts) {
-    this.#parts = parts
+  constructor(deps: ReconcilerDeps) {
+    this.#deps = deps
   }
 
   /** Give-backs that the store did not confirm. */
@@ -33,40 +33,40 @@ export class Settlement {
   }
 
   /** A call was decided by posture, with these answers of the store to a part of it. */
-  decided(asked: Asked, answers: Groups<Answer> | undefined): void {
-    const { plan, allowed, spendings } = asked
+  onFallback(pending: PendingDecision, answers: Groups<Answer> | undefined): void {
+    const { plan, allowed, spendings } = pending
     if (answers !== undefined && !allowed) this.giveBackAll(plan, answers)
     for (const [i, spending] of spendings.entries()) {
-      if (answerAt(answers, 0, i) === 'not-run') this.report(spending)
+      if (answerAt(answers, 0, i) === 'not-run') this.deferCharge(spending)
     }
   }
 
   /** Goes by each take whose fate was not known until now. */
-  settle(asked: Asked, answers: Groups<Answer>): void {
-    const { plan, allowed, spendings } = asked
-    const before = asked.answers
-    asked.answers = answers
+  reconcile(pending: PendingDecision, answers: Groups<Answer>): void {
+    const { plan, allowed, spendings } = pending
+    const before = pending.answers
+    pending.answers = answers
     for (const [g, takes] of plan.groups.entries()) {
       for (const [i, take] of takes.entries()) {
         if (answerAt(before, g, i) !== 'unknown') continue
         const answer = answerAt(answers, g, i)
         if (!allowed) this.giveBack(take, answer, g)
-        else if (g === 0) this.settleSpending(spendings[i], answer)
+        else if (g === 0) this.reconcileSpending(spendings[i], answer)
       }
     }
   }
 
-  private settleSpending(spending: Spending | undefined, answer: Answer): void {
+  private reconcileSpending(spending: Spending | undefined, answer: Answer): void {
     if (spending === undefined || answer === 'unknown') return
-    if (answer === 'not-run') this.report(spending)
-    else if (answer.granted > 0) this.#parts.strike(spending)
-    else if (answer.remaining > 0) this.report(spending)
+    if (answer === 'not-run') this.deferCharge(spending)
+    else if (answer.granted > 0) this.#deps.returnLocal(spending)
+    else if (answer.remaining > 0) this.deferCharge(spending)
   }
 
-  private report(spending: Spending | undefined): void {
+  private deferCharge(spending: Spending | undefined): void {
     if (spending === undefined) return
     const { key, limit, amount } = spending.take
-    this.#parts.reports.add(key, limit, amount, spending.at)
+    this.#deps.deferredCharges.add(key, limit, amount, spending.at)
   }
 
   private giveBackAll(plan: Plan, answers: Groups<Answer>): void {
@@ -87,12 +87,12 @@ export class Settlement {
 
   /** Tried once: what may have been given back must not be given twice. */
   private async give(give: Give): Promise<void> {
-    this.#parts.gaveBack(give.key)
+    this.#deps.invalidate(give.key)
     try {
-      await this.#parts.store.give(give)
+      await this.#deps.store.give(give)
     } catch {
       this.#givesLost += 1
     }
-    this.#parts.returned(give.key)
+    this.#deps.invalidateEverywhere(give.key)
   }
 }

@@ -23,7 +23,7 @@ const tried = (max: number, trial: number, more: object = {}) =>
   perUser([window(max)], { candidate: { limits: [window(trial)] }, ...more })
 
 /** What each rule and candidate said, by the two ways to ask a decision. */
-function said(decision: Decision): { rules: readonly string[]; callers: readonly string[] } {
+function judgedOf(decision: Decision): { rules: readonly string[]; callers: readonly string[] } {
   const rules: string[] = []
   const callers: string[] = []
   decision.eachRule((rule, outcome) => rules.push(`${rule} ${outcome}`))
@@ -35,13 +35,16 @@ describe('nothing in shadow says anything of a call', () => {
   test('that the store refused', () => {
     const { limiter } = limiterOf([...tried(2, 1), shadow('trial', 1)])
     limiter.checkSync(user('u1'))
-    expect(said(limiter.checkSync(user('u1'))).rules).toEqual([
+    expect(judgedOf(limiter.checkSync(user('u1'))).rules).toEqual([
       'per-user allowed',
       'per-user:candidate shadow_refused',
       'trial shadow_refused',
     ])
     const refused = limiter.checkSync(user('u1'))
-    expect(said(refused)).toEqual({ rules: ['per-user refused'], callers: ['per-user refused'] })
+    expect(judgedOf(refused)).toEqual({
+      rules: ['per-user refused'],
+      callers: ['per-user refused'],
+    })
     expect(refused.shadowRefusals()).toEqual([])
   })
 
@@ -51,7 +54,7 @@ describe('nothing in shadow says anything of a call', () => {
     await limiter.check(user('u1'))
     const cached = await limiter.check(user('u1'))
     expect(cached.source).toBe('deny-cache')
-    expect(said(cached)).toEqual({ rules: ['per-user refused'], callers: ['per-user refused'] })
+    expect(judgedOf(cached)).toEqual({ rules: ['per-user refused'], callers: ['per-user refused'] })
   })
 
   test.each(['not-run', 'ran', 'lost'] as const)('whose store was silent (%s)', async (fate) => {
@@ -59,7 +62,10 @@ describe('nothing in shadow says anything of a call', () => {
     store.all(fate)
     const decision = await limiter.check(user('u1'))
     expect(decision).toMatchObject({ allowed: true, source: 'posture' })
-    expect(said(decision)).toEqual({ rules: ['per-user allowed'], callers: ['per-user allowed'] })
+    expect(judgedOf(decision)).toEqual({
+      rules: ['per-user allowed'],
+      callers: ['per-user allowed'],
+    })
   })
 
   test('that was decided from a last known state while the store was slow', async () => {
@@ -71,7 +77,10 @@ describe('nothing in shadow says anything of a call', () => {
     await vi.advanceTimersByTimeAsync(10)
     const decision = await pending
     expect(decision.source).toBe('local')
-    expect(said(decision)).toEqual({ rules: ['per-user allowed'], callers: ['per-user allowed'] })
+    expect(judgedOf(decision)).toEqual({
+      rules: ['per-user allowed'],
+      callers: ['per-user allowed'],
+    })
     store.release()
   })
 
@@ -82,7 +91,7 @@ describe('nothing in shadow says anything of a call', () => {
       shadow('trial', 5, { cost, candidate: { limits: [window(1)] } }),
     ])
     const decision = limiter.checkSync(call({ user: 'u1', tokens: 'many' }))
-    expect(said(decision)).toEqual({ rules: ['plain allowed'], callers: ['plain allowed'] })
+    expect(judgedOf(decision)).toEqual({ rules: ['plain allowed'], callers: ['plain allowed'] })
   })
 
   beforeEach(() => void vi.useRealTimers())
@@ -97,14 +106,14 @@ test('a shadow group that the store answered is judged though another one was no
   ])
   store.script.fate = (group) => (group === 1 ? 'lost' : 'answer')
   const decision = await limiter.check(user('u1'))
-  expect(said(decision).rules).toEqual(['per-user allowed', 'told shadow_refused'])
+  expect(judgedOf(decision).rules).toEqual(['per-user allowed', 'told shadow_refused'])
 })
 
 test('a shadow rule without a limit for a caller judged the call and allows it', () => {
   const { limiter } = limiterOf([shadow('trial', 1, { tiers: { plan: { pro: [] } } })])
   const pro = call({ user: 'u1', plan: 'pro' })
   limiter.checkSync(pro)
-  expect(said(limiter.checkSync(pro)).rules).toEqual(['trial allowed'])
+  expect(judgedOf(limiter.checkSync(pro)).rules).toEqual(['trial allowed'])
 })
 
 test('an enforced rule that the deny cache did not ask leaves a share that is not known', async () => {
@@ -181,7 +190,7 @@ test('whatever the store does, what said something in shadow is a matched rule o
       for (const round of rounds) {
         store.script.fate = (group) => round[group] ?? 'answer'
         const decision = await limiter.check(user('u1'))
-        const { rules } = said(decision)
+        const { rules } = judgedOf(decision)
         const spoke = rules.filter((text) => !text.startsWith('per-user '))
         if (!decision.allowed) expect(spoke).toEqual([])
         expect(decision.shadow).toEqual(

@@ -7,27 +7,27 @@ import {
   planCall,
   policyOf,
   type Snapshot,
-  standingOf,
+  rulesOfCaller,
 } from '@sluice/core'
 
-const LIMITS_TOLD_MAX = 1000
+const CALLER_LIMITS_MAX = 1000
 const NO_ATTRIBUTES = {}
 
-export interface StandingPlan extends Plan {
+export interface CallerLimitsPlan extends Plan {
   /** Beside each take of the first group: whose counter it is, where its rule counts by route. */
   readonly routes: readonly (string | undefined)[]
 }
 
-export function planStanding(snapshot: Snapshot, call: Call, wallMs: number): StandingPlan {
-  const standing = standingOf(snapshot, call, wallMs, LIMITS_TOLD_MAX)
+export function planCallerLimits(snapshot: Snapshot, call: Call, wallMs: number): CallerLimitsPlan {
+  const callerLimits = rulesOfCaller(snapshot, call, wallMs, CALLER_LIMITS_MAX)
   // A cost that an attribute tells is not known here; what is left does not depend on it.
-  const whole = planCall(standing, { attributes: NO_ATTRIBUTES })
-  const routes = standing.flatMap(({ limits, route }) => limits.map(() => route))
-  return { ...whole, groups: [(whole.groups[0] ?? []).slice(0, LIMITS_TOLD_MAX)], routes }
+  const whole = planCall(callerLimits, { attributes: NO_ATTRIBUTES })
+  const routes = callerLimits.flatMap(({ limits, route }) => limits.map(() => route))
+  return { ...whole, groups: [(whole.groups[0] ?? []).slice(0, CALLER_LIMITS_MAX)], routes }
 }
 
 export function policiesOf(
-  { groups, routes }: StandingPlan,
+  { groups, routes }: CallerLimitsPlan,
   outcomes: readonly (readonly Outcome[])[],
 ): readonly Policy[] {
   return (groups[0] ?? []).flatMap((take, index) => {

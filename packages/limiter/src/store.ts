@@ -28,7 +28,7 @@ export interface Charge {
  * An outcome and, where `states` asks for it, the counter's state as the algorithm keeps it;
  * undefined: there is none. Of a log it may be the state as `shortenLog` makes it.
  */
-export interface Peeked extends Outcome {
+export interface PeekOutcome extends Outcome {
   readonly state?: unknown
 }
 
@@ -145,7 +145,7 @@ export interface Store {
   take(groups: Groups<Take>, options?: TakeOptions): Promise<Groups<Answer>>
 
   /** What `take` would say to each take alone; changes nothing. */
-  peek(groups: Groups<Take>, options?: PeekOptions): Promise<Groups<Peeked>>
+  peek(groups: Groups<Take>, options?: PeekOptions): Promise<Groups<PeekOutcome>>
 
   /**
    * Returns units: never above full, and only into the window that `at` lies in. A counter that is
@@ -174,7 +174,7 @@ export interface Store {
 
 export interface SyncStore {
   take(groups: Groups<Take>): Groups<Outcome>
-  peek(groups: Groups<Take>): Groups<Peeked>
+  peek(groups: Groups<Take>): Groups<PeekOutcome>
   give(give: Give): void
   charge(charge: Charge): void
   reset(key: CounterKey): void

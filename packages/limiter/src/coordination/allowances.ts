@@ -17,14 +17,14 @@ import {
 } from '@sluice/core'
 import { type MemoryStore, placedStore } from '../memory/memory-store.js'
 import type { Give } from '../store.js'
-import type { Here, HereOutcome, HereStats, NodeParts } from './here.js'
+import type { NodeDecider, NodeOutcome, CoordinationStats, CoordinationDeps } from './here.js'
 import { nodesOf } from './local-sync.js'
-import { Tallies } from './tally.js'
+import { StatsByRule } from './tally.js'
 
 /** Counters kept; in a full store what means least goes, and never a blocked caller first. */
 const COUNTERS_MAX = 100_000
 
-interface Allowance {
+interface SplitLimit {
   readonly nodes: number
   readonly place: number
   /** Undefined: nothing of the limit is this node's. */
@@ -32,55 +32,57 @@ interface Allowance {
   readonly immediate: Limit | undefined
 }
 
-export class Allowances implements Here {
-  readonly #parts: NodeParts
-  readonly #known = new WeakMap<CompiledLimit, Allowance>()
-  readonly #tallies = new Tallies()
+export class SplitLimits implements NodeDecider {
+  readonly #deps: CoordinationDeps
+  readonly #known = new WeakMap<CompiledLimit, SplitLimit>()
+  readonly #statsByRule = new StatsByRule()
   readonly #counters: MemoryStore
   /** The time of the limit at hand: each has its own, near the edge of its window. */
   #now = 0
   #isClosed = false
 
-  constructor(parts: NodeParts) {
-    this.#parts = parts
+  constructor(deps: CoordinationDeps) {
+    this.#deps = deps
     this.#counters = placedStore({ maxCounters: COUNTERS_MAX, clock: { now: () => this.#now } })
   }
 
-  get stats(): ReadonlyMap<string, HereStats> {
-    return this.#tallies.all
+  get stats(): ReadonlyMap<string, CoordinationStats> {
+    return this.#statsByRule.all
   }
 
-  take(take: PlannedTake): HereOutcome | undefined {
+  take(take: PlannedTake): NodeOutcome | undefined {
     if (this.#isClosed) return undefined
-    const limit = this.own(take)
-    if (limit === undefined) return nothingOf(take, this.#now)
+    const limit = this.ownLimit(take)
+    if (limit === undefined) return nothingGranted(take, this.#now)
     const { key, amount } = take
     const [[outcome] = []] = this.#counters.sync.take([[{ key, limit, amount }]])
-    return outcome === undefined ? undefined : told(outcome, take)
+    return outcome === undefined ? undefined : toNodeOutcome(outcome, take)
   }
 
   isReady(): boolean {
     return !this.#isClosed
   }
 
-  putBack(take: PlannedTake, { granted, at }: HereOutcome): void {
-    const limit = this.own(take)
+  putBack(take: PlannedTake, { granted, at }: NodeOutcome): void {
+    const limit = this.ownLimit(take)
     if (limit === undefined) return
     this.#counters.sync.give({ key: take.key, limit, amount: granted, at, undone: true })
   }
 
-  look(take: PlannedTake): (HereOutcome & { readonly state: unknown }) | undefined {
+  peek(take: PlannedTake): (NodeOutcome & { readonly state: unknown }) | undefined {
     if (this.#isClosed) return undefined
-    const limit = this.own(take)
-    if (limit === undefined) return { ...nothingOf(take, this.#now), state: undefined }
+    const limit = this.ownLimit(take)
+    if (limit === undefined) return { ...nothingGranted(take, this.#now), state: undefined }
     const { key, amount } = take
     const [[peeked] = []] = this.#counters.sync.peek([[{ key, limit, amount }]])
-    return peeked === undefined ? undefined : { ...told(peeked, take), state: peeked.state }
+    return peeked === undefined
+      ? undefined
+      : { ...toNodeOutcome(peeked, take), state: peeked.state }
   }
 
   /** The store never counted them. */
   refund(give: Give): boolean {
-    this.#now = this.#parts.placeAt(give.limit)
+    this.#now = this.#deps.placeInWindow(give.limit)
     this.#counters.sync.give(give)
     return true
   }
@@ -94,23 +96,23 @@ export class Allowances implements Here {
   }
 
   /** What of the limit is this node's now; sets the time for what follows. */
-  private own({ limit, of }: PlannedTake): Limit | undefined {
-    this.#now = this.#parts.placeAt(limit)
-    const nodes = nodesOf(this.#parts)
-    const place = Math.min(nodes - 1, Math.max(0, Math.floor(this.#parts.fleetPlace())))
-    let allowance = this.#known.get(of)
-    if (allowance === undefined || allowance.nodes !== nodes || allowance.place !== place) {
-      const own = allowanceOf(of.limit, nodes, place)
+  private ownLimit({ limit, compiled }: PlannedTake): Limit | undefined {
+    this.#now = this.#deps.placeInWindow(limit)
+    const nodes = nodesOf(this.#deps)
+    const place = Math.min(nodes - 1, Math.max(0, Math.floor(this.#deps.fleetPlace())))
+    let splitLimit = this.#known.get(compiled)
+    if (splitLimit === undefined || splitLimit.nodes !== nodes || splitLimit.place !== place) {
+      const own = splitLimitOf(compiled.limit, nodes, place)
       const immediate = own === undefined ? undefined : withoutWaiting(own)
-      allowance = { nodes, place, limit: own, immediate }
-      this.#known.set(of, allowance)
+      splitLimit = { nodes, place, limit: own, immediate }
+      this.#known.set(compiled, splitLimit)
     }
-    return limit === of.limit ? allowance.limit : allowance.immediate
+    return limit === compiled.limit ? splitLimit.limit : splitLimit.immediate
   }
 }
 
 /** The part of `units` that is of one node; those of all nodes sum to it. */
-export function partOf(units: number, nodes: number, place: number): number {
+export function nodeUnits(units: number, nodes: number, place: number): number {
   const whole = Math.floor(units / nodes)
   const rest = units % nodes
   // In two steps, as (place + 1) * units may be more than can be counted.
@@ -118,13 +120,13 @@ export function partOf(units: number, nodes: number, place: number): number {
   return whole + upTo(place + 1) - upTo(place)
 }
 
-function allowanceOf(limit: Limit, nodes: number, place: number): Limit | undefined {
+function splitLimitOf(limit: Limit, nodes: number, place: number): Limit | undefined {
   if (nodes === 1 || limit.max === 0) return limit
   const { algorithm, name, windowMs } = limit
-  const max = partOf(limit.max, nodes, place)
+  const max = nodeUnits(limit.max, nodes, place)
   if (max === 0) return undefined
   // A bucket that holds nothing could never admit what it regains.
-  const size = Math.max(1, partOf(limit.capacity, nodes, place))
+  const size = Math.max(1, nodeUnits(limit.capacity, nodes, place))
   const spec: LimitSpec = { algorithm, name, windowMs, max, ...sizeOf(limit, size) }
   if (findLimitProblem(spec) === undefined) return defineLimit(spec)
   // A part may be too fine to count where the whole is not; a window has no such numbers.
@@ -139,7 +141,7 @@ function sizeOf({ algorithm, maxWaitUs }: Limit, size: number): Partial<LimitSpe
 }
 
 /** A node with nothing to grant may have something once the fleet has changed: not never. */
-function nothingOf({ limit, amount }: PlannedTake, at: number): HereOutcome {
+function nothingGranted({ limit, amount }: PlannedTake, at: number): NodeOutcome {
   const waitMs = amount === 0 ? 0 : limit.windowMs
   const isTooLarge = amount > limit.capacity
   return {
@@ -154,7 +156,7 @@ function nothingOf({ limit, amount }: PlannedTake, at: number): HereOutcome {
 }
 
 /** What is more than this node can ever hold, but not more than the limit can, may pass later. */
-function told(outcome: Outcome, { limit, amount }: PlannedTake): HereOutcome {
+function toNodeOutcome(outcome: Outcome, { limit, amount }: PlannedTake): NodeOutcome {
   const { granted, remaining, resetAfterMs, delayMs, at } = outcome
   const isNever = outcome.retryAfterMs === null && amount <= limit.capacity
   const retryAfterMs = isNever ? limit.windowMs : outcome.retryAfterMs

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
-import { ByKey } from './by-key.js'
+import { CounterMap } from './by-key.js'
 
 const thing = (hi: number, lo: number) => ({ key: { hi, lo, partition: 0 } })
 
 test('things of keys that share a half are told apart, and leave one by one', () => {
-  const things = new ByKey()
+  const things = new CounterMap()
   const all = [thing(1, 7), thing(2, 7), thing(3, 7), thing(1, 8)]
   for (const each of all) things.add(each)
   expect(things.size).toBe(4)

@@ -1,7 +1,7 @@
 /** Things by the counter they are of, found without making a text of its key. */
 import type { CounterKey } from '@sluice/core'
 
-export interface Keyed {
+export interface CounterEntry {
   readonly key: CounterKey
 }
 
@@ -9,15 +9,15 @@ export interface Keyed {
  * By half of the key's hash; the few that share that half lie behind one another. Nobody can aim at
  * a half, because hashes are keyed.
  */
-export class ByKey<Thing extends Keyed> {
-  readonly #byHalf = new Map<number, Thing | Thing[]>()
+export class CounterMap<Entry extends CounterEntry> {
+  readonly #byHalf = new Map<number, Entry | Entry[]>()
   #size = 0
 
   get size(): number {
     return this.#size
   }
 
-  get({ hi, lo }: CounterKey): Thing | undefined {
+  get({ hi, lo }: CounterKey): Entry | undefined {
     const found = this.#byHalf.get(lo)
     if (found === undefined) return undefined
     if (!Array.isArray(found)) return found.key.hi === hi ? found : undefined
@@ -25,20 +25,20 @@ export class ByKey<Thing extends Keyed> {
   }
 
   /** There must be none of this key yet. */
-  add(thing: Thing): void {
-    const { lo } = thing.key
+  add(entry: Entry): void {
+    const { lo } = entry.key
     const found = this.#byHalf.get(lo)
     this.#size += 1
-    if (found === undefined) this.#byHalf.set(lo, thing)
-    else this.#byHalf.set(lo, Array.isArray(found) ? [...found, thing] : [found, thing])
+    if (found === undefined) this.#byHalf.set(lo, entry)
+    else this.#byHalf.set(lo, Array.isArray(found) ? [...found, entry] : [found, entry])
   }
 
-  delete(thing: Thing): void {
-    const { lo } = thing.key
+  delete(entry: Entry): void {
+    const { lo } = entry.key
     const found = this.#byHalf.get(lo)
-    if (found === thing) this.#byHalf.delete(lo)
-    else if (Array.isArray(found) && found.includes(thing)) {
-      const rest = found.filter((other) => other !== thing)
+    if (found === entry) this.#byHalf.delete(lo)
+    else if (Array.isArray(found) && found.includes(entry)) {
+      const rest = found.filter((other) => other !== entry)
       if (rest.length > 0) this.#byHalf.set(lo, rest)
       else this.#byHalf.delete(lo)
     } else return

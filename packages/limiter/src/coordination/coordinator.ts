@@ -8,50 +8,50 @@ import type {
   PlannedTake,
   Source,
 } from '@sluice/core'
-import type { Answer, Give, Groups, Peeked, Remote } from '../store.js'
-import { Allowances } from './allowances.js'
-import type { Here, HereOutcome, HereStats, NodeParts } from './here.js'
+import type { Answer, Give, Groups, PeekOutcome, Remote } from '../store.js'
+import { SplitLimits } from './allowances.js'
+import type { NodeDecider, NodeOutcome, CoordinationStats, CoordinationDeps } from './here.js'
 import { Leases } from './leases.js'
 import { LocalCounts } from './local-counts.js'
-import { placeAt } from './node-time.js'
-import { SplitCall, sourceOf } from './split-call.js'
-import { emptyTally } from './tally.js'
+import { placeInWindow } from './node-time.js'
+import { MixedCall, sourceOf } from './split-call.js'
+import { emptyStats } from './tally.js'
 
 /** How far off a store's clock may be that says nothing of its own. */
 const CLOCK_TOLERANCE_MS = 100
 
 /** What was looked up on this node, in the places of a plan. */
-export interface LookedHere {
-  readonly outcomes: Groups<(HereOutcome & { readonly state?: unknown }) | undefined>
+export interface NodePeek {
+  readonly outcomes: Groups<(NodeOutcome & { readonly state?: unknown }) | undefined>
   /** The same where nothing is left to ask the store. */
-  readonly whole: Groups<HereOutcome> | undefined
+  readonly whole: Groups<NodeOutcome> | undefined
   readonly source: Source
   readonly staleMs: number
 }
 
 /** A call that is decided in two places, and what it waits for first. */
-export interface Begun {
-  readonly split: SplitCall
+export interface MixedStart {
+  readonly mixed: MixedCall
   readonly waiting: Promise<void> | undefined
 }
 
 export class Coordinator {
-  readonly #leases: Here
-  readonly #local: Here
-  readonly #allowances: Here
-  readonly #choose = ({ of }: PlannedTake) => this.of(of.coordination)
+  readonly #leases: NodeDecider
+  readonly #local: NodeDecider
+  readonly #splitLimits: NodeDecider
+  readonly #choose = ({ compiled: of }: PlannedTake) => this.deciderOf(of.coordination)
 
-  constructor(parts: NodeParts) {
-    this.#leases = new Leases(parts)
-    this.#local = new LocalCounts(parts)
-    this.#allowances = new Allowances(parts)
+  constructor(estimate: CoordinationDeps) {
+    this.#leases = new Leases(estimate)
+    this.#local = new LocalCounts(estimate)
+    this.#splitLimits = new SplitLimits(estimate)
   }
 
   /** By the id of the rule. */
-  get stats(): ReadonlyMap<string, HereStats> {
-    const sums = new Map<string, HereStats>()
-    for (const here of this.all()) {
-      for (const [rule, stats] of here.stats) sums.set(rule, add(sums.get(rule), stats))
+  get stats(): ReadonlyMap<string, CoordinationStats> {
+    const sums = new Map<string, CoordinationStats>()
+    for (const node of this.deciders()) {
+      for (const [rule, stats] of node.stats) sums.set(rule, add(sums.get(rule), stats))
     }
     return sums
   }
@@ -60,25 +60,25 @@ export class Coordinator {
    * An outcome: of the only limit that the call has, as most have one. `ask`: the store decides
    * that one, and this node learns from it. Undefined where no limit has anything to do with this.
    */
-  begin(plan: Plan, waitMs: number): HereOutcome | 'ask' | Begun | undefined {
+  begin(plan: Plan, waitMs: number): NodeOutcome | 'ask' | MixedStart | undefined {
     const only = onlyTake(plan)
     if (only === undefined) {
       if (!this.concerns(plan)) return undefined
-      const split = new SplitCall(plan, this.#choose)
-      return { split, waiting: split.begin(waitMs) }
+      const mixed = new MixedCall(plan, this.#choose)
+      return { mixed, waiting: mixed.begin(waitMs) }
     }
-    const here = this.of(only.of.coordination)
-    if (here === undefined) return undefined
-    const answer = here.take(only, waitMs)
+    const node = this.deciderOf(only.compiled.coordination)
+    if (node === undefined) return undefined
+    const answer = node.take(only, waitMs)
     if (answer === undefined) return 'ask'
     if (!(answer instanceof Promise)) return answer
-    const split = new SplitCall(plan, this.#choose)
-    return { split, waiting: split.beginWith(answer, here) }
+    const mixed = new MixedCall(plan, this.#choose)
+    return { mixed, waiting: mixed.beginWith(answer, node) }
   }
 
   /** What the store decides itself, as it is asked for it. */
-  sent({ groups }: Plan): Groups<PlannedTake> {
-    return groups.map((takes) => takes.map((take) => this.asSent(take)))
+  storeTakes({ groups }: Plan): Groups<PlannedTake> {
+    return groups.map((takes) => takes.map((take) => this.storeTake(take)))
   }
 
   /** The store decided these takes itself. */
@@ -92,10 +92,10 @@ export class Coordinator {
   }
 
   /** What is known here of a call that only asks; undefined where that is nothing. */
-  look(plan: Plan): LookedHere | undefined {
+  peek(plan: Plan): NodePeek | undefined {
     if (!this.concerns(plan)) return undefined
     const outcomes = plan.groups.map((takes) =>
-      takes.map((take) => this.#choose(take)?.look?.(take)),
+      takes.map((take) => this.#choose(take)?.peek?.(take)),
     )
     const found = outcomes.flat()
     const staleMs = found.reduce((oldest, outcome) => Math.max(oldest, outcome?.staleMs ?? 0), 0)
@@ -109,41 +109,41 @@ export class Coordinator {
     }
   }
 
-  lookAt(take: PlannedTake): Peeked | undefined {
-    const looked = this.#choose(take)?.look?.(take)
-    return looked && { ...looked, state: looked.state }
+  peekOne(take: PlannedTake): PeekOutcome | undefined {
+    const peeked = this.#choose(take)?.peek?.(take)
+    return peeked && { ...peeked, state: peeked.state }
   }
 
   /** Whether these units were returned here; if not, they belong to the store. */
   refund(give: Give, coordination: Coordination): boolean {
-    return this.of(coordination)?.refund?.(give) ?? false
+    return this.deciderOf(coordination)?.refund?.(give) ?? false
   }
 
   forget(key: CounterKey): void {
-    for (const here of this.all()) here.forget(key)
+    for (const node of this.deciders()) node.forget(key)
   }
 
-  gaveBack(key: CounterKey): void {
-    for (const here of this.all()) here.gaveBack?.(key)
+  invalidate(key: CounterKey): void {
+    for (const node of this.deciders()) node.invalidate?.(key)
   }
 
   async close(): Promise<void> {
-    await Promise.all(this.all().map((here) => here.close()))
+    await Promise.all(this.deciders().map((node) => node.close()))
   }
 
-  private asSent(take: PlannedTake): PlannedTake {
-    const limit = this.#choose(take)?.inStore?.(take)
+  private storeTake(take: PlannedTake): PlannedTake {
+    const limit = this.#choose(take)?.storeLimit?.(take)
     return limit === undefined ? take : { ...take, limit }
   }
 
-  private all(): readonly Here[] {
-    return [this.#leases, this.#local, this.#allowances]
+  private deciders(): readonly NodeDecider[] {
+    return [this.#leases, this.#local, this.#splitLimits]
   }
 
-  private of(coordination: Coordination): Here | undefined {
+  private deciderOf(coordination: Coordination): NodeDecider | undefined {
     if (coordination === 'exact') return undefined
     if (coordination === 'leased') return this.#leases
-    return coordination === 'local' ? this.#local : this.#allowances
+    return coordination === 'local' ? this.#local : this.#splitLimits
   }
 
   private concerns({ groups }: Plan): boolean {
@@ -151,7 +151,7 @@ export class Coordinator {
       const takes = groups[g]
       if (takes === undefined) continue
       for (let i = 0; i < takes.length; i++) {
-        if (takes[i]?.of.coordination !== 'exact') return true
+        if (takes[i]?.compiled.coordination !== 'exact') return true
       }
     }
     return false
@@ -165,7 +165,7 @@ function onlyTake({ groups }: Plan): PlannedTake | undefined {
 
 /** Whether what counts here needs to know the states that the store has of these counters. */
 export function needsStates({ groups }: Plan): boolean {
-  return groups.some((takes) => takes.some(({ of }) => of.coordination === 'local'))
+  return groups.some((takes) => takes.some(({ compiled: of }) => of.coordination === 'local'))
 }
 
 /** Who decided a call of one limit here. */
@@ -176,24 +176,28 @@ export function onlySource(plan: Plan): Source {
 
 /** What is known here stands in the place of what the store said. */
 export function overlay(
-  here: LookedHere | undefined,
-  outcomes: Groups<Outcome | Peeked>,
+  node: NodePeek | undefined,
+  outcomes: Groups<Outcome | PeekOutcome>,
 ): Groups<Outcome> {
-  if (here === undefined) return outcomes
-  return outcomes.map((row, g) => row.map((outcome, i) => here.outcomes[g]?.[i] ?? outcome))
+  if (node === undefined) return outcomes
+  return outcomes.map((row, g) => row.map((outcome, i) => node.outcomes[g]?.[i] ?? outcome))
 }
 
-function add(before: HereStats | undefined, more: HereStats): HereStats {
+function add(before: CoordinationStats | undefined, more: CoordinationStats): CoordinationStats {
   if (before === undefined) return more
-  const sum = emptyTally()
-  for (const name of Object.keys(sum) as (keyof HereStats)[]) sum[name] = before[name] + more[name]
+  const sum = emptyStats()
+  for (const name of Object.keys(sum) as (keyof CoordinationStats)[])
+    sum[name] = before[name] + more[name]
   return sum
 }
 
 /** Where a unit belongs that is spent here now, by the store's clock as this node knows it. */
-export function placing(remote: Remote | undefined, time: () => number): (limit: Limit) => number {
+export function windowPlacer(
+  remote: Remote | undefined,
+  time: () => number,
+): (limit: Limit) => number {
   const uncertaintyUs = () => remote?.uncertaintyUs?.() ?? 0
   const toleranceUs = (remote?.clockToleranceMs ?? CLOCK_TOLERANCE_MS) * 1000
-  const parts = { time, uncertaintyUs, toleranceUs }
-  return (limit) => placeAt(parts, limit)
+  const estimate = { time, uncertaintyUs, toleranceUs }
+  return (limit) => placeInWindow(estimate, limit)
 }

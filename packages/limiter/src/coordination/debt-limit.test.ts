@@ -3,8 +3,8 @@ import { describe, expect, test } from 'vitest'
 import { DebtLimits } from './debt-limit.js'
 import { compiled } from './fleet.test-helper.js'
 
-const of = (limit: object | string, nodes: number, syncEveryMs = 100) =>
-  new DebtLimits().of(compiled(limit, syncEveryMs), nodes)
+const debtLimitOf = (limit: object | string, nodes: number, syncEveryMs = 100) =>
+  new DebtLimits().get(compiled(limit, syncEveryMs), nodes)
 
 describe('a bucket whose counts are merged', () => {
   test.each([
@@ -18,9 +18,9 @@ describe('a bucket whose counts are merged', () => {
     [{ max: 3, window: '1s', burst: 1 }, 1, 100, 1],
     ['5/second', 20, 100, 20],
   ])('%j on %d nodes, merged every %d ms, owes at most %d', (limit, nodes, everyMs, debt) => {
-    const owing = of(limit, nodes, everyMs)
+    const owing = debtLimitOf(limit, nodes, everyMs)
     expect(owing.debt).toBe(debt)
-    expect(owing.limit.lent).toBe(debt)
+    expect(owing.limit.borrowable).toBe(debt)
     const own = compiled(limit).limit
     expect(owing.limit).toMatchObject({
       algorithm: own.algorithm,
@@ -32,19 +32,19 @@ describe('a bucket whose counts are merged', () => {
   })
 
   test('owes what waiting lends as well, and makes nobody wait who cannot', () => {
-    const owing = of({ max: 100, window: '1s', wait: '500ms' }, 1)
+    const owing = debtLimitOf({ max: 100, window: '1s', wait: '500ms' }, 1)
     expect(owing.debt).toBe(50 + 100)
     expect(owing.limit.maxWaitUs).toBe(500_000)
     expect(owing.immediate).toMatchObject({ maxWaitUs: 0, lent: 150 })
   })
 
   test('says how long it takes to pay back', () => {
-    expect(of('100/second', 20).debtUs).toBe(2_000_000)
-    expect(of({ algorithm: 'gcra', max: 100, window: '1s' }, 3).debtUs).toBe(300_000)
+    expect(debtLimitOf('100/second', 20).debtUs).toBe(2_000_000)
+    expect(debtLimitOf({ algorithm: 'gcra', max: 100, window: '1s' }, 3).debtUs).toBe(300_000)
   })
 
   test('does not forget what it owes when a call comes', () => {
-    const { limit, debt } = of('100/second', 10)
+    const { limit, debt } = debtLimitOf('100/second', 10)
     const state: Bucket = { at: 0, used: 200, part: 0 }
     expect(algorithmOf(limit).charge(state, limit, 50, 0, 0, debt)).toEqual(state)
     expect(algorithmOf(limit).take(state, limit, 1, 0).retryAfterMs).toBe(1010)
@@ -56,7 +56,7 @@ describe('a bucket whose counts are merged', () => {
   test('owes the most that can be counted where that is less', () => {
     const fine = { max: 366 * 86_400_000 + 1, window: '366d', burst: 60_000 }
     const own = compiled(fine)
-    const owing = of(fine, 1000, 60_000)
+    const owing = debtLimitOf(fine, 1000, 60_000)
     expect(owing.debt).toBeGreaterThan(0)
     expect(owing.debt).toBeLessThan(1000 * 60_000)
     expect(owing.limit.capacity).toBe(own.limit.capacity)
@@ -64,14 +64,14 @@ describe('a bucket whose counts are merged', () => {
 
   test('owes nothing where not even that can be counted, and decides by its own limit', () => {
     const own = compiled({ max: 366 * 86_400_000 + 1, window: '366d', burst: 71_208 })
-    const owing = new DebtLimits().of(own, 1000)
+    const owing = new DebtLimits().get(own, 1000)
     expect(owing.limit).toBe(own.limit)
     expect(owing.debt).toBe(0)
   })
 
   test('of nothing is itself', () => {
     const own = compiled('0/second')
-    const owing = new DebtLimits().of(own, 5)
+    const owing = new DebtLimits().get(own, 5)
     expect(owing.limit).toBe(own.limit)
     expect(owing).toMatchObject({ debt: 0, debtUs: 0 })
   })
@@ -80,21 +80,21 @@ describe('a bucket whose counts are merged', () => {
 describe('a window whose counts are merged', () => {
   test('counts what all nodes can spend of it, under its own limit', () => {
     const own = compiled({ algorithm: 'fixed-window', max: 100, window: '1m' })
-    const owing = new DebtLimits().of(own, 7)
+    const owing = new DebtLimits().get(own, 7)
     expect(owing.limit).toBe(own.limit)
     expect(owing).toMatchObject({ debt: 700, debtUs: 0 })
   })
 
   test('counts no further than numbers go', () => {
     const huge = { algorithm: 'fixed-window', max: 999_999_999_999_999, window: '1d' }
-    expect(of(huge, 1000).debt).toBe(999_999_999_999_999)
+    expect(debtLimitOf(huge, 1000).debt).toBe(999_999_999_999_999)
   })
 })
 
 test('limits with debt are made once for each size of the fleet', () => {
   const debts = new DebtLimits()
   const own = compiled('10/second')
-  const first = debts.of(own, 20)
-  expect(debts.of(own, 20)).toBe(first)
-  expect(debts.of(own, 30).debt).toBe(30)
+  const first = debts.get(own, 20)
+  expect(debts.get(own, 20)).toBe(first)
+  expect(debts.get(own, 30).debt).toBe(30)
 })

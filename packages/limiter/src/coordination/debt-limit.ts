@@ -38,10 +38,12 @@ const TICKS_US = [1, 1000] as const
 export class DebtLimits {
   readonly #known = new WeakMap<CompiledLimit, DebtLimit>()
 
-  of(compiled: CompiledLimit, nodes: number): DebtLimit {
+  get(compiled: CompiledLimit, nodes: number): DebtLimit {
     const known = this.#known.get(compiled)
     if (known?.nodes === nodes) return known
-    const made = isBucket(compiled.limit) ? owingBucket(compiled, nodes) : window(compiled, nodes)
+    const made = isBucket(compiled.limit)
+      ? bucketWithDebt(compiled, nodes)
+      : windowWithDebt(compiled, nodes)
     this.#known.set(compiled, made)
     return made
   }
@@ -51,20 +53,20 @@ export function isBucket({ algorithm }: Limit): boolean {
   return algorithm === 'token-bucket' || algorithm === 'gcra'
 }
 
-function window({ limit, immediate }: CompiledLimit, nodes: number): DebtLimit {
+function windowWithDebt({ limit, immediate }: CompiledLimit, nodes: number): DebtLimit {
   return { nodes, limit, immediate, debt: Math.min(nodes * limit.max, DEBT_MAX), debtUs: 0 }
 }
 
-function owingBucket(compiled: CompiledLimit, nodes: number): DebtLimit {
+function bucketWithDebt(compiled: CompiledLimit, nodes: number): DebtLimit {
   const limit = withDebt(compiled.limit, wantedDebt(compiled, nodes)) ?? compiled.limit
-  const { lent, p, q, tickUs } = limit
+  const { borrowable: lent, p, q, tickUs } = limit
   const debtUs = p === 0 ? 0 : Math.ceil((lent * q) / p) * tickUs
   return { nodes, limit, immediate: withoutWaiting(limit), debt: lent, debtUs }
 }
 
 function wantedDebt({ limit, syncEveryMs }: CompiledLimit, nodes: number): number {
-  const spentUnheard = Math.ceil((nodes * limit.max * syncEveryMs) / limit.windowMs)
-  return Math.min(Math.max(limit.capacity, nodes, spentUnheard), DEBT_MAX)
+  const spentUnseen = Math.ceil((nodes * limit.max * syncEveryMs) / limit.windowMs)
+  return Math.min(Math.max(limit.capacity, nodes, spentUnseen), DEBT_MAX)
 }
 
 /** With so much debt or the most that can be counted exactly; undefined: with none. */
@@ -81,14 +83,14 @@ function withDebt(limit: Limit, wanted: number): Limit | undefined {
 }
 
 /** The most for which 4 * (burst + what is lent) * q and the time to regain that stay exact. */
-function mostDebt({ max, windowMs, capacity, lent }: Limit): number {
+function mostDebt({ max, windowMs, capacity, borrowable: lent }: Limit): number {
   const fits = TICKS_US.map((tickUs) => {
     const ticks = (windowMs * 1000) / tickUs
     const divisor = gcd(max, ticks)
     const inTime = Math.floor(Number.MAX_SAFE_INTEGER / tickUs) * (max / divisor)
-    const parts = Math.min(Number.MAX_SAFE_INTEGER, inTime)
+    const fractions = Math.min(Number.MAX_SAFE_INTEGER, inTime)
     // One unit for what rounding up lends, one for the burst's own spare.
-    return Math.floor(parts / (4 * (ticks / divisor))) - capacity - lent - 2
+    return Math.floor(fractions / (4 * (ticks / divisor))) - capacity - lent - 2
   })
   return Math.max(0, ...fits)
 }

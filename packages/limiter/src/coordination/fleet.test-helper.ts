@@ -12,7 +12,7 @@ import {
 import { memoryStore } from '../memory/memory-store.js'
 import type { Scheduler } from '../rounds.js'
 import type { Answer, Charge, Give, Groups, Silence, Store, TakeOptions } from '../store.js'
-import type { HereOutcome, NodeParts } from './here.js'
+import type { NodeOutcome, CoordinationDeps } from './here.js'
 import { LocalCounts } from './local-counts.js'
 
 /** 2026-01-01T00:00:00Z: every window whose length divides a day starts then. */
@@ -147,13 +147,13 @@ export function compiled(limit: object | string, syncEveryMs = 100): CompiledLim
 }
 
 export function takeOf(of: CompiledLimit, amount = 1, name = 1): PlannedTake {
-  return { key: { hi: name, lo: -name, partition: 1 }, limit: of.limit, amount, of }
+  return { key: { hi: name, lo: -name, partition: 1 }, limit: of.limit, amount, compiled: of }
 }
 
 export interface FleetNode {
   readonly store: NodeStore
   readonly local: LocalCounts
-  readonly parts: NodeParts
+  readonly deps: CoordinationDeps
   /** Who was given something back. */
   readonly gaveBack: CounterKey[]
 }
@@ -179,11 +179,11 @@ export class Fleet {
   /** Decides a call as a limiter does: here, else by the store. Returns what it granted. */
   call(place: number, take: PlannedTake): Outcome | undefined {
     const { local, store } = this.at(place)
-    const here = local.take(take)
-    if (here !== undefined) return here
+    const onNode = local.take(take)
+    if (onNode !== undefined) return onNode
     if (store.fault !== undefined) return undefined
-    const asked = { ...take, limit: local.inStore(take) }
-    const answer = store.takeNow([[asked]], true)[0]?.[0]
+    const storeTake = { ...take, limit: local.storeLimit(take) }
+    const answer = store.takeNow([[storeTake]], true)[0]?.[0]
     if (answer === undefined || typeof answer === 'string') return undefined
     local.learn(take, answer, this.time.nowMs)
     return answer
@@ -193,10 +193,12 @@ export class Fleet {
   async ask(place: number, take: PlannedTake): Promise<Outcome | undefined> {
     const { local, store } = this.at(place)
     if (store.delayMs === 0) return this.call(place, take)
-    const here = local.take(take)
-    if (here !== undefined) return here
+    const onNode = local.take(take)
+    if (onNode !== undefined) return onNode
     const sentMs = this.time.nowMs
-    const answers = await store.take([[{ ...take, limit: local.inStore(take) }]], { states: true })
+    const answers = await store.take([[{ ...take, limit: local.storeLimit(take) }]], {
+      states: true,
+    })
     const answer = answers[0]?.[0]
     if (answer === undefined || typeof answer === 'string') return undefined
     local.learn(take, answer, sentMs)
@@ -211,20 +213,20 @@ export class Fleet {
   private node(place: number): FleetNode {
     const store = new NodeStore(this.shared, this.time)
     const gaveBack: CounterKey[] = []
-    const parts: NodeParts = {
+    const deps: CoordinationDeps = {
       store,
       scheduler: this.time,
       monotonicMs: () => this.time.nowMs,
       wallUs: () => this.time.nowUs(),
-      placeAt: () => this.time.nowUs(),
+      placeInWindow: () => this.time.nowUs(),
       fleetSize: () => this.size,
       fleetPlace: () => place,
       deadlineMs: 20,
-      gaveBack: (key) => gaveBack.push(key),
-      answering: () => {},
-      isAnswering: () => true,
+      invalidate: (key) => gaveBack.push(key),
+      onStoreAnswer: () => {},
+      isStoreAnswering: () => true,
     }
-    return { store, parts, gaveBack, local: new LocalCounts(parts) }
+    return { store, deps, gaveBack, local: new LocalCounts(deps) }
   }
 }
 
@@ -235,7 +237,7 @@ export function startLocal(limit: object | string = window100, { size = 1, every
   const fleet = new Fleet(size)
   const of = compiled(limit, everyMs)
   const { local, store, gaveBack } = fleet.at(0)
-  const take = (amount = 1, name = 1): HereOutcome => {
+  const take = (amount = 1, name = 1): NodeOutcome => {
     const outcome = local.take(takeOf(of, amount, name))
     if (outcome === undefined) throw new Error('not decided here')
     return outcome

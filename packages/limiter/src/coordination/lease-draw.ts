@@ -1,23 +1,23 @@
 /** One request for a lease, and the calls that wait for it. */
 import type { CompiledLimit, PlannedTake, Take } from '@sluice/core'
 import type { Answer, Groups, TakeOptions } from '../store.js'
-import type { Waited } from './here.js'
+import type { DrawResult } from './here.js'
 import type { Lease } from './lease.js'
-import type { Meter } from './lease-meter.js'
+import type { LeasedCounter } from './lease-meter.js'
 
 export interface Waiter {
   readonly take: PlannedTake
-  readonly resolve: (waited: Waited) => void
+  readonly resolve: (waited: DrawResult) => void
 }
 
 /** Resets of any counter, and of this one, when it was sent: after one its grant is not spent. */
-export interface Era {
+export interface ResetCounts {
   readonly resets: number
   readonly ownResets: number
 }
 
 /** Both clocks at the moment of sending. */
-export interface Sending {
+export interface SendTimes {
   readonly nowMs: number
   readonly wallUs: number
   readonly deadlineMs: number
@@ -25,12 +25,12 @@ export interface Sending {
 
 /** It is also what the store is asked with. */
 export class Draw implements TakeOptions {
-  readonly meter: Meter
-  readonly of: CompiledLimit
+  readonly counter: LeasedCounter
+  readonly compiled: CompiledLimit
   readonly take: Take
   /** Asked for beyond what waiting calls need. */
   readonly spare: number
-  readonly era: Era
+  readonly resetCounts: ResetCounts
   readonly sentMs: number
   readonly sentWallUs: number
   readonly deadlineMs: number
@@ -47,23 +47,23 @@ export class Draw implements TakeOptions {
   #late: Answer | undefined
 
   constructor(
-    meter: Meter,
+    counter: LeasedCounter,
     waiting: Waiter[],
     spare: number,
-    era: Era,
-    sending: Sending,
+    resetCounts: ResetCounts,
+    times: SendTimes,
     onLate: (draw: Draw, answer: Answer) => void,
   ) {
-    const { of } = meter
-    this.meter = meter
-    this.of = of
+    const { compiled } = counter
+    this.counter = counter
+    this.compiled = compiled
     this.waiting = waiting
     this.spare = spare
-    this.era = era
-    this.sentMs = sending.nowMs
-    this.sentWallUs = sending.wallUs
-    this.take = takeOf(meter, waiting, spare)
-    this.deadlineMs = Math.max(1, Math.ceil(sending.deadlineMs))
+    this.resetCounts = resetCounts
+    this.sentMs = times.nowMs
+    this.sentWallUs = times.wallUs
+    this.take = takeOf(counter, waiting, spare)
+    this.deadlineMs = Math.max(1, Math.ceil(times.deadlineMs))
     this.#unpromised = spare
     this.onLate = (answers) => {
       if (this.#late !== undefined) return
@@ -85,31 +85,31 @@ export class Draw implements TakeOptions {
   }
 
   /** A call was let pass without it: its units are spent, if they are granted or were already. */
-  letPass(units: number): void {
+  onAdmitted(units: number): void {
     if (this.#lease === undefined) this.#admitted += units
     else this.#lease.settle(units)
   }
 
   /** What the store granted it. */
-  became(lease: Lease): void {
+  onGranted(lease: Lease): void {
     this.#lease = lease
     lease.settle(this.#admitted)
   }
 
   /** The store did not answer in time. Returns the late answer if it was heard before that. */
-  silent(): Answer | undefined {
+  onSilence(): Answer | undefined {
     this.#isSilent = true
     return this.#late
   }
 }
 
 /** More than a counter holds is never granted, and need not be asked for. */
-function takeOf({ key, of }: Meter, waiting: readonly Waiter[], spare: number): Take {
-  const limit = of.immediate
+function takeOf({ key, compiled }: LeasedCounter, waiting: readonly Waiter[], spare: number): Take {
+  const limit = compiled.immediate
   const needed = waiting.reduce((sum, { take }) => Math.min(sum + take.amount, limit.capacity), 0)
   const amount = Math.min(needed + spare, limit.capacity)
   const atLeast = waiting[0]?.take.amount ?? 1
-  return { key, limit, amount, atLeast, ...(of.durable ? { durable: true } : {}) }
+  return { key, limit, amount, atLeast, ...(compiled.durable ? { durable: true } : {}) }
 }
 
 /** A draw is one take. */

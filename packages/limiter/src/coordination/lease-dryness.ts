@@ -5,10 +5,10 @@
  */
 import { algorithmOf, type PlannedTake } from '@sluice/core'
 import type { Answer } from '../store.js'
-import type { HereOutcome } from './here.js'
+import type { NodeOutcome } from './here.js'
 import type { Draw } from './lease-draw.js'
 
-export interface Dryness {
+export interface Exhaustion {
   readonly untilMs: number
   /** A draw is worth its trip when so many units are there. */
   readonly worth: number
@@ -21,17 +21,17 @@ export interface Dryness {
 }
 
 /** Never longer, whatever the state says: others give back. */
-const DRY_MS_MAX = 1000
+const EXHAUSTED_MS_MAX = 1000
 
-export function drynessOf(
-  { take, meter, sentMs }: Draw,
-  { state, at, held, retryAfterMs: toldMs }: Exclude<Answer, string>,
-): Dryness {
+export function exhaustionOf(
+  { take, counter, sentMs }: Draw,
+  { state, at, held, retryAfterMs: storeWaitMs }: Exclude<Answer, string>,
+): Exhaustion {
   const { limit } = take
-  const worth = Math.max(1, Math.floor(meter.of.maxStranded * limit.capacity))
+  const worth = Math.max(1, Math.floor(counter.compiled.maxStranded * limit.capacity))
   const { retryAfterMs } = algorithmOf(limit).peek(state, limit, worth, at)
-  const waitMs = Math.min(retryAfterMs ?? 0, meter.leaseMs, DRY_MS_MAX)
-  const waitMsMax = held === true && toldMs !== null ? Math.max(1, toldMs) : Infinity
+  const waitMs = Math.min(retryAfterMs ?? 0, counter.leaseMs, EXHAUSTED_MS_MAX)
+  const waitMsMax = held === true && storeWaitMs !== null ? Math.max(1, storeWaitMs) : Infinity
   return { untilMs: sentMs + waitMs, worth, state, at, sentMs, waitMsMax }
 }
 
@@ -40,24 +40,24 @@ export function drynessOf(
  * store's. Undefined where that has room, because only a larger call was refused; and for a limit
  * that may make calls wait: how long, only the store knows.
  */
-export function refuseDry(
+export function refuseExhausted(
   { limit, amount }: PlannedTake,
-  { untilMs, worth, state, at, sentMs, waitMsMax }: Dryness,
+  { untilMs, worth, state, at, sentMs, waitMsMax }: Exhaustion,
   nowMs: number,
-): HereOutcome | undefined {
+): NodeOutcome | undefined {
   if (limit.maxWaitUs > 0) return undefined
   const staleMs = nowMs - sentMs
-  const told = algorithmOf(limit).peek(state, limit, amount, at + Math.floor(staleMs * 1000))
-  const hasRoom = told.retryAfterMs === 0 && (told.remaining >= worth || nowMs >= untilMs)
+  const outcome = algorithmOf(limit).peek(state, limit, amount, at + Math.floor(staleMs * 1000))
+  const hasRoom = outcome.retryAfterMs === 0 && (outcome.remaining >= worth || nowMs >= untilMs)
   if (hasRoom) return undefined
-  const waitMs = Math.max(1, told.retryAfterMs ?? 0, Math.ceil(untilMs - nowMs))
+  const waitMs = Math.max(1, outcome.retryAfterMs ?? 0, Math.ceil(untilMs - nowMs))
   return {
     granted: 0,
-    remaining: Math.min(told.remaining, amount - 1),
-    resetAfterMs: told.resetAfterMs,
+    remaining: Math.min(outcome.remaining, amount - 1),
+    resetAfterMs: outcome.resetAfterMs,
     retryAfterMs: Math.min(waitMs, waitMsMax),
     delayMs: 0,
-    at: told.at,
+    at: outcome.at,
     staleMs,
   }
 }

@@ -3,10 +3,10 @@
  * its lease is over, nobody asks for it, or the fleet grows. The rest goes back to the store.
  */
 import type { CompiledLimit } from '@sluice/core'
-import type { NodeParts } from './here.js'
+import type { CoordinationDeps } from './here.js'
 import type { Lease } from './lease.js'
-import type { Meter } from './lease-meter.js'
-import { Returns } from './lease-returns.js'
+import type { LeasedCounter } from './lease-meter.js'
+import { LeaseReturns } from './lease-returns.js'
 
 /** Leases of one counter: calls of different costs leave a few units of each. */
 const LEASES_MAX = 4
@@ -19,53 +19,53 @@ const SWEEP_MS = 50
 const GIVEN_PER_SWEEP = 512
 
 export class Holdings {
-  readonly #parts: NodeParts
+  readonly #deps: CoordinationDeps
   /** Counters of which something is held, drawn or on its way back. */
-  readonly #busy = new Set<Meter>()
+  readonly #busy = new Set<LeasedCounter>()
   /** Draws and gives that the store has not answered yet. */
-  #underWay = 0
-  readonly #returns: Returns
-  #callOff: (() => void) | undefined
+  #requestsInFlight = 0
+  readonly #returns: LeaseReturns
+  #cancel: (() => void) | undefined
   #onQuiet: (() => void)[] = []
   #isStopped = false
 
-  constructor(parts: NodeParts) {
-    this.#parts = parts
-    this.#returns = new Returns(parts, {
-      settled: (lease, units, isDone) => this.returned(lease, units, isDone),
-      waiting: () => this.sweepLater(),
+  constructor(deps: CoordinationDeps) {
+    this.#deps = deps
+    this.#returns = new LeaseReturns(deps, {
+      onSettled: (lease, units, isDone) => this.onReturned(lease, units, isDone),
+      onWaiting: () => this.sweepLater(),
     })
   }
 
-  get busy(): ReadonlySet<Meter> {
+  get busy(): ReadonlySet<LeasedCounter> {
     return this.#busy
   }
 
   /** Whether a counter may begin to hold something. */
-  hasRoomFor(meter: Meter): boolean {
-    return this.#busy.size < BUSY_MAX || this.#busy.has(meter)
+  hasRoomFor(counter: LeasedCounter): boolean {
+    return this.#busy.size < BUSY_MAX || this.#busy.has(counter)
   }
 
   /** This node's part of what may lie stranded. */
-  mostOf({ maxStranded, immediate }: CompiledLimit): number {
-    const nodes = Math.max(1, Math.floor(this.#parts.fleetSize()))
+  maxHeld({ maxStranded, immediate }: CompiledLimit): number {
+    const nodes = Math.max(1, Math.floor(this.#deps.fleetSize()))
     return Math.floor((maxStranded * immediate.capacity) / nodes)
   }
 
   /** At most so many units. Each draw stays apart: its units have their own time and end. */
-  keep(lease: Lease, most: number): void {
-    const { meter } = lease
+  hold(lease: Lease, most: number): void {
+    const { counter } = lease
     const excess = Math.max(0, lease.units - most)
     lease.units -= excess
     if (excess > 0) this.giveBack(lease, excess)
-    for (const older of meter.leases) if (older.units === 0) older.state = 'closed'
-    meter.leases = [...meter.leases.filter(({ state }) => state === 'open'), lease]
-    const [oldest] = meter.leases
-    if (meter.leases.length > LEASES_MAX && oldest !== undefined) {
-      meter.leases = meter.leases.slice(1)
+    for (const older of counter.leases) if (older.units === 0) older.state = 'closed'
+    counter.leases = [...counter.leases.filter(({ state }) => state === 'open'), lease]
+    const [oldest] = counter.leases
+    if (counter.leases.length > LEASES_MAX && oldest !== undefined) {
+      counter.leases = counter.leases.slice(1)
       this.close(oldest)
     }
-    this.began(meter)
+    this.markBusy(counter)
     this.sweepLater()
   }
 
@@ -84,11 +84,11 @@ export class Holdings {
     if (units > 0) this.giveBack(lease, units)
   }
 
-  closeAll(meter: Meter): void {
-    const { leases } = meter
-    meter.leases = []
+  closeAll(counter: LeasedCounter): void {
+    const { leases } = counter
+    counter.leases = []
     for (const lease of leases) this.close(lease)
-    this.ended(meter)
+    this.unmarkIdle(counter)
   }
 
   /** The counter was reset: there is nothing that it could be given back. */
@@ -98,136 +98,137 @@ export class Holdings {
     lease.units = 0
   }
 
-  forgetAll(meter: Meter): void {
-    for (const lease of meter.leases) this.forget(lease)
-    meter.leases = []
-    this.#returns.forget(meter)
-    this.ended(meter)
+  forgetAll(counter: LeasedCounter): void {
+    for (const lease of counter.leases) this.forget(lease)
+    counter.leases = []
+    this.#returns.forget(counter)
+    this.unmarkIdle(counter)
   }
 
   /** Returns units that are no longer in the lease, under the time they were drawn at. */
   giveBack(lease: Lease, units: number): void {
-    const { meter } = lease
-    const { monotonicMs, wallUs } = this.#parts
+    const { counter } = lease
+    const { monotonicMs, wallUs } = this.#deps
     if (lease.mayBeRegained(monotonicMs(), wallUs())) {
-      meter.tally.held -= units
-      meter.tally.givenBack += units
+      counter.stats.held -= units
+      counter.stats.givenBack += units
       return
     }
-    meter.giving += units
-    meter.dry = undefined
-    this.asked(meter)
+    counter.giving += units
+    counter.exhaustion = undefined
+    this.beginRequest(counter)
     this.#returns.give(lease, units)
   }
 
-  private returned({ meter }: Lease, units: number, isDone: boolean): void {
-    meter.dry = undefined
-    meter.giving -= units
-    meter.tally.held -= units
-    if (isDone) meter.tally.givenBack += units
-    else meter.tally.lost += units
-    this.answered(meter)
+  private onReturned({ counter }: Lease, units: number, isDone: boolean): void {
+    counter.exhaustion = undefined
+    counter.giving -= units
+    counter.stats.held -= units
+    if (isDone) counter.stats.givenBack += units
+    else counter.stats.lost += units
+    this.endRequest(counter)
   }
 
-  expire(meter: Meter, nowMs: number, wallUs: number): void {
-    if (!meter.leases.some((lease) => lease.isOver(nowMs, wallUs))) return
-    const over = meter.leases.filter((lease) => lease.isOver(nowMs, wallUs))
-    meter.leases = meter.leases.filter((lease) => !over.includes(lease))
+  expire(counter: LeasedCounter, nowMs: number, wallUs: number): void {
+    if (!counter.leases.some((lease) => lease.isOver(nowMs, wallUs))) return
+    const over = counter.leases.filter((lease) => lease.isOver(nowMs, wallUs))
+    counter.leases = counter.leases.filter((lease) => !over.includes(lease))
     for (const lease of over) this.close(lease)
-    this.ended(meter)
+    this.unmarkIdle(counter)
   }
 
   /** The store is asked something about a counter; `answered` must follow. */
-  asked(meter: Meter): void {
-    this.#underWay += 1
-    this.began(meter)
+  beginRequest(counter: LeasedCounter): void {
+    this.#requestsInFlight += 1
+    this.markBusy(counter)
   }
 
-  answered(meter: Meter): void {
-    this.ended(meter)
-    this.#underWay -= 1
-    if (this.#underWay > 0) return
+  endRequest(counter: LeasedCounter): void {
+    this.unmarkIdle(counter)
+    this.#requestsInFlight -= 1
+    if (this.#requestsInFlight > 0) return
     for (const quiet of this.#onQuiet.splice(0)) quiet()
   }
 
   stop(): void {
-    this.#callOff?.()
-    this.#callOff = undefined
+    this.#cancel?.()
+    this.#cancel = undefined
     this.#isStopped = true
     this.#returns.flushAll()
   }
 
   /** Until the store has answered all that it was asked. */
-  async quiet(): Promise<void> {
-    if (this.#underWay > 0) await new Promise<void>((quiet) => void this.#onQuiet.push(quiet))
+  async whenQuiet(): Promise<void> {
+    if (this.#requestsInFlight > 0)
+      await new Promise<void>((quiet) => void this.#onQuiet.push(quiet))
   }
 
   private mayHold(lease: Lease, units: number): boolean {
-    const { meter } = lease
+    const { counter } = lease
     if (lease.state !== 'open') return false
-    if (lease.isOver(this.#parts.monotonicMs(), this.#parts.wallUs())) return false
-    return meter.outstanding + units <= this.mostOf(meter.of)
+    if (lease.isOver(this.#deps.monotonicMs(), this.#deps.wallUs())) return false
+    return counter.outstanding + units <= this.maxHeld(counter.compiled)
   }
 
-  private lose({ meter }: Lease, units: number): void {
-    meter.tally.held -= units
-    meter.tally.lost += units
+  private lose({ counter }: Lease, units: number): void {
+    counter.stats.held -= units
+    counter.stats.lost += units
   }
 
   /** The fleet has grown: what is beyond this node's part goes back, the oldest first. */
-  private trim(meter: Meter): void {
-    let excess = meter.held - this.mostOf(meter.of)
-    for (const lease of meter.leases) {
-      const part = Math.min(excess, lease.units)
-      if (part <= 0) continue
-      excess -= part
-      lease.units -= part
-      this.giveBack(lease, part)
+  private trim(counter: LeasedCounter): void {
+    let excess = counter.held - this.maxHeld(counter.compiled)
+    for (const lease of counter.leases) {
+      const units = Math.min(excess, lease.units)
+      if (units <= 0) continue
+      excess -= units
+      lease.units -= units
+      this.giveBack(lease, units)
     }
   }
 
   /** One timer for all leases, and none while there are none. */
   private sweepLater(): void {
     if (this.#isStopped) return
-    this.#callOff ??= this.#parts.scheduler.after(SWEEP_MS, () => {
-      this.#callOff = undefined
+    this.#cancel ??= this.#deps.scheduler.after(SWEEP_MS, () => {
+      this.#cancel = undefined
       this.sweep()
     })
   }
 
   private sweep(): void {
-    const nowMs = this.#parts.monotonicMs()
-    const wallUs = this.#parts.wallUs()
+    const nowMs = this.#deps.monotonicMs()
+    const wallUs = this.#deps.wallUs()
     this.#returns.flush(GIVEN_PER_SWEEP)
     let areHeld = this.#returns.waiting > 0
-    let given = 0
-    for (const meter of this.#busy) {
-      if (given < GIVEN_PER_SWEEP) {
-        const { giving } = meter
-        if (nowMs - meter.usedMs >= meter.leaseMs / IDLE_SHARE) this.closeAll(meter)
+    let givenCount = 0
+    for (const counter of this.#busy) {
+      if (givenCount < GIVEN_PER_SWEEP) {
+        const { giving } = counter
+        if (nowMs - counter.usedMs >= counter.leaseMs / IDLE_SHARE) this.closeAll(counter)
         else {
-          this.expire(meter, nowMs, wallUs)
-          this.trim(meter)
+          this.expire(counter, nowMs, wallUs)
+          this.trim(counter)
         }
-        if (meter.giving > giving) given += 1
+        if (counter.giving > giving) givenCount += 1
       }
-      areHeld ||= meter.leases.length > 0
+      areHeld ||= counter.leases.length > 0
     }
     if (areHeld) this.sweepLater()
   }
 
-  private began(meter: Meter): void {
-    if (this.#busy.has(meter)) return
-    this.#busy.add(meter)
-    meter.tally.counters += 1
+  private markBusy(counter: LeasedCounter): void {
+    if (this.#busy.has(counter)) return
+    this.#busy.add(counter)
+    counter.stats.counters += 1
   }
 
-  private ended(meter: Meter): void {
-    if (!meter.isBusy && this.#busy.delete(meter)) meter.tally.counters -= 1
+  private unmarkIdle(counter: LeasedCounter): void {
+    if (!counter.isBusy && this.#busy.delete(counter)) counter.stats.counters -= 1
   }
 }
 
 /** What a store throws is a failure like any other. */
-export async function started<Result>(ask: () => Promise<Result>): Promise<Result> {
+export async function runAsync<Result>(ask: () => Promise<Result>): Promise<Result> {
   return await ask()
 }

@@ -1,26 +1,26 @@
 /** What a node knows of one counter that may be leased: how fast it is spent, and what is held. */
 import type { CompiledLimit, CounterKey } from '@sluice/core'
 import type { Draw } from './lease-draw.js'
-import type { Dryness } from './lease-dryness.js'
+import type { Exhaustion } from './lease-dryness.js'
 import { type Lease, leaseMs } from './lease.js'
-import type { Tally } from './tally.js'
+import type { MutableCoordinationStats } from './tally.js'
 
 const NO_LEASES: readonly Lease[] = []
 
-export class Meter {
+export class LeasedCounter {
   readonly key: CounterKey
-  readonly tally: Tally
+  readonly stats: MutableCoordinationStats
   /** The next counter whose key has the same lower half. */
-  next: Meter | undefined
+  next: LeasedCounter | undefined
   /** What it is leased by: a caller of another tier is not served from its leases. */
-  of: CompiledLimit
+  compiled: CompiledLimit
   leaseMs: number
   /** When it was last asked for. */
   usedMs: number
   /** Oldest first; those that are spent stay until the next, because calls put back. */
   leases: readonly Lease[] = NO_LEASES
   draw: Draw | undefined
-  dry: Dryness | undefined
+  exhaustion: Exhaustion | undefined
   /** Units on their way back to the store. */
   giving = 0
   resets = 0
@@ -28,23 +28,28 @@ export class Meter {
   #spent = 0
   #spentBefore = 0
 
-  constructor(key: CounterKey, of: CompiledLimit, tally: Tally, nowMs: number) {
+  constructor(
+    key: CounterKey,
+    compiled: CompiledLimit,
+    stats: MutableCoordinationStats,
+    nowMs: number,
+  ) {
     this.key = key
-    this.tally = tally
+    this.stats = stats
     this.next = undefined
-    this.of = of
-    this.leaseMs = leaseMs(of.immediate)
+    this.compiled = compiled
+    this.leaseMs = leaseMs(compiled.immediate)
     this.usedMs = nowMs
     this.draw = undefined
-    this.dry = undefined
+    this.exhaustion = undefined
     this.#sinceMs = nowMs
   }
 
   /** From now on it is leased by another limit; only while nothing is held or drawn. */
-  follow(of: CompiledLimit): void {
-    this.of = of
-    this.leaseMs = leaseMs(of.immediate)
-    this.dry = undefined
+  rebind(compiled: CompiledLimit): void {
+    this.compiled = compiled
+    this.leaseMs = leaseMs(compiled.immediate)
+    this.exhaustion = undefined
   }
 
   get held(): number {
@@ -62,24 +67,24 @@ export class Meter {
   }
 
   /** Units were spent here, from a lease or by the store's own word. */
-  note(amount: number, nowMs: number): void {
-    if (nowMs - this.#sinceMs >= this.leaseMs) this.turn(nowMs)
+  recordSpent(amount: number, nowMs: number): void {
+    if (nowMs - this.#sinceMs >= this.leaseMs) this.rotate(nowMs)
     this.#spent += amount
   }
 
   /** They were put back. */
-  unnote(amount: number): void {
+  unrecordSpent(amount: number): void {
     this.#spent = Math.max(0, this.#spent - amount)
   }
 
   /** Units spent within the last lease time, those of the period before by its share in sight. */
   spentLately(nowMs: number): number {
-    if (nowMs - this.#sinceMs >= this.leaseMs) this.turn(nowMs)
-    const inSight = 1 - (nowMs - this.#sinceMs) / this.leaseMs
-    return this.#spent + Math.floor(this.#spentBefore * inSight)
+    if (nowMs - this.#sinceMs >= this.leaseMs) this.rotate(nowMs)
+    const weight = 1 - (nowMs - this.#sinceMs) / this.leaseMs
+    return this.#spent + Math.floor(this.#spentBefore * weight)
   }
 
-  private turn(nowMs: number): void {
+  private rotate(nowMs: number): void {
     const isNext = nowMs - this.#sinceMs < 2 * this.leaseMs
     this.#spentBefore = isNext ? this.#spent : 0
     this.#sinceMs = isNext ? this.#sinceMs + this.leaseMs : nowMs

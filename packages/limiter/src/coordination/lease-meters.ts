@@ -4,7 +4,7 @@
  * drops those that are silent, never those that call.
  */
 import type { CounterKey } from '@sluice/core'
-import type { Meter } from './lease-meter.js'
+import type { LeasedCounter } from './lease-meter.js'
 
 /** The most counters remembered are two generations. */
 const GENERATION_MAX = 50_000
@@ -12,15 +12,15 @@ const GENERATION_MAX = 50_000
 const GENERATION_MS = 10_000
 
 /** The lower half of a key finds it: no text is made for a lookup. Few keys share one. */
-type Generation = Map<number, Meter>
+type Generation = Map<number, LeasedCounter>
 
-export class Meters {
+export class LeasedCounters {
   readonly #max: number
   #young: Generation = new Map()
   #old: Generation = new Map()
   #youngSize = 0
   #oldSize = 0
-  #turnedMs = 0
+  #rotatedMs = 0
 
   constructor(generationMax = GENERATION_MAX) {
     this.#max = generationMax
@@ -30,62 +30,62 @@ export class Meters {
     return this.#youngSize + this.#oldSize
   }
 
-  find(key: CounterKey): Meter | undefined {
-    let meter = this.#young.get(key.lo)
-    while (meter !== undefined && meter.key.hi !== key.hi) meter = meter.next
-    return meter ?? this.findOld(key)
+  find(key: CounterKey): LeasedCounter | undefined {
+    let counter = this.#young.get(key.lo)
+    while (counter !== undefined && counter.key.hi !== key.hi) counter = counter.next
+    return counter ?? this.findOld(key)
   }
 
   /** One that is not there yet. */
-  add(meter: Meter, nowMs: number): void {
-    if (nowMs - this.#turnedMs >= GENERATION_MS) {
-      this.#turnedMs = nowMs
-      this.turn()
+  add(counter: LeasedCounter, nowMs: number): void {
+    if (nowMs - this.#rotatedMs >= GENERATION_MS) {
+      this.#rotatedMs = nowMs
+      this.rotate()
     }
-    this.insert(meter)
+    this.insert(counter)
   }
 
-  private insert(meter: Meter): void {
-    if (this.#youngSize >= this.#max) this.turn()
-    this.link(meter)
+  private insert(counter: LeasedCounter): void {
+    if (this.#youngSize >= this.#max) this.rotate()
+    this.link(counter)
   }
 
-  private link(meter: Meter): void {
-    meter.next = this.#young.get(meter.key.lo)
-    this.#young.set(meter.key.lo, meter)
+  private link(counter: LeasedCounter): void {
+    counter.next = this.#young.get(counter.key.lo)
+    this.#young.set(counter.key.lo, counter)
     this.#youngSize += 1
   }
 
   /** Moves what it finds to the younger generation. */
-  private findOld({ hi, lo }: CounterKey): Meter | undefined {
-    let before: Meter | undefined
-    let meter = this.#old.get(lo)
-    while (meter !== undefined && meter.key.hi !== hi) {
-      before = meter
-      meter = meter.next
+  private findOld({ hi, lo }: CounterKey): LeasedCounter | undefined {
+    let before: LeasedCounter | undefined
+    let counter = this.#old.get(lo)
+    while (counter !== undefined && counter.key.hi !== hi) {
+      before = counter
+      counter = counter.next
     }
-    if (meter === undefined) return undefined
-    if (before !== undefined) before.next = meter.next
-    else if (meter.next !== undefined) this.#old.set(lo, meter.next)
+    if (counter === undefined) return undefined
+    if (before !== undefined) before.next = counter.next
+    else if (counter.next !== undefined) this.#old.set(lo, counter.next)
     else this.#old.delete(lo)
     this.#oldSize -= 1
-    this.insert(meter)
-    return meter
+    this.insert(counter)
+    return counter
   }
 
   /** Of those that are forgotten, the ones that hold something stay; they are few. */
-  private turn(): void {
+  private rotate(): void {
     const forgotten = this.#old
     this.#old = this.#young
     this.#oldSize = this.#youngSize
     this.#young = new Map()
     this.#youngSize = 0
     for (const first of forgotten.values()) {
-      let meter: Meter | undefined = first
-      while (meter !== undefined) {
-        const { next }: Meter = meter
-        if (meter.isBusy) this.link(meter)
-        meter = next
+      let counter: LeasedCounter | undefined = first
+      while (counter !== undefined) {
+        const { next }: LeasedCounter = counter
+        if (counter.isBusy) this.link(counter)
+        counter = next
       }
     }
   }

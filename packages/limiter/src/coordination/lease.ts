@@ -7,8 +7,8 @@
  */
 import type { Limit, Outcome } from '@sluice/core'
 import type { Draw } from './lease-draw.js'
-import type { HereOutcome } from './here.js'
-import type { Meter } from './lease-meter.js'
+import type { NodeOutcome } from './here.js'
+import type { LeasedCounter } from './lease-meter.js'
 
 const LEASE_MS_MAX = 2000
 const WINDOW_SHARE = 4
@@ -30,7 +30,7 @@ function countsWindows({ algorithm }: Limit): boolean {
 }
 
 export class Lease {
-  readonly meter: Meter
+  readonly counter: LeasedCounter
   /** By which it was drawn, and is given back. */
   readonly limit: Limit
   /** What the store said of the draw. */
@@ -48,19 +48,19 @@ export class Lease {
    */
   state: 'open' | 'closed' | 'forgotten' = 'open'
 
-  constructor(draw: Draw, told: Outcome) {
+  constructor(draw: Draw, outcome: Outcome) {
     const { limit } = draw.take
-    const life = lifeMs(limit, told.at)
-    this.meter = draw.meter
+    const life = lifeMs(limit, outcome.at)
+    this.counter = draw.counter
     this.limit = limit
-    this.at = told.at
-    this.left = told.remaining
-    this.resetAfterMs = told.resetAfterMs
+    this.at = outcome.at
+    this.left = outcome.remaining
+    this.resetAfterMs = outcome.resetAfterMs
     this.sentMs = draw.sentMs
     this.sentWallUs = draw.sentWallUs
     this.endMs = draw.sentMs + life
     this.endWallUs = draw.sentWallUs + life * 1000
-    this.units = told.granted
+    this.units = outcome.granted
   }
 
   /** Asked before every spending: no timer is trusted with it. */
@@ -90,23 +90,23 @@ export class Lease {
   settle(admitted: number): void {
     const units = Math.min(admitted, this.units)
     this.units -= units
-    this.meter.tally.held -= units
-    this.meter.tally.spent += units
+    this.counter.stats.held -= units
+    this.counter.stats.spent += units
   }
 
   /** The units must be there. */
-  spend(amount: number, nowMs: number): HereOutcome {
-    const { meter } = this
+  spend(amount: number, nowMs: number): NodeOutcome {
+    const { counter } = this
     this.units -= amount
-    meter.tally.held -= amount
-    meter.tally.spent += amount
-    meter.note(amount, nowMs)
+    counter.stats.held -= amount
+    counter.stats.spent += amount
+    counter.recordSpent(amount, nowMs)
     return new SpentOutcome(this, amount, nowMs)
   }
 }
 
 /** Knows its lease, so that what is put back never comes under another end or draw time. */
-class SpentOutcome implements HereOutcome {
+class SpentOutcome implements NodeOutcome {
   readonly granted: number
   readonly remaining: number
   readonly resetAfterMs: number
@@ -127,12 +127,12 @@ class SpentOutcome implements HereOutcome {
     this.#lease = lease
   }
 
-  static leaseOf(outcome: HereOutcome): Lease | undefined {
+  static leaseOf(outcome: NodeOutcome): Lease | undefined {
     return #lease in outcome ? outcome.#lease : undefined
   }
 }
 
 /** The lease that an outcome was spent from; a refusal has none. */
-export function leaseOf(outcome: HereOutcome): Lease | undefined {
+export function leaseOf(outcome: NodeOutcome): Lease | undefined {
   return SpentOutcome.leaseOf(outcome)
 }

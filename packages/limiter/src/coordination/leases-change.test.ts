@@ -1,12 +1,12 @@
 import { describe, expect, test } from 'vitest'
 import { settled } from '../scripted-store.test-helper.js'
 import {
-  ask,
+  takeAndWait,
   costing,
-  decided,
+  outcomeOf,
   isBalanced,
   LeasingNode,
-  silent,
+  unansweredOf,
   takeOf,
 } from './leases.test-helper.js'
 
@@ -28,7 +28,7 @@ const ONE_GRANTED = {
 async function leased() {
   const node = new LeasingNode()
   node.spendByStore(perHour, 10)
-  const first = decided(await ask(node, perHour))
+  const first = outcomeOf(await takeAndWait(node, perHour))
   return { node, first }
 }
 
@@ -37,17 +37,17 @@ function drawing(calls = 1) {
   const node = new LeasingNode()
   node.spendByStore(perHour, 10)
   node.store.isHeld = true
-  const waiting = Array.from({ length: calls }, () => ask(node, perHour))
+  const waiting = Array.from({ length: calls }, () => takeAndWait(node, perHour))
   return { node, waiting: Promise.all(waiting) }
 }
 
 describe('what is put back', () => {
   test('can be spent again from the same lease', async () => {
     const { node } = await leased()
-    const outcome = decided(node.take(costing(perHour, 10)))
+    const outcome = outcomeOf(node.take(costing(perHour, 10)))
     node.leases.putBack(costing(perHour, 10), outcome)
     expect(node.stats).toMatchObject({ spent: 1, held: 10 })
-    expect(decided(node.take(costing(perHour, 10)))).toMatchObject(outcome)
+    expect(outcomeOf(node.take(costing(perHour, 10)))).toMatchObject(outcome)
     expect(node.given()).toEqual([])
   })
 
@@ -72,11 +72,11 @@ describe('what is put back', () => {
   test('after another draw goes to the store, not into the newer lease', async () => {
     const { node, first } = await leased()
     await node.pass(5)
-    const large = decided(await ask(node, costing(perHour, 20)))
+    const large = outcomeOf(await takeAndWait(node, costing(perHour, 20)))
     expect(large.at).toBe(first.at + 5000)
-    const rest = decided(node.take(costing(perHour, 10)))
+    const rest = outcomeOf(node.take(costing(perHour, 10)))
     expect(rest.at).toBe(first.at)
-    await ask(node, costing(perHour, 20))
+    await takeAndWait(node, costing(perHour, 20))
     node.leases.putBack(costing(perHour, 10), rest)
     await settled()
     expect(node.store.gives).toMatchObject([{ amount: 10, at: first.at }])
@@ -86,7 +86,7 @@ describe('what is put back', () => {
   test('beyond what may be held here goes to the store', async () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 100)
-    const first = decided(await ask(node, perHour))
+    const first = outcomeOf(await takeAndWait(node, perHour))
     expect(node.stats.held).toBe(50)
     node.leases.putBack(perHour, first)
     expect(node.given()).toEqual([1])
@@ -113,20 +113,20 @@ describe('units of two draws', () => {
   test('stay apart: each is spent and given back under its own time and end', async () => {
     const { node, first } = await leased()
     await node.pass(400)
-    decided(node.take(perHour))
-    const second = decided(await ask(node, costing(perHour, 20)))
+    outcomeOf(node.take(perHour))
+    const second = outcomeOf(await takeAndWait(node, costing(perHour, 20)))
     // Nine are left of the first draw; the second brought three beyond the call's own.
     expect(node.stats).toMatchObject({ held: 12 })
-    expect(decided(node.take(perHour)).at).toBe(first.at)
+    expect(outcomeOf(node.take(perHour)).at).toBe(first.at)
     await node.pass(400)
-    decided(node.take(perHour))
+    outcomeOf(node.take(perHour))
     await node.pass(400)
-    decided(node.take(perHour))
+    outcomeOf(node.take(perHour))
     await node.pass(400)
-    decided(node.take(perHour))
+    outcomeOf(node.take(perHour))
     await node.pass(450)
     expect(node.store.gives).toMatchObject([{ amount: 5, at: first.at }])
-    expect(decided(node.take(perHour)).at).toBe(second.at)
+    expect(outcomeOf(node.take(perHour)).at).toBe(second.at)
   })
 
   test('of more than four draws are not held: the oldest goes back', async () => {
@@ -134,8 +134,8 @@ describe('units of two draws', () => {
     for (let i = 0; i < 5; i++) {
       await node.pass(1)
       // More than any lease holds, and something is left of each draw.
-      await ask(node, costing(perHour, 60))
-      decided(node.take(perHour))
+      await takeAndWait(node, costing(perHour, 60))
+      outcomeOf(node.take(perHour))
     }
     expect(node.given()).toEqual([7])
     expect(node.stats.counters).toBe(1)
@@ -149,8 +149,8 @@ describe('an answer that comes late', () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 100)
     node.store.all('ran')
-    const draw = silent(await ask(node, perHour))
-    if (isLetPass) draw.admitted()
+    const draw = unansweredOf(await takeAndWait(node, perHour))
+    if (isLetPass) draw.onAdmitted()
     node.store.all('answer')
     node.freeze(afterMs)
     return node
@@ -161,7 +161,7 @@ describe('an answer that comes late', () => {
     node.store.comeLate()
     await settled()
     expect(node.stats).toMatchObject({ drawn: 51, held: 50, givenBack: 1, spent: 0 })
-    expect(decided(node.take(perHour))).toMatchObject({ granted: 1, staleMs: 25 })
+    expect(outcomeOf(node.take(perHour))).toMatchObject({ granted: 1, staleMs: 25 })
     node.freeze(1975)
     expect(node.take(perHour)).toBeInstanceOf(Promise)
   })
@@ -199,8 +199,8 @@ describe('an answer that comes late', () => {
     const node = new LeasingNode()
     node.spendByStore(take, 97)
     node.store.all('ran')
-    const calls = await Promise.all([1, 4].map((cost) => ask(node, costing(take, cost))))
-    for (const call of calls) silent(call).admitted()
+    const calls = await Promise.all([1, 4].map((cost) => takeAndWait(node, costing(take, cost))))
+    for (const call of calls) unansweredOf(call).onAdmitted()
     node.store.comeLate()
     expect(node.stats).toMatchObject({ drawn: 3, held: 0, spent: 3, givenBack: 0 })
   })
@@ -251,7 +251,7 @@ describe('an answer that comes late', () => {
   test('counts once, and also if it comes before the silence is told', async () => {
     const { node, waiting } = drawing()
     node.store.all('ran')
-    const { options } = node.store.asked[0] ?? {}
+    const { options } = node.store.requests[0] ?? {}
     const outcome = { granted: 8, remaining: 5, resetAfterMs: 1, retryAfterMs: 0, delayMs: 0 }
     const at = node.store.clock.now()
     options?.onLate?.([[{ ...outcome, at }]])
@@ -261,7 +261,7 @@ describe('an answer that comes late', () => {
     options?.onLate?.([[{ ...outcome, at }]])
     expect(node.stats).toMatchObject({ drawn: 8, held: 8 })
     // It is a lease already when the call that waited for it is let pass.
-    silent(draw).admitted()
+    unansweredOf(draw).onAdmitted()
     expect(node.stats).toMatchObject({ drawn: 8, held: 7, spent: 1 })
   })
 
@@ -286,7 +286,7 @@ describe('other rules', () => {
     expect(node.store.gives).toMatchObject([{ amount: 10, at: first.at }])
     expect(node.stats).toMatchObject({ spent: 1, givenBack: 10, held: 0, counters: 0 })
     expect(await node.take(perHourAnew)).toMatchObject({ granted: 1 })
-    expect(decided(node.take(perHourAnew))).toMatchObject({ granted: 1 })
+    expect(outcomeOf(node.take(perHourAnew))).toMatchObject({ granted: 1 })
     expect(node.take(perHour)).toBeUndefined()
   })
 
@@ -308,7 +308,7 @@ describe('other rules', () => {
     node.spendByStore(another, 10)
     await node.take(another)
     expect(node.take({ ...perHourAnew, key: another.key })).toBeUndefined()
-    expect(decided(node.take(perHour))).toMatchObject({ granted: 1 })
+    expect(outcomeOf(node.take(perHour))).toMatchObject({ granted: 1 })
     expect(node.given()).toEqual([])
   })
 })
@@ -337,14 +337,14 @@ describe('a reset', () => {
   test('of a counter that is not known here is nothing', async () => {
     const { node } = await leased()
     node.leases.forget(takeOf('9/hour', { user: 'u2' }).key)
-    decided(node.take(perHour))
+    outcomeOf(node.take(perHour))
   })
 
   test('ends what was known of an empty counter', async () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 1000)
     await node.take(perHour)
-    expect(decided(node.take(perHour)).granted).toBe(0)
+    expect(outcomeOf(node.take(perHour)).granted).toBe(0)
     await node.store.reset(perHour.key)
     node.leases.forget(perHour.key)
     expect(await node.take(perHour)).toMatchObject({ granted: 1 })

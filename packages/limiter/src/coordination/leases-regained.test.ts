@@ -1,6 +1,6 @@
 /** What time returns to a bucket is not returned again. */
 import { describe, expect, test } from 'vitest'
-import { decided, isBalanced, LeasingNode, takeOf } from './leases.test-helper.js'
+import { outcomeOf, isBalanced, LeasingNode, takeOf } from './leases.test-helper.js'
 
 // 100 units a second: what is used up is regained within a second, and a lease lasts a quarter.
 const perSecond = takeOf('100/second')
@@ -8,7 +8,7 @@ const perSecond = takeOf('100/second')
 async function leased(used: number) {
   const node = new LeasingNode()
   node.spendByStore(perSecond, used)
-  const outcome = decided(await node.take(perSecond))
+  const outcome = outcomeOf(await node.take(perSecond))
   return { node, outcome }
 }
 
@@ -25,7 +25,7 @@ describe('unspent units of a bucket', () => {
     const { node } = await leased(8)
     for (let i = 0; i < 3; i++) {
       await node.pass(45)
-      decided(node.take(perSecond))
+      outcomeOf(node.take(perSecond))
     }
     await node.pass(165)
     expect(node.given()).toEqual([])
@@ -51,7 +51,7 @@ describe('unspent units of a bucket', () => {
       // It is full again when others take all of it, and the lease is still there.
       for (let i = 0; i < 3; i++) {
         await node.pass(50)
-        admitted += decided(node.take(perSecond)).granted
+        admitted += outcomeOf(node.take(perSecond)).granted
       }
       const all = { ...perSecond, amount: 100, atLeast: 1 }
       admitted += node.store.inner.sync.take([[all]])[0]?.[0]?.granted ?? 0

@@ -137,11 +137,11 @@ test('leases of many counters go back a part at a time: no sweep floods the stor
   expect(node.stats).toMatchObject({ counters: 1200, held: 9600 })
   // The process did not run, and all of them are over at once.
   node.freeze(2000)
-  const given: number[] = []
+  const givenBack: number[] = []
   for (const ms of [0, 50, 50]) {
     await node.pass(ms)
-    given.push(node.given().length)
+    givenBack.push(node.given().length)
   }
-  expect(given).toEqual([512, 1024, 1200])
+  expect(givenBack).toEqual([512, 1024, 1200])
   expect(node.stats).toMatchObject({ counters: 0, held: 0, givenBack: 9600 })
 })

@@ -2,12 +2,12 @@ import { describe, expect, test } from 'vitest'
 import { settled } from '../scripted-store.test-helper.js'
 import type { Answer, Groups } from '../store.js'
 import {
-  ask,
+  takeAndWait,
   costing,
-  decided,
+  outcomeOf,
   isBalanced,
   LeasingNode,
-  silent,
+  unansweredOf,
   takeOf,
 } from './leases.test-helper.js'
 
@@ -28,7 +28,7 @@ describe('calls that wait', () => {
     const order: number[] = []
     const costs = [1, 1, 2, 1]
     const calls = costs.map((cost, i) =>
-      ask(node, costing(perHour, cost)).then((waited) => {
+      takeAndWait(node, costing(perHour, cost)).then((waited) => {
         order.push(i)
         return waited
       }),
@@ -68,10 +68,10 @@ describe('calls that wait', () => {
   test('wait for one draw, never for a second', async () => {
     const take = takeOf(window(100))
     const node = drawing(take, 96)
-    const calls = [1, 2, 3].map((cost) => ask(node, costing(take, cost)))
+    const calls = [1, 2, 3].map((cost) => takeAndWait(node, costing(take, cost)))
     node.store.release()
-    const told = await Promise.all(calls)
-    expect(told).toMatchObject([{ granted: 1 }, { granted: 2 }, { granted: 0 }])
+    const answers = await Promise.all(calls)
+    expect(answers).toMatchObject([{ granted: 1 }, { granted: 2 }, { granted: 0 }])
     await settled()
     expect(node.draws()).toMatchObject([{ amount: 1 + 5 }])
   })
@@ -79,7 +79,7 @@ describe('calls that wait', () => {
   test('are refused if a short grant does not reach them', async () => {
     const take = takeOf(window(100))
     const node = drawing(take, 97)
-    const calls = [1, 1, 3, 1].map((cost) => ask(node, costing(take, cost)))
+    const calls = [1, 1, 3, 1].map((cost) => takeAndWait(node, costing(take, cost)))
     node.store.release()
     // The last is small enough to be served, and in the store it would be.
     expect(await Promise.all(calls)).toMatchObject([
@@ -94,7 +94,7 @@ describe('calls that wait', () => {
   test('leave no more behind than was asked to be held, or the store would lack it', async () => {
     const take = takeOf(window(100))
     const node = drawing(take, 85)
-    const calls = [6, 2].map((cost) => ask(node, costing(take, cost)))
+    const calls = [6, 2].map((cost) => takeAndWait(node, costing(take, cost)))
     node.store.release()
     expect(await Promise.all(calls)).toMatchObject([{ granted: 6 }, { granted: 2 }])
     expect(node.draws().map(({ amount }) => amount)).toEqual([6 + 5])
@@ -113,15 +113,15 @@ describe('calls that waited in vain', () => {
       const node = new LeasingNode()
       node.spendByStore(perHour, 10)
       node.store.all(fate)
-      expect(await Promise.all([1, 2].map(() => ask(node, perHour)))).toMatchObject([
+      expect(await Promise.all([1, 2].map(() => takeAndWait(node, perHour)))).toMatchObject([
         { silence },
         { silence },
       ])
-      expect(node.heard).toBe(0)
+      expect(node.storeAnswers).toBe(0)
       node.store.all('answer')
       expect(await node.take(perHour)).toMatchObject({ granted: 1 })
       expect(node.stats.draws).toBe(2)
-      expect(node.heard).toBe(1)
+      expect(node.storeAnswers).toBe(1)
     },
   )
 
@@ -129,11 +129,11 @@ describe('calls that waited in vain', () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 10)
     node.store.script.error = new Error('misuse')
-    expect(silent(await ask(node, perHour)).silence).toBe('unknown')
+    expect(unansweredOf(await takeAndWait(node, perHour)).silence).toBe('unknown')
     node.store.take = () => {
       throw new Error('at once')
     }
-    expect(silent(await ask(node, perHour)).silence).toBe('unknown')
+    expect(unansweredOf(await takeAndWait(node, perHour)).silence).toBe('unknown')
     expect(isBalanced(node.stats)).toBe(true)
   })
 
@@ -147,11 +147,11 @@ describe('calls that waited in vain', () => {
     node.spendByStore(perHour, 10)
     const take = node.store.take.bind(node.store)
     node.store.take = async () => answer as unknown as Groups<Answer>
-    const calls = await Promise.all([1, 2].map(() => ask(node, perHour)))
+    const calls = await Promise.all([1, 2].map(() => takeAndWait(node, perHour)))
     expect(calls).toMatchObject([{ silence: 'unknown' }, { silence: 'unknown' }])
     // The draw is over: nobody joins it, and closing does not wait for it.
     node.store.take = take
-    expect(await ask(node, perHour)).toMatchObject({ granted: 1 })
+    expect(await takeAndWait(node, perHour)).toMatchObject({ granted: 1 })
     await node.leases.close()
     expect(node.stats).toMatchObject({ draws: 2, held: 0, counters: 0 })
   })
@@ -160,15 +160,17 @@ describe('calls that waited in vain', () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 100)
     node.store.all('ran')
-    const calls = await Promise.all([1, 4, 2].map((cost) => ask(node, costing(perHour, cost))))
-    const [first, second, refused] = calls.map(silent)
-    first?.admitted()
-    second?.admitted()
+    const calls = await Promise.all(
+      [1, 4, 2].map((cost) => takeAndWait(node, costing(perHour, cost))),
+    )
+    const [first, second, refused] = calls.map(unansweredOf)
+    first?.onAdmitted()
+    second?.onAdmitted()
     node.store.all('answer')
     node.store.comeLate()
     expect(refused?.silence).toBe('unknown')
     expect(node.stats).toMatchObject({ drawn: 51, spent: 5, held: 46 })
-    expect(decided(node.take(costing(perHour, 46)))).toMatchObject({ granted: 46 })
+    expect(outcomeOf(node.take(costing(perHour, 46)))).toMatchObject({ granted: 46 })
     await node.leases.close()
     expect(node.used(perHour)).toBe(100 + 5 + 46)
   })

@@ -2,7 +2,7 @@ import type { PlannedTake } from '@sluice/core'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { type Fate, settled } from '../scripted-store.test-helper.js'
-import type { HereOutcome, SilentDraw, Waited } from './here.js'
+import type { NodeOutcome, UnansweredDraw, DrawResult } from './here.js'
 import { leaseMs } from './lease.js'
 import { costing, isBalanced, LeasingNode, takeOf } from './leases.test-helper.js'
 
@@ -103,14 +103,14 @@ class Caller {
     this.#compile = () => {
       const first = take('u1')
       // One compiled limit, as callers of one rule have it.
-      const second = { ...take('u2'), of: first.of, limit: first.limit }
+      const second = { ...take('u2'), of: first.compiled, limit: first.limit }
       return new Map([
         ['u1', first],
         ['u2', second],
       ])
     }
     this.#takes = this.#compile()
-    this.#mayLast = leaseMs(this.takeOf('u1').of.immediate) * 1000
+    this.#mayLast = leaseMs(this.takeOf('u1').compiled.immediate) * 1000
   }
 
   takeOf(user: string): PlannedTake {
@@ -161,23 +161,23 @@ class Caller {
 
   private ask({ user, refused, mayWait }: Calls, cost: number): void {
     const take = costing(this.takeOf(user), cost)
-    const told = this.node.take(take, mayWait ? undefined : 0)
-    const decide = (waited: Waited | undefined) => {
+    const answer = this.node.take(take, mayWait ? undefined : 0)
+    const decide = (waited: DrawResult | undefined) => {
       if (waited === undefined || waited === 'ask') this.askStore(user, take)
       else if ('silence' in waited) this.silent(user, take, waited)
       else this.spent(user, take, waited, refused)
     }
-    if (!(told instanceof Promise)) decide(told)
+    if (!(answer instanceof Promise)) decide(answer)
     else {
-      told.then(decide).catch((error: unknown) => {
+      answer.then(decide).catch((error: unknown) => {
         this.#failure ??= error
       })
     }
   }
 
-  private silent(user: string, { amount }: PlannedTake, draw: SilentDraw): void {
+  private silent(user: string, { amount }: PlannedTake, draw: UnansweredDraw): void {
     if (this.#posture === 'refuse') return
-    draw.admitted()
+    draw.onAdmitted()
     this.letPass.set(user, (this.letPass.get(user) ?? 0) + amount)
   }
 
@@ -192,7 +192,7 @@ class Caller {
   private spent(
     user: string,
     take: PlannedTake,
-    outcome: HereOutcome,
+    outcome: NodeOutcome,
     refused: 'no' | 'at-once' | 'later',
   ): void {
     const { granted: units, at } = outcome
@@ -209,7 +209,7 @@ class Caller {
   }
 
   /** By the store's own clock, which nobody else looks at. */
-  private checkEnd({ of }: PlannedTake, at: number): void {
+  private checkEnd({ compiled: of }: PlannedTake, at: number): void {
     const now = this.node.store.clock.now()
     const { algorithm: name, windowUs } = of.immediate
     expect(now - at).toBeLessThan(this.#mayLast)
@@ -257,7 +257,7 @@ describe('whatever is asked, refused, silent or late', () => {
           const { node, granted, letPass } = caller
           for (const user of ['u1', 'u2']) {
             const take = caller.takeOf(user)
-            const { windowUs } = take.of.immediate
+            const { windowUs } = take.compiled.immediate
             const start = Math.floor(node.store.clock.now() / windowUs) * windowUs
             const spent = granted
               .filter((each) => each.user === user && each.at >= start)

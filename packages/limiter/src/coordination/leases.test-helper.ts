@@ -10,9 +10,9 @@ import {
 } from '@sluice/core'
 import { call } from '../limiter.test-helper.js'
 import { ScriptedStore, settled } from '../scripted-store.test-helper.js'
-import type { HereOutcome, HereStats, SilentDraw, Waited } from './here.js'
+import type { NodeOutcome, CoordinationStats, UnansweredDraw, DrawResult } from './here.js'
 import { Leases } from './leases.js'
-import { emptyTally } from './tally.js'
+import { emptyStats } from './tally.js'
 
 /** 2026-01-01T00:00:00Z, where every window begins; the wall clock of the node begins there too. */
 const START_US = 1_767_225_600_000_000
@@ -20,13 +20,13 @@ const START_US = 1_767_225_600_000_000
 /** Of the store, and of a call whose rule has none of its own. */
 const DEADLINE_MS = 20
 
-export type Told = HereOutcome | Promise<Waited> | undefined
+export type NodeAnswer = NodeOutcome | Promise<DrawResult> | undefined
 
 export class LeasingNode {
   readonly store = new ScriptedStore()
-  readonly gaveBack: number[] = []
+  readonly invalidated: number[] = []
   /** How often the store was heard. */
-  heard = 0
+  storeAnswers = 0
   /** Whether it is known to answer. */
   isAnswering = true
   readonly leases: Leases
@@ -43,13 +43,13 @@ export class LeasingNode {
       scheduler: { after: (ms, run) => this.after(ms, run) },
       monotonicMs: () => this.#passedMs + this.monotonicAheadMs,
       wallUs: () => START_US + (this.#passedMs + this.wallAheadMs) * 1000,
-      placeAt: () => this.store.clock.now(),
+      placeInWindow: () => this.store.clock.now(),
       fleetSize: () => this.fleet,
       fleetPlace: () => 0,
       deadlineMs: DEADLINE_MS,
-      gaveBack: ({ lo }) => this.gaveBack.push(lo),
-      answering: () => void (this.heard += 1),
-      isAnswering: () => this.isAnswering,
+      invalidate: ({ lo }) => this.invalidated.push(lo),
+      onStoreAnswer: () => void (this.storeAnswers += 1),
+      isStoreAnswering: () => this.isAnswering,
     })
   }
 
@@ -58,12 +58,12 @@ export class LeasingNode {
   }
 
   /** Of the one rule of a test. */
-  get stats(): HereStats {
-    return this.leases.stats.get('r') ?? emptyTally()
+  get stats(): CoordinationStats {
+    return this.leases.stats.get('r') ?? emptyStats()
   }
 
   /** Asks for a call that may wait as long as most. */
-  take(take: PlannedTake, waitMs = DEADLINE_MS): Told {
+  take(take: PlannedTake, waitMs = DEADLINE_MS): NodeAnswer {
     return this.leases.take(take, waitMs)
   }
 
@@ -101,7 +101,7 @@ export class LeasingNode {
   }
 
   /** Units that the store counts as used. */
-  used({ key, of }: PlannedTake): number {
+  used({ key, compiled: of }: PlannedTake): number {
     const limit = of.immediate
     const [[peeked] = []] = this.store.inner.sync.peek([[{ key, limit, amount: 0 }]])
     return limit.capacity - (peeked?.remaining ?? 0)
@@ -109,7 +109,7 @@ export class LeasingNode {
 
   /** The draws so far, as they were asked. */
   draws(): readonly Take[] {
-    return this.store.asked.flatMap(({ groups }) => groups.flat())
+    return this.store.requests.flatMap(({ groups }) => groups.flat())
   }
 
   given(): readonly number[] {
@@ -157,25 +157,33 @@ export function costing(take: PlannedTake, amount: number): PlannedTake {
 }
 
 /** Asks now, and tells whenever it is decided. */
-export async function ask(node: LeasingNode, take: PlannedTake): Promise<Waited | undefined> {
+export async function takeAndWait(
+  node: LeasingNode,
+  take: PlannedTake,
+): Promise<DrawResult | undefined> {
   return node.take(take)
 }
 
 /** What was decided at once. */
-export function decided(told: Told | Waited): HereOutcome {
-  if (told === undefined || told === 'ask' || told instanceof Promise || 'silence' in told) {
+export function outcomeOf(answer: NodeAnswer | DrawResult): NodeOutcome {
+  if (
+    answer === undefined ||
+    answer === 'ask' ||
+    answer instanceof Promise ||
+    'silence' in answer
+  ) {
     throw new Error('not decided here')
   }
-  return told
+  return answer
 }
 
 /** A draw that was not answered in time. */
-export function silent(told: Waited | undefined): SilentDraw {
-  if (typeof told === 'object' && 'silence' in told) return told
+export function unansweredOf(answer: DrawResult | undefined): UnansweredDraw {
+  if (typeof answer === 'object' && 'silence' in answer) return answer
   throw new Error('the store was not silent')
 }
 
 /** Whether it is known of every unit what became of it. */
-export function isBalanced({ drawn, spent, givenBack, lost, held }: HereStats): boolean {
+export function isBalanced({ drawn, spent, givenBack, lost, held }: CoordinationStats): boolean {
   return drawn === spent + givenBack + lost + held && held >= 0 && spent <= drawn
 }

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { settled } from '../scripted-store.test-helper.js'
-import { ask, costing, decided, LeasingNode, takeOf } from './leases.test-helper.js'
+import { takeAndWait, costing, outcomeOf, LeasingNode, takeOf } from './leases.test-helper.js'
 
 const window = (max: number, length = '1h') => ({
   algorithm: 'fixed-window',
@@ -27,15 +27,17 @@ describe('how much is drawn', () => {
     node.spendByStore(perHour, 1)
     expect(node.leases.isReady(perHour)).toBe(true)
     expect(node.take(perHour)).toBeInstanceOf(Promise)
-    expect(node.draws()).toMatchObject([{ amount: 9, atLeast: 1, limit: perHour.of.immediate }])
-    expect(node.store.asked[0]?.options).toMatchObject({ deadlineMs: 20, states: true })
+    expect(node.draws()).toMatchObject([
+      { amount: 9, atLeast: 1, limit: perHour.compiled.immediate },
+    ])
+    expect(node.store.requests[0]?.options).toMatchObject({ deadlineMs: 20, states: true })
   })
 
   test('nothing for a caller so slow that its lease would be idle before two were spent', async () => {
     const node = new LeasingNode()
     for (let call = 0; call < 20; call++) {
-      const told = node.take(perHour)
-      expect(told).toBeUndefined()
+      const answer = node.take(perHour)
+      expect(answer).toBeUndefined()
       node.spendByStore(perHour, 1)
       await node.pass(600)
     }
@@ -46,7 +48,7 @@ describe('how much is drawn', () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 10)
     void node.take(perHour, 4.2)
-    expect(node.store.asked[0]?.options?.deadlineMs).toBe(5)
+    expect(node.store.requests[0]?.options?.deadlineMs).toBe(5)
   })
 
   test('for others by a call that may not wait, which the store decides itself', async () => {
@@ -54,11 +56,11 @@ describe('how much is drawn', () => {
     node.spendByStore(perHour, 10)
     expect(node.take(perHour, 0)).toBeUndefined()
     expect(node.draws()).toMatchObject([{ amount: 10, atLeast: 1 }])
-    expect(node.store.asked[0]?.options?.deadlineMs).toBe(20)
+    expect(node.store.requests[0]?.options?.deadlineMs).toBe(20)
     expect(node.take(perHour, 0)).toBeUndefined()
     expect(node.draws()).toHaveLength(1)
     await settled()
-    expect(decided(node.take(perHour, 0))).toMatchObject({ granted: 1 })
+    expect(outcomeOf(node.take(perHour, 0))).toMatchObject({ granted: 1 })
     expect(node.stats).toMatchObject({ drawn: 10, spent: 1, held: 9 })
   })
 
@@ -113,10 +115,10 @@ describe('how much is drawn', () => {
     const { node } = await leased(perHour, 100)
     expect(node.stats.held).toBe(50)
     node.fleet = 5
-    decided(node.take(perHour))
+    outcomeOf(node.take(perHour))
     await node.pass(50)
     expect(node.stats).toMatchObject({ held: 10, givenBack: 39, spent: 2 })
-    for (let i = 0; i < 10; i++) decided(node.take(perHour))
+    for (let i = 0; i < 10; i++) outcomeOf(node.take(perHour))
     void node.take(perHour)
     expect(node.draws().at(-1)?.amount).toBe(1 + 10)
   })
@@ -172,7 +174,7 @@ describe('a spending', () => {
     const { at, resetAfterMs } = node.store.inner.sync.peek([[perHour]])[0]?.[0] ?? {}
     expect(first).toMatchObject({ granted: 1, remaining: 989, retryAfterMs: 0, delayMs: 0 })
     await node.pass(30)
-    const second = decided(node.take(costing(perHour, 3)))
+    const second = outcomeOf(node.take(costing(perHour, 3)))
     expect({ ...second }).toEqual({
       granted: 3,
       remaining: 986,
@@ -190,7 +192,7 @@ describe('a spending', () => {
     const take = takeOf({ max: 1000, window: '1s' })
     const { node } = await leased(take)
     await node.pass(60)
-    expect(decided(node.take(take)).resetAfterMs).toBe(0)
+    expect(outcomeOf(node.take(take)).resetAfterMs).toBe(0)
   })
 
   test('of another counter, or by another limit of the same, is not served', async () => {
@@ -220,23 +222,23 @@ describe('a spending', () => {
     node.spendByStore(other, 8)
     expect(await node.take(other)).toMatchObject({ granted: 1 })
     expect(node.draws()[1]?.key.hi).toBe(hi ^ 1)
-    decided(node.take(perHour))
-    decided(node.take(other))
+    outcomeOf(node.take(perHour))
+    outcomeOf(node.take(other))
   })
 })
 
 describe('the end of a lease', () => {
   const ends = (node: LeasingNode) => {
-    const told = node.take(perHour)
-    expect(told).toBeInstanceOf(Promise)
-    return told
+    const answer = node.take(perHour)
+    expect(answer).toBeInstanceOf(Promise)
+    return answer
   }
 
   test('comes two seconds after its draw was sent, by the clock that never steps', async () => {
     const { node } = await leased()
     node.wallAheadMs = -60_000
     node.freeze(1999)
-    decided(node.take(perHour))
+    outcomeOf(node.take(perHour))
     node.freeze(1)
     await ends(node)
     expect(node.given()).toEqual([9])
@@ -245,7 +247,7 @@ describe('the end of a lease', () => {
   test('comes as soon by the wall clock, while the other stands still', async () => {
     const { node } = await leased()
     node.suspend(1999)
-    decided(node.take(perHour))
+    outcomeOf(node.take(perHour))
     node.suspend(1)
     await ends(node)
     expect(node.given()).toEqual([9])
@@ -274,7 +276,7 @@ describe('the end of a lease', () => {
     node.store.release()
     expect(await first).toMatchObject({ granted: 1, staleMs: 15 })
     node.freeze(1984)
-    decided(node.take(perHour))
+    outcomeOf(node.take(perHour))
     node.freeze(1)
     await ends(node)
   })
@@ -283,7 +285,7 @@ describe('the end of a lease', () => {
     const take = takeOf({ max: 1000, window: '1s' })
     const { node } = await leased(take)
     node.freeze(249)
-    decided(node.take(take))
+    outcomeOf(node.take(take))
     node.freeze(1)
     expect(node.take(take)).not.toMatchObject({ granted: 1 })
   })
@@ -302,7 +304,7 @@ describe('the end of a lease', () => {
       await first
       // Drawn at 9.51 s, so 490 ms from the window's end, counted from 9.5 s on.
       node.freeze(479)
-      decided(node.take(take))
+      outcomeOf(node.take(take))
       node.freeze(1)
       expect(node.take(take)).toBeInstanceOf(Promise)
     },
@@ -312,7 +314,7 @@ describe('the end of a lease', () => {
     const { node } = await leased()
     for (let i = 0; i < 10; i++) {
       await node.pass(199)
-      decided(node.take(perHour))
+      outcomeOf(node.take(perHour))
     }
     const more = node.draws().length
     await node.pass(60)
@@ -324,7 +326,7 @@ describe('the end of a lease', () => {
     const node = new LeasingNode()
     node.spendByStore(perHour, 10)
     node.store.isHeld = true
-    const calls = [ask(node, perHour), ask(node, perHour)]
+    const calls = [takeAndWait(node, perHour), takeAndWait(node, perHour)]
     node.freeze(2000)
     node.store.release()
     expect(await Promise.all(calls)).toEqual(['ask', 'ask'])
@@ -346,11 +348,11 @@ describe('what is not spent', () => {
   test('goes back when nobody asks for a quarter of the lease time, under its draw time', async () => {
     const { node } = await leased()
     await node.pass(450)
-    const { at } = decided(node.take(perHour))
+    const { at } = outcomeOf(node.take(perHour))
     await node.pass(499)
     expect(node.given()).toEqual([])
     await node.pass(51)
-    expect(node.store.gives).toMatchObject([{ amount: 9, at, limit: perHour.of.immediate }])
+    expect(node.store.gives).toMatchObject([{ amount: 9, at, limit: perHour.compiled.immediate }])
     expect(node.used(perHour)).toBe(12)
     expect(node.stats).toMatchObject({ spent: 2, givenBack: 9, held: 0, counters: 0 })
   })
@@ -365,7 +367,7 @@ describe('what is not spent', () => {
   test('is told before and after, so that no refusal of it is remembered', async () => {
     const { node } = await leased()
     await node.pass(600)
-    expect(node.gaveBack).toEqual([perHour.key.lo, perHour.key.lo])
+    expect(node.invalidated).toEqual([perHour.key.lo, perHour.key.lo])
   })
 
   test('is given back once where it may have arrived: what nobody confirms is lost', async () => {
@@ -374,6 +376,6 @@ describe('what is not spent', () => {
     await node.pass(5000)
     expect(node.given()).toEqual([10])
     expect(node.stats).toMatchObject({ givenBack: 0, lost: 10, held: 0 })
-    expect(node.gaveBack).toHaveLength(2)
+    expect(node.invalidated).toHaveLength(2)
   })
 })

@@ -61,7 +61,7 @@ describe('a leased rule in shadow', () => {
     node.store.isHeld = true
     const check = node.check()
     // All draws are sent before anything is answered, and the call itself is one trip.
-    expect(node.store.asked.map(({ groups }) => groups.length)).toEqual([1, 1, 1, 1, 5])
+    expect(node.store.requests.map(({ groups }) => groups.length)).toEqual([1, 1, 1, 1, 5])
     node.store.release()
     expect(await check).toMatchObject({ allowed: true, source: 'store' })
   })
@@ -93,10 +93,10 @@ describe('a leased rule beside an exact one', () => {
     node.store.isHeld = true
     const check = node.check()
     // The draw for later calls, and the call itself with both limits.
-    expect(node.store.asked.map(({ groups }) => groups[0]?.length)).toEqual([1, 2])
+    expect(node.store.requests.map(({ groups }) => groups[0]?.length)).toEqual([1, 2])
     node.store.release()
     expect(await check).toMatchObject({ allowed: true, source: 'store' })
-    expect(node.store.asked).toHaveLength(2)
+    expect(node.store.requests).toHaveLength(2)
   })
 })
 
@@ -105,7 +105,7 @@ describe('the time of a call', () => {
     const node = await nodeOf(leased(1000, { deadline: '5ms' }))
     await node.warmUp()
     await node.check()
-    expect(node.store.asked.map(({ options }) => options?.deadlineMs)).toEqual([5])
+    expect(node.store.requests.map(({ options }) => options?.deadlineMs)).toEqual([5])
   })
 
   test('is that of its draw, where its rule has more', async () => {
@@ -210,9 +210,9 @@ describe('a caller at its limit', () => {
     const node = await nodeOf(perUser([bucket], { coordination: 'leased' }))
     await node.many(1005)
     await node.pass(300)
-    const told = await node.check()
-    expect(told).toMatchObject({ allowed: false, source: 'lease' })
-    const { allowed, source, remaining, retryAfterMs, staleMs } = told
+    const decision = await node.check()
+    expect(decision).toMatchObject({ allowed: false, source: 'lease' })
+    const { allowed, source, remaining, retryAfterMs, staleMs } = decision
     const same = { allowed, source, remaining, retryAfterMs, staleMs }
     expect(await node.limiter.peek(user('u1'))).toMatchObject(same)
     expect(await node.limiter.explain(user('u1'))).toMatchObject(same)
@@ -228,8 +228,8 @@ describe('a caller at its limit', () => {
         { id: 'b', by: ['ip'], limits: [window(200, { onRefusal: 'charge' })] },
       ])
       for (let i = 0; i < 180; i++) await limiter.check(call({ user: 'u1', ip: '192.0.2.1' }))
-      const seen = await limiter.peek(call({ user: 'u2', ip: '192.0.2.1' }))
-      left.push(seen.policies().find(({ rule }) => rule === 'b')?.remaining)
+      const peeked = await limiter.peek(call({ user: 'u2', ip: '192.0.2.1' }))
+      left.push(peeked.policies().find(({ rule }) => rule === 'b')?.remaining)
     }
     expect(left).toEqual([20, 20])
   })
@@ -255,7 +255,7 @@ describe('a leased rule', () => {
         await node.check()
         await node.pass(everyMs)
       }
-      expect(node.store.asked.length + node.store.gives.length).toBeLessThanOrEqual(50)
+      expect(node.store.requests.length + node.store.gives.length).toBeLessThanOrEqual(50)
     }
   })
 

@@ -13,7 +13,7 @@ describe('a leased rule', () => {
     expect(sources.at(-1)).toBe('lease')
     const decision = node.limiter.decide(user('u1'))
     expect(decision).toMatchObject({ allowed: true, source: 'lease', rule: 'per-user', staleMs: 0 })
-    expect(node.store.asked.length).toBeLessThan(15)
+    expect(node.store.requests.length).toBeLessThan(15)
   })
 
   test('admits its limit exactly, however the units were drawn', async () => {
@@ -133,7 +133,7 @@ describe('a call with a leased and an exact rule', () => {
 
 /** The take of the limit with that max, as the store was asked for it last. */
 function takeOf(store: ScriptedStore, max: number) {
-  const takes = store.asked.flatMap(({ groups }) => groups.flat())
+  const takes = store.requests.flatMap(({ groups }) => groups.flat())
   const found = takes.findLast(({ limit }) => limit.max === max)
   if (found === undefined) throw new Error('never asked for')
   return { ...found, amount: 0 }
@@ -159,7 +159,7 @@ describe('a local rule', () => {
       'store',
       ...Array.from({ length: 19 }, () => 'local'),
     ])
-    expect(node.store.asked).toHaveLength(1)
+    expect(node.store.requests).toHaveLength(1)
     expect(await node.used()).toBe(1)
     await node.pass(100)
     expect(await node.used()).toBe(20)
@@ -201,7 +201,7 @@ describe('a local rule', () => {
     await node.pass(20)
     await node.check('u2')
     await node.pass(1000)
-    expect(node.store.asked).toHaveLength(2)
+    expect(node.store.requests).toHaveLength(2)
     expect(node.limiter.stats?.coordination.get('per-user')?.counters).toBe(0)
   })
 
@@ -257,7 +257,7 @@ describe('a split rule', () => {
     const decisions = await node.many(6)
     expect(decisions.map(({ allowed }) => allowed)).toEqual([true, true, true, false, false, false])
     expect(decisions[0]).toMatchObject({ source: 'local', limit: 10, remaining: 2 })
-    expect(node.store.asked).toHaveLength(0)
+    expect(node.store.requests).toHaveLength(0)
     expect((await node.limiter.peek(user('u1'))).allowed).toBe(false)
   })
 
@@ -276,8 +276,8 @@ describe('a split rule', () => {
 test('counters in this process are exact, whatever a rule says', () => {
   for (const coordination of ['leased', 'local', 'split']) {
     const limiter = createLimiter({ rules: perUser([window(2)], { coordination }) })
-    const seen = [1, 2, 3].map(() => limiter.checkSync(user('u1')))
-    expect(seen.map(({ allowed, source }) => [allowed, source])).toEqual([
+    const decisions = [1, 2, 3].map(() => limiter.checkSync(user('u1')))
+    expect(decisions.map(({ allowed, source }) => [allowed, source])).toEqual([
       [true, 'store'],
       [true, 'store'],
       [false, 'store'],

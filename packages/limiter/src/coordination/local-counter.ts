@@ -18,18 +18,18 @@ import {
   type Step,
 } from '@sluice/core'
 import { type DebtLimit, isBucket } from './debt-limit.js'
-import { Pending, type Spent } from './pending.js'
-import type { Tally } from './tally.js'
+import { UnreportedUsage, type Usage } from './pending.js'
+import type { MutableCoordinationStats } from './tally.js'
 
 /** A spending on its way to the store. */
-export class Report implements Spent {
+export class UsageReport implements Usage {
   readonly amount: number
   readonly at: number
   /** Units of it that were put back while it was under way. */
-  back = 0
+  returned = 0
   fate: 'sent' | 'told' | 'not-run' | 'unknown' = 'sent'
 
-  constructor({ amount, at }: Spent) {
+  constructor({ amount, at }: Usage) {
     this.amount = amount
     this.at = at
   }
@@ -38,70 +38,70 @@ export class Report implements Spent {
 export class LocalCounter {
   readonly key: CounterKey
   readonly everyMs: number
-  readonly tally: Tally
-  of: CompiledLimit
-  owing: DebtLimit
+  readonly stats: MutableCoordinationStats
+  compiled: CompiledLimit
+  debtLimit: DebtLimit
   /** By our clock: when the state was asked for that this is made from, and when a call came. */
   readMs: number
-  askedMs: number
+  usedMs: number
   /** Whether there was a second call at all: one that comes once costs no read. */
-  wasAsked = false
+  wasUsedAgain = false
   /** A round passed it over, so it is too old to decide by: the store is asked once more. */
   isUnread = false
   /** False once it is dropped; what it spent is then reported no more than once. */
   isKnown = true
   isForgotten = false
   /** What is under way. */
-  reports: readonly Report[] = []
-  readonly #pending: Pending
+  reports: readonly UsageReport[] = []
+  readonly #unreported: UnreportedUsage
   /** What the store said last, and that with what was spent here. */
   #read: unknown
   #state: unknown
 
   constructor(
-    { key, of }: PlannedTake,
-    tally: Tally,
-    owing: DebtLimit,
+    { key, compiled }: PlannedTake,
+    stats: MutableCoordinationStats,
+    debtLimit: DebtLimit,
     state: unknown,
     sentMs: number,
   ) {
     this.key = key
-    this.of = of
-    this.everyMs = of.syncEveryMs
-    this.tally = tally
-    this.owing = owing
-    this.#pending = new Pending(of.limit.windowUs)
+    this.compiled = compiled
+    this.everyMs = compiled.syncEveryMs
+    this.stats = stats
+    this.debtLimit = debtLimit
+    this.#unreported = new UnreportedUsage(compiled.limit.windowUs)
     this.#read = state
     this.#state = state
     this.readMs = sentMs
-    this.askedMs = sentMs
+    this.usedMs = sentMs
   }
 
   /** Whether something that was spent here may still have to be reported. */
   get isOpen(): boolean {
-    return !this.#pending.isEmpty || this.reports.length > 0
+    return !this.#unreported.isEmpty || this.reports.length > 0
   }
 
   stateAt(now: number): unknown {
-    return forgiving(this.#state, this.owing.limit, now)
+    return capPreviousWindow(this.#state, this.debtLimit.limit, now)
   }
 
   /** Whether its counts go on under this limit, of another tier for example. */
-  goesOnAs({ limit, syncEveryMs }: CompiledLimit): boolean {
-    const { format, windowUs } = this.of.limit
+  canContinueAs({ limit, syncEveryMs }: CompiledLimit): boolean {
+    const { format, windowUs } = this.compiled.limit
     return limit.format === format && limit.windowUs === windowUs && syncEveryMs === this.everyMs
   }
 
   /** The limit by which a take is decided, so that what is owed is not forgotten. */
-  limitOf({ limit, of }: PlannedTake): Limit {
-    return limit === of.limit ? this.owing.limit : this.owing.immediate
+  limitOf({ limit, compiled }: PlannedTake): Limit {
+    return limit === compiled.limit ? this.debtLimit.limit : this.debtLimit.immediate
   }
 
   take(limit: Limit, amount: number, now: number): Step<unknown> {
     const step = algorithmOf(limit).take(this.stateAt(now), limit, amount, now)
-    const next = step.state ?? step.moved
+    const next = step.state ?? step.rebased
     if (next !== undefined) this.#state = next
-    if (step.granted > 0) this.tally.unreported += this.#pending.spend(step.granted, step.at)
+    if (step.granted > 0) this.stats.unreported += this.#unreported.spend(step.granted, step.at)
     return step
   }
 
@@ -110,25 +110,25 @@ export class LocalCounter {
    * that was made they stay spent once time has returned them, here as in the store.
    */
   putBack(amount: number, at: number, now: number, wasMade: boolean): number {
-    const { limit } = this.owing
+    const { limit } = this.debtLimit
     const state = algorithmOf(limit).give(this.#state, limit, amount, now, at)
     const isRegained = state === undefined && isBucket(limit)
     if (isRegained && wasMade) return 0
     if (state !== undefined) this.#state = state
-    let left = amount - this.#pending.takeBack(amount, at)
+    let left = amount - this.#unreported.takeBack(amount, at)
     for (const report of this.reports) {
       if (left === 0 || !this.isSameWindow(report.at, at)) continue
-      const back = Math.min(left, report.amount - report.back)
-      report.back += back
-      left -= back
+      const returned = Math.min(left, report.amount - report.returned)
+      report.returned += returned
+      left -= returned
     }
     return isRegained ? 0 : left
   }
 
   /** What was spent since the last round is from now on under way. */
-  cut(now: number): readonly Report[] {
-    this.tally.unreported += this.#pending.expire(now)
-    const reports = this.#pending.cut().map((spent) => new Report(spent))
+  cutReports(now: number): readonly UsageReport[] {
+    this.stats.unreported += this.#unreported.expire(now)
+    const reports = this.#unreported.drain().map((usage) => new UsageReport(usage))
     if (reports.length > 0) this.reports = [...this.reports, ...reports]
     return reports
   }
@@ -137,24 +137,24 @@ export class LocalCounter {
   forget(): void {
     this.isKnown = false
     this.isForgotten = true
-    this.#pending.cut()
+    this.#unreported.drain()
   }
 
   /** The fate of a report is known; what certainly did not run is reported again. */
-  settle(report: Report): void {
-    const { amount, at, back, fate } = report
+  settle(report: UsageReport): void {
+    const { amount, at, returned, fate } = report
     this.reports = this.reports.filter((other) => other !== report)
-    if (fate === 'told') this.tally.reported += amount
+    if (fate === 'told') this.stats.reported += amount
     else if (this.isForgotten) return
-    else if (fate === 'unknown' || !this.isKnown) this.tally.unreported += amount - back
-    else this.add(amount - back, at)
+    else if (fate === 'unknown' || !this.isKnown) this.stats.unreported += amount - returned
+    else this.add(amount - returned, at)
   }
 
   /** The store said what it counts, after these reports were told. */
-  takeIn(read: unknown, reports: readonly Report[], sentMs: number, now: number): void {
-    const told = reports.filter(({ fate }) => fate === 'told')
-    this.tally.overAdmitted += this.beyondMax(read, told, sentMs)
-    if (!this.isOursAlone(read, told)) this.#state = this.withOwn(read, told, now)
+  mergeRead(read: unknown, reports: readonly UsageReport[], sentMs: number, now: number): void {
+    const confirmed = reports.filter(({ fate }) => fate === 'told')
+    this.stats.overAdmitted += this.beyondMax(read, confirmed, sentMs)
+    if (!this.isOursAlone(read, confirmed)) this.#state = this.withUnreported(read, confirmed, now)
     this.#read = read
     this.readMs = sentMs
   }
@@ -166,28 +166,28 @@ export class LocalCounter {
    * While a report is under way, the answer may have been given before it or after it. So of what
    * the store counts more than before, what is reported is left out, but never what the call took.
    */
-  hear(state: unknown, granted: number, sentMs: number, now: number): void {
+  mergeAnswer(state: unknown, granted: number, sentMs: number, now: number): void {
     if (sentMs < this.readMs) return
-    const { limit } = this.owing
-    const left = (of: unknown) => algorithmOf(limit).peek(of, limit, 0, now).remaining
+    const { limit } = this.debtLimit
+    const left = (compiled: unknown) => algorithmOf(limit).peek(compiled, limit, 0, now).remaining
     const more = left(this.#read) - left(state)
     if (more <= 0) return
     this.#read = state
     if (this.reports.length === 0) {
-      this.#state = this.withOwn(state, [], now)
+      this.#state = this.withUnreported(state, [], now)
       return
     }
     const reported = this.reports.reduce((sum, { amount }) => sum + amount, 0)
     const amount = Math.max(granted, more - reported)
-    if (amount > 0) this.#state = charged(this.#state, this.owing, { amount, at: now }, now)
+    if (amount > 0) this.#state = charged(this.#state, this.debtLimit, { amount, at: now }, now)
   }
 
   /** How many of the units just told went beyond what the limit holds, by the count after them. */
-  private beyondMax(state: unknown, told: readonly Report[], sentMs: number): number {
-    const { limit } = this.owing
+  private beyondMax(state: unknown, confirmed: readonly UsageReport[], sentMs: number): number {
+    const { limit } = this.debtLimit
     if (state === undefined) return 0
-    if (!isBucket(limit)) return beyondMaxOfWindows(state, told, limit)
-    const amount = told.reduce((sum, report) => sum + report.amount, 0)
+    if (!isBucket(limit)) return beyondMaxOfWindows(state, confirmed, limit)
+    const amount = confirmed.reduce((sum, report) => sum + report.amount, 0)
     // What it regained while they were spent was theirs too.
     const regained = ((sentMs - this.readMs) * limit.max) / limit.windowMs
     const excess = (state as Bucket).used - limit.capacity - Math.ceil(regained)
@@ -195,32 +195,32 @@ export class LocalCounter {
   }
 
   private add(amount: number, at: number): void {
-    if (amount > 0) this.tally.unreported += this.#pending.add(amount, at)
+    if (amount > 0) this.stats.unreported += this.#unreported.add(amount, at)
   }
 
   private isSameWindow(a: number, b: number): boolean {
-    const { windowUs } = this.#pending
+    const { windowUs } = this.#unreported
     return Math.floor(a / windowUs) === Math.floor(b / windowUs)
   }
 
   /** What was read, with what the store does not know of yet. */
-  private withOwn(read: unknown, told: readonly Report[], now: number): unknown {
-    const { limit } = this.owing
-    let state = forgiving(read, limit, now)
-    for (const { back, at } of told) {
-      if (back > 0) state = algorithmOf(limit).give(state, limit, back, now, at) ?? state
+  private withUnreported(read: unknown, confirmed: readonly UsageReport[], now: number): unknown {
+    const { limit } = this.debtLimit
+    let state = capPreviousWindow(read, limit, now)
+    for (const { returned, at } of confirmed) {
+      if (returned > 0) state = algorithmOf(limit).give(state, limit, returned, now, at) ?? state
     }
-    for (const spent of this.#pending.spendings) state = charged(state, this.owing, spent, now)
+    for (const usage of this.#unreported.usages) state = charged(state, this.debtLimit, usage, now)
     return state
   }
 
   /** Whether a bucket is as our own reports alone have made it since it was last read. */
-  private isOursAlone(read: unknown, told: readonly Report[]): boolean {
-    if (!isBucket(this.owing.limit)) return false
-    if (read === undefined) return this.#read === undefined && told.length === 0
+  private isOursAlone(read: unknown, confirmed: readonly UsageReport[]): boolean {
+    if (!isBucket(this.debtLimit.limit)) return false
+    if (read === undefined) return this.#read === undefined && confirmed.length === 0
     const { at, used, part } = read as Bucket
     let state = this.#read
-    for (const report of told) state = charged(state, this.owing, report, at)
+    for (const report of confirmed) state = charged(state, this.debtLimit, report, at)
     if (state === undefined) return false
     const alone = state as Bucket
     return alone.at === at && alone.used === used && alone.part === part
@@ -228,21 +228,21 @@ export class LocalCounter {
 }
 
 /** The time a spending is charged for; a bucket that owes takes longer to regain it. */
-export function chargeAt({ at }: Spent, { debtUs }: DebtLimit): number {
+export function chargeAt({ at }: Usage, { debtUs }: DebtLimit): number {
   return at + debtUs
 }
 
-function charged(state: unknown, owing: DebtLimit, spent: Spent, now: number): unknown {
-  const { limit, debt } = owing
-  const at = chargeAt(spent, owing)
-  return algorithmOf(limit).charge(state, limit, spent.amount, now, at, debt) ?? state
+function charged(state: unknown, debtLimit: DebtLimit, usage: Usage, now: number): unknown {
+  const { limit, debt } = debtLimit
+  const at = chargeAt(usage, debtLimit)
+  return algorithmOf(limit).charge(state, limit, usage.amount, now, at, debt) ?? state
 }
 
 /**
  * What was admitted beyond max in the last window of a sliding counter is not avenged: it counts as
  * a full one. In the present window the count is the truth.
  */
-function forgiving(state: unknown, limit: Limit, now: number): unknown {
+function capPreviousWindow(state: unknown, limit: Limit, now: number): unknown {
   if (limit.algorithm !== 'sliding-window-counter' || state === undefined) return state
   const { start, curr, prev } = state as SlidingCounter
   const { max } = limit
@@ -251,8 +251,12 @@ function forgiving(state: unknown, limit: Limit, now: number): unknown {
   return { start, curr: isOver ? Math.min(curr, max) : curr, prev: Math.min(prev, max) }
 }
 
-function beyondMaxOfWindows(state: unknown, told: readonly Report[], limit: Limit): number {
-  return told.reduce((sum, { amount, at }) => {
+function beyondMaxOfWindows(
+  state: unknown,
+  confirmed: readonly UsageReport[],
+  limit: Limit,
+): number {
+  return confirmed.reduce((sum, { amount, at }) => {
     const count = countAt(state as FixedWindow | SlidingCounter, limit, at)
     return sum + Math.min(amount, Math.max(0, count - limit.max))
   }, 0)

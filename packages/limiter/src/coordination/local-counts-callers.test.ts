@@ -36,7 +36,7 @@ describe('a caller', () => {
     learn(1, 30)
     fleet.shared.sync.charge({ ...takeOf(of), amount: 60, at: START_US, debt: 100 })
     await time.advance(50)
-    expect(local.look(takeOf(of))).toBeUndefined()
+    expect(local.peek(takeOf(of))).toBeUndefined()
     expect(local.take(takeOf(of, 20))).toBeUndefined()
     expect(fleet.call(0, takeOf(of, 20))).toMatchObject({ granted: 0, remaining: 10 })
     expect(readsOf(1)).toBe(0)
@@ -53,7 +53,7 @@ describe('a caller', () => {
     [199, 'among others'],
   ] as const)('that calls every %d ms, %s, stays known', async (everyMs, company) => {
     const { fleet, of, local, learn, time } = start({ ...window100, max: 1000 })
-    const asked: number[] = []
+    const reads: number[] = []
     let callMs = 7
     learn(2)
     for (let i = 0; i < 2000; i++) {
@@ -61,10 +61,10 @@ describe('a caller', () => {
       if (company === 'among others') fleet.call(0, takeOf(of, 0, 2))
       if (time.nowMs !== callMs) continue
       callMs += everyMs
-      if (local.look(takeOf(of)) === undefined) asked.push(time.nowMs)
+      if (local.peek(takeOf(of)) === undefined) reads.push(time.nowMs)
       fleet.call(0, takeOf(of))
     }
-    expect(asked).toEqual([7, 7 + everyMs])
+    expect(reads).toEqual([7, 7 + everyMs])
   })
 
   test('whose second call the store does not answer is still not decided by old counts', async () => {

@@ -8,14 +8,14 @@ import {
   takeOf,
   window100,
 } from './fleet.test-helper.js'
-import type { HereOutcome } from './here.js'
+import type { NodeOutcome } from './here.js'
 import type { LocalCounts } from './local-counts.js'
 
 const isKnown = ({ local }: { readonly local: LocalCounts }, of: CompiledLimit, name = 1) =>
-  local.look(takeOf(of, 1, name)) !== undefined
+  local.peek(takeOf(of, 1, name)) !== undefined
 
 describe('what is put back', () => {
-  const putBack = (world: ReturnType<typeof start>, outcome: HereOutcome, amount = 1) =>
+  const putBack = (world: ReturnType<typeof start>, outcome: NodeOutcome, amount = 1) =>
     world.local.putBack(takeOf(world.of, amount), outcome)
 
   test('before it was reported is not reported', async () => {
@@ -179,12 +179,12 @@ describe('a counter leaves', () => {
 
   test('and is not learned from what was asked before the reset', async () => {
     const { local, of, time, store } = start()
-    const asked: PlannedTake = takeOf(of, 40)
-    const answer = store.takeNow([[asked]], true)[0]?.[0]
+    const largeTake: PlannedTake = takeOf(of, 40)
+    const answer = store.takeNow([[largeTake]], true)[0]?.[0]
     await time.advance(5)
-    local.forget(asked.key)
-    if (answer !== undefined) local.learn(asked, answer, 0)
-    expect(local.take(asked)).toBeUndefined()
+    local.forget(largeTake.key)
+    if (answer !== undefined) local.learn(largeTake, answer, 0)
+    expect(local.take(largeTake)).toBeUndefined()
   })
 
   test('when a call meets other limits, reported once more under those it was counted by', async () => {

@@ -36,7 +36,7 @@ describe('a counter', () => {
   test('that nobody ever counted is known as such', () => {
     const { fleet, of, local, take } = start()
     fleet.call(0, takeOf(of, 0))
-    expect(local.look(takeOf(of))).toMatchObject({ remaining: 100, state: undefined })
+    expect(local.peek(takeOf(of))).toMatchObject({ remaining: 100, state: undefined })
     expect(take(100).granted).toBe(100)
   })
 
@@ -46,7 +46,7 @@ describe('a counter', () => {
     fleet.call(0, takeOf(of, 10))
     take(50)
     if (straggler !== undefined) local.learn(takeOf(of), straggler, 0)
-    expect(local.look(takeOf(of))).toMatchObject({ remaining: 39 })
+    expect(local.peek(takeOf(of))).toMatchObject({ remaining: 39 })
   })
 
   test('counts what its other first calls took, whose answers come after the first', () => {
@@ -176,13 +176,13 @@ describe('a counter', () => {
     take(0)
     fleet.shared.sync.charge({ ...takeOf(of), amount: 250, at: START_US, debt: 300 })
     await time.advance(100)
-    expect(local.look(takeOf(of))).toMatchObject({ remaining: 0, state: { curr: 251, prev: 0 } })
+    expect(local.peek(takeOf(of))).toMatchObject({ remaining: 0, state: { curr: 251, prev: 0 } })
     while (time.nowMs < 15_000) {
       take(0)
       await time.advance(150)
     }
     // Half of 100, not half of 251; less what has faded since.
-    expect(local.look(takeOf(of))?.remaining).toBe(51)
+    expect(local.peek(takeOf(of))?.remaining).toBe(51)
   })
 })
 
@@ -322,7 +322,7 @@ describe('a round', () => {
     const { fleet, of, learn, take, time, stats, local } = start('100/minute', { size: 2 })
     learn()
     take(60)
-    const limit = local.inStore(takeOf(of))
+    const limit = local.storeLimit(takeOf(of))
     fleet.shared.sync.charge({ ...takeOf(of), limit, amount: 70, at: START_US, debt: 200 })
     await time.advance(100)
     expect(stats()).toMatchObject({ reported: 60, overAdmitted: 29 })

@@ -16,9 +16,9 @@ import {
   type PlannedTake,
 } from '@sluice/core'
 import type { Answer, Give } from '../store.js'
-import { ByKey } from './by-key.js'
+import { CounterMap } from './by-key.js'
 import { DebtLimits } from './debt-limit.js'
-import type { Here, HereOutcome, HereStats, NodeParts } from './here.js'
+import type { NodeDecider, NodeOutcome, CoordinationStats, CoordinationDeps } from './here.js'
 import { LocalCounter } from './local-counter.js'
 import {
   giveBack,
@@ -26,46 +26,46 @@ import {
   LocalSync,
   nodesOf,
   reportOnce,
-  type SyncParts,
+  type SyncDeps,
 } from './local-sync.js'
-import { Tallies } from './tally.js'
+import { StatsByRule } from './tally.js'
 
 /** Counters known here; those of further callers are decided by the store. About 40 MB. */
 export const LOCAL_COUNTERS_MAX = 100_000
 
-export class LocalCounts implements Here {
-  readonly #parts: SyncParts
+export class LocalCounts implements NodeDecider {
+  readonly #deps: SyncDeps
   readonly #debts = new DebtLimits()
-  readonly #known = new ByKey<LocalCounter>()
+  readonly #known = new CounterMap<LocalCounter>()
   readonly #syncs = new Map<number, LocalSync>()
-  readonly #tallies = new Tallies()
+  readonly #statsByRule = new StatsByRule()
   /** Last reports of counters that are not known any more. */
-  readonly #leaving = new Set<Promise<void>>()
+  readonly #finalReports = new Set<Promise<void>>()
   /** What was asked before this is of other rules, or from before a reset. */
   #changedMs = -Infinity
   #isClosed = false
 
-  constructor(parts: NodeParts) {
-    this.#parts = { ...parts, debts: this.#debts, drop: (counter) => this.drop(counter) }
+  constructor(deps: CoordinationDeps) {
+    this.#deps = { ...deps, debts: this.#debts, drop: (counter) => this.drop(counter) }
   }
 
-  get stats(): ReadonlyMap<string, HereStats> {
-    return this.#tallies.all
+  get stats(): ReadonlyMap<string, CoordinationStats> {
+    return this.#statsByRule.all
   }
 
-  take(take: PlannedTake): HereOutcome | undefined {
+  take(take: PlannedTake): NodeOutcome | undefined {
     const counter = this.find(take)
     if (counter === undefined) return undefined
-    const nowMs = this.#parts.monotonicMs()
+    const nowMs = this.#deps.monotonicMs()
     if (this.isStale(counter, nowMs)) {
       this.drop(counter)
       return undefined
     }
     if (counter.isUnread) return undefined
-    counter.askedMs = nowMs
-    counter.wasAsked = true
+    counter.usedMs = nowMs
+    counter.wasUsedAgain = true
     const limit = counter.limitOf(take)
-    const step = counter.take(limit, take.amount, this.#parts.placeAt(limit))
+    const step = counter.take(limit, take.amount, this.#deps.placeInWindow(limit))
     return new LocalOutcome(step, ageOf(counter, nowMs), counter)
   }
 
@@ -73,34 +73,34 @@ export class LocalCounts implements Here {
     return this.find(take) !== undefined
   }
 
-  putBack({ key }: PlannedTake, outcome: HereOutcome): void {
+  putBack({ key }: PlannedTake, outcome: NodeOutcome): void {
     const counter = LocalOutcome.counterOf(outcome) ?? this.#known.get(key)
     if (counter === undefined || counter.isForgotten) return
-    this.returned(counter, outcome.granted, outcome.at, false)
+    this.returnUnits(counter, outcome.granted, outcome.at, false)
   }
 
-  look(take: PlannedTake): (HereOutcome & { readonly state: unknown }) | undefined {
+  peek(take: PlannedTake): (NodeOutcome & { readonly state: unknown }) | undefined {
     const counter = this.find(take)
     if (counter === undefined || counter.isUnread) return undefined
     const limit = counter.limitOf(take)
-    const now = this.#parts.placeAt(limit)
+    const now = this.#deps.placeInWindow(limit)
     const state = counter.stateAt(now)
     const outcome = algorithmOf(limit).peek(state, limit, take.amount, now)
     const { granted, remaining, resetAfterMs, retryAfterMs, delayMs, at } = outcome
-    const staleMs = ageOf(counter, this.#parts.monotonicMs())
+    const staleMs = ageOf(counter, this.#deps.monotonicMs())
     return { granted, remaining, resetAfterMs, retryAfterMs, delayMs, at, staleMs, state }
   }
 
   /** By the rule's own limit the store would forget what is owed, once for each node that asks. */
-  inStore({ limit, of }: PlannedTake): Limit {
-    const owing = this.#debts.of(of, nodesOf(this.#parts))
-    return limit === of.limit ? owing.limit : owing.immediate
+  storeLimit({ limit, compiled }: PlannedTake): Limit {
+    const debtLimit = this.#debts.get(compiled, nodesOf(this.#deps))
+    return limit === compiled.limit ? debtLimit.limit : debtLimit.immediate
   }
 
   refund({ key, amount, at }: Give): boolean {
     const counter = this.#known.get(key)
     if (counter === undefined) return false
-    this.returned(counter, amount, at ?? this.#parts.placeAt(counter.owing.limit), true)
+    this.returnUnits(counter, amount, at ?? this.#deps.placeInWindow(counter.debtLimit.limit), true)
     return true
   }
 
@@ -108,27 +108,28 @@ export class LocalCounts implements Here {
   learn(take: PlannedTake, answer: Answer, sentMs: number): void {
     if (typeof answer === 'string' || !('state' in answer) || this.#isClosed) return
     if (sentMs < this.#changedMs) return
-    const { key, of, limit } = take
-    if (isOfAnotherClock(answer.at, this.#parts.placeAt(limit), limit)) return
+    const { key, compiled, limit } = take
+    if (isOfAnotherClock(answer.at, this.#deps.placeInWindow(limit), limit)) return
     const before = this.#known.get(key)
     if (before !== undefined && !before.isUnread) {
-      const now = this.#parts.placeAt(before.owing.limit)
-      if (before.goesOnAs(of)) before.hear(answer.state, answer.granted, sentMs, now)
+      const now = this.#deps.placeInWindow(before.debtLimit.limit)
+      if (before.canContinueAs(compiled))
+        before.mergeAnswer(answer.state, answer.granted, sentMs, now)
       return
     }
     if (before !== undefined) this.drop(before)
     if (this.#known.size >= LOCAL_COUNTERS_MAX) return
-    const tally = this.#tallies.of(of.rule)
-    const owing = this.#debts.of(of, nodesOf(this.#parts))
-    const counter = new LocalCounter(take, tally, owing, answer.state, sentMs)
-    counter.wasAsked = before !== undefined
-    tally.counters += 1
+    const stats = this.#statsByRule.get(compiled.rule)
+    const debtLimit = this.#debts.get(compiled, nodesOf(this.#deps))
+    const counter = new LocalCounter(take, stats, debtLimit, answer.state, sentMs)
+    counter.wasUsedAgain = before !== undefined
+    stats.counters += 1
     this.#known.add(counter)
-    this.syncOf(of.syncEveryMs).add(counter)
+    this.syncOf(compiled.syncEveryMs).add(counter)
   }
 
   forget(key: CounterKey): void {
-    this.#changedMs = this.#parts.monotonicMs()
+    this.#changedMs = this.#deps.monotonicMs()
     const counter = this.#known.get(key)
     if (counter === undefined) return
     counter.forget()
@@ -140,60 +141,60 @@ export class LocalCounts implements Here {
     const syncs = [...this.#syncs.values()]
     const counters = syncs.flatMap((sync) => [...sync.counters])
     this.#syncs.clear()
-    await Promise.all([...syncs.map((sync) => sync.close()), ...this.#leaving])
-    for (const counter of counters) this.strike(counter)
+    await Promise.all([...syncs.map((sync) => sync.close()), ...this.#finalReports])
+    for (const counter of counters) this.remove(counter)
   }
 
   /** The counter of a take; one that has become another is reported and left to the store. */
-  private find({ key, of }: PlannedTake): LocalCounter | undefined {
+  private find({ key, compiled }: PlannedTake): LocalCounter | undefined {
     const counter = this.#isClosed ? undefined : this.#known.get(key)
-    if (counter === undefined || counter.of === of) return counter
-    if (counter.goesOnAs(of)) {
-      counter.of = of
-      counter.owing = this.#debts.of(of, nodesOf(this.#parts))
+    if (counter === undefined || counter.compiled === compiled) return counter
+    if (counter.canContinueAs(compiled)) {
+      counter.compiled = compiled
+      counter.debtLimit = this.#debts.get(compiled, nodesOf(this.#deps))
       return counter
     }
     this.drop(counter)
-    this.keepLeaving(reportOnce([counter], this.#parts))
+    this.trackFinalReport(reportOnce([counter], this.#deps))
     return undefined
   }
 
   /** Its rounds are late, and nobody asked for so long that it should be dropped. */
   private isStale(counter: LocalCounter, nowMs: number): boolean {
     const idleMs = this.#syncs.get(counter.everyMs)?.idleMs ?? 0
-    return nowMs - counter.askedMs >= idleMs && !counter.isOpen
+    return nowMs - counter.usedMs >= idleMs && !counter.isOpen
   }
 
-  private returned(counter: LocalCounter, amount: number, at: number, wasMade: boolean): void {
-    const now = this.#parts.placeAt(counter.owing.limit)
+  private returnUnits(counter: LocalCounter, amount: number, at: number, wasMade: boolean): void {
+    const now = this.#deps.placeInWindow(counter.debtLimit.limit)
     const reported = counter.putBack(amount, at, now, wasMade)
-    if (reported > 0) void giveBack(counter, reported, at, this.#parts)
+    if (reported > 0) void giveBack(counter, reported, at, this.#deps)
   }
 
   private drop(counter: LocalCounter): void {
-    this.strike(counter)
+    this.remove(counter)
     const sync = this.#syncs.get(counter.everyMs)
     sync?.delete(counter)
     if (sync?.counters.size === 0) this.#syncs.delete(counter.everyMs)
   }
 
-  private strike(counter: LocalCounter): void {
+  private remove(counter: LocalCounter): void {
     counter.isKnown = false
     this.#known.delete(counter)
-    counter.tally.counters -= 1
+    counter.stats.counters -= 1
   }
 
   private syncOf(everyMs: number): LocalSync {
     const known = this.#syncs.get(everyMs)
     if (known !== undefined) return known
-    const made = new LocalSync(everyMs, this.#parts)
+    const made = new LocalSync(everyMs, this.#deps)
     this.#syncs.set(everyMs, made)
     return made
   }
 
-  private keepLeaving(report: Promise<void>): void {
-    this.#leaving.add(report)
-    void report.finally(() => this.#leaving.delete(report))
+  private trackFinalReport(report: Promise<void>): void {
+    this.#finalReports.add(report)
+    void report.finally(() => this.#finalReports.delete(report))
   }
 }
 
@@ -202,7 +203,7 @@ function ageOf({ readMs }: LocalCounter, nowMs: number): number {
 }
 
 /** Knows the counter it is of, so that what is put back late does not reach a newer one. */
-class LocalOutcome implements HereOutcome {
+class LocalOutcome implements NodeOutcome {
   readonly granted: number
   readonly remaining: number
   readonly resetAfterMs: number
@@ -223,7 +224,7 @@ class LocalOutcome implements HereOutcome {
     this.#counter = counter
   }
 
-  static counterOf(outcome: HereOutcome): LocalCounter | undefined {
+  static counterOf(outcome: NodeOutcome): LocalCounter | undefined {
     return #counter in outcome ? outcome.#counter : undefined
   }
 }

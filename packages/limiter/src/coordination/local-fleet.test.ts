@@ -207,7 +207,7 @@ describe('a partition of 10 s', () => {
       const fleet = new Fleet(10)
       const of = compiled('100/second')
       const admitted = await admit(fleet, of, even(2000, 25, 10), cutOff(fleet, fault))
-      const { debt } = new DebtLimits().of(of, 10)
+      const { debt } = new DebtLimits().get(of, 10)
       const times = admitted.flatMap(({ atMs }) => (atMs >= 15_000 ? atMs : []))
       const gaps = [15_000, ...times].map((atMs, i) => (times[i] ?? 25_000) - atMs)
       expect(Math.max(...gaps)).toBeLessThanOrEqual((debt / 100) * 1000 + 200)

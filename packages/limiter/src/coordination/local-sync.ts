@@ -4,12 +4,12 @@
  * leave before the read, so that on one connection it sees them.
  */
 import type { Limit } from '@sluice/core'
-import { Rounds } from '../rounds.js'
+import { PeriodicTask } from '../rounds.js'
 import type { Answer, Groups } from '../store.js'
 import { mayHaveRun } from '../reports.js'
 import type { DebtLimits } from './debt-limit.js'
-import type { NodeParts } from './here.js'
-import { chargeAt, type LocalCounter, type Report } from './local-counter.js'
+import type { CoordinationDeps } from './here.js'
+import { chargeAt, type LocalCounter, type UsageReport } from './local-counter.js'
 
 /** Counters of one read; with their charges they are about a batch of the store. */
 const CHUNK = 64
@@ -29,7 +29,7 @@ const IDLE_INTERVALS = 2
  */
 const READ_MS = 1000
 
-export interface SyncParts extends NodeParts {
+export interface SyncDeps extends CoordinationDeps {
   readonly debts: DebtLimits
   /** Called for a counter that nobody asks for any more. */
   readonly drop: (counter: LocalCounter) => void
@@ -38,39 +38,39 @@ export interface SyncParts extends NodeParts {
 export class LocalSync {
   readonly counters = new Set<LocalCounter>()
   readonly idleMs: number
-  readonly #parts: SyncParts
-  readonly #rounds: Rounds
+  readonly #deps: SyncDeps
+  readonly #task: PeriodicTask
   #running: Promise<void> = Promise.resolve()
 
-  constructor(everyMs: number, parts: SyncParts) {
-    this.#parts = parts
+  constructor(everyMs: number, deps: SyncDeps) {
+    this.#deps = deps
     this.idleMs = Math.max(IDLE_MS, IDLE_INTERVALS * everyMs)
-    this.#rounds = new Rounds(everyMs / ROUNDS_PER_INTERVAL, () => this.run(), parts.scheduler)
+    this.#task = new PeriodicTask(everyMs / ROUNDS_PER_INTERVAL, () => this.run(), deps.scheduler)
   }
 
   add(counter: LocalCounter): void {
     this.counters.add(counter)
-    this.#rounds.start('later')
+    this.#task.start('later')
   }
 
   delete(counter: LocalCounter): void {
     this.counters.delete(counter)
-    if (this.counters.size === 0) this.#rounds.stop()
+    if (this.counters.size === 0) this.#task.stop()
   }
 
   /** Reports everything once more, and counts nothing from now on. */
-  async leave(): Promise<void> {
-    this.#rounds.stop()
+  async reportAll(): Promise<void> {
+    this.#task.stop()
     const all = [...this.counters]
     this.counters.clear()
-    await reportOnce(all, this.#parts)
+    await reportOnce(all, this.#deps)
   }
 
   /** The same after the round that is under way, so that what did not run of it is among it. */
   async close(): Promise<void> {
-    this.#rounds.stop()
+    this.#task.stop()
     await this.#running
-    await this.leave()
+    await this.reportAll()
   }
 
   private run(): Promise<void> {
@@ -80,11 +80,11 @@ export class LocalSync {
 
   private async round(): Promise<void> {
     const due: LocalCounter[] = []
-    const nowMs = this.#parts.monotonicMs()
+    const nowMs = this.#deps.monotonicMs()
     for (const counter of this.counters) {
-      const isIdle = nowMs - counter.askedMs >= this.idleMs
-      if (isIdle && !counter.isOpen) this.#parts.drop(counter)
-      else if (counter.wasAsked) due.push(counter)
+      const isIdle = nowMs - counter.usedMs >= this.idleMs
+      if (isIdle && !counter.isOpen) this.#deps.drop(counter)
+      else if (counter.wasUsedAgain) due.push(counter)
       else counter.isUnread = true
     }
     await inChunks(due, (chunk) => this.exchange(chunk.filter(({ isKnown }) => isKnown)))
@@ -92,32 +92,32 @@ export class LocalSync {
 
   private async exchange(chunk: readonly LocalCounter[]): Promise<void> {
     if (chunk.length === 0) return
-    const sentMs = this.#parts.monotonicMs()
-    const nodes = nodesOf(this.#parts)
-    for (const counter of chunk) counter.owing = this.#parts.debts.of(counter.of, nodes)
-    const charges = chunk.map((counter) => tellPending(counter, this.#parts))
+    const sentMs = this.#deps.monotonicMs()
+    const nodes = nodesOf(this.#deps)
+    for (const counter of chunk) counter.debtLimit = this.#deps.debts.get(counter.compiled, nodes)
+    const charges = chunk.map((counter) => reportUnreported(counter, this.#deps))
     const answers = await this.read(chunk)
     for (const [i, counter] of chunk.entries()) {
       const reports = (await charges[i]) ?? []
-      finish(counter, reports, this.#parts)
+      settleReports(counter, reports, this.#deps)
       const answer = answers[0]?.[i]
       if (!counter.isKnown || typeof answer !== 'object' || !('state' in answer)) continue
-      const now = this.#parts.placeAt(counter.owing.limit)
-      if (isOfAnotherClock(answer.at, now, counter.of.limit)) {
-        this.#parts.drop(counter)
-        void reportOnce([counter], this.#parts)
-      } else counter.takeIn(answer.state, reports, sentMs, now)
+      const now = this.#deps.placeInWindow(counter.debtLimit.limit)
+      if (isOfAnotherClock(answer.at, now, counter.compiled.limit)) {
+        this.#deps.drop(counter)
+        void reportOnce([counter], this.#deps)
+      } else counter.mergeRead(answer.state, reports, sentMs, now)
     }
   }
 
   /** An amount of 0 takes nothing, and is answered with the state. */
   private async read(chunk: readonly LocalCounter[]): Promise<Groups<Answer>> {
-    const { store, deadlineMs, answering } = this.#parts
-    const takes = chunk.map(({ key, owing }) => ({ key, limit: owing.limit, amount: 0 }))
-    const patienceMs = Math.max(deadlineMs, READ_MS)
+    const { store, deadlineMs, onStoreAnswer } = this.#deps
+    const takes = chunk.map(({ key, debtLimit }) => ({ key, limit: debtLimit.limit, amount: 0 }))
+    const readDeadlineMs = Math.max(deadlineMs, READ_MS)
     try {
-      const answers = await store.take([takes], { deadlineMs: patienceMs, states: true })
-      if (answers[0]?.some((answer) => typeof answer === 'object') === true) answering()
+      const answers = await store.take([takes], { deadlineMs: readDeadlineMs, states: true })
+      if (answers[0]?.some((answer) => typeof answer === 'object') === true) onStoreAnswer()
       return answers
     } catch {
       return []
@@ -134,40 +134,43 @@ export function isOfAnotherClock(at: number, now: number, { windowUs }: Limit): 
 }
 
 /** As many as are known to live, and at least this one. */
-export function nodesOf({ fleetSize }: NodeParts): number {
+export function nodesOf({ fleetSize }: CoordinationDeps): number {
   return Math.max(1, Math.floor(fleetSize()))
 }
 
 /** Reports what counters spent that are not known here any more: told or not, never again. */
 export async function reportOnce(
   counters: readonly LocalCounter[],
-  parts: NodeParts,
+  deps: CoordinationDeps,
 ): Promise<void> {
   for (const counter of counters) counter.isKnown = false
   await inChunks(counters, async (chunk) => {
-    const underWay = chunk.map((counter) => tellPending(counter, parts))
+    const underWay = chunk.map((counter) => reportUnreported(counter, deps))
     for (const [i, counter] of chunk.entries()) {
-      finish(counter, (await underWay[i]) ?? [], parts)
+      settleReports(counter, (await underWay[i]) ?? [], deps)
     }
   })
 }
 
 /** Charges what was spent since the last cut, each window by itself. */
-async function tellPending(counter: LocalCounter, parts: NodeParts): Promise<readonly Report[]> {
-  const reports = counter.cut(parts.placeAt(counter.owing.limit))
-  await Promise.all(reports.map((report) => tell(counter, report, parts)))
+async function reportUnreported(
+  counter: LocalCounter,
+  deps: CoordinationDeps,
+): Promise<readonly UsageReport[]> {
+  const reports = counter.cutReports(deps.placeInWindow(counter.debtLimit.limit))
+  await Promise.all(reports.map((report) => sendReport(counter, report, deps)))
   return reports
 }
 
-async function tell(
-  { key, owing }: LocalCounter,
-  report: Report,
-  { store }: NodeParts,
+async function sendReport(
+  { key, debtLimit }: LocalCounter,
+  report: UsageReport,
+  { store }: CoordinationDeps,
 ): Promise<void> {
-  const { limit, debt } = owing
+  const { limit, debt } = debtLimit
   const { amount } = report
   try {
-    await store.charge({ key, limit, amount, at: chargeAt(report, owing), debt })
+    await store.charge({ key, limit, amount, at: chargeAt(report, debtLimit), debt })
     report.fate = 'told'
   } catch (error) {
     report.fate = mayHaveRun(error) ? 'unknown' : 'not-run'
@@ -175,24 +178,28 @@ async function tell(
 }
 
 /** What was put back while it was reported is given back, if it was. */
-function finish(counter: LocalCounter, reports: readonly Report[], parts: NodeParts): void {
+function settleReports(
+  counter: LocalCounter,
+  reports: readonly UsageReport[],
+  deps: CoordinationDeps,
+): void {
   for (const report of reports) {
     counter.settle(report)
-    if (report.fate !== 'told' || report.back === 0 || counter.isForgotten) continue
-    void giveBack(counter, report.back, report.at, parts)
+    if (report.fate !== 'told' || report.returned === 0 || counter.isForgotten) continue
+    void giveBack(counter, report.returned, report.at, deps)
   }
 }
 
 /** Tried once. What is lost stays charged until it decays: early refusals, never too much. */
 export async function giveBack(
-  { key, owing }: LocalCounter,
+  { key, debtLimit }: LocalCounter,
   amount: number,
   at: number,
-  { store, gaveBack }: NodeParts,
+  { store, invalidate }: CoordinationDeps,
 ): Promise<void> {
-  gaveBack(key)
-  await store.give({ key, limit: owing.limit, amount, at }).catch(() => {})
-  gaveBack(key)
+  invalidate(key)
+  await store.give({ key, limit: debtLimit.limit, amount, at }).catch(() => {})
+  invalidate(key)
 }
 
 /** All of them, so many at once. */

@@ -1,7 +1,7 @@
 import { defineLimit, type Limit } from '@sluice/core'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { type NodeTime, placeAt } from './node-time.js'
+import { type StoreTimeEstimate, placeInWindow } from './node-time.js'
 
 const SECOND_US = 1_000_000
 const EDGE_US = 1_760_000_000 * SECOND_US
@@ -11,14 +11,18 @@ const limitOf = (algorithm: Limit['algorithm'], windowMs = 1000) =>
   defineLimit({ algorithm, max: 10, windowMs })
 const windowed = limitOf('fixed-window')
 
-const partsOf = (time: number, uncertaintyUs: number, toleranceUs = TOLERANCE_US): NodeTime => ({
+const estimateOf = (
+  time: number,
+  uncertaintyUs: number,
+  toleranceUs = TOLERANCE_US,
+): StoreTimeEstimate => ({
   time: () => time,
   uncertaintyUs: () => uncertaintyUs,
   toleranceUs,
 })
 
 const place = (sinceEdgeUs: number, uncertaintyUs: number, limit = windowed) =>
-  placeAt(partsOf(EDGE_US + sinceEdgeUs, uncertaintyUs), limit) - EDGE_US
+  placeInWindow(estimateOf(EDGE_US + sinceEdgeUs, uncertaintyUs), limit) - EDGE_US
 
 describe('a unit that a node places itself', () => {
   test('belongs to the store’s time while that is known well enough', () => {
@@ -54,12 +58,12 @@ describe('a unit that a node places itself', () => {
   })
 
   test('is treated with care at once where the tolerance is 0', () => {
-    expect(placeAt(partsOf(EDGE_US, 1, 0), windowed)).toBe(EDGE_US - 1)
-    expect(placeAt(partsOf(EDGE_US, 0, 0), windowed)).toBe(EDGE_US)
+    expect(placeInWindow(estimateOf(EDGE_US, 1, 0), windowed)).toBe(EDGE_US - 1)
+    expect(placeInWindow(estimateOf(EDGE_US, 0, 0), windowed)).toBe(EDGE_US)
   })
 
   test('never lies before time began', () => {
-    expect(placeAt(partsOf(10, 150_000), windowed)).toBe(10)
+    expect(placeInWindow(estimateOf(10, 150_000), windowed)).toBe(10)
   })
 })
 
@@ -93,7 +97,7 @@ describe('wherever the store’s time may lie', () => {
     fc.assert(
       fc.property(moment, ({ limit, windows, sinceEdge, uncertaintyUs, toleranceUs }) => {
         const time = Math.max(0, windows * limit.windowUs + sinceEdge)
-        const placed = placeAt(partsOf(time, uncertaintyUs, toleranceUs), limit)
+        const placed = placeInWindow(estimateOf(time, uncertaintyUs, toleranceUs), limit)
         expect(Number.isSafeInteger(placed)).toBe(true)
         expect(placed).toBeLessThanOrEqual(time)
         const back = windowOf(time, limit) - windowOf(placed, limit)
@@ -109,7 +113,7 @@ describe('wherever the store’s time may lie', () => {
       fc.property(moment, ({ limit, windows, sinceEdge, uncertaintyUs, offBy }) => {
         const time = Math.floor(Math.max(limit.windowUs, windows * limit.windowUs + sinceEdge))
         const doubtUs = Math.min(uncertaintyUs, limit.windowUs)
-        const placed = placeAt(partsOf(time, doubtUs, 0), limit)
+        const placed = placeInWindow(estimateOf(time, doubtUs, 0), limit)
         const storeUs = Math.round(time + offBy * doubtUs)
         expect(windowOf(placed, limit)).toBeLessThanOrEqual(windowOf(storeUs, limit))
       }),

@@ -6,7 +6,7 @@
  */
 import type { Limit } from '@sluice/core'
 
-export interface NodeTime {
+export interface StoreTimeEstimate {
   /** The store's time in microseconds, as well as it is known. */
   time(): number
   /** How far that may be off, in microseconds; Infinity: nobody knows. */
@@ -16,12 +16,12 @@ export interface NodeTime {
 }
 
 /** In whole microseconds. Never in a later window than now, and in none before the last. */
-export function placeAt(parts: NodeTime, limit: Limit): number {
-  const now = Math.floor(parts.time())
+export function placeInWindow(estimate: StoreTimeEstimate, limit: Limit): number {
+  const now = Math.floor(estimate.time())
   if (!hasEdges(limit)) return now
-  const uncertaintyUs = parts.uncertaintyUs()
+  const uncertaintyUs = estimate.uncertaintyUs()
   // Where the store has never told its time there is no doubt to measure, only a wall clock.
-  if (uncertaintyUs <= parts.toleranceUs || !Number.isFinite(uncertaintyUs)) return now
+  if (uncertaintyUs <= estimate.toleranceUs || !Number.isFinite(uncertaintyUs)) return now
   const placed = now - Math.min(Math.ceil(uncertaintyUs), limit.windowUs)
   const sinceEdgeUs = now % limit.windowUs
   return now - placed > sinceEdgeUs && placed >= 0 ? placed : now

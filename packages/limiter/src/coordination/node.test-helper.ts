@@ -4,8 +4,8 @@ import { perUser, user } from '../limiter.test-helper.js'
 import { FakeScheduler } from '../redis/channel.test-helper.js'
 import { ScriptedStore } from '../scripted-store.test-helper.js'
 import type { Answer } from '../store.js'
-import type { HereStats } from './here.js'
-import { emptyTally } from './tally.js'
+import type { CoordinationStats } from './here.js'
+import { emptyStats } from './tally.js'
 
 export const window = (max: number, more: object = {}) => ({
   algorithm: 'fixed-window',
@@ -50,7 +50,7 @@ export class Node {
   async warmUp(): Promise<void> {
     await this.many(10)
     await this.pass(600)
-    this.store.asked.length = 0
+    this.store.requests.length = 0
   }
 
   /** What the store counts for the only limit. */
@@ -61,8 +61,8 @@ export class Node {
     return (state as { readonly count: number } | null)?.count ?? 0
   }
 
-  stats(rule = 'per-user'): HereStats {
-    return this.limiter.stats?.coordination.get(rule) ?? emptyTally()
+  stats(rule = 'per-user'): CoordinationStats {
+    return this.limiter.stats?.coordination.get(rule) ?? emptyStats()
   }
 
   /** The store takes so long, and is silent if that is more than it has. Clocks move with it. */

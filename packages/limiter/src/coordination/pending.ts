@@ -3,13 +3,13 @@
  * the newest and the one before. Older ones mean nothing to anybody.
  */
 
-export interface Spent {
+export interface Usage {
   readonly amount: number
   /** When the last of it was spent, in the store's time. */
   readonly at: number
 }
 
-export class Pending {
+export class UnreportedUsage {
   readonly windowUs: number
   /** The number of the newest window; -1 before the first. */
   #window = -1
@@ -27,11 +27,11 @@ export class Pending {
   }
 
   /** Oldest first. */
-  get spendings(): readonly Spent[] {
-    const spendings: Spent[] = []
-    if (this.#before > 0) spendings.push({ amount: this.#before, at: this.#beforeAt })
-    if (this.#newest > 0) spendings.push({ amount: this.#newest, at: this.#newestAt })
-    return spendings
+  get usages(): readonly Usage[] {
+    const usages: Usage[] = []
+    if (this.#before > 0) usages.push({ amount: this.#before, at: this.#beforeAt })
+    if (this.#newest > 0) usages.push({ amount: this.#newest, at: this.#newestAt })
+    return usages
   }
 
   /**
@@ -40,7 +40,7 @@ export class Pending {
    */
   add(amount: number, at: number): number {
     const window = Math.floor(at / this.windowUs)
-    const dropped = this.turn(window)
+    const dropped = this.rotate(window)
     if (window === this.#window) {
       this.#newest += amount
       this.#newestAt = Math.max(this.#newestAt, at)
@@ -63,7 +63,7 @@ export class Pending {
     if (this.isEmpty) return 0
     const window = Math.floor(now / this.windowUs)
     if (window < this.#window - 1) this.moveTo(window, now)
-    return this.turn(window)
+    return this.rotate(window)
   }
 
   /** Units of the same window that need not be reported after all; returns how many there were. */
@@ -81,11 +81,11 @@ export class Pending {
   }
 
   /** Begins anew, and returns what was there. */
-  cut(): readonly Spent[] {
-    const { spendings } = this
+  drain(): readonly Usage[] {
+    const { usages } = this
     this.#newest = 0
     this.#before = 0
-    return spendings
+    return usages
   }
 
   /** The clock has stepped back: what was filed ahead of it is of now, as in the algorithms. */
@@ -97,7 +97,7 @@ export class Pending {
     this.#beforeAt = 0
   }
 
-  private turn(window: number): number {
+  private rotate(window: number): number {
     const gap = window - this.#window
     if (gap <= 0) return 0
     const dropped = this.#before + (gap > 1 ? this.#newest : 0)

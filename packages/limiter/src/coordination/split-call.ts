@@ -4,35 +4,35 @@
  */
 import { type Outcome, type Plan, type PlannedTake, passes, type Source } from '@sluice/core'
 import type { Answer, Groups } from '../store.js'
-import type { Here, HereOutcome, SilentDraw, Waited } from './here.js'
+import type { NodeDecider, NodeOutcome, UnansweredDraw, DrawResult } from './here.js'
 
 /** Who decides a take here; undefined: the store. */
-export type Chooser = (take: PlannedTake) => Here | undefined
+export type ChooseDecider = (take: PlannedTake) => NodeDecider | undefined
 
 /** What a node says to one take that is its own to decide. */
-interface Decided {
+interface NodeDecision {
   readonly take: PlannedTake
-  readonly by: Here
-  readonly outcome: HereOutcome
+  readonly decider: NodeDecider
+  readonly outcome: NodeOutcome
 }
 
 /** One group: in the place of each take what was decided here; undefined: the store has it. */
-type Row = (Decided | undefined)[]
+type Row = (NodeDecision | undefined)[]
 
-export class SplitCall {
+export class MixedCall {
   readonly plan: Plan
-  readonly #choose: Chooser
+  readonly #choose: ChooseDecider
   readonly #rows: Row[] = []
   /** Beside each group of `rest`, from 1 on, its place in the plan. */
   readonly #restGroups: number[] = []
   /** Shadow groups that a limit here refuses: nothing of them is asked of the store. */
-  readonly #refusedHere = new Set<number>()
+  readonly #refusedOnNode = new Set<number>()
   #rest: Plan | undefined
   #isRefused = false
   /** Draws of enforced limits that it waited for in vain; the store is not asked again. */
-  readonly #silent = new Map<PlannedTake, SilentDraw>()
+  readonly #unanswered = new Map<PlannedTake, UnansweredDraw>()
 
-  constructor(plan: Plan, choose: Chooser) {
+  constructor(plan: Plan, choose: ChooseDecider) {
     this.plan = plan
     this.#choose = choose
   }
@@ -47,18 +47,20 @@ export class SplitCall {
   }
 
   get isSilent(): boolean {
-    return this.#silent.size > 0
+    return this.#unanswered.size > 0
   }
 
   /** What is known of the rest without asking: each draw has its fate, and no other take ran. */
   get silences(): Groups<Answer> {
     const { groups = [] } = this.#rest ?? {}
-    return groups.map((takes) => takes.map((take) => this.#silent.get(take)?.silence ?? 'not-run'))
+    return groups.map((takes) =>
+      takes.map((take) => this.#unanswered.get(take)?.silence ?? 'not-run'),
+    )
   }
 
   /** The call was let pass without the store: if a draw did run, its units are spent. */
-  admitted(): void {
-    for (const draw of this.#silent.values()) draw.admitted()
+  onAdmitted(): void {
+    for (const draw of this.#unanswered.values()) draw.onAdmitted()
   }
 
   /**
@@ -73,13 +75,13 @@ export class SplitCall {
   }
 
   /** The only limit has to wait for this draw. */
-  beginWith(draw: Promise<Waited>, by: Here): Promise<void> | undefined {
+  beginWith(draw: Promise<DrawResult>, decider: NodeDecider): Promise<void> | undefined {
     const row: Row = [undefined]
     this.#rows.push(row)
     const [take] = this.plan.groups[0] ?? []
     if (take === undefined) return this.next(0)
     return draw.then((waited) => {
-      this.waited(row, 0, take, by, waited)
+      this.onDrawResult(row, 0, take, decider, waited)
       return this.next(0)
     })
   }
@@ -119,15 +121,15 @@ export class SplitCall {
 
   /** Of the outcomes made here, the least exact. */
   get source(): Source {
-    const isLocal = this.decided().some(({ take }) => sourceOf(take) === 'local')
+    const isLocal = this.decisions().some(({ take }) => sourceOf(take) === 'local')
     return isLocal ? 'local' : 'lease'
   }
 
   get staleMs(): number {
-    return this.decided().reduce((oldest, { outcome }) => Math.max(oldest, outcome.staleMs), 0)
+    return this.decisions().reduce((oldest, { outcome }) => Math.max(oldest, outcome.staleMs), 0)
   }
 
-  private decided(): readonly Decided[] {
+  private decisions(): readonly NodeDecision[] {
     return this.#rows.flatMap((row) => row.flatMap((decided) => decided ?? []))
   }
 
@@ -138,23 +140,29 @@ export class SplitCall {
     const row: Row = []
     const waiting: Promise<void>[] = []
     for (const [i, take] of takes.entries()) {
-      const by = this.#choose(take)
-      const answer = by?.take(take, waitMs)
-      if (by === undefined || answer === undefined) row.push(undefined)
+      const decider = this.#choose(take)
+      const answer = decider?.take(take, waitMs)
+      if (decider === undefined || answer === undefined) row.push(undefined)
       else if (answer instanceof Promise) {
         row.push(undefined)
-        waiting.push(answer.then((waited) => this.waited(row, i, take, by, waited)))
-      } else row.push({ take, by, outcome: answer })
+        waiting.push(answer.then((waited) => this.onDrawResult(row, i, take, decider, waited)))
+      } else row.push({ take, decider, outcome: answer })
     }
     this.#rows.push(row)
     if (waiting.length === 0) return this.next(at)
     return Promise.all(waiting).then(() => this.next(at))
   }
 
-  private waited(row: Row, i: number, take: PlannedTake, by: Here, waited: Waited): void {
+  private onDrawResult(
+    row: Row,
+    i: number,
+    take: PlannedTake,
+    decider: NodeDecider,
+    waited: DrawResult,
+  ): void {
     if (waited === 'ask') return
-    if ('silence' in waited) this.#silent.set(take, waited)
-    else row[i] = { take, by, outcome: waited }
+    if ('silence' in waited) this.#unanswered.set(take, waited)
+    else row[i] = { take, decider, outcome: waited }
   }
 
   private next(at: number): Promise<void> | undefined {
@@ -167,10 +175,10 @@ export class SplitCall {
     }
     if (at > 0) {
       putBackRow(row)
-      this.#refusedHere.add(at)
+      this.#refusedOnNode.add(at)
       return this.group(at + 1, 0)
     }
-    if (this.storeHearsOf(row)) {
+    if (this.mustAskStore(row)) {
       this.leaveToStore(0)
       return this.group(1, 0)
     }
@@ -180,15 +188,15 @@ export class SplitCall {
   }
 
   /** A limit that charges refusals needs it, but the store cannot refuse what only nodes count. */
-  private storeHearsOf(refused: Row): boolean {
-    if (refused.some((decided) => isOwn(decided) && !passes([decided.outcome]))) return false
+  private mustAskStore(refused: Row): boolean {
+    if (refused.some((decided) => isSplit(decided) && !passes([decided.outcome]))) return false
     return (this.plan.groups[0] ?? []).some(({ limit }) => limit.onRefusal === 'charge')
   }
 
   /** All but what the store never counts, which stays decided; a shadow group goes whole. */
   private leaveToStore(at: number): void {
     const row = this.#rows[at] ?? []
-    const kept = row.map((decided) => (at === 0 && isOwn(decided) ? decided : undefined))
+    const kept = row.map((decided) => (at === 0 && isSplit(decided) ? decided : undefined))
     putBackRow(row.filter((_, i) => kept[i] === undefined))
     this.#rows[at] = kept
   }
@@ -209,26 +217,26 @@ export class SplitCall {
   }
 
   private restOf(group: number): PlannedTake[] {
-    if (this.#refusedHere.has(group)) return []
+    if (this.#refusedOnNode.has(group)) return []
     return (this.plan.groups[group] ?? []).filter((_, i) => this.#rows[group]?.[i] === undefined)
   }
 }
 
-export function sourceOf({ of }: PlannedTake): Source {
-  return of.coordination === 'leased' ? 'lease' : 'local'
+export function sourceOf({ compiled }: PlannedTake): Source {
+  return compiled.coordination === 'leased' ? 'lease' : 'local'
 }
 
 /** Whether it is of a part of the limit that is this node's alone. */
-function isOwn(decided: Decided | undefined): decided is Decided {
-  return decided?.take.of.coordination === 'split'
+function isSplit(decided: NodeDecision | undefined): decided is NodeDecision {
+  return decided?.take.compiled.coordination === 'split'
 }
 
 /** Once: what it was granted is marked as returned. */
 function putBackRow(row: Row): void {
   for (const [i, decided] of row.entries()) {
     if (decided === undefined || decided.outcome.granted === 0) continue
-    const { take, by, outcome } = decided
-    by.putBack(take, outcome)
-    row[i] = { take, by, outcome: { ...outcome, granted: 0 } }
+    const { take, decider, outcome } = decided
+    decider.putBack(take, outcome)
+    row[i] = { take, decider, outcome: { ...outcome, granted: 0 } }
   }
 }

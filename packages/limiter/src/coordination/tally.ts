@@ -1,22 +1,24 @@
 /** Sums by rule, made by each way of coordination for metrics. */
-import type { HereStats } from './here.js'
+import type { CoordinationStats } from './here.js'
 
-export type Tally = { -readonly [Sum in keyof HereStats]: HereStats[Sum] }
+export type MutableCoordinationStats = {
+  -readonly [Stat in keyof CoordinationStats]: CoordinationStats[Stat]
+}
 
 /** Rules change, and their sums with them; beyond so many the oldest go. */
 const RULES_MAX = 20_000
 
-export class Tallies {
-  readonly #byRule = new Map<string, Tally>()
+export class StatsByRule {
+  readonly #byRule = new Map<string, MutableCoordinationStats>()
 
-  get all(): ReadonlyMap<string, HereStats> {
+  get all(): ReadonlyMap<string, CoordinationStats> {
     return this.#byRule
   }
 
-  of(rule: string): Tally {
+  get(rule: string): MutableCoordinationStats {
     const known = this.#byRule.get(rule)
     if (known !== undefined) return known
-    const made = emptyTally()
+    const made = emptyStats()
     this.#byRule.set(rule, made)
     const [oldest] = this.#byRule.keys()
     if (this.#byRule.size > RULES_MAX && oldest !== undefined) this.#byRule.delete(oldest)
@@ -24,7 +26,7 @@ export class Tallies {
   }
 }
 
-export function emptyTally(): Tally {
+export function emptyStats(): MutableCoordinationStats {
   return {
     draws: 0,
     drawn: 0,

@@ -33,9 +33,9 @@ export interface DurableCounter {
 }
 
 /** Records looked at for one new counter in a full store. */
-const LOOKS_FULL = 16
+const SCANS_FULL = 16
 /** Records looked at for one new counter otherwise, so that dead ones go before it is full. */
-const LOOKS = 2
+const SCANS = 2
 const FORMAT_SHIFT = 24
 const FORMAT_MASK = 0x7f
 const LIMIT_MASK = 0xffffff
@@ -98,7 +98,7 @@ export class Counters {
     if (record !== -1) {
       const isOfAnother = formatIn(this.#slab.meta(record)) !== limit.format
       if (isOfAnother) this.bind(record, limit)
-      this.put(record, limit, state)
+      this.store(record, limit, state)
       this.rebind(record, limit)
       return
     }
@@ -109,7 +109,7 @@ export class Counters {
     const made = this.#slab.allocate(key.hi, key.lo)
     this.#slab.setMeta(made, this.metaOf(limit))
     this.#index.insert(made)
-    this.put(made, limit, state)
+    this.store(made, limit, state)
   }
 
   delete(key: CounterKey): void {
@@ -145,7 +145,7 @@ export class Counters {
     }
   }
 
-  private put(record: number, limit: Limit, state: unknown): void {
+  private store(record: number, limit: Limit, state: unknown): void {
     const codec = codecOf(limit)
     const before = this.#logs.size > 0 ? this.#logs.get(record) : undefined
     if (before !== undefined) this.#logNumbers -= before.length
@@ -166,7 +166,7 @@ export class Counters {
   rebind(record: number, limit: Limit): void {
     if (record === -1) return
     const bound = this.#slab.meta(record) & LIMIT_MASK
-    if (this.#limits.is(bound, limit)) return
+    if (this.#limits.matches(bound, limit)) return
     const state = this.read(record, limit)
     if (state === undefined) return
     const algorithm = algorithmOf(limit)
@@ -196,19 +196,19 @@ export class Counters {
   /** Whether a new counter finds a place; drops what means least if that is needed. */
   private makeRoom(now: number): boolean {
     const full = this.#slab.live >= this.#capacity
-    const seen = this.look(full ? LOOKS_FULL : LOOKS, full ? this.wideStride() : 1, now)
+    const scanned = this.scan(full ? SCANS_FULL : SCANS, full ? this.wideStride() : 1, now)
     if (!full || this.#slab.live < this.#capacity) return true
-    if (seen.unblocked !== -1) {
+    if (scanned.unblocked !== -1) {
       this.#blockedInARow = 0
       this.#evicted += 1
-      this.drop(seen.unblocked)
+      this.drop(scanned.unblocked)
       return true
     }
-    this.#blockedInARow += LOOKS_FULL
-    if (seen.blocked === -1 || this.#blockedInARow < this.#slab.end) return false
+    this.#blockedInARow += SCANS_FULL
+    if (scanned.blocked === -1 || this.#blockedInARow < this.#slab.end) return false
     this.#evicted += 1
     this.#evictedBlocked += 1
-    this.drop(seen.blocked)
+    this.drop(scanned.blocked)
     return true
   }
 
@@ -216,8 +216,8 @@ export class Counters {
    * Looks at the next records: drops those that mean nothing, and names, of the others, the
    * unblocked one that will soonest and the blocked one that is free soonest.
    */
-  private look(
-    looks: number,
+  private scan(
+    scans: number,
     stride: number,
     now: number,
   ): { readonly unblocked: number; readonly blocked: number } {
@@ -225,7 +225,7 @@ export class Counters {
     let blocked = -1
     let meansNothingAt = Infinity
     let freeInMs = Infinity
-    for (let n = 0; n < looks && n < this.#slab.end; n++) {
+    for (let n = 0; n < scans && n < this.#slab.end; n++) {
       const record = this.advance(stride)
       const meta = this.#slab.meta(record)
       if (meta === 0) continue

@@ -91,7 +91,7 @@ export class HashIndex {
   insert(record: number): void {
     if (this.#old !== undefined) this.move()
     if (this.#old === undefined && this.#count >= this.#slots.size * LOAD_MAX) this.grow()
-    this.put(record)
+    this.place(record)
     this.#count += 1
   }
 
@@ -120,7 +120,7 @@ export class HashIndex {
     }
   }
 
-  private put(record: number): void {
+  private place(record: number): void {
     const slots = this.#slots
     const { size } = slots
     let slot = home(this.#slab.lo(record), size)
@@ -141,7 +141,7 @@ export class HashIndex {
     for (let slot = this.#oldCursor; slot < end; slot++) {
       const entry = old.get(slot)
       if (entry === EMPTY || entry === MOVED) continue
-      this.put(recordIn(entry))
+      this.place(recordIn(entry))
       // Not emptied: the chains of those not yet moved lead through here.
       old.set(slot, MOVED)
     }

@@ -5,7 +5,7 @@
  */
 import type { Limit } from '@sluice/core'
 
-interface Entry {
+interface RegisteredLimit {
   readonly id: number
   readonly limit: Limit
   readonly signature: string
@@ -15,9 +15,9 @@ interface Entry {
 const ID_MAX = 0xffffff
 
 export class LimitRegistry {
-  readonly #entries: (Entry | undefined)[] = []
-  readonly #bySignature = new Map<string, Entry>()
-  readonly #byObject = new WeakMap<Limit, Entry>()
+  readonly #entries: (RegisteredLimit | undefined)[] = []
+  readonly #bySignature = new Map<string, RegisteredLimit>()
+  readonly #byObject = new WeakMap<Limit, RegisteredLimit>()
   readonly #free: number[] = []
 
   get(id: number): Limit {
@@ -27,7 +27,7 @@ export class LimitRegistry {
   }
 
   /** Whether a number stands for these very limits. */
-  is(id: number, limit: Limit): boolean {
+  matches(id: number, limit: Limit): boolean {
     const entry = this.#entries[id]
     return entry !== undefined && (entry.limit === limit || this.#byObject.get(limit) === entry)
   }
@@ -50,7 +50,7 @@ export class LimitRegistry {
     this.#free.push(id)
   }
 
-  private find(limit: Limit): Entry | undefined {
+  private find(limit: Limit): RegisteredLimit | undefined {
     const known = this.#byObject.get(limit)
     if (known !== undefined && known.records > 0) return known
     const same = this.#bySignature.get(JSON.stringify(limit))
@@ -58,7 +58,7 @@ export class LimitRegistry {
     return same
   }
 
-  private add(limit: Limit): Entry {
+  private add(limit: Limit): RegisteredLimit {
     const id = this.#free.pop() ?? this.#entries.length
     if (id > ID_MAX) throw new RangeError(`More than ${ID_MAX} different limits in one store`)
     const entry = { id, limit, signature: JSON.stringify(limit), records: 0 }

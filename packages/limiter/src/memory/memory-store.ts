@@ -12,7 +12,7 @@ import {
   type Take,
 } from '@sluice/core'
 import { type Clock, systemClock } from '../clock.js'
-import type { Charge, Give, Peeked, Store, StoredCounter, SyncStore } from '../store.js'
+import type { Charge, Give, PeekOutcome, Store, StoredCounter, SyncStore } from '../store.js'
 import { requireOptions } from '../limiter-options.js'
 import { Counters, type CounterStats } from './counters.js'
 import { RECORDS_MAX } from './hash-index.js'
@@ -70,7 +70,7 @@ function openStore(options: MemoryStoreOptions, keepsEnded: boolean): MemoryStor
       `maxCounters: found ${maxCounters}; accepted: a whole number from 1 to ${MEMORY_COUNTERS_MAX}`,
     )
   }
-  const sync = new MemoryVerbs(new Counters(maxCounters, keepsEnded), clock)
+  const sync = new MemoryCounterStore(new Counters(maxCounters, keepsEnded), clock)
   return {
     sync,
     take: async (groups) => sync.take(groups),
@@ -86,7 +86,7 @@ function openStore(options: MemoryStoreOptions, keepsEnded: boolean): MemoryStor
   }
 }
 
-class MemoryVerbs implements SyncStore {
+class MemoryCounterStore implements SyncStore {
   readonly #counters: Counters
   readonly #clock: Clock
 
@@ -102,14 +102,14 @@ class MemoryVerbs implements SyncStore {
     const open = passes(first)
     const others = groups
       .slice(1)
-      .map((takes) => (open ? this.takeGroup(takes, now) : this.lookAll(takes, now)))
+      .map((takes) => (open ? this.takeGroup(takes, now) : this.peekAll(takes, now)))
     return [first, ...others]
   }
 
-  peek(groups: readonly (readonly Take[])[]): readonly (readonly Peeked[])[] {
+  peek(groups: readonly (readonly Take[])[]): readonly (readonly PeekOutcome[])[] {
     const now = this.#clock.now()
     return groups.map((takes) =>
-      takes.map((take) => ({ ...this.look(take, now), state: this.read(take.key, take.limit) })),
+      takes.map((take) => ({ ...this.peekOne(take, now), state: this.read(take.key, take.limit) })),
     )
   }
 
@@ -204,16 +204,16 @@ class MemoryVerbs implements SyncStore {
     return takes.map((take, i) => {
       const { key, limit, amount } = take
       const step = steps[i]
-      if (step?.moved !== undefined) {
-        this.#counters.write(key, this.#counters.find(key), limit, step.moved, now)
+      if (step?.rebased !== undefined) {
+        this.#counters.write(key, this.#counters.find(key), limit, step.rebased, now)
       }
       const fits = step?.retryAfterMs === 0
       if (limit.onRefusal === 'charge') {
         this.chargeAt(key, limit, amount, now, now, 0)
-        if (fits) return { ...this.look({ key, limit, amount: 0 }, now), granted: amount }
-        return this.look(take, now)
+        if (fits) return { ...this.peekOne({ key, limit, amount: 0 }, now), granted: amount }
+        return this.peekOne(take, now)
       }
-      return step === undefined || fits ? this.look(take, now) : step
+      return step === undefined || fits ? this.peekOne(take, now) : step
     })
   }
 
@@ -231,11 +231,11 @@ class MemoryVerbs implements SyncStore {
     if (next !== undefined) this.#counters.write(key, record, limit, next, now)
   }
 
-  private lookAll(takes: readonly Take[], now: number): readonly Outcome[] {
-    return takes.map((take) => this.look(take, now))
+  private peekAll(takes: readonly Take[], now: number): readonly Outcome[] {
+    return takes.map((take) => this.peekOne(take, now))
   }
 
-  private look({ key, limit, amount }: Take, now: number): Outcome {
+  private peekOne({ key, limit, amount }: Take, now: number): Outcome {
     return algorithmOf(limit).peek(this.read(key, limit), limit, amount, now)
   }
 

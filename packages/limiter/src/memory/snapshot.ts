@@ -50,11 +50,16 @@ function numbersOf({ limit, state }: DurableCounter): number {
   return codecOf(limit) === undefined ? (state as readonly number[]).length : STATE_NUMBERS
 }
 
-function writeCounter(view: DataView, from: number, counter: DurableCounter, of: number): number {
+function writeCounter(
+  view: DataView,
+  from: number,
+  counter: DurableCounter,
+  limitNumber: number,
+): number {
   const numbers = stateNumbers(counter)
   view.setInt32(from, counter.hi, true)
   view.setInt32(from + 4, counter.lo, true)
-  view.setUint32(from + 8, of, true)
+  view.setUint32(from + 8, limitNumber, true)
   view.setUint32(from + 12, numbers.length, true)
   let at = from + COUNTER_BYTES
   for (const number of numbers) {

@@ -1,8 +1,8 @@
 import { matchRules, type Plan, planCall } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
-import { placeAt } from '../coordination/node-time.js'
+import { placeInWindow } from '../coordination/node-time.js'
 import { loadRules } from '../rule-set.js'
-import { PostureAnswers } from './posture-answers.js'
+import { FallbackDecider } from './posture-answers.js'
 
 const SECOND_US = 1_000_000
 /** An edge of every window that is used here. */
@@ -21,10 +21,10 @@ function start(...limits: readonly (string | object)[]) {
     uncertaintyUs: () => node.uncertaintyUs,
     toleranceUs: 100_000,
   }
-  const answers = new PostureAnswers({
+  const answers = new FallbackDecider({
     maxCounters: 1000,
     time: parts.time,
-    placeAt: (limit) => placeAt(parts, limit),
+    placeInWindow: (limit) => placeInWindow(parts, limit),
     fleetSize: () => 1,
   })
   /** The answer at a time since the edge. */
@@ -65,7 +65,7 @@ describe('the share of a window', () => {
     node.uncertaintyUs = 300_000
     const [spending] = at(100).spendings
     expect(at(150).allowed).toBe(false)
-    if (spending !== undefined) answers.strike(spending)
+    if (spending !== undefined) answers.returnLocal(spending)
     expect(at(200).allowed).toBe(true)
   })
 })
@@ -90,8 +90,8 @@ describe('shares of several limits of a call', () => {
       false,
       false,
     ])
-    const seen = tight.answers.peek(tight.plan).outcomes[0]
-    expect(seen?.map(({ remaining }) => remaining)).toEqual([0, 1])
+    const peeked = tight.answers.peek(tight.plan).outcomes[0]
+    expect(peeked?.map(({ remaining }) => remaining)).toEqual([0, 1])
     const loose = start(window(9), bucket)
     loose.node.uncertaintyUs = SECOND_US
     expect([loose.at(0), loose.at(1), loose.at(2)].map(({ allowed }) => allowed)).toEqual([

@@ -4,7 +4,7 @@
  */
 import {
   algorithmOf,
-  type Extras,
+  type DecisionExtras,
   type Limit,
   type Outcome,
   type Plan,
@@ -17,10 +17,10 @@ import {
 } from '@sluice/core'
 import { placedStore } from '../memory/memory-store.js'
 import type { Answer, Groups } from '../store.js'
-import { Shares } from './share.js'
+import { FallbackShares } from './share.js'
 
 /** An outcome, and whose it is where the store's own is missing. */
-export interface Told extends Outcome {
+export interface FallbackOutcome extends Outcome {
   readonly state?: unknown
   readonly posture?: PostureName | undefined
 }
@@ -33,22 +33,22 @@ export interface Spending {
   readonly at: number
 }
 
-export interface PostureAnswer {
+export interface FallbackDecision {
   readonly allowed: boolean
-  readonly outcomes: Groups<Told>
+  readonly outcomes: Groups<FallbackOutcome>
   readonly source: Source
-  readonly extras: Extras
+  readonly extras: DecisionExtras
   /** In the places of the enforced takes. */
   readonly spendings: readonly (Spending | undefined)[]
 }
 
-export interface PostureOptions {
+export interface FallbackOptions {
   /** The most counters kept here. */
   readonly maxCounters: number
   /** The store's time, as well as it is known. */
   readonly time: () => number
   /** The time to which a unit of this limit belongs that is spent here now. @default `time` */
-  readonly placeAt?: ((limit: Limit) => number) | undefined
+  readonly placeInWindow?: ((limit: Limit) => number) | undefined
   readonly fleetSize: () => number
 }
 
@@ -64,18 +64,18 @@ const RETRY_AFTER_MS = 1000
  * The counters outlive the silence, or a store that comes and goes would hand out a fresh share
  * each time.
  */
-export class PostureAnswers {
+export class FallbackDecider {
   readonly #counters
-  readonly #shares = new Shares()
+  readonly #shares = new FallbackShares()
   readonly #time: () => number
-  readonly #placeAt: (limit: Limit) => number
+  readonly #placeInWindow: (limit: Limit) => number
   readonly #fleetSize: () => number
   /** What the clock of the counters says: each limit is asked at a time of its own. */
   #at = 0
 
-  constructor({ maxCounters, time, placeAt = time, fleetSize }: PostureOptions) {
+  constructor({ maxCounters, time, placeInWindow = time, fleetSize }: FallbackOptions) {
     this.#time = time
-    this.#placeAt = placeAt
+    this.#placeInWindow = placeInWindow
     this.#fleetSize = fleetSize
     this.#counters = placedStore({ maxCounters, clock: { now: () => this.#at } })
   }
@@ -86,19 +86,19 @@ export class PostureAnswers {
   }
 
   /** Decides a call; takes from the counters here only if every enforced limit lets it pass. */
-  take(plan: Plan, answers: Groups<Answer> | undefined): PostureAnswer {
-    return this.answer(plan, answers, true)
+  take(plan: Plan, answers: Groups<Answer> | undefined): FallbackDecision {
+    return this.decide(plan, answers, true)
   }
 
   /** What `take` would say; takes nothing. */
-  peek(plan: Plan): PostureAnswer {
-    return this.answer(plan, undefined, false)
+  peek(plan: Plan): FallbackDecision {
+    return this.decide(plan, undefined, false)
   }
 
   /** Returns what was taken here, because the store has taken it after all. */
-  strike({ take, share, at }: Spending): void {
+  returnLocal({ take, share, at }: Spending): void {
     if (share === undefined) return
-    this.#at = this.#placeAt(share)
+    this.#at = this.#placeInWindow(share)
     this.#counters.sync.give({ key: take.key, limit: share, amount: take.amount, at })
   }
 
@@ -106,11 +106,15 @@ export class PostureAnswers {
     this.#counters.sync.reset(key)
   }
 
-  private answer(plan: Plan, answers: Groups<Answer> | undefined, spends: boolean): PostureAnswer {
+  private decide(
+    plan: Plan,
+    answers: Groups<Answer> | undefined,
+    spends: boolean,
+  ): FallbackDecision {
     const takes = plan.groups[0] ?? []
     const now = this.#time()
     const postures: Record<string, PostureName> = {}
-    const told: (Told | undefined)[] = []
+    const storeOutcomes: (FallbackOutcome | undefined)[] = []
     let isSilent = false
     let isRefused = false
     let isCertain = false
@@ -118,15 +122,15 @@ export class PostureAnswers {
       const answer = answerAt(answers, 0, i)
       const silent = typeof answer === 'string'
       const outcome = silent ? withoutCounter(take, now) : answer
-      if (silent) postures[take.of.rule] = nameOf(take.of.posture)
+      if (silent) postures[take.compiled.rule] = nameOf(take.compiled.posture)
       const refuses = outcome !== undefined && outcome.retryAfterMs !== 0
       isSilent ||= silent
       isRefused ||= refuses
       // No posture has a say in what the store refused, or in what no limit could ever hold.
       isCertain ||= refuses && (!silent || outcome.retryAfterMs === null)
-      told.push(outcome)
+      storeOutcomes.push(outcome)
     }
-    const local = this.askHere(takes, told, spends && !isRefused, now)
+    const local = this.decideFromShares(takes, storeOutcomes, spends && !isRefused, now)
     const allowed = !isRefused && local.allowed
     const shadows = plan.groups.slice(1).map((group, g) => passSilent(group, answers, g + 1, now))
     const reason = isCertain ? undefined : 'posture'
@@ -140,21 +144,23 @@ export class PostureAnswers {
   }
 
   /** Fills the places left open from the counters here, which are charged whole or not at all. */
-  private askHere(
+  private decideFromShares(
     takes: readonly PlannedTake[],
-    told: readonly (Told | undefined)[],
+    storeOutcomes: readonly (FallbackOutcome | undefined)[],
     spends: boolean,
     now: number,
-  ): Pick<PostureAnswer, 'allowed' | 'spendings'> & { readonly outcomes: readonly Told[] } {
-    const open = takes.filter((_, i) => told[i] === undefined)
+  ): Pick<FallbackDecision, 'allowed' | 'spendings'> & {
+    readonly outcomes: readonly FallbackOutcome[]
+  } {
+    const open = takes.filter((_, i) => storeOutcomes[i] === undefined)
     const shares = open.map((take) => this.shareOf(take))
-    const answers = this.askShares(shares, spends, now)
+    const answers = this.takeFromShares(shares, spends, now)
     const allowed = passes(answers)
-    const outcomes: Told[] = []
+    const outcomes: FallbackOutcome[] = []
     const spendings: (Spending | undefined)[] = []
     let next = 0
     for (const [i, take] of takes.entries()) {
-      const known = told[i]
+      const known = storeOutcomes[i]
       const answer = answers[next]
       const share = shares[next]
       if (known !== undefined || answer === undefined || share === undefined) {
@@ -171,42 +177,46 @@ export class PostureAnswers {
   }
 
   /** Takes from all of the shares or from none, each at its own time. */
-  private askShares(shares: readonly Take[], spends: boolean, now: number): readonly Told[] {
+  private takeFromShares(
+    shares: readonly Take[],
+    spends: boolean,
+    now: number,
+  ): readonly FallbackOutcome[] {
     const { sync } = this.#counters
-    const ask = (verb: 'take' | 'peek', takes: readonly Take[]): readonly Told[] =>
+    const run = (verb: 'take' | 'peek', takes: readonly Take[]): readonly FallbackOutcome[] =>
       sync[verb]([takes])[0] ?? NO_ANSWER
-    const times = shares.map(({ limit }) => this.#placeAt(limit))
+    const times = shares.map(({ limit }) => this.#placeInWindow(limit))
     this.#at = now
     // Time goes on while it is asked; only a limit near an edge is put back before now.
-    if (times.every((at) => at >= now)) return ask(spends ? 'take' : 'peek', shares)
-    const askEach = (verb: 'take' | 'peek') =>
+    if (times.every((at) => at >= now)) return run(spends ? 'take' : 'peek', shares)
+    const runEach = (verb: 'take' | 'peek') =>
       shares.flatMap((share, i) => {
         this.#at = times[i] ?? now
-        return ask(verb, [share])
+        return run(verb, [share])
       })
     // Nothing comes between the two: what all of them had room for they still have.
-    const seen = askEach('peek')
-    return spends && passes(seen) ? askEach('take') : seen
+    const peeked = runEach('peek')
+    return spends && passes(peeked) ? runEach('take') : peeked
   }
 
-  private shareOf({ key, limit, amount, of }: PlannedTake): Take {
-    const { posture } = of
+  private shareOf({ key, limit, amount, compiled }: PlannedTake): Take {
+    const { posture } = compiled
     const factor = typeof posture === 'string' ? 1 : posture.local
     const counted = Math.floor(this.#fleetSize())
     const nodes = counted >= 1 ? counted : 1
-    const share = this.#shares.of(of, factor, nodes, limit === of.limit)
+    const share = this.#shares.get(compiled, factor, nodes, limit === compiled.limit)
     return { key, limit: share, amount, atLeast: undefined }
   }
 }
 
-const NO_ANSWER: readonly Told[] = []
+const NO_ANSWER: readonly FallbackOutcome[] = []
 
 /**
  * A share says what is left of it, and when. What it can never hold may fit into the limit itself,
  * which will be asked again. Nothing was granted that a receipt could give back to the store. No
  * more is left than the limit holds, even of a larger share: headers show both beside each other.
  */
-function fromShare(answer: Told, capacity: number): Told {
+function fromShare(answer: FallbackOutcome, capacity: number): FallbackOutcome {
   const { remaining, resetAfterMs, retryAfterMs, delayMs, at, state } = answer
   const retry = retryAfterMs ?? RETRY_AFTER_MS
   return {
@@ -225,21 +235,25 @@ function fromShare(answer: Told, capacity: number): Told {
  * What can be said without any counter: an open rule as if nothing were used, a closed one no, and
  * any of them to what can never fit. Undefined: the share must be asked.
  */
-function withoutCounter(take: PlannedTake, now: number): Told | undefined {
-  const posture = nameOf(take.of.posture)
+function withoutCounter(take: PlannedTake, now: number): FallbackOutcome | undefined {
+  const posture = nameOf(take.compiled.posture)
   const fresh = unused(take, now, posture)
   if (fresh.retryAfterMs === null || posture === 'open') return fresh
   if (posture === 'local') return undefined
   return take.amount === 0 ? fresh : { ...CLOSED, at: now }
 }
 
-function unused({ limit, amount }: PlannedTake, now: number, posture: PostureName): Told {
+function unused(
+  { limit, amount }: PlannedTake,
+  now: number,
+  posture: PostureName,
+): FallbackOutcome {
   const step = algorithmOf(limit).take(undefined, limit, amount, now)
   const { remaining, resetAfterMs, retryAfterMs, delayMs, at } = step
   return { granted: 0, remaining, resetAfterMs, retryAfterMs, delayMs, at, posture }
 }
 
-const CLOSED: Told = {
+const CLOSED: FallbackOutcome = {
   granted: 0,
   remaining: 0,
   resetAfterMs: RETRY_AFTER_MS,
@@ -255,10 +269,10 @@ function passSilent(
   answers: Groups<Answer> | undefined,
   group: number,
   now: number,
-): readonly Told[] {
-  const said = takes.map((_, i) => answerAt(answers, group, i))
-  if (isAnswered(said)) return said
-  return said.map((answer, i) => {
+): readonly FallbackOutcome[] {
+  const groupAnswers = takes.map((_, i) => answerAt(answers, group, i))
+  if (isAnswered(groupAnswers)) return groupAnswers
+  return groupAnswers.map((answer, i) => {
     if (typeof answer !== 'string') return { ...answer, retryAfterMs: 0 }
     const capacity = takes[i]?.limit.capacity ?? 0
     return {

@@ -71,14 +71,14 @@ describe('a rule whose store is silent', () => {
   test('and is local with a factor above 1 grants more than the limit, up to that factor of it', async () => {
     const { limiter, store } = await silent(perUser([window(10)], { posture: { local: 2.5 } }))
     store.nodes = 2
-    const seen: Decision[] = []
-    for (let i = 0; i < 14; i++) seen.push(await limiter.check(user('u1')))
-    expect(seen.filter(({ allowed }) => allowed)).toHaveLength(13)
+    const decisions: Decision[] = []
+    for (let i = 0; i < 14; i++) decisions.push(await limiter.check(user('u1')))
+    expect(decisions.filter(({ allowed }) => allowed)).toHaveLength(13)
     // What is left is shown beside the limit, and is never more.
-    expect(seen.map(({ remaining }) => remaining)).toEqual([
+    expect(decisions.map(({ remaining }) => remaining)).toEqual([
       10, 10, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0,
     ])
-    expect(seen.every(({ limit }) => limit === 10)).toBe(true)
+    expect(decisions.every(({ limit }) => limit === 10)).toBe(true)
   })
 
   test('and is generous refuses what the limit itself could never hold', async () => {
@@ -100,8 +100,8 @@ describe('a rule whose store is silent', () => {
   test('and is local grants its share, by its own algorithm and the store’s clock', async () => {
     const { limiter, store, clock } = await silent(perUser(['6/minute']))
     store.nodes = 3
-    const seen = [await limiter.check(user('u1')), await limiter.check(user('u1'))]
-    expect(seen.map(({ allowed, remaining }) => [allowed, remaining])).toEqual([
+    const decisions = [await limiter.check(user('u1')), await limiter.check(user('u1'))]
+    expect(decisions.map(({ allowed, remaining }) => [allowed, remaining])).toEqual([
       [true, 1],
       [true, 0],
     ])

@@ -1,7 +1,7 @@
 import { compileRules, type Limit, type LimitSpec, parseRules, sipKey } from '@sluice/core'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { Shares } from './share.js'
+import { FallbackShares } from './share.js'
 
 function compiled(limit: object | string) {
   const { rules } = parseRules([{ id: 'r', by: ['user'], limits: [limit] }])
@@ -13,7 +13,7 @@ function compiled(limit: object | string) {
 }
 
 const shareOf = (limit: object | string, factor: number, nodes: number, canWait = true): Limit =>
-  new Shares().of(compiled(limit), factor, nodes, canWait)
+  new FallbackShares().get(compiled(limit), factor, nodes, canWait)
 
 describe('a share', () => {
   test.each([
@@ -48,7 +48,7 @@ describe('a share', () => {
 
   test('for a way in that cannot wait lends as much, and makes nobody wait', () => {
     const bucket = { max: 100, window: '1m', wait: '2s' }
-    const { lent } = shareOf(bucket, 1, 10)
+    const { borrowable: lent } = shareOf(bucket, 1, 10)
     expect(lent).toBeGreaterThan(0)
     expect(shareOf(bucket, 1, 10, false)).toMatchObject({ maxWaitUs: 0, lent })
   })
@@ -78,11 +78,11 @@ describe('a share', () => {
   })
 
   test('is made once for each size of the fleet', () => {
-    const shares = new Shares()
+    const shares = new FallbackShares()
     const of = compiled('100/second')
-    const first = shares.of(of, 1, 3, true)
-    expect(shares.of(of, 1, 3, true)).toBe(first)
-    expect(shares.of(of, 1, 4, true).max).toBe(25)
+    const first = shares.get(of, 1, 3, true)
+    expect(shares.get(of, 1, 3, true)).toBe(first)
+    expect(shares.get(of, 1, 4, true).max).toBe(25)
   })
 
   test('of any limit is exact, at least 1, and n of them at most factor * max + n - 1', () => {

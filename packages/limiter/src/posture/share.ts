@@ -13,7 +13,7 @@ import {
   withoutWaiting,
 } from '@sluice/core'
 
-interface Share {
+interface FallbackShare {
   readonly nodes: number
   readonly limit: Limit
   readonly immediate: Limit
@@ -23,14 +23,14 @@ interface Share {
 const ROUNDING = 2 ** -46
 
 /** The shares in use, made once for each limit of a rule and size of the fleet. */
-export class Shares {
-  readonly #known = new WeakMap<CompiledLimit, Share>()
+export class FallbackShares {
+  readonly #known = new WeakMap<CompiledLimit, FallbackShare>()
 
   /** `canWait`: of the limit itself, or of the one for a way in that cannot hold a call. */
-  of(compiled: CompiledLimit, factor: number, nodes: number, canWait: boolean): Limit {
+  get(compiled: CompiledLimit, factor: number, nodes: number, canWait: boolean): Limit {
     let share = this.#known.get(compiled)
     if (share === undefined || share.nodes !== nodes) {
-      const limit = shareOf(compiled.limit, factor, nodes)
+      const limit = fallbackShareOf(compiled.limit, factor, nodes)
       share = { nodes, limit, immediate: withoutWaiting(limit) }
       this.#known.set(compiled, share)
     }
@@ -39,21 +39,21 @@ export class Shares {
 }
 
 /** A refused call charges no share, so `onRefusal` is not part of it. */
-function shareOf(limit: Limit, factor: number, nodes: number): Limit {
-  const part = (units: number) =>
+function fallbackShareOf(limit: Limit, factor: number, nodes: number): Limit {
+  const scale = (units: number) =>
     units === 0 ? 0 : Math.max(1, Math.ceil(((factor * units) / nodes) * (1 - ROUNDING)))
   const { algorithm, name, windowMs } = limit
-  const max = part(limit.max)
-  const spec: LimitSpec = { algorithm, name, windowMs, max, ...sizeOf(limit, part) }
+  const max = scale(limit.max)
+  const spec: LimitSpec = { algorithm, name, windowMs, max, ...sizeOf(limit, scale) }
   if (findLimitProblem(spec) === undefined) return defineLimit(spec)
   // A share may be too fine to count where the whole is not; a window has no such numbers. One too
   // large is refused with its rule, but an override that stands apart may be older than the factor.
   return defineLimit({ algorithm: 'fixed-window', name, windowMs, max: Math.min(max, MAX_UNITS) })
 }
 
-function sizeOf(limit: Limit, part: (units: number) => number): Partial<LimitSpec> {
+function sizeOf(limit: Limit, scale: (units: number) => number): Partial<LimitSpec> {
   if (limit.capacity === 0) return {}
-  const size = part(limit.capacity)
+  const size = scale(limit.capacity)
   const waitMs = limit.maxWaitUs / 1000
   if (limit.algorithm === 'leaky-bucket') return { queue: size, maxWaitMs: waitMs }
   const isBucket = limit.algorithm === 'token-bucket' || limit.algorithm === 'gcra'

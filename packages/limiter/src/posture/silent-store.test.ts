@@ -172,5 +172,5 @@ test('the deadline is the shortest of the enforced rules that have one, else the
   await limiter.check(call({ user: 'u1', ip: '192.0.2.1', org: 'o' }))
   await limiter.check(call({ user: 'u1', org: 'o' }))
   await limiter.check(call({ org: 'o' }))
-  expect(store.asked.map(({ options }) => options?.deadlineMs)).toEqual([30, 40, undefined])
+  expect(store.requests.map(({ options }) => options?.deadlineMs)).toEqual([30, 40, undefined])
 })

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type RedisServer, startRedis } from '../../../../tools/redis/server.mjs'
 import { SCRIPT_COMMANDS, STORE_ACL, STORE_COMMANDS, storeAcl } from './acl.js'
 import { openChannel, type TestChannel } from './channel.test-helper.js'
-import { drawNodeId, fleetBeat } from './fleet.js'
-import { readScript } from './ask.js'
+import { randomNodeId, heartbeatSender } from './fleet.js'
+import { readLuaScript } from './ask.js'
 import { channelText, probeKey, storeKeys } from './key.js'
 import { agreeOnSecret, fingerprintOf, renewSecret } from './secret.js'
 import { checkRights, PACKED_COMMANDS, PLAIN_COMMANDS } from './rights.js'
@@ -64,7 +64,7 @@ describe('a user of exactly these rights', () => {
   }
 
   test.each(['plain', 'packed'] as const)('may check the store (%s)', async (layout) => {
-    const { warnings } = await checkStore(channel.ask, {
+    const { warnings } = await checkStore(channel.run, {
       address: server.address,
       topology: 'standalone',
       allowEviction: false,
@@ -77,9 +77,9 @@ describe('a user of exactly these rights', () => {
   })
 
   test('may agree on a secret, renew it, and beat', async () => {
-    const secret = await agreeOnSecret(channel.ask, { prefix: 'sluice' })
-    await renewSecret(channel.ask, { prefix: 'sluice', secret, isGiven: false })
-    const beat = fleetBeat(channel.ask, { prefix: 'sluice', node: drawNodeId() })
+    const secret = await agreeOnSecret(channel.run, { prefix: 'sluice' })
+    await renewSecret(channel.run, { prefix: 'sluice', secret, isConfigured: false })
+    const beat = heartbeatSender(channel.run, { prefix: 'sluice', node: randomNodeId() })
     const future = String(Date.now() + 3_600_000)
     await server.call('ZADD', storeKeys('sluice').fleet, future, 'another')
     expect(await beat(120_000)).toMatchObject({ nodes: 2, fingerprint: fingerprintOf(secret) })
@@ -88,8 +88,8 @@ describe('a user of exactly these rights', () => {
   })
 
   test('may publish on the channel of its prefix, and on no other', async () => {
-    expect(await channel.ask(['PUBLISH', channelText('sluice'), 'x'])).toBe(0)
-    const other = channel.ask(['PUBLISH', channelText('other'), 'x'])
+    expect(await channel.run(['PUBLISH', channelText('sluice'), 'x'])).toBe(0)
+    const other = channel.run(['PUBLISH', channelText('other'), 'x'])
     await expect(other).rejects.toThrow('NOPERM')
   })
 
@@ -97,21 +97,21 @@ describe('a user of exactly these rights', () => {
     'has every right that is checked (%s)',
     async (layout) => {
       const place = { address: server.address, layout, probeKey: probeKey('sluice', 'home') }
-      await checkRights(channel.ask, place)
+      await checkRights(channel.run, place)
       expect(await refused()).toEqual([])
       expect(await server.call('DBSIZE')).toBe(0)
     },
   )
 
   test('may not touch another prefix', async () => {
-    await expect(agreeOnSecret(channel.ask, { prefix: 'other' })).rejects.toThrow('NOPERM')
-    const beat = fleetBeat(channel.ask, { prefix: 'other', node: drawNodeId() })
+    await expect(agreeOnSecret(channel.run, { prefix: 'other' })).rejects.toThrow('NOPERM')
+    const beat = heartbeatSender(channel.run, { prefix: 'other', node: randomNodeId() })
     await expect(beat(1500)).rejects.toThrow('NOPERM')
   })
 
   test('may not do anything else', async () => {
-    await expect(channel.ask(['KEYS', '*'])).rejects.toThrow('NOPERM')
-    await expect(channel.ask(['FLUSHALL'])).rejects.toThrow('NOPERM')
+    await expect(channel.run(['KEYS', '*'])).rejects.toThrow('NOPERM')
+    await expect(channel.run(['FLUSHALL'])).rejects.toThrow('NOPERM')
   })
 })
 
@@ -131,7 +131,7 @@ test.each(['time', 'zadd', 'set', 'evalsha'])('a user without +%s is refused', a
   const channel = await openChannel(server.port, user)
   try {
     const place = { address: 'a:1', layout: 'plain', probeKey: probeKey('sluice', 'home') } as const
-    await expect(checkRights(channel.ask, place)).rejects.toMatchObject({
+    await expect(checkRights(channel.run, place)).rejects.toMatchObject({
       code: 'STORE_REFUSED',
       message: expect.stringMatching(
         new RegExp(
@@ -151,12 +151,12 @@ test('before Redis 7 each command is tried, which does no harm', async () => {
   const words = ['on', `>${user.password}`, ...STORE_ACL.split(' ')]
   await server.call('ACL', 'SETUSER', user.username, 'reset', ...words)
   const channel = await openChannel(server.port, user)
-  const old = readScript('rights').source.replaceAll(
+  const old = readLuaScript('rights').source.replaceAll(
     'redis.acl_check_cmd',
     'redis.no_such_function',
   )
   const tryAll = async () => {
-    const reply = await channel.ask(['EVAL', old, 1, probeKey('sluice', 'home'), ...PLAIN_COMMANDS])
+    const reply = await channel.run(['EVAL', old, 1, probeKey('sluice', 'home'), ...PLAIN_COMMANDS])
     return Array.isArray(reply) ? reply.map(String) : reply
   }
   try {

@@ -21,7 +21,7 @@ function open({ nodes = 1 } = {}) {
   const announcements = new Announcements({
     channel: 'a-channel',
     sender: US,
-    ask: async ([name, channel, message]) => {
+    run: async ([name, channel, message]) => {
       expect([name, channel]).toEqual(['PUBLISH', 'a-channel'])
       published.push(message as Buffer)
       if (state.isHeld) {

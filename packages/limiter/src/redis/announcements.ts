@@ -8,7 +8,7 @@
 import type { CounterKey } from '@sluice/core'
 import type { Scheduler } from '../rounds.js'
 import { decodeAnnouncement, encodeAnnouncement, KEYS_MAX } from './announcement.js'
-import type { Ask } from './ask.js'
+import type { RunCommand } from './ask.js'
 import {
   type RedisDriver,
   type RedisReply,
@@ -38,7 +38,7 @@ export interface AnnouncementsDeps {
   /** Of this process, 16 hex digits. */
   readonly sender: string
   /** Asks the node at which all subscribe. */
-  readonly ask: Ask
+  readonly run: RunCommand
   readonly subscribe: (events: SubscriptionEvents) => ReturnType<RedisDriver['subscribe']>
   readonly nowMs: () => number
   readonly scheduler: Scheduler
@@ -54,7 +54,7 @@ export class Announcements {
   readonly #deps: AnnouncementsDeps
   readonly #waiting = new Map<string, CounterKey>()
   #subscription: Subscription | undefined
-  #callOff: (() => void) | undefined
+  #cancel: (() => void) | undefined
   #isPublishing = false
   #publishedMs = -Infinity
   #refusedUntilMs = -Infinity
@@ -96,14 +96,14 @@ export class Announcements {
    */
   async requestSecret(): Promise<number> {
     const { sender } = this.#deps
-    const heard = await this.publish(encodeAnnouncement({ kind: 'restore', sender }))
-    return typeof heard === 'number' ? heard : 0
+    const receivers = await this.publish(encodeAnnouncement({ kind: 'restore', sender }))
+    return typeof receivers === 'number' ? receivers : 0
   }
 
   /** What still waits leaves. Never rejects. */
   async close(): Promise<void> {
     this.#isClosed = true
-    this.#callOff?.()
+    this.#cancel?.()
     this.#subscription?.close()
     await this.flush()
   }
@@ -122,10 +122,10 @@ export class Announcements {
   }
 
   private schedule(): void {
-    if (this.#callOff !== undefined || this.#isPublishing) return
+    if (this.#cancel !== undefined || this.#isPublishing) return
     const inMs = Math.max(0, this.#publishedMs + this.everyMs() - this.#deps.nowMs())
-    this.#callOff = this.#deps.scheduler.after(inMs, () => {
-      this.#callOff = undefined
+    this.#cancel = this.#deps.scheduler.after(inMs, () => {
+      this.#cancel = undefined
       void this.flush()
     })
   }
@@ -155,9 +155,9 @@ export class Announcements {
   }
 
   private async publish(message: Buffer): Promise<RedisReply> {
-    const { ask, channel, nowMs } = this.#deps
+    const { run, channel, nowMs } = this.#deps
     try {
-      return await ask(['PUBLISH', channel, message])
+      return await run(['PUBLISH', channel, message])
     } catch (error) {
       if (error instanceof RedisReplyError && isRefusal(error)) {
         this.#refusedUntilMs = nowMs() + REFUSED_MS

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { SluiceError } from '@sluice/core'
-import { askChannel, askScript, askSlot, readScript, textOf, wordsCommand } from './ask.js'
+import { runOnChannel, runScript, runOnSlot, readLuaScript, textOf, wordsCommand } from './ask.js'
 import { FakeChannel } from './channel.test-helper.js'
 import { RedisConnectionError, RedisReplyError } from './driver.js'
 
@@ -31,9 +31,9 @@ describe('a command', () => {
 describe('asking a channel', () => {
   test('resolves with the reply and leaves no timer', async () => {
     const channel = new FakeChannel()
-    const asked = askChannel(channel, ['PING'], TIMEOUT_MS)
+    const reply = runOnChannel(channel, ['PING'], TIMEOUT_MS)
     channel.reply(0, Buffer.from('PONG'))
-    expect(textOf(await asked)).toBe('PONG')
+    expect(textOf(await reply)).toBe('PONG')
     expect(vi.getTimerCount()).toBe(0)
   })
 
@@ -41,9 +41,9 @@ describe('asking a channel', () => {
     'rejects with what the driver says: %s',
     async (error) => {
       const channel = new FakeChannel()
-      const asked = askChannel(channel, ['PING'], TIMEOUT_MS)
+      const reply = runOnChannel(channel, ['PING'], TIMEOUT_MS)
       channel.reply(0, error)
-      await expect(asked).rejects.toBe(error)
+      await expect(reply).rejects.toBe(error)
       expect(vi.getTimerCount()).toBe(0)
     },
   )
@@ -52,14 +52,14 @@ describe('asking a channel', () => {
     const channel = new FakeChannel('10.0.0.1:7000')
     channel.isReady = false
     const error = new RedisConnectionError('Redis at 10.0.0.1:7000 is not connected')
-    await expect(askChannel(channel, ['PING'], TIMEOUT_MS)).rejects.toEqual(error)
+    await expect(runOnChannel(channel, ['PING'], TIMEOUT_MS)).rejects.toEqual(error)
     expect(vi.getTimerCount()).toBe(0)
   })
 
   test('rejects after its time, and takes no notice of a reply that comes later', async () => {
     const channel = new FakeChannel('10.0.0.1:7000')
-    const asked = askChannel(channel, ['INFO', 'memory'], TIMEOUT_MS)
-    const failed = expect(asked).rejects.toEqual(
+    const reply = runOnChannel(channel, ['INFO', 'memory'], TIMEOUT_MS)
+    const failed = expect(reply).rejects.toEqual(
       new SluiceError('STORE_FAILED', 'Redis at 10.0.0.1:7000 did not answer INFO within 300 ms'),
     )
     await vi.advanceTimersByTimeAsync(TIMEOUT_MS)
@@ -86,28 +86,28 @@ describe('asking a slot', () => {
   })
 
   test.each(['MOVED 7 10.0.0.1:7001', 'MOVED 7 :7001'])('follows %s', async (message) => {
-    const asked = askSlot(driver, 7, TIMEOUT_MS)(['GET', 'k'])
+    const reply = runOnSlot(driver, 7, TIMEOUT_MS)(['GET', 'k'])
     left.reply(0, new RedisReplyError(message))
     await vi.advanceTimersByTimeAsync(0)
     right.reply(0, 5)
-    expect(await asked).toBe(5)
+    expect(await reply).toBe(5)
     expect(right.words()).toEqual([['GET k']])
     expect(refresh).toHaveBeenCalledOnce()
   })
 
   test('follows ASK with ASKING in the same write, and learns nothing from it', async () => {
-    const asked = askSlot(driver, 7, TIMEOUT_MS)(['GET', 'k'])
+    const reply = runOnSlot(driver, 7, TIMEOUT_MS)(['GET', 'k'])
     left.reply(0, new RedisReplyError('ASK 7 10.0.0.1:7001'))
     await vi.advanceTimersByTimeAsync(0)
     right.reply(0, Buffer.from('OK'), 6)
-    expect(await asked).toBe(6)
+    expect(await reply).toBe(6)
     expect(right.words()).toEqual([['ASKING', 'GET k']])
     expect(refresh).not.toHaveBeenCalled()
   })
 
   test('follows one redirection only', async () => {
-    const asked = askSlot(driver, 7, TIMEOUT_MS)(['GET', 'k'])
-    const failed = expect(asked).rejects.toThrow('MOVED 7 10.0.0.1:7000')
+    const reply = runOnSlot(driver, 7, TIMEOUT_MS)(['GET', 'k'])
+    const failed = expect(reply).rejects.toThrow('MOVED 7 10.0.0.1:7000')
     left.reply(0, new RedisReplyError('MOVED 7 10.0.0.1:7001'))
     await vi.advanceTimersByTimeAsync(0)
     right.reply(0, new RedisReplyError('MOVED 7 10.0.0.1:7000'))
@@ -115,31 +115,32 @@ describe('asking a slot', () => {
   })
 
   test('rejects where a redirection leads to nobody that is known', async () => {
-    const asked = askSlot(driver, 7, TIMEOUT_MS)(['GET', 'k'])
-    const failed = expect(asked).rejects.toThrow('MOVED 7 10.0.0.9:7001')
+    const reply = runOnSlot(driver, 7, TIMEOUT_MS)(['GET', 'k'])
+    const failed = expect(reply).rejects.toThrow('MOVED 7 10.0.0.9:7001')
     left.reply(0, new RedisReplyError('MOVED 7 10.0.0.9:7001'))
     await failed
     expect(refresh).toHaveBeenCalledOnce()
   })
 
   test('rejects where nobody serves the slot', async () => {
-    const ask = askSlot({ ...driver, channelOf: () => undefined }, 7, TIMEOUT_MS)
+    const ask = runOnSlot({ ...driver, channelOf: () => undefined }, 7, TIMEOUT_MS)
     const error = new RedisConnectionError('No Redis is known to serve slot 7 now')
     await expect(ask(['GET', 'k'])).rejects.toEqual(error)
   })
 })
 
 describe('a script', () => {
-  const script = readScript('fleet')
+  const script = readLuaScript('fleet')
 
   test('is sent by its hash, and with its source only where that is not known', async () => {
     const channel = new FakeChannel()
-    const ask = (words: Parameters<typeof askChannel>[1]) => askChannel(channel, words, TIMEOUT_MS)
-    const asked = askScript(ask, script, ['k'], [7])
+    const ask = (words: Parameters<typeof runOnChannel>[1]) =>
+      runOnChannel(channel, words, TIMEOUT_MS)
+    const reply = runScript(ask, script, ['k'], [7])
     channel.reply(0, new RedisReplyError('NOSCRIPT No matching script. Please use EVAL.'))
     await vi.advanceTimersByTimeAsync(0)
     channel.reply(1, 1)
-    expect(await asked).toBe(1)
+    expect(await reply).toBe(1)
     expect(channel.words()).toEqual([
       [`EVALSHA ${script.sha} 1 k 7`],
       [`EVAL ${script.source} 1 k 7`],
@@ -148,10 +149,11 @@ describe('a script', () => {
 
   test('is not sent again after any other error', async () => {
     const channel = new FakeChannel()
-    const ask = (words: Parameters<typeof askChannel>[1]) => askChannel(channel, words, TIMEOUT_MS)
-    const asked = askScript(ask, script, [], [])
+    const ask = (words: Parameters<typeof runOnChannel>[1]) =>
+      runOnChannel(channel, words, TIMEOUT_MS)
+    const reply = runScript(ask, script, [], [])
     channel.reply(0, new RedisReplyError('OOM command not allowed'))
-    await expect(asked).rejects.toThrow('OOM')
+    await expect(reply).rejects.toThrow('OOM')
     expect(channel.sent).toHaveLength(1)
   })
 })

@@ -17,13 +17,13 @@ import { codeOf, redirectionOf } from './error-actions.js'
 
 const END = Buffer.of(13, 10)
 
-export type Word = string | Buffer | number
+export type CommandWord = string | Buffer | number
 
 /** Sends one command to a node that is already chosen. */
-export type Ask = (words: readonly Word[]) => Promise<RedisReply>
+export type RunCommand = (words: readonly CommandWord[]) => Promise<RedisReply>
 
 /** A command of its words, encoded when a driver wants its bytes. */
-export function wordsCommand(words: readonly Word[]): RedisCommand {
+export function wordsCommand(words: readonly CommandWord[]): RedisCommand {
   const texts = words.map((word) => (typeof word === 'number' ? String(word) : word))
   let encoded: Buffer | undefined
   return {
@@ -36,37 +36,37 @@ export function wordsCommand(words: readonly Word[]): RedisCommand {
 }
 
 function encode(words: readonly (string | Buffer)[]): Buffer {
-  const parts: Buffer[] = [Buffer.from(`*${words.length}\r\n`)]
+  const chunks: Buffer[] = [Buffer.from(`*${words.length}\r\n`)]
   for (const word of words) {
     const bytes = typeof word === 'string' ? Buffer.from(word) : word
-    parts.push(Buffer.from(`$${bytes.length}\r\n`), bytes, END)
+    chunks.push(Buffer.from(`$${bytes.length}\r\n`), bytes, END)
   }
-  return Buffer.concat(parts)
+  return Buffer.concat(chunks)
 }
 
 /**
  * Sends one command and settles exactly once: with its reply, with what the driver says went wrong,
  * or after `timeoutMs`. A reply that comes later is nobody's.
  */
-export function askChannel(
+export function runOnChannel(
   channel: RedisChannel,
-  words: readonly Word[],
+  words: readonly CommandWord[],
   timeoutMs: number,
 ): Promise<RedisReply> {
-  return askAll(channel, [words], timeoutMs)
+  return runAllOnChannel(channel, [words], timeoutMs)
 }
 
 /** All commands in one write; the reply of the last. */
-function askAll(
+function runAllOnChannel(
   channel: RedisChannel,
-  commands: readonly (readonly Word[])[],
+  commands: readonly (readonly CommandWord[])[],
   timeoutMs: number,
 ): Promise<RedisReply> {
   const last = commands.length - 1
   return new Promise((resolve, reject) => {
     const timer = setTimeout(() => {
-      const asked = String(commands[last]?.[0])
-      const found = `did not answer ${asked} within ${timeoutMs} ms`
+      const command = String(commands[last]?.[0])
+      const found = `did not answer ${command} within ${timeoutMs} ms`
       reject(new SluiceError('STORE_FAILED', `Redis at ${channel.address} ${found}`))
     }, timeoutMs)
     timer.unref()
@@ -83,18 +83,18 @@ function askAll(
 }
 
 /** Asks whoever serves a slot, and follows one redirection: slots move while nodes run. */
-export function askSlot(
+export function runOnSlot(
   driver: Pick<RedisDriver, 'channelOf' | 'channelAt' | 'refresh'>,
   slot: number,
   timeoutMs: number,
-): Ask {
+): RunCommand {
   return async (words) => {
     const channel = driver.channelOf(slot)
     if (channel === undefined) {
       throw new RedisConnectionError(`No Redis is known to serve slot ${slot} now`)
     }
     try {
-      return await askChannel(channel, words, timeoutMs)
+      return await runOnChannel(channel, words, timeoutMs)
     } catch (error) {
       if (!(error instanceof RedisReplyError)) throw error
       const redirection = redirectionOf(error.message)
@@ -103,7 +103,7 @@ export function askSlot(
       if (isMoved) driver.refresh()
       const target = driver.channelAt(wholeAddress(redirection.address, channel.address))
       if (target === undefined) throw error
-      return askAll(target, isMoved ? [words] : [['ASKING'], words], timeoutMs)
+      return runAllOnChannel(target, isMoved ? [words] : [['ASKING'], words], timeoutMs)
     }
   }
 }
@@ -113,33 +113,33 @@ export function wholeAddress(address: string, from: string): string {
   return address.startsWith(':') ? from.slice(0, from.lastIndexOf(':')) + address : address
 }
 
-export interface Script {
+export interface LuaScript {
   readonly source: string
   /** SHA-1 of the source, by which Redis knows it. */
   readonly sha: string
 }
 
 /** A script of this package, by the name of its file. */
-export function readScript(name: string): Script {
+export function readLuaScript(name: string): LuaScript {
   // The same file from the sources and from what is built of them.
   const source = readFileSync(new URL(`../../src/lua/${name}.lua`, import.meta.url), 'utf8')
   return { source, sha: createHash('sha1').update(source).digest('hex') }
 }
 
 /** Runs a script by its hash, and with its source where the node does not know it. */
-export async function askScript(
-  ask: Ask,
-  script: Script,
+export async function runScript(
+  run: RunCommand,
+  script: LuaScript,
   keys: readonly string[],
-  args: readonly Word[],
+  args: readonly CommandWord[],
 ): Promise<RedisReply> {
   const rest = [keys.length, ...keys, ...args]
   try {
-    return await ask(['EVALSHA', script.sha, ...rest])
+    return await run(['EVALSHA', script.sha, ...rest])
   } catch (error) {
     const isUnknown = error instanceof RedisReplyError && codeOf(error.message) === 'NOSCRIPT'
     if (!isUnknown) throw error
-    return ask(['EVAL', script.source, ...rest])
+    return run(['EVAL', script.source, ...rest])
   }
 }
 

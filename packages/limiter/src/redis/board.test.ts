@@ -2,15 +2,15 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi 
 import { type RedisCluster, startCluster } from '../../../../tools/redis/cluster.js'
 import { type RedisServer, scanWithoutTtl, startRedis } from '../../../../tools/redis/server.mjs'
 import { STORE_ACL } from './acl.js'
-import type { Ask } from './ask.js'
-import { BoardInRedis } from './board.js'
+import type { RunCommand } from './ask.js'
+import { RedisFleetBoard } from './board.js'
 import { type RedisStore, redisStore } from './index.js'
 
 const PREFIX = 'sluice'
 
 describe('a board', () => {
-  function boardOf(ask: Ask | undefined, nowMs = () => 0) {
-    return new BoardInRedis({ prefix: PREFIX, node: () => 'n1', ask: () => ask, nowMs })
+  function boardOf(ask: RunCommand | undefined, nowMs = () => 0) {
+    return new RedisFleetBoard({ prefix: PREFIX, node: () => 'n1', run: () => ask, nowMs })
   }
 
   test('of a store that has not started takes nothing and tells nothing', async () => {
@@ -21,14 +21,14 @@ describe('a board', () => {
   })
 
   test('leaves a text that ends by itself, in the slot of all other keys', async () => {
-    const asked: (readonly unknown[])[] = []
+    const commands: (readonly unknown[])[] = []
     const board = boardOf(async (words) => {
-      asked.push(words)
+      commands.push(words)
       return null
     })
     await board.post('text')
     await board.close()
-    expect(asked).toEqual([
+    expect(commands).toEqual([
       ['SET', 'sluice:{home}:board:n1', 'text', 'PX', 15_000],
       ['DEL', 'sluice:{home}:board:n1'],
     ])
@@ -36,9 +36,9 @@ describe('a board', () => {
 
   test('keeps no post waiting: one that comes while another is on its way is refused', async () => {
     let answer: (reply: null) => void = () => {}
-    let asked = 0
+    let commands = 0
     const board = boardOf(() => {
-      asked++
+      commands++
       return new Promise((resolve) => (answer = resolve))
     })
     const first = board.post('first')
@@ -48,7 +48,7 @@ describe('a board', () => {
     const third = board.post('third')
     answer(null)
     await third
-    expect(asked).toBe(2)
+    expect(commands).toBe(2)
   })
 
   test('refuses a text that nobody should have to read', async () => {
@@ -59,21 +59,21 @@ describe('a board', () => {
   })
 
   test('that was closed takes no more, and was never used has nothing to take down', async () => {
-    let asked = 0
+    let commands = 0
     const board = boardOf(async () => {
-      asked++
+      commands++
       return null
     })
     await board.close()
     await expect(board.post('late')).rejects.toThrow('closed')
-    expect(asked).toBe(0)
+    expect(commands).toBe(0)
   })
 
   test('of a large fleet is read a few at a time, and given up when that takes too long', async () => {
     const nodes = Array.from({ length: 9 }, (_, i) => Buffer.from(`node${i}`))
     const sizes: number[] = []
     let nowMs = 0
-    const ask: Ask = async ([name, ...words]) => {
+    const ask: RunCommand = async ([name, ...words]) => {
       if (name === 'ZRANGEBYSCORE') return nodes
       sizes.push(words.length)
       nowMs += 100
@@ -86,7 +86,7 @@ describe('a board', () => {
     expect(sizes).toEqual([4, 4, 1])
     expect(texts).toHaveLength(8)
     expect(texts[3]).toBe('of sluice:{home}:board:node4')
-    const slow: Ask = (words) => {
+    const slow: RunCommand = (words) => {
       nowMs += 1001
       return ask(words)
     }

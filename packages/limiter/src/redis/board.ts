@@ -4,10 +4,10 @@
  */
 import { SluiceError } from '@sluice/core'
 import { monotonicMs } from '../clock.js'
-import { type Ask, type Word, textOf } from './ask.js'
+import { type RunCommand, type CommandWord, textOf } from './ask.js'
 import { boardKeyText, storeKeys } from './key.js'
 
-export interface RedisBoard {
+export interface FleetBoard {
   /**
    * Replaces what this node left before; it is gone 15 s after the last time, or when the store is
    * closed. Rejects where Redis does not take it in time, or while another one is on its way.
@@ -27,24 +27,24 @@ const TEXTS_AT_ONCE = 4
 /** All questions of one reading together, in milliseconds. */
 const READ_MS_MAX = 2000
 
-export interface BoardOptions {
+export interface FleetBoardOptions {
   readonly prefix: string
   /** Of this node in the fleet; undefined while nothing may be asked. */
   readonly node: () => string | undefined
   /** Asks whoever has the home slot; undefined while nothing may be asked. */
-  readonly ask: () => Ask | undefined
+  readonly run: () => RunCommand | undefined
   /** Milliseconds by a clock that never steps. */
   readonly nowMs?: (() => number) | undefined
 }
 
-export class BoardInRedis implements RedisBoard {
-  readonly #options: BoardOptions
+export class RedisFleetBoard implements FleetBoard {
+  readonly #options: FleetBoardOptions
   readonly #nowMs: () => number
   #isPosting = false
   #hasPosted = false
   #isClosed = false
 
-  constructor(options: BoardOptions) {
+  constructor(options: FleetBoardOptions) {
     this.#options = options
     this.#nowMs = options.nowMs ?? monotonicMs
   }
@@ -54,7 +54,7 @@ export class BoardInRedis implements RedisBoard {
       const found = `found ${text.length} characters; accepted: at most ${TEXT_LENGTH_MAX}`
       throw new SluiceError('OPTION_INVALID', `a text for the board: ${found}`)
     }
-    const { ask, key } = this.open()
+    const { run, key } = this.open()
     if (this.#isClosed) throw new SluiceError('STORE_FAILED', 'The store was closed')
     if (this.#isPosting) {
       throw new SluiceError('STORE_FAILED', 'The last text for the board is still on its way')
@@ -62,17 +62,17 @@ export class BoardInRedis implements RedisBoard {
     this.#isPosting = true
     this.#hasPosted = true
     try {
-      await ask(['SET', key, text, 'PX', LIFE_MS])
+      await run(['SET', key, text, 'PX', LIFE_MS])
     } finally {
       this.#isPosting = false
     }
   }
 
   async read(): Promise<readonly string[]> {
-    const { ask } = this.open()
+    const { run } = this.open()
     const { prefix } = this.#options
     const untilMs = this.#nowMs() + READ_MS_MAX
-    const reply = await ask([
+    const reply = await run([
       'ZRANGEBYSCORE',
       storeKeys(prefix).fleet,
       '-inf',
@@ -89,7 +89,7 @@ export class BoardInRedis implements RedisBoard {
         const found = `was not read within ${READ_MS_MAX} ms`
         throw new SluiceError('STORE_FAILED', `The board of ${keys.length} nodes ${found}`)
       }
-      texts.push(...(await askTexts(ask, keys.slice(i, i + TEXTS_AT_ONCE))))
+      texts.push(...(await readTexts(run, keys.slice(i, i + TEXTS_AT_ONCE))))
     }
     return texts
   }
@@ -99,23 +99,26 @@ export class BoardInRedis implements RedisBoard {
     this.#isClosed = true
     if (!this.#hasPosted) return
     try {
-      const { ask, key } = this.open()
-      await ask(['DEL', key])
+      const { run, key } = this.open()
+      await run(['DEL', key])
     } catch {}
   }
 
-  private open(): { readonly ask: Ask; readonly key: string } {
-    const ask = this.#options.ask()
+  private open(): { readonly run: RunCommand; readonly key: string } {
+    const run = this.#options.run()
     const node = this.#options.node()
-    if (ask === undefined || node === undefined) {
+    if (run === undefined || node === undefined) {
       throw new SluiceError('STORE_FAILED', 'The store has not started: it has no board')
     }
-    return { ask, key: boardKeyText(this.#options.prefix, node) }
+    return { run, key: boardKeyText(this.#options.prefix, node) }
   }
 }
 
-async function askTexts(ask: Ask, keys: readonly Word[]): Promise<readonly string[]> {
-  const reply = await ask(['MGET', ...keys])
+async function readTexts(
+  run: RunCommand,
+  keys: readonly CommandWord[],
+): Promise<readonly string[]> {
+  const reply = await run(['MGET', ...keys])
   const texts = Array.isArray(reply) ? reply.map((text) => textOf(text)) : []
   return texts.filter((text) => text !== undefined)
 }

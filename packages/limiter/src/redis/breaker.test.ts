@@ -60,7 +60,7 @@ test('probes leave apart from each other', () => {
   failTimes(made, 5)
   time.ms += 1100
   expect(breaker.probeInMs()).toBe(0)
-  breaker.probing()
+  breaker.onProbe()
   expect(breaker.probeInMs()).toBe(300)
 })
 

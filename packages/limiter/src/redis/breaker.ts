@@ -68,7 +68,7 @@ export class Breaker {
   }
 
   /** A probe leaves now: the next one not before its time. */
-  probing(): void {
+  onProbe(): void {
     this.#probeAtMs = this.#nowMs() + PROBE_EVERY_MS + this.jitter()
   }
 

@@ -1,6 +1,6 @@
 /** Channels and schedulers for tests of what the store does beside deciding. */
 import { Redis } from 'ioredis'
-import { type Ask, askChannel } from './ask.js'
+import { type RunCommand, runOnChannel } from './ask.js'
 import {
   type RedisChannel,
   type RedisCommand,
@@ -13,7 +13,7 @@ import type { Scheduler } from '../rounds.js'
 const ANSWER_MS_MAX = 10_000
 
 export interface TestChannel extends RedisChannel {
-  readonly ask: Ask
+  readonly run: RunCommand
   close(): void
 }
 
@@ -49,7 +49,7 @@ export async function openChannel(
       return true
     },
     reconnect: () => client.disconnect(true),
-    ask: (words) => askChannel(channel, words, ANSWER_MS_MAX),
+    run: (words) => runOnChannel(channel, words, ANSWER_MS_MAX),
     close: () => client.disconnect(),
   }
   return channel

@@ -4,9 +4,9 @@
  * a replica set up like it would shift every window when it takes over.
  */
 import { durationText } from '@sluice/core'
-import { Rounds, type Scheduler } from '../rounds.js'
+import { PeriodicTask, type Scheduler } from '../rounds.js'
 
-const LOOK_EVERY_MS = 5000
+const COMPARE_EVERY_MS = 5000
 /** Further apart than this is a problem; it is none any more below the other. */
 const OFF_US = 20_000
 const NEAR_US = 15_000
@@ -26,35 +26,35 @@ export interface ClockWatchOptions {
 
 export class ClockWatch {
   readonly #options: ClockWatchOptions
-  readonly #rounds: Rounds
+  readonly #task: PeriodicTask
   /** Addresses whose clock is off; at most as many as there are nodes. */
   readonly #off = new Set<string>()
 
   constructor(options: ClockWatchOptions) {
     this.#options = options
-    this.#rounds = new Rounds(LOOK_EVERY_MS, async () => this.look(), options.scheduler)
+    this.#task = new PeriodicTask(COMPARE_EVERY_MS, async () => this.compare(), options.scheduler)
   }
 
   start(): void {
-    this.#rounds.start()
+    this.#task.start()
   }
 
   stop(): void {
-    this.#rounds.stop()
+    this.#task.stop()
   }
 
-  private look(): void {
+  private compare(): void {
     const clocks = this.#options.clocks()
     const present = new Set(clocks.map(({ address }) => address))
     for (const address of this.#off) if (!present.has(address)) this.#off.delete(address)
     for (const { address, ahead } of clocks) {
-      const news = ahead && this.saw(address, ahead.offsetUs, ahead.errorUs)
-      if (news !== undefined) this.#options.onProblem(`Redis at ${address}: ${news}`)
+      const change = ahead && this.judge(address, ahead.offsetUs, ahead.errorUs)
+      if (change !== undefined) this.#options.onProblem(`Redis at ${address}: ${change}`)
     }
   }
 
   /** What has changed, in words. Only what is certain is told: a slow answer is no wrong clock. */
-  private saw(address: string, offsetUs: number, errorUs: number): string | undefined {
+  private judge(address: string, offsetUs: number, errorUs: number): string | undefined {
     const apartUs = Math.abs(offsetUs)
     const apart = `${durationText(apartUs / 1000)} ${offsetUs < 0 ? 'behind' : 'ahead of'} ours`
     if (!this.#off.has(address)) {

@@ -8,7 +8,7 @@ import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { memoryStore } from '../memory/memory-store.js'
 import type { Answer, Groups } from '../store.js'
 import { manualClock } from '../testing/index.js'
-import { type Asked, Slots } from './slots.test-helper.js'
+import { type SlotCall, Slots } from './slots.test-helper.js'
 
 const TIMES = Number(process.env['SLUICE_RUNS'] ?? '1')
 const YEAR_MS = 366 * 86_400_000
@@ -32,14 +32,15 @@ const takeOf = (n: number, limit: Limit, amount = 1): Take => ({
 
 const refusals = (row: readonly Answer[] = []) =>
   row.flatMap((answer, i) => (typeof answer === 'object' && answer.retryAfterMs !== 0 ? [i] : []))
-const isSilent = ({ answers }: Asked) =>
+const isSilent = ({ answers }: SlotCall) =>
   answers?.[0]?.some((answer) => typeof answer === 'string') === true
-const isAdmitted = (asked: Asked) => !isSilent(asked) && refusals(asked.answers?.[0]).length === 0
+const isAdmitted = (slotCall: SlotCall) =>
+  !isSilent(slotCall) && refusals(slotCall.answers?.[0]).length === 0
 
 /** Lets everything happen in an order that the dice say, until every call is answered. */
 async function settle(
   slots: Slots,
-  calls: readonly Asked[],
+  calls: readonly SlotCall[],
   dice: readonly number[],
   expires = false,
 ) {
@@ -69,7 +70,7 @@ test('of equal calls at once exactly as many are admitted as the smallest limit 
     fc.asyncProperty(given, async ([limits, count, dice]) => {
       const slots = new Slots()
       const takes = limits.map((max, n) => takeOf(n, windowOf(max)))
-      const calls = Array.from({ length: count }, () => slots.ask([takes], DEADLINE_MS))
+      const calls = Array.from({ length: count }, () => slots.start([takes], DEADLINE_MS))
       await settle(slots, calls, dice)
       const admitted = calls.filter(isAdmitted).length
       expect(admitted).toBe(Math.min(count, ...limits))
@@ -101,11 +102,11 @@ test.each([
         const groups = wanted.map(({ meets: met, amount }) =>
           met.map((n) => takeOf(n, limits[n] ?? windowOf(1), amount)),
         )
-        const calls = groups.map((takes) => slots.ask([takes], DEADLINE_MS))
+        const calls = groups.map((takes) => slots.start([takes], DEADLINE_MS))
         await settle(slots, calls, dice, expires)
         const used = maxes4.map(() => 0)
-        calls.forEach((asked, c) => {
-          if (!isAdmitted(asked)) return
+        calls.forEach((slotCall, c) => {
+          if (!isAdmitted(slotCall)) return
           for (const { key, amount } of groups[c] ?? []) used[key.hi] = (used[key.hi] ?? 0) + amount
         })
         expect(limits.map((limit, n) => slots.remaining(takeOf(n, limit)))).toEqual(
@@ -179,12 +180,12 @@ test('calls one after the other are decided as in one store, by every algorithm 
             homes[n] === g ? [{ key: { hi: n, lo: n, partition: n >> 1 }, limit, amount }] : [],
           ),
         )
-        const asked = slots.ask(groups, 1000)
+        const slotCall = slots.start(groups, 1000)
         await slots.runAll()
         const expected = whole.sync.take(groups)
-        expect(refusals(asked.answers?.[0])).toEqual(refusals(expected[0]))
-        if (isAdmitted(asked)) {
-          const judged = asked.answers?.slice(1).map(refusals)
+        expect(refusals(slotCall.answers?.[0])).toEqual(refusals(expected[0]))
+        if (isAdmitted(slotCall)) {
+          const judged = slotCall.answers?.slice(1).map(refusals)
           expect(judged).toEqual(expected.slice(1).map(refusals))
         }
         const all = counters.map((limit, n) => [

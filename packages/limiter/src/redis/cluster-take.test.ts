@@ -30,24 +30,24 @@ describe('a call in several slots', () => {
   const addresses = take(2, window(1))
 
   test('that has room everywhere takes one round trip and leaves no mark', async () => {
-    const asked = slots.ask([[users, addresses]])
+    const slotCall = slots.start([[users, addresses]])
     await slots.run()
-    expect(asked.answers).toBeUndefined()
+    expect(slotCall.answers).toBeUndefined()
     await slots.run()
-    expect(allowed(asked.answers)).toBe(true)
+    expect(allowed(slotCall.answers)).toBe(true)
     expect(slots.attempts).toBe(1)
     await slots.runAll()
-    const next = slots.ask([[users, addresses]])
+    const next = slots.start([[users, addresses]])
     await slots.runAll()
     expect(outcome(next.answers?.[0]?.[1]).retryAfterMs).toBeGreaterThan(1000)
   })
 
   test('that one of them refuses for good takes one round trip and is charged nowhere', async () => {
     slots.store.sync.take([[addresses]])
-    const asked = slots.ask([[users, addresses]])
+    const slotCall = slots.start([[users, addresses]])
     await slots.runAll()
     expect(slots.attempts).toBe(1)
-    const [row] = asked.answers ?? []
+    const [row] = slotCall.answers ?? []
     expect([outcome(row?.[0]).granted, outcome(row?.[0]).remaining]).toEqual([0, 2])
     expect(outcome(row?.[1]).retryAfterMs).toBeGreaterThan(1000)
     expect(outcome(row?.[1]).held).toBeUndefined()
@@ -58,7 +58,7 @@ describe('a call in several slots', () => {
   test('keeps what a limit charges for a refusal', async () => {
     const charging = take(1, window(5, 'charge'))
     slots.store.sync.take([[addresses]])
-    slots.ask([[charging, addresses]])
+    slots.start([[charging, addresses]])
     await slots.runAll()
     expect(slots.remaining(charging)).toBe(4)
   })
@@ -74,37 +74,37 @@ describe('a call in several slots', () => {
     const bucket = take(1, lending, 10)
     const twin = take(3, lending, 10)
     slots.store.sync.take([[addresses]])
-    const asked = slots.ask([[bucket, addresses]])
+    const slotCall = slots.start([[bucket, addresses]])
     await slots.runAll()
     // What one script does with a call that it refuses whole.
     slots.store.sync.take([[twin, addresses]])
     const [[there, here] = []] = slots.store.sync.peek([[twin, bucket]])
     expect(here).toEqual(there)
-    expect(outcome(asked.answers?.[0]?.[0]).delayMs).toBe(0)
+    expect(outcome(slotCall.answers?.[0]?.[0]).delayMs).toBe(0)
   })
 
   test('of which a slot is silent gives back nothing itself, and forwards what comes late', async () => {
-    const asked = slots.ask([[users, addresses]])
+    const slotCall = slots.start([[users, addresses]])
     await slots.run()
-    asked.call.expire()
-    expect(outcome(asked.answers?.[0]?.[0]).granted).toBe(1)
-    expect(asked.answers?.[0]?.[1]).toBe('unknown')
+    slotCall.call.expire()
+    expect(outcome(slotCall.answers?.[0]?.[0]).granted).toBe(1)
+    expect(slotCall.answers?.[0]?.[1]).toBe('unknown')
     expect(slots.remaining(users)).toBe(1)
     await slots.run()
-    expect(asked.late?.[0]?.map((answer) => outcome(answer).granted)).toEqual([1, 1])
+    expect(slotCall.late?.[0]?.map((answer) => outcome(answer).granted)).toEqual([1, 1])
   })
 
   test('of which a slot was late takes its marks off once, and those of others not at all', async () => {
-    const asked = slots.ask([[users, addresses]])
+    const slotCall = slots.start([[users, addresses]])
     await slots.run()
-    asked.call.expire()
-    const holder = slots.ask([[users, take(3, window(1))]])
+    slotCall.call.expire()
+    const holder = slots.start([[users, take(3, window(1))]])
     // The holder has the last unit of the user, and its other slot has not answered.
     await slots.run(1)
     await vi.advanceTimersByTimeAsync(1)
     await slots.run(0)
     while (slots.underWay.length > 1) await slots.run(1)
-    const other = slots.ask([[users]], 50)
+    const other = slots.start([[users]], 50)
     while (slots.underWay.length > 1) await slots.run(1)
     expect(holder.answers).toBeUndefined()
     slots.nowMs += 50
@@ -120,14 +120,14 @@ describe('a refusal by units that another call holds', () => {
   /** A call that holds the user's only unit, and is about to be refused by its address. */
   async function hold() {
     slots.store.sync.take([[addresses]])
-    const holder = slots.ask([[users, addresses]])
+    const holder = slots.start([[users, addresses]])
     await slots.run()
     return holder
   }
 
   test('is asked again, and the call admitted when they are given back', async () => {
     await hold()
-    const other = slots.ask([[users, take(3, window(1))]])
+    const other = slots.start([[users, take(3, window(1))]])
     // Both its parts, while the other call still holds.
     await slots.run(1)
     await slots.run(1)
@@ -143,7 +143,7 @@ describe('a refusal by units that another call holds', () => {
 
   test('is asked again too where the call has that limit only', async () => {
     const holder = await hold()
-    const other = slots.ask([[users]])
+    const other = slots.start([[users]])
     await slots.run(1)
     await slots.run(1)
     expect(other.answers).toBeUndefined()
@@ -157,7 +157,7 @@ describe('a refusal by units that another call holds', () => {
 
   test('is told to wait no longer than a call may hold if the deadline comes first', async () => {
     await hold()
-    const other = slots.ask([[users]], 50)
+    const other = slots.start([[users]], 50)
     await slots.run(1)
     await slots.run(1)
     slots.nowMs += 50
@@ -169,9 +169,9 @@ describe('a refusal by units that another call holds', () => {
   test('charges a limit that charges for refusals once, and is not asked again', async () => {
     const charging = take(1, window(1, 'charge'))
     slots.store.sync.take([[addresses]])
-    slots.ask([[charging, addresses]])
+    slots.start([[charging, addresses]])
     await slots.run()
-    const other = slots.ask([[take(1, window(1, 'charge'))]], 50)
+    const other = slots.start([[take(1, window(1, 'charge'))]], 50)
     await slots.run(1)
     await slots.run(1)
     expect(outcome(other.answers?.[0]?.[0])).toMatchObject({ retryAfterMs: 50, held: true })
@@ -180,7 +180,7 @@ describe('a refusal by units that another call holds', () => {
 
   test('of a silent second look stands with what was known, and what it took late goes back', async () => {
     await hold()
-    const other = slots.ask([[users]], 50)
+    const other = slots.start([[users]], 50)
     await slots.run(1)
     const look = slots.underWay.pop()
     slots.nowMs += 50
@@ -201,31 +201,31 @@ describe('a shadow group in another slot', () => {
   test('is given back if the enforced group refuses', async () => {
     const shadow = take(1, window(5))
     slots.store.sync.take([[addresses]])
-    slots.ask([[addresses], [shadow]])
+    slots.start([[addresses], [shadow]])
     await slots.runAll()
     expect(slots.remaining(shadow)).toBe(5)
   })
 
   test('that charges for refusals is asked at once where no limit is enforced', async () => {
     const charging = [1, 2].map((n) => [take(n, window(5, 'charge'))])
-    const asked = slots.ask([[], ...charging])
+    const slotCall = slots.start([[], ...charging])
     await slots.runAll()
     expect(slots.attempts).toBe(1)
-    expect(asked.answers?.flat().map((answer) => outcome(answer).granted)).toEqual([1, 1])
+    expect(slotCall.answers?.flat().map((answer) => outcome(answer).granted)).toEqual([1, 1])
   })
 
   test('that charges for refusals is charged by calls that pass only', async () => {
     const shadow = take(1, window(5, 'charge'), 3)
     const counts: number[] = []
     for (let n = 0; n < 3; n++) {
-      const asked = slots.ask([[take(2, window(2))], [shadow]])
+      const slotCall = slots.start([[take(2, window(2))], [shadow]])
       await slots.runAll()
-      expect(asked.answers?.[1]).toHaveLength(1)
+      expect(slotCall.answers?.[1]).toHaveLength(1)
       counts.push(slots.remaining(shadow))
     }
     expect(counts).toEqual([2, 0, 0])
     slots.store.sync.reset(shadow.key)
-    slots.ask([[take(2, window(2))], [shadow]])
+    slots.start([[take(2, window(2))], [shadow]])
     await slots.runAll()
     expect(slots.remaining(shadow)).toBe(5)
   })
@@ -234,11 +234,11 @@ describe('a shadow group in another slot', () => {
 test('a limit keeps its wait where another limit will never admit the call', async () => {
   const charging = take(1, window(5, 'charge'), 3)
   slots.store.sync.take([[charging]])
-  const asked = slots.ask([
+  const slotCall = slots.start([
     [charging, { ...take(4, window(2), 3), key: { hi: 4, lo: 4, partition: 1 } }],
   ])
   await slots.runAll()
-  const [row] = asked.answers ?? []
+  const [row] = slotCall.answers ?? []
   expect(outcome(row?.[1]).retryAfterMs).toBeNull()
   expect(outcome(row?.[0]).retryAfterMs).toBeGreaterThan(1000)
 })
@@ -254,9 +254,9 @@ describe('marks that a node left behind when it died', () => {
   }
 
   /** Lets time pass until the call is answered; how many attempts there were meanwhile. */
-  async function play(asked: { answers: unknown }): Promise<number> {
+  async function play(slotCall: { answers: unknown }): Promise<number> {
     const before = slots.attempts
-    for (let ms = 0; ms < 200 && asked.answers === undefined; ms++) {
+    for (let ms = 0; ms < 200 && slotCall.answers === undefined; ms++) {
       await slots.runAll()
       slots.nowMs += 1
       await vi.advanceTimersByTimeAsync(1)
@@ -266,12 +266,12 @@ describe('marks that a node left behind when it died', () => {
 
   test('make one call ask until its deadline, and the next ones once', async () => {
     leaveMark()
-    const first = slots.ask([[users, other(2)]], 50)
+    const first = slots.start([[users, other(2)]], 50)
     expect(1 + (await play(first))).toBeGreaterThan(3)
     const attempts: number[] = []
     for (let n = 3; n < 8; n++) {
       const before = slots.attempts
-      const next = slots.ask([[users, other(n)]], 50)
+      const next = slots.start([[users, other(n)]], 50)
       await play(next)
       attempts.push(slots.attempts - before)
       expect(outcome(next.answers?.[0]?.[0]).held).toBe(true)

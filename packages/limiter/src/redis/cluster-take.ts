@@ -9,11 +9,18 @@
  */
 import type { CounterKey, Take } from '@sluice/core'
 import type { Answer, Give, Groups } from '../store.js'
-import type { Expiring } from './deadlines.js'
+import type { Expirable } from './deadlines.js'
 import { type LastingMarks, markOf } from './holds.js'
-import { bySlot, firstPlaces, isCharging, isOneScript, type Places, pick } from './places.js'
+import {
+  placesBySlot,
+  firstPlaces,
+  isCharging,
+  isOneScript,
+  type TakePlaces,
+  pick,
+} from './places.js'
 import { type Attempt, type GiveBack, isRefusal, SlotAnswers } from './slot-answers.js'
-import { Asking, TakeCall } from './take-call.js'
+import { TakeOp, TakeRequest } from './take-call.js'
 
 /** The first pause before a slot is asked again; each is twice the one before. */
 const PAUSE_MS = 1
@@ -26,15 +33,15 @@ export interface ClusterTakeDeps {
   /** Whether a slot is on its way to another node, so that a script may have one counter only. */
   readonly isSingle: (partition: number) => boolean
   /** Sends the parts of an attempt. */
-  readonly dispatch: (attempt: TakeCall, groups: Groups<Take>) => void
+  readonly dispatch: (attempt: TakeRequest, groups: Groups<Take>) => void
   /** Gives back in this order what a refused call took; resolves when that is done, or lost. */
   readonly undo: (gives: readonly GiveBack[]) => Promise<void>
   /** Takes the marks of a call off that is decided. */
   readonly unmark: (gives: readonly Give[]) => void
   /** A call was refused by units that others hold, and by nothing else. */
-  readonly heldRefusal: () => void
+  readonly onHeldRefusal: () => void
   /** Counters of which it is not worth asking again at once. */
-  readonly lasting: LastingMarks
+  readonly lastingMarks: LastingMarks
 }
 
 export interface ClusterTakeOptions {
@@ -46,19 +53,19 @@ export interface ClusterTakeOptions {
   readonly resolve: (answers: Groups<Answer>) => void
 }
 
-export class ClusterTake implements Expiring {
+export class ClusterTake implements Expirable {
   readonly deadlineAtMs: number
   isAnswered = false
   readonly #deps: ClusterTakeDeps
   readonly #options: ClusterTakeOptions
   /** Every take of the call. */
-  readonly #all: Places
+  readonly #all: TakePlaces
   /** Whether one script sees the whole call. */
   readonly #isWhole: boolean
   /** Whether several scripts decide the enforced limits, so that some may be taken in vain. */
   readonly #isSpread: boolean
   readonly #answers: SlotAnswers
-  #running: TakeCall | undefined
+  #running: TakeRequest | undefined
   #tripMs = 0
   #pauseMs = PAUSE_MS
   #timer: ReturnType<typeof setTimeout> | undefined
@@ -86,16 +93,19 @@ export class ClusterTake implements Expiring {
     this.attempt(places)
   }
 
-  private attempt(places: Places): void {
-    this.ask({ places, verb: 'take', marks: this.#isSpread ? 'set' : 'none' }, (isSilent) => {
-      if (isSilent) this.answerSilence()
-      else if (!this.#answers.isPassed()) this.reconsider()
-      else {
-        const rest = this.#answers.unaskedEnforced()
-        if (rest.length === 0) this.admit()
-        else this.attempt(this.#all.map((_, g) => (g === 0 ? rest : [])))
-      }
-    })
+  private attempt(places: TakePlaces): void {
+    this.sendAttempt(
+      { places, verb: 'take', marks: this.#isSpread ? 'set' : 'none' },
+      (isSilent) => {
+        if (isSilent) this.answerSilence()
+        else if (!this.#answers.isPassed()) this.reconsider()
+        else {
+          const rest = this.#answers.openEnforced()
+          if (rest.length === 0) this.admit()
+          else this.attempt(this.#all.map((_, g) => (g === 0 ? rest : [])))
+        }
+      },
+    )
   }
 
   /** The deadline has passed: what runs is answered with silence, what waits is refused. */
@@ -105,36 +115,38 @@ export class ClusterTake implements Expiring {
     else this.#running.expire()
   }
 
-  private ask(attempt: Attempt, then: (isSilent: boolean) => void): void {
+  private sendAttempt(attempt: Attempt, then: (isSilent: boolean) => void): void {
     const { places, verb, marks } = attempt
     const { groups, states } = this.#options
-    const asked: (readonly Take[])[] = groups.map((takes, g) => pick(takes, places[g]))
+    const attemptTakes: (readonly Take[])[] = groups.map((takes, g) => pick(takes, places[g]))
     if (marks !== 'none') {
       const calls = marks === 'set' ? 1 : 0
-      asked.push((asked[0] ?? []).map(({ key, amount }) => markOf(key, amount > 0 ? calls : 0)))
+      attemptTakes.push(
+        (attemptTakes[0] ?? []).map(({ key, amount }) => markOf(key, amount > 0 ? calls : 0)),
+      )
     }
     const sentMs = this.#deps.nowMs()
     let known: Groups<Answer> = []
-    const running = new TakeCall({
-      asking: new Asking(verb, asked, states),
+    const running = new TakeRequest({
+      takeOp: new TakeOp(verb, attemptTakes, states),
       deadlineAtMs: this.deadlineAtMs,
-      onLate: (answers) => this.late(attempt, answers, known),
+      onLate: (answers) => this.onLate(attempt, answers, known),
       resolve: (answers) => {
         known = answers
         this.#running = undefined
         this.#tripMs = this.#deps.nowMs() - sentMs
-        then(this.#answers.note(attempt, answers))
+        then(this.#answers.record(attempt, answers))
       },
     })
     this.#running = running
-    this.#deps.dispatch(running, asked)
+    this.#deps.dispatch(running, attemptTakes)
   }
 
   /** An attempt was answered whole after its deadline; `known` is what it was answered in time. */
-  private late(attempt: Attempt, answers: Groups<Answer>, known: Groups<Answer>): void {
-    this.#answers.note(attempt, answers, known)
+  private onLate(attempt: Attempt, answers: Groups<Answer>, known: Groups<Answer>): void {
+    this.#answers.record(attempt, answers, known)
     if (this.#isSilent) {
-      this.#options.onLate?.(this.#answers.silent())
+      this.#options.onLate?.(this.#answers.silentAnswers())
       this.#deps.unmark(this.#answers.takeMarks())
     } else if (attempt.verb === 'take' && (attempt.places[0]?.length ?? 0) > 0) {
       void this.undo(attempt.places, true)
@@ -145,17 +157,17 @@ export class ClusterTake implements Expiring {
   private reconsider(): void {
     const isCharged = this.#options.groups[0]?.some(isCharging) === true
     const verdict = this.#answers.verdict(this.#all[0] ?? [])
-    if (verdict === 'stands' || !this.hasTime(0) || !this.mayAskAgain()) this.refuse()
-    else if (!isCharged) this.askInOrder()
+    if (verdict === 'stands' || !this.hasTime(0) || !this.mayRetry()) this.refuse()
+    else if (!isCharged) this.attemptInOrder()
     else if (verdict === 'held') this.refuse()
-    else this.lookAtMarks()
+    else this.peekMarks()
   }
 
   /** Whether none of the counters that refused has marks that outlasted another call. */
-  private mayAskAgain(): boolean {
-    const { lasting, nowMs } = this.#deps
+  private mayRetry(): boolean {
+    const { lastingMarks, nowMs } = this.#deps
     const atMs = nowMs()
-    return this.refusing().every((key) => lasting.mayAskAgain(key, atMs))
+    return this.refusing().every((key) => lastingMarks.mayRetry(key, atMs))
   }
 
   /** The enforced counters that refused the call. */
@@ -165,10 +177,10 @@ export class ClusterTake implements Expiring {
   }
 
   /** The refusal is paid for already: only whether it was due to held units is left to learn. */
-  private lookAtMarks(): void {
-    const before = this.#answers.before()
+  private peekMarks(): void {
+    const before = this.#answers.enforcedAnswers()
     const places = this.#all.map((indices, g) => (g === 0 ? indices : []))
-    this.ask({ places, verb: 'peek', marks: 'read' }, () => {
+    this.sendAttempt({ places, verb: 'peek', marks: 'read' }, () => {
       this.#answers.restore(before)
       this.refuse()
     })
@@ -180,32 +192,32 @@ export class ClusterTake implements Expiring {
   }
 
   /** Gives back everything, then asks slot after slot. */
-  private askInOrder(): void {
+  private attemptInOrder(): void {
     const undone = this.undo(this.#all, false)
-    if (this.#isWhole) this.askNext([this.#all], 0)
-    else if (!this.#isSpread) this.askNext(bySlot(this.#options.groups), 0)
-    else this.look(bySlot(this.#options.groups), 0, undone)
+    if (this.#isWhole) this.attemptNext([this.#all], 0)
+    else if (!this.#isSpread) this.attemptNext(placesBySlot(this.#options.groups), 0)
+    else this.peekInOrder(placesBySlot(this.#options.groups), 0, undone)
   }
 
   /** Looks whether the slots from `index` on have room, and goes on in order if they have. */
-  private look(slots: readonly Places[], index: number, undone: Promise<void>): void {
+  private peekInOrder(slots: readonly TakePlaces[], index: number, undone: Promise<void>): void {
     const rest = slots.slice(index).flatMap(([indices = []]) => indices)
     const enforced = rest.toSorted((a, b) => a - b)
     const places = this.#all.map((_, g) => (g === 0 ? enforced : []))
-    const before = this.#answers.before()
-    this.ask({ places, verb: 'peek', marks: 'read' }, (isSilent) => {
-      if (isSilent) this.unanswered(before)
+    const before = this.#answers.enforcedAnswers()
+    this.sendAttempt({ places, verb: 'peek', marks: 'read' }, (isSilent) => {
+      if (isSilent) this.onUnanswered(before)
       else if (this.#answers.hasRefused(enforced)) {
-        this.wait(enforced, () => this.look(slots, index, undone))
+        this.wait(enforced, () => this.peekInOrder(slots, index, undone))
       } else {
         void undone.then(() => {
-          if (!this.isAnswered) this.askNext(slots, index)
+          if (!this.isAnswered) this.attemptNext(slots, index)
         })
       }
     })
   }
 
-  private askNext(slots: readonly Places[], index: number): void {
+  private attemptNext(slots: readonly TakePlaces[], index: number): void {
     const places = slots[index]
     if (places === undefined) {
       if (!this.#isWhole) this.#answers.forgetShadows()
@@ -213,25 +225,28 @@ export class ClusterTake implements Expiring {
       return
     }
     const [enforced = []] = places
-    const before = this.#answers.before()
-    this.ask({ places, verb: 'take', marks: this.#isSpread ? 'set' : 'read' }, (isSilent) => {
-      if (isSilent) this.unanswered(before)
-      else if (!this.#answers.hasRefused(enforced)) {
-        this.#pauseMs = PAUSE_MS
-        this.askNext(slots, index + 1)
-      } else {
-        // A slot that is on its way to another node has one script for each counter.
-        const undone = this.undo(places, false)
-        this.wait(enforced, () => {
-          if (this.#isSpread) this.look(slots, index, undone)
-          else this.askNext(slots, index)
-        })
-      }
-    })
+    const before = this.#answers.enforcedAnswers()
+    this.sendAttempt(
+      { places, verb: 'take', marks: this.#isSpread ? 'set' : 'read' },
+      (isSilent) => {
+        if (isSilent) this.onUnanswered(before)
+        else if (!this.#answers.hasRefused(enforced)) {
+          this.#pauseMs = PAUSE_MS
+          this.attemptNext(slots, index + 1)
+        } else {
+          // A slot that is on its way to another node has one script for each counter.
+          const undone = this.undo(places, false)
+          this.wait(enforced, () => {
+            if (this.#isSpread) this.peekInOrder(slots, index, undone)
+            else this.attemptNext(slots, index)
+          })
+        }
+      },
+    )
   }
 
   /** A slot was silent: what refused the call before does so still. */
-  private unanswered(before: readonly (Answer | undefined)[]): void {
+  private onUnanswered(before: readonly (Answer | undefined)[]): void {
     this.#answers.restoreRefusal(before)
     this.refuse()
   }
@@ -241,7 +256,7 @@ export class ClusterTake implements Expiring {
     const stands = this.#answers.verdict(enforced) === 'stands'
     if (stands || !this.hasTime(this.#pauseMs)) {
       const nowMs = this.#deps.nowMs()
-      if (!stands) for (const key of this.refusing()) this.#deps.lasting.add(key, nowMs)
+      if (!stands) for (const key of this.refusing()) this.#deps.lastingMarks.add(key, nowMs)
       this.refuse()
       return
     }
@@ -254,14 +269,14 @@ export class ClusterTake implements Expiring {
   /** The call has passed: its units are not held any more but used. */
   private admit(): void {
     this.#deps.unmark(this.#answers.takeMarks())
-    const places = this.#answers.unasked()
+    const places = this.#answers.openPlaces()
     if (places === undefined) this.finishAdmitted()
-    else this.ask({ places, verb: 'take', marks: 'none' }, () => this.finishAdmitted())
+    else this.sendAttempt({ places, verb: 'take', marks: 'none' }, () => this.finishAdmitted())
   }
 
   private finishAdmitted(): void {
     void this.#deps.undo(this.#answers.takeBackShadows())
-    this.answer(this.#answers.admitted())
+    this.answer(this.#answers.admittedAnswers())
   }
 
   private refuse(): void {
@@ -270,25 +285,25 @@ export class ClusterTake implements Expiring {
       return
     }
     void this.undo(this.#all, true)
-    const places = this.#answers.unasked()
+    const places = this.#answers.openPlaces()
     if (places === undefined || !this.hasTime(0)) this.finishRefused()
     else {
       const marks = places[0]?.length === 0 ? 'none' : 'read'
-      this.ask({ places, verb: 'peek', marks }, () => this.finishRefused())
+      this.sendAttempt({ places, verb: 'peek', marks }, () => this.finishRefused())
     }
   }
 
   private finishRefused(): void {
-    const answers = this.#answers.refused()
+    const answers = this.#answers.refusedAnswers()
     const refusals = (answers[0] ?? []).filter(isRefusal)
-    if (refusals.every(({ held }) => held === true)) this.#deps.heldRefusal()
+    if (refusals.every(({ held }) => held === true)) this.#deps.onHeldRefusal()
     this.answer(answers)
   }
 
   /** Not every slot answered: the caller of the store decides, and gives back what it refuses. */
   private answerSilence(): void {
     this.#isSilent = true
-    this.answer(this.#answers.silent())
+    this.answer(this.#answers.silentAnswers())
     // A mark goes after the units that it is for.
     setImmediate(() => this.#deps.unmark(this.#answers.takeMarks()))
   }
@@ -299,7 +314,7 @@ export class ClusterTake implements Expiring {
     this.#options.resolve(answers)
   }
 
-  private undo(places: Places, isFinal: boolean): Promise<void> {
+  private undo(places: TakePlaces, isFinal: boolean): Promise<void> {
     return this.#deps.undo(this.#answers.takeBack(places, isFinal))
   }
 }

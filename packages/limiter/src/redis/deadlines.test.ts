@@ -2,9 +2,9 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import { Worker } from 'node:worker_threads'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
-import { Deadlines, type Expiring } from './deadlines.js'
+import { Deadlines, type Expirable } from './deadlines.js'
 
-class Waiting implements Expiring {
+class Waiting implements Expirable {
   readonly deadlineAtMs: number
   isAnswered = false
   expiredAtMs: number | undefined

@@ -7,7 +7,7 @@
  * bring replies there are more of them, up to a hard cap.
  */
 
-export interface Expiring {
+export interface Expirable {
   /** By the clock that never steps. */
   readonly deadlineAtMs: number
   readonly isAnswered: boolean
@@ -25,12 +25,12 @@ const PLACES = 256
  * Calls of one deadline, which therefore end in the order in which they came. A ring: a call that
  * was answered is let go of at once, or the dead would be kept among the living until the deadline.
  */
-class Queue {
-  #ring: (Expiring | undefined)[] = emptyRing(PLACES)
+class DeadlineQueue {
+  #ring: (Expirable | undefined)[] = emptyRing(PLACES)
   #head = 0
   #size = 0
 
-  push(call: Expiring): void {
+  push(call: Expirable): void {
     // Most are answered long before: two go for each that comes, so that none piles up.
     if (this.dropAnswered()) this.dropAnswered()
     if (this.#size === this.#ring.length) this.grow()
@@ -39,7 +39,7 @@ class Queue {
   }
 
   /** The first that is not answered; those before it are forgotten. */
-  first(): Expiring | undefined {
+  first(): Expirable | undefined {
     while (this.dropAnswered());
     return this.#ring[this.#head]
   }
@@ -62,15 +62,15 @@ class Queue {
 }
 
 /** Its length is a power of two. */
-function emptyRing(length: number): (Expiring | undefined)[] {
-  return Array.from<Expiring | undefined>({ length }).fill(undefined)
+function emptyRing(length: number): (Expirable | undefined)[] {
+  return Array.from<Expirable | undefined>({ length }).fill(undefined)
 }
 
 export class Deadlines {
   readonly #nowMs: () => number
   /** How many replies were read so far: while it rises, more may be waiting in the socket. */
   readonly #replies: () => number
-  readonly #queues = new Map<number, Queue>()
+  readonly #queues = new Map<number, DeadlineQueue>()
   readonly #armed = new Map<number, ReturnType<typeof setTimeout> | undefined>()
 
   readonly #afterRead: (run: () => void) => unknown
@@ -96,11 +96,11 @@ export class Deadlines {
     return this.#lateMs > BUSY_MS
   }
 
-  add(call: Expiring, deadlineMs: number): void {
+  add(call: Expirable, deadlineMs: number): void {
     const queue = this.#queues.get(deadlineMs) ?? this.open(deadlineMs)
     queue.push(call)
     if (this.#armed.has(deadlineMs)) return
-    this.wake(deadlineMs, queue, deadlineMs)
+    this.arm(deadlineMs, queue, deadlineMs)
   }
 
   /** Nothing will be answered any more: what still waits ends now, and no timer is left. */
@@ -113,30 +113,30 @@ export class Deadlines {
     this.#queues.clear()
   }
 
-  private open(deadlineMs: number): Queue {
-    const queue = new Queue()
+  private open(deadlineMs: number): DeadlineQueue {
+    const queue = new DeadlineQueue()
     this.#queues.set(deadlineMs, queue)
     return queue
   }
 
-  private wake(deadlineMs: number, queue: Queue, inMs: number): void {
+  private arm(deadlineMs: number, queue: DeadlineQueue, inMs: number): void {
     const waitMs = Math.max(1, Math.ceil(inMs))
     const dueMs = this.#nowMs() + waitMs
     const timer = setTimeout(() => {
       this.#lateMs = this.#nowMs() - dueMs
-      this.look(deadlineMs, queue)
+      this.check(deadlineMs, queue)
     }, waitMs)
     this.#armed.set(deadlineMs, timer)
   }
 
-  private look(deadlineMs: number, queue: Queue): void {
+  private check(deadlineMs: number, queue: DeadlineQueue): void {
     const first = queue.first()
     const nowMs = this.#nowMs()
     if (first === undefined) {
       this.#armed.delete(deadlineMs)
       this.#queues.delete(deadlineMs)
     } else if (first.deadlineAtMs > nowMs) {
-      this.wake(deadlineMs, queue, first.deadlineAtMs - nowMs)
+      this.arm(deadlineMs, queue, first.deadlineAtMs - nowMs)
     } else this.readFirst(deadlineMs, queue, first.deadlineAtMs + CAP_MS)
   }
 
@@ -144,7 +144,7 @@ export class Deadlines {
    * Reads the sockets once, whatever the time is: what arrived while this process stood still was
    * in time. Reads again as long as that brings replies, up to the cap.
    */
-  private readFirst(deadlineMs: number, queue: Queue, capMs: number): void {
+  private readFirst(deadlineMs: number, queue: DeadlineQueue, capMs: number): void {
     const before = this.#replies()
     const readFromMs = this.#nowMs()
     this.#afterRead(() => {
@@ -158,7 +158,7 @@ export class Deadlines {
    * Ends the calls whose deadline had passed when the last read began. A later deadline may have
    * passed since, in a turn that took long; its reply may have arrived after the read of that turn.
    */
-  private expireAll(deadlineMs: number, queue: Queue, readFromMs: number): void {
+  private expireAll(deadlineMs: number, queue: DeadlineQueue, readFromMs: number): void {
     for (
       let call = queue.first();
       call !== undefined && call.deadlineAtMs <= readFromMs;
@@ -166,6 +166,6 @@ export class Deadlines {
     ) {
       call.expire()
     }
-    this.look(deadlineMs, queue)
+    this.check(deadlineMs, queue)
   }
 }

@@ -2,28 +2,28 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test, vi 
 import { type RedisServer, scanWithoutTtl, startRedis } from '../../../../tools/redis/server.mjs'
 import { monotonicMs } from '../clock.js'
 import { FakeScheduler, openChannel, settled, type TestChannel } from './channel.test-helper.js'
-import { type Beaten, drawNodeId, Fleet, fleetBeat } from './fleet.js'
-import { type Scheduler, timers } from '../rounds.js'
+import { type HeartbeatReply, randomNodeId, FleetMembership, heartbeatSender } from './fleet.js'
+import { type Scheduler, systemScheduler } from '../rounds.js'
 import { storeKeys } from './key.js'
 
 describe('a node of the fleet', () => {
-  const answer = (nodes: number, wasKnown = true, place = 0): Beaten => ({
+  const answer = (nodes: number, wasKnown = true, place = 0): HeartbeatReply => ({
     nodes,
     wasKnown,
     fingerprint: undefined,
     place,
   })
 
-  function makeFleet(answers: readonly (Beaten | Error | 'none')[], fleetSize?: number) {
+  function makeFleet(answers: readonly (HeartbeatReply | Error | 'none')[], fleetSize?: number) {
     const scheduler = new FakeScheduler()
     const lives: number[] = []
-    const seen: Beaten[] = []
-    const fleet = new Fleet({
+    const seen: HeartbeatReply[] = []
+    const fleet = new FleetMembership({
       scheduler,
       fleetSize,
       nowMs: () => scheduler.nowMs,
-      onBeat: (beaten) => void seen.push(beaten),
-      beat: (lifeMs) => {
+      onHeartbeat: (beaten) => void seen.push(beaten),
+      sendHeartbeat: (lifeMs) => {
         lives.push(lifeMs)
         const next = answers[lives.length - 1] ?? new Error('no answer')
         if (next === 'none') return new Promise(() => {})
@@ -34,7 +34,7 @@ describe('a node of the fleet', () => {
   }
 
   test('has an id of 64 bits that no other has', () => {
-    const ids = Array.from({ length: 100 }, drawNodeId)
+    const ids = Array.from({ length: 100 }, randomNodeId)
     expect(ids.filter((id) => /^[0-9a-f]{16}$/.test(id))).toHaveLength(100)
     expect(new Set(ids).size).toBe(100)
   })
@@ -163,7 +163,7 @@ describe('a fleet on a real Redis', () => {
   function mortalTimers(): { scheduler: Scheduler; die: () => void } {
     let isDead = false
     const scheduler: Scheduler = {
-      after: (ms, run) => timers.after(ms, () => void (isDead || run())),
+      after: (ms, run) => systemScheduler.after(ms, () => void (isDead || run())),
     }
     const die = () => {
       isDead = true
@@ -174,15 +174,15 @@ describe('a fleet on a real Redis', () => {
   async function startNode() {
     const channel = await openChannel(server.port)
     const { scheduler, die } = mortalTimers()
-    const beat = fleetBeat(channel.ask, { prefix, node: drawNodeId() })
-    const fleet = new Fleet({ beat, scheduler, nowMs: monotonicMs })
+    const sendHeartbeat = heartbeatSender(channel.run, { prefix, node: randomNodeId() })
+    const fleet = new FleetMembership({ sendHeartbeat, scheduler, nowMs: monotonicMs })
     const crash = () => {
       die()
       channel.close()
     }
     open.push({ channel, crash })
     fleet.start()
-    return { fleet, crash, beat }
+    return { fleet, crash, beat: sendHeartbeat }
   }
 
   type Node = Awaited<ReturnType<typeof startNode>>
@@ -207,7 +207,7 @@ describe('a fleet on a real Redis', () => {
 
   test('every node has a place of its own, by the order of their ids', async () => {
     const channel = await openChannel(server.port)
-    const beatOf = (node: string) => fleetBeat(channel.ask, { prefix, node })
+    const beatOf = (node: string) => heartbeatSender(channel.run, { prefix, node })
     const placesOf = async (nodes: readonly string[]) => {
       for (const node of nodes) await beatOf(node)(LONG_MS)
       return Promise.all(nodes.map(async (node) => (await beatOf(node)(LONG_MS)).place))
@@ -222,7 +222,7 @@ describe('a fleet on a real Redis', () => {
 
   test('places close up behind nodes that crashed, or were lost', async () => {
     const channel = await openChannel(server.port)
-    const beatOf = (node: string) => fleetBeat(channel.ask, { prefix, node })
+    const beatOf = (node: string) => heartbeatSender(channel.run, { prefix, node })
     for (const node of ['aa', 'bb', 'cc']) await beatOf(node)(LONG_MS)
     await server.call('ZADD', keys.fleet, '1', 'aa')
     expect(await beatOf('cc')(LONG_MS)).toMatchObject({ nodes: 2, place: 1 })
@@ -241,11 +241,16 @@ describe('a fleet on a real Redis', () => {
       [1, 2, 3].map(async () => {
         const channel = await openChannel(server.port)
         const scheduler = new FakeScheduler()
-        const beatOnce = fleetBeat(channel.ask, { prefix, node: drawNodeId() })
-        const beat = (lifeMs: number) => beatOnce(lifeMs && LONG_MS)
+        const beatOnce = heartbeatSender(channel.run, { prefix, node: randomNodeId() })
+        const sendHeartbeat = (lifeMs: number) => beatOnce(lifeMs && LONG_MS)
         let beats = 0
-        const onBeat = () => void (beats += 1)
-        const fleet = new Fleet({ beat, scheduler, onBeat, nowMs: () => scheduler.nowMs })
+        const onHeartbeat = () => void (beats += 1)
+        const fleet = new FleetMembership({
+          sendHeartbeat,
+          scheduler,
+          onHeartbeat,
+          nowMs: () => scheduler.nowMs,
+        })
         open.push({ channel, crash: () => channel.close() })
         fleet.start()
         return { fleet, scheduler, beats: () => beats }
@@ -286,9 +291,9 @@ describe('a fleet on a real Redis', () => {
 
   test('a set that nobody beats on ends by itself', async () => {
     const channel = await openChannel(server.port)
-    const beat = fleetBeat(channel.ask, { prefix, node: drawNodeId() })
+    const sendHeartbeat = heartbeatSender(channel.run, { prefix, node: randomNodeId() })
     const answered = { nodes: 1, wasKnown: false, fingerprint: undefined, place: 0 }
-    expect(await beat(LONG_MS)).toEqual(answered)
+    expect(await sendHeartbeat(LONG_MS)).toEqual(answered)
     for (const key of [keys.fleet, keys.places]) {
       expect(await server.call('PTTL', key)).toBeGreaterThan(LONG_MS)
       expect(await server.call('PTTL', key)).toBeLessThanOrEqual(2 * LONG_MS)
@@ -298,10 +303,10 @@ describe('a fleet on a real Redis', () => {
 
   test('a beat tells the fingerprint of the key secret', async () => {
     const channel = await openChannel(server.port)
-    const beat = fleetBeat(channel.ask, { prefix, node: drawNodeId() })
+    const sendHeartbeat = heartbeatSender(channel.run, { prefix, node: randomNodeId() })
     await server.call('SET', keys.fingerprint, '0011223344556677', 'EX', '9')
-    expect(await beat(LONG_MS)).toMatchObject({ fingerprint: '0011223344556677' })
-    expect(await beat(LONG_MS)).toMatchObject({ wasKnown: true })
+    expect(await sendHeartbeat(LONG_MS)).toMatchObject({ fingerprint: '0011223344556677' })
+    expect(await sendHeartbeat(LONG_MS)).toMatchObject({ wasKnown: true })
     channel.close()
   })
 
@@ -313,10 +318,10 @@ describe('a fleet on a real Redis', () => {
 
     test('back by an hour forgets those that are gone no later', async () => {
       const channel = await openChannel(server.port)
-      const beat = fleetBeat(channel.ask, { prefix, node: drawNodeId() })
-      await beat(LONG_MS)
+      const sendHeartbeat = heartbeatSender(channel.run, { prefix, node: randomNodeId() })
+      await sendHeartbeat(LONG_MS)
       await server.call('ZADD', keys.fleet, String((await storeMs()) + 3_600_000), 'gone')
-      expect(await beat(LONG_MS)).toMatchObject({ nodes: 2, wasKnown: true })
+      expect(await sendHeartbeat(LONG_MS)).toMatchObject({ nodes: 2, wasKnown: true })
       const score = Number(await server.call('ZSCORE', keys.fleet, 'gone'))
       expect(score).toBeLessThanOrEqual((await storeMs()) + LONG_MS)
       channel.close()
@@ -324,11 +329,11 @@ describe('a fleet on a real Redis', () => {
 
     test('forward by an hour says that nobody is known any more', async () => {
       const channel = await openChannel(server.port)
-      const node = drawNodeId()
-      const beat = fleetBeat(channel.ask, { prefix, node })
+      const node = randomNodeId()
+      const sendHeartbeat = heartbeatSender(channel.run, { prefix, node })
       const past = String((await storeMs()) - 3_600_000)
       await server.call('ZADD', keys.fleet, past, node, past, 'another')
-      expect(await beat(LONG_MS)).toMatchObject({ nodes: 1, wasKnown: false })
+      expect(await sendHeartbeat(LONG_MS)).toMatchObject({ nodes: 1, wasKnown: false })
       channel.close()
     })
   })

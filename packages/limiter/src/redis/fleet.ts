@@ -5,19 +5,19 @@
  */
 import { randomBytes } from 'node:crypto'
 import { SluiceError } from '@sluice/core'
-import { type Ask, askScript, readScript, textOf } from './ask.js'
+import { type RunCommand, runScript, readLuaScript, textOf } from './ask.js'
 import { type RedisReply, RedisReplyError } from './driver.js'
 import { storeKeys } from './key.js'
-import { Rounds, type Scheduler } from '../rounds.js'
+import { PeriodicTask, type Scheduler } from '../rounds.js'
 
 const BEAT_EVERY_MS = 500
 /** A node may miss two beats; the others see its end within 2 s. */
 const LIFE_MS = 1500
 const NODE_ID_BYTES = 8
 
-const SCRIPT = readScript('fleet')
+const SCRIPT = readLuaScript('fleet')
 
-export interface Beaten {
+export interface HeartbeatReply {
   /** Live nodes, this one among them. */
   readonly nodes: number
   /** Whether the store still knew this node when it beat. */
@@ -29,20 +29,24 @@ export interface Beaten {
 }
 
 /** One beat: this node lives for so many milliseconds more; 0: it leaves. */
-export type Beat = (lifeMs: number) => Promise<Beaten>
+export type SendHeartbeat = (lifeMs: number) => Promise<HeartbeatReply>
 
 /** 64 random bits: no two nodes share one, and nothing is to be learnt from it. */
-export function drawNodeId(): string {
+export function randomNodeId(): string {
   return randomBytes(NODE_ID_BYTES).toString('hex')
 }
 
-export function fleetBeat(ask: Ask, options: { prefix: string; node: string }): Beat {
+export function heartbeatSender(
+  run: RunCommand,
+  options: { prefix: string; node: string },
+): SendHeartbeat {
   const { fleet, fingerprint, places } = storeKeys(options.prefix)
   const keys = [fleet, fingerprint, places]
-  return async (lifeMs) => readBeaten(await askScript(ask, SCRIPT, keys, [options.node, lifeMs]))
+  return async (lifeMs) =>
+    readHeartbeatReply(await runScript(run, SCRIPT, keys, [options.node, lifeMs]))
 }
 
-function readBeaten(reply: RedisReply): Beaten {
+function readHeartbeatReply(reply: RedisReply): HeartbeatReply {
   const [nodes, known, fingerprint = null, place] = Array.isArray(reply) ? reply : []
   if (typeof nodes !== 'number' || typeof known !== 'number' || typeof place !== 'number') {
     throw new SluiceError('STORE_FAILED', 'Redis answered a beat of the fleet with something else')
@@ -50,33 +54,37 @@ function readBeaten(reply: RedisReply): Beaten {
   return { nodes, wasKnown: known === 1, fingerprint: textOf(fingerprint) || undefined, place }
 }
 
-export interface FleetOptions {
-  readonly beat: Beat
+export interface FleetMembershipOptions {
+  readonly sendHeartbeat: SendHeartbeat
   /** Milliseconds by a clock that never steps. */
   readonly nowMs: () => number
   readonly scheduler: Scheduler
   /** How many nodes there are before the first beat. @default 1 */
   readonly fleetSize?: number | undefined
   /** Called with the answer to each beat. */
-  readonly onBeat?: ((beaten: Beaten) => void) | undefined
+  readonly onHeartbeat?: ((reply: HeartbeatReply) => void) | undefined
   /** Called once per change: Redis refuses the beats, or takes them again. */
   readonly onProblem?: ((text: string) => void) | undefined
 }
 
-export class Fleet {
-  readonly #options: FleetOptions
-  readonly #rounds: Rounds
+export class FleetMembership {
+  readonly #options: FleetMembershipOptions
+  readonly #heartbeats: PeriodicTask
   #size: number
   #place = 0
-  #seenMs = -Infinity
+  #heartbeatMs = -Infinity
   #hasBegun = false
   #hasLeft = false
   #refusal = ''
 
-  constructor(options: FleetOptions) {
+  constructor(options: FleetMembershipOptions) {
     this.#options = options
     this.#size = options.fleetSize ?? 1
-    this.#rounds = new Rounds(BEAT_EVERY_MS, () => this.beat(), options.scheduler)
+    this.#heartbeats = new PeriodicTask(
+      BEAT_EVERY_MS,
+      () => this.sendHeartbeat(),
+      options.scheduler,
+    )
   }
 
   /** Live nodes, this one among them, as last seen. */
@@ -91,46 +99,46 @@ export class Fleet {
 
   /** How long ago the store said so, in milliseconds; Infinity before the first time. */
   ageMs(): number {
-    return this.#options.nowMs() - this.#seenMs
+    return this.#options.nowMs() - this.#heartbeatMs
   }
 
   start(): void {
     if (this.#hasLeft) return
     this.#hasBegun = true
-    this.#rounds.start()
+    this.#heartbeats.start()
   }
 
   /** Tells the others at once; they would notice anyway, so a store that is gone is no matter. */
   async leave(): Promise<void> {
     if (this.#hasLeft) return
     this.#hasLeft = true
-    this.#rounds.stop()
+    this.#heartbeats.stop()
     if (!this.#hasBegun) return
     try {
-      await this.#options.beat(0)
+      await this.#options.sendHeartbeat(0)
     } catch {}
   }
 
   /** Rejects where a beat fails; the last seen number stays. */
-  private async beat(): Promise<void> {
-    const { beat, nowMs, onBeat } = this.#options
+  private async sendHeartbeat(): Promise<void> {
+    const { sendHeartbeat, nowMs, onHeartbeat } = this.#options
     const sentMs = nowMs()
-    const beaten = await beat(LIFE_MS).catch((error: unknown) => this.failed(error))
+    const reply = await sendHeartbeat(LIFE_MS).catch((error: unknown) => this.onFailed(error))
     if (this.#hasLeft) return
-    this.recovered()
-    this.#seenMs = sentMs
+    this.onRecovered()
+    this.#heartbeatMs = sentMs
     // If this node had been forgotten (a flush, a failover, a clock that stepped, a long pause),
     // so may others have been that live: a smaller number is then believed at the next beat only,
     // and a place among so few as well.
-    if (beaten.wasKnown || beaten.nodes > this.#size) {
-      this.#size = Math.max(1, beaten.nodes)
-      this.#place = Math.min(beaten.place, this.#size - 1)
+    if (reply.wasKnown || reply.nodes > this.#size) {
+      this.#size = Math.max(1, reply.nodes)
+      this.#place = Math.min(reply.place, this.#size - 1)
     }
-    onBeat?.(beaten)
+    onHeartbeat?.(reply)
   }
 
   /** A Redis that cannot be reached is reported by those who ask it more often. */
-  private failed(error: unknown): never {
+  private onFailed(error: unknown): never {
     const isRefused = error instanceof RedisReplyError && error.message !== this.#refusal
     if (isRefused && !this.#hasLeft) {
       this.#refusal = error.message
@@ -142,7 +150,7 @@ export class Fleet {
     throw error
   }
 
-  private recovered(): void {
+  private onRecovered(): void {
     if (this.#refusal === '') return
     this.#refusal = ''
     this.#options.onProblem?.('Redis takes the heartbeats of this node again')

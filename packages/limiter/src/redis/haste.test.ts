@@ -1,20 +1,25 @@
 import { expect, test } from 'vitest'
-import { byHaste } from './haste.js'
-import { Part } from './part.js'
+import { groupByDeadline } from './haste.js'
+import { PartitionOp } from './part.js'
 
 const NOW_MS = 1000
 
 /** Parts with so many milliseconds left. */
-function parts(...leftMs: readonly number[]): readonly Part[] {
+function parts(...leftMs: readonly number[]): readonly PartitionOp[] {
   return leftMs.map((left) => {
     const deadlineAtMs = NOW_MS + left
-    const owner = { deadlineAtMs, isAnswered: false, settle: () => {}, split: (one: Part) => [one] }
-    return new Part(owner, { verb: 'take', groups: [], states: false }, 0, 1)
+    const owner = {
+      deadlineAtMs,
+      isAnswered: false,
+      settle: () => {},
+      opsPerCounter: (one: PartitionOp) => [one],
+    }
+    return new PartitionOp(owner, { verb: 'take', groups: [], states: false }, 0, 1)
   })
 }
 
 const cut = (...leftMs: readonly number[]) =>
-  byHaste(parts(...leftMs), NOW_MS).map((group) =>
+  groupByDeadline(parts(...leftMs), NOW_MS).map((group) =>
     group.map(({ owner }) => owner.deadlineAtMs - NOW_MS),
   )
 
@@ -34,5 +39,5 @@ test('one that is out of time is with its like only', () => {
 })
 
 test('nothing stays nothing', () => {
-  expect(byHaste([], NOW_MS).flat()).toEqual([])
+  expect(groupByDeadline([], NOW_MS).flat()).toEqual([])
 })

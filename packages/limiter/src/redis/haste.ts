@@ -3,36 +3,39 @@
  * deadline in it, so a call that may wait for long must not be with one that is nearly out of time:
  * it would be told that it is too late again and again.
  */
-import type { Part } from './part.js'
+import type { PartitionOp } from './part.js'
 
 /** So many times the time that is left to the first may be left to the last of one script. */
 const SPREAD = 4
 /** What has less time left than this is out of time, and alone with its like. */
 const LEAST_MS = 0.25
 
-export function byHaste(parts: readonly Part[], nowMs: number): readonly (readonly Part[])[] {
+export function groupByDeadline(
+  ops: readonly PartitionOp[],
+  nowMs: number,
+): readonly (readonly PartitionOp[])[] {
   let first = Infinity
   let last = -Infinity
-  for (let i = 0; i < parts.length; i++) {
-    const deadlineAtMs = parts[i]?.owner.deadlineAtMs ?? nowMs
+  for (let i = 0; i < ops.length; i++) {
+    const deadlineAtMs = ops[i]?.owner.deadlineAtMs ?? nowMs
     if (deadlineAtMs < first) first = deadlineAtMs
     if (deadlineAtMs > last) last = deadlineAtMs
   }
-  if (last <= together(first, nowMs)) return [parts]
-  const groups: Part[][] = []
+  if (last <= latestTogether(first, nowMs)) return [ops]
+  const groups: PartitionOp[][] = []
   let until = -Infinity
-  for (const part of parts.toSorted((a, b) => a.owner.deadlineAtMs - b.owner.deadlineAtMs)) {
-    const { deadlineAtMs } = part.owner
+  for (const op of ops.toSorted((a, b) => a.owner.deadlineAtMs - b.owner.deadlineAtMs)) {
+    const { deadlineAtMs } = op.owner
     if (deadlineAtMs > until) {
       groups.push([])
-      until = together(deadlineAtMs, nowMs)
+      until = latestTogether(deadlineAtMs, nowMs)
     }
-    groups.at(-1)?.push(part)
+    groups.at(-1)?.push(op)
   }
   return groups
 }
 
 /** The last deadline that may be with this one. */
-function together(deadlineAtMs: number, nowMs: number): number {
+function latestTogether(deadlineAtMs: number, nowMs: number): number {
   return nowMs + SPREAD * Math.max(LEAST_MS, deadlineAtMs - nowMs)
 }

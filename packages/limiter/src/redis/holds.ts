@@ -46,7 +46,7 @@ export function isMarked({ granted, remaining }: Outcome): boolean {
 /** For how long a counter is remembered whose marks outlasted a call. */
 const LASTING_MS = 1000
 /** How often one call looks whether they are still there. */
-const ASK_AGAIN_MS = 250
+const RETRY_EVERY_MS = 250
 /** Counters that are remembered; more than that are forgotten all at once. */
 const LASTING_MAX = 4096
 
@@ -64,12 +64,12 @@ export class LastingMarks {
     if (this.#counters.size >= LASTING_MAX) this.#counters.clear()
     this.#counters.set(nameOf(key), {
       untilMs: nowMs + LASTING_MS,
-      nextMs: nowMs + ASK_AGAIN_MS,
+      nextMs: nowMs + RETRY_EVERY_MS,
     })
   }
 
   /** Whether a call may ask this counter again. */
-  mayAskAgain(key: CounterKey, nowMs: number): boolean {
+  mayRetry(key: CounterKey, nowMs: number): boolean {
     if (this.#counters.size === 0) return true
     const name = nameOf(key)
     const found = this.#counters.get(name)
@@ -79,7 +79,7 @@ export class LastingMarks {
       return true
     }
     if (nowMs < found.nextMs) return false
-    found.nextMs = nowMs + ASK_AGAIN_MS
+    found.nextMs = nowMs + RETRY_EVERY_MS
     return true
   }
 }

@@ -1,6 +1,6 @@
 /** Counters in Redis or Valkey. */
 export { DEFAULT_DEADLINE_MS } from '../deadline.js'
-export type { RedisBoard } from './board.js'
+export type { FleetBoard } from './board.js'
 export type { StoreObserver } from './observer.js'
 export { type Layout, type RedisClient, type RedisStoreOptions, type RedisTls } from './options.js'
 export { type RedisStore, redisStore } from './redis-store.js'

@@ -5,7 +5,7 @@
  */
 import { type CounterKey, type Limit, SluiceError } from '@sluice/core'
 import type { Inspector, StoredCounter } from '../store.js'
-import { type Ask, askSlot } from './ask.js'
+import { type RunCommand, runOnSlot } from './ask.js'
 import { type RedisDriver, RedisReplyError } from './driver.js'
 import { codeOf } from './error-actions.js'
 import { counterKeyText, hashField, hashFieldText, hashKeyText } from './key.js'
@@ -13,7 +13,7 @@ import type { Layout } from './options.js'
 import { PARTITION_SLOTS, PARTITION_TAGS } from './partitions.js'
 
 /** What one question may take, in milliseconds. */
-const ASK_MS = 1000
+const COMMAND_TIMEOUT_MS = 1000
 
 type Sizes = Pick<StoredCounter, 'ttlMs' | 'bytes'>
 
@@ -42,42 +42,42 @@ export class RedisInspector implements Inspector {
     if (driver === undefined || tag === undefined || slot === undefined) {
       throw new SluiceError('STORE_FAILED', 'The store has not started: nothing is known')
     }
-    const ask = askSlot(driver, slot, ASK_MS)
+    const run = runOnSlot(driver, slot, COMMAND_TIMEOUT_MS)
     // A log has a key of its own in either layout.
     const isPacked = this.#layout === 'packed' && limit.algorithm !== 'sliding-window-log'
     const name = isPacked
       ? hashFieldText(this.#prefix, tag, key)
       : counterKeyText(this.#prefix, tag, key)
     const sizes = isPacked
-      ? await this.lookAtField(ask, hashKeyText(this.#prefix, tag, key), hashField(key))
-      : await this.lookAtKey(ask, name)
+      ? await this.inspectField(run, hashKeyText(this.#prefix, tag, key), hashField(key))
+      : await this.inspectKey(run, name)
     // Read last: a redirection may have told of another node meanwhile.
     return { key: name, node: driver.channelOf(slot)?.address ?? null, ...sizes }
   }
 
-  private async lookAtKey(ask: Ask, key: string): Promise<Sizes> {
-    const ttlMs = timeLeft(await ask(['PTTL', key]))
+  private async inspectKey(run: RunCommand, key: string): Promise<Sizes> {
+    const ttlMs = timeLeft(await run(['PTTL', key]))
     if (ttlMs === undefined) return NOTHING
-    const bytes = (await this.measure(ask, key)) ?? (await ask(['STRLEN', key]))
+    const bytes = (await this.measure(run, key)) ?? (await run(['STRLEN', key]))
     return { ttlMs, bytes: typeof bytes === 'number' && bytes > 0 ? bytes : null }
   }
 
   /** A field has no TTL of its own; of the memory it has its share. */
-  private async lookAtField(ask: Ask, hash: string, field: Buffer): Promise<Sizes> {
-    const value = await ask(['HGET', hash, field])
-    const ttlMs = timeLeft(await ask(['PTTL', hash]))
+  private async inspectField(run: RunCommand, hash: string, field: Buffer): Promise<Sizes> {
+    const value = await run(['HGET', hash, field])
+    const ttlMs = timeLeft(await run(['PTTL', hash]))
     if (!Buffer.isBuffer(value) || ttlMs === undefined) return NOTHING
-    const whole = await this.measure(ask, hash)
-    const fields = await ask(['HLEN', hash])
+    const whole = await this.measure(run, hash)
+    const fields = await run(['HLEN', hash])
     const isShared = whole !== undefined && typeof fields === 'number' && fields > 0
     return { ttlMs, bytes: isShared ? Math.ceil(whole / fields) : field.length + value.length }
   }
 
   /** The memory of a key; undefined where the user may not ask, which it does once. */
-  private async measure(ask: Ask, key: string): Promise<number | undefined> {
+  private async measure(run: RunCommand, key: string): Promise<number | undefined> {
     if (!this.#mayMeasure) return undefined
     try {
-      const bytes = await ask(['MEMORY', 'USAGE', key])
+      const bytes = await run(['MEMORY', 'USAGE', key])
       return typeof bytes === 'number' ? bytes : undefined
     } catch (error) {
       if (!(error instanceof RedisReplyError)) throw error

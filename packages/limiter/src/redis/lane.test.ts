@@ -2,10 +2,10 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { FakeChannel } from './channel.test-helper.js'
 import { wordsCommand } from './ask.js'
 import { RedisConnectionError, RedisReplyError } from './driver.js'
-import { Lane } from './lane.js'
-import type { LaneParts } from './lane-parts.js'
+import { NodePipeline } from './lane.js'
+import type { NodePipelineDeps } from './lane-parts.js'
 import { silentObserver } from './observer.js'
-import { Part, type PartAnswer } from './part.js'
+import { PartitionOp, type OpAnswer } from './part.js'
 import type { BatchCodec } from './wire/request.js'
 
 const DEADLINE_MS = 20
@@ -45,7 +45,7 @@ function open({ isBusy = () => false } = {}) {
   const channel = new WatchedChannel()
   const told: string[] = []
   const errors: string[] = []
-  const parts: LaneParts = {
+  const parts: NodePipelineDeps = {
     nowMs: () => nowMs,
     random: () => 0,
     codec: { encode: () => ({ command: COMMAND, fallback: COMMAND }) } as unknown as BatchCodec,
@@ -62,28 +62,28 @@ function open({ isBusy = () => false } = {}) {
     plan: (waiting) => [{ parts: waiting, asking: false }],
     route: () => {},
     redirect: () => {},
-    splitUp: () => {},
-    crossSlot: () => {},
-    passed: () => {},
-    refresh: () => {},
-    answering: () => told.push('answering'),
+    resendPerCounter: () => {},
+    onCrossSlot: () => {},
+    onScriptPassed: () => {},
+    refreshTopology: () => {},
+    onAnswering: () => told.push('answering'),
     isBusy,
-    replied: () => {},
+    onReply: () => {},
   }
-  const lane = new Lane(channel, parts)
-  const answers: PartAnswer[] = []
+  const lane = new NodePipeline(channel, parts)
+  const answers: OpAnswer[] = []
   /** A take that is asked now, and what may be done with it. */
   const add = (weight = 1) => {
     const owner = {
       deadlineAtMs: nowMs + DEADLINE_MS,
       isAnswered: false,
-      settle: (_: Part, answer: PartAnswer) => {
+      settle: (_: PartitionOp, answer: OpAnswer) => {
         owner.isAnswered = true
         answers.push(answer)
       },
-      split: (whole: Part) => [whole],
+      opsPerCounter: (whole: PartitionOp) => [whole],
     }
-    const part = new Part(owner, { verb: 'take', groups: [], states: false }, 0, weight)
+    const part = new PartitionOp(owner, { verb: 'take', groups: [], states: false }, 0, weight)
     lane.add(part)
     return part
   }
@@ -210,7 +210,7 @@ describe('a connection that says nothing', () => {
     expect(lane.breaker.isOpen).toBe(true)
     const outstanding = channel.sent.length
     for (let write = 1; write < outstanding; write++) channel.reply(write, CUT)
-    lane.greet()
+    lane.onConnected()
     channel.reply(outstanding, TIME)
     expect([lane.isAnswering, lane.inFlight]).toEqual([true, 0])
     expect(told).toEqual(['answering', 'opened', 'closed', 'answering'])

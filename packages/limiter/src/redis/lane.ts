@@ -4,10 +4,10 @@
  */
 import { Breaker } from './breaker.js'
 import type { RedisChannel, RedisReply } from './driver.js'
-import { Flight, type FlightPlan } from './flight.js'
-import type { LaneParts } from './lane-parts.js'
-import type { Part, PartHolder } from './part.js'
-import { PartQueue } from './part-queue.js'
+import { InFlightBatch, type ScriptPlan } from './flight.js'
+import type { NodePipelineDeps } from './lane-parts.js'
+import type { PartitionOp, OpHolder } from './part.js'
+import { OpQueue } from './part-queue.js'
 import { BATCH_COST_MAX, SendPolicy, type SentBatch } from './send-policy.js'
 import { StoreClock } from './store-clock.js'
 
@@ -16,51 +16,51 @@ const DEAD_AFTER_MS = 2000
 /** A node that nobody asks anything is asked for its time so often: clocks drift. */
 const TIME_EVERY_MS = 1000
 /** How often that is looked at. */
-const IDLE_LOOK_MS = TIME_EVERY_MS / 4
+const IDLE_CHECK_MS = TIME_EVERY_MS / 4
 /** A node that did not tell its time is asked again so much later. */
-const GREET_AGAIN_MS = 250
+const TIME_RETRY_MS = 250
 
-export class Lane implements PartHolder {
+export class NodePipeline implements OpHolder {
   readonly channel: RedisChannel
   readonly clock: StoreClock
   readonly breaker: Breaker
-  readonly #parts: LaneParts
-  readonly #queue = new PartQueue(BATCH_COST_MAX)
+  readonly #deps: NodePipelineDeps
+  readonly #queue = new OpQueue(BATCH_COST_MAX)
   readonly #policy = new SendPolicy()
   /** The batch of the heavy part under way: one at a time, so that it holds up little else. */
-  #heavyFlight: Flight | undefined
+  #heavyBatch: InFlightBatch | undefined
   #scheduled = false
   readonly #flush = () => {
     this.#scheduled = false
-    while (this.mayLeave()) this.sendBatch()
+    while (this.maySend()) this.sendBatch()
     this.sendHeavy()
-    this.leaveLater()
+    this.flushLater()
   }
-  #lookAgain: ReturnType<typeof setTimeout> | undefined
+  #flushTimer: ReturnType<typeof setTimeout> | undefined
   /** Whether the node has told its time since it was connected. */
-  #greeted = false
-  #isAsked = false
+  #isTimeKnown = false
+  #isTimeRequested = false
   /** Since when the node owes answers and has given none. */
   #silentSinceMs: number | undefined
   #probeTimer: ReturnType<typeof setTimeout> | undefined
   readonly #timeTimer: ReturnType<typeof setInterval>
   /** The most that a call which came while the breaker was open would have waited. */
-  #patientMs = 0
+  #longestDeadlineMs = 0
   #closed = false
 
-  constructor(channel: RedisChannel, parts: LaneParts) {
+  constructor(channel: RedisChannel, deps: NodePipelineDeps) {
     this.channel = channel
-    this.#parts = parts
-    this.clock = new StoreClock(parts.nowMs)
-    this.breaker = new Breaker(parts.nowMs, parts.random)
-    this.#timeTimer = setInterval(() => this.lookAfter(), IDLE_LOOK_MS)
+    this.#deps = deps
+    this.clock = new StoreClock(deps.nowMs)
+    this.breaker = new Breaker(deps.nowMs, deps.random)
+    this.#timeTimer = setInterval(() => this.checkIdle(), IDLE_CHECK_MS)
     this.#timeTimer.unref()
-    if (channel.isReady) this.greet()
+    if (channel.isReady) this.onConnected()
   }
 
   /** Whether a part that is added now would be asked about. */
   get isAnswering(): boolean {
-    return this.#greeted && !this.breaker.isOpen && this.channel.isReady
+    return this.#isTimeKnown && !this.breaker.isOpen && this.channel.isReady
   }
 
   get inFlight(): number {
@@ -78,80 +78,80 @@ export class Lane implements PartHolder {
   }
 
   /** The connection is ready, for the first time or again: another server may be behind it. */
-  greet(): void {
-    this.#greeted = false
+  onConnected(): void {
+    this.#isTimeKnown = false
     this.#silentSinceMs = undefined
     this.clock.forget()
     this.#policy.reset()
-    this.ask()
-    if (this.#parts.preload.length > 0) this.channel.send(this.#parts.preload, () => {})
+    this.requestTime()
+    if (this.#deps.preload.length > 0) this.channel.send(this.#deps.preload, () => {})
     this.scheduleProbe()
   }
 
   /** Takes a part into the next batch; one that cannot be asked about is not run. */
-  add(part: Part): void {
-    const reason = this.reasonNotToSend(part)
+  add(op: PartitionOp): void {
+    const reason = this.reasonNotToSend(op)
     if (reason !== undefined) {
-      this.#parts.observer.error(reason, this.channel.address)
-      if (this.breaker.isOpen) this.turnedAway(part)
-      part.settle('not-run')
+      this.#deps.observer.error(reason, this.channel.address)
+      if (this.breaker.isOpen) this.onTurnedAway(op)
+      op.settle('not-run')
       return
     }
-    part.stage = 'queued'
-    part.holder = this
-    this.#queue.push(part)
-    if (this.#policy.leavesAtOnce(this.#queue.lightCost, this.#parts.nowMs())) this.sendBatch()
+    op.stage = 'queued'
+    op.holder = this
+    this.#queue.push(op)
+    if (this.#policy.sendsAtOnce(this.#queue.lightCost, this.#deps.nowMs())) this.sendBatch()
     else this.schedule()
   }
 
-  dropped(part: Part): void {
-    this.#queue.settled(part)
+  onDropped(op: PartitionOp): void {
+    this.#queue.onSettled(op)
   }
 
   /**
    * A part that waits here was not sent in time. The node is blamed for that only if it owes an
    * answer to something that was sent, for as long as an answer may take.
    */
-  missed(): void {
-    if (this.silenceMs() >= this.#parts.deadlineMs) this.failed()
+  onMissed(): void {
+    if (this.silenceMs() >= this.#deps.deadlineMs) this.onFailure()
   }
 
   /** Sends parts by themselves, at once: to a node that does not have their slot yet. */
-  sendAsking(parts: readonly Part[]): void {
-    this.send(parts.map((part) => ({ parts: [part], asking: true })))
+  sendAsking(parts: readonly PartitionOp[]): void {
+    this.send(parts.map((op) => ({ parts: [op], asking: true })))
   }
 
   /**
    * Something left and was not answered in time. A busy process may have read the answer late, so
    * the node is not blamed then; but no process is too busy to read anything for two seconds.
    */
-  failed(): void {
+  onFailure(): void {
     const isDead = this.silenceMs() > DEAD_AFTER_MS
-    if (this.#parts.isBusy() && !isDead) return
+    if (this.#deps.isBusy() && !isDead) return
     const opened = isDead ? this.breaker.trip() : this.breaker.fail()
     if (!opened) return
     if (isDead) this.channel.reconnect()
-    this.#patientMs = 0
-    this.#parts.observer.breakerOpened(this.channel.address)
+    this.#longestDeadlineMs = 0
+    this.#deps.observer.breakerOpened(this.channel.address)
     this.drain()
     this.scheduleProbe()
   }
 
   /** Something was answered in time. */
-  succeeded(): void {
+  onSuccess(): void {
     if (!this.breaker.isOpen) this.breaker.succeed()
   }
 
   /** A batch was answered; `storeUs` is when it ran, undefined where a test passes time in. */
-  answered(batch: SentBatch, receivedMs: number, storeUs: number | undefined): void {
-    this.#policy.answered(batch, receivedMs, storeUs)
+  recordAnswer(batch: SentBatch, receivedMs: number, storeUs: number | undefined): void {
+    this.#policy.onAnswered(batch, receivedMs, storeUs)
   }
 
   /** A batch is settled, and makes room for the next. */
-  landed(flight: Flight, batch: SentBatch): void {
-    this.#policy.landed(batch)
-    if (flight === this.#heavyFlight) this.#heavyFlight = undefined
-    this.heard()
+  onCompleted(inFlightBatch: InFlightBatch, batch: SentBatch): void {
+    this.#policy.onCompleted(batch)
+    if (inFlightBatch === this.#heavyBatch) this.#heavyBatch = undefined
+    this.onHeard()
     this.schedule()
   }
 
@@ -159,20 +159,23 @@ export class Lane implements PartHolder {
     this.#closed = true
     clearInterval(this.#timeTimer)
     clearTimeout(this.#probeTimer)
-    clearTimeout(this.#lookAgain)
+    clearTimeout(this.#flushTimer)
     this.drain()
   }
 
-  private reasonNotToSend(part: Part): 'breaker' | 'connection' | 'overload' | undefined {
+  private reasonNotToSend(op: PartitionOp): 'breaker' | 'connection' | 'overload' | undefined {
     if (this.breaker.isOpen) return 'breaker'
     if (!this.isAnswering) return 'connection'
-    return this.#queue.hasRoomFor(part) ? undefined : 'overload'
+    return this.#queue.hasRoomFor(op) ? undefined : 'overload'
   }
 
   /** A rule may wait longer than most: a probe that is in time for it is in time. */
-  private turnedAway({ op, owner }: Part): void {
-    if (op.verb !== 'take' && op.verb !== 'peek') return
-    this.#patientMs = Math.max(this.#patientMs, owner.deadlineAtMs - this.#parts.nowMs())
+  private onTurnedAway({ storeOp, owner }: PartitionOp): void {
+    if (storeOp.verb !== 'take' && storeOp.verb !== 'peek') return
+    this.#longestDeadlineMs = Math.max(
+      this.#longestDeadlineMs,
+      owner.deadlineAtMs - this.#deps.nowMs(),
+    )
   }
 
   private drain(): void {
@@ -181,8 +184,8 @@ export class Lane implements PartHolder {
 
   private schedule(): void {
     if (this.#scheduled) return
-    if (!this.mayLeave() && !this.mayLeaveHeavy()) {
-      this.leaveLater()
+    if (!this.maySend() && !this.maySendHeavy()) {
+      this.flushLater()
       return
     }
     this.#scheduled = true
@@ -192,54 +195,54 @@ export class Lane implements PartHolder {
     else setImmediate(this.#flush)
   }
 
-  private mayLeave(): boolean {
-    return this.#policy.mayLeave(this.#queue.lightCost, this.#parts.nowMs())
+  private maySend(): boolean {
+    return this.#policy.maySend(this.#queue.lightCost, this.#deps.nowMs())
   }
 
   private sendBatch(): void {
-    this.send(this.#parts.plan(this.#queue.nextBatch()))
+    this.send(this.#deps.plan(this.#queue.nextBatch()))
   }
 
-  private mayLeaveHeavy(): boolean {
-    return this.#queue.hasHeavy && this.#heavyFlight === undefined
+  private maySendHeavy(): boolean {
+    return this.#queue.hasHeavy && this.#heavyBatch === undefined
   }
 
   /** Sends the first heavy part, in a script of its own. */
   private sendHeavy(): void {
-    if (!this.mayLeaveHeavy()) return
-    const part = this.#queue.nextHeavy()
-    if (part !== undefined) this.send(this.#parts.plan([part]), true)
+    if (!this.maySendHeavy()) return
+    const op = this.#queue.nextHeavy()
+    if (op !== undefined) this.send(this.#deps.plan([op]), true)
   }
 
-  private leaveLater(): void {
-    if (this.#lookAgain !== undefined || this.#queue.lightCost === 0) return
-    const inMs = this.#policy.lookAgainMs(this.#parts.nowMs())
+  private flushLater(): void {
+    if (this.#flushTimer !== undefined || this.#queue.lightCost === 0) return
+    const inMs = this.#policy.retryInMs(this.#deps.nowMs())
     if (inMs === undefined) return
-    this.#lookAgain = setTimeout(
+    this.#flushTimer = setTimeout(
       () => {
-        this.#lookAgain = undefined
+        this.#flushTimer = undefined
         this.schedule()
       },
       Math.max(1, Math.ceil(inMs)),
     )
   }
 
-  private send(plans: readonly FlightPlan[], isHeavy = false): void {
+  private send(plans: readonly ScriptPlan[], isHeavy = false): void {
     if (plans.length === 0) return
-    const flight = this.flightOf(plans)
-    if (flight === undefined) return
-    if (isHeavy) this.#heavyFlight = flight
-    const nowMs = this.#parts.nowMs()
+    const inFlightBatch = this.batchOf(plans)
+    if (inFlightBatch === undefined) return
+    if (isHeavy) this.#heavyBatch = inFlightBatch
+    const nowMs = this.#deps.nowMs()
     this.#silentSinceMs ??= nowMs
-    flight.leave(this.#policy.sent(flight.cost, plans.length, nowMs))
+    inFlightBatch.send(this.#policy.onSent(inFlightBatch.cost, plans.length, nowMs))
   }
 
   /** What cannot be encoded was somebody's mistake, and must not be the end of the process. */
-  private flightOf(plans: readonly FlightPlan[]): Flight | undefined {
+  private batchOf(plans: readonly ScriptPlan[]): InFlightBatch | undefined {
     try {
-      return new Flight(this, this.#parts, plans)
+      return new InFlightBatch(this, this.#deps, plans)
     } catch (error) {
-      this.#parts.observer.problem(`A batch cannot be sent: ${String(error)}`)
+      this.#deps.observer.problem(`A batch cannot be sent: ${String(error)}`)
       for (const { parts } of plans) giveUp(parts)
       return undefined
     }
@@ -248,83 +251,83 @@ export class Lane implements PartHolder {
   private scheduleProbe(): void {
     if (this.#closed) return
     clearTimeout(this.#probeTimer)
-    const inMs = this.breaker.isOpen ? this.breaker.probeInMs() : GREET_AGAIN_MS
+    const inMs = this.breaker.isOpen ? this.breaker.probeInMs() : TIME_RETRY_MS
     this.#probeTimer = setTimeout(() => this.probe(), inMs)
     this.#probeTimer.unref()
   }
 
   /** Goes on until the node has told its time, and in time. */
   private probe(): void {
-    if (this.#greeted && !this.breaker.isOpen) return
-    this.breaker.probing()
+    if (this.#isTimeKnown && !this.breaker.isOpen) return
+    this.breaker.onProbe()
     if (this.silenceMs() > DEAD_AFTER_MS) this.channel.reconnect()
-    else if (!this.#isAsked) this.ask()
+    else if (!this.#isTimeRequested) this.requestTime()
     this.scheduleProbe()
   }
 
-  private lookAfter(): void {
-    this.askIfIdle()
-    const isWatched = !this.#greeted || this.breaker.isOpen
+  private checkIdle(): void {
+    this.requestTimeIfIdle()
+    const isWatched = !this.#isTimeKnown || this.breaker.isOpen
     if (isWatched || this.silenceMs() <= DEAD_AFTER_MS) return
     // What arrived while this process stood still is read first.
     setImmediate(() => {
-      if (!this.#closed && this.silenceMs() > DEAD_AFTER_MS) this.failed()
+      if (!this.#closed && this.silenceMs() > DEAD_AFTER_MS) this.onFailure()
     })
   }
 
   /** For how long the node has owed an answer and said nothing. */
   silenceMs(): number {
-    return this.#silentSinceMs === undefined ? 0 : this.#parts.nowMs() - this.#silentSinceMs
+    return this.#silentSinceMs === undefined ? 0 : this.#deps.nowMs() - this.#silentSinceMs
   }
 
-  private askIfIdle(): void {
+  private requestTimeIfIdle(): void {
     // Told so lately that the next look is in time.
-    const isNew = this.#parts.nowMs() - this.clock.learntMs < TIME_EVERY_MS - IDLE_LOOK_MS
-    if (this.isAnswering && !this.#isAsked && !isNew) this.ask()
+    const isNew = this.#deps.nowMs() - this.clock.learntMs < TIME_EVERY_MS - IDLE_CHECK_MS
+    if (this.isAnswering && !this.#isTimeRequested && !isNew) this.requestTime()
   }
 
   /** Asks the node for its time. */
-  private ask(): void {
-    const { nowMs, timeCommand, deadlineMs } = this.#parts
+  private requestTime(): void {
+    const { nowMs, timeCommand, deadlineMs } = this.#deps
     const sentMs = nowMs()
     const left = this.channel.send([timeCommand], (_, reply) => {
-      this.#isAsked = false
-      this.heard()
+      this.#isTimeRequested = false
+      this.onHeard()
       const storeUs = readTime(reply)
       const receivedMs = nowMs()
       if (storeUs === undefined) return
       this.clock.learn(sentMs, receivedMs, storeUs)
-      this.#policy.learnWay(receivedMs - sentMs, receivedMs)
-      this.told(receivedMs - sentMs <= Math.max(deadlineMs, this.#patientMs))
+      this.#policy.learnRoundTrip(receivedMs - sentMs, receivedMs)
+      this.onTime(receivedMs - sentMs <= Math.max(deadlineMs, this.#longestDeadlineMs))
     })
     if (!left) return
-    this.#isAsked = true
+    this.#isTimeRequested = true
     this.#silentSinceMs ??= sentMs
   }
 
-  private told(isInTime: boolean): void {
-    const wasAnswering = this.#greeted && !this.breaker.isOpen
-    this.#greeted = true
+  private onTime(isInTime: boolean): void {
+    const wasAnswering = this.#isTimeKnown && !this.breaker.isOpen
+    this.#isTimeKnown = true
     if (this.breaker.isOpen) {
       if (!isInTime) return
       this.breaker.close()
-      this.#parts.observer.breakerClosed(this.channel.address)
+      this.#deps.observer.breakerClosed(this.channel.address)
     }
-    if (!wasAnswering) this.#parts.answering(this)
+    if (!wasAnswering) this.#deps.onAnswering(this)
   }
 
   /** The node has said something, or the connection on which it was asked is gone. */
-  private heard(): void {
-    const owesMore = this.#policy.inFlight > 0 || this.#isAsked
-    this.#silentSinceMs = owesMore ? this.#parts.nowMs() : undefined
+  private onHeard(): void {
+    const owesMore = this.#policy.inFlight > 0 || this.#isTimeRequested
+    this.#silentSinceMs = owesMore ? this.#deps.nowMs() : undefined
   }
 }
 
 /** Of parts whose weight is taken off the queue already. */
-function giveUp(parts: readonly Part[]): void {
-  for (const part of parts) {
-    part.holder = undefined
-    part.settle('not-run')
+function giveUp(parts: readonly PartitionOp[]): void {
+  for (const op of parts) {
+    op.holder = undefined
+    op.settle('not-run')
   }
 }
 

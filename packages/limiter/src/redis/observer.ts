@@ -24,10 +24,10 @@ export interface StoreObserver {
  * An observer that cannot do harm: it is called in the midst of replies and timers, where what it
  * throws would leave calls without an answer.
  */
-export function guarded(observer: Partial<StoreObserver> = {}): StoreObserver {
-  const safely = (tell: () => void) => {
+export function guardObserver(observer: Partial<StoreObserver> = {}): StoreObserver {
+  const safely = (report: () => void) => {
     try {
-      tell()
+      report()
     } catch {
       // There is nobody left to tell.
     }

@@ -59,7 +59,7 @@ export interface RedisStoreOptions {
   readonly clock?: Clock | undefined
 }
 
-export interface ReadOptions {
+export interface RedisStoreSettings {
   readonly url: string
   readonly client: RedisClient
   readonly prefix: string
@@ -80,7 +80,7 @@ const DENY_CACHE_MS = { default: 1000, least: 0, most: 1000 }
 const CLOCK_TOLERANCE_MS = { default: 100, least: 0, most: 60_000 }
 const FLEET_SIZE = { default: 1, least: 1, most: 100_000 }
 
-export function readOptions(options: RedisStoreOptions): ReadOptions {
+export function readRedisOptions(options: RedisStoreOptions): RedisStoreSettings {
   requireOptions(options, '{ url }')
   return {
     url: options.url,

@@ -4,7 +4,7 @@
  * behind it need not wait for it. Parts whose calls were answered meanwhile are forgotten, so that
  * a node that answers nothing does not make the queue grow.
  */
-import type { Part } from './part.js'
+import type { PartitionOp } from './part.js'
 
 /** The cost of the light parts that may wait; more than that is answered by posture at once. */
 const LIGHT_COST_MAX = 65_536
@@ -13,10 +13,10 @@ const HEAVY_MAX = 1024
 /** A queue is cleaned when more than half of it is settled, but not for a few. */
 const SETTLED_MIN = 64
 
-export class PartQueue {
+export class OpQueue {
   readonly #batchCostMax: number
-  #light: Part[] = []
-  #heavy: Part[] = []
+  #light: PartitionOp[] = []
+  #heavy: PartitionOp[] = []
   #lightCost = 0
   #heavyCost = 0
   /** Parts in the lists that wait for nothing any more. */
@@ -45,25 +45,25 @@ export class PartQueue {
     return this.#light.length + this.#heavy.length
   }
 
-  hasRoomFor(part: Part): boolean {
-    if (this.isHeavy(part)) return this.#heavy.length < HEAVY_MAX
-    return this.#lightCost + part.weight <= LIGHT_COST_MAX
+  hasRoomFor(op: PartitionOp): boolean {
+    if (this.isHeavy(op)) return this.#heavy.length < HEAVY_MAX
+    return this.#lightCost + op.weight <= LIGHT_COST_MAX
   }
 
-  push(part: Part): void {
-    if (this.isHeavy(part)) {
-      this.#heavy.push(part)
-      this.#heavyCost += part.weight
+  push(op: PartitionOp): void {
+    if (this.isHeavy(op)) {
+      this.#heavy.push(op)
+      this.#heavyCost += op.weight
     } else {
-      this.#light.push(part)
-      this.#lightCost += part.weight
+      this.#light.push(op)
+      this.#lightCost += op.weight
     }
   }
 
   /** A part of the queue was settled while it waited. */
-  settled(part: Part): void {
-    if (this.isHeavy(part)) this.#heavyCost -= part.weight
-    else this.#lightCost -= part.weight
+  onSettled(op: PartitionOp): void {
+    if (this.isHeavy(op)) this.#heavyCost -= op.weight
+    else this.#lightCost -= op.weight
     this.#settled += 1
     if (this.#settled < SETTLED_MIN || 2 * this.#settled < this.size) return
     this.#light = this.#light.filter(isWaiting)
@@ -72,29 +72,29 @@ export class PartQueue {
   }
 
   /** Takes out the light parts of the next batch. */
-  nextBatch(): readonly Part[] {
-    const parts: Part[] = []
+  nextBatch(): readonly PartitionOp[] {
+    const ops: PartitionOp[] = []
     let cost = 0
-    let seen = 0
-    for (const part of this.#light) {
-      if (isWaiting(part)) {
-        if (cost + part.weight > this.#batchCostMax) break
-        cost += part.weight
-        parts.push(part)
+    let count = 0
+    for (const op of this.#light) {
+      if (isWaiting(op)) {
+        if (cost + op.weight > this.#batchCostMax) break
+        cost += op.weight
+        ops.push(op)
       } else this.#settled -= 1
-      seen += 1
+      count += 1
     }
-    this.#light.splice(0, seen)
+    this.#light.splice(0, count)
     this.#lightCost -= cost
-    return parts
+    return ops
   }
 
   /** Takes out the first heavy part. */
-  nextHeavy(): Part | undefined {
-    for (let part = this.#heavy.shift(); part !== undefined; part = this.#heavy.shift()) {
-      if (isWaiting(part)) {
-        this.#heavyCost -= part.weight
-        return part
+  nextHeavy(): PartitionOp | undefined {
+    for (let op = this.#heavy.shift(); op !== undefined; op = this.#heavy.shift()) {
+      if (isWaiting(op)) {
+        this.#heavyCost -= op.weight
+        return op
       }
       this.#settled -= 1
     }
@@ -102,7 +102,7 @@ export class PartQueue {
   }
 
   /** Empties the queue, and returns what waited. */
-  clear(): readonly Part[] {
+  clear(): readonly PartitionOp[] {
     const waiting = [...this.#light, ...this.#heavy].filter(isWaiting)
     this.#light = []
     this.#heavy = []
@@ -112,11 +112,11 @@ export class PartQueue {
     return waiting
   }
 
-  private isHeavy({ weight }: Part): boolean {
+  private isHeavy({ weight }: PartitionOp): boolean {
     return weight > this.#batchCostMax
   }
 }
 
-function isWaiting({ stage }: Part): boolean {
+function isWaiting({ stage }: PartitionOp): boolean {
   return stage === 'queued'
 }

@@ -7,30 +7,30 @@ import type { Answer, Groups, Silence } from '../store.js'
 import type { StoreOp } from './wire/request.js'
 
 /** What became of a part; undefined where the verb has no answer but that it was done. */
-export type PartAnswer = Groups<Answer> | Silence | undefined
+export type OpAnswer = Groups<Answer> | Silence | undefined
 
-export interface PartOwner {
+export interface OpOwner {
   readonly deadlineAtMs: number
   /** Whether the caller has its answer already. */
   readonly isAnswered: boolean
-  settle(part: Part, answer: PartAnswer): void
+  settle(op: PartitionOp, answer: OpAnswer): void
   /** The same counter by counter, for a slot that is on its way to another node. */
-  split(part: Part): readonly Part[]
+  opsPerCounter(op: PartitionOp): readonly PartitionOp[]
 }
 
-export interface PartHolder {
+export interface OpHolder {
   /** The part needs no answer any more; it had not left. */
-  dropped(part: Part): void
+  onDropped(op: PartitionOp): void
   /** Its deadline passed without an answer. */
-  missed(): void
+  onMissed(): void
 }
 
 /** Where a part is: nowhere yet, waiting for a batch, on the wire, or done with. */
 type Stage = 'new' | 'queued' | 'sent' | 'settled'
 
-export class Part {
-  readonly owner: PartOwner
-  readonly op: StoreOp
+export class PartitionOp {
+  readonly owner: OpOwner
+  readonly storeOp: StoreOp
   readonly partition: number
   /** What it costs Redis, for the size of a batch: see op-cost.ts. */
   readonly weight: number
@@ -40,17 +40,17 @@ export class Part {
   /** How often it was sent again after an answer that says it was not done. */
   resends = 0
   /** What holds it while it waits or is on the wire. */
-  holder: PartHolder | undefined
+  holder: OpHolder | undefined
 
   constructor(
-    owner: PartOwner,
-    op: StoreOp,
+    owner: OpOwner,
+    storeOp: StoreOp,
     partition: number,
     weight: number,
     places?: readonly (readonly number[])[],
   ) {
     this.owner = owner
-    this.op = op
+    this.storeOp = storeOp
     this.partition = partition
     this.weight = weight
     this.places = places
@@ -59,15 +59,15 @@ export class Part {
   /** Its deadline has passed. One that never left cannot run any more; one that did may have. */
   expire(): void {
     if (this.stage === 'settled') return
-    this.holder?.missed()
+    this.holder?.onMissed()
     if (this.stage !== 'sent') this.settle('not-run')
   }
 
-  settle(answer: PartAnswer): void {
+  settle(answer: OpAnswer): void {
     if (this.stage === 'settled') return
     const wasQueued = this.stage === 'queued'
     this.stage = 'settled'
-    if (wasQueued) this.holder?.dropped(this)
+    if (wasQueued) this.holder?.onDropped(this)
     this.holder = undefined
     this.owner.settle(this, answer)
   }
@@ -80,8 +80,8 @@ export function countTakes(groups: Groups<Take>): number {
 }
 
 /** How many takes an operation has; of other verbs one. */
-export function countTakesOf(op: StoreOp): number {
-  return op.verb === 'take' || op.verb === 'peek' ? countTakes(op.groups) : 1
+export function countTakesOf(storeOp: StoreOp): number {
+  return storeOp.verb === 'take' || storeOp.verb === 'peek' ? countTakes(storeOp.groups) : 1
 }
 
 /** The partition of every take, or undefined where they lie in several. */
@@ -97,17 +97,17 @@ export function commonPartition(groups: Groups<Take>): number | undefined {
 }
 
 /** The partition of an operation's counters; undefined where they lie in several. */
-export function partitionOf(op: StoreOp): number | undefined {
-  switch (op.verb) {
+export function partitionOf(storeOp: StoreOp): number | undefined {
+  switch (storeOp.verb) {
     case 'take':
     case 'peek':
-      return commonPartition(op.groups)
+      return commonPartition(storeOp.groups)
     case 'give':
-      return op.give.key.partition
+      return storeOp.give.key.partition
     case 'charge':
-      return op.charge.key.partition
+      return storeOp.charge.key.partition
     case 'reset':
-      return op.key.partition
+      return storeOp.key.partition
   }
 }
 
@@ -118,7 +118,7 @@ export interface Slice {
 }
 
 /** The takes of a call cut by `nameOf` their counters; each slice keeps the call's groups. */
-export function slice<Name>(
+export function sliceTakes<Name>(
   groups: Groups<Take>,
   nameOf: (key: CounterKey) => Name,
 ): readonly Slice[] {

@@ -4,7 +4,7 @@ import type { Groups } from '../store.js'
 import { commonPartition } from './part.js'
 
 /** Some takes of a call: for each group their indices, in order. */
-export type Places = readonly (readonly number[])[]
+export type TakePlaces = readonly (readonly number[])[]
 
 /** Whether one script may decide them all. */
 export function isOneScript(
@@ -27,7 +27,7 @@ export function pick(takes: readonly Take[], indices: readonly number[] = []): r
 }
 
 /** The enforced takes, slot after slot, in the order in which every call waits for them. */
-export function bySlot(groups: Groups<Take>): readonly Places[] {
+export function placesBySlot(groups: Groups<Take>): readonly TakePlaces[] {
   const slots = new Map<number, number[]>()
   for (const [i, { key }] of (groups[0] ?? []).entries()) {
     const indices = slots.get(key.partition)
@@ -44,7 +44,7 @@ export function bySlot(groups: Groups<Take>): readonly Places[] {
  * reach it, and the slot that a leaky bucket gave to a refused call is only free again if no later
  * one was taken meanwhile.
  */
-export function firstPlaces(groups: Groups<Take>, isSpread: boolean): Places {
+export function firstPlaces(groups: Groups<Take>, isSpread: boolean): TakePlaces {
   return groups.map((takes, g) => {
     const indices = [...takes.keys()]
     if (g > 0) return takes.some((take) => isCharging(take) || isQueue(take)) ? [] : indices

@@ -7,32 +7,32 @@ import type {
   Give,
   Groups,
   Inspector,
-  Peeked,
+  PeekOutcome,
   PeekOptions,
   Remote,
   Store,
   TakeOptions,
 } from '../store.js'
 import { emptyAnswer, isEmpty } from '../store-answer.js'
-import type { RedisBoard } from './board.js'
+import type { FleetBoard } from './board.js'
 import { ClusterTake, type ClusterTakeDeps } from './cluster-take.js'
 import { Deadlines } from './deadlines.js'
 import { RedisInspector } from './inspect.js'
 import { LastingMarks } from './holds.js'
-import { guarded, NO_ADDRESS, silentObserver, type StoreObserver } from './observer.js'
-import { type ReadOptions, type RedisStoreOptions, readOptions } from './options.js'
+import { guardObserver, NO_ADDRESS, silentObserver, type StoreObserver } from './observer.js'
+import { type RedisStoreSettings, type RedisStoreOptions, readRedisOptions } from './options.js'
 import { costOfChange } from './op-cost.js'
-import { commonPartition, countTakes, Part } from './part.js'
+import { commonPartition, countTakes, PartitionOp } from './part.js'
 import { PARTITION_TAGS } from './partitions.js'
 import type { Router } from './router.js'
-import { openSessionBeside, type StoreSession } from './session-beside.js'
-import { Session, type SessionParts } from './session.js'
+import { openWarmUpSession, type StoreSession } from './session-beside.js'
+import { RedisSession, type SessionDeps } from './session.js'
 import type { RedisStats } from './stats.js'
 import { type GiveBack, SlotAnswers } from './slot-answers.js'
 import { StoreTime } from './store-time.js'
-import { Asking, TakeCall, type TakeCallOptions } from './take-call.js'
+import { TakeOp, TakeRequest, type TakeRequestOptions } from './take-call.js'
 import { parseRedisUrl } from './url.js'
-import { VerbCall } from './verb-call.js'
+import { CommandRequest } from './verb-call.js'
 import { BatchCodec, type StoreOp } from './wire/request.js'
 import { requireAmount, requireCount } from './wire/store-op.js'
 
@@ -46,7 +46,7 @@ export interface RedisStore extends Store {
    */
   readonly ready: Promise<void>
   /** Where nodes leave texts for each other, for people. */
-  readonly board: RedisBoard
+  readonly board: FleetBoard
   stats(): RedisStats
   /**
    * Makes a store over the same connections for warm-up: with deadlines, breakers, clock bounds and
@@ -56,7 +56,7 @@ export interface RedisStore extends Store {
 }
 
 /** A give, charge or reset keeps no call waiting, so it may take longer than a decision. */
-const VERB_DEADLINE_MS = 1000
+const COMMAND_DEADLINE_MS = 1000
 /** Code that runs for the first time is slow, and warm-up is there to wait for it. */
 const WARM_UP_DEADLINE_MS = 1000
 const NO_OPTIONS: TakeOptions = {}
@@ -64,34 +64,34 @@ const NO_OPTIONS: TakeOptions = {}
 const TAKES_MAX = 4096
 
 export function redisStore(options: RedisStoreOptions): RedisStore {
-  const read = readOptions(options)
+  const read = readRedisOptions(options)
   const target = parseRedisUrl(read.url)
-  return new CountersInRedis(
+  return new RedisCounterStore(
     read,
-    guarded(options.observer),
-    (parts) => new Session(target, read, parts),
+    guardObserver(options.observer),
+    (deps) => new RedisSession(target, read, deps),
   )
 }
 
-type OpenSession = (parts: SessionParts) => StoreSession
+type OpenSession = (deps: SessionDeps) => StoreSession
 
-class CountersInRedis implements RedisStore {
+class RedisCounterStore implements RedisStore {
   readonly remote: Remote
   readonly inspector: Inspector
-  readonly #options: ReadOptions
+  readonly #options: RedisStoreSettings
   readonly #observer: StoreObserver
   readonly #deadlines: Deadlines
   readonly #session: StoreSession
-  readonly #answering: (() => void)[] = []
-  readonly #givenBack: ((key: CounterKey) => void)[] = []
+  readonly #answeringListeners: (() => void)[] = []
+  readonly #givenBackListeners: ((key: CounterKey) => void)[] = []
   readonly #clusterTake: ClusterTakeDeps
-  readonly #undoing: Undo[] = []
-  readonly #takenApart = (groups: Groups<Take>, answers: Groups<Answer>) =>
-    this.takenApart(groups, answers)
+  readonly #undoQueue: PendingUndo[] = []
+  readonly #combineParts = (groups: Groups<Take>, answers: Groups<Answer>) =>
+    this.combineParts(groups, answers)
   #replies = 0
   #closed = false
 
-  constructor(options: ReadOptions, observer: StoreObserver, openSession: OpenSession) {
+  constructor(options: RedisStoreSettings, observer: StoreObserver, openSession: OpenSession) {
     this.#options = options
     this.#observer = observer
     this.#deadlines = new Deadlines(monotonicMs, () => this.#replies)
@@ -102,21 +102,21 @@ class CountersInRedis implements RedisStore {
       codec: new BatchCodec({ prefix, layout, tags: PARTITION_TAGS }),
       deadlineMs,
       scriptTime: clock === undefined ? () => 0 : () => clock.now(),
-      answering: () => {
-        for (const listener of this.#answering) listener()
+      onAnswering: () => {
+        for (const listener of this.#answeringListeners) listener()
       },
       isBusy: () => this.#deadlines.isBusy,
-      replied: () => {
+      onReply: () => {
         this.#replies += 1
       },
-      returned: (key) => this.gaveBack(key),
+      onGivenBack: (key) => this.notifyGivenBack(key),
     })
     this.#clusterTake = {
       nowMs: monotonicMs,
       undo: (gives) => this.undo(gives),
       unmark: (gives) => this.unmark(gives),
-      heldRefusal: () => observer.held(),
-      lasting: new LastingMarks(),
+      onHeldRefusal: () => observer.held(),
+      lastingMarks: new LastingMarks(),
       isSingle: (partition) => this.#session.router?.isSingle(partition) === true,
       dispatch: (attempt, groups) => {
         const { router } = this.#session
@@ -128,7 +128,7 @@ class CountersInRedis implements RedisStore {
       () => (this.#closed ? undefined : this.#session.driver),
       options,
     )
-    const time = new StoreTime({ clock, clocks: () => this.#session.lanes() })
+    const time = new StoreTime({ clock, clocks: () => this.#session.pipelines() })
     this.remote = {
       secret: this.#session.secret,
       ready: this.#session.ready,
@@ -141,11 +141,11 @@ class CountersInRedis implements RedisStore {
       fleetSize: () => this.#session.fleetSize(),
       fleetPlace: () => this.#session.fleetPlace(),
       onAnswering: (listener) => {
-        this.#answering.push(listener)
+        this.#answeringListeners.push(listener)
       },
       announce: (key) => this.#session.announce(key),
       onGivenBack: (listener) => {
-        this.#givenBack.push(listener)
+        this.#givenBackListeners.push(listener)
       },
     }
   }
@@ -154,25 +154,25 @@ class CountersInRedis implements RedisStore {
     return this.#session.ready
   }
 
-  get board(): RedisBoard {
+  get board(): FleetBoard {
     return this.#session.board
   }
 
   take(groups: Groups<Take>, options: TakeOptions = NO_OPTIONS): Promise<Groups<Answer>> {
-    return this.ask('take', groups, options)
+    return this.request('take', groups, options)
   }
 
-  async peek(groups: Groups<Take>, { states }: PeekOptions = {}): Promise<Groups<Peeked>> {
-    const answers = await this.ask('peek', groups, { states })
+  async peek(groups: Groups<Take>, { states }: PeekOptions = {}): Promise<Groups<PeekOutcome>> {
+    const answers = await this.request('peek', groups, { states })
     const isSilent = answers.some((row) => row.some((answer) => typeof answer === 'string'))
     if (isSilent)
       throw new SluiceError('STORE_FAILED', 'The store did not answer: nothing is known')
-    return answers as Groups<Peeked>
+    return answers as Groups<PeekOutcome>
   }
 
   async give(give: Give): Promise<void> {
     const cost = costOfChange(give.limit, give.at, this.remote.time())
-    return this.tell(give.key, { verb: 'give', give }, cost, () => {
+    return this.runCommand(give.key, { verb: 'give', give }, cost, () => {
       requireAmount(give.amount)
       requireCount('at', give.at ?? 0)
     })
@@ -180,7 +180,7 @@ class CountersInRedis implements RedisStore {
 
   async charge(charge: Charge): Promise<void> {
     const cost = costOfChange(charge.limit, charge.at, this.remote.time())
-    return this.tell(charge.key, { verb: 'charge', charge }, cost, () => {
+    return this.runCommand(charge.key, { verb: 'charge', charge }, cost, () => {
       requireAmount(charge.amount)
       requireCount('at', charge.at)
       requireCount('debt', charge.debt)
@@ -188,7 +188,7 @@ class CountersInRedis implements RedisStore {
   }
 
   reset(key: CounterKey): Promise<void> {
-    return this.tell(key, { verb: 'reset', key }, 1)
+    return this.runCommand(key, { verb: 'reset', key }, 1)
   }
 
   stats(): RedisStats {
@@ -197,8 +197,8 @@ class CountersInRedis implements RedisStore {
 
   warmUpStore(): Store {
     const options = { ...this.#options, deadlineMs: WARM_UP_DEADLINE_MS }
-    return new CountersInRedis(options, silentObserver, (parts) =>
-      openSessionBeside(this.#session, parts),
+    return new RedisCounterStore(options, silentObserver, (deps) =>
+      openWarmUpSession(this.#session, deps),
     )
   }
 
@@ -209,7 +209,7 @@ class CountersInRedis implements RedisStore {
     this.#deadlines.close()
   }
 
-  private ask(
+  private request(
     verb: 'take' | 'peek',
     groups: Groups<Take>,
     { deadlineMs = this.#options.deadlineMs, states = false, onLate }: TakeOptions,
@@ -227,15 +227,17 @@ class CountersInRedis implements RedisStore {
       const deadlineAtMs = monotonicMs() + deadlineMs
       if (verb === 'take' && router.isPartitioned) {
         const options = { groups, states, deadlineMs, deadlineAtMs, onLate, resolve }
-        const call = new ClusterTake(this.#clusterTake, options)
-        call.start()
-        if (!call.isAnswered) this.#deadlines.add(call, deadlineMs)
+        const request = new ClusterTake(this.#clusterTake, options)
+        request.start()
+        if (!request.isAnswered) this.#deadlines.add(request, deadlineMs)
         return
       }
-      const asking = new Asking(verb, groups, states)
-      const call = new TakeCall(new Asked(asking, deadlineAtMs, onLate, resolve, this.#takenApart))
-      this.dispatch(router, call, groups)
-      if (!call.isAnswered) this.#deadlines.add(call, deadlineMs)
+      const takeOp = new TakeOp(verb, groups, states)
+      const request = new TakeRequest(
+        new TakeRequestContext(takeOp, deadlineAtMs, onLate, resolve, this.#combineParts),
+      )
+      this.dispatch(router, request, groups)
+      if (!request.isAnswered) this.#deadlines.add(request, deadlineMs)
     })
   }
 
@@ -245,48 +247,48 @@ class CountersInRedis implements RedisStore {
   }
 
   /** A call that was sent as one, but had to be split up on its way. */
-  private takenApart(groups: Groups<Take>, answers: Groups<Answer>): Groups<Answer> {
+  private combineParts(groups: Groups<Take>, answers: Groups<Answer>): Groups<Answer> {
     const places = groups.map((takes) => [...takes.keys()])
     const slots = new SlotAnswers(groups, this.#options.deadlineMs)
-    const isSilent = slots.note({ places, verb: 'take', marks: 'none' }, answers)
+    const isSilent = slots.record({ places, verb: 'take', marks: 'none' }, answers)
     if (isSilent) return answers
     const isPassed = slots.isPassed()
     void this.undo(isPassed ? slots.takeBackShadows() : slots.takeBack(places, true))
-    return isPassed ? slots.admitted() : slots.refused()
+    return isPassed ? slots.admittedAnswers() : slots.refusedAnswers()
   }
 
-  private dispatch(router: Router, call: TakeCall, groups: Groups<Take>): void {
+  private dispatch(router: Router, request: TakeRequest, groups: Groups<Take>): void {
     if (!router.isPartitioned) {
-      router.route(call.asWhole(0))
+      router.route(request.asOneOp(0))
       return
     }
     const partition = commonPartition(groups)
     if (partition !== undefined && !router.isSingle(partition)) {
-      router.route(call.asWhole(partition))
+      router.route(request.asOneOp(partition))
       return
     }
-    for (const part of call.asParts((each) => router.isSingle(each))) router.route(part)
+    for (const op of request.asPartitionOps((each) => router.isSingle(each))) router.route(op)
   }
 
-  private tell(
+  private runCommand(
     key: CounterKey,
-    op: StoreOp,
+    storeOp: StoreOp,
     cost: number,
     requireNumbers?: () => void,
   ): Promise<void> {
     return new Promise((resolve, reject) => {
       requireKey(key)
       requireNumbers?.()
-      const deadlineMs = Math.max(VERB_DEADLINE_MS, this.#options.deadlineMs)
-      const call = new VerbCall(op.verb, monotonicMs() + deadlineMs, resolve, reject)
-      const part = new Part(call, op, key.partition, cost)
-      call.part = part
+      const deadlineMs = Math.max(COMMAND_DEADLINE_MS, this.#options.deadlineMs)
+      const request = new CommandRequest(storeOp.verb, monotonicMs() + deadlineMs, resolve, reject)
+      const op = new PartitionOp(request, storeOp, key.partition, cost)
+      request.op = op
       const { router } = this.#session
       if (router === undefined || this.#closed) {
         this.countUnsent()
-        part.settle('not-run')
-      } else router.route(part)
-      if (!call.isAnswered) this.#deadlines.add(call, deadlineMs)
+        op.settle('not-run')
+      } else router.route(op)
+      if (!request.isAnswered) this.#deadlines.add(request, deadlineMs)
     })
   }
 
@@ -298,21 +300,21 @@ class CountersInRedis implements RedisStore {
   private undo(gives: readonly GiveBack[]): Promise<void> {
     if (gives.length === 0) return Promise.resolve()
     return new Promise((done) => {
-      this.#undoing.push({ gives, done })
-      if (this.#undoing.length === 1) queueMicrotask(() => this.undoAll())
+      this.#undoQueue.push({ gives, done })
+      if (this.#undoQueue.length === 1) queueMicrotask(() => this.undoAll())
     })
   }
 
   private undoAll(): void {
-    for (const { gives, done } of this.#undoing.splice(0).toReversed()) {
-      const given = gives.map(async (give) => {
+    for (const { gives, done } of this.#undoQueue.splice(0).toReversed()) {
+      const givingBack = gives.map(async (give) => {
         // A mark is no counter that a refusal could be remembered of.
         const isMark = give.undone !== true
-        if (!isMark) this.gaveBack(give.key)
+        if (!isMark) this.notifyGivenBack(give.key)
         await this.giveBack(give)
-        if (!isMark) this.gaveBack(give.key)
+        if (!isMark) this.notifyGivenBack(give.key)
       })
-      void Promise.all(given).then(() => done())
+      void Promise.all(givingBack).then(() => done())
     }
   }
 
@@ -329,36 +331,36 @@ class CountersInRedis implements RedisStore {
     for (const give of gives) this.give(give).catch(() => {})
   }
 
-  private gaveBack(key: CounterKey): void {
-    for (const listener of this.#givenBack) listener(key)
+  private notifyGivenBack(key: CounterKey): void {
+    for (const listener of this.#givenBackListeners) listener(key)
   }
 }
 
-interface Undo {
+interface PendingUndo {
   readonly gives: readonly GiveBack[]
   readonly done: () => void
 }
 
 /** Made by a class as it lives while a call waits: see Asking. */
-class Asked implements TakeCallOptions {
-  readonly asking: Asking
+class TakeRequestContext implements TakeRequestOptions {
+  readonly takeOp: TakeOp
   readonly deadlineAtMs: number
-  readonly onLate: TakeCallOptions['onLate']
-  readonly resolve: TakeCallOptions['resolve']
-  readonly takenApart: TakeCallOptions['takenApart']
+  readonly onLate: TakeRequestOptions['onLate']
+  readonly resolve: TakeRequestOptions['resolve']
+  readonly combineParts: TakeRequestOptions['combineParts']
 
   constructor(
-    asking: Asking,
+    takeOp: TakeOp,
     deadlineAtMs: number,
-    onLate: TakeCallOptions['onLate'],
-    resolve: TakeCallOptions['resolve'],
-    takenApart: TakeCallOptions['takenApart'],
+    onLate: TakeRequestOptions['onLate'],
+    resolve: TakeRequestOptions['resolve'],
+    combineParts: TakeRequestOptions['combineParts'],
   ) {
-    this.asking = asking
+    this.takeOp = takeOp
     this.deadlineAtMs = deadlineAtMs
     this.onLate = onLate
     this.resolve = resolve
-    this.takenApart = takenApart
+    this.combineParts = combineParts
   }
 }
 

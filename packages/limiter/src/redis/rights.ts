@@ -3,12 +3,12 @@
  * one would show later, and far from its cause: calls by posture, or a fleet that knows nobody.
  */
 import { SluiceError } from '@sluice/core'
-import { type Ask, askScript, readScript, textOf } from './ask.js'
+import { type RunCommand, runScript, readLuaScript, textOf } from './ask.js'
 import { RedisReplyError } from './driver.js'
 import { codeOf } from './error-actions.js'
 import type { Layout } from './options.js'
 
-const SCRIPT = readScript('rights')
+const SCRIPT = readLuaScript('rights')
 
 /** Harmless one after the other on a key that is not there, which stands for `K`. */
 export const PLAIN_COMMANDS: readonly string[] = [
@@ -50,11 +50,11 @@ export interface RightsOptions {
 }
 
 /** Rejects with STORE_REFUSED if a right is missing. */
-export async function checkRights(ask: Ask, options: RightsOptions): Promise<void> {
+export async function checkRights(run: RunCommand, options: RightsOptions): Promise<void> {
   const { address, layout, probeKey } = options
   if (probeKey === undefined) return
   const commands = layout === 'packed' ? [...PLAIN_COMMANDS, ...PACKED_COMMANDS] : PLAIN_COMMANDS
-  const refused = await findRefused(ask, probeKey, commands)
+  const refused = await findRefused(run, probeKey, commands)
   if (refused.length === 0) return
   throw new SluiceError(
     'STORE_REFUSED',
@@ -64,12 +64,12 @@ export async function checkRights(ask: Ask, options: RightsOptions): Promise<voi
 }
 
 async function findRefused(
-  ask: Ask,
+  run: RunCommand,
   probeKey: string,
   commands: readonly string[],
 ): Promise<readonly string[]> {
   try {
-    const reply = await askScript(ask, SCRIPT, [probeKey], commands)
+    const reply = await runScript(run, SCRIPT, [probeKey], commands)
     const names = Array.isArray(reply) ? reply.flatMap((name) => textOf(name) ?? []) : []
     return [...new Set(names)]
   } catch (error) {

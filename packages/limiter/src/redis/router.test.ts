@@ -4,9 +4,9 @@ import { wordsCommand } from './ask.js'
 import { FakeChannel } from './channel.test-helper.js'
 import { type RedisDriver, RedisReplyError } from './driver.js'
 import { silentObserver } from './observer.js'
-import { Part, type PartAnswer } from './part.js'
+import { PartitionOp, type OpAnswer } from './part.js'
 import { Router } from './router.js'
-import { Asking, TakeCall } from './take-call.js'
+import { TakeOp, TakeRequest } from './take-call.js'
 import type { BatchCodec, StoreOp } from './wire/request.js'
 
 const COMMAND = wordsCommand(['BATCH'])
@@ -42,24 +42,24 @@ function open() {
     deadlineMs: 20,
     scriptTime: () => 0,
     observer: silentObserver,
-    answering: () => {},
+    onAnswering: () => {},
     isBusy: () => false,
-    replied: () => {},
+    onReply: () => {},
   })
   return { router, from, to, guards }
 }
 
-function takeOf(): { readonly part: Part; readonly answers: PartAnswer[] } {
-  const answers: PartAnswer[] = []
+function takeOf(): { readonly op: PartitionOp; readonly answers: OpAnswer[] } {
+  const answers: OpAnswer[] = []
   const owner = {
     deadlineAtMs: 20,
     isAnswered: false,
-    settle: (_: Part, answer: PartAnswer) => {
+    settle: (_: PartitionOp, answer: OpAnswer) => {
       answers.push(answer)
     },
-    split: (whole: Part) => [whole],
+    opsPerCounter: (whole: PartitionOp) => [whole],
   }
-  return { part: new Part(owner, { verb: 'take', groups: [], states: false }, 0, 1), answers }
+  return { op: new PartitionOp(owner, { verb: 'take', groups: [], states: false }, 0, 1), answers }
 }
 
 /** Until what waits for the end of a turn has happened. */
@@ -69,14 +69,14 @@ test('a node that a slot is on its way to decides nothing before its clock is kn
   const { router, from, to, guards } = open()
   from.reply(0, TIME)
   const first = takeOf()
-  router.route(first.part)
+  router.route(first.op)
   await turn()
   from.reply(1, new RedisReplyError(`ASK 1 ${to.address}`))
   expect([first.answers, to.words()]).toEqual([['not-run'], [['TIME']]])
 
   to.reply(0, TIME)
   const second = takeOf()
-  router.route(second.part)
+  router.route(second.op)
   await turn()
   from.reply(2, new RedisReplyError(`ASK 1 ${to.address}`))
   expect(to.words()).toEqual([['TIME'], ['ASKING', 'BATCH']])
@@ -119,9 +119,9 @@ function openProxied() {
     deadlineMs: 20,
     scriptTime: () => 0,
     observer: { ...silentObserver, problem: (text) => problems.push(text) },
-    answering: () => {},
+    onAnswering: () => {},
     isBusy: () => false,
-    replied: () => {},
+    onReply: () => {},
   })
   channel.reply(0, TIME)
   const answers: unknown[] = []
@@ -130,13 +130,13 @@ function openProxied() {
     const takes = partitions.map((partition, n): Take => {
       return { key: { hi: n, lo: partition, partition }, limit, amount: 1 }
     })
-    const call = new TakeCall({
-      asking: new Asking('take', [takes], false),
+    const call = new TakeRequest({
+      takeOp: new TakeOp('take', [takes], false),
       deadlineAtMs: 20,
       onLate: undefined,
       resolve: (answer) => answers.push(answer),
     })
-    router.route(call.asWhole(0))
+    router.route(call.asOneOp(0))
     return call
   }
   return { router, channel, problems, scripts, answers, ask }

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto'
 import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type RedisServer, scanWithoutTtl, startRedis } from '../../../../tools/redis/server.mjs'
 import { FakeScheduler, openChannel, settled, type TestChannel } from './channel.test-helper.js'
-import type { Ask } from './ask.js'
+import type { RunCommand } from './ask.js'
 import { RedisConnectionError } from './driver.js'
 import { storeKeys } from './key.js'
 import { agreeOnSecret, fingerprintOf, renewSecret, SecretKeeper } from './secret.js'
@@ -46,58 +46,62 @@ describe('a fingerprint', () => {
 describe('agreeing on a secret', () => {
   test('nodes that are given none and start at once agree on one', async () => {
     const channels = await Promise.all(Array.from({ length: 10 }, () => openChannel(server.port)))
-    const secrets = await Promise.all(channels.map(({ ask }) => agreeOnSecret(ask, { prefix })))
+    const secrets = await Promise.all(
+      channels.map(({ run: ask }) => agreeOnSecret(ask, { prefix })),
+    )
     for (const each of channels) each.close()
     expect(new Set(secrets.map((secret) => Buffer.from(secret).toString('hex'))).size).toBe(1)
     expect(secrets[0]).toHaveLength(16)
-    expect(await agreeOnSecret(channel.ask, { prefix })).toEqual(secrets[0])
+    expect(await agreeOnSecret(channel.run, { prefix })).toEqual(secrets[0])
   })
 
   test('what is written lives 400 days, and nothing stays for ever', async () => {
-    await agreeOnSecret(channel.ask, { prefix })
+    await agreeOnSecret(channel.run, { prefix })
     expect(await areNew(keys.secret, keys.fingerprint)).toBe(true)
     expect(await scanWithoutTtl(server)).toEqual([])
   })
 
   test('a start renews what an earlier one wrote', async () => {
-    await agreeOnSecret(channel.ask, { prefix })
+    await agreeOnSecret(channel.run, { prefix })
     await server.pipeline([keys.secret, keys.fingerprint].map((key) => ['EXPIRE', key, '50']))
-    await agreeOnSecret(channel.ask, { prefix })
+    await agreeOnSecret(channel.run, { prefix })
     expect(await areNew(keys.secret, keys.fingerprint)).toBe(true)
   })
 
   test('the one that a node saw last is put back where Redis has lost it', async () => {
-    expect(await agreeOnSecret(channel.ask, { prefix, last: one })).toEqual(one)
+    expect(await agreeOnSecret(channel.run, { prefix, lastKnown: one })).toEqual(one)
     await server.call('DEL', keys.secret)
-    expect(await agreeOnSecret(channel.ask, { prefix, last: one })).toEqual(one)
-    expect(await agreeOnSecret(channel.ask, { prefix })).toEqual(one)
+    expect(await agreeOnSecret(channel.run, { prefix, lastKnown: one })).toEqual(one)
+    expect(await agreeOnSecret(channel.run, { prefix })).toEqual(one)
   })
 
   test('the one that a node saw last gives way to the one that is there', async () => {
-    await agreeOnSecret(channel.ask, { prefix, last: one })
-    expect(await agreeOnSecret(channel.ask, { prefix, last: two })).toEqual(one)
+    await agreeOnSecret(channel.run, { prefix, lastKnown: one })
+    expect(await agreeOnSecret(channel.run, { prefix, lastKnown: two })).toEqual(one)
     await server.call('DEL', keys.secret)
-    const other = agreeOnSecret(channel.ask, { prefix, last: two })
+    const other = agreeOnSecret(channel.run, { prefix, lastKnown: two })
     await expect(other).rejects.toMatchObject({ code: 'KEY_SECRET_DIFFERS' })
   })
 
   test('a given secret is not written into Redis, its fingerprint is', async () => {
-    expect(await agreeOnSecret(channel.ask, { prefix, given: one })).toBe(one)
+    expect(await agreeOnSecret(channel.run, { prefix, configured: one })).toBe(one)
     expect(await server.call('GET', keys.secret)).toBeNull()
     expect(await server.call('GET', keys.fingerprint)).toBe(fingerprintOf(one))
-    expect(await agreeOnSecret(channel.ask, { prefix, given: Uint8Array.from(one) })).toEqual(one)
+    expect(await agreeOnSecret(channel.run, { prefix, configured: Uint8Array.from(one) })).toEqual(
+      one,
+    )
   })
 
   test('the kept secret may be given as it stands in Redis', async () => {
-    const kept = await agreeOnSecret(channel.ask, { prefix })
+    const kept = await agreeOnSecret(channel.run, { prefix })
     const text = String(await server.call('GET', keys.secret))
     const given = new Uint8Array(Buffer.from(text, 'hex'))
-    expect(await agreeOnSecret(channel.ask, { prefix, given })).toEqual(kept)
+    expect(await agreeOnSecret(channel.run, { prefix, configured: given })).toEqual(kept)
   })
 
   test('a node with another secret is told so, and what to do', async () => {
-    await agreeOnSecret(channel.ask, { prefix, given: one })
-    await expect(agreeOnSecret(channel.ask, { prefix, given: two })).rejects.toMatchObject({
+    await agreeOnSecret(channel.run, { prefix, configured: one })
+    await expect(agreeOnSecret(channel.run, { prefix, configured: two })).rejects.toMatchObject({
       code: 'KEY_SECRET_DIFFERS',
       message:
         `Prefix sluice: the key secret of this node has the fingerprint ${fingerprintOf(two)}, ` +
@@ -111,8 +115,8 @@ describe('agreeing on a secret', () => {
   })
 
   test('a node that was given none does not start beside those that were, and writes none', async () => {
-    await agreeOnSecret(channel.ask, { prefix, given: one })
-    await expect(agreeOnSecret(channel.ask, { prefix })).rejects.toMatchObject({
+    await agreeOnSecret(channel.run, { prefix, configured: one })
+    await expect(agreeOnSecret(channel.run, { prefix })).rejects.toMatchObject({
       code: 'KEY_SECRET_DIFFERS',
       message: expect.stringContaining('was given no key secret and Redis keeps none') as string,
     })
@@ -120,25 +124,25 @@ describe('agreeing on a secret', () => {
   })
 
   test('a node that was given one does not start beside those that keep theirs', async () => {
-    await agreeOnSecret(channel.ask, { prefix })
-    const agreed = agreeOnSecret(channel.ask, { prefix, given: one })
+    await agreeOnSecret(channel.run, { prefix })
+    const agreed = agreeOnSecret(channel.run, { prefix, configured: one })
     await expect(agreed).rejects.toMatchObject({ code: 'KEY_SECRET_DIFFERS' })
   })
 
   test('a node with another secret may have another prefix', async () => {
-    await agreeOnSecret(channel.ask, { prefix, given: one })
-    expect(await agreeOnSecret(channel.ask, { prefix: 'other', given: two })).toBe(two)
+    await agreeOnSecret(channel.run, { prefix, configured: one })
+    expect(await agreeOnSecret(channel.run, { prefix: 'other', configured: two })).toBe(two)
   })
 
   test('what the message says to delete rotates the secret', async () => {
-    await agreeOnSecret(channel.ask, { prefix, given: one })
+    await agreeOnSecret(channel.run, { prefix, configured: one })
     await server.call('DEL', keys.fingerprint, keys.secret)
-    expect(await agreeOnSecret(channel.ask, { prefix, given: two })).toBe(two)
+    expect(await agreeOnSecret(channel.run, { prefix, configured: two })).toBe(two)
   })
 
   test('a key that Sluice did not write is not taken for a secret, nor shown', async () => {
     await server.call('SET', keys.secret, 'hunter2')
-    await expect(agreeOnSecret(channel.ask, { prefix })).rejects.toMatchObject({
+    await expect(agreeOnSecret(channel.run, { prefix })).rejects.toMatchObject({
       code: 'STORE_UNFIT',
       message:
         'sluice:{home}:secret in Redis must be 32 hex digits, and has 7 characters of something ' +
@@ -147,45 +151,52 @@ describe('agreeing on a secret', () => {
   })
 
   test('a store that forgets at once is not asked for ever', async () => {
-    const ask: Ask = async (words) => (words[0] === 'GET' ? null : Buffer.from('OK'))
+    const ask: RunCommand = async (words) => (words[0] === 'GET' ? null : Buffer.from('OK'))
     await expect(agreeOnSecret(ask, { prefix })).rejects.toMatchObject({ code: 'STORE_FAILED' })
   })
 })
 
 describe('renewing a secret', () => {
   test('puts back what was flushed', async () => {
-    const secret = await agreeOnSecret(channel.ask, { prefix })
+    const secret = await agreeOnSecret(channel.run, { prefix })
     await server.call('FLUSHALL')
-    await renewSecret(channel.ask, { prefix, secret, isGiven: false })
-    expect(await agreeOnSecret(channel.ask, { prefix })).toEqual(secret)
+    await renewSecret(channel.run, { prefix, secret, isConfigured: false })
+    expect(await agreeOnSecret(channel.run, { prefix })).toEqual(secret)
     expect(await areNew(keys.secret, keys.fingerprint)).toBe(true)
   })
 
   test('of nodes that all hold it puts back one and the same', async () => {
-    const secret = await agreeOnSecret(channel.ask, { prefix })
+    const secret = await agreeOnSecret(channel.run, { prefix })
     await server.call('FLUSHALL')
-    const held = { prefix, secret, isGiven: false }
-    const renewals = Array.from({ length: 10 }, () => renewSecret(channel.ask, held))
-    await Promise.all([...renewals, agreeOnSecret(channel.ask, { prefix, given: secret })])
-    expect(await agreeOnSecret(channel.ask, { prefix })).toEqual(secret)
+    const held = { prefix, secret, isConfigured: false }
+    const renewals = Array.from({ length: 10 }, () => renewSecret(channel.run, held))
+    await Promise.all([...renewals, agreeOnSecret(channel.run, { prefix, configured: secret })])
+    expect(await agreeOnSecret(channel.run, { prefix })).toEqual(secret)
   })
 
   test('finds one that took its place, and leaves it there', async () => {
-    const secret = await agreeOnSecret(channel.ask, { prefix })
+    const secret = await agreeOnSecret(channel.run, { prefix })
     await server.call('FLUSHALL')
-    const other = await agreeOnSecret(channel.ask, { prefix })
-    const renewed = renewSecret(channel.ask, { prefix, secret, isGiven: false })
+    const other = await agreeOnSecret(channel.run, { prefix })
+    const renewed = renewSecret(channel.run, { prefix, secret, isConfigured: false })
     await expect(renewed).rejects.toMatchObject({ code: 'KEY_SECRET_DIFFERS' })
-    expect(await agreeOnSecret(channel.ask, { prefix })).toEqual(other)
+    expect(await agreeOnSecret(channel.run, { prefix })).toEqual(other)
   })
 })
 
 describe('the keeper of a secret', () => {
-  function makeKeeper(secret: Uint8Array, ask = channel.ask) {
+  function makeKeeper(secret: Uint8Array, ask = channel.run) {
     const scheduler = new FakeScheduler()
     const problems: string[] = []
     const onProblem = (text: string) => void problems.push(text)
-    const keeper = new SecretKeeper({ ask, scheduler, prefix, secret, isGiven: true, onProblem })
+    const keeper = new SecretKeeper({
+      run: ask,
+      scheduler,
+      prefix,
+      secret,
+      isConfigured: true,
+      onProblem,
+    })
     return { scheduler, problems, keeper }
   }
 
@@ -194,7 +205,7 @@ describe('the keeper of a secret', () => {
   }
 
   test('renews once a day', async () => {
-    await agreeOnSecret(channel.ask, { prefix, given: one })
+    await agreeOnSecret(channel.run, { prefix, configured: one })
     await server.call('EXPIRE', keys.fingerprint, '50')
     const { scheduler, keeper } = makeKeeper(one)
     keeper.start()
@@ -208,8 +219,8 @@ describe('the keeper of a secret', () => {
 
   test('puts it back as soon as it is seen to be gone', async () => {
     const { keeper, problems } = makeKeeper(one)
-    keeper.saw(undefined)
-    keeper.saw(undefined)
+    keeper.onFingerprint(undefined)
+    keeper.onFingerprint(undefined)
     await untilRenewed()
     expect(await server.call('GET', keys.fingerprint)).toBe(fingerprintOf(one))
     expect(problems).toEqual([])
@@ -217,7 +228,7 @@ describe('the keeper of a secret', () => {
 
   test('reports another secret once, and that it is gone once', () => {
     const { keeper, problems } = makeKeeper(one)
-    for (const seen of [one, two, two, one, one]) keeper.saw(fingerprintOf(seen))
+    for (const seen of [one, two, two, one, one]) keeper.onFingerprint(fingerprintOf(seen))
     expect(problems).toEqual([
       expect.stringContaining(`has ${fingerprintOf(two)}; such nodes would count apart`),
       'Prefix sluice: the key secret of this node is that of Redis again',
@@ -225,9 +236,9 @@ describe('the keeper of a secret', () => {
   })
 
   test('reports another secret that it finds while it puts its own back', async () => {
-    await agreeOnSecret(channel.ask, { prefix, given: two })
+    await agreeOnSecret(channel.run, { prefix, configured: two })
     const { keeper, problems } = makeKeeper(one)
-    keeper.saw(undefined)
+    keeper.onFingerprint(undefined)
     while (problems.length === 0) await settled()
     expect(problems).toEqual([expect.stringContaining(fingerprintOf(two))])
   })
@@ -239,7 +250,7 @@ describe('the keeper of a secret', () => {
       return Promise.reject(new RedisConnectionError('gone'))
     })
     for (const times of [1, 2]) {
-      keeper.saw(undefined)
+      keeper.onFingerprint(undefined)
       await settled()
       expect(asked).toBe(times)
     }

@@ -7,10 +7,10 @@
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { SluiceError, show } from '@sluice/core'
-import { type Ask, textOf } from './ask.js'
+import { type RunCommand, textOf } from './ask.js'
 import { HOME_TAG, storeKeys } from './key.js'
 import { slotOf } from './partitions.js'
-import { Rounds, type Scheduler } from '../rounds.js'
+import { PeriodicTask, type Scheduler } from '../rounds.js'
 
 const SECRET_BYTES = 16
 const FINGERPRINT_BYTES = 8
@@ -20,7 +20,7 @@ const RENEW_EVERY_MS = 86_400_000
 const TRIES_MAX = 3
 /** Running nodes notice within one beat, half a second, that their secret is gone. */
 const OTHERS_MS = 1500
-const OTHERS_LOOK_MS = 25
+const OTHERS_POLL_MS = 25
 const PURPOSE = 'sluice: fingerprint of the key secret\n'
 
 /** The slot that the keys of every prefix lie in, apart from its counters. */
@@ -35,9 +35,9 @@ export function fingerprintOf(secret: Uint8Array): string {
 export interface AgreeOptions {
   readonly prefix: string
   /** 16 bytes; undefined: the secret is kept in Redis. */
-  readonly given?: Uint8Array | undefined
+  readonly configured?: Uint8Array | undefined
   /** The one that Redis kept when this node last saw it: put back where it was lost. */
-  readonly last?: Uint8Array | undefined
+  readonly lastKnown?: Uint8Array | undefined
   /**
    * Asks the nodes that hold the secret to write it again, and resolves to how many heard it.
    * Rejects where nobody knows whether there are any. @default there are none
@@ -49,10 +49,10 @@ export interface AgreeOptions {
  * The secret of a prefix, 16 bytes. Rejects with KEY_SECRET_DIFFERS if its counters were begun with
  * another one.
  */
-export async function agreeOnSecret(ask: Ask, options: AgreeOptions): Promise<Uint8Array> {
-  const { prefix, given } = options
-  const secret = given ?? (await findSecret(ask, options))
-  await renewSecret(ask, { prefix, secret, isGiven: given !== undefined })
+export async function agreeOnSecret(run: RunCommand, options: AgreeOptions): Promise<Uint8Array> {
+  const { prefix, configured } = options
+  const secret = configured ?? (await findSecret(run, options))
+  await renewSecret(run, { prefix, secret, isConfigured: configured !== undefined })
   return secret
 }
 
@@ -60,43 +60,43 @@ export async function agreeOnSecret(ask: Ask, options: AgreeOptions): Promise<Ui
  * The kept secret, written by us if there is none. Always written before its fingerprint, and read
  * after it: a fingerprint without a secret is that of nodes which were given theirs.
  */
-async function findSecret(ask: Ask, options: AgreeOptions): Promise<Uint8Array> {
-  const { prefix, last } = options
+async function findSecret(run: RunCommand, options: AgreeOptions): Promise<Uint8Array> {
+  const { prefix, lastKnown } = options
   const keys = storeKeys(prefix)
-  const fingerprint = textOf(await ask(['GET', keys.fingerprint]))
-  const kept = textOf(await ask(['GET', keys.secret]))
+  const fingerprint = textOf(await run(['GET', keys.fingerprint]))
+  const kept = textOf(await run(['GET', keys.secret]))
   if (kept !== undefined) return parseSecret(kept, keys.secret)
-  const isLast = last !== undefined && fingerprint === fingerprintOf(last)
-  if (fingerprint !== undefined && !isLast) throw missing(prefix, fingerprint)
+  const isLast = lastKnown !== undefined && fingerprint === fingerprintOf(lastKnown)
+  if (fingerprint !== undefined && !isLast) throw secretMissing(prefix, fingerprint)
   // Also with one that was kept here: it may be older than that of the nodes that run.
-  if (fingerprint === undefined) await waitForOthers(ask, options)
-  const offered = Buffer.from(last ?? randomBytes(SECRET_BYTES))
-  return parseSecret(await claim(ask, keys.secret, offered.toString('hex')), keys.secret)
+  if (fingerprint === undefined) await waitForOthers(run, options)
+  const offered = Buffer.from(lastKnown ?? randomBytes(SECRET_BYTES))
+  return parseSecret(await claim(run, keys.secret, offered.toString('hex')), keys.secret)
 }
 
 /**
  * Gives nodes that run the time to put their secret back. A Redis that was just emptied looks like
  * a new one: a node that starts then would draw another secret, and count apart from the others.
  */
-async function waitForOthers(ask: Ask, options: AgreeOptions): Promise<void> {
+async function waitForOthers(run: RunCommand, options: AgreeOptions): Promise<void> {
   const { prefix, requestSecret } = options
   if (requestSecret === undefined) return
   // Where it is not known whether there are others, there may be.
-  const heard = await requestSecret().catch(() => 1)
-  if (heard === 0) return
+  const receivers = await requestSecret().catch(() => 1)
+  if (receivers === 0) return
   const { secret, fingerprint } = storeKeys(prefix)
-  for (let waitedMs = 0; waitedMs < OTHERS_MS; waitedMs += OTHERS_LOOK_MS) {
-    const [found, foundPrint] = [await ask(['GET', secret]), await ask(['GET', fingerprint])]
+  for (let waitedMs = 0; waitedMs < OTHERS_MS; waitedMs += OTHERS_POLL_MS) {
+    const [found, foundPrint] = [await run(['GET', secret]), await run(['GET', fingerprint])]
     if (found !== null) return
     // Nodes that were given theirs put back only this; the next try finds that out.
     if (foundPrint !== null) {
       throw new SluiceError('STORE_FAILED', `${secret} has vanished, and its fingerprint is back`)
     }
-    await pauseMs(OTHERS_LOOK_MS)
+    await pause(OTHERS_POLL_MS)
   }
 }
 
-function pauseMs(ms: number): Promise<void> {
+function pause(ms: number): Promise<void> {
   return new Promise((resolve) => {
     setTimeout(resolve, ms).unref()
   })
@@ -112,56 +112,56 @@ function parseSecret(text: string, key: string): Uint8Array {
 }
 
 /** Writes a key unless it is there, and returns what is there then. */
-async function claim(ask: Ask, key: string, value: string): Promise<string> {
+async function claim(run: RunCommand, key: string, value: string): Promise<string> {
   for (let tries = 0; tries < TRIES_MAX; tries += 1) {
-    await ask(['SET', key, value, 'NX', 'EX', LIFE_S])
-    const found = textOf(await ask(['GET', key]))
+    await run(['SET', key, value, 'NX', 'EX', LIFE_S])
+    const found = textOf(await run(['GET', key]))
     if (found !== undefined) return found
   }
   throw new SluiceError('STORE_FAILED', `${key} vanished ${TRIES_MAX} times after it was written`)
 }
 
-export interface HeldSecret {
+export interface NodeSecret {
   readonly prefix: string
   readonly secret: Uint8Array
   /** Whether it came from outside, and so must not be written into Redis. */
-  readonly isGiven: boolean
+  readonly isConfigured: boolean
 }
 
 /**
  * Renews both keys, and puts back what was flushed. Rejects with KEY_SECRET_DIFFERS if another
  * secret has taken its place meanwhile.
  */
-export async function renewSecret(ask: Ask, held: HeldSecret): Promise<void> {
-  const keys = storeKeys(held.prefix)
-  const ours = fingerprintOf(held.secret)
-  if (!held.isGiven) {
-    const kept = await claim(ask, keys.secret, Buffer.from(held.secret).toString('hex'))
+export async function renewSecret(run: RunCommand, nodeSecret: NodeSecret): Promise<void> {
+  const keys = storeKeys(nodeSecret.prefix)
+  const ours = fingerprintOf(nodeSecret.secret)
+  if (!nodeSecret.isConfigured) {
+    const kept = await claim(run, keys.secret, Buffer.from(nodeSecret.secret).toString('hex'))
     const theirs = fingerprintOf(parseSecret(kept, keys.secret))
-    if (theirs !== ours) throw differs(held.prefix, ours, theirs)
+    if (theirs !== ours) throw secretDiffers(nodeSecret.prefix, ours, theirs)
   }
-  const theirs = await claim(ask, keys.fingerprint, ours)
-  if (theirs !== ours) throw differs(held.prefix, ours, theirs)
+  const theirs = await claim(run, keys.fingerprint, ours)
+  if (theirs !== ours) throw secretDiffers(nodeSecret.prefix, ours, theirs)
   // The secret last: it must not end before its fingerprint.
-  await ask(['EXPIRE', keys.fingerprint, LIFE_S])
-  if (!held.isGiven) await ask(['EXPIRE', keys.secret, LIFE_S])
+  await run(['EXPIRE', keys.fingerprint, LIFE_S])
+  if (!nodeSecret.isConfigured) await run(['EXPIRE', keys.secret, LIFE_S])
 }
 
-function differs(prefix: string, ours: string, theirs: string): SluiceError {
+function secretDiffers(prefix: string, ours: string, theirs: string): SluiceError {
   const found =
     `the key secret of this node has the fingerprint ${ours}, ` +
     `that of the counters in Redis has ${show(theirs)}`
-  return mismatch(prefix, found)
+  return secretMismatch(prefix, found)
 }
 
-function missing(prefix: string, theirs: string): SluiceError {
+function secretMissing(prefix: string, theirs: string): SluiceError {
   const found =
     'this node was given no key secret and Redis keeps none, ' +
     `but the counters in Redis have one with the fingerprint ${show(theirs)}`
-  return mismatch(prefix, found)
+  return secretMismatch(prefix, found)
 }
 
-function mismatch(prefix: string, found: string): SluiceError {
+function secretMismatch(prefix: string, found: string): SluiceError {
   const { secret, fingerprint } = storeKeys(prefix)
   return new SluiceError(
     'KEY_SECRET_DIFFERS',
@@ -172,8 +172,8 @@ function mismatch(prefix: string, found: string): SluiceError {
   )
 }
 
-export interface SecretKeeperOptions extends HeldSecret {
-  readonly ask: Ask
+export interface SecretKeeperOptions extends NodeSecret {
+  readonly run: RunCommand
   readonly scheduler: Scheduler
   /** Called once per change: another secret was found, or ours is back. */
   readonly onProblem: (text: string) => void
@@ -185,22 +185,22 @@ export interface SecretKeeperOptions extends HeldSecret {
 export class SecretKeeper {
   readonly #options: SecretKeeperOptions
   readonly #fingerprint: string
-  readonly #rounds: Rounds
+  readonly #renewal: PeriodicTask
   #problem = ''
   #isRenewing = false
 
   constructor(options: SecretKeeperOptions) {
     this.#options = options
     this.#fingerprint = fingerprintOf(options.secret)
-    this.#rounds = new Rounds(RENEW_EVERY_MS, () => this.renew(), options.scheduler)
+    this.#renewal = new PeriodicTask(RENEW_EVERY_MS, () => this.renew(), options.scheduler)
   }
 
   start(): void {
-    this.#rounds.start('later')
+    this.#renewal.start('later')
   }
 
   stop(): void {
-    this.#rounds.stop()
+    this.#renewal.stop()
   }
 
   /** Another node has found that the secret is gone. */
@@ -209,13 +209,13 @@ export class SecretKeeper {
   }
 
   /** What lies in Redis now; undefined: nothing does. */
-  saw(fingerprint: string | undefined): void {
+  onFingerprint(fingerprint: string | undefined): void {
     if (fingerprint === undefined) {
       void this.renew()
     } else if (fingerprint === this.#fingerprint) {
       this.recovered()
     } else {
-      this.report(differs(this.#options.prefix, this.#fingerprint, fingerprint))
+      this.report(secretDiffers(this.#options.prefix, this.#fingerprint, fingerprint))
     }
   }
 
@@ -224,7 +224,7 @@ export class SecretKeeper {
     if (this.#isRenewing) return
     this.#isRenewing = true
     try {
-      await renewSecret(this.#options.ask, this.#options)
+      await renewSecret(this.#options.run, this.#options)
       this.recovered()
     } catch (error) {
       const isOurs = error instanceof SluiceError && error.code !== 'STORE_FAILED'

@@ -7,29 +7,29 @@ const WAY_MS = 2
 /** A policy that knows the way, and has nothing in flight. */
 function opened(wayMs = WAY_MS): SendPolicy {
   const policy = new SendPolicy()
-  policy.learnWay(wayMs, 0)
+  policy.learnRoundTrip(wayMs, 0)
   return policy
 }
 
 /** A batch that left is answered after so long. */
 function answer(policy: SendPolicy, batch: SentBatch, afterMs: number, storeUs?: number): void {
-  policy.answered(batch, batch.sentMs + afterMs, storeUs)
-  policy.landed(batch)
+  policy.onAnswered(batch, batch.sentMs + afterMs, storeUs)
+  policy.onCompleted(batch)
 }
 
 /** So many batches of one take, one after the other, are each answered after so long. */
 function exchange(policy: SendPolicy, count: number, roundTripMs: number, fromMs = 0): void {
   for (let i = 0; i < count; i++) {
-    answer(policy, policy.sent(1, 1, fromMs + i * roundTripMs), roundTripMs)
+    answer(policy, policy.onSent(1, 1, fromMs + i * roundTripMs), roundTripMs)
   }
 }
 
 /** Sends what waits as long as it may leave; how many batches that are. */
 function sendAll(policy: SendPolicy, queuedCost: number, nowMs: number): number {
   let batches = 0
-  for (let left = queuedCost; policy.mayLeave(left, nowMs); batches++) {
+  for (let left = queuedCost; policy.maySend(left, nowMs); batches++) {
     const cost = Math.min(left, BATCH_COST_MAX)
-    policy.sent(cost, 1, nowMs)
+    policy.onSent(cost, 1, nowMs)
     left -= cost
   }
   return batches
@@ -39,40 +39,40 @@ describe('a Redis that is far away and has time', () => {
   test('is sent every decision at once, up to 64 batches in flight', () => {
     const policy = opened()
     for (let i = 0; i < 64; i++) {
-      expect(policy.mayLeave(1, i * 0.03)).toBe(true)
-      policy.sent(1, 1, i * 0.03)
+      expect(policy.maySend(1, i * 0.03)).toBe(true)
+      policy.onSent(1, 1, i * 0.03)
     }
-    expect(policy.mayLeave(1, 2)).toBe(false)
+    expect(policy.maySend(1, 2)).toBe(false)
   })
 
   test('is sent a batch only if something waits', () => {
-    expect(opened().mayLeave(0, 0)).toBe(false)
+    expect(opened().maySend(0, 0)).toBe(false)
   })
 
   test('is never waited for by a timer, because nothing waits for company', () => {
     const policy = opened()
-    policy.sent(1, 1, 0)
-    expect(policy.lookAgainMs(1)).toBeUndefined()
+    policy.onSent(1, 1, 0)
+    expect(policy.retryInMs(1)).toBeUndefined()
   })
 })
 
 describe('a process whose own batches keep Redis busy', () => {
   test('waits for a reply once Redis has work for longer than the way takes', () => {
     const policy = opened(0.1)
-    policy.sent(64, 1, 0)
+    policy.onSent(64, 1, 0)
     // Behind the batch that Redis is at there is nothing yet.
-    expect(policy.mayLeave(64, 0)).toBe(true)
-    policy.sent(64, 1, 0)
+    expect(policy.maySend(64, 0)).toBe(true)
+    policy.onSent(64, 1, 0)
     // 64 takes at 4 us are more than 0.1 ms.
-    expect(policy.mayLeave(64, 0)).toBe(false)
+    expect(policy.maySend(64, 0)).toBe(false)
   })
 
   test('goes on with the first reply', () => {
     const policy = opened(0.1)
-    const first = policy.sent(64, 1, 0)
-    policy.sent(64, 1, 0)
+    const first = policy.onSent(64, 1, 0)
+    policy.onSent(64, 1, 0)
     answer(policy, first, 0.4)
-    expect(policy.mayLeave(64, 0.4)).toBe(true)
+    expect(policy.maySend(64, 0.4)).toBe(true)
   })
 
   test('sends full batches until 512 takes are in flight, and then waits', () => {
@@ -88,10 +88,10 @@ describe('a process whose own batches keep Redis busy', () => {
 
   test('counts every script of a batch on a Cluster', () => {
     const policy = opened(0.1)
-    policy.sent(8, 8, 0)
-    expect(policy.mayLeave(1, 0)).toBe(true)
-    policy.sent(8, 8, 0)
-    expect(policy.mayLeave(1, 0)).toBe(false)
+    policy.onSent(8, 8, 0)
+    expect(policy.maySend(1, 0)).toBe(true)
+    policy.onSent(8, 8, 0)
+    expect(policy.maySend(1, 0)).toBe(false)
   })
 })
 
@@ -99,18 +99,18 @@ describe('a few callers on a Redis next door', () => {
   test('are sent one by one while less than four are in flight', () => {
     const policy = opened(0.1)
     for (let i = 0; i < 4; i++) {
-      expect(policy.leavesAtOnce(1, 0)).toBe(true)
-      policy.sent(1, 1, 0)
+      expect(policy.sendsAtOnce(1, 0)).toBe(true)
+      policy.onSent(1, 1, 0)
     }
-    expect(policy.leavesAtOnce(1, 0)).toBe(false)
+    expect(policy.sendsAtOnce(1, 0)).toBe(false)
   })
 
   test('are sent by eight while not more than 16 are in flight', () => {
     const policy = opened(0.1)
-    policy.sent(8, 1, 0)
-    expect([policy.leavesAtOnce(7, 0), policy.leavesAtOnce(8, 0)]).toEqual([false, true])
-    policy.sent(9, 1, 0)
-    expect(policy.leavesAtOnce(8, 0)).toBe(false)
+    policy.onSent(8, 1, 0)
+    expect([policy.sendsAtOnce(7, 0), policy.sendsAtOnce(8, 0)]).toEqual([false, true])
+    policy.onSent(9, 1, 0)
+    expect(policy.sendsAtOnce(8, 0)).toBe(false)
   })
 })
 
@@ -133,9 +133,9 @@ describe('a Redis that others keep busy', () => {
   test('is not confused with one whose replies are late because of work of this process', () => {
     const policy = opened()
     for (let i = 0; i < 8; i++) {
-      const before = Array.from({ length: 8 }, () => policy.sent(BATCH_COST_MAX, 1, i * 10))
-      const batch = policy.sent(1, 1, i * 10)
-      for (const other of before) policy.landed(other)
+      const before = Array.from({ length: 8 }, () => policy.onSent(BATCH_COST_MAX, 1, i * 10))
+      const batch = policy.onSent(1, 1, i * 10)
+      for (const other of before) policy.onCompleted(other)
       answer(policy, batch, 6)
     }
     expect(policy.isBehind).toBe(false)
@@ -143,35 +143,35 @@ describe('a Redis that others keep busy', () => {
 
   test('is sent one batch after the other, and more only if they are large', () => {
     const policy = behind()
-    expect(policy.mayLeave(1, 200)).toBe(true)
-    policy.sent(1, 1, 200)
-    expect([policy.mayLeave(63, 200), policy.mayLeave(64, 200)]).toEqual([false, true])
-    policy.sent(64, 1, 200)
-    expect([policy.mayLeave(127, 200), policy.mayLeave(128, 200)]).toEqual([false, true])
+    expect(policy.maySend(1, 200)).toBe(true)
+    policy.onSent(1, 1, 200)
+    expect([policy.maySend(63, 200), policy.maySend(64, 200)]).toEqual([false, true])
+    policy.onSent(64, 1, 200)
+    expect([policy.maySend(127, 200), policy.maySend(128, 200)]).toEqual([false, true])
   })
 
   test('is sent no single decision at once', () => {
     const policy = behind()
-    policy.sent(1, 1, 200)
-    expect(policy.leavesAtOnce(1, 200)).toBe(false)
+    policy.onSent(1, 1, 200)
+    expect(policy.sendsAtOnce(1, 200)).toBe(false)
   })
 
   test('is sent what has waited for a quarter of the round trip, in at most four batches', () => {
     const policy = behind()
     const leftMs: number[] = []
     for (let nowMs = 200; nowMs < 260; nowMs++) {
-      if (!policy.mayLeave(1, nowMs)) continue
-      policy.sent(1, 1, nowMs)
+      if (!policy.maySend(1, nowMs)) continue
+      policy.onSent(1, 1, nowMs)
       leftMs.push(nowMs)
     }
     expect(leftMs).toEqual([200, 205, 210, 215])
-    expect(policy.lookAgainMs(260)).toBeUndefined()
+    expect(policy.retryInMs(260)).toBeUndefined()
   })
 
   test('is looked at again when that time has come', () => {
     const policy = behind()
-    policy.sent(1, 1, 200)
-    expect(policy.lookAgainMs(201)).toBe(4)
+    policy.onSent(1, 1, 200)
+    expect(policy.retryInMs(201)).toBe(4)
   })
 
   test('is trusted again with the first quick reply', () => {
@@ -189,13 +189,13 @@ describe('a Redis that others keep busy', () => {
   test('is taken for one that is far away after some more minutes', () => {
     const policy = behind()
     for (let s = 1; s <= 330; s++) exchange(policy, 8, 20, s * 1000)
-    expect([policy.isBehind, policy.wayMs]).toEqual([false, 20])
+    expect([policy.isBehind, policy.shortestTripMs]).toEqual([false, 20])
   })
 
   test('is forgotten with its connection', () => {
     const policy = behind()
     policy.reset()
-    expect([policy.isBehind, policy.wayMs]).toEqual([false, Infinity])
+    expect([policy.isBehind, policy.shortestTripMs]).toEqual([false, Infinity])
   })
 })
 
@@ -204,7 +204,7 @@ describe('the time that a take needs', () => {
   function exchangePairs(policy: SendPolicy, pairs: number, firstUs: number): void {
     for (let i = 0; i < pairs; i++) {
       const atMs = i * 10
-      const [first, second] = [policy.sent(100, 1, atMs), policy.sent(100, 1, atMs)]
+      const [first, second] = [policy.onSent(100, 1, atMs), policy.onSent(100, 1, atMs)]
       const storeUs = 1_700_000_000_000_000 + atMs * 1000
       answer(policy, first, WAY_MS + 1, storeUs)
       answer(policy, second, WAY_MS + 2, storeUs + firstUs)
@@ -239,7 +239,7 @@ describe('the time that a take needs', () => {
   test('is not learnt from batches that were not in flight together', () => {
     const policy = opened()
     for (let i = 0; i < 10; i++) {
-      answer(policy, policy.sent(100, 1, i * 10), WAY_MS, 1_700_000_000_000_000 + i * 10_000)
+      answer(policy, policy.onSent(100, 1, i * 10), WAY_MS, 1_700_000_000_000_000 + i * 10_000)
     }
     expect(policy.takeMs).toBe(0.004)
   })
@@ -247,9 +247,9 @@ describe('the time that a take needs', () => {
 
 test('a batch that ends without an answer makes room, and says nothing about Redis', () => {
   const policy = opened()
-  const batches = Array.from({ length: 64 }, () => policy.sent(1, 1, 0))
-  for (const batch of batches.toReversed()) policy.landed(batch)
-  expect([policy.inFlight, policy.isBehind, policy.wayMs]).toEqual([0, false, WAY_MS])
-  for (const batch of batches) policy.landed(batch)
+  const batches = Array.from({ length: 64 }, () => policy.onSent(1, 1, 0))
+  for (const batch of batches.toReversed()) policy.onCompleted(batch)
+  expect([policy.inFlight, policy.isBehind, policy.shortestTripMs]).toEqual([0, false, WAY_MS])
+  for (const batch of batches) policy.onCompleted(batch)
   expect(policy.inFlight).toBe(0)
 })

@@ -42,7 +42,7 @@ const PERIODS = 10
 const PERIOD_MS = 30_000
 
 /** No way is shorter, whatever a clock says. */
-const WAY_MS_LEAST = 0.05
+const TRIP_MS_LEAST = 0.05
 
 /** What Redis needs for a script, and for each plain take in it until that is learnt. */
 const SCRIPT_MS = 0.01
@@ -83,7 +83,7 @@ export class SendPolicy {
   readonly #shortestMs = new Float64Array(PERIODS)
   #period = 0
   #periodEndsMs = -Infinity
-  #wayMs = Infinity
+  #shortestTripMs = Infinity
   #roundTripMs = 0
   #takeMs = TAKE_MS_AT_FIRST
   /** The batch that was answered last: when, at which time of the store, and its cost. */
@@ -100,8 +100,8 @@ export class SendPolicy {
   }
 
   /** The shortest round trip that is remembered; infinite before the first. */
-  get wayMs(): number {
-    return this.#wayMs
+  get shortestTripMs(): number {
+    return this.#shortestTripMs
   }
 
   /** What Redis needs for a plain take, as far as is known. */
@@ -111,7 +111,7 @@ export class SendPolicy {
 
   /** Whether others keep Redis busy for far longer than the way takes. */
   get isBehind(): boolean {
-    const most = 2 * this.#wayMs + BEHIND_MS
+    const most = 2 * this.#shortestTripMs + BEHIND_MS
     for (const recentMs of this.#recentMs) if (recentMs <= most) return false
     return true
   }
@@ -121,7 +121,7 @@ export class SendPolicy {
     this.#recentMs.fill(0)
     this.#shortestMs.fill(Infinity)
     this.#periodEndsMs = -Infinity
-    this.#wayMs = Infinity
+    this.#shortestTripMs = Infinity
     this.#roundTripMs = 0
     this.#takeMs = TAKE_MS_AT_FIRST
     this.#answeredMs = -Infinity
@@ -129,13 +129,14 @@ export class SendPolicy {
   }
 
   /** Whether a batch of what waits, of this cost, leaves now. */
-  mayLeave(queuedCost: number, nowMs: number): boolean {
+  maySend(queuedCost: number, nowMs: number): boolean {
     const inFlight = this.#inFlight.length
     if (queuedCost <= 0 || inFlight >= IN_FLIGHT_MAX) return false
     if (inFlight === 0) return true
     if (queuedCost >= BATCH_COST_MAX && this.#costInFlight < IN_FLIGHT_COST_MAX) return true
-    if (this.#wayMs === Infinity) return this.#costInFlight < IN_FLIGHT_COST_MAX
-    if (!this.isBehind) return this.workBehindFirstMs() < Math.max(WAY_MS_LEAST, this.#wayMs)
+    if (this.#shortestTripMs === Infinity) return this.#costInFlight < IN_FLIGHT_COST_MAX
+    if (!this.isBehind)
+      return this.workBehindFirstMs() < Math.max(TRIP_MS_LEAST, this.#shortestTripMs)
     const worth = WORTH_SENDING[inFlight] ?? Infinity
     return queuedCost >= worth || (worth !== Infinity && this.patienceMs(nowMs) <= 0)
   }
@@ -145,24 +146,24 @@ export class SendPolicy {
    * works while this process still handles what one reply brought. Otherwise few callers would all
    * end up in one batch, and this process and Redis would sleep in turn.
    */
-  leavesAtOnce(queuedCost: number, nowMs: number): boolean {
+  sendsAtOnce(queuedCost: number, nowMs: number): boolean {
     const isWorth =
       this.#costInFlight < FEW_IN_FLIGHT ||
       (this.#costInFlight <= SOME_IN_FLIGHT && queuedCost >= CHUNK_COST)
-    return isWorth && this.mayLeave(queuedCost, nowMs)
+    return isWorth && this.maySend(queuedCost, nowMs)
   }
 
   /**
    * After how long what waits now should be looked at again although no reply came; undefined: a
    * reply is all there is to wait for.
    */
-  lookAgainMs(nowMs: number): number | undefined {
+  retryInMs(nowMs: number): number | undefined {
     const isWaiting = this.isBehind && WORTH_SENDING[this.#inFlight.length] !== undefined
     return isWaiting ? this.patienceMs(nowMs) : undefined
   }
 
   /** A batch leaves. What it returns is to be handed to `landed`. */
-  sent(cost: number, scripts: number, nowMs: number): SentBatch {
+  onSent(cost: number, scripts: number, nowMs: number): SentBatch {
     const batch = new SentBatch(cost, scripts, nowMs, this.workMs())
     this.#inFlight.push(batch)
     this.#costInFlight += cost
@@ -172,7 +173,7 @@ export class SendPolicy {
   }
 
   /** A batch is not in flight any more, with or without an answer. */
-  landed(batch: SentBatch): void {
+  onCompleted(batch: SentBatch): void {
     const place = this.#inFlight[0] === batch ? 0 : this.#inFlight.indexOf(batch)
     if (place < 0) return
     if (place === 0) this.#inFlight.shift()
@@ -182,27 +183,27 @@ export class SendPolicy {
   }
 
   /** A batch was answered; `storeUs` is when its script began; undefined: a test passes time in. */
-  answered(batch: SentBatch, nowMs: number, storeUs: number | undefined): void {
+  onAnswered(batch: SentBatch, nowMs: number, storeUs: number | undefined): void {
     const roundTripMs = nowMs - batch.sentMs
     const ownMs = batch.aheadMs + batch.scripts * SCRIPT_MS + batch.cost * this.#takeMs
     this.#roundTripMs = roundTripMs
     this.#recentMs[this.#nextRecent] = roundTripMs - ownMs
     this.#nextRecent = (this.#nextRecent + 1) % RECENT_REPLIES
-    this.learnWay(roundTripMs, nowMs)
+    this.learnRoundTrip(roundTripMs, nowMs)
     this.learnTake(batch, nowMs, storeUs)
   }
 
   /** Something that costs Redis nearly nothing, or a batch, took so long. */
-  learnWay(roundTripMs: number, nowMs: number): void {
+  learnRoundTrip(roundTripMs: number, nowMs: number): void {
     if (nowMs >= this.#periodEndsMs) {
       this.#period = (this.#period + 1) % PERIODS
       this.#shortestMs[this.#period] = Infinity
       this.#periodEndsMs = nowMs + PERIOD_MS
-      this.#wayMs = Math.min(...this.#shortestMs)
+      this.#shortestTripMs = Math.min(...this.#shortestMs)
     }
     if (roundTripMs >= (this.#shortestMs[this.#period] ?? 0)) return
     this.#shortestMs[this.#period] = roundTripMs
-    if (roundTripMs < this.#wayMs) this.#wayMs = roundTripMs
+    if (roundTripMs < this.#shortestTripMs) this.#shortestTripMs = roundTripMs
   }
 
   /** What Redis has to do for this process, as far as is known. */
@@ -229,7 +230,7 @@ export class SendPolicy {
    */
   private learnTake(batch: SentBatch, nowMs: number, storeUs: number | undefined): void {
     const storeMs = storeUs === undefined ? NaN : storeUs / 1000
-    const wasWaiting = this.#answeredMs - batch.sentMs > this.#wayMs
+    const wasWaiting = this.#answeredMs - batch.sentMs > this.#shortestTripMs
     const tookMs = storeMs - this.#answeredStoreMs - SCRIPT_MS
     if (wasWaiting && this.#answeredCost >= LEARN_FROM_COST && tookMs > 0) {
       const found = Math.max(TAKE_MS_LEAST, tookMs / this.#answeredCost)

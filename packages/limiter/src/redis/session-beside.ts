@@ -1,11 +1,11 @@
 /** A second way to the nodes of a session, over the same connections. */
-import type { Lane } from './lane.js'
+import type { NodePipeline } from './lane.js'
 import { Router } from './router.js'
-import { routerParts, type Session, type SessionParts } from './session.js'
+import { routerDeps, type RedisSession, type SessionDeps } from './session.js'
 
 /** What a store needs of its session. */
 export type StoreSession = Pick<
-  Session,
+  RedisSession,
   | 'secret'
   | 'ready'
   | 'board'
@@ -19,15 +19,15 @@ export type StoreSession = Pick<
   | 'close'
 >
 
-const NO_LANES: readonly Lane[] = []
+const NO_PIPELINES: readonly NodePipeline[] = []
 
 /**
  * Opens a session that has a router of its own, and so its own breakers, clock bounds and bounds on
  * what is in flight. Closing it closes no connection.
  */
-export function openSessionBeside(session: StoreSession, parts: SessionParts): StoreSession {
+export function openWarmUpSession(session: StoreSession, deps: SessionDeps): StoreSession {
   const { secret, ready, board, driver } = session
-  const router = driver && new Router(driver, routerParts(parts))
+  const router = driver && new Router(driver, routerDeps(deps))
   return {
     secret,
     ready,
@@ -36,7 +36,7 @@ export function openSessionBeside(session: StoreSession, parts: SessionParts): S
     driver,
     fleetSize: () => session.fleetSize(),
     fleetPlace: () => session.fleetPlace(),
-    lanes: () => router?.lanes() ?? NO_LANES,
+    pipelines: () => router?.pipelines() ?? NO_PIPELINES,
     stats: () => session.stats(),
     // Other nodes know nothing of these counters.
     announce: () => {},

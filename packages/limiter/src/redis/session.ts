@@ -5,21 +5,21 @@
 import { randomInt } from 'node:crypto'
 import { type CounterKey, SluiceError } from '@sluice/core'
 import { Announcements } from './announcements.js'
-import { type Ask, askChannel, askSlot, wordsCommand } from './ask.js'
-import { BoardInRedis } from './board.js'
+import { type RunCommand, runOnChannel, runOnSlot, wordsCommand } from './ask.js'
+import { RedisFleetBoard } from './board.js'
 import { ClockWatch } from './clock-watch.js'
 import { deferred } from './deferred.js'
 import { type RedisChannel, type RedisDriver, RedisNodeProblem, RedisReplyError } from './driver.js'
 import { openDriver } from './drivers/index.js'
 import { actionOf, codeOf } from './error-actions.js'
-import { drawNodeId, Fleet, fleetBeat } from './fleet.js'
+import { randomNodeId, FleetMembership, heartbeatSender } from './fleet.js'
 import { channelText, probeKey } from './key.js'
-import type { Lane } from './lane.js'
-import type { ReadOptions } from './options.js'
+import type { NodePipeline } from './lane.js'
+import type { RedisStoreSettings } from './options.js'
 import { PARTITION_SLOTS, PARTITION_TAGS } from './partitions.js'
-import { timers } from '../rounds.js'
+import { systemScheduler } from '../rounds.js'
 import { checkRights } from './rights.js'
-import { Router, type RouterParts } from './router.js'
+import { Router, type RouterDeps } from './router.js'
 import { agreeOnSecret, HOME_SLOT, SecretKeeper } from './secret.js'
 import { checkStore } from './start-checks.js'
 import { clockAhead, nodeStats, type RedisStats } from './stats.js'
@@ -27,37 +27,37 @@ import { StoreWatch } from './store-watch.js'
 import type { RedisTarget } from './url.js'
 import { PRELOAD } from './wire/preload.js'
 
-export interface SessionParts extends Omit<RouterParts, 'random' | 'timeCommand' | 'preload'> {
+export interface SessionDeps extends Omit<RouterDeps, 'random' | 'timeCommand' | 'preload'> {
   /** Another node gave back to a counter. */
-  readonly returned: (key: CounterKey) => void
+  readonly onGivenBack: (key: CounterKey) => void
 }
 
 /** What is asked beside decisions may take so long; less than a node lives without a beat. */
-const ASK_MS = 1000
+const COMMAND_TIMEOUT_MS = 1000
 /** The last word to the others must not hold up the end of a process. */
 const LEAVE_MS = 250
 /** After a start that failed halfway, the next try. */
-const START_AGAIN_MS = 250
+const START_RETRY_MS = 250
 /** How long a start waits for nodes that do not answer, though others do. */
 const ALL_ANSWER_MS = 1000
-const LOOK_AGAIN_MS = 2
+const POLL_MS = 2
 /** The next try with a Redis that answers and refuses this node. */
-const REFUSED_AGAIN_MS = 1000
+const REFUSED_RETRY_MS = 1000
 /** Where there are several nodes, one that refuses is not the last word for so long. */
 const OTHER_NODES_MS = 1000
 
 type State = RedisStats['state']
 
-export class Session {
+export class RedisSession {
   readonly secret: Promise<Uint8Array>
   readonly ready: Promise<void>
-  readonly board: BoardInRedis
-  readonly #options: ReadOptions
-  readonly #parts: SessionParts
+  readonly board: RedisFleetBoard
+  readonly #options: RedisStoreSettings
+  readonly #deps: SessionDeps
   #state: State = 'starting'
   #driver: RedisDriver | undefined
   #router: Router | undefined
-  #fleet: Fleet | undefined
+  #fleet: FleetMembership | undefined
   /** Its id in the fleet. */
   #node: string | undefined
   #keeper: SecretKeeper | undefined
@@ -68,7 +68,7 @@ export class Session {
   #isStarting = false
   #hasStarted = false
   /** Whether Redis has another secret than this node counts with. */
-  #differs = false
+  #isSecretDifferent = false
   /** Whether Redis was not there when this node came, so that other nodes may have lost it too. */
   #hadToWait = false
   /** Why Redis refuses this node, as it was reported last. */
@@ -85,9 +85,9 @@ export class Session {
     fail: (error: Error) => void
   }
 
-  constructor(target: RedisTarget, options: ReadOptions, parts: SessionParts) {
+  constructor(target: RedisTarget, options: RedisStoreSettings, deps: SessionDeps) {
     this.#options = options
-    this.#parts = parts
+    this.#deps = deps
     const secret = deferred<Uint8Array>()
     const ready = deferred<void>()
     // Also where it was given: whoever waits for it waits for the start, which may fail.
@@ -102,14 +102,17 @@ export class Session {
         ready.reject(error)
       },
     }
-    this.board = new BoardInRedis({
+    this.board = new RedisFleetBoard({
       prefix: options.prefix,
       node: () => this.#node,
-      ask: () => (this.driver === undefined ? undefined : askSlot(this.driver, HOME_SLOT, ASK_MS)),
+      run: () =>
+        this.driver === undefined
+          ? undefined
+          : runOnSlot(this.driver, HOME_SLOT, COMMAND_TIMEOUT_MS),
     })
     openDriver({ target, client: options.client, tls: options.tls }).then(
-      (driver) => this.opened(driver),
-      (error: unknown) => this.unfit(asError(error)),
+      (driver) => this.onDriverOpened(driver),
+      (error: unknown) => this.onUnfit(asError(error)),
     )
   }
 
@@ -132,14 +135,14 @@ export class Session {
   }
 
   /** The ways to all nodes that are known. */
-  lanes(): readonly Lane[] {
-    return this.#router?.lanes() ?? NO_LANES
+  pipelines(): readonly NodePipeline[] {
+    return this.#router?.pipelines() ?? NO_PIPELINES
   }
 
   /** Those of nodes that are part of the topology. */
-  private presentLanes(): readonly Lane[] {
-    this.#router?.forgetGone()
-    return this.lanes()
+  private presentPipelines(): readonly NodePipeline[] {
+    this.#router?.removeGone()
+    return this.pipelines()
   }
 
   stats(): RedisStats {
@@ -150,9 +153,9 @@ export class Session {
       this.#refusals.get(address) ?? watched?.refusals.get(address)
     return {
       state: this.#state,
-      nodes: this.presentLanes().map((lane) => {
-        const { address } = lane.channel
-        return nodeStats(lane, infos.get(address), refusalOf(address))
+      nodes: this.presentPipelines().map((pipeline) => {
+        const { address } = pipeline.channel
+        return nodeStats(pipeline, infos.get(address), refusalOf(address))
       }),
       fleet: { size: this.fleetSize(), ageMs: this.#fleet?.ageMs() ?? Infinity },
       memory: isWatched
@@ -188,7 +191,7 @@ export class Session {
     await this.#driver?.close()
   }
 
-  private opened(driver: RedisDriver): void {
+  private onDriverOpened(driver: RedisDriver): void {
     if (this.#closed) {
       driver.close().catch(() => {})
       return
@@ -196,12 +199,12 @@ export class Session {
     this.#driver = driver
     driver.onProblem((problem) => {
       this.#hadToWait = true
-      this.noteRefusal(problem)
-      if (!this.#hasStarted && isFinal(problem)) this.unfit(problem)
-      else if (!this.#hasStarted && isLoud(problem.cause)) this.refusedLater(problem)
-      else this.#parts.observer.problem(problem.message.trim())
+      this.recordRefusal(problem)
+      if (!this.#hasStarted && isFinal(problem)) this.onUnfit(problem)
+      else if (!this.#hasStarted && isLoud(problem.cause)) this.onRefusedLater(problem)
+      else this.#deps.observer.problem(problem.message.trim())
     })
-    this.#router = new Router(driver, routerParts(this.#parts))
+    this.#router = new Router(driver, routerDeps(this.#deps))
     driver.onReady(({ address }) => {
       this.#refusals.delete(address)
       this.start()
@@ -210,7 +213,7 @@ export class Session {
   }
 
   /** A connection that is made anew may be refused: a password was changed, for one. */
-  private noteRefusal(problem: Error): void {
+  private recordRefusal(problem: Error): void {
     if (!(problem instanceof RedisNodeProblem)) return
     const { address, cause } = problem
     if (cause instanceof RedisReplyError && isLoud(cause))
@@ -225,104 +228,104 @@ export class Session {
     clearTimeout(this.#startTimer)
     if (driver?.channelOf(HOME_SLOT)?.isReady !== true) {
       // A slot may get a node that was connected long before.
-      this.#startTimer = setTimeout(() => this.start(), START_AGAIN_MS).unref()
+      this.#startTimer = setTimeout(() => this.start(), START_RETRY_MS).unref()
       return
     }
     this.#isStarting = true
-    this.greet(driver).then(
+    this.join(driver).then(
       () => {
         this.#isStarting = false
       },
       (error: unknown) => {
         this.#isStarting = false
-        this.failed(asError(error))
+        this.onStartFailed(asError(error))
       },
     )
   }
 
-  private failed(failure: Error): void {
+  private onStartFailed(failure: Error): void {
     if (isFinal(failure)) {
-      this.unfit(failure)
+      this.onUnfit(failure)
       return
     }
     const isRefused = isRefusal(failure)
-    if (isRefused) this.refused(failure)
-    const againMs = isRefused ? REFUSED_AGAIN_MS : START_AGAIN_MS
+    if (isRefused) this.onRefused(failure)
+    const againMs = isRefused ? REFUSED_RETRY_MS : START_RETRY_MS
     this.#startTimer = setTimeout(() => this.start(), againMs).unref()
   }
 
   /** Of several nodes or sentinels one may refuse, and the others not. */
-  private refusedLater(problem: Error): void {
+  private onRefusedLater(problem: Error): void {
     if (this.#driver?.topology === 'standalone') {
-      this.refused(problem)
+      this.onRefused(problem)
       return
     }
-    this.#parts.observer.problem(problem.message.trim())
+    this.#deps.observer.problem(problem.message.trim())
     clearTimeout(this.#refusalTimer)
-    this.#refusalTimer = setTimeout(() => this.refused(problem), OTHER_NODES_MS).unref()
+    this.#refusalTimer = setTimeout(() => this.onRefused(problem), OTHER_NODES_MS).unref()
   }
 
   /** A person has to act. That is reported once for each thing Redis says, and tried again. */
-  private refused(problem: Error): void {
+  private onRefused(problem: Error): void {
     if (this.#closed || this.#hasStarted || this.#state === 'unfit') return
     this.#state = 'refused'
     const { message } = problem
     const why = problem instanceof SluiceError ? message : `Redis refuses this node: ${message}`
-    if (this.#refusal !== why) this.#parts.observer.problem(why)
+    if (this.#refusal !== why) this.#deps.observer.problem(why)
     this.#refusal = why
     this.#settle.refuse(new SluiceError('STORE_REFUSED', why, { cause: problem }))
   }
 
-  private async greet(driver: RedisDriver): Promise<void> {
-    const { prefix, secret: given, lastSecret: last } = this.#options
-    const { observer, nowMs } = this.#parts
+  private async join(driver: RedisDriver): Promise<void> {
+    const { prefix, secret: configured, lastSecret: lastKnown } = this.#options
+    const { observer, nowMs } = this.#deps
     // A shard that is down must not keep a node from starting; the watch looks at it later.
     const reached = driver.channels().filter(({ isReady }) => isReady)
     const checked = await Promise.all(reached.map((channel) => this.check(channel)))
-    const ask = askSlot(driver, HOME_SLOT, ASK_MS)
+    const run = runOnSlot(driver, HOME_SLOT, COMMAND_TIMEOUT_MS)
     const announcements = this.announcementsOf(driver)
     const requestSecret = async () => {
-      const heard = await announcements.requestSecret()
+      const receivers = await announcements.requestSecret()
       // Those that come back to the same Redis subscribe a moment later, and hear nothing yet.
-      return this.#hadToWait ? Math.max(1, heard) : heard
+      return this.#hadToWait ? Math.max(1, receivers) : receivers
     }
-    const secret = await agreeOnSecret(ask, { prefix, given, last, requestSecret })
+    const secret = await agreeOnSecret(run, { prefix, configured, lastKnown, requestSecret })
     if (this.#closed) return
     for (const { warnings } of checked) for (const warning of warnings) observer.problem(warning)
     const keeper = new SecretKeeper({
       prefix,
       secret,
-      isGiven: given !== undefined,
-      ask,
-      scheduler: timers,
+      isConfigured: configured !== undefined,
+      run,
+      scheduler: systemScheduler,
       onProblem: (text) => observer.problem(text),
       // Nodes with two secrets count apart: this one stops until Redis has its own again.
       onDiffers: (differs) => {
-        this.#differs = differs
-        if (this.#state === 'ready' || this.#state === 'refused') this.stand()
+        this.#isSecretDifferent = differs
+        if (this.#state === 'ready' || this.#state === 'refused') this.updateState()
       },
     })
-    const node = drawNodeId()
-    const fleet = new Fleet({
-      beat: fleetBeat(ask, { prefix, node }),
+    const node = randomNodeId()
+    const fleet = new FleetMembership({
+      sendHeartbeat: heartbeatSender(run, { prefix, node }),
       nowMs,
-      scheduler: timers,
+      scheduler: systemScheduler,
       fleetSize: this.#options.fleetSize,
-      onBeat: ({ fingerprint }) => keeper.saw(fingerprint),
+      onHeartbeat: ({ fingerprint }) => keeper.onFingerprint(fingerprint),
       onProblem: (text) => observer.problem(text),
     })
     const watch = new StoreWatch({
       primaries: () =>
         driver.channels().map((channel) => ({
           address: channel.address,
-          ask: (words) => askChannel(channel, words, ASK_MS),
+          run: (words) => runOnChannel(channel, words, COMMAND_TIMEOUT_MS),
         })),
-      scheduler: timers,
+      scheduler: systemScheduler,
       onProblem: (text) => observer.problem(text),
     })
     const clockWatch = new ClockWatch({
-      clocks: () => this.lanes().map(clockAhead),
-      scheduler: timers,
+      clocks: () => this.pipelines().map(clockAhead),
+      scheduler: systemScheduler,
       onProblem: (text) => observer.problem(text),
     })
     this.#keeper = keeper
@@ -332,47 +335,47 @@ export class Session {
     this.#clockWatch = clockWatch
     for (const each of [keeper, fleet, watch, clockWatch]) each.start()
     this.#hasStarted = true
-    await Promise.all([announcements.start(), this.untilAllAnswer(driver)])
+    await Promise.all([announcements.start(), this.waitForAll(driver)])
     if (this.#closed) return
-    this.stand()
+    this.updateState()
     if (this.#refusal !== '') observer.problem('Redis refuses this node no more')
     this.#settle.secret(secret)
     this.#settle.ready()
   }
 
   /** Whether this node counts: not while Redis has another secret. */
-  private stand(): void {
-    this.#state = this.#differs ? 'refused' : 'ready'
+  private updateState(): void {
+    this.#state = this.#isSecretDifferent ? 'refused' : 'ready'
   }
 
   /**
    * Waits until every node that is known answers, or the first decisions of the others' slots would
    * be by posture. A node that is down must not keep a start waiting for long.
    */
-  private async untilAllAnswer(driver: RedisDriver): Promise<void> {
-    const { nowMs } = this.#parts
+  private async waitForAll(driver: RedisDriver): Promise<void> {
+    const { nowMs } = this.#deps
     const untilMs = nowMs() + ALL_ANSWER_MS
     const isWaiting = () => {
-      const answering = this.#router?.lanes().filter(({ isAnswering }) => isAnswering) ?? []
+      const answering = this.#router?.pipelines().filter(({ isAnswering }) => isAnswering) ?? []
       const addresses = new Set(answering.map(({ channel }) => channel.address))
       return driver.channels().some(({ address }) => !addresses.has(address))
     }
-    while (!this.#closed && isWaiting() && nowMs() < untilMs) await delay(LOOK_AGAIN_MS)
+    while (!this.#closed && isWaiting() && nowMs() < untilMs) await delay(POLL_MS)
   }
 
   private announcementsOf(driver: RedisDriver): Announcements {
     const channel = channelText(this.#options.prefix)
     this.#announcements ??= new Announcements({
       channel,
-      sender: drawNodeId(),
-      ask: askSlot(driver, HOME_SLOT, ASK_MS),
+      sender: randomNodeId(),
+      run: runOnSlot(driver, HOME_SLOT, COMMAND_TIMEOUT_MS),
       subscribe: (events) => driver.subscribe(HOME_SLOT, channel, events),
-      nowMs: this.#parts.nowMs,
-      scheduler: timers,
+      nowMs: this.#deps.nowMs,
+      scheduler: systemScheduler,
       fleetSize: () => this.fleetSize(),
-      onReturned: this.#parts.returned,
+      onReturned: this.#deps.onGivenBack,
       onRestore: () => this.#keeper?.restore(),
-      onProblem: (text) => this.#parts.observer.problem(text),
+      onProblem: (text) => this.#deps.observer.problem(text),
     })
     return this.#announcements
   }
@@ -384,19 +387,20 @@ export class Session {
     const tag = PARTITION_TAGS[own]
     const { address } = channel
     const probe = tag === undefined ? undefined : probeKey(prefix, tag)
-    const ask = (words: Parameters<Ask>[0]) => askChannel(channel, words, ASK_MS)
+    const run = (words: Parameters<RunCommand>[0]) =>
+      runOnChannel(channel, words, COMMAND_TIMEOUT_MS)
     const place = { address, layout, probeKey: probe }
     // Behind the same name there may be another server a moment later.
     const onReplica = () => channel.reconnect()
-    const checked = await checkStore(ask, { ...place, topology, allowEviction, onReplica })
-    await checkRights(ask, place)
+    const checked = await checkStore(run, { ...place, topology, allowEviction, onReplica })
+    await checkRights(run, place)
     return checked
   }
 
-  private unfit(error: Error): void {
+  private onUnfit(error: Error): void {
     if (this.#closed) return
     this.#state = 'unfit'
-    this.#parts.observer.problem(error.message)
+    this.#deps.observer.problem(error.message)
     this.#settle.fail(error)
   }
 }
@@ -408,11 +412,11 @@ function delay(ms: number): Promise<void> {
 }
 
 const TIME = wordsCommand(['TIME'])
-const NO_LANES: readonly Lane[] = []
+const NO_PIPELINES: readonly NodePipeline[] = []
 
-export function routerParts(parts: SessionParts): RouterParts {
+export function routerDeps(deps: SessionDeps): RouterDeps {
   const random = () => randomInt(2 ** 31) / 2 ** 31
-  return { ...parts, random, timeCommand: TIME, preload: PRELOAD }
+  return { ...deps, random, timeCommand: TIME, preload: PRELOAD }
 }
 
 /** Of these errors waiting cures none. */

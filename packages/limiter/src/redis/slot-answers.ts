@@ -2,11 +2,11 @@
 import type { Outcome, Take } from '@sluice/core'
 import type { Answer, Give, Groups } from '../store.js'
 import { isMarked, markOf } from './holds.js'
-import { isCharging, type Places } from './places.js'
+import { isCharging, type TakePlaces } from './places.js'
 
 /** What was asked of some slots. */
 export interface Attempt {
-  readonly places: Places
+  readonly places: TakePlaces
   readonly verb: 'take' | 'peek'
   /** What is done with the marks of the enforced counters among them. */
   readonly marks: 'none' | 'read' | 'set'
@@ -22,7 +22,7 @@ export interface GiveBack extends Give {
 }
 
 /** What is known of a refusal: it stands, it is due to held units, or nobody has looked. */
-export type Verdict = 'stands' | 'held' | 'unknown'
+export type HoldVerdict = 'stands' | 'held' | 'unknown'
 
 type Row = (Answer | undefined)[]
 
@@ -46,7 +46,11 @@ export class SlotAnswers {
    * Keeps what an attempt was answered; returns whether some of it was not. What `known` says of
    * the same attempt was kept before, and may have been given back since: it is not kept again.
    */
-  note({ places, verb, marks }: Attempt, answers: Groups<Answer>, known?: Groups<Answer>): boolean {
+  record(
+    { places, verb, marks }: Attempt,
+    answers: Groups<Answer>,
+    known?: Groups<Answer>,
+  ): boolean {
     const isKept = (g: number, n: number) => typeof known?.[g]?.[n] === 'object'
     let isSilent = false
     for (const [g, indices] of places.entries()) {
@@ -68,7 +72,7 @@ export class SlotAnswers {
   }
 
   /** The answers to the enforced takes as they are now, to go back to. */
-  before(): readonly (Answer | undefined)[] {
+  enforcedAnswers(): readonly (Answer | undefined)[] {
     return [...this.enforced]
   }
 
@@ -90,8 +94,8 @@ export class SlotAnswers {
     return indices.some((i) => isRefusal(this.enforced[i]))
   }
 
-  verdict(indices: readonly number[]): Verdict {
-    let verdict: Verdict = 'stands'
+  verdict(indices: readonly number[]): HoldVerdict {
+    let verdict: HoldVerdict = 'stands'
     for (const i of indices) {
       const answer = this.enforced[i]
       if (!isRefusal(answer)) continue
@@ -106,14 +110,14 @@ export class SlotAnswers {
   }
 
   /** The enforced takes that were not asked for yet. */
-  unaskedEnforced(): readonly number[] {
+  openEnforced(): readonly number[] {
     return [...this.enforced.keys()].filter((i) => this.enforced[i] === undefined)
   }
 
   /** All takes that were not asked for yet. */
-  unasked(): Places | undefined {
+  openPlaces(): TakePlaces | undefined {
     const places = this.#rows.map((row, g) => {
-      if (g === 0) return this.unaskedEnforced()
+      if (g === 0) return this.openEnforced()
       return row.length > 0 && row[0] === undefined ? [...row.keys()] : []
     })
     return places.some((indices) => indices.length > 0) ? places : undefined
@@ -129,7 +133,7 @@ export class SlotAnswers {
    * limit that charges for a refusal keeps what it took, if its group was refused for good; not in
    * a shadow group that the enforced one kept shut.
    */
-  takeBack(places: Places, isFinal: boolean): readonly GiveBack[] {
+  takeBack(places: TakePlaces, isFinal: boolean): readonly GiveBack[] {
     const isOpen = this.isPassed()
     const gives: GiveBack[] = []
     for (const [g, indices] of places.entries()) {
@@ -142,7 +146,7 @@ export class SlotAnswers {
         const { granted, at } = answer
         const give = { key, limit, amount: granted, at, undone: true }
         if (isFinal && isCharging(take) && (g === 0 || isOpen)) {
-          const isLent = limit.lent > 0 && answer.delayMs > 0
+          const isLent = limit.borrowable > 0 && answer.delayMs > 0
           if (isLent) gives.push({ ...give, penalty: granted })
           if (isLent) row[i] = { ...answer, delayMs: 0 }
           continue
@@ -177,22 +181,22 @@ export class SlotAnswers {
     return gives
   }
 
-  admitted(): Groups<Answer> {
+  admittedAnswers(): Groups<Answer> {
     return this.#rows.map((row) => row.map((answer) => answer ?? 'not-run'))
   }
 
-  refused(): Groups<Answer> {
+  refusedAnswers(): Groups<Answer> {
     const isFinal = this.enforced.some((each) => isRefusal(each) && each.retryAfterMs === null)
     return this.#rows.map((row, g) =>
       row.map((answer, i) => {
         if (g === 0 && answer !== undefined) return this.withHold(answer, i, isFinal)
-        return typeof answer === 'object' ? answer : notJudged(this.#groups[g]?.[i])
+        return typeof answer === 'object' ? answer : notReached(this.#groups[g]?.[i])
       }),
     )
   }
 
   /** What was given back meanwhile, or only looked at, was not run. */
-  silent(): Groups<Answer> {
+  silentAnswers(): Groups<Answer> {
     return this.#rows.map((row, g) =>
       row.map((answer, i) => {
         const amount = this.#groups[g]?.[i]?.amount ?? 0
@@ -224,7 +228,7 @@ export function isRefusal(answer: Answer | undefined): answer is Exclude<Answer,
 }
 
 /** A limit that a refused call did not get to. */
-function notJudged(take: Take | undefined): Answer {
+function notReached(take: Take | undefined): Answer {
   const remaining = take?.limit.capacity ?? 0
   return { granted: 0, remaining, resetAfterMs: 0, retryAfterMs: 0, delayMs: 0, at: 0 }
 }

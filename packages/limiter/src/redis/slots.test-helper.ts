@@ -7,9 +7,9 @@ import { ClusterTake, type ClusterTakeDeps } from './cluster-take.js'
 import { LastingMarks } from './holds.js'
 import { commonPartition } from './part.js'
 import type { GiveBack } from './slot-answers.js'
-import type { TakeCall } from './take-call.js'
+import type { TakeRequest } from './take-call.js'
 
-export interface Asked {
+export interface SlotCall {
   readonly call: ClusterTake
   answers: Groups<Answer> | undefined
   late: Groups<Answer> | undefined
@@ -32,36 +32,36 @@ export class Slots {
     dispatch: (attempt, groups) => this.dispatch(attempt, groups),
     undo: (gives) => this.give(gives),
     unmark: (gives) => void this.give(gives),
-    lasting: new LastingMarks(),
-    heldRefusal: () => {
+    lastingMarks: new LastingMarks(),
+    onHeldRefusal: () => {
       this.heldRefusals += 1
     },
   }
 
-  ask(groups: Groups<Take>, deadlineMs = 1000): Asked {
+  start(groups: Groups<Take>, deadlineMs = 1000): SlotCall {
     const options = {
       groups,
       states: false,
       deadlineMs,
       deadlineAtMs: this.nowMs + deadlineMs,
       onLate: (late: Groups<Answer>) => {
-        asked.late = late
-        this.giveBack(groups, late, asked.answers)
+        slotCall.late = late
+        this.giveBack(groups, late, slotCall.answers)
       },
       resolve: (answers: Groups<Answer>) => {
-        asked.answers = answers
+        slotCall.answers = answers
         if (answers.flat().some((answer) => typeof answer === 'string')) {
           queueMicrotask(() => this.giveBack(groups, answers, undefined))
         }
       },
     }
-    const asked: Asked = {
+    const slotCall: SlotCall = {
       call: new ClusterTake(this.#deps, options),
       answers: undefined,
       late: undefined,
     }
-    asked.call.start()
-    return asked
+    slotCall.call.start()
+    return slotCall
   }
 
   /** Runs the n-th of what is under way. */
@@ -98,17 +98,17 @@ export class Slots {
     void this.give(gives)
   }
 
-  private dispatch(attempt: TakeCall, groups: Groups<Take>): void {
+  private dispatch(attempt: TakeRequest, groups: Groups<Take>): void {
     this.attempts += 1
     const partition = commonPartition(groups)
-    const parts =
-      partition === undefined ? attempt.asParts(() => false) : [attempt.asWhole(partition)]
-    for (const part of parts) {
-      part.stage = 'sent'
+    const ops =
+      partition === undefined ? attempt.asPartitionOps(() => false) : [attempt.asOneOp(partition)]
+    for (const partitionOp of ops) {
+      partitionOp.stage = 'sent'
       this.underWay.push(() => {
-        const { op } = part
-        if (op.verb === 'take') part.settle(this.store.sync.take(op.groups))
-        if (op.verb === 'peek') part.settle(this.store.sync.peek(op.groups))
+        const { storeOp } = partitionOp
+        if (storeOp.verb === 'take') partitionOp.settle(this.store.sync.take(storeOp.groups))
+        if (storeOp.verb === 'peek') partitionOp.settle(this.store.sync.peek(storeOp.groups))
       })
     }
   }

@@ -1,10 +1,10 @@
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { type RedisServer, startRedis } from '../../../../tools/redis/server.mjs'
-import type { Ask } from './ask.js'
+import type { RunCommand } from './ask.js'
 import { openChannel, type TestChannel } from './channel.test-helper.js'
 import { RedisConnectionError, RedisReplyError } from './driver.js'
 import { probeKey } from './key.js'
-import { type CheckOptions, checkStore } from './start-checks.js'
+import { type StartCheckOptions, checkStore } from './start-checks.js'
 
 const usual = {
   address: '10.0.0.1:6379',
@@ -12,10 +12,10 @@ const usual = {
   allowEviction: false,
   layout: 'plain',
   probeKey: probeKey('sluice', 'home'),
-} as const satisfies CheckOptions
+} as const satisfies StartCheckOptions
 
 /** A store that says what the test wants it to say. */
-function fakeAsk(info: Readonly<Record<string, string | number>>, config?: string): Ask {
+function fakeAsk(info: Readonly<Record<string, string | number>>, config?: string): RunCommand {
   const fields = {
     redis_version: '7.0.15',
     role: 'master',
@@ -32,11 +32,11 @@ function fakeAsk(info: Readonly<Record<string, string | number>>, config?: strin
   }
 }
 
-const warningsOf = async (ask: Ask, options: CheckOptions = usual) =>
+const warningsOf = async (ask: RunCommand, options: StartCheckOptions = usual) =>
   (await checkStore(ask, options)).warnings
 
 describe('a store is unfit', () => {
-  const unfit: readonly [string, Record<string, string>, Partial<CheckOptions>, string][] = [
+  const unfit: readonly [string, Record<string, string>, Partial<StartCheckOptions>, string][] = [
     [
       'older than 6.0',
       { redis_version: '5.0.14' },
@@ -196,17 +196,17 @@ describe('a real Redis', () => {
     await server?.stop()
   })
 
-  async function checkOther(config: readonly string[], options: Partial<CheckOptions>) {
+  async function checkOther(config: readonly string[], options: Partial<StartCheckOptions>) {
     const other = await startRedis({ config })
     others.push(other)
     const connection = await openChannel(other.port)
     others.push({ stop: async () => connection.close() })
-    return checkStore(connection.ask, { ...usual, ...options })
+    return checkStore(connection.run, { ...usual, ...options })
   }
 
   test('that is set up as it should be passes without a word', async () => {
     for (const layout of ['plain', 'packed'] as const) {
-      const checked = await checkStore(channel.ask, { ...usual, layout })
+      const checked = await checkStore(channel.run, { ...usual, layout })
       const { version, warnings, aof, maxBytes, keys } = checked
       expect(version).toMatch(/^(Redis|Valkey) \d+\.\d+/)
       expect([warnings, aof, maxBytes, keys]).toEqual([[], false, 104_857_600, 0])
@@ -216,7 +216,7 @@ describe('a real Redis', () => {
 
   test('is probed by ten nodes at once, and keeps nothing of it', async () => {
     const packed = { ...usual, layout: 'packed' } as const
-    await Promise.all(Array.from({ length: 10 }, () => checkStore(channel.ask, packed)))
+    await Promise.all(Array.from({ length: 10 }, () => checkStore(channel.run, packed)))
     expect(await server.call('DBSIZE')).toBe(0)
   })
 

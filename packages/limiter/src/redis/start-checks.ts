@@ -3,11 +3,11 @@
  * makes limits wrong later can be seen at the start.
  */
 import { SluiceError, show } from '@sluice/core'
-import { type Ask, askScript, readScript, textOf } from './ask.js'
+import { type RunCommand, runScript, readLuaScript, textOf } from './ask.js'
 import { RedisReplyError, type RedisDriver } from './driver.js'
 import { codeOf } from './error-actions.js'
 import type { Layout } from './options.js'
-import { askInfo, type StoreInfo } from './store-info.js'
+import { fetchInfo, type StoreInfo } from './store-info.js'
 
 const MAJOR_MIN = 6
 const POLICY = 'noeviction'
@@ -17,9 +17,9 @@ const PROBE_FIELD_BYTES = 8
 const PROBE_VALUE_BYTES = 20
 const PACKED_ENCODINGS: readonly (string | undefined)[] = ['listpack', 'ziplist']
 
-const PROBE = readScript('probe')
+const PROBE = readLuaScript('probe')
 
-export interface CheckOptions {
+export interface StartCheckOptions {
   /** `host:port`, for messages. */
   readonly address: string
   readonly topology: RedisDriver['topology']
@@ -45,8 +45,11 @@ export interface CheckedStore extends StoreInfo {
  * Looks at one primary. Rejects with STORE_UNFIT if limits would not hold on it, with STORE_REFUSED
  * if it does not let this node write or look, with anything else if that is not known now.
  */
-export async function checkStore(ask: Ask, options: CheckOptions): Promise<CheckedStore> {
-  const info = await readInfo(ask, options)
+export async function checkStore(
+  run: RunCommand,
+  options: StartCheckOptions,
+): Promise<CheckedStore> {
+  const info = await readInfo(run, options)
   if (info.isReplica && options.topology !== 'standalone') {
     const found = 'is a replica now; its primary is looked for'
     throw new SluiceError('STORE_FAILED', `Redis at ${options.address} ${found}`)
@@ -58,21 +61,21 @@ export async function checkStore(ask: Ask, options: CheckOptions): Promise<Check
   const problem = findProblem(info, options)
   if (problem !== undefined) throw unfit(options, problem)
   const warnings = findWarnings(info, options)
-  if (await takesSnapshots(ask, info)) {
+  if (await takesSnapshots(run, info)) {
     warnings.push(
       'snapshots (save) are on: each forks the process and stalls every decision meanwhile; ' +
         "accepted: save '' on the primary, snapshots on a replica",
     )
   }
   const { layout, probeKey } = options
-  if (layout === 'packed' && probeKey !== undefined) await checkEncoding(ask, probeKey, options)
+  if (layout === 'packed' && probeKey !== undefined) await checkEncoding(run, probeKey, options)
   const name = `Redis at ${options.address}`
   return { ...info, warnings: warnings.map((warning) => `${name}: ${warning}`) }
 }
 
-async function readInfo(ask: Ask, options: CheckOptions): Promise<StoreInfo> {
+async function readInfo(run: RunCommand, options: StartCheckOptions): Promise<StoreInfo> {
   try {
-    return await askInfo(ask)
+    return await fetchInfo(run)
   } catch (error) {
     if (!(error instanceof RedisReplyError) || codeOf(error.message) !== 'NOPERM') throw error
     const found = 'the user may not run INFO; accepted: a user with the rights in STORE_ACL'
@@ -80,7 +83,7 @@ async function readInfo(ask: Ask, options: CheckOptions): Promise<StoreInfo> {
   }
 }
 
-function findProblem(info: StoreInfo, options: CheckOptions): string | undefined {
+function findProblem(info: StoreInfo, options: StartCheckOptions): string | undefined {
   const { topology, address, allowEviction } = options
   const { version, evictionPolicy } = info
   if (!(info.major >= MAJOR_MIN)) return `found ${show(version)}; accepted: ${MAJOR_MIN}.0 or newer`
@@ -99,7 +102,7 @@ function findProblem(info: StoreInfo, options: CheckOptions): string | undefined
   return undefined
 }
 
-function findWarnings(info: StoreInfo, options: CheckOptions): string[] {
+function findWarnings(info: StoreInfo, options: StartCheckOptions): string[] {
   const warnings: string[] = []
   const { evictionPolicy } = info
   if (evictionPolicy === undefined) {
@@ -129,9 +132,9 @@ function findWarnings(info: StoreInfo, options: CheckOptions): string[] {
  * Only CONFIG tells, and few may run it. Without it a snapshot that was taken tells; but not where
  * there are replicas, for which Redis takes one as well.
  */
-async function takesSnapshots(ask: Ask, info: StoreInfo): Promise<boolean> {
+async function takesSnapshots(run: RunCommand, info: StoreInfo): Promise<boolean> {
   try {
-    const reply = await ask(['CONFIG', 'GET', 'save'])
+    const reply = await run(['CONFIG', 'GET', 'save'])
     const points = Array.isArray(reply) ? textOf(reply[1] ?? null) : undefined
     if (points !== undefined) return points !== ''
   } catch (error) {
@@ -140,9 +143,13 @@ async function takesSnapshots(ask: Ask, info: StoreInfo): Promise<boolean> {
   return info.hasSnapshot && info.replicas === 0
 }
 
-async function checkEncoding(ask: Ask, key: string, options: CheckOptions): Promise<void> {
+async function checkEncoding(
+  run: RunCommand,
+  key: string,
+  options: StartCheckOptions,
+): Promise<void> {
   const sizes = [PROBE_FIELDS, PROBE_FIELD_BYTES, PROBE_VALUE_BYTES]
-  const encoding = textOf(await askScript(ask, PROBE, [key], sizes))
+  const encoding = textOf(await runScript(run, PROBE, [key], sizes))
   if (PACKED_ENCODINGS.includes(encoding)) return
   throw unfit(
     options,
@@ -153,11 +160,11 @@ async function checkEncoding(ask: Ask, key: string, options: CheckOptions): Prom
   )
 }
 
-function refusal(options: CheckOptions, problem: string, cause?: unknown): SluiceError {
+function refusal(options: StartCheckOptions, problem: string, cause?: unknown): SluiceError {
   const settings = cause === undefined ? undefined : { cause }
   return new SluiceError('STORE_REFUSED', `Redis at ${options.address}: ${problem}`, settings)
 }
 
-function unfit(options: CheckOptions, problem: string): SluiceError {
+function unfit(options: StartCheckOptions, problem: string): SluiceError {
   return new SluiceError('STORE_UNFIT', `Redis at ${options.address}: ${problem}`)
 }

@@ -1,7 +1,7 @@
 /** What a Redis store knows of itself, for metrics, readiness and people. */
 import { systemClock } from '../clock.js'
 import type { WatchedClock } from './clock-watch.js'
-import type { Lane } from './lane.js'
+import type { NodePipeline } from './lane.js'
 
 export interface RedisNodeStats {
   readonly address: string
@@ -51,23 +51,23 @@ export interface RedisStats {
 }
 
 export function nodeStats(
-  lane: Lane,
+  pipeline: NodePipeline,
   memory: RedisNodeMemory | undefined,
   refusal?: string,
 ): RedisNodeStats {
-  const { breaker, channel } = lane
-  const { ahead } = clockAhead(lane)
+  const { breaker, channel } = pipeline
+  const { ahead } = clockAhead(pipeline)
   return {
     address: channel.address,
-    isAnswering: lane.isAnswering,
+    isAnswering: pipeline.isAnswering,
     isBreakerOpen: breaker.isOpen,
     breakerOpened: breaker.opened,
     clock: ahead && {
       offsetSeconds: ahead.offsetUs / 1e6,
       errorSeconds: ahead.errorUs / 1e6,
     },
-    inFlight: lane.inFlight,
-    queuedTakes: lane.queuedCost,
+    inFlight: pipeline.inFlight,
+    queuedTakes: pipeline.queuedCost,
     ...(refusal !== undefined && { refusal }),
     ...(memory && { memory: memoryOf(memory) }),
   }
@@ -78,7 +78,7 @@ function memoryOf({ usedBytes, maxBytes, evictedKeys }: RedisNodeMemory): RedisN
 }
 
 /** How far the clock of a node is ahead of the wall clock of this process. */
-export function clockAhead({ clock, channel }: Lane): WatchedClock {
+export function clockAhead({ clock, channel }: NodePipeline): WatchedClock {
   const ahead = clock.isKnown ? clock.aheadOf(systemClock.now()) : undefined
   return { address: channel.address, ahead }
 }

@@ -118,10 +118,10 @@ describe('how far the time of a store may be off', () => {
   test('goes on from what was known where another server may answer', () => {
     let nowMs = 1
     const clock = new StoreClock(() => nowMs)
-    expect(clock.wasTold).toBe(false)
+    expect(clock.wasEverKnown).toBe(false)
     clock.learn(0, 1, STORE_AHEAD_US + 500)
     clock.forget()
-    expect([clock.isKnown, clock.wasTold]).toEqual([false, true])
+    expect([clock.isKnown, clock.wasEverKnown]).toEqual([false, true])
     nowMs = 2001
     expect(clock.now()).toBe(STORE_AHEAD_US + 2_001_000)
     expect(clock.uncertaintyUs()).toBe(Math.ceil(500 + 1000.5))

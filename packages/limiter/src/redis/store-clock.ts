@@ -20,12 +20,12 @@ interface Bounds {
   sinceMs: number
 }
 
-const nothing = (): Bounds => ({ low: -Infinity, high: Infinity, sinceMs: Infinity })
+const noBounds = (): Bounds => ({ low: -Infinity, high: Infinity, sinceMs: Infinity })
 
 export class StoreClock {
   readonly #nowMs: () => number
-  #round = nothing()
-  #last = nothing()
+  #round = noBounds()
+  #last = noBounds()
   #roundEndsMs = 0
   #known = false
   #learntMs = -Infinity
@@ -46,7 +46,7 @@ export class StoreClock {
   }
 
   /** Whether it was ever known. */
-  get wasTold(): boolean {
+  get wasEverKnown(): boolean {
     return this.#errorUs !== Infinity
   }
 
@@ -62,8 +62,8 @@ export class StoreClock {
     if (high < this.#low - DRIFT_US || low > this.#high + DRIFT_US) this.forget()
     if (receivedMs >= this.#roundEndsMs) {
       // After a silence what was known before it is older than two rounds.
-      this.#last = receivedMs < this.#roundEndsMs + ROUND_MS ? this.#round : nothing()
-      this.#round = nothing()
+      this.#last = receivedMs < this.#roundEndsMs + ROUND_MS ? this.#round : noBounds()
+      this.#round = noBounds()
       this.#roundEndsMs = receivedMs + ROUND_MS
     }
     const round = this.#round
@@ -81,8 +81,8 @@ export class StoreClock {
 
   /** Another server may answer from now on. */
   forget(): void {
-    this.#round = nothing()
-    this.#last = nothing()
+    this.#round = noBounds()
+    this.#last = noBounds()
     this.#low = -Infinity
     this.#high = Infinity
     this.#known = false
@@ -109,7 +109,7 @@ export class StoreClock {
 
   /** How far `now` may be off, in microseconds; Infinity if the store never told its time. */
   uncertaintyUs(): number {
-    if (!this.wasTold) return Infinity
+    if (!this.wasEverKnown) return Infinity
     const agedMs = Math.max(0, this.#nowMs() - this.#sinceMs)
     return Math.ceil(this.#errorUs + agedMs * DRIFT_US_PER_MS)
   }

@@ -1,6 +1,6 @@
 /** What `INFO` of Redis, Valkey and their kin says, as far as the store needs it. */
 import { SluiceError } from '@sluice/core'
-import { type Ask, textOf } from './ask.js'
+import { type RunCommand, textOf } from './ask.js'
 
 export interface StoreInfo {
   /** `Redis 7.0.15`, `Valkey 8.1.0`. */
@@ -23,8 +23,8 @@ export interface StoreInfo {
   readonly hasSnapshot: boolean
 }
 
-export async function askInfo(ask: Ask): Promise<StoreInfo> {
-  const text = textOf(await ask(['INFO']))
+export async function fetchInfo(run: RunCommand): Promise<StoreInfo> {
+  const text = textOf(await run(['INFO']))
   if (text === undefined || !text.includes('redis_version:')) {
     throw new SluiceError('STORE_UNFIT', 'The server does not answer INFO as Redis does')
   }

@@ -5,7 +5,7 @@
 import { type Clock, systemClock } from '../clock.js'
 import type { StoreClock } from './store-clock.js'
 
-export interface StoreTimeParts {
+export interface StoreTimeDeps {
   /** One for each node of the store. */
   readonly clocks: () => readonly { readonly clock: StoreClock }[]
   /** What scripts decide with instead, in tests. */
@@ -13,21 +13,21 @@ export interface StoreTimeParts {
 }
 
 export class StoreTime {
-  readonly #parts: StoreTimeParts
+  readonly #deps: StoreTimeDeps
 
-  constructor(parts: StoreTimeParts) {
-    this.#parts = parts
+  constructor(deps: StoreTimeDeps) {
+    this.#deps = deps
   }
 
   /** In microseconds, as well as it is known; the wall clock where no node has ever told. */
   now(): number {
-    const { clock } = this.#parts
+    const { clock } = this.#deps
     return clock?.now() ?? this.anchor()?.now() ?? systemClock.now()
   }
 
   /** The same, but never behind that of any node; Infinity where it is not known. */
   latest(): number {
-    const { clock, clocks } = this.#parts
+    const { clock, clocks } = this.#deps
     if (clock !== undefined) return clock.now()
     let latest = 0
     for (const { clock: each } of clocks()) {
@@ -39,12 +39,12 @@ export class StoreTime {
 
   /** How far `now` may be from the time of any node; Infinity where no node has ever told. */
   uncertaintyUs(): number {
-    if (this.#parts.clock !== undefined) return 0
+    if (this.#deps.clock !== undefined) return 0
     const anchor = this.anchor()
     if (anchor === undefined) return Infinity
     const now = anchor.now()
     let most = anchor.uncertaintyUs()
-    for (const { clock } of this.#parts.clocks()) {
+    for (const { clock } of this.#deps.clocks()) {
       if (clock === anchor || !clock.isKnown) continue
       most = Math.max(most, Math.abs(clock.now() - now) + clock.uncertaintyUs())
     }
@@ -53,11 +53,11 @@ export class StoreTime {
 
   /** The first clock that is known; while none is, the first that once was. */
   private anchor(): StoreClock | undefined {
-    let told: StoreClock | undefined
-    for (const { clock } of this.#parts.clocks()) {
+    let lastKnown: StoreClock | undefined
+    for (const { clock } of this.#deps.clocks()) {
       if (clock.isKnown) return clock
-      if (clock.wasTold) told ??= clock
+      if (clock.wasEverKnown) lastKnown ??= clock
     }
-    return told
+    return lastKnown
   }
 }

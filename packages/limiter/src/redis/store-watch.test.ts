@@ -39,7 +39,7 @@ describe('the watch', () => {
     const primaries = (): WatchedNode[] =>
       [...figures.keys()].map((address) => ({
         address,
-        ask: ([name]) => {
+        run: ([name]) => {
           if (name === 'INFO') asked += 1
           const found = figures.get(address)
           if (found instanceof Error) return Promise.reject(found)
@@ -155,11 +155,11 @@ describe('the watch', () => {
     const scheduler = new FakeScheduler()
     const problems: string[] = []
     let isAllowed = true
-    const ask = ([name]: readonly unknown[]) =>
+    const run = ([name]: readonly unknown[]) =>
       name === 'TIME' && !isAllowed
         ? Promise.reject(new RedisReplyError("NOPERM no permissions to run the 'time' command"))
         : Promise.resolve(Buffer.from(infoOf({})))
-    const primaries = () => [{ address: 'a:1', ask }]
+    const primaries = () => [{ address: 'a:1', ask: run }]
     const onProblem = (text: string) => void problems.push(text)
     const watch = new StoreWatch({ primaries, scheduler, onProblem })
     watch.start()
@@ -181,14 +181,14 @@ describe('the watch', () => {
   test('survives whoever listens', async () => {
     const scheduler = new FakeScheduler()
     let looks = 0
-    const ask = ([name]: readonly unknown[]) => {
+    const run = ([name]: readonly unknown[]) => {
       if (name === 'INFO') looks += 1
       return Promise.resolve(Buffer.from(infoOf({ evicted: looks })))
     }
     const onProblem = () => {
       throw new Error('no')
     }
-    const primaries = () => [{ address: 'a:1', ask }]
+    const primaries = () => [{ address: 'a:1', ask: run }]
     new StoreWatch({ primaries, scheduler, onProblem }).start()
     await scheduler.advance(20_000)
     expect(looks).toBe(5)

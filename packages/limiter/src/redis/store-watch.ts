@@ -4,25 +4,25 @@
  * nothing; a replica that became the primary may be set up otherwise.
  */
 import { show } from '@sluice/core'
-import type { Ask } from './ask.js'
+import type { RunCommand } from './ask.js'
 import { RedisReplyError } from './driver.js'
 import { actionOf, codeOf } from './error-actions.js'
-import { Rounds, type Scheduler } from '../rounds.js'
-import { askInfo, type StoreInfo } from './store-info.js'
+import { PeriodicTask, type Scheduler } from '../rounds.js'
+import { fetchInfo, type StoreInfo } from './store-info.js'
 
-const LOOK_EVERY_MS = 5000
+const POLL_EVERY_MS = 5000
 /** Above this share of its bound memory is a problem; it is none any more below the other. */
 const FULL_SHARE = 0.8
 const ROOMY_SHARE = 0.75
 /** Evictions are over once none was seen for so many looks: a minute. */
-const QUIET_LOOKS = 12
+const QUIET_POLLS = 12
 
 export interface WatchedNode {
   readonly address: string
-  readonly ask: Ask
+  readonly run: RunCommand
 }
 
-export interface WatchOptions {
+export interface StoreWatchOptions {
   /** The primaries there are now. */
   readonly primaries: () => readonly WatchedNode[]
   readonly scheduler: Scheduler
@@ -30,7 +30,7 @@ export interface WatchOptions {
   readonly onProblem: (text: string) => void
 }
 
-interface NodeStats extends StoreInfo {
+interface NodeInfo extends StoreInfo {
   readonly address: string
 }
 
@@ -43,35 +43,36 @@ export interface StoreStats {
   readonly keys: number
   /** Whether all of them write an append-only file; false before the first look. */
   readonly aof: boolean
-  readonly nodes: readonly NodeStats[]
+  readonly nodes: readonly NodeInfo[]
   /** By address, what a primary says that refuses this node. */
   readonly refusals: ReadonlyMap<string, string>
 }
 
 export class StoreWatch {
-  readonly #options: WatchOptions
-  readonly #rounds: Rounds
+  readonly #options: StoreWatchOptions
+  readonly #task: PeriodicTask
   /** By address; as many as there are primaries. */
   readonly #nodes = new Map<string, NodeWatch>()
 
-  constructor(options: WatchOptions) {
+  constructor(options: StoreWatchOptions) {
     this.#options = options
-    this.#rounds = new Rounds(LOOK_EVERY_MS, () => this.look(), options.scheduler)
+    this.#task = new PeriodicTask(POLL_EVERY_MS, () => this.poll(), options.scheduler)
   }
 
   start(): void {
-    this.#rounds.start()
+    this.#task.start()
   }
 
   stop(): void {
-    this.#rounds.stop()
+    this.#task.stop()
   }
 
   stats(): StoreStats {
     const nodes = [...this.#nodes].flatMap(([address, { info }]) =>
       info === undefined ? [] : [{ address, ...info }],
     )
-    const sum = (of: (node: NodeStats) => number) => nodes.reduce((all, node) => all + of(node), 0)
+    const sum = (figureOf: (node: NodeInfo) => number) =>
+      nodes.reduce((all, node) => all + figureOf(node), 0)
     const isBounded = nodes.every((node) => node.maxBytes > 0)
     return {
       usedBytes: sum((node) => node.usedBytes),
@@ -88,28 +89,28 @@ export class StoreWatch {
     }
   }
 
-  private async look(): Promise<void> {
+  private async poll(): Promise<void> {
     const primaries = this.#options.primaries()
     const present = new Set(primaries.map(({ address }) => address))
     for (const address of this.#nodes.keys()) if (!present.has(address)) this.#nodes.delete(address)
-    await Promise.all(primaries.map((primary) => this.lookAt(primary)))
+    await Promise.all(primaries.map((primary) => this.pollNode(primary)))
   }
 
   /** Never rejects. A node that does not answer keeps its last figures. */
-  private async lookAt({ address, ask }: WatchedNode): Promise<void> {
+  private async pollNode({ address, run }: WatchedNode): Promise<void> {
     let watch = this.#nodes.get(address)
     if (watch === undefined) {
       watch = new NodeWatch()
       this.#nodes.set(address, watch)
     }
-    const report = (news: string) => this.#options.onProblem(`Redis at ${address}: ${news}`)
+    const report = (changes: string) => this.#options.onProblem(`Redis at ${address}: ${changes}`)
     try {
-      for (const news of watch.saw(await askInfo(ask))) report(news)
+      for (const changes of watch.observe(await fetchInfo(run))) report(changes)
       // Asked after every connection, and of a user that may not ask nothing is decided.
-      await ask(['TIME'])
-      watch.allowed().forEach(report)
+      await run(['TIME'])
+      watch.onAllowed().forEach(report)
     } catch (error) {
-      watch.refused(error).forEach(report)
+      watch.onRefused(error).forEach(report)
     }
   }
 }
@@ -121,25 +122,25 @@ class NodeWatch {
   #isFull = false
   /** How many keys were evicted since that began; 0: none are. */
   #evicted = 0
-  #quietLooks = 0
+  #quietPolls = 0
 
   /** What has changed, in words. */
-  saw(info: StoreInfo): readonly string[] {
+  observe(info: StoreInfo): readonly string[] {
     const before = this.info
     this.info = info
-    const news = [this.memory(info), this.policy(info, before), this.evictions(info, before)]
-    return news.filter((each) => each !== undefined)
+    const changes = [this.memory(info), this.policy(info, before), this.evictions(info, before)]
+    return changes.filter((each) => each !== undefined)
   }
 
   /** What is new, in words. */
-  refused(error: unknown): readonly string[] {
+  onRefused(error: unknown): readonly string[] {
     if (!(error instanceof RedisReplyError) || actionOf(codeOf(error.message)) !== 'loud') return []
     if (this.refusal === error.message) return []
     this.refusal = error.message
     return [`refuses this node: ${error.message}; accepted: a user with the rights in STORE_ACL`]
   }
 
-  allowed(): readonly string[] {
+  onAllowed(): readonly string[] {
     if (this.refusal === '') return []
     this.refusal = ''
     return ['refuses this node no more']
@@ -173,14 +174,14 @@ class NodeWatch {
     const rise = info.evictedKeys < last ? info.evictedKeys : info.evictedKeys - last
     const wasEvicting = this.#evicted > 0
     this.#evicted += rise
-    this.#quietLooks = rise > 0 ? 0 : this.#quietLooks + 1
+    this.#quietPolls = rise > 0 ? 0 : this.#quietPolls + 1
     if (rise > 0 && !wasEvicting) {
       return (
         `evicted ${rise} keys since the last look: each may be a counter whose whole budget is ` +
         'handed out again; accepted: maxmemory-policy noeviction'
       )
     }
-    if (!wasEvicting || this.#quietLooks < QUIET_LOOKS) return undefined
+    if (!wasEvicting || this.#quietPolls < QUIET_POLLS) return undefined
     const evicted = this.#evicted
     this.#evicted = 0
     return `evicts no keys any more; it had evicted ${evicted}`

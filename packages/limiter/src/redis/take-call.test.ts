@@ -1,8 +1,8 @@
 import { defineLimit, type Outcome, type Take } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
 import type { Answer, Groups } from '../store.js'
-import type { Part } from './part.js'
-import { Asking, TakeCall } from './take-call.js'
+import type { PartitionOp } from './part.js'
+import { TakeOp, TakeRequest } from './take-call.js'
 
 const ten = defineLimit({ algorithm: 'fixed-window', max: 10, windowMs: 60_000 })
 function take(n: number, partition: number): Take {
@@ -21,8 +21,8 @@ const refused: Outcome = { ...granted, granted: 0, remaining: 1, retryAfterMs: 1
 
 function make(groups: Groups<Take>) {
   const told: { answers?: Groups<Answer>; late?: Groups<Answer> } = {}
-  const call = new TakeCall({
-    asking: new Asking('take', groups, false),
+  const call = new TakeRequest({
+    takeOp: new TakeOp('take', groups, false),
     deadlineAtMs: 20,
     onLate: (late) => {
       told.late = late
@@ -34,9 +34,9 @@ function make(groups: Groups<Take>) {
   return { call, told }
 }
 
-const parts = (call: TakeCall, isSingle: (partition: number) => boolean = () => false) =>
-  call.asParts(isSingle)
-const sent = (part: Part | undefined) => {
+const opsOf = (call: TakeRequest, isSingle: (partition: number) => boolean = () => false) =>
+  call.asPartitionOps(isSingle)
+const takesOf = (part: PartitionOp | undefined) => {
   if (part !== undefined) part.stage = 'sent'
   return part
 }
@@ -44,20 +44,20 @@ const sent = (part: Part | undefined) => {
 describe('a call in one part', () => {
   test('is answered as the part was', () => {
     const { call, told } = make([[take(1, 1)]])
-    sent(call.asWhole(1))?.settle([[granted]])
+    takesOf(call.asOneOp(1))?.settle([[granted]])
     expect(told).toEqual({ answers: [[granted]] })
   })
 
   test('that never left was not run, and nothing comes later', () => {
     const { call, told } = make([[take(1, 1)], [take(2, 1)]])
-    call.asWhole(1)
+    call.asOneOp(1)
     call.expire()
     expect(told).toEqual({ answers: [['not-run'], ['not-run']] })
   })
 
   test('that left is of unknown fate until its answer comes, which is told once', () => {
     const { call, told } = make([[take(1, 1)]])
-    const part = sent(call.asWhole(1))
+    const part = takesOf(call.asOneOp(1))
     call.expire()
     expect(told.answers).toEqual([['unknown']])
     part?.settle([[granted]])
@@ -69,7 +69,7 @@ describe('a call in one part', () => {
 describe('a call in several partitions', () => {
   test('is cut by partition, keeping its groups', () => {
     const { call } = make([[take(1, 1), take(2, 2), take(3, 1)], [take(4, 2)]])
-    expect(parts(call).map(({ partition, weight, places }) => [partition, weight, places])).toEqual(
+    expect(opsOf(call).map(({ partition, weight, places }) => [partition, weight, places])).toEqual(
       [
         [1, 2, [[0, 2], []]],
         [2, 2, [[1], [0]]],
@@ -79,7 +79,7 @@ describe('a call in several partitions', () => {
 
   test('whose parts all pass is answered in the order of its takes', () => {
     const { call, told } = make([[take(1, 1), take(2, 2), take(3, 1)]])
-    const [one, two] = parts(call)
+    const [one, two] = opsOf(call)
     two?.settle([[{ ...granted, remaining: 2 }]])
     one?.settle([
       [
@@ -93,9 +93,9 @@ describe('a call in several partitions', () => {
 
   test('of which a part is silent is answered with what is known, and later with the rest', () => {
     const { call, told } = make([[take(1, 1), take(2, 2)]])
-    const [one, two] = parts(call)
+    const [one, two] = opsOf(call)
     one?.settle([[granted]])
-    sent(two)
+    takesOf(two)
     call.expire()
     expect(told.answers).toEqual([[granted, 'unknown']])
     two?.settle([[granted]])
@@ -106,8 +106,8 @@ describe('a call in several partitions', () => {
 describe('a call whose slot is on the move', () => {
   test('is split into its counters, each asked by itself', () => {
     const { call, told } = make([[take(1, 1), take(2, 1)], [take(3, 1)]])
-    const whole = call.asWhole(1)
-    const singles = call.split(whole)
+    const whole = call.asOneOp(1)
+    const singles = call.opsPerCounter(whole)
     expect(singles.map(({ places }) => places)).toEqual([
       [[0], []],
       [[1], []],
@@ -121,8 +121,8 @@ describe('a call whose slot is on the move', () => {
 
   test('is split the same way from a part of it', () => {
     const { call, told } = make([[take(1, 1), take(2, 2), take(3, 1)]])
-    const [one, two] = parts(call)
-    const singles = one === undefined ? [] : call.split(one)
+    const [one, two] = opsOf(call)
+    const singles = one === undefined ? [] : call.opsPerCounter(one)
     expect(singles.map(({ places }) => places)).toEqual([[[0]], [[2]]])
     singles[1]?.settle([[{ ...granted, remaining: 3 }]])
     two?.settle([[{ ...granted, remaining: 2 }]])
@@ -134,13 +134,13 @@ describe('a call whose slot is on the move', () => {
 
   test('of one counter stays one part', () => {
     const { call } = make([[take(1, 1)]])
-    const whole = call.asWhole(1)
-    expect(call.split(whole)).toEqual([whole])
+    const whole = call.asOneOp(1)
+    expect(call.opsPerCounter(whole)).toEqual([whole])
   })
 
   test('known to be on the move is cut by counter from the start', () => {
     const { call } = make([[take(1, 1), take(2, 1), take(3, 2), take(4, 2)]])
-    expect(parts(call, (partition) => partition === 1).map(({ weight }) => weight)).toEqual([
+    expect(opsOf(call, (partition) => partition === 1).map(({ weight }) => weight)).toEqual([
       1, 1, 2,
     ])
   })

@@ -1,16 +1,16 @@
 /** One give, charge or reset that waits for its answer. */
 import { SluiceError } from '@sluice/core'
 import type { Silence } from '../store.js'
-import type { Expiring } from './deadlines.js'
-import type { Part, PartAnswer, PartOwner } from './part.js'
+import type { Expirable } from './deadlines.js'
+import type { PartitionOp, OpAnswer, OpOwner } from './part.js'
 
-export class VerbCall implements PartOwner, Expiring {
+export class CommandRequest implements OpOwner, Expirable {
   readonly deadlineAtMs: number
   readonly #verb: string
   readonly #resolve: () => void
   readonly #reject: (error: Error) => void
   isAnswered = false
-  part: Part | undefined
+  op: PartitionOp | undefined
 
   constructor(
     verb: string,
@@ -24,20 +24,20 @@ export class VerbCall implements PartOwner, Expiring {
     this.#reject = reject
   }
 
-  settle(_part: Part, answer: PartAnswer): void {
+  settle(_op: PartitionOp, answer: OpAnswer): void {
     if (this.isAnswered) return
     this.isAnswered = true
     if (typeof answer === 'string') this.#reject(notDone(this.#verb, answer))
     else this.#resolve()
   }
 
-  split(part: Part): readonly Part[] {
-    return [part]
+  opsPerCounter(op: PartitionOp): readonly PartitionOp[] {
+    return [op]
   }
 
   expire(): void {
     if (this.isAnswered) return
-    this.part?.expire()
+    this.op?.expire()
     if (this.isAnswered) return
     // It left, so it may still be done, and nobody will know.
     this.isAnswered = true

@@ -13,55 +13,55 @@ import {
 } from '../driver.js'
 import { SLOT_COUNT } from '../partitions.js'
 import { formatAddress, parseAddress, type RedisAddress } from '../url.js'
-import { Connection, type ConnectionParts } from './connection.js'
-import type { Greeting } from './greeting.js'
-import { Listeners, unfitTarget } from './listeners.js'
+import { NodeConnection, type ConnectionDeps } from './connection.js'
+import type { HandshakeOptions } from './greeting.js'
+import { DriverListeners, unfitTarget } from './listeners.js'
 import { FollowingSubscription } from './subscription.js'
-import { TopologyRounds } from './topology-rounds.js'
+import { TopologyPoll } from './topology-rounds.js'
 import { readSlotRanges, type SlotRange } from './slot-ranges.js'
-import { socketsGone } from './standalone.js'
+import { waitForSockets } from './standalone.js'
 
 const CLUSTER_SLOTS = wordsCommand(['CLUSTER', 'SLOTS'])
 
 /** Redis recommends at most 1,000 nodes for a Cluster. */
 const CONNECTIONS_MAX = 1024
 /** A node that does not answer for so long is not waited for alone: the next is asked too. */
-const ASK_NEXT_AFTER_MS = 150
+const NEXT_AFTER_MS = 150
 /** A node that serves no slot is left after so many answers in a row that do not name it, */
 const ABSENCES_MAX = 3
 /** and after so many although it has not answered everything. */
 const SILENT_ABSENCES_MAX = 12
 
-interface Node {
-  readonly connection: Connection
+interface ClusterNode {
+  readonly connection: NodeConnection
   /** How many answers in a row did not name it as a primary, since it was last used. */
   absences: number
   /** Whether it was asked for the slots and has not answered; it is not asked twice. */
-  isAsked: boolean
+  isPolled: boolean
 }
 
 export class ClusterDriver implements RedisDriver {
   readonly topology = 'cluster'
   readonly #seeds: readonly RedisAddress[]
-  readonly #greeting: Greeting
-  readonly #parts: ConnectionParts
-  readonly #listeners = new Listeners()
-  readonly #nodes = new Map<string, Node>()
-  #refusalTold = ''
-  readonly #rounds: TopologyRounds
-  #bySlot: readonly (Connection | undefined)[] = []
-  #primaries: ReadonlySet<Connection> = new Set()
+  readonly #handshake: HandshakeOptions
+  readonly #deps: ConnectionDeps
+  readonly #listeners = new DriverListeners()
+  readonly #nodes = new Map<string, ClusterNode>()
+  #reportedRefusal = ''
+  readonly #topologyPoll: TopologyPoll
+  #bySlot: readonly (NodeConnection | undefined)[] = []
+  #primaries: ReadonlySet<NodeConnection> = new Set()
   #isWhole = false
   #isClosed = false
-  #askNextTimer: ReturnType<typeof setTimeout> | undefined
+  #nextTimer: ReturnType<typeof setTimeout> | undefined
 
-  constructor(seeds: readonly RedisAddress[], greeting: Greeting, parts: ConnectionParts) {
+  constructor(seeds: readonly RedisAddress[], handshake: HandshakeOptions, deps: ConnectionDeps) {
     this.#seeds = seeds
-    this.#greeting = greeting
-    this.#parts = parts
-    this.#rounds = new TopologyRounds(parts.random, {
-      ask: (done) => this.ask(done),
-      isWell: () => this.isWell(),
+    this.#handshake = handshake
+    this.#deps = deps
+    this.#topologyPoll = new TopologyPoll(deps.random, {
+      poll: (done) => this.pollTopology(done),
+      isHealthy: () => this.isHealthy(),
     })
     this.openSeeds()
   }
@@ -71,8 +71,8 @@ export class ClusterDriver implements RedisDriver {
   }
 
   channelAt(address: string): RedisChannel | undefined {
-    const where = parseAddress(address)
-    const node = where === undefined ? undefined : this.nodeAt(where)
+    const endpoint = parseAddress(address)
+    const node = endpoint === undefined ? undefined : this.nodeAt(endpoint)
     if (node === undefined) return undefined
     node.absences = 0
     return node.connection
@@ -83,14 +83,14 @@ export class ClusterDriver implements RedisDriver {
   }
 
   refresh(): void {
-    this.#rounds.hurry()
+    this.#topologyPoll.pollSoon()
   }
 
   subscribe(slot: number, channel: string, events: SubscriptionEvents): Subscription {
     return new FollowingSubscription(channel, events, {
-      where: () => this.#bySlot[slot]?.where,
-      greeting: this.#greeting,
-      parts: this.#parts,
+      endpoint: () => this.#bySlot[slot]?.endpoint,
+      handshake: this.#handshake,
+      deps: this.#deps,
     })
   }
 
@@ -104,13 +104,13 @@ export class ClusterDriver implements RedisDriver {
 
   async close(): Promise<void> {
     this.#isClosed = true
-    this.#rounds.close()
-    clearTimeout(this.#askNextTimer)
+    this.#topologyPoll.close()
+    clearTimeout(this.#nextTimer)
     for (const { connection } of this.#nodes.values()) connection.close()
-    await socketsGone()
+    await waitForSockets()
   }
 
-  private isWell(): boolean {
+  private isHealthy(): boolean {
     return this.#isWhole && [...this.#primaries].every(({ isReady }) => isReady)
   }
 
@@ -118,80 +118,83 @@ export class ClusterDriver implements RedisDriver {
     for (const seed of this.#seeds) this.nodeAt(seed)
   }
 
-  private nodeAt(where: RedisAddress): Node | undefined {
-    const address = formatAddress(where)
+  private nodeAt(endpoint: RedisAddress): ClusterNode | undefined {
+    const address = formatAddress(endpoint)
     const known = this.#nodes.get(address)
     if (known !== undefined || this.#isClosed || this.#nodes.size >= CONNECTIONS_MAX) return known
-    const connection = new Connection(where, this.#greeting, this.#parts, {
+    const connection = new NodeConnection(endpoint, this.#handshake, this.#deps, {
       ready: (ready) => {
         if (this.#primaries.has(ready)) this.#listeners.ready(ready)
         // It may be the first that can be asked.
-        if (!this.#isWhole) this.#rounds.hurry()
+        if (!this.#isWhole) this.#topologyPoll.pollSoon()
       },
-      lost: () => this.#rounds.hurry(),
+      lost: () => this.#topologyPoll.pollSoon(),
       problem: (problem) => this.#listeners.problem(problem),
     })
-    const node = { connection, absences: 0, isAsked: false }
+    const node = { connection, absences: 0, isPolled: false }
     this.#nodes.set(address, node)
     return node
   }
 
   /** Asks one node after the other until one answers; all of them at once would be a storm. */
-  private ask(done: () => void): void {
-    const nodes = this.askable()
+  private pollTopology(done: () => void): void {
+    const nodes = this.pollable()
     if (nodes.length === 0) this.openSeeds()
     let isDone = false
     const finish = () => {
       isDone = true
-      clearTimeout(this.#askNextTimer)
+      clearTimeout(this.#nextTimer)
       done()
     }
-    const askNext = () => {
-      clearTimeout(this.#askNextTimer)
+    const tryNext = () => {
+      clearTimeout(this.#nextTimer)
       const node = nodes.pop()
       if (isDone) return
       if (node === undefined) {
         finish()
         return
       }
-      this.#askNextTimer = setTimeout(askNext, ASK_NEXT_AFTER_MS)
-      this.askNode(node, (ranges) => {
+      this.#nextTimer = setTimeout(tryNext, NEXT_AFTER_MS)
+      this.requestSlots(node, (ranges) => {
         if (isDone || this.#isClosed) return
         // A node that was just reset knows of nobody.
-        if (ranges === undefined || ranges.length === 0) askNext()
+        if (ranges === undefined || ranges.length === 0) tryNext()
         else {
           this.learn(ranges)
           finish()
         }
       })
     }
-    askNext()
+    tryNext()
   }
 
   /** In an order of chance: one of them may be cut off from the others and know old things only. */
-  private askable(): Node[] {
+  private pollable(): ClusterNode[] {
     return [...this.#nodes.values()]
-      .filter(({ connection, isAsked }) => connection.isReady && !isAsked)
-      .map((node) => ({ node, rank: this.#parts.random() }))
+      .filter(({ connection, isPolled }) => connection.isReady && !isPolled)
+      .map((node) => ({ node, rank: this.#deps.random() }))
       .toSorted((a, b) => a.rank - b.rank)
       .map(({ node }) => node)
   }
 
-  private askNode(node: Node, then: (ranges: readonly SlotRange[] | undefined) => void): void {
+  private requestSlots(
+    node: ClusterNode,
+    then: (ranges: readonly SlotRange[] | undefined) => void,
+  ): void {
     const { connection } = node
-    node.isAsked = connection.send([CLUSTER_SLOTS], (_, reply) => {
-      node.isAsked = false
-      if (reply instanceof RedisReplyError) this.tellRefused(connection.address, reply)
+    node.isPolled = connection.send([CLUSTER_SLOTS], (_, reply) => {
+      node.isPolled = false
+      if (reply instanceof RedisReplyError) this.reportRefusal(connection.address, reply)
       then(readSlotRanges(reply, connection.host))
     })
-    if (!node.isAsked) then(undefined)
+    if (!node.isPolled) then(undefined)
   }
 
   /** Told once: a node that is none of a Cluster says the same each time. */
-  private tellRefused(address: string, cause: RedisReplyError): void {
+  private reportRefusal(address: string, cause: RedisReplyError): void {
     const { message } = cause
-    if (this.#refusalTold === message) return
-    this.#refusalTold = message
+    if (this.#reportedRefusal === message) return
+    this.#reportedRefusal = message
     const isOther = /cluster support disabled/i.test(message)
     if (isOther && this.#seeds.length === 1) {
       const problem = 'found no node of a Cluster behind redis+cluster://'
@@ -204,8 +207,8 @@ export class ClusterDriver implements RedisDriver {
   }
 
   private learn(ranges: readonly SlotRange[]): void {
-    const bySlot = Array.from({ length: SLOT_COUNT }, (): Connection | undefined => undefined)
-    const primaries = new Set<Connection>()
+    const bySlot = Array.from({ length: SLOT_COUNT }, (): NodeConnection | undefined => undefined)
+    const primaries = new Set<NodeConnection>()
     for (const { first, last, primary } of ranges) {
       const connection = this.nodeAt(primary)?.connection
       if (connection === undefined) continue
@@ -216,7 +219,7 @@ export class ClusterDriver implements RedisDriver {
     this.#bySlot = bySlot
     this.#primaries = primaries
     this.#isWhole = !bySlot.includes(undefined)
-    this.leaveOthers()
+    this.closeAbsent()
     for (const connection of primaries) {
       if (!before.has(connection) && connection.isReady) this.#listeners.ready(connection)
     }
@@ -226,7 +229,7 @@ export class ClusterDriver implements RedisDriver {
    * Replicas and nodes that left are not needed; one that gave its slots away still has replies to
    * give, and one that is to get slots is asked before it has them.
    */
-  private leaveOthers(): void {
+  private closeAbsent(): void {
     for (const [address, node] of this.#nodes) {
       node.absences = this.#primaries.has(node.connection) ? 0 : node.absences + 1
       const most = node.connection.hasOutstanding ? SILENT_ABSENCES_MAX : ABSENCES_MAX

@@ -9,67 +9,68 @@ import {
   RedisNodeProblem,
 } from '../driver.js'
 import { formatAddress, type RedisAddress } from '../url.js'
-import { type Greeting, type Step, stepsOf } from './greeting.js'
-import type { Link, OpenLink, Settle } from './link.js'
-import { pauseMs } from './retry.js'
-import { Sent, type SentEvents } from './sent.js'
+import { type HandshakeOptions, type HandshakeStep, handshakeSteps } from './greeting.js'
+import type { RedisSocket, OpenSocket, Settle } from './link.js'
+import { reconnectPauseMs } from './retry.js'
+import { PendingReplies, type PendingRepliesEvents } from './sent.js'
 
-export interface ConnectionEvents {
-  ready(connection: Connection): void
+export interface NodeConnectionEvents {
+  ready(connection: NodeConnection): void
   /** It was ready, and is not any more. */
-  lost(connection: Connection): void
+  lost(connection: NodeConnection): void
   problem(problem: Error): void
 }
 
-export interface ConnectionParts {
-  readonly openLink: OpenLink
+export interface ConnectionDeps {
+  readonly openSocket: OpenSocket
   readonly connectTimeoutMs: number
   readonly random: () => number
 }
 
 /** Writes whose replies are outstanding; whoever sends has a smaller bound of its own. */
-const SENT_MAX = 1024
+const PENDING_MAX = 1024
 /** How often a node that is not fit yet is asked whether it is. */
-const ASK_AGAIN_MS = 100
+const HANDSHAKE_RETRY_MS = 100
 /** The same problem is told once until the node was ready again, and so many different ones. */
 const PROBLEMS_MAX = 8
 
-export class Connection implements RedisChannel {
-  readonly #parts: ConnectionParts
-  readonly #events: ConnectionEvents
-  readonly #sentEvents: SentEvents
-  readonly #steps: readonly Step[]
+export class NodeConnection implements RedisChannel {
+  readonly #deps: ConnectionDeps
+  readonly #events: NodeConnectionEvents
+  readonly #replyEvents: PendingRepliesEvents
+  readonly #steps: readonly HandshakeStep[]
   /**
    * In no order: each knows its place, and the last takes the place of one that is done. A Set
    * would keep tables that it has outgrown, and with them young objects, until the whole heap is
    * searched.
    */
-  readonly #sent: Sent[] = []
+  readonly #pendingReplies: PendingReplies[] = []
   readonly #problems = new Set<string>()
-  #where: RedisAddress
+  #endpoint: RedisAddress
   #address: string
-  #link: Link | undefined
+  #socket: RedisSocket | undefined
   #isFit = false
   #isClosed = false
   /** Signs of life while connecting, and of its end. */
-  #signs = 0
+  #lifeSigns = 0
   /** One at a time: of the pause, of the try, or of the next question whether the node is fit. */
   #timer: ReturnType<typeof setTimeout> | undefined
 
   constructor(
-    where: RedisAddress,
-    greeting: Greeting,
-    parts: ConnectionParts,
-    events: ConnectionEvents,
+    endpoint: RedisAddress,
+    handshake: HandshakeOptions,
+    deps: ConnectionDeps,
+    events: NodeConnectionEvents,
   ) {
-    this.#where = where
-    this.#address = formatAddress(where)
-    this.#parts = parts
+    this.#endpoint = endpoint
+    this.#address = formatAddress(endpoint)
+    this.#deps = deps
     this.#events = events
-    this.#steps = stepsOf(greeting)
-    this.#sentEvents = {
-      done: (sent) => this.forget(sent),
-      threw: (error) => events.problem(new Error('A listener of a reply threw', { cause: error })),
+    this.#steps = handshakeSteps(handshake)
+    this.#replyEvents = {
+      onDone: (sent) => this.forget(sent),
+      onListenerError: (error) =>
+        events.problem(new Error('A listener of a reply threw', { cause: error })),
     }
     // Whoever made it has listeners to add first.
     this.setTimer(0, () => this.open())
@@ -79,33 +80,34 @@ export class Connection implements RedisChannel {
     return this.#address
   }
 
-  get where(): RedisAddress {
-    return this.#where
+  get endpoint(): RedisAddress {
+    return this.#endpoint
   }
 
   get host(): string {
-    return this.#where.host
+    return this.#endpoint.host
   }
 
   get isReady(): boolean {
-    return this.#isFit && this.#link !== undefined && this.#link.isWritable
+    return this.#isFit && this.#socket !== undefined && this.#socket.isWritable
   }
 
   get hasOutstanding(): boolean {
-    return this.#sent.length > 0
+    return this.#pendingReplies.length > 0
   }
 
   send(commands: readonly RedisCommand[], settle: Settle): boolean {
-    const link = this.#link
-    if (link === undefined || !this.isReady || this.#sent.length >= SENT_MAX) return false
-    this.write(link, commands, settle)
+    const socket = this.#socket
+    if (socket === undefined || !this.isReady || this.#pendingReplies.length >= PENDING_MAX)
+      return false
+    this.write(socket, commands, settle)
     return true
   }
 
   /** On this connection, until it ends; after `ready` it has to be asked for again. */
   subscribe(channel: string, onMessage: (message: Buffer) => void): Promise<void> {
-    const link = this.#link
-    if (link !== undefined && this.isReady) return link.subscribe(channel, onMessage)
+    const socket = this.#socket
+    if (socket !== undefined && this.isReady) return socket.subscribe(channel, onMessage)
     return Promise.reject(new RedisConnectionError(`Redis at ${this.#address} is not connected`))
   }
 
@@ -115,11 +117,11 @@ export class Connection implements RedisChannel {
   }
 
   /** The same way to another node: the old one is not the primary any more. */
-  redirect(where: RedisAddress): void {
-    const address = formatAddress(where)
+  redirect(endpoint: RedisAddress): void {
+    const address = formatAddress(endpoint)
     if (this.#isClosed || address === this.#address) return
     this.drop(new Error(`${address} is the primary now`), false)
-    this.#where = where
+    this.#endpoint = endpoint
     this.#address = address
     this.#problems.clear()
     this.open()
@@ -131,65 +133,65 @@ export class Connection implements RedisChannel {
   }
 
   private open(): void {
-    this.giveUpLater()
-    const link = this.#parts.openLink(this.#where, {
+    this.restartTimeout()
+    const socket = this.#deps.openSocket(this.#endpoint, {
       opened: () => {
-        if (this.#link === link) this.greet(link)
+        if (this.#socket === socket) this.handshake(socket)
       },
       ended: (reason) => {
-        if (this.#link === link) this.drop(reason, false)
+        if (this.#socket === socket) this.drop(reason, false)
       },
     })
-    this.#link = link
+    this.#socket = socket
   }
 
   /** Started anew with every sign of life, so a slow node is waited for and a dead one is not. */
-  private giveUpLater(): void {
-    const { connectTimeoutMs } = this.#parts
-    this.#signs += 1
-    const signs = this.#signs
+  private restartTimeout(): void {
+    const { connectTimeoutMs } = this.#deps
+    this.#lifeSigns += 1
+    const signs = this.#lifeSigns
     this.setTimer(connectTimeoutMs, () => {
       // If this process was too busy to read, what has arrived meanwhile is read first.
       setImmediate(() => {
-        if (signs !== this.#signs) return
+        if (signs !== this.#lifeSigns) return
         this.drop(new Error(`No answer within ${connectTimeoutMs} ms`), true)
       })
     })
   }
 
-  private greet(link: Link): void {
-    this.giveUpLater()
+  private handshake(socket: RedisSocket): void {
+    this.restartTimeout()
     const steps = this.#steps
     const commands = steps.map(({ command }) => command)
     let isFit = true
-    this.write(link, commands, (index, reply) => {
+    this.write(socket, commands, (index, reply) => {
       const step = steps[index]
-      if (this.#link !== link || step === undefined) return
-      this.giveUpLater()
-      const verdict = step.judge(reply, (problem) => this.tell(problem))
+      if (this.#socket !== socket || step === undefined) return
+      this.restartTimeout()
+      const verdict = step.judge(reply, (problem) => this.reportProblem(problem))
       if (verdict instanceof Error) this.drop(verdict, false)
       else if (verdict === 'not-yet') isFit = false
-      if (this.#link !== link || index < steps.length - 1) return
-      if (isFit) this.fit()
-      else this.setTimer(ASK_AGAIN_MS, () => this.greet(link))
+      if (this.#socket !== socket || index < steps.length - 1) return
+      if (isFit) this.onFit()
+      else this.setTimer(HANDSHAKE_RETRY_MS, () => this.handshake(socket))
     })
   }
 
-  private fit(): void {
+  private onFit(): void {
     this.clearTimer()
-    this.#signs += 1
+    this.#lifeSigns += 1
     this.#isFit = true
     this.#problems.clear()
     this.#events.ready(this)
   }
 
-  private write(link: Link, commands: readonly RedisCommand[], settle: Settle): void {
+  private write(socket: RedisSocket, commands: readonly RedisCommand[], settle: Settle): void {
     if (commands.length === 0) return
-    const sent = new Sent(commands.length, settle, this.#sentEvents)
-    sent.place = this.#sent.length
-    this.#sent.push(sent)
+    const sent = new PendingReplies(commands.length, settle, this.#replyEvents)
+    sent.place = this.#pendingReplies.length
+    this.#pendingReplies.push(sent)
     try {
-      link.send(commands, (index, reply) => sent.settle(index, reply))
+      socket.send(commands, (index, reply) => sent.settle(index, reply))
     } catch (error) {
       // Half of a command may be on its way: nothing that follows on this connection makes sense.
       this.drop(error instanceof Error ? error : new Error(String(error)), false)
@@ -199,40 +201,40 @@ export class Connection implements RedisChannel {
   /** Ends the present connection, if there is one, and opens the next after a pause. */
   private drop(reason: Error, timedOut: boolean): void {
     const wasFit = this.#isFit
-    const link = this.#link
+    const socket = this.#socket
     this.#isFit = false
-    this.#link = undefined
-    this.#signs += 1
+    this.#socket = undefined
+    this.#lifeSigns += 1
     this.clearTimer()
     this.abandon(`The connection to ${this.#address} ended: ${reason.message}`)
-    link?.destroy()
+    socket?.destroy()
     if (this.#isClosed) return
-    this.tell(reason)
-    const pause = pauseMs(timedOut, this.#parts.random)
+    this.reportProblem(reason)
+    const pause = reconnectPauseMs(timedOut, this.#deps.random)
     this.setTimer(pause, () => this.open())
     if (wasFit) this.#events.lost(this)
   }
 
   /** In a turn of its own: whoever asked for a new connection is not called back meanwhile. */
   private abandon(why: string): void {
-    if (this.#sent.length === 0) return
-    const outstanding = this.#sent.splice(0)
+    if (this.#pendingReplies.length === 0) return
+    const outstanding = this.#pendingReplies.splice(0)
     for (const sent of outstanding) sent.place = -1
     queueMicrotask(() => {
       for (const sent of outstanding) sent.abort(why)
     })
   }
 
-  private forget(sent: Sent): void {
+  private forget(sent: PendingReplies): void {
     const { place } = sent
     if (place < 0) return
-    const last = this.#sent.pop()
+    const last = this.#pendingReplies.pop()
     if (last === undefined || last === sent) return
-    this.#sent[place] = last
+    this.#pendingReplies[place] = last
     last.place = place
   }
 
-  private tell(problem: Error): void {
+  private reportProblem(problem: Error): void {
     const { message } = problem
     if (this.#problems.has(message) || this.#problems.size >= PROBLEMS_MAX) return
     this.#problems.add(message)

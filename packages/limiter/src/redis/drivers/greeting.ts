@@ -6,7 +6,7 @@
 import { wordsCommand } from '../ask.js'
 import { type RedisCommand, type RedisReply, RedisReplyError } from '../driver.js'
 
-export interface Greeting {
+export interface HandshakeOptions {
   readonly username: string | undefined
   readonly password: string | undefined
   readonly db: number
@@ -17,16 +17,16 @@ export interface Greeting {
 }
 
 /** `fit`; `not-yet`, so ask the same connection again; or what is wrong. */
-export type Verdict = 'fit' | 'not-yet' | Error
+export type HandshakeVerdict = 'fit' | 'not-yet' | Error
 
-export interface Step {
+export interface HandshakeStep {
   readonly command: RedisCommand
-  judge(reply: RedisReply | Error, warn: (problem: Error) => void): Verdict
+  judge(reply: RedisReply | Error, warn: (problem: Error) => void): HandshakeVerdict
 }
 
-export function stepsOf(greeting: Greeting): readonly Step[] {
-  const { username, password, db, mustBePrimary, isPasswordOptional = false } = greeting
-  const steps: Step[] = []
+export function handshakeSteps(options: HandshakeOptions): readonly HandshakeStep[] {
+  const { username, password, db, mustBePrimary, isPasswordOptional = false } = options
+  const steps: HandshakeStep[] = []
   if (password !== undefined) {
     const words = username === undefined ? [password] : [username, password]
     const judge = isPasswordOptional ? judgeOffer : judgeAuth
@@ -39,7 +39,7 @@ export function stepsOf(greeting: Greeting): readonly Step[] {
 }
 
 /** A password that nobody asked for is odd, and may be a mistake, but lets us in. */
-function judgeAuth(reply: RedisReply | Error, warn: (problem: Error) => void): Verdict {
+function judgeAuth(reply: RedisReply | Error, warn: (problem: Error) => void): HandshakeVerdict {
   const isNeedless = /no password is set|without any password configured/
   if (!(reply instanceof RedisReplyError) || !isNeedless.test(reply.message)) {
     return judgePlainly(reply)
@@ -52,11 +52,11 @@ function judgeAuth(reply: RedisReply | Error, warn: (problem: Error) => void): V
  * A password of somebody else: a sentinel may have the same, another or none. Whether it lets us in
  * without one is what PING finds out.
  */
-function judgeOffer(reply: RedisReply | Error): Verdict {
+function judgeOffer(reply: RedisReply | Error): HandshakeVerdict {
   return reply instanceof RedisReplyError ? 'fit' : judgePlainly(reply)
 }
 
-function judgePlainly(reply: RedisReply | Error): Verdict {
+function judgePlainly(reply: RedisReply | Error): HandshakeVerdict {
   return reply instanceof Error ? reply : 'fit'
 }
 
@@ -66,14 +66,14 @@ const PASSING = /^(?:LOADING|MASTERDOWN) /
 const CLOSED_TO_US = /^(?:NOAUTH|WRONGPASS|DENIED) |max number of clients/
 
 /** Any other error is an answer too: what it means for a command is for the store to say. */
-function judgePing(reply: RedisReply | Error): Verdict {
+function judgePing(reply: RedisReply | Error): HandshakeVerdict {
   if (!(reply instanceof RedisReplyError)) return judgePlainly(reply)
   if (PASSING.test(reply.message)) return 'not-yet'
   return CLOSED_TO_US.test(reply.message) ? reply : 'fit'
 }
 
 /** Whoever may not ask for the role finds out by the first write. */
-function judgeRole(reply: RedisReply | Error): Verdict {
+function judgeRole(reply: RedisReply | Error): HandshakeVerdict {
   if (reply instanceof RedisReplyError) return 'fit'
   if (reply instanceof Error) return reply
   const role = Array.isArray(reply) ? String(reply[0]) : 'unknown'

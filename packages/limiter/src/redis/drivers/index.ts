@@ -5,11 +5,11 @@ import type { RedisDriver } from '../driver.js'
 import { REDIS_CLIENTS, type RedisClient, type RedisTls } from '../options.js'
 import type { RedisTarget } from '../url.js'
 import { ClusterDriver } from './cluster.js'
-import type { ConnectionParts } from './connection.js'
-import type { Greeting } from './greeting.js'
-import { type IoredisModule, ioredisLinks } from './ioredis.js'
-import type { LinkOptions, OpenLink } from './link.js'
-import { type NodeRedisModule, nodeRedisLinks } from './node-redis.js'
+import type { ConnectionDeps } from './connection.js'
+import type { HandshakeOptions } from './greeting.js'
+import { type IoredisModule, ioredisSockets } from './ioredis.js'
+import type { RedisSocketOptions, OpenSocket } from './link.js'
+import { type NodeRedisModule, nodeRedisSockets } from './node-redis.js'
 import { CONNECT_TIMEOUT_MS } from './retry.js'
 import { SentinelDriver } from './sentinel.js'
 import { StandaloneDriver } from './standalone.js'
@@ -35,48 +35,56 @@ export async function openDriver(options: DriverOptions): Promise<RedisDriver> {
       `tls: found with a URL without TLS; accepted: ${accepted}`,
     )
   }
-  const openLink = await linksOf(client, {
+  const openSocket = await socketOpenerOf(client, {
     connectTimeoutMs,
     tls: target.tls ? (tls ?? {}) : undefined,
   })
-  return driverOf(target, { openLink, connectTimeoutMs, random: options.random ?? Math.random })
+  return driverOf(target, { openSocket, connectTimeoutMs, random: options.random ?? Math.random })
 }
 
-const NOBODY: Greeting = { username: undefined, password: undefined, db: 0, mustBePrimary: false }
+const NO_CREDENTIALS: HandshakeOptions = {
+  username: undefined,
+  password: undefined,
+  db: 0,
+  mustBePrimary: false,
+}
 
-function driverOf(target: RedisTarget, parts: ConnectionParts): RedisDriver {
+function driverOf(target: RedisTarget, deps: ConnectionDeps): RedisDriver {
   const { username, password, db } = target
-  const greeting: Greeting = { ...NOBODY, username, password, db }
+  const handshake: HandshakeOptions = { ...NO_CREDENTIALS, username, password, db }
   switch (target.topology) {
     case 'cluster':
-      return new ClusterDriver(target.addresses, greeting, parts)
+      return new ClusterDriver(target.addresses, handshake, deps)
     case 'sentinel':
-      return new SentinelDriver(target, sentinelGreeting(target), greeting, parts)
+      return new SentinelDriver(target, sentinelHandshake(target), handshake, deps)
     case 'standalone': {
-      const [where] = target.addresses
-      if (where === undefined) throw new SluiceError('OPTION_INVALID', 'url: found no host')
-      return new StandaloneDriver(where, greeting, parts)
+      const [endpoint] = target.addresses
+      if (endpoint === undefined) throw new SluiceError('OPTION_INVALID', 'url: found no host')
+      return new StandaloneDriver(endpoint, handshake, deps)
     }
   }
 }
 
 /** With their own user where the URL names one; else that of the nodes is offered to them. */
-function sentinelGreeting({ username, password, sentinel }: RedisTarget): Greeting {
-  if (sentinel !== undefined) return { ...NOBODY, ...sentinel }
-  return { ...NOBODY, username, password, isPasswordOptional: true }
+function sentinelHandshake({ username, password, sentinel }: RedisTarget): HandshakeOptions {
+  if (sentinel !== undefined) return { ...NO_CREDENTIALS, ...sentinel }
+  return { ...NO_CREDENTIALS, username, password, isPasswordOptional: true }
 }
 
-async function linksOf(client: RedisClient, options: LinkOptions): Promise<OpenLink> {
+async function socketOpenerOf(
+  client: RedisClient,
+  options: RedisSocketOptions,
+): Promise<OpenSocket> {
   switch (client) {
     case 'ioredis': {
       const module = await load<IoredisModule>(client, () => import('ioredis'))
       requireIoredis(installedVersion('ioredis'))
-      return ioredisLinks(module, options)
+      return ioredisSockets(module, options)
     }
     case 'iovalkey':
-      return ioredisLinks(await load<IoredisModule>(client, () => import('iovalkey')), options)
+      return ioredisSockets(await load<IoredisModule>(client, () => import('iovalkey')), options)
     case 'node-redis':
-      return nodeRedisLinks(
+      return nodeRedisSockets(
         await load<NodeRedisModule>('@redis/client', () => import('@redis/client')),
         options,
       )

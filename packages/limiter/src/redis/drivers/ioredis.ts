@@ -7,10 +7,10 @@ import {
 } from '../driver.js'
 import {
   KEEP_ALIVE_MS,
-  type Link,
-  type LinkOptions,
-  type OpenLink,
-  OWN_TIMEOUT_FACTOR,
+  type RedisSocket,
+  type RedisSocketOptions,
+  type OpenSocket,
+  CLIENT_TIMEOUT_FACTOR,
   type Settle,
   tlsOf,
 } from './link.js'
@@ -68,11 +68,11 @@ const PASSIVE = {
   keepAlive: KEEP_ALIVE_MS,
 }
 
-export function ioredisLinks(module: IoredisModule, options: LinkOptions): OpenLink {
+export function ioredisSockets(module: IoredisModule, options: RedisSocketOptions): OpenSocket {
   const RawCommand = rawCommandOf(module)
   return (address, events) => {
     const tls = options.tls === undefined ? undefined : tlsOf(options.tls, address)
-    const connectTimeout = options.connectTimeoutMs * OWN_TIMEOUT_FACTOR
+    const connectTimeout = options.connectTimeoutMs * CLIENT_TIMEOUT_FACTOR
     const redis = new module.Redis({ ...PASSIVE, ...address, connectTimeout, tls })
     let reason = new Error('Closed by the other side')
     redis.on('ready', () => events.opened())
@@ -84,13 +84,13 @@ export function ioredisLinks(module: IoredisModule, options: LinkOptions): OpenL
     })
     // What is wrong is told by the events.
     redis.connect().catch(() => {})
-    return new IoredisLink(redis, RawCommand)
+    return new IoredisSocket(redis, RawCommand)
   }
 }
 
 type RawCommand = new (command: RedisCommand, index: number, settle: Settle) => IoredisCommand
 
-class IoredisLink implements Link {
+class IoredisSocket implements RedisSocket {
   readonly #redis: IoredisClient
   readonly #command: RawCommand
 

@@ -9,7 +9,7 @@ import type { RedisAddress } from '../url.js'
 
 export type Settle = (index: number, reply: RedisReply | Error) => void
 
-export interface Link {
+export interface RedisSocket {
   /** Whether what is sent now is written. */
   readonly isWritable: boolean
   /** Writes all commands together. An error that is no RedisReplyError: the reply will not come. */
@@ -23,24 +23,24 @@ export interface Link {
   destroy(): void
 }
 
-export interface LinkEvents {
+export interface RedisSocketEvents {
   /** The node can be written to; nothing has been asked yet. */
   opened(): void
   /** It has ended, or must not be used any more: what it says next may belong to anything. */
   ended(reason: Error): void
 }
 
-export interface LinkOptions {
+export interface RedisSocketOptions {
   readonly connectTimeoutMs: number
   /** How TLS is done; undefined: not at all. */
   readonly tls: RedisTls | undefined
 }
 
 /** Never throws, and calls no event before it has returned. */
-export type OpenLink = (address: RedisAddress, events: LinkEvents) => Link
+export type OpenSocket = (address: RedisAddress, events: RedisSocketEvents) => RedisSocket
 
 /** The libraries' own timeouts come later than ours, and end what ours cannot reach. */
-export const OWN_TIMEOUT_FACTOR = 2
+export const CLIENT_TIMEOUT_FACTOR = 2
 
 /** So long a connection is silent before the kernel asks whether the other side is still there. */
 export const KEEP_ALIVE_MS = 10_000

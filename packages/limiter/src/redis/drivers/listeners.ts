@@ -7,7 +7,7 @@ export function unfitTarget(address: string, problem: string, accepted: string):
 }
 
 /** Who is told of what happens to a driver. */
-export class Listeners {
+export class DriverListeners {
   readonly #ready: Parameters<RedisDriver['onReady']>[0][] = []
   readonly #problem: Parameters<RedisDriver['onProblem']>[0][] = []
 

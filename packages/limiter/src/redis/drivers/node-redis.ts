@@ -7,11 +7,11 @@ import {
 } from '../driver.js'
 import {
   KEEP_ALIVE_MS,
-  type Link,
-  type LinkEvents,
-  type LinkOptions,
-  type OpenLink,
-  OWN_TIMEOUT_FACTOR,
+  type RedisSocket,
+  type RedisSocketEvents,
+  type RedisSocketOptions,
+  type OpenSocket,
+  CLIENT_TIMEOUT_FACTOR,
   type Settle,
   tlsOf,
 } from './link.js'
@@ -33,7 +33,7 @@ interface NodeRedisClient {
   subscribe(channel: string, listener: (message: Buffer) => void, asBuffers: true): Promise<unknown>
 }
 
-export function nodeRedisLinks(module: NodeRedisModule, options: LinkOptions): OpenLink {
+export function nodeRedisSockets(module: NodeRedisModule, options: RedisSocketOptions): OpenSocket {
   const { BLOB_STRING, SIMPLE_STRING } = module.RESP_TYPES
   const passive = {
     RESP: 2,
@@ -53,23 +53,23 @@ export function nodeRedisLinks(module: NodeRedisModule, options: LinkOptions): O
       socket: {
         ...address,
         ...tls,
-        connectTimeout: options.connectTimeoutMs * OWN_TIMEOUT_FACTOR,
+        connectTimeout: options.connectTimeoutMs * CLIENT_TIMEOUT_FACTOR,
         reconnectStrategy: false,
         noDelay: true,
         keepAlive: true,
         keepAliveInitialDelay: KEEP_ALIVE_MS,
       },
     })
-    return new NodeRedisLink(client, module, events)
+    return new NodeRedisSocket(client, module, events)
   }
 }
 
-class NodeRedisLink implements Link {
+class NodeRedisSocket implements RedisSocket {
   readonly #client: NodeRedisClient
   readonly #module: NodeRedisModule
   #isDestroyed = false
 
-  constructor(client: NodeRedisClient, module: NodeRedisModule, events: LinkEvents) {
+  constructor(client: NodeRedisClient, module: NodeRedisModule, events: RedisSocketEvents) {
     this.#client = client
     this.#module = module
     client.on('ready', () => {

@@ -3,12 +3,12 @@ import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type RedisReply, RedisReplyError } from '../driver.js'
 import type { RedisClient } from '../options.js'
 import { parseRedisUrl } from '../url.js'
-import { stepsOf, type Verdict } from './greeting.js'
+import { handshakeSteps, type HandshakeVerdict } from './greeting.js'
 import { openDriver } from './index.js'
 import { tlsOf } from './link.js'
-import { pauseMs } from './retry.js'
-import { TopologyRounds } from './topology-rounds.js'
-import { Sent } from './sent.js'
+import { reconnectPauseMs } from './retry.js'
+import { TopologyPoll } from './topology-rounds.js'
+import { PendingReplies } from './sent.js'
 import { readSlotRanges } from './slot-ranges.js'
 
 describe('the pause before the next try', () => {
@@ -16,9 +16,9 @@ describe('the pause before the next try', () => {
     [false, 50, 500],
     [true, 50, 150],
   ])('where the last timed out: %s, is from %i to %i ms', (timedOut, least, most) => {
-    expect(pauseMs(timedOut, () => 0)).toBe(least)
-    expect(pauseMs(timedOut, () => 1)).toBe(most)
-    expect(pauseMs(timedOut, () => 0.5)).toBe((least + most) / 2)
+    expect(reconnectPauseMs(timedOut, () => 0)).toBe(least)
+    expect(reconnectPauseMs(timedOut, () => 1)).toBe(most)
+    expect(reconnectPauseMs(timedOut, () => 0.5)).toBe((least + most) / 2)
   })
 })
 
@@ -26,7 +26,7 @@ describe('one write', () => {
   test('is settled once for each command, in whatever order', () => {
     const settle = vi.fn()
     const done = vi.fn()
-    const sent = new Sent(3, settle, { done, threw: () => {} })
+    const sent = new PendingReplies(3, settle, { onDone: done, onListenerError: () => {} })
     sent.settle(1, 11)
     sent.settle(1, 12)
     sent.abort('the end')
@@ -43,8 +43,8 @@ describe('one write', () => {
 
 describe('the greeting', () => {
   const nobody = { username: undefined, password: undefined, db: 0, mustBePrimary: false }
-  const words = (greeting: Parameters<typeof stepsOf>[0]) =>
-    stepsOf(greeting).map(({ command }) => command.words().join(' '))
+  const words = (greeting: Parameters<typeof handshakeSteps>[0]) =>
+    handshakeSteps(greeting).map(({ command }) => command.words().join(' '))
 
   test('is as short as it can be', () => {
     expect(words(nobody)).toEqual(['PING'])
@@ -57,7 +57,7 @@ describe('the greeting', () => {
     ])
   })
 
-  const [auth, select, ping, role] = stepsOf({
+  const [auth, select, ping, role] = handshakeSteps({
     username: 'u',
     password: 'p',
     db: 2,
@@ -66,7 +66,7 @@ describe('the greeting', () => {
   const error = (message: string) => new RedisReplyError(message)
   const roleOf = (name: string) => [Buffer.from(name), 0, []]
 
-  test.each<[string, typeof ping, RedisReply | Error, Verdict | 'unfit']>([
+  test.each<[string, typeof ping, RedisReply | Error, HandshakeVerdict | 'unfit']>([
     ['PONG', ping, Buffer.from('PONG'), 'fit'],
     ['reading its data', ping, error('LOADING Redis is loading the dataset in memory'), 'not-yet'],
     ['a replica alone', ping, error('MASTERDOWN Link with MASTER is down and …'), 'not-yet'],
@@ -153,64 +153,64 @@ describe('rounds of questions', () => {
   })
 
   function make(isWell: () => boolean, answers = true) {
-    let asked = 0
+    let polls = 0
     let open: (() => void) | undefined
-    const rounds = new TopologyRounds(() => 0.5, {
-      ask: (done) => {
-        asked += 1
+    const rounds = new TopologyPoll(() => 0.5, {
+      poll: (done) => {
+        polls += 1
         open = done
         if (answers) done()
       },
-      isWell,
+      isHealthy: isWell,
     })
-    return { rounds, asked: () => asked, answer: () => open?.() }
+    return { rounds, polls: () => polls, answer: () => open?.() }
   }
 
   test('are few while all is well, and many while something is missing', () => {
     let isWell = true
-    const { rounds, asked } = make(() => isWell)
-    expect(asked()).toBe(0)
-    rounds.hurry()
+    const { rounds, polls } = make(() => isWell)
+    expect(polls()).toBe(0)
+    rounds.pollSoon()
     vi.advanceTimersByTime(25)
-    expect(asked()).toBe(1)
+    expect(polls()).toBe(1)
     vi.advanceTimersByTime(20_000)
-    expect(asked()).toBe(5)
+    expect(polls()).toBe(5)
     isWell = false
     vi.advanceTimersByTime(5000)
-    const before = asked()
+    const before = polls()
     vi.advanceTimersByTime(2500)
-    expect(asked() - before).toBe(10)
+    expect(polls() - before).toBe(10)
     rounds.close()
   })
 
   test('come at once when somebody knows of a change, however many do', () => {
-    const { rounds, asked } = make(() => true)
+    const { rounds, polls } = make(() => true)
     for (let ms = 0; ms < 1000; ms += 5) {
-      rounds.hurry()
+      rounds.pollSoon()
       vi.advanceTimersByTime(5)
     }
-    expect(asked()).toBe(40)
+    expect(polls()).toBe(40)
     rounds.close()
   })
 
   test('are not two at a time, and end though nobody answers', () => {
-    const { rounds, asked, answer } = make(() => false, false)
-    rounds.hurry()
+    const { rounds, polls, answer } = make(() => false, false)
+    rounds.pollSoon()
     vi.advanceTimersByTime(25)
-    rounds.hurry()
+    rounds.pollSoon()
     vi.advanceTimersByTime(900)
-    expect(asked()).toBe(1)
+    expect(polls()).toBe(1)
     vi.advanceTimersByTime(200)
-    expect(asked()).toBe(2)
+    expect(polls()).toBe(2)
     answer()
     answer()
     vi.advanceTimersByTime(250)
-    expect(asked()).toBe(3)
+    expect(polls()).toBe(3)
     rounds.close()
-    rounds.hurry()
+    rounds.pollSoon()
     answer()
     vi.advanceTimersByTime(10_000)
-    expect(asked()).toBe(3)
+    expect(polls()).toBe(3)
     expect(vi.getTimerCount()).toBe(0)
   })
 })

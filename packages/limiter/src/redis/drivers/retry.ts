@@ -12,7 +12,7 @@ const PAUSE_AFTER_TIMEOUT_MS_MAX = 150
  * same Redis in the same moment do not come back in the same moment. A try that timed out has
  * waited already.
  */
-export function pauseMs(timedOut: boolean, random: () => number): number {
+export function reconnectPauseMs(timedOut: boolean, random: () => number): number {
   const most = timedOut ? PAUSE_AFTER_TIMEOUT_MS_MAX : PAUSE_MS_MAX
   return PAUSE_MS_MIN + random() * (most - PAUSE_MS_MIN)
 }

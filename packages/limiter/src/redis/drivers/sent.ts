@@ -1,24 +1,24 @@
 import { RedisConnectionError, type RedisReply } from '../driver.js'
 import type { Settle } from './link.js'
 
-export interface SentEvents {
+export interface PendingRepliesEvents {
   /** All of it is settled. */
-  done(sent: Sent): void
+  onDone(pending: PendingReplies): void
   /** The caller's `settle` threw. It is told here: above it is a parser in the midst of a reply. */
-  threw(error: unknown): void
+  onListenerError(error: unknown): void
 }
 
 /** One write: settles each of its commands exactly once, whatever becomes of the connection. */
-export class Sent {
+export class PendingReplies {
   /** Where its connection keeps it; below 0: nowhere. */
   place = -1
   readonly #settle: Settle
-  readonly #events: SentEvents
+  readonly #events: PendingRepliesEvents
   /** Of several commands, which have no reply yet; nearly always there is one. */
   readonly #isOpen: boolean[] | undefined
   #open: number
 
-  constructor(count: number, settle: Settle, events: SentEvents) {
+  constructor(count: number, settle: Settle, events: PendingRepliesEvents) {
     this.#settle = settle
     this.#events = events
     this.#isOpen = count === 1 ? undefined : Array.from({ length: count }, () => true)
@@ -29,11 +29,11 @@ export class Sent {
     if (!this.isOpen(index)) return
     if (this.#isOpen !== undefined) this.#isOpen[index] = false
     this.#open -= 1
-    if (this.#open === 0) this.#events.done(this)
+    if (this.#open === 0) this.#events.onDone(this)
     try {
       this.#settle(index, reply)
     } catch (error) {
-      this.#events.threw(error)
+      this.#events.onListenerError(error)
     }
   }
 

@@ -14,29 +14,29 @@ import {
   type SubscriptionEvents,
 } from '../driver.js'
 import { parseAddress, type RedisAddress, type RedisTarget } from '../url.js'
-import { Connection, type ConnectionParts } from './connection.js'
-import type { Greeting } from './greeting.js'
-import { Listeners, unfitTarget } from './listeners.js'
+import { NodeConnection, type ConnectionDeps } from './connection.js'
+import type { HandshakeOptions } from './greeting.js'
+import { DriverListeners, unfitTarget } from './listeners.js'
 import { FollowingSubscription } from './subscription.js'
-import { TopologyRounds } from './topology-rounds.js'
-import { socketsGone } from './standalone.js'
+import { TopologyPoll } from './topology-rounds.js'
+import { waitForSockets } from './standalone.js'
 
 /** Asking costs sentinels next to nothing, and one question may be what ends an outage. */
-const WELL_MS = 1000
+const HEALTHY_MS = 1000
 /** A sentinel that has not answered by then is not waited for. */
 const ANSWER_MS = 250
 /** A sentinel that is silent for so many rounds may be dead without knowing. */
 const SILENCES_MAX = 4
 
 /** What one sentinel says. */
-interface Word {
+interface PrimaryReport {
   readonly primary: RedisAddress
   /** The number of the failover that made it the primary. */
   readonly epoch: number
 }
 
 interface Sentinel {
-  readonly connection: Connection
+  readonly connection: NodeConnection
   /** In how many rounds it had not answered the last question. */
   silences: number
 }
@@ -44,48 +44,51 @@ interface Sentinel {
 export class SentinelDriver implements RedisDriver {
   readonly topology = 'sentinel'
   readonly #name: string
-  readonly #greeting: Greeting
-  readonly #parts: ConnectionParts
-  readonly #listeners = new Listeners()
-  readonly #questions: readonly RedisCommand[]
+  readonly #handshake: HandshakeOptions
+  readonly #deps: ConnectionDeps
+  readonly #listeners = new DriverListeners()
+  readonly #commands: readonly RedisCommand[]
   readonly #sentinels: readonly Sentinel[]
-  readonly #rounds: TopologyRounds
-  #primary: Connection | undefined
+  readonly #topologyPoll: TopologyPoll
+  #primary: NodeConnection | undefined
   #epoch = -1
-  #isUnknownTold = false
-  #refusalTold = ''
+  #isUnknownReported = false
+  #reportedRefusal = ''
   #timer: ReturnType<typeof setTimeout> | undefined
   #isClosed = false
 
   /** `sentinelGreeting` is for the sentinels, `greeting` for the primary. */
   constructor(
     target: Pick<RedisTarget, 'name' | 'addresses'>,
-    sentinelGreeting: Greeting,
-    greeting: Greeting,
-    parts: ConnectionParts,
+    sentinelHandshake: HandshakeOptions,
+    handshake: HandshakeOptions,
+    deps: ConnectionDeps,
   ) {
     this.#name = target.name
-    this.#greeting = { ...greeting, mustBePrimary: true }
-    this.#parts = parts
-    this.#questions = [
+    this.#handshake = { ...handshake, mustBePrimary: true }
+    this.#deps = deps
+    this.#commands = [
       // The address first: during a failover it is ahead of the other.
       wordsCommand(['SENTINEL', 'GET-MASTER-ADDR-BY-NAME', target.name]),
       wordsCommand(['SENTINEL', 'MASTER', target.name]),
     ]
-    this.#rounds = new TopologyRounds(
-      parts.random,
-      { ask: (done) => this.ask(done), isWell: () => this.#primary?.isReady === true },
-      WELL_MS,
+    this.#topologyPoll = new TopologyPoll(
+      deps.random,
+      {
+        poll: (done) => this.pollSentinels(done),
+        isHealthy: () => this.#primary?.isReady === true,
+      },
+      HEALTHY_MS,
     )
     const events = {
       ready: () => {
-        if (this.#primary?.isReady !== true) this.#rounds.hurry()
+        if (this.#primary?.isReady !== true) this.#topologyPoll.pollSoon()
       },
       lost: () => {},
       problem: (problem: Error) => this.#listeners.problem(problem),
     }
-    this.#sentinels = target.addresses.map((where) => ({
-      connection: new Connection(where, sentinelGreeting, parts, events),
+    this.#sentinels = target.addresses.map((endpoint) => ({
+      connection: new NodeConnection(endpoint, sentinelHandshake, deps, events),
       silences: 0,
     }))
   }
@@ -103,14 +106,14 @@ export class SentinelDriver implements RedisDriver {
   }
 
   refresh(): void {
-    this.#rounds.hurry()
+    this.#topologyPoll.pollSoon()
   }
 
   subscribe(_slot: number, channel: string, events: SubscriptionEvents): Subscription {
     return new FollowingSubscription(channel, events, {
-      where: () => this.#primary?.where,
-      greeting: this.#greeting,
-      parts: this.#parts,
+      endpoint: () => this.#primary?.endpoint,
+      handshake: this.#handshake,
+      deps: this.#deps,
     })
   }
 
@@ -124,35 +127,35 @@ export class SentinelDriver implements RedisDriver {
 
   async close(): Promise<void> {
     this.#isClosed = true
-    this.#rounds.close()
+    this.#topologyPoll.close()
     clearTimeout(this.#timer)
     for (const { connection } of this.#sentinels) connection.close()
     this.#primary?.close()
-    await socketsGone()
+    await waitForSockets()
   }
 
   /** Asks all sentinels, and believes the one that knows of the latest failover. */
-  private ask(done: () => void): void {
-    const words: Word[] = []
+  private pollSentinels(done: () => void): void {
+    const reports: PrimaryReport[] = []
     let open = 0
     let isDone = false
     const finish = () => {
       if (isDone || this.#isClosed) return
       isDone = true
       clearTimeout(this.#timer)
-      this.believe(words)
+      this.adopt(reports)
       done()
     }
-    for (const { connection } of this.askable()) {
+    for (const { connection } of this.pollable()) {
       const replies: (RedisReply | Error)[] = []
-      const wasSent = connection.send(this.#questions, (_, reply) => {
+      const wasSent = connection.send(this.#commands, (_, reply) => {
         replies.push(reply)
-        if (replies.length < this.#questions.length) return
-        const word = readWord(replies)
-        if (word !== undefined) words.push(word)
-        else if (replies[0] === null) this.tellUnknown(connection)
+        if (replies.length < this.#commands.length) return
+        const report = readPrimaryReport(replies)
+        if (report !== undefined) reports.push(report)
+        else if (replies[0] === null) this.reportUnknown(connection)
         else if (replies[0] instanceof RedisReplyError) {
-          this.tellRefused(connection.address, replies[0])
+          this.reportRefusal(connection.address, replies[0])
         }
         open -= 1
         if (open === 0) finish()
@@ -164,7 +167,7 @@ export class SentinelDriver implements RedisDriver {
   }
 
   /** One that has not answered is not asked again, but given up after a while. */
-  private askable(): readonly Sentinel[] {
+  private pollable(): readonly Sentinel[] {
     return this.#sentinels.filter((sentinel) => {
       const { connection } = sentinel
       sentinel.silences = connection.hasOutstanding ? sentinel.silences + 1 : 0
@@ -173,8 +176,8 @@ export class SentinelDriver implements RedisDriver {
     })
   }
 
-  private believe(words: readonly Word[]): void {
-    const [best] = words.toSorted((a, b) => b.epoch - a.epoch)
+  private adopt(reports: readonly PrimaryReport[]): void {
+    const [best] = reports.toSorted((a, b) => b.epoch - a.epoch)
     // Who knows less than we were told before is believed only where there is nothing to lose.
     if (best === undefined || (best.epoch < this.#epoch && this.#primary?.isReady)) return
     this.#epoch = best.epoch
@@ -182,17 +185,17 @@ export class SentinelDriver implements RedisDriver {
       this.#primary.redirect(best.primary)
       return
     }
-    this.#primary = new Connection(best.primary, this.#greeting, this.#parts, {
+    this.#primary = new NodeConnection(best.primary, this.#handshake, this.#deps, {
       ready: (connection) => this.#listeners.ready(connection),
-      lost: () => this.#rounds.hurry(),
+      lost: () => this.#topologyPoll.pollSoon(),
       problem: (problem) => this.#listeners.problem(problem),
     })
   }
 
-  private tellRefused(address: string, cause: RedisReplyError): void {
+  private reportRefusal(address: string, cause: RedisReplyError): void {
     const { message } = cause
-    if (this.#refusalTold === message) return
-    this.#refusalTold = message
+    if (this.#reportedRefusal === message) return
+    this.#reportedRefusal = message
     const isOther = /^ERR unknown command/i.test(message)
     if (isOther && this.#sentinels.length === 1) {
       const problem = 'found no Sentinel behind redis+sentinel://'
@@ -203,15 +206,17 @@ export class SentinelDriver implements RedisDriver {
     }
   }
 
-  private tellUnknown({ address }: Connection): void {
-    if (this.#isUnknownTold) return
-    this.#isUnknownTold = true
+  private reportUnknown({ address }: NodeConnection): void {
+    if (this.#isUnknownReported) return
+    this.#isUnknownReported = true
     const problem = `The sentinel ${address} knows no primary of the name ${this.#name}`
     this.#listeners.problem(new Error(problem))
   }
 }
 
-function readWord([address, fields]: readonly (RedisReply | Error)[]): Word | undefined {
+function readPrimaryReport([address, fields]: readonly (RedisReply | Error)[]):
+  | PrimaryReport
+  | undefined {
   if (!Array.isArray(address)) return undefined
   const primary = parseAddress(`${String(address[0])}:${String(address[1])}`)
   if (primary === undefined) return undefined

@@ -1,20 +1,20 @@
 import type { RedisChannel, RedisDriver, Subscription, SubscriptionEvents } from '../driver.js'
 import { type RedisAddress } from '../url.js'
-import { Connection, type ConnectionParts } from './connection.js'
-import type { Greeting } from './greeting.js'
-import { Listeners } from './listeners.js'
+import { NodeConnection, type ConnectionDeps } from './connection.js'
+import type { HandshakeOptions } from './greeting.js'
+import { DriverListeners } from './listeners.js'
 import { FollowingSubscription, type SubscriptionDeps } from './subscription.js'
 
 /** One node, which serves every slot. */
 export class StandaloneDriver implements RedisDriver {
   readonly topology = 'standalone'
-  readonly #listeners = new Listeners()
-  readonly #connection: Connection
-  readonly #subscribing: SubscriptionDeps
+  readonly #listeners = new DriverListeners()
+  readonly #connection: NodeConnection
+  readonly #subscriptionDeps: SubscriptionDeps
 
-  constructor(where: RedisAddress, greeting: Greeting, parts: ConnectionParts) {
-    this.#subscribing = { where: () => where, greeting, parts }
-    this.#connection = new Connection(where, greeting, parts, {
+  constructor(endpoint: RedisAddress, handshake: HandshakeOptions, deps: ConnectionDeps) {
+    this.#subscriptionDeps = { endpoint: () => endpoint, handshake, deps }
+    this.#connection = new NodeConnection(endpoint, handshake, deps, {
       ready: (connection) => this.#listeners.ready(connection),
       lost: () => {},
       problem: (problem) => this.#listeners.problem(problem),
@@ -38,7 +38,7 @@ export class StandaloneDriver implements RedisDriver {
   }
 
   subscribe(_slot: number, channel: string, events: SubscriptionEvents): Subscription {
-    return new FollowingSubscription(channel, events, this.#subscribing)
+    return new FollowingSubscription(channel, events, this.#subscriptionDeps)
   }
 
   onReady(listener: (channel: RedisChannel) => void): void {
@@ -51,12 +51,12 @@ export class StandaloneDriver implements RedisDriver {
 
   async close(): Promise<void> {
     this.#connection.close()
-    await socketsGone()
+    await waitForSockets()
   }
 }
 
 /** A socket that is destroyed is gone one turn of the event loop later. */
-export function socketsGone(): Promise<void> {
+export function waitForSockets(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve)
   })

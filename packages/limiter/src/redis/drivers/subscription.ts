@@ -4,10 +4,10 @@
  * connected is lost.
  */
 import { RedisReplyError, type Subscription, type SubscriptionEvents } from '../driver.js'
-import { Rounds, timers } from '../../rounds.js'
+import { PeriodicTask, systemScheduler } from '../../rounds.js'
 import { formatAddress, type RedisAddress } from '../url.js'
-import { Connection, type ConnectionParts } from './connection.js'
-import type { Greeting } from './greeting.js'
+import { NodeConnection, type ConnectionDeps } from './connection.js'
+import type { HandshakeOptions } from './greeting.js'
 
 /** How often it is looked whether the node is another one now. */
 const FOLLOW_EVERY_MS = 1000
@@ -16,17 +16,17 @@ const REFUSED_ROUNDS = 30
 
 export interface SubscriptionDeps {
   /** The node to subscribe at; undefined while none is known. */
-  readonly where: () => RedisAddress | undefined
-  readonly greeting: Greeting
-  readonly parts: ConnectionParts
+  readonly endpoint: () => RedisAddress | undefined
+  readonly handshake: HandshakeOptions
+  readonly deps: ConnectionDeps
 }
 
 export class FollowingSubscription implements Subscription {
   readonly #channel: string
   readonly #events: SubscriptionEvents
   readonly #deps: SubscriptionDeps
-  readonly #rounds: Rounds
-  #connection: Connection | undefined
+  readonly #task: PeriodicTask
+  #connection: NodeConnection | undefined
   #refusedRounds = 0
   #isClosed = false
 
@@ -34,24 +34,24 @@ export class FollowingSubscription implements Subscription {
     this.#channel = channel
     this.#events = events
     this.#deps = deps
-    this.#rounds = new Rounds(FOLLOW_EVERY_MS, () => this.follow(), timers)
-    this.#rounds.start()
+    this.#task = new PeriodicTask(FOLLOW_EVERY_MS, () => this.follow(), systemScheduler)
+    this.#task.start()
   }
 
   close(): void {
     this.#isClosed = true
-    this.#rounds.stop()
+    this.#task.stop()
     this.drop()
   }
 
   private async follow(): Promise<void> {
     this.#refusedRounds -= 1
-    const where = this.#deps.where()
-    if (this.#isClosed || this.#refusedRounds > 0 || where === undefined) return
-    if (this.#connection?.address === formatAddress(where)) return
+    const endpoint = this.#deps.endpoint()
+    if (this.#isClosed || this.#refusedRounds > 0 || endpoint === undefined) return
+    if (this.#connection?.address === formatAddress(endpoint)) return
     this.drop()
-    const { greeting, parts } = this.#deps
-    this.#connection = new Connection(where, greeting, parts, {
+    const { handshake, deps } = this.#deps
+    this.#connection = new NodeConnection(endpoint, handshake, deps, {
       ready: (connection) => this.subscribe(connection),
       lost: () => {},
       // The connections of decisions meet the same problems, and report them.
@@ -59,7 +59,7 @@ export class FollowingSubscription implements Subscription {
     })
   }
 
-  private subscribe(connection: Connection): void {
+  private subscribe(connection: NodeConnection): void {
     const isCurrent = () => connection === this.#connection
     const onMessage = (message: Buffer) => {
       if (isCurrent()) this.#events.message(message)

@@ -1,40 +1,40 @@
 /** When those who know the topology are asked about it: one round after the other, for ever. */
 
-const WELL_MS = 5000
-const UNWELL_MS = 250
+const HEALTHY_MS = 5000
+const UNHEALTHY_MS = 250
 /** However many want to know, so long passes between one round and the next. */
-const HURRY_MS = 25
+const SOON_MS = 25
 /** A round that nobody ends is over after so long. */
 const ROUND_MS_MAX = 1000
 
-export interface TopologyRoundsParts {
+export interface TopologyPollDeps {
   /** Asks, and calls `done` when it knows more, or when nobody answers. */
-  ask(done: () => void): void
+  poll(done: () => void): void
   /** Whether nothing is missing, so that there is time until the next round. */
-  isWell(): boolean
+  isHealthy(): boolean
 }
 
-export class TopologyRounds {
+export class TopologyPoll {
   readonly #random: () => number
-  readonly #parts: TopologyRoundsParts
-  readonly #wellMs: number
+  readonly #deps: TopologyPollDeps
+  readonly #healthyMs: number
   #timer: ReturnType<typeof setTimeout> | undefined
   #round = 0
-  #isAsking = false
+  #isPolling = false
   #isHurried = false
   #isClosed = false
 
-  constructor(random: () => number, parts: TopologyRoundsParts, wellMs = WELL_MS) {
+  constructor(random: () => number, deps: TopologyPollDeps, healthyMs = HEALTHY_MS) {
     this.#random = random
-    this.#parts = parts
-    this.#wellMs = wellMs
+    this.#deps = deps
+    this.#healthyMs = healthyMs
   }
 
   /** Somebody has reason to believe that things have changed. */
-  hurry(): void {
+  pollSoon(): void {
     if (this.#isClosed || this.#isHurried) return
     this.#isHurried = true
-    if (!this.#isAsking) this.next(HURRY_MS)
+    if (!this.#isPolling) this.next(SOON_MS)
   }
 
   close(): void {
@@ -44,25 +44,25 @@ export class TopologyRounds {
 
   private next(ms: number): void {
     clearTimeout(this.#timer)
-    this.#timer = setTimeout(() => this.ask(), ms)
+    this.#timer = setTimeout(() => this.poll(), ms)
   }
 
-  private ask(): void {
-    this.#isAsking = true
+  private poll(): void {
+    this.#isPolling = true
     this.#isHurried = false
     this.#round += 1
     const round = this.#round
     const done = () => {
-      if (round === this.#round && this.#isAsking && !this.#isClosed) this.asked()
+      if (round === this.#round && this.#isPolling && !this.#isClosed) this.onPolled()
     }
     this.#timer = setTimeout(done, ROUND_MS_MAX)
-    this.#parts.ask(done)
+    this.#deps.poll(done)
   }
 
-  private asked(): void {
-    this.#isAsking = false
-    const usual = this.#parts.isWell() ? this.#wellMs : UNWELL_MS
+  private onPolled(): void {
+    this.#isPolling = false
+    const usual = this.#deps.isHealthy() ? this.#healthyMs : UNHEALTHY_MS
     // Nodes that saw the same change must not ask at the same moments ever after.
-    this.next(this.#isHurried ? HURRY_MS : usual * (0.75 + this.#random() / 2))
+    this.next(this.#isHurried ? SOON_MS : usual * (0.75 + this.#random() / 2))
   }
 }

@@ -49,18 +49,18 @@ test.each(VALUES)(
         ? { verb: 'give', give }
         : { verb: 'take', groups: [[one], [two]], states: false }
       if (isGive) store.sync.give(give)
-      else expected.push(store.sync.take([[one], [two]]).map(([outcome]) => told(outcome)))
+      else expected.push(store.sync.take([[one], [two]]).map(([outcome]) => withoutState(outcome)))
       batches.push({ ops: [op], times: { notAfter: 0, now } })
     }
     const replies = await redis.run('plain', batches)
     const answers = replies.flatMap(({ answers: [answer] }) =>
-      Array.isArray(answer) ? [answer.map(([outcome]) => told(outcome))] : [],
+      Array.isArray(answer) ? [answer.map(([outcome]) => withoutState(outcome))] : [],
     )
     expect(answers).toEqual(expected)
   },
 )
 
-function told(outcome: unknown): unknown {
+function withoutState(outcome: unknown): unknown {
   const { granted, remaining, resetAfterMs, retryAfterMs, delayMs, at } = outcome as Record<
     string,
     unknown

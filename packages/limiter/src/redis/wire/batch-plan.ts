@@ -38,14 +38,14 @@ interface LimitEntry {
   index: number
 }
 
-export interface PlanOptions {
+export interface BatchPlanOptions {
   readonly partitions: number
   /** Logs have keys of their own: one counter may then be two. */
-  readonly logsApart: boolean
+  readonly hasSeparateLogs: boolean
 }
 
 export class BatchPlan {
-  readonly #options: PlanOptions
+  readonly #options: BatchPlanOptions
   readonly #counters = new CounterTable()
   readonly #known = new WeakMap<Limit, LimitEntry>()
   #batch = 0
@@ -62,7 +62,7 @@ export class BatchPlan {
   values = 0
   logs = 0
 
-  constructor(options: PlanOptions) {
+  constructor(options: BatchPlanOptions) {
     this.#options = options
   }
 
@@ -141,14 +141,14 @@ export class BatchPlan {
 
   /** Where logs lie apart, nobody knows which of the two the counter is. */
   private referForgotten(key: CounterKey): void {
-    if (this.#options.logsApart) {
+    if (this.#options.hasSeparateLogs) {
       this.push(this.find(key, VALUE))
       this.push(this.find(key, LOG))
     } else this.push(this.find(key, FORGOTTEN))
   }
 
   private find(key: CounterKey, use: number): number {
-    const { partitions, logsApart } = this.#options
+    const { partitions, hasSeparateLogs: logsApart } = this.#options
     const { partition } = key
     if (!Number.isInteger(partition) || partition < 0 || partition >= partitions) {
       throw new SluiceError(

@@ -1,6 +1,6 @@
 /** A batch as the bytes of one Redis command, written by hand: clients write them as they are. */
 import type { RedisCommand } from '../driver.js'
-import type { Script } from './script.js'
+import type { BatchScript } from './script.js'
 
 const SIZE_AT_FIRST = 16_384
 const DIGITS_MAX = 16
@@ -24,7 +24,7 @@ export class CommandWriter {
   #bytes = Buffer.allocUnsafe(SIZE_AT_FIRST)
   #end = 0
 
-  start(script: Script, words: number): void {
+  start(script: BatchScript, words: number): void {
     this.#end = 0
     this.reserve(script.byHash.length + DIGITS_MAX)
     this.header(STAR, words)
@@ -123,12 +123,12 @@ function digitsOf(value: number): number {
 }
 
 /** A batch and its own command: most batches need no more than that, so no more is made. */
-export class Batch implements EncodedBatch, RedisCommand {
+export class BatchCommand implements EncodedBatch, RedisCommand {
   readonly #bytes: Buffer
-  readonly #script: Script
+  readonly #script: BatchScript
 
   /** `bytes` is the command by the script's hash. */
-  constructor(bytes: Buffer, script: Script) {
+  constructor(bytes: Buffer, script: BatchScript) {
     this.#bytes = bytes
     this.#script = script
   }

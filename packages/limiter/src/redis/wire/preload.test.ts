@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type RedisServer, startRedis } from '../../../../../tools/redis/server.mjs'
 import { openChannel, type TestChannel } from '../channel.test-helper.js'
-import { askChannel } from '../ask.js'
+import { runOnChannel } from '../ask.js'
 import { PRELOAD } from './preload.js'
 import { SCRIPTS } from './script.js'
 
@@ -18,13 +18,13 @@ afterAll(async () => {
 
 test('a Redis that was sent the scripts knows all of them, and nothing was written', async () => {
   for (const command of PRELOAD) {
-    const reply = await askChannel(channel, command.words(), 10_000)
+    const reply = await runOnChannel(channel, command.words(), 10_000)
     expect(Buffer.isBuffer(reply)).toBe(true)
   }
   const hashes = SCRIPTS.map(
     ({ byHash }) => /[0-9a-f]{40}/.exec(Buffer.from(byHash).toString())?.[0],
   )
-  const known = await askChannel(
+  const known = await runOnChannel(
     channel,
     ['SCRIPT', 'EXISTS', ...hashes.map((hash) => hash ?? '')],
     10_000,

@@ -8,13 +8,13 @@ import {
 } from '@sluice/core'
 import { Redis } from 'ioredis'
 import { type RedisServer, startRedis } from '../../../../../tools/redis/server.mjs'
-import type { Groups, Peeked } from '../../store.js'
+import type { Groups, PeekOutcome } from '../../store.js'
 import type { RedisReply } from '../driver.js'
 import { counterKeyText, hashKeyText } from '../key.js'
 import { PARTITION_TAGS } from '../partitions.js'
 import { type BatchReply, decodeBatch } from './reply.js'
 import { BatchCodec, type BatchTimes, type StoreOp } from './request.js'
-import { BATCH, giveOneScript, type Script, takeOneScript, takeTwoScript } from './script.js'
+import { BATCH, giveOneScript, type BatchScript, takeOneScript, takeTwoScript } from './script.js'
 
 export type Layout = 'plain' | 'packed'
 
@@ -26,7 +26,7 @@ const SCRIPTS = [BATCH, ...new Set(ALGORITHM_NAMES.flatMap(scriptsOf))]
 /** Commands written at once. */
 const AT_ONCE = 500
 
-function scriptsOf(algorithm: AlgorithmName): readonly Script[] {
+function scriptsOf(algorithm: AlgorithmName): readonly BatchScript[] {
   const limit = defineLimit({ algorithm, max: 1, windowMs: 1000 })
   const counted = defineLimit({ algorithm: 'sliding-window-counter', max: 1, windowMs: 1000 })
   const scripts = [takeOneScript(limit), takeTwoScript(limit, counted), giveOneScript(limit)]
@@ -125,6 +125,6 @@ export function peekOf(key: CounterKey, limit: Limit, amount = 1): StoreOp {
 }
 
 /** The outcome of each op of a batch that asks for one take alone. */
-export function outcomesOf({ answers }: BatchReply): readonly (Peeked | undefined)[] {
-  return answers.map((answer) => (answer as Groups<Peeked> | undefined)?.[0]?.[0])
+export function outcomesOf({ answers }: BatchReply): readonly (PeekOutcome | undefined)[] {
+  return answers.map((answer) => (answer as Groups<PeekOutcome> | undefined)?.[0]?.[0])
 }

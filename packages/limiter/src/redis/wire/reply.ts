@@ -78,7 +78,7 @@ function decodeGroups(
 }
 
 /** What most takes are told. Made by a class, as decisions that were told it live on. */
-class Admitted implements Outcome {
+class AdmittedOutcome implements Outcome {
   readonly granted: number
   readonly remaining: number
   readonly resetAfterMs: number
@@ -103,7 +103,7 @@ function decodeOutcome(
 ): Answer {
   if (first >= 0) {
     const resetAfterMs = numbers.readCount()
-    return new Admitted(expected, first, resetAfterMs, now)
+    return new AdmittedOutcome(expected, first, resetAfterMs, now)
   }
   const mark = -first
   if (mark >= SPOILED) throw malformed(`the mark ${first}`)

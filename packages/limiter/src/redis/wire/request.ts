@@ -9,10 +9,10 @@ import type { Take } from '@sluice/core'
 import { HASH_DIGITS, HASHES_PER_PARTITION, hashNumber, keyHead, requirePrefix } from '../key.js'
 import type { Give, Groups } from '../../store.js'
 import { BatchPlan, LIMIT_NUMBERS } from './batch-plan.js'
-import { Batch, CommandWriter, type EncodedBatch } from './command.js'
+import { BatchCommand, CommandWriter, type EncodedBatch } from './command.js'
 import type { CounterTable } from './counter-table.js'
 import { NumberWriter } from './msgpack.js'
-import { BATCH, giveOneScript, type Script, takeOneScript, takeTwoScript } from './script.js'
+import { BATCH, giveOneScript, type BatchScript, takeOneScript, takeTwoScript } from './script.js'
 import { requireCount, type StoreOp } from './store-op.js'
 
 export type { EncodedBatch } from './command.js'
@@ -62,7 +62,7 @@ export class BatchCodec {
     const heads = tags.map((tag) => keyHead(requirePrefix(prefix), tag))
     this.#heads = heads.map((head) => wordHead(head, COUNTER_DIGITS))
     this.#hashHeads = heads.map((head) => wordHead(`${head}p`, HASH_DIGITS))
-    this.#plan = new BatchPlan({ partitions: tags.length, logsApart: this.#isPacked })
+    this.#plan = new BatchPlan({ partitions: tags.length, hasSeparateLogs: this.#isPacked })
   }
 
   encode(ops: readonly StoreOp[], { notAfter, now }: BatchTimes): EncodedBatch {
@@ -72,7 +72,7 @@ export class BatchCodec {
     this.#numbers.start()
     this.#numbers.write(notAfter)
     this.#numbers.write(now)
-    return this.encodeAlone(ops) ?? this.encodeBatch(ops)
+    return this.encodeSingle(ops) ?? this.encodeBatch(ops)
   }
 
   private encodeBatch(ops: readonly StoreOp[]): EncodedBatch {
@@ -93,7 +93,7 @@ export class BatchCodec {
   }
 
   /** A batch of one op, where there is a script for that. */
-  private encodeAlone(ops: readonly StoreOp[]): EncodedBatch | undefined {
+  private encodeSingle(ops: readonly StoreOp[]): EncodedBatch | undefined {
     const op = ops[0]
     if (this.#isPacked || ops.length !== 1 || op === undefined) return undefined
     if (op.verb === 'give') return this.encodeGiveOne(op.give)
@@ -102,7 +102,7 @@ export class BatchCodec {
   }
 
   private encodeTakeOne(groups: Groups<Take>): EncodedBatch | undefined {
-    const take = aloneIn(groups)
+    const take = onlyTakeOf(groups)
     const limit = this.#plan.limits[0]
     if (take === undefined || limit === undefined) return undefined
     const script = takeOneScript(take.limit)
@@ -175,7 +175,7 @@ export class BatchCodec {
   }
 
   private writeTake(groups: Groups<Take>, states: boolean): void {
-    const take = states ? undefined : aloneIn(groups)
+    const take = states ? undefined : onlyTakeOf(groups)
     if (take === undefined) {
       this.writeGroups(TAKE, groups, states)
       return
@@ -220,7 +220,7 @@ export class BatchCodec {
     }
   }
 
-  private writeCommand(script: Script): EncodedBatch {
+  private writeCommand(script: BatchScript): EncodedBatch {
     const { counters, values } = this.#plan
     const command = this.#command
     const hashed = this.#isPacked ? values : 0
@@ -238,7 +238,7 @@ export class BatchCodec {
     }
     command.bytes(this.#numbers.finish())
     if (this.#isPacked) command.bytes(this.fields())
-    return new Batch(command.finish(), script)
+    return new BatchCommand(command.finish(), script)
   }
 
   /** In the order of the values, the name of each in its hash. */
@@ -257,7 +257,7 @@ export class BatchCodec {
 }
 
 /** The take of a call that has one limit; undefined: it has more, or may take less than it asks. */
-function aloneIn(groups: Groups<Take>): Take | undefined {
+function onlyTakeOf(groups: Groups<Take>): Take | undefined {
   const takes = groups[0]
   const take = takes?.[0]
   if (groups.length !== 1 || takes?.length !== 1 || take?.atLeast !== undefined) return undefined

@@ -5,7 +5,7 @@
 import type { CounterKey, Limit, LimitSpec, Outcome, Take } from '@sluice/core'
 import { defineLimit } from '@sluice/core'
 import type { MemoryStore } from '../../memory/memory-store.js'
-import type { Groups, Peeked } from '../../store.js'
+import type { Groups, PeekOutcome } from '../../store.js'
 import type { ManualClock } from '../../testing/index.js'
 import type { Batch } from './redis.test-helper.js'
 import type { StoreOp } from './request.js'
@@ -16,7 +16,7 @@ export interface Reference {
 }
 
 /** What the memory store says to one op, with the states after it. */
-export type Expected = Groups<Peeked> | undefined
+export type Expected = Groups<PeekOutcome> | undefined
 
 export interface Played {
   readonly batches: readonly Batch[]

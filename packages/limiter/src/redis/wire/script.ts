@@ -11,7 +11,7 @@ import { createHash } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import type { Limit } from '@sluice/core'
 
-export interface Script {
+export interface BatchScript {
   readonly source: string
   /** The words of a command that run it by its hash, as they go over the wire. */
   readonly byHash: Uint8Array
@@ -21,28 +21,28 @@ export interface Script {
 const VERBS_BUT_TAKE = '-- The verbs but take.\n'
 
 /** `src/lua` is as far from here as from the built file. */
-function read(name: string): string {
+function readLua(name: string): string {
   return readFileSync(new URL(`../../../src/lua/${name}.lua`, import.meta.url), 'utf8')
 }
 
-function strip(text: string): string {
+function stripLua(text: string): string {
   const lines = text.split('\n').map((line) => line.trim())
   return lines.filter((line) => line !== '' && !line.startsWith('--')).join('\n')
 }
 
 /** An algorithm as far as takes need it, and how its states lie in bytes. */
 function algorithmForTakes(name: string): string {
-  const [forTakes = ''] = read(name).split(VERBS_BUT_TAKE)
-  return forTakes + read('value')
+  const [forTakes = ''] = readLua(name).split(VERBS_BUT_TAKE)
+  return forTakes + readLua('value')
 }
 
 function algorithm(name: string): string {
-  const [, others = ''] = read(name).split(VERBS_BUT_TAKE)
+  const [, others = ''] = readLua(name).split(VERBS_BUT_TAKE)
   return algorithmForTakes(name) + others
 }
 
-function script(...parts: readonly string[]): Script {
-  const source = `${parts.map(strip).join('\n')}\n`
+function batchScript(...sources: readonly string[]): BatchScript {
+  const source = `${sources.map(stripLua).join('\n')}\n`
   const sha = createHash('sha1').update(source).digest('hex')
   return { source, byHash: Buffer.from(`$7\r\nEVALSHA\r\n$40\r\n${sha}\r\n`) }
 }
@@ -52,7 +52,7 @@ const MAKE_ALGORITHM = `local function makeAlgorithm(format)
 if format <= 2 then
 ${algorithm('token-bucket')}
 end
-${read('numbers')}
+${readLua('numbers')}
 if format == 3 then
 ${algorithm('leaky-bucket')}
 elseif format == 4 then
@@ -60,34 +60,34 @@ ${algorithm('fixed-window')}
 elseif format == 5 then
 ${algorithm('sliding-window-counter')}
 else
-${read('log-records')}
-${read('sliding-window-log')}
+${readLua('log-records')}
+${readLua('sliding-window-log')}
 end
 end`
 
 const MAKE_PACKED = `local function makePacked(request, now, SPAN_US)
-${read('packed')}
+${readLua('packed')}
 end`
 
 const MAKE_VERBS = `local function makeVerbs(makeAlgorithm, algorithms, request, limits, now, reply,
 values, writes, spoiled, isPacked, valueCount, keysBefore)
-${read('span')}
-${read('answer')}
-${read('states')}
-${read('verbs')}
+${readLua('span')}
+${readLua('answer')}
+${readLua('states')}
+${readLua('verbs')}
 end`
 
 /** Decides any batch. */
-export const BATCH = script(
+export const BATCH = batchScript(
   MAKE_ALGORITHM,
   MAKE_PACKED,
   MAKE_VERBS,
-  read('admit-bucket'),
-  read('admit-window'),
-  read('span'),
-  read('request'),
-  read('counters'),
-  read('batch'),
+  readLua('admit-bucket'),
+  readLua('admit-window'),
+  readLua('span'),
+  readLua('request'),
+  readLua('counters'),
+  readLua('batch'),
 )
 
 /** What `admit` of an algorithm finds of a take, and the form in which that is written. */
@@ -98,43 +98,55 @@ const ADMIT_WINDOW = `local NARROW = '>BI4I7I4'
 ${FOUND} = admitWindow(value, format, max, windowUs, amount, now)`
 
 /** A script that tries `admit` first. */
-function admitOne(admit: string, call: string, ...parts: readonly string[]): Script {
-  const first = [read(admit), read('span'), read('take-one'), call, read('take-one-admitted')]
-  return script(...first, ...parts, read('answer'), read('take-one-any'))
+function admitOne(admit: string, call: string, ...sources: readonly string[]): BatchScript {
+  const first = [
+    readLua(admit),
+    readLua('span'),
+    readLua('take-one'),
+    call,
+    readLua('take-one-admitted'),
+  ]
+  return batchScript(...first, ...sources, readLua('answer'), readLua('take-one-any'))
 }
 
-function takeOne(...parts: readonly string[]): Script {
-  return script(...parts, read('span'), read('answer'), read('take-one'), read('take-one-any'))
+function takeOne(...sources: readonly string[]): BatchScript {
+  return batchScript(
+    ...sources,
+    readLua('span'),
+    readLua('answer'),
+    readLua('take-one'),
+    readLua('take-one-any'),
+  )
 }
 
 /** All of an algorithm, apart from another one in the same script. */
 function makeOther(name: string): string {
-  const numbers = name === 'token-bucket' ? '' : read('numbers')
+  const numbers = name === 'token-bucket' ? '' : readLua('numbers')
   return `local function makeOther()\n${numbers}\n${algorithm(name)}\nend`
 }
 
-function takeTwo(...parts: readonly string[]): Script {
+function takeTwo(...sources: readonly string[]): BatchScript {
   const other = makeOther('sliding-window-counter')
-  return script(other, ...parts, read('span'), read('answer'), read('take-two'))
+  return batchScript(other, ...sources, readLua('span'), readLua('answer'), readLua('take-two'))
 }
 
-function giveOne(name: string): Script {
-  return script(makeOther(name), read('span'), read('give-one'))
+function giveOne(name: string): BatchScript {
+  return batchScript(makeOther(name), readLua('span'), readLua('give-one'))
 }
 
 const bucket = admitOne('admit-bucket', ADMIT_BUCKET, algorithmForTakes('token-bucket'))
-const window = [read('numbers'), algorithmForTakes('fixed-window')]
+const window = [readLua('numbers'), algorithmForTakes('fixed-window')]
 const BY_FORMAT = [
   undefined,
   bucket,
   bucket,
-  takeOne(read('numbers'), algorithmForTakes('leaky-bucket')),
+  takeOne(readLua('numbers'), algorithmForTakes('leaky-bucket')),
   admitOne('admit-window', ADMIT_WINDOW, ...window),
-  takeOne(read('numbers'), algorithmForTakes('sliding-window-counter')),
+  takeOne(readLua('numbers'), algorithmForTakes('sliding-window-counter')),
 ]
 
 /** Decides a batch of one take of one limit in the plain layout; undefined: no script does. */
-export function takeOneScript({ format, onRefusal }: Limit): Script | undefined {
+export function takeOneScript({ format, onRefusal }: Limit): BatchScript | undefined {
   return onRefusal === 'charge' ? undefined : BY_FORMAT[format]
 }
 
@@ -143,13 +155,13 @@ const TWO_BY_FORMAT = [
   undefined,
   bucketOfTwo,
   bucketOfTwo,
-  takeTwo(read('numbers'), algorithmForTakes('leaky-bucket')),
-  takeTwo(read('numbers'), algorithmForTakes('fixed-window')),
-  takeTwo(read('numbers'), algorithmForTakes('sliding-window-counter')),
+  takeTwo(readLua('numbers'), algorithmForTakes('leaky-bucket')),
+  takeTwo(readLua('numbers'), algorithmForTakes('fixed-window')),
+  takeTwo(readLua('numbers'), algorithmForTakes('sliding-window-counter')),
 ]
 
 /** The same for a call of two groups of one limit each. */
-export function takeTwoScript(first: Limit, second: Limit): Script | undefined {
+export function takeTwoScript(first: Limit, second: Limit): BatchScript | undefined {
   if (first.onRefusal === 'charge' || second.onRefusal === 'charge') return undefined
   return second.algorithm === 'sliding-window-counter' ? TWO_BY_FORMAT[first.format] : undefined
 }
@@ -165,11 +177,11 @@ const GIVE_BY_FORMAT = [
 ]
 
 /** The same for a batch of one give. */
-export function giveOneScript({ format }: Limit): Script | undefined {
+export function giveOneScript({ format }: Limit): BatchScript | undefined {
   return GIVE_BY_FORMAT[format]
 }
 
 /** Every script there is, each once. */
-export const SCRIPTS: readonly Script[] = [
+export const SCRIPTS: readonly BatchScript[] = [
   ...new Set([BATCH, ...BY_FORMAT, ...TWO_BY_FORMAT, ...GIVE_BY_FORMAT]),
 ].flatMap((each) => each ?? [])

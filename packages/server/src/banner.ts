@@ -1,5 +1,5 @@
 /** What a person reads when a server has started: where it listens, and what to try. */
-import type { Kept } from './data-dir.js'
+import type { StoredSecret } from './data-dir.js'
 import { EXAMPLE_KEYS } from './example.js'
 import { ADMIN_URL } from './find-admin.js'
 import type { MissingRules, RunningServer } from './serve.js'
@@ -50,14 +50,14 @@ function noRulesLines(
   ]
 }
 
-function tokenLine({ text, file, state }: Kept, isTerminal: boolean): string {
+function tokenLine({ text, file, state }: StoredSecret, isTerminal: boolean): string {
   if (state === 'given') return 'as given'
   if (file !== undefined) return isTerminal ? `${text}  (kept in ${file})` : `in ${file}`
   return isTerminal ? `${text}  (not kept)` : 'made, but not kept; set SLUICE_ADMIN_TOKEN'
 }
 
 /** How rules are changed while it runs. */
-function changeLines(admin: string, token: Kept): readonly string[] {
+function changeLines(admin: string, token: StoredSecret): readonly string[] {
   const at = urlOption(admin)
   return [
     '',
@@ -67,7 +67,7 @@ function changeLines(admin: string, token: Kept): readonly string[] {
   ]
 }
 
-function ruleLine(admin: string, { file }: Kept): string {
+function ruleLine(admin: string, { file }: StoredSecret): string {
   const token = file === undefined ? '$SLUICE_ADMIN_TOKEN' : `$(cat ${file})`
   const rule = `{"id":"mine","by":["ip"],"limits":["3/minute"]}`
   return `  curl -s -H "Authorization: Bearer ${token}" ${admin}/admin/v1/rules -d '${rule}'`

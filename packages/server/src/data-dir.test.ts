@@ -3,11 +3,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import {
-  keepRedisSecret,
-  keptAdminToken,
-  keptKeySecret,
-  lastRedisSecret,
-  unkeptSecrets,
+  saveRedisSecret,
+  loadOrCreateAdminToken,
+  loadOrCreateKeySecret,
+  readLastRedisSecret,
+  createEphemeralSecrets,
 } from './data-dir.js'
 import { createMemoryLog } from './log/memory-log.test-helper.js'
 
@@ -23,13 +23,13 @@ afterEach(() => rmSync(folder, { recursive: true, force: true }))
 test('the secret of Redis is kept for its owner alone, and replaced by a later one', () => {
   const { log, lines } = createMemoryLog()
   const dataDir = join(folder, 'data')
-  expect(lastRedisSecret(dataDir, log)).toBeUndefined()
-  keepRedisSecret(dataDir, ONE, log)
-  keepRedisSecret(dataDir, ONE, log)
-  expect([...(lastRedisSecret(dataDir, log) ?? [])]).toEqual([...ONE])
+  expect(readLastRedisSecret(dataDir, log)).toBeUndefined()
+  saveRedisSecret(dataDir, ONE, log)
+  saveRedisSecret(dataDir, ONE, log)
+  expect([...(readLastRedisSecret(dataDir, log) ?? [])]).toEqual([...ONE])
   expect(statSync(join(dataDir, 'redis-key-secret')).mode & 0o777).toBe(0o600)
-  keepRedisSecret(dataDir, TWO, log)
-  expect([...(lastRedisSecret(dataDir, log) ?? [])]).toEqual([...TWO])
+  saveRedisSecret(dataDir, TWO, log)
+  expect([...(readLastRedisSecret(dataDir, log) ?? [])]).toEqual([...TWO])
   expect(readdirSync(dataDir)).toEqual(['redis-key-secret'])
   expect(lines).toEqual([])
 })
@@ -37,22 +37,22 @@ test('the secret of Redis is kept for its owner alone, and replaced by a later o
 test('what stands in its place and is none is warned of, and replaced when Redis tells it', () => {
   const { log, lines } = createMemoryLog()
   writeFileSync(join(folder, 'redis-key-secret'), 'my own words', { mode: 0o600 })
-  expect(lastRedisSecret(folder, log)).toBeUndefined()
+  expect(readLastRedisSecret(folder, log)).toBeUndefined()
   expect(lines).toMatchObject([
     {
       level: 'warn',
       problem: expect.stringContaining('found 12 characters that are no secret') as string,
     },
   ])
-  keepRedisSecret(folder, ONE, log)
+  saveRedisSecret(folder, ONE, log)
   expect(JSON.stringify(lines)).not.toContain('my own words')
-  expect([...(lastRedisSecret(folder, log) ?? [])]).toEqual([...ONE])
+  expect([...(readLastRedisSecret(folder, log) ?? [])]).toEqual([...ONE])
 })
 
 test('a folder that cannot be written to is warned of, and no reason not to serve', () => {
   const { log, lines } = createMemoryLog()
   writeFileSync(join(folder, 'file'), '')
-  keepRedisSecret(join(folder, 'file'), ONE, log)
+  saveRedisSecret(join(folder, 'file'), ONE, log)
   expect(lines).toMatchObject([
     { level: 'warn', msg: 'could not be kept; a start without Redis will fail' },
   ])
@@ -67,32 +67,32 @@ const config = (dataDir: string) => ({
 
 test('secrets that can be written are read by each worker from their files', () => {
   const { log } = createMemoryLog()
-  expect(unkeptSecrets(config(folder), log)).toEqual({})
+  expect(createEphemeralSecrets(config(folder), log)).toEqual({})
   expect(readdirSync(folder).toSorted()).toEqual(['admin-token', 'key-secret'])
 })
 
 test('secrets that cannot be written are made once, for all workers, and leave no draft', () => {
   const { log, lines } = createMemoryLog()
   writeFileSync(join(folder, 'file'), '')
-  const { adminToken, keySecret } = unkeptSecrets(config(join(folder, 'file')), log)
+  const { adminToken, keySecret } = createEphemeralSecrets(config(join(folder, 'file')), log)
   expect(adminToken).toMatch(/^[0-9a-f]{64}$/)
   expect(keySecret).toMatch(/^[0-9a-f]{32}$/)
   expect(lines).toHaveLength(2)
   expect(readdirSync(folder)).toEqual(['file'])
   const given = { ...config(join(folder, 'file')), keySecret: ONE }
   const admin = { ...given.admin, token: 'given' }
-  expect(unkeptSecrets({ ...given, admin }, log)).toEqual({})
+  expect(createEphemeralSecrets({ ...given, admin }, log)).toEqual({})
 })
 
 test('a secret that is there and cannot be read is never an empty one, which everybody would know', () => {
   const { log, lines } = createMemoryLog()
   mkdirSync(join(folder, 'admin-token'))
   mkdirSync(join(folder, 'key-secret'))
-  expect(keptAdminToken(folder, log)).toMatchObject({
+  expect(loadOrCreateAdminToken(folder, log)).toMatchObject({
     text: expect.stringMatching(/^[0-9a-f]{64}$/) as string,
     state: 'unkept',
   })
-  expect(keptKeySecret(folder, log)).toHaveLength(16)
+  expect(loadOrCreateKeySecret(folder, log)).toHaveLength(16)
   expect(lines.map(({ level }) => level)).toEqual(expect.arrayContaining(['warn']))
   expect(readdirSync(folder).toSorted()).toEqual(['admin-token', 'key-secret'])
 })

@@ -19,7 +19,7 @@ const KEY_SECRET_FILE = 'key-secret'
 const REDIS_SECRET_FILE = 'redis-key-secret'
 const SECRET = /^[0-9a-f]{32,128}$/
 
-export interface Kept {
+export interface StoredSecret {
   readonly text: string
   /** Where it is kept. */
   readonly file: string | undefined
@@ -28,35 +28,35 @@ export interface Kept {
 }
 
 /** The bearer token of the admin API: 256 bits. */
-export function keptAdminToken(dataDir: string, log: Log): Kept {
-  return keep(dataDir, ADMIN_TOKEN_FILE, 32, log)
+export function loadOrCreateAdminToken(dataDir: string, log: Log): StoredSecret {
+  return loadOrCreate(dataDir, ADMIN_TOKEN_FILE, 32, log)
 }
 
 /** The key of all hashes: the same after a restart, so that logs of two runs name callers alike. */
-export function keptKeySecret(dataDir: string, log: Log): Uint8Array {
-  return Buffer.from(keep(dataDir, KEY_SECRET_FILE, 16, log).text.slice(0, 32), 'hex')
+export function loadOrCreateKeySecret(dataDir: string, log: Log): Uint8Array {
+  return Buffer.from(loadOrCreate(dataDir, KEY_SECRET_FILE, 16, log).text.slice(0, 32), 'hex')
 }
 
 /** Secrets that could not be written, which all workers of a server must have alike. */
-export interface UnkeptSecrets {
+export interface EphemeralSecrets {
   readonly adminToken?: string
   /** Hex digits. */
   readonly keySecret?: string
 }
 
 /** Makes the secrets that workers need; those that could be written each reads from its file. */
-export function unkeptSecrets(
+export function createEphemeralSecrets(
   config: Pick<Config, 'dataDir' | 'admin' | 'keySecret' | 'redis'>,
   log: Log,
-): UnkeptSecrets {
-  const unkept = (isWanted: boolean, name: string, bytes: number) => {
-    const kept = isWanted ? keep(config.dataDir, name, bytes, log) : undefined
-    return kept?.state === 'unkept' ? kept.text : undefined
+): EphemeralSecrets {
+  const ephemeral = (isNeeded: boolean, name: string, bytes: number) => {
+    const stored = isNeeded ? loadOrCreate(config.dataDir, name, bytes, log) : undefined
+    return stored?.state === 'unkept' ? stored.text : undefined
   }
-  const adminToken = unkept(config.admin.token === undefined, ADMIN_TOKEN_FILE, 32)
+  const adminToken = ephemeral(config.admin.token === undefined, ADMIN_TOKEN_FILE, 32)
   // With Redis, the secret is kept there.
   const isOwn = config.keySecret === undefined && config.redis === undefined
-  const keySecret = unkept(isOwn, KEY_SECRET_FILE, 16)
+  const keySecret = ephemeral(isOwn, KEY_SECRET_FILE, 16)
   return { ...(adminToken && { adminToken }), ...(keySecret && { keySecret }) }
 }
 
@@ -64,10 +64,10 @@ export function unkeptSecrets(
  * The key of all hashes as Redis told it last; undefined: it never did. What else stands there is
  * no reason not to start: Redis tells it again, unless it is gone as well.
  */
-export function lastRedisSecret(dataDir: string, log: Log): Uint8Array | undefined {
+export function readLastRedisSecret(dataDir: string, log: Log): Uint8Array | undefined {
   try {
-    const kept = readKept(join(dataDir, REDIS_SECRET_FILE), log)
-    return kept === undefined ? undefined : Buffer.from(kept.slice(0, 32), 'hex')
+    const stored = readSecret(join(dataDir, REDIS_SECRET_FILE), log)
+    return stored === undefined ? undefined : Buffer.from(stored.slice(0, 32), 'hex')
   } catch (error) {
     log.warn({ problem: messageOf(error) }, 'no secret that Redis keeps; replaced when it tells it')
     return undefined
@@ -75,7 +75,7 @@ export function lastRedisSecret(dataDir: string, log: Log): Uint8Array | undefin
 }
 
 /** Kept for a start without Redis, so that this node then names counters as the others do. */
-export function keepRedisSecret(dataDir: string, secret: Uint8Array, log: Log): void {
+export function saveRedisSecret(dataDir: string, secret: Uint8Array, log: Log): void {
   const file = join(dataDir, REDIS_SECRET_FILE)
   try {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 })
@@ -97,10 +97,10 @@ function replaceFile(file: string, text: string): void {
   }
 }
 
-function keep(dataDir: string, name: string, bytes: number, log: Log): Kept {
+function loadOrCreate(dataDir: string, name: string, bytes: number, log: Log): StoredSecret {
   const file = join(dataDir, name)
-  const kept = readKept(file, log)
-  if (kept !== undefined) return { text: kept, file, state: 'kept' }
+  const stored = readSecret(file, log)
+  if (stored !== undefined) return { text: stored, file, state: 'kept' }
   try {
     mkdirSync(dataDir, { recursive: true, mode: 0o700 })
     return { text: writeOnce(file, bytes, log), file, state: 'kept' }
@@ -112,7 +112,7 @@ function keep(dataDir: string, name: string, bytes: number, log: Log): Kept {
 }
 
 /** Throws where something else stands in the file: what an operator wrote is not passed over. */
-function readKept(file: string, log: Log): string | undefined {
+function readSecret(file: string, log: Log): string | undefined {
   let text: string
   try {
     if ((statSync(file).mode & 0o077) !== 0) {
@@ -139,10 +139,10 @@ function writeOnce(file: string, bytes: number, log: Log): string {
     // Also where a full disk took only half of it.
     rmSync(draft, { force: true })
   }
-  const kept = readKept(file, log)
+  const stored = readSecret(file, log)
   // It is there, and closed to this process: an empty secret would be known to everybody.
-  if (kept === undefined) throw new Error('there is one that cannot be read')
-  return kept
+  if (stored === undefined) throw new Error('there is one that cannot be read')
+  return stored
 }
 
 function draftOf(file: string): string {

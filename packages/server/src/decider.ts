@@ -2,26 +2,26 @@
 import type { Call, Decision } from '@sluice/core'
 import type { CheckOptions, Limiter } from '@sluice/limiter'
 
-type Way = 'gateway' | 'websocket' | 'api' | 'forward-auth' | 'admin'
+type EntryPoint = 'gateway' | 'websocket' | 'api' | 'forward-auth' | 'admin'
 
 export interface Decider {
   readonly limiter: Limiter
   /** At once where nothing has to be waited for: a promise costs more than it would bring. */
-  check(call: Call, way: Way, options?: CheckOptions): Decision | Promise<Decision>
+  check(call: Call, entryPoint: EntryPoint, options?: CheckOptions): Decision | Promise<Decision>
 }
 
-export interface DeciderParts {
+export interface DeciderDeps {
   readonly limiter: Limiter
   readonly metrics: { count(decision: Decision): void }
   /** Whatever else looks on. */
-  readonly observation: { decided(decision: Decision, call: Call): void }
+  readonly observability: { onDecision(decision: Decision, call: Call): void }
   readonly refusals: {
-    refused(decision: Decision, call: Call, way: Way): void
+    logRefusal(decision: Decision, call: Call, entryPoint: EntryPoint): void
     /** A call that passed, and that something in shadow would have refused. */
-    wouldRefuse(decision: Decision, call: Call, way: Way): void
+    logShadowRefusal(decision: Decision, call: Call, entryPoint: EntryPoint): void
   }
   /** Told of decisions that were made without the store. */
-  readonly degraded: { decided(decision: Decision): void }
+  readonly degraded: { onDecision(decision: Decision): void }
   /** How long decisions take, in seconds. */
   readonly times: { observe(seconds: number, times?: number): void }
   /** Milliseconds by a clock that never steps. */
@@ -34,22 +34,22 @@ export interface DeciderParts {
  */
 export const TIMED_EVERY = 64
 
-export function createDecider(parts: DeciderParts): Decider {
-  const { limiter, metrics, observation, refusals, degraded, times, nowMs } = parts
+export function createDecider(deps: DeciderDeps): Decider {
+  const { limiter, metrics, observability, refusals, degraded, times, nowMs } = deps
   let untimed = 0
-  const tell = (decision: Decision, call: Call, way: Way): Decision => {
+  const report = (decision: Decision, call: Call, entryPoint: EntryPoint): Decision => {
     metrics.count(decision)
-    observation.decided(decision, call)
-    if (decision.postures !== undefined) degraded.decided(decision)
-    if (!decision.allowed) refusals.refused(decision, call, way)
-    else if (decision.shadow.length > 0) refusals.wouldRefuse(decision, call, way)
+    observability.onDecision(decision, call)
+    if (decision.postures !== undefined) degraded.onDecision(decision)
+    if (!decision.allowed) refusals.logRefusal(decision, call, entryPoint)
+    else if (decision.shadow.length > 0) refusals.logShadowRefusal(decision, call, entryPoint)
     return decision
   }
-  const tellLater = async (decided: Promise<Decision>, call: Call, way: Way) => {
+  const reportLater = async (decided: Promise<Decision>, call: Call, entryPoint: EntryPoint) => {
     const beganMs = nowMs()
     const decision = await decided
     times.observe((nowMs() - beganMs) / 1000)
-    return tell(decision, call, way)
+    return report(decision, call, entryPoint)
   }
   const decideTimed = (call: Call, options: CheckOptions | undefined) => {
     const beganMs = nowMs()
@@ -61,12 +61,12 @@ export function createDecider(parts: DeciderParts): Decider {
   }
   return {
     limiter,
-    check(call, way, options) {
+    check(call, entryPoint, options) {
       const isTimed = untimed === TIMED_EVERY - 1
       const decided = isTimed ? decideTimed(call, options) : limiter.decide(call, options)
-      if (decided instanceof Promise) return tellLater(decided, call, way)
+      if (decided instanceof Promise) return reportLater(decided, call, entryPoint)
       if (!isTimed) untimed++
-      return tell(decided, call, way)
+      return report(decided, call, entryPoint)
     },
   }
 }

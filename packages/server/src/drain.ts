@@ -12,7 +12,7 @@ export interface Drainable {
   destroyAll(): void
 }
 
-export interface Drained {
+export interface DrainResult {
   /** Calls that were still under way when time was up. */
   readonly cut: number
 }
@@ -28,30 +28,33 @@ export interface DrainOptions {
   readonly onStopped: () => void
 }
 
-const LOOK_EVERY_MS = 20
+const POLL_EVERY_MS = 20
 /** A connection that was just taken may have its first call on the way. */
 const SILENT_MS = 200
 /** Kept for closing stores and writing the last log lines. */
 const RESERVE_MS = 300
 
-export async function drain(parts: readonly Drainable[], options: DrainOptions): Promise<Drained> {
+export async function drain(
+  entryPoints: readonly Drainable[],
+  options: DrainOptions,
+): Promise<DrainResult> {
   const { clock, delayMs, withinMs, sleep, onStopped } = options
   const until = clock.now() + withinMs - RESERVE_MS
-  for (const part of parts) part.beginDraining()
+  for (const entryPoint of entryPoints) entryPoint.beginDraining()
   if (delayMs > 0) await sleep(delayMs)
   // Right after the loop has taken what is there: the kernel resets what waits to be accepted.
   await new Promise((resolve) => setImmediate(resolve))
-  await Promise.all(parts.map((part) => part.stopAccepting()))
+  await Promise.all(entryPoints.map((entryPoint) => entryPoint.stopAccepting()))
   onStopped()
-  const underWay = () => parts.reduce((sum, part) => sum + part.inFlight(), 0)
+  const underWay = () => entryPoints.reduce((sum, entryPoint) => sum + entryPoint.inFlight(), 0)
   const silentUntil = clock.now() + SILENT_MS
   while (clock.now() < until) {
     const isSilent = clock.now() >= silentUntil
     if (isSilent && underWay() === 0) break
-    await sleep(LOOK_EVERY_MS)
-    if (isSilent) for (const part of parts) part.closeIdle()
+    await sleep(POLL_EVERY_MS)
+    if (isSilent) for (const entryPoint of entryPoints) entryPoint.closeIdle()
   }
   const cut = underWay()
-  for (const part of parts) part.destroyAll()
+  for (const entryPoint of entryPoints) entryPoint.destroyAll()
   return { cut }
 }

@@ -5,7 +5,7 @@ import { createLimiter } from '@sluice/limiter'
 import { monotonicMs, type WallClock, wallClock } from './clock.js'
 import type { Config } from './config/config.js'
 import { createDecider, type Decider } from './decider.js'
-import { type WatchedFile, watchFile } from './files/watch-file.js'
+import { type FileWatcher, watchFile } from './files/watch-file.js'
 import { createIdentifier, type Identifier } from './identity/identity.js'
 import { RegisteredKeys } from './identity/known-keys.js'
 import { createTokenVerifier } from './identity/tokens.js'
@@ -14,26 +14,31 @@ import { UpstreamHealth } from './gateway/upstream-health.js'
 import type { Log } from './log/logger.js'
 import { createRefusalLog, type RefusalLog } from './log/refusal-log.js'
 import { createDecisionMetrics } from './metrics/decisions.js'
-import type { ReadHistogram } from './metrics/histogram.js'
+import type { ReadableHistogram } from './metrics/histogram.js'
 import { createRegistry, type Registry } from './metrics/registry.js'
-import { type Observation, observe, type WorkerParts } from './observation.js'
-import type { ReadRules } from './preflight.js'
-import { describeNode, type NodeInfo, openSource, type SharedStore } from './source/open-source.js'
-import type { RuleSource } from './source/rule-source.js'
-import { type OpenedStore, openStore } from './store/open-store.js'
+import { type Observability, openObservability, type WorkerDeps } from './observation.js'
+import type { RulesFileContent } from './preflight.js'
+import {
+  describeNode,
+  type NodeInfo,
+  openRuleFollower,
+  type SharedStore,
+} from './source/open-source.js'
+import type { RuleFollower } from './source/rule-source.js'
+import { type CounterStore, openStore } from './store/open-store.js'
 import { openTelemetry, type Telemetry } from './telemetry/telemetry.js'
 
 export interface Engine {
   readonly decider: Decider
   readonly identifier: Identifier
   readonly registry: Registry
-  readonly source: RuleSource
+  readonly ruleFollower: RuleFollower
   readonly node: NodeInfo
-  readonly opened: OpenedStore
+  readonly counterStore: CounterStore
   readonly refusals: RefusalLog
   readonly degraded: DegradedLog
   readonly upstreamHealth: UpstreamHealth
-  readonly observation: Observation
+  readonly observability: Observability
   /** Undefined: no spans. */
   readonly telemetry: Telemetry | undefined
   close(): Promise<void>
@@ -49,13 +54,13 @@ const SECONDS = [
 
 export interface EngineOptions {
   /** The user's own rules, read already; undefined: they are in a rule store. */
-  readonly rules: ReadRules | undefined
+  readonly rules: RulesFileContent | undefined
   /** Whether nothing is configured, so that a new rule store begins with the example. */
   readonly isExample: boolean
   /** A rule store that another process holds for this one. */
   readonly store?: SharedStore | undefined
   /** Undefined in a process that is alone. */
-  readonly worker?: WorkerParts | undefined
+  readonly worker?: WorkerDeps | undefined
 }
 
 export async function startEngine(
@@ -65,8 +70,8 @@ export async function startEngine(
 ): Promise<Engine> {
   const clock = wallClock
   const registry = createRegistry()
-  const opened = await openStore(config, { log, clock, registry })
-  const { secret, store } = opened
+  const counterStore = await openStore(config, { log, clock, registry })
+  const { secret, store } = counterStore
   const { ipv6Prefix } = config.identity
   // Without rules nothing is decided.
   const limiter = createLimiter({ rules: undefined, store, secret, ipv6Prefix })
@@ -74,51 +79,65 @@ export async function startEngine(
   try {
     const keys = new RegisteredKeys()
     const node = describeNode(clock)
-    const source = await openSource(config, node, { limiter, keys, log, clock, ...options })
-    closers.push(() => source.close())
+    const ruleFollower = await openRuleFollower(config, node, {
+      limiter,
+      keys,
+      log,
+      clock,
+      ...options,
+    })
+    closers.push(() => ruleFollower.close())
     const identifier = await openIdentifier(config, { secret, log, keys })
     const logs = openLogs(config, { registry, log, clock })
     const { refusals, degraded, upstreamHealth } = logs
     const metrics = createDecisionMetrics(registry)
     const times = decisionTimes(registry)
-    const observation = await observe(config, {
+    const observability = await openObservability(config, {
       registry,
       log,
       clock,
       node,
-      source,
-      opened,
+      ruleFollower,
+      counterStore,
       metrics,
       upstreamHealth,
       decisionTimes: times,
       worker: options.worker,
     })
-    closers.push(() => observation.close())
+    closers.push(() => observability.close())
     const telemetry = await openTelemetry(config.telemetry, log)
     const unbridge = telemetry?.bridge(registry)
-    const unattend = opened.attend(limiter)
+    const stopMaintenance = counterStore.startMaintenance(limiter)
     const keyFiles = followKeyFiles(config, identifier, log)
-    const parts = { limiter, metrics, observation, refusals, degraded, times, nowMs: monotonicMs }
+    const deciderDeps = {
+      limiter,
+      metrics,
+      observation: observability,
+      refusals,
+      degraded,
+      times,
+      nowMs: monotonicMs,
+    }
     return {
-      decider: createDecider(parts),
+      decider: createDecider(deciderDeps),
       identifier,
       registry,
-      source,
+      ruleFollower,
       node,
-      opened,
+      counterStore,
       refusals,
       degraded,
       upstreamHealth,
-      observation,
+      observability,
       telemetry,
       async close() {
         unbridge?.()
-        await source.close()
+        await ruleFollower.close()
         for (const file of keyFiles) file.close()
         await identifier.close()
         for (const each of Object.values(logs)) each.close()
-        await observation.close()
-        await unattend()
+        await observability.close()
+        await stopMaintenance()
         await Promise.race([limiter.close(), sleep(CLOSE_MS_MAX, undefined, { ref: false })])
       },
     }
@@ -142,7 +161,7 @@ function openLogs(
   }
 }
 
-function decisionTimes(registry: Registry): ReadHistogram {
+function decisionTimes(registry: Registry): ReadableHistogram {
   const help = 'How long decisions took; those in memory by a sample.'
   return registry.histogram('sluice_decision_seconds', help, SECONDS)
 }
@@ -152,7 +171,7 @@ export function secretAttributes({ identity }: Config): readonly string[] {
   return ['api_key', ...identity.headers.flatMap(({ attribute, open }) => (open ? [] : attribute))]
 }
 
-interface IdentifierParts {
+interface IdentifierDeps {
   readonly secret: Uint8Array
   readonly log: Log
   readonly keys: RegisteredKeys
@@ -160,7 +179,7 @@ interface IdentifierParts {
 
 async function openIdentifier(
   config: Config,
-  { secret, log, keys: registered }: IdentifierParts,
+  { secret, log, keys: registered }: IdentifierDeps,
 ): Promise<Identifier> {
   const { identity, trustedProxies, forwardedHeader } = config
   const { ipv6Prefix, jwt } = identity
@@ -179,13 +198,13 @@ async function openIdentifier(
   })
 }
 
-function followKeyFiles(config: Config, identifier: Identifier, log: Log): readonly WatchedFile[] {
+function followKeyFiles(config: Config, identifier: Identifier, log: Log): readonly FileWatcher[] {
   const { jwt } = config.identity
   return (jwt?.keys ?? []).map(({ file }) => followKeyFile(file, identifier, log))
 }
 
 /** A key of tokens that changes is in force at once; a bad one replaces nothing. */
-function followKeyFile(file: string, identifier: Identifier, log: Log): WatchedFile {
+function followKeyFile(file: string, identifier: Identifier, log: Log): FileWatcher {
   const fail = (error: unknown) =>
     log.error({ file, problem: String(error) }, 'key of tokens refused; those in force stay')
   const reload = () => {

@@ -2,7 +2,7 @@
 import { randomInt } from 'node:crypto'
 import type { RequestListener } from 'node:http'
 import { formatHash, hashTexts, sipKey } from '@sluice/core'
-import { type ApiParts, createApi } from './api/api.js'
+import { type DecisionApiDeps, createApi } from './api/api.js'
 import { wallClock, type WallClock } from './clock.js'
 import type { Config, ListenAddress, TlsFiles } from './config/config.js'
 import type { Decider } from './decider.js'
@@ -12,8 +12,8 @@ import { createLimitsPage } from './gateway/limits-page.js'
 import { Upgrades } from './gateway/upgrade.js'
 import { createUpstreams } from './gateway/upstreams.js'
 import { exemptAddresses } from './http/address-bounds.js'
-import { answerProblem } from './http/answer.js'
-import { createListener, type Listener } from './http/listener.js'
+import { sendProblem } from './http/answer.js'
+import { createListener, type HttpListener } from './http/listener.js'
 import type { Identifier } from './identity/identity.js'
 import type { Log } from './log/logger.js'
 import type { Telemetry } from './telemetry/telemetry.js'
@@ -33,7 +33,7 @@ export interface EntryPointDeps {
   readonly exclusive?: boolean | undefined
 }
 
-export interface GatewayDeps extends EntryPointDeps {
+export interface GatewayEntryPointDeps extends EntryPointDeps {
   /** Called with the origin of the upstream before a call is sent to it. */
   readonly onUpstreamCall?: ((upstream: string) => void) | undefined
   /** Called with the origin of the upstream that did not answer a call. */
@@ -41,7 +41,7 @@ export interface GatewayDeps extends EntryPointDeps {
   readonly onSlowUpload: () => void
 }
 
-export function openGateway(config: Config, deps: GatewayDeps) {
+export function openGateway(config: Config, deps: GatewayEntryPointDeps) {
   const { decider, responseClock } = deps
   const upstreams = createUpstreams(config.gateway.upstreams, config.gateway.timeouts)
   const { listen, tls } = config.gateway
@@ -74,7 +74,7 @@ export function openGateway(config: Config, deps: GatewayDeps) {
   )
   return {
     listener,
-    held: () => gateway.holds.count(),
+    held: () => gateway.heldCalls.count(),
     websockets: () => upgrades.count(),
     websocketCounts: () => upgrades.counts(),
     beginDraining: () => listener.beginDraining(),
@@ -82,7 +82,7 @@ export function openGateway(config: Config, deps: GatewayDeps) {
     closeIdle: () => listener.closeIdle(),
     inFlight: () => listener.inFlight() + upgrades.count(),
     destroyAll() {
-      gateway.holds.abandon()
+      gateway.heldCalls.abandon()
       listener.destroyAll()
     },
     goAway: () => upgrades.goAway(),
@@ -90,18 +90,19 @@ export function openGateway(config: Config, deps: GatewayDeps) {
   }
 }
 
-export type ApiDeps = EntryPointDeps & Pick<ApiParts, 'adminToken' | 'hideSecrets' | 'readiness'>
+export type DecisionApiEntryPointDeps = EntryPointDeps &
+  Pick<DecisionApiDeps, 'adminToken' | 'hideSecrets' | 'readiness'>
 
-export function openApi(config: Config, deps: ApiDeps): Listener {
+export function openDecisionApi(config: Config, deps: DecisionApiEntryPointDeps): HttpListener {
   const { listen, tls } = config.api
-  const listener = openListener(listen, tls, { ...deps, ...briefOptions(config) })
+  const listener = openListener(listen, tls, { ...deps, ...shortRequestOptions(config) })
   const api = createApi({ ...deps, config, clock: wallClock, random })
-  listener.serve(guarded((request, response) => api.handle(request, response), deps.log))
+  listener.serve(respondOnError((request, response) => api.handle(request, response), deps.log))
   return listener
 }
 
 /** A mistake in one answer must not end the process, and with it everybody's calls. */
-export function guarded(
+export function respondOnError(
   handle: (...args: Parameters<RequestListener>) => void | Promise<void>,
   log: Log,
 ): RequestListener {
@@ -109,7 +110,7 @@ export function guarded(
     const fail = (error: unknown) => {
       log.error({ error: String(error) }, 'a request failed')
       if (response.headersSent) response.destroy()
-      else answerProblem(response, { status: 500, detail: 'The log says how.', error: 'internal' })
+      else sendProblem(response, { status: 500, detail: 'The log says how.', error: 'internal' })
     }
     try {
       handle(request, response)?.catch(fail)
@@ -134,23 +135,23 @@ interface OpenListenerOptions {
   readonly exclusive?: boolean | undefined
 }
 
-const BRIEF_MS = 30_000
+const SHORT_REQUEST_MS = 30_000
 
 /**
  * Bodies of the gateway may be large and slow; those of the other listeners are not. Their clients
  * are few and known, each perhaps with all calls of a machine: what they call takes no connection
  * to an upstream, so an address may have as many calls as connections.
  */
-export function briefOptions(config: Config) {
+export function shortRequestOptions(config: Config) {
   const maxCallsPerAddress = config.gateway.maxConnectionsPerAddress
-  return { config, requestMs: BRIEF_MS, stallMs: BRIEF_MS, maxCallsPerAddress }
+  return { config, requestMs: SHORT_REQUEST_MS, stallMs: SHORT_REQUEST_MS, maxCallsPerAddress }
 }
 
 export function openListener(
   listen: ListenAddress,
   tls: TlsFiles | undefined,
   options: OpenListenerOptions,
-): Listener {
+): HttpListener {
   const { config, log, describeAddress, requestMs, stallMs, exclusive } = options
   const { timeouts, maxConnections, maxConnectionsPerAddress } = config.gateway
   return createListener({

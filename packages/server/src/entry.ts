@@ -10,17 +10,17 @@ import { bannerOf } from './banner.js'
 import { wallClock } from './clock.js'
 import type { Config } from './config/config.js'
 import { parseConfig } from './config/parse-config.js'
-import { type UnkeptSecrets, unkeptSecrets } from './data-dir.js'
+import { type EphemeralSecrets, createEphemeralSecrets } from './data-dir.js'
 import { isUnconfigured } from './example.js'
 import { createLogger, type Log } from './log/logger.js'
 import { messageOf } from './message-of.js'
 import { createRegistry } from './metrics/registry.js'
 import { registerRestarts } from './metrics/restarts.js'
-import { preflight, type ReadRules } from './preflight.js'
+import { preflight, type RulesFileContent } from './preflight.js'
 import { openRuleStore } from './rule-store/open-rule-store.js'
 import type { RuleStore } from './rule-store/rule-store.js'
 import { type RunningServer, serve } from './serve.js'
-import { createMistakes } from './mistakes.js'
+import { createUncaughtErrors } from './mistakes.js'
 import { findNodeWarning } from './node-version.js'
 import {
   HAD_RULES_VARIABLE,
@@ -42,7 +42,7 @@ const STOPPED = 0
 const FAILED = 1
 const MISUSE = 2
 /** A terminal signals the whole group, and npm passes its own on: that is one wish, not two. */
-const ECHO_MS = 500
+const SIGNAL_ECHO_MS = 500
 
 /** Serves until it is told to stop; resolves to the exit code. */
 export async function runServer(options: RunOptions): Promise<number> {
@@ -61,40 +61,41 @@ export async function runServer(options: RunOptions): Promise<number> {
     return runAsWorkers(config, log)
   }
   const { problems, rules } = await preflight(config, wallClock)
-  for (const problem of problems) tell(problem)
+  for (const problem of problems) printError(problem)
   if (problems.length > 0) return MISUSE
   if (options.check === true) {
     // A server that starts has them in its log.
-    for (const { message } of rules?.parsed.warnings ?? []) tell(message)
-    if (rules?.parsed.rules?.rules.length === 0 && !config.allowNoRules) tell(noRulesNote(rules))
+    for (const { message } of rules?.parsed.warnings ?? []) printError(message)
+    if (rules?.parsed.rules?.rules.length === 0 && !config.allowNoRules)
+      printError(noRulesNote(rules))
     const { write = (text: string) => void process.stdout.write(text) } = options
     write('Configuration and rules are good.\n')
     return STOPPED
   }
   let server: RunningServer
-  const unlisten = quitOnSignals(log)
+  const stopListening = quitOnSignals(log)
   try {
     server = await serve(config, { log, worker, rules, adminToken })
   } catch (error) {
     await log.flush()
-    tell(`Could not start: ${messageOf(error)}`)
+    printError(`Could not start: ${messageOf(error)}`)
     return FAILED
   } finally {
-    unlisten()
+    stopListening()
   }
   const text = announcement(server, { config, options })
   // Also where there is nothing to print: it tells the first process that this worker serves.
   if (worker !== undefined) worker.announce(text)
   else if (text !== '') process.stdout.write(text)
   logStart(server, log)
-  survive(log)
-  return untilStopped(server, log)
+  keepServingAfterBugs(log)
+  return waitForShutdown(server, log)
 }
 
 /** The rule store is opened here, once for all workers. */
 async function runAsWorkers(config: Config, log: Log): Promise<number> {
   let rules: RuleStore | undefined
-  const unlisten = quitOnSignals(log)
+  const stopListening = quitOnSignals(log)
   try {
     rules = await openRuleStore(config, {
       log,
@@ -103,12 +104,12 @@ async function runAsWorkers(config: Config, log: Log): Promise<number> {
     })
   } catch (error) {
     await log.flush()
-    tell(`Could not start: ${messageOf(error)}`)
+    printError(`Could not start: ${messageOf(error)}`)
     return FAILED
   } finally {
-    unlisten()
+    stopListening()
   }
-  survive(log)
+  keepServingAfterBugs(log)
   const webhook = openWebhook(config, log)
   const alerts = webhook && new AlertHub(webhook, wallClock)
   const registry = createRegistry()
@@ -121,7 +122,7 @@ async function runAsWorkers(config: Config, log: Log): Promise<number> {
     onListening: (text) => void process.stdout.write(text),
     rules,
     alerts,
-    environment: { [SECRETS_VARIABLE]: JSON.stringify(unkeptSecrets(config, log)) },
+    environment: { [SECRETS_VARIABLE]: JSON.stringify(createEphemeralSecrets(config, log)) },
     ownMetrics: () => registry.text(),
     onRestart: countRestart,
   })
@@ -131,11 +132,11 @@ async function runAsWorkers(config: Config, log: Log): Promise<number> {
 }
 
 /** Takes what the first process gave this worker out of the environment; nothing, elsewhere. */
-function takeSecrets(): UnkeptSecrets {
+function takeSecrets(): EphemeralSecrets {
   const text = process.env[SECRETS_VARIABLE]
   delete process.env[SECRETS_VARIABLE]
   if (text === undefined || !cluster.isWorker) return {}
-  return JSON.parse(text) as UnkeptSecrets
+  return JSON.parse(text) as EphemeralSecrets
 }
 
 /**
@@ -160,7 +161,7 @@ function readConfig(options: RunOptions): Config | undefined {
   try {
     text = file === undefined ? undefined : readFileSync(file, 'utf8')
   } catch (error) {
-    tell(`${file}: ${messageOf(error)}`)
+    printError(`${file}: ${messageOf(error)}`)
     return undefined
   }
   const { [PLACE_VARIABLE]: _place, [HAD_RULES_VARIABLE]: _hadRules, ...environment } = process.env
@@ -169,22 +170,22 @@ function readConfig(options: RunOptions): Config | undefined {
     env: environment,
     readFile: (path) => readFileSync(path, 'utf8'),
   })
-  for (const { message } of [...errors, ...warnings]) tell(message)
+  for (const { message } of [...errors, ...warnings]) printError(message)
   return config
 }
 
-function noRulesNote({ file }: ReadRules): string {
+function noRulesNote({ file }: RulesFileContent): string {
   const ready = '/readyz will answer 503 "no rules" until there is one'
   return `${file}: rules: found none. ${ready}, unless allowNoRules is true`
 }
 
-interface Announced {
+interface AnnouncementOptions {
   readonly config: Config
   readonly options: RunOptions
 }
 
 /** What is printed where it serves; empty: nothing, since nobody looks. */
-function announcement(server: RunningServer, { config, options }: Announced): string {
+function announcement(server: RunningServer, { config, options }: AnnouncementOptions): string {
   const { gateway, api, admin } = server
   const isTerminal = process.stdout.isTTY
   if (options.json === true) return `${JSON.stringify({ gateway, api, admin })}\n`
@@ -199,27 +200,27 @@ function logStart({ gateway, api, admin }: RunningServer, log: Log): void {
 }
 
 /** From now on calls are under way that a mistake in another must not end. */
-function survive(log: Log): void {
-  const mistakes = createMistakes(log, wallClock)
-  const onMistake = (error: unknown) => {
-    if (!mistakes.isTooMuch(error)) return
+function keepServingAfterBugs(log: Log): void {
+  const uncaughtErrors = createUncaughtErrors(log, wallClock)
+  const onUncaught = (error: unknown) => {
+    if (!uncaughtErrors.shouldExit(error)) return
     log.flushNow()
     process.exit(FAILED)
   }
-  process.on('uncaughtException', onMistake)
-  process.on('unhandledRejection', onMistake)
+  process.on('uncaughtException', onUncaught)
+  process.on('unhandledRejection', onUncaught)
 }
 
 /**
  * SIGTERM drains with its delay, SIGINT without: a person at a terminal has no balancer to wait
  * for.
  */
-function untilStopped(server: RunningServer, log: Log): Promise<number> {
+function waitForShutdown(server: RunningServer, log: Log): Promise<number> {
   return new Promise((resolveCode) => {
     let stoppingSince: number | undefined
     const stop = (signal: NodeJS.Signals) => {
       const now = wallClock.now()
-      if (stoppingSince !== undefined && now - stoppingSince < ECHO_MS) return
+      if (stoppingSince !== undefined && now - stoppingSince < SIGNAL_ECHO_MS) return
       if (stoppingSince !== undefined) {
         log.flushNow()
         process.exit(FAILED)
@@ -237,6 +238,6 @@ function untilStopped(server: RunningServer, log: Log): Promise<number> {
   })
 }
 
-function tell(message: string): void {
+function printError(message: string): void {
   process.stderr.write(`${message}\n`)
 }

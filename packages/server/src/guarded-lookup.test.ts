@@ -104,7 +104,7 @@ test('a webhook whose host name has come to resolve to a link-local address is n
     summary: 'a',
   } as const
   const more = { details: {}, since: '', resolvedAt: null, node: 'n1', runbook: '' }
-  webhook.tell({ ...alert, ...more })
+  webhook.notify({ ...alert, ...more })
   while (lines.length === 0 && receiver.received.length === 0) await setImmediate()
   await webhook.close()
   expect(receiver.received).toEqual([])
@@ -139,7 +139,7 @@ test('an upstream whose host name resolves to a link-local address is not connec
   const { upstreams: configured = [], timeouts } = config?.gateway ?? {}
   if (timeouts === undefined) throw new Error('no configuration')
   const upstreams = createUpstreams(configured, timeouts)
-  const asked = upstreams.find('/')?.pool.request({ method: 'GET', path: '/' })
-  await expect(asked).rejects.toThrow(REFUSED)
+  const response = upstreams.find('/')?.pool.request({ method: 'GET', path: '/' })
+  await expect(response).rejects.toThrow(REFUSED)
   await upstreams.close()
 })

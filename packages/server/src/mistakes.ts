@@ -6,19 +6,19 @@
 import type { WallClock } from './clock.js'
 import type { Log } from './log/logger.js'
 
-const MISTAKES_MAX = 100
+const ERRORS_MAX = 100
 const WITHIN_MS = 60_000
 
-export interface Mistakes {
+export interface UncaughtErrors {
   /** Whether the process should end. */
-  isTooMuch(error: unknown): boolean
+  shouldExit(error: unknown): boolean
 }
 
-export function createMistakes(log: Log, clock: WallClock): Mistakes {
+export function createUncaughtErrors(log: Log, clock: WallClock): UncaughtErrors {
   let since = clock.now()
   let count = 0
   return {
-    isTooMuch(error) {
+    shouldExit(error) {
       const now = clock.now()
       if (now - since > WITHIN_MS) {
         since = now
@@ -26,7 +26,7 @@ export function createMistakes(log: Log, clock: WallClock): Mistakes {
       }
       const text = error instanceof Error ? (error.stack ?? error.message) : String(error)
       log.error({ error: text }, 'a mistake of Sluice itself; please report it')
-      return ++count > MISTAKES_MAX
+      return ++count > ERRORS_MAX
     },
   }
 }

@@ -20,7 +20,7 @@ const ATTACKERS_A_SECOND = 200
 
 let folder: string
 let engine: Engine
-let told: string[]
+let changes: string[]
 let logged: ReturnType<typeof createMemoryLog>['lines']
 let ips = 0
 
@@ -36,9 +36,9 @@ beforeEach(async () => {
   const { log, lines } = createMemoryLog()
   logged = lines
   engine = await startEngine(config, log, { rules: await readRules(config), isExample: false })
-  told = []
-  engine.observation.alerts.onChange(({ id, resolvedAt }: Alert) => {
-    told.push(`${resolvedAt === null ? '+' : '-'}${id}`)
+  changes = []
+  engine.observability.alerts.onChange(({ id, resolvedAt }: Alert) => {
+    changes.push(`${resolvedAt === null ? '+' : '-'}${id}`)
   })
 })
 
@@ -79,35 +79,35 @@ const never = () => false
 
 test('callers that rotate their addresses are unusual though none is refused, until they have been away', async () => {
   await passUntil(never, LEARNT_SECONDS + 60)
-  expect(told).toEqual([])
+  expect(changes).toEqual([])
   const began = await passUntil(
-    () => told.length > 0,
+    () => changes.length > 0,
     120,
     () => attackers(MAX),
   )
-  expect(told).toEqual(['+callers-unusual:login'])
+  expect(changes).toEqual(['+callers-unusual:login'])
   expect(began).toBeLessThanOrEqual(31)
-  const [alert] = engine.observation.alerts.active()
+  const [alert] = engine.observability.alerts.active()
   const { rule, callers, usual } = alert?.details ?? {}
   expect(rule).toBe('login')
   expect(Number(usual)).toBeLessThan(1.1 * USERS)
   expect(Number(callers)).toBeGreaterThan(5 * Number(usual))
   await passUntil(never, 60, () => attackers(MAX))
-  expect(told).toHaveLength(1)
+  expect(changes).toHaveLength(1)
 
-  const ended = await passUntil(() => told.length > 1, 600)
-  expect(told).toEqual(['+callers-unusual:login', '-callers-unusual:login'])
+  const ended = await passUntil(() => changes.length > 1, 600)
+  expect(changes).toEqual(['+callers-unusual:login', '-callers-unusual:login'])
   // They are counted for five minutes; the last half minute is judged, ten seconds are waited.
   expect(ended).toBeGreaterThan(240)
   expect(ended).toBeLessThanOrEqual(350)
   await passUntil(never, 300)
-  expect(told).toHaveLength(2)
+  expect(changes).toHaveLength(2)
 })
 
 test('callers that are refused as well are told as refusals alone', async () => {
   await passUntil(never, LEARNT_SECONDS + 60)
   await passUntil(never, 60, () => attackers(MAX + 1))
-  expect(told).toEqual(['+refusals-unusual:login'])
+  expect(changes).toEqual(['+refusals-unusual:login'])
 })
 
 test('a mistake in what looks on costs no decision, and is told once a second', () => {
@@ -115,7 +115,7 @@ test('a mistake in what looks on costs no decision, and is told once a second', 
     throw new Error('broken')
   }
   for (let i = 0; i < 3; i++) {
-    engine.observation.decided({ ...UNMATCHED, eachCaller }, { attributes: {} })
+    engine.observability.onDecision({ ...UNMATCHED, eachCaller }, { attributes: {} })
   }
   const lines = logged.filter(({ msg }) => msg === 'what was seen could not be kept')
   expect(lines).toMatchObject([{ level: 'error', problem: 'broken' }])

@@ -21,44 +21,44 @@ import type { DecisionMetrics } from './metrics/decisions.js'
 import type { Registry } from './metrics/registry.js'
 import { createRemainingMetrics } from './metrics/remaining.js'
 import type { NodeInfo } from './source/open-source.js'
-import { nodeProblem, type RuleSource } from './source/rule-source.js'
-import { ownBoard } from './stats/board.js'
+import { nodeProblem, type RuleFollower } from './source/rule-source.js'
+import { singleNodeExchange } from './stats/board.js'
 import { CallerTracker } from './stats/callers/caller-tracker.js'
 import { HoursFile } from './stats/callers/hours-file.js'
 import { DistinctCallers } from './stats/distinct-callers.js'
 import { FleetStats } from './stats/fleet-stats.js'
-import type { Measured } from './stats/latency.js'
+import type { HistogramReader } from './stats/latency.js'
 import { nameProtection } from './stats/name-protection.js'
-import type { SeenAlerts } from './stats/node-sight.js'
+import type { AlertLists } from './stats/node-sight.js'
 import { NodeStats } from './stats/node-stats.js'
-import { isRedis, storeSight } from './stats/store-sight.js'
-import type { OpenedStore } from './store/open-store.js'
+import { isRedis, storeSnapshotReader } from './stats/store-sight.js'
+import type { CounterStore } from './store/open-store.js'
 
 /** What one of several processes has of its own. */
-export interface WorkerParts {
+export interface WorkerDeps {
   /** From 0 on; the one that takes the place of a worker that died has the same. */
   readonly place: number
   /** To the process that posts for all of them. */
   readonly alerts: AlertSink
 }
 
-export interface ObservationParts {
+export interface ObservabilityDeps {
   readonly registry: Registry
   readonly log: Log
   readonly clock: WallClock
   readonly node: NodeInfo
-  readonly source: RuleSource
-  readonly opened: OpenedStore
+  readonly ruleFollower: RuleFollower
+  readonly counterStore: CounterStore
   readonly metrics: DecisionMetrics
   readonly upstreamHealth: Pick<UpstreamHealth, 'counts'>
   /** How long decisions took, in seconds. */
-  readonly decisionTimes: Measured
+  readonly decisionTimes: HistogramReader
   /** Undefined in a process that is alone. */
-  readonly worker: WorkerParts | undefined
+  readonly worker: WorkerDeps | undefined
 }
 
-export interface Observation {
-  decided(decision: Decision, call: Call): void
+export interface Observability {
+  onDecision(decision: Decision, call: Call): void
   readonly fleet: FleetStats
   readonly alerts: AlertWatch
   close(): Promise<void>
@@ -66,15 +66,18 @@ export interface Observation {
 
 const TICK_MS = 1000
 
-export async function observe(config: Config, parts: ObservationParts): Promise<Observation> {
-  const { registry, log, clock, opened, worker } = parts
+export async function openObservability(
+  config: Config,
+  deps: ObservabilityDeps,
+): Promise<Observability> {
+  const { registry, log, clock, counterStore, worker } = deps
   const place = worker?.place ?? 0
   const suffix = worker === undefined ? undefined : `.w${place}`
-  const { decisionLog: wanted } = config
+  const { decisionLog: logConfig } = config
   const decisionLog =
-    wanted && (await openDecisionLog({ config: wanted, suffix, clock, log, registry }))
+    logConfig && (await openDecisionLog({ config: logConfig, suffix, clock, log, registry }))
   const callers = new CallerTracker(clock.now())
-  const names = nameProtection(config, opened.secret)
+  const names = nameProtection(config, counterStore.secret)
   const { dataDir, workers: processes } = config
   const hours = new HoursFile({ callers, dataDir, names, log, clock, index: place, processes })
   hours.restore()
@@ -83,30 +86,30 @@ export async function observe(config: Config, parts: ObservationParts): Promise<
   registerCallersMetric(registry, distinct)
   // The fleet shows the alerts, so it is made after them; none of them asks before the first tick.
   const peers = new PeerClocks(() => fleet.peerClocks())
-  const alerts = watchAlerts(config, parts, { callers, distinct, peers })
+  const alerts = watchAlerts(config, deps, { callers, distinct, peers })
   const ownAlerts = () => ({ active: alerts.active(), recent: alerts.recent() })
-  const stats = openStats(config, parts, { callers, distinct, alerts: ownAlerts })
-  const board = isRedis(opened.store) ? opened.store.board : ownBoard()
+  const stats = openStats(config, deps, { callers, distinct, alerts: ownAlerts })
+  const exchange = isRedis(counterStore.store) ? counterStore.store.board : singleNodeExchange()
   const onProblem = (error: unknown) =>
     log.warn({ problem: messageOf(error) }, 'the other nodes are not told what this one sees')
-  const fleet = new FleetStats({ own: stats, board, names, clock, alerts: ownAlerts, onProblem })
+  const fleet = new FleetStats({ own: stats, exchange, names, clock, alerts: ownAlerts, onProblem })
   fleet.start()
-  const safely = createSafely(log, clock)
+  const guard = createGuard(log, clock)
   const timer = setInterval(() => {
     const nowMs = clock.now()
-    safely(() => stats.tick(nowMs))
-    safely(() => alerts.tick(nowMs))
+    guard(() => stats.tick(nowMs))
+    guard(() => alerts.tick(nowMs))
   }, TICK_MS).unref()
   return {
     fleet,
     alerts,
-    decided(decision, call) {
+    onDecision(decision, call) {
       // Made already: whatever goes wrong here must not take it from whoever waits for it.
       try {
-        stats.decided(decision, call)
-        decisionLog?.decided(decision, call)
+        stats.onDecision(decision, call)
+        decisionLog?.onDecision(decision, call)
       } catch (error) {
-        safely(() => {
+        guard(() => {
           throw error
         })
       }
@@ -119,7 +122,7 @@ export async function observe(config: Config, parts: ObservationParts): Promise<
 }
 
 /** A mistake in what looks on is told, and costs no decision and no process. */
-function createSafely(log: Log, clock: WallClock): (run: () => void) => void {
+function createGuard(log: Log, clock: WallClock): (run: () => void) => void {
   const throttle = createThrottle(clock)
   return (run) => {
     try {
@@ -132,26 +135,26 @@ function createSafely(log: Log, clock: WallClock): (run: () => void) => void {
   }
 }
 
-interface Seen {
+interface CallerSources {
   readonly callers: CallerTracker
   readonly distinct: DistinctCallers
 }
 
 function openStats(
   config: Config,
-  parts: ObservationParts,
-  seen: Seen & { readonly alerts: () => SeenAlerts },
+  deps: ObservabilityDeps,
+  sources: CallerSources & { readonly alerts: () => AlertLists },
 ): NodeStats {
-  const { registry, clock, node, source, opened, metrics, decisionTimes } = parts
+  const { registry, clock, node, ruleFollower, counterStore, metrics, decisionTimes } = deps
   return new NodeStats({
     node,
-    rulesVersion: () => source.version(),
-    problem: () => nodeProblem(source),
+    rulesVersion: () => ruleFollower.version(),
+    problem: () => nodeProblem(ruleFollower),
     metrics,
     decisionTimes,
-    storeTimes: opened.times,
-    storeHealth: storeSight(opened, config.redis?.layout ?? 'plain'),
-    ...seen,
+    storeTimes: counterStore.times,
+    storeHealth: storeSnapshotReader(counterStore, config.redis?.layout ?? 'plain'),
+    ...sources,
     remaining: createRemainingMetrics(registry),
     nowMs: clock.now(),
   })
@@ -159,10 +162,20 @@ function openStats(
 
 function watchAlerts(
   config: Config,
-  parts: ObservationParts,
-  seen: Seen & { readonly peers: PeerClocks },
+  deps: ObservabilityDeps,
+  sources: CallerSources & { readonly peers: PeerClocks },
 ): AlertWatch {
-  const { registry, log, clock, node, source, opened, metrics, upstreamHealth, worker } = parts
+  const {
+    registry,
+    log,
+    clock,
+    node,
+    ruleFollower,
+    counterStore,
+    metrics,
+    upstreamHealth,
+    worker,
+  } = deps
   const webhook = worker === undefined ? openWebhook(config, log) : undefined
   if (worker === undefined) registerDeliveryMetrics(registry, () => webhook?.deliveries())
   const alerts = openAlerts({
@@ -171,25 +184,25 @@ function watchAlerts(
     log,
     node: node.id,
     host: node.host,
-    tellsOwnClock: worker === undefined || worker.place === 0,
+    reportsOwnClock: worker === undefined || worker.place === 0,
     sink: worker?.alerts ?? webhook,
-    sight: {
-      redis: () => opened.redisStats(),
-      memory: () => opened.memoryStats(),
-      connectionFailures: () => opened.connectionFailures(),
-      latencies: () => opened.batchLatency,
-      peerClocks: (nowMs) => seen.peers.latest(nowMs),
+    inputs: {
+      redis: () => counterStore.redisStats(),
+      memory: () => counterStore.memoryStats(),
+      connectionFailures: () => counterStore.connectionFailures(),
+      latencies: () => counterStore.batchLatency,
+      peerClocks: (nowMs) => sources.peers.latest(nowMs),
       eachRule: (visit) => metrics.eachRule(visit),
       matched: () => metrics.matched(),
-      rulesAgeSeconds: () => source.ageSeconds(),
-      rulesProblem: () => source.problem(),
-      zero: (olderThanMs) => seen.callers.zero(olderThanMs),
-      refusedCall: (rule) => seen.callers.refusedCallOf(rule),
-      distinct: () => seen.distinct.estimates(),
+      rulesAgeSeconds: () => ruleFollower.ageSeconds(),
+      rulesProblem: () => ruleFollower.problem(),
+      exhaustedCallers: (olderThanMs) => sources.callers.exhausted(olderThanMs),
+      refusedCall: (rule) => sources.callers.refusedCallOf(rule),
+      distinct: () => sources.distinct.estimates(),
       upstreams: () => upstreamHealth.counts(),
     },
   })
-  opened.onBreakerOpened((store) => alerts.breakerOpened(store))
+  counterStore.onBreakerOpened((store) => alerts.breakerOpened(store))
   registerAlertMetrics(registry, alerts)
   return alerts
 }

@@ -4,8 +4,8 @@ import type { WallClock } from './clock.js'
 import type { Config } from './config/config.js'
 import { headerAttributes } from './config/header-attributes.js'
 import { readPem } from './files/read-pem.js'
-import { readWhole } from './files/read-whole.js'
-import { readPair } from './http/certificates.js'
+import { readWholeFile } from './files/read-whole.js'
+import { readCertificatePair } from './http/certificates.js'
 import { createTokenVerifier } from './identity/tokens.js'
 import { messageOf } from './message-of.js'
 import { prepareConnection } from './rule-store/postgres/connection.js'
@@ -14,20 +14,23 @@ export interface Preflight {
   /** One message for each thing that is not as it should be. */
   readonly problems: readonly string[]
   /** The user's own rules; undefined if there are problems, or rules are in a rule store. */
-  readonly rules: ReadRules | undefined
+  readonly rules: RulesFileContent | undefined
 }
 
 /** Reads every file that the configuration names, and opens nothing else. */
 export async function preflight(config: Config, clock: WallClock): Promise<Preflight> {
   const { gateway, api, identity, redis, database } = config
-  let rules: ReadRules | undefined
-  const found = await Promise.all([
+  let rules: RulesFileContent | undefined
+  const messages = await Promise.all([
     messagesOf('rules', async () => {
       rules = await readRules(config)
       return rules?.parsed.errors.map(({ message }) => message)
     }),
-    messagesOf('gateway.tls', async () => void (gateway.tls && (await readPair(gateway.tls)))),
-    messagesOf('api.tls', async () => void (api.tls && (await readPair(api.tls)))),
+    messagesOf(
+      'gateway.tls',
+      async () => void (gateway.tls && (await readCertificatePair(gateway.tls))),
+    ),
+    messagesOf('api.tls', async () => void (api.tls && (await readCertificatePair(api.tls)))),
     messagesOf('redis.tls', async () => void (redis?.tls && (await readPem(redis.tls)))),
     messagesOf('database', async () => void (database && (await prepareConnection(database)))),
     messagesOf('identity.jwt', async () => {
@@ -36,11 +39,11 @@ export async function preflight(config: Config, clock: WallClock): Promise<Prefl
       await (await createTokenVerifier({ config: jwt, ipv6Prefix, clock })).close()
     }),
   ])
-  const problems = found.flat()
+  const problems = messages.flat()
   return { problems, rules: problems.length === 0 ? rules : undefined }
 }
 
-export interface ReadRules {
+export interface RulesFileContent {
   readonly file: string
   readonly text: string
   readonly parsed: ParsedRules
@@ -49,10 +52,10 @@ export interface ReadRules {
 }
 
 /** The rules file of the user's own, if there is one. */
-export async function readRules(config: Config): Promise<ReadRules | undefined> {
+export async function readRules(config: Config): Promise<RulesFileContent | undefined> {
   const { rules: file } = config
   if (file === undefined) return undefined
-  const { text } = await readWhole(file)
+  const { text } = await readWholeFile(file)
   const fromHeaders = headerAttributes(config)
   return { file, text, fromHeaders, parsed: parseRules(text, { file, fromHeaders }) }
 }
@@ -60,10 +63,10 @@ export async function readRules(config: Config): Promise<ReadRules | undefined> 
 /** A file that cannot be used is told of by the field that names it. */
 async function messagesOf(
   field: string,
-  look: () => Promise<readonly string[] | undefined | void>,
+  check: () => Promise<readonly string[] | undefined | void>,
 ): Promise<readonly string[]> {
   try {
-    return (await look()) ?? []
+    return (await check()) ?? []
   } catch (error) {
     return [`${field}: ${messageOf(error)}`]
   }

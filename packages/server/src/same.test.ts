@@ -1,15 +1,15 @@
 import { isDeepStrictEqual } from 'node:util'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { isSame } from './same.js'
+import { deepEqual } from './same.js'
 
 test('says what the system says of any two values of JSON', () => {
   const value = fc
     .jsonValue({ maxDepth: 3 })
     .map((any) => JSON.parse(JSON.stringify(any)) as unknown)
   const property = fc.property(value, value, (one, other) => {
-    expect(isSame(one, other)).toBe(isDeepStrictEqual(one, other))
-    expect(isSame(one, structuredClone(one))).toBe(true)
+    expect(deepEqual(one, other)).toBe(isDeepStrictEqual(one, other))
+    expect(deepEqual(one, structuredClone(one))).toBe(true)
   })
   fc.assert(property, { numRuns: 500 })
 })
@@ -24,8 +24,8 @@ test.each([
   [undefined, undefined, true],
   [JSON.parse('{"__proto__": 1}'), {}, false],
 ])('%j and %j: %s', (one, other, expected) => {
-  expect(isSame(one, other)).toBe(expected)
-  expect(isSame(other, one)).toBe(expected)
+  expect(deepEqual(one, other)).toBe(expected)
+  expect(deepEqual(other, one)).toBe(expected)
 })
 
 test('what is nested deeper than any rule is another one, and exhausts nothing', () => {
@@ -34,6 +34,6 @@ test('what is nested deeper than any rule is another one, and exhausts nothing',
     for (let i = 0; i < depth; i++) value = i % 2 === 0 ? [value] : { value }
     return value
   }
-  expect(isSame(nested(20), nested(20))).toBe(true)
-  expect(isSame(nested(100_000), nested(100_000))).toBe(false)
+  expect(deepEqual(nested(20), nested(20))).toBe(true)
+  expect(deepEqual(nested(100_000), nested(100_000))).toBe(false)
 })

@@ -4,28 +4,28 @@
 const DEPTH_MAX = 64
 
 /** Maps and objects are the same whatever the order of their keys: a store may not keep it. */
-export function isSame(a: unknown, b: unknown, depth = 0): boolean {
+export function deepEqual(a: unknown, b: unknown, depth = 0): boolean {
   if (Object.is(a, b)) return true
   if (depth > DEPTH_MAX) return false
   if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null) return false
-  if (Array.isArray(a)) return Array.isArray(b) && isSameList(a, b, depth)
-  if (a instanceof Map) return b instanceof Map && isSameMap(a, b, depth)
+  if (Array.isArray(a)) return Array.isArray(b) && equalLists(a, b, depth)
+  if (a instanceof Map) return b instanceof Map && equalMaps(a, b, depth)
   if (Array.isArray(b) || b instanceof Map) return false
-  return isSameMap(entriesOf(a), entriesOf(b), depth)
+  return equalMaps(entriesOf(a), entriesOf(b), depth)
 }
 
-function isSameList(a: readonly unknown[], b: readonly unknown[], depth: number): boolean {
-  return a.length === b.length && a.every((item, index) => isSame(item, b[index], depth + 1))
+function equalLists(a: readonly unknown[], b: readonly unknown[], depth: number): boolean {
+  return a.length === b.length && a.every((item, index) => deepEqual(item, b[index], depth + 1))
 }
 
-function isSameMap(
+function equalMaps(
   a: ReadonlyMap<unknown, unknown>,
   b: ReadonlyMap<unknown, unknown>,
   depth: number,
 ): boolean {
   if (a.size !== b.size) return false
   for (const [key, value] of a)
-    if (!b.has(key) || !isSame(value, b.get(key), depth + 1)) return false
+    if (!b.has(key) || !deepEqual(value, b.get(key), depth + 1)) return false
   return true
 }
 

@@ -5,28 +5,28 @@ import type { Readiness } from './api/api.js'
 import { wallClock } from './clock.js'
 import type { Config } from './config/config.js'
 import { upstreamAt } from './config/parse-gateway.js'
-import { type Kept, keptAdminToken } from './data-dir.js'
-import { drain, type Drained } from './drain.js'
+import { type StoredSecret, loadOrCreateAdminToken } from './data-dir.js'
+import { drain, type DrainResult } from './drain.js'
 import { startEcho } from './echo.js'
 import { type Engine, secretAttributes, startEngine } from './engine.js'
 import {
   addressDescriber,
-  briefOptions,
+  shortRequestOptions,
   type EntryPointDeps,
-  guarded,
-  openApi,
+  respondOnError,
+  openDecisionApi,
   openGateway,
   openListener,
 } from './entry-points.js'
 import { exampleKeys, isUnconfigured } from './example.js'
-import type { Listener } from './http/listener.js'
-import { secretHider } from './identity/secret-form.js'
+import type { HttpListener } from './http/listener.js'
+import { createSecretMasker } from './identity/secret-form.js'
 import type { Log } from './log/logger.js'
 import { registerListenerMetrics } from './metrics/listeners.js'
-import { type ReadRules, readRules } from './preflight.js'
+import { type RulesFileContent, readRules } from './preflight.js'
 import { connectIpcStore } from './rule-store/ipc/ipc-store.js'
 import { registerServerMetrics } from './server-metrics.js'
-import type { RuleSource } from './source/rule-source.js'
+import type { RuleFollower } from './source/rule-source.js'
 import { responseClock } from './store/response-clock.js'
 import { warmUp } from './warm-up/warm-up.js'
 import type { WorkerSide } from './workers.js'
@@ -34,7 +34,7 @@ import type { WorkerSide } from './workers.js'
 export interface ServeOptions {
   readonly log: Log
   /** The user's own rules, if they were read before; else they are read now. */
-  readonly rules?: ReadRules | undefined
+  readonly rules?: RulesFileContent | undefined
   /** Made by the first of several processes, where no disk keeps it for them. */
   readonly adminToken?: string | undefined
   /** Set in one of several processes behind the same listeners. */
@@ -45,7 +45,7 @@ export interface RunningServer {
   readonly gateway: string
   readonly api: string
   readonly admin: string
-  readonly adminToken: Kept
+  readonly adminToken: StoredSecret
   /** What the gateway forwards to, for people. */
   readonly upstream: string
   /** Where rules come from, for people. */
@@ -57,7 +57,7 @@ export interface RunningServer {
   /** Set where this node started without rules, and is not ready for that reason. */
   readonly missingRules: MissingRules | undefined
   /** Finishes what is under way and closes; `atOnce` takes no more calls from the first moment. */
-  stop(options?: { readonly atOnce?: boolean }): Promise<Drained>
+  stop(options?: { readonly atOnce?: boolean }): Promise<DrainResult>
 }
 
 /** Where the first rule goes: into the file, or to the admin API. */
@@ -65,11 +65,11 @@ export interface MissingRules {
   readonly file: string | undefined
 }
 
-export async function serve(given: Config, options: ServeOptions): Promise<RunningServer> {
-  const isExample = isUnconfigured(given)
+export async function serve(initialConfig: Config, options: ServeOptions): Promise<RunningServer> {
+  const isExample = isUnconfigured(initialConfig)
   const closers: (() => void | Promise<void>)[] = []
   try {
-    const config = await withEcho(given, isExample, closers)
+    const config = await withEcho(initialConfig, isExample, closers)
     return await start(config, { ...options, isExample }, closers)
   } catch (error) {
     await closeAll(closers)
@@ -117,26 +117,29 @@ async function start(
   const adminToken = adminTokenOf(config, options)
   const allowsNoRules = config.allowNoRules || worker?.hadRules === true
   const state = { isDraining: false, allowsNoRules }
-  worker?.reportRules(() => engine.source.hasHadRules())
+  worker?.reportRules(() => engine.ruleFollower.hasHadRules())
   const { gateway, api, admin } = openEntryPoints(config, engine, {
     log,
     adminToken: adminToken.text,
     state,
   })
-  worker?.share(() => registry.text())
+  worker?.shareMetrics(() => registry.text())
   const adminHandler = openAdmin(config, engine, {
     log,
     rootToken: adminToken.text,
     metricsText: () => worker?.allMetrics() ?? registry.text(),
-    sight: engine.observation.fleet,
-    alerts: engine.observation.alerts,
+    fleetStats: engine.observability.fleet,
+    alerts: engine.observability.alerts,
   })
   closers.push(() => adminHandler.close())
-  const handleAdmin = guarded((request, response) => adminHandler.handle(request, response), log)
+  const handleAdmin = respondOnError(
+    (request, response) => adminHandler.handle(request, response),
+    log,
+  )
   admin.serve(handleAdmin)
   closers.push(() => gateway.close())
   // Nobody can connect before: with several workers each takes calls once it is warm itself.
-  await warmUp(config, engine.opened.store)
+  await warmUp(config, engine.counterStore.store)
   const [gatewayUrl, apiUrl, adminUrl] = [
     await startListener(gateway.listener, closers),
     await startListener(api, closers),
@@ -149,8 +152,8 @@ async function start(
     admin: adminUrl,
     adminToken,
     upstream: describeUpstreams(config),
-    rules: engine.source.name,
-    store: engine.opened.name,
+    rules: engine.ruleFollower.name,
+    store: engine.counterStore.name,
     isExample,
     missingRules,
     async stop({ atOnce = false } = {}) {
@@ -173,10 +176,10 @@ function describeUpstreams({ gateway: { upstreams } }: Config): string {
   return upstreams.map(({ prefix, origin }) => `${prefix} ${origin}`).join(', ')
 }
 
-function adminTokenOf({ admin, dataDir }: Config, { adminToken, log }: ServeOptions): Kept {
+function adminTokenOf({ admin, dataDir }: Config, { adminToken, log }: ServeOptions): StoredSecret {
   if (admin.token !== undefined) return { text: admin.token, file: undefined, state: 'given' }
   if (adminToken !== undefined) return { text: adminToken, file: undefined, state: 'unkept' }
-  return keptAdminToken(dataDir, log)
+  return loadOrCreateAdminToken(dataDir, log)
 }
 
 interface EntryPointOptions {
@@ -190,43 +193,43 @@ function openEntryPoints(
   engine: Engine,
   { log, adminToken, state }: EntryPointOptions,
 ) {
-  const describeAddress = addressDescriber(config.log.callers, engine.opened.secret)
+  const describeAddress = addressDescriber(config.log.callers, engine.counterStore.secret)
   const deps = {
     decider: engine.decider,
     identifier: engine.identifier,
     telemetry: engine.telemetry,
-    responseClock: responseClock(engine.opened.store, wallClock),
+    responseClock: responseClock(engine.counterStore.store, wallClock),
     log,
     describeAddress,
   }
-  const gateway = openCountedGateway(config, engine, deps)
-  const api = openApi(config, {
+  const gateway = openMeteredGateway(config, engine, deps)
+  const api = openDecisionApi(config, {
     ...deps,
     adminToken,
-    hideSecrets: secretHider(engine.opened.secret, secretAttributes(config)),
+    hideSecrets: createSecretMasker(engine.counterStore.secret, secretAttributes(config)),
     readiness: () => readinessOf(engine, state),
   })
-  const options = { ...briefOptions(config), log, describeAddress }
+  const options = { ...shortRequestOptions(config), log, describeAddress }
   const admin = openListener(config.admin.listen, undefined, options)
   registerListenerMetrics(engine.registry, { gateway: gateway.listener, api, admin })
   return { gateway, api, admin }
 }
 
 /** Opens the gateway, with the metrics of what it does. */
-function openCountedGateway(config: Config, engine: Engine, deps: EntryPointDeps) {
+function openMeteredGateway(config: Config, engine: Engine, deps: EntryPointDeps) {
   const { registry, upstreamHealth } = engine
   const slowUploads = registry
     .counter('sluice_slow_uploads_total', 'Calls answered 408 because their body came too slowly.')
     .labels()
   const gateway = openGateway(config, {
     ...deps,
-    onUpstreamCall: (upstream) => upstreamHealth.began(upstream),
-    onUpstreamFailure: (failure, upstream) => upstreamHealth.failed(upstream, failure),
+    onUpstreamCall: (upstream) => upstreamHealth.recordCall(upstream),
+    onUpstreamFailure: (failure, upstream) => upstreamHealth.recordFailure(upstream, failure),
     onSlowUpload: () => slowUploads.inc(),
   })
   const { held, websockets, websocketCounts } = gateway
-  const observed = { ...engine, log: deps.log, held, websockets, websocketCounts }
-  registerServerMetrics(registry, observed)
+  const sources = { ...engine, log: deps.log, held, websockets, websocketCounts }
+  registerServerMetrics(registry, sources)
   return gateway
 }
 
@@ -236,37 +239,37 @@ interface ServingState {
   readonly allowsNoRules: boolean
 }
 
-function readinessOf({ source, opened }: Engine, state: ServingState): Readiness {
+function readinessOf({ ruleFollower, counterStore }: Engine, state: ServingState): Readiness {
   const reasons = [
     ...(state.isDraining ? ['shutting down'] : []),
-    ...(source.isReady() ? [] : [`no rules yet: ${source.problem() ?? ''}`]),
-    ...(lacksRules(source, state) ? ['no rules'] : []),
+    ...(ruleFollower.isReady() ? [] : [`no rules yet: ${ruleFollower.problem() ?? ''}`]),
+    ...(lacksRules(ruleFollower, state) ? ['no rules'] : []),
   ]
-  return { ready: reasons.length === 0, reasons, store: opened.describe() }
+  return { ready: reasons.length === 0, reasons, store: counterStore.describe() }
 }
 
 /**
  * Whether an empty set of rules looks like a mistake: a volume that was lost, a database that was
  * not filled. One that became empty while this node ran was made so by somebody.
  */
-function lacksRules(source: RuleSource, { allowsNoRules }: ServingState): boolean {
-  return source.isReady() && !source.hasHadRules() && !allowsNoRules
+function lacksRules(ruleFollower: RuleFollower, { allowsNoRules }: ServingState): boolean {
+  return ruleFollower.isReady() && !ruleFollower.hasHadRules() && !allowsNoRules
 }
 
 /** Everything is served all the same: the first rule is made through the admin listener. */
 function findMissingRules(
   { rules: file }: Config,
-  { source }: Engine,
+  { ruleFollower }: Engine,
   { log, state }: { readonly log: Log; readonly state: ServingState },
 ): MissingRules | undefined {
-  if (!lacksRules(source, state)) return undefined
+  if (!lacksRules(ruleFollower, state)) return undefined
   const advice = 'make the first rule, or set allowNoRules: true'
-  log.warn({ rules: source.name }, `not ready: no rules; ${advice}`)
+  log.warn({ rules: ruleFollower.name }, `not ready: no rules; ${advice}`)
   return { file }
 }
 
 async function startListener(
-  listener: Listener,
+  listener: HttpListener,
   closers: (() => void | Promise<void>)[],
 ): Promise<string> {
   const { url } = await listener.start()

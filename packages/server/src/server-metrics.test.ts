@@ -39,7 +39,7 @@ async function decide({ api }: TestServer, path: string) {
 }
 
 /** Calls go on until one is decided on the node: what that one said. */
-async function untilHere(node: TestServer, path: string) {
+async function untilDecidedLocally(node: TestServer, path: string) {
   for (let calls = 1; calls <= CALLS_MAX; calls++) {
     const decision = await decide(node, path)
     if (decision.source !== 'store') return decision
@@ -67,7 +67,7 @@ test('with counters in this process there is nothing to tell of', async () => {
 
 test('units of a lease are all accounted for', async () => {
   server = await startTestServer({ rules: RULES, env: { SLUICE_REDIS_URL: redis.url, ...PATIENT } })
-  const decision = await untilHere(server, '/hot')
+  const decision = await untilDecidedLocally(server, '/hot')
   expect(decision).toMatchObject({ source: 'lease', staleMs: expect.any(Number) as number })
   const metrics = await metricsOf(server)
   const units = (fate: string) =>
@@ -82,16 +82,16 @@ test('units of a lease are all accounted for', async () => {
 test('units counted on a node are told when they were reported', async () => {
   server = await startTestServer({ rules: RULES, env: { SLUICE_REDIS_URL: redis.url, ...PATIENT } })
   const node = server
-  const decision = await untilHere(node, '/coarse')
+  const decision = await untilDecidedLocally(node, '/coarse')
   expect(decision).toMatchObject({ source: 'local', staleMs: expect.any(Number) as number })
-  const told = async () => {
+  const readReported = async () => {
     await decide(node, '/coarse')
     const metrics = await metricsOf(node)
     const reported = valueOf(metrics, 'sluice_local_units_total', COARSE_REPORTED) ?? 0
     const callers = valueOf(metrics, 'sluice_local_counters', { rule: 'coarse' })
     return { areReported: reported > 0, callers }
   }
-  await expect.poll(told, { timeout: 30_000 }).toEqual({ areReported: true, callers: 1 })
+  await expect.poll(readReported, { timeout: 30_000 }).toEqual({ areReported: true, callers: 1 })
   const over = valueOf(await metricsOf(node), 'sluice_over_admitted_total', { rule: 'coarse' })
   expect(over).toBe(0)
 })

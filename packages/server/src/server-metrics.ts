@@ -8,11 +8,11 @@ import type { Log } from './log/logger.js'
 import type { RefusalLog } from './log/refusal-log.js'
 import { registerCoordinationMetrics } from './metrics/coordination.js'
 import type { Registry } from './metrics/registry.js'
-import type { RuleSource } from './source/rule-source.js'
+import type { RuleFollower } from './source/rule-source.js'
 
-export interface Observed {
+export interface ServerMetricsDeps {
   readonly decider: Decider
-  readonly source: RuleSource
+  readonly ruleFollower: RuleFollower
   readonly refusals: RefusalLog
   readonly degraded: DegradedLog
   readonly upstreamHealth: Pick<UpstreamHealth, 'dropped'>
@@ -23,28 +23,28 @@ export interface Observed {
   readonly websocketCounts: () => WebSocketCounts
 }
 
-export function registerServerMetrics(registry: Registry, observed: Observed): void {
-  const { decider, source, refusals, degraded, upstreamHealth, identifier } = observed
-  const { log, held, websockets, websocketCounts } = observed
+export function registerServerMetrics(registry: Registry, deps: ServerMetricsDeps): void {
+  const { decider, ruleFollower, refusals, degraded, upstreamHealth, identifier } = deps
+  const { log, held, websockets, websocketCounts } = deps
   registerCoordinationMetrics(registry, {
     stats: () => decider.limiter.stats?.coordination,
-    book: source.book,
+    catalog: ruleFollower.catalog,
   })
   registry.gauge('sluice_rules_version', 'The version of the rules in force.', () =>
-    source.version(),
+    ruleFollower.version(),
   )
   registry.gauge(
     'sluice_rules_age_seconds',
     'How long the source of the rules has not confirmed those in force; 0: it does.',
-    () => source.ageSeconds(),
+    () => ruleFollower.ageSeconds(),
   )
   registry.gauge(
     'sluice_rules_read_only',
     '1 while the rule store is served read-only because its disk cannot be written; else 0.',
-    () => (source.status()?.isReadOnly === true ? 1 : 0),
+    () => (ruleFollower.status()?.isReadOnly === true ? 1 : 0),
   )
   registry.total('sluice_rules_failures_total', 'Rule sets and rules that were refused.', () =>
-    source.failures(),
+    ruleFollower.failures(),
   )
   registry.total(
     'sluice_log_dropped_total',

@@ -34,11 +34,11 @@ test('work is aborted with the reason of its parent, before and while it runs', 
 
 test('work that ends in time leaves no timer and no listener behind', async () => {
   const { signal: parent } = new AbortController()
-  let seen: AbortSignal | undefined
+  let received: AbortSignal | undefined
   const result = await withTimeLimit({ timeoutMs: 5, parent }, async (signal) => {
-    seen = signal
+    received = signal
     return await Promise.resolve('done')
   })
   await new Promise((resolve) => void setTimeout(resolve, 20))
-  expect({ result, aborted: seen?.aborted }).toEqual({ result: 'done', aborted: false })
+  expect({ result, aborted: received?.aborted }).toEqual({ result: 'done', aborted: false })
 })

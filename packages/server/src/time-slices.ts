@@ -4,11 +4,11 @@ import { monotonicMs } from './clock.js'
 /** As long as a few decisions at most wait for. */
 const TURN_MS = 8
 
-export class TimeSlices {
+export class CooperativeYield {
   #sinceMs = monotonicMs()
 
   /** Whether the others' turn has come: then `pause`. Costs a look at the clock. */
-  isOver(): boolean {
+  isDue(): boolean {
     return monotonicMs() - this.#sinceMs >= TURN_MS
   }
 

@@ -1,11 +1,11 @@
 /** Jobs that run a few at a time, in the order they came. Whoever adds them bounds their number. */
-export class Turns {
-  readonly #most: number
+export class Semaphore {
+  readonly #permits: number
   #running = 0
   readonly #waiting: (() => void)[] = []
 
-  constructor(most: number) {
-    this.#most = most
+  constructor(permits: number) {
+    this.#permits = permits
   }
 
   get waiting(): number {
@@ -13,7 +13,7 @@ export class Turns {
   }
 
   async run<Result>(job: () => Promise<Result>): Promise<Result> {
-    if (this.#running < this.#most) this.#running++
+    if (this.#running < this.#permits) this.#running++
     // A turn that ends is handed on, so nobody who comes later can slip in between.
     else await new Promise<void>((start) => this.#waiting.push(start))
     try {

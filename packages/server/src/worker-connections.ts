@@ -28,7 +28,7 @@ const RETRY_MS = 50
  * Node has no public way to ask for this. Should the form of its messages change, then nothing is
  * kept here, and all is as without it.
  */
-export function keepConnections(worker: Worker, hasOthers: () => boolean): void {
+export function reclaimConnections(worker: Worker, hasOthers: () => boolean): void {
   const { process } = worker
   // Absent where the system had no room for the process.
   if ((process.send as unknown) === undefined) return

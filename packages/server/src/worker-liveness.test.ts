@@ -5,7 +5,7 @@ function serving(...names: readonly string[]): Liveness<string> {
   const liveness = new Liveness<string>({ silentChecksMax: 3 })
   for (const name of names) {
     liveness.watch(name)
-    liveness.serves(name)
+    liveness.markServing(name)
   }
   return liveness
 }
@@ -16,7 +16,7 @@ const checks = (liveness: Liveness<string>, count: number) =>
 test('a worker that misses more checks than it may is found to hang, once', () => {
   const liveness = serving('a', 'b')
   const found = Array.from({ length: 6 }, () => {
-    liveness.heard('b')
+    liveness.recordHeartbeat('b')
     return liveness.check().map(({ worker }) => worker)
   })
   expect(found).toEqual([[], [], [], ['a'], [], []])
@@ -29,7 +29,7 @@ test('how long a worker was silent is told in the time between checks', () => {
 test('any message of a worker gives it all of the time again', () => {
   const liveness = serving('a')
   expect(checks(liveness, 3)).toEqual([])
-  liveness.heard('a')
+  liveness.recordHeartbeat('a')
   expect(checks(liveness, 3)).toEqual([])
   expect(checks(liveness, 1)).toHaveLength(1)
 })
@@ -45,7 +45,7 @@ test('a worker that starts may be silent for longer than one that serves', () =>
 test('a worker that has ended is never found', () => {
   const liveness = serving('a')
   liveness.unwatch('a')
-  liveness.heard('a')
+  liveness.recordHeartbeat('a')
   expect(checks(liveness, 200)).toEqual([])
 })
 
@@ -53,6 +53,6 @@ test('a first process that stood still finds no worker silent for that time: onl
   const liveness = serving('a')
   // An hour in which neither of the two ran is one late check.
   expect(checks(liveness, 1)).toEqual([])
-  liveness.heard('a')
+  liveness.recordHeartbeat('a')
   expect(checks(liveness, 3)).toEqual([])
 })

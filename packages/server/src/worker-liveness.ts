@@ -29,14 +29,14 @@ export interface LivenessOptions {
   readonly silentChecksMax?: number | undefined
 }
 
-interface Watched {
+interface WorkerState {
   silentChecks: number
   isServing: boolean
 }
 
 export class Liveness<Worker> {
   readonly #silentChecksMax: number
-  readonly #watched = new Map<Worker, Watched>()
+  readonly #state = new Map<Worker, WorkerState>()
 
   constructor({ silentChecksMax = SILENT_CHECKS_MAX }: LivenessOptions = {}) {
     this.#silentChecksMax = silentChecksMax
@@ -44,37 +44,37 @@ export class Liveness<Worker> {
 
   /** From when the worker is started. */
   watch(worker: Worker): void {
-    this.#watched.set(worker, { silentChecks: 0, isServing: false })
+    this.#state.set(worker, { silentChecks: 0, isServing: false })
   }
 
   /** No longer found, however silent it is. */
   unwatch(worker: Worker): void {
-    this.#watched.delete(worker)
+    this.#state.delete(worker)
   }
 
   /** The worker said something. */
-  heard(worker: Worker): void {
-    const watched = this.#watched.get(worker)
-    if (watched !== undefined) watched.silentChecks = 0
+  recordHeartbeat(worker: Worker): void {
+    const state = this.#state.get(worker)
+    if (state !== undefined) state.silentChecks = 0
   }
 
   /** The worker listens: from now on less silence is allowed. */
-  serves(worker: Worker): void {
-    const watched = this.#watched.get(worker)
-    if (watched !== undefined) watched.isServing = true
+  markServing(worker: Worker): void {
+    const state = this.#state.get(worker)
+    if (state !== undefined) state.isServing = true
   }
 
   isServing(worker: Worker): boolean {
-    return this.#watched.get(worker)?.isServing === true
+    return this.#state.get(worker)?.isServing === true
   }
 
   /** Call once per heartbeat. Returns those that hang, each once: it watches them no longer. */
   check(): readonly { readonly worker: Worker; readonly silentMs: number }[] {
     const hung: { worker: Worker; silentMs: number }[] = []
-    for (const [worker, watched] of this.#watched) {
-      watched.silentChecks++
-      const most = watched.isServing ? this.#silentChecksMax : STARTING_CHECKS_MAX
-      if (watched.silentChecks <= most) continue
+    for (const [worker, state] of this.#state) {
+      state.silentChecks++
+      const most = state.isServing ? this.#silentChecksMax : STARTING_CHECKS_MAX
+      if (state.silentChecks <= most) continue
       this.unwatch(worker)
       hung.push({ worker, silentMs: most * HEARTBEAT_MS })
     }

@@ -10,9 +10,9 @@ import type { AlertHub } from './alerts/alert-hub.js'
 import type { Log } from './log/logger.js'
 import { mergeMetrics } from './metrics/merge.js'
 import { hostRuleStore } from './rule-store/ipc/host.js'
-import type { Link, RulesMessage } from './rule-store/ipc/messages.js'
+import type { IpcChannel, RulesMessage } from './rule-store/ipc/messages.js'
 import type { RuleStore } from './rule-store/rule-store.js'
-import { keepConnections } from './worker-connections.js'
+import { reclaimConnections } from './worker-connections.js'
 import { HEARTBEAT_MS, Liveness, type LivenessOptions } from './worker-liveness.js'
 
 /** Why a worker is started in the place of another. */
@@ -67,7 +67,7 @@ export function runWorkers(options: WorkersOptions): Promise<number> {
   return new Promise((resolve) => new Workers(options, resolve).start())
 }
 
-interface Ended {
+interface WorkerExit {
   readonly code: number | null
   readonly signal: string | null
   readonly reason: RestartReason
@@ -87,7 +87,7 @@ class Workers {
   /** Of the first worker that could not begin. */
   #failure: number | undefined
   /** The worker that keeps the last good rules on disk for all. */
-  #keeper: Worker | undefined
+  #rulesWriter: Worker | undefined
   /** Whether a worker of this node had rules: one that is started later is ready without any. */
   #hadRules = false
   readonly #liveness: Liveness<Worker>
@@ -114,18 +114,18 @@ class Workers {
     const hadRules = this.#hadRules ? { [HAD_RULES_VARIABLE]: 'true' } : {}
     const worker = cluster.fork({ ...environment, [PLACE_VARIABLE]: String(place), ...hadRules })
     this.#liveness.watch(worker)
-    keepConnections(worker, () => this.hasOthers(worker))
+    reclaimConnections(worker, () => this.hasOthers(worker))
     const wellTimer = setTimeout(() => (this.#delayMs = RESTART_MS), WELL_AFTER_MS).unref()
-    worker.on('message', (message: Message) => this.hear(worker, message))
+    worker.on('message', (message: Message) => this.onMessage(worker, message))
     const unhost = this.hostRules(worker)
     const end = (code: number | null, signal: string | null) => {
       clearTimeout(wellTimer)
       unhost()
       this.#liveness.unwatch(worker)
-      this.#options.alerts?.gone(worker.id)
+      this.#options.alerts?.removeWorker(worker.id)
       this.#announcements?.delete(worker)
       const reason = this.#hung.delete(worker) ? 'hung' : 'died'
-      this.ended(place, { code, signal, reason })
+      this.onExit(place, { code, signal, reason })
     }
     worker.once('exit', end)
     // Heard by nobody it would end this process, and with it all workers.
@@ -155,15 +155,15 @@ class Workers {
   private hostRules(worker: Worker): () => void {
     const { rules } = this.#options
     if (rules === undefined) return () => {}
-    this.#keeper ??= worker
-    const end = hostRuleStore(rules, linkOf(worker), this.#keeper === worker)
+    this.#rulesWriter ??= worker
+    const end = hostRuleStore(rules, linkOf(worker), this.#rulesWriter === worker)
     return () => {
       end()
-      if (this.#keeper === worker) this.#keeper = undefined
+      if (this.#rulesWriter === worker) this.#rulesWriter = undefined
     }
   }
 
-  private ended(place: number, { code, signal, reason }: Ended): void {
+  private onExit(place: number, { code, signal, reason }: WorkerExit): void {
     const left = workers().length
     if (this.#isStopping) {
       if (left === 0) this.#end(this.#failure ?? 0)
@@ -189,15 +189,15 @@ class Workers {
     this.#delayMs = Math.min(this.#delayMs * 2, RESTART_MS_MAX)
   }
 
-  private hear(worker: Worker, message: Message): void {
-    this.#liveness.heard(worker)
+  private onMessage(worker: Worker, message: Message): void {
+    this.#liveness.recordHeartbeat(worker)
     if (message.sluice === 'alive' && message.hadRules && !this.#hadRules) {
       this.#hadRules = true
       this.#options.log.info({}, 'workers: the first rules are in force')
     }
     if (message.sluice === 'listening') {
       this.#hasServed = true
-      this.#liveness.serves(worker)
+      this.#liveness.markServing(worker)
       this.#announcements?.set(worker, message.text)
       this.announce()
     }
@@ -207,7 +207,7 @@ class Workers {
         send(worker, { sluice: 'metrics', id: message.id, text }),
       )
     }
-    if (message.sluice === 'alert') this.#options.alerts?.tell(worker.id, message.alert)
+    if (message.sluice === 'alert') this.#options.alerts?.report(worker.id, message.alert)
   }
 
   /**
@@ -240,15 +240,15 @@ function send(end: Pick<Worker, 'send' | 'isConnected'>, message: Message | Rule
   if (end.isConnected()) end.send(message, () => {})
 }
 
-function linkOf(end: Pick<Worker, 'send' | 'on' | 'off' | 'isConnected'>): Link {
+function linkOf(end: Pick<Worker, 'send' | 'on' | 'off' | 'isConnected'>): IpcChannel {
   return {
     send: (message) => send(end, message),
     onMessage(listener) {
-      const hear = (message: Message | RulesMessage) => {
+      const onMessage = (message: Message | RulesMessage) => {
         if (message.sluice.startsWith('rules-')) listener(message as RulesMessage)
       }
-      end.on('message', hear)
-      return () => void end.off('message', hear)
+      end.on('message', onMessage)
+      return () => void end.off('message', onMessage)
     },
   }
 }
@@ -270,7 +270,7 @@ function isStarted(worker: Worker): boolean {
 
 /** Every worker's metrics as one; a worker that does not answer in time is left out. */
 async function gatherMetrics(own: string): Promise<string> {
-  const id = ++asked
+  const id = ++lastMetricsRequest
   const texts = await Promise.all(
     workers().map(
       (worker) =>
@@ -292,7 +292,7 @@ async function gatherMetrics(own: string): Promise<string> {
   return mergeMetrics([...texts, own])
 }
 
-let asked = 0
+let lastMetricsRequest = 0
 
 /** The side of a worker. */
 export interface WorkerSide {
@@ -305,11 +305,11 @@ export interface WorkerSide {
   /** Tells the first process that it serves, and what to print of it; it may be nothing. */
   announce(text: string): void
   /** What this one adds to the metrics of all. */
-  share(own: () => string): void
+  shareMetrics(own: () => string): void
   /** The metrics of all workers; its own, should the first process not answer. */
   allMetrics(): Promise<string>
   /** To the process that holds the rule store. */
-  readonly rules: Link
+  readonly rules: IpcChannel
   /** To the process that tells of alerts for all workers. */
   readonly alerts: AlertSink
 }
@@ -334,14 +334,14 @@ export function workerSide(place: number, hadRules = false): WorkerSide | undefi
     hadRules,
     reportRules: (read) => void (readHadRules = () => hadRules || read()),
     announce: (text) => tell({ sluice: 'listening', text }),
-    share: (shared) => void (own = shared),
+    shareMetrics: (shared) => void (own = shared),
     rules: linkOf(self),
     alerts: {
-      tell: (alert) => send(self, { sluice: 'alert', alert }),
+      notify: (alert) => send(self, { sluice: 'alert', alert }),
       close: async () => {},
     },
     allMetrics() {
-      const id = ++asked
+      const id = ++lastMetricsRequest
       return new Promise((resolve) => {
         const timer = setTimeout(() => end(own()), 2 * METRICS_MS_MAX)
         const end = (text: string) => {

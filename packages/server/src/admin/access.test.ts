@@ -1,35 +1,39 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, test } from 'vitest'
 import type { Role } from '../rule-store/records.js'
-import type { BookToken } from '../source/rule-book.js'
-import { createGate, isForeign, requireRole } from './access.js'
+import type { CatalogToken } from '../source/rule-book.js'
+import { createTokenAuthenticator, isCrossSite, requireRole } from './access.js'
 
 const ROOT = 'root-token-0123456789abcdef'
 const NOW = Date.parse('2026-01-01T00:00:00Z')
 
-function stored(token: string, role: Role, more: object = {}): BookToken {
+function stored(token: string, role: Role, more: object = {}): CatalogToken {
   const hash = createHash('sha256').update(token).digest('hex')
   const document = { hash, name: `name of ${token}`, role, createdAt: '2026-01-01', ...more }
   return { id: `id-${token}`, document, version: 1 }
 }
 
-function gateOf(...tokens: readonly BookToken[]) {
-  return createGate({ rootToken: ROOT, book: { tokens: () => tokens }, clock: { now: () => NOW } })
+function authenticatorOf(...tokens: readonly CatalogToken[]) {
+  return createTokenAuthenticator({
+    rootToken: ROOT,
+    catalog: { tokens: () => tokens },
+    clock: { now: () => NOW },
+  })
 }
 
 describe('tokens', () => {
-  const gate = gateOf(stored('ci', 'edit'), stored('eye', 'read'))
+  const gate = authenticatorOf(stored('ci', 'edit'), stored('eye', 'read'))
 
   test('the token of the server is that of admin', () => {
-    expect(gate.holderOf(`Bearer ${ROOT}`)).toEqual({ id: 'root', name: 'admin', role: 'admin' })
+    expect(gate.principalOf(`Bearer ${ROOT}`)).toEqual({ id: 'root', name: 'admin', role: 'admin' })
   })
 
   test.each(['Bearer', 'bearer', 'BEARER', 'BeArEr'])('the scheme may be written %s', (scheme) => {
-    expect(gate.holderOf(`${scheme} ${ROOT}`)?.name).toBe('admin')
+    expect(gate.principalOf(`${scheme} ${ROOT}`)?.name).toBe('admin')
   })
 
   test('a token of the rule store has its own name and role', () => {
-    expect(gate.holderOf('Bearer ci')).toEqual({ id: 'id-ci', name: 'name of ci', role: 'edit' })
+    expect(gate.principalOf('Bearer ci')).toEqual({ id: 'id-ci', name: 'name of ci', role: 'edit' })
   })
 
   test.each([
@@ -47,30 +51,32 @@ describe('tokens', () => {
     ['two tokens', `Bearer ${ROOT}, Bearer ${ROOT}`],
     ['the hash of a token', `Bearer ${stored('ci', 'edit').document.hash}`],
   ])('%s is nobody', (_what, sent) => {
-    expect(gate.holderOf(sent)).toBeUndefined()
+    expect(gate.principalOf(sent)).toBeUndefined()
   })
 
   test('a token without a hash is nobody, and keeps nobody else out', () => {
-    const odd = gateOf(...[undefined, null, 5, {}].map((hash) => stored('odd', 'admin', { hash })))
-    expect(odd.holderOf(`Bearer ${ROOT}`)?.name).toBe('admin')
-    expect(odd.holderOf('Bearer odd')).toBeUndefined()
-    expect(odd.holderOf(undefined)).toBeUndefined()
+    const odd = authenticatorOf(
+      ...[undefined, null, 5, {}].map((hash) => stored('odd', 'admin', { hash })),
+    )
+    expect(odd.principalOf(`Bearer ${ROOT}`)?.name).toBe('admin')
+    expect(odd.principalOf('Bearer odd')).toBeUndefined()
+    expect(odd.principalOf(undefined)).toBeUndefined()
   })
 
   test('a token is good until the instant it expires', () => {
     const good = stored('later', 'read', { expiresAt: '2026-01-01T00:00:00.001Z' })
     const past = stored('now', 'read', { expiresAt: '2026-01-01T00:00:00Z' })
     const odd = stored('odd', 'read', { expiresAt: 'someday' })
-    const all = gateOf(good, past, odd)
-    expect(all.holderOf('Bearer later')?.role).toBe('read')
-    expect(all.holderOf('Bearer now')).toBeUndefined()
-    expect(all.holderOf('Bearer odd')).toBeUndefined()
+    const all = authenticatorOf(good, past, odd)
+    expect(all.principalOf('Bearer later')?.role).toBe('read')
+    expect(all.principalOf('Bearer now')).toBeUndefined()
+    expect(all.principalOf('Bearer odd')).toBeUndefined()
   })
 
   test('a hash of another length, put there by hand, opens nothing and breaks nothing', () => {
     const short = stored('short', 'admin', { hash: '' })
-    expect(gateOf(short).holderOf('Bearer ')).toBeUndefined()
-    expect(gateOf(short).holderOf(`Bearer ${ROOT}`)?.name).toBe('admin')
+    expect(authenticatorOf(short).principalOf('Bearer ')).toBeUndefined()
+    expect(authenticatorOf(short).principalOf(`Bearer ${ROOT}`)?.name).toBe('admin')
   })
 })
 
@@ -80,16 +86,16 @@ describe('roles', () => {
     '%s where %s is needed',
     (has, needed) => {
       const may = roles.indexOf(has) >= roles.indexOf(needed)
-      const ask = () => requireRole({ id: 'x', name: 'x', role: has }, needed, 'It')
-      if (may) expect(ask).not.toThrow()
-      else expect(ask).toThrow(`It needs the role ${needed}; this token has the role ${has}.`)
+      const check = () => requireRole({ id: 'x', name: 'x', role: has }, needed, 'It')
+      if (may) expect(check).not.toThrow()
+      else expect(check).toThrow(`It needs the role ${needed}; this token has the role ${has}.`)
     },
   )
 })
 
 describe('pages', () => {
   const foreign = (headers: Readonly<Record<string, string>>) =>
-    isForeign((name) => headers[name], 'sluice.internal:9090')
+    isCrossSite((name) => headers[name], 'sluice.internal:9090')
 
   test.each([
     {},

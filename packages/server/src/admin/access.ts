@@ -3,10 +3,10 @@ import { timingSafeEqual } from 'node:crypto'
 import { bearerOf, digestOf } from '../api/access.js'
 import type { WallClock } from '../clock.js'
 import type { Role, TokenDocument } from '../rule-store/records.js'
-import type { RuleBook } from '../source/rule-book.js'
+import type { RuleCatalog } from '../source/rule-book.js'
 import { AdminError } from './problem.js'
 
-export interface Holder {
+export interface Principal {
   /** Of the token, or `root`. */
   readonly id: string
   /** Stands in the history of what it changes. */
@@ -15,35 +15,39 @@ export interface Holder {
 }
 
 /** Whoever has the token that the server was started with. */
-const ROOT: Holder = { id: 'root', name: 'admin', role: 'admin' }
+const ROOT: Principal = { id: 'root', name: 'admin', role: 'admin' }
 
-export interface GateParts {
+export interface TokenAuthenticatorDeps {
   readonly rootToken: string
-  readonly book: Pick<RuleBook, 'tokens'>
+  readonly catalog: Pick<RuleCatalog, 'tokens'>
   readonly clock: WallClock
 }
 
 /** Whoever has a token now, and what of it is kept. */
-export interface KnownHolder {
-  readonly holder: Holder
+export interface KnownPrincipal {
+  readonly principal: Principal
   /** SHA-256 of the token. */
   readonly digest: Buffer
   /** Milliseconds since 1970; undefined: it does not end by itself. */
   readonly endsAtMs: number | undefined
 }
 
-export interface Gate {
+export interface TokenAuthenticator {
   /** Undefined: nobody's token. */
-  holderOf(authorization: string | undefined): Holder | undefined
+  principalOf(authorization: string | undefined): Principal | undefined
   /** By the id of a token that is good now. */
-  find(id: string): KnownHolder | undefined
+  find(id: string): KnownPrincipal | undefined
 }
 
 /**
  * Tokens are compared as hashes of one length, each with every one that is known, whatever was
  * sent: how long it takes says neither how long a token is nor how much of it was right.
  */
-export function createGate({ rootToken, book, clock }: GateParts): Gate {
+export function createTokenAuthenticator({
+  rootToken,
+  catalog,
+  clock,
+}: TokenAuthenticatorDeps): TokenAuthenticator {
   const root = digestOf(rootToken)
   const digests = new WeakMap<TokenDocument, Buffer>()
   const digestOfStored = (document: TokenDocument) => {
@@ -56,33 +60,33 @@ export function createGate({ rootToken, book, clock }: GateParts): Gate {
     return digest
   }
   return {
-    holderOf(authorization) {
+    principalOf(authorization) {
       const sent = digestOf(bearerOf(authorization))
-      let holder = timingSafeEqual(sent, root) ? ROOT : undefined
-      for (const { id, document } of book.tokens()) {
+      let principal = timingSafeEqual(sent, root) ? ROOT : undefined
+      for (const { id, document } of catalog.tokens()) {
         const digest = digestOfStored(document)
         if (digest.length !== sent.length) continue
         const isSame = timingSafeEqual(sent, digest)
         if (isSame && !hasExpired(document, clock.now())) {
-          holder = holderOfToken(id, document)
+          principal = principalOfToken(id, document)
         }
       }
-      return holder
+      return principal
     },
     find(id) {
-      if (id === ROOT.id) return { holder: ROOT, digest: root, endsAtMs: undefined }
-      const found = book.tokens().find((token) => token.id === id)
+      if (id === ROOT.id) return { principal: ROOT, digest: root, endsAtMs: undefined }
+      const found = catalog.tokens().find((token) => token.id === id)
       if (found === undefined || hasExpired(found.document, clock.now())) return undefined
       const digest = digestOfStored(found.document)
       if (digest.length !== root.length) return undefined
       const { expiresAt } = found.document
       const endsAtMs = expiresAt === undefined ? undefined : Date.parse(expiresAt)
-      return { holder: holderOfToken(id, found.document), digest, endsAtMs }
+      return { principal: principalOfToken(id, found.document), digest, endsAtMs }
     },
   }
 }
 
-function holderOfToken(id: string, { name, role }: TokenDocument): Holder {
+function principalOfToken(id: string, { name, role }: TokenDocument): Principal {
   return { id, name, role }
 }
 
@@ -93,11 +97,11 @@ function hasExpired({ expiresAt }: TokenDocument, nowMs: number): boolean {
 
 const RANKS: Readonly<Record<Role, number>> = { read: 0, edit: 1, admin: 2 }
 
-export function requireRole(holder: Holder, needed: Role, what: string): void {
-  if (RANKS[holder.role] >= RANKS[needed]) return
+export function requireRole(principal: Principal, needed: Role, what: string): void {
+  if (RANKS[principal.role] >= RANKS[needed]) return
   throw new AdminError(
     'forbidden',
-    `${what} needs the role ${needed}; this token has the role ${holder.role}.`,
+    `${what} needs the role ${needed}; this token has the role ${principal.role}.`,
   )
 }
 
@@ -105,7 +109,7 @@ export function requireRole(holder: Holder, needed: Role, what: string): void {
  * Whether a browser sent this for a page of somewhere else. Pages cannot leave these headers out;
  * the dashboard is of the same origin. Another port of the same host is another site.
  */
-export function isForeign(header: (name: string) => string | undefined, host: string): boolean {
+export function isCrossSite(header: (name: string) => string | undefined, host: string): boolean {
   const site = header('sec-fetch-site')
   if (site !== undefined && site !== 'none' && site !== 'same-origin') return true
   const origin = header('origin')

@@ -18,7 +18,7 @@ describe('bodies', () => {
   ])('%s %s as %s is 415', async (method, path, type) => {
     const admin = await startAdmin()
     const sent = { text: '{}', headers: { 'content-type': type } }
-    const answer = await admin.ask(method, path, undefined, sent)
+    const answer = await admin.request(method, path, undefined, sent)
     expect(answer).toMatchObject({ status: 415, body: { error: 'unsupported_type' } })
     expect((answer.body as { readonly detail: string }).detail).toContain('application/json')
   })
@@ -26,7 +26,7 @@ describe('bodies', () => {
   test('compressed ones are 415', async () => {
     const admin = await startAdmin()
     const headers = { ...JSON_TYPE, 'content-encoding': 'gzip' }
-    const answer = await admin.ask('POST', '/rules', undefined, { text: 'x', headers })
+    const answer = await admin.request('POST', '/rules', undefined, { text: 'x', headers })
     expect(answer).toMatchObject({ status: 415, body: { error: 'unsupported_encoding' } })
   })
 
@@ -34,7 +34,7 @@ describe('bodies', () => {
     const admin = await startAdmin()
     const padded = (bytes: number) => JSON.stringify(PER_USER).padEnd(bytes)
     const ask = async (method: string, path: string, text: string) =>
-      (await admin.ask(method, path, undefined, { text, headers: JSON_TYPE })).status
+      (await admin.request(method, path, undefined, { text, headers: JSON_TYPE })).status
     expect(await ask('POST', '/rules', padded(256 * 1024))).toBe(409)
     expect(await ask('POST', '/rules', padded(256 * 1024 + 1))).toBe(413)
     expect(await ask('PUT', '/rules', `[${padded(16 * 1024 * 1024 - 2)}]`)).toBe(200)
@@ -44,7 +44,7 @@ describe('bodies', () => {
   test('deep ones, no JSON and no UTF-8 are 400', async () => {
     const admin = await startAdmin()
     const ask = async (text: string | Uint8Array<ArrayBuffer>) =>
-      (await admin.ask('POST', '/validate', undefined, { text, headers: JSON_TYPE })).status
+      (await admin.request('POST', '/validate', undefined, { text, headers: JSON_TYPE })).status
     expect(await ask('['.repeat(100_000) + ']'.repeat(100_000))).toBe(400)
     expect(await ask('{"a":1')).toBe(400)
     expect(await ask('')).toBe(400)
@@ -63,16 +63,16 @@ describe('bodies', () => {
       overrideCount: 0,
     }))
     const put = (set: object) =>
-      admin.ask('PUT', '/rules', undefined, { text: JSON.stringify(set), headers })
+      admin.request('PUT', '/rules', undefined, { text: JSON.stringify(set), headers })
     expect(await put({ version: 0, rules })).toMatchObject({
       status: 409,
       body: { error: 'version_conflict' },
     })
     expect(await put({ rules, next: 'r99' })).toMatchObject({ status: 400 })
     expect(await put({ rules })).toMatchObject({ status: 200 })
-    expect(admin.parts.source.book.rules()).toHaveLength(100)
+    expect(admin.deps.ruleFollower.catalog.rules()).toHaveLength(100)
     const text = `[${'{"a":1},'.repeat(10_000)}`
-    expect(await admin.ask('PUT', '/rules', undefined, { text, headers })).toMatchObject({
+    expect(await admin.request('PUT', '/rules', undefined, { text, headers })).toMatchObject({
       status: 400,
       body: { error: 'invalid_request', detail: expect.stringContaining('no JSON') as string },
     })
@@ -80,13 +80,13 @@ describe('bodies', () => {
 
   test('unknown parameters are refused with the nearest', async () => {
     const admin = await startAdmin()
-    const answer = await admin.ask('PUT', '/rules?dryrun=true', [PER_USER])
+    const answer = await admin.request('PUT', '/rules?dryrun=true', [PER_USER])
     expect(answer.status).toBe(400)
     expect((answer.body as { readonly detail: string }).detail).toBe(
       'query: found unknown parameter "dryrun", did you mean "dryRun"?; accepted: file, shadow, dryRun, strict, confirm, why',
     )
-    expect((await admin.ask('GET', '/rules?why=x')).status).toBe(400)
-    expect((await admin.ask('PUT', '/rules?dryRun=1', [PER_USER])).status).toBe(400)
+    expect((await admin.request('GET', '/rules?why=x')).status).toBe(400)
+    expect((await admin.request('PUT', '/rules?dryRun=1', [PER_USER])).status).toBe(400)
   })
 })
 
@@ -210,7 +210,7 @@ describe('on a socket', () => {
   test('who asks for metrics at the same time gets the same text, made once and afterwards', async () => {
     let made = 0
     const metricsText = () => `sluice_made ${++made}\n`
-    const admin = await startAdmin({ parts: (parts) => ({ ...parts, metricsText }) })
+    const admin = await startAdmin({ deps: (parts) => ({ ...parts, metricsText }) })
     const { raw, url } = await admin.listen()
     const one = 'GET /metrics HTTP/1.1\r\nhost: a\r\n'
     const answers = await raw(`${`${one}\r\n`.repeat(9)}${one}connection: close\r\n\r\n`)

@@ -1,7 +1,7 @@
 /** What nodes see, over the admin API. */
 import { request } from 'node:http'
 import { describe, expect, test } from 'vitest'
-import type { NodeSeen } from '../rule-store/rule-store.js'
+import type { LiveNode } from '../rule-store/rule-store.js'
 import {
   closeAfterTests,
   ROOT_TOKEN,
@@ -9,40 +9,40 @@ import {
   type TestAdmin,
   withStore,
 } from './admin.test-helper.js'
-import { ALERT, BOARD_NODE, fakeAlerts, fakeSight, TICK } from './sight.test-helper.js'
+import { ALERT, BOARD_NODE, fakeAlerts, fakeFleetStats, TICK } from './sight.test-helper.js'
 
 closeAfterTests()
 
-async function startWith(more: Parameters<typeof fakeSight>[0] = {}) {
+async function startWith(more: Parameters<typeof fakeFleetStats>[0] = {}) {
   const alerting = { active: [ALERT], recent: [] }
-  const sight = fakeSight({ alerts: async () => alerting, ...more })
+  const sight = fakeFleetStats({ alerts: async () => alerting, ...more })
   const alerts = fakeAlerts()
-  const admin = await startAdmin({ parts: (parts) => ({ ...parts, sight, alerts }) })
+  const admin = await startAdmin({ deps: (parts) => ({ ...parts, fleetStats: sight, alerts }) })
   return { admin, sight, alerts }
 }
 
 describe('figures', () => {
   test('stats are of all rules, or of one', async () => {
     const { admin, sight } = await startWith()
-    const { status, body } = await admin.ask('GET', '/stats')
+    const { status, body } = await admin.request('GET', '/stats')
     expect([status, body]).toMatchObject([200, { nodes: 1, rules: [{ rule: 'per-user' }] }])
-    await admin.ask('GET', '/stats?rule=per-user')
-    expect(sight.asked).toEqual(['stats undefined', 'stats per-user'])
+    await admin.request('GET', '/stats?rule=per-user')
+    expect(sight.requests).toEqual(['stats undefined', 'stats per-user'])
   })
 
   test.each(['/stats?rule=nothing', '/top?rule=nothing'])('%s is a rule that is not', async (p) => {
     const { admin, sight } = await startWith()
-    const { status, body } = await admin.ask('GET', p)
+    const { status, body } = await admin.request('GET', p)
     expect([status, body]).toMatchObject([404, { error: 'rule_unknown' }])
-    expect(sight.asked).toEqual([])
+    expect(sight.requests).toEqual([])
   })
 
   test('top has an order, a rule and a limit', async () => {
     const { admin, sight } = await startWith()
-    const { status, body } = await admin.ask('GET', '/top')
+    const { status, body } = await admin.request('GET', '/top')
     expect([status, body]).toMatchObject([200, { callers: [{ caller: { user: 'u1' } }] }])
-    await admin.ask('GET', '/top?by=hours&rule=per-user&limit=100')
-    expect(sight.asked).toEqual(['top refusals undefined 20', 'top hours per-user 100'])
+    await admin.request('GET', '/top?by=hours&rule=per-user&limit=100')
+    expect(sight.requests).toEqual(['top refusals undefined 20', 'top hours per-user 100'])
   })
 
   test.each([
@@ -51,7 +51,7 @@ describe('figures', () => {
     ['/top?order=use', 'unknown parameter "order"'],
   ])('%s is refused', async (path, detail) => {
     const { admin } = await startWith()
-    const answer = await admin.ask('GET', path)
+    const answer = await admin.request('GET', path)
     expect([answer.status, answer.body]).toMatchObject([
       400,
       { detail: expect.stringContaining(detail) },
@@ -60,7 +60,7 @@ describe('figures', () => {
 
   test('alerts are those that go on, and those that ended', async () => {
     const { admin } = await startWith()
-    const { body } = await admin.ask('GET', '/alerts')
+    const { body } = await admin.request('GET', '/alerts')
     expect(body).toEqual({ active: [ALERT], recent: [] })
   })
 })
@@ -69,7 +69,7 @@ describe('a trial', () => {
   test('answers what each limit says to each call', async () => {
     const { admin } = await startWith()
     const calls = [{ atMs: 0 }, { atMs: 1, cost: 2 }]
-    const answer = await admin.ask('POST', '/trial', { limits: ['2/second'], calls })
+    const answer = await admin.request('POST', '/trial', { limits: ['2/second'], calls })
     expect([answer.status, answer.body]).toMatchObject([
       200,
       {
@@ -86,7 +86,7 @@ describe('a trial', () => {
 
   test('tells what is wrong with limits as rules do', async () => {
     const { admin } = await startWith()
-    const answer = await admin.ask('POST', '/trial', { limits: ['10/s'], calls: [] })
+    const answer = await admin.request('POST', '/trial', { limits: ['10/s'], calls: [] })
     expect([answer.status, answer.body]).toMatchObject([
       400,
       { error: 'rules_invalid', errors: [{ code: 'bad-limit', field: 'limits[0]' }] },
@@ -105,7 +105,7 @@ describe('a trial', () => {
     [{ limits: ['1/second'], calls: [], rule: 1 }, 'unknown key "rule"'],
   ])('%j is refused', async (body, detail) => {
     const { admin } = await startWith()
-    const answer = await admin.ask('POST', '/trial', body)
+    const answer = await admin.request('POST', '/trial', body)
     expect([answer.status, answer.body]).toMatchObject([
       400,
       { detail: expect.stringContaining(detail) },
@@ -116,24 +116,31 @@ describe('a trial', () => {
     const { admin } = await startWith()
     const calls = Array.from({ length: 2000 }, (_, i) => ({ atMs: i }))
     const limit = { algorithm: 'sliding-window-log', max: 10_000, window: '1d' }
-    const answer = await admin.ask('POST', '/trial', { limits: Array(12).fill(limit), calls })
+    const answer = await admin.request('POST', '/trial', { limits: Array(12).fill(limit), calls })
     expect(answer.status).toBe(200)
   })
 })
 
 describe('nodes', () => {
   const nodesOf = async (admin: TestAdmin) =>
-    ((await admin.ask('GET', '/nodes')).body as { readonly nodes: readonly object[] }).nodes
+    ((await admin.request('GET', '/nodes')).body as { readonly nodes: readonly object[] }).nodes
 
-  async function startWithNodes(seen: readonly NodeSeen[], more: Parameters<typeof fakeSight>[0]) {
+  async function startWithNodes(
+    seen: readonly LiveNode[],
+    more: Parameters<typeof fakeFleetStats>[0],
+  ) {
     return startAdmin({
-      parts(parts) {
-        const { store } = parts.source
+      deps(parts) {
+        const { store } = parts.ruleFollower
         if (store === undefined) throw new Error('no store')
         const listing = Object.assign(Object.create(store) as typeof store, {
           nodes: async () => seen,
         })
-        return { ...parts, source: withStore(parts.source, listing), sight: fakeSight(more) }
+        return {
+          ...parts,
+          ruleFollower: withStore(parts.ruleFollower, listing),
+          fleetStats: fakeFleetStats(more),
+        }
       },
     })
   }
@@ -221,7 +228,7 @@ describe('events', () => {
 
   test('HEAD answers the head, and opens nothing', async () => {
     const { admin, alerts } = await startWith()
-    const answer = await admin.ask('HEAD', '/events')
+    const answer = await admin.request('HEAD', '/events')
     expect([answer.status, answer.text]).toEqual([200, ''])
     expect(answer.headers.get('content-type')).toBe('text/event-stream; charset=utf-8')
     expect(alerts.listeners()).toBe(0)

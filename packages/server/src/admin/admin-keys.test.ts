@@ -14,22 +14,22 @@ interface KeyMade {
 describe('keys', () => {
   test('one is made, told once, read, changed and forgotten', async () => {
     const admin = await startAdmin()
-    const made = await admin.ask('POST', '/keys', { user: 'u1', plan: 'pro', name: 'laptop' })
+    const made = await admin.request('POST', '/keys', { user: 'u1', plan: 'pro', name: 'laptop' })
     const { id, key } = made.body as KeyMade
     expect(made.status).toBe(201)
     expect(made.headers.get('location')).toBe(`/admin/v1/keys/${id}`)
     expect(key.length).toBeGreaterThanOrEqual(22)
-    const read = await admin.ask('GET', `/keys/${id}`)
+    const read = await admin.request('GET', `/keys/${id}`)
     expect(read.body).toMatchObject({ id, user: 'u1', plan: 'pro', state: 'active' })
     expect(read.text).not.toContain(key)
     expect(read.text).not.toContain('hash')
-    const changed = await admin.ask('PATCH', `/keys/${id}`, { state: 'disabled', plan: null })
+    const changed = await admin.request('PATCH', `/keys/${id}`, { state: 'disabled', plan: null })
     expect(changed).toMatchObject({ status: 200, body: { state: 'disabled', user: 'u1' } })
     expect(changed.body).not.toHaveProperty('plan')
     const stale = { headers: { 'if-match': '"1"' } }
-    expect((await admin.ask('PATCH', `/keys/${id}`, { plan: 'x' }, stale)).status).toBe(409)
-    expect((await admin.ask('DELETE', `/keys/${id}`)).status).toBe(200)
-    const gone = await admin.ask('GET', `/keys/${id}`)
+    expect((await admin.request('PATCH', `/keys/${id}`, { plan: 'x' }, stale)).status).toBe(409)
+    expect((await admin.request('DELETE', `/keys/${id}`)).status).toBe(200)
+    const gone = await admin.request('GET', `/keys/${id}`)
     expect(gone).toMatchObject({ status: 404, body: { error: 'key_unknown' } })
   })
 
@@ -39,23 +39,23 @@ describe('keys', () => {
       key: `key-number-${i}-0123456789`,
       user: i % 3 === 0 ? 'u0' : 'u1',
     }))
-    const made = await admin.ask('POST', '/keys', list)
+    const made = await admin.request('POST', '/keys', list)
     expect(made.status).toBe(201)
     expect((made.body as { readonly keys: readonly object[] }).keys).toHaveLength(15)
     expect(made.text).not.toContain('key-number-3-')
     const seen = new Set<string>()
     let after = ''
     for (;;) {
-      const { body } = await admin.ask('GET', `/keys?limit=4${after}`)
+      const { body } = await admin.request('GET', `/keys?limit=4${after}`)
       const { keys, next } = body as { keys: readonly KeyMade[]; next: string | null }
       for (const { id } of keys) seen.add(id)
       if (next === null) break
       after = `&after=${next}`
     }
     expect(seen.size).toBe(15)
-    const ofUser = await admin.ask('GET', '/keys?user=u0')
+    const ofUser = await admin.request('GET', '/keys?user=u0')
     expect((ofUser.body as { readonly keys: readonly object[] }).keys).toHaveLength(5)
-    const again = await admin.ask('POST', '/keys', list[0])
+    const again = await admin.request('POST', '/keys', list[0])
     expect(again).toMatchObject({ status: 409, body: { error: 'key_exists' } })
   })
 
@@ -70,7 +70,7 @@ describe('keys', () => {
     [null, 'body: found null; accepted: key, sha256'],
   ])('%j is refused, and the message says why', async (body, detail) => {
     const admin = await startAdmin()
-    const answer = await admin.ask('POST', '/keys', body)
+    const answer = await admin.request('POST', '/keys', body)
     expect(answer.status).toBe(400)
     expect((answer.body as { readonly detail: string }).detail).toContain(detail)
   })
@@ -79,7 +79,7 @@ describe('keys', () => {
     const admin = await startAdmin()
     const headers = { 'content-type': 'application/json' }
     const text = '{"user":"u1","__proto__":{"state":"disabled"}}'
-    expect((await admin.ask('POST', '/keys', undefined, { text, headers })).status).toBe(400)
+    expect((await admin.request('POST', '/keys', undefined, { text, headers })).status).toBe(400)
   })
 })
 
@@ -87,8 +87,8 @@ describe('tokens', () => {
   test('who changed what is the name of the token', async () => {
     const admin = await startAdmin()
     const token = await admin.tokenOf('edit')
-    await admin.ask('PATCH', '/rules/per-user?why=slower', { mode: 'shadow' }, { token })
-    const { body } = await admin.ask('GET', '/versions?limit=1')
+    await admin.request('PATCH', '/rules/per-user?why=slower', { mode: 'shadow' }, { token })
+    const { body } = await admin.request('GET', '/versions?limit=1')
     expect(body).toMatchObject({ versions: [{ by: 'a edit', why: 'slower' }] })
   })
 
@@ -98,21 +98,21 @@ describe('tokens', () => {
     [{ name: 'x', role: 'read', expiresAt: 5 }, 'body.expiresAt: found 5; accepted: a date'],
   ])('%j is refused', async (body, detail) => {
     const admin = await startAdmin()
-    const answer = await admin.ask('POST', '/tokens', body)
+    const answer = await admin.request('POST', '/tokens', body)
     expect(answer.status).toBe(400)
     expect((answer.body as { readonly detail: string }).detail).toContain(detail)
   })
 
   test('one that is not there cannot be revoked', async () => {
     const admin = await startAdmin()
-    const answer = await admin.ask('DELETE', '/tokens/nobody')
+    const answer = await admin.request('DELETE', '/tokens/nobody')
     expect(answer).toMatchObject({ status: 404, body: { error: 'token_unknown' } })
   })
 
   test.each(['x'.repeat(501), 'a\nb', 'a\u202eb', 'a\u0000b'])('why=%j is refused', async (why) => {
     const admin = await startAdmin()
     const path = `/rules/per-user?why=${encodeURIComponent(why)}`
-    const answer = await admin.ask('PATCH', path, { mode: 'off' })
+    const answer = await admin.request('PATCH', path, { mode: 'off' })
     expect(answer.status).toBe(400)
     expect(answer.text).toContain('accepted: up to 500 printable characters')
   })
@@ -121,8 +121,8 @@ describe('tokens', () => {
     const admin = await startAdmin()
     const why = 'ž'.repeat(500)
     const path = `/rules/per-user?why=${encodeURIComponent(why)}`
-    expect((await admin.ask('PATCH', path, { mode: 'off' })).status).toBe(200)
-    const { body } = await admin.ask('GET', '/versions?limit=1')
+    expect((await admin.request('PATCH', path, { mode: 'off' })).status).toBe(200)
+    const { body } = await admin.request('GET', '/versions?limit=1')
     expect(body).toMatchObject({ versions: [{ why }] })
   })
 })
@@ -130,9 +130,9 @@ describe('tokens', () => {
 describe('nodes', () => {
   test('those that reported are listed, with where the rules come from', async () => {
     const admin = await startAdmin()
-    const { store } = admin.parts.source
-    await store?.report({ ...admin.parts.node(), id: 'other', rulesVersion: 3 })
-    const { body } = await admin.ask('GET', '/nodes')
+    const { store } = admin.deps.ruleFollower
+    await store?.report({ ...admin.deps.node(), id: 'other', rulesVersion: 3 })
+    const { body } = await admin.request('GET', '/nodes')
     expect(body).toMatchObject({
       source: 'memory',
       readOnly: null,
@@ -145,8 +145,8 @@ describe('nodes', () => {
 
   test('with the store gone, this one still tells of itself', async () => {
     const admin = await startAdmin({
-      parts: (parts) => {
-        const store = parts.source.store
+      deps: (parts) => {
+        const store = parts.ruleFollower.store
         if (store === undefined) throw new Error('there is one')
         const gone = () => Promise.reject(new UnavailableError('the rule store is gone'))
         const broken = Object.assign(Object.create(store) as typeof store, {
@@ -154,15 +154,15 @@ describe('nodes', () => {
           keys: gone,
           history: gone,
         })
-        return { ...parts, source: withStore(parts.source, broken) }
+        return { ...parts, ruleFollower: withStore(parts.ruleFollower, broken) }
       },
     })
-    const { body } = await admin.ask('GET', '/nodes')
+    const { body } = await admin.request('GET', '/nodes')
     expect(body).toMatchObject({ nodes: [{ id: 'node-1' }] })
-    const keys = await admin.ask('GET', '/keys')
+    const keys = await admin.request('GET', '/keys')
     expect(keys).toMatchObject({ status: 503, body: { error: 'rules_unavailable' } })
     // Nobody wanted to change anything.
-    const past = await admin.ask('GET', '/versions')
+    const past = await admin.request('GET', '/versions')
     const told = { error: 'rules_unavailable', detail: 'the rule store is gone' }
     expect(past).toMatchObject({ status: 503, body: told })
   })
@@ -173,7 +173,7 @@ describe('calls', () => {
 
   test('check spends, peek does not, and both say who is counted', async () => {
     const admin = await startAdmin()
-    const first = await admin.ask('POST', '/check', call)
+    const first = await admin.request('POST', '/check', call)
     expect(first).toMatchObject({
       status: 200,
       body: {
@@ -185,11 +185,11 @@ describe('calls', () => {
     })
     const token = await admin.tokenOf('read')
     for (let i = 0; i < 3; i++) {
-      const peeked = await admin.ask('POST', '/peek', call, { token })
+      const peeked = await admin.request('POST', '/peek', call, { token })
       expect(peeked.body).toMatchObject({ allowed: true, explain: [{ rule: 'per-user' }] })
     }
-    await admin.ask('POST', '/check', call)
-    expect((await admin.ask('POST', '/check', { ...call, cost: 1 })).body).toMatchObject({
+    await admin.request('POST', '/check', call)
+    expect((await admin.request('POST', '/check', { ...call, cost: 1 })).body).toMatchObject({
       allowed: false,
       reason: 'over',
     })
@@ -197,18 +197,18 @@ describe('calls', () => {
 
   test('inspect shows the counters of a caller', async () => {
     const admin = await startAdmin()
-    await admin.ask('POST', '/check', call)
+    await admin.request('POST', '/check', call)
     const asked = { rule: 'per-user', attributes: { user: 'u1' } }
-    const { body, status } = await admin.ask('POST', '/inspect', asked)
+    const { body, status } = await admin.request('POST', '/inspect', asked)
     expect(status).toBe(200)
     expect(body).toMatchObject({
       rule: 'per-user',
       caller: { user: 'u1' },
       counters: [{ limit: 'token-bucket-1m', where: 'limits', node: null, remaining: 1 }],
     })
-    const unknown = await admin.ask('POST', '/inspect', { ...asked, rule: 'nobody' })
+    const unknown = await admin.request('POST', '/inspect', { ...asked, rule: 'nobody' })
     expect(unknown).toMatchObject({ status: 404, body: { error: 'RULE_UNKNOWN' } })
-    const missing = await admin.ask('POST', '/inspect', { ...asked, attributes: {} })
+    const missing = await admin.request('POST', '/inspect', { ...asked, attributes: {} })
     expect(missing).toMatchObject({ status: 400, body: { error: 'CALL_INVALID' } })
   })
 
@@ -217,12 +217,12 @@ describe('calls', () => {
     const secret = 'sk_live_0123456789abcdef'
     const keyed = { attributes: { api_key: secret } }
     for (const path of ['/check', '/peek']) {
-      const { text, status } = await admin.ask('POST', path, keyed)
+      const { text, status } = await admin.request('POST', path, keyed)
       expect(status).toBe(200)
       expect(text).not.toContain(secret)
       expect(text).toContain('..cdef')
     }
-    const { text } = await admin.ask('POST', '/inspect', { rule: 'k', ...keyed })
+    const { text } = await admin.request('POST', '/inspect', { rule: 'k', ...keyed })
     expect(text).not.toContain(secret)
     expect(text).toContain('"remaining":1')
   })
@@ -234,7 +234,7 @@ describe('calls', () => {
     [[], 'found a list'],
   ])('%j is no call', async (body, message) => {
     const admin = await startAdmin()
-    const answer = await admin.ask('POST', '/peek', body)
+    const answer = await admin.request('POST', '/peek', body)
     expect(answer.status).toBe(400)
     expect(answer.text).toContain(message)
   })

@@ -7,31 +7,31 @@ import type { Decider } from '../decider.js'
 import type { Editor } from '../editor/editor-types.js'
 import type { Log } from '../log/logger.js'
 import type { NodeReport } from '../rule-store/rule-store.js'
-import type { RuleSource } from '../source/rule-source.js'
-import type { Timers } from '../source/timers.js'
-import type { SeenAlerts } from '../stats/node-sight.js'
-import type { SightNodeView, StatsView, TickView, TopOrder, TopView } from '../stats/views.js'
+import type { RuleFollower } from '../source/rule-source.js'
+import type { Scheduler } from '../source/timers.js'
+import type { AlertLists } from '../stats/node-sight.js'
+import type { NodeSnapshotView, StatsView, TickView, TopOrder, TopView } from '../stats/views.js'
 
 /** What all nodes saw, as far as this one knows. Each may be asked at any time, and often. */
-export interface Sight {
+export interface FleetStatsReader {
   /** Of one rule, or of the busiest. */
   stats(rule?: string): Promise<StatsView>
   top(
     by: TopOrder,
-    asked: { readonly rule: string | undefined; readonly limit: number },
+    filter: { readonly rule: string | undefined; readonly limit: number },
   ): Promise<TopView>
-  nodes(): Promise<readonly SightNodeView[]>
+  nodes(): Promise<readonly NodeSnapshotView[]>
   /** What several nodes see is one. */
-  alerts(): Promise<Pick<SeenAlerts, 'active' | 'recent'>>
+  alerts(): Promise<Pick<AlertLists, 'active' | 'recent'>>
   tick(): Promise<TickView>
 }
 
-export interface AdminParts {
+export interface AdminDeps {
   readonly metricsText: () => string | Promise<string>
   readonly editor: Editor
-  readonly source: RuleSource
+  readonly ruleFollower: RuleFollower
   readonly decider: Decider
-  readonly sight: Sight
+  readonly fleetStats: FleetStatsReader
   /** Those that this node sees begin and end. */
   readonly alerts: Pick<Alerts, 'onChange'>
   /** The token that the server was started with, or made. */
@@ -53,7 +53,7 @@ export interface AdminParts {
   /** Whether nobody on the way can read it. @default whether the connection itself is TLS */
   readonly isEncrypted?: ((request: IncomingMessage) => boolean) | undefined
   /** For the streams of events. @default those of the system */
-  readonly timers?: Timers | undefined
+  readonly timers?: Scheduler | undefined
   /** Where the files of the dashboard are. @default those of @sluice/dashboard */
-  readonly pageFolder?: string | undefined
+  readonly dashboardFolder?: string | undefined
 }

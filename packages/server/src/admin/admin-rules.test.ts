@@ -16,15 +16,15 @@ interface Page {
 describe('one rule', () => {
   test('is created with 201, its place and its version, and read back', async () => {
     const admin = await startAdmin()
-    const made = await admin.ask('POST', '/rules', LOGIN)
+    const made = await admin.request('POST', '/rules', LOGIN)
     expect(made.status).toBe(201)
     expect(made.headers.get('location')).toBe('/admin/v1/rules/login')
     const { version } = made.body as { readonly version: number }
     expect(made.headers.get('etag')).toBe(`"${version}"`)
-    const read = await admin.ask('GET', '/rules/login')
+    const read = await admin.request('GET', '/rules/login')
     expect(read.body).toEqual({ ...LOGIN, version, overrideCount: 0 })
     expect(read.headers.get('etag')).toBe(`"${version}"`)
-    expect(await admin.ask('POST', '/rules', LOGIN)).toMatchObject({
+    expect(await admin.request('POST', '/rules', LOGIN)).toMatchObject({
       status: 409,
       body: { error: 'rule_exists' },
     })
@@ -33,7 +33,7 @@ describe('one rule', () => {
   test('a bad one is refused with the messages that a file gets', async () => {
     const admin = await startAdmin()
     const bad = { id: 'bad', limts: ['1/day'] }
-    const { status, body } = await admin.ask('POST', '/rules', bad)
+    const { status, body } = await admin.request('POST', '/rules', bad)
     expect(status).toBe(400)
     const told = body as { readonly error: string; readonly errors: readonly object[] }
     expect(told.error).toBe('rules_invalid')
@@ -43,17 +43,17 @@ describe('one rule', () => {
   test('a PUT needs the version that was read', async () => {
     const admin = await startAdmin()
     const change = { ...PER_USER, limits: ['1/minute'] }
-    const without = await admin.ask('PUT', '/rules/per-user', change)
+    const without = await admin.request('PUT', '/rules/per-user', change)
     expect(without).toMatchObject({ status: 428, body: { error: 'precondition_required' } })
-    const { headers, body } = await admin.ask('GET', '/rules/per-user')
+    const { headers, body } = await admin.request('GET', '/rules/per-user')
     const etag = headers.get('etag') ?? ''
     const put = (sent: object, ifMatch?: string) =>
-      admin.ask('PUT', '/rules/per-user', sent, {
+      admin.request('PUT', '/rules/per-user', sent, {
         headers: ifMatch === undefined ? {} : { 'if-match': ifMatch },
       })
     expect((await put(change, etag)).status).toBe(200)
     const stale = await put(change, etag)
-    const { version } = (await admin.ask('GET', '/rules/per-user')).body as Page
+    const { version } = (await admin.request('GET', '/rules/per-user')).body as Page
     expect(stale).toMatchObject({ status: 409, body: { error: 'version_conflict', version } })
     expect(stale.headers.get('etag')).toBe(`"${version}"`)
     expect((await put(body as object)).status).toBe(409)
@@ -65,10 +65,10 @@ describe('one rule', () => {
 
   test('B57: of two who save at once one wins, and the other is told the version', async () => {
     const admin = await startAdmin()
-    const { headers } = await admin.ask('GET', '/rules/per-user')
+    const { headers } = await admin.request('GET', '/rules/per-user')
     const sent = { headers: { 'if-match': headers.get('etag') ?? '' } }
     const save = (max: number) =>
-      admin.ask('PUT', '/rules/per-user', { ...PER_USER, limits: [`${max}/minute`] }, sent)
+      admin.request('PUT', '/rules/per-user', { ...PER_USER, limits: [`${max}/minute`] }, sent)
     const answers = await Promise.all([save(10), save(20)])
     expect(answers.map(({ status }) => status).toSorted((a, b) => a - b)).toEqual([200, 409])
     const won = answers.find(({ status }) => status === 200)?.body as Page
@@ -79,7 +79,7 @@ describe('one rule', () => {
   test('a PATCH merges, and honours If-Match where it is given', async () => {
     const admin = await startAdmin()
     const type = { 'content-type': 'application/merge-patch+json' }
-    const shadow = await admin.ask(
+    const shadow = await admin.request(
       'PATCH',
       '/rules/per-user',
       { mode: 'shadow' },
@@ -88,29 +88,31 @@ describe('one rule', () => {
       },
     )
     expect(shadow).toMatchObject({ status: 200, body: { mode: 'shadow', by: ['user'] } })
-    const plain = await admin.ask('PATCH', '/rules/per-user', { mode: null })
+    const plain = await admin.request('PATCH', '/rules/per-user', { mode: null })
     expect(plain.body).not.toHaveProperty('mode')
     const stale = { headers: { 'if-match': '"1"' } }
-    expect((await admin.ask('PATCH', '/rules/per-user', { mode: 'off' }, stale)).status).toBe(409)
-    const gone = await admin.ask('PATCH', '/rules/nobody', { mode: 'off' })
+    expect((await admin.request('PATCH', '/rules/per-user', { mode: 'off' }, stale)).status).toBe(
+      409,
+    )
+    const gone = await admin.request('PATCH', '/rules/nobody', { mode: 'off' })
     expect(gone).toMatchObject({ status: 404, body: { error: 'rule_unknown' } })
   })
 
   test('security 37: the last one is removed only if that is confirmed', async () => {
     const admin = await startAdmin()
-    const asked = await admin.ask('DELETE', '/rules/per-user')
+    const asked = await admin.request('DELETE', '/rules/per-user')
     expect(asked).toMatchObject({ status: 409, body: { error: 'confirmation_needed' } })
-    expect((await admin.ask('DELETE', '/rules/per-user?confirm=yes')).status).toBe(400)
-    const done = await admin.ask('DELETE', '/rules/per-user?confirm=last-rule')
+    expect((await admin.request('DELETE', '/rules/per-user?confirm=yes')).status).toBe(400)
+    const done = await admin.request('DELETE', '/rules/per-user?confirm=last-rule')
     expect(done).toMatchObject({ status: 200, body: { version: expect.any(Number) } })
-    expect((await admin.ask('GET', '/rules/per-user')).status).toBe(404)
+    expect((await admin.request('GET', '/rules/per-user')).status).toBe(404)
   })
 
   test('__proto__ is a field that is not known, and changes nobody', async () => {
     const admin = await startAdmin()
     const text = '{"id":"p","limits":["1/day"],"__proto__":{"polluted":true}}'
     const headers = { 'content-type': 'application/json' }
-    const answer = await admin.ask('POST', '/rules', undefined, { text, headers })
+    const answer = await admin.request('POST', '/rules', undefined, { text, headers })
     expect(answer).toMatchObject({ status: 400, body: { error: 'rules_invalid' } })
     expect(answer.text).toContain('__proto__')
     expect(({} as { polluted?: boolean }).polluted).toBeUndefined()
@@ -129,7 +131,7 @@ describe('the set', () => {
     const ids: string[] = []
     let after = ''
     for (let pages = 1; ; pages++) {
-      const { body, headers } = await admin.ask('GET', `/rules?limit=100${after}`)
+      const { body, headers } = await admin.request('GET', `/rules?limit=100${after}`)
       const { rules, next, version } = body as Page
       expect(headers.get('etag')).toBe(`"${version}"`)
       ids.push(...rules.map(({ id }) => id))
@@ -140,15 +142,15 @@ describe('the set', () => {
       after = `&after=${next}`
     }
     expect(ids).toEqual(many.map(({ id }) => id))
-    expect(((await admin.ask('GET', '/rules')).body as Page).rules).toHaveLength(100)
-    expect((await admin.ask('GET', '/rules?after=gone')).status).toBe(400)
+    expect(((await admin.request('GET', '/rules')).body as Page).rules).toHaveLength(100)
+    expect((await admin.request('GET', '/rules?after=gone')).status).toBe(400)
   })
 
   test.each(['0', '1001', '-1', '1.5', 'x', '', '1e2', '0x10'])(
     'limit=%s is refused',
     async (n) => {
       const admin = await startAdmin()
-      const { status, body } = await admin.ask('GET', `/rules?limit=${n}`)
+      const { status, body } = await admin.request('GET', `/rules?limit=${n}`)
       expect([status, body]).toMatchObject([
         400,
         { detail: `query.limit: found "${n}"; accepted: a whole number from 1 to 1000` },
@@ -167,15 +169,15 @@ describe('the set', () => {
   ])('is replaced by %s: %s', async (type, text) => {
     const admin = await startAdmin()
     const sent = { text, headers: { 'content-type': type } }
-    const dry = await admin.ask('PUT', '/rules?dryRun=true', undefined, sent)
+    const dry = await admin.request('PUT', '/rules?dryRun=true', undefined, sent)
     expect(dry).toMatchObject({ status: 200, body: { diff: { rules: [{ change: 'added' }] } } })
-    expect((await admin.ask('GET', '/rules/login')).status).toBe(404)
-    const done = await admin.ask('PUT', '/rules?why=incident%2042', undefined, sent)
+    expect((await admin.request('GET', '/rules/login')).status).toBe(404)
+    const done = await admin.request('PUT', '/rules?why=incident%2042', undefined, sent)
     expect(done).toMatchObject({ status: 200, body: { diff: { rules: [{ id: 'login' }] } } })
-    expect((await admin.ask('GET', '/rules/login')).status).toBe(200)
-    const { headers } = await admin.ask('GET', '/rules')
+    expect((await admin.request('GET', '/rules/login')).status).toBe(200)
+    const { headers } = await admin.request('GET', '/rules')
     expect(done.headers.get('etag')).toBe(headers.get('etag'))
-    const past = (await admin.ask('GET', '/versions?limit=1')).body as {
+    const past = (await admin.request('GET', '/versions?limit=1')).body as {
       readonly versions: readonly object[]
     }
     expect(past.versions[0]).toMatchObject({ by: 'admin', why: 'incident 42' })
@@ -183,36 +185,38 @@ describe('the set', () => {
 
   test('is refused where another version is there by now', async () => {
     const admin = await startAdmin()
-    const { headers, body } = await admin.ask('GET', '/rules')
+    const { headers, body } = await admin.request('GET', '/rules')
     const etag = headers.get('etag') ?? ''
-    await admin.ask('POST', '/rules', LOGIN)
-    const stale = await admin.ask('PUT', '/rules', [PER_USER], { headers: { 'if-match': etag } })
+    await admin.request('POST', '/rules', LOGIN)
+    const stale = await admin.request('PUT', '/rules', [PER_USER], {
+      headers: { 'if-match': etag },
+    })
     expect(stale).toMatchObject({ status: 409, body: { error: 'version_conflict' } })
-    expect((await admin.ask('PUT', '/rules', body)).status).toBe(409)
+    expect((await admin.request('PUT', '/rules', body)).status).toBe(409)
   })
 
   test('a page that was read can be sent back, but not one of several', async () => {
     const admin = await startAdmin({ rules: [PER_USER, LOGIN] })
-    const whole = await admin.ask('GET', '/rules')
-    expect((await admin.ask('PUT', '/rules', whole.body)).status).toBe(200)
-    const part = await admin.ask('GET', '/rules?limit=1')
-    const refused = await admin.ask('PUT', '/rules', part.body)
+    const whole = await admin.request('GET', '/rules')
+    expect((await admin.request('PUT', '/rules', whole.body)).status).toBe(200)
+    const part = await admin.request('GET', '/rules?limit=1')
+    const refused = await admin.request('PUT', '/rules', part.body)
     expect(refused).toMatchObject({ status: 400 })
     expect(refused.text).toContain('a page of the rules')
   })
 
   test('without rules it is refused, unless that is confirmed', async () => {
     const admin = await startAdmin()
-    const asked = await admin.ask('PUT', '/rules', [])
+    const asked = await admin.request('PUT', '/rules', [])
     expect(asked).toMatchObject({ status: 409, body: { error: 'confirmation_needed' } })
-    expect((await admin.ask('PUT', '/rules?confirm=no-rules', [])).status).toBe(200)
+    expect((await admin.request('PUT', '/rules?confirm=no-rules', [])).status).toBe(200)
   })
 
   test('changed limits become candidates with shadow=true', async () => {
     const admin = await startAdmin()
     const change = [{ ...PER_USER, limits: ['1/minute'] }]
-    expect((await admin.ask('PUT', '/rules?shadow=true', change)).status).toBe(200)
-    const { body } = await admin.ask('GET', '/rules/per-user')
+    expect((await admin.request('PUT', '/rules?shadow=true', change)).status).toBe(200)
+    const { body } = await admin.request('GET', '/rules/per-user')
     expect(body).toMatchObject({ limits: ['2/minute'], candidate: { limits: ['1/minute'] } })
   })
 
@@ -221,14 +225,14 @@ describe('the set', () => {
     const text = '- id: a\n  limts: [1/day]\n'
     const headers = { 'content-type': 'application/yaml' }
     const path = '/rules?file=my.yaml'
-    const refused = await admin.ask('PUT', path, undefined, { text, headers })
+    const refused = await admin.request('PUT', path, undefined, { text, headers })
     const { errors } = parseRules(text, { file: 'my.yaml' })
     expect(refused).toMatchObject({ status: 400, body: { error: 'rules_invalid', errors } })
   })
 
   test('has the version that its writer made, whatever came after it', async () => {
     const admin = await startAdmin({
-      parts: (parts) => ({
+      deps: (parts) => ({
         ...parts,
         editor: {
           ...parts.editor,
@@ -240,41 +244,41 @@ describe('the set', () => {
         },
       }),
     })
-    const made = await admin.ask('PUT', '/rules', [PER_USER, LOGIN])
+    const made = await admin.request('PUT', '/rules', [PER_USER, LOGIN])
     const { version } = made.body as { readonly version: number }
     expect(made.headers.get('etag')).toBe(`"${version}"`)
     const headers = { 'if-match': made.headers.get('etag') ?? '' }
-    const again = await admin.ask('PUT', '/rules', [PER_USER], { headers })
+    const again = await admin.request('PUT', '/rules', [PER_USER], { headers })
     expect(again).toMatchObject({ status: 409, body: { version: version + 1 } })
   })
 
   test('is validated with 200, good or bad, and changes nothing', async () => {
     const admin = await startAdmin()
     const token = await admin.tokenOf('read')
-    const good = await admin.ask('POST', '/validate', [PER_USER, LOGIN], { token })
+    const good = await admin.request('POST', '/validate', [PER_USER, LOGIN], { token })
     expect(good).toMatchObject({
       status: 200,
       body: { valid: true, errors: [], diff: { rules: [{ id: 'login', change: 'added' }] } },
     })
-    const bad = await admin.ask('POST', '/validate', [{ id: 'x' }], { token })
+    const bad = await admin.request('POST', '/validate', [{ id: 'x' }], { token })
     expect(bad).toMatchObject({ status: 200, body: { valid: false, diff: null } })
-    expect((await admin.ask('GET', '/rules/login')).status).toBe(404)
+    expect((await admin.request('GET', '/rules/login')).status).toBe(404)
   })
 
   test('an export is a rules file with everything, and applying it changes nothing', async () => {
     const admin = await startAdmin({ rules: [PER_USER, LOGIN] })
-    await admin.ask('POST', '/rules/per-user/overrides', {
+    await admin.request('POST', '/rules/per-user/overrides', {
       caller: { user: 'größe: "x"' },
       limits: ['9/second'],
     })
-    await admin.ask('PUT', '/rules/login/candidate', { limits: ['1/minute'] })
-    const { text, headers, status } = await admin.ask('GET', '/export')
+    await admin.request('PUT', '/rules/login/candidate', { limits: ['1/minute'] })
+    const { text, headers, status } = await admin.request('GET', '/export')
     expect([status, headers.get('content-type')]).toEqual([200, 'application/yaml'])
     const { rules, errors } = parseRules(text)
     expect(errors).toEqual([])
     expect(rules?.rules.map(({ id }) => id)).toEqual(['per-user', 'login'])
     const sent = { text, headers: { 'content-type': 'application/yaml' } }
-    const again = await admin.ask('PUT', '/rules', undefined, sent)
+    const again = await admin.request('PUT', '/rules', undefined, sent)
     expect(again).toMatchObject({ status: 200, body: { diff: { set: [], rules: [] } } })
   })
 
@@ -283,9 +287,9 @@ describe('the set', () => {
       const admin = await startAdmin()
       for (const user of users) {
         const sent = { caller: { user }, limits: ['9/second'] }
-        await admin.ask('POST', '/rules/per-user/overrides', sent)
+        await admin.request('POST', '/rules/per-user/overrides', sent)
       }
-      return (await admin.ask('GET', '/export')).text
+      return (await admin.request('GET', '/export')).text
     }
     expect(await exportOf(['b', 'a', 'c'])).toBe(await exportOf(['c', 'b', 'a']))
   })
@@ -295,9 +299,9 @@ describe('the past', () => {
   test('is told newest first, in pages, with who and why', async () => {
     const admin = await startAdmin()
     for (const mode of ['shadow', 'off', 'enforce']) {
-      await admin.ask('PATCH', `/rules/per-user?why=to%20${mode}`, { mode })
+      await admin.request('PATCH', `/rules/per-user?why=to%20${mode}`, { mode })
     }
-    const first = await admin.ask('GET', '/rules/per-user/versions?limit=2')
+    const first = await admin.request('GET', '/rules/per-user/versions?limit=2')
     const { versions, next } = first.body as {
       readonly versions: readonly object[]
       readonly next: number
@@ -306,26 +310,26 @@ describe('the past', () => {
       { by: 'admin', why: 'to enforce', changes: [{ kind: 'rule', id: 'per-user' }] },
       { by: 'admin', why: 'to off' },
     ])
-    const second = await admin.ask('GET', `/rules/per-user/versions?limit=2&before=${next}`)
+    const second = await admin.request('GET', `/rules/per-user/versions?limit=2&before=${next}`)
     expect(second.body).toMatchObject({ versions: [{ why: 'to shadow' }, {}], next: null })
-    expect((await admin.ask('GET', '/rules/never-was/versions')).status).toBe(404)
+    expect((await admin.request('GET', '/rules/never-was/versions')).status).toBe(404)
   })
 
   test('a rollback is a new version, of one rule or of all', async () => {
     const admin = await startAdmin()
-    const { version } = (await admin.ask('GET', '/rules/per-user')).body as Page
-    await admin.ask('PATCH', '/rules/per-user', { mode: 'shadow' })
-    await admin.ask('POST', '/rules', LOGIN)
-    const one = await admin.ask('POST', '/rules/per-user/rollback', { version })
+    const { version } = (await admin.request('GET', '/rules/per-user')).body as Page
+    await admin.request('PATCH', '/rules/per-user', { mode: 'shadow' })
+    await admin.request('POST', '/rules', LOGIN)
+    const one = await admin.request('POST', '/rules/per-user/rollback', { version })
     expect(one).toMatchObject({ status: 200, body: { diff: { rules: [{ id: 'per-user' }] } } })
-    expect((await admin.ask('GET', '/rules/per-user')).body).not.toHaveProperty('mode')
-    const all = await admin.ask('POST', '/rollback', { version })
+    expect((await admin.request('GET', '/rules/per-user')).body).not.toHaveProperty('mode')
+    const all = await admin.request('POST', '/rollback', { version })
     expect(all.status).toBe(200)
     expect((all.body as Page).version).toBeGreaterThan(version)
-    expect((await admin.ask('GET', '/rules/login')).status).toBe(404)
-    const past = await admin.ask('GET', '/rules/login/versions')
+    expect((await admin.request('GET', '/rules/login')).status).toBe(404)
+    const past = await admin.request('GET', '/rules/login/versions')
     expect(past.status).toBe(200)
-    const nowhere = await admin.ask('POST', '/rollback', { version: 999 })
+    const nowhere = await admin.request('POST', '/rollback', { version: 999 })
     expect(nowhere).toMatchObject({ status: 404, body: { error: 'version_unknown' } })
   })
 
@@ -333,7 +337,7 @@ describe('the past', () => {
     'a rollback to %j is refused',
     async (body) => {
       const admin = await startAdmin()
-      const answer = await admin.ask('POST', '/rollback', body)
+      const answer = await admin.request('POST', '/rollback', body)
       expect(answer).toMatchObject({ status: 400, body: { error: 'invalid_request' } })
       expect((answer.body as { readonly detail: string }).detail).toMatch(/accepted: /)
     },
@@ -342,13 +346,13 @@ describe('the past', () => {
 
 test('where rules are a file, everything can be read and nothing changed', async () => {
   const admin = await startAdmin({ readOnly: true })
-  expect((await admin.ask('GET', '/rules')).status).toBe(200)
-  expect((await admin.ask('GET', '/keys')).body).toEqual({ keys: [], next: null })
+  expect((await admin.request('GET', '/rules')).status).toBe(200)
+  expect((await admin.request('GET', '/keys')).body).toEqual({ keys: [], next: null })
   const none = { versions: [], next: null, keptSince: null }
-  expect((await admin.ask('GET', '/versions')).body).toEqual(none)
-  expect((await admin.ask('POST', '/validate', [PER_USER])).status).toBe(200)
-  const refused = await admin.ask('POST', '/rules', LOGIN)
+  expect((await admin.request('GET', '/versions')).body).toEqual(none)
+  expect((await admin.request('POST', '/validate', [PER_USER])).status).toBe(200)
+  const refused = await admin.request('POST', '/rules', LOGIN)
   expect(refused).toMatchObject({ status: 403, body: { error: 'read_only' } })
-  const nodes = await admin.ask('GET', '/nodes')
+  const nodes = await admin.request('GET', '/nodes')
   expect(nodes.body).toMatchObject({ readOnly: expect.stringContaining('SLUICE_RULES') })
 })

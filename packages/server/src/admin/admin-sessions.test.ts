@@ -14,7 +14,7 @@ interface SessionBody {
 const RULE = { id: 'a', limits: ['1/day'] }
 
 async function login(admin: TestAdmin, token = ROOT_TOKEN) {
-  const answer = await admin.ask('POST', '/session', { token }, { token: null })
+  const answer = await admin.request('POST', '/session', { token }, { token: null })
   const cookie = answer.headers.get('set-cookie')?.split(';')[0] ?? ''
   const { csrf } = answer.body as SessionBody
   const as = (headers: Readonly<Record<string, string>> = {}) => ({
@@ -32,7 +32,7 @@ describe('a login', () => {
     expect(answer.body).toEqual({
       name: 'admin',
       role: 'admin',
-      expiresAt: new Date(admin.parts.clock.now() + 12 * 3_600_000).toISOString(),
+      expiresAt: new Date(admin.deps.clock.now() + 12 * 3_600_000).toISOString(),
       csrf,
     })
     const cookie = answer.headers.get('set-cookie') ?? ''
@@ -61,7 +61,7 @@ describe('a login', () => {
   test('has as many wrong tries as every other call, together with them', async () => {
     const admin = await startAdmin()
     for (let i = 0; i < 10; i++) expect((await login(admin, 'wrong')).answer.status).toBe(401)
-    for (let i = 0; i < 10; i++) await admin.ask('GET', '/rules', undefined, { token: 'wrong' })
+    for (let i = 0; i < 10; i++) await admin.request('GET', '/rules', undefined, { token: 'wrong' })
     const refused = (await login(admin, 'wrong')).answer
     expect([refused.status, refused.headers.get('retry-after')]).toEqual([429, '3'])
     expect((await login(admin)).answer.status).toBe(200)
@@ -69,7 +69,7 @@ describe('a login', () => {
 
   test('to ask whether there is a session, without any, is no wrong try', async () => {
     const admin = await startAdmin()
-    const whose = () => admin.ask('GET', '/session', undefined, { token: null })
+    const whose = () => admin.request('GET', '/session', undefined, { token: null })
     for (let i = 0; i < 30; i++) expect((await whose()).status).toBe(401)
     expect((await login(admin, 'wrong')).answer.status).toBe(401)
     for (let i = 0; i < 20; i++) await login(admin, 'wrong')
@@ -86,7 +86,7 @@ describe('a login', () => {
   ])('of a page of another site is refused: %j', async (headers) => {
     const admin = await startAdmin()
     const body = { token: ROOT_TOKEN }
-    const answer = await admin.ask('POST', '/session', body, { token: null, headers })
+    const answer = await admin.request('POST', '/session', body, { token: null, headers })
     expect([answer.status, answer.body]).toMatchObject([403, { error: 'cross_site' }])
     expect(answer.headers.has('set-cookie')).toBe(false)
   })
@@ -134,8 +134,8 @@ describe('a session', () => {
   test('reads with its cookie alone, and says who it is', async () => {
     const admin = await startAdmin()
     const { as, answer } = await login(admin)
-    expect((await admin.ask('GET', '/rules', undefined, as())).status).toBe(200)
-    const who = await admin.ask('GET', '/session', undefined, as())
+    expect((await admin.request('GET', '/rules', undefined, as())).status).toBe(200)
+    const who = await admin.request('GET', '/session', undefined, as())
     expect([who.status, who.body]).toEqual([200, answer.body])
   })
 
@@ -149,11 +149,11 @@ describe('a session', () => {
       { 'x-sluice-csrf': `${csrf}x` },
       { 'x-sluice-csrf': other.csrf },
     ]) {
-      const answer = await admin.ask('POST', '/rules', RULE, as(headers))
+      const answer = await admin.request('POST', '/rules', RULE, as(headers))
       expect([answer.status, answer.body]).toMatchObject([403, { error: 'csrf' }])
     }
-    expect(admin.parts.source.book.rule('a')).toBeUndefined()
-    expect((await admin.ask('POST', '/rules', RULE, full)).status).toBe(201)
+    expect(admin.deps.ruleFollower.catalog.rule('a')).toBeUndefined()
+    expect((await admin.request('POST', '/rules', RULE, full)).status).toBe(201)
   })
 
   test('every route that is no GET asks for it, also those that nobody serves', async () => {
@@ -163,7 +163,7 @@ describe('a session', () => {
     for (const { method, path } of routes) {
       if (method === 'GET' || `${method} ${path}` === 'POST /admin/v1/session') continue
       const target = path.replaceAll(/\{\w+\}/g, 'x').replace('/admin/v1', '')
-      const { status, body } = await admin.ask(method, target, undefined, as())
+      const { status, body } = await admin.request(method, target, undefined, as())
       expect([method, path, status, body]).toMatchObject([method, path, 403, { error: 'csrf' }])
     }
   })
@@ -171,20 +171,20 @@ describe('a session', () => {
   test('has the role of its token', async () => {
     const admin = await startAdmin()
     const { full } = await login(admin, await admin.tokenOf('read'))
-    const answer = await admin.ask('POST', '/rules', RULE, full)
+    const answer = await admin.request('POST', '/rules', RULE, full)
     expect([answer.status, answer.body]).toMatchObject([403, { error: 'forbidden' }])
   })
 
   test('ends when its token is revoked, and when its time is over', async () => {
     const admin = await startAdmin()
-    const made = await admin.ask('POST', '/tokens', { name: 'ann', role: 'edit' })
+    const made = await admin.request('POST', '/tokens', { name: 'ann', role: 'edit' })
     const { id, token } = made.body as { readonly id: string; readonly token: string }
     const own = await login(admin, token)
     const root = await login(admin)
     const status = async (as: typeof own.full) =>
-      (await admin.ask('GET', '/rules', undefined, as)).status
+      (await admin.request('GET', '/rules', undefined, as)).status
     expect([await status(own.full), await status(root.full)]).toEqual([200, 200])
-    await admin.ask('DELETE', `/tokens/${id}`)
+    await admin.request('DELETE', `/tokens/${id}`)
     expect([await status(own.full), await status(root.full)]).toEqual([401, 200])
     admin.advance(12 * 3_600_000)
     expect(await status(root.full)).toBe(401)
@@ -194,11 +194,11 @@ describe('a session', () => {
     const admin = await startAdmin()
     const { cookie } = await login(admin)
     const headers = { cookie }
-    const bad = await admin.ask('GET', '/rules', undefined, { token: 'wrong', headers })
+    const bad = await admin.request('GET', '/rules', undefined, { token: 'wrong', headers })
     expect(bad.status).toBe(401)
-    const good = await admin.ask('POST', '/rules', RULE, { headers })
+    const good = await admin.request('POST', '/rules', RULE, { headers })
     expect(good.status).toBe(201)
-    const who = await admin.ask('GET', '/session', undefined, { headers })
+    const who = await admin.request('GET', '/session', undefined, { headers })
     expect([who.status, who.body]).toMatchObject([404, { error: 'not_found' }])
   })
 
@@ -206,7 +206,7 @@ describe('a session', () => {
     const admin = await startAdmin()
     const { csrf, as } = await login(admin)
     const headers = as({ 'x-sluice-csrf': csrf, origin: 'https://evil.example' })
-    expect((await admin.ask('POST', '/rules', RULE, headers)).body).toMatchObject({
+    expect((await admin.request('POST', '/rules', RULE, headers)).body).toMatchObject({
       error: 'cross_site',
     })
   })
@@ -214,19 +214,19 @@ describe('a session', () => {
   test('is taken back from the browser by a logout', async () => {
     const admin = await startAdmin()
     const { full, as } = await login(admin)
-    expect((await admin.ask('DELETE', '/session', undefined, as())).status).toBe(403)
-    const answer = await admin.ask('DELETE', '/session', undefined, full)
+    expect((await admin.request('DELETE', '/session', undefined, as())).status).toBe(403)
+    const answer = await admin.request('DELETE', '/session', undefined, full)
     expect([answer.status, answer.body]).toEqual([200, { ended: true }])
     expect(answer.headers.get('set-cookie')).toMatch(/^sluice_session=; Path=\/admin; Max-Age=0;/)
   })
 
   test('nobody who asks whose it is without one fills the log', async () => {
     const admin = await startAdmin()
-    expect((await admin.ask('GET', '/session', undefined, { token: null })).status).toBe(401)
+    expect((await admin.request('GET', '/session', undefined, { token: null })).status).toBe(401)
     const told = () => admin.memoryLog.lines.filter(({ msg }) => /admin token/.test(String(msg)))
     expect(told()).toEqual([])
     const headers = { cookie: 'sluice_session=stale' }
-    await admin.ask('GET', '/session', undefined, { token: null, headers })
+    await admin.request('GET', '/session', undefined, { token: null, headers })
     expect(told()).toHaveLength(1)
   })
 

@@ -8,38 +8,38 @@ const RULE = '/rules/per-user'
 
 test('all rules are in shadow by one call, seen in the list and in each rule, and again not', async () => {
   const admin = await startAdmin()
-  const begun = await admin.ask('POST', '/shadow?why=INC-7', { for: '15m' })
+  const begun = await admin.request('POST', '/shadow?why=INC-7', { for: '15m' })
   expect(begun).toMatchObject({ status: 200, body: { rule: null, until: expect.any(String) } })
   const { until } = begun.body as { readonly until: string }
-  expect((await admin.ask('GET', '/rules')).body).toMatchObject({
+  expect((await admin.request('GET', '/rules')).body).toMatchObject({
     shadowUntil: until,
     rules: [{ id: 'per-user', shadowUntil: until }],
   })
-  const { body } = await admin.ask('GET', RULE)
+  const { body } = await admin.request('GET', RULE)
   expect(body).toMatchObject({ shadowUntil: until })
   // What was read can be sent back.
-  expect(await admin.ask('PUT', RULE, body)).toMatchObject({ status: 200 })
-  expect((await admin.ask('GET', '/versions?limit=1')).body).toMatchObject({
+  expect(await admin.request('PUT', RULE, body)).toMatchObject({ status: 200 })
+  expect((await admin.request('GET', '/versions?limit=1')).body).toMatchObject({
     versions: [{ why: 'INC-7', changes: [{ kind: 'set', after: { shadow: { all: { until } } } }] }],
   })
-  expect(await admin.ask('DELETE', '/shadow')).toMatchObject({ status: 200 })
-  expect((await admin.ask('GET', '/rules')).body).toMatchObject({ shadowUntil: null })
-  expect((await admin.ask('GET', RULE)).body).not.toHaveProperty('shadowUntil')
+  expect(await admin.request('DELETE', '/shadow')).toMatchObject({ status: 200 })
+  expect((await admin.request('GET', '/rules')).body).toMatchObject({ shadowUntil: null })
+  expect((await admin.request('GET', RULE)).body).not.toHaveProperty('shadowUntil')
 })
 
 test('one rule is in shadow until its time or until its mode is set', async () => {
   const admin = await startAdmin()
-  const begun = await admin.ask('POST', '/shadow', { for: '1h', rule: 'per-user' })
+  const begun = await admin.request('POST', '/shadow', { for: '1h', rule: 'per-user' })
   expect(begun).toMatchObject({ status: 200, body: { rule: 'per-user' } })
-  expect((await admin.ask('GET', '/rules')).body).toMatchObject({
+  expect((await admin.request('GET', '/rules')).body).toMatchObject({
     shadowUntil: null,
     rules: [{ shadowUntil: expect.any(String) }],
   })
-  expect(await admin.ask('DELETE', '/shadow?rule=per-user')).toMatchObject({ status: 200 })
-  expect((await admin.ask('GET', RULE)).body).not.toHaveProperty('shadowUntil')
-  await admin.ask('POST', '/shadow', { for: '1h', rule: 'per-user' })
-  await admin.ask('PATCH', RULE, { mode: 'enforce' })
-  expect((await admin.ask('GET', RULE)).body).not.toHaveProperty('shadowUntil')
+  expect(await admin.request('DELETE', '/shadow?rule=per-user')).toMatchObject({ status: 200 })
+  expect((await admin.request('GET', RULE)).body).not.toHaveProperty('shadowUntil')
+  await admin.request('POST', '/shadow', { for: '1h', rule: 'per-user' })
+  await admin.request('PATCH', RULE, { mode: 'enforce' })
+  expect((await admin.request('GET', RULE)).body).not.toHaveProperty('shadowUntil')
 })
 
 test.each([
@@ -50,5 +50,5 @@ test.each([
   [{ for: '15m', rule: 'nothing' }, 404],
 ])('a shadow asked for as %j is answered with %i', async (body, status) => {
   const admin = await startAdmin()
-  expect(await admin.ask('POST', '/shadow', body)).toMatchObject({ status })
+  expect(await admin.request('POST', '/shadow', body)).toMatchObject({ status })
 })

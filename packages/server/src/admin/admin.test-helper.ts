@@ -8,25 +8,25 @@ import { createDecider } from '../decider.js'
 import { createEditor } from '../editor/editor.js'
 import type { Editor } from '../editor/editor-types.js'
 import { SECRET } from '../identity/identity.test-helper.js'
-import { secretHider } from '../identity/secret-form.js'
+import { createSecretMasker } from '../identity/secret-form.js'
 import { createMemoryLog, type MemoryLog } from '../log/memory-log.test-helper.js'
 import { memoryRuleStore } from '../rule-store/memory-rule-store.test-helper.js'
 import type { Role } from '../rule-store/records.js'
 import type { RuleStore } from '../rule-store/rule-store.js'
-import type { RuleSource } from '../source/rule-source.js'
+import type { RuleFollower } from '../source/rule-source.js'
 import { followStore } from '../source/store-source.js'
-import { KeyBox } from '../source/store-source.test-helper.js'
+import { TestKeyReceiver } from '../source/store-source.test-helper.js'
 import { createAdmin } from './admin.js'
-import type { AdminParts } from './admin-parts.js'
+import type { AdminDeps } from './admin-parts.js'
 import { type AdminApp, createAdminApp } from './app.js'
-import { fakeAlerts, fakeSight } from './sight.test-helper.js'
+import { fakeAlerts, fakeFleetStats } from './sight.test-helper.js'
 
 export const ROOT_TOKEN = 'root-token-0123456789abcdef'
 const RELEASE = '1.2.3'
 
 type Raw = (bytes: string | Buffer) => Promise<string>
 
-interface Answer {
+interface AdminResponse {
   readonly status: number
   readonly headers: Headers
   readonly text: string
@@ -34,7 +34,7 @@ interface Answer {
   readonly body: unknown
 }
 
-interface Sent {
+interface AdminRequestOptions {
   /** Null: none. @default the server's own */
   readonly token?: string | null
   readonly headers?: Readonly<Record<string, string>>
@@ -44,13 +44,18 @@ interface Sent {
 
 export interface TestAdmin {
   readonly app: AdminApp
-  readonly parts: AdminParts
+  readonly deps: AdminDeps
   readonly editor: Editor
   readonly release: string
   readonly memoryLog: MemoryLog
   advance(ms: number): void
   /** Below `/admin/v1`. */
-  ask(method: string, path: string, body?: unknown, sent?: Sent): Promise<Answer>
+  request(
+    method: string,
+    path: string,
+    body?: unknown,
+    sent?: AdminRequestOptions,
+  ): Promise<AdminResponse>
   /** Every route that is served, with its parameters in braces. */
   routes(): readonly { readonly method: string; readonly path: string }[]
   /** Makes a token and returns it. */
@@ -65,7 +70,7 @@ export interface TestOptions {
   /** Rules come from a file, so that nothing can be changed. */
   readonly readOnly?: boolean
   /** Stands in for parts. */
-  readonly parts?: (parts: AdminParts) => AdminParts
+  readonly deps?: (deps: AdminDeps) => AdminDeps
 }
 
 export const PER_USER = { id: 'per-user', by: ['user'], limits: ['2/minute'] }
@@ -84,21 +89,21 @@ export async function startAdmin(options: TestOptions = {}): Promise<TestAdmin> 
   const { log } = memoryLog
   const limiter = createLimiter({ rules: [], clock, secret: SECRET })
   closing.push(() => limiter.close())
-  const hideSecrets = secretHider(SECRET, ['api_key'])
+  const hideSecrets = createSecretMasker(SECRET, ['api_key'])
   const store = memoryRuleStore({ now: () => wall.now() })
-  const keys = new KeyBox()
+  const keys = new TestKeyReceiver()
   const followed = await followStore({ store, limiter, keys, log, node: NODE })
   closing.push(() => followed.close())
-  const filling = createEditor({ source: followed, clock: wall, log, hideSecrets })
+  const filling = createEditor({ follower: followed, clock: wall, log, hideSecrets })
   await filling.apply({ rules: options.rules ?? [PER_USER] }, ADMIN, { confirmed: true })
   const source = options.readOnly === true ? withStore(followed, undefined) : followed
-  const editor = createEditor({ source, clock: wall, log, hideSecrets })
-  const usual: AdminParts = {
+  const editor = createEditor({ follower: source, clock: wall, log, hideSecrets })
+  const usual: AdminDeps = {
     metricsText: () => 'sluice_up 1\n',
     editor,
-    source,
+    ruleFollower: source,
     decider: createDecider({ limiter, ...SILENT }),
-    sight: fakeSight(),
+    fleetStats: fakeFleetStats(),
     alerts: fakeAlerts(),
     rootToken: ROOT_TOKEN,
     clock: wall,
@@ -106,21 +111,21 @@ export async function startAdmin(options: TestOptions = {}): Promise<TestAdmin> 
     hideSecrets,
     node: () => ({ ...NODE, rulesVersion: followed.version() }),
     // Nobody needs to have built the dashboard.
-    pageFolder: '',
+    dashboardFolder: '',
   }
-  const parts = options.parts?.(usual) ?? usual
-  const app = createAdminApp(parts)
+  const deps = options.deps?.(usual) ?? usual
+  const app = createAdminApp(deps)
   return {
     app,
-    parts,
+    deps,
     editor,
     release: RELEASE,
     memoryLog,
     advance: (ms) => clock.advance(ms),
-    ask: (method, path, body, sent) => ask(app, method, `/admin/v1${path}`, body, sent),
+    request: (method, path, body, sent) => sendRequest(app, method, `/admin/v1${path}`, body, sent),
     routes: () => routesOf(app),
     tokenOf: async (role) => (await editor.createToken({ name: `a ${role}`, role }, ADMIN)).token,
-    listen: () => listen(parts),
+    listen: () => listen(deps),
   }
 }
 
@@ -128,9 +133,9 @@ const ADMIN = { by: 'admin', why: undefined }
 
 const SILENT = {
   metrics: { count: () => undefined },
-  observation: { decided: () => undefined },
-  refusals: { refused: () => undefined, wouldRefuse: () => undefined },
-  degraded: { decided: () => undefined },
+  observability: { onDecision: () => undefined },
+  refusals: { logRefusal: () => undefined, logShadowRefusal: () => undefined },
+  degraded: { onDecision: () => undefined },
   times: { observe: () => undefined },
   nowMs: () => 0,
 }
@@ -144,7 +149,7 @@ const NODE = {
 }
 
 /** The same source over another store, or over none, as where rules are a file. */
-export function withStore(source: RuleSource, store: RuleStore | undefined): RuleSource {
+export function withStore(source: RuleFollower, store: RuleStore | undefined): RuleFollower {
   return {
     name: source.name,
     isReady: () => source.isReady(),
@@ -154,7 +159,7 @@ export function withStore(source: RuleSource, store: RuleStore | undefined): Rul
     failures: () => source.failures(),
     problem: () => source.problem(),
     shadowUntil: (rule) => source.shadowUntil(rule),
-    book: source.book,
+    catalog: source.catalog,
     store,
     status: () => store?.status(),
     refresh: (version) => source.refresh(version),
@@ -163,13 +168,13 @@ export function withStore(source: RuleSource, store: RuleStore | undefined): Rul
 }
 
 /** `null` and absent differ: many tests send nothing at all. */
-async function ask(
+async function sendRequest(
   app: AdminApp,
   method: string,
   path: string,
   body: unknown,
-  { token = ROOT_TOKEN, headers = {}, text }: Sent = {},
-): Promise<Answer> {
+  { token = ROOT_TOKEN, headers = {}, text }: AdminRequestOptions = {},
+): Promise<AdminResponse> {
   const authorization = token === null ? {} : { authorization: `Bearer ${token}` }
   const type = body === undefined ? {} : { 'content-type': 'application/json' }
   const sent = text ?? (body === undefined ? null : JSON.stringify(body))
@@ -207,8 +212,8 @@ function routesOf(app: AdminApp) {
     .map(({ method, path }) => ({ method, path: path.replaceAll(/:(\w+)/g, '{$1}') }))
 }
 
-async function listen(parts: AdminParts) {
-  const admin = createAdmin(parts)
+async function listen(deps: AdminDeps) {
+  const admin = createAdmin(deps)
   const server = createServer((request, response) => void admin.handle(request, response))
   closing.push(async () => admin.close())
   server.on('checkContinue', (request, response) => void admin.handle(request, response))

@@ -2,17 +2,17 @@
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { getRequestListener } from '@hono/node-server'
-import { Failures } from '../http/failures.js'
-import { answerProblem } from '../http/answer.js'
+import { ErrorReporter } from '../http/failures.js'
+import { sendProblem } from '../http/answer.js'
 import { limitUnreadBody } from '../http/unread-body.js'
 import { METRICS_CONTENT_TYPE } from '../metrics/registry.js'
-import type { AdminParts } from './admin-parts.js'
+import type { AdminDeps } from './admin-parts.js'
 import { createAdminApp } from './app.js'
-import { Events } from './events.js'
-import { createPage } from './page.js'
+import { EventStreams } from './events.js'
+import { createStaticFiles } from './page.js'
 import { invalid, problemResponse } from './problem.js'
 
-export type { AdminParts } from './admin-parts.js'
+export type { AdminDeps } from './admin-parts.js'
 
 export interface Admin {
   /**
@@ -24,24 +24,24 @@ export interface Admin {
   close(): void
 }
 
-export function createAdmin(parts: AdminParts): Admin {
-  const events = new Events(parts)
-  const app = createAdminApp({ ...parts, events })
-  const page = createPage(parts.pageFolder)
-  const failures = new Failures({ ...parts, place: 'admin API' })
-  const metrics = makeOnce(parts.metricsText)
+export function createAdmin(deps: AdminDeps): Admin {
+  const events = new EventStreams(deps)
+  const app = createAdminApp({ ...deps, events })
+  const staticFiles = createStaticFiles(deps.dashboardFolder)
+  const errorReporter = new ErrorReporter({ ...deps, component: 'admin API' })
+  const metrics = coalesce(deps.metricsText)
   const listener = getRequestListener((request, env) => app.fetch(request, env), {
     // What HTTP/1.0 leaves out.
     hostname: 'localhost',
     overrideGlobalObjects: false,
-    errorHandler: (error) => problemResponse(requestProblem(error), failures),
+    errorHandler: (error) => problemResponse(requestProblem(error), errorReporter),
   })
   return {
     async handle(request, response) {
       limitUnreadBody(request, response)
       const path = (request.url ?? '').split('?')[0]
-      if (path === '/metrics') return answerMetrics(request, response, metrics)
-      if (page.handle(request, response)) return undefined
+      if (path === '/metrics') return sendMetrics(request, response, metrics)
+      if (staticFiles.handle(request, response)) return undefined
       return listener(request, response)
     },
     close: () => events.close(),
@@ -52,13 +52,13 @@ export function createAdmin(parts: AdminParts): Admin {
  * One text for all who ask at the same time. Nobody needs a token for it, and with thousands of
  * rules it takes as long as thousands of decisions.
  */
-function makeOnce(make: AdminParts['metricsText']): () => Promise<Buffer> {
-  let making: Promise<Buffer> | undefined
+function coalesce(make: AdminDeps['metricsText']): () => Promise<Buffer> {
+  let pending: Promise<Buffer> | undefined
   return () => {
-    making ??= nextTurn()
+    pending ??= nextTurn()
       .then(async () => Buffer.from(await make()))
-      .finally(() => (making = undefined))
-    return making
+      .finally(() => (pending = undefined))
+    return pending
   }
 }
 
@@ -68,14 +68,14 @@ function requestProblem(error: unknown): unknown {
   return isTarget ? invalid('target', 'no URL', 'a path and a host') : error
 }
 
-async function answerMetrics(
+async function sendMetrics(
   { method }: IncomingMessage,
   response: ServerResponse,
   metrics: () => Promise<Buffer>,
 ): Promise<void> {
   if (method !== 'GET' && method !== 'HEAD') {
     const headers = ['Allow', 'GET, HEAD']
-    return answerProblem(response, { status: 405, detail: 'Accepted: GET, HEAD', headers })
+    return sendProblem(response, { status: 405, detail: 'Accepted: GET, HEAD', headers })
   }
   const body = await metrics()
   const length = String(body.length)

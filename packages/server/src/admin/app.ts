@@ -2,15 +2,15 @@
 import { OpenAPIHono, z } from '@hono/zod-openapi'
 import type { Context } from 'hono'
 import { isLarge } from '../editor/large-set.js'
-import { Failures } from '../http/failures.js'
-import { createGate, requireRole } from './access.js'
-import type { AdminParts } from './admin-parts.js'
-import { type Bindings, createDoor, type Door, type Entrance } from './door.js'
-import { Events } from './events.js'
+import { ErrorReporter } from '../http/failures.js'
+import { createTokenAuthenticator, requireRole } from './access.js'
+import type { AdminDeps } from './admin-parts.js'
+import { type Bindings, createAuthenticator, type Authenticator, type AuthContext } from './door.js'
+import { EventStreams } from './events.js'
 import { documentOf, register } from './openapi.js'
 import { operation, type Operation, type Reply } from './operation.js'
 import { CALL_OPERATIONS } from './operations/calls.js'
-import { CALLER_OPERATIONS } from './operations/callers.js'
+import { OVERRIDE_OPERATIONS } from './operations/callers.js'
 import { BASE } from './operations/common.js'
 import { KEY_OPERATIONS } from './operations/keys.js'
 import { RULE_OPERATIONS } from './operations/rules.js'
@@ -18,77 +18,86 @@ import { SESSION_PATH, sessionOperations } from './operations/session.js'
 import { SET_OPERATIONS } from './operations/sets.js'
 import { SHADOW_OPERATIONS } from './operations/shadow.js'
 import { eventsOperation, STATS_OPERATIONS } from './operations/stats.js'
-import { createOwnLimits } from './own-limits.js'
+import { createSelfRateLimit } from './own-limits.js'
 import {
   AdminError,
   invalid,
-  ON_EVERY_ANSWER,
+  COMMON_RESPONSE_HEADERS,
   problemResponse,
   TooManyError,
   unauthorized,
 } from './problem.js'
 import {
-  kindOf,
-  noJson,
+  bodyKindOf,
+  notJson,
   readBytes,
   readIfMatch,
   readJson,
   readJsonText,
   readText,
-  requirePlain,
-  type Seen,
+  requireUncompressed,
+  type ExpectedVersion,
 } from './read-request.js'
 import { createSessions } from './sessions.js'
 
 type AdminEnv = {
   /** Empty, or not there at all, where a test asks without a socket. */
   Bindings: NonNullable<Bindings>
-  Variables: { entrance: Entrance; headers: Readonly<Record<string, string>> }
+  Variables: { authContext: AuthContext; headers: Readonly<Record<string, string>> }
 }
 
 type AdminContext = Context<AdminEnv>
 export type AdminApp = OpenAPIHono<AdminEnv>
 
-export interface AdminAppParts extends AdminParts {
+export interface AdminAppDeps extends AdminDeps {
   /** Ended by whoever made it. @default one of its own */
-  readonly events?: Events | undefined
+  readonly events?: EventStreams | undefined
 }
 
 const OPERATIONS: readonly Operation[] = [
   ...RULE_OPERATIONS,
   ...SET_OPERATIONS,
   ...SHADOW_OPERATIONS,
-  ...CALLER_OPERATIONS,
+  ...OVERRIDE_OPERATIONS,
   ...KEY_OPERATIONS,
   ...CALL_OPERATIONS,
   ...STATS_OPERATIONS,
 ]
 
-export function createAdminApp(parts: AdminAppParts): AdminApp {
+export function createAdminApp(deps: AdminAppDeps): AdminApp {
   // Paths are matched as they were sent: a segment that is decoded first may be another one.
   const app: AdminApp = new OpenAPIHono<AdminEnv>({ getPath: ({ url }: Request) => rawPath(url) })
-  const { rootToken, source, clock, responseClock } = parts
-  const limits = createOwnLimits(clock, responseClock)
-  const failures = new Failures({ ...parts, place: 'admin API' })
-  const gate = createGate({ rootToken, book: source.book, clock })
-  const doorParts = { ...parts, limits, gate, sessions: createSessions({ rootToken, gate, clock }) }
+  const { rootToken, ruleFollower, clock, responseClock } = deps
+  const limits = createSelfRateLimit(clock, responseClock)
+  const errorReporter = new ErrorReporter({ ...deps, component: 'admin API' })
+  const tokenAuthenticator = createTokenAuthenticator({
+    rootToken,
+    catalog: ruleFollower.catalog,
+    clock,
+  })
+  const authenticatorDeps = {
+    ...deps,
+    limits,
+    gate: tokenAuthenticator,
+    sessions: createSessions({ rootToken, tokenAuthenticator, clock }),
+  }
   const operations = [
     ...OPERATIONS,
-    eventsOperation(parts.events ?? new Events(parts)),
-    ...sessionOperations(doorParts),
-    documentOperation(app, parts),
+    eventsOperation(deps.events ?? new EventStreams(deps)),
+    ...sessionOperations(authenticatorDeps),
+    documentOperation(app, deps),
   ]
   app.use('*', async (context, next) => {
     await next()
     finish(context)
   })
-  app.use('*', passThrough(createDoor(doorParts), operations))
-  for (const each of operations) serve(app, each, parts)
+  app.use('*', authenticateRequests(createAuthenticator(authenticatorDeps), operations))
+  for (const each of operations) serve(app, each, deps)
   register(app.openAPIRegistry, operations)
-  app.notFound((context) => problemResponse(nowhere(context, operations), failures))
+  app.notFound((context) => problemResponse(unknownRoute(context, operations), errorReporter))
   app.onError((error, context) => {
     if (error instanceof TooManyError) context.set('headers', limits.headersOf(error.decision))
-    return problemResponse(error, failures)
+    return problemResponse(error, errorReporter)
   })
   return app
 }
@@ -102,22 +111,22 @@ function rawPath(url: string): string {
 /** Also of an answer that is a problem. */
 function finish(context: AdminContext): void {
   const { headers } = context.res
-  const own = { ...context.get('headers'), ...ON_EVERY_ANSWER }
+  const own = { ...context.get('headers'), ...COMMON_RESPONSE_HEADERS }
   for (const [name, value] of Object.entries(own)) headers.set(name, value)
 }
 
 /** Before anybody looks where a request wants to go; what that is tells only how it counts. */
-function passThrough(door: Door, operations: readonly Operation[]) {
+function authenticateRequests(authenticate: Authenticator, operations: readonly Operation[]) {
   return async (context: AdminContext, next: () => Promise<void>): Promise<void> => {
     const { req, env } = context
-    const asked = findOperations(req.path, operations).find(isMethod(req.method))
-    const entrance = door(req, env, {
-      isOpen: asked?.isOpen === true,
-      writes: asked?.writes === true,
-      asksWho: req.path === SESSION_PATH && req.method === 'GET',
+    const requested = findOperations(req.path, operations).find(isMethod(req.method))
+    const authContext = authenticate(req, env, {
+      isOpen: requested?.isOpen === true,
+      writes: requested?.writes === true,
+      isSessionProbe: req.path === SESSION_PATH && req.method === 'GET',
     })
-    context.set('headers', entrance.headers)
-    context.set('entrance', entrance)
+    context.set('headers', authContext.headers)
+    context.set('entrance', authContext)
     await next()
   }
 }
@@ -151,7 +160,7 @@ function matchSegments(
   return params
 }
 
-function nowhere({ req }: AdminContext, operations: readonly Operation[]): AdminError {
+function unknownRoute({ req }: AdminContext, operations: readonly Operation[]): AdminError {
   const found = findOperations(req.path, operations)
   if (found.length === 0) {
     return new AdminError('not_found', `Accepted: what ${BASE}/openapi.json lists.`)
@@ -161,42 +170,45 @@ function nowhere({ req }: AdminContext, operations: readonly Operation[]): Admin
   return new AdminError('method_not_allowed', `Accepted: ${allow}`, { headers: { Allow: allow } })
 }
 
-function serve(app: AdminApp, each: Operation, parts: AdminParts): void {
+function serve(app: AdminApp, each: Operation, deps: AdminDeps): void {
   const path = each.path.replaceAll(/\{(\w+)\}/g, ':$1')
   app.on([each.method], [path], async (context) => {
     const { req } = context
-    const { holder, sender } = context.get('entrance')
+    const { principal, sender } = context.get('entrance')
     if (each.isOpen !== true) {
-      if (holder === undefined) throw unauthorized()
-      requireRole(holder, each.role, `${each.method.toUpperCase()} ${each.path}`)
+      if (principal === undefined) throw unauthorized()
+      requireRole(principal, each.role, `${each.method.toUpperCase()} ${each.path}`)
     }
     const params = matchSegments(each.path, req.path.split('/')) ?? new Map<string, string>()
     const { searchParams: search } = new URL(req.url)
-    const ifMatch = seenOf(each, req.header('if-match'))
-    const body = await readSent(context, each, search, parts)
-    return responseOf(await each.run({ params, search, ifMatch, holder, sender, body }, parts))
+    const ifMatch = expectedVersionOf(each, req.header('if-match'))
+    const body = await readRequestBody(context, each, search, deps)
+    return responseOf(await each.run({ params, search, ifMatch, principal, sender, body }, deps))
   })
 }
 
 /** A writer that sends a version relies on it: where nobody looks at it, it is not taken. */
-function seenOf({ ifMatch, writes, method, path }: Operation, header: string | undefined): Seen {
+function expectedVersionOf(
+  { ifMatch, writes, method, path }: Operation,
+  header: string | undefined,
+): ExpectedVersion {
   if (ifMatch === undefined && writes !== true) return undefined
-  const seen = readIfMatch(header)
-  if (ifMatch !== undefined || typeof seen !== 'number') return seen
+  const version = readIfMatch(header)
+  if (ifMatch !== undefined || typeof version !== 'number') return version
   const what = `${method.toUpperCase()} ${path}`
-  throw invalid('If-Match', `"${seen}"`, `none, or *: ${what} looks at no version`)
+  throw invalid('If-Match', `"${version}"`, `none, or *: ${what} looks at no version`)
 }
 
 /** A text where it is YAML. */
-async function readSent(
+async function readRequestBody(
   { req, env }: AdminContext,
   { body }: Operation,
   search: URLSearchParams,
-  parts: AdminParts,
+  deps: AdminDeps,
 ): Promise<unknown> {
   if (body === undefined) return undefined
-  const kind = kindOf(req.header('content-type'), body.kinds)
-  requirePlain(req.header('content-encoding'))
+  const kind = bodyKindOf(req.header('content-type'), body.kinds)
+  requireUncompressed(req.header('content-encoding'))
   const length = req.header('content-length')
   if (req.header('expect') !== undefined && Number(length ?? 0) <= body.bytesMax) {
     env?.outgoing?.writeContinue()
@@ -205,8 +217,8 @@ async function readSent(
   if (kind === 'yaml') return readText(bytes)
   if (body.readLarge === undefined || !isLarge(bytes)) return readJson(bytes)
   const text = readJsonText(bytes)
-  return body.readLarge(text, search, parts).catch((error: unknown) => {
-    throw error instanceof SyntaxError ? noJson(text, error) : error
+  return body.readLarge(text, search, deps).catch((error: unknown) => {
+    throw error instanceof SyntaxError ? notJson(text, error) : error
   })
 }
 
@@ -224,7 +236,7 @@ function responseOf({ status, body, etag, location, headers }: Reply): Response 
   })
 }
 
-function documentOperation(app: AdminApp, parts: AdminParts): Operation {
+function documentOperation(app: AdminApp, deps: AdminDeps): Operation {
   let made: object | undefined
   return operation({
     method: 'get',
@@ -236,6 +248,6 @@ function documentOperation(app: AdminApp, parts: AdminParts): Operation {
     answers: [
       { status: 200, description: 'OpenAPI 3.1.', schema: z.looseObject({ openapi: z.string() }) },
     ],
-    run: () => ({ status: 200, body: (made ??= documentOf(app, parts.node().release)) }),
+    run: () => ({ status: 200, body: (made ??= documentOf(app, deps.node().release)) }),
   })
 }

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { EDIT_ERRORS } from '../editor/editor-types.js'
 import { closeAfterTests, startAdmin } from './admin.test-helper.js'
-import { OWN_PROBLEMS } from './problem.js'
+import { ADMIN_PROBLEMS } from './problem.js'
 
 closeAfterTests()
 
@@ -41,7 +41,7 @@ describe('admin-api.md', () => {
   test('has every word that `error` may be, with its status', () => {
     const rows = [...page.matchAll(/^\| `(\w+)` +\| (\d{3}) +\|/gm)]
     const told = rows.map(([, word, status]) => [word, Number(status)])
-    const known = Object.entries({ ...EDIT_ERRORS, ...OWN_PROBLEMS })
+    const known = Object.entries({ ...EDIT_ERRORS, ...ADMIN_PROBLEMS })
     expect(Object.fromEntries(told)).toEqual(Object.fromEntries(known))
   })
 })

@@ -2,17 +2,23 @@
 import type { HttpBindings } from '@hono/node-server'
 import type { HonoRequest } from 'hono'
 import { createThrottle } from '../log/throttle.js'
-import { type Gate, type Holder, isForeign } from './access.js'
-import type { AdminParts } from './admin-parts.js'
-import { isLoopback, isTls } from './encrypted.js'
-import { crossSite, forged, unauthorized } from './problem.js'
-import type { OwnLimits } from './own-limits.js'
-import { CSRF_HEADER, hasCookie, isSame, type Session, type Sessions } from './sessions.js'
+import { type TokenAuthenticator, type Principal, isCrossSite } from './access.js'
+import type { AdminDeps } from './admin-parts.js'
+import { isLoopbackHostname, isTls } from './encrypted.js'
+import { crossSite, csrfMismatch, unauthorized } from './problem.js'
+import type { SelfRateLimit } from './own-limits.js'
+import {
+  CSRF_HEADER,
+  hasCookie,
+  equalInConstantTime,
+  type Session,
+  type Sessions,
+} from './sessions.js'
 
 /** What is known of whoever sent a request, beside who it is. */
 export interface Sender {
   /** The id of the token; empty where nobody was asked. */
-  readonly who: string
+  readonly tokenId: string
   /** Of the connection, or whom a trusted proxy names. */
   readonly address: string
   /** Whether nobody on the way could have read it. */
@@ -26,106 +32,113 @@ export interface Sender {
   /** Undefined: it came with a token. */
   readonly session: Session | undefined
   /** Whether the same would still be let in. */
-  readonly isLetIn: () => boolean
+  readonly isStillAuthenticated: () => boolean
   /** Ends the connection in the middle of an answer. */
   readonly cut: () => void
 }
 
-export interface DoorParts extends AdminParts {
-  readonly gate: Gate
+export interface AuthenticatorDeps extends AdminDeps {
+  readonly tokenAuthenticator: TokenAuthenticator
   readonly sessions: Sessions
-  readonly limits: OwnLimits
+  readonly limits: SelfRateLimit
 }
 
-export interface Entrance {
+export interface AuthContext {
   /** Undefined where nobody has to be known. */
-  readonly holder: Holder | undefined
+  readonly principal: Principal | undefined
   readonly sender: Sender
   /** What the answer says of its own limits. */
   readonly headers: Readonly<Record<string, string>>
 }
 
 /** What the door has to know of what is asked for. */
-interface AskedFor {
+interface OperationAccess {
   readonly isOpen: boolean
   readonly writes: boolean
   /** Whether it is usual to come without credentials, to find out that some are needed. */
-  readonly asksWho: boolean
+  readonly isSessionProbe: boolean
 }
 
 export type Bindings = Partial<HttpBindings> | undefined
-export type Door = (request: HonoRequest, env: Bindings, asked: AskedFor) => Entrance
+export type Authenticator = (
+  request: HonoRequest,
+  env: Bindings,
+  operation: OperationAccess,
+) => AuthContext
 
 const CHANGES_NOTHING: readonly string[] = ['GET', 'HEAD']
 
 /** Fails closed: whoever is not known, or known to call too often, gets no further. */
-export function createDoor(parts: DoorParts): Door {
-  const { clock, log, gate, sessions, limits } = parts
+export function createAuthenticator(deps: AuthenticatorDeps): Authenticator {
+  const { clock, log, tokenAuthenticator, sessions, limits } = deps
   const throttle = createThrottle(clock)
-  return (request, env, asked) => {
+  return (request, env, operation) => {
     const { host } = new URL(request.url)
-    if (isForeign((name) => request.header(name), host)) throw crossSite()
+    if (isCrossSite((name) => request.header(name), host)) throw crossSite()
     const authorization = request.header('authorization')
     const cookies = request.header('cookie')
-    const letIn = () => whoIs(gate, sessions, authorization, cookies)
-    const found = asked.isOpen ? undefined : letIn()
-    const address = addressOf(env, parts)
+    const authenticate = () =>
+      verifyCredentials(tokenAuthenticator, sessions, authorization, cookies)
+    const credentials = operation.isOpen ? undefined : authenticate()
+    const address = addressOf(env, deps)
     const sender: Sender = {
-      who: found?.holder.id ?? '',
+      tokenId: credentials?.principal.id ?? '',
       address,
-      isEncrypted: isEncrypted(request, env, parts),
-      isLoopback: isLoopback(new URL(request.url).hostname),
+      isEncrypted: isEncrypted(request, env, deps),
+      isLoopback: isLoopbackHostname(new URL(request.url).hostname),
       host,
       isHead: request.method === 'HEAD',
-      session: found?.session,
-      isLetIn: () => letIn()?.holder.id === found?.holder.id,
+      session: credentials?.session,
+      isStillAuthenticated: () => authenticate()?.principal.id === credentials?.principal.id,
       cut: () => void env?.outgoing?.destroy(),
     }
-    if (asked.isOpen) return { holder: undefined, sender, headers: {} }
-    if (found === undefined) {
+    if (operation.isOpen) return { principal: undefined, sender, headers: {} }
+    if (credentials === undefined) {
       // Who asks with nothing in hand guesses nothing, and needs the answer to find the way in.
-      if (asked.asksWho && authorization === undefined && !hasCookie(cookies)) throw unauthorized()
+      if (operation.isSessionProbe && authorization === undefined && !hasCookie(cookies))
+        throw unauthorized()
       const passed = throttle.pass('unauthorized')
       if (passed !== undefined) {
         log.warn({ address, ...passed }, 'a call without a good admin token')
       }
-      limits.failed(address)
+      limits.recordFailure(address)
       throw unauthorized()
     }
-    const { holder, session } = found
-    const headers = limits.call(holder.id, asked.writes)
+    const { principal, session } = credentials
+    const headers = limits.checkCall(principal.id, operation.writes)
     // By its method and not by what it is said to do: a browser sends the cookie whoever asks.
     if (session !== undefined && !CHANGES_NOTHING.includes(request.method)) {
-      if (!isSame(request.header(CSRF_HEADER) ?? '', session.csrf)) throw forged()
+      if (!equalInConstantTime(request.header(CSRF_HEADER) ?? '', session.csrf))
+        throw csrfMismatch()
     }
-    return { holder, sender, headers }
+    return { principal, sender, headers }
   }
 }
 
-interface Found {
-  readonly holder: Holder
+interface VerifiedCredentials {
+  readonly principal: Principal
   readonly session: Session | undefined
 }
 
 /** A token that is shown says who it is, and where it is wrong no cookie makes up for it. */
-function whoIs(
-  gate: Gate,
+function verifyCredentials(
+  tokenAuthenticator: TokenAuthenticator,
   sessions: Sessions,
   authorization: string | undefined,
   cookies: string | undefined,
-): Found | undefined {
+): VerifiedCredentials | undefined {
   if (authorization === undefined) {
     const session = sessions.read(cookies)
-    return session && { holder: session.holder, session }
+    return session && { principal: session.principal, session }
   }
-  const holder = gate.holderOf(authorization)
-  return holder && { holder, session: undefined }
+  const principal = tokenAuthenticator.principalOf(authorization)
+  return principal && { principal, session: undefined }
 }
 
 /** Without a socket there is no address: such requests count together. */
 const NO_ADDRESS = '0.0.0.0'
 
-function addressOf(env: Bindings, { addressOf: given }: AdminParts): string {
+function addressOf(env: Bindings, { addressOf: given }: AdminDeps): string {
   const incoming = env?.incoming
   if (incoming === undefined) return NO_ADDRESS
   return given?.(incoming) ?? incoming.socket.remoteAddress ?? NO_ADDRESS
@@ -138,7 +151,7 @@ function addressOf(env: Bindings, { addressOf: given }: AdminParts): string {
 function isEncrypted(
   request: HonoRequest,
   env: Bindings,
-  { isEncrypted: given = isTls }: AdminParts,
+  { isEncrypted: given = isTls }: AdminDeps,
 ): boolean {
   if (request.header('origin')?.startsWith('https://') === true) return true
   const incoming = env?.incoming

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from 'node:http'
 import { parseTrustedProxies } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
-import { isLoopback, isTlsSomewhere } from './encrypted.js'
+import { isLoopbackHostname, isClientTls } from './encrypted.js'
 
 const { cidrs: trustedProxies } = parseTrustedProxies(['10.0.0.0/8'])
 
@@ -13,7 +13,7 @@ function isTls(
   const forwardedHeader = forwarded ? 'forwarded' : 'x-forwarded-for'
   const socket = { remoteAddress: peer, ...(tls && { encrypted: true }) }
   const request = { socket, headers } as unknown as IncomingMessage
-  return isTlsSomewhere({ trustedProxies, forwardedHeader }, request)
+  return isClientTls({ trustedProxies, forwardedHeader }, request)
 }
 
 describe('whether a request was encrypted', () => {
@@ -42,10 +42,10 @@ describe('whether a request was encrypted', () => {
 
 test.each(['localhost', 'a.localhost', '127.0.0.1', '127.8.9.10', '[::1]'])(
   '%s is this machine',
-  (name) => expect(isLoopback(name)).toBe(true),
+  (name) => expect(isLoopbackHostname(name)).toBe(true),
 )
 
 test.each(['localhost.example', '127.0.0.1.example', 'sluice', '10.0.0.1', '[::2]', ''])(
   '%s is another',
-  (name) => expect(isLoopback(name)).toBe(false),
+  (name) => expect(isLoopbackHostname(name)).toBe(false),
 )

@@ -13,7 +13,7 @@ interface ProxyOptions {
 }
 
 /** That, or a proxy that is believed says that the browser's is. */
-export function isTlsSomewhere(options: ProxyOptions, request: IncomingMessage): boolean {
+export function isClientTls(options: ProxyOptions, request: IncomingMessage): boolean {
   if (isTls(request)) return true
   const peer = parseAddress(request.socket.remoteAddress ?? '')
   if (peer === undefined) return false
@@ -38,6 +38,6 @@ function protoOf({ forwardedHeader }: ProxyOptions, { headers }: IncomingMessage
 const LOOPBACK = /^(localhost|.+\.localhost|127(\.\d{1,3}){3}|\[::1\])$/
 
 /** Of a URL: what never leaves the machine. */
-export function isLoopback(hostname: string): boolean {
+export function isLoopbackHostname(hostname: string): boolean {
   return LOOPBACK.test(hostname)
 }

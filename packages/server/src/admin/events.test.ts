@@ -1,20 +1,27 @@
 import { describe, expect, test } from 'vitest'
 import { createMemoryLog } from '../log/memory-log.test-helper.js'
-import { manualTimers, settle } from '../source/manual-timers.test-helper.js'
-import type { Sight } from './admin-parts.js'
-import { type EventParts, Events } from './events.js'
-import { ALERT, END_MS, fakeAlerts, fakeSight, TICK } from './sight.test-helper.js'
+import { manualScheduler, settle } from '../source/manual-timers.test-helper.js'
+import type { FleetStatsReader } from './admin-parts.js'
+import { type EventStreamsDeps, EventStreams } from './events.js'
+import { ALERT, END_MS, fakeAlerts, fakeFleetStats, TICK } from './sight.test-helper.js'
 
-function eventsOf(more: Partial<Sight> = {}) {
-  const timers = manualTimers()
+function eventsOf(more: Partial<FleetStatsReader> = {}) {
+  const timers = manualScheduler()
   const clock = { now: () => timers.nowMs() }
   const { log, lines } = createMemoryLog('debug', clock)
   const alerting = { active: [ALERT], recent: [] }
-  const sight = fakeSight({ alerts: async () => alerting, ...more })
+  const sight = fakeFleetStats({ alerts: async () => alerting, ...more })
   const alerts = fakeAlerts()
   const rules = { version: 1 }
-  const source = { version: () => rules.version } as EventParts['source']
-  const events = new Events({ sight, alerts, source, log, clock, timers })
+  const source = { version: () => rules.version } as EventStreamsDeps['ruleFollower']
+  const events = new EventStreams({
+    fleetStats: sight,
+    alerts,
+    ruleFollower: source,
+    log,
+    clock,
+    timers,
+  })
   return { events, timers, sight, alerts, rules, lines }
 }
 
@@ -24,11 +31,11 @@ interface Opened {
   readonly reader: ReadableStreamDefaultReader<Uint8Array>
 }
 
-function open(events: Events, who = 'root'): Opened {
+function open(events: EventStreams, who = 'root'): Opened {
   const state = { isLetIn: true, wasCut: false }
   const stream = events.open({
-    who,
-    isLetIn: () => state.isLetIn,
+    tokenId: who,
+    isStillAuthenticated: () => state.isLetIn,
     cut: () => {
       state.wasCut = true
     },
@@ -69,14 +76,14 @@ describe('a stream', () => {
     await timers.advance(1000)
     const second = open(events)
     expect(await readNow(second, 2)).toEqual(['retry: 2000\n\n', tick])
-    expect(sight.asked).toEqual(['tick'])
+    expect(sight.requests).toEqual(['tick'])
   })
 
   test('all who listen have the same figures, asked for once', async () => {
     const { events, timers, sight } = eventsOf()
     const streams = Array.from({ length: 32 }, () => open(events))
     await timers.advance(4000)
-    expect(sight.asked).toEqual(['tick', 'tick', 'tick'])
+    expect(sight.requests).toEqual(['tick', 'tick', 'tick'])
     for (const stream of streams) expect(namesOf(await readNow(stream, 4))).toHaveLength(4)
   })
 
@@ -152,9 +159,9 @@ describe('streams', () => {
     expect(alerts.listeners()).toBe(1)
     await stream.reader.cancel()
     expect([events.count(), alerts.listeners()]).toEqual([0, 0])
-    const before = sight.asked.length
+    const before = sight.requests.length
     await timers.advance(60_000)
-    expect(sight.asked).toHaveLength(before)
+    expect(sight.requests).toHaveLength(before)
   })
 
   test('begin anew when somebody listens again, with new figures', async () => {
@@ -164,7 +171,7 @@ describe('streams', () => {
     const again = open(events)
     await settle()
     expect(namesOf(await readNow(again, 2))).toEqual(['retry', 'tick'])
-    expect(sight.asked).toEqual(['tick', 'tick'])
+    expect(sight.requests).toEqual(['tick', 'tick'])
   })
 
   test('without figures say so in a remark, and in the log', async () => {

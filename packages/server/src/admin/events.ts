@@ -3,57 +3,57 @@
  * timer and one text for all who listen, and neither while nobody does.
  */
 import { createThrottle, type Throttle } from '../log/throttle.js'
-import { systemTimers, type Timers } from '../source/timers.js'
-import type { AdminParts } from './admin-parts.js'
+import { systemScheduler, type Scheduler } from '../source/timers.js'
+import type { AdminDeps } from './admin-parts.js'
 import { AdminError } from './problem.js'
 
 /** What an `EventSource` waits before it comes again. */
 const RETRY_MS = 2000
 const TICK_EVERY_MS = 2000
 /** A change of rules is told within this time. */
-const LOOK_EVERY_MS = 250
-const LOOKS_PER_TICK = TICK_EVERY_MS / LOOK_EVERY_MS
+const POLL_EVERY_MS = 250
+const POLLS_PER_TICK = TICK_EVERY_MS / POLL_EVERY_MS
 const STREAMS_MAX = 64
 /** One token, however often it is used, must not keep the others out. */
 const STREAMS_OF_ONE_MAX = 32
 /** Who has so much still to read does not read. */
 const UNSENT_BYTES_MAX = 256 * 1024
 
-export interface Listener {
+export interface Subscriber {
   /** The id of its token. */
-  readonly who: string
+  readonly tokenId: string
   /** Whether it would still be let in; asked at each tick. */
-  readonly isLetIn: () => boolean
+  readonly isStillAuthenticated: () => boolean
   /** Ends its connection, for one that reads nothing. */
   readonly cut: () => void
 }
 
-export type EventParts = Pick<AdminParts, 'sight' | 'alerts' | 'source' | 'log' | 'clock'> & {
-  readonly timers?: Timers | undefined
+export type EventStreamsDeps = Pick<AdminDeps, 'sight' | 'alerts' | 'source' | 'log' | 'clock'> & {
+  readonly timers?: Scheduler | undefined
 }
 
-interface Stream extends Listener {
+interface Stream extends Subscriber {
   readonly controller: ReadableStreamDefaultController<Uint8Array>
 }
 
-export class Events {
-  readonly #parts: EventParts
-  readonly #timers: Timers
+export class EventStreams {
+  readonly #deps: EventStreamsDeps
+  readonly #timers: Scheduler
   readonly #throttle: Throttle
   readonly #streams = new Set<Stream>()
   readonly #encoder = new TextEncoder()
   #stop: (() => void) | undefined
-  #looks = 0
+  #polls = 0
   #version = 0
   /** The last tick, for who comes between two. */
   #last: Uint8Array | undefined
-  #isAsking = false
+  #isTicking = false
   #isClosed = false
 
-  constructor(parts: EventParts) {
-    this.#parts = parts
-    this.#timers = parts.timers ?? systemTimers
-    this.#throttle = createThrottle(parts.clock)
+  constructor(deps: EventStreamsDeps) {
+    this.#deps = deps
+    this.#timers = deps.timers ?? systemScheduler
+    this.#throttle = createThrottle(deps.clock)
   }
 
   /** How many listen. */
@@ -62,15 +62,15 @@ export class Events {
   }
 
   /** Throws an `AdminError` where too many listen already. */
-  open(listener: Listener): ReadableStream<Uint8Array> {
-    this.requireRoom(listener.who)
+  open(subscriber: Subscriber): ReadableStream<Uint8Array> {
+    this.requireRoom(subscriber.tokenId)
     let stream: Stream | undefined
     const strategy = new ByteLengthQueuingStrategy({ highWaterMark: UNSENT_BYTES_MAX })
     return new ReadableStream<Uint8Array>(
       {
         start: (controller) => {
-          const { who, isLetIn, cut } = listener
-          stream = { who, isLetIn, cut, controller }
+          const { tokenId, isStillAuthenticated, cut } = subscriber
+          stream = { tokenId, isStillAuthenticated, cut, controller }
           this.begin(stream)
         },
         cancel: () => {
@@ -87,8 +87,8 @@ export class Events {
     for (const stream of this.#streams) this.end(stream)
   }
 
-  private requireRoom(who: string): void {
-    const own = [...this.#streams].filter((stream) => stream.who === who).length
+  private requireRoom(tokenId: string): void {
+    const own = [...this.#streams].filter((stream) => stream.tokenId === tokenId).length
     let found = ''
     if (this.#isClosed) found = 'the server is stopping'
     else if (own >= STREAMS_OF_ONE_MAX) found = `${own} of this token are open`
@@ -106,14 +106,14 @@ export class Events {
   }
 
   private start(): void {
-    const { source, alerts } = this.#parts
-    this.#version = source.version()
-    this.#looks = 0
+    const { ruleFollower, alerts } = this.#deps
+    this.#version = ruleFollower.version()
+    this.#polls = 0
     const endAlerts = alerts.onChange((alert) => this.sendAll('alert', alert))
     let endTimer = () => {}
     const again = () => {
-      endTimer = this.#timers.after(LOOK_EVERY_MS, () => {
-        this.look()
+      endTimer = this.#timers.after(POLL_EVERY_MS, () => {
+        this.poll()
         if (this.#streams.size > 0) again()
       })
     }
@@ -125,28 +125,28 @@ export class Events {
     void this.tick()
   }
 
-  private look(): void {
-    const version = this.#parts.source.version()
+  private poll(): void {
+    const version = this.#deps.ruleFollower.version()
     if (version !== this.#version) {
       this.#version = version
       this.sendAll('rules', { version })
     }
-    this.#looks++
-    if (this.#looks % LOOKS_PER_TICK !== 0) return
-    for (const stream of this.#streams) if (!stream.isLetIn()) this.end(stream)
+    this.#polls++
+    if (this.#polls % POLLS_PER_TICK !== 0) return
+    for (const stream of this.#streams) if (!stream.isStillAuthenticated()) this.end(stream)
     void this.tick()
   }
 
   /** Never rejects. A tick that takes longer than the time between two is not asked for twice. */
   private async tick(): Promise<void> {
-    const { sight, log } = this.#parts
-    if (this.#isAsking || this.#streams.size === 0) return
-    this.#isAsking = true
+    const { fleetStats, log } = this.#deps
+    if (this.#isTicking || this.#streams.size === 0) return
+    this.#isTicking = true
     try {
-      const seen = await sight.tick()
-      const { active } = await sight.alerts()
-      const data = { ...seen, alertsActive: active.length }
-      this.#last = this.textOf('tick', data, seen.endMs)
+      const stats = await fleetStats.tick()
+      const { active } = await fleetStats.alerts()
+      const data = { ...stats, alertsActive: active.length }
+      this.#last = this.textOf('tick', data, stats.endMs)
       this.sendText(this.#last)
     } catch (error) {
       const passed = this.#throttle.pass('tick')
@@ -154,7 +154,7 @@ export class Events {
       // A remark, so that whoever listens knows that somebody is there.
       this.sendText(this.#encoder.encode(': no figures\n\n'))
     } finally {
-      this.#isAsking = false
+      this.#isTicking = false
       if (this.#streams.size === 0) this.#last = undefined
     }
   }

@@ -4,15 +4,15 @@ import type { Config } from '../config/config.js'
 import { createEditor } from '../editor/editor.js'
 import { headerAttributes } from '../config/header-attributes.js'
 import { type Engine, secretAttributes } from '../engine.js'
-import { secretHider } from '../identity/secret-form.js'
+import { createSecretMasker } from '../identity/secret-form.js'
 import type { Log } from '../log/logger.js'
 import { nodeProblem } from '../source/rule-source.js'
 import { responseClock } from '../store/response-clock.js'
 import { type Admin, createAdmin } from './admin.js'
-import type { AdminParts } from './admin-parts.js'
-import { isTlsSomewhere } from './encrypted.js'
+import type { AdminDeps } from './admin-parts.js'
+import { isClientTls } from './encrypted.js'
 
-export interface OpenAdminParts extends Pick<AdminParts, 'sight' | 'alerts'> {
+export interface OpenAdminDeps extends Pick<AdminDeps, 'sight' | 'alerts'> {
   readonly log: Log
   readonly rootToken: string
   readonly metricsText: () => string | Promise<string>
@@ -20,34 +20,38 @@ export interface OpenAdminParts extends Pick<AdminParts, 'sight' | 'alerts'> {
 
 export function openAdmin(
   config: Config,
-  { source, node, decider, opened }: Engine,
-  { log, rootToken, metricsText, sight, alerts }: OpenAdminParts,
+  { ruleFollower, node, decider, counterStore }: Engine,
+  { log, rootToken, metricsText, fleetStats, alerts }: OpenAdminDeps,
 ): Admin {
-  const hideSecrets = secretHider(opened.secret, secretAttributes(config))
+  const hideSecrets = createSecretMasker(counterStore.secret, secretAttributes(config))
   const { ipv6Prefix } = config.identity
   const fromHeaders = headerAttributes(config)
   return createAdmin({
     metricsText,
     editor: createEditor({
-      source,
+      follower: ruleFollower,
       clock: wallClock,
       hideSecrets,
       ipv6Prefix,
       fromHeaders,
       log,
     }),
-    source,
+    ruleFollower,
     decider,
-    sight,
+    fleetStats,
     alerts,
     rootToken,
     clock: wallClock,
-    responseClock: responseClock(opened.store, wallClock),
+    responseClock: responseClock(counterStore.store, wallClock),
     log,
     hideSecrets,
     ipv6Prefix,
     fromHeaders,
-    isEncrypted: (request) => isTlsSomewhere(config, request),
-    node: () => ({ ...node, rulesVersion: source.version(), problem: nodeProblem(source) }),
+    isEncrypted: (request) => isClientTls(config, request),
+    node: () => ({
+      ...node,
+      rulesVersion: ruleFollower.version(),
+      problem: nodeProblem(ruleFollower),
+    }),
   })
 }

@@ -31,7 +31,7 @@ interface DocumentedOperation {
 }
 
 const admin = await startAdmin()
-const { body } = await admin.ask('GET', '/openapi.json')
+const { body } = await admin.request('GET', '/openapi.json')
 const document = body as Document
 const documented = Object.entries(document.paths).flatMap(([path, methods]) =>
   Object.entries(methods).map(([method, operation]) => ({ path, method, operation })),
@@ -138,8 +138,8 @@ test('schemas and the types of the client are the same', () => {
     readonly alerts: Same<S['alertsView'], client.AlertsView>
     readonly event: Same<S['eventView'], client.EventView>
     readonly session: Same<S['sessionView'], client.SessionView>
-    readonly trialInput: Same<S['trialInput'], client.TrialInput>
-    readonly trial: Same<S['trialView'], client.TrialView>
+    readonly trialInput: Same<S['simulateInput'], client.SimulationInput>
+    readonly trial: Same<S['trialView'], client.SimulationView>
   } = {
     rule: true,
     rules: true,

@@ -55,9 +55,9 @@ export function register(registry: Registry, operations: readonly Operation[]): 
 }
 
 /** Of the app that the operations were registered with. */
-type Documented = Pick<OpenAPIHono, 'getOpenAPI31Document'>
+type DocumentedApp = Pick<OpenAPIHono, 'getOpenAPI31Document'>
 
-export function documentOf(app: Documented, release: string): object {
+export function documentOf(app: DocumentedApp, release: string): object {
   return app.getOpenAPI31Document({
     openapi: '3.1.0',
     info: {
@@ -75,14 +75,14 @@ export function documentOf(app: Documented, release: string): object {
 function routeOf(operation: Operation): RouteConfig {
   const { method, path, id, tag, summary, description, role, body } = operation
   const isOpen = operation.isOpen === true
-  const said = description === undefined ? '' : `${description} `
+  const text = description === undefined ? '' : `${description} `
   return {
     method,
     path,
     operationId: id,
     tags: [tag],
     summary,
-    description: `${said}Needs ${isOpen ? 'no credentials' : `the role \`${role}\``}.`,
+    description: `${text}Needs ${isOpen ? 'no credentials' : `the role \`${role}\``}.`,
     ...(isOpen && { security: [] }),
     request: {
       params: paramsOf(path),
@@ -109,11 +109,11 @@ function paramsOf(path: string) {
 }
 
 function headersOf(ifMatch: 'needed' | 'honoured') {
-  const said =
+  const text =
     ifMatch === 'needed'
       ? 'The version that was read, `"12"`; needed unless the body has it. `*` overwrites.'
       : 'The version that was read, `"12"`; another one by now is 409.'
-  return z.object({ 'If-Match': z.string().optional().openapi({ description: said }) })
+  return z.object({ 'If-Match': z.string().optional().openapi({ description: text }) })
 }
 
 function contentOf({ kinds, schema }: NonNullable<Operation['body']>) {
@@ -124,7 +124,7 @@ function contentOf({ kinds, schema }: NonNullable<Operation['body']>) {
 }
 
 function responsesOf(operation: Operation): Responses {
-  const told = operation.answers.map(({ status, description, schema, type, etag }) => {
+  const successes = operation.answers.map(({ status, description, schema, type, etag }) => {
     const content = { [type ?? 'application/json']: { schema } }
     const headers = etag === true ? { ETag: ETAG } : {}
     return [String(status), { description, content, headers }] as const
@@ -133,7 +133,7 @@ function responsesOf(operation: Operation): Responses {
     const content = { 'application/problem+json': { schema: errorView } }
     return [String(status), { description: PROBLEMS[status] ?? '', content }] as const
   })
-  return Object.fromEntries([...told, ...problems])
+  return Object.fromEntries([...successes, ...problems])
 }
 
 const ETAG = {

@@ -4,35 +4,35 @@ import { show } from '@sluice/core'
 import { nearest } from '@sluice/core/reading'
 import type { Meta } from '../editor/editor-types.js'
 import type { Role } from '../rule-store/records.js'
-import type { Holder } from './access.js'
-import type { AdminParts } from './admin-parts.js'
+import type { Principal } from './access.js'
+import type { AdminDeps } from './admin-parts.js'
 import type { Sender } from './door.js'
-import { AdminError, invalid, type Told } from './problem.js'
-import { BODY_BYTES_MAX, type BodyKind, readQuery, type Seen } from './read-request.js'
+import { AdminError, invalid, type ReportedProblem } from './problem.js'
+import { BODY_BYTES_MAX, type BodyKind, readQuery, type ExpectedVersion } from './read-request.js'
 
 type Method = 'get' | 'post' | 'put' | 'patch' | 'delete'
 
 /** What was sent, before the operation looked at it. */
-interface Sent {
+interface RawOperationRequest {
   /** By name, as the path spells them. */
   readonly params: ReadonlyMap<string, string>
   readonly search: URLSearchParams
-  readonly ifMatch: Seen
+  readonly ifMatch: ExpectedVersion
   /** Undefined where the operation is open, and nobody was asked who they are. */
-  readonly holder: Holder | undefined
+  readonly principal: Principal | undefined
   readonly sender: Sender
   /** Undefined where the operation takes none. */
   readonly body: unknown
 }
 
-interface Asked<Query, Body> {
+interface OperationRequest<Query, Body> {
   /** The decoded value of a parameter of the path. */
   readonly param: (name: string) => string
   /** The same as it was spelled. */
   readonly rawParam: (name: string) => string
   readonly query: Query
   readonly body: Body
-  readonly ifMatch: Seen
+  readonly ifMatch: ExpectedVersion
   readonly meta: Meta
   readonly sender: Sender
 }
@@ -53,15 +53,11 @@ export interface BodySpec<Body> {
   readonly schema: z.ZodType
   read(sent: unknown): Body
   /** Long JSON, where it is read otherwise than by this thread. The query is not checked yet. */
-  readonly readLarge?: (
-    text: string,
-    search: URLSearchParams,
-    parts: AdminParts,
-  ) => Promise<unknown>
+  readonly readLarge?: (text: string, search: URLSearchParams, deps: AdminDeps) => Promise<unknown>
 }
 
 /** What the answers of success are, for the document. */
-export interface Told200 {
+export interface SuccessResponse {
   readonly status: 200 | 201
   readonly description: string
   readonly schema: z.ZodType
@@ -69,7 +65,7 @@ export interface Told200 {
   readonly etag?: boolean
 }
 
-interface Described {
+interface OperationSpec {
   readonly method: Method
   readonly path: string
   /** `operationId` of the document. */
@@ -85,21 +81,24 @@ interface Described {
   readonly writes?: boolean
   /** Whether `If-Match` is looked at. */
   readonly ifMatch?: 'needed' | 'honoured'
-  readonly answers: readonly Told200[]
+  readonly answers: readonly SuccessResponse[]
 }
 
-interface Definition<Query extends z.ZodRawShape, Body> extends Described {
+interface OperationDefinition<Query extends z.ZodRawShape, Body> extends OperationSpec {
   readonly query?: Query
   readonly body?: BodySpec<Body>
-  readonly run: (asked: Asked<QueryOf<Query>, Body>, parts: AdminParts) => Reply | Promise<Reply>
+  readonly run: (
+    request: OperationRequest<QueryOf<Query>, Body>,
+    deps: AdminDeps,
+  ) => Reply | Promise<Reply>
 }
 
 type QueryOf<Query extends z.ZodRawShape> = z.output<z.ZodObject<Query>>
 
-export interface Operation extends Described {
+export interface Operation extends OperationSpec {
   readonly query: z.ZodObject
   readonly body: BodySpec<unknown> | undefined
-  run(sent: Sent, parts: AdminParts): Promise<Reply>
+  run(sent: RawOperationRequest, deps: AdminDeps): Promise<Reply>
 }
 
 const WHY_LENGTH_MAX = 500
@@ -118,32 +117,32 @@ const whyShape = {
 }
 
 export function operation<Query extends z.ZodRawShape = z.ZodRawShape, Body = undefined>(
-  definition: Definition<Query, Body>,
+  definition: OperationDefinition<Query, Body>,
 ): Operation {
-  const { query: shape, body, run, ...described } = definition
+  const { query: shape, body, run, ...spec } = definition
   const own = z.object(shape ?? {})
-  const why = z.object(described.writes === true ? whyShape : {})
+  const why = z.object(spec.writes === true ? whyShape : {})
   const query = z.object({ ...own.shape, ...why.shape })
   const names = Object.keys(query.shape)
   return {
-    ...described,
+    ...spec,
     query,
     body,
-    async run({ params, search, ifMatch, holder, sender, body: sent }, parts) {
-      const given = readQuery(search, names)
-      const meta = z.object(whyShape).safeParse({ why: given['why'] })
-      if (!meta.success) throw problemOf('query', meta.error.issues, given)
+    async run({ params, search, ifMatch, principal, sender, body: sent }, deps) {
+      const values = readQuery(search, names)
+      const meta = z.object(whyShape).safeParse({ why: values['why'] })
+      if (!meta.success) throw problemOf('query', meta.error.issues, values)
       const rawParam = (name: string) => params.get(name) ?? ''
-      const asked: Asked<QueryOf<Query>, Body> = {
+      const request: OperationRequest<QueryOf<Query>, Body> = {
         param: (name) => decodeParam(name, rawParam(name)),
         rawParam,
-        query: parseWith(own, 'query', given) as QueryOf<Query>,
+        query: parseWith(own, 'query', values) as QueryOf<Query>,
         body: (body === undefined ? undefined : body.read(sent)) as Body,
         ifMatch,
-        meta: { by: holder?.name ?? '', why: meta.data.why },
+        meta: { by: principal?.name ?? '', why: meta.data.why },
         sender,
       }
-      return run(asked, parts)
+      return run(request, deps)
     },
   }
 }
@@ -183,14 +182,14 @@ type Issue = z.core.$ZodIssue
 
 /** The messages of our schemas say what is accepted; what was found is looked up. */
 function problemOf(place: string, issues: readonly Issue[], sent: unknown): AdminError {
-  const problems = issues.slice(0, PROBLEMS_MAX).map((issue) => tellIssue(place, issue, sent))
+  const problems = issues.slice(0, PROBLEMS_MAX).map((issue) => describeIssue(place, issue, sent))
   const detail = problems.map(({ message }) => message).join('\n')
   return new AdminError('invalid_request', detail, { problems })
 }
 
 const PROBLEMS_MAX = 100
 
-function tellIssue(place: string, issue: Issue, sent: unknown): Told {
+function describeIssue(place: string, issue: Issue, sent: unknown): ReportedProblem {
   const { path } = issue
   const inner = path.map((step) => (typeof step === 'number' ? `[${step}]` : `.${show(step)}`))
   const field = `${place}${inner.join('')}`
@@ -251,7 +250,7 @@ function decodeParam(name: string, segment: string): string {
  * Undefined: it does not care.
  */
 export function expectedOf(
-  ifMatch: Seen,
+  ifMatch: ExpectedVersion,
   bodyVersion?: number,
   needed = false,
 ): number | undefined {

@@ -1,10 +1,10 @@
 import { expect, test } from 'vitest'
-import { createOwnLimits } from './own-limits.js'
+import { createSelfRateLimit } from './own-limits.js'
 import { TooManyError } from './problem.js'
 
 function limitsAt() {
   const clock = { ms: 1_767_225_600_000, now: () => clock.ms }
-  return { clock, limits: createOwnLimits(clock) }
+  return { clock, limits: createSelfRateLimit(clock) }
 }
 
 function countUntilRefused(act: () => unknown, most = 5000): number {
@@ -21,24 +21,24 @@ function countUntilRefused(act: () => unknown, most = 5000): number {
 
 test('an address may fail 20 times, then once every three seconds', () => {
   const { clock, limits } = limitsAt()
-  expect(countUntilRefused(() => limits.failed('203.0.113.7'))).toBe(20)
+  expect(countUntilRefused(() => limits.recordFailure('203.0.113.7'))).toBe(20)
   clock.ms += 3000
-  expect(countUntilRefused(() => limits.failed('203.0.113.7'))).toBe(1)
+  expect(countUntilRefused(() => limits.recordFailure('203.0.113.7'))).toBe(1)
 })
 
 test('another address is not concerned, but one of the same IPv6 network is', () => {
   const { limits } = limitsAt()
-  countUntilRefused(() => limits.failed('2001:db8::1'))
-  expect(() => limits.failed('2001:db8::2')).toThrow(TooManyError)
-  expect(() => limits.failed('2001:db8:0:1::1')).not.toThrow()
-  expect(() => limits.failed('203.0.113.7')).not.toThrow()
+  countUntilRefused(() => limits.recordFailure('2001:db8::1'))
+  expect(() => limits.recordFailure('2001:db8::2')).toThrow(TooManyError)
+  expect(() => limits.recordFailure('2001:db8:0:1::1')).not.toThrow()
+  expect(() => limits.recordFailure('203.0.113.7')).not.toThrow()
 })
 
 test('a refused failure says when to come back', () => {
   const { limits } = limitsAt()
-  countUntilRefused(() => limits.failed('203.0.113.7'))
+  countUntilRefused(() => limits.recordFailure('203.0.113.7'))
   try {
-    limits.failed('203.0.113.7')
+    limits.recordFailure('203.0.113.7')
     expect.unreachable()
   } catch (error) {
     const { decision } = error as TooManyError
@@ -48,21 +48,21 @@ test('a refused failure says when to come back', () => {
 
 test('a token has 1,000 calls at once, of them 500 writes', () => {
   const { limits } = limitsAt()
-  expect(countUntilRefused(() => limits.call('t1', true))).toBe(500)
-  expect(countUntilRefused(() => limits.call('t1', false))).toBe(500)
-  expect(() => limits.call('t2', true)).not.toThrow()
+  expect(countUntilRefused(() => limits.checkCall('t1', true))).toBe(500)
+  expect(countUntilRefused(() => limits.checkCall('t1', false))).toBe(500)
+  expect(() => limits.checkCall('t2', true)).not.toThrow()
 })
 
 test('the headers of a call tell of both limits where it is a write', () => {
   const { limits } = limitsAt()
-  const headers = limits.call('t1', true)
+  const headers = limits.checkCall('t1', true)
   expect(headers['RateLimit-Policy']).toBe('"admin-calls";q=1000;w=1, "admin-writes";q=500;w=1')
-  expect(limits.call('t1', false)['RateLimit-Policy']).toBe('"admin-calls";q=1000;w=1')
+  expect(limits.checkCall('t1', false)['RateLimit-Policy']).toBe('"admin-calls";q=1000;w=1')
 })
 
 test('what cannot be decided is refused', async () => {
   const { limits } = limitsAt()
   await limits.close()
-  expect(() => limits.failed('203.0.113.7')).toThrow('closed')
-  expect(() => limits.call('t1', false)).toThrow('closed')
+  expect(() => limits.recordFailure('203.0.113.7')).toThrow('closed')
+  expect(() => limits.checkCall('t1', false)).toThrow('closed')
 })

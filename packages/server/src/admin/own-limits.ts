@@ -32,22 +32,22 @@ const RULES = [
 /** Of addresses that failed lately, and of tokens in use. */
 const COUNTERS_MAX = 10_000
 
-export interface OwnLimits {
+export interface SelfRateLimit {
   /**
    * Counts a wrong token; throws where its address has sent too many. Right ones are not asked: an
    * address may be that of many, a proxy's or this machine's own, and a script with an old token
    * there must not lock out whoever comes to repair something. A token has too many bits to guess.
    */
-  failed(address: string): void
+  recordFailure(address: string): void
   /** Throws where the token has made too many calls; answers the headers to send. */
-  call(token: string, isWrite: boolean): Readonly<Record<string, string>>
+  checkCall(token: string, isWrite: boolean): Readonly<Record<string, string>>
   /** For what stands in a refusal. */
   headersOf(decision: Decision): Readonly<Record<string, string>>
   close(): Promise<void>
 }
 
 /** What responses say as an instant goes by `responseClock`; counters by the clock here. */
-export function createOwnLimits(clock: WallClock, responseClock = clock): OwnLimits {
+export function createSelfRateLimit(clock: WallClock, responseClock = clock): SelfRateLimit {
   const inUs = { now: () => Math.floor(clock.now()) * 1000 }
   const store = memoryStore({ maxCounters: COUNTERS_MAX, clock: inUs })
   const limiter = createLimiter({ rules: RULES, store, clock: inUs })
@@ -63,8 +63,8 @@ export function createOwnLimits(clock: WallClock, responseClock = clock): OwnLim
     return decision
   }
   return {
-    failed: (address) => void decide({ attributes: { kind: 'failure', ip: address } }),
-    call: (token, isWrite) =>
+    recordFailure: (address) => void decide({ attributes: { kind: 'failure', ip: address } }),
+    checkCall: (token, isWrite) =>
       headersOf(decide({ attributes: { kind: isWrite ? 'write' : 'call', token } })),
     headersOf,
     close: () => limiter.close(),

@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, describe, expect, test } from 'vitest'
 import { closeAfterTests, startAdmin } from './admin.test-helper.js'
-import { createPage } from './page.js'
+import { createStaticFiles } from './page.js'
 
 closeAfterTests()
 
@@ -20,7 +20,7 @@ writeFileSync(join(folder, 'dist/secret.env'), 'TOKEN=1')
 writeFileSync(join(folder, 'outside.txt'), 'outside')
 
 async function startPage(pageFolder = join(folder, 'dist')) {
-  const admin = await startAdmin({ parts: (parts) => ({ ...parts, pageFolder }) })
+  const admin = await startAdmin({ deps: (parts) => ({ ...parts, dashboardFolder: pageFolder }) })
   const { url, raw } = await admin.listen()
   const get = async (path: string, headers: Readonly<Record<string, string>> = {}) => {
     const response = await fetch(`${url}${path}`, { headers })
@@ -163,5 +163,5 @@ test('a folder of more bytes than a dashboard has is refused', () => {
   for (const name of ['a.js', 'b.js']) {
     writeFileSync(join(large, name), 'x'.repeat(3 * 1024 * 1024))
   }
-  expect(() => createPage(large)).toThrow('found more than 5242880 bytes')
+  expect(() => createStaticFiles(large)).toThrow('found more than 5242880 bytes')
 })

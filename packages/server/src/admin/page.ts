@@ -43,7 +43,7 @@ const POLICY = [
   "frame-ancestors 'none'",
 ].join('; ')
 
-const ON_EVERY_PAGE = [
+const COMMON_HEADERS = [
   ['Content-Security-Policy', POLICY],
   ['X-Content-Type-Options', 'nosniff'],
   ['X-Frame-Options', 'DENY'],
@@ -54,7 +54,7 @@ const ON_EVERY_PAGE = [
   ['Vary', 'Accept-Encoding'],
 ].flat()
 
-interface PageFile {
+interface StaticFile {
   readonly type: string
   /** Without quotes. */
   readonly tag: string
@@ -64,25 +64,25 @@ interface PageFile {
   readonly packed: Buffer | undefined
 }
 
-export interface Page {
+export interface StaticFiles {
   /** Whether it was answered: a GET or HEAD of what is no path of the API. */
   handle(request: IncomingMessage, response: ServerResponse): boolean
 }
 
 /** Throws where there are more bytes than a dashboard has. */
-export function createPage(folder: string | undefined = ownFolder()): Page {
-  const files = folder === undefined ? new Map<string, PageFile>() : readFiles(folder)
-  const index = files.get(INDEX) ?? unbuilt()
+export function createStaticFiles(folder: string | undefined = dashboardFolder()): StaticFiles {
+  const files = folder === undefined ? new Map<string, StaticFile>() : readFiles(folder)
+  const index = files.get(INDEX) ?? placeholderIndex()
   return {
     handle(request, response) {
       const { method, url = '' } = request
       if (method !== 'GET' && method !== 'HEAD') return false
       const path = url.split('?', 1)[0] ?? ''
-      if (!isOfPage(path)) return false
+      if (!isStaticPath(path)) return false
       const isFile = TYPES.has(extname(path))
       const file = files.get(path) ?? (isFile ? undefined : index)
-      if (file === undefined) answerNothing(response)
-      else answer(request, response, file)
+      if (file === undefined) sendNotFound(response)
+      else sendFile(request, response, file)
       return true
     },
   }
@@ -92,12 +92,12 @@ export function createPage(folder: string | undefined = ownFolder()): Page {
 const PATH = /^\/(?!\/)[\w.~%!$&'()*+,;=:@/-]*$/
 
 /** Whatever is no such path is the API's to refuse. */
-function isOfPage(path: string): boolean {
+function isStaticPath(path: string): boolean {
   return PATH.test(path) && !/^\/(admin|metrics)(\/|$)/.test(path)
 }
 
 /** Undefined where the dashboard is not installed. */
-function ownFolder(): string | undefined {
+function dashboardFolder(): string | undefined {
   try {
     const found = createRequire(import.meta.url).resolve('@sluice/dashboard/package.json')
     return join(dirname(found), 'dist')
@@ -106,8 +106,8 @@ function ownFolder(): string | undefined {
   }
 }
 
-function readFiles(folder: string): ReadonlyMap<string, PageFile> {
-  const files = new Map<string, PageFile>()
+function readFiles(folder: string): ReadonlyMap<string, StaticFile> {
+  const files = new Map<string, StaticFile>()
   if (!existsSync(folder)) return files
   let bytes = 0
   for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
@@ -126,7 +126,7 @@ function readFiles(folder: string): ReadonlyMap<string, PageFile> {
 }
 
 /** The name of what lies in `assets` has a hash of what it says, so it never changes. */
-function fileOf(path: string, type: string, plain: Buffer): PageFile {
+function fileOf(path: string, type: string, plain: Buffer): StaticFile {
   const packed = gzipSync(plain, { level: 9 })
   const isSmaller = packed.length < plain.length * PACKED_SHARE_MAX
   return {
@@ -138,22 +138,22 @@ function fileOf(path: string, type: string, plain: Buffer): PageFile {
   }
 }
 
-function answer(
+function sendFile(
   { method, headers }: IncomingMessage,
   response: ServerResponse,
-  { type, tag, caching, plain, packed }: PageFile,
+  { type, tag, caching, plain, packed }: StaticFile,
 ): void {
   const gzip = packed !== undefined && acceptsGzip(headers['accept-encoding'])
   const body = gzip ? packed : plain
   const etag = gzip ? `"${tag}-gz"` : `"${tag}"`
-  const told = ['Content-Type', type, 'Cache-Control', caching, 'ETag', etag, ...ON_EVERY_PAGE]
+  const fields = ['Content-Type', type, 'Cache-Control', caching, 'ETag', etag, ...COMMON_HEADERS]
   if (isKnown(headers['if-none-match'], etag)) {
-    response.writeHead(304, told)
+    response.writeHead(304, fields)
     response.end()
     return
   }
   const encoding = gzip ? ['Content-Encoding', 'gzip'] : []
-  response.writeHead(200, [...told, ...encoding, 'Content-Length', String(body.length)])
+  response.writeHead(200, [...fields, ...encoding, 'Content-Length', String(body.length)])
   response.end(method === 'HEAD' ? undefined : body)
 }
 
@@ -170,15 +170,15 @@ function acceptsGzip(header: string | string[] | undefined): boolean {
   )
 }
 
-function answerNothing(response: ServerResponse): void {
+function sendNotFound(response: ServerResponse): void {
   const body = 'There is no such file.\n'
   const type = ['Content-Type', 'text/plain; charset=utf-8', 'Cache-Control', 'no-store']
-  response.writeHead(404, [...type, ...ON_EVERY_PAGE, 'Content-Length', String(body.length)])
+  response.writeHead(404, [...type, ...COMMON_HEADERS, 'Content-Length', String(body.length)])
   response.end(body)
 }
 
 /** Stands for the dashboard where nobody built it. */
-function unbuilt(): PageFile {
+function placeholderIndex(): StaticFile {
   const text = `<!doctype html>
 <html lang="en">
 <meta charset="utf-8">

@@ -1,13 +1,13 @@
 /** What the admin API answers where it cannot do what was asked. */
 import { STATUS_CODES } from 'node:http'
 import { type Decision, type Problem, problemBody, SluiceError } from '@sluice/core'
-import { ENCODED } from '../api/problems.js'
+import { UNSUPPORTED_ENCODING } from '../api/problems.js'
 import { EditError } from '../editor/editor-types.js'
-import type { Failures } from '../http/failures.js'
+import type { ErrorReporter } from '../http/failures.js'
 import { DivergedError, UnavailableError } from '../rule-store/rule-store.js'
 
 /** Words of `error` that are codes neither of the editor nor of docs/reference/errors.md. */
-export const OWN_PROBLEMS = {
+export const ADMIN_PROBLEMS = {
   invalid_request: 400,
   unauthorized: 401,
   forbidden: 403,
@@ -25,20 +25,20 @@ export const OWN_PROBLEMS = {
   too_many_streams: 503,
 } as const
 
-export type OwnProblem = keyof typeof OWN_PROBLEMS
+export type AdminProblemCode = keyof typeof ADMIN_PROBLEMS
 
 type HeaderPairs = Readonly<Record<string, string>>
 
 /** Thrown wherever a request is found wanting, and told as it is. */
 export class AdminError extends Error {
-  readonly code: OwnProblem
+  readonly code: AdminProblemCode
   readonly headers: HeaderPairs
-  readonly problems: readonly Told[]
+  readonly problems: readonly ReportedProblem[]
 
   constructor(
-    code: OwnProblem,
+    code: AdminProblemCode,
     detail: string,
-    more: { readonly headers?: HeaderPairs; readonly problems?: readonly Told[] } = {},
+    more: { readonly headers?: HeaderPairs; readonly problems?: readonly ReportedProblem[] } = {},
   ) {
     super(detail)
     this.name = 'AdminError'
@@ -49,7 +49,7 @@ export class AdminError extends Error {
 }
 
 /** A problem of rules, or of a body in the same form. */
-export type Told = Omit<Problem, 'code'> & { readonly code: string }
+export type ReportedProblem = Omit<Problem, 'code'> & { readonly code: string }
 
 /** More calls than the admin API takes from one sender. */
 export class TooManyError extends Error {
@@ -75,34 +75,42 @@ export const unauthorized = () =>
 export const crossSite = () =>
   new AdminError('cross_site', 'Web pages of other sites may not use the admin API.')
 
-export const forged = () =>
+export const csrfMismatch = () =>
   new AdminError(
     'csrf',
     'X-Sluice-Csrf: found nothing that belongs to this session; accepted: the csrf of GET /admin/v1/session',
   )
 
-export const encoded = () => new AdminError('unsupported_encoding', ENCODED.detail)
+export const unsupportedEncoding = () =>
+  new AdminError('unsupported_encoding', UNSUPPORTED_ENCODING.detail)
 
 /** `place: found x; accepted: y`, the form of every message about what was sent. */
 export function invalid(place: string, found: string, accepted: string): AdminError {
   return new AdminError('invalid_request', `${place}: found ${found}; accepted: ${accepted}`)
 }
 
-interface ProblemParts {
+interface ProblemFields {
   readonly status: number
   readonly error: string
   readonly detail: string
   readonly version?: number | undefined
-  readonly errors?: readonly Told[] | undefined
+  readonly errors?: readonly ReportedProblem[] | undefined
   readonly headers?: HeaderPairs | undefined
 }
 
-export function problemResponse(error: unknown, failures: Failures): Response {
+export function problemResponse(error: unknown, errorReporter: ErrorReporter): Response {
   if (error instanceof TooManyError) {
     const body = problemBody(error.decision)
     return respond(body.status, body, {})
   }
-  const { status, error: word, detail, version, errors, headers = {} } = partsOf(error, failures)
+  const {
+    status,
+    error: word,
+    detail,
+    version,
+    errors,
+    headers = {},
+  } = fieldsOf(error, errorReporter)
   const title = STATUS_CODES[status] ?? 'Error'
   const body = {
     type: 'about:blank',
@@ -117,7 +125,7 @@ export function problemResponse(error: unknown, failures: Failures): Response {
 }
 
 /** What every answer has: what is told here is nobody's to keep, nor to guess the type of. */
-export const ON_EVERY_ANSWER: HeaderPairs = {
+export const COMMON_RESPONSE_HEADERS: HeaderPairs = {
   'Cache-Control': 'no-store',
   'X-Content-Type-Options': 'nosniff',
 }
@@ -126,16 +134,16 @@ function respond(status: number, body: object, headers: HeaderPairs): Response {
   const type = { 'Content-Type': 'application/problem+json' }
   return new Response(JSON.stringify(body), {
     status,
-    headers: { ...headers, ...type, ...ON_EVERY_ANSWER },
+    headers: { ...headers, ...type, ...COMMON_RESPONSE_HEADERS },
   })
 }
 
-function partsOf(error: unknown, failures: Failures): ProblemParts {
+function fieldsOf(error: unknown, errorReporter: ErrorReporter): ProblemFields {
   if (error instanceof AdminError) {
     const { code, message, headers, problems } = error
-    return { status: OWN_PROBLEMS[code], error: code, detail: message, headers, errors: problems }
+    return { status: ADMIN_PROBLEMS[code], error: code, detail: message, headers, errors: problems }
   }
-  if (error instanceof EditError) return partsOfEdit(error)
+  if (error instanceof EditError) return fieldsOfEdit(error)
   // The editor tells of its store in its own words; what is only read does not pass through it.
   if (error instanceof UnavailableError) {
     return { status: 503, error: 'rules_unavailable', detail: error.message }
@@ -143,12 +151,12 @@ function partsOf(error: unknown, failures: Failures): ProblemParts {
   if (error instanceof DivergedError) {
     return { status: 409, error: 'rules_diverged', detail: error.message }
   }
-  const { status, detail, error: word = 'internal' } = failures.problemOf(error)
+  const { status, detail, error: word = 'internal' } = errorReporter.problemOf(error)
   const isOfRules = error instanceof SluiceError && 'problems' in error
   return { status, error: isOfRules ? 'rules_invalid' : word, detail }
 }
 
-function partsOfEdit({ code, status, message, problems, version }: EditError): ProblemParts {
+function fieldsOfEdit({ code, status, message, problems, version }: EditError): ProblemFields {
   const isConflict = code === 'version_conflict' && version !== undefined
   return {
     status,

@@ -1,5 +1,12 @@
 import { describe, expect, test } from 'vitest'
-import { kindOf, readBytes, readIfMatch, readJson, readQuery, readText } from './read-request.js'
+import {
+  bodyKindOf,
+  readBytes,
+  readIfMatch,
+  readJson,
+  readQuery,
+  readText,
+} from './read-request.js'
 
 describe('If-Match', () => {
   test.each([
@@ -48,10 +55,10 @@ describe('types of bodies', () => {
     ['application/x-yaml', 'yaml'],
     [undefined, 'json'],
     ['application/x-www-form-urlencoded', 'json'],
-  ])('%s is %s', (type, kind) => expect(kindOf(type, ['json', 'yaml'])).toBe(kind))
+  ])('%s is %s', (type, kind) => expect(bodyKindOf(type, ['json', 'yaml'])).toBe(kind))
 
   test('another is refused, with those that are accepted', () => {
-    expect(() => kindOf('text/plain', ['json'])).toThrow(
+    expect(() => bodyKindOf('text/plain', ['json'])).toThrow(
       'Content-Type: found text/plain; accepted: application/json',
     )
   })

@@ -2,7 +2,7 @@
 import type { Readable } from 'node:stream'
 import { show } from '@sluice/core'
 import { nearest } from '@sluice/core/reading'
-import { AdminError, encoded, invalid } from './problem.js'
+import { AdminError, unsupportedEncoding, invalid } from './problem.js'
 
 /** Rule sets are large; nothing else is. */
 export const SET_BYTES_MAX = 16 * 1024 * 1024
@@ -30,7 +30,7 @@ const UNTYPED = 'application/x-www-form-urlencoded'
  * By `Content-Type`; a body without one, or with the one that curl adds by itself, is the first
  * that is accepted. A page of somewhere else could send that too, but not the token.
  */
-export function kindOf(contentType: string | undefined, kinds: readonly BodyKind[]): BodyKind {
+export function bodyKindOf(contentType: string | undefined, kinds: readonly BodyKind[]): BodyKind {
   const [first = 'json'] = kinds
   if (contentType === undefined) return first
   const type = (contentType.split(';')[0] ?? '').trim().toLowerCase()
@@ -44,8 +44,8 @@ export function kindOf(contentType: string | undefined, kinds: readonly BodyKind
   )
 }
 
-export function requirePlain(encoding: string | undefined): void {
-  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') throw encoded()
+export function requireUncompressed(encoding: string | undefined): void {
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') throw unsupportedEncoding()
 }
 
 /** The bytes of a body, up to a bound. What is beyond it stays unread. */
@@ -107,7 +107,7 @@ export function readJson(bytes: Buffer): unknown {
   try {
     return JSON.parse(text)
   } catch (error) {
-    throw noJson(text, error)
+    throw notJson(text, error)
   }
 }
 
@@ -117,7 +117,7 @@ export function readJsonText(bytes: Buffer): string {
   throw invalid('body', `more than ${DEPTH_MAX} levels of lists and objects`, 'fewer')
 }
 
-export function noJson(text: string, error: unknown): AdminError {
+export function notJson(text: string, error: unknown): AdminError {
   const why = error instanceof Error ? error.message : error
   const found = text.trim() === '' ? 'nothing' : `no JSON: ${show(why, MESSAGE_LENGTH_MAX)}`
   return invalid('body', found, 'JSON')
@@ -160,11 +160,11 @@ export function readQuery(
 }
 
 /** `any`: it is to be overwritten whatever it is. Undefined: nothing was said. */
-export type Seen = number | 'any' | undefined
+export type ExpectedVersion = number | 'any' | undefined
 
 const VERSION_TAG = /^(?:W\/)?"([0-9]{1,15})"$|^([0-9]{1,15})$/
 
-export function readIfMatch(header: string | undefined): Seen {
+export function readIfMatch(header: string | undefined): ExpectedVersion {
   if (header === undefined) return undefined
   const text = header.trim()
   if (text === '*') return 'any'

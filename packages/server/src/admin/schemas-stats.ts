@@ -217,7 +217,7 @@ const trialCall = strictObject({
   cost: z.int(ACCEPTED_COST).min(0, ACCEPTED_COST).max(TRIAL_COST_MAX, ACCEPTED_COST).optional(),
 })
 
-export const trialInput = strictObject({
+export const simulateInput = strictObject({
   limits: z
     .array(z.unknown(), ACCEPTED_LIMITS)
     .min(1, ACCEPTED_LIMITS)
@@ -236,7 +236,7 @@ const trialOutcome = z
   })
   .openapi('TrialOutcome')
 
-export const trialView = z
+export const simulateView = z
   .object({
     trials: z.array(
       z.object({

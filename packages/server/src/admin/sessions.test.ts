@@ -1,23 +1,25 @@
 import { describe, expect, test } from 'vitest'
 import { digestOf } from '../api/access.js'
-import type { Gate } from './access.js'
+import type { TokenAuthenticator } from './access.js'
 import { COOKIE, createSessions, setCookie } from './sessions.js'
 
 const HOUR_MS = 3_600_000
-const holder = { id: 't_1', name: 'ann', role: 'edit' } as const
+const principal = { id: 't_1', name: 'ann', role: 'edit' } as const
 
 function sessionsOf(
   more: { readonly root?: string; readonly token?: string; readonly endsAtMs?: number } = {},
 ) {
   const { root = 'root', token = 'ann-token', endsAtMs } = more
   const clock = { ms: 1_767_225_600_000, now: () => clock.ms }
-  const known = { holder, digest: digestOf(token), endsAtMs }
-  const gate: Pick<Gate, 'find'> = { find: (id) => (id === holder.id ? known : undefined) }
-  return { clock, sessions: createSessions({ rootToken: root, gate, clock }) }
+  const known = { holder: principal, digest: digestOf(token), endsAtMs }
+  const gate: Pick<TokenAuthenticator, 'find'> = {
+    find: (id) => (id === principal.id ? known : undefined),
+  }
+  return { clock, sessions: createSessions({ rootToken: root, tokenAuthenticator: gate, clock }) }
 }
 
 function begin(at: ReturnType<typeof sessionsOf>) {
-  const begun = at.sessions.begin(holder.id)
+  const begun = at.sessions.begin(principal.id)
   if (begun === undefined) throw new Error('no session')
   return { ...begun, cookie: `${COOKIE}=${begun.value}` }
 }
@@ -27,16 +29,16 @@ describe('a session', () => {
     const at = sessionsOf()
     const { cookie, session } = begin(at)
     expect(at.sessions.read(cookie)).toEqual(session)
-    expect(session.holder).toEqual(holder)
+    expect(session.principal).toEqual(principal)
     at.clock.ms += 12 * HOUR_MS - 1
-    expect(at.sessions.read(cookie)?.holder.id).toBe('t_1')
+    expect(at.sessions.read(cookie)?.principal.id).toBe('t_1')
     at.clock.ms += 1
     expect(at.sessions.read(cookie)).toBeUndefined()
   })
 
   test('outlives a restart, and no other server or token takes it', () => {
     const { cookie } = begin(sessionsOf())
-    expect(sessionsOf().sessions.read(cookie)?.holder).toEqual(holder)
+    expect(sessionsOf().sessions.read(cookie)?.principal).toEqual(principal)
     expect(sessionsOf({ root: 'other' }).sessions.read(cookie)).toBeUndefined()
     expect(sessionsOf({ token: 'made anew' }).sessions.read(cookie)).toBeUndefined()
   })
@@ -46,7 +48,7 @@ describe('a session', () => {
     expect(begin(sessionsOf({ endsAtMs })).session.expiresAtMs).toBe(endsAtMs)
     const gone = createSessions({
       rootToken: 'root',
-      gate: { find: () => undefined },
+      tokenAuthenticator: { find: () => undefined },
       clock: { now: () => 0 },
     })
     expect(gone.begin('t_1')).toBeUndefined()
@@ -78,7 +80,7 @@ describe('a session', () => {
   test('is found beside other cookies, and beside bad ones of its own name', () => {
     const at = sessionsOf()
     const { cookie } = begin(at)
-    const read = (header: string) => at.sessions.read(header)?.holder.id
+    const read = (header: string) => at.sessions.read(header)?.principal.id
     expect(read(`a=b; ${cookie}; c=d`)).toBe('t_1')
     expect(read(`${COOKIE}=bad; ${cookie}`)).toBe('t_1')
     expect(read(`x${cookie}`)).toBeUndefined()

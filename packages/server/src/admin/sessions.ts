@@ -7,7 +7,7 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import { digestOf } from '../api/access.js'
 import type { WallClock } from '../clock.js'
-import type { Gate, Holder, KnownHolder } from './access.js'
+import type { TokenAuthenticator, Principal, KnownPrincipal } from './access.js'
 
 export const COOKIE = 'sluice_session'
 export const CSRF_HEADER = 'X-Sluice-Csrf'
@@ -22,7 +22,7 @@ const VALUE = new RegExp(
 )
 
 export interface Session {
-  readonly holder: Holder
+  readonly principal: Principal
   readonly expiresAtMs: number
   /** What scripts of our own page send back with every change. */
   readonly csrf: string
@@ -35,39 +35,41 @@ export interface Sessions {
   read(cookies: string | undefined): Session | undefined
 }
 
-export interface SessionParts {
+export interface SessionsDeps {
   readonly rootToken: string
-  readonly gate: Pick<Gate, 'find'>
+  readonly tokenAuthenticator: Pick<TokenAuthenticator, 'find'>
   readonly clock: WallClock
 }
 
-export function createSessions({ rootToken, gate, clock }: SessionParts): Sessions {
+export function createSessions({ rootToken, tokenAuthenticator, clock }: SessionsDeps): Sessions {
   const server = digestOf(rootToken)
-  const keyOf = ({ digest }: KnownHolder) =>
+  const keyOf = ({ digest }: KnownPrincipal) =>
     createHmac('sha256', server).update(`sluice session ${FORMAT}\n`).update(digest).digest()
   const readValue = (value: string): Session | undefined => {
     const [, id = '', expiry = '', nonce = '', seal = ''] = VALUE.exec(value) ?? []
-    const known = id === '' ? undefined : gate.find(Buffer.from(id, 'base64url').toString())
+    const known =
+      id === '' ? undefined : tokenAuthenticator.find(Buffer.from(id, 'base64url').toString())
     if (known === undefined) return undefined
     const key = keyOf(known)
     const expiresAtMs = Number(expiry)
-    if (!isSame(seal, sealOf(key, `session.${id}.${expiry}.${nonce}`))) return undefined
+    if (!equalInConstantTime(seal, sealOf(key, `session.${id}.${expiry}.${nonce}`)))
+      return undefined
     if (!(expiresAtMs > clock.now())) return undefined
-    return { holder: known.holder, expiresAtMs, csrf: sealOf(key, `csrf.${nonce}`) }
+    return { principal: known.principal, expiresAtMs, csrf: sealOf(key, `csrf.${nonce}`) }
   }
   return {
     begin(id) {
-      const known = gate.find(id)
+      const known = tokenAuthenticator.find(id)
       if (known === undefined) return undefined
       const key = keyOf(known)
       const end = Math.min(clock.now() + SESSION_MS, known.endsAtMs ?? Number.POSITIVE_INFINITY)
       const expiresAtMs = Math.floor(end)
       const nonce = randomBytes(NONCE_BYTES).toString('base64url')
-      const said = `${Buffer.from(id).toString('base64url')}.${expiresAtMs}.${nonce}`
-      const value = `${FORMAT}.${said}.${sealOf(key, `session.${said}`)}`
+      const payload = `${Buffer.from(id).toString('base64url')}.${expiresAtMs}.${nonce}`
+      const value = `${FORMAT}.${payload}.${sealOf(key, `session.${payload}`)}`
       return {
         value,
-        session: { holder: known.holder, expiresAtMs, csrf: sealOf(key, `csrf.${nonce}`) },
+        session: { principal: known.principal, expiresAtMs, csrf: sealOf(key, `csrf.${nonce}`) },
       }
     },
     read(cookies) {
@@ -81,7 +83,7 @@ export function createSessions({ rootToken, gate, clock }: SessionParts): Sessio
 }
 
 /** Of two texts that whoever sent one could be guessing at. */
-export function isSame(sent: string, right: string): boolean {
+export function equalInConstantTime(sent: string, right: string): boolean {
   return timingSafeEqual(digestOf(sent), digestOf(right))
 }
 

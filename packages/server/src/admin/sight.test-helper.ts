@@ -1,7 +1,7 @@
 /** What nodes saw and what is alarming, as a test says it. */
 import type { Alert, Alerts } from '../alerts/alert.js'
 import type { StatsView, TickView, TopView } from '../stats/views.js'
-import type { Sight } from './admin-parts.js'
+import type { FleetStatsReader } from './admin-parts.js'
 
 const AT = '2026-01-01T00:00:00.000Z'
 export const END_MS = Date.parse(AT)
@@ -108,27 +108,27 @@ export const BOARD_NODE = {
   store: 'memory',
 }
 
-export interface FakeSight extends Sight {
+export interface FakeFleetStats extends FleetStatsReader {
   /** What was asked for, in words. */
-  readonly asked: string[]
+  readonly requests: string[]
 }
 
-export function fakeSight(more: Partial<Sight> = {}): FakeSight {
-  const asked: string[] = []
+export function fakeFleetStats(more: Partial<FleetStatsReader> = {}): FakeFleetStats {
+  const requests: string[] = []
   return {
-    asked,
+    requests,
     stats: async (rule) => {
-      asked.push(`stats ${rule}`)
+      requests.push(`stats ${rule}`)
       return STATS
     },
     top: async (by, { rule, limit }) => {
-      asked.push(`top ${by} ${rule} ${limit}`)
+      requests.push(`top ${by} ${rule} ${limit}`)
       return { ...TOP, by }
     },
     nodes: async () => [],
     alerts: async () => ({ active: [], recent: [] }),
     tick: async () => {
-      asked.push('tick')
+      requests.push('tick')
       return TICK
     },
     ...more,

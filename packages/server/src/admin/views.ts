@@ -1,17 +1,17 @@
 /** What the rule store holds, as the admin API tells it. */
-import type { MadeKey, MadeToken } from '../editor/editor-types.js'
+import type { CreatedKey, CreatedToken } from '../editor/editor-types.js'
 import type { KeyDocument, Kind, TokenDocument } from '../rule-store/records.js'
 import type { PastChange, PastVersion } from '../rule-store/rule-store.js'
-import type { BookOverride, BookRule, RuleBook } from '../source/rule-book.js'
-import type { RuleSource } from '../source/rule-source.js'
+import type { CatalogOverride, CatalogRule, RuleCatalog } from '../source/rule-book.js'
+import type { RuleFollower } from '../source/rule-source.js'
 
 export function viewRule(
-  { document, candidate, version, overrideCount }: BookRule,
-  source: Pick<RuleSource, 'shadowUntil'>,
+  { document, candidate, version, overrideCount }: CatalogRule,
+  ruleFollower: Pick<RuleFollower, 'shadowUntil'>,
 ) {
   // One that is in shadow or off by its mode is that before and after.
   const isEnforced = document['mode'] === undefined || document['mode'] === 'enforce'
-  const shadowUntil = isEnforced ? source.shadowUntil(document.id) : undefined
+  const shadowUntil = isEnforced ? ruleFollower.shadowUntil(document.id) : undefined
   return {
     ...document,
     ...(candidate && { candidate }),
@@ -21,12 +21,17 @@ export function viewRule(
   }
 }
 
-export function viewOverride({ id, document, version }: BookOverride) {
+export function viewOverride({ id, document, version }: CatalogOverride) {
   return { id, ...document, version }
 }
 
 /** Hashes are of no use to anybody who reads, and of some to somebody who guesses. */
-export function viewKey({ id, document, version, key }: Omit<MadeKey, 'key'> & Partial<MadeKey>) {
+export function viewKey({
+  id,
+  document,
+  version,
+  key,
+}: Omit<CreatedKey, 'key'> & Partial<CreatedKey>) {
   const { hash: _hash, ...rest }: KeyDocument = document
   return { id, ...rest, version, ...(key !== undefined && { key }) }
 }
@@ -35,7 +40,7 @@ export function viewToken({
   id,
   document,
   token,
-}: Pick<MadeToken, 'id' | 'document'> & Partial<MadeToken>) {
+}: Pick<CreatedToken, 'id' | 'document'> & Partial<CreatedToken>) {
   const { hash: _hash, ...rest }: TokenDocument = document
   return { id, ...rest, ...(token !== undefined && { token }) }
 }
@@ -58,11 +63,11 @@ function withoutSecrets(body: unknown): unknown {
 }
 
 /** Everything a rules file can hold, in its order and shape. */
-export function wholeSet(book: RuleBook): object {
-  const { routes, strictPaths } = book.set
-  const rules = book.rules().map(({ document, candidate }) => {
+export function wholeSet(catalog: RuleCatalog): object {
+  const { routes, strictPaths } = catalog.set
+  const rules = catalog.rules().map(({ document, candidate }) => {
     // In the order of their callers: every node writes the same text.
-    const all = book.overrides(document.id, undefined, Number.POSITIVE_INFINITY)
+    const all = catalog.overrides(document.id, undefined, Number.POSITIVE_INFINITY)
     const overrides = all.map((override) => override.document)
     return {
       ...document,

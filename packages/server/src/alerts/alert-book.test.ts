@@ -1,11 +1,11 @@
 import { expect, test } from 'vitest'
 import { createMemoryLog } from '../log/memory-log.test-helper.js'
 import type { Alert, AlertName, Finding } from './alert.js'
-import { ACTIVE_PER_ALERT_MAX, AlertBook, RECENT_MAX } from './alert-book.js'
+import { ACTIVE_PER_ALERT_MAX, AlertRegistry, RECENT_MAX } from './alert-book.js'
 
 const START = Date.UTC(2026, 0, 1)
 
-const found = (subject: string, summary = `${subject} is bad.`): Finding => ({
+const findingOf = (subject: string, summary = `${subject} is bad.`): Finding => ({
   subject,
   summary,
   details: { store: subject },
@@ -13,13 +13,13 @@ const found = (subject: string, summary = `${subject} is bad.`): Finding => ({
 
 function setUp(off: readonly AlertName[] = []) {
   const { log, lines } = createMemoryLog('info', { now: () => START })
-  const book = new AlertBook({ log, node: 'n1', runbook: 'https://wiki.example/runbook', off })
+  const book = new AlertRegistry({ log, node: 'n1', runbook: 'https://wiki.example/runbook', off })
   const told: Alert[] = []
   book.onChange((alert) => told.push(alert))
   const update = (name: AlertName, atMs: number, ...subjects: readonly string[]) =>
     book.update(
       name,
-      subjects.map((subject) => found(subject)),
+      subjects.map((subject) => findingOf(subject)),
       START + atMs,
     )
   const changes = () =>
@@ -107,8 +107,8 @@ test('names and subjects do not touch each other', () => {
 
 test('what is known of an active alert is kept new, without another word', () => {
   const { book, changes, lines } = setUp()
-  book.update('degraded', [found('a', 'Bad.')], START)
-  book.update('degraded', [{ ...found('a', 'Worse.'), details: { share: 0.5 } }], START + 1000)
+  book.update('degraded', [findingOf('a', 'Bad.')], START)
+  book.update('degraded', [{ ...findingOf('a', 'Worse.'), details: { share: 0.5 } }], START + 1000)
   expect(book.active()).toMatchObject([{ summary: 'Worse.', details: { share: 0.5 } }])
   expect(changes()).toEqual(['+degraded:a'])
   expect(lines).toHaveLength(1)
@@ -117,17 +117,17 @@ test('what is known of an active alert is kept new, without another word', () =>
 test('an alert that is off never begins', () => {
   const { book, update, changes, lines } = setUp(['degraded', 'breaker-open'])
   update('degraded', 0, 'a')
-  book.found('breaker-open', found('a'), START)
+  book.report('breaker-open', findingOf('a'), START)
   expect(changes()).toEqual([])
   expect(book.active()).toEqual([])
-  expect(book.begun().size).toBe(0)
+  expect(book.totals().size).toBe(0)
   expect(lines).toEqual([])
 })
 
 test('what is found between two looks lasts as long as if it had been found at one', () => {
   const { book, update, changes } = setUp()
-  book.found('breaker-open', found('a'), START)
-  book.found('breaker-open', found('a'), START + 1)
+  book.report('breaker-open', findingOf('a'), START)
+  book.report('breaker-open', findingOf('a'), START + 1)
   update('breaker-open', 500)
   expect(changes()).toEqual(['+breaker-open:a'])
   update('breaker-open', 10_001)
@@ -156,7 +156,7 @@ test('a hundred that ended are kept, the last first', () => {
   }
   expect(book.recent()).toHaveLength(RECENT_MAX)
   expect(book.recent()[0]?.subject).toBe(`r${RECENT_MAX + 19}`)
-  expect(book.begun().get('degraded')).toBe(RECENT_MAX + 20)
+  expect(book.totals().get('degraded')).toBe(RECENT_MAX + 20)
 })
 
 test('a clock that is set back holds nothing up for longer than it would have', () => {
@@ -171,14 +171,14 @@ test('a clock that is set back holds nothing up for longer than it would have', 
 test('a node that stops ends all it has told of', () => {
   const { book, update, changes } = setUp()
   update('degraded', 0, 'a', 'b')
-  book.endAll(START + 1)
+  book.resolveAll(START + 1)
   expect(changes()).toEqual(['+degraded:a', '+degraded:b', '-degraded:a', '-degraded:b'])
 })
 
 test('whoever has stopped listening is told no more', () => {
   const { book, update } = setUp()
-  const heard: string[] = []
-  const listen = ({ id }: Alert) => heard.push(id)
+  const received: string[] = []
+  const listen = ({ id }: Alert) => received.push(id)
   const [first, second] = [book.onChange(listen), book.onChange(listen)]
   update('degraded', 0, 'a')
   first()
@@ -186,7 +186,7 @@ test('whoever has stopped listening is told no more', () => {
   update('degraded', 0, 'b')
   second()
   update('degraded', 0, 'c')
-  expect(heard).toEqual(['degraded:a', 'degraded:a', 'degraded:b'])
+  expect(received).toEqual(['degraded:a', 'degraded:a', 'degraded:b'])
 })
 
 test('pages come before tickets and a cause before what may follow, whichever began first', () => {
@@ -201,7 +201,7 @@ test('pages come before tickets and a cause before what may follow, whichever be
 test('what is over is told as past, as it was found last', () => {
   const { book, told, lines } = setUp()
   const finding = (seconds: number): Finding => ({
-    ...found('a', `a is bad for ${seconds} s.`),
+    ...findingOf('a', `a is bad for ${seconds} s.`),
     past: `a was bad for ${seconds} s.`,
   })
   for (const second of [1, 2, 3]) book.update('degraded', [finding(second)], START + second * 1000)

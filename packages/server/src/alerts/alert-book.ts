@@ -15,7 +15,7 @@ export const RECENT_MAX = 100
 /** Open dashboards, the board of events and the webhook. */
 const LISTENERS_MAX = 10_000
 
-export interface AlertBookParts {
+export interface AlertRegistryDeps {
   readonly log: Log
   readonly node: string
   /** What links to sections of the runbook begin with. */
@@ -23,26 +23,26 @@ export interface AlertBookParts {
   readonly off: readonly AlertName[]
 }
 
-interface Entry {
+interface ActiveAlert {
   alert: Alert
   /** What is said of it when it is over. */
   past: string
   readonly sinceMs: number
-  foundMs: number
+  lastFoundMs: number
 }
 
-export class AlertBook implements Alerts {
-  readonly #parts: AlertBookParts
+export class AlertRegistry implements Alerts {
+  readonly #deps: AlertRegistryDeps
   readonly #off: ReadonlySet<AlertName>
   /** By name and then by subject, in the order they began. */
-  readonly #active = new Map<AlertName, Map<string, Entry>>()
+  readonly #active = new Map<AlertName, Map<string, ActiveAlert>>()
   readonly #recent: Alert[] = []
-  readonly #begun = new Map<AlertName, number>()
+  readonly #totals = new Map<AlertName, number>()
   readonly #listeners = new Set<(alert: Alert) => void>()
 
-  constructor(parts: AlertBookParts) {
-    this.#parts = parts
-    this.#off = new Set(parts.off)
+  constructor(deps: AlertRegistryDeps) {
+    this.#deps = deps
+    this.#off = new Set(deps.off)
   }
 
   active(): readonly Alert[] {
@@ -63,15 +63,15 @@ export class AlertBook implements Alerts {
   }
 
   /** How often each has begun since the start. */
-  begun(): ReadonlyMap<AlertName, number> {
-    return this.#begun
+  totals(): ReadonlyMap<AlertName, number> {
+    return this.#totals
   }
 
   /** Of this name all that is found is active, and what has not been found for a while is over. */
   update(name: AlertName, findings: readonly Finding[], nowMs: number): void {
     if (this.#off.has(name)) return
-    const others = this.takeIn(name, findings, nowMs)
-    this.endQuiet(name, nowMs)
+    const others = this.activate(name, findings, nowMs)
+    this.resolveQuiet(name, nowMs)
     this.countOthers(name, others)
   }
 
@@ -86,23 +86,23 @@ export class AlertBook implements Alerts {
   }
 
   /** What was found at this moment, and may be gone at the next look. */
-  found(name: AlertName, finding: Finding, nowMs: number): void {
-    if (!this.#off.has(name)) this.takeIn(name, [finding], nowMs)
+  report(name: AlertName, finding: Finding, nowMs: number): void {
+    if (!this.#off.has(name)) this.activate(name, [finding], nowMs)
   }
 
   /**
    * A node that stops sees nothing any more. Whoever was told must not wait for an end that nobody
    * would tell; if it goes on, the next to see it says so.
    */
-  endAll(nowMs: number): void {
+  resolveAll(nowMs: number): void {
     for (const [name, known] of this.#active) {
-      for (const entry of known.values()) this.end(name, entry, nowMs)
+      for (const entry of known.values()) this.resolve(name, entry, nowMs)
     }
   }
 
   /** How many there was no room for. */
-  private takeIn(name: AlertName, findings: readonly Finding[], nowMs: number): number {
-    const known = this.knownOf(name)
+  private activate(name: AlertName, findings: readonly Finding[], nowMs: number): number {
+    const known = this.activeOf(name)
     let others = 0
     for (const finding of findings) {
       const entry = known.get(finding.subject)
@@ -115,7 +115,7 @@ export class AlertBook implements Alerts {
 
   private begin(name: AlertName, finding: Finding, nowMs: number): void {
     const { subject, summary, past = summary, details } = finding
-    const { node, runbook } = this.#parts
+    const { node, runbook } = this.#deps
     const alert: Alert = {
       id: `${name}:${subject}`,
       alert: name,
@@ -128,58 +128,63 @@ export class AlertBook implements Alerts {
       node,
       runbook: `${runbook}#${name}`,
     }
-    this.knownOf(name).set(subject, { alert, past, sinceMs: nowMs, foundMs: nowMs })
-    this.#begun.set(name, (this.#begun.get(name) ?? 0) + 1)
-    const { log } = this.#parts
+    this.activeOf(name).set(subject, { alert, past, sinceMs: nowMs, lastFoundMs: nowMs })
+    this.#totals.set(name, (this.#totals.get(name) ?? 0) + 1)
+    const { log } = this.#deps
     const fields = { alert: name, subject, summary, since: alert.since, runbook: alert.runbook }
     if (alert.severity === 'page') log.error(fields, 'alert')
     else log.warn(fields, 'alert')
-    this.tell(alert)
+    this.notify(alert)
   }
 
-  private endQuiet(name: AlertName, nowMs: number): void {
-    for (const entry of this.knownOf(name).values()) {
+  private resolveQuiet(name: AlertName, nowMs: number): void {
+    for (const entry of this.activeOf(name).values()) {
       // The wall clock was set back: nothing lasts longer for that than it would have.
-      entry.foundMs = Math.min(entry.foundMs, nowMs)
-      const isQuiet = entry.foundMs < nowMs && nowMs - entry.foundMs >= ALERT_KINDS[name].holdMs
-      if (isQuiet) this.end(name, entry, nowMs)
+      entry.lastFoundMs = Math.min(entry.lastFoundMs, nowMs)
+      const isQuiet =
+        entry.lastFoundMs < nowMs && nowMs - entry.lastFoundMs >= ALERT_KINDS[name].holdMs
+      if (isQuiet) this.resolve(name, entry, nowMs)
     }
   }
 
-  private end(name: AlertName, { alert, past: summary, sinceMs }: Entry, nowMs: number): void {
+  private resolve(
+    name: AlertName,
+    { alert, past: summary, sinceMs }: ActiveAlert,
+    nowMs: number,
+  ): void {
     const { subject, since, runbook } = alert
     const ended = { ...alert, summary, resolvedAt: timeOf(nowMs) }
-    this.knownOf(name).delete(subject)
+    this.activeOf(name).delete(subject)
     this.#recent.unshift(ended)
     if (this.#recent.length > RECENT_MAX) this.#recent.pop()
     const lastedMs = Math.max(0, nowMs - sinceMs)
-    this.#parts.log.info({ alert: name, subject, summary, since, lastedMs, runbook }, 'alert over')
-    this.tell(ended)
+    this.#deps.log.info({ alert: name, subject, summary, since, lastedMs, runbook }, 'alert over')
+    this.notify(ended)
   }
 
   /** The last one stands for those that there was no room for. */
   private countOthers(name: AlertName, others: number): void {
-    const last = others > 0 ? [...this.knownOf(name).values()].at(-1) : undefined
+    const last = others > 0 ? [...this.activeOf(name).values()].at(-1) : undefined
     if (last === undefined) return
     last.alert = { ...last.alert, details: { ...last.alert.details, others } }
   }
 
-  private knownOf(name: AlertName): Map<string, Entry> {
+  private activeOf(name: AlertName): Map<string, ActiveAlert> {
     const known = this.#active.get(name)
     if (known !== undefined) return known
-    const made = new Map<string, Entry>()
+    const made = new Map<string, ActiveAlert>()
     this.#active.set(name, made)
     return made
   }
 
-  private tell(alert: Alert): void {
+  private notify(alert: Alert): void {
     for (const listener of this.#listeners) listener(alert)
   }
 }
 
-function refresh(entry: Entry, finding: Finding, nowMs: number): void {
+function refresh(entry: ActiveAlert, finding: Finding, nowMs: number): void {
   const { summary, past = summary, details } = finding
-  entry.foundMs = nowMs
+  entry.lastFoundMs = nowMs
   entry.past = past
   entry.alert = { ...entry.alert, summary, details }
 }

@@ -21,7 +21,7 @@ function setUp() {
   const told: Alert[] = []
   const sink = {
     isClosed: false,
-    tell: (alert: Alert) => void told.push(alert),
+    notify: (alert: Alert) => void told.push(alert),
     close: async () => void (sink.isClosed = true),
   }
   const hub = new AlertHub(sink, { now: () => AT })
@@ -32,46 +32,46 @@ function setUp() {
 
 test('what several workers see is told once, and over when the last sees it no more', () => {
   const { hub, end, states } = setUp()
-  hub.tell(1, ALERT)
-  hub.tell(2, { ...ALERT, node: 'n2' })
-  hub.tell(1, ALERT)
+  hub.report(1, ALERT)
+  hub.report(2, { ...ALERT, node: 'n2' })
+  hub.report(1, ALERT)
   expect(states()).toEqual([['breaker-open:a', null]])
-  hub.tell(1, end(ALERT))
-  hub.tell(1, end(ALERT))
+  hub.report(1, end(ALERT))
+  hub.report(1, end(ALERT))
   expect(states()).toEqual([])
-  hub.tell(2, end({ ...ALERT, node: 'n2' }))
+  hub.report(2, end({ ...ALERT, node: 'n2' }))
   expect(states()).toEqual([['breaker-open:a', '2025-12-31T23:30:00.000Z']])
 })
 
 test('it began when the first saw it, on that node', () => {
   const { hub, end, told } = setUp()
-  hub.tell(1, ALERT)
+  hub.report(1, ALERT)
   const later = { ...ALERT, node: 'n2', since: '2025-12-31T23:10:00.000Z' }
-  hub.tell(2, later)
-  hub.tell(1, end(ALERT))
-  hub.tell(2, end({ ...later, summary: 'a did not answer.' }))
+  hub.report(2, later)
+  hub.report(1, end(ALERT))
+  hub.report(2, end({ ...later, summary: 'a did not answer.' }))
   expect(told.at(-1)).toEqual({ ...end(ALERT), summary: 'a did not answer.' })
 })
 
 test('what only a worker that died saw is over', () => {
   const { hub, states } = setUp()
-  hub.tell(1, ALERT)
-  hub.tell(2, { ...ALERT, id: 'degraded:x' })
-  hub.tell(3, { ...ALERT, id: 'degraded:x' })
+  hub.report(1, ALERT)
+  hub.report(2, { ...ALERT, id: 'degraded:x' })
+  hub.report(3, { ...ALERT, id: 'degraded:x' })
   states()
-  hub.gone(1)
-  hub.gone(2)
+  hub.removeWorker(1)
+  hub.removeWorker(2)
   expect(states()).toEqual([['breaker-open:a', '2026-01-01T00:00:00.000Z']])
-  hub.gone(3)
+  hub.removeWorker(3)
   expect(states()).toEqual([['degraded:x', '2026-01-01T00:00:00.000Z']])
-  hub.tell(4, ALERT)
+  hub.report(4, ALERT)
   expect(states()).toEqual([['breaker-open:a', null]])
 })
 
 test('what ends with its worker says so, and not that it goes on', () => {
   const { hub, told } = setUp()
-  hub.tell(1, ALERT)
-  hub.gone(1)
+  hub.report(1, ALERT)
+  hub.removeWorker(1)
   expect(told.map(({ summary }) => summary)).toEqual([
     'a does not answer.',
     'The worker that saw it has ended; it said: a does not answer.',
@@ -80,17 +80,17 @@ test('what ends with its worker says so, and not that it goes on', () => {
 
 test('an end of what nobody saw is no news', () => {
   const { hub, end, states } = setUp()
-  hub.tell(1, end(ALERT))
-  hub.gone(7)
+  hub.report(1, end(ALERT))
+  hub.removeWorker(7)
   expect(states()).toEqual([])
 })
 
 test('beyond two thousand nothing is taken in, and none of those is forgotten', () => {
   const { hub, end, states } = setUp()
-  for (let i = 0; i < 2500; i++) hub.tell(1, { ...ALERT, id: `degraded:r${i}` })
+  for (let i = 0; i < 2500; i++) hub.report(1, { ...ALERT, id: `degraded:r${i}` })
   expect(states()).toHaveLength(2000)
-  hub.tell(1, end({ ...ALERT, id: 'degraded:r2100' }))
-  hub.tell(1, end({ ...ALERT, id: 'degraded:r1999' }))
+  hub.report(1, end({ ...ALERT, id: 'degraded:r2100' }))
+  hub.report(1, end({ ...ALERT, id: 'degraded:r1999' }))
   expect(states()).toHaveLength(1)
 })
 

@@ -12,29 +12,29 @@ export class AlertHub {
   readonly #sink: AlertSink
   readonly #clock: WallClock
   /** By id, what was told, and the workers that see it. */
-  readonly #known = new Map<string, { readonly told: Alert; readonly workers: Set<number> }>()
+  readonly #known = new Map<string, { readonly alert: Alert; readonly workers: Set<number> }>()
 
   constructor(sink: AlertSink, clock: WallClock) {
     this.#sink = sink
     this.#clock = clock
   }
 
-  tell(worker: number, alert: Alert): void {
-    if (alert.resolvedAt !== null) return this.ended(worker, alert)
+  report(worker: number, alert: Alert): void {
+    if (alert.resolvedAt !== null) return this.resolve(worker, alert)
     const known = this.#known.get(alert.id)
     if (known !== undefined) return void known.workers.add(worker)
     if (this.#known.size >= IDS_MAX) return
-    this.#known.set(alert.id, { told: alert, workers: new Set([worker]) })
-    this.#sink.tell(alert)
+    this.#known.set(alert.id, { alert: alert, workers: new Set([worker]) })
+    this.#sink.notify(alert)
   }
 
   /** A worker that has ended sees nothing any more; the one after it will say what it sees. */
-  gone(worker: number): void {
+  removeWorker(worker: number): void {
     const resolvedAt = new Date(this.#clock.now()).toISOString()
-    for (const { told, workers } of this.#known.values()) {
+    for (const { alert, workers } of this.#known.values()) {
       if (!workers.has(worker)) continue
-      const summary = `The worker that saw it has ended; it said: ${told.summary}`
-      this.ended(worker, { ...told, summary, resolvedAt })
+      const summary = `The worker that saw it has ended; it said: ${alert.summary}`
+      this.resolve(worker, { ...alert, summary, resolvedAt })
     }
   }
 
@@ -42,13 +42,13 @@ export class AlertHub {
     return this.#sink.close()
   }
 
-  private ended(worker: number, alert: Alert): void {
+  private resolve(worker: number, alert: Alert): void {
     const known = this.#known.get(alert.id)
     if (known === undefined) return
     known.workers.delete(worker)
     if (known.workers.size > 0) return
     this.#known.delete(alert.id)
     // It began when the first worker saw it, which need not be the one that saw it last.
-    this.#sink.tell({ ...alert, since: known.told.since, node: known.told.node })
+    this.#sink.notify({ ...alert, since: known.alert.since, node: known.alert.node })
   }
 }

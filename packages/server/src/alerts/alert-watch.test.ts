@@ -7,8 +7,8 @@ import { registerAlertMetrics } from '../metrics/alerts.js'
 import { createRegistry } from '../metrics/registry.js'
 import type { Alert } from './alert.js'
 import { ALERT_KINDS } from './alert-table.js'
-import { type AlertSight, openAlerts } from './alert-watch.js'
-import type { CallerAtZero } from './conditions/caller-at-zero.js'
+import { type AlertInputs, openAlerts } from './alert-watch.js'
+import type { ExhaustedCaller } from './conditions/caller-at-zero.js'
 import { nodeWith } from './conditions/conditions.test-helper.js'
 import type { UpstreamCounts } from './conditions/upstream-failing.js'
 
@@ -22,7 +22,7 @@ interface World {
   /** Calls that meet several rules are fewer than what those decided. */
   calls: { decisions: number; degraded: number }
   ageSeconds: number
-  callers: readonly CallerAtZero[]
+  callers: readonly ExhaustedCaller[]
   distinct: Record<string, number>
   /** Calls that met no connection, by node of Redis. */
   failures: Map<string, number>
@@ -47,7 +47,7 @@ function setUp(given: Partial<typeof ALERTS_DEFAULT> = {}) {
     batches: new Map(),
   }
   let nowMs = START
-  const sight: AlertSight = {
+  const inputs: AlertInputs = {
     redis() {
       if (world.memory !== undefined) return undefined
       const fleet = { size: 1, ageMs: 0 }
@@ -66,7 +66,7 @@ function setUp(given: Partial<typeof ALERTS_DEFAULT> = {}) {
     matched: () => world.calls,
     rulesAgeSeconds: () => world.ageSeconds,
     rulesProblem: () => 'Postgres does not answer',
-    zero: (olderThanMs, atMs) =>
+    exhaustedCallers: (olderThanMs, atMs) =>
       world.callers.filter(({ sinceMs }) => atMs - sinceMs > olderThanMs),
     peerClocks: () => [],
     distinct: () => Object.entries(world.distinct),
@@ -76,13 +76,13 @@ function setUp(given: Partial<typeof ALERTS_DEFAULT> = {}) {
   const clock = { now: () => nowMs }
   const { log, lines } = createMemoryLog('info', clock)
   const sent: Alert[] = []
-  const sink = { tell: (alert: Alert) => void sent.push(alert), close: async () => {} }
+  const sink = { notify: (alert: Alert) => void sent.push(alert), close: async () => {} }
   const config = { ...ALERTS_DEFAULT, ...given }
-  const alerts = openAlerts({ config, clock, log, node: 'n1', host: 'web-1', sight, sink })
-  const tick = (seconds = 1, before: () => void = () => {}) => {
+  const alerts = openAlerts({ config, clock, log, node: 'n1', host: 'web-1', inputs, sink })
+  const tick = (seconds = 1, previous: () => void = () => {}) => {
     for (let i = 0; i < seconds; i++) {
       nowMs += 1000
-      before()
+      previous()
       alerts.tick(nowMs)
     }
   }
@@ -93,11 +93,11 @@ function setUp(given: Partial<typeof ALERTS_DEFAULT> = {}) {
   const count = (rule: string, decisions: number, degraded = 0, refused = 0) => {
     world.calls.decisions += decisions
     world.calls.degraded += degraded
-    const before = world.rules[rule] ?? { decisions: 0, degraded: 0, refused: 0 }
+    const previous = world.rules[rule] ?? { decisions: 0, degraded: 0, refused: 0 }
     world.rules[rule] = {
-      decisions: before.decisions + decisions,
-      degraded: before.degraded + degraded,
-      refused: before.refused + refused,
+      decisions: previous.decisions + decisions,
+      degraded: previous.degraded + degraded,
+      refused: previous.refused + refused,
     }
   }
   return { alerts, world, tick, told, posted, count, lines, nowMs: () => nowMs }
@@ -127,7 +127,7 @@ test('a breaker that opens and closes within a second is an alert, once', () => 
   expect(told()).toEqual([])
   tick()
   expect(told()).toEqual(['-breaker-open:10.0.0.1:6379'])
-  expect(alerts.begun().get('breaker-open')).toBe(1)
+  expect(alerts.totals().get('breaker-open')).toBe(1)
 })
 
 test('a store that is slow for some calls is seen by rule, and as availability, and both end', () => {
@@ -380,7 +380,7 @@ test('blocked callers that the memory store dropped', () => {
 })
 
 test('stale rules, and a caller at zero, by the times of the configuration', () => {
-  const { world, tick, told, nowMs } = setUp({ rulesStaleMs: 5000, callerAtZeroMs: 3000 })
+  const { world, tick, told, nowMs } = setUp({ rulesStaleMs: 5000, callerExhaustedMs: 3000 })
   const caller = { user: 'u1' }
   world.callers = [
     { rule: 'a', hash: 'h1', caller, isEverybody: false, sinceMs: nowMs(), lastRefusedCall: null },
@@ -396,7 +396,7 @@ test('stale rules, and a caller at zero, by the times of the configuration', () 
 })
 
 test('refusals and callers that are far above what is usual', () => {
-  const { world, tick, told, count } = setUp({ usualMs: 60_000 })
+  const { world, tick, told, count } = setUp({ baselineMs: 60_000 })
   world.distinct = { login: 50 }
   tick(180, () => count('login', 100, 0, 2))
   expect(told()).toEqual([])
@@ -410,7 +410,7 @@ test('refusals and callers that are far above what is usual', () => {
 })
 
 test('where both are, the alert is that of refusals', () => {
-  const { world, tick, told, count } = setUp({ usualMs: 60_000 })
+  const { world, tick, told, count } = setUp({ baselineMs: 60_000 })
   world.distinct = { login: 50 }
   tick(180, () => count('login', 100, 0, 2))
   world.distinct = { login: 5000 }

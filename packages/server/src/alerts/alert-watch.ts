@@ -6,21 +6,21 @@ import type { AlertsConfig } from '../config/config.js'
 import type { Log } from '../log/logger.js'
 import type { DecisionMetrics, RuleVisit } from '../metrics/decisions.js'
 import type { Alert, AlertName, Alerts, AlertSink, Finding } from './alert.js'
-import { AlertBook } from './alert-book.js'
-import { RuleCollection } from './conditions/affected-rules.js'
-import { type ConnectionFailures, openBreaker, StoreSilence } from './conditions/breaker.js'
-import { type CallerAtZero, findCallersAtZero } from './conditions/caller-at-zero.js'
+import { AlertRegistry } from './alert-book.js'
+import { AffectedRuleSet } from './conditions/affected-rules.js'
+import { type ConnectionFailures, openBreaker, StoreOutage } from './conditions/breaker.js'
+import { type ExhaustedCaller, findExhaustedCallers } from './conditions/caller-at-zero.js'
 import { ClockOffsets, ClockSpread, type PeerClock } from './conditions/clocks.js'
 import { Availability, DegradedShares } from './conditions/degraded.js'
 import { findStaleRules } from './conditions/rules-stale.js'
 import { FleetUnknown, StoreRefusal } from './conditions/store-refused.js'
 import { StoreEvictions, StoreMemory } from './conditions/store-room.js'
 import { type Latencies, StoreSlowness } from './conditions/store-slow.js'
-import { CallersUnusual, RefusalsUnusual, SampleTimes } from './conditions/unusual.js'
-import { type UpstreamCounts, UpstreamFailing } from './conditions/upstream-failing.js'
+import { CallerAnomalies, RefusalAnomalies, SampleTimes } from './conditions/unusual.js'
+import { type UpstreamCounts, UpstreamFailures } from './conditions/upstream-failing.js'
 
 /** What there is to look at, each asked when it is needed. */
-export interface AlertSight {
+export interface AlertInputs {
   /** Undefined: counters are elsewhere. */
   redis(): RedisStats | undefined
   memory(): CounterStats | undefined
@@ -35,7 +35,7 @@ export interface AlertSight {
   rulesAgeSeconds(): number
   rulesProblem(): string | undefined
   /** Callers that have had nothing left for longer than that. */
-  zero(olderThanMs: number, nowMs: number): readonly CallerAtZero[]
+  exhaustedCallers(olderThanMs: number, nowMs: number): readonly ExhaustedCaller[]
   /** Which call the caller with most refusals of a rule made last, as text. */
   refusedCall(rule: string): string | undefined
   /** By rule, how many distinct callers it met in five minutes, about. */
@@ -43,7 +43,7 @@ export interface AlertSight {
   upstreams(): Iterable<UpstreamCounts>
 }
 
-export interface AlertWatchParts {
+export interface AlertWatchDeps {
   readonly config: AlertsConfig
   readonly clock: WallClock
   readonly log: Log
@@ -52,8 +52,8 @@ export interface AlertWatchParts {
   /** The machine it runs on. */
   readonly host: string
   /** False in all workers but one: they have one clock, and it is one alert. @default true */
-  readonly tellsOwnClock?: boolean | undefined
-  readonly sight: AlertSight
+  readonly reportsOwnClock?: boolean | undefined
+  readonly inputs: AlertInputs
   /** Where alerts go beside the log; undefined: nowhere. */
   readonly sink?: AlertSink | undefined
 }
@@ -64,19 +64,19 @@ export interface AlertWatch extends Alerts {
   /** A breaker may close again before the next second. */
   breakerOpened(store: string): void
   /** How often each has begun since the start. */
-  begun(): ReadonlyMap<AlertName, number>
+  totals(): ReadonlyMap<AlertName, number>
   /** Ends what goes on, for whoever was told of it, and closes the sink. */
   close(): Promise<void>
 }
 
-export function openAlerts(parts: AlertWatchParts): AlertWatch {
-  return new LookingAlerts(parts)
+export function openAlerts(deps: AlertWatchDeps): AlertWatch {
+  return new PeriodicAlerts(deps)
 }
 
-class LookingAlerts implements AlertWatch {
-  readonly #parts: AlertWatchParts
-  readonly #book: AlertBook
-  readonly #silence = new StoreSilence()
+class PeriodicAlerts implements AlertWatch {
+  readonly #deps: AlertWatchDeps
+  readonly #registry: AlertRegistry
+  readonly #outage = new StoreOutage()
   readonly #degraded = new DegradedShares()
   readonly #availability = new Availability()
   readonly #clockOffsets: ClockOffsets
@@ -86,63 +86,63 @@ class LookingAlerts implements AlertWatch {
   readonly #memory = new StoreMemory()
   readonly #evictions = new StoreEvictions()
   readonly #slowness = new StoreSlowness()
-  readonly #refusals: RefusalsUnusual
-  readonly #callers: CallersUnusual
+  readonly #refusals: RefusalAnomalies
+  readonly #callers: CallerAnomalies
   readonly #times = new SampleTimes()
-  readonly #upstreams = new UpstreamFailing()
+  readonly #upstreams = new UpstreamFailures()
   /** Rules that answered by posture since the store is down. */
-  readonly #affected = new RuleCollection()
+  readonly #affected = new AffectedRuleSet()
   #isClosed = false
 
-  constructor(parts: AlertWatchParts) {
-    const { config, log, node, host, sink, tellsOwnClock } = parts
-    this.#parts = parts
-    this.#book = new AlertBook({ log, node, runbook: config.runbook, off: config.off })
-    this.#clockOffsets = new ClockOffsets({ id: node, host }, tellsOwnClock)
-    this.#refusals = new RefusalsUnusual(config.usualMs)
-    this.#callers = new CallersUnusual(config.usualMs)
-    if (sink !== undefined) this.#book.onChange((alert) => sink.tell(alert))
+  constructor(deps: AlertWatchDeps) {
+    const { config, log, node, host, sink, reportsOwnClock } = deps
+    this.#deps = deps
+    this.#registry = new AlertRegistry({ log, node, runbook: config.runbook, off: config.off })
+    this.#clockOffsets = new ClockOffsets({ id: node, host }, reportsOwnClock)
+    this.#refusals = new RefusalAnomalies(config.baselineMs)
+    this.#callers = new CallerAnomalies(config.baselineMs)
+    if (sink !== undefined) this.#registry.onChange((alert) => sink.notify(alert))
   }
 
   /** Functions of their own: metrics take these two and leave the object. */
-  readonly active = (): readonly Alert[] => this.#book.active()
-  readonly begun = (): ReadonlyMap<AlertName, number> => this.#book.begun()
+  readonly active = (): readonly Alert[] => this.#registry.active()
+  readonly totals = (): ReadonlyMap<AlertName, number> => this.#registry.totals()
 
   recent(): readonly Alert[] {
-    return this.#book.recent()
+    return this.#registry.recent()
   }
 
   onChange(listener: (alert: Alert) => void): () => void {
-    return this.#book.onChange(listener)
+    return this.#registry.onChange(listener)
   }
 
   tick(nowMs: number): void {
     if (this.#isClosed) return
-    this.lookAtDecisions(nowMs)
-    this.lookAtStore(nowMs)
-    this.lookAtRules(nowMs)
-    const { config, sight } = this.#parts
-    const rules = { rulesAgeSeconds: sight.rulesAgeSeconds(), rulesProblem: sight.rulesProblem() }
-    this.#book.update('rules-stale', findStaleRules(rules, config.rulesStaleMs), nowMs)
-    const callers = sight.zero(config.callerAtZeroMs, nowMs)
-    this.#book.update('caller-at-zero', findCallersAtZero(callers, nowMs), nowMs)
-    this.#book.update('upstream-failing', this.#upstreams.look(sight.upstreams()), nowMs)
+    this.evaluateDecisions(nowMs)
+    this.evaluateStore(nowMs)
+    this.evaluateRules(nowMs)
+    const { config, inputs } = this.#deps
+    const rules = { rulesAgeSeconds: inputs.rulesAgeSeconds(), rulesProblem: inputs.rulesProblem() }
+    this.#registry.update('rules-stale', findStaleRules(rules, config.rulesStaleMs), nowMs)
+    const callers = inputs.exhaustedCallers(config.callerExhaustedMs, nowMs)
+    this.#registry.update('caller-at-zero', findExhaustedCallers(callers, nowMs), nowMs)
+    this.#registry.update('upstream-failing', this.#upstreams.evaluate(inputs.upstreams()), nowMs)
   }
 
   breakerOpened(store: string): void {
     if (this.#isClosed) return
     this.#degraded.begin()
     this.recordDecisions()
-    if (!this.#book.isOff('breaker-open')) this.attribute()
+    if (!this.#registry.isOff('breaker-open')) this.attribute()
     const finding = openBreaker(store, this.#affected.describe())
-    this.#book.found('breaker-open', finding, this.#parts.clock.now())
+    this.#registry.report('breaker-open', finding, this.#deps.clock.now())
   }
 
   async close(): Promise<void> {
     if (this.#isClosed) return
     this.#isClosed = true
-    this.#book.endAll(this.#parts.clock.now())
-    await this.#parts.sink?.close()
+    this.#registry.resolveAll(this.#deps.clock.now())
+    await this.#deps.sink?.close()
   }
 
   /**
@@ -150,37 +150,39 @@ class LookingAlerts implements AlertWatch {
    * those decisions: it is told first, with how many rules it concerns, and they are no alerts of
    * their own for as long as it lasts.
    */
-  private lookAtDecisions(nowMs: number): void {
-    const redis = this.#parts.sight.redis()
+  private evaluateDecisions(nowMs: number): void {
+    const redis = this.#deps.inputs.redis()
     this.#degraded.nextSecond()
     this.#availability.nextSecond()
     this.recordDecisions()
-    this.#silence.look(redis, this.#parts.sight.connectionFailures())
-    this.#refusal.look(redis)
+    this.#outage.evaluate(redis, this.#deps.inputs.connectionFailures())
+    this.#refusal.evaluate(redis)
     // What is told of already was felt before, for whatever reason.
-    const isNews = this.#availability.isFelt && !this.#book.isActive('availability')
-    const isFelt = this.#degraded.isFelt || isNews
+    const isNews = this.#availability.hasImpact && !this.#registry.isActive('availability')
+    const hasImpact = this.#degraded.hasImpact || isNews
     const isDown =
-      this.isCause('breaker-open', this.#silence.findings(isFelt)) ||
+      this.isCause('breaker-open', this.#outage.findings(hasImpact)) ||
       this.isCause('store-refused', this.#refusal.findings())
     if (isDown) this.attribute()
     else this.#affected.clear()
     const affected = this.#affected.describe()
-    this.#book.update('breaker-open', this.#silence.findings(isFelt, affected), nowMs)
-    this.#book.update('store-refused', this.#refusal.findings(affected), nowMs)
-    this.#book.update('degraded', this.#degraded.findings(), nowMs)
-    this.#book.update('availability', this.#availability.findings(), nowMs)
+    this.#registry.update('breaker-open', this.#outage.findings(hasImpact, affected), nowMs)
+    this.#registry.update('store-refused', this.#refusal.findings(affected), nowMs)
+    this.#registry.update('degraded', this.#degraded.findings(), nowMs)
+    this.#registry.update('availability', this.#availability.findings(), nowMs)
   }
 
   /** Whether an alert tells of a store that is down, or did a moment ago. */
   private isCause(name: AlertName, findings: readonly Finding[]): boolean {
-    return !this.#book.isOff(name) && (findings.length > 0 || this.#book.isActive(name))
+    return !this.#registry.isOff(name) && (findings.length > 0 || this.#registry.isActive(name))
   }
 
   private recordDecisions(): void {
-    const { sight } = this.#parts
-    sight.eachRule((rule, made, badly) => this.#degraded.record(rule, made, badly))
-    const { decisions, degraded } = sight.matched()
+    const { inputs } = this.#deps
+    inputs.eachRule((rule, decisionCount, degradedCount) =>
+      this.#degraded.record(rule, decisionCount, degradedCount),
+    )
+    const { decisions, degraded } = inputs.matched()
     this.#availability.record(decisions, degraded)
   }
 
@@ -191,36 +193,38 @@ class LookingAlerts implements AlertWatch {
     this.#availability.forget()
   }
 
-  private lookAtStore(nowMs: number): void {
-    const { sight } = this.#parts
-    const redis = sight.redis()
+  private evaluateStore(nowMs: number): void {
+    const { inputs } = this.#deps
+    const redis = inputs.redis()
     const nodes = redis?.nodes ?? []
-    const memory = sight.memory()
-    this.#book.update('fleet-unknown', this.#fleet.look(redis), nowMs)
-    this.#book.update('store-slow', this.#slowness.look(sight.latencies()), nowMs)
-    const clocks = this.#clockOffsets.look(nodes, () => sight.peerClocks(nowMs))
-    this.#book.update('clock-offset', clocks, nowMs)
-    this.#book.update('clock-spread', this.#clockSpread.look(nodes), nowMs)
-    this.#book.update('store-memory', this.#memory.look(nodes), nowMs)
+    const memory = inputs.memory()
+    this.#registry.update('fleet-unknown', this.#fleet.evaluate(redis), nowMs)
+    this.#registry.update('store-slow', this.#slowness.evaluate(inputs.latencies()), nowMs)
+    const clocks = this.#clockOffsets.evaluate(nodes, () => inputs.peerClocks(nowMs))
+    this.#registry.update('clock-offset', clocks, nowMs)
+    this.#registry.update('clock-spread', this.#clockSpread.evaluate(nodes), nowMs)
+    this.#registry.update('store-memory', this.#memory.evaluate(nodes), nowMs)
     const evictions = [
-      ...this.#evictions.lookAtRedis(nodes),
-      ...(memory === undefined ? [] : this.#evictions.lookAtMemory(memory)),
+      ...this.#evictions.evaluateRedis(nodes),
+      ...(memory === undefined ? [] : this.#evictions.evaluateMemory(memory)),
     ]
-    this.#book.update('store-evictions', evictions, nowMs)
+    this.#registry.update('store-evictions', evictions, nowMs)
   }
 
-  private lookAtRules(nowMs: number): void {
-    const { sight } = this.#parts
-    const took = this.#times.tick(nowMs)
-    if (took !== undefined) {
-      sight.eachRule((rule, _made, _badly, counted) => this.#refusals.saw(rule, counted, took))
+  private evaluateRules(nowMs: number): void {
+    const { inputs } = this.#deps
+    const elapsed = this.#times.tick(nowMs)
+    if (elapsed !== undefined) {
+      inputs.eachRule((rule, _made, _badly, counted) =>
+        this.#refusals.observe(rule, counted, elapsed),
+      )
     }
-    if (took !== undefined && took !== 'begin') {
-      for (const [rule, callers] of sight.distinct()) this.#callers.saw(rule, callers)
+    if (elapsed !== undefined && elapsed !== 'begin') {
+      for (const [rule, callers] of inputs.distinct()) this.#callers.observe(rule, callers)
     }
-    const isRefusing = (rule: string) => this.#refusals.isUnusual(rule)
-    const refused = this.#refusals.findings((rule) => sight.refusedCall(rule))
-    this.#book.update('refusals-unusual', refused, nowMs)
-    this.#book.update('callers-unusual', this.#callers.findings(isRefusing), nowMs)
+    const isRefusing = (rule: string) => this.#refusals.isAnomalous(rule)
+    const refused = this.#refusals.findings((rule) => inputs.refusedCall(rule))
+    this.#registry.update('refusals-unusual', refused, nowMs)
+    this.#registry.update('callers-unusual', this.#callers.findings(isRefusing), nowMs)
   }
 }

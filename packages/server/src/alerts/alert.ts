@@ -77,7 +77,7 @@ export interface Alerts {
 
 /** Where alerts go beside the log. */
 export interface AlertSink {
-  tell(alert: Alert): void
+  notify(alert: Alert): void
   /** Tells what waits, for at most as long as a shutdown may take. */
   close(): Promise<void>
 }

@@ -87,7 +87,7 @@ test('a node is not accused while others have published nothing since the clock 
   })
   const accused = new Set<string>()
   for (; second < 30; second++) {
-    const found = offsets.look([redis], () => clocks.latest(second * 1000))
+    const found = offsets.evaluate([redis], () => clocks.latest(second * 1000))
     for (const { subject } of found) accused.add(subject)
     await settle()
   }

@@ -15,10 +15,10 @@ const GAP_MS = 5000
 export class PeerClocks {
   readonly #read: () => Promise<readonly PeerClock[]>
   #known: readonly PeerClock[] | undefined
-  #askedMs = -Infinity
+  #requestedMs = -Infinity
   #dueMs = -Infinity
   /** How often they were needed anew: a reading that began before that tells of the past. */
-  #needs = 0
+  #generation = 0
   #isReading = false
 
   constructor(read: () => Promise<readonly PeerClock[]>) {
@@ -28,8 +28,8 @@ export class PeerClocks {
   /** As they were read last, and reads them again when it is time; undefined before the first. */
   latest(nowMs: number): readonly PeerClock[] | undefined {
     // The clock that tells the time here may be the one that is set.
-    if (Math.abs(nowMs - this.#askedMs) > GAP_MS) this.needAnew(nowMs)
-    this.#askedMs = nowMs
+    if (Math.abs(nowMs - this.#requestedMs) > GAP_MS) this.invalidate(nowMs)
+    this.#requestedMs = nowMs
     if (nowMs >= this.#dueMs && !this.#isReading) {
       this.#dueMs = nowMs + READ_EVERY_MS
       this.#isReading = true
@@ -38,21 +38,21 @@ export class PeerClocks {
     return this.#known
   }
 
-  private needAnew(nowMs: number): void {
-    this.#needs++
+  private invalidate(nowMs: number): void {
+    this.#generation++
     this.#known = undefined
     this.#dueMs = nowMs + SETTLE_MS
   }
 
   private async refresh(nowMs: number): Promise<void> {
-    const needs = this.#needs
+    const generation = this.#generation
     try {
       const read = await this.#read()
-      if (needs === this.#needs) this.#known = read
+      if (generation === this.#generation) this.#known = read
     } catch {
       // They are judged without until the next reading.
       this.#known = undefined
-      if (needs === this.#needs) this.#dueMs = nowMs + RETRY_MS
+      if (generation === this.#generation) this.#dueMs = nowMs + RETRY_MS
     } finally {
       this.#isReading = false
     }

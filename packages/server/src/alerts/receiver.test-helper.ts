@@ -4,7 +4,7 @@ import type { AddressInfo } from 'node:net'
 import { setImmediate } from 'node:timers/promises'
 import type { Alert } from './alert.js'
 
-interface Received {
+interface ReceivedRequest {
   readonly method: string
   readonly url: string
   readonly headers: IncomingHttpHeaders
@@ -22,9 +22,9 @@ interface Received {
 
 export interface Receiver extends AsyncDisposable {
   readonly url: string
-  readonly received: Received[]
+  readonly received: ReceivedRequest[]
   /** Returns a status, or does nothing and keeps the caller waiting. */
-  answer: (received: Received, response: ServerResponse) => number | undefined
+  answer: (received: ReceivedRequest, response: ServerResponse) => number | undefined
   /** Until so many have come. */
   got(count: number): Promise<void>
 }
@@ -36,7 +36,7 @@ export async function startReceiver(): Promise<Receiver> {
     incoming.on('end', () => {
       const text = Buffer.concat(pieces).toString('utf8')
       const { method = '', url = '', headers } = incoming
-      const body = JSON.parse(text) as Received['body']
+      const body = JSON.parse(text) as ReceivedRequest['body']
       const received = { method, url, headers, text, body }
       receiver.received.push(received)
       const status = receiver.answer(received, response)

@@ -71,8 +71,8 @@ const statesOf = ({ received }: Receiver) =>
 
 test('an alert is posted as JSON when it begins and when it ends', async () => {
   const { receiver, webhook } = await setUp()
-  webhook.tell(ALERT)
-  webhook.tell(OVER)
+  webhook.notify(ALERT)
+  webhook.notify(OVER)
   await settled(webhook, 2)
   const { caller, ...details } = ALERT.details
   expect(caller).toBeDefined()
@@ -102,7 +102,7 @@ test('an alert is posted as JSON when it begins and when it ends', async () => {
 
 test('with a secret each body is signed', async () => {
   const { receiver, webhook } = await setUp({ secret: 'a-secret-of-the-receiver' })
-  webhook.tell(ALERT)
+  webhook.notify(ALERT)
   await receiver.got(1)
   const [received] = receiver.received
   const hmac = createHmac('sha256', 'a-secret-of-the-receiver').update(received?.text ?? '')
@@ -111,7 +111,7 @@ test('with a secret each body is signed', async () => {
 
 test('who calls is told where the configuration wants callers in clear, else not', async () => {
   const { receiver, webhook } = await setUp({ callers: 'clear' })
-  webhook.tell(ALERT)
+  webhook.notify(ALERT)
   await receiver.got(1)
   expect(receiver.received[0]?.body.alert.details).toEqual(ALERT.details)
 })
@@ -120,7 +120,7 @@ test('a receiver that fails is asked again, with the same body and id, in growin
   const { receiver, webhook, waits } = await setUp()
   const answers = [500, 503, 429, 502, 502, 200]
   receiver.answer = () => answers.shift()
-  webhook.tell(ALERT)
+  webhook.notify(ALERT)
   await settled(webhook, 1)
   expect(waits).toEqual([1000, 5000, 15_000, 60_000, 60_000])
   const unlike = (pick: (each: Receiver['received'][number]) => unknown) =>
@@ -134,8 +134,8 @@ test('what begins and ends while the receiver is down arrives in that order', as
   const { receiver, webhook } = await setUp()
   let failures = 3
   receiver.answer = () => (failures-- > 0 ? 500 : 200)
-  webhook.tell(ALERT)
-  webhook.tell(OVER)
+  webhook.notify(ALERT)
+  webhook.notify(OVER)
   await settled(webhook, 2)
   const id = ALERT.id
   const firing = Array.from({ length: 4 }, () => `firing ${id}`)
@@ -146,9 +146,9 @@ test('an alert that cannot be delivered holds up no other', async () => {
   const stuck = gate()
   const { receiver, webhook } = await setUp({ wait: () => stuck.promise })
   receiver.answer = ({ body }) => (body.alert.id === ALERT.id ? 500 : 200)
-  webhook.tell(ALERT)
-  webhook.tell(OVER)
-  for (let i = 0; i < 10; i++) webhook.tell({ ...ALERT, id: `degraded:r${i}` })
+  webhook.notify(ALERT)
+  webhook.notify(OVER)
+  for (let i = 0; i < 10; i++) webhook.notify({ ...ALERT, id: `degraded:r${i}` })
   await settled(webhook, 10)
   expect(webhook.deliveries()).toMatchObject({ delivered: 10, failed: 0 })
   stuck.open()
@@ -157,7 +157,7 @@ test('an alert that cannot be delivered holds up no other', async () => {
 test('a receiver whose answer does not end holds up nothing', async () => {
   const { receiver, webhook } = await setUp({ timeoutMs: 50 })
   receiver.answer = (_received, response) => void response.writeHead(200).write('thank')
-  for (let i = 0; i < 12; i++) webhook.tell({ ...ALERT, id: `caller-at-zero:a/h${i}` })
+  for (let i = 0; i < 12; i++) webhook.notify({ ...ALERT, id: `caller-at-zero:a/h${i}` })
   await settled(webhook, 12)
   expect(webhook.deliveries()).toEqual({ delivered: 12, refused: 0, failed: 0, dropped: 0 })
 })
@@ -165,8 +165,8 @@ test('a receiver whose answer does not end holds up nothing', async () => {
 test('after ten minutes it is given up, and the end is still tried', async () => {
   const { receiver, webhook, waits, lines } = await setUp()
   receiver.answer = ({ body }) => (body.state === 'firing' ? 500 : 200)
-  webhook.tell(ALERT)
-  webhook.tell(OVER)
+  webhook.notify(ALERT)
+  webhook.notify(OVER)
   await settled(webhook, 2)
   expect(webhook.deliveries()).toEqual({ delivered: 1, refused: 0, failed: 1, dropped: 0 })
   const waited = waits.reduce((all, ms) => all + ms, 0)
@@ -181,7 +181,7 @@ test.each([400, 401, 404, 410, 301, 307])('a status %i is not asked again', asyn
     response.setHeader('location', receiver.url)
     return status
   }
-  webhook.tell(ALERT)
+  webhook.notify(ALERT)
   await settled(webhook, 1)
   expect(receiver.received).toHaveLength(1)
   expect(waits).toEqual([])
@@ -194,7 +194,7 @@ test.each([400, 401, 404, 410, 301, 307])('a status %i is not asked again', asyn
 test('a receiver that is not there is asked again, and told of once a minute, without secrets', async () => {
   const { receiver, webhook, lines, waits } = await setUp()
   await receiver[Symbol.asyncDispose]()
-  webhook.tell(ALERT)
+  webhook.notify(ALERT)
   await settled(webhook, 1)
   expect(waits.length).toBeGreaterThan(5)
   expect(webhook.deliveries()).toMatchObject({ failed: 1 })
@@ -209,7 +209,7 @@ test('no more than 500 wait; the others are dropped, counted and told of once', 
   const stuck = gate()
   const { receiver, webhook, lines } = await setUp({ wait: () => stuck.promise })
   receiver.answer = () => 500
-  for (let i = 0; i < 600; i++) webhook.tell({ ...ALERT, id: `degraded:r${i}` })
+  for (let i = 0; i < 600; i++) webhook.notify({ ...ALERT, id: `degraded:r${i}` })
   expect(webhook.deliveries().dropped).toBe(100)
   const drops = lines.filter(({ msg }) => String(msg).startsWith('alerts are dropped'))
   expect(drops).toMatchObject([{ level: 'error', waiting: 500 }])
@@ -225,8 +225,8 @@ test('closing tries once more what waits, and then no longer', async () => {
       new Promise((resolve) => signal.addEventListener('abort', () => resolve())),
   })
   receiver.answer = () => 500
-  webhook.tell(ALERT)
-  webhook.tell(OVER)
+  webhook.notify(ALERT)
+  webhook.notify(OVER)
   await receiver.got(1)
   receiver.answer = () => 200
   await webhook.close()
@@ -235,7 +235,7 @@ test('closing tries once more what waits, and then no longer', async () => {
     `firing ${ALERT.id}`,
     `resolved ${ALERT.id}`,
   ])
-  webhook.tell(ALERT)
+  webhook.notify(ALERT)
   await webhook.close()
   expect(receiver.received).toHaveLength(3)
 })
@@ -243,7 +243,7 @@ test('closing tries once more what waits, and then no longer', async () => {
 test('closing waits for no receiver that keeps silent', async () => {
   const { receiver, webhook } = await setUp()
   receiver.answer = () => undefined
-  webhook.tell(ALERT)
+  webhook.notify(ALERT)
   await receiver.got(1)
   await webhook.close()
   expect(webhook.deliveries()).toMatchObject({ delivered: 0, failed: 1 })

@@ -10,7 +10,7 @@ import { guardedLookup } from '../guarded-lookup.js'
 import type { Log } from '../log/logger.js'
 import { RELEASE } from '../release.js'
 import { withTimeLimit } from '../time-limit.js'
-import { Turns } from '../turns.js'
+import { Semaphore } from '../turns.js'
 import { type Alert, type AlertSink, withoutCallerDetails } from './alert.js'
 
 export interface WebhookOptions {
@@ -56,9 +56,9 @@ interface Delivery {
   readonly body: string
 }
 
-type Verdict =
+type DeliveryResult =
   | { readonly isDelivered: true }
-  | { readonly problem: string; readonly again: boolean }
+  | { readonly problem: string; readonly isRetryable: boolean }
 
 export class Webhook implements AlertSink {
   readonly #options: WebhookOptions
@@ -66,17 +66,17 @@ export class Webhook implements AlertSink {
     connections: CONNECTIONS,
     connect: { timeout: TIMEOUT_MS, lookup: guardedLookup },
   })
-  readonly #turns = new Turns(CONNECTIONS)
+  readonly #semaphore = new Semaphore(CONNECTIONS)
   /** By the id of the alert, what waits or is under way, and when all of it is done. */
-  readonly #lines = new Map<string, { readonly waiting: Delivery[]; done: Promise<void> }>()
+  readonly #queues = new Map<string, { readonly waiting: Delivery[]; done: Promise<void> }>()
   readonly #counts = { delivered: 0, refused: 0, failed: 0, dropped: 0 }
   /** What waits is tried once more, now. */
-  readonly #hurry = new AbortController()
+  readonly #closing = new AbortController()
   readonly #end = new AbortController()
   #waiting = 0
   #isFull = false
   #lineFromMs = -Infinity
-  #untold = 0
+  #suppressed = 0
 
   constructor(options: WebhookOptions) {
     this.#options = options
@@ -86,22 +86,22 @@ export class Webhook implements AlertSink {
     return { ...this.#counts }
   }
 
-  tell(alert: Alert): void {
-    if (this.#hurry.signal.aborted) return
+  notify(alert: Alert): void {
+    if (this.#closing.signal.aborted) return
     if (this.#waiting >= WAITING_MAX) return this.drop()
     this.#waiting++
     const delivery = { id: randomUUID(), body: bodyOf(alert, this.#options) }
-    const line = this.#lines.get(alert.id)
-    if (line !== undefined) return void line.waiting.push(delivery)
+    const queue = this.#queues.get(alert.id)
+    if (queue !== undefined) return void queue.waiting.push(delivery)
     const made = { waiting: [delivery], done: Promise.resolve() }
-    this.#lines.set(alert.id, made)
-    made.done = this.empty(alert.id, made.waiting)
+    this.#queues.set(alert.id, made)
+    made.done = this.drainQueue(alert.id, made.waiting)
   }
 
   async close(): Promise<void> {
     const { wait = waitFor } = this.#options
-    this.#hurry.abort()
-    const done = Promise.all([...this.#lines.values()].map((line) => line.done))
+    this.#closing.abort()
+    const done = Promise.all([...this.#queues.values()].map((queue) => queue.done))
     await Promise.race([done, wait(CLOSE_MS_MAX, this.#end.signal)])
     this.#end.abort()
     await done
@@ -109,7 +109,7 @@ export class Webhook implements AlertSink {
   }
 
   /** Never rejects. */
-  private async empty(alertId: string, waiting: Delivery[]): Promise<void> {
+  private async drainQueue(alertId: string, waiting: Delivery[]): Promise<void> {
     let next = waiting[0]
     while (next !== undefined) {
       await this.deliver(next)
@@ -118,44 +118,44 @@ export class Webhook implements AlertSink {
       if (this.#waiting === 0) this.#isFull = false
       next = waiting[0]
     }
-    this.#lines.delete(alertId)
+    this.#queues.delete(alertId)
   }
 
   private async deliver(delivery: Delivery): Promise<void> {
     const { nowMs, wait = waitFor } = this.#options
     const beganMs = nowMs()
     for (let tries = 0; ; tries++) {
-      const isHurried = this.#hurry.signal.aborted
-      const verdict = await this.#turns.run(() => this.post(delivery))
-      if ('isDelivered' in verdict) {
+      const isClosing = this.#closing.signal.aborted
+      const result = await this.#semaphore.run(() => this.post(delivery))
+      if ('isDelivered' in result) {
         this.#counts.delivered++
         return
       }
       const pauseMs = BACKOFF_MS[Math.min(tries, BACKOFF_MS.length - 1)] ?? 0
       const isLate = nowMs() - beganMs + pauseMs > GIVE_UP_MS
-      const isLast = !verdict.again || isHurried || isLate
-      this.complain(verdict.problem, isLast)
+      const isLast = !result.isRetryable || isClosing || isLate
+      this.logFailure(result.problem, isLast)
       if (isLast) {
-        this.#counts[verdict.again ? 'failed' : 'refused']++
+        this.#counts[result.isRetryable ? 'failed' : 'refused']++
         return
       }
-      if (!this.#hurry.signal.aborted) await wait(pauseMs, this.#hurry.signal)
+      if (!this.#closing.signal.aborted) await wait(pauseMs, this.#closing.signal)
     }
   }
 
-  private async post(delivery: Delivery): Promise<Verdict> {
+  private async post(delivery: Delivery): Promise<DeliveryResult> {
     const { timeoutMs = TIMEOUT_MS } = this.#options
     try {
       return await withTimeLimit({ timeoutMs, parent: this.#end.signal }, (signal) =>
         this.postOnce(delivery, signal),
       )
     } catch (error) {
-      return { problem: describe(error), again: true }
+      return { problem: describe(error), isRetryable: true }
     }
   }
 
   /** Redirects are not followed: the configuration says where alerts go, nobody else. */
-  private async postOnce({ id, body }: Delivery, signal: AbortSignal): Promise<Verdict> {
+  private async postOnce({ id, body }: Delivery, signal: AbortSignal): Promise<DeliveryResult> {
     const { url, secret } = this.#options
     const { statusCode, body: answer } = await request(url, {
       method: 'POST',
@@ -174,7 +174,7 @@ export class Webhook implements AlertSink {
     await answer.dump({ limit: ANSWER_BYTES_MAX, signal }).catch(() => {})
     if (statusCode >= 200 && statusCode < 300) return { isDelivered: true }
     const problem = `found status ${statusCode}; accepted: 200 to 299`
-    return { problem, again: statusCode === 429 || statusCode >= 500 }
+    return { problem, isRetryable: statusCode === 429 || statusCode >= 500 }
   }
 
   private drop(): void {
@@ -182,22 +182,22 @@ export class Webhook implements AlertSink {
     if (this.#isFull) return
     this.#isFull = true
     this.#options.log.error(
-      { webhook: placeOf(this.#options.url), waiting: this.#waiting },
+      { webhook: originOf(this.#options.url), waiting: this.#waiting },
       'alerts are dropped: too many wait for the webhook',
     )
   }
 
   /** At most once a minute: the receiver may be gone for long. */
-  private complain(problem: string, isGivenUp: boolean): void {
+  private logFailure(problem: string, isGivenUp: boolean): void {
     const { log, url, nowMs } = this.#options
     const now = nowMs()
     if (now < this.#lineFromMs) {
-      this.#untold++
+      this.#suppressed++
       return
     }
-    const fields = { webhook: placeOf(url), problem, untold: this.#untold }
+    const fields = { webhook: originOf(url), problem, untold: this.#suppressed }
     this.#lineFromMs = now + LINE_EVERY_MS
-    this.#untold = 0
+    this.#suppressed = 0
     if (isGivenUp) log.error(fields, 'an alert was not delivered')
     else log.warn(fields, 'an alert is not delivered yet')
   }
@@ -222,7 +222,7 @@ function signatureOf(body: string, secret: string): string {
 }
 
 /** With many services the path is the secret, so nothing behind the host is for logs. */
-function placeOf(url: string): string {
+function originOf(url: string): string {
   return show(new URL(url).origin, 200)
 }
 

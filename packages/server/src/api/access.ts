@@ -12,7 +12,7 @@ export interface Tokens {
   rightsOf(authorization: string | undefined): Rights
 }
 
-export interface TokenParts {
+export interface TokenOptions {
   /** Undefined: everybody who reaches the listener has the rights of the API. */
   readonly apiToken: string | undefined
   readonly adminToken: string
@@ -26,16 +26,16 @@ const BEARER = /^bearer +/i
  * Tokens are compared as hashes, each with both, whatever was sent: how long it takes says neither
  * how long a token is nor how much of it was right.
  */
-export function createTokens({ apiToken, adminToken }: TokenParts): Tokens {
+export function createTokens({ apiToken, adminToken }: TokenOptions): Tokens {
   const admin = digestOf(adminToken)
   const api = apiToken === undefined ? undefined : digestOf(apiToken)
   const anybody: Rights = api === undefined ? 'anybody' : undefined
   return {
     rightsOf(authorization) {
       if (authorization === undefined && api === undefined) return anybody
-      const sent = digestOf(bearerOf(authorization))
-      const isAdmin = timingSafeEqual(sent, admin)
-      const isApi = timingSafeEqual(sent, api ?? admin)
+      const digest = digestOf(bearerOf(authorization))
+      const isAdmin = timingSafeEqual(digest, admin)
+      const isApi = timingSafeEqual(digest, api ?? admin)
       return isAdmin ? 'admin' : isApi ? 'api' : anybody
     },
   }

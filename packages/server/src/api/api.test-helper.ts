@@ -9,7 +9,7 @@ import type { Config, IdentityConfig } from '../config/config.js'
 import { ALERTS_DEFAULT } from '../config/parse-alerts.js'
 import { createDecider, type Decider } from '../decider.js'
 import { createIdentifier, type Identifier } from '../identity/identity.js'
-import { secretHider } from '../identity/secret-form.js'
+import { createSecretMasker } from '../identity/secret-form.js'
 import { identityConfig, SECRET } from '../identity/identity.test-helper.js'
 import { createMemoryLog, type MemoryLog } from '../log/memory-log.test-helper.js'
 import type { Telemetry } from '../telemetry/telemetry.js'
@@ -37,7 +37,7 @@ export interface TestOptions {
   readonly telemetry?: Telemetry | undefined
 }
 
-export interface Answer {
+export interface ApiResponse {
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly text: string
@@ -45,7 +45,7 @@ export interface Answer {
   readonly body: unknown
 }
 
-export interface Sent {
+export interface ApiRequestOptions {
   readonly method?: string
   readonly token?: string
   readonly headers?: Readonly<Record<string, string | string[]>>
@@ -57,8 +57,8 @@ export interface TestApi {
   readonly limiter: Limiter
   readonly memoryLog: MemoryLog
   /** Sends JSON, or a text or bytes as they are. */
-  post(path: string, body: unknown, sent?: Sent): Promise<Answer>
-  send(path: string, sent?: Sent, body?: string | Buffer): Promise<Answer>
+  post(path: string, body: unknown, sent?: ApiRequestOptions): Promise<ApiResponse>
+  send(path: string, sent?: ApiRequestOptions, body?: string | Buffer): Promise<ApiResponse>
   /** Everything that comes back for these bytes until the server closes. */
   raw(bytes: string | Buffer): Promise<string>
 }
@@ -92,7 +92,7 @@ export async function startApi(options: TestOptions = {}): Promise<TestApi> {
     readiness:
       options.readiness ?? (() => ({ ready: true, reasons: [], store: { kind: 'memory' } })),
     adminToken: ADMIN_TOKEN,
-    hideSecrets: secretHider(SECRET, ['api_key']),
+    hideSecrets: createSecretMasker(SECRET, ['api_key']),
     telemetry: options.telemetry,
   })
   const server = createServer((request, response) => api.handle(request, response))
@@ -122,7 +122,7 @@ export async function startApi(options: TestOptions = {}): Promise<TestApi> {
 }
 
 /** Without what node adds to every answer. */
-export function ownHeaders({ headers }: Answer): object {
+export function ownHeaders({ headers }: ApiResponse): object {
   const { date: _date, connection: _connection, 'keep-alive': _keepAlive, ...own } = headers
   return own
 }
@@ -134,9 +134,9 @@ function testDecider(limiter: Limiter): Decider {
   return createDecider({
     limiter,
     metrics: { count: () => undefined },
-    observation: { decided: () => undefined },
-    refusals: { refused: () => undefined, wouldRefuse: () => undefined },
-    degraded: { decided: () => undefined },
+    observability: { onDecision: () => undefined },
+    refusals: { logRefusal: () => undefined, logShadowRefusal: () => undefined },
+    degraded: { onDecision: () => undefined },
     times: { observe: () => undefined },
     nowMs: () => 0,
   })
@@ -205,9 +205,9 @@ interface Target {
 function sendTo(
   { port, agent }: Target,
   path: string,
-  { method = 'GET', token, headers = {} }: Sent = {},
+  { method = 'GET', token, headers = {} }: ApiRequestOptions = {},
   body?: string | Buffer,
-): Promise<Answer> {
+): Promise<ApiResponse> {
   const authorization = token === undefined ? {} : { authorization: `Bearer ${token}` }
   const length = body === undefined ? {} : { 'content-length': String(Buffer.byteLength(body)) }
   return new Promise((resolve, reject) => {

@@ -81,10 +81,10 @@ describe('POST /v1/check', () => {
       { id: 'paced', by: [], limits: [{ algorithm: 'leaky-bucket', max: 1, window: '1s' }] },
     ]
     const api = await startApi({ rules })
-    const ask = (canWait?: boolean) => api.post('/v1/check', { attributes: {}, canWait })
-    await ask()
-    expect((await ask(false)).body).toMatchObject({ allowed: false, reason: 'over' })
-    expect((await ask()).body).toMatchObject({ allowed: true, delayMs: 1000 })
+    const check = (canWait?: boolean) => api.post('/v1/check', { attributes: {}, canWait })
+    await check()
+    expect((await check(false)).body).toMatchObject({ allowed: false, reason: 'over' })
+    expect((await check()).body).toMatchObject({ allowed: true, delayMs: 1000 })
   })
 
   test.each([

@@ -1,22 +1,22 @@
 /** The decision API and forward-auth: the listener that other programs ask. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Attributes } from '@sluice/core'
-import { answerJson, answerProblem, flatHeaders, type ProblemAnswer } from '../http/answer.js'
-import { Failures } from '../http/failures.js'
+import { sendJson, sendProblem, flatHeaders, type HttpProblem } from '../http/answer.js'
+import { ErrorReporter } from '../http/failures.js'
 import { limitUnreadBody } from '../http/unread-body.js'
 import { createTokens, isFromPage, type Rights, type Tokens } from './access.js'
-import { ForwardAuth, type ForwardAuthParts } from './forward-auth.js'
+import { ForwardAuth, type ForwardAuthDeps } from './forward-auth.js'
 import {
-  answerAndClose,
+  sendAndClose,
   CROSS_SITE,
-  ENCODED,
+  UNSUPPORTED_ENCODING,
   needsAdmin,
   TOO_LARGE,
   UNAUTHORIZED,
 } from './problems.js'
 import { readBody, readJson } from './read-body.js'
 import { findRoute, type Route, ROUTES, type Verb } from './routes.js'
-import { type Asking, Verbs } from './verbs.js'
+import { type VerbContext, Verbs } from './verbs.js'
 
 export interface Readiness {
   readonly ready: boolean
@@ -26,7 +26,7 @@ export interface Readiness {
   readonly store: unknown
 }
 
-export interface ApiParts extends ForwardAuthParts {
+export interface DecisionApiDeps extends ForwardAuthDeps {
   readonly readiness: () => Readiness
   readonly adminToken: string
   /** Makes secret attributes what they are at every door; see identity/secret-form.ts. */
@@ -41,31 +41,31 @@ export interface Api {
   handle(request: IncomingMessage, response: ServerResponse): void
 }
 
-export function createApi(parts: ApiParts): Api {
-  return new DecisionApi(parts)
+export function createApi(deps: DecisionApiDeps): Api {
+  return new DecisionApi(deps)
 }
 
 /** What was asked for, by whom. */
-interface Question extends Asking {
+interface VerbRequest extends VerbContext {
   readonly verb: Verb
   readonly body: Buffer
 }
 
 class DecisionApi implements Api {
-  readonly #parts: ApiParts
-  readonly #failures: Failures
+  readonly #deps: DecisionApiDeps
+  readonly #errorReporter: ErrorReporter
   readonly #tokens: Tokens
   readonly #verbs: Verbs
   readonly #forwardAuth: ForwardAuth
 
-  constructor(parts: ApiParts) {
-    const { config, adminToken } = parts
-    const failures = new Failures({ ...parts, place: 'decision API' })
-    this.#parts = parts
-    this.#failures = failures
+  constructor(deps: DecisionApiDeps) {
+    const { config, adminToken } = deps
+    const errorReporter = new ErrorReporter({ ...deps, component: 'decision API' })
+    this.#deps = deps
+    this.#errorReporter = errorReporter
     this.#tokens = createTokens({ apiToken: config.api.token, adminToken })
-    this.#verbs = new Verbs(parts.decider, failures, parts.hideSecrets)
-    this.#forwardAuth = new ForwardAuth(parts)
+    this.#verbs = new Verbs(deps.decider, errorReporter, deps.hideSecrets)
+    this.#forwardAuth = new ForwardAuth(deps)
   }
 
   handle(request: IncomingMessage, response: ServerResponse): void {
@@ -73,15 +73,15 @@ class DecisionApi implements Api {
     if (route === undefined) return this.refuse(request, response, NOT_FOUND)
     const { serves } = route
     if (serves === 'forward-auth') {
-      const answered = this.#forwardAuth.answer(request, response)
+      const answered = this.#forwardAuth.handle(request, response)
       answered.catch((error: unknown) => this.fail(response, error))
       return
     }
     const rights = this.#tokens.rightsOf(request.headers.authorization)
     const problem = findProblem(route, request, rights)
     if (problem !== undefined) return this.refuse(request, response, problem)
-    if (serves === 'health') return this.tell(request, response, 200, { status: 'ok' })
-    if (serves === 'readiness') return this.tellReadiness(request, response)
+    if (serves === 'health') return this.respond(request, response, 200, { status: 'ok' })
+    if (serves === 'readiness') return this.respondReadiness(request, response)
     this.serve(serves, rights, request, response)
   }
 
@@ -92,56 +92,56 @@ class DecisionApi implements Api {
     response: ServerResponse,
   ): void {
     readBody(request, response, (body) => {
-      if (body === undefined) return answerAndClose(request, response, TOO_LARGE)
-      const traced = this.#parts.telemetry?.follow(request)
+      if (body === undefined) return sendAndClose(request, response, TOO_LARGE)
+      const traced = this.#deps.telemetry?.follow(request)
       void this.answer({ verb, rights, body, traced }, response)
     })
   }
 
   /** Never rejects. */
-  private async answer(question: Question, response: ServerResponse): Promise<void> {
-    const { verb, body } = question
+  private async answer(request: VerbRequest, response: ServerResponse): Promise<void> {
+    const { verb, body } = request
     try {
-      const answered = this.#verbs[verb](readJson(body), question)
+      const answered = this.#verbs[verb](readJson(body), request)
       const answer = answered instanceof Promise ? await answered : answered
-      if ('problem' in answer) return answerProblem(response, answer.problem)
+      if ('problem' in answer) return sendProblem(response, answer.problem)
       const isDecision = 'policies' in answer
-      const headers = isDecision ? flatHeaders(answer, this.#parts.responseClock.now()) : []
-      answerJson(response, 200, answer, headers)
+      const headers = isDecision ? flatHeaders(answer, this.#deps.responseClock.now()) : []
+      sendJson(response, 200, answer, headers)
     } catch (error) {
       this.fail(response, error)
     }
   }
 
-  private tellReadiness(request: IncomingMessage, response: ServerResponse): void {
-    const { ready, reasons, store } = this.#parts.readiness()
+  private respondReadiness(request: IncomingMessage, response: ServerResponse): void {
+    const { ready, reasons, store } = this.#deps.readiness()
     const status = ready ? 'ready' : 'not ready'
-    this.tell(request, response, ready ? 200 : 503, { status, reasons, store })
+    this.respond(request, response, ready ? 200 : 503, { status, reasons, store })
   }
 
-  private tell(
+  private respond(
     request: IncomingMessage,
     response: ServerResponse,
     status: number,
     body: object,
   ): void {
     limitUnreadBody(request, response)
-    answerJson(response, status, body, ['Cache-Control', 'no-store'])
+    sendJson(response, status, body, ['Cache-Control', 'no-store'])
   }
 
-  private refuse(request: IncomingMessage, response: ServerResponse, problem: ProblemAnswer): void {
+  private refuse(request: IncomingMessage, response: ServerResponse, problem: HttpProblem): void {
     limitUnreadBody(request, response)
-    answerProblem(response, problem)
+    sendProblem(response, problem)
   }
 
   private fail(response: ServerResponse, error: unknown): void {
-    const problem = this.#failures.problemOf(error)
+    const problem = this.#errorReporter.problemOf(error)
     if (response.headersSent) response.destroy()
-    else answerProblem(response, problem)
+    else sendProblem(response, problem)
   }
 }
 
-const NOT_FOUND: ProblemAnswer = {
+const NOT_FOUND: HttpProblem = {
   status: 404,
   detail: `Accepted: ${ROUTES.map(({ path }) => path).join(', ')}`,
   error: 'not_found',
@@ -152,7 +152,7 @@ function findProblem(
   { path, access, methods }: Route,
   { method = '', headers }: IncomingMessage,
   rights: Rights,
-): ProblemAnswer | undefined {
+): HttpProblem | undefined {
   if (isFromPage(headers)) return CROSS_SITE
   if (!methods.includes(method)) {
     const allow = methods.join(', ')
@@ -163,6 +163,6 @@ function findProblem(
   if (rights === undefined) return UNAUTHORIZED
   if (access === 'admin' && rights !== 'admin') return needsAdmin(path, rights)
   const encoding = headers['content-encoding']
-  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') return ENCODED
+  if (encoding !== undefined && encoding.toLowerCase() !== 'identity') return UNSUPPORTED_ENCODING
   return undefined
 }

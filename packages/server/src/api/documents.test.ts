@@ -3,7 +3,13 @@ import { readFileSync } from 'node:fs'
 import type { Source } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
 import { closeAfterTests, startApi } from './api.test-helper.js'
-import { CROSS_SITE, ENCODED, needsAdmin, TOO_LARGE, UNAUTHORIZED } from './problems.js'
+import {
+  CROSS_SITE,
+  UNSUPPORTED_ENCODING,
+  needsAdmin,
+  TOO_LARGE,
+  UNAUTHORIZED,
+} from './problems.js'
 import { ROUTES } from './routes.js'
 
 closeAfterTests()
@@ -80,8 +86,15 @@ describe('decision-api.md', () => {
       await api.send('/v1/check'),
       await api.send('/v1/forward-auth'),
     ]
-    const told = answers.map(({ body }) => body as { status: number; error: string })
-    const all = [UNAUTHORIZED, CROSS_SITE, ENCODED, TOO_LARGE, needsAdmin('x', 'api'), ...told]
+    const problems = answers.map(({ body }) => body as { status: number; error: string })
+    const all = [
+      UNAUTHORIZED,
+      CROSS_SITE,
+      UNSUPPORTED_ENCODING,
+      TOO_LARGE,
+      needsAdmin('x', 'api'),
+      ...problems,
+    ]
     for (const { error, status } of all) {
       expect(page).toMatch(new RegExp(`^\\| \`${error}\` +\\| ${status} `, 'm'))
     }

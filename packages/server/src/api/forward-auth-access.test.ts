@@ -42,13 +42,13 @@ describe('who may ask', () => {
     ]
     let refused = 0
     for (let round = 0; round < 10_000; round += 50) {
-      const asked = Array.from({ length: 50 }, (_, index) => {
+      const requests = Array.from({ length: 50 }, (_, index) => {
         const name = names[index % names.length] ?? ''
         const ip = `203.0.113.${(round + index) % 256}`
         const value = name === 'forwarded' ? `for=${ip}` : ip
         return api.send(AUTH, orders({ [name]: value, 'x-api-key': `k${round + index}` }))
       })
-      for (const { status } of await Promise.all(asked)) if (status === 403) refused++
+      for (const { status } of await Promise.all(requests)) if (status === 403) refused++
     }
     expect(refused).toBe(10_000)
     expect(await wasCounted(api)).toBe(false)
@@ -197,7 +197,7 @@ describe('a path that needs a user', () => {
     ['unverified_token', 403, 403],
     ['invalid_token', 403, 401],
   ] as const)('%s is never told as 5xx', async (problem, refusedStatus, status) => {
-    const door = createIdentifier({
+    const realIdentifier = createIdentifier({
       config: identityConfig(),
       trustedProxies: [],
       forwardedHeader: 'x-forwarded-for',
@@ -210,7 +210,10 @@ describe('a path that needs a user', () => {
       forwardedFor: `${CLIENT}, 127.0.0.1`,
       problem,
     }
-    const identifier: Identifier = { ...door, identify: () => Promise.resolve(identified) }
+    const identifier: Identifier = {
+      ...realIdentifier,
+      identify: () => Promise.resolve(identified),
+    }
     const api = await trusting({ requireUser, identifier, ...(refusedStatus && { refusedStatus }) })
     const answer = await api.send(AUTH, orders())
     expect(answer.status).toBe(status)
@@ -227,7 +230,7 @@ describe('a token whose key is not known', () => {
     issuer.answer(() => {})
     const jwt = jwtConfig({ jwks: { url: issuer.url, algorithms: ['ES256'] } })
     const tokens = await createTokenVerifier({ config: jwt, clock: testClock(), ipv6Prefix: 64 })
-    const door = createIdentifier({
+    const realIdentifier = createIdentifier({
       config: identityConfig({ jwt }),
       trustedProxies: parseTrustedProxies(['127.0.0.1/32']).cidrs,
       forwardedHeader: 'x-forwarded-for',
@@ -235,15 +238,15 @@ describe('a token whose key is not known', () => {
       tokens,
     })
     const bounds: (number | undefined)[] = []
-    const identify: Identifier['identify'] = (seen, withinMs) => {
+    const identify: Identifier['identify'] = (request, withinMs) => {
       bounds.push(withinMs)
-      return door.identify(seen, withinMs)
+      return realIdentifier.identify(request, withinMs)
     }
     const identifier: Identifier = {
       identify,
-      reload: () => door.reload(),
-      stats: () => door.stats(),
-      close: () => door.close(),
+      reload: () => realIdentifier.reload(),
+      stats: () => realIdentifier.stats(),
+      close: () => realIdentifier.close(),
     }
     const api = await trusting({ identifier })
     const statuses: number[] = []
@@ -253,9 +256,9 @@ describe('a token whose key is not known', () => {
       statuses.push((await api.send(AUTH, sent)).status)
     }
     expect(statuses).toEqual([200, 429, 429])
-    expect(door.stats().tokens?.published).toMatchObject({ fetches: 1, failures: 0 })
+    expect(realIdentifier.stats().tokens?.published).toMatchObject({ fetches: 1, failures: 0 })
     for (const bound of bounds) expect(bound).toBeLessThanOrEqual(BOUND_MS)
-    await door.close()
+    await realIdentifier.close()
     await issuer[Symbol.asyncDispose]()
   })
 })

@@ -1,5 +1,10 @@
 /** A proxy on this machine that asks about orders. */
-import { type Sent, startApi, type TestApi, type TestOptions } from './api.test-helper.js'
+import {
+  type ApiRequestOptions,
+  startApi,
+  type TestApi,
+  type TestOptions,
+} from './api.test-helper.js'
 
 const LOOPBACK = ['127.0.0.1/32']
 export const RULES = [
@@ -23,7 +28,7 @@ export async function wasCounted(api: TestApi, ip = CLIENT): Promise<boolean> {
   return (body as { remaining: number }).remaining === 0
 }
 
-export const headers = (more: Record<string, string | string[]> = {}): Sent => ({
+export const headers = (more: Record<string, string | string[]> = {}): ApiRequestOptions => ({
   headers: { 'x-forwarded-for': CLIENT, ...more },
 })
 export const orders = (more: Record<string, string | string[]> = {}) =>

@@ -1,11 +1,11 @@
 import { describe, expect, test } from 'vitest'
-import { closeAfterTests, type Sent } from './api.test-helper.js'
+import { closeAfterTests, type ApiRequestOptions } from './api.test-helper.js'
 import { AUTH, CLIENT, headers, orders, trusting, wasCounted } from './forward-auth.test-helper.js'
 
 closeAfterTests()
 
 describe('what each proxy sends', () => {
-  const PROXIES: [string, string, Sent][] = [
+  const PROXIES: [string, string, ApiRequestOptions][] = [
     [
       'nginx',
       AUTH,

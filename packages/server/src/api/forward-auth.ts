@@ -8,14 +8,14 @@ import { type Call, type Decision, matchPattern, show } from '@sluice/core'
 import type { WallClock } from '../clock.js'
 import type { Config } from '../config/config.js'
 import type { Decider } from '../decider.js'
-import { answerProblem, answerRefusal, flatHeaders, type ProblemAnswer } from '../http/answer.js'
+import { sendProblem, sendRefusal, flatHeaders, type HttpProblem } from '../http/answer.js'
 import { limitUnreadBody } from '../http/unread-body.js'
 import { type Identifier, type Identity, refusalOfIdentity } from '../identity/identity.js'
 import type { Log } from '../log/logger.js'
 import type { Telemetry } from '../telemetry/telemetry.js'
 import { readForwardedCall } from './forwarded-call.js'
 
-export interface ForwardAuthParts {
+export interface ForwardAuthDeps {
   readonly config: Config
   readonly decider: Decider
   readonly identifier: Identifier
@@ -37,37 +37,37 @@ const WARN_EVERY_MS = 60_000
 const TOKEN_WITHIN_MS = 150
 
 export class ForwardAuth {
-  readonly #parts: ForwardAuthParts
+  readonly #deps: ForwardAuthDeps
   #warnFromMs = Number.NEGATIVE_INFINITY
 
-  constructor(parts: ForwardAuthParts) {
-    this.#parts = parts
+  constructor(deps: ForwardAuthDeps) {
+    this.#deps = deps
   }
 
   /** Rejects with a SluiceError where it is not clear which call is meant. */
-  async answer(request: IncomingMessage, response: ServerResponse): Promise<void> {
-    const { config, decider, identifier } = this.#parts
+  async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const { config, decider, identifier } = this.#deps
     limitUnreadBody(request, response)
-    const seen = identifier.identify(request, TOKEN_WITHIN_MS)
-    const identity = seen instanceof Promise ? await seen : seen
-    if (!identity.trusted) return answerProblem(response, untrusted(identity))
+    const identified = identifier.identify(request, TOKEN_WITHIN_MS)
+    const identity = identified instanceof Promise ? await identified : identified
+    if (!identity.trusted) return sendProblem(response, untrustedProxy(identity))
     const { method, path } = readForwardedCall(request)
-    this.warnOfNobody(identity)
+    this.warnOfMissingClient(identity)
 
     const call: Call = { attributes: { ...identity.attributes, method, path } }
     // A proxy cannot be made to hold a call: it would give up on the question.
-    const ask = () => decider.check(call, 'forward-auth', { canWait: false })
-    const traced = this.#parts.telemetry?.follow(request)
+    const decide = () => decider.check(call, 'forward-auth', { canWait: false })
+    const traced = this.#deps.telemetry?.follow(request)
     const decision = await (traced === undefined
-      ? ask()
-      : traced.decide({ way: 'forward-auth' }, ask))
+      ? decide()
+      : traced.decide({ entryPoint: 'forward-auth' }, decide))
     if (!decision.allowed) return this.refuse(response, decision)
-    const headers = flatHeaders(decision, this.#parts.responseClock.now())
+    const headers = flatHeaders(decision, this.#deps.responseClock.now())
     const unknown = refusalOfIdentity(identity, config.identity, this.needsUser(path))
     if (unknown !== undefined) {
       const status = this.statusOf(unknown.status)
       const all = [...unknown.headers, ...headers]
-      return answerProblem(response, { ...unknown, status, headers: all })
+      return sendProblem(response, { ...unknown, status, headers: all })
     }
     // Exactly 200: Envoy takes every other status for a refusal.
     headers.push('Content-Length', '0')
@@ -76,28 +76,28 @@ export class ForwardAuth {
   }
 
   private refuse(response: ServerResponse, decision: Decision): void {
-    const { responseClock, random, config } = this.#parts
+    const { responseClock, random, config } = this.#deps
     const status = config.api.refusedStatus === 403 ? 403 : undefined
     const { jitter } = config.refusals
     const nowMs = responseClock.now()
     // Never 503: to a proxy that means that Sluice is gone, and many then let the call through.
     const postureStatus = 429
-    answerRefusal(response, decision, { nowMs, jitter, fraction: random(), status, postureStatus })
+    sendRefusal(response, decision, { nowMs, jitter, fraction: random(), status, postureStatus })
   }
 
   /** What is refused only for now is told as a refusal is; again no 5xx. */
   private statusOf(status: number): number {
-    return status === 429 || status >= 500 ? this.#parts.config.api.refusedStatus : status
+    return status === 429 || status >= 500 ? this.#deps.config.api.refusedStatus : status
   }
 
   private needsUser(path: string): boolean {
-    const { requireUser } = this.#parts.config.gateway
+    const { requireUser } = this.#deps.config.gateway
     return requireUser.some((pattern) => matchPattern(pattern, path, false))
   }
 
-  private warnOfNobody({ peer, forwardedFor }: Identity): void {
+  private warnOfMissingClient({ peer, forwardedFor }: Identity): void {
     if (forwardedFor !== peer) return
-    const { log, clock, config } = this.#parts
+    const { log, clock, config } = this.#deps
     const nowMs = clock.now()
     if (nowMs < this.#warnFromMs) return
     this.#warnFromMs = nowMs + WARN_EVERY_MS
@@ -108,7 +108,7 @@ export class ForwardAuth {
   }
 }
 
-function untrusted({ peer }: Identity): ProblemAnswer {
+function untrustedProxy({ peer }: Identity): HttpProblem {
   return {
     status: 403,
     detail: `${show(peer)} is not a trusted proxy. SLUICE_TRUSTED_PROXIES lists those that may ask.`,

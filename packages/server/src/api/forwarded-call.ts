@@ -21,24 +21,24 @@ const PATH_HEADERS = ['x-forwarded-uri', 'x-original-uri']
 
 /** Throws a SluiceError of status 400 where it is not clear which call is meant. */
 export function readForwardedCall(request: IncomingMessage): ForwardedCall {
-  const methods = readOnce(request, METHOD_HEADERS)
-  const paths = readOnce(request, PATH_HEADERS)
+  const methods = readClaims(request, METHOD_HEADERS)
+  const paths = readClaims(request, PATH_HEADERS)
   const below = pathBelow(request.url ?? '')
   if (below !== undefined) paths.push({ place: 'path', value: below })
   return {
     // The proxy's own method says little: most always ask with GET.
-    method: agreed(methods, readMethod, 'CALL_INVALID') ?? request.method ?? 'GET',
-    path: agreed(paths, readPath, 'CALL_PATH_INVALID') ?? '/',
+    method: requireAgreement(methods, readMethod, 'CALL_INVALID') ?? request.method ?? 'GET',
+    path: requireAgreement(paths, readPath, 'CALL_PATH_INVALID') ?? '/',
   }
 }
 
-interface Said {
+interface HeaderClaim {
   readonly place: string
   readonly value: string
 }
 
 /** What each of the headers says that was sent; one that was sent twice says two things. */
-function readOnce({ headersDistinct }: IncomingMessage, names: readonly string[]): Said[] {
+function readClaims({ headersDistinct }: IncomingMessage, names: readonly string[]): HeaderClaim[] {
   return names.flatMap((place) => {
     const [value, ...more] = headersDistinct[place] ?? []
     if (more.length === 0) return value === undefined ? [] : { place, value }
@@ -46,9 +46,9 @@ function readOnce({ headersDistinct }: IncomingMessage, names: readonly string[]
   })
 }
 
-function agreed(
-  all: readonly Said[],
-  read: (said: Said) => string,
+function requireAgreement(
+  all: readonly HeaderClaim[],
+  read: (claim: HeaderClaim) => string,
   code: ErrorCode,
 ): string | undefined {
   const [first, ...others] = all
@@ -68,7 +68,7 @@ function agreed(
 /** A token of RFC 9110; no method that anybody registered is as long. */
 const METHOD = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/
 
-function readMethod({ place, value }: Said): string {
+function readMethod({ place, value }: HeaderClaim): string {
   const method = value.toUpperCase()
   // It stands for what comes over a WebSocket, which most rules are not for.
   if (METHOD.test(value) && method !== MESSAGE) return method
@@ -76,8 +76,8 @@ function readMethod({ place, value }: Said): string {
   throw new SluiceError('CALL_INVALID', `${place}: found "${show(value)}"; accepted: ${accepted}`)
 }
 
-function readPath({ place, value }: Said): string {
-  const found = canonicalPath(value)
-  if (found.ok) return found.path
-  throw new SluiceError('CALL_PATH_INVALID', `${place}: ${found.reason}`)
+function readPath({ place, value }: HeaderClaim): string {
+  const canonical = canonicalPath(value)
+  if (canonical.ok) return canonical.path
+  throw new SluiceError('CALL_PATH_INVALID', `${place}: ${canonical.reason}`)
 }

@@ -1,23 +1,23 @@
 /** What the decision API answers where it has no decision. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
-import { type ProblemAnswer, problemObject } from '../http/answer.js'
+import { type HttpProblem, problemObject } from '../http/answer.js'
 import type { Rights } from './access.js'
 import { ARRAY_BYTES_MAX, OBJECT_BYTES_MAX } from './read-body.js'
 
-export const UNAUTHORIZED: ProblemAnswer = {
+export const UNAUTHORIZED: HttpProblem = {
   status: 401,
   detail: 'Send the token of the decision API as Authorization: Bearer <token>.',
   error: 'unauthorized',
   headers: ['WWW-Authenticate', 'Bearer'],
 }
 
-export const CROSS_SITE: ProblemAnswer = {
+export const CROSS_SITE: HttpProblem = {
   status: 403,
   detail: 'Web pages may not use the decision API; this request came from one.',
   error: 'cross_site',
 }
 
-export const ENCODED: ProblemAnswer = {
+export const UNSUPPORTED_ENCODING: HttpProblem = {
   status: 415,
   detail: 'Content-Encoding: accepted is a body that is not compressed.',
   error: 'unsupported_encoding',
@@ -25,13 +25,13 @@ export const ENCODED: ProblemAnswer = {
 }
 
 /** Whoever showed no token is asked for one; a token of the API is not enough. */
-export function needsAdmin(what: string, rights: Rights): ProblemAnswer {
+export function needsAdmin(what: string, rights: Rights): HttpProblem {
   const detail = `${what} needs the admin token.`
   if (rights === 'api') return { status: 403, detail, error: 'forbidden' }
   return { ...UNAUTHORIZED, detail }
 }
 
-export const TOO_LARGE: ProblemAnswer = {
+export const TOO_LARGE: HttpProblem = {
   status: 413,
   detail: `body: found more; accepted: ${OBJECT_BYTES_MAX} bytes, ${ARRAY_BYTES_MAX} for a list`,
   error: 'too_large',
@@ -45,10 +45,10 @@ const DROPPING_MS_MAX = 2000
  * connection, and a client that is still sending might never see why; so what it sends is dropped
  * for a moment.
  */
-export function answerAndClose(
+export function sendAndClose(
   request: IncomingMessage,
   response: ServerResponse,
-  problem: ProblemAnswer,
+  problem: HttpProblem,
 ): void {
   const body = Buffer.from(JSON.stringify(problemObject(problem)))
   response.writeHead(problem.status, [

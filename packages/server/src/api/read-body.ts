@@ -18,15 +18,15 @@ export function readBody(
   const { headers } = request
   if (Number(headers['content-length'] ?? 0) > ARRAY_BYTES_MAX) return done(undefined)
   if (headers.expect?.toLowerCase().startsWith('100-continue')) response.writeContinue()
-  const gathered = new Gathered()
+  const buffered = new BodyBuffer()
   const onData = (chunk: Buffer) => {
-    gathered.add(chunk)
-    if (!gathered.isTooLarge()) return
+    buffered.add(chunk)
+    if (!buffered.isTooLarge()) return
     request.off('data', onData)
     request.off('end', onEnd)
     done(undefined)
   }
-  const onEnd = () => done(gathered.whole())
+  const onEnd = () => done(buffered.toBuffer())
   request.on('data', onData)
   request.on('end', onEnd)
 }
@@ -37,7 +37,7 @@ const NOTHING = Buffer.alloc(0)
  * Most bodies come in one piece, which is taken as it is. Others are copied into one buffer that
  * grows: a list of the pieces would cost a hundred times the bytes when each piece is one byte.
  */
-class Gathered {
+class BodyBuffer {
   #buffer: Buffer | undefined
   #bytes = 0
   #most = OBJECT_BYTES_MAX
@@ -59,7 +59,7 @@ class Gathered {
     return this.#bytes > this.#most
   }
 
-  whole(): Buffer {
+  toBuffer(): Buffer {
     const buffer = this.#buffer ?? NOTHING
     return buffer.length === this.#bytes ? buffer : buffer.subarray(0, this.#bytes)
   }

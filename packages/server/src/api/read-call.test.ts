@@ -1,6 +1,13 @@
 import { SluiceError } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
-import { CHECK_KEYS, ITEMS_MAX, PEEK_KEYS, readCall, readCalls, readRefund } from './read-call.js'
+import {
+  CHECK_FIELDS,
+  ITEMS_MAX,
+  PEEK_FIELDS,
+  readCall,
+  readCalls,
+  readRefund,
+} from './read-call.js'
 
 /** The code and message that a text is refused with. */
 function problemOf(read: () => unknown): string {
@@ -13,7 +20,7 @@ function problemOf(read: () => unknown): string {
   return 'none'
 }
 
-const readText = (json: string) => readCall(JSON.parse(json), CHECK_KEYS)
+const readText = (json: string) => readCall(JSON.parse(json), CHECK_FIELDS)
 const withCost = (cost: string) => `{"attributes":{},"cost":${cost}}`
 const withValue = (value: string) => `{"attributes":{"user":${value}}}`
 
@@ -81,7 +88,7 @@ describe('a call', () => {
   })
 
   test('a peek has no receipt', () => {
-    const message = problemOf(() => readCall({ attributes: {}, receipt: true }, PEEK_KEYS))
+    const message = problemOf(() => readCall({ attributes: {}, receipt: true }, PEEK_FIELDS))
     expect(message).toContain('unknown key "receipt"')
   })
 })
@@ -152,8 +159,8 @@ describe('the value of an attribute', () => {
   test('is one of up to 64', () => {
     const many = (count: number) =>
       Object.fromEntries(Array.from({ length: count }, (_, index) => [`a${index}`, '']))
-    expect(problemOf(() => readCall({ attributes: many(64) }, CHECK_KEYS))).toBe('none')
-    expect(problemOf(() => readCall({ attributes: many(65) }, CHECK_KEYS))).toBe(
+    expect(problemOf(() => readCall({ attributes: many(64) }, CHECK_FIELDS))).toBe('none')
+    expect(problemOf(() => readCall({ attributes: many(65) }, CHECK_FIELDS))).toBe(
       'CALL_INVALID attributes: found 65 names; accepted: up to 64',
     )
   })
@@ -163,24 +170,24 @@ describe('a list', () => {
   const good = { attributes: { user: 'u1' } }
 
   test('names the item that is wrong, and where', () => {
-    expect(problemOf(() => readCalls([good, 5], CHECK_KEYS))).toMatch(
+    expect(problemOf(() => readCalls([good, 5], CHECK_FIELDS))).toMatch(
       /^CALL_INVALID \[1\]: found 5/,
     )
-    expect(problemOf(() => readCalls([good, good, { ...good, cost: '1' }], CHECK_KEYS))).toMatch(
+    expect(problemOf(() => readCalls([good, good, { ...good, cost: '1' }], CHECK_FIELDS))).toMatch(
       /^CALL_COST_INVALID \[2\]\.cost must be/,
     )
-    expect(problemOf(() => readCalls([{ attributes: { user: [] } }], CHECK_KEYS))).toMatch(
+    expect(problemOf(() => readCalls([{ attributes: { user: [] } }], CHECK_FIELDS))).toMatch(
       /^CALL_INVALID \[0\]\.attributes\.user: found a list/,
     )
-    expect(problemOf(() => readCalls([{}], CHECK_KEYS))).toMatch(
+    expect(problemOf(() => readCalls([{}], CHECK_FIELDS))).toMatch(
       /^CALL_INVALID \[0\]\.attributes: /,
     )
   })
 
   test('has up to 1,000 items', () => {
     const many = Array.from({ length: ITEMS_MAX + 1 }, () => good)
-    expect(readCalls(many.slice(1), CHECK_KEYS)).toHaveLength(1000)
-    expect(problemOf(() => readCalls(many, CHECK_KEYS))).toBe(
+    expect(readCalls(many.slice(1), CHECK_FIELDS)).toHaveLength(1000)
+    expect(problemOf(() => readCalls(many, CHECK_FIELDS))).toBe(
       'CALL_INVALID body: found a list of 1001 items; accepted: up to 1000',
     )
   })

@@ -3,7 +3,7 @@ import { ATTRIBUTE_LENGTH_MAX, type Attributes, isCount, SluiceError, show } fro
 import { nearest } from '@sluice/core/reading'
 
 /** What one body, or one item of a list, asks for. */
-export interface Asked {
+export interface CallRequest {
   readonly attributes: Attributes
   readonly cost?: number
   readonly receipt?: boolean
@@ -11,11 +11,11 @@ export interface Asked {
   readonly rule?: string
 }
 
-export type Key = keyof Asked
+export type CallField = keyof CallRequest
 
-export const CHECK_KEYS: readonly Key[] = ['attributes', 'cost', 'receipt', 'canWait']
-export const PEEK_KEYS: readonly Key[] = ['attributes', 'cost']
-export const RESET_KEYS: readonly Key[] = ['attributes', 'rule']
+export const CHECK_FIELDS: readonly CallField[] = ['attributes', 'cost', 'receipt', 'canWait']
+export const PEEK_FIELDS: readonly CallField[] = ['attributes', 'cost']
+export const RESET_FIELDS: readonly CallField[] = ['attributes', 'rule']
 
 export const ITEMS_MAX = 1000
 const ATTRIBUTES_MAX = 64
@@ -25,7 +25,10 @@ const NAME_LENGTH_MAX = 64
 const ALONE = -1
 
 /** The items of a list, all good; the first that is not refuses the whole list. */
-export function readCalls(sent: readonly unknown[], keys: readonly Key[]): readonly Asked[] {
+export function readCalls(
+  sent: readonly unknown[],
+  keys: readonly CallField[],
+): readonly CallRequest[] {
   if (sent.length > ITEMS_MAX) {
     throw invalid('body', `a list of ${sent.length} items`, `up to ${ITEMS_MAX}`)
   }
@@ -36,7 +39,7 @@ export function readCalls(sent: readonly unknown[], keys: readonly Key[]): reado
  * The call is what was sent, not a copy: JSON makes plain objects, in which `__proto__` is a name
  * like any other.
  */
-export function readCall(sent: unknown, keys: readonly Key[], index = ALONE): Asked {
+export function readCall(sent: unknown, keys: readonly CallField[], index = ALONE): CallRequest {
   if (!isObject(sent)) throw invalid(placeOf(index), describe(sent), ACCEPTED_CALL)
   for (const key in sent) {
     const value = sent[key]
@@ -46,16 +49,17 @@ export function readCall(sent: unknown, keys: readonly Key[], index = ALONE): As
     else if (key === 'rule') requireRule(value, index)
     else requireBoolean(value, key, index)
   }
-  if (Object.hasOwn(sent, 'attributes')) return sent as unknown as Asked
+  if (Object.hasOwn(sent, 'attributes')) return sent as unknown as CallRequest
   throw invalid(placeOf(index, 'attributes'), 'nothing', ACCEPTED_ATTRIBUTES)
 }
 
 /** A receipt, or a call whose cost is given back. */
-export function readRefund(sent: unknown): string | Asked {
+export function readRefund(sent: unknown): string | CallRequest {
   if (!isObject(sent)) throw invalid(placeOf(ALONE), describe(sent), ACCEPTED_REFUND)
   if (Object.hasOwn(sent, 'receipt')) return readReceipt(sent)
-  if (Object.hasOwn(sent, 'attributes')) return readCall(sent, PEEK_KEYS)
-  for (const key in sent) if (!isKey(key, REFUND_KEYS)) throw unknownKey(key, REFUND_KEYS, ALONE)
+  if (Object.hasOwn(sent, 'attributes')) return readCall(sent, PEEK_FIELDS)
+  for (const key in sent)
+    if (!isKey(key, REFUND_FIELDS)) throw unknownKey(key, REFUND_FIELDS, ALONE)
   throw invalid(placeOf(ALONE), 'no receipt', ACCEPTED_REFUND)
 }
 
@@ -73,7 +77,7 @@ function readReceipt(sent: Readonly<Record<string, unknown>>): string {
   )
 }
 
-const REFUND_KEYS: readonly Key[] = ['receipt', 'attributes', 'cost']
+const REFUND_FIELDS: readonly CallField[] = ['receipt', 'attributes', 'cost']
 const ACCEPTED_REFUND = 'an object such as {"receipt":"..."}'
 const ACCEPTED_CALL = 'an object such as {"attributes":{"user":"u1"}}'
 const ACCEPTED_ATTRIBUTES = 'an object of names and values such as {"user":"u1"}'
@@ -84,7 +88,7 @@ function isObject(value: unknown): value is Readonly<Record<string, unknown>> {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
 }
 
-function isKey(key: string, keys: readonly Key[]): key is Key {
+function isKey(key: string, keys: readonly CallField[]): key is CallField {
   for (let i = 0; i < keys.length; i++) if (keys[i] === key) return true
   return false
 }
@@ -143,12 +147,12 @@ function requireRule(value: unknown, index: number): void {
   throw invalid(placeOf(index, 'rule'), describe(value), 'the id of a rule')
 }
 
-function requireBoolean(value: unknown, key: Key, index: number): void {
+function requireBoolean(value: unknown, key: CallField, index: number): void {
   if (typeof value === 'boolean') return
   throw invalid(placeOf(index, key), describe(value), 'true or false')
 }
 
-function unknownKey(key: string, keys: readonly Key[], index: number): SluiceError {
+function unknownKey(key: string, keys: readonly CallField[], index: number): SluiceError {
   const near = nearest(key, keys)
   const meant = near === undefined ? '' : `, did you mean "${near}"?`
   return invalid(placeOf(index), `unknown key "${show(key)}"${meant}`, keys.join(', '))

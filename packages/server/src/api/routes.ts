@@ -6,14 +6,14 @@ type Access = 'open' | 'token' | 'admin' | 'proxy'
 
 export interface Route {
   readonly path: string
-  readonly serves: Serves
+  readonly serves: Action
   readonly access: Access
   /** Empty: any. */
   readonly methods: readonly string[]
 }
 
 export type Verb = 'check' | 'peek' | 'explain' | 'refund' | 'reset'
-type Serves = Verb | 'forward-auth' | 'health' | 'readiness'
+type Action = Verb | 'forward-auth' | 'health' | 'readiness'
 
 const POST = ['POST']
 const GET = ['GET', 'HEAD']
@@ -33,10 +33,10 @@ const BY_PATH: ReadonlyMap<string, Route> = new Map(ROUTES.map((route) => [route
 
 /** Looked up as it was sent, because almost always that is the path alone. */
 export function findRoute(url: string): Route | undefined {
-  return BY_PATH.get(url) ?? findSlowly(originForm(url))
+  return BY_PATH.get(url) ?? findByPath(originForm(url))
 }
 
-function findSlowly(url: string): Route | undefined {
+function findByPath(url: string): Route | undefined {
   const query = url.indexOf('?')
   const path = query === -1 ? url : url.slice(0, query)
   const route = BY_PATH.get(path)

@@ -12,7 +12,7 @@ afterAll(() => Promise.all(closing.map((close) => close())))
 const u1 = { attributes: { user: 'u1' } }
 
 /** An API whose counters are in a store elsewhere. */
-async function startElsewhere(rules: LimiterOptions['rules'], denyCacheMs = 0) {
+async function startWithRemoteStore(rules: LimiterOptions['rules'], denyCacheMs = 0) {
   const { limiter, store } = await scripted(rules, { denyCacheMs })
   closing.push(() => limiter.close())
   const api = await startApi({ limiter: () => limiter })
@@ -20,7 +20,10 @@ async function startElsewhere(rules: LimiterOptions['rules'], denyCacheMs = 0) {
 }
 
 /** Calls go on, a millisecond after each other, until one is not decided by the store. */
-async function untilHere(api: Awaited<ReturnType<typeof startApi>>, store: ScriptedStore) {
+async function untilDecidedLocally(
+  api: Awaited<ReturnType<typeof startApi>>,
+  store: ScriptedStore,
+) {
   for (let i = 0; i < 200; i++) {
     const { body } = await api.post('/v1/check', u1)
     const decision = body as Readonly<Record<string, unknown>>
@@ -33,7 +36,7 @@ async function untilHere(api: Awaited<ReturnType<typeof startApi>>, store: Scrip
 
 test('a refusal that is remembered says for how long', async () => {
   const rules = [{ id: 'r', by: ['user'], limits: ['1/minute'] }]
-  const { api, store } = await startElsewhere(rules, 1000)
+  const { api, store } = await startWithRemoteStore(rules, 1000)
   for (let i = 0; i < 2; i++) {
     const { body } = await api.post('/v1/check', u1)
     expect(body).toMatchObject({ source: 'store' })
@@ -46,8 +49,8 @@ test('a refusal that is remembered says for how long', async () => {
 
 test('a call that a lease pays for says so, and how long ago it was drawn', async () => {
   const rules = [{ id: 'r', by: ['user'], limits: ['1000/minute'], coordination: 'leased' }]
-  const { api, store, limiter } = await startElsewhere(rules)
-  const first = await untilHere(api, store)
+  const { api, store, limiter } = await startWithRemoteStore(rules)
+  const first = await untilDecidedLocally(api, store)
   expect(first).toMatchObject({ allowed: true, source: 'lease', rule: 'r', limit: 1000 })
   store.clock.advance(12)
   const list = await api.post('/v1/check', [u1])
@@ -57,8 +60,8 @@ test('a call that a lease pays for says so, and how long ago it was drawn', asyn
 
 test('what a node counts itself is told as such by check, peek and explain', async () => {
   const rules = [{ id: 'r', by: ['user'], limits: ['1000/minute'], coordination: 'local' }]
-  const { api, store } = await startElsewhere(rules)
-  expect(await untilHere(api, store)).toMatchObject({ allowed: true, source: 'local' })
+  const { api, store } = await startWithRemoteStore(rules)
+  expect(await untilDecidedLocally(api, store)).toMatchObject({ allowed: true, source: 'local' })
   store.clock.advance(7)
   const checked = (await api.post('/v1/check', u1)).body as { readonly staleMs: number }
   expect(checked.staleMs).toBeGreaterThanOrEqual(7)

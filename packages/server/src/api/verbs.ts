@@ -1,82 +1,86 @@
 /** What the decision API does: the verbs of the limiter, asked for in JSON. */
 import type { Attributes, Decision } from '@sluice/core'
 import type { Decider } from '../decider.js'
-import { type ProblemAnswer, problemObject } from '../http/answer.js'
-import type { Failures } from '../http/failures.js'
-import type { Traced } from '../telemetry/telemetry.js'
+import { type HttpProblem, problemObject } from '../http/answer.js'
+import type { ErrorReporter } from '../http/failures.js'
+import type { RequestTrace } from '../telemetry/telemetry.js'
 import type { Rights } from './access.js'
 import { needsAdmin } from './problems.js'
 import {
-  type Asked,
-  CHECK_KEYS,
-  type Key,
-  PEEK_KEYS,
-  RESET_KEYS,
+  type CallRequest,
+  CHECK_FIELDS,
+  type CallField,
+  PEEK_FIELDS,
+  RESET_FIELDS,
   readCall,
   readCalls,
   readRefund,
 } from './read-call.js'
 
 /** What is told as JSON, or why nothing was done. */
-export type Answer =
+export type VerbResult =
   | Decision
   | readonly object[]
   | { readonly refunded: true }
   | { readonly reset: true }
-  | { readonly problem: ProblemAnswer }
+  | { readonly problem: HttpProblem }
 
 /** Who asks, and where its question stands in a trace. */
-export interface Asking {
+export interface VerbContext {
   readonly rights: Rights
-  readonly traced: Traced | undefined
+  readonly traced: RequestTrace | undefined
 }
 
-const CHECK = { way: 'api' } as const
-const PEEK = { way: 'api', isPeek: true } as const
+const CHECK = { entryPoint: 'api' } as const
+const PEEK = { entryPoint: 'api', isPeek: true } as const
 
 /** Each takes what was sent, as JSON says it; what is no call rejects with a SluiceError. */
 export class Verbs {
   readonly #decider: Decider
-  readonly #failures: Failures
+  readonly #errorReporter: ErrorReporter
   readonly #hideSecrets: (attributes: Attributes) => Attributes
 
   constructor(
     decider: Decider,
-    failures: Failures,
+    errorReporter: ErrorReporter,
     hideSecrets: (attributes: Attributes) => Attributes,
   ) {
     this.#decider = decider
-    this.#failures = failures
+    this.#errorReporter = errorReporter
     this.#hideSecrets = hideSecrets
   }
 
-  check(sent: unknown, { traced }: Asking): Answer | Promise<Answer> {
+  check(sent: unknown, { traced }: VerbContext): VerbResult | Promise<VerbResult> {
     // What was asked is both the call and the options: nothing is copied on the way.
-    const ask = (asked: Asked) => this.#decider.check(asked, 'api', asked)
-    const decide = (asked: Asked) =>
-      traced === undefined ? ask(asked) : traced.decide(CHECK, () => ask(asked))
+    const decideUntraced = (request: CallRequest) => this.#decider.check(request, 'api', request)
+    const decide = (request: CallRequest) =>
+      traced === undefined
+        ? decideUntraced(request)
+        : traced.decide(CHECK, () => decideUntraced(request))
     if (Array.isArray(sent)) {
-      return this.decideAll(this.readCalls(sent, CHECK_KEYS), async (asked) => decide(asked))
+      return this.decideAll(this.readCalls(sent, CHECK_FIELDS), async (request) => decide(request))
     }
-    return decide(this.readCall(sent, CHECK_KEYS))
+    return decide(this.readCall(sent, CHECK_FIELDS))
   }
 
-  peek(sent: unknown, { traced }: Asking): Promise<Answer> {
+  peek(sent: unknown, { traced }: VerbContext): Promise<VerbResult> {
     const { limiter } = this.#decider
-    const decide = async (asked: Asked) =>
-      traced === undefined ? limiter.peek(asked) : traced.decide(PEEK, () => limiter.peek(asked))
-    if (Array.isArray(sent)) return this.decideAll(this.readCalls(sent, PEEK_KEYS), decide)
-    return decide(this.readCall(sent, PEEK_KEYS))
+    const decide = async (request: CallRequest) =>
+      traced === undefined
+        ? limiter.peek(request)
+        : traced.decide(PEEK, () => limiter.peek(request))
+    if (Array.isArray(sent)) return this.decideAll(this.readCalls(sent, PEEK_FIELDS), decide)
+    return decide(this.readCall(sent, PEEK_FIELDS))
   }
 
-  explain(sent: unknown): Promise<Answer> {
-    return this.#decider.limiter.explain(this.readCall(sent, PEEK_KEYS))
+  explain(sent: unknown): Promise<VerbResult> {
+    return this.#decider.limiter.explain(this.readCall(sent, PEEK_FIELDS))
   }
 
   /** A receipt gives back what its owner took; attributes give budget to anybody. */
-  async refund(sent: unknown, { rights }: Asking): Promise<Answer> {
+  async refund(sent: unknown, { rights }: VerbContext): Promise<VerbResult> {
     const refund = readRefund(sent)
-    const what = typeof refund === 'string' ? refund : this.hidden(refund)
+    const what = typeof refund === 'string' ? refund : this.withMaskedSecrets(refund)
     if (typeof what !== 'string' && rights !== 'admin') {
       return { problem: needsAdmin('A refund by attributes, unlike one by receipt,', rights) }
     }
@@ -84,24 +88,24 @@ export class Verbs {
     return { refunded: true }
   }
 
-  async reset(sent: unknown): Promise<Answer> {
-    const asked = this.readCall(sent, RESET_KEYS)
-    await this.#decider.limiter.reset(asked, asked)
+  async reset(sent: unknown): Promise<VerbResult> {
+    const request = this.readCall(sent, RESET_FIELDS)
+    await this.#decider.limiter.reset(request, request)
     return { reset: true }
   }
 
-  private readCall(sent: unknown, keys: readonly Key[]): Asked {
-    return this.hidden(readCall(sent, keys))
+  private readCall(sent: unknown, keys: readonly CallField[]): CallRequest {
+    return this.withMaskedSecrets(readCall(sent, keys))
   }
 
-  private readCalls(sent: readonly unknown[], keys: readonly Key[]): readonly Asked[] {
-    return readCalls(sent, keys).map((asked) => this.hidden(asked))
+  private readCalls(sent: readonly unknown[], keys: readonly CallField[]): readonly CallRequest[] {
+    return readCalls(sent, keys).map((request) => this.withMaskedSecrets(request))
   }
 
   /** A key is the same caller here as at the gateway, and a secret in neither's log. */
-  private hidden(asked: Asked): Asked {
-    const attributes = this.#hideSecrets(asked.attributes)
-    return attributes === asked.attributes ? asked : { ...asked, attributes }
+  private withMaskedSecrets(request: CallRequest): CallRequest {
+    const attributes = this.#hideSecrets(request.attributes)
+    return attributes === request.attributes ? request : { ...request, attributes }
   }
 
   /**
@@ -109,10 +113,10 @@ export class Verbs {
    * together. One that fails leaves the others what they are: they may have been charged.
    */
   private decideAll(
-    items: readonly Asked[],
-    decide: (asked: Asked) => Promise<Decision>,
+    items: readonly CallRequest[],
+    decide: (request: CallRequest) => Promise<Decision>,
   ): Promise<readonly object[]> {
-    const failed = (error: unknown) => problemObject(this.#failures.problemOf(error))
+    const failed = (error: unknown) => problemObject(this.#errorReporter.problemOf(error))
     return Promise.all(items.map((item) => decide(item).catch(failed)))
   }
 }

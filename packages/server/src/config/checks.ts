@@ -1,11 +1,11 @@
 /** What must hold between settings that are each good by themselves. */
 import type { Cidr } from '@sluice/core'
-import { complain, type Spot } from '@sluice/core/reading'
+import { reportAt, type Located } from '@sluice/core/reading'
 import type { ListenAddress } from './config.js'
 import type { Setting } from './fields.js'
 import { formatListen, isClash, isLoopback } from './listen.js'
 
-export interface Whole {
+export interface CheckedSettings {
   readonly gatewayListen: Setting<ListenAddress>
   readonly apiListen: Setting<ListenAddress>
   readonly apiToken: Setting<string | undefined>
@@ -16,23 +16,23 @@ export interface Whole {
   readonly databaseUrl: Setting<string | undefined>
   readonly rules: Setting<string | undefined>
   readonly trustedProxies: Setting<readonly Cidr[]>
-  readonly proxyHeaders: Spot | undefined
+  readonly proxyHeaders: Located | undefined
 }
 
-export function checkWhole(whole: Whole): void {
-  requireToken(whole.apiListen, whole.apiToken, {
+export function checkSettings(settings: CheckedSettings): void {
+  requireToken(settings.apiListen, settings.apiToken, {
     sources: 'SLUICE_API_TOKEN or api.tokenFile',
     why: "anyone could spend anyone's budget",
   })
-  requireToken(whole.adminListen, whole.adminToken, {
+  requireToken(settings.adminListen, settings.adminToken, {
     sources: 'SLUICE_ADMIN_TOKEN or admin.tokenFile',
     why: 'nobody elsewhere could know the one that is made at the start',
   })
-  refuseSameToken(whole)
-  refuseClashes(whole)
-  refuseWorkers(whole)
-  refuseTwoSources(whole)
-  requireProxies(whole)
+  refuseSameToken(settings)
+  refuseClashes(settings)
+  refuseWorkers(settings)
+  refuseTwoSources(settings)
+  requireProxies(settings)
 }
 
 function requireToken(
@@ -40,44 +40,44 @@ function requireToken(
   token: Setting<string | undefined>,
   { sources, why }: { readonly sources: string; readonly why: string },
 ): void {
-  if (listen.spot === undefined || !listen.isRead || isLoopback(listen.value.host)) return
+  if (listen.located === undefined || !listen.isRead || isLoopback(listen.value.host)) return
   if (token.value !== undefined || !token.isRead) return
   const accepted = `a loopback address; without ${sources} only loopback is allowed: ${why}`
-  complain(listen.spot, 'bad-value', { accepted })
+  reportAt(listen.located, 'bad-value', { accepted })
 }
 
 /** A token that is made at the start is drawn at random, and so never the same. */
-function refuseSameToken({ apiToken, adminToken }: Whole): void {
-  if (adminToken.spot === undefined || adminToken.value === undefined) return
+function refuseSameToken({ apiToken, adminToken }: CheckedSettings): void {
+  if (adminToken.located === undefined || adminToken.value === undefined) return
   if (adminToken.value !== apiToken.value) return
   const why = 'who may ask for decisions may not administer'
   const accepted = `another one than that of the API; ${why}`
-  complain(adminToken.spot, 'duplicate-value', { found: 'the token', accepted })
+  reportAt(adminToken.located, 'duplicate-value', { found: 'the token', accepted })
 }
 
 /** Told of at the later of two, or at the one that was written. */
-function refuseClashes({ gatewayListen, apiListen, adminListen }: Whole): void {
-  const doors = [
+function refuseClashes({ gatewayListen, apiListen, adminListen }: CheckedSettings): void {
+  const listeners = [
     { name: 'the gateway', listen: gatewayListen },
     { name: 'the API', listen: apiListen },
     { name: 'admin', listen: adminListen },
   ]
-  for (const [index, later] of doors.entries()) {
-    const earlier = doors
+  for (const [index, later] of listeners.entries()) {
+    const earlier = listeners
       .slice(0, index)
       .find(({ listen }) => listen.isRead && isClash(listen.value, later.listen.value))
     if (earlier === undefined || !later.listen.isRead) continue
-    const [own, other] = later.listen.spot === undefined ? [earlier, later] : [later, earlier]
-    if (own.listen.spot === undefined) continue
+    const [own, other] = later.listen.located === undefined ? [earlier, later] : [later, earlier]
+    if (own.listen.located === undefined) continue
     const accepted = `another port than ${other.name} has, ${formatListen(other.listen.value)}`
-    complain(own.listen.spot, 'duplicate-value', { accepted })
+    reportAt(own.listen.located, 'duplicate-value', { accepted })
   }
 }
 
-function refuseWorkers({ workers: { value, spot }, redisUrl }: Whole): void {
-  if (spot === undefined || value === 1) return
+function refuseWorkers({ workers: { value, located }, redisUrl }: CheckedSettings): void {
+  if (located === undefined || value === 1) return
   if (redisUrl.value !== undefined || !redisUrl.isRead) return
-  complain(spot, 'bad-value', {
+  reportAt(located, 'bad-value', {
     accepted:
       '1 while counters live in memory; each process would count for itself, ' +
       `and together they would admit ${value} times the limit`,
@@ -85,21 +85,21 @@ function refuseWorkers({ workers: { value, spot }, redisUrl }: Whole): void {
 }
 
 /** Told of at the URL: whoever has both most likely added it to a file that had rules. */
-function refuseTwoSources({ rules, databaseUrl }: Whole): void {
-  if (rules.spot === undefined || databaseUrl.spot === undefined) return
+function refuseTwoSources({ rules, databaseUrl }: CheckedSettings): void {
+  if (rules.located === undefined || databaseUrl.located === undefined) return
   if (!rules.isRead || !databaseUrl.isRead) return
-  complain(databaseUrl.spot, 'bad-value', {
-    found: `beside ${rules.spot.field}`,
+  reportAt(databaseUrl.located, 'bad-value', {
+    found: `beside ${rules.located.field}`,
     accepted:
       'one of the two: SLUICE_DATABASE_URL or database.url for rules in Postgres, ' +
       'SLUICE_RULES or rules for a file that is the only authority',
   })
 }
 
-function requireProxies({ proxyHeaders, trustedProxies }: Whole): void {
+function requireProxies({ proxyHeaders, trustedProxies }: CheckedSettings): void {
   if (proxyHeaders === undefined || !trustedProxies.isRead) return
   if (trustedProxies.value.length > 0) return
-  complain(proxyHeaders, 'missing-field', {
+  reportAt(proxyHeaders, 'missing-field', {
     field: 'trustedProxies',
     found: 'nothing',
     accepted:

@@ -1,5 +1,5 @@
 /** `tls` of a section whose other side is Redis or Postgres. */
-import { type MapNode, readOptional, type Spot } from '@sluice/core/reading'
+import { type MapNode, readOptional, type Located } from '@sluice/core/reading'
 import type { ClientTlsFiles } from './config.js'
 import { readFields } from './fields.js'
 import { readFileName, readName } from './values.js'
@@ -8,16 +8,16 @@ const SERVERNAME_LENGTH_MAX = 253
 const FIELDS: readonly string[] = ['ca', 'cert', 'key', 'servername']
 
 /** The files that are named, and where they were: whether they fit together is for the section. */
-export interface ReadTls {
+export interface ParsedClientTls {
   readonly files: ClientTlsFiles
-  readonly map: Spot<MapNode>
+  readonly map: Located<MapNode>
 }
 
 export function readClientTls(
-  spot: Spot,
+  located: Located,
   { folder, peer }: { readonly folder: string; readonly peer: string },
-): ReadTls | undefined {
-  const map = readFields(spot, FIELDS)
+): ParsedClientTls | undefined {
+  const map = readFields(located, FIELDS)
   if (map === undefined) return undefined
   const file = (key: string) => readOptional(map, key, (field) => readFileName(field, folder))
   const files = {

@@ -198,11 +198,11 @@ export interface AlertsConfig {
   /** What the links to sections of the runbook begin with. */
   readonly runbook: string
   /** How long a caller may be at zero. */
-  readonly callerAtZeroMs: number
+  readonly callerExhaustedMs: number
   /** How long the rules in force may be unconfirmed. */
   readonly rulesStaleMs: number
   /** Over how long what is usual is learnt. */
-  readonly usualMs: number
+  readonly baselineMs: number
   /** Those that are not wanted. */
   readonly off: readonly AlertName[]
 }

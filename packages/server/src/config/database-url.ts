@@ -1,6 +1,6 @@
 /** Where Postgres is, read from one text. No message shows a password. */
 import { show } from '@sluice/core'
-import { complain, nearest, type Spot } from '@sluice/core/reading'
+import { reportAt, nearest, type Located } from '@sluice/core/reading'
 import { isLoopback } from './listen.js'
 
 export interface DatabaseTarget {
@@ -57,14 +57,14 @@ class BadUrl extends Error {
   }
 }
 
-export function readDatabaseUrl(spot: Spot): string | undefined {
-  const { node } = spot
+export function readDatabaseUrl(located: Located): string | undefined {
+  const { node } = located
   if (node.kind !== 'scalar') {
-    return complain(spot, 'wrong-type', { accepted: ACCEPTED_DATABASE_URL })
+    return reportAt(located, 'wrong-type', { accepted: ACCEPTED_DATABASE_URL })
   }
   if (typeof node.value !== 'string') {
     const found = 'a value that is no text, not shown'
-    return complain(spot, 'wrong-type', { found, accepted: ACCEPTED_DATABASE_URL })
+    return reportAt(located, 'wrong-type', { found, accepted: ACCEPTED_DATABASE_URL })
   }
   try {
     readTarget(node.value)
@@ -72,7 +72,7 @@ export function readDatabaseUrl(spot: Spot): string | undefined {
   } catch (error) {
     if (!(error instanceof BadUrl)) throw error
     const found = endOf(`${shownUrl(node.value)}, ${error.message}`)
-    return complain(spot, 'bad-value', { found, accepted: error.accepted })
+    return reportAt(located, 'bad-value', { found, accepted: error.accepted })
   }
 }
 

@@ -4,21 +4,21 @@
  */
 import { type Cidr, show } from '@sluice/core'
 import {
-  createCollector,
+  createDiagnostics,
   nearest,
   type Problem,
   readBoolean,
-  type Spot,
+  type Located,
 } from '@sluice/core/reading'
 import type { ListenAddress } from './config.js'
 import { readDatabaseUrl } from './database-url.js'
-import type { Given } from './fields.js'
+import type { ExplicitValue } from './fields.js'
 import { readListen } from './listen.js'
 import { readProxies } from './proxies.js'
 import { readRedisUrl } from './redis-url.js'
 import { readKeySecret, readToken } from './secrets.js'
 import { readOrigin } from './urls.js'
-import { readFileName, readWhole, WORKERS } from './values.js'
+import { readFileName, readInteger, WORKERS } from './values.js'
 
 export type Environment = Readonly<Record<string, string | undefined>>
 
@@ -55,25 +55,25 @@ const SERVICE_LINK =
 
 /** What the environment gives instead of the file; undefined: nothing. */
 export interface Overrides {
-  readonly redisUrl: Given<string> | undefined
-  readonly storeDeadlineMs: Given<number> | undefined
-  readonly keySecret: Given<Uint8Array> | undefined
-  readonly databaseUrl: Given<string> | undefined
-  readonly rules: Given<string> | undefined
-  readonly allowNoRules: Given<boolean> | undefined
+  readonly redisUrl: ExplicitValue<string> | undefined
+  readonly storeDeadlineMs: ExplicitValue<number> | undefined
+  readonly keySecret: ExplicitValue<Uint8Array> | undefined
+  readonly databaseUrl: ExplicitValue<string> | undefined
+  readonly rules: ExplicitValue<string> | undefined
+  readonly allowNoRules: ExplicitValue<boolean> | undefined
   /** The origin of the only upstream. */
-  readonly upstream: Given<string> | undefined
-  readonly gatewayListen: Given<ListenAddress> | undefined
-  readonly apiListen: Given<ListenAddress> | undefined
-  readonly apiToken: Given<string> | undefined
-  readonly adminListen: Given<ListenAddress> | undefined
-  readonly adminToken: Given<string> | undefined
-  readonly dataDir: Given<string> | undefined
-  readonly trustedProxies: Given<readonly Cidr[]> | undefined
-  readonly workers: Given<number> | undefined
+  readonly upstream: ExplicitValue<string> | undefined
+  readonly gatewayListen: ExplicitValue<ListenAddress> | undefined
+  readonly apiListen: ExplicitValue<ListenAddress> | undefined
+  readonly apiToken: ExplicitValue<string> | undefined
+  readonly adminListen: ExplicitValue<ListenAddress> | undefined
+  readonly adminToken: ExplicitValue<string> | undefined
+  readonly dataDir: ExplicitValue<string> | undefined
+  readonly trustedProxies: ExplicitValue<readonly Cidr[]> | undefined
+  readonly workers: ExplicitValue<number> | undefined
 }
 
-interface ReadEnvironment {
+interface ParsedEnvironment {
   readonly overrides: Overrides
   /** Asked last: what is wrong between a variable and the file is told of as the variable's. */
   readonly finish: () => {
@@ -82,34 +82,39 @@ interface ReadEnvironment {
   }
 }
 
-export function readEnvironment(env: Environment): ReadEnvironment {
-  const collector = createCollector({ file: undefined, strict: false, text: undefined })
-  const give = <T>(name: Variable, read: (spot: Spot) => T | undefined): Given<T> | undefined => {
+export function readEnvironment(env: Environment): ParsedEnvironment {
+  const collector = createDiagnostics({ file: undefined, strict: false, text: undefined })
+  const readVariable = <T>(
+    name: Variable,
+    read: (located: Located) => T | undefined,
+  ): ExplicitValue<T> | undefined => {
     const value = env[name]
     if (value === undefined || value === '') return undefined
-    const spot = spotOf(value, { field: name, report: collector.report })
-    return { value: read(spot), spot }
+    const located = locateVariable(value, { field: name, report: collector.report })
+    return { value: read(located), located }
   }
   // Checked, so that it is right on the day it counts: nothing speaks gRPC yet.
-  give('SLUICE_GRPC_LISTEN', readListen)
+  readVariable('SLUICE_GRPC_LISTEN', readListen)
   const overrides: Overrides = {
-    redisUrl: give('SLUICE_REDIS_URL', readRedisUrl),
-    storeDeadlineMs: give('SLUICE_STORE_DEADLINE_MS', (spot) =>
-      readWhole(numeric(spot), STORE_DEADLINE_MS),
+    redisUrl: readVariable('SLUICE_REDIS_URL', readRedisUrl),
+    storeDeadlineMs: readVariable('SLUICE_STORE_DEADLINE_MS', (located) =>
+      readInteger(numeric(located), STORE_DEADLINE_MS),
     ),
-    keySecret: give('SLUICE_KEY_SECRET', readKeySecret),
-    databaseUrl: give('SLUICE_DATABASE_URL', readDatabaseUrl),
-    rules: give('SLUICE_RULES', readOwnFileName),
-    allowNoRules: give('SLUICE_ALLOW_NO_RULES', (spot) => readBoolean(asBoolean(spot))),
-    upstream: give('SLUICE_UPSTREAM', readOrigin),
-    gatewayListen: give('SLUICE_GATEWAY_LISTEN', readListen),
-    apiListen: give('SLUICE_API_LISTEN', readListen),
-    apiToken: give('SLUICE_API_TOKEN', readToken),
-    adminListen: give('SLUICE_ADMIN_LISTEN', readListen),
-    adminToken: give('SLUICE_ADMIN_TOKEN', readToken),
-    dataDir: give('SLUICE_DATA_DIR', readOwnFileName),
-    trustedProxies: give('SLUICE_TRUSTED_PROXIES', readProxyList),
-    workers: give('SLUICE_WORKERS', (spot) => readWhole(numeric(spot), WORKERS)),
+    keySecret: readVariable('SLUICE_KEY_SECRET', readKeySecret),
+    databaseUrl: readVariable('SLUICE_DATABASE_URL', readDatabaseUrl),
+    rules: readVariable('SLUICE_RULES', readOwnFileName),
+    allowNoRules: readVariable('SLUICE_ALLOW_NO_RULES', (located) =>
+      readBoolean(asBoolean(located)),
+    ),
+    upstream: readVariable('SLUICE_UPSTREAM', readOrigin),
+    gatewayListen: readVariable('SLUICE_GATEWAY_LISTEN', readListen),
+    apiListen: readVariable('SLUICE_API_LISTEN', readListen),
+    apiToken: readVariable('SLUICE_API_TOKEN', readToken),
+    adminListen: readVariable('SLUICE_ADMIN_LISTEN', readListen),
+    adminToken: readVariable('SLUICE_ADMIN_TOKEN', readToken),
+    dataDir: readVariable('SLUICE_DATA_DIR', readOwnFileName),
+    trustedProxies: readVariable('SLUICE_TRUSTED_PROXIES', readProxyList),
+    workers: readVariable('SLUICE_WORKERS', (located) => readInteger(numeric(located), WORKERS)),
   }
   return {
     overrides,
@@ -117,35 +122,38 @@ export function readEnvironment(env: Environment): ReadEnvironment {
   }
 }
 
-function spotOf(value: string, { field, report }: Pick<Spot, 'field' | 'report'>): Spot {
+function locateVariable(
+  value: string,
+  { field, report }: Pick<Located, 'field' | 'report'>,
+): Located {
   return { node: { kind: 'scalar', at: -1, value }, field, report }
 }
 
 /** The same text as a file would have it without quotes. */
-function numeric(spot: Spot): Spot {
-  const { node } = spot
-  if (node.kind !== 'scalar' || !/^-?\d{1,15}$/.test(String(node.value))) return spot
-  return { ...spot, node: { ...node, value: Number(node.value), source: String(node.value) } }
+function numeric(located: Located): Located {
+  const { node } = located
+  if (node.kind !== 'scalar' || !/^-?\d{1,15}$/.test(String(node.value))) return located
+  return { ...located, node: { ...node, value: Number(node.value), source: String(node.value) } }
 }
 
 /** The two words that a file would have without quotes, and no others such as 1 or yes. */
-function asBoolean(spot: Spot): Spot {
-  const { node } = spot
-  if (node.kind !== 'scalar' || (node.value !== 'true' && node.value !== 'false')) return spot
-  return { ...spot, node: { ...node, value: node.value === 'true' } }
+function asBoolean(located: Located): Located {
+  const { node } = located
+  if (node.kind !== 'scalar' || (node.value !== 'true' && node.value !== 'false')) return located
+  return { ...located, node: { ...node, value: node.value === 'true' } }
 }
 
 /** Variables are set where the server is started, so their files are looked for there. */
-function readOwnFileName(spot: Spot): string | undefined {
-  return readFileName(spot, '.')
+function readOwnFileName(located: Located): string | undefined {
+  return readFileName(located, '.')
 }
 
-function readProxyList(spot: Spot): readonly Cidr[] | undefined {
-  const { node } = spot
+function readProxyList(located: Located): readonly Cidr[] | undefined {
+  const { node } = located
   const texts = node.kind === 'scalar' ? String(node.value).split(',') : []
   return readProxies(
-    spot,
-    texts.map((text) => spotOf(text.trim(), spot)),
+    located,
+    texts.map((text) => locateVariable(text.trim(), located)),
   )
 }
 

@@ -3,12 +3,12 @@
  * it finds; a configuration has secrets in it, so here text that may be one is told by its length.
  */
 import {
-  complain,
+  reportAt,
   fieldName,
   fieldOf,
   type MapNode,
   readMap,
-  type Spot,
+  type Located,
 } from '@sluice/core/reading'
 
 /**
@@ -21,56 +21,56 @@ export const SECRET_LENGTH_MIN = 16
 const EMPTY: MapNode = { kind: 'map', at: -1, entries: new Map(), repeated: [], badKeys: [] }
 
 /** A value with the place it was written at, for complaints that need more than one of them. */
-export interface Given<T> {
+export interface ExplicitValue<T> {
   /** Undefined where it could not be read, which was told of. */
   readonly value: T | undefined
-  readonly spot: Spot
+  readonly located: Located
 }
 
 /** What holds in the end: given by the environment, else by the file, else the default. */
 export interface Setting<T> {
   readonly value: T
   /** Undefined: the default. */
-  readonly spot: Spot | undefined
+  readonly located: Located | undefined
   /** Whether it is what was meant. Nothing more is said of one that could not be read. */
   readonly isRead: boolean
 }
 
-export function readGiven<T>(
-  map: Spot<MapNode>,
+export function readExplicit<T>(
+  map: Located<MapNode>,
   key: string,
-  read: (spot: Spot) => T | undefined,
-): Given<T> | undefined {
-  const spot = fieldOf(map, key)
-  return spot === undefined ? undefined : { value: read(spot), spot }
+  read: (located: Located) => T | undefined,
+): ExplicitValue<T> | undefined {
+  const located = fieldOf(map, key)
+  return located === undefined ? undefined : { value: read(located), located }
 }
 
 /** Both are read before, so that an override hides no mistake in the file. */
-export function settle<T>(
-  override: Given<T> | undefined,
-  given: Given<T> | undefined,
+export function resolveSetting<T>(
+  override: ExplicitValue<T> | undefined,
+  fromFile: ExplicitValue<T> | undefined,
   fallback: T,
 ): Setting<T> {
-  const chosen = override ?? given
-  if (chosen === undefined) return { value: fallback, spot: undefined, isRead: true }
-  const { value, spot } = chosen
-  return { value: value ?? fallback, spot, isRead: value !== undefined }
+  const chosen = override ?? fromFile
+  if (chosen === undefined) return { value: fallback, located: undefined, isRead: true }
+  const { value, located } = chosen
+  return { value: value ?? fallback, located, isRead: value !== undefined }
 }
 
 /** A map with these keys and no others. */
 export function readFields(
-  spot: Spot,
+  located: Located,
   keys: readonly string[],
   /** Which unknown keys may be shown. */
   isHarmless = (key: string) => key.length < SECRET_LENGTH_MIN,
-): Spot<MapNode> | undefined {
-  const { node, field, report } = spot
-  if (node.kind !== 'map') return readMap(hideLongText(spot), keys)
+): Located<MapNode> | undefined {
+  const { node, field, report } = located
+  if (node.kind !== 'map') return readMap(hideLongText(located), keys)
   const isShown = ({ key }: { readonly key: string }) => keys.includes(key) || isHarmless(key)
   const hidden = [...node.entries.values(), ...node.repeated].filter((entry) => !isShown(entry))
   for (const { at, key } of hidden) {
     const found = `of ${key.length} characters`
-    complain(spot, 'unknown-key', { at, found, accepted: keys.join(', ') })
+    reportAt(located, 'unknown-key', { at, found, accepted: keys.join(', ') })
   }
   const entries = new Map([...node.entries].filter(([, entry]) => isShown(entry)))
   const shown: MapNode = { ...node, entries, repeated: node.repeated.filter(isShown) }
@@ -79,39 +79,39 @@ export function readFields(
 
 /** A map of the map, read as an empty one where it is left out or is none. */
 export function readSection(
-  map: Spot<MapNode>,
+  map: Located<MapNode>,
   key: string,
   keys: readonly string[],
-): Spot<MapNode> {
-  const spot = fieldOf(map, key)
-  const section = spot === undefined ? undefined : readFields(spot, keys)
+): Located<MapNode> {
+  const located = fieldOf(map, key)
+  const section = located === undefined ? undefined : readFields(located, keys)
   return section ?? { node: EMPTY, field: fieldName(map, key), report: map.report }
 }
 
-export function emptyMap(field: string, report: Spot['report']): Spot<MapNode> {
+export function emptyMap(field: string, report: Located['report']): Located<MapNode> {
   return { node: EMPTY, field, report }
 }
 
 /** The same spot, whose own text is not shown if it may be a secret. */
-export function hideLongText(spot: Spot): Spot {
-  const length = lengthOf(spot)
-  if (length < SECRET_LENGTH_MIN) return spot
-  return hideText(spot, (code) =>
+export function hideLongText(located: Located): Located {
+  const length = lengthOf(located)
+  if (length < SECRET_LENGTH_MIN) return located
+  return hideText(located, (code) =>
     code === 'wrong-type' ? `text of ${length} characters` : `of ${length} characters, not shown`,
   )
 }
 
 /** How many characters were written; 0 for a list or a map. */
-export function lengthOf({ node }: Spot): number {
+export function lengthOf({ node }: Located): number {
   if (node.kind !== 'scalar') return 0
   return (node.source ?? String(node.value)).length
 }
 
 /** The same spot, told of as this and never by what it says. */
 export function hideText(
-  { node, field, report }: Spot,
+  { node, field, report }: Located,
   found: string | ((code: string) => string),
-): Spot {
+): Located {
   return {
     node,
     field,
@@ -119,8 +119,8 @@ export function hideText(
       // A length says nothing that may not be said.
       const isOurs = finding.field === field && finding.code !== 'too-long'
       if (!isOurs) return report(finding)
-      const told = typeof found === 'string' ? found : found(finding.code)
-      return report({ ...finding, found: told })
+      const shown = typeof found === 'string' ? found : found(finding.code)
+      return report({ ...finding, found: shown })
     },
   }
 }

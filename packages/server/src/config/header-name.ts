@@ -1,5 +1,5 @@
 /** Names of headers that say who calls. */
-import { complain, readText, type Spot } from '@sluice/core/reading'
+import { reportAt, readText, type Located } from '@sluice/core/reading'
 import { hideLongText } from './fields.js'
 
 const NAME = /^[!#$%&'*+.^_`|~0-9a-z-]+$/
@@ -44,16 +44,16 @@ const NO_IDENTITY: ReadonlySet<string> = new Set([
 const CREDENTIALS: ReadonlySet<string> = new Set(['authorization', 'cookie', 'proxy-authorization'])
 
 /** In lower case. */
-function readHeaderName(spot: Spot): string | undefined {
-  const shown = hideLongText(spot)
+function readHeaderName(located: Located): string | undefined {
+  const shown = hideLongText(located)
   const text = readText(shown, { accepted: ACCEPTED, most: NAME_LENGTH_MAX })
   if (text === undefined) return undefined
   const name = text.toLowerCase()
-  if (!NAME.test(name)) return complain(shown, 'bad-value', { accepted: ACCEPTED })
-  if (ALIAS.test(name)) return complain(shown, 'bad-value', { accepted: ACCEPTED_PLAIN })
+  if (!NAME.test(name)) return reportAt(shown, 'bad-value', { accepted: ACCEPTED })
+  if (ALIAS.test(name)) return reportAt(shown, 'bad-value', { accepted: ACCEPTED_PLAIN })
   if (!NO_IDENTITY.has(name)) return name
   const accepted = 'a header that says who calls; this one is about the message and its way'
-  return complain(spot, 'bad-value', { accepted })
+  return reportAt(located, 'bad-value', { accepted })
 }
 
 export function isCredential(header: string): boolean {
@@ -64,20 +64,20 @@ export function isCredential(header: string): boolean {
 export class HeaderNames {
   readonly #fieldByName = new Map<string, string>()
 
-  read(spot: Spot): string | undefined {
-    const name = readHeaderName(spot)
-    return name === undefined || !this.take(name, spot) ? undefined : name
+  read(located: Located): string | undefined {
+    const name = readHeaderName(located)
+    return name === undefined || !this.take(name, located) ? undefined : name
   }
 
   /** Whether nothing else is read from it; told of if it is. Also for defaults. */
-  take(name: string, spot: Spot): boolean {
+  take(name: string, located: Located): boolean {
     const field = this.#fieldByName.get(name)
     if (field === undefined) {
-      this.#fieldByName.set(name, spot.field)
+      this.#fieldByName.set(name, located.field)
       return true
     }
     const accepted = `a header of its own; this one is that of ${field}`
-    complain(spot, 'duplicate-value', { found: `"${name}"`, accepted })
+    reportAt(located, 'duplicate-value', { found: `"${name}"`, accepted })
     return false
   }
 }

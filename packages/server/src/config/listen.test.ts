@@ -1,9 +1,13 @@
-import type { Spot } from '@sluice/core/reading'
+import type { Located } from '@sluice/core/reading'
 import { describe, expect, test } from 'vitest'
 import { isClash, isLoopback, readListen } from './listen.js'
 
 function parse(text: string) {
-  const spot: Spot = { node: { kind: 'scalar', at: -1, value: text }, field: 'f', report: () => {} }
+  const spot: Located = {
+    node: { kind: 'scalar', at: -1, value: text },
+    field: 'f',
+    report: () => {},
+  }
   return readListen(spot)
 }
 

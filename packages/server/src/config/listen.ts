@@ -1,6 +1,6 @@
 /** Addresses to listen at: how they are written, which are loopback, which two cannot be both. */
 import { type Address, formatAddress, parseAddress } from '@sluice/core'
-import { complain, readText, type Spot } from '@sluice/core/reading'
+import { reportAt, readText, type Located } from '@sluice/core/reading'
 import type { ListenAddress } from './config.js'
 
 const LISTEN_LENGTH_MAX = 300
@@ -14,10 +14,10 @@ const NAME = new RegExp(`^${LABEL}(\\.${LABEL})*$`)
 /** `127.1` and `0x7f.1` are addresses to some readers and names to others, so they are neither. */
 const NUMERIC_END = /(^|\.)(\d+|0x[0-9a-f]*)$/
 
-export function readListen(spot: Spot): ListenAddress | undefined {
-  const text = readText(spot, { accepted: ACCEPTED, most: LISTEN_LENGTH_MAX })
+export function readListen(located: Located): ListenAddress | undefined {
+  const text = readText(located, { accepted: ACCEPTED, most: LISTEN_LENGTH_MAX })
   if (text === undefined) return undefined
-  return parseListen(text) ?? complain(spot, 'bad-value', { accepted: ACCEPTED })
+  return parseListen(text) ?? reportAt(located, 'bad-value', { accepted: ACCEPTED })
 }
 
 function parseListen(text: string): ListenAddress | undefined {

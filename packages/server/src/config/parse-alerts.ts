@@ -1,18 +1,18 @@
 /** `alerts`: what must not go unseen, and where it is told. */
 import {
-  complain,
+  reportAt,
   itemsOf,
   type MapNode,
   readList,
   readOptional,
   readRequired,
   readText,
-  type Spot,
+  type Located,
 } from '@sluice/core/reading'
 import type { AlertName, AlertsConfig } from './config.js'
 import { hideLongText, readFields, readSection } from './fields.js'
-import type { Sources } from './parse-doors.js'
-import { type Files, readTokenFile } from './secrets.js'
+import type { ConfigSources } from './parse-doors.js'
+import { type FileAccess, readTokenFile } from './secrets.js'
 import { readWebhookUrl } from './urls.js'
 import { readDuration, readWord } from './values.js'
 
@@ -37,37 +37,38 @@ export const ALERT_NAMES = [
 export const ALERTS_DEFAULT: AlertsConfig = {
   webhook: undefined,
   runbook: 'docs/guides/runbook.md',
-  callerAtZeroMs: 300_000,
+  callerExhaustedMs: 300_000,
   rulesStaleMs: 60_000,
-  usualMs: 3_600_000,
+  baselineMs: 3_600_000,
   off: [],
 }
 
 const FIELDS = ['webhook', 'runbook', 'callerAtZero', 'rulesStale', 'usual', 'off'] as const
-const CALLER_AT_ZERO = { least: '1s', most: '24h' }
+const CALLER_EXHAUSTED = { least: '1s', most: '24h' }
 const RULES_STALE = { least: '1s', most: '24h' }
-const USUAL = { least: '1m', most: '168h' }
+const BASELINE = { least: '1m', most: '168h' }
 const RUNBOOK_LENGTH_MAX = 1024
 const ACCEPTED_RUNBOOK =
   `where the runbook is, 1 to ${RUNBOOK_LENGTH_MAX} visible characters without #; ` +
   'links add # and the name of the alert'
 
-export function readAlerts(root: Spot<MapNode>, sources: Sources): AlertsConfig {
+export function readAlerts(root: Located<MapNode>, sources: ConfigSources): AlertsConfig {
   const map = readSection(root, 'alerts', FIELDS)
-  const duration = (key: (typeof FIELDS)[number], range: typeof USUAL) =>
-    readOptional(map, key, (spot) => readDuration(spot, range))
+  const duration = (key: (typeof FIELDS)[number], range: typeof BASELINE) =>
+    readOptional(map, key, (located) => readDuration(located, range))
   return {
-    webhook: readOptional(map, 'webhook', (spot) => readWebhook(spot, sources)),
+    webhook: readOptional(map, 'webhook', (located) => readWebhook(located, sources)),
     runbook: readOptional(map, 'runbook', readRunbook) ?? ALERTS_DEFAULT.runbook,
-    callerAtZeroMs: duration('callerAtZero', CALLER_AT_ZERO) ?? ALERTS_DEFAULT.callerAtZeroMs,
+    callerExhaustedMs:
+      duration('callerAtZero', CALLER_EXHAUSTED) ?? ALERTS_DEFAULT.callerExhaustedMs,
     rulesStaleMs: duration('rulesStale', RULES_STALE) ?? ALERTS_DEFAULT.rulesStaleMs,
-    usualMs: duration('usual', USUAL) ?? ALERTS_DEFAULT.usualMs,
+    baselineMs: duration('usual', BASELINE) ?? ALERTS_DEFAULT.baselineMs,
     off: readOptional(map, 'off', readOff) ?? ALERTS_DEFAULT.off,
   }
 }
 
-function readWebhook(spot: Spot, files: Files): AlertsConfig['webhook'] {
-  const map = readFields(spot, ['url', 'secretFile'])
+function readWebhook(located: Located, files: FileAccess): AlertsConfig['webhook'] {
+  const map = readFields(located, ['url', 'secretFile'])
   if (map === undefined) return undefined
   const accepted = 'where alerts are posted to, such as https://alerts.example/sluice'
   const url = readRequired(map, 'url', { accepted, read: readWebhookUrl })
@@ -75,20 +76,20 @@ function readWebhook(spot: Spot, files: Files): AlertsConfig['webhook'] {
   return url === undefined ? undefined : { url, secret }
 }
 
-function readRunbook(spot: Spot): string | undefined {
-  const text = readText(spot, { accepted: ACCEPTED_RUNBOOK, most: RUNBOOK_LENGTH_MAX })
+function readRunbook(located: Located): string | undefined {
+  const text = readText(located, { accepted: ACCEPTED_RUNBOOK, most: RUNBOOK_LENGTH_MAX })
   if (text === undefined || /^[^\s#\p{C}]+$/u.test(text)) return text
-  return complain(spot, 'bad-value', { accepted: ACCEPTED_RUNBOOK })
+  return reportAt(located, 'bad-value', { accepted: ACCEPTED_RUNBOOK })
 }
 
-function readOff(spot: Spot): readonly AlertName[] | undefined {
-  const list = readList(hideLongText(spot), { of: 'alerts', most: ALERT_NAMES.length })
+function readOff(located: Located): readonly AlertName[] | undefined {
+  const list = readList(hideLongText(located), { items: 'alerts', most: ALERT_NAMES.length })
   if (list === undefined) return undefined
   const names = new Set<AlertName>()
-  for (const item of itemsOf({ ...list, report: spot.report })) {
+  for (const item of itemsOf({ ...list, report: located.report })) {
     const name = readWord(item, ALERT_NAMES)
     if (name === undefined) continue
-    if (names.has(name)) complain(item, 'duplicate-value', { accepted: 'each once' })
+    if (names.has(name)) reportAt(item, 'duplicate-value', { accepted: 'each once' })
     names.add(name)
   }
   return [...names]

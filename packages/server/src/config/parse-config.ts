@@ -4,8 +4,8 @@
  */
 import { dirname, resolve } from 'node:path'
 import {
-  complain,
-  createCollector,
+  reportAt,
+  createDiagnostics,
   DOCUMENT,
   fieldOf,
   type MapNode,
@@ -13,14 +13,14 @@ import {
   readBoolean,
   readDocument,
   readOptional,
-  type Spot,
+  type Located,
 } from '@sluice/core/reading'
 import { MEMORY_COUNTERS_DEFAULT, MEMORY_COUNTERS_MAX } from '@sluice/limiter'
-import { checkWhole } from './checks.js'
+import { checkSettings } from './checks.js'
 import type { Config } from './config.js'
 import { type Environment, readEnvironment } from './environment.js'
-import { emptyMap, readFields, readGiven, readSection, settle } from './fields.js'
-import { readAdmin, readApi, type Sources } from './parse-doors.js'
+import { emptyMap, readFields, readExplicit, readSection, resolveSetting } from './fields.js'
+import { readAdmin, readApi, type ConfigSources } from './parse-doors.js'
 import { readAlerts } from './parse-alerts.js'
 import { readDecisionLog } from './parse-decision-log.js'
 import { readDatabase } from './parse-database.js'
@@ -28,7 +28,7 @@ import { readGateway } from './parse-gateway.js'
 import { readIdentity } from './parse-identity.js'
 import { readRedis } from './parse-redis.js'
 import { readTrustedProxies } from './proxies.js'
-import { readDuration, readFileName, readStatus, readWhole, readWord, WORKERS } from './values.js'
+import { readDuration, readFileName, readStatus, readInteger, readWord, WORKERS } from './values.js'
 
 /** Of a file: 10,000 keys with their users take less than half of it. */
 const TEXT_LENGTH_MAX = 4 * 1024 * 1024
@@ -93,7 +93,7 @@ export function parseConfig(text: string | undefined, options: ParseConfigOption
   const { file, env, readFile } = options
   // Editors of one system begin a file with a mark that is no part of the first line.
   const plain = (text ?? '').replace(/^\ufeff/, '')
-  const collector = createCollector({ file, strict: false, text: plain })
+  const collector = createDiagnostics({ file, strict: false, text: plain })
   const environment = readEnvironment(env)
   const root = readRoot(plain, collector.report)
   const folder = file === undefined ? '.' : dirname(file)
@@ -106,7 +106,7 @@ export function parseConfig(text: string | undefined, options: ParseConfigOption
   return { config: errors.length === 0 ? config : undefined, errors, warnings }
 }
 
-function readRoot(text: string, report: Spot['report']): Spot<MapNode> | undefined {
+function readRoot(text: string, report: Located['report']): Located<MapNode> | undefined {
   if (text.length > TEXT_LENGTH_MAX) {
     const found = `${text.length} characters`
     const accepted = `up to ${TEXT_LENGTH_MAX} characters`
@@ -133,23 +133,25 @@ function hideSource<T extends { readonly found: string; readonly why?: string }>
 }
 
 function readConfig(
-  root: Spot<MapNode>,
-  { file, ...sources }: Sources & { readonly file: string | undefined },
+  root: Located<MapNode>,
+  { file, ...sources }: ConfigSources & { readonly file: string | undefined },
 ): Config {
   const { overrides, folder } = sources
-  const readFileIn = (spot: Spot) => readFileName(spot, folder)
-  const rules = readGiven(root, 'rules', readFileIn)
-  const allowNoRules = readGiven(root, 'allowNoRules', readBoolean)
-  const dataDir = readGiven(root, 'dataDir', readFileIn)
-  const workers = readGiven(root, 'workers', (spot) => readWhole(spot, WORKERS))
-  const proxies = readGiven(root, 'trustedProxies', readTrustedProxies)
-  const maxCounters = readOptional(root, 'maxCounters', (spot) => readWhole(spot, MAX_COUNTERS))
-  const forwardedHeader = readOptional(root, 'forwardedHeader', (spot) =>
-    readWord(spot, FORWARDED_HEADERS),
+  const readFileIn = (located: Located) => readFileName(located, folder)
+  const rules = readExplicit(root, 'rules', readFileIn)
+  const allowNoRules = readExplicit(root, 'allowNoRules', readBoolean)
+  const dataDir = readExplicit(root, 'dataDir', readFileIn)
+  const workers = readExplicit(root, 'workers', (located) => readInteger(located, WORKERS))
+  const proxies = readExplicit(root, 'trustedProxies', readTrustedProxies)
+  const maxCounters = readOptional(root, 'maxCounters', (located) =>
+    readInteger(located, MAX_COUNTERS),
   )
-  const settled = {
-    workers: settle(overrides.workers, workers, 1),
-    trustedProxies: settle(overrides.trustedProxies, proxies, []),
+  const forwardedHeader = readOptional(root, 'forwardedHeader', (located) =>
+    readWord(located, FORWARDED_HEADERS),
+  )
+  const resolved = {
+    workers: resolveSetting(overrides.workers, workers, 1),
+    trustedProxies: resolveSetting(overrides.trustedProxies, proxies, []),
   }
   const redis = readRedis(root, sources)
   const database = readDatabase(root, sources)
@@ -160,10 +162,10 @@ function readConfig(
   const config: Config = {
     file,
     rules: (overrides.rules ?? rules)?.value,
-    allowNoRules: settle(overrides.allowNoRules, allowNoRules, false).value,
-    dataDir: settle(overrides.dataDir, dataDir, resolve(DATA_DIR)).value,
-    workers: settled.workers.value,
-    trustedProxies: settled.trustedProxies.value,
+    allowNoRules: resolveSetting(overrides.allowNoRules, allowNoRules, false).value,
+    dataDir: resolveSetting(overrides.dataDir, dataDir, resolve(DATA_DIR)).value,
+    workers: resolved.workers.value,
+    trustedProxies: resolved.trustedProxies.value,
     forwardedHeader: forwardedHeader ?? 'x-forwarded-for',
     keySecret: overrides.keySecret?.value,
     maxCounters: maxCounters ?? MEMORY_COUNTERS_DEFAULT,
@@ -177,13 +179,13 @@ function readConfig(
     alerts: readAlerts(root, sources),
     decisionLog: readDecisionLog(root, folder),
     telemetry: readOptional(root, 'telemetry', readBoolean) ?? true,
-    ...readHabits(root),
+    ...readRuntimeSettings(root),
   }
-  checkWhole({
-    ...settled,
+  checkSettings({
+    ...resolved,
     redisUrl: redis.url,
     databaseUrl: database.url,
-    rules: settle<string | undefined>(overrides.rules, rules, undefined),
+    rules: resolveSetting<string | undefined>(overrides.rules, rules, undefined),
     gatewayListen: gateway.listen,
     apiListen: api.listen,
     apiToken: api.token,
@@ -194,46 +196,49 @@ function readConfig(
   return config
 }
 
-function readRulesHistory(root: Spot<MapNode>): Config['rulesHistory'] {
+function readRulesHistory(root: Located<MapNode>): Config['rulesHistory'] {
   const map = readSection(root, 'rulesHistory', ['versions', 'age'])
   return {
     versions:
-      readOptional(map, 'versions', (spot) => readWhole(spot, HISTORY_VERSIONS)) ??
+      readOptional(map, 'versions', (located) => readInteger(located, HISTORY_VERSIONS)) ??
       HISTORY_VERSIONS_DEFAULT,
-    ageMs: readOptional(map, 'age', (spot) => readDuration(spot, HISTORY_AGE)),
+    ageMs: readOptional(map, 'age', (located) => readDuration(located, HISTORY_AGE)),
   }
 }
 
 /** How it refuses, logs and ends. */
-function readHabits(root: Spot<MapNode>): Pick<Config, 'refusals' | 'log' | 'shutdown'> {
+function readRuntimeSettings(
+  root: Located<MapNode>,
+): Pick<Config, 'refusals' | 'log' | 'shutdown'> {
   const refusals = readSection(root, 'refusals', ['postureStatus', 'jitter'])
   const log = readSection(root, 'log', ['level', 'callers'])
   return {
     refusals: {
       postureStatus:
-        readOptional(refusals, 'postureStatus', (spot) => readStatus(spot, POSTURE_STATUSES)) ??
-        429,
+        readOptional(refusals, 'postureStatus', (located) =>
+          readStatus(located, POSTURE_STATUSES),
+        ) ?? 429,
       jitter: readOptional(refusals, 'jitter', readBoolean) ?? true,
     },
     log: {
-      level: readOptional(log, 'level', (spot) => readWord(spot, LEVELS)) ?? 'info',
-      callers: readOptional(log, 'callers', (spot) => readWord(spot, CALLERS)) ?? 'hash',
+      level: readOptional(log, 'level', (located) => readWord(located, LEVELS)) ?? 'info',
+      callers: readOptional(log, 'callers', (located) => readWord(located, CALLERS)) ?? 'hash',
     },
     shutdown: readShutdown(root),
   }
 }
 
-function readShutdown(root: Spot<MapNode>): Config['shutdown'] {
+function readShutdown(root: Located<MapNode>): Config['shutdown'] {
   const map = readSection(root, 'shutdown', ['delay', 'within'])
   const read = (key: string, bounds: typeof DELAY) =>
-    readGiven(map, key, (spot) => readDuration(spot, bounds))
-  const delay = settle(undefined, read('delay', DELAY), DELAY_MS_DEFAULT)
-  const within = settle(undefined, read('within', WITHIN), WITHIN_MS_DEFAULT)
+    readExplicit(map, key, (located) => readDuration(located, bounds))
+  const delay = resolveSetting(undefined, read('delay', DELAY), DELAY_MS_DEFAULT)
+  const within = resolveSetting(undefined, read('within', WITHIN), WITHIN_MS_DEFAULT)
   const [delayMs, withinMs] = [delay.value, within.value]
   if (delay.isRead && within.isRead && delayMs >= withinMs) {
-    const spot = delay.spot ?? within.spot ?? fieldOf(root, 'shutdown') ?? root
+    const located = delay.located ?? within.located ?? fieldOf(root, 'shutdown') ?? root
     const accepted = `a delay shorter than within: ${delayMs} ms is not below ${withinMs} ms`
-    complain(spot, 'bad-value', { accepted })
+    reportAt(located, 'bad-value', { accepted })
   }
   return { delayMs, withinMs }
 }

@@ -1,11 +1,11 @@
 /** `database`: the Postgres that holds rules, where nodes share them. */
 import { resolve } from 'node:path'
-import { complain, fieldOf, type MapNode, type Spot } from '@sluice/core/reading'
+import { reportAt, fieldOf, type MapNode, type Located } from '@sluice/core/reading'
 import { readClientTls } from './client-tls.js'
 import type { ClientTlsFiles, DatabaseConfig } from './config.js'
 import { type DatabaseTarget, parseDatabaseUrl, readDatabaseUrl } from './database-url.js'
 import type { Overrides } from './environment.js'
-import { readGiven, readSection, type Setting, settle } from './fields.js'
+import { readExplicit, readSection, type Setting, resolveSetting } from './fields.js'
 
 const FILES = ['ca', 'cert', 'key'] as const
 /** What the same file is called in a URL. */
@@ -18,16 +18,16 @@ export interface ParsedDatabase {
 }
 
 export function readDatabase(
-  root: Spot<MapNode>,
+  root: Located<MapNode>,
   { folder, overrides }: { readonly folder: string; readonly overrides: Overrides },
 ): ParsedDatabase {
   const map = readSection(root, 'database', ['url', 'tls'])
-  const given = readGiven(map, 'url', readDatabaseUrl)
-  const url = settle<string | undefined>(overrides.databaseUrl, given, undefined)
-  const tls = readGiven(
+  const given = readExplicit(map, 'url', readDatabaseUrl)
+  const url = resolveSetting<string | undefined>(overrides.databaseUrl, given, undefined)
+  const tls = readExplicit(
     map,
     'tls',
-    (spot) => readClientTls(spot, { folder, peer: 'Postgres' })?.files,
+    (located) => readClientTls(located, { folder, peer: 'Postgres' })?.files,
   )
   const { value } = url
   if (value === undefined) {
@@ -35,11 +35,11 @@ export function readDatabase(
     return { config: undefined, url }
   }
   const target = parseDatabaseUrl(value)
-  if (tls !== undefined && target.tls === 'off') refuseTls(tls.spot)
+  if (tls !== undefined && target.tls === 'off') refuseTls(tls.located)
   // Variables are set where the server is started, so their files are looked for there.
   const place = overrides.databaseUrl === undefined ? folder : '.'
   const files = mergeFiles(target, place, tls?.value)
-  if (url.spot !== undefined) checkFiles(target, files, { url: url.spot, tls: tls?.spot })
+  if (url.located !== undefined) checkFiles(target, files, { url: url.located, tls: tls?.located })
   const hasTls = Object.values(files).some((file) => file !== undefined)
   return { config: { url: value, tls: hasTls ? files : undefined }, url }
 }
@@ -63,13 +63,13 @@ function mergeFiles(
 function checkFiles(
   target: DatabaseTarget,
   files: ClientTlsFiles,
-  { url, tls }: { readonly url: Spot; readonly tls: Spot | undefined },
+  { url, tls }: { readonly url: Located; readonly tls: Located | undefined },
 ): void {
   for (const name of FILES) {
     if (tls?.node.kind !== 'map' || !tls.node.entries.has(name)) continue
     if (target.files[name] === undefined) continue
     const found = `beside ${PARAMETERS[name]} in the URL`
-    complain(tls, 'bad-value', { field: `${tls.field}.${name}`, found, accepted: 'one of the two' })
+    reportAt(tls, 'bad-value', { field: `${tls.field}.${name}`, found, accepted: 'one of the two' })
   }
   const isAlone = (files.cert === undefined) !== (files.key === undefined)
   if (!isAlone || hasBoth(tls)) return
@@ -78,24 +78,24 @@ function checkFiles(
   if (tls === undefined) {
     const found = `with ${PARAMETERS[given]} and no ${PARAMETERS[missing]}`
     const accepted = 'both or neither: a certificate needs its key'
-    return complain(url, 'bad-value', { found, accepted })
+    return reportAt(url, 'bad-value', { found, accepted })
   }
   const accepted =
     `the name of a PEM file, or ${PARAMETERS[missing]} in the URL; ` +
     'a certificate needs both cert and key'
-  complain(tls, 'missing-field', { field: `${tls.field}.${missing}`, found: 'nothing', accepted })
+  reportAt(tls, 'missing-field', { field: `${tls.field}.${missing}`, found: 'nothing', accepted })
 }
 
 /** Where one of two that were written could not be read, that was told of. */
-function hasBoth(tls: Spot | undefined): boolean {
+function hasBoth(tls: Located | undefined): boolean {
   return tls?.node.kind === 'map' && tls.node.entries.has('cert') && tls.node.entries.has('key')
 }
 
 /** Settings of a database that nobody names would quietly mean rules for each node. */
-function requireUrl(root: Spot<MapNode>, map: Spot<MapNode>): void {
-  const spot = fieldOf(root, 'database')
-  if (spot === undefined || map.node.entries.size === 0) return
-  complain(spot, 'missing-field', {
+function requireUrl(root: Located<MapNode>, map: Located<MapNode>): void {
+  const located = fieldOf(root, 'database')
+  if (located === undefined || map.node.entries.size === 0) return
+  reportAt(located, 'missing-field', {
     field: 'database.url',
     found: 'nothing',
     accepted:
@@ -104,8 +104,8 @@ function requireUrl(root: Spot<MapNode>, map: Spot<MapNode>): void {
   })
 }
 
-function refuseTls(spot: Spot): void {
-  complain(spot, 'bad-value', {
+function refuseTls(located: Located): void {
+  reportAt(located, 'bad-value', {
     found: 'beside a URL without TLS',
     accepted: 'a URL with sslmode=verify-full or verify-ca, or no tls',
   })

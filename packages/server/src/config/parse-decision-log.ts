@@ -1,16 +1,16 @@
 /** `decisionLog`: whether decisions are written down, and of how many callers. */
 import {
-  complain,
+  reportAt,
   fieldOf,
   type MapNode,
   readNumber,
   readOptional,
   readRequired,
-  type Spot,
+  type Located,
 } from '@sluice/core/reading'
 import type { DecisionLogConfig } from './config.js'
 import { readFields } from './fields.js'
-import { readFileName, readWhole } from './values.js'
+import { readFileName, readInteger } from './values.js'
 
 const SAMPLE_DEFAULT = 0.01
 /** Where smaller shares would have no caller in most logs. */
@@ -21,11 +21,11 @@ const KEEP = { least: 1, most: 1000 }
 const KEEP_DEFAULT = 5
 
 export function readDecisionLog(
-  root: Spot<MapNode>,
+  root: Located<MapNode>,
   folder: string,
 ): DecisionLogConfig | undefined {
-  const spot = fieldOf(root, 'decisionLog')
-  const map = spot && readFields(spot, ['file', 'sample', 'maxBytes', 'keep'])
+  const located = fieldOf(root, 'decisionLog')
+  const map = located && readFields(located, ['file', 'sample', 'maxBytes', 'keep'])
   if (map === undefined) return undefined
   const file = readRequired(map, 'file', {
     accepted:
@@ -33,8 +33,8 @@ export function readDecisionLog(
     read: (field) => readFileName(field, folder),
   })
   const sample = readOptional(map, 'sample', readShare)
-  const maxBytes = readOptional(map, 'maxBytes', (field) => readWhole(field, MAX_BYTES))
-  const keep = readOptional(map, 'keep', (field) => readWhole(field, KEEP))
+  const maxBytes = readOptional(map, 'maxBytes', (field) => readInteger(field, MAX_BYTES))
+  const keep = readOptional(map, 'keep', (field) => readInteger(field, KEEP))
   if (file === undefined) return undefined
   return {
     file,
@@ -44,9 +44,9 @@ export function readDecisionLog(
   }
 }
 
-function readShare(spot: Spot): number | undefined {
+function readShare(located: Located): number | undefined {
   const accepted = `a number from ${SAMPLE_MIN} to 1, the share of callers`
-  const share = readNumber(spot, accepted)
+  const share = readNumber(located, accepted)
   if (share === undefined || (share >= SAMPLE_MIN && share <= 1)) return share
-  return complain(spot, 'bad-number', { accepted })
+  return reportAt(located, 'bad-number', { accepted })
 }

@@ -1,25 +1,25 @@
 /** `gateway`: where it listens, where calls go, and how long each step may take. */
 import { type PathPattern, parsePattern } from '@sluice/core'
 import {
-  complain,
-  complainOf,
+  reportAt,
+  reportProblemAt,
   type MapNode,
   readBoolean,
   readOptional,
   readRequired,
   readText,
-  type Spot,
+  type Located,
 } from '@sluice/core/reading'
 import type { GatewayConfig, ListenAddress, Upstream } from './config.js'
 import type { Overrides } from './environment.js'
-import { readFields, readGiven, readSection, type Setting, settle } from './fields.js'
+import { readFields, readExplicit, readSection, type Setting, resolveSetting } from './fields.js'
 import { readListen } from './listen.js'
 import { readOrigin } from './urls.js'
-import { readDuration, readItems, readTls, readWhole, readWord } from './values.js'
+import { readDuration, readItems, readTls, readInteger, readWord } from './values.js'
 
 const LISTEN: ListenAddress = { host: '127.0.0.1', port: 8080 }
-const UPSTREAMS = { of: 'upstreams', most: 1000 }
-const PATTERNS = { of: 'paths', most: 1000 }
+const UPSTREAMS = { items: 'upstreams', most: 1000 }
+const PATTERNS = { items: 'paths', most: 1000 }
 const HOSTS = ['preserve', 'upstream'] as const
 const CONNECTIONS = { least: 1, most: 10_000 }
 const CONNECTIONS_DEFAULT = 256
@@ -64,18 +64,22 @@ export interface ParsedGateway {
 }
 
 export function readGateway(
-  root: Spot<MapNode>,
+  root: Located<MapNode>,
   { folder, overrides }: { readonly folder: string; readonly overrides: Overrides },
 ): ParsedGateway {
   const map = readSection(root, 'gateway', FIELDS)
-  const listen = settle(overrides.gatewayListen, readGiven(map, 'listen', readListen), LISTEN)
+  const listen = resolveSetting(
+    overrides.gatewayListen,
+    readExplicit(map, 'listen', readListen),
+    LISTEN,
+  )
   const upstreams = readOptional(map, 'upstreams', readUpstreams) ?? []
   const origin = overrides.upstream?.value
   const number = (key: string, bounds: typeof CONNECTIONS, fallback: number) =>
-    readOptional(map, key, (spot) => readWhole(spot, bounds)) ?? fallback
+    readOptional(map, key, (located) => readInteger(located, bounds)) ?? fallback
   const config: GatewayConfig = {
     listen: listen.value,
-    tls: readOptional(map, 'tls', (spot) => readTls(spot, folder)),
+    tls: readOptional(map, 'tls', (located) => readTls(located, folder)),
     upstreams: origin === undefined ? upstreams : [upstreamAt(origin)],
     headers: readOptional(map, 'headers', readBoolean) ?? true,
     requireUser: readOptional(map, 'requireUser', readRequireUser) ?? [],
@@ -102,27 +106,27 @@ export function upstreamAt(origin: string): Upstream {
   return { prefix: '/', origin, host: 'preserve', connections: most, websockets: most }
 }
 
-function readUpstreams(spot: Spot): readonly Upstream[] | undefined {
+function readUpstreams(located: Located): readonly Upstream[] | undefined {
   const prefixes = new Set<string>()
-  return readItems(spot, UPSTREAMS, (item) => readUpstream(item, prefixes))
+  return readItems(located, UPSTREAMS, (item) => readUpstream(item, prefixes))
 }
 
-function readUpstream(spot: Spot, prefixes: Set<string>): Upstream | undefined {
-  const map = readFields(spot, ['prefix', 'url', 'host', 'connections', 'websockets'])
+function readUpstream(located: Located, prefixes: Set<string>): Upstream | undefined {
+  const map = readFields(located, ['prefix', 'url', 'host', 'connections', 'websockets'])
   if (map === undefined) return undefined
-  const given = readGiven(map, 'prefix', readPrefix)
+  const given = readExplicit(map, 'prefix', readPrefix)
   const origin = readRequired(map, 'url', {
     accepted: 'where the upstream is, such as http://127.0.0.1:3000',
     read: readOrigin,
   })
   const host = readOptional(map, 'host', (field) => readWord(field, HOSTS))
   const connections =
-    readOptional(map, 'connections', (field) => readWhole(field, CONNECTIONS)) ??
+    readOptional(map, 'connections', (field) => readInteger(field, CONNECTIONS)) ??
     CONNECTIONS_DEFAULT
-  const websockets = readOptional(map, 'websockets', (field) => readWhole(field, WEBSOCKETS))
+  const websockets = readOptional(map, 'websockets', (field) => readInteger(field, WEBSOCKETS))
   const prefix = given === undefined ? '/' : given.value
   if (prefix !== undefined && prefixes.has(prefix)) {
-    complain(given?.spot ?? spot, 'duplicate-value', {
+    reportAt(given?.located ?? located, 'duplicate-value', {
       found: `the prefix "${prefix}"`,
       accepted: 'a prefix of its own for each upstream',
     })
@@ -138,45 +142,45 @@ function readUpstream(spot: Spot, prefixes: Set<string>): Upstream | undefined {
   }
 }
 
-function readPrefix(spot: Spot): string | undefined {
-  const text = readText(spot, { accepted: ACCEPTED_PREFIX, most: Number.POSITIVE_INFINITY })
+function readPrefix(located: Located): string | undefined {
+  const text = readText(located, { accepted: ACCEPTED_PREFIX, most: Number.POSITIVE_INFINITY })
   if (text === undefined) return undefined
   const pattern = parsePattern(text)
-  if ('problem' in pattern) return complainOf(spot, 'bad-path', pattern.problem)
+  if ('problem' in pattern) return reportProblemAt(located, 'bad-path', pattern.problem)
   if (pattern.wildcard || pattern.segments.some((segment) => 'param' in segment)) {
-    return complain(spot, 'bad-path', { accepted: ACCEPTED_PREFIX })
+    return reportAt(located, 'bad-path', { accepted: ACCEPTED_PREFIX })
   }
   if (text === '/' || !text.endsWith('/')) return text
   const suggestion = text.slice(0, -1)
-  return complain(spot, 'bad-path', { accepted: ACCEPTED_PREFIX, suggestion })
+  return reportAt(located, 'bad-path', { accepted: ACCEPTED_PREFIX, suggestion })
 }
 
-function readRequireUser(spot: Spot): readonly PathPattern[] | undefined {
-  const { node } = spot
-  if (node.kind === 'list') return readPatterns(spot)
+function readRequireUser(located: Located): readonly PathPattern[] | undefined {
+  const { node } = located
+  if (node.kind === 'list') return readPatterns(located)
   if (node.kind === 'scalar' && typeof node.value === 'boolean') return node.value ? EVERY_PATH : []
-  return complain(spot, 'wrong-type', { accepted: ACCEPTED_REQUIRE_USER })
+  return reportAt(located, 'wrong-type', { accepted: ACCEPTED_REQUIRE_USER })
 }
 
-function readPatterns(spot: Spot): readonly PathPattern[] | undefined {
+function readPatterns(located: Located): readonly PathPattern[] | undefined {
   const texts = new Set<string>()
-  return readItems(spot, PATTERNS, (item) => {
+  return readItems(located, PATTERNS, (item) => {
     const accepted = 'a path such as /v1/orders/:id or /v1/*'
     const text = readText(item, { accepted, most: Number.POSITIVE_INFINITY })
     if (text === undefined) return undefined
     const pattern = parsePattern(text)
-    if ('problem' in pattern) return complainOf(item, 'bad-path', pattern.problem)
-    if (texts.has(text)) return complain(item, 'duplicate-value', { accepted: 'each path once' })
+    if ('problem' in pattern) return reportProblemAt(item, 'bad-path', pattern.problem)
+    if (texts.has(text)) return reportAt(item, 'duplicate-value', { accepted: 'each path once' })
     texts.add(text)
     return pattern
   })
 }
 
-function readTimeouts(gateway: Spot<MapNode>): GatewayConfig['timeouts'] {
+function readTimeouts(gateway: Located<MapNode>): GatewayConfig['timeouts'] {
   const keys = ['headers', 'request', 'connect', 'queue', 'response', 'stall', 'websocketIdle']
   const map = readSection(gateway, 'timeouts', keys)
   const read = (key: string, fallbackMs: number, bounds = TIMEOUT) =>
-    readOptional(map, key, (spot) => readDuration(spot, bounds)) ?? fallbackMs
+    readOptional(map, key, (located) => readDuration(located, bounds)) ?? fallbackMs
   return {
     headersMs: read('headers', 9000),
     requestMs: read('request', 300_000),

@@ -1,7 +1,7 @@
 /** `identity`: what says who calls, and how far it is believed. */
 import { IPV6_PREFIX_DEFAULT, IPV6_PREFIX_MAX, IPV6_PREFIX_MIN } from '@sluice/core'
 import {
-  complain,
+  reportAt,
   fieldName,
   isAttributeName,
   isWithin,
@@ -10,20 +10,20 @@ import {
   readBoolean,
   readOptional,
   readRequired,
-  type Spot,
-  spotOf,
+  type Located,
+  locateEntry,
 } from '@sluice/core/reading'
 import type { HeaderAttribute, IdentityConfig } from './config.js'
-import { hideLongText, readFields, readGiven, readSection } from './fields.js'
+import { hideLongText, readFields, readExplicit, readSection } from './fields.js'
 import { HeaderNames, isCredential } from './header-name.js'
 import { readJwt } from './parse-jwt.js'
 import { readKeys } from './parse-keys.js'
-import { readWhole, readWord } from './values.js'
+import { readInteger, readWord } from './values.js'
 
 const IPV6_PREFIX = { least: IPV6_PREFIX_MIN, most: IPV6_PREFIX_MAX }
 const API_KEY_HEADER = 'x-api-key'
 const UNKNOWN = ['anonymous', 'refuse'] as const
-const HEADERS = { of: 'attributes', most: 32 }
+const HEADERS = { items: 'attributes', most: 32 }
 /** Read from elsewhere. From a header, any caller could name its own. */
 const RESERVED: readonly string[] = [
   'ip',
@@ -41,18 +41,20 @@ const FIELDS: readonly string[] = ['ipv6Prefix', 'apiKey', 'keys', 'jwt', 'proxy
 export interface ParsedIdentity {
   readonly config: IdentityConfig
   /** Where headers of proxies are named; undefined: nowhere. */
-  readonly proxyHeaders: Spot | undefined
+  readonly proxyHeaders: Located | undefined
 }
 
-export function readIdentity(root: Spot<MapNode>, folder: string): ParsedIdentity {
+export function readIdentity(root: Located<MapNode>, folder: string): ParsedIdentity {
   const map = readSection(root, 'identity', FIELDS)
   const headers = new HeaderNames()
-  const ipv6Prefix = readOptional(map, 'ipv6Prefix', (spot) => readWhole(spot, IPV6_PREFIX))
+  const ipv6Prefix = readOptional(map, 'ipv6Prefix', (located) => readInteger(located, IPV6_PREFIX))
   const apiKey = readApiKeyHeader(map, headers)
   const keys = readOptional(map, 'keys', readKeys)
-  const jwt = readOptional(map, 'jwt', (spot) => readJwt(spot, { folder, headers }))
-  const proxyHeaders = readGiven(map, 'proxyHeaders', (spot) => readProxyHeaders(spot, headers))
-  const attributes = readOptional(map, 'headers', (spot) => readAttributes(spot, headers))
+  const jwt = readOptional(map, 'jwt', (located) => readJwt(located, { folder, headers }))
+  const proxyHeaders = readExplicit(map, 'proxyHeaders', (located) =>
+    readProxyHeaders(located, headers),
+  )
+  const attributes = readOptional(map, 'headers', (located) => readAttributes(located, headers))
   return {
     config: {
       ipv6Prefix: ipv6Prefix ?? IPV6_PREFIX_DEFAULT,
@@ -62,30 +64,33 @@ export function readIdentity(root: Spot<MapNode>, folder: string): ParsedIdentit
       proxyHeaders: proxyHeaders?.value ?? { user: undefined, plan: undefined },
       headers: attributes ?? [],
     },
-    proxyHeaders: proxyHeaders?.spot,
+    proxyHeaders: proxyHeaders?.located,
   }
 }
 
-function readApiKeyHeader(identity: Spot<MapNode>, headers: HeaderNames): IdentityConfig['apiKey'] {
+function readApiKeyHeader(
+  identity: Located<MapNode>,
+  headers: HeaderNames,
+): IdentityConfig['apiKey'] {
   const map = readSection(identity, 'apiKey', ['header', 'unknown'])
-  const header = readOptional(map, 'header', (spot) => headers.read(spot))
+  const header = readOptional(map, 'header', (located) => headers.read(located))
   if (!map.node.entries.has('header')) {
     headers.take(API_KEY_HEADER, { ...map, field: fieldName(map, 'header') })
   }
   return {
     header: header ?? API_KEY_HEADER,
-    unknown: readOptional(map, 'unknown', (spot) => readWord(spot, UNKNOWN)) ?? 'anonymous',
+    unknown: readOptional(map, 'unknown', (located) => readWord(located, UNKNOWN)) ?? 'anonymous',
   }
 }
 
 function readProxyHeaders(
-  spot: Spot,
+  located: Located,
   headers: HeaderNames,
 ): IdentityConfig['proxyHeaders'] | undefined {
-  const map = readFields(spot, ['user', 'plan'])
+  const map = readFields(located, ['user', 'plan'])
   if (map === undefined) return undefined
   if (map.node.entries.size === 0) {
-    return complain(spot, 'empty', { accepted: 'user, plan or both; no key for neither' })
+    return reportAt(located, 'empty', { accepted: 'user, plan or both; no key for neither' })
   }
   return {
     user: readOptional(map, 'user', (field) => headers.read(field)),
@@ -93,17 +98,20 @@ function readProxyHeaders(
   }
 }
 
-function readAttributes(spot: Spot, headers: HeaderNames): readonly HeaderAttribute[] | undefined {
+function readAttributes(
+  located: Located,
+  headers: HeaderNames,
+): readonly HeaderAttribute[] | undefined {
   const accepted = 'a map of attributes to headers, such as { tenant: x-tenant-id }'
-  const map = readAnyMap(hideLongText(spot), accepted)
-  if (map === undefined || !isWithin(spot, map.node.entries.size, HEADERS)) return undefined
+  const map = readAnyMap(hideLongText(located), accepted)
+  if (map === undefined || !isWithin(located, map.node.entries.size, HEADERS)) return undefined
   const attributes: HeaderAttribute[] = []
   for (const entry of map.node.entries.values()) {
-    const field = spotOf(map, entry)
+    const field = locateEntry(map, entry)
     const { at, key } = entry
     if (RESERVED.includes(key)) {
       const others = `another name than ${RESERVED.join(', ')}`
-      complain(field, 'reserved-attribute', { at, found: `"${key}"`, accepted: others })
+      reportAt(field, 'reserved-attribute', { at, found: `"${key}"`, accepted: others })
     } else if (isAttributeName(field, key, at)) {
       const header = readAttributeHeader(field, headers)
       if (header !== undefined) attributes.push({ attribute: key, ...header })
@@ -113,23 +121,23 @@ function readAttributes(spot: Spot, headers: HeaderNames): readonly HeaderAttrib
 }
 
 function readAttributeHeader(
-  spot: Spot,
+  located: Located,
   headers: HeaderNames,
 ): Omit<HeaderAttribute, 'attribute'> | undefined {
-  const read = (field: Spot) => headers.read(field)
-  if (spot.node.kind !== 'map') {
-    const header = read(spot)
+  const read = (field: Located) => headers.read(field)
+  if (located.node.kind !== 'map') {
+    const header = read(located)
     return header === undefined ? undefined : { header, open: false }
   }
-  const map = readFields(spot, ['header', 'open'])
+  const map = readFields(located, ['header', 'open'])
   if (map === undefined) return undefined
   const accepted = 'the header that the attribute is read from, such as x-tenant-id'
   const header = readRequired(map, 'header', { accepted, read })
-  const open = readGiven(map, 'open', readBoolean)
+  const open = readExplicit(map, 'open', readBoolean)
   if (header === undefined) return undefined
   if (open?.value === true && isCredential(header)) {
     const why = `who sees the ${header} of a caller can be that caller`
-    complain(open.spot, 'bad-value', { accepted: `false; ${why}` })
+    reportAt(open.located, 'bad-value', { accepted: `false; ${why}` })
   }
   return { header, open: open?.value ?? false }
 }

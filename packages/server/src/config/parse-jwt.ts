@@ -1,13 +1,13 @@
 /** `identity.jwt`: which tokens are believed, and which of their claims are the user and plan. */
 import {
-  complain,
+  reportAt,
   fieldName,
   fieldOf,
   itemsOf,
   readList,
   readOptional,
   readRequired,
-  type Spot,
+  type Located,
 } from '@sluice/core/reading'
 import type { JwtAlgorithm, JwtConfig, JwtKeyFile } from './config.js'
 import { hideLongText, readFields } from './fields.js'
@@ -31,7 +31,7 @@ const ALGORITHMS: readonly JwtAlgorithm[] = [
   'EdDSA',
 ]
 const PUBLIC_ALGORITHMS = ALGORITHMS.filter((algorithm) => !algorithm.startsWith('HS'))
-const KEYS = { of: 'keys', most: 100 }
+const KEYS = { items: 'keys', most: 100 }
 const KID_LENGTH_MAX = 256
 const NAME_LENGTH_MAX = 1024
 
@@ -40,10 +40,10 @@ const FIELDS: readonly string[] = ['header', 'keys', 'jwks', 'issuer', 'audience
 const JWT_HEADER = 'authorization'
 
 export function readJwt(
-  spot: Spot,
+  located: Located,
   { folder, headers }: { readonly folder: string; readonly headers: HeaderNames },
 ): JwtConfig | undefined {
-  const map = readFields(spot, FIELDS)
+  const map = readFields(located, FIELDS)
   if (map === undefined) return undefined
   const header = readOptional(map, 'header', (field) => headers.read(field))
   if (!map.node.entries.has('header')) {
@@ -52,7 +52,7 @@ export function readJwt(
   const name = (key: string, what: string) =>
     readOptional(map, key, (field) => readName(field, what, NAME_LENGTH_MAX))
   if (!map.node.entries.has('keys') && !map.node.entries.has('jwks')) {
-    complain(map, 'missing-field', {
+    reportAt(map, 'missing-field', {
       field: fieldName(map, 'keys'),
       found: 'nothing',
       accepted: 'keys, jwks or both; no token can be believed without',
@@ -69,13 +69,13 @@ export function readJwt(
   }
 }
 
-function readKeyFiles(spot: Spot, folder: string): readonly JwtKeyFile[] | undefined {
-  if (spot.node.kind === 'list' && spot.node.items.length === 0) {
-    return complain(spot, 'empty', { accepted: 'one or more keys' })
+function readKeyFiles(located: Located, folder: string): readonly JwtKeyFile[] | undefined {
+  if (located.node.kind === 'list' && located.node.items.length === 0) {
+    return reportAt(located, 'empty', { accepted: 'one or more keys' })
   }
-  const isOnly = spot.node.kind !== 'list' || spot.node.items.length === 1
+  const isOnly = located.node.kind !== 'list' || located.node.items.length === 1
   const kids = new Set<string>()
-  return readItems(spot, KEYS, (item) => readKeyFile(item, { folder, isOnly, kids }))
+  return readItems(located, KEYS, (item) => readKeyFile(item, { folder, isOnly, kids }))
 }
 
 interface KeyFileOptions {
@@ -84,17 +84,20 @@ interface KeyFileOptions {
   readonly kids: Set<string>
 }
 
-function readKeyFile(spot: Spot, { folder, isOnly, kids }: KeyFileOptions): JwtKeyFile | undefined {
-  const map = readFields(spot, ['kid', 'algorithm', 'file'])
+function readKeyFile(
+  located: Located,
+  { folder, isOnly, kids }: KeyFileOptions,
+): JwtKeyFile | undefined {
+  const map = readFields(located, ['kid', 'algorithm', 'file'])
   if (map === undefined) return undefined
-  const readKid = (field: Spot) => readName(field, 'the kid of tokens', KID_LENGTH_MAX)
+  const readKid = (field: Located) => readName(field, 'the kid of tokens', KID_LENGTH_MAX)
   const accepted = 'the kid of its tokens; only a single key may go without'
   const kid = isOnly
     ? readOptional(map, 'kid', readKid)
     : readRequired(map, 'kid', { accepted, read: readKid })
   if (kid !== undefined && kids.has(kid)) {
     const own = 'a kid of its own for each key'
-    complain(fieldOf(map, 'kid') ?? map, 'duplicate-value', { accepted: own })
+    reportAt(fieldOf(map, 'kid') ?? map, 'duplicate-value', { accepted: own })
   }
   if (kid !== undefined) kids.add(kid)
   const algorithm = readRequired(map, 'algorithm', {
@@ -108,8 +111,8 @@ function readKeyFile(spot: Spot, { folder, isOnly, kids }: KeyFileOptions): JwtK
   return algorithm === undefined || file === undefined ? undefined : { kid, algorithm, file }
 }
 
-function readJwks(spot: Spot): JwtConfig['jwks'] {
-  const map = readFields(spot, ['url', 'algorithms'])
+function readJwks(located: Located): JwtConfig['jwks'] {
+  const map = readFields(located, ['url', 'algorithms'])
   if (map === undefined) return undefined
   const accepted = 'where the keys are, such as https://issuer.example/jwks.json'
   const url = readRequired(map, 'url', { accepted, read: readJwksUrl })
@@ -117,28 +120,28 @@ function readJwks(spot: Spot): JwtConfig['jwks'] {
   return url === undefined ? undefined : { url, algorithms }
 }
 
-function readPublicAlgorithms(spot: Spot): readonly JwtAlgorithm[] | undefined {
-  const shape = { of: 'algorithms', most: ALGORITHMS.length }
-  const list = readList(hideLongText(spot), shape)
+function readPublicAlgorithms(located: Located): readonly JwtAlgorithm[] | undefined {
+  const shape = { items: 'algorithms', most: ALGORITHMS.length }
+  const list = readList(hideLongText(located), shape)
   if (list === undefined) return undefined
   if (list.node.items.length === 0) {
-    return complain(spot, 'empty', { accepted: 'one or more algorithms; no key for RS256' })
+    return reportAt(located, 'empty', { accepted: 'one or more algorithms; no key for RS256' })
   }
   const algorithms = new Set<JwtAlgorithm>()
   for (const item of itemsOf(list)) {
     const algorithm = readPublicAlgorithm(item)
     if (algorithm === undefined) continue
-    if (algorithms.has(algorithm)) complain(item, 'duplicate-value', { accepted: 'each once' })
+    if (algorithms.has(algorithm)) reportAt(item, 'duplicate-value', { accepted: 'each once' })
     algorithms.add(algorithm)
   }
   return [...algorithms]
 }
 
-function readPublicAlgorithm(spot: Spot): JwtAlgorithm | undefined {
+function readPublicAlgorithm(located: Located): JwtAlgorithm | undefined {
   const accepted = PUBLIC_ALGORITHMS.join(', ')
-  const algorithm = readWord(spot, ALGORITHMS, accepted)
+  const algorithm = readWord(located, ALGORITHMS, accepted)
   if (algorithm === undefined || PUBLIC_ALGORITHMS.includes(algorithm)) return algorithm
   // With a public key taken for its secret, anybody could sign.
   const why = 'keys that are fetched are public, and HS needs a secret'
-  return complain(spot, 'bad-value', { accepted: `${accepted}; ${why}` })
+  return reportAt(located, 'bad-value', { accepted: `${accepted}; ${why}` })
 }

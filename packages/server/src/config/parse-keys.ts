@@ -1,30 +1,30 @@
 /** `identity.keys`: the API keys that are known, and whose they are. */
 import {
-  complain,
+  reportAt,
   fieldName,
   fieldOf,
   nearest,
   readAttributeValue,
   readOptional,
-  type Spot,
+  type Located,
 } from '@sluice/core/reading'
 import type { KnownKey } from './config.js'
 import { readFields, SECRET_LENGTH_MIN } from './fields.js'
 import { readApiKey, readApiKeyHash } from './secrets.js'
 import { readItems, readWord } from './values.js'
 
-const KEYS = { of: 'keys', most: 10_000 }
+const KEYS = { items: 'keys', most: 10_000 }
 const STATES = ['active', 'disabled'] as const
 const FIELDS: readonly string[] = ['key', 'sha256', 'user', 'plan', 'state']
 const ACCEPTED_KEY = 'key, or sha256: the SHA-256 of the key in 64 hex digits'
 
-export function readKeys(spot: Spot): readonly KnownKey[] | undefined {
+export function readKeys(located: Located): readonly KnownKey[] | undefined {
   const fieldByHash = new Map<string, string>()
-  return readItems(hideWithin(spot), KEYS, (item) => readKey(item, fieldByHash))
+  return readItems(hideWithin(located), KEYS, (item) => readKey(item, fieldByHash))
 }
 
 /** No long text below this place is shown, whichever field it has slipped into. */
-function hideWithin({ node, field, report }: Spot): Spot {
+function hideWithin({ node, field, report }: Located): Located {
   return {
     node,
     field,
@@ -43,8 +43,8 @@ function isSlip(word: string): boolean {
   return /^[a-z0-9]{1,8}$/i.test(word) && nearest(word, FIELDS) !== undefined
 }
 
-function readKey(spot: Spot, fieldByHash: Map<string, string>): KnownKey | undefined {
-  const map = readFields(spot, FIELDS, isSlip)
+function readKey(located: Located, fieldByHash: Map<string, string>): KnownKey | undefined {
+  const map = readFields(located, FIELDS, isSlip)
   if (map === undefined) return undefined
   const key = fieldOf(map, 'key')
   const hash = fieldOf(map, 'sha256')
@@ -53,18 +53,18 @@ function readKey(spot: Spot, fieldByHash: Map<string, string>): KnownKey | undef
   const state = readOptional(map, 'state', (field) => readWord(field, STATES))
   if (key === undefined && hash === undefined) {
     const field = fieldName(map, 'key')
-    return complain(map, 'missing-field', { field, found: 'nothing', accepted: ACCEPTED_KEY })
+    return reportAt(map, 'missing-field', { field, found: 'nothing', accepted: ACCEPTED_KEY })
   }
   if (key !== undefined && hash !== undefined) {
-    return complain(hash, 'bad-value', { found: 'beside "key"', accepted: 'one of the two' })
+    return reportAt(hash, 'bad-value', { found: 'beside "key"', accepted: 'one of the two' })
   }
   const sha256 = key === undefined ? hash && readApiKeyHash(hash) : readApiKey(key)
   if (sha256 === undefined) return undefined
   const taken = fieldByHash.get(sha256)
   if (taken !== undefined) {
     const accepted = `each key once; ${taken} is the same`
-    return complain(key ?? hash ?? map, 'duplicate-value', { found: 'the key', accepted })
+    return reportAt(key ?? hash ?? map, 'duplicate-value', { found: 'the key', accepted })
   }
-  fieldByHash.set(sha256, spot.field)
+  fieldByHash.set(sha256, located.field)
   return { sha256, user, plan, state: state ?? 'active' }
 }

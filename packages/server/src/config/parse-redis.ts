@@ -1,20 +1,20 @@
 /** `redis`: where counters live that several nodes share. */
 import {
-  complain,
+  reportAt,
   fieldOf,
   type MapNode,
   readBoolean,
   readOptional,
   readText,
-  type Spot,
+  type Located,
 } from '@sluice/core/reading'
 import { DEFAULT_DEADLINE_MS, parseRedisUrl } from '@sluice/limiter/redis'
 import { readClientTls } from './client-tls.js'
 import type { ClientTlsFiles, RedisConfig } from './config.js'
 import type { Overrides } from './environment.js'
-import { readGiven, readSection, type Setting, settle } from './fields.js'
+import { readExplicit, readSection, type Setting, resolveSetting } from './fields.js'
 import { readRedisUrl } from './redis-url.js'
-import { readDuration, readWhole, readWord } from './values.js'
+import { readDuration, readInteger, readWord } from './values.js'
 
 const DEADLINE = { least: '1ms', most: '10s' }
 const DENY_CACHE = { least: '0ms', most: '1s' }
@@ -49,26 +49,26 @@ export interface ParsedRedis {
 }
 
 export function readRedis(
-  root: Spot<MapNode>,
+  root: Located<MapNode>,
   { folder, overrides }: { readonly folder: string; readonly overrides: Overrides },
 ): ParsedRedis {
   const map = readSection(root, 'redis', FIELDS)
-  const given = readGiven(map, 'url', readRedisUrl)
-  const url = settle<string | undefined>(overrides.redisUrl, given, undefined)
-  const deadline = readGiven(map, 'deadline', (spot) => readDuration(spot, DEADLINE))
-  const tls = readGiven(map, 'tls', (spot) => readRedisTls(spot, folder))
+  const fromFile = readExplicit(map, 'url', readRedisUrl)
+  const url = resolveSetting<string | undefined>(overrides.redisUrl, fromFile, undefined)
+  const deadline = readExplicit(map, 'deadline', (located) => readDuration(located, DEADLINE))
+  const tls = readExplicit(map, 'tls', (located) => readRedisTls(located, folder))
   const config: Omit<RedisConfig, 'url'> = {
-    deadlineMs: settle(overrides.storeDeadlineMs, deadline, DEFAULT_DEADLINE_MS).value,
+    deadlineMs: resolveSetting(overrides.storeDeadlineMs, deadline, DEFAULT_DEADLINE_MS).value,
     prefix: readOptional(map, 'prefix', readPrefix) ?? PREFIX_DEFAULT,
-    layout: readOptional(map, 'layout', (spot) => readWord(spot, LAYOUTS)) ?? 'plain',
-    client: readOptional(map, 'client', (spot) => readWord(spot, CLIENTS)) ?? 'ioredis',
+    layout: readOptional(map, 'layout', (located) => readWord(located, LAYOUTS)) ?? 'plain',
+    client: readOptional(map, 'client', (located) => readWord(located, CLIENTS)) ?? 'ioredis',
     denyCacheMs:
-      readOptional(map, 'denyCache', (spot) => readDuration(spot, DENY_CACHE)) ??
+      readOptional(map, 'denyCache', (located) => readDuration(located, DENY_CACHE)) ??
       DENY_CACHE_MS_DEFAULT,
     clockToleranceMs:
-      readOptional(map, 'clockTolerance', (spot) => readDuration(spot, CLOCK_TOLERANCE)) ??
+      readOptional(map, 'clockTolerance', (located) => readDuration(located, CLOCK_TOLERANCE)) ??
       CLOCK_TOLERANCE_MS_DEFAULT,
-    fleetSize: readOptional(map, 'fleetSize', (spot) => readWhole(spot, FLEET_SIZE)) ?? 1,
+    fleetSize: readOptional(map, 'fleetSize', (located) => readInteger(located, FLEET_SIZE)) ?? 1,
     allowEviction: readOptional(map, 'allowEviction', readBoolean) ?? false,
     tls: tls?.value,
   }
@@ -77,15 +77,15 @@ export function readRedis(
     if (url.isRead) requireUrl(root, map)
     return { config: undefined, url }
   }
-  if (tls !== undefined && !parseRedisUrl(value).tls) refuseTls(tls.spot)
+  if (tls !== undefined && !parseRedisUrl(value).tls) refuseTls(tls.located)
   return { config: { url: value, ...config }, url }
 }
 
 /** Settings of a Redis that nobody names would quietly mean a limit for each node. */
-function requireUrl(root: Spot<MapNode>, map: Spot<MapNode>): void {
-  const spot = fieldOf(root, 'redis')
-  if (spot === undefined || map.node.entries.size === 0) return
-  complain(spot, 'missing-field', {
+function requireUrl(root: Located<MapNode>, map: Located<MapNode>): void {
+  const located = fieldOf(root, 'redis')
+  if (located === undefined || map.node.entries.size === 0) return
+  reportAt(located, 'missing-field', {
     field: 'redis.url',
     found: 'nothing',
     accepted:
@@ -94,21 +94,21 @@ function requireUrl(root: Spot<MapNode>, map: Spot<MapNode>): void {
   })
 }
 
-function refuseTls(spot: Spot): void {
-  complain(spot, 'bad-value', {
+function refuseTls(located: Located): void {
+  reportAt(located, 'bad-value', {
     found: 'beside a URL without TLS',
     accepted: 'a URL that begins with rediss, or no tls',
   })
 }
 
-function readPrefix(spot: Spot): string | undefined {
-  const text = readText(spot, { accepted: ACCEPTED_PREFIX, most: Number.POSITIVE_INFINITY })
+function readPrefix(located: Located): string | undefined {
+  const text = readText(located, { accepted: ACCEPTED_PREFIX, most: Number.POSITIVE_INFINITY })
   if (text === undefined || PREFIX.test(text)) return text
-  return complain(spot, 'bad-value', { accepted: ACCEPTED_PREFIX })
+  return reportAt(located, 'bad-value', { accepted: ACCEPTED_PREFIX })
 }
 
-function readRedisTls(spot: Spot, folder: string): ClientTlsFiles | undefined {
-  const read = readClientTls(spot, { folder, peer: 'Redis' })
+function readRedisTls(located: Located, folder: string): ClientTlsFiles | undefined {
+  const read = readClientTls(located, { folder, peer: 'Redis' })
   if (read === undefined) return undefined
   const { files, map } = read
   for (const [one, other] of [
@@ -117,7 +117,7 @@ function readRedisTls(spot: Spot, folder: string): ClientTlsFiles | undefined {
   ] as const) {
     if (!map.node.entries.has(one) || map.node.entries.has(other)) continue
     const accepted = 'the name of a PEM file; a certificate needs both cert and key'
-    complain(map, 'missing-field', { field: `${map.field}.${other}`, found: 'nothing', accepted })
+    reportAt(map, 'missing-field', { field: `${map.field}.${other}`, found: 'nothing', accepted })
   }
   return files
 }

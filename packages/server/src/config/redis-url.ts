@@ -1,21 +1,21 @@
 /** Where Redis is, read as the store reads it. No message shows a password: the store's do not. */
-import { complain, type Spot } from '@sluice/core/reading'
+import { reportAt, type Located } from '@sluice/core/reading'
 import { parseRedisUrl } from '@sluice/limiter/redis'
 import { messageOf } from '../message-of.js'
 
 /** So much of what was found a problem shows; what is wrong with a URL stands at the end of it. */
 const FOUND_LENGTH_MAX = 64
 
-export function readRedisUrl(spot: Spot): string | undefined {
-  const { node } = spot
+export function readRedisUrl(located: Located): string | undefined {
+  const { node } = located
   const value = node.kind === 'scalar' ? node.value : undefined
   const text = typeof value === 'string' ? value : ''
   const problem = findProblem(text)
   if (problem === undefined) return text
   const { found, accepted } = problem
-  if (value === text) return complain(spot, 'bad-value', { found, accepted })
-  if (node.kind !== 'scalar') return complain(spot, 'wrong-type', { accepted })
-  return complain(spot, 'wrong-type', { found: 'a value that is no text, not shown', accepted })
+  if (value === text) return reportAt(located, 'bad-value', { found, accepted })
+  if (node.kind !== 'scalar') return reportAt(located, 'wrong-type', { accepted })
+  return reportAt(located, 'wrong-type', { found: 'a value that is no text, not shown', accepted })
 }
 
 interface UrlProblem {

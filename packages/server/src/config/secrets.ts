@@ -1,6 +1,6 @@
 /** Tokens, API keys and the secret of the key hash: taken in, and never said again. */
 import { createHash } from 'node:crypto'
-import { complain, readText, type Spot } from '@sluice/core/reading'
+import { reportAt, readText, type Located } from '@sluice/core/reading'
 import { hideText, lengthOf, SECRET_LENGTH_MIN } from './fields.js'
 import { readFileName } from './values.js'
 
@@ -21,30 +21,30 @@ function isSecret(text: string, most: number): boolean {
   return text.length >= SECRET_LENGTH_MIN && text.length <= most && VISIBLE.test(text)
 }
 
-interface Hidden {
+interface SecretText {
   readonly text: string | undefined
   /** Its messages have the length of the text and nothing else of it. */
-  readonly spot: Spot
+  readonly located: Located
 }
 
-function readHidden(spot: Spot, accepted: string): Hidden {
-  const isText = spot.node.kind === 'scalar' && typeof spot.node.value === 'string'
-  if (spot.node.kind === 'scalar' && !isText) {
-    complain(spot, 'wrong-type', { found: 'a value that is no text, not shown', accepted })
-    return { text: undefined, spot }
+function readSecretText(located: Located, accepted: string): SecretText {
+  const isText = located.node.kind === 'scalar' && typeof located.node.value === 'string'
+  if (located.node.kind === 'scalar' && !isText) {
+    reportAt(located, 'wrong-type', { found: 'a value that is no text, not shown', accepted })
+    return { text: undefined, located }
   }
-  const text = readText(spot, { accepted, most: Number.POSITIVE_INFINITY })
-  return { text, spot: hideText(spot, `of ${lengthOf(spot)} characters, not shown`) }
+  const text = readText(located, { accepted, most: Number.POSITIVE_INFINITY })
+  return { text, located: hideText(located, `of ${lengthOf(located)} characters, not shown`) }
 }
 
 /** A bearer token that stands in the environment. */
-export function readToken(spot: Spot): string | undefined {
-  const { text, spot: hidden } = readHidden(spot, ACCEPTED_TOKEN)
+export function readToken(located: Located): string | undefined {
+  const { text, located: hidden } = readSecretText(located, ACCEPTED_TOKEN)
   if (text === undefined || isSecret(text, TOKEN_LENGTH_MAX)) return text
-  return complain(hidden, 'bad-value', { accepted: ACCEPTED_TOKEN })
+  return reportAt(hidden, 'bad-value', { accepted: ACCEPTED_TOKEN })
 }
 
-export interface Files {
+export interface FileAccess {
   /** Names of files are taken from here. */
   readonly folder: string
   readonly readFile: (path: string) => string
@@ -54,19 +54,22 @@ export interface Files {
  * A bearer token in a file of its own, with or without a line end. The name of the file is not
  * shown either: the token itself is sometimes written there.
  */
-export function readTokenFile(spot: Spot, { folder, readFile }: Files): string | undefined {
-  const path = readFileName(spot, folder)
+export function readTokenFile(
+  located: Located,
+  { folder, readFile }: FileAccess,
+): string | undefined {
+  const path = readFileName(located, folder)
   if (path === undefined) return undefined
   const accepted = `the name of a file with a token of ${ACCEPTED_TOKEN}`
-  const name = `of ${lengthOf(spot)} characters`
+  const name = `of ${lengthOf(located)} characters`
   try {
     const text = readFile(path).trim()
     if (isSecret(text, TOKEN_LENGTH_MAX)) return text
     const found = `${name}, a file with ${text.length} characters in it`
-    return complain(spot, 'bad-value', { found, accepted })
+    return reportAt(located, 'bad-value', { found, accepted })
   } catch (error) {
     const found = `${name}, a file that cannot be read: ${codeOf(error)}`
-    return complain(spot, 'bad-value', { found, accepted })
+    return reportAt(located, 'bad-value', { found, accepted })
   }
 }
 
@@ -77,31 +80,31 @@ function codeOf(error: unknown): string {
 }
 
 /** SHA-256 of an API key that is written in clear. */
-export function readApiKey(spot: Spot): string | undefined {
-  const { text, spot: hidden } = readHidden(spot, ACCEPTED_API_KEY)
+export function readApiKey(located: Located): string | undefined {
+  const { text, located: hidden } = readSecretText(located, ACCEPTED_API_KEY)
   if (text === undefined) return undefined
   if (isSecret(text, API_KEY_LENGTH_MAX)) return sha256(text).toString('hex')
-  return complain(hidden, 'bad-value', { accepted: ACCEPTED_API_KEY })
+  return reportAt(hidden, 'bad-value', { accepted: ACCEPTED_API_KEY })
 }
 
 /** SHA-256 of an API key. Not shown if it is none: it may be the key itself. */
-export function readApiKeyHash(spot: Spot): string | undefined {
+export function readApiKeyHash(located: Located): string | undefined {
   const accepted = 'the SHA-256 of a key, 64 hex digits'
-  const { text, spot: hidden } = readHidden(spot, accepted)
+  const { text, located: hidden } = readSecretText(located, accepted)
   if (text === undefined) return undefined
   if (/^[0-9a-f]{64}$/i.test(text)) return text.toLowerCase()
-  return complain(hidden, 'bad-value', { accepted })
+  return reportAt(hidden, 'bad-value', { accepted })
 }
 
 /** 16 bytes: as they are, or what a text is hashed to. */
-export function readKeySecret(spot: Spot): Uint8Array | undefined {
-  const { text, spot: hidden } = readHidden(spot, ACCEPTED_KEY_SECRET)
+export function readKeySecret(located: Located): Uint8Array | undefined {
+  const { text, located: hidden } = readSecretText(located, ACCEPTED_KEY_SECRET)
   if (text === undefined) return undefined
   if (/^[0-9a-f]{32}$/i.test(text)) return new Uint8Array(Buffer.from(text, 'hex'))
   if (text.length >= SECRET_LENGTH_MIN && text.length <= TOKEN_LENGTH_MAX) {
     return new Uint8Array(sha256(text).subarray(0, KEY_SECRET_BYTES))
   }
-  return complain(hidden, 'bad-value', { accepted: ACCEPTED_KEY_SECRET })
+  return reportAt(hidden, 'bad-value', { accepted: ACCEPTED_KEY_SECRET })
 }
 
 function sha256(text: string): Buffer {

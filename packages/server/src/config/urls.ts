@@ -1,6 +1,6 @@
 /** URLs that the server itself asks: of upstreams, of keys for tokens, of a webhook. */
 import { cidrContains, parseAddress, parseCidr, show } from '@sluice/core'
-import { complain, readText, type Spot } from '@sluice/core/reading'
+import { reportAt, readText, type Located } from '@sluice/core/reading'
 import { hideText } from './fields.js'
 import { isLoopback } from './listen.js'
 
@@ -26,33 +26,33 @@ export function isForbidden(host: string): boolean {
 }
 
 /** `http://host:port`. */
-export function readOrigin(spot: Spot): string | undefined {
-  const url = readUrl(spot, ACCEPTED_UPSTREAM)
+export function readOrigin(located: Located): string | undefined {
+  const url = readUrl(located, ACCEPTED_UPSTREAM)
   if (url === undefined) return undefined
   if (url.href.includes('?')) {
-    return refuse(spot, 'with a query', 'a URL without one; each call has its own')
+    return refuse(located, 'with a query', 'a URL without one; each call has its own')
   }
   if (url.pathname !== '/') {
     const accepted = `${show(url.origin)}, without a path; the path of a call is passed on as it is`
-    return refuse(spot, 'with a path', accepted)
+    return refuse(located, 'with a path', accepted)
   }
   return url.origin
 }
 
-export function readJwksUrl(spot: Spot): string | undefined {
-  const url = readUrl(spot, ACCEPTED_JWKS)
+export function readJwksUrl(located: Located): string | undefined {
+  const url = readUrl(located, ACCEPTED_JWKS)
   if (url === undefined) return undefined
   if (url.protocol === 'https:' || isLoopback(hostOf(url))) return url.href
   const why = 'whoever is on the way could replace the keys'
-  return refuse(spot, 'without TLS', `https://, or http:// to loopback; ${why}`)
+  return refuse(located, 'without TLS', `https://, or http:// to loopback; ${why}`)
 }
 
 /** With many services the path is the secret, so messages have no more of it than the host. */
-export function readWebhookUrl(spot: Spot): string | undefined {
-  return readUrl(hidePath(spot), ACCEPTED_WEBHOOK)?.href
+export function readWebhookUrl(located: Located): string | undefined {
+  return readUrl(hidePath(located), ACCEPTED_WEBHOOK)?.href
 }
 
-function hidePath({ node, field, report }: Spot): Spot {
+function hidePath({ node, field, report }: Located): Located {
   return {
     node,
     field,
@@ -63,21 +63,21 @@ function hidePath({ node, field, report }: Spot): Spot {
   }
 }
 
-function readUrl(spot: Spot, accepted: string): URL | undefined {
-  const shown = hideText(spot, describeUrl(spot))
+function readUrl(located: Located, accepted: string): URL | undefined {
+  const shown = hideText(located, describeUrl(located))
   const text = readText(shown, { accepted, most: URL_LENGTH_MAX })
   if (text === undefined) return undefined
   // The URL parser drops tabs and line ends, and reads `\` as `/` and `http:x` as `http://x`.
   const isUrl = /^https?:\/\/[^/\s\\]+[^\s\\]*$/i.test(text) && URL.canParse(text)
-  if (!isUrl) return complain(shown, 'bad-value', { accepted })
+  if (!isUrl) return reportAt(shown, 'bad-value', { accepted })
   const url = new URL(text)
   if (/^[^/]*\/\/[^/?#]*@/.test(text)) {
-    return refuse(spot, 'with credentials', 'a URL without user and password')
+    return refuse(located, 'with credentials', 'a URL without user and password')
   }
-  if (text.includes('#')) return refuse(spot, 'with a fragment', 'a URL without one')
+  if (text.includes('#')) return refuse(located, 'with a fragment', 'a URL without one')
   if (isForbidden(hostOf(url))) {
     const why = 'link-local addresses hand out credentials of the machine'
-    return refuse(spot, 'a link-local or metadata address', `another host; ${why}`)
+    return refuse(located, 'a link-local or metadata address', `another host; ${why}`)
   }
   return url
 }
@@ -86,9 +86,9 @@ function hostOf({ hostname }: URL): string {
   return hostname.replace(/^\[|\]$/g, '')
 }
 
-function refuse(spot: Spot, what: string, accepted: string): undefined {
-  return complain(spot, 'bad-value', {
-    found: `${describeUrl(spot, SHOWN_BESIDE_MAX)}, ${what}`,
+function refuse(located: Located, what: string, accepted: string): undefined {
+  return reportAt(located, 'bad-value', {
+    found: `${describeUrl(located, SHOWN_BESIDE_MAX)}, ${what}`,
     accepted,
   })
 }
@@ -97,7 +97,7 @@ function refuse(spot: Spot, what: string, accepted: string): undefined {
 const PASSWORD = /(?<!\[[^\]]*):(?!\/\/|\d{1,5}(?:[/?#]|$)).*$/s
 
 /** Without what may be a password: before the last `@`, after `?`, after a colon out of place. */
-function describeUrl({ node }: Spot, most = SHOWN_MAX): string {
+function describeUrl({ node }: Located, most = SHOWN_MAX): string {
   if (node.kind !== 'scalar') return node.kind === 'list' ? 'a list' : 'a map'
   if (typeof node.value !== 'string') return show(node.source ?? node.value)
   const text = node.value.slice(0, URL_LENGTH_MAX)

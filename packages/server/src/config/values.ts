@@ -1,7 +1,7 @@
 /** The few kinds of values that the fields of a configuration have. */
 import { resolve } from 'node:path'
 import {
-  complain,
+  reportAt,
   itemsOf,
   parseDuration,
   readChoice,
@@ -9,7 +9,7 @@ import {
   readNumber,
   readRequired,
   readText,
-  type Spot,
+  type Located,
 } from '@sluice/core/reading'
 import type { TlsFiles } from './config.js'
 import { hideLongText, readFields } from './fields.js'
@@ -20,72 +20,75 @@ export const WORKERS = { least: 1, most: 64 }
 const FILE_NAME_LENGTH_MAX = 4096
 const ACCEPTED_FILE = `the name of a file, 1 to ${FILE_NAME_LENGTH_MAX} characters`
 
-export function readWhole(
-  spot: Spot,
+export function readInteger(
+  located: Located,
   { least, most }: { readonly least: number; readonly most: number },
 ): number | undefined {
   const accepted = `a whole number from ${least} to ${most}`
-  const number = readNumber(spot, accepted)
+  const number = readNumber(located, accepted)
   const isGood = Number.isInteger(number) && (number ?? 0) >= least && (number ?? 0) <= most
   if (number === undefined || isGood) return number
-  return complain(spot, 'bad-number', { accepted })
+  return reportAt(located, 'bad-number', { accepted })
 }
 
 /** One of a few words. */
 export function readWord<T extends string>(
-  spot: Spot,
+  located: Located,
   choices: readonly T[],
   accepted?: string,
 ): T | undefined {
-  return readChoice(hideLongText(spot), choices, accepted)
+  return readChoice(hideLongText(located), choices, accepted)
 }
 
 /** One of a few numbers. */
-export function readStatus<T extends number>(spot: Spot, choices: readonly T[]): T | undefined {
+export function readStatus<T extends number>(
+  located: Located,
+  choices: readonly T[],
+): T | undefined {
   const accepted = choices.join(' or ')
-  const shown = hideLongText(spot)
+  const shown = hideLongText(located)
   const number = readNumber(shown, accepted)
   if (number === undefined) return undefined
   return (
-    choices.find((choice) => choice === number) ?? complain(shown, 'unknown-value', { accepted })
+    choices.find((choice) => choice === number) ?? reportAt(shown, 'unknown-value', { accepted })
   )
 }
 
 /** Milliseconds. */
 export function readDuration(
-  spot: Spot,
+  located: Located,
   { least, most }: { readonly least: string; readonly most: string },
 ): number | undefined {
   const accepted = `a duration from ${least} to ${most}, a whole number and ms, s, m or h`
-  const text = readText(spot, { accepted, most: Number.POSITIVE_INFINITY })
+  const text = readText(located, { accepted, most: Number.POSITIVE_INFINITY })
   if (text === undefined) return undefined
   const ms = parseDuration(text)
   const leastMs = parseDuration(least) ?? 0
   const mostMs = parseDuration(most) ?? 0
   if (ms !== undefined && ms >= leastMs && ms <= mostMs) return ms
-  return complain(spot, 'bad-duration', { accepted })
+  return reportAt(located, 'bad-duration', { accepted })
 }
 
 /** Text that must say something: a name, an issuer, a claim. */
-export function readName(spot: Spot, what: string, most: number): string | undefined {
+export function readName(located: Located, what: string, most: number): string | undefined {
   const accepted = `${what}, 1 to ${most} characters`
-  const text = readText(spot, { accepted, most })
-  return text === '' ? complain(spot, 'bad-value', { accepted }) : text
+  const text = readText(located, { accepted, most })
+  return text === '' ? reportAt(located, 'bad-value', { accepted }) : text
 }
 
 /** The whole name of a file. Whether there is one is found when it is opened. */
-export function readFileName(spot: Spot, folder: string): string | undefined {
-  const text = readText(spot, { accepted: ACCEPTED_FILE, most: FILE_NAME_LENGTH_MAX })
+export function readFileName(located: Located, folder: string): string | undefined {
+  const text = readText(located, { accepted: ACCEPTED_FILE, most: FILE_NAME_LENGTH_MAX })
   if (text === undefined) return undefined
   // The system would end the name at a zero character, and open another file than is named.
   if (text === '' || text.includes('\0')) {
-    return complain(spot, 'bad-value', { accepted: ACCEPTED_FILE })
+    return reportAt(located, 'bad-value', { accepted: ACCEPTED_FILE })
   }
   return resolve(folder, text)
 }
 
-export function readTls(spot: Spot, folder: string): TlsFiles | undefined {
-  const map = readFields(spot, ['cert', 'key'])
+export function readTls(located: Located, folder: string): TlsFiles | undefined {
+  const map = readFields(located, ['cert', 'key'])
   if (map === undefined) return undefined
   const readPart = (key: 'cert' | 'key') =>
     readRequired(map, key, {
@@ -99,11 +102,11 @@ export function readTls(spot: Spot, folder: string): TlsFiles | undefined {
 
 /** What the items of a list are read as, without those that could not be. */
 export function readItems<T>(
-  spot: Spot,
-  shape: { readonly of: string; readonly most: number },
-  read: (item: Spot) => T | undefined,
+  located: Located,
+  shape: { readonly items: string; readonly most: number },
+  read: (item: Located) => T | undefined,
 ): readonly T[] | undefined {
-  const list = readList(hideLongText(spot), shape)
+  const list = readList(hideLongText(located), shape)
   if (list === undefined) return undefined
-  return itemsOf({ ...list, report: spot.report }).flatMap((item) => read(item) ?? [])
+  return itemsOf({ ...list, report: located.report }).flatMap((item) => read(item) ?? [])
 }

@@ -9,10 +9,10 @@ const DIGITS_MAX = 16
 const HEX = Uint8Array.from('0123456789abcdef', (digit) => digit.charCodeAt(0))
 
 /** What is done to the file before a chunk is written to it. */
-export type Before = 'nothing' | 'rotate' | 'reopen'
+export type FileAction = 'nothing' | 'rotate' | 'reopen'
 
-export class Chunk {
-  before: Before = 'nothing'
+export class LineChunk {
+  fileAction: FileAction = 'nothing'
   lines = 0
   readonly #bytes = Buffer.allocUnsafe(CHUNK_BYTES)
   /** The digits of a number, the last first. */
@@ -34,34 +34,34 @@ export class Chunk {
   }
 
   clear(): void {
-    this.before = 'nothing'
+    this.fileAction = 'nothing'
     this.lines = 0
     this.#length = 0
   }
 
   /** Characters of one byte: heads and the ids of rules have no others. */
-  putText(text: string): void {
+  appendText(text: string): void {
     this.#length += this.#bytes.write(text, this.#length, 'latin1')
   }
 
-  putByte(code: number): void {
+  appendByte(code: number): void {
     this.#bytes[this.#length++] = code
   }
 
   /** A whole number from 0 to 2^53-1, in decimal digits. */
-  putNumber(number: number): void {
-    if (number < 10) return this.putByte(ZERO + number)
+  appendNumber(number: number): void {
+    if (number < 10) return this.appendByte(ZERO + number)
     const digits = this.#digits
     let count = 0
     for (let rest = number; rest > 0; rest = Math.floor(rest / 10)) {
       digits[count++] = ZERO + (rest % 10)
     }
-    while (count > 0) this.putByte(digits[--count] ?? ZERO)
+    while (count > 0) this.appendByte(digits[--count] ?? ZERO)
   }
 
   /** 16 hex digits. */
-  putHash({ hi, lo }: Hash64): void {
-    for (let shift = 28; shift >= 0; shift -= 4) this.putByte(HEX[(hi >>> shift) & 15] ?? ZERO)
-    for (let shift = 28; shift >= 0; shift -= 4) this.putByte(HEX[(lo >>> shift) & 15] ?? ZERO)
+  appendHash({ hi, lo }: Hash64): void {
+    for (let shift = 28; shift >= 0; shift -= 4) this.appendByte(HEX[(hi >>> shift) & 15] ?? ZERO)
+    for (let shift = 28; shift >= 0; shift -= 4) this.appendByte(HEX[(lo >>> shift) & 15] ?? ZERO)
   }
 }

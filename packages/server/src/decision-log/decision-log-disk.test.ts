@@ -1,13 +1,18 @@
 import { statSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
-import { realDisk } from '../rule-store/file/disk.js'
-import { closeAfterEach, readAll, type Said, startLog } from './decision-log.test-helper.js'
+import { realFileSystem } from '../rule-store/file/disk.js'
+import {
+  closeAfterEach,
+  readAll,
+  type DecisionInput,
+  startLog,
+} from './decision-log.test-helper.js'
 
 closeAfterEach()
 
 const START_MS = 1_760_000_000_000
 const CALLER = { hi: 0x01234567, lo: 0x0abcdef0 }
-const say = (more: Partial<Said> = {}): Said => ({
+const inputOf = (more: Partial<DecisionInput> = {}): DecisionInput => ({
   atMs: START_MS,
   rule: 'orders-per-user',
   caller: CALLER,
@@ -20,10 +25,10 @@ describe('a disk that fails', () => {
   /** Takes so many bytes, then says that it is full. */
   function smallDisk() {
     const room = { bytes: Infinity }
-    const disk: typeof realDisk = {
-      ...realDisk,
+    const disk: typeof realFileSystem = {
+      ...realFileSystem,
       async open(path, flags, mode) {
-        const file = await realDisk.open(path, flags, mode)
+        const file = await realFileSystem.open(path, flags, mode)
         return new Proxy(file, {
           get(target, key) {
             if (key !== 'write') {
@@ -45,33 +50,33 @@ describe('a disk that fails', () => {
 
   test('costs lines, which are counted and told of once a minute, and never a decision', async () => {
     const { disk, room } = smallDisk()
-    const { log, file, lines, clock, counts, say: write } = await startLog({ disk })
-    write(say())
+    const { log, file, lines, clock, counts, record: write } = await startLog({ disk })
+    write(inputOf())
     await log.flush()
     room.bytes = 40
     for (let cost = 2; cost < 5; cost++) {
-      write(say({ cost }))
-      write(say({ cost }))
+      write(inputOf({ cost }))
+      write(inputOf({ cost }))
       await log.flush()
     }
     expect(counts()).toEqual({ lines: 1, dropped: 6 })
     room.bytes = Infinity
-    write(say({ cost: 9 }))
+    write(inputOf({ cost: 9 }))
     await log.flush()
     expect((await readAll(file)).map(({ cost }) => cost)).toEqual([1, 9])
     expect(counts()).toEqual({ lines: 2, dropped: 6 })
-    const told = () => lines.filter(({ level }) => level === 'error')
-    expect(told()).toMatchObject([{ file, problem: 'the disk is full (ENOSPC)', dropped: 2 }])
+    const errors = () => lines.filter(({ level }) => level === 'error')
+    expect(errors()).toMatchObject([{ file, problem: 'the disk is full (ENOSPC)', dropped: 2 }])
     room.bytes = 0
     clock.nowMs += 60_000
-    write(say({ atMs: clock.nowMs }))
+    write(inputOf({ atMs: clock.nowMs }))
     await log.flush()
-    expect(told()).toHaveLength(2)
+    expect(errors()).toHaveLength(2)
   })
 
   test('that neither takes bytes nor lets go of them leaves a line that broke off', async () => {
     const { disk, room } = smallDisk()
-    const stubborn: typeof realDisk = {
+    const stubborn: typeof realFileSystem = {
       ...disk,
       async open(path, flags, mode) {
         const file = await disk.open(path, flags, mode)
@@ -83,14 +88,14 @@ describe('a disk that fails', () => {
         })
       },
     }
-    const { log, file, say: write } = await startLog({ disk: stubborn })
-    write(say())
+    const { log, file, record: write } = await startLog({ disk: stubborn })
+    write(inputOf())
     await log.flush()
     room.bytes = 10
-    write(say({ cost: 2 }))
+    write(inputOf({ cost: 2 }))
     await log.flush()
     room.bytes = Infinity
-    write(say({ cost: 3 }))
+    write(inputOf({ cost: 3 }))
     await log.flush()
     expect((await readAll(file)).map(({ cost }) => cost)).toEqual([1, 3])
   })
@@ -98,10 +103,10 @@ describe('a disk that fails', () => {
   test('that is slow lets 4 MB wait and drops the rest', async () => {
     let open = () => {}
     const gate = new Promise<void>((resolve) => (open = resolve))
-    const disk: typeof realDisk = {
-      ...realDisk,
+    const disk: typeof realFileSystem = {
+      ...realFileSystem,
       async open(path, flags, mode) {
-        const file = await realDisk.open(path, flags, mode)
+        const file = await realFileSystem.open(path, flags, mode)
         return new Proxy(file, {
           get(target, key) {
             const value: unknown = Reflect.get(target, key)
@@ -115,8 +120,8 @@ describe('a disk that fails', () => {
         })
       },
     }
-    const { log, file, counts, say: write } = await startLog({ disk })
-    for (let i = 0; i < 200_000; i++) write(say({ cost: i }))
+    const { log, file, counts, record: write } = await startLog({ disk })
+    for (let i = 0; i < 200_000; i++) write(inputOf({ cost: i }))
     const { dropped = 0 } = counts()
     expect(dropped).toBeGreaterThan(10_000)
     open()
@@ -127,13 +132,13 @@ describe('a disk that fails', () => {
   })
 
   test('whose folder cannot be changed lets the file grow to twice its size, and no further', async () => {
-    const disk: typeof realDisk = {
-      ...realDisk,
+    const disk: typeof realFileSystem = {
+      ...realFileSystem,
       rename: () => Promise.reject(Object.assign(new Error('no'), { code: 'EACCES' })),
     }
-    const { log, file, counts, say: write } = await startLog({ disk, maxBytes: 2000 })
+    const { log, file, counts, record: write } = await startLog({ disk, maxBytes: 2000 })
     for (let i = 0; i < 1000; i++) {
-      write(say({ cost: i }))
+      write(inputOf({ cost: i }))
       await log.flush()
     }
     expect(statSync(file).size).toBeGreaterThan(4000)

@@ -9,28 +9,28 @@ import { createMemoryLog } from '../log/memory-log.test-helper.js'
 import { readMetrics, valueOf } from '../metrics/read-metrics.test-helper.js'
 import { callWith } from '../normalized-call.test-helper.js'
 import { createRegistry } from '../metrics/registry.js'
-import type { Disk } from '../rule-store/file/disk.js'
+import type { FileSystem } from '../rule-store/file/disk.js'
 import { type DecisionLog, openDecisionLog } from './decision-log.js'
 import type { LoggedDecision } from './format.js'
 import { readDecisions } from './read-decisions.js'
 
 /** What a test lets somebody decide; a decision has one of them for each rule. */
-export type Said = Omit<LoggedDecision, 'caller' | 'sample'> & { readonly caller: Hash64 }
+export type DecisionInput = Omit<LoggedDecision, 'caller' | 'sample'> & { readonly caller: Hash64 }
 
-export function decisionOf(...said: readonly Said[]): Decision {
+export function decisionOf(...inputs: readonly DecisionInput[]): Decision {
   return {
     ...UNMATCHED,
-    source: said[0]?.source ?? 'store',
+    source: inputs[0]?.source ?? 'store',
     eachCaller(visit) {
-      for (const { rule, caller, outcome } of said) {
+      for (const { rule, caller, outcome } of inputs) {
         visit(rule, ['user'], caller, outcome, 1, 1, callWith(), 0)
       }
     },
   }
 }
 
-export const loggedOf = ({ caller, ...said }: Said, sample = 1): LoggedDecision => ({
-  ...said,
+export const loggedOf = ({ caller, ...inputs }: DecisionInput, sample = 1): LoggedDecision => ({
+  ...inputs,
   caller: formatHash(caller),
   sample,
 })
@@ -64,7 +64,7 @@ export interface TestLog {
   readonly clock: { nowMs: number }
   readonly lines: readonly Record<string, unknown>[]
   /** One decision at its time. */
-  readonly say: (...said: readonly Said[]) => void
+  readonly record: (...inputs: readonly DecisionInput[]) => void
   /** What the metrics say. */
   readonly counts: () => {
     readonly lines: number | undefined
@@ -76,7 +76,7 @@ export async function startLog(
   config: Partial<DecisionLogConfig> & {
     readonly folder?: string
     readonly suffix?: string
-    readonly disk?: Disk
+    readonly disk?: FileSystem
   } = {},
 ): Promise<TestLog> {
   const { folder = makeFolder(), suffix, disk, ...given } = config
@@ -99,9 +99,9 @@ export async function startLog(
     file,
     clock,
     lines,
-    say(...said) {
-      clock.nowMs = said[0]?.atMs ?? clock.nowMs
-      log.decided(decisionOf(...said), { attributes: {}, cost: said[0]?.cost })
+    record(...inputs) {
+      clock.nowMs = inputs[0]?.atMs ?? clock.nowMs
+      log.onDecision(decisionOf(...inputs), { attributes: {}, cost: inputs[0]?.cost })
     },
     counts() {
       const metrics = readMetrics(registry.text())

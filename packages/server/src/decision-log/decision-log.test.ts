@@ -20,7 +20,7 @@ import {
   makeFolder,
   readAll,
   readFolder,
-  type Said,
+  type DecisionInput,
   startLog,
   untilPacked,
 } from './decision-log.test-helper.js'
@@ -29,7 +29,7 @@ closeAfterEach()
 
 const START_MS = 1_760_000_000_000
 const CALLER = { hi: 0x01234567, lo: 0x0abcdef0 }
-const say = (more: Partial<Said> = {}): Said => ({
+const inputOf = (more: Partial<DecisionInput> = {}): DecisionInput => ({
   atMs: START_MS,
   rule: 'orders-per-user',
   caller: CALLER,
@@ -42,11 +42,13 @@ const linesOf = (file: string) => readFileSync(file, 'utf8').split('\n').slice(0
 
 describe('a line', () => {
   test('is the time since the one before, the rule by number, caller, cost, outcome and source', async () => {
-    const { log, file, say: write } = await startLog({ sample: 0.5 })
+    const { log, file, record: write } = await startLog({ sample: 0.5 })
     const caller = { hi: -0x80000000, lo: 1 }
-    write(say({ caller }))
-    write(say({ caller, atMs: START_MS + 12, outcome: 'refused', source: 'deny-cache', cost: 250 }))
-    write(say({ caller, atMs: START_MS + 12, rule: 'all', outcome: 'shadow_refused' }))
+    write(inputOf({ caller }))
+    write(
+      inputOf({ caller, atMs: START_MS + 12, outcome: 'refused', source: 'deny-cache', cost: 250 }),
+    )
+    write(inputOf({ caller, atMs: START_MS + 12, rule: 'all', outcome: 'shadow_refused' }))
     await log.flush()
     expect(linesOf(file)).toEqual([
       '#sluice-decisions 1 1760000000000 sample=0.5',
@@ -59,8 +61,8 @@ describe('a line', () => {
   })
 
   test('takes at most 30 bytes of a busy log', async () => {
-    const { log, file, say: write } = await startLog()
-    for (let i = 0; i < 10_000; i++) write(say({ atMs: START_MS + i * 7 }))
+    const { log, file, record: write } = await startLog()
+    for (let i = 0; i < 10_000; i++) write(inputOf({ atMs: START_MS + i * 7 }))
     await log.flush()
     expect(statSync(file).size / 10_000).toBeLessThan(30)
   })
@@ -83,7 +85,7 @@ describe('a line', () => {
       clock: manualClock(),
     })
     const call = { attributes: { user: 'u', tokens: '42', words: 'many' }, cost: 2 }
-    log.decided(limiter.checkSync(call), call)
+    log.onDecision(limiter.checkSync(call), call)
     await log.flush()
     const costs = (await readAll(file)).map(({ rule, cost }) => [rule, cost])
     expect(costs).toEqual([
@@ -95,16 +97,16 @@ describe('a line', () => {
 
   test('of a call that no rule matched is not written', async () => {
     const { log, file, counts } = await startLog()
-    log.decided(decisionOf(), { attributes: {} })
+    log.onDecision(decisionOf(), { attributes: {} })
     await log.flush()
     expect(statSync(file).size).toBe(0)
     expect(counts()).toEqual({ lines: 0, dropped: 0 })
   })
 
   test('after a clock that was set back begins a new section, a small step back does not', async () => {
-    const { log, file, say: write } = await startLog()
+    const { log, file, record: write } = await startLog()
     for (const atMs of [START_MS, START_MS - 900, START_MS - 5000, START_MS - 4990]) {
-      write(say({ atMs }))
+      write(inputOf({ atMs }))
     }
     await log.flush()
     expect((await readAll(file)).map(({ atMs }) => atMs - START_MS)).toEqual([0, 0, -5000, -4990])
@@ -113,11 +115,11 @@ describe('a line', () => {
 
 describe('sampling', () => {
   test('keeps all decisions of a caller or none, in about the share of callers asked for', async () => {
-    const { log, file, say: write } = await startLog({ sample: 0.25 })
+    const { log, file, record: write } = await startLog({ sample: 0.25 })
     const random = (seed: number) => Math.imul(seed, 0x9e3779b1) ^ (seed << 7)
     for (let i = 0; i < 20_000; i++) {
       const caller = { hi: random(i % 4000), lo: i % 4000 }
-      write(say({ caller }))
+      write(inputOf({ caller }))
     }
     await log.flush()
     const times = new Map<string, number>()
@@ -128,8 +130,8 @@ describe('sampling', () => {
   })
 
   test('of everything keeps the callers at both ends', async () => {
-    const { log, file, say: write } = await startLog({ sample: 1 })
-    for (const hi of [-(2 ** 31), -1, 0, 2 ** 31 - 1]) write(say({ caller: { hi, lo: 0 } }))
+    const { log, file, record: write } = await startLog({ sample: 1 })
+    for (const hi of [-(2 ** 31), -1, 0, 2 ** 31 - 1]) write(inputOf({ caller: { hi, lo: 0 } }))
     await log.flush()
     expect(await readAll(file)).toHaveLength(4)
   })
@@ -154,7 +156,7 @@ describe('what was written', () => {
     await fc.assert(
       fc.asyncProperty(saids, fc.integer({ min: 200, max: 4000 }), async (steps, maxBytes) => {
         const folder = makeFolder()
-        const { log, counts, say: write } = await startLog({ folder, maxBytes, keep: 1000 })
+        const { log, counts, record: write } = await startLog({ folder, maxBytes, keep: 1000 })
         let atMs = START_MS
         const said = steps.map(({ sinceMs, hi, lo, flushes: _flushes, ...rest }) => {
           atMs += sinceMs
@@ -176,10 +178,10 @@ describe('what was written', () => {
   test('goes on in the same file after a restart, under a head of its own', async () => {
     const folder = makeFolder()
     const first = await startLog({ folder })
-    first.say(say())
+    first.record(inputOf())
     await first.log.close()
     const second = await startLog({ folder, sample: 0.5 })
-    second.say(say({ atMs: START_MS + 5000, caller: { hi: -5, lo: 0 } }))
+    second.record(inputOf({ atMs: START_MS + 5000, caller: { hi: -5, lo: 0 } }))
     await second.log.close()
     expect((await readAll(second.file)).map(({ atMs, sample }) => [atMs, sample])).toEqual([
       [START_MS, 1],
@@ -190,12 +192,12 @@ describe('what was written', () => {
   test('after a process that ended in the middle of a line begins on a new one', async () => {
     const folder = makeFolder()
     const first = await startLog({ folder })
-    first.say(say())
-    first.say(say({ cost: 2 }))
+    first.record(inputOf())
+    first.record(inputOf({ cost: 2 }))
     await first.log.close()
     truncateSync(first.file, statSync(first.file).size - 7)
     const second = await startLog({ folder })
-    second.say(say({ cost: 3 }))
+    second.record(inputOf({ cost: 3 }))
     await second.log.close()
     expect((await readAll(second.file)).map(({ cost }) => cost)).toEqual([1, 3])
   })
@@ -204,8 +206,8 @@ describe('what was written', () => {
 describe('files', () => {
   test('are for their owner alone, the compressed ones too', async () => {
     const folder = makeFolder()
-    const { log, say: write } = await startLog({ folder, maxBytes: 500 })
-    for (let i = 0; i < 40; i++) write(say())
+    const { log, record: write } = await startLog({ folder, maxBytes: 500 })
+    for (let i = 0; i < 40; i++) write(inputOf())
     await log.flush()
     await log.close()
     const names = await untilPacked(folder)
@@ -218,8 +220,8 @@ describe('files', () => {
     const other = join(makeFolder(), 'of-somebody-else')
     writeFileSync(other, 'precious')
     symlinkSync(other, join(folder, 'decisions.log.1.gz.draft'))
-    const { log, file, say: write } = await startLog({ folder, maxBytes: 500 })
-    for (let i = 0; i < 20; i++) write(say())
+    const { log, file, record: write } = await startLog({ folder, maxBytes: 500 })
+    for (let i = 0; i < 20; i++) write(inputOf())
     await log.flush()
     await log.close()
     await untilPacked(folder)
@@ -234,8 +236,8 @@ describe('files', () => {
 
   test('that are too many go, the oldest first', async () => {
     const folder = makeFolder()
-    const { log, say: write } = await startLog({ folder, maxBytes: 500, keep: 2 })
-    for (let cost = 0; cost < 200; cost++) write(say({ cost }))
+    const { log, record: write } = await startLog({ folder, maxBytes: 500, keep: 2 })
+    for (let cost = 0; cost < 200; cost++) write(inputOf({ cost }))
     await log.flush()
     await log.close()
     const kept = (await readFolder(folder)).map(({ cost }) => cost)
@@ -246,44 +248,44 @@ describe('files', () => {
   test('of a rotation that a process did not finish are finished by the next', async () => {
     const folder = makeFolder()
     const first = await startLog({ folder })
-    first.say(say())
+    first.record(inputOf())
     await first.log.close()
     renameSync(first.file, `${first.file}.1`)
     const second = await startLog({ folder })
-    second.say(say({ cost: 2 }))
+    second.record(inputOf({ cost: 2 }))
     await second.log.close()
     expect(await untilPacked(folder)).toEqual(['decisions.log', 'decisions.log.1.gz'])
     expect((await readFolder(folder)).map(({ cost }) => cost)).toEqual([1, 2])
   })
 
   test('that somebody moved away get what was begun for them, and the name a new file', async () => {
-    const { log, file, say: write } = await startLog()
-    write(say())
+    const { log, file, record: write } = await startLog()
+    write(inputOf())
     await log.flush()
     renameSync(file, `${file}.old`)
-    write(say({ cost: 2 }))
+    write(inputOf({ cost: 2 }))
     await log.flush()
-    write(say({ cost: 3 }))
+    write(inputOf({ cost: 3 }))
     await log.flush()
     expect((await readAll(`${file}.old`)).map(({ cost }) => cost)).toEqual([1, 2])
     expect((await readAll(file)).map(({ cost }) => cost)).toEqual([3])
   })
 
   test('that somebody cut to nothing begin with a head again', async () => {
-    const { log, file, say: write } = await startLog()
-    write(say())
+    const { log, file, record: write } = await startLog()
+    write(inputOf())
     await log.flush()
     truncateSync(file, 0)
     await log.flush()
-    write(say({ cost: 2 }))
+    write(inputOf({ cost: 2 }))
     await log.flush()
     expect((await readAll(file)).map(({ cost }) => cost)).toEqual([2])
   })
 
   test('of several processes have a suffix each', async () => {
     const folder = makeFolder()
-    const { log, say: write } = await startLog({ folder, suffix: '.w2' })
-    write(say())
+    const { log, record: write } = await startLog({ folder, suffix: '.w2' })
+    write(inputOf())
     await log.close()
     expect(readdirSync(folder)).toEqual(['decisions.log.w2'])
   })
@@ -302,11 +304,11 @@ describe('files', () => {
 })
 
 test('a log that is closed takes no more, and counts it', async () => {
-  const { log, file, counts, say: write } = await startLog()
-  write(say())
+  const { log, file, counts, record: write } = await startLog()
+  write(inputOf())
   await log.close()
   await log.close()
-  write(say())
+  write(inputOf())
   expect(counts()).toEqual({ lines: 1, dropped: 1 })
   expect(await readAll(file)).toHaveLength(1)
 })

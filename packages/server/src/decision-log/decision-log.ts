@@ -9,13 +9,13 @@ import type { WallClock } from '../clock.js'
 import type { DecisionLogConfig } from '../config/config.js'
 import type { Log } from '../log/logger.js'
 import type { Registry } from '../metrics/registry.js'
-import { type Disk, isDiskState, realDisk, reasonOf } from '../rule-store/file/disk.js'
-import { type Before, Chunk } from './chunk.js'
+import { type FileSystem, isDiskState, realFileSystem, reasonOf } from '../rule-store/file/disk.js'
+import { type FileAction, LineChunk } from './chunk.js'
 import { headLine, OUTCOME_LETTERS, SOURCE_LETTERS } from './format.js'
 import { LogFile } from './log-file.js'
 
 export interface DecisionLog {
-  decided(decision: Decision, call: Call): void
+  onDecision(decision: Decision, call: Call): void
   /** Settles when everything is written, or could not be. Never rejects. */
   flush(): Promise<void>
   /** The same, within a second; nothing is taken after it. */
@@ -30,12 +30,12 @@ export interface DecisionLogOptions {
   readonly log: Log
   readonly registry: Registry
   /** @default the system's */
-  readonly disk?: Disk | undefined
+  readonly disk?: FileSystem | undefined
 }
 
 const FLUSH_EVERY_MS = 1000
 const CLOSE_MS_MAX = 1000
-const TELL_EVERY_MS = 60_000
+const LOG_EVERY_MS = 60_000
 /** Chunks that there are at most: 4 MB of lines that wait. */
 const CHUNKS_MAX = 64
 /** Names of rules in one section, of which a set has at most half as many. */
@@ -47,30 +47,30 @@ const STEP_BACK_MS = 1000
 
 /** Rejects where the file cannot be opened, with its name and why. */
 export async function openDecisionLog(options: DecisionLogOptions): Promise<DecisionLog> {
-  const written = new WrittenDecisions(options)
-  await written.open()
-  return written
+  const log = new FileDecisionLog(options)
+  await log.open()
+  return log
 }
 
-class WrittenDecisions implements DecisionLog {
+class FileDecisionLog implements DecisionLog {
   readonly #options: DecisionLogOptions
   readonly #path: string
   readonly #file: LogFile
   /** The hashes of callers are spread evenly; those whose higher half is below this are written. */
-  readonly #below: number
+  readonly #sampledBelow: number
   #timer: NodeJS.Timeout | undefined
   #isClosed = false
 
   /** What lines are put into; undefined: the next takes a new one. */
-  #chunk: Chunk | undefined
-  readonly #free: Chunk[] = []
+  #chunk: LineChunk | undefined
+  readonly #free: LineChunk[] = []
   #made = 0
-  readonly #waiting: Chunk[] = []
+  readonly #waiting: LineChunk[] = []
   #writing: Promise<void> | undefined
   /** Nothing is written while the file is looked at, and the other way round. */
-  #looking: Promise<unknown> | undefined
+  #inspecting: Promise<unknown> | undefined
   /** For the next chunk that is taken. */
-  #before: Before = 'nothing'
+  #fileAction: FileAction = 'nothing'
 
   /** The numbers that stand for rules since the last head. */
   readonly #names = new Map<string, number>()
@@ -86,16 +86,16 @@ class WrittenDecisions implements DecisionLog {
 
   #lines = 0
   #dropped = 0
-  #tellFromMs = Number.NEGATIVE_INFINITY
+  #nextLogMs = Number.NEGATIVE_INFINITY
 
   constructor(options: DecisionLogOptions) {
-    const { config, suffix = '', disk = realDisk, registry } = options
+    const { config, suffix = '', disk = realFileSystem, registry } = options
     const { file, maxBytes, keep, sample } = config
     this.#options = options
     this.#path = `${file}${suffix}`
-    const onProblem = (error: unknown) => this.tell(error)
+    const onProblem = (error: unknown) => this.logProblem(error)
     this.#file = new LogFile({ path: this.#path, disk, maxBytes, keep, onProblem })
-    this.#below = Math.round(sample * 2 ** 32) - 2 ** 31
+    this.#sampledBelow = Math.round(sample * 2 ** 32) - 2 ** 31
     registry.total(
       'sluice_decision_log_lines_total',
       'Lines of the decision log that were written.',
@@ -113,15 +113,15 @@ class WrittenDecisions implements DecisionLog {
       await this.#file.open()
     } catch (error) {
       // A full or read-only disk is no reason not to serve: each flush tries to open it again.
-      if (isDiskState(error)) this.tell(error)
-      else throw this.unusable(error)
+      if (isDiskState(error)) this.logProblem(error)
+      else throw this.unusableError(error)
     }
     this.#fileBytes = this.#file.size
     this.#file.finishRotation()
     this.#timer = setInterval(() => void this.flush(), FLUSH_EVERY_MS).unref()
   }
 
-  private unusable(error: unknown): Error {
+  private unusableError(error: unknown): Error {
     const found = reasonOf(error)
     const accepted = 'a file that this process may write to, in a folder that is there'
     return new Error(`decisionLog.file: ${this.#path}: found: ${found}; accepted: ${accepted}`, {
@@ -129,7 +129,7 @@ class WrittenDecisions implements DecisionLog {
     })
   }
 
-  decided(decision: Decision, call: Call): void {
+  onDecision(decision: Decision, call: Call): void {
     this.#call = call
     this.#source = SOURCE_LETTERS[decision.source].charCodeAt(0)
     this.#nowMs = -1
@@ -138,7 +138,7 @@ class WrittenDecisions implements DecisionLog {
   }
 
   flush(): Promise<void> {
-    return this.flushAll().catch((error: unknown) => this.tell(error))
+    return this.flushAll().catch((error: unknown) => this.logProblem(error))
   }
 
   async close(): Promise<void> {
@@ -151,24 +151,24 @@ class WrittenDecisions implements DecisionLog {
     })
     const closed = this.flush()
       .then(() => this.#file.close())
-      .catch((error: unknown) => this.tell(error))
+      .catch((error: unknown) => this.logProblem(error))
     await Promise.race([closed, late])
     clearTimeout(timer)
   }
 
   /** Made once: a function for each decision would be garbage for each decision. */
   readonly #visit: CallerVisit = (rule, _by, caller, outcome, _left, cost) => {
-    if (caller.hi >= this.#below) return
+    if (caller.hi >= this.#sampledBelow) return
     const call = this.#call
     if (call === undefined) return
     const callCost = call.cost ?? 1
     const amount = cost === 1 ? callCost : amountOf(cost, call, callCost)
     // A rule that cannot read the cost judges no call, so that it is not visited.
     const counted = typeof amount === 'number' ? amount : 0
-    this.put(rule, caller, counted, OUTCOME_LETTERS[outcome].charCodeAt(0))
+    this.append(rule, caller, counted, OUTCOME_LETTERS[outcome].charCodeAt(0))
   }
 
-  private put(rule: string, caller: Hash64, amount: number, outcome: number): void {
+  private append(rule: string, caller: Hash64, amount: number, outcome: number): void {
     if (this.#nowMs < 0) this.#nowMs = this.#options.clock.now()
     const chunk = this.chunkFor(ROOM_BYTES + rule.length)
     if (chunk === undefined) {
@@ -178,54 +178,54 @@ class WrittenDecisions implements DecisionLog {
     const atMs = this.#nowMs
     const isBack = atMs < this.#lastMs - STEP_BACK_MS
     if (!this.#hasHead || isBack || this.#names.size >= NAMES_MAX) this.begin(chunk, atMs)
-    const name = this.#names.get(rule) ?? this.name(chunk, rule)
+    const name = this.#names.get(rule) ?? this.defineName(chunk, rule)
     const sinceMs = Math.max(0, atMs - this.#lastMs)
     this.#lastMs += sinceMs
-    chunk.putNumber(sinceMs)
-    chunk.putByte(TAB)
-    chunk.putNumber(name)
-    chunk.putByte(TAB)
-    chunk.putHash(caller)
-    chunk.putByte(TAB)
-    chunk.putNumber(amount)
-    chunk.putByte(TAB)
-    chunk.putByte(outcome)
-    chunk.putByte(TAB)
-    chunk.putByte(this.#source)
-    chunk.putByte(LINE_END)
+    chunk.appendNumber(sinceMs)
+    chunk.appendByte(TAB)
+    chunk.appendNumber(name)
+    chunk.appendByte(TAB)
+    chunk.appendHash(caller)
+    chunk.appendByte(TAB)
+    chunk.appendNumber(amount)
+    chunk.appendByte(TAB)
+    chunk.appendByte(outcome)
+    chunk.appendByte(TAB)
+    chunk.appendByte(this.#source)
+    chunk.appendByte(LINE_END)
     chunk.lines++
     if (this.#fileBytes + chunk.length >= this.#options.config.maxBytes) this.endFile()
   }
 
   /** Undefined where nothing more may wait. */
-  private chunkFor(bytes: number): Chunk | undefined {
+  private chunkFor(bytes: number): LineChunk | undefined {
     if (this.#isClosed) return undefined
     if (this.#chunk?.hasRoom(bytes) === true) return this.#chunk
     this.seal()
     this.#chunk = this.#free.pop() ?? this.makeChunk()
     if (this.#chunk === undefined) return undefined
-    this.#chunk.before = this.#before
-    this.#before = 'nothing'
+    this.#chunk.fileAction = this.#fileAction
+    this.#fileAction = 'nothing'
     return this.#chunk
   }
 
-  private makeChunk(): Chunk | undefined {
+  private makeChunk(): LineChunk | undefined {
     if (this.#made >= CHUNKS_MAX) return undefined
     this.#made++
-    return new Chunk()
+    return new LineChunk()
   }
 
-  private begin(chunk: Chunk, startMs: number): void {
-    chunk.putText(headLine(startMs, this.#options.config.sample))
+  private begin(chunk: LineChunk, startMs: number): void {
+    chunk.appendText(headLine(startMs, this.#options.config.sample))
     this.#names.clear()
     this.#lastMs = startMs
     this.#hasHead = true
   }
 
-  private name(chunk: Chunk, rule: string): number {
+  private defineName(chunk: LineChunk, rule: string): number {
     const name = this.#names.size
     this.#names.set(rule, name)
-    chunk.putText(`=${name} ${rule}\n`)
+    chunk.appendText(`=${name} ${rule}\n`)
     return name
   }
 
@@ -242,7 +242,7 @@ class WrittenDecisions implements DecisionLog {
   private endFile(): void {
     this.seal()
     this.#hasHead = false
-    this.#before = 'rotate'
+    this.#fileAction = 'rotate'
     this.#fileBytes = 0
   }
 
@@ -254,46 +254,46 @@ class WrittenDecisions implements DecisionLog {
 
   /** A file that somebody moved away gets what was begun for it; the next begins under the name. */
   private async followFile(): Promise<void> {
-    if (this.#isClosed || this.#writing !== undefined || this.#looking !== undefined) return
-    const looked = this.#file.look()
-    this.#looking = looked.catch(() => undefined)
-    const { isOther, size } = await looked.finally(() => (this.#looking = undefined))
+    if (this.#isClosed || this.#writing !== undefined || this.#inspecting !== undefined) return
+    const inspection = this.#file.inspect()
+    this.#inspecting = inspection.catch(() => undefined)
+    const { isOther, size } = await inspection.finally(() => (this.#inspecting = undefined))
     if (!isOther) return
     this.seal()
     this.#hasHead = false
-    this.#before = 'reopen'
+    this.#fileAction = 'reopen'
     this.#fileBytes = size
   }
 
   /** Never rejects. */
   private async write(): Promise<void> {
-    await this.#looking
+    await this.#inspecting
     for (let chunk = this.#waiting.shift(); chunk !== undefined; chunk = this.#waiting.shift()) {
       try {
-        await this.prepare(chunk.before)
+        await this.prepare(chunk.fileAction)
         await this.#file.append(chunk.bytes)
         this.#lines += chunk.lines
         this.release(chunk)
       } catch (error) {
-        this.lose(chunk)
-        this.tell(error)
+        this.discard(chunk)
+        this.logProblem(error)
       }
     }
   }
 
-  private async prepare(before: Before): Promise<void> {
-    if (before === 'reopen') return this.#file.reopen()
-    if (before === 'nothing') return
+  private async prepare(fileAction: FileAction): Promise<void> {
+    if (fileAction === 'reopen') return this.#file.reopen()
+    if (fileAction === 'nothing') return
     try {
       await this.#file.rotate()
     } catch (error) {
       // It grows on meanwhile, within a bound.
-      this.tell(error)
+      this.logProblem(error)
     }
   }
 
   /** What comes after a chunk cannot be read without it, so all that waits goes with it. */
-  private lose(chunk: Chunk): void {
+  private discard(chunk: LineChunk): void {
     const current = this.#chunk === undefined ? [] : [this.#chunk]
     for (const lost of [chunk, ...this.#waiting.splice(0), ...current]) {
       this.#dropped += lost.lines
@@ -302,19 +302,19 @@ class WrittenDecisions implements DecisionLog {
     this.#chunk = undefined
     this.#hasHead = false
     this.#fileBytes = this.#file.size
-    this.#before = this.#fileBytes >= this.#options.config.maxBytes ? 'rotate' : 'nothing'
+    this.#fileAction = this.#fileBytes >= this.#options.config.maxBytes ? 'rotate' : 'nothing'
   }
 
-  private release(chunk: Chunk): void {
+  private release(chunk: LineChunk): void {
     chunk.clear()
     this.#free.push(chunk)
   }
 
-  private tell(error: unknown): void {
+  private logProblem(error: unknown): void {
     const { log, clock } = this.#options
     const nowMs = clock.now()
-    if (nowMs < this.#tellFromMs && this.#tellFromMs - nowMs <= TELL_EVERY_MS) return
-    this.#tellFromMs = nowMs + TELL_EVERY_MS
+    if (nowMs < this.#nextLogMs && this.#nextLogMs - nowMs <= LOG_EVERY_MS) return
+    this.#nextLogMs = nowMs + LOG_EVERY_MS
     log.error(
       { file: this.#path, problem: reasonOf(error), dropped: this.#dropped },
       'the decision log cannot be written; decisions go on',

@@ -7,17 +7,17 @@ import { pipeline } from 'node:stream/promises'
 import { createGzip } from 'node:zlib'
 import {
   codeOf,
-  type Disk,
-  type DiskFile,
+  type FileSystem,
+  type OpenFile,
   FILE_MODE,
   readAt,
-  removeIfThere,
+  removeIfExists,
   writeAll,
 } from '../rule-store/file/disk.js'
 
 export interface LogFileOptions {
   readonly path: string
-  readonly disk: Disk
+  readonly disk: FileSystem
   /** From here on it is time to put the file aside. */
   readonly maxBytes: number
   /** How many that were put aside are kept. */
@@ -34,7 +34,7 @@ export class LogFile {
   readonly #options: LogFileOptions
   /** What was put aside and is not compressed yet. */
   readonly #aside: string
-  #file: DiskFile | undefined
+  #file: OpenFile | undefined
   /** How large the open file is, as far as this process knows. */
   #size = 0
   /** Its last byte is not the end of a line: a process ended, or the disk was full. */
@@ -77,10 +77,10 @@ export class LogFile {
     const file = this.#file
     if (file === undefined) return
     const { size } = await file.stat()
-    const wasCut = size < this.#size
+    const isTruncated = size < this.#size
     this.#size = size
     // The names that its lines need were in what is gone.
-    if (wasCut) throw new Error('somebody else cut it short')
+    if (isTruncated) throw new Error('somebody else cut it short')
     if (size > OVERSIZE * this.#options.maxBytes) throw new Error('it cannot be put aside')
     try {
       if (this.#isTorn) await writeAll(file, Uint8Array.of(LINE_END))
@@ -88,7 +88,7 @@ export class LogFile {
       this.#size += bytes.length + (this.#isTorn ? 1 : 0)
       this.#isTorn = false
     } catch (error) {
-      await this.cutOff(file)
+      await this.truncateTo(file)
       throw error
     }
   }
@@ -97,7 +97,7 @@ export class LogFile {
    * Whether what is under the name is no longer what is written to: moved away, removed or cut to
    * nothing. Then tells how large it is.
    */
-  async look(): Promise<{ readonly isOther: boolean; readonly size: number }> {
+  async inspect(): Promise<{ readonly isOther: boolean; readonly size: number }> {
     if (this.#file === undefined) return { isOther: false, size: this.#size }
     const own = await this.#file.stat()
     try {
@@ -159,19 +159,19 @@ export class LogFile {
     if (!(await isThere(disk, this.#aside))) return
     try {
       // One that is there may be a link, or readable by others: a mode is only for new files.
-      await removeIfThere(disk, draft)
+      await removeIfExists(disk, draft)
       const into = createWriteStream(draft, { flags: 'wx', mode: FILE_MODE })
       await pipeline(createReadStream(this.#aside), createGzip(), into)
       await disk.rename(draft, this.packed(1))
     } catch (error) {
-      await removeIfThere(disk, draft).catch(() => undefined)
+      await removeIfExists(disk, draft).catch(() => undefined)
       throw error
     }
     await disk.unlink(this.#aside)
   }
 
   /** Half a chunk ends in the middle of a line. */
-  private async cutOff(file: DiskFile): Promise<void> {
+  private async truncateTo(file: OpenFile): Promise<void> {
     try {
       await file.truncate(this.#size)
     } catch {
@@ -182,7 +182,7 @@ export class LogFile {
 }
 
 /** Opening a pipe would wait for its reader, and a folder is nothing to write to. */
-async function requireFile(disk: Disk, path: string): Promise<void> {
+async function requireFile(disk: FileSystem, path: string): Promise<void> {
   try {
     const stats = await disk.stat(path)
     if (!stats.isFile()) throw new Error('it is no file')
@@ -191,7 +191,7 @@ async function requireFile(disk: Disk, path: string): Promise<void> {
   }
 }
 
-async function isThere(disk: Disk, path: string): Promise<boolean> {
+async function isThere(disk: FileSystem, path: string): Promise<boolean> {
   try {
     await disk.stat(path)
     return true
@@ -201,7 +201,7 @@ async function isThere(disk: Disk, path: string): Promise<boolean> {
   }
 }
 
-async function removed(disk: Disk, path: string): Promise<boolean> {
+async function removed(disk: FileSystem, path: string): Promise<boolean> {
   try {
     await disk.unlink(path)
     return true

@@ -31,7 +31,7 @@ const LINE_FORM =
 export async function* readDecisions(
   from: string | AsyncIterable<Uint8Array | string>,
 ): AsyncGenerator<LoggedDecision, void> {
-  const section = new Section()
+  const section = new LogSection()
   const place = typeof from === 'string' ? from : 'decisions'
   let number = 0
   /** Of the line before; good only if nothing but a head follows. */
@@ -52,20 +52,20 @@ export async function* readDecisions(
   }
 }
 
-interface Unread {
+interface UnreadableLine {
   /** What would have been accepted. */
   readonly problem: string
   readonly mayBeTorn: boolean
 }
 
 /** What a head and the names after it mean for the lines that follow. */
-class Section {
+class LogSection {
   readonly #names = new Map<string, string>()
   #atMs = -1
   #sample = 1
 
   /** Undefined: nothing was decided in this line. */
-  read(line: string): LoggedDecision | Unread | undefined {
+  read(line: string): LoggedDecision | UnreadableLine | undefined {
     if (line.startsWith('#')) return this.begin(line)
     if (this.#atMs < 0) {
       // The very first write may have broken off.
@@ -74,7 +74,7 @@ class Section {
     return line.startsWith('=') ? this.name(line) : this.decision(line)
   }
 
-  private begin(line: string): Unread | undefined {
+  private begin(line: string): UnreadableLine | undefined {
     const [, startMs, share] = HEAD.exec(line) ?? []
     const sample = Number(share)
     if (startMs === undefined || !(sample > 0 && sample <= 1)) {
@@ -92,7 +92,7 @@ class Section {
     return HEAD_WORD.startsWith(line) || line.startsWith(HEAD_WORD)
   }
 
-  private name(line: string): Unread | undefined {
+  private name(line: string): UnreadableLine | undefined {
     const [, name, rule] = NAME.exec(line) ?? []
     if (name === undefined || rule === undefined || this.#names.size >= NAMES_MAX) {
       return { problem: '=<number> <rule>', mayBeTorn: true }
@@ -101,11 +101,11 @@ class Section {
     return undefined
   }
 
-  private decision(line: string): LoggedDecision | Unread {
+  private decision(line: string): LoggedDecision | UnreadableLine {
     const [since = '', name = '', caller = '', amount = '', ...letters] = line.split('\t')
-    const [said = '', from = ''] = letters
+    const [outcomeLetter = '', from = ''] = letters
     const rule = this.#names.get(name)
-    const outcome = OUTCOMES.get(said)
+    const outcome = OUTCOMES.get(outcomeLetter)
     const source = SOURCES.get(from)
     const cost = Number(amount)
     const isGood =

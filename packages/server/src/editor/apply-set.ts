@@ -1,43 +1,43 @@
 /** A whole set in place of the one in the book, or tried beside it. */
 import type { Problem, Rule } from '@sluice/core'
-import { type CallerOptions, fileOverrides } from './callers.js'
-import type { GivenRule, RuleParts } from './documents.js'
+import { type CallerOptions, normalizeOverrides } from './callers.js'
+import type { RuleInput, RuleDocuments } from './documents.js'
 import type { Draft } from './draft.js'
 import { EditError } from './editor-types.js'
 import { parseBook } from './parse-set.js'
-import { invalid } from './problems.js'
-import type { GivenSet } from './read-set.js'
-import { isSame } from '../same.js'
+import { invalidError } from './problems.js'
+import type { SetInput } from './read-set.js'
+import { deepEqual } from '../same.js'
 
 /** How many rules an error names. */
 const NAMED_MAX = 20
 
 /** Rules that the new set lacks go, with their overrides. */
-export function applySet(draft: Draft, given: GivenSet, options: CallerOptions): void {
-  const order = given.rules.map(({ document }) => document.id)
+export function applySet(draft: Draft, input: SetInput, options: CallerOptions): void {
+  const order = input.rules.map(({ document }) => document.id)
   const ids = new Set(order)
   for (const id of draft.set.order) if (!ids.has(id)) draft.removeRule(id)
-  for (const rule of given.rules) draft.putRule(rule.document.id, rule)
+  for (const rule of input.rules) draft.putRule(rule.document.id, rule)
   draft.setOrder(order)
-  draft.setPaths(given)
-  putGivenOverrides(draft, given, options)
+  draft.setPaths(input)
+  putOverridesOfSet(draft, input, options)
 }
 
 /** Those that are given take the place of all that a rule had. */
-function putGivenOverrides(draft: Draft, given: GivenSet, options: CallerOptions): void {
-  const context = { ...options, strictPaths: given.strictPaths }
+function putOverridesOfSet(draft: Draft, input: SetInput, options: CallerOptions): void {
+  const context = { ...options, strictPaths: input.strictPaths }
   const problems: Problem[] = []
-  for (const [index, { overrides }] of given.rules.entries()) {
-    const rule = given.parsed.rules[index]
+  for (const [index, { overrides }] of input.rules.entries()) {
+    const rule = input.parsed.rules[index]
     if (rule === undefined || overrides === undefined) continue
-    const found = fileOverrides(rule, overrides, context)
+    const found = normalizeOverrides(rule, overrides, context)
     problems.push(...found.problems)
-    draft.replaceOverrides(rule.id, found.filed)
+    draft.replaceOverrides(rule.id, found.documents)
   }
-  if (problems.length > 0) throw invalid('rules_invalid', problems.slice(0, 100))
+  if (problems.length > 0) throw invalidError('rules_invalid', problems.slice(0, 100))
 }
 
-interface Untriable {
+interface UntriableRule {
   /** Undefined: of the set. */
   readonly rule: string | undefined
   readonly fields: readonly string[]
@@ -47,63 +47,67 @@ interface Untriable {
  * Other limits of a rule become its candidate, and new rules begin in shadow. Anything else that
  * differs would be in force at once, which is not what was asked for: it is refused.
  */
-export function trySet(draft: Draft, given: GivenSet, options: CallerOptions): void {
-  const inForce = new Map(parseBook(draft.book).rules.map((rule) => [rule.id, rule]))
-  const untriable: Untriable[] = []
-  const setFields = differingSetFields(draft, given)
+export function trySet(draft: Draft, input: SetInput, options: CallerOptions): void {
+  const activeRules = new Map(parseBook(draft.catalog).rules.map((rule) => [rule.id, rule]))
+  const untriable: UntriableRule[] = []
+  const setFields = differingSetFields(draft, input)
   if (setFields.length > 0) untriable.push({ rule: undefined, fields: setFields })
-  for (const [index, rule] of given.rules.entries()) {
+  for (const [index, rule] of input.rules.entries()) {
     const { id } = rule.document
-    const parsed = given.parsed.rules[index]
-    const before = draft.book.rule(id)
+    const parsed = input.parsed.rules[index]
+    const before = draft.catalog.rule(id)
     if (parsed === undefined) continue
     if (before === undefined) {
       addInShadow(draft, rule, parsed, options)
       continue
     }
-    const fields = untriableFields(draft, { before: inForce.get(id), after: parsed, rule }, options)
+    const fields = untriableFields(
+      draft,
+      { before: activeRules.get(id), after: parsed, rule },
+      options,
+    )
     if (fields.length > 0) untriable.push({ rule: id, fields })
-    else tryRule(draft, before, { rule, isOther: !hasSameLimits(inForce.get(id), parsed) })
+    else tryRule(draft, before, { rule, isOther: !hasSameLimits(activeRules.get(id), parsed) })
   }
   if (untriable.length > 0) throw notTriable(untriable)
 }
 
-function addInShadow(draft: Draft, rule: GivenRule, parsed: Rule, options: CallerOptions): void {
+function addInShadow(draft: Draft, rule: RuleInput, parsed: Rule, options: CallerOptions): void {
   const { document, candidate } = rule
   const mode = parsed.mode === 'enforce' ? 'shadow' : parsed.mode
   draft.putRule(parsed.id, { document: { ...document, mode }, candidate })
   if (rule.overrides === undefined) return
   const context = { ...options, strictPaths: draft.strictPaths }
-  const { filed, problems } = fileOverrides(parsed, rule.overrides, context)
-  if (problems.length > 0) throw invalid('rules_invalid', problems)
-  draft.replaceOverrides(parsed.id, filed)
+  const { documents, problems } = normalizeOverrides(parsed, rule.overrides, context)
+  if (problems.length > 0) throw invalidError('rules_invalid', problems)
+  draft.replaceOverrides(parsed.id, documents)
 }
 
 /** A candidate that the rule has already stays, unless there is another to try. */
 function tryRule(
   draft: Draft,
-  { document, candidate }: RuleParts,
-  { rule, isOther }: { readonly rule: GivenRule; readonly isOther: boolean },
+  { document, candidate }: RuleDocuments,
+  { rule, isOther }: { readonly rule: RuleInput; readonly isOther: boolean },
 ): void {
   const { limits, tiers } = rule.document as { limits?: readonly unknown[]; tiers?: unknown }
-  const tried = { limits: limits ?? [], ...(tiers === undefined ? {} : { tiers }) }
-  const next = isOther ? tried : (rule.candidate ?? candidate)
+  const candidateLimits = { limits: limits ?? [], ...(tiers === undefined ? {} : { tiers }) }
+  const next = isOther ? candidateLimits : (rule.candidate ?? candidate)
   draft.putRule(document.id, { document, candidate: next })
 }
 
 function hasSameLimits(before: Rule | undefined, after: Rule): boolean {
-  return isSame(before?.limits, after.limits) && isSame(before?.tiers, after.tiers)
+  return deepEqual(before?.limits, after.limits) && deepEqual(before?.tiers, after.tiers)
 }
 
-interface Compared {
+interface RuleComparison {
   /** Undefined where what is stored cannot be read: then everything differs. */
   readonly before: Rule | undefined
   readonly after: Rule
-  readonly rule: GivenRule
+  readonly rule: RuleInput
 }
 
 /** These are tried, or compared apart. */
-const APART: readonly string[] = [
+const COMPARED_SEPARATELY: readonly string[] = [
   'limits',
   'tiers',
   'candidate',
@@ -112,14 +116,14 @@ const APART: readonly string[] = [
 
 function untriableFields(
   draft: Draft,
-  { before, after, rule }: Compared,
+  { before, after, rule }: RuleComparison,
   options: CallerOptions,
 ): readonly string[] {
   if (before === undefined) return ['rule']
   const fields: string[] = []
   for (const [field, value] of Object.entries(after)) {
-    if (APART.includes(field)) continue
-    if (!isSame(value, before[field as keyof Rule])) fields.push(WRITTEN.get(field) ?? field)
+    if (COMPARED_SEPARATELY.includes(field)) continue
+    if (!deepEqual(value, before[field as keyof Rule])) fields.push(FIELD_NAMES.get(field) ?? field)
   }
   // Two things to try, and one place to try them in.
   if (!hasSameLimits(before, after) && rule.candidate !== undefined) fields.push('candidate')
@@ -130,7 +134,7 @@ function untriableFields(
 }
 
 /** Where a field is called otherwise than it is written. */
-const WRITTEN: ReadonlyMap<string, string> = new Map([['deadlineMs', 'deadline']])
+const FIELD_NAMES: ReadonlyMap<string, string> = new Map([['deadlineMs', 'deadline']])
 
 function hasSameOverrides(
   draft: Draft,
@@ -139,24 +143,24 @@ function hasSameOverrides(
   options: CallerOptions,
 ): boolean {
   const context = { ...options, strictPaths: draft.strictPaths }
-  const { filed, problems } = fileOverrides(rule, overrides, context)
-  if (problems.length > 0) throw invalid('rules_invalid', problems)
-  if (filed.size !== (draft.book.rule(rule.id)?.overrideCount ?? 0)) return false
-  for (const [caller, document] of filed) {
-    if (!isSame(document, draft.override(rule.id, caller))) return false
+  const { documents, problems } = normalizeOverrides(rule, overrides, context)
+  if (problems.length > 0) throw invalidError('rules_invalid', problems)
+  if (documents.size !== (draft.catalog.rule(rule.id)?.overrideCount ?? 0)) return false
+  for (const [caller, document] of documents) {
+    if (!deepEqual(document, draft.override(rule.id, caller))) return false
   }
   return true
 }
 
-function differingSetFields(draft: Draft, given: GivenSet): readonly string[] {
-  const { routes, strictPaths } = draft.book.set
+function differingSetFields(draft: Draft, input: SetInput): readonly string[] {
+  const { routes, strictPaths } = draft.catalog.set
   return [
-    ...(isSame(routes, given.routes) ? [] : ['routes']),
-    ...(strictPaths === given.strictPaths ? [] : ['strictPaths']),
+    ...(deepEqual(routes, input.routes) ? [] : ['routes']),
+    ...(strictPaths === input.strictPaths ? [] : ['strictPaths']),
   ]
 }
 
-function notTriable(untriable: readonly Untriable[]): EditError {
+function notTriable(untriable: readonly UntriableRule[]): EditError {
   const named = untriable
     .slice(0, NAMED_MAX)
     .map(

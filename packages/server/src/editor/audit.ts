@@ -7,29 +7,29 @@ import {
   type ShadowEntry,
   splitOverrideKey,
 } from '../rule-store/records.js'
-import type { RuleBook } from '../source/rule-book.js'
+import type { RuleCatalog } from '../source/rule-book.js'
 import {
   findWeakenings,
-  logWeakened,
+  logWeakenings,
   type Protection,
-  type Weakened,
+  type Weakening,
 } from '../source/weakened-rules.js'
 
 /** How much one line lists. */
 const LISTED_MAX = 20
 
-export interface Described {
+export interface ChangeSummary {
   /** For people: `rule orders created`. */
   readonly what: readonly string[]
   /** What weakens protection, and is told louder. */
-  readonly alarms: readonly Weakened[]
+  readonly alarms: readonly Weakening[]
 }
 
 /** The book is as it was before the changes. */
-export function describeChanges(book: RuleBook, changes: readonly Change[]): Described {
+export function describeChanges(catalog: RuleCatalog, changes: readonly Change[]): ChangeSummary {
   const what: string[] = []
   const overrides = new Map<string, { set: number; removed: number }>()
-  const alarms: Weakened[] = []
+  const alarms: Weakening[] = []
   for (const change of changes) {
     if (change.kind === 'override') {
       const { rule } = splitOverrideKey(change.id)
@@ -38,10 +38,10 @@ export function describeChanges(book: RuleBook, changes: readonly Change[]): Des
       overrides.set(rule, counts)
       continue
     }
-    what.push(describe(book, change))
-    if (change.kind === 'set') alarms.push(...shadowAlarms(book.set.shadow, change.body?.shadow))
+    what.push(describe(catalog, change))
+    if (change.kind === 'set') alarms.push(...shadowAlarms(catalog.set.shadow, change.body?.shadow))
     if (change.kind === 'rule') {
-      const before = protectionOf(book.rule(change.id)?.document)
+      const before = protectionOf(catalog.rule(change.id)?.document)
       const found = findWeakenings(before, protectionOf(change.body))
       for (const message of found) alarms.push({ rule: change.id, message })
     }
@@ -70,12 +70,12 @@ function shadowsOf({ all, rules = {} }: ShadowDocument): ReadonlyMap<string, Sha
   return new Map(all === undefined ? entries : [['all rules', all], ...entries])
 }
 
-function describe(book: RuleBook, { kind, id, body }: Change): string {
+function describe(catalog: RuleCatalog, { kind, id, body }: Change): string {
   if (kind === 'set') return 'set changed'
   if (kind === 'candidate') return `rule ${id}: candidate ${body === null ? 'removed' : 'set'}`
   if (kind !== 'rule') return `${kind} ${id} ${body === null ? 'removed' : 'set'}`
   if (body === null) return `rule ${id} removed`
-  return `rule ${id} ${book.rule(id) === undefined ? 'created' : 'changed'}`
+  return `rule ${id} ${catalog.rule(id) === undefined ? 'created' : 'changed'}`
 }
 
 function protectionOf(document: RuleDocument | null | undefined): Protection | undefined {
@@ -85,7 +85,7 @@ function protectionOf(document: RuleDocument | null | undefined): Protection | u
 
 export function logChanges(
   log: Log,
-  { what, alarms }: Described,
+  { what, alarms }: ChangeSummary,
   {
     version,
     by,
@@ -93,5 +93,5 @@ export function logChanges(
   }: { readonly version: number; readonly by: string; readonly why: string | undefined },
 ): void {
   log.info({ version, by, why, what }, 'rules changed by')
-  logWeakened(log, alarms, { version, by, why })
+  logWeakenings(log, alarms, { version, by, why })
 }

@@ -3,7 +3,7 @@
  * caller of a rule has one override.
  */
 import {
-  asCallsHaveIt,
+  canonicalValue,
   type Attributes,
   IPV6_PREFIX_DEFAULT,
   parseOverride,
@@ -13,7 +13,7 @@ import type { Problem } from '@sluice/core/reading'
 import { ID_BYTES_MAX } from '../rule-store/check-commit.js'
 import { callerId, type OverrideDocument, overrideKey } from '../rule-store/records.js'
 import { isJsonMap } from './documents.js'
-import { describeFinding, isStorable, unstorable } from './problems.js'
+import { makeProblem, isStorable, unstorableProblem } from './problems.js'
 
 export interface CallerOptions {
   /** Makes the stored form of attributes that are secret. */
@@ -28,7 +28,7 @@ export interface CallerContext extends CallerOptions {
   readonly strictPaths: boolean
 }
 
-interface FiledOverride {
+interface NormalizedOverride {
   /** `callerId` of it. */
   readonly id: string
   readonly document: OverrideDocument
@@ -37,11 +37,15 @@ interface FiledOverride {
 type Caller = Readonly<Record<string, string>>
 
 /** The caller as calls have it; in the order of `by`. */
-export function asCalled(by: readonly string[], caller: Caller, context: CallerContext): Caller {
+export function canonicalCaller(
+  by: readonly string[],
+  caller: Caller,
+  context: CallerContext,
+): Caller {
   const { strictPaths, ipv6Prefix = IPV6_PREFIX_DEFAULT } = context
-  const reading = { strictPaths, ipv6Prefix }
+  const options = { strictPaths, ipv6Prefix }
   return Object.fromEntries(
-    by.map((name) => [name, asCallsHaveIt(name, caller[name] ?? '', reading)]),
+    by.map((name) => [name, canonicalValue(name, caller[name] ?? '', options)]),
   )
 }
 
@@ -70,7 +74,7 @@ export function readCallerId(
     values.push([name, value])
   }
   if (parts.length !== by.length) return undefined
-  return callerId(by, asCalled(by, hide(Object.fromEntries(values), context), context))
+  return callerId(by, canonicalCaller(by, hide(Object.fromEntries(values), context), context))
 }
 
 function decode(text: string): string | undefined {
@@ -82,24 +86,24 @@ function decode(text: string): string | undefined {
 }
 
 /** One override of a rule, checked against it; or what is wrong with it. */
-function fileOverride(
+function normalizeOverride(
   rule: Rule,
   source: unknown,
   context: CallerContext,
-): FiledOverride | readonly Problem[] {
+): NormalizedOverride | readonly Problem[] {
   // Whatever it is, the parser says what it should be.
   const { override, errors } = parseOverride(rule, source as object)
   if (override === undefined || !isJsonMap(source)) return errors
   const given = hide(Object.fromEntries(override.caller), context)
-  const caller = asCalled(rule.by, given, context)
+  const caller = canonicalCaller(rule.by, given, context)
   const { limits, until } = source as Pick<OverrideDocument, 'limits' | 'until'>
   const document = { caller, limits, ...(until === undefined ? {} : { until }) }
-  if (!isStorable(document)) return [unstorable(rule.id, 'caller')]
+  if (!isStorable(document)) return [unstorableProblem(rule.id, 'caller')]
   const id = callerId(rule.by, caller)
   const bytes = Buffer.byteLength(overrideKey(rule.id, id))
   if (bytes <= ID_BYTES_MAX) return { id, document }
   return [
-    describeFinding({
+    makeProblem({
       code: 'too-long',
       rule: rule.id,
       field: 'caller',
@@ -110,19 +114,19 @@ function fileOverride(
 }
 
 /** Several of one rule. A caller that comes twice is told of. */
-export function fileOverrides(
+export function normalizeOverrides(
   rule: Rule,
   sources: readonly unknown[],
   context: CallerContext,
 ): {
-  readonly filed: ReadonlyMap<string, OverrideDocument>
+  readonly documents: ReadonlyMap<string, OverrideDocument>
   readonly problems: readonly Problem[]
 } {
-  const filed = new Map<string, OverrideDocument>()
+  const documents = new Map<string, OverrideDocument>()
   const problems: Problem[] = []
   const indexById = new Map<string, number>()
   for (const [index, source] of sources.entries()) {
-    const found = fileOverride(rule, source, context)
+    const found = normalizeOverride(rule, source, context)
     if (!('id' in found)) {
       problems.push(...found.map((problem) => atIndex(problem, index)))
       continue
@@ -130,15 +134,15 @@ export function fileOverrides(
     const first = indexById.get(found.id)
     if (first !== undefined) problems.push(duplicate(rule, found.id, [first, index]))
     indexById.set(found.id, index)
-    filed.set(found.id, found.document)
+    documents.set(found.id, found.document)
   }
-  return { filed, problems: problems.slice(0, PROBLEMS_MAX) }
+  return { documents, problems: problems.slice(0, PROBLEMS_MAX) }
 }
 
 const PROBLEMS_MAX = 100
 
 function duplicate(rule: Rule, id: string, [first, second]: readonly [number, number]): Problem {
-  return describeFinding({
+  return makeProblem({
     code: 'duplicate-override',
     rule: rule.id,
     field: `overrides[${second}]`,

@@ -11,30 +11,30 @@ export function candidateEdits({ commits, callers }: EditContext): CandidateEdit
   return {
     async putCandidate(id, candidate, meta, expected) {
       const copied = copyPlain(candidate) ?? null
-      return commits.run(meta, (book) => {
-        const { document } = requireRule(book, id, expected)
-        const draft = new Draft(book)
-        draft.putRule(id, readRule({ ...document, candidate: copied }).given)
+      return commits.run(meta, (catalog) => {
+        const { document } = requireRule(catalog, id, expected)
+        const draft = new Draft(catalog)
+        draft.putRule(id, readRule({ ...document, candidate: copied }).input)
         return planRule(draft, id, callers)
       })
     },
 
     async removeCandidate(id, meta, expected) {
-      return commits.run(meta, (book) => {
-        const { document, candidate } = requireRule(book, id, expected)
+      return commits.run(meta, (catalog) => {
+        const { document, candidate } = requireRule(catalog, id, expected)
         requireCandidate(id, candidate)
-        const draft = new Draft(book)
+        const draft = new Draft(catalog)
         draft.putRule(id, { document, candidate: undefined })
         return planRule(draft, id, callers)
       })
     },
 
     async promote(id, meta, expected) {
-      return commits.run(meta, (book) => {
-        const { document, candidate } = requireRule(book, id, expected)
+      return commits.run(meta, (catalog) => {
+        const { document, candidate } = requireRule(catalog, id, expected)
         const tried = requireCandidate(id, candidate)
-        const draft = new Draft(book)
-        draft.putRule(id, { document: promoted(document, tried), candidate: undefined })
+        const draft = new Draft(catalog)
+        draft.putRule(id, { document: promoteLimits(document, tried), candidate: undefined })
         return planRule(draft, id, callers)
       })
     },
@@ -47,7 +47,7 @@ function requireCandidate(id: string, candidate: CandidateDocument | undefined):
 }
 
 /** The rest of the rule stays as and where it was written. */
-function promoted(document: RuleDocument, { limits, tiers }: CandidateDocument): RuleDocument {
+function promoteLimits(document: RuleDocument, { limits, tiers }: CandidateDocument): RuleDocument {
   const fields = new Map<string, unknown>(Object.entries(document))
   fields.set('limits', limits)
   if (tiers === undefined) fields.delete('tiers')

@@ -2,15 +2,15 @@
 import { parseOverride, parseRules, type Problem, type Rule, type RuleSet } from '@sluice/core'
 import { callerId, type Change, type OverrideDocument } from '../rule-store/records.js'
 import { COMMIT_CHANGES_MAX } from '../rule-store/rule-store.js'
-import type { BookRule } from '../source/rule-book.js'
-import { asCalled, type CallerContext, type CallerOptions } from './callers.js'
-import { putTogether, sizeOf } from './documents.js'
+import type { CatalogRule } from '../source/rule-book.js'
+import { canonicalCaller, type CallerContext, type CallerOptions } from './callers.js'
+import { combineRule, sizeOf } from './documents.js'
 import type { Draft } from './draft.js'
 import { EditError } from './editor-types.js'
 import { parseDraft, type WarnOf } from './parse-set.js'
 import { hideInRule } from './hide-secrets.js'
-import { describeFinding, invalid, isStorable, unstorable } from './problems.js'
-import { isSame } from '../same.js'
+import { makeProblem, invalidError, isStorable, unstorableProblem } from './problems.js'
+import { deepEqual } from '../same.js'
 
 /** Characters as JSON, of a rule without its overrides and of its candidate. */
 const RULE_SIZE_MAX = 64 * 1024
@@ -19,7 +19,7 @@ const SET_SIZE_MAX = 16 * 1024 * 1024
 /** Of all rules together: each is some hundred bytes in the memory of every node. */
 const OVERRIDES_MAX = 200_000
 
-export interface Checked {
+export interface ValidatedDraft {
   /** Without overrides. */
   readonly rules: RuleSet
   /** Of those that were asked for. */
@@ -29,10 +29,14 @@ export interface Checked {
 }
 
 /** Files overrides anew whose rule has another `by`. Throws an `EditError`. */
-export function checkDraft(draft: Draft, options: CallerOptions, warnOf?: WarnOf): Checked {
-  const checked = checkRules(draft, options, warnOf)
-  const count = checked.changes.length
-  if (count <= COMMIT_CHANGES_MAX) return checked
+export function validateDraft(
+  draft: Draft,
+  options: CallerOptions,
+  warnOf?: WarnOf,
+): ValidatedDraft {
+  const validated = validateRules(draft, options, warnOf)
+  const count = validated.changes.length
+  if (count <= COMMIT_CHANGES_MAX) return validated
   throw new EditError(
     'rules_invalid',
     `found ${count} rules and overrides that would change; accepted: up to ${COMMIT_CHANGES_MAX} in one version. Remove rules with many overrides one by one first`,
@@ -40,56 +44,60 @@ export function checkDraft(draft: Draft, options: CallerOptions, warnOf?: WarnOf
 }
 
 /** Of a draft that touches nothing but overrides, each of which was read against its rule. */
-export function checkOverrides(draft: Draft): readonly Change[] {
+export function validateOverrides(draft: Draft): readonly Change[] {
   checkOverrideCount(draft)
   return draft.changes()
 }
 
 /** The same for changes that may be made in several steps. */
-export function checkRules(draft: Draft, options: CallerOptions, warnOf?: WarnOf): Checked {
+export function validateRules(
+  draft: Draft,
+  options: CallerOptions,
+  warnOf?: WarnOf,
+): ValidatedDraft {
   for (const id of draft.touchedRules()) {
     const rule = draft.rule(id)
     if (rule !== undefined) draft.putRule(id, hideInRule(rule, options.hideSecrets))
   }
   const { rules, errors, warnings } = parseDraft(draft, warnOf, options.fromHeaders)
-  if (rules === undefined) throw invalid('rules_invalid', errors)
-  const unkeepable = findUnkeepable(draft)
-  if (unkeepable.length > 0) throw invalid('rules_invalid', unkeepable)
+  if (rules === undefined) throw invalidError('rules_invalid', errors)
+  const unstorableProblems = findUnstorable(draft)
+  if (unstorableProblems.length > 0) throw invalidError('rules_invalid', unstorableProblems)
   checkTouchedOverrides(draft, rules)
   const unfit = refitAll(draft, rules, { ...options, strictPaths: draft.strictPaths })
-  if (unfit.length > 0) throw invalid('rules_invalid', unfit)
+  if (unfit.length > 0) throw invalidError('rules_invalid', unfit)
   checkOverrideCount(draft)
   return { rules, warnings, changes: draft.changes() }
 }
 
-function findUnkeepable(draft: Draft): readonly Problem[] {
+function findUnstorable(draft: Draft): readonly Problem[] {
   const problems: Problem[] = []
   for (const id of draft.touchedRules()) {
     const rule = draft.rule(id)
     if (rule === undefined) continue
-    if (!isStorable(rule.document)) problems.push(unstorable(id, 'rule'))
-    if (!isStorable(rule.candidate)) problems.push(unstorable(id, 'candidate'))
+    if (!isStorable(rule.document)) problems.push(unstorableProblem(id, 'rule'))
+    if (!isStorable(rule.candidate)) problems.push(unstorableProblem(id, 'candidate'))
     const size = Math.max(sizeOf(rule.document), rule.candidate ? sizeOf(rule.candidate) : 0)
     if (size > RULE_SIZE_MAX) problems.push(tooLarge(id, 'rule', size, RULE_SIZE_MAX))
   }
-  if (!isStorable(draft.set.routes)) problems.push(unstorable(undefined, 'routes'))
+  if (!isStorable(draft.set.routes)) problems.push(unstorableProblem(undefined, 'routes'))
   const total = totalSize(draft)
   if (total > SET_SIZE_MAX) problems.push(tooLarge(undefined, 'rules', total, SET_SIZE_MAX))
   return problems
 }
 
 /** A book shows the same list until one of its rules changes. */
-const knownTotals = new WeakMap<readonly BookRule[], number>()
+const knownTotals = new WeakMap<readonly CatalogRule[], number>()
 
 function totalSize(draft: Draft): number {
-  const rules = draft.book.rules()
+  const rules = draft.catalog.rules()
   let total = knownTotals.get(rules)
   if (total === undefined) {
     total = rules.reduce((sum, { document }) => sum + sizeOf(document), 0)
     knownTotals.set(rules, total)
   }
   for (const id of draft.touchedRules()) {
-    const before = draft.book.rule(id)
+    const before = draft.catalog.rule(id)
     const after = draft.rule(id)
     if (before !== undefined) total -= sizeOf(before.document)
     if (after !== undefined) total += sizeOf(after.document)
@@ -98,7 +106,7 @@ function totalSize(draft: Draft): number {
 }
 
 function tooLarge(rule: string | undefined, field: string, size: number, most: number): Problem {
-  return describeFinding({
+  return makeProblem({
     code: 'too-large',
     ...(rule === undefined ? {} : { rule }),
     field,
@@ -119,21 +127,21 @@ function checkTouchedOverrides(draft: Draft, { rules }: RuleSet): void {
     for (const [caller, document] of overrides) {
       if (document === null) continue
       const { errors } = parseOverride(rule, document)
-      problems.push(...errors.map((problem) => ofCaller(problem, caller)))
+      problems.push(...errors.map((problem) => withCaller(problem, caller)))
     }
   }
-  if (problems.length > 0) throw invalid('override_invalid', problems.slice(0, 100))
+  if (problems.length > 0) throw invalidError('override_invalid', problems.slice(0, 100))
 }
 
-function ofCaller(problem: Problem, caller: string): Problem {
+function withCaller(problem: Problem, caller: string): Problem {
   return { ...problem, message: `override ${caller}: ${problem.message}` }
 }
 
 function refitAll(draft: Draft, { rules }: RuleSet, context: CallerContext): readonly Problem[] {
-  const { book } = draft
+  const { catalog } = draft
   const touched = new Set(draft.touchedRules())
-  for (const id of touched) if ((book.rule(id)?.overrideCount ?? 0) === 0) touched.delete(id)
-  const isRefiled = draft.strictPaths !== book.set.strictPaths
+  for (const id of touched) if ((catalog.rule(id)?.overrideCount ?? 0) === 0) touched.delete(id)
+  const isRefiled = draft.strictPaths !== catalog.set.strictPaths
   if (touched.size === 0 && !isRefiled) return []
   return rules
     .filter(({ id, by }) => touched.has(id) || (isRefiled && by.includes('path')))
@@ -145,34 +153,34 @@ function refitAll(draft: Draft, { rules }: RuleSet, context: CallerContext): rea
  * counts by may not know of them, and nobody's own limits vanish by the way.
  */
 function refitOverrides(draft: Draft, rule: Rule, context: CallerContext): readonly Problem[] {
-  const before = draft.book.rule(rule.id)
+  const before = draft.catalog.rule(rule.id)
   if (before === undefined || before.overrideCount === 0) return []
-  const isRefiled = draft.strictPaths !== draft.book.set.strictPaths && rule.by.includes('path')
+  const isRefiled = draft.strictPaths !== draft.catalog.set.strictPaths && rule.by.includes('path')
   const changed = changedFields(before, rule)
   if (changed.length === 0 && !isRefiled) return []
 
   const unfit: string[] = []
-  const filed = new Map<string, OverrideDocument>()
+  const refiled = new Map<string, OverrideDocument>()
   let count = 0
   for (const [id, document] of draft.untouchedOverrides(rule.id)) {
     count++
     const { errors } = parseOverride(rule, document)
-    const caller = asCalled(rule.by, document.caller, context)
+    const caller = canonicalCaller(rule.by, document.caller, context)
     const newId = callerId(rule.by, caller)
-    if (errors.length > 0 || filed.has(newId)) unfit.push(id)
-    else filed.set(newId, newId === id ? document : { ...document, caller })
+    if (errors.length > 0 || refiled.has(newId)) unfit.push(id)
+    else refiled.set(newId, newId === id ? document : { ...document, caller })
     if (newId !== id) draft.putOverride(rule.id, id, null)
   }
   // After all are gone from their old place: one may take the place of another.
-  for (const [id, document] of filed) draft.putOverride(rule.id, id, document)
+  for (const [id, document] of refiled) draft.putOverride(rule.id, id, document)
   if (unfit.length === 0) return []
   return [unfitProblem(rule, changed[0] ?? 'strictPaths', { unfit, count })]
 }
 
-function changedFields(before: Parameters<typeof putTogether>[0], rule: Rule): readonly string[] {
-  const old = parseRules([putTogether(before)]).rules?.rules[0]
+function changedFields(before: Parameters<typeof combineRule>[0], rule: Rule): readonly string[] {
+  const old = parseRules([combineRule(before)]).rules?.rules[0]
   const fields = ['by', 'cost', 'coordination', 'posture'] as const
-  return fields.filter((field) => old === undefined || !isSame(old[field], rule[field]))
+  return fields.filter((field) => old === undefined || !deepEqual(old[field], rule[field]))
 }
 
 function unfitProblem(
@@ -180,7 +188,7 @@ function unfitProblem(
   field: string,
   { unfit, count }: { readonly unfit: readonly string[]; readonly count: number },
 ): Problem {
-  return describeFinding({
+  return makeProblem({
     code: 'bad-caller',
     rule: rule.id,
     field,
@@ -197,7 +205,7 @@ function checkOverrideCount(draft: Draft): void {
     added += counts.added - counts.removed
   }
   if (added <= 0) return
-  const total = draft.book.rules().reduce((sum, { overrideCount }) => sum + overrideCount, added)
+  const total = draft.catalog.rules().reduce((sum, { overrideCount }) => sum + overrideCount, added)
   if (total <= OVERRIDES_MAX) return
   throw new EditError(
     'override_invalid',

@@ -4,7 +4,7 @@
  */
 import { randomBytes } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { Turns } from '../turns.js'
+import { Semaphore } from '../turns.js'
 import type { Log } from '../log/logger.js'
 import type { Change } from '../rule-store/records.js'
 import {
@@ -14,8 +14,8 @@ import {
   type RuleStore,
   UnavailableError,
 } from '../rule-store/rule-store.js'
-import type { RuleBook } from '../source/rule-book.js'
-import type { RuleSource } from '../source/rule-source.js'
+import type { RuleCatalog } from '../source/rule-book.js'
+import type { RuleFollower } from '../source/rule-source.js'
 import { describeChanges, logChanges } from './audit.js'
 import { EditError, type EditErrorCode, type Meta } from './editor-types.js'
 
@@ -42,11 +42,11 @@ export interface Plan<Result> {
   /** None: nothing is committed. */
   readonly changes: readonly Change[]
   /** Told when they are in force; the version is that of the store. */
-  readonly answer: (version: number) => Result
+  readonly result: (version: number) => Result
 }
 
-export interface Parts {
-  readonly source: RuleSource
+export interface CommitsDeps {
+  readonly follower: RuleFollower
   readonly log: Log
   /** So many random bytes. @default those of node:crypto */
   readonly random?: ((count: number) => Uint8Array) | undefined
@@ -55,53 +55,53 @@ export interface Parts {
 }
 
 export class Commits {
-  readonly #parts: Parts
-  readonly #turns = new Turns(1)
+  readonly #deps: CommitsDeps
+  readonly #semaphore = new Semaphore(1)
 
-  constructor(parts: Parts) {
-    this.#parts = parts
+  constructor(deps: CommitsDeps) {
+    this.#deps = deps
   }
 
   /** Why nothing can be changed here; undefined: it can. */
   get readOnly(): string | undefined {
-    const { store, name } = this.#parts.source
+    const { store, name } = this.#deps.follower
     if (store !== undefined) return undefined
     return `Rules come from ${name} (SLUICE_RULES); change it there`
   }
 
   get store(): RuleStore {
-    const { store } = this.#parts.source
+    const { store } = this.#deps.follower
     if (store === undefined) throw new EditError('read_only', this.readOnly ?? '')
     return store
   }
 
   /** What this node knows, once it knows anything. */
-  get book(): RuleBook & { readonly position: Position } {
-    const { source } = this.#parts
-    const { book } = source
-    if (!isRead(book)) {
-      const why = source.problem() ?? 'they are still being read'
+  get catalog(): RuleCatalog & { readonly position: Position } {
+    const { follower } = this.#deps
+    const { catalog } = follower
+    if (!isRead(catalog)) {
+      const why = follower.problem() ?? 'they are still being read'
       throw new EditError('rules_unavailable', `the rules are not known yet: ${why}`)
     }
-    return book
+    return catalog
   }
 
   /** All that the plan changes, or nothing and an `EditError`. */
   async run<Result>(
     meta: Meta,
-    plan: (book: RuleBook) => Plan<Result> | Promise<Plan<Result>>,
+    plan: (catalog: RuleCatalog) => Plan<Result> | Promise<Plan<Result>>,
   ): Promise<Result> {
     void this.store
     return this.inTurn(async () => {
       let isFresh = false
       for (let attempt = 0; attempt < TRIES_MAX; attempt++) {
-        const { book } = this
-        const base = book.position.version
-        const planned = await this.planOn(book, plan, isFresh)
+        const { catalog } = this
+        const base = catalog.position.version
+        const planned = await this.planOn(catalog, plan, isFresh)
         if (planned !== undefined) {
-          if (planned.changes.length === 0) return planned.answer(base)
+          if (planned.changes.length === 0) return planned.result(base)
           const version = await this.commit(base, meta, planned.changes)
-          if (version !== undefined) return planned.answer(version)
+          if (version !== undefined) return planned.result(version)
           await this.wait(WAIT_MS_FIRST * 2 ** attempt)
         }
         // Both times somebody else may have been faster.
@@ -115,25 +115,25 @@ export class Commits {
 
   /** One after the other, so that the changes of one process do not fight each other. */
   async inTurn<Result>(job: () => Promise<Result>): Promise<Result> {
-    if (this.#turns.waiting >= WAITING_MAX) {
+    if (this.#semaphore.waiting >= WAITING_MAX) {
       const message = `${WAITING_MAX} changes are waiting already; nothing was changed. Try again`
       throw new EditError('rules_unavailable', message)
     }
-    return this.#turns.run(job)
+    return this.#semaphore.run(job)
   }
 
   /** Undefined: it failed on what may be stale, and is to be planned again on what is fresh. */
   private async planOn<Result>(
-    book: RuleBook,
-    plan: (book: RuleBook) => Plan<Result> | Promise<Plan<Result>>,
+    catalog: RuleCatalog,
+    plan: (catalog: RuleCatalog) => Plan<Result> | Promise<Plan<Result>>,
     isFresh: boolean,
   ): Promise<Plan<Result> | undefined> {
     try {
-      return await plan(book)
+      return await plan(catalog)
     } catch (error) {
       const isStale = error instanceof EditError && MAY_BE_STALE.includes(error.code)
       if (isStale && !isFresh) return undefined
-      throw asEditError(error)
+      throw toEditError(error)
     }
   }
 
@@ -143,28 +143,28 @@ export class Commits {
     meta: Meta,
     changes: readonly Change[],
   ): Promise<number | undefined> {
-    const { source, log } = this.#parts
-    const { book } = this
+    const { follower, log } = this.#deps
+    const { catalog } = this
     // It went on while the plan was made: nobody knows which parts are of which version.
-    if (book.position.version !== base) return undefined
+    if (catalog.position.version !== base) return undefined
     const by = cut(meta.by, BY_LENGTH_MAX)
     const why = meta.why === undefined ? undefined : cut(meta.why, WHY_LENGTH_MAX)
-    const described = describeChanges(book, changes)
+    const described = describeChanges(catalog, changes)
     let position: Position
     try {
       position = await this.store.commit({ base, by, why, changes })
     } catch (error) {
       if (error instanceof ConflictError) return undefined
-      throw asEditError(error)
+      throw toEditError(error)
     }
     logChanges(log, described, { by, why, version: position.version })
     try {
-      await source.refresh(position.version)
+      await follower.refresh(position.version)
     } catch (error) {
-      const told = asEditError(error)
-      if (!(told instanceof EditError)) throw told
-      const message = `the change was made, as version ${position.version}, but is not in force on this node yet: ${told.message}`
-      throw new EditError(told.code, message, { cause: error })
+      const editError = toEditError(error)
+      if (!(editError instanceof EditError)) throw editError
+      const message = `the change was made, as version ${position.version}, but is not in force on this node yet: ${editError.message}`
+      throw new EditError(editError.code, message, { cause: error })
     }
     return position.version
   }
@@ -172,18 +172,18 @@ export class Commits {
   /** Reads what the store has now. */
   async refresh(version: number): Promise<void> {
     try {
-      await this.#parts.source.refresh(version)
+      await this.#deps.follower.refresh(version)
     } catch (error) {
-      throw asEditError(error)
+      throw toEditError(error)
     }
   }
 
   random(count: number): Buffer {
-    return Buffer.from((this.#parts.random ?? randomBytes)(count))
+    return Buffer.from((this.#deps.random ?? randomBytes)(count))
   }
 
   private async wait(msMax: number): Promise<void> {
-    const { wait = sleep } = this.#parts
+    const { wait = sleep } = this.#deps
     await wait(Math.ceil((msMax * this.random(2).readUInt16BE()) / 0xffff))
   }
 }
@@ -193,12 +193,12 @@ function cut(text: string, most: number): string {
   return text.slice(0, most).replace(/\0|\p{Surrogate}/gu, '\ufffd')
 }
 
-function isRead(book: RuleBook): book is RuleBook & { readonly position: Position } {
-  return book.position !== undefined
+function isRead(catalog: RuleCatalog): catalog is RuleCatalog & { readonly position: Position } {
+  return catalog.position !== undefined
 }
 
 /** What a store throws, as an edit tells it; anything else is not ours to explain. */
-export function asEditError(error: unknown): unknown {
+export function toEditError(error: unknown): unknown {
   if (error instanceof UnavailableError) {
     const known = error.isUncertain
       ? 'whether the change was made is not known: look before you repeat it'

@@ -6,20 +6,20 @@ import type { CandidateDocument, RuleDocument } from '../rule-store/records.js'
 
 /** Deeper and larger than what rules may be: the parser refuses what is not copied. */
 const COPY_DEPTH_MAX = 24
-const COPY_PARTS_MAX = 1_100_000
+const COPY_NODES_MAX = 1_100_000
 
 /** What the admin API adds to a rule it tells, and may get back with it. */
-export const TOLD_FIELDS: readonly string[] = ['version', 'overrideCount', 'shadowUntil']
-export const TOLD_SET_FIELDS: readonly string[] = ['version', 'next', 'shadowUntil']
+export const RESPONSE_FIELDS: readonly string[] = ['version', 'overrideCount', 'shadowUntil']
+export const RESPONSE_SET_FIELDS: readonly string[] = ['version', 'next', 'shadowUntil']
 
 /** The rule itself, and what it tries in shadow. */
-export interface RuleParts {
+export interface RuleDocuments {
   readonly document: RuleDocument
   readonly candidate: CandidateDocument | undefined
 }
 
 /** A rule without problems, taken apart. */
-export interface GivenRule extends RuleParts {
+export interface RuleInput extends RuleDocuments {
   /** Undefined: not given, so those that are stored stay. */
   readonly overrides: readonly object[] | undefined
 }
@@ -32,19 +32,19 @@ export function isJsonMap(value: unknown): value is JsonMap {
 
 /** Lists and plain objects anew; all else, which the parser refuses or nobody can change, as is. */
 export function copyPlain(value: unknown): unknown {
-  return copy(value, 1, { left: COPY_PARTS_MAX })
+  return copy(value, 1, { left: COPY_NODES_MAX })
 }
 
-function copy(value: unknown, depth: number, parts: { left: number }): unknown {
+function copy(value: unknown, depth: number, nodes: { left: number }): unknown {
   if (typeof value !== 'object' || value === null) return value
-  if (depth > COPY_DEPTH_MAX || parts.left-- <= 0) return value
-  if (Array.isArray(value)) return value.map((item) => copy(item, depth + 1, parts))
+  if (depth > COPY_DEPTH_MAX || nodes.left-- <= 0) return value
+  if (Array.isArray(value)) return value.map((item) => copy(item, depth + 1, nodes))
   if (!isPlain(value)) return value
   // `fromEntries` makes a field of each: `__proto__` too, which an assignment would not.
   return Object.fromEntries(
     Object.entries(value)
       .filter(([, field]) => field !== undefined)
-      .map(([key, field]) => [key, copy(field, depth + 1, parts)]),
+      .map(([key, field]) => [key, copy(field, depth + 1, nodes)]),
   )
 }
 
@@ -60,24 +60,24 @@ function without(map: JsonMap, fields: readonly string[]): JsonMap {
 /** A copy of what was handed in as one rule, without what only the admin API adds. */
 export function copyRule(document: unknown): unknown {
   const copied = copyPlain(document)
-  return isJsonMap(copied) ? without(copied, TOLD_FIELDS) : copied
+  return isJsonMap(copied) ? without(copied, RESPONSE_FIELDS) : copied
 }
 
 /** The same of a whole set: a list of rules, or a map with rules. */
 export function copySet(source: object): object {
   const copied = copyPlain(source)
-  if (Array.isArray(copied)) return copied.map(dropTold)
+  if (Array.isArray(copied)) return copied.map(dropResponseFields)
   if (!isJsonMap(copied)) return source
-  const set = without(copied, TOLD_SET_FIELDS)
-  return Array.isArray(set['rules']) ? { ...set, rules: set['rules'].map(dropTold) } : set
+  const set = without(copied, RESPONSE_SET_FIELDS)
+  return Array.isArray(set['rules']) ? { ...set, rules: set['rules'].map(dropResponseFields) } : set
 }
 
-function dropTold(rule: unknown): unknown {
-  return isJsonMap(rule) ? without(rule, TOLD_FIELDS) : rule
+function dropResponseFields(rule: unknown): unknown {
+  return isJsonMap(rule) ? without(rule, RESPONSE_FIELDS) : rule
 }
 
 /** For a rule that the parser found no problem in. */
-export function takeApart(rule: unknown): GivenRule {
+export function separateRule(rule: unknown): RuleInput {
   if (!isJsonMap(rule)) throw new TypeError('a rule without problems is a map')
   const isWhole = rule['candidate'] !== undefined || rule['overrides'] !== undefined
   return {
@@ -88,18 +88,21 @@ export function takeApart(rule: unknown): GivenRule {
   }
 }
 
-const wholes = new WeakMap<RuleDocument, { readonly candidate: object; readonly whole: object }>()
+const combinedRules = new WeakMap<
+  RuleDocument,
+  { readonly candidate: object; readonly whole: object }
+>()
 
 /**
  * A rule as the parser reads it. The same object for the same parts, since what was read of an
  * object is known when it comes again.
  */
-export function putTogether({ document, candidate }: RuleParts): object {
+export function combineRule({ document, candidate }: RuleDocuments): object {
   if (candidate === undefined) return document
-  const known = wholes.get(document)
+  const known = combinedRules.get(document)
   if (known?.candidate === candidate) return known.whole
   const whole = { ...document, candidate }
-  wholes.set(document, { candidate, whole })
+  combinedRules.set(document, { candidate, whole })
   return whole
 }
 

@@ -4,15 +4,15 @@
  */
 import {
   type Change,
-  MAIN,
+  MAIN_ID,
   type OverrideDocument,
   overrideKey,
   type SetDocument,
   type ShadowDocument,
 } from '../rule-store/records.js'
-import type { RuleBook } from '../source/rule-book.js'
-import type { RuleParts } from './documents.js'
-import { isSame } from '../same.js'
+import type { RuleCatalog } from '../source/rule-book.js'
+import type { RuleDocuments } from './documents.js'
+import { deepEqual } from '../same.js'
 
 /** What an edit does to the overrides of one rule. */
 export interface OverrideCounts {
@@ -25,9 +25,9 @@ const NONE: ReadonlyMap<string, OverrideDocument> = new Map()
 const NO_OVERRIDES: OverrideCounts = { added: 0, changed: 0, removed: 0 }
 
 export class Draft {
-  readonly book: RuleBook
+  readonly catalog: RuleCatalog
   /** Undefined: removed. */
-  readonly #rules = new Map<string, RuleParts | undefined>()
+  readonly #rules = new Map<string, RuleDocuments | undefined>()
   /** By rule and caller. Null: removed. */
   readonly #overrides = new Map<string, Map<string, OverrideDocument | null>>()
   readonly #orderBefore: readonly string[]
@@ -37,12 +37,12 @@ export class Draft {
   #strictPaths: boolean
   #shadow: ShadowDocument | undefined
 
-  constructor(book: RuleBook) {
-    this.book = book
-    this.#orderBefore = book.set.order
-    this.#routes = book.set.routes
-    this.#strictPaths = book.set.strictPaths
-    this.#shadow = book.set.shadow
+  constructor(catalog: RuleCatalog) {
+    this.catalog = catalog
+    this.#orderBefore = catalog.set.order
+    this.#routes = catalog.set.routes
+    this.#strictPaths = catalog.set.strictPaths
+    this.#shadow = catalog.set.shadow
   }
 
   get set(): SetDocument {
@@ -80,8 +80,8 @@ export class Draft {
     return this.#strictPaths
   }
 
-  rule(id: string): RuleParts | undefined {
-    return this.#rules.has(id) ? this.#rules.get(id) : this.book.rule(id)
+  rule(id: string): RuleDocuments | undefined {
+    return this.#rules.has(id) ? this.#rules.get(id) : this.catalog.rule(id)
   }
 
   /** Whether anybody put or removed it, perhaps as it was. */
@@ -95,17 +95,17 @@ export class Draft {
   }
 
   private isTouched(id: string): boolean {
-    const before = this.book.rule(id)
+    const before = this.catalog.rule(id)
     const after = this.rule(id)
     return before?.document !== after?.document || before?.candidate !== after?.candidate
   }
 
   /** A new rule is the last of the set. What says the same as before is not touched. */
-  putRule(id: string, { document, candidate }: RuleParts): void {
-    const before = this.book.rule(id)
+  putRule(id: string, { document, candidate }: RuleDocuments): void {
+    const before = this.catalog.rule(id)
     this.#rules.set(id, {
-      document: before && isSame(before.document, document) ? before.document : document,
-      candidate: isSame(before?.candidate, candidate) ? before?.candidate : candidate,
+      document: before && deepEqual(before.document, document) ? before.document : document,
+      candidate: deepEqual(before?.candidate, candidate) ? before?.candidate : candidate,
     })
     if (this.#order !== undefined || before === undefined) this.ownOrder().add(id)
     // What is left of a rule that had this id is not the new one's.
@@ -138,21 +138,21 @@ export class Draft {
   override(rule: string, caller: string): OverrideDocument | undefined {
     const changed = this.#overrides.get(rule)?.get(caller)
     if (changed !== undefined) return changed ?? undefined
-    return this.book.override(rule, caller)?.document
+    return this.catalog.override(rule, caller)?.document
   }
 
   putOverride(rule: string, caller: string, document: OverrideDocument | null): void {
     let overrides = this.#overrides.get(rule)
     if (overrides === undefined) this.#overrides.set(rule, (overrides = new Map()))
-    const before = this.book.override(rule, caller)?.document ?? null
-    if (isSame(before, document)) overrides.delete(caller)
+    const before = this.catalog.override(rule, caller)?.document ?? null
+    if (deepEqual(before, document)) overrides.delete(caller)
     else overrides.set(caller, document)
   }
 
   /** By caller. */
   replaceOverrides(rule: string, documents: ReadonlyMap<string, OverrideDocument>): void {
     this.#overrides.delete(rule)
-    for (const { id } of this.book.allOverrides(rule)) {
+    for (const { id } of this.catalog.allOverrides(rule)) {
       if (!documents.has(id)) this.putOverride(rule, id, null)
     }
     for (const [caller, document] of documents) this.putOverride(rule, caller, document)
@@ -166,7 +166,7 @@ export class Draft {
   /** Those of a rule that are stored and stay. */
   *untouchedOverrides(rule: string): Iterable<readonly [string, OverrideDocument]> {
     const touched = this.#overrides.get(rule)
-    for (const { id, document } of this.book.allOverrides(rule)) {
+    for (const { id, document } of this.catalog.allOverrides(rule)) {
       if (touched?.has(id) !== true) yield [id, document]
     }
   }
@@ -177,28 +177,28 @@ export class Draft {
     const counts = { added: 0, changed: 0, removed: 0 }
     for (const [caller, document] of touched) {
       if (document === null) counts.removed++
-      else if (this.book.override(rule, caller) === undefined) counts.added++
+      else if (this.catalog.override(rule, caller) === undefined) counts.added++
       else counts.changed++
     }
     return counts
   }
 
   isSetTouched(): boolean {
-    const { routes, strictPaths, shadow } = this.book.set
+    const { routes, strictPaths, shadow } = this.catalog.set
     return (
-      (this.#order !== undefined && !isSame([...this.#order], this.#orderBefore)) ||
-      !isSame(this.#routes, routes) ||
+      (this.#order !== undefined && !deepEqual([...this.#order], this.#orderBefore)) ||
+      !deepEqual(this.#routes, routes) ||
       this.#strictPaths !== strictPaths ||
-      !isSame(this.#shadow, shadow)
+      !deepEqual(this.#shadow, shadow)
     )
   }
 
   /** Overrides last: what is cut off can be removed later. */
   changes(): readonly Change[] {
     const changes: Change[] = []
-    if (this.isSetTouched()) changes.push({ kind: 'set', id: MAIN, body: this.set })
+    if (this.isSetTouched()) changes.push({ kind: 'set', id: MAIN_ID, body: this.set })
     for (const id of this.touchedRules()) {
-      const before = this.book.rule(id)
+      const before = this.catalog.rule(id)
       const after = this.#rules.get(id)
       // Written for a change of the candidate too: the version of a rule tells of both.
       changes.push({ kind: 'rule', id, body: after?.document ?? null })

@@ -4,7 +4,7 @@
  */
 import type { Problem, RuleDiff } from '@sluice/core'
 import type { KeyDocument, Role, TokenDocument } from '../rule-store/records.js'
-import type { BookOverride, BookRule } from '../source/rule-book.js'
+import type { CatalogOverride, CatalogRule } from '../source/rule-book.js'
 
 /** Who changes something, and why. */
 export interface Meta {
@@ -13,9 +13,9 @@ export interface Meta {
 }
 
 /** The version that the writer has seen; undefined: it does not care. */
-export type Expected = number | undefined
+export type ExpectedVersion = number | undefined
 
-export interface Applied {
+export interface ApplyResult {
   /** Of the store afterwards. Where nothing changed, or in a dry run: as it was. */
   readonly version: number
   readonly diff: RuleDiff
@@ -26,7 +26,7 @@ export interface ApplyOptions {
   /** Named in messages. */
   readonly file?: string | undefined
   /** Of the set as a whole: `book.rulesVersion`. */
-  readonly expected?: Expected
+  readonly expected?: ExpectedVersion
   /**
    * Changed limits become candidates beside those in force, and new rules begin in shadow. What
    * cannot be tried that way (another match, by, mode...) is refused with `not_triable`; rules that
@@ -44,10 +44,10 @@ interface ShadowInput {
   /** Undefined: all rules. */
   readonly rule: string | undefined
   /** As a person writes it. */
-  readonly lasting: string
+  readonly duration: string
 }
 
-interface Shadowed {
+interface ShadowPeriod {
   readonly version: number
   /** An ISO time, by the clock of this node. */
   readonly until: string
@@ -70,7 +70,7 @@ interface KeyInput {
   readonly name?: string | undefined
 }
 
-export interface MadeKey {
+export interface CreatedKey {
   readonly id: string
   readonly document: KeyDocument
   readonly version: number
@@ -85,7 +85,7 @@ interface TokenInput {
   readonly expiresAt?: string | undefined
 }
 
-export interface MadeToken {
+export interface CreatedToken {
   readonly id: string
   readonly document: TokenDocument
   readonly version: number
@@ -100,59 +100,74 @@ export interface Editor {
    * The document may hold `candidate` and `overrides`; they are filed where they belong. It may be
    * YAML or JSON text.
    */
-  create(document: unknown, meta: Meta): Promise<BookRule>
-  replace(id: string, document: unknown, meta: Meta, expected: Expected): Promise<BookRule>
+  create(document: unknown, meta: Meta): Promise<CatalogRule>
+  replace(
+    id: string,
+    document: unknown,
+    meta: Meta,
+    expected: ExpectedVersion,
+  ): Promise<CatalogRule>
   /**
    * What `replace` of the rule with this id would say and do, or `create` without one; errors are
    * returned, not thrown.
    */
-  validateRule(document: unknown, id?: string): Promise<Validated>
+  validateRule(document: unknown, id?: string): Promise<ValidationResult>
   /** A JSON merge patch (RFC 7396): null removes a field. */
-  patch(id: string, patch: unknown, meta: Meta, expected: Expected): Promise<BookRule>
+  patch(id: string, patch: unknown, meta: Meta, expected: ExpectedVersion): Promise<CatalogRule>
   /**
    * Lets all enforced rules, or one, count and refuse nobody for so long (`15m`); it ends by
    * itself on every node. A patch of a rule's mode ends that of the rule.
    */
-  shadow(asked: ShadowInput, meta: Meta): Promise<Shadowed>
+  shadow(input: ShadowInput, meta: Meta): Promise<ShadowPeriod>
   /** Ends it before its time: of one rule, or of all, also those that were named one by one. */
   endShadow(rule: string | undefined, meta: Meta): Promise<number>
   /** The last rule only where `confirmed`: without any, every call is allowed. */
   remove(id: string, meta: Meta, options: RemoveOptions): Promise<number>
   /** A whole set, as text (YAML or JSON) or as objects. */
-  apply(source: string | object, meta: Meta, options: ApplyOptions): Promise<Applied>
+  apply(source: string | object, meta: Meta, options: ApplyOptions): Promise<ApplyResult>
   /** What `apply` would say and do; errors are returned, not thrown. */
-  validate(source: string | object, options: ApplyOptions): Promise<Validated>
+  validate(source: string | object, options: ApplyOptions): Promise<ValidationResult>
   /** The rule, its candidate and its overrides as they were at `version`, as a new version. */
   rollbackRule(
     id: string,
     version: number,
     meta: Meta,
-    expected: Expected,
+    expected: ExpectedVersion,
     options?: RollbackOptions,
-  ): Promise<Applied>
+  ): Promise<ApplyResult>
   /** All rules, candidates and overrides. Keys and tokens stay: what was revoked stays revoked. */
   rollback(
     version: number,
     meta: Meta,
-    expected: Expected,
+    expected: ExpectedVersion,
     options?: RollbackOptions,
-  ): Promise<Applied>
+  ): Promise<ApplyResult>
   /** Each new or in place of the one that the caller had; all or none. */
   putOverrides(
     rule: string,
     overrides: readonly OverrideInput[],
     meta: Meta,
-    expected: Expected,
-  ): Promise<readonly (BookOverride & { readonly isNew: boolean })[]>
-  removeOverride(rule: string, caller: string, meta: Meta, expected: Expected): Promise<number>
-  putCandidate(id: string, candidate: unknown, meta: Meta, expected: Expected): Promise<BookRule>
-  removeCandidate(id: string, meta: Meta, expected: Expected): Promise<BookRule>
+    expected: ExpectedVersion,
+  ): Promise<readonly (CatalogOverride & { readonly isNew: boolean })[]>
+  removeOverride(
+    rule: string,
+    caller: string,
+    meta: Meta,
+    expected: ExpectedVersion,
+  ): Promise<number>
+  putCandidate(
+    id: string,
+    candidate: unknown,
+    meta: Meta,
+    expected: ExpectedVersion,
+  ): Promise<CatalogRule>
+  removeCandidate(id: string, meta: Meta, expected: ExpectedVersion): Promise<CatalogRule>
   /** The candidate's limits and tiers in place of those in force, whose counters go on. */
-  promote(id: string, meta: Meta, expected: Expected): Promise<BookRule>
-  createKeys(keys: readonly KeyInput[], meta: Meta): Promise<readonly MadeKey[]>
-  patchKey(id: string, patch: KeyPatch, meta: Meta, expected: Expected): Promise<MadeKey>
-  removeKey(id: string, meta: Meta, expected: Expected): Promise<number>
-  createToken(token: TokenInput, meta: Meta): Promise<MadeToken>
+  promote(id: string, meta: Meta, expected: ExpectedVersion): Promise<CatalogRule>
+  createKeys(keys: readonly KeyInput[], meta: Meta): Promise<readonly CreatedKey[]>
+  patchKey(id: string, patch: KeyPatch, meta: Meta, expected: ExpectedVersion): Promise<CreatedKey>
+  removeKey(id: string, meta: Meta, expected: ExpectedVersion): Promise<number>
+  createToken(token: TokenInput, meta: Meta): Promise<CreatedToken>
   removeToken(id: string, meta: Meta): Promise<number>
   /** Follows a store that was put back: see `RuleStore.adopt`. */
   adopt(meta: Meta): Promise<number>
@@ -165,11 +180,11 @@ export interface RollbackOptions {
 }
 
 interface RemoveOptions {
-  readonly expected: Expected
+  readonly expected: ExpectedVersion
   readonly confirmed: boolean
 }
 
-interface Validated {
+interface ValidationResult {
   readonly errors: readonly Problem[]
   readonly warnings: readonly Problem[]
   /** Undefined if there are errors. */

@@ -6,22 +6,22 @@ import {
   memoryRuleStore,
 } from '../rule-store/memory-rule-store.test-helper.js'
 import type { RuleStore } from '../rule-store/rule-store.js'
-import { secretHider } from '../identity/secret-form.js'
-import type { KeySink } from '../source/key-sink.js'
-import type { RuleBook } from '../source/rule-book.js'
-import type { RuleSource } from '../source/rule-source.js'
+import { createSecretMasker } from '../identity/secret-form.js'
+import type { KeyReceiver } from '../source/key-sink.js'
+import type { RuleCatalog } from '../source/rule-book.js'
+import type { RuleFollower } from '../source/rule-source.js'
 import { followStore } from '../source/store-source.js'
 import { createEditor, EditError, type Editor, type Meta } from './editor.js'
 
 export const META: Meta = { by: 'ann', why: 'a test' }
 export const NOW_MS = Date.UTC(2026, 0, 2, 3, 4, 5)
 
-const NO_KEYS: KeySink = { begin() {}, put() {}, end() {}, abandon() {} }
+const NO_KEYS: KeyReceiver = { begin() {}, receive() {}, end() {}, abandon() {} }
 
 export interface EditingNode {
   readonly editor: Editor
-  readonly book: RuleBook
-  readonly source: RuleSource
+  readonly catalog: RuleCatalog
+  readonly follower: RuleFollower
   readonly store: RuleStore
   readonly limiter: Limiter
   readonly lines: MemoryLog['lines']
@@ -31,32 +31,32 @@ export interface EditingNode {
 export interface NodeOptions {
   readonly store?: RuleStore
   /** Stands between the node and its editor. */
-  readonly wrap?: (source: RuleSource) => RuleSource
+  readonly wrap?: (follower: RuleFollower) => RuleFollower
   readonly wait?: (ms: number) => Promise<unknown>
   /** Attributes that callers may set themselves, by a header. */
   readonly fromHeaders?: ReadonlySet<string>
 }
 
 export async function editingNode(options: NodeOptions = {}): Promise<EditingNode> {
-  const { store = memoryRuleStore({ now: () => NOW_MS }), wrap = (source) => source } = options
+  const { store = memoryRuleStore({ now: () => NOW_MS }), wrap = (follower) => follower } = options
   const { log, lines } = createMemoryLog()
   const limiter = createLimiter({ rules: [], store: memoryStore() })
   const node = { id: 'n', host: 'h', pid: 1, release: '0', startedAt: '2026-01-01T00:00:00Z' }
   const { fromHeaders } = options
-  const source = await followStore({ store, limiter, keys: NO_KEYS, log, node, fromHeaders })
+  const follower = await followStore({ store, limiter, keys: NO_KEYS, log, node, fromHeaders })
   const editor = createEditor({
-    source: wrap(source),
+    follower: wrap(follower),
     clock: { now: () => NOW_MS },
-    hideSecrets: secretHider(new Uint8Array(16), ['api_key']),
+    hideSecrets: createSecretMasker(new Uint8Array(16), ['api_key']),
     fromHeaders,
     log,
     wait: options.wait ?? (() => new Promise((resolve) => setImmediate(resolve))),
   })
   const close = async () => {
-    await source.close()
+    await follower.close()
     await limiter.close()
   }
-  return { editor, book: source.book, source, store, limiter, lines, close }
+  return { editor, catalog: follower.catalog, follower, store, limiter, lines, close }
 }
 
 /** Nodes of one fleet. */
@@ -77,13 +77,13 @@ export async function failureOf(edit: Promise<unknown>): Promise<EditError> {
 }
 
 /** Everything that people can change, as this node knows it. */
-export function contentsOf(book: RuleBook) {
+export function contentsOf(catalog: RuleCatalog) {
   return {
-    set: book.set,
-    rules: book.rules().map(({ document, candidate }) => ({
+    set: catalog.set,
+    rules: catalog.rules().map(({ document, candidate }) => ({
       document,
       candidate,
-      overrides: [...book.allOverrides(document.id)]
+      overrides: [...catalog.allOverrides(document.id)]
         .map(({ id, document: override }) => ({ id, override }))
         .toSorted((a, b) => (a.id < b.id ? -1 : 1)),
     })),

@@ -8,7 +8,7 @@ import {
   type RuleStore,
   UnavailableError,
 } from '../rule-store/rule-store.js'
-import type { RuleSource } from '../source/rule-source.js'
+import type { RuleFollower } from '../source/rule-source.js'
 import {
   contentsOf,
   type EditingNode,
@@ -42,11 +42,11 @@ async function startNode(options: Parameters<typeof editingNode>[0]): Promise<Ed
 describe('where nothing can be changed', () => {
   test('rules of a file are told as such, and can still be checked', async () => {
     const name = 'the file /etc/sluice/rules.yaml'
-    const wrap = (source: RuleSource): RuleSource => ({
-      ...source,
+    const wrap = (follower: RuleFollower): RuleFollower => ({
+      ...follower,
       name,
       store: undefined,
-      book: source.book,
+      catalog: follower.catalog,
       version: () => 3,
     })
     const { editor } = await startNode({ wrap })
@@ -87,7 +87,7 @@ describe('a store that does not answer', () => {
     const store = withCommit(async () => {
       throw new UnavailableError('the connection was lost', { isUncertain })
     })
-    const { editor, book } = await startNode({ store })
+    const { editor, catalog } = await startNode({ store })
     const sure = await failureOf(editor.create(RULE, META))
     expect(sure).toMatchObject({
       code: 'rules_unavailable',
@@ -98,7 +98,7 @@ describe('a store that does not answer', () => {
     expect(unsure.message).toBe(
       'the connection was lost; whether the change was made is not known: look before you repeat it',
     )
-    expect(book.rules()).toEqual([])
+    expect(catalog.rules()).toEqual([])
   })
 
   test('after the change was made is told with the version', async () => {
@@ -133,39 +133,39 @@ describe('a store that was put back', () => {
         return typeof value === 'function' ? value.bind(changing.store) : value
       },
     })
-    const { editor, book } = await startNode({ store: handle })
+    const { editor, catalog } = await startNode({ store: handle })
     await editor.create(RULE, META)
     await editor.create(OTHER, META)
-    const seen = book.position?.version ?? 0
+    const seen = catalog.position?.version ?? 0
     expect(await editor.adopt(META)).toBe(seen)
     changing.store = second
     const failure = await failureOf(editor.patch('nope', {}, META, undefined))
     expect(failure).toMatchObject({ code: 'rules_diverged', status: 409 })
     expect(failure.cause).toBeInstanceOf(DivergedError)
-    expect(book.rules()).toHaveLength(2)
+    expect(catalog.rules()).toHaveLength(2)
     expect(await editor.adopt(META)).toBe(seen + 1)
-    expect(book.rules()).toEqual([])
+    expect(catalog.rules()).toEqual([])
     expect(await editor.create(RULE, META)).toMatchObject({ version: seen + 2 })
   })
 })
 
 describe('rules that somebody broke in the store', () => {
   test('keep nobody from changing the others, or from mending them', async () => {
-    const { editor, store, source, book } = await startNode({})
+    const { editor, store, follower, catalog } = await startNode({})
     await editor.apply([RULE, OTHER], META, {})
-    const base = book.position?.version ?? 0
+    const base = catalog.position?.version ?? 0
     const body = { id: 'orders', limits: ['by hand'] }
     const changes = [{ kind: 'rule', id: 'orders', body }] as const
     await store.commit({ base, by: 'psql', why: undefined, changes })
-    await source.refresh(base + 1)
+    await follower.refresh(base + 1)
     await editor.patch('login', { mode: 'shadow' }, META, undefined)
-    expect(source.problem()).toMatch(/orders/)
+    expect(follower.problem()).toMatch(/orders/)
     const failure = await failureOf(editor.patch('orders', { mode: 'off' }, META, undefined))
     expect(failure.code).toBe('rules_invalid')
     const { diff } = await editor.apply([OTHER], META, { dryRun: true })
     expect(diff.rules.map(({ id, change }) => `${id} ${change}`)).toContain('orders removed')
     await editor.replace('orders', RULE, META, undefined)
-    expect(source.problem()).toBeUndefined()
+    expect(follower.problem()).toBeUndefined()
   })
 })
 
@@ -178,10 +178,10 @@ describe('several at once', () => {
         throw error
       }),
     )
-    const { editor, book } = await startNode({ store })
+    const { editor, catalog } = await startNode({ store })
     const rules = Array.from({ length: 30 }, (_, i) => ({ ...RULE, id: `rule-${i}` }))
     await Promise.all(rules.map((rule) => editor.create(rule, META)))
-    expect(book.rules().map(({ document }) => document)).toEqual(rules)
+    expect(catalog.rules().map(({ document }) => document)).toEqual(rules)
     expect(conflicts).toEqual([])
   })
 
@@ -203,8 +203,8 @@ describe('several at once', () => {
       nodes.map(({ editor }, i) => editor.create(rules[i], META)),
     )
     expect(made.filter(({ status }) => status === 'rejected')).toEqual([])
-    await Promise.all(nodes.map(({ source }) => source.refresh(21)))
-    const [first, ...others] = nodes.map(({ book }) => contentsOf(book))
+    await Promise.all(nodes.map(({ follower }) => follower.refresh(21)))
+    const [first, ...others] = nodes.map(({ catalog }) => contentsOf(catalog))
     expect(first?.set.order.toSorted()).toEqual(rules.map(({ id }) => id).toSorted())
     for (const other of others) expect(other).toEqual(first)
     await Promise.all(nodes.map((each) => each.close()))

@@ -5,7 +5,7 @@
 import type { WallClock } from '../clock.js'
 import { DivergedError } from '../rule-store/rule-store.js'
 import type { CallerOptions } from './callers.js'
-import { asEditError, Commits, type Parts } from './commits.js'
+import { toEditError, Commits, type CommitsDeps } from './commits.js'
 import type { EditContext } from './context.js'
 import type { Editor, Meta } from './editor-types.js'
 import { candidateEdits } from './candidate-edits.js'
@@ -21,21 +21,21 @@ import { tokenEdits } from './token-edits.js'
 export type * from './editor-types.js'
 export { EditError } from './editor-types.js'
 
-export interface EditorOptions extends Parts, CallerOptions {
+export interface EditorOptions extends CommitsDeps, CallerOptions {
   readonly clock: WallClock
 }
 
 export function createEditor(options: EditorOptions): Editor {
-  const { source, clock, hideSecrets, ipv6Prefix, fromHeaders } = options
+  const { follower, clock, hideSecrets, ipv6Prefix, fromHeaders } = options
   const commits = new Commits(options)
   const context: EditContext = { commits, callers: { hideSecrets, ipv6Prefix, fromHeaders }, clock }
   return {
     readOnly: commits.readOnly,
     ...ruleEdits(context),
-    ...ruleChecks(context, source),
+    ...ruleChecks(context, follower),
     ...candidateEdits(context),
     ...overrideEdits(context),
-    ...setEdits(context, source),
+    ...setEdits(context, follower),
     ...rollbackEdits(context),
     ...shadowEdits(context),
     ...keyEdits(context),
@@ -47,20 +47,20 @@ export function createEditor(options: EditorOptions): Editor {
 /** Only of a store that went back or is another: one that is followed already stays as it is. */
 async function adopt(
   commits: Commits,
-  { source, log }: EditorOptions,
+  { follower, log }: EditorOptions,
   { by, why }: Meta,
 ): Promise<number> {
   const { store } = commits
   return commits.inTurn(async () => {
-    const known = source.book.position?.version ?? 0
+    const known = follower.catalog.position?.version ?? 0
     try {
-      await source.refresh(0)
-      return source.book.position?.version ?? known
+      await follower.refresh(0)
+      return follower.catalog.position?.version ?? known
     } catch (error) {
-      if (!(error instanceof DivergedError)) throw asEditError(error)
+      if (!(error instanceof DivergedError)) throw toEditError(error)
       const above = Math.max(known, error.store.version)
       const { version } = await store.adopt(above, by, why).catch((failure: unknown) => {
-        throw asEditError(failure)
+        throw toEditError(failure)
       })
       log.warn({ version, by, why, store: store.name }, 'the rule store was adopted as it is')
       await commits.refresh(version)

@@ -23,8 +23,8 @@ const SECRETS = {
   candidate: { limits: ['1/second'], tiers: { api_key: { [SECRET]: ['2/second'] } } },
 }
 
-function expectHidden({ book }: EditingNode): void {
-  const text = JSON.stringify(contentsOf(book))
+function expectHidden({ catalog }: EditingNode): void {
+  const text = JSON.stringify(contentsOf(catalog))
   expect(text).not.toContain(SECRET)
   expect(text).not.toContain(OTHER_SECRET)
   expect(text).toMatch(/"api_key":\["[0-9a-f]{16}\.\.cdef"\],"plan":\["pro"\]/)
@@ -43,9 +43,9 @@ describe('a secret in a rule', () => {
 
   test('is hidden among the values that a rule leaves out', async () => {
     const where = { api_key: { not: [SECRET, 'another'] }, plan: { not: 'pro' } }
-    const { editor, book } = await openNode()
+    const { editor, catalog } = await openNode()
     await editor.create({ ...RULE, match: { where } }, META)
-    const stored = JSON.stringify(contentsOf(book))
+    const stored = JSON.stringify(contentsOf(catalog))
     expect(stored).not.toContain(SECRET)
     expect(stored).not.toContain('"another"')
     expect(stored).toContain('"plan":{"not":"pro"}')
@@ -69,9 +69,9 @@ describe('a secret in a rule', () => {
   })
 
   test('stands for the calls that have it', async () => {
-    const { editor, limiter, book } = await openNode()
+    const { editor, limiter, catalog } = await openNode()
     await editor.create({ ...RULE, match: { where: { api_key: SECRET } } }, META)
-    const where = book.rule('orders')?.document['match'] as { where: { api_key: string } }
+    const where = catalog.rule('orders')?.document['match'] as { where: { api_key: string } }
     const attributes = { user: 'u1', ...where.where }
     expect(limiter.checkSync({ attributes }).rule).toBe('orders')
   })

@@ -4,12 +4,12 @@
  * reads rules, and match no call.
  */
 import type { CallerOptions } from './callers.js'
-import { isJsonMap, type JsonMap, type RuleParts } from './documents.js'
+import { isJsonMap, type JsonMap, type RuleDocuments } from './documents.js'
 
 type Hide = CallerOptions['hideSecrets']
 
 /** The very parts where there is nothing to hide. For a rule without problems. */
-export function hideInRule({ document, candidate }: RuleParts, hide: Hide): RuleParts {
+export function hideInRule({ document, candidate }: RuleDocuments, hide: Hide): RuleDocuments {
   return {
     document: hideTiers(hideWhere(document, hide), hide),
     candidate: candidate && hideTiers(candidate, hide),
@@ -54,7 +54,9 @@ function hideValue(name: string, value: unknown, hide: Hide): unknown {
 }
 
 /** The very map where every field stays. */
-function mapFields(map: JsonMap, made: (name: string, value: unknown) => unknown): JsonMap {
-  const entries = Object.entries(map).map(([name, value]) => [name, made(name, value)] as const)
+function mapFields(map: JsonMap, transform: (name: string, value: unknown) => unknown): JsonMap {
+  const entries = Object.entries(map).map(
+    ([name, value]) => [name, transform(name, value)] as const,
+  )
   return entries.every(([name, value]) => map[name] === value) ? map : Object.fromEntries(entries)
 }

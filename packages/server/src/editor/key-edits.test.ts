@@ -16,11 +16,11 @@ describe('a key', () => {
   test('that is given is kept as a hash under the secret of the store', async () => {
     const given = { key: KEY, user: 'u1', plan: 'pro', name: 'the one of Bo' }
     const [made] = await node.editor.createKeys([given], META)
-    const hash = keyHash(node.book.keySecret ?? '', sha256Of(KEY))
+    const hash = keyHash(node.catalog.keySecret ?? '', sha256Of(KEY))
     const id = `k_${hash.slice(0, 24)}`
     const { user, plan, name } = given
     const document = { hash, user, plan, name, state: 'active', last4: '6789', createdAt }
-    expect(made).toEqual({ id, document, version: node.book.position?.version, key: undefined })
+    expect(made).toEqual({ id, document, version: node.catalog.position?.version, key: undefined })
     expect((await node.store.key(id))?.body).toEqual(document)
     expect(JSON.stringify(await node.store.history({ limit: 9 }))).not.toContain(KEY)
     expect(JSON.stringify(node.lines)).not.toContain(KEY)
@@ -29,7 +29,7 @@ describe('a key', () => {
   test('may be given as its SHA-256, or be made here and told once', async () => {
     const sha256 = sha256Of(KEY).toUpperCase()
     const [hashed, one, two] = await node.editor.createKeys([{ sha256 }, {}, {}], META)
-    expect(hashed?.document.hash).toBe(keyHash(node.book.keySecret ?? '', sha256Of(KEY)))
+    expect(hashed?.document.hash).toBe(keyHash(node.catalog.keySecret ?? '', sha256Of(KEY)))
     expect(hashed?.document).not.toHaveProperty('last4')
     expect(one?.key).toMatch(/^sk_[\w-]{43}$/)
     expect(one?.key).not.toBe(two?.key)
@@ -119,7 +119,7 @@ describe('a token', () => {
     const input = { name: 'deploys', role: 'edit', expiresAt } as const
     const made = await node.editor.createToken(input, META)
     expect(made.token).toMatch(/^slt_[\w-]{43}$/)
-    expect(node.book.tokens()).toEqual([
+    expect(node.catalog.tokens()).toEqual([
       {
         id: made.id,
         version: made.version,
@@ -162,7 +162,7 @@ describe('a token', () => {
   test('that is removed is gone', async () => {
     const { id } = await node.editor.createToken({ name: 'a', role: 'read' }, META)
     await node.editor.removeToken(id, META)
-    expect(node.book.tokens()).toEqual([])
+    expect(node.catalog.tokens()).toEqual([])
     expect(await failureOf(node.editor.removeToken(id, META))).toMatchObject({
       code: 'token_unknown',
       status: 404,

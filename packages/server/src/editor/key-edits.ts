@@ -3,9 +3,9 @@ import type { KeyDocument } from '../rule-store/records.js'
 import type { RuleStore } from '../rule-store/rule-store.js'
 import type { EditContext } from './context.js'
 import { EditError, type Editor } from './editor-types.js'
-import { fileKey, KEYS_PER_CALL_MAX, patchKeyDocument, readNewKeys } from './keys.js'
+import { makeKeyRecord, KEYS_PER_CALL_MAX, patchKeyDocument, readNewKeys } from './keys.js'
 import { requireVersion } from './problems.js'
-import { isSame } from '../same.js'
+import { deepEqual } from '../same.js'
 
 /** How many keys are looked for at once. */
 const LOOKUPS_MAX = 50
@@ -17,18 +17,21 @@ export function keyEdits({ commits, clock }: EditContext): KeyEdits {
     async createKeys(keys, meta) {
       const { store } = commits
       requireSome(keys.length)
-      const given = readNewKeys(keys, (count) => commits.random(count))
+      const registrations = readNewKeys(keys, (count) => commits.random(count))
       return commits.run(meta, async ({ keySecret }) => {
         if (keySecret === undefined) {
           const message = 'the rule store has not told yet what keys are hashed with'
           throw new EditError('rules_unavailable', message)
         }
         const createdAt = new Date(clock.now()).toISOString()
-        const filed = given.map((key) => ({ ...fileKey(key, keySecret, createdAt), key: key.made }))
-        await refuseKnown(store, filed)
+        const records = registrations.map((key) => ({
+          ...makeKeyRecord(key, keySecret, createdAt),
+          key: key.generatedKey,
+        }))
+        await refuseKnown(store, records)
         return {
-          changes: filed.map(({ id, document }) => ({ kind: 'key', id, body: document })),
-          answer: (version) => filed.map((key) => ({ ...key, version })),
+          changes: records.map(({ id, document }) => ({ kind: 'key', id, body: document })),
+          result: (version) => records.map((key) => ({ ...key, version })),
         }
       })
     },
@@ -39,12 +42,12 @@ export function keyEdits({ commits, clock }: EditContext): KeyEdits {
         const present = await requireKey(store, id)
         requireVersion(`key ${id}`, present.version, expected)
         const document = patchKeyDocument(present.document, patch)
-        if (isSame(document, present.document)) {
-          return { changes: [], answer: () => ({ id, ...present, key: undefined }) }
+        if (deepEqual(document, present.document)) {
+          return { changes: [], result: () => ({ id, ...present, key: undefined }) }
         }
         return {
           changes: [{ kind: 'key', id, body: document }],
-          answer: (version) => ({ id, document, version, key: undefined }),
+          result: (version) => ({ id, document, version, key: undefined }),
         }
       })
     },
@@ -54,7 +57,7 @@ export function keyEdits({ commits, clock }: EditContext): KeyEdits {
       return commits.run(meta, async () => {
         const { version: present } = await requireKey(store, id)
         requireVersion(`key ${id}`, present, expected)
-        return { changes: [{ kind: 'key', id, body: null }], answer: (version) => version }
+        return { changes: [{ kind: 'key', id, body: null }], result: (version) => version }
       })
     },
   }

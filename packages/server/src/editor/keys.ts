@@ -1,7 +1,7 @@
 /** Known keys as they are registered: read, hashed, and told once where one was made here. */
 import {
-  complain,
-  createCollector,
+  reportAt,
+  createDiagnostics,
   DOCUMENT,
   fieldName,
   fieldOf,
@@ -12,14 +12,14 @@ import {
   readOptional,
   readText,
   readValue,
-  type Spot,
+  type Located,
 } from '@sluice/core/reading'
 import { readFields } from '../config/fields.js'
 import { readApiKey, readApiKeyHash } from '../config/secrets.js'
 import { keyHash, keyId, sha256Of } from '../rule-store/key-hash.js'
 import type { KeyDocument } from '../rule-store/records.js'
 import type { KeyPatch } from './editor-types.js'
-import { invalid, isStorable, unstorable } from './problems.js'
+import { invalidError, isStorable, unstorableProblem } from './problems.js'
 
 export const KEYS_PER_CALL_MAX = 1000
 const NAME_LENGTH_MAX = 128
@@ -31,12 +31,12 @@ const PATCH_FIELDS: readonly string[] = ['user', 'plan', 'state', 'name']
 const STATES = ['active', 'disabled'] as const
 
 /** A key as somebody registers it. */
-export interface GivenKey {
+export interface KeyRegistration {
   readonly sha256: string
   /** Undefined where only the hash was given. */
   readonly last4: string | undefined
   /** Where it was made here. */
-  readonly made: string | undefined
+  readonly generatedKey: string | undefined
   readonly fields: Pick<KeyDocument, 'user' | 'plan' | 'name' | 'state'>
 }
 
@@ -44,7 +44,7 @@ export interface GivenKey {
 export function readNewKeys(
   keys: readonly unknown[],
   random: (count: number) => Buffer,
-): readonly GivenKey[] {
+): readonly KeyRegistration[] {
   const problems: Problem[] = []
   const seen = new Map<string, number>()
   const given = keys.flatMap((source, index) => {
@@ -52,20 +52,20 @@ export function readNewKeys(
     problems.push(...errors)
     if (value === undefined) return []
     const first = seen.get(value.sha256)
-    if (first !== undefined) problems.push(...twice(index, first))
+    if (first !== undefined) problems.push(...duplicateKey(index, first))
     seen.set(value.sha256, index)
     return [value]
   })
-  if (problems.length > 0) throw invalid('key_invalid', problems.slice(0, 100))
+  if (problems.length > 0) throw invalidError('key_invalid', problems.slice(0, 100))
   return given
 }
 
 function read<Value>(
   source: unknown,
   field: string,
-  readSpot: (spot: Spot) => Value | undefined,
+  readSpot: (spot: Located) => Value | undefined,
 ): { readonly value: Value | undefined; readonly errors: readonly Problem[] } {
-  const collector = createCollector({ file: undefined, strict: false, text: undefined })
+  const collector = createDiagnostics({ file: undefined, strict: false, text: undefined })
   const tree = readValue(source)
   if (tree.root === undefined) {
     for (const problem of tree.problems) collector.report({ field, ...problem })
@@ -74,12 +74,14 @@ function read<Value>(
   const value = readSpot({ node: tree.root, field, report: collector.report })
   const { errors } = collector.finish()
   if (errors.length > 0) return { value: undefined, errors }
-  return isStorable(source) ? { value, errors } : { value, errors: [unstorable(undefined, field)] }
+  return isStorable(source)
+    ? { value, errors }
+    : { value, errors: [unstorableProblem(undefined, field)] }
 }
 
-function twice(index: number, first: number): readonly Problem[] {
+function duplicateKey(index: number, first: number): readonly Problem[] {
   const { errors } = read({}, `keys[${index}]`, (spot) =>
-    complain(spot, 'duplicate-value', {
+    reportAt(spot, 'duplicate-value', {
       found: 'the key',
       accepted: `each key once; keys[${first}] is the same`,
     }),
@@ -87,7 +89,7 @@ function twice(index: number, first: number): readonly Problem[] {
   return errors
 }
 
-function readKey(spot: Spot, random: (count: number) => Buffer): GivenKey | undefined {
+function readKey(spot: Located, random: (count: number) => Buffer): KeyRegistration | undefined {
   // Long words are not shown: a key may have slipped into the place of a field.
   const map = readFields(spot, FIELDS)
   if (map === undefined) return undefined
@@ -95,19 +97,21 @@ function readKey(spot: Spot, random: (count: number) => Buffer): GivenKey | unde
   const key = fieldOf(map, 'key')
   const hash = fieldOf(map, 'sha256')
   if (key !== undefined && hash !== undefined) {
-    return complain(hash, 'bad-value', { found: 'beside "key"', accepted: 'one of the two' })
+    return reportAt(hash, 'bad-value', { found: 'beside "key"', accepted: 'one of the two' })
   }
   if (hash !== undefined) {
     const sha256 = readApiKeyHash(hash)
-    return sha256 === undefined ? undefined : { sha256, last4: undefined, made: undefined, fields }
+    return sha256 === undefined
+      ? undefined
+      : { sha256, last4: undefined, generatedKey: undefined, fields }
   }
   if (key !== undefined) {
     const sha256 = readApiKey(key)
     if (sha256 === undefined || key.node.kind !== 'scalar') return undefined
-    return { sha256, last4: lastOf(String(key.node.value)), made: undefined, fields }
+    return { sha256, last4: lastOf(String(key.node.value)), generatedKey: undefined, fields }
   }
-  const made = `sk_${random(SECRET_BYTES).toString('base64url')}`
-  return { sha256: sha256Of(made), last4: lastOf(made), made, fields }
+  const generatedKey = `sk_${random(SECRET_BYTES).toString('base64url')}`
+  return { sha256: sha256Of(generatedKey), last4: lastOf(generatedKey), generatedKey, fields }
 }
 
 /** Keys have at least 16 characters, so the last ones tell nobody the rest. */
@@ -115,7 +119,7 @@ function lastOf(key: string): string {
   return key.slice(-LAST_CHARACTERS)
 }
 
-function readKeyFields(map: Spot<MapNode>): GivenKey['fields'] {
+function readKeyFields(map: Located<MapNode>): KeyRegistration['fields'] {
   const user = readOptional(map, 'user', (field) => readAttributeValue(field))
   const plan = readOptional(map, 'plan', (field) => readAttributeValue(field))
   const name = readOptional(map, 'name', readName)
@@ -128,11 +132,11 @@ function readKeyFields(map: Spot<MapNode>): GivenKey['fields'] {
   }
 }
 
-function readName(spot: Spot): string | undefined {
+function readName(spot: Located): string | undefined {
   const accepted = `text of 1 to ${NAME_LENGTH_MAX} printable characters`
   const text = readText(spot, { accepted, most: NAME_LENGTH_MAX })
   if (text === undefined || isPrintable(text)) return text
-  return complain(spot, 'bad-value', { accepted })
+  return reportAt(spot, 'bad-value', { accepted })
 }
 
 /** Something that is seen, on one line. */
@@ -141,13 +145,13 @@ export function isPrintable(text: string): boolean {
 }
 
 /** The hash as it is stored, and the id that this key always has: it is registered once. */
-export function fileKey(
-  given: GivenKey,
+export function makeKeyRecord(
+  registration: KeyRegistration,
   keySecret: string,
   createdAt: string,
 ): { readonly id: string; readonly document: KeyDocument } {
-  const hash = keyHash(keySecret, given.sha256)
-  const { last4, fields } = given
+  const hash = keyHash(keySecret, registration.sha256)
+  const { last4, fields } = registration
   const document = { hash, ...fields, ...(last4 === undefined ? {} : { last4 }), createdAt }
   return { id: keyId(hash), document }
 }
@@ -162,7 +166,7 @@ export function patchKeyDocument(document: KeyDocument, patch: KeyPatch): KeyDoc
     for (const name of removed) if (map !== undefined) refuseRemoval(map, name)
     return map === undefined ? undefined : readKeyFields(map)
   })
-  if (value === undefined || errors.length > 0) throw invalid('key_invalid', errors)
+  if (value === undefined || errors.length > 0) throw invalidError('key_invalid', errors)
   const { state, ...fields } = value
   const patched = { ...document, ...fields, ...('state' in set ? { state } : {}) }
   return Object.fromEntries(
@@ -170,9 +174,9 @@ export function patchKeyDocument(document: KeyDocument, patch: KeyPatch): KeyDoc
   ) as unknown as KeyDocument
 }
 
-function refuseRemoval(map: Spot<MapNode>, name: string): void {
+function refuseRemoval(map: Located<MapNode>, name: string): void {
   if (name !== 'state' && PATCH_FIELDS.includes(name)) return
   const field = fieldName(map, name)
   const accepted = 'null for user, plan and name only'
-  complain(map, 'bad-value', { field, found: 'null', accepted })
+  reportAt(map, 'bad-value', { field, found: 'null', accepted })
 }

@@ -1,7 +1,7 @@
 /** Sets that are read in a thread of their own say and do what smaller ones do. */
 import { afterEach, describe, expect, test } from 'vitest'
 import { contentsOf, type EditingNode, editingNode, failureOf, META } from './editor.test-helper.js'
-import { isLarge, readLargeJson } from './large-set.js'
+import { isLarge, parseLargeJson } from './large-set.js'
 
 const open: EditingNode[] = []
 afterEach(async () => {
@@ -24,21 +24,21 @@ const rules = Array.from({ length: 100 }, (_, index) => ({
 
 describe('a large set as JSON', () => {
   test('is applied as the same objects are, without what the admin API adds to them', async () => {
-    const told = rules.map((rule) => ({ ...rule, version: 3, overrideCount: 0 }))
-    const text = JSON.stringify({ version: 7, next: null, rules: told })
+    const response = rules.map((rule) => ({ ...rule, version: 3, overrideCount: 0 }))
+    const text = JSON.stringify({ version: 7, next: null, rules: response })
     expect(isLarge(text)).toBe(true)
-    const set = await readLargeJson(text, {})
+    const set = await parseLargeJson(text, {})
     expect([set.version, set.next]).toEqual([7, null])
     const [large, small] = [await openNode(), await openNode()]
     await large.editor.apply(set, META, {})
     await small.editor.apply({ rules }, META, {})
-    expect(contentsOf(large.book)).toEqual(contentsOf(small.book))
+    expect(contentsOf(large.catalog)).toEqual(contentsOf(small.catalog))
   })
 
   test('has its errors told as the same objects have', async () => {
     const bad = [...rules, { id: 'bad', limit: 1 }]
     const { editor } = await openNode()
-    const set = await readLargeJson(JSON.stringify(bad), { file: 'rules.json' })
+    const set = await parseLargeJson(JSON.stringify(bad), { file: 'rules.json' })
     const options = { file: 'rules.json' }
     expect(await editor.validate(set, options)).toEqual(await editor.validate(bad, options))
   })
@@ -46,14 +46,14 @@ describe('a large set as JSON', () => {
   test('that is no set or no JSON is refused', async () => {
     const { editor } = await openNode()
     const text = JSON.stringify(`rules: [] # ${'x'.repeat(70_000)}`)
-    const set = await readLargeJson(text, {})
+    const set = await parseLargeJson(text, {})
     expect((await failureOf(editor.apply(set, META, {}))).code).toBe('rules_invalid')
-    await expect(readLargeJson('{'.repeat(70_000), {})).rejects.toBeInstanceOf(SyntaxError)
+    await expect(parseLargeJson('{'.repeat(70_000), {})).rejects.toBeInstanceOf(SyntaxError)
   })
 
   test('waits for those before it, and too many are sent away', async () => {
     const text = JSON.stringify(rules)
-    const reading = Array.from({ length: 12 }, () => readLargeJson(text, {}))
+    const reading = Array.from({ length: 12 }, () => parseLargeJson(text, {}))
     const settled = await Promise.allSettled(reading)
     const refused = settled.filter(({ status }) => status === 'rejected')
     expect(refused).toHaveLength(3)

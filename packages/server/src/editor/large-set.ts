@@ -2,15 +2,15 @@
  * Sets that take seconds and hundreds of megabytes to read: in a thread of their own, so that calls
  * are decided meanwhile, and one at a time, so that several do not take the memory of all.
  */
-import { Turns } from '../turns.js'
+import { Semaphore } from '../turns.js'
 import {
-  APART_FROM,
-  readApart,
-  readJsonApart,
-  type ReadOptions,
-  type ReadText,
+  WORKER_LENGTH_MIN,
+  parseInWorker,
+  parseJsonInWorker,
+  type ParseTextOptions,
+  type ParsedText,
 } from '../source/parse-apart.js'
-import { TOLD_FIELDS, TOLD_SET_FIELDS } from './documents.js'
+import { RESPONSE_FIELDS, RESPONSE_SET_FIELDS } from './documents.js'
 import { EditError } from './editor-types.js'
 
 /** Each holds its text. */
@@ -18,42 +18,42 @@ const WAITING_MAX = 8
 
 /** A set that was sent as JSON and is read already, with what the admin API adds to one. */
 export class LargeSet {
-  readonly read: ReadText
+  readonly read: ParsedText
   readonly version: unknown
   readonly next: unknown
 
-  constructor(read: ReadText, told: Readonly<Record<string, unknown>>) {
+  constructor(read: ParsedText, omitted: Readonly<Record<string, unknown>>) {
     this.read = read
-    this.version = told['version']
-    this.next = told['next']
+    this.version = omitted['version']
+    this.next = omitted['next']
   }
 }
 
 export function isLarge(text: { readonly length: number }): boolean {
-  return text.length >= APART_FROM
+  return text.length >= WORKER_LENGTH_MIN
 }
 
 /** Throws a `SyntaxError` for what is no JSON. */
-export async function readLargeJson(text: string, options: ReadOptions): Promise<LargeSet> {
-  const fields = { set: TOLD_SET_FIELDS, rule: TOLD_FIELDS }
-  const { told, ...read } = await inTurn(() => readJsonApart(text, fields, options))
+export async function parseLargeJson(text: string, options: ParseTextOptions): Promise<LargeSet> {
+  const fields = { set: RESPONSE_SET_FIELDS, rule: RESPONSE_FIELDS }
+  const { told, ...read } = await inTurn(() => parseJsonInWorker(text, fields, options))
   return new LargeSet(read, told)
 }
 
-export function readSetText(text: string, options: ReadOptions): Promise<ReadText> {
+export function parseSetText(text: string, options: ParseTextOptions): Promise<ParsedText> {
   const { file, strict, fromHeaders } = options
-  const read = () => readApart(text, { file, strict, fromHeaders })
+  const read = () => parseInWorker(text, { file, strict, fromHeaders })
   return isLarge(text) ? inTurn(read) : read()
 }
 
-const turns = new Turns(1)
+const semaphore = new Semaphore(1)
 
 async function inTurn<Result>(read: () => Promise<Result>): Promise<Result> {
-  if (turns.waiting >= WAITING_MAX) {
+  if (semaphore.waiting >= WAITING_MAX) {
     const message = `${WAITING_MAX} large rule sets are waiting to be read already. Try again`
     throw new EditError('rules_unavailable', message)
   }
-  return turns.run(async () => {
+  return semaphore.run(async () => {
     try {
       return await read()
     } catch (error) {

@@ -27,7 +27,7 @@ describe('an override', () => {
     expect(made).toEqual({
       id: 'user=%C3%BC%201',
       document: { caller: { user: 'ü 1' }, limits: ['1/hour'], until },
-      version: node.book.position?.version,
+      version: node.catalog.position?.version,
       isNew: true,
     })
     const attributes = { user: 'ü 1' }
@@ -39,11 +39,11 @@ describe('an override', () => {
     await put('orders', { user: 'u1' }, ['1/hour'])
     const [again] = await put('orders', { user: 'u1' }, ['2/hour'])
     expect(again).toMatchObject({ isNew: false, document: { limits: ['2/hour'] } })
-    expect(node.book.rule('orders')?.overrideCount).toBe(1)
-    const version = node.book.position?.version
+    expect(node.catalog.rule('orders')?.overrideCount).toBe(1)
+    const version = node.catalog.position?.version
     const [same] = await put('orders', { user: 'u1' }, ['2/hour'])
     expect(same).toMatchObject({ isNew: false, version })
-    expect(node.book.position?.version).toBe(version)
+    expect(node.catalog.position?.version).toBe(version)
   })
 
   test.each([
@@ -74,7 +74,7 @@ describe('an override', () => {
     await failureOf(node.editor.removeOverride('login', 'ip=198.51.100.7', META, undefined))
     await node.editor.removeOverride('login', 'ip=198.51.100.0%2F24', META, undefined)
     expect(await limitOf('198.51.100.7')).toBeNull()
-    expect(node.book.rule('login')?.overrideCount).toBe(0)
+    expect(node.catalog.rule('login')?.overrideCount).toBe(0)
     const failure = await failureOf(put('login', { ip: '0.0.0.0/0' }))
     expect(failure.problems[0]?.message).toContain('which is every address')
   })
@@ -103,7 +103,7 @@ describe('an override', () => {
     await node.editor.apply({ strictPaths: true, rules: [rule] }, META, {})
     await put('paths', { method: 'GET', path: '/A/' })
     await node.editor.apply({ strictPaths: false, rules: [rule] }, META, {})
-    const ids = node.book.overrides('paths', undefined, 9).map(({ id }) => id)
+    const ids = node.catalog.overrides('paths', undefined, 9).map(({ id }) => id)
     expect(ids).toEqual(['method=GET,path=%2Fa', 'method=GET,path=%2Fv1%2Forders'])
     await node.editor.apply({ strictPaths: true, rules: [rule] }, META, {})
     await put('paths', { method: 'GET', path: '/A' })
@@ -117,9 +117,9 @@ describe('an override', () => {
     const secret = 'sk_0123456789abcdef'
     const [made] = await put('keys', { api_key: secret })
     expect(made?.document.caller['api_key']).toMatch(/^[0-9a-f]{16}\.\.cdef$/)
-    expect(JSON.stringify(contentsOf(node.book))).not.toContain(secret)
+    expect(JSON.stringify(contentsOf(node.catalog))).not.toContain(secret)
     await node.editor.removeOverride('keys', `api_key=${secret}`, META, undefined)
-    expect(node.book.rule('keys')?.overrideCount).toBe(0)
+    expect(node.catalog.rule('keys')?.overrideCount).toBe(0)
   })
 
   test('is refused with its place among those given; then none is made', async () => {
@@ -139,7 +139,7 @@ describe('an override', () => {
     expect(failure.problems[0]?.message).toMatch(
       /^rule "orders": overrides\[1\]\.caller\.usr: "usr"/,
     )
-    expect(node.book.rule('orders')?.overrideCount).toBe(0)
+    expect(node.catalog.rule('orders')?.overrideCount).toBe(0)
   })
 
   test('comes at most a thousand times at once, and each caller once', async () => {
@@ -178,7 +178,7 @@ describe('an override', () => {
   test('is removed by its caller, however that is written', async () => {
     await put('login', { ip: '2001:db8::1' })
     await node.editor.removeOverride('login', 'ip=2001%3Adb8%3A%3A9', META, undefined)
-    expect(node.book.rule('login')?.overrideCount).toBe(0)
+    expect(node.catalog.rule('login')?.overrideCount).toBe(0)
     for (const caller of ['ip=192.0.2.1', 'user=u1', '', 'ip=%', 'ip=a,ip=b']) {
       const failure = await failureOf(node.editor.removeOverride('login', caller, META, undefined))
       expect(failure).toMatchObject({ code: 'override_unknown', status: 404 })
@@ -194,8 +194,8 @@ describe('an override', () => {
     for (let from = 10_000; from < 21_000; from += 1000) {
       await node.editor.putOverrides('orders', many(from).slice(0, 1000), META, undefined)
     }
-    expect(node.book.rule('orders')?.overrideCount).toBe(21_000)
-    const before = node.book.position?.version ?? 0
+    expect(node.catalog.rule('orders')?.overrideCount).toBe(21_000)
+    const before = node.catalog.position?.version ?? 0
     const clear = node.editor.patch('orders', { overrides: [] }, META, undefined)
     expect((await failureOf(clear)).message).toMatch(
       /^found 21000 rules and overrides that would change; accepted: up to 20000/,
@@ -203,6 +203,6 @@ describe('an override', () => {
     const options = { expected: undefined, confirmed: false }
     expect(await node.editor.remove('orders', META, options)).toBe(before + 2)
     await node.editor.create(RULE, META)
-    expect(node.book.rule('orders')?.overrideCount).toBe(0)
+    expect(node.catalog.rule('orders')?.overrideCount).toBe(0)
   })
 })

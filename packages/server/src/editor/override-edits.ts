@@ -1,13 +1,13 @@
 /** Own limits for one caller of a rule: given, given anew, and taken back. */
 import { parseRules, type Rule } from '@sluice/core'
-import type { BookOverride, RuleBook } from '../source/rule-book.js'
-import { fileOverrides, readCallerId } from './callers.js'
-import { checkOverrides } from './check-draft.js'
+import type { CatalogOverride, RuleCatalog } from '../source/rule-book.js'
+import { normalizeOverrides, readCallerId } from './callers.js'
+import { validateOverrides } from './check-draft.js'
 import { type EditContext, requireRule } from './context.js'
-import { copyPlain, putTogether } from './documents.js'
+import { copyPlain, combineRule } from './documents.js'
 import { Draft } from './draft.js'
 import { EditError, type Editor } from './editor-types.js'
-import { invalid, requireVersion } from './problems.js'
+import { invalidError, requireVersion } from './problems.js'
 
 const OVERRIDES_PER_CALL_MAX = 1000
 
@@ -19,25 +19,29 @@ export function overrideEdits({
     async putOverrides(rule, overrides, meta, expected) {
       requireSome(overrides.length)
       const copied = overrides.map(copyPlain)
-      return commits.run(meta, (book) => {
-        const context = { ...callers, strictPaths: book.set.strictPaths }
-        const { filed, problems } = fileOverrides(readStored(book, rule), copied, context)
-        if (problems.length > 0) throw invalid('override_invalid', problems)
-        const draft = new Draft(book)
-        const before = new Map<string, BookOverride | undefined>()
-        for (const [caller, document] of filed) {
-          const present = book.override(rule, caller)
-          if (filed.size === 1) {
+      return commits.run(meta, (catalog) => {
+        const context = { ...callers, strictPaths: catalog.set.strictPaths }
+        const { documents, problems } = normalizeOverrides(
+          readStored(catalog, rule),
+          copied,
+          context,
+        )
+        if (problems.length > 0) throw invalidError('override_invalid', problems)
+        const draft = new Draft(catalog)
+        const before = new Map<string, CatalogOverride | undefined>()
+        for (const [caller, document] of documents) {
+          const present = catalog.override(rule, caller)
+          if (documents.size === 1) {
             requireVersion(`override ${caller} of rule "${rule}"`, present?.version, expected)
           }
           before.set(caller, present)
           draft.putOverride(rule, caller, document)
         }
         return {
-          changes: checkOverrides(draft),
-          answer: (version) =>
-            [...filed].map(([id, document]) => ({
-              ...(book.override(rule, id) ?? { id, document, version }),
+          changes: validateOverrides(draft),
+          result: (version) =>
+            [...documents].map(([id, document]) => ({
+              ...(catalog.override(rule, id) ?? { id, document, version }),
               isNew: before.get(id) === undefined,
             })),
         }
@@ -45,23 +49,23 @@ export function overrideEdits({
     },
 
     async removeOverride(rule, caller, meta, expected) {
-      return commits.run(meta, (book) => {
-        const found = findOverride(book, rule, caller)
+      return commits.run(meta, (catalog) => {
+        const found = findOverride(catalog, rule, caller)
         requireVersion(`override ${found.id} of rule "${rule}"`, found.version, expected)
-        const draft = new Draft(book)
+        const draft = new Draft(catalog)
         draft.putOverride(rule, found.id, null)
-        return { changes: checkOverrides(draft), answer: (version) => version }
+        return { changes: validateOverrides(draft), result: (version) => version }
       })
     },
   }
 
-  function findOverride(book: RuleBook, rule: string, caller: string): BookOverride {
-    requireRule(book, rule, undefined)
-    const context = { ...callers, strictPaths: book.set.strictPaths }
-    const exact = book.override(rule, caller)
+  function findOverride(catalog: RuleCatalog, rule: string, caller: string): CatalogOverride {
+    requireRule(catalog, rule, undefined)
+    const context = { ...callers, strictPaths: catalog.set.strictPaths }
+    const exact = catalog.override(rule, caller)
     if (exact !== undefined) return exact
-    const id = readCallerId(readStored(book, rule).by, caller, context)
-    const found = id === undefined ? undefined : book.override(rule, id)
+    const id = readCallerId(readStored(catalog, rule).by, caller, context)
+    const found = id === undefined ? undefined : catalog.override(rule, id)
     if (found !== undefined) return found
     throw new EditError('override_unknown', `rule "${rule}" has no override for ${caller}`)
   }
@@ -73,9 +77,9 @@ function requireSome(count: number): void {
   throw new EditError('override_invalid', `found ${count} overrides; accepted: ${accepted}`)
 }
 
-function readStored(book: RuleBook, id: string): Rule {
-  const { rules, errors } = parseRules([putTogether(requireRule(book, id, undefined))])
+function readStored(catalog: RuleCatalog, id: string): Rule {
+  const { rules, errors } = parseRules([combineRule(requireRule(catalog, id, undefined))])
   const rule = rules?.rules[0]
-  if (rule === undefined) throw invalid('rules_invalid', errors)
+  if (rule === undefined) throw invalidError('rules_invalid', errors)
   return rule
 }

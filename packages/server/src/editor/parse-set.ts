@@ -1,9 +1,9 @@
 /** The rules of a draft or a book as the parser reads them, without their overrides. */
 import { parseRules, type Problem, type RuleSet } from '@sluice/core'
 import type { SetDocument } from '../rule-store/records.js'
-import type { BookRule, RuleBook } from '../source/rule-book.js'
+import type { CatalogRule, RuleCatalog } from '../source/rule-book.js'
 import type { Draft } from './draft.js'
-import { putTogether } from './documents.js'
+import { combineRule } from './documents.js'
 
 /** Each pass finds the rules of up to a hundred problems. */
 const PASSES_MAX = 100
@@ -23,7 +23,7 @@ export const NO_WARNINGS: WarnOf = new Set()
 type Source = Pick<SetDocument, 'routes' | 'strictPaths'>
 
 /** Rules as the parser takes them, each with its id beside it. */
-interface Wholes {
+interface CombinedRules {
   readonly ids: readonly string[]
   readonly rules: readonly object[]
 }
@@ -34,7 +34,7 @@ interface Wholes {
  */
 function parseAround(
   { routes, strictPaths }: Source,
-  wholes: Wholes,
+  combined: CombinedRules,
   {
     touched,
     warnOf,
@@ -45,7 +45,7 @@ function parseAround(
     readonly fromHeaders?: ReadonlySet<string> | undefined
   },
 ): ParsedSet {
-  let { ids, rules } = wholes
+  let { ids, rules } = combined
   for (let pass = 1; ; pass++) {
     const parsed = parseRules({ routes, strictPaths, rules }, { warnOf, fromHeaders })
     const bad = badRules(parsed.errors, ids)
@@ -74,7 +74,7 @@ export function parseDraft(
   fromHeaders?: ReadonlySet<string>,
 ): ParsedSet {
   const { routes, strictPaths, order } = draft.set
-  const stored = draft.book.rules()
+  const stored = draft.catalog.rules()
   const ids: string[] = []
   const rules: object[] = []
   for (const [place, id] of order.entries()) {
@@ -83,26 +83,29 @@ export function parseDraft(
     const rule = there?.document.id === id && !draft.isPut(id) ? there : draft.rule(id)
     if (rule === undefined) continue
     ids.push(id)
-    rules.push(putTogether(rule))
+    rules.push(combineRule(rule))
   }
   const touched = draft.touchedRules()
   return parseAround({ routes, strictPaths }, { ids, rules }, { touched, warnOf, fromHeaders })
 }
 
 /** What was made of a book, while it shows the same: whoever types a rule asks again and again. */
-const knownSets = new WeakMap<readonly BookRule[], { readonly of: Source; readonly set: RuleSet }>()
+const knownSets = new WeakMap<
+  readonly CatalogRule[],
+  { readonly source: Source; readonly set: RuleSet }
+>()
 
-export function parseBook(book: RuleBook): RuleSet {
-  const rules = book.rules()
-  const { set: of } = book
+export function parseBook(catalog: RuleCatalog): RuleSet {
+  const rules = catalog.rules()
+  const { set: source } = catalog
   const known = knownSets.get(rules)
-  if (known?.of === of) return known.set
+  if (known?.source === source) return known.set
   const ids = rules.map(({ document }) => document.id)
-  const wholes = { ids, rules: rules.map(putTogether) }
+  const combined = { ids, rules: rules.map(combineRule) }
   // Nobody is told of warnings here, and to look for them takes longest.
   const options = { touched: new Set<string>(), warnOf: NO_WARNINGS }
-  const parsed = parseAround(of, wholes, options)
-  const set = parsed.rules ?? { routes: [], strictPaths: of.strictPaths, rules: [] }
-  knownSets.set(rules, { of, set })
+  const parsed = parseAround(source, combined, options)
+  const set = parsed.rules ?? { routes: [], strictPaths: source.strictPaths, rules: [] }
+  knownSets.set(rules, { source, set })
   return set
 }

@@ -1,12 +1,12 @@
 /** Errors of edits: made in one form, whether the parser of rules found them or the editor did. */
-import { createCollector, type Problem } from '@sluice/core/reading'
+import { createDiagnostics, type Problem } from '@sluice/core/reading'
 import { EditError, type EditErrorCode } from './editor-types.js'
 
-type Finding = Parameters<ReturnType<typeof createCollector>['report']>[0]
+type ProblemInput = Parameters<ReturnType<typeof createDiagnostics>['report']>[0]
 
 /** What belongs to no place in a text. */
-export function describeFinding(finding: Omit<Finding, 'at'>): Problem {
-  const collector = createCollector({ file: undefined, strict: false, text: undefined })
+export function makeProblem(finding: Omit<ProblemInput, 'at'>): Problem {
+  const collector = createDiagnostics({ file: undefined, strict: false, text: undefined })
   collector.report({ at: -1, ...finding })
   const { errors, warnings } = collector.finish()
   const [problem] = [...errors, ...warnings]
@@ -22,7 +22,7 @@ const WHAT = {
 } as const satisfies Partial<Record<EditErrorCode, string>>
 
 /** All of them, the first in the message. There is at least one. */
-export function invalid(code: keyof typeof WHAT, problems: readonly Problem[]): EditError {
+export function invalidError(code: keyof typeof WHAT, problems: readonly Problem[]): EditError {
   const [first] = problems
   const message =
     problems.length === 1
@@ -53,8 +53,8 @@ export function isStorable(value: unknown): boolean {
   return Object.entries(value).every(([key, field]) => !UNSTORABLE.test(key) && isStorable(field))
 }
 
-export function unstorable(rule: string | undefined, field: string): Problem {
-  return describeFinding({
+export function unstorableProblem(rule: string | undefined, field: string): Problem {
+  return makeProblem({
     code: 'bad-value',
     ...(rule === undefined ? {} : { rule }),
     field,

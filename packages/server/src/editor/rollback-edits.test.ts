@@ -17,15 +17,15 @@ beforeEach(async () => {
 })
 afterEach(() => node.close())
 
-const present = () => node.book.position?.version ?? 0
-const order = () => node.book.rules().map(({ document }) => document.id)
+const present = () => node.catalog.position?.version ?? 0
+const order = () => node.catalog.rules().map(({ document }) => document.id)
 const NO_WHY = { by: 'ann', why: undefined }
 const THIRD = { id: 'third', limits: ['1/second'] }
 
 describe('a rollback of the set', () => {
   test('is a new version that says what it is', async () => {
     await node.editor.apply([RULE, OTHER], META, {})
-    const [before, version] = [contentsOf(node.book), present()]
+    const [before, version] = [contentsOf(node.catalog), present()]
     await node.editor.patch('orders', { limits: ['1/second'] }, META, undefined)
     await node.editor.remove('login', META, { expected: undefined, confirmed: false })
     await node.editor.create(THIRD, META)
@@ -37,7 +37,7 @@ describe('a rollback of the set', () => {
       'login added',
       'third removed',
     ])
-    expect(contentsOf(node.book)).toEqual(before)
+    expect(contentsOf(node.catalog)).toEqual(before)
     const [newest] = await node.store.history({ limit: 1 })
     expect(newest).toMatchObject({ version: last + 1, by: 'ann', why: `rollback to ${version}` })
   })
@@ -46,10 +46,10 @@ describe('a rollback of the set', () => {
     await node.editor.apply([RULE, OTHER], META, {})
     const version = present()
     await node.editor.patch('orders', { limits: ['1/second'] }, META, undefined)
-    const [before, last] = [contentsOf(node.book), present()]
+    const [before, last] = [contentsOf(node.catalog), present()]
     const dry = await node.editor.rollback(version, META, undefined, { dryRun: true })
     const one = await node.editor.rollbackRule('orders', version, META, undefined, { dryRun: true })
-    expect([contentsOf(node.book), present()]).toEqual([before, last])
+    expect([contentsOf(node.catalog), present()]).toEqual([before, last])
     const { diff } = await node.editor.rollback(version, META, undefined)
     expect([dry, one]).toEqual([
       { version: last, diff, warnings: dry.warnings },
@@ -114,13 +114,13 @@ describe('a rollback of the set', () => {
     await node.editor.rollback(version, META, undefined)
     expect(order()).toEqual(['orders'])
     expect(await node.store.key(key?.id ?? '')).toBeUndefined()
-    expect(node.book.tokens()).toEqual([])
+    expect(node.catalog.tokens()).toEqual([])
   })
 
   test('is refused where the writer has seen another version of the set', async () => {
     await node.editor.apply([RULE], META, {})
     const failure = await failureOf(node.editor.rollback(1, META, 1))
-    expect(failure).toMatchObject({ code: 'version_conflict', version: node.book.rulesVersion })
+    expect(failure).toMatchObject({ code: 'version_conflict', version: node.catalog.rulesVersion })
   })
 })
 
@@ -130,13 +130,13 @@ describe('a rollback of one rule', () => {
     await node.editor.putCandidate('orders', { limits: ['5/second'] }, META, undefined)
     const one = [{ caller: { user: 'u1' }, limits: [] }]
     await node.editor.putOverrides('orders', one, META, undefined)
-    const [before, version] = [contentsOf(node.book).rules[0], present()]
+    const [before, version] = [contentsOf(node.catalog).rules[0], present()]
     await node.editor.promote('orders', META, undefined)
     await node.editor.removeOverride('orders', 'user=u1', META, undefined)
     await node.editor.patch('login', { mode: 'shadow' }, META, undefined)
     const { diff } = await node.editor.rollbackRule('orders', version, META, undefined)
-    expect(contentsOf(node.book).rules[0]).toEqual(before)
-    expect(node.book.rule('login')?.document['mode']).toBe('shadow')
+    expect(contentsOf(node.catalog).rules[0]).toEqual(before)
+    expect(node.catalog.rule('login')?.document['mode']).toBe('shadow')
     expect(diff.rules).toMatchObject([{ id: 'orders', overrides: { added: 1 } }])
   })
 
@@ -154,7 +154,7 @@ describe('a rollback of one rule', () => {
     const version = present()
     await node.editor.create(OTHER, META)
     await node.editor.rollbackRule('login', version, META, undefined)
-    expect(node.book.set.order).toEqual(['orders'])
+    expect(node.catalog.set.order).toEqual(['orders'])
     const failure = await failureOf(node.editor.rollbackRule('orders', 1, META, undefined))
     expect(failure.code).toBe('confirmation_needed')
   })
@@ -208,23 +208,23 @@ describe('any edits', () => {
       fc.asyncProperty(fc.array(edit, { maxLength: 12 }), fc.nat(), async (edits, pick) => {
         await node.close()
         node = await editingNode()
-        const seen = [[present(), contentsOf(node.book)] as const]
+        const seen = [[present(), contentsOf(node.catalog)] as const]
         for (const make of edits) {
-          const before = contentsOf(node.book)
+          const before = contentsOf(node.catalog)
           const isMade = await make().then(
             () => true,
             () => false,
           )
           // All of it or nothing.
-          if (!isMade) expect(contentsOf(node.book)).toEqual(before)
-          seen.push([present(), contentsOf(node.book)])
+          if (!isMade) expect(contentsOf(node.catalog)).toEqual(before)
+          seen.push([present(), contentsOf(node.catalog)])
         }
-        const [version, contents] = seen[pick % seen.length] ?? [1, contentsOf(node.book)]
+        const [version, contents] = seen[pick % seen.length] ?? [1, contentsOf(node.catalog)]
         const last = present()
         const applied = await node.editor.rollback(version, META, undefined, { confirmed: true })
-        expect(contentsOf(node.book)).toEqual(contents)
+        expect(contentsOf(node.catalog)).toEqual(contents)
         expect([last, last + 1]).toContain(applied.version)
-        expect(node.source.problem()).toBeUndefined()
+        expect(node.follower.problem()).toBeUndefined()
       }),
       { numRuns: 100 },
     )

@@ -1,8 +1,8 @@
 /** The set, or one rule of it, as it was at a version. */
-import type { RuleBook } from '../source/rule-book.js'
-import { type EditContext, planSet, requireMeant } from './context.js'
+import type { RuleCatalog } from '../source/rule-book.js'
+import { type EditContext, planSet, requireConfirmation } from './context.js'
 import { Draft } from './draft.js'
-import type { Applied, Editor, Meta, RollbackOptions } from './editor-types.js'
+import type { ApplyResult, Editor, Meta, RollbackOptions } from './editor-types.js'
 import { requireVersion } from './problems.js'
 import { rollbackAll, rollbackOne } from './rollback.js'
 
@@ -13,34 +13,34 @@ export function rollbackEdits({ commits, callers }: EditContext): RollbackEdits 
     version: number,
     meta: Meta,
     { dryRun = false, confirmed }: RollbackOptions,
-    change: (draft: Draft, book: RuleBook) => Promise<void>,
-  ): Promise<Applied> => {
-    const plan = async (book: RuleBook) => {
-      const draft = new Draft(book)
-      await change(draft, book)
-      if (!dryRun) requireMeant(draft, confirmed)
+    change: (draft: Draft, catalog: RuleCatalog) => Promise<void>,
+  ): Promise<ApplyResult> => {
+    const plan = async (catalog: RuleCatalog) => {
+      const draft = new Draft(catalog)
+      await change(draft, catalog)
+      if (!dryRun) requireConfirmation(draft, confirmed)
       return planSet(draft, callers)
     }
     if (!dryRun) {
       return commits.run({ ...meta, why: meta.why ?? `rollback to ${version}` }, plan)
     }
-    const { book } = commits
-    const { answer } = await plan(book)
-    return answer(book.position?.version ?? 0)
+    const { catalog } = commits
+    const { result } = await plan(catalog)
+    return result(catalog.position?.version ?? 0)
   }
   return {
     async rollback(version, meta, expected, options = {}) {
       const { store } = commits
-      return goBack(version, meta, options, async (draft, book) => {
-        requireVersion('the rule set', book.rulesVersion, expected)
+      return goBack(version, meta, options, async (draft, catalog) => {
+        requireVersion('the rule set', catalog.rulesVersion, expected)
         await rollbackAll(draft, store, version)
       })
     },
 
     async rollbackRule(id, version, meta, expected, options = {}) {
       const { store } = commits
-      return goBack(version, meta, options, async (draft, book) => {
-        requireVersion(`rule "${id}"`, book.rule(id)?.version, expected)
+      return goBack(version, meta, options, async (draft, catalog) => {
+        requireVersion(`rule "${id}"`, catalog.rule(id)?.version, expected)
         await rollbackOne(draft, store, { id, version })
       })
     },

@@ -1,7 +1,7 @@
 /** Back to how things were at a version: what changed since is undone, as a new version. */
 import {
   type CandidateDocument,
-  MAIN,
+  MAIN_ID,
   type OverrideDocument,
   type RuleDocument,
   type SetDocument,
@@ -12,7 +12,7 @@ import type { Draft } from './draft.js'
 import { EditError } from './editor-types.js'
 
 /** How records were; null: there was none. */
-interface Past {
+interface PastRecords {
   readonly rules: Map<string, RuleDocument | null>
   readonly candidates: Map<string, CandidateDocument | null>
   readonly overrides: Map<string, OverrideDocument | null>
@@ -21,8 +21,8 @@ interface Past {
 }
 
 /** Keys and tokens are left: what was revoked stays revoked. */
-async function readPast(changes: AsyncIterable<PastChange>): Promise<Past> {
-  const past: Past = {
+async function readPast(changes: AsyncIterable<PastChange>): Promise<PastRecords> {
+  const past: PastRecords = {
     rules: new Map(),
     candidates: new Map(),
     overrides: new Map(),
@@ -33,7 +33,7 @@ async function readPast(changes: AsyncIterable<PastChange>): Promise<Past> {
     if (kind === 'rule') past.rules.set(id, before as RuleDocument | null)
     if (kind === 'candidate') past.candidates.set(id, before as CandidateDocument | null)
     if (kind === 'override') past.overrides.set(id, before as OverrideDocument | null)
-    if (kind === 'set' && id === MAIN) past.set = before as SetDocument | null
+    if (kind === 'set' && id === MAIN_ID) past.set = before as SetDocument | null
   }
   return past
 }
@@ -56,7 +56,7 @@ function unknownVersion(store: RuleStore, version: number): EditError {
   return new EditError('version_unknown', message)
 }
 
-async function known<Result>(
+async function orUnknownVersion<Result>(
   store: RuleStore,
   version: number,
   reading: Promise<Result>,
@@ -70,7 +70,11 @@ async function known<Result>(
 }
 
 export async function rollbackAll(draft: Draft, store: RuleStore, version: number): Promise<void> {
-  const past = await known(store, version, readPast(changesAfter(store, version, undefined)))
+  const past = await orUnknownVersion(
+    store,
+    version,
+    readPast(changesAfter(store, version, undefined)),
+  )
   putBack(draft, past)
   if (past.set === undefined) return
   const set = past.set ?? { routes: [], strictPaths: false, order: [] }
@@ -85,7 +89,7 @@ export async function rollbackOne(
   store: RuleStore,
   { id, version }: { readonly id: string; readonly version: number },
 ): Promise<void> {
-  const past = await known(store, version, readPast(changesAfter(store, version, id)))
+  const past = await orUnknownVersion(store, version, readPast(changesAfter(store, version, id)))
   const isThere = draft.rule(id) !== undefined
   if (!isThere && past.rules.size === 0) {
     throw new EditError(
@@ -96,11 +100,15 @@ export async function rollbackOne(
   putBack(draft, past)
   if (isThere || draft.rule(id) === undefined) return
   // It comes back to its place, which only the whole history knows.
-  const order = await known(store, version, readOrder(changesAfter(store, version, undefined), id))
-  draft.setOrder(inPlace(draft.set.order, id, order ?? []))
+  const order = await orUnknownVersion(
+    store,
+    version,
+    readOrder(changesAfter(store, version, undefined), id),
+  )
+  draft.setOrder(insertInPlace(draft.set.order, id, order ?? []))
 }
 
-function putBack(draft: Draft, { rules, candidates, overrides }: Past): void {
+function putBack(draft: Draft, { rules, candidates, overrides }: PastRecords): void {
   for (const id of new Set([...rules.keys(), ...candidates.keys()])) {
     const present = draft.rule(id)
     const document = rules.has(id) ? rules.get(id) : present?.document
@@ -128,7 +136,7 @@ async function readOrder(
 }
 
 /** After the nearest rule that stood before it; last, if it stood nowhere. */
-function inPlace(
+function insertInPlace(
   present: readonly string[],
   id: string,
   past: readonly string[],

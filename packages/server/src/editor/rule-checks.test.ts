@@ -72,11 +72,11 @@ describe('a long text', () => {
 
 describe('what a rule would do', () => {
   test('a new one is added, and nothing changes', async () => {
-    const before = node.book.position
+    const before = node.catalog.position
     const { errors, diff } = await node.editor.validateRule('id: a\nlimits: [1/day]')
     expect(errors).toEqual([])
     expect(diff?.rules).toMatchObject([{ id: 'a', change: 'added' }])
-    expect(node.book.position).toEqual(before)
+    expect(node.catalog.position).toEqual(before)
   })
 
   test('one in place of another says what becomes of its counters', async () => {

@@ -1,12 +1,12 @@
 /** What handing in one rule would do, or what is wrong with it. Changes nothing. */
 import type { Problem } from '@sluice/core'
-import type { RuleBook } from '../source/rule-book.js'
-import type { RuleSource } from '../source/rule-source.js'
-import { type EditContext, planSet, type ReadRule, readRule, requireRule } from './context.js'
+import type { RuleCatalog } from '../source/rule-book.js'
+import type { RuleFollower } from '../source/rule-source.js'
+import { type EditContext, planSet, type ParsedRule, readRule, requireRule } from './context.js'
 import { copyRule } from './documents.js'
 import { Draft } from './draft.js'
 import { EditError, type Editor } from './editor-types.js'
-import { describeFinding } from './problems.js'
+import { makeProblem } from './problems.js'
 import { named, putRule } from './rule-edits.js'
 import { readRuleText, type RuleText } from './rule-text.js'
 
@@ -15,29 +15,29 @@ const BESIDE_OTHERS: readonly Problem['code'][] = ['dodged-rule', 'tight-address
 
 type RuleChecks = Pick<Editor, 'validateRule'>
 
-export function ruleChecks({ commits, callers }: EditContext, source: RuleSource): RuleChecks {
+export function ruleChecks({ commits, callers }: EditContext, follower: RuleFollower): RuleChecks {
   /** A file's rules can be compared with too. */
-  const readBook = () => (source.store === undefined ? source.book : commits.book)
-  const plan = (book: RuleBook, rule: ReadRule) => {
-    const draft = new Draft(book)
+  const readBook = () => (follower.store === undefined ? follower.catalog : commits.catalog)
+  const plan = (catalog: RuleCatalog, rule: ParsedRule) => {
+    const draft = new Draft(catalog)
     putRule(draft, rule, callers)
-    return planSet(draft, callers, new Set([rule.parsed.id])).answer(0)
+    return planSet(draft, callers, new Set([rule.parsed.id])).result(0)
   }
   return {
-    async validateRule(given, id) {
-      const book = readBook()
-      if (id !== undefined) requireRule(book, id, undefined)
-      const { document, errors, warnings } = await readGiven(given)
+    async validateRule(input, id) {
+      const catalog = readBook()
+      if (id !== undefined) requireRule(catalog, id, undefined)
+      const { document, errors, warnings } = await readInput(input)
       if (errors.length > 0) return { errors, warnings, diff: undefined }
       const own = warnings.filter(({ code }) => !BESIDE_OTHERS.includes(code))
       try {
         const rule = readRule(id === undefined ? document : named(id, document))
-        const taken = id === undefined ? book.rule(rule.parsed.id) : undefined
+        const taken = id === undefined ? catalog.rule(rule.parsed.id) : undefined
         if (taken !== undefined) {
           return { errors: [idTaken(rule.parsed.id)], warnings: own, diff: undefined }
         }
-        const applied = plan(book, rule)
-        return { errors: [], warnings: placed(warnings, applied.warnings), diff: applied.diff }
+        const applied = plan(catalog, rule)
+        return { errors: [], warnings: withPlaces(warnings, applied.warnings), diff: applied.diff }
       } catch (error) {
         if (!(error instanceof EditError) || error.problems.length === 0) throw error
         return { errors: error.problems, warnings: own, diff: undefined }
@@ -46,9 +46,9 @@ export function ruleChecks({ commits, callers }: EditContext, source: RuleSource
   }
 }
 
-async function readGiven(given: unknown): Promise<RuleText> {
-  const read = typeof given === 'string' ? await readRuleText(given) : undefined
-  const document = copyRule(read === undefined ? given : read.document)
+async function readInput(input: unknown): Promise<RuleText> {
+  const read = typeof input === 'string' ? await readRuleText(input) : undefined
+  const document = copyRule(read === undefined ? input : read.document)
   return { document, errors: read?.errors ?? [], warnings: read?.warnings ?? [] }
 }
 
@@ -56,7 +56,7 @@ async function readGiven(given: unknown): Promise<RuleText> {
  * Those of the whole set, each with its place where the text has it too. What is said of the text
  * alone may not hold: a rule that seems easy to dodge is none where another catches the call.
  */
-function placed(ofText: readonly Problem[], ofSet: readonly Problem[]): readonly Problem[] {
+function withPlaces(ofText: readonly Problem[], ofSet: readonly Problem[]): readonly Problem[] {
   const byName = new Map(ofText.map((each) => [nameOf(each), each]))
   return ofSet.map((each) => byName.get(nameOf(each)) ?? each)
 }
@@ -64,7 +64,7 @@ function placed(ofText: readonly Problem[], ofSet: readonly Problem[]): readonly
 const nameOf = ({ code, field, found }: Problem): string => JSON.stringify([code, field, found])
 
 function idTaken(id: string): Problem {
-  return describeFinding({
+  return makeProblem({
     code: 'duplicate-id',
     rule: id,
     field: 'id',

@@ -17,7 +17,7 @@ beforeEach(async () => {
 })
 afterEach(() => node.close())
 
-const versionOf = () => node.book.position?.version ?? 0
+const versionOf = () => node.catalog.position?.version ?? 0
 
 describe('a new rule', () => {
   test('is a new version, in force when the promise resolves, as it was written', async () => {
@@ -29,7 +29,7 @@ describe('a new rule', () => {
       version: before + 1,
       overrideCount: 0,
     })
-    expect(node.book.set.order).toEqual(['orders'])
+    expect(node.catalog.set.order).toEqual(['orders'])
     const decision = await node.limiter.check({ attributes: { user: 'u1' } })
     expect(decision).toMatchObject({ allowed: true, rule: 'orders' })
   })
@@ -40,7 +40,7 @@ describe('a new rule', () => {
     const made = await node.editor.create({ ...RULE, candidate, overrides }, META)
     expect(made).toMatchObject({ document: RULE, candidate, overrideCount: 1 })
     expect(made.document).not.toHaveProperty('overrides')
-    expect(node.book.override('orders', 'user=u1')?.document).toEqual(overrides[0])
+    expect(node.catalog.override('orders', 'user=u1')?.document).toEqual(overrides[0])
   })
 
   test('may say what the admin API adds to a rule it tells', async () => {
@@ -97,14 +97,14 @@ describe('a new rule', () => {
     for (const rule of many) await node.editor.create(rule, META)
     const last = await failureOf(node.editor.create(RULE, META))
     expect(last.problems.map(({ code }) => code)).toEqual(['too-many-limits'])
-    expect(node.book.rules()).toHaveLength(4)
+    expect(node.catalog.rules()).toHaveLength(4)
   })
 
   test('is the caller’s no longer: what is written to it later changes nothing', async () => {
     const document = { ...RULE, limits: ['10/second'] }
     await node.editor.create(document, META)
     document.limits.push('1/second')
-    expect(node.book.rule('orders')?.document['limits']).toEqual(['10/second'])
+    expect(node.catalog.rule('orders')?.document['limits']).toEqual(['10/second'])
   })
 })
 
@@ -196,10 +196,10 @@ describe('a patch', () => {
   test.each([[5], ['x'], [[]], [{ limits: 'all' }], [{ id: 'other' }]])(
     'of %j is refused',
     async (patch) => {
-      const before = contentsOf(node.book)
+      const before = contentsOf(node.catalog)
       const error = await failureOf(node.editor.patch('orders', patch, META, undefined))
       expect(error.code).toBe('rules_invalid')
-      expect(contentsOf(node.book)).toEqual(before)
+      expect(contentsOf(node.catalog)).toEqual(before)
     },
   )
 })
@@ -224,7 +224,7 @@ describe('what a rule counts by', () => {
 
   test('may change its order: overrides are filed anew', async () => {
     await node.editor.patch('orders', { by: ['plan', 'user'] }, META, undefined)
-    const ids = node.book.overrides('orders', undefined, 10).map(({ id }) => id)
+    const ids = node.catalog.overrides('orders', undefined, 10).map(({ id }) => id)
     expect(ids).toEqual(['plan=pro,user=u1'])
   })
 
@@ -245,9 +245,9 @@ describe('a rule that is removed', () => {
     const before = versionOf()
     const options = { expected: undefined, confirmed: false }
     expect(await node.editor.remove('orders', META, options)).toBe(before + 1)
-    expect(node.book.rules().map(({ document }) => document)).toEqual([OTHER])
+    expect(node.catalog.rules().map(({ document }) => document)).toEqual([OTHER])
     await node.editor.create(RULE, META)
-    expect(node.book.rule('orders')).toMatchObject({ candidate: undefined, overrideCount: 0 })
+    expect(node.catalog.rule('orders')).toMatchObject({ candidate: undefined, overrideCount: 0 })
   })
 
   test('asks for confirmation where it is the last one', async () => {
@@ -257,7 +257,7 @@ describe('a rule that is removed', () => {
     expect(error).toMatchObject({ code: 'confirmation_needed', status: 409 })
     expect(error.message).toMatch(/every call is allowed/)
     await node.editor.remove('orders', META, { ...options, confirmed: true })
-    expect(node.book.rules()).toEqual([])
+    expect(node.catalog.rules()).toEqual([])
   })
 })
 
@@ -336,13 +336,13 @@ describe('two writers', () => {
 })
 
 describe('the log', () => {
-  const told = (level: string) =>
+  const logged = (level: string) =>
     node.lines.filter((line) => line['level'] === level && 'by' in line)
 
   test('has a line for every change: who, why and what', async () => {
     const overrides = [{ caller: { user: 'secret-user' }, limits: [] }]
     const { version } = await node.editor.create({ ...RULE, overrides }, META)
-    expect(told('info').at(-1)).toMatchObject({
+    expect(logged('info').at(-1)).toMatchObject({
       version,
       by: 'ann',
       why: 'a test',
@@ -358,7 +358,7 @@ describe('the log', () => {
     await node.editor.patch('orders', { mode: 'shadow' }, META, undefined)
     await node.editor.patch('orders', { mode: null }, META, undefined)
     await node.editor.remove('orders', META, { expected: undefined, confirmed: true })
-    expect(told('warn').map((line) => line['msg'])).toEqual([
+    expect(logged('warn').map((line) => line['msg'])).toEqual([
       'a rule admits every call while the store is silent: its posture became open',
       'a rule is no longer enforced, but shadow',
       'an enforced rule was removed',

@@ -1,39 +1,39 @@
 /** One rule: made, replaced, patched, removed. */
 import { type Change, overrideKey } from '../rule-store/records.js'
 import { COMMIT_CHANGES_MAX } from '../rule-store/rule-store.js'
-import type { RuleBook } from '../source/rule-book.js'
-import { type CallerOptions, fileOverrides } from './callers.js'
-import { checkRules } from './check-draft.js'
+import type { RuleCatalog } from '../source/rule-book.js'
+import { type CallerOptions, normalizeOverrides } from './callers.js'
+import { validateRules } from './check-draft.js'
 import type { Commits } from './commits.js'
 import {
   type EditContext,
   planRule,
-  type ReadRule,
+  type ParsedRule,
   readRule,
-  requireMeant,
+  requireConfirmation,
   requireRule,
 } from './context.js'
-import { copyRule, isJsonMap, type JsonMap, mergePatch, putTogether } from './documents.js'
+import { copyRule, isJsonMap, type JsonMap, mergePatch, combineRule } from './documents.js'
 import { Draft } from './draft.js'
 import { EditError, type Editor, type Meta } from './editor-types.js'
 import { NO_WARNINGS } from './parse-set.js'
-import { describeFinding, invalid } from './problems.js'
+import { makeProblem, invalidError } from './problems.js'
 import { readRuleText } from './rule-text.js'
 
 type RuleEdits = Pick<Editor, 'create' | 'replace' | 'patch' | 'remove'>
 
 export function ruleEdits({ commits, callers }: EditContext): RuleEdits {
-  const put = (draft: Draft, rule: ReadRule) => putRule(draft, rule, callers)
+  const put = (draft: Draft, rule: ParsedRule) => putRule(draft, rule, callers)
   return {
     async create(document, meta) {
       void commits.store
       const rule = readRule(copyRule(await documentOf(document)))
       const { id } = rule.parsed
       await sweep(commits, id, meta)
-      return commits.run(meta, (book) => {
-        const taken = book.rule(id)
+      return commits.run(meta, (catalog) => {
+        const taken = catalog.rule(id)
         if (taken !== undefined) throw ruleExists(id, taken.version)
-        const draft = new Draft(book)
+        const draft = new Draft(catalog)
         put(draft, rule)
         return planRule(draft, id, callers)
       })
@@ -42,9 +42,9 @@ export function ruleEdits({ commits, callers }: EditContext): RuleEdits {
     async replace(id, document, meta, expected) {
       void commits.store
       const rule = readRule(named(id, copyRule(await documentOf(document))))
-      return commits.run(meta, (book) => {
-        requireRule(book, id, expected)
-        const draft = new Draft(book)
+      return commits.run(meta, (catalog) => {
+        requireRule(catalog, id, expected)
+        const draft = new Draft(catalog)
         put(draft, rule)
         return planRule(draft, id, callers)
       })
@@ -52,10 +52,10 @@ export function ruleEdits({ commits, callers }: EditContext): RuleEdits {
 
     async patch(id, patch, meta, expected) {
       const copied = copyRule(patch)
-      return commits.run(meta, (book) => {
-        const present = putTogether(requireRule(book, id, expected))
+      return commits.run(meta, (catalog) => {
+        const present = combineRule(requireRule(catalog, id, expected))
         refuseAbsence(id, present, copied)
-        const draft = new Draft(book)
+        const draft = new Draft(catalog)
         put(draft, readRule(named(id, withoutOverrides(copied, mergePatch(present, copied)))))
         // Whoever says what the rule shall do means from now on.
         if (isJsonMap(copied) && 'mode' in copied) draft.endShadow(id)
@@ -64,13 +64,13 @@ export function ruleEdits({ commits, callers }: EditContext): RuleEdits {
     },
 
     async remove(id, meta, { expected, confirmed }) {
-      const version = await commits.run(meta, (book) => {
-        requireRule(book, id, expected)
-        const draft = new Draft(book)
+      const version = await commits.run(meta, (catalog) => {
+        requireRule(catalog, id, expected)
+        const draft = new Draft(catalog)
         draft.removeRule(id)
-        requireMeant(draft, confirmed)
-        const { changes } = checkRules(draft, callers, NO_WARNINGS)
-        return { changes: changes.slice(0, COMMIT_CHANGES_MAX), answer: (made) => made }
+        requireConfirmation(draft, confirmed)
+        const { changes } = validateRules(draft, callers, NO_WARNINGS)
+        return { changes: changes.slice(0, COMMIT_CHANGES_MAX), result: (made) => made }
       })
       // The rule is gone, whatever becomes of this: the next of its id would sweep too.
       const swept = await sweep(commits, id, meta).catch((error: unknown) => {
@@ -83,20 +83,20 @@ export function ruleEdits({ commits, callers }: EditContext): RuleEdits {
 }
 
 /** With its overrides, where it gives any. */
-export function putRule(draft: Draft, { parsed, given }: ReadRule, callers: CallerOptions): void {
-  draft.putRule(parsed.id, given)
-  if (given.overrides === undefined) return
+export function putRule(draft: Draft, { parsed, input }: ParsedRule, callers: CallerOptions): void {
+  draft.putRule(parsed.id, input)
+  if (input.overrides === undefined) return
   const context = { ...callers, strictPaths: draft.strictPaths }
-  const { filed, problems } = fileOverrides(parsed, given.overrides, context)
-  if (problems.length > 0) throw invalid('rules_invalid', problems)
-  draft.replaceOverrides(parsed.id, filed)
+  const { documents, problems } = normalizeOverrides(parsed, input.overrides, context)
+  if (problems.length > 0) throw invalidError('rules_invalid', problems)
+  draft.replaceOverrides(parsed.id, documents)
 }
 
 /** Text is YAML, and its problems are told with their places. */
-async function documentOf(given: unknown): Promise<unknown> {
-  if (typeof given !== 'string') return given
-  const { document, errors } = await readRuleText(given)
-  if (errors.length > 0) throw invalid('rules_invalid', errors)
+async function documentOf(input: unknown): Promise<unknown> {
+  if (typeof input !== 'string') return input
+  const { document, errors } = await readRuleText(input)
+  if (errors.length > 0) throw invalidError('rules_invalid', errors)
   return document
 }
 
@@ -105,20 +105,20 @@ async function documentOf(given: unknown): Promise<unknown> {
  * means nothing any more and goes in further versions. The last one, if there was any.
  */
 async function sweep(commits: Commits, id: string, meta: Meta): Promise<number | undefined> {
-  const leftOf = (book: RuleBook) => {
-    if (book.rule(id) !== undefined) return []
+  const leftOf = (catalog: RuleCatalog) => {
+    if (catalog.rule(id) !== undefined) return []
     const left: Change[] = []
-    for (const { id: caller } of book.allOverrides(id)) {
+    for (const { id: caller } of catalog.allOverrides(id)) {
       if (left.length === COMMIT_CHANGES_MAX) break
       left.push({ kind: 'override', id: overrideKey(id, caller), body: null })
     }
     return left
   }
   let version: number | undefined
-  while (leftOf(commits.book).length > 0) {
-    version = await commits.run(meta, (book) => ({
-      changes: leftOf(book),
-      answer: (made) => made,
+  while (leftOf(commits.catalog).length > 0) {
+    version = await commits.run(meta, (catalog) => ({
+      changes: leftOf(catalog),
+      result: (made) => made,
     }))
   }
   return version
@@ -127,16 +127,16 @@ async function sweep(commits: Commits, id: string, meta: Meta): Promise<number |
 /** The id may be left out where the path says it, but cannot be another. */
 export function named(id: string, document: unknown): unknown {
   if (!isJsonMap(document)) return document
-  const given = document['id']
-  if (given === undefined) return { id, ...document }
-  if (given === id) return document
-  const problem = describeFinding({
+  const input = document['id']
+  if (input === undefined) return { id, ...document }
+  if (input === id) return document
+  const problem = makeProblem({
     code: 'bad-id',
     field: 'id',
-    found: typeof given === 'string' ? `"${given}"` : typeof given,
+    found: typeof input === 'string' ? `"${input}"` : typeof input,
     accepted: `"${id}", or no id: another one is another rule`,
   })
-  throw invalid('rules_invalid', [problem])
+  throw invalidError('rules_invalid', [problem])
 }
 
 /**
@@ -145,20 +145,20 @@ export function named(id: string, document: unknown): unknown {
  * would match as many as before.
  */
 function refuseAbsence(id: string, present: object, patch: unknown): void {
-  const given = whereOf(patch)
+  const input = whereOf(patch)
   const known = whereOf(present)
-  const name = Object.keys(given).find(
-    (each) => given[each] === null && !Object.hasOwn(known, each),
+  const name = Object.keys(input).find(
+    (each) => input[each] === null && !Object.hasOwn(known, each),
   )
   if (name === undefined) return
-  const problem = describeFinding({
+  const problem = makeProblem({
     code: 'bad-value',
     rule: id,
     field: `match.where.${name}`,
     found: 'null, which in a patch takes a condition away, and there is none',
     accepted: 'values; for calls without the attribute replace the rule with PUT',
   })
-  throw invalid('rules_invalid', [problem])
+  throw invalidError('rules_invalid', [problem])
 }
 
 function whereOf(rule: unknown): JsonMap {

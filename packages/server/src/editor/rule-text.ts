@@ -1,6 +1,6 @@
 /** One rule as a person writes it, in YAML or JSON: read, with the place of every problem. */
 import type { Problem } from '@sluice/core'
-import { readSetText } from './large-set.js'
+import { parseSetText } from './large-set.js'
 
 /** What stands before each line, so that the text is the only rule of a list. */
 const FIRST = '- '
@@ -14,16 +14,16 @@ export interface RuleText {
 }
 
 export async function readRuleText(text: string): Promise<RuleText> {
-  const { parsed, plain } = await readSetText(asList(text), {})
+  const { parsed, plain } = await parseSetText(asList(text), {})
   const { errors, warnings } = parsed
-  const told = { errors: errors.map(asWritten), warnings: warnings.map(asWritten) }
-  if (errors.length > 0) return { document: undefined, ...told }
+  const findings = { errors: errors.map(asWritten), warnings: warnings.map(asWritten) }
+  if (errors.length > 0) return { document: undefined, ...findings }
   const { value, problems } = plain
   // The parser of rules says best what is wrong; what only the other finds is told after it.
   if (problems.length > 0) {
-    return { document: undefined, errors: problems.map(asWritten), warnings: told.warnings }
+    return { document: undefined, errors: problems.map(asWritten), warnings: findings.warnings }
   }
-  return { document: Array.isArray(value) ? value[0] : undefined, ...told }
+  return { document: Array.isArray(value) ? value[0] : undefined, ...findings }
 }
 
 function asList(text: string): string {

@@ -23,7 +23,7 @@ const FIXTURES = readdirSync(FOLDER)
   .filter((name) => name.endsWith('.yaml'))
   .map((name) => name.slice(0, -'.yaml'.length))
 
-const ids = () => node.book.rules().map(({ document }) => document.id)
+const ids = () => node.catalog.rules().map(({ document }) => document.id)
 const messagesOf = (problems: readonly { readonly message: string }[]) =>
   problems.map(({ message }) => `${message}\n`).join('')
 
@@ -38,7 +38,7 @@ describe('bad rules', () => {
     const failure = await failureOf(node.editor.apply(text, META, { file }))
     expect(failure.code).toBe('rules_invalid')
     expect(failure.problems).toEqual(errors)
-    expect(node.book.position?.version).toBe(1)
+    expect(node.catalog.position?.version).toBe(1)
   })
 
   test('a warning is told, and is an error with strict', async () => {
@@ -97,14 +97,14 @@ rules:
     overrides: [{ caller: { user: 7 }, limits: [] }]
 `
     const { version, diff } = await node.editor.apply(text, META, {})
-    expect(version).toBe(node.book.position?.version)
+    expect(version).toBe(node.catalog.position?.version)
     expect(diff.rules.map(({ id, change }) => `${id} ${change}`)).toEqual([
       'login added',
       'orders added',
       'old removed',
     ])
     expect(diff.rules[1]?.overrides).toEqual({ added: 1, changed: 0, removed: 0 })
-    expect(contentsOf(node.book)).toEqual({
+    expect(contentsOf(node.catalog)).toEqual({
       set: { routes: ['GET /v1/orders/:id'], strictPaths: true, order: ['login', 'orders'] },
       rules: [
         {
@@ -125,7 +125,7 @@ rules:
     const { version } = await node.editor.apply([RULE, OTHER], META, {})
     const again = await node.editor.apply({ rules: [RULE, OTHER] }, META, {})
     expect(again).toMatchObject({ version, diff: { set: [], rules: [] } })
-    expect(node.book.position?.version).toBe(version)
+    expect(node.catalog.position?.version).toBe(version)
   })
 
   test('leaves overrides that it does not mention, and replaces those that it does', async () => {
@@ -134,11 +134,11 @@ rules:
     await node.editor.putOverrides('orders', [{ caller, limits: [] }], META, undefined)
     await node.editor.apply([OTHER, { ...RULE, limits: ['3/second'] }], META, {})
     expect(ids()).toEqual(['login', 'orders'])
-    expect(node.book.rule('orders')?.overrideCount).toBe(1)
+    expect(node.catalog.rule('orders')?.overrideCount).toBe(1)
     const overrides = [{ caller: { user: 'u2' }, limits: [] }]
     const { diff } = await node.editor.apply([OTHER, { ...RULE, overrides }], META, {})
     expect(diff.rules[0]?.overrides).toEqual({ added: 1, changed: 0, removed: 1 })
-    expect(node.book.overrides('orders', undefined, 9).map(({ id }) => id)).toEqual(['user=u2'])
+    expect(node.catalog.overrides('orders', undefined, 9).map(({ id }) => id)).toEqual(['user=u2'])
     const only = await node.editor.apply([OTHER, { ...RULE, overrides: [] }], META, {})
     expect(only.diff.rules).toMatchObject([
       { id: 'orders', change: 'changed', overrides: { added: 0, changed: 0, removed: 1 } },
@@ -158,9 +158,9 @@ rules:
 
   test('is refused where the writer has seen another version of the set', async () => {
     await node.editor.apply([RULE], META, {})
-    const seen = node.book.rulesVersion
+    const seen = node.catalog.rulesVersion
     await node.editor.create(OTHER, META)
-    const present = node.book.rulesVersion
+    const present = node.catalog.rulesVersion
     const failure = await failureOf(node.editor.apply([RULE], META, { expected: seen }))
     expect(failure).toMatchObject({ code: 'version_conflict', version: present })
     await node.editor.apply([RULE], META, { expected: present })
@@ -168,11 +168,11 @@ rules:
 
   test('changes nothing in a dry run, and says the same as it would', async () => {
     await node.editor.apply([RULE], META, {})
-    const before = contentsOf(node.book)
+    const before = contentsOf(node.catalog)
     const next = [OTHER, { ...RULE, limits: ['3/second'] }]
     const dry = await node.editor.apply(next, META, { dryRun: true })
-    expect(contentsOf(node.book)).toEqual(before)
-    expect(dry.version).toBe(node.book.position?.version)
+    expect(contentsOf(node.catalog)).toEqual(before)
+    expect(dry.version).toBe(node.catalog.position?.version)
     const validated = await node.editor.validate(next, {})
     expect(validated).toEqual({ errors: [], warnings: dry.warnings, diff: dry.diff })
     const applied = await node.editor.apply(next, META, {})
@@ -180,10 +180,10 @@ rules:
   })
 
   test('may come back as the admin API told it', async () => {
-    const told = { version: 3, next: null, routes: [], strictPaths: false }
+    const response = { version: 3, next: null, routes: [], strictPaths: false }
     const rules = [{ ...RULE, version: 2, overrideCount: 0 }]
-    await node.editor.apply({ ...told, rules }, META, {})
-    expect(node.book.rules().map(({ document }) => document)).toEqual([RULE])
+    await node.editor.apply({ ...response, rules }, META, {})
+    expect(node.catalog.rules().map(({ document }) => document)).toEqual([RULE])
   })
 
   test('does not drop overrides by changing what their rule counts by', async () => {
@@ -218,7 +218,7 @@ rules:
     const { diff } = await node.editor.apply(rules, META, {})
     expect(diff.rules).toHaveLength(10_000)
     const changed = await node.editor.patch('rule-77', { mode: 'shadow' }, META, undefined)
-    expect(changed.version).toBe(node.book.position?.version)
+    expect(changed.version).toBe(node.catalog.position?.version)
   })
 })
 
@@ -236,7 +236,9 @@ describe('a set that is tried in shadow', () => {
       { id: 'login', by: 'ip', limits: [{ algorithm: 'token-bucket', max: 5, window: '1m' }] },
     ]
     await node.editor.apply(tried, META, { shadow: true })
-    expect(node.book.rules().map(({ document, candidate }) => ({ document, candidate }))).toEqual([
+    expect(
+      node.catalog.rules().map(({ document, candidate }) => ({ document, candidate })),
+    ).toEqual([
       { document: RULE, candidate: { limits: ['4/second'], tiers } },
       { document: OTHER, candidate: undefined },
       { document: { id: 'third', limits: ['1/second'] }, candidate: undefined },
@@ -247,7 +249,7 @@ describe('a set that is tried in shadow', () => {
   })
 
   test('is refused where it would change anything else, with all of it named', async () => {
-    const before = contentsOf(node.book)
+    const before = contentsOf(node.catalog)
     const tried = {
       strictPaths: true,
       rules: [
@@ -262,6 +264,6 @@ describe('a set that is tried in shadow', () => {
         'rule "login": overrides. Accepted: other limits and tiers of rules in force, and new ' +
         'rules; apply the rest without shadow',
     )
-    expect(contentsOf(node.book)).toEqual(before)
+    expect(contentsOf(node.catalog)).toEqual(before)
   })
 })

@@ -1,55 +1,59 @@
 /** The whole set: applied, tried in shadow, or only checked. */
-import type { RuleBook } from '../source/rule-book.js'
-import type { RuleSource } from '../source/rule-source.js'
+import type { RuleCatalog } from '../source/rule-book.js'
+import type { RuleFollower } from '../source/rule-source.js'
 import { applySet, trySet } from './apply-set.js'
 import type { Plan } from './commits.js'
-import { type EditContext, planSet, requireMeant } from './context.js'
+import { type EditContext, planSet, requireConfirmation } from './context.js'
 import { Draft } from './draft.js'
-import { type Applied, type ApplyOptions, EditError, type Editor } from './editor-types.js'
+import { type ApplyResult, type ApplyOptions, EditError, type Editor } from './editor-types.js'
 import { NO_WARNINGS } from './parse-set.js'
-import { invalid, requireVersion } from './problems.js'
-import { type ReadSet, readSet } from './read-set.js'
+import { invalidError, requireVersion } from './problems.js'
+import { type SetReadResult, readSet } from './read-set.js'
 
 type SetEdits = Pick<Editor, 'apply' | 'validate'>
 
-export function setEdits(context: EditContext, source: RuleSource): SetEdits {
+export function setEdits(context: EditContext, follower: RuleFollower): SetEdits {
   const { commits, callers } = context
-  const planApply = (book: RuleBook, read: ReadSet, options: ApplyOptions): Plan<Applied> => {
-    const { given } = read
-    if (given === undefined) throw invalid('rules_invalid', read.errors)
-    requireVersion('the rule set', book.rulesVersion, options.expected)
-    const draft = new Draft(book)
-    if (options.shadow === true) trySet(draft, given, callers)
-    else applySet(draft, given, callers)
-    if (options.dryRun !== true) requireMeant(draft, options.confirmed)
+  const planApply = (
+    catalog: RuleCatalog,
+    read: SetReadResult,
+    options: ApplyOptions,
+  ): Plan<ApplyResult> => {
+    const { input } = read
+    if (input === undefined) throw invalidError('rules_invalid', read.errors)
+    requireVersion('the rule set', catalog.rulesVersion, options.expected)
+    const draft = new Draft(catalog)
+    if (options.shadow === true) trySet(draft, input, callers)
+    else applySet(draft, input, callers)
+    if (options.dryRun !== true) requireConfirmation(draft, options.confirmed)
     // What is tried is another set than the text.
     if (options.shadow === true) return planSet(draft, callers)
-    const { changes, answer } = planSet(draft, callers, NO_WARNINGS)
+    const { changes, result } = planSet(draft, callers, NO_WARNINGS)
     // Those of the text have their line and column.
-    return { changes, answer: (version) => ({ ...answer(version), warnings: read.warnings }) }
+    return { changes, result: (version) => ({ ...result(version), warnings: read.warnings }) }
   }
   /** For what changes nothing: a file's rules can be compared with too. */
-  const readBook = () => (source.store === undefined ? source.book : commits.book)
+  const readBook = () => (follower.store === undefined ? follower.catalog : commits.catalog)
   return {
-    async apply(given, meta, options) {
+    async apply(input, meta, options) {
       if (options.dryRun !== true) void commits.store
-      const read = await readSet(given, { ...options, fromHeaders: callers.fromHeaders })
-      if (read.given === undefined) throw invalid('rules_invalid', read.errors)
+      const read = await readSet(input, { ...options, fromHeaders: callers.fromHeaders })
+      if (read.input === undefined) throw invalidError('rules_invalid', read.errors)
       if (options.dryRun !== true) {
-        return commits.run(meta, (book) => planApply(book, read, options))
+        return commits.run(meta, (catalog) => planApply(catalog, read, options))
       }
-      const book = readBook()
-      const { answer } = planApply(book, read, options)
-      return answer(book.position?.version ?? source.version())
+      const catalog = readBook()
+      const { result } = planApply(catalog, read, options)
+      return result(catalog.position?.version ?? follower.version())
     },
 
-    async validate(given, options) {
-      const read = await readSet(given, { ...options, fromHeaders: callers.fromHeaders })
+    async validate(input, options) {
+      const read = await readSet(input, { ...options, fromHeaders: callers.fromHeaders })
       const { errors, warnings } = read
-      if (read.given === undefined) return { errors, warnings, diff: undefined }
+      if (read.input === undefined) return { errors, warnings, diff: undefined }
       try {
-        const { answer } = planApply(readBook(), read, { ...options, dryRun: true })
-        const applied = answer(0)
+        const { result } = planApply(readBook(), read, { ...options, dryRun: true })
+        const applied = result(0)
         return { errors: [], warnings: applied.warnings, diff: applied.diff }
       } catch (error) {
         if (!(error instanceof EditError) || error.problems.length === 0) throw error

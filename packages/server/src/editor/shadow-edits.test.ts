@@ -14,14 +14,14 @@ const UNTIL = new Date(NOW_MS + 900_000).toISOString()
 const entry = { until: UNTIL, forMs: 900_000 }
 const isRefused = async (attributes: Readonly<Record<string, string>>) =>
   !(await node.limiter.check({ attributes })).allowed
-const all = { rule: undefined, lasting: '15m' }
+const all = { rule: undefined, duration: '15m' }
 
 describe('a timed shadow', () => {
   test('of all rules is one version, whose documents stay as they are', async () => {
     const done = await node.editor.shadow(all, META)
-    expect(done).toEqual({ version: node.book.position?.version, until: UNTIL, rule: undefined })
-    expect(node.book.set.shadow).toEqual({ all: entry })
-    expect(node.book.rule('a')?.document).not.toHaveProperty('mode')
+    expect(done).toEqual({ version: node.catalog.position?.version, until: UNTIL, rule: undefined })
+    expect(node.catalog.set.shadow).toEqual({ all: entry })
+    expect(node.catalog.rule('a')?.document).not.toHaveProperty('mode')
     expect(await isRefused({ user: 'u', plan: 'p' })).toBe(false)
     const [last] = await node.store.history({ limit: 1 })
     expect(last).toMatchObject({ by: META.by, why: META.why, changes: [{ kind: 'set' }] })
@@ -35,52 +35,52 @@ describe('a timed shadow', () => {
 
   test('ends early for all, also for those that were named one by one', async () => {
     await node.editor.shadow(all, META)
-    await node.editor.shadow({ rule: 'a', lasting: '1h' }, META)
+    await node.editor.shadow({ rule: 'a', duration: '1h' }, META)
     await node.editor.endShadow(undefined, META)
-    expect(node.book.set).not.toHaveProperty('shadow')
+    expect(node.catalog.set).not.toHaveProperty('shadow')
     expect(await isRefused({ user: 'u' })).toBe(true)
-    const version = node.book.position?.version
+    const version = node.catalog.position?.version
     expect(await node.editor.endShadow(undefined, META)).toBe(version)
   })
 
   test('of one rule ends with its mode, and not with another change of the rule', async () => {
-    await node.editor.shadow({ rule: 'a', lasting: '15m' }, META)
+    await node.editor.shadow({ rule: 'a', duration: '15m' }, META)
     await node.editor.patch('a', { description: 'other' }, META, undefined)
     expect(await isRefused({ user: 'u' })).toBe(false)
     expect(await isRefused({ plan: 'p' })).toBe(true)
     await node.editor.patch('a', { mode: 'enforce' }, META, undefined)
     expect(await isRefused({ user: 'u' })).toBe(true)
-    expect(node.book.set).not.toHaveProperty('shadow')
+    expect(node.catalog.set).not.toHaveProperty('shadow')
   })
 
   test('of a rule that is removed does not wait for the next of its name', async () => {
-    await node.editor.shadow({ rule: 'a', lasting: '15m' }, META)
+    await node.editor.shadow({ rule: 'a', duration: '15m' }, META)
     await node.editor.remove('a', META, { expected: undefined, confirmed: false })
     await node.editor.create({ id: 'a', by: ['user'], limits: ['0/second'] }, META)
     expect(await isRefused({ user: 'u' })).toBe(true)
   })
 
   test('stays through a new set of rules and a rollback, which are about rules', async () => {
-    const before = node.book.position?.version ?? 0
+    const before = node.catalog.position?.version ?? 0
     await node.editor.shadow(all, META)
     const set = { rules: [{ id: 'c', by: ['user'], limits: ['0/second'] }] }
     await node.editor.apply(set, META, {})
     expect(await isRefused({ user: 'u' })).toBe(false)
     await node.editor.rollback(before, META, undefined)
-    expect(node.book.set).toMatchObject({ order: ['a', 'b'], shadow: { all: entry } })
+    expect(node.catalog.set).toMatchObject({ order: ['a', 'b'], shadow: { all: entry } })
     expect(await isRefused({ user: 'u' })).toBe(false)
   })
 
   test.each(['59s', '25h', '0m', '15', 'soon', '', '-15m', '15m\n'])(
     'that shall last %j is refused with what is accepted',
-    async (lasting) => {
-      const { problems } = await failureOf(node.editor.shadow({ rule: undefined, lasting }, META))
+    async (duration) => {
+      const { problems } = await failureOf(node.editor.shadow({ rule: undefined, duration }, META))
       expect(problems[0]?.message).toContain('a duration from 1m to 24h, such as 15m')
     },
   )
 
   test('of a rule that is not there is refused', async () => {
-    const asked = { rule: 'nothing', lasting: '15m' }
-    expect(await failureOf(node.editor.shadow(asked, META))).toMatchObject({ code: 'rule_unknown' })
+    const input = { rule: 'nothing', duration: '15m' }
+    expect(await failureOf(node.editor.shadow(input, META))).toMatchObject({ code: 'rule_unknown' })
   })
 })

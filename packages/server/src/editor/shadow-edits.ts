@@ -9,49 +9,49 @@ import {
 import { type EditContext, requireRule } from './context.js'
 import { Draft } from './draft.js'
 import { type Editor } from './editor-types.js'
-import { describeFinding, invalid } from './problems.js'
+import { makeProblem, invalidError } from './problems.js'
 
 type ShadowEdits = Pick<Editor, 'shadow' | 'endShadow'>
 
 export function shadowEdits({ commits, clock }: EditContext): ShadowEdits {
   return {
-    async shadow({ rule, lasting }, meta) {
-      const forMs = readLasting(lasting)
-      return commits.run(meta, (book) => {
-        if (rule !== undefined) requireRule(book, rule, undefined)
+    async shadow({ rule, duration }, meta) {
+      const forMs = readDuration(duration)
+      return commits.run(meta, (catalog) => {
+        if (rule !== undefined) requireRule(catalog, rule, undefined)
         const nowMs = clock.now()
         const entry = { until: new Date(nowMs + forMs).toISOString(), forMs }
-        const draft = new Draft(book)
+        const draft = new Draft(catalog)
         draft.setShadow(withEntry(withoutPast(draft.shadow, nowMs), rule, entry))
         return {
           changes: draft.changes(),
-          answer: (version) => ({ version, until: entry.until, rule }),
+          result: (version) => ({ version, until: entry.until, rule }),
         }
       })
     },
 
     async endShadow(rule, meta) {
-      return commits.run(meta, (book) => {
-        if (rule !== undefined) requireRule(book, rule, undefined)
-        const draft = new Draft(book)
+      return commits.run(meta, (catalog) => {
+        if (rule !== undefined) requireRule(catalog, rule, undefined)
+        const draft = new Draft(catalog)
         if (rule === undefined) draft.setShadow(undefined)
         else draft.endShadow(rule)
-        return { changes: draft.changes(), answer: (version) => version }
+        return { changes: draft.changes(), result: (version) => version }
       })
     },
   }
 }
 
-function readLasting(text: string): number {
+function readDuration(text: string): number {
   const ms = parseDuration(text)
   if (ms !== undefined && ms >= SHADOW_MS_MIN && ms <= SHADOW_MS_MAX) return ms
-  const problem = describeFinding({
+  const problem = makeProblem({
     code: 'bad-duration',
     field: 'for',
     found: JSON.stringify(text.slice(0, 64)),
     accepted: 'a duration from 1m to 24h, such as 15m',
   })
-  throw invalid('rules_invalid', [problem])
+  throw invalidError('rules_invalid', [problem])
 }
 
 function withEntry(

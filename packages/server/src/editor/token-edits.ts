@@ -1,6 +1,6 @@
 /** Tokens of the admin API: made and revoked. */
 import { show } from '@sluice/core'
-import type { BookToken, RuleBook } from '../source/rule-book.js'
+import type { CatalogToken, RuleCatalog } from '../source/rule-book.js'
 import type { EditContext } from './context.js'
 import { EditError, type Editor } from './editor-types.js'
 import { makeToken, TOKENS_MAX } from './tokens.js'
@@ -9,11 +9,11 @@ import { makeToken, TOKENS_MAX } from './tokens.js'
 const OWN_NAMES: readonly string[] = ['admin', 'sluice']
 
 /** The name of a token that has expired is free again. */
-function isTaken(name: string, book: RuleBook, nowMs: number): boolean {
+function isTaken(name: string, catalog: RuleCatalog, nowMs: number): boolean {
   const isSameName = (other: string) => other.toLowerCase() === name.toLowerCase()
-  const isInUse = ({ document }: BookToken) =>
+  const isInUse = ({ document }: CatalogToken) =>
     isSameName(document.name) && !(Date.parse(document.expiresAt ?? '') <= nowMs)
-  return OWN_NAMES.some(isSameName) || book.tokens().some(isInUse)
+  return OWN_NAMES.some(isSameName) || catalog.tokens().some(isInUse)
 }
 
 type TokenEdits = Pick<Editor, 'createToken' | 'removeToken'>
@@ -24,29 +24,29 @@ export function tokenEdits({ commits, clock }: EditContext): TokenEdits {
     async createToken(token, meta) {
       void commits.store
       const { id, document, token: made } = makeToken(token, clock.now(), random)
-      return commits.run(meta, (book) => {
-        const count = book.tokens().length
+      return commits.run(meta, (catalog) => {
+        const count = catalog.tokens().length
         if (count >= TOKENS_MAX) {
           const message = `found ${count} tokens already; accepted: up to ${TOKENS_MAX}. Remove some that are not used`
           throw new EditError('token_invalid', message)
         }
-        if (isTaken(document.name, book, clock.now())) {
+        if (isTaken(document.name, catalog, clock.now())) {
           const message = `name: found ${show(document.name)}, which another has already; accepted: a name of its own, because the history tells by it who changed something`
           throw new EditError('token_invalid', message)
         }
         return {
           changes: [{ kind: 'token', id, body: document }],
-          answer: (version) => ({ id, document, version, token: made }),
+          result: (version) => ({ id, document, version, token: made }),
         }
       })
     },
 
     async removeToken(id, meta) {
-      return commits.run(meta, (book) => {
-        if (!book.tokens().some((token) => token.id === id)) {
+      return commits.run(meta, (catalog) => {
+        if (!catalog.tokens().some((token) => token.id === id)) {
           throw new EditError('token_unknown', `there is no token ${id}`)
         }
-        return { changes: [{ kind: 'token', id, body: null }], answer: (version) => version }
+        return { changes: [{ kind: 'token', id, body: null }], result: (version) => version }
       })
     },
   }

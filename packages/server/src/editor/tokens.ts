@@ -1,7 +1,7 @@
 /** Tokens of the admin API: made at random, told once, kept as a hash. */
 import {
-  complain,
-  createCollector,
+  reportAt,
+  createDiagnostics,
   DOCUMENT,
   readChoice,
   readMap,
@@ -10,13 +10,13 @@ import {
   readText,
   readTime,
   readValue,
-  type Spot,
+  type Located,
 } from '@sluice/core/reading'
 import { sha256Of } from '../rule-store/key-hash.js'
 import type { Role, TokenDocument } from '../rule-store/records.js'
 import { EditError } from './editor-types.js'
 import { isPrintable } from './keys.js'
-import { invalid } from './problems.js'
+import { invalidError } from './problems.js'
 
 export const TOKENS_MAX = 1000
 const TOKEN_BYTES = 32
@@ -24,7 +24,7 @@ const ID_BYTES = 10
 const NAME_LENGTH_MAX = 64
 const ROLES: readonly Role[] = ['read', 'edit', 'admin']
 
-export interface FiledToken {
+export interface NewToken {
   readonly id: string
   readonly document: TokenDocument
   /** Told once. */
@@ -36,13 +36,13 @@ export function makeToken(
   source: unknown,
   nowMs: number,
   random: (count: number) => Buffer,
-): FiledToken {
-  const collector = createCollector({ file: undefined, strict: false, text: undefined })
+): NewToken {
+  const collector = createDiagnostics({ file: undefined, strict: false, text: undefined })
   const { root } = readValue(source)
   if (root === undefined) throw new EditError('token_invalid', 'found no token')
   const fields = readToken({ node: root, field: DOCUMENT, report: collector.report }, nowMs)
   const { errors } = collector.finish()
-  if (fields === undefined || errors.length > 0) throw invalid('token_invalid', errors)
+  if (fields === undefined || errors.length > 0) throw invalidError('token_invalid', errors)
   const token = `slt_${random(TOKEN_BYTES).toString('base64url')}`
   const createdAt = new Date(nowMs).toISOString()
   const document = { hash: sha256Of(token), ...fields, createdAt }
@@ -50,7 +50,7 @@ export function makeToken(
 }
 
 function readToken(
-  spot: Spot,
+  spot: Located,
   nowMs: number,
 ): Pick<TokenDocument, 'name' | 'role' | 'expiresAt'> | undefined {
   const map = readMap(spot, ['name', 'role', 'expiresAt'])
@@ -67,14 +67,14 @@ function readToken(
   return { name, role, expiresAt: new Date(expiresMs).toISOString() }
 }
 
-function readName(spot: Spot, accepted: string): string | undefined {
+function readName(spot: Located, accepted: string): string | undefined {
   const name = readText(spot, { accepted, most: NAME_LENGTH_MAX })
   if (name === undefined || isPrintable(name)) return name
-  return complain(spot, 'bad-value', { accepted })
+  return reportAt(spot, 'bad-value', { accepted })
 }
 
-function readFuture(spot: Spot, nowMs: number): number | undefined {
+function readFuture(spot: Located, nowMs: number): number | undefined {
   const ms = readTime(spot)
   if (ms === undefined || ms > nowMs) return ms
-  return complain(spot, 'bad-time', { accepted: `a time after ${new Date(nowMs).toISOString()}` })
+  return reportAt(spot, 'bad-time', { accepted: `a time after ${new Date(nowMs).toISOString()}` })
 }

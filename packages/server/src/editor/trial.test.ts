@@ -5,18 +5,18 @@ import { manualClock } from '@sluice/limiter/testing'
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { failureOf } from './editor.test-helper.js'
-import { runTrials } from './trial.js'
+import { simulateLimits } from './trial.js'
 
 const times = (...list: readonly number[]) => list.map((atMs) => ({ atMs }))
 
 async function allowed(limit: unknown, ...list: readonly number[]) {
-  const [trial] = await runTrials([limit], times(...list))
+  const [trial] = await simulateLimits([limit], times(...list))
   return trial?.outcomes.map((outcome) => outcome.allowed)
 }
 
 describe('a trial', () => {
   test('says what a limit would, call by call', async () => {
-    const [trial] = await runTrials(['2/second'], times(0, 0, 0, 500))
+    const [trial] = await simulateLimits(['2/second'], times(0, 0, 0, 500))
     expect(trial).toEqual({
       limit: '2/second',
       algorithm: 'token-bucket',
@@ -30,7 +30,7 @@ describe('a trial', () => {
   })
 
   test('has a counter of its own for each limit, though they be the same', async () => {
-    const trials = await runTrials(['1/second', '1/second'], times(0))
+    const trials = await simulateLimits(['1/second', '1/second'], times(0))
     expect(trials.map(({ outcomes }) => outcomes[0]?.allowed)).toEqual([true, true])
   })
 
@@ -41,7 +41,7 @@ describe('a trial', () => {
 
   test('a call that waits is allowed, and told for how long', async () => {
     const limit = { algorithm: 'leaky-bucket', max: 1, window: '1s', queue: 2 }
-    const [trial] = await runTrials([limit], times(0, 0, 0, 0))
+    const [trial] = await simulateLimits([limit], times(0, 0, 0, 0))
     expect(trial?.outcomes.map(({ delayMs }) => delayMs).slice(0, 2)).toEqual([0, 1000])
     expect(trial?.outcomes.at(-1)?.allowed).toBe(false)
   })
@@ -50,19 +50,19 @@ describe('a trial', () => {
     const gentle = { max: 2, window: '1s' }
     const costly = { ...gentle, onRefusal: 'charge' }
     const calls = [{ atMs: 0 }, { atMs: 0, cost: 2 }, { atMs: 0 }]
-    const trials = await runTrials([gentle, costly], calls)
+    const trials = await simulateLimits([gentle, costly], calls)
     const lasts = trials.map(({ outcomes }) => outcomes.at(-1)?.allowed)
     expect(lasts).toEqual([true, false])
   })
 
   test('a cost above what a limit holds never fits', async () => {
-    const [trial] = await runTrials(['2/second'], [{ atMs: 0, cost: 3 }])
+    const [trial] = await simulateLimits(['2/second'], [{ atMs: 0, cost: 3 }])
     expect(trial?.outcomes[0]).toMatchObject({ allowed: false, retryAfterMs: null })
   })
 
   test('problems of every limit are told at once, with their places', async () => {
     const limits = ['10/s', '1/second', { max: 'x', window: '1s' }]
-    const { code, problems } = await failureOf(runTrials(limits, []))
+    const { code, problems } = await failureOf(simulateLimits(limits, []))
     expect(code).toBe('rules_invalid')
     expect(problems).toMatchObject([
       { field: 'limits[0]', suggestion: '10/second' },
@@ -95,7 +95,7 @@ describe('a trial', () => {
         said.push((await limiter.check({ attributes: {}, cost })).allowed)
       }
       await limiter.close()
-      const [trial] = await runTrials([limit], made)
+      const [trial] = await simulateLimits([limit], made)
       expect(trial?.outcomes.map((outcome) => outcome.allowed)).toEqual(said)
     })
     await fc.assert(property, { numRuns: 60 })
@@ -104,7 +104,7 @@ describe('a trial', () => {
   test('the algorithm is the one that stores use', async () => {
     for (const algorithm of ALGORITHM_NAMES) {
       const limit = defineLimit({ algorithm, max: 1, windowMs: 1000 })
-      const [trial] = await runTrials([{ algorithm, max: 1, window: '1s' }], [])
+      const [trial] = await simulateLimits([{ algorithm, max: 1, window: '1s' }], [])
       expect(trial?.algorithm).toBe(algorithmOf(limit).name)
     }
   })
@@ -114,7 +114,7 @@ describe('the largest trial', () => {
   /** A log of as many entries as it can have takes longest. */
   const limit = { algorithm: 'sliding-window-log', max: 10_000, window: '1d' }
   const largest = () =>
-    runTrials(
+    simulateLimits(
       Array.from({ length: 12 }, () => limit),
       Array.from({ length: 2000 }, (_, atMs) => ({ atMs, cost: 5 })),
     )

@@ -10,55 +10,55 @@ import {
   parseRules,
 } from '@sluice/core'
 import type { Problem } from '@sluice/core/reading'
-import { TimeSlices } from '../time-slices.js'
-import { Turns } from '../turns.js'
+import { CooperativeYield } from '../time-slices.js'
+import { Semaphore } from '../turns.js'
 import { EditError } from './editor-types.js'
-import { invalid } from './problems.js'
+import { invalidError } from './problems.js'
 
-export interface TrialCall {
+export interface SimulatedCall {
   /** From the beginning of the trial. */
   readonly atMs: number
   /** @default 1 */
   readonly cost?: number | undefined
 }
 
-interface TrialOutcome {
+interface SimulatedOutcome {
   readonly allowed: boolean
   readonly delayMs: number
   readonly remaining: number
   readonly retryAfterMs: number | null
 }
 
-export interface Trial {
+export interface LimitSimulation {
   readonly limit: string
   readonly algorithm: string
-  readonly outcomes: readonly TrialOutcome[]
+  readonly outcomes: readonly SimulatedOutcome[]
 }
 
 /** The largest takes as long as tens of thousands of decisions: one at a time. */
-const turns = new Turns(1)
+const semaphore = new Semaphore(1)
 const WAITING_MAX = 8
 
 /**
  * Each limit alone, with a counter of its own that is gone afterwards. Windows that begin by the
  * clock begin with the trial. Rejects with an `EditError` that names every problem of every limit.
  */
-export async function runTrials(
+export async function simulateLimits(
   limits: readonly unknown[],
-  calls: readonly TrialCall[],
-): Promise<readonly Trial[]> {
+  calls: readonly SimulatedCall[],
+): Promise<readonly LimitSimulation[]> {
   const read = limits.map(readLimit)
   const problems = read.flatMap((each) => ('spec' in each ? [] : each.problems))
-  if (problems.length > 0) throw invalid('rules_invalid', problems)
+  if (problems.length > 0) throw invalidError('rules_invalid', problems)
   const specs = read.flatMap((each) => ('spec' in each ? [each.spec] : []))
-  if (turns.waiting >= WAITING_MAX) {
+  if (semaphore.waiting >= WAITING_MAX) {
     throw new EditError('rules_unavailable', `${WAITING_MAX} trials are waiting already. Try again`)
   }
-  return turns.run(async () => {
-    const slices = new TimeSlices()
-    const trials: Trial[] = []
-    for (const spec of specs) trials.push(await runTrial(spec, calls, slices))
-    return trials
+  return semaphore.run(async () => {
+    const slices = new CooperativeYield()
+    const simulations: LimitSimulation[] = []
+    for (const spec of specs) simulations.push(await simulateLimit(spec, calls, slices))
+    return simulations
   })
 }
 
@@ -84,19 +84,19 @@ function atIndex({ rule: _rule, ...problem }: Problem, index: number): Problem {
   return { ...problem, field, message }
 }
 
-async function runTrial(
+async function simulateLimit(
   spec: LimitSpec,
-  calls: readonly TrialCall[],
-  slices: TimeSlices,
-): Promise<Trial> {
+  calls: readonly SimulatedCall[],
+  slices: CooperativeYield,
+): Promise<LimitSimulation> {
   const limit = defineLimit(spec)
   const algorithm = algorithmOf(limit)
   const counter = { state: undefined as unknown }
   // A multiple of the window, and not 0: nobody's clock was ever there.
   const beginning = 2 * limit.windowUs
-  const outcomes: TrialOutcome[] = []
+  const outcomes: SimulatedOutcome[] = []
   for (const { atMs, cost = 1 } of calls) {
-    if (slices.isOver()) await slices.pause()
+    if (slices.isDue()) await slices.pause()
     const outcome = takeOne(algorithm, limit, counter, cost, beginning + atMs * 1000)
     const { delayMs, remaining, retryAfterMs } = outcome
     outcomes.push({ allowed: retryAfterMs === 0, delayMs, remaining, retryAfterMs })
@@ -117,7 +117,7 @@ function takeOne(
     counter.state = step.state ?? counter.state
     return step
   }
-  counter.state = step.moved ?? counter.state
+  counter.state = step.rebased ?? counter.state
   if (limit.onRefusal !== 'charge') return step
   counter.state = algorithm.charge(counter.state, limit, amount, now, now, 0) ?? counter.state
   return algorithm.peek(counter.state, limit, amount, now)

@@ -2,7 +2,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterAll, expect, test } from 'vitest'
-import { KeptFile } from './kept-file.js'
+import { PeriodicFile } from './kept-file.js'
 
 const folder = mkdtempSync(join(tmpdir(), 'sluice-kept-'))
 afterAll(() => rmSync(folder, { recursive: true, force: true }))
@@ -11,7 +11,7 @@ function setUp<Content extends string | Uint8Array>(name: string, first: Content
   const file = join(folder, name, 'file')
   const told: unknown[] = []
   const state = { content: first }
-  const kept = new KeptFile<Content>({
+  const kept = new PeriodicFile<Content>({
     file,
     everyMs: 1_000_000,
     content: () => state.content,
@@ -45,7 +45,7 @@ test('what it holds is not written again, be it text or bytes', async () => {
 
 test('what it is said to hold, and nothing at all, make no file', async () => {
   const known = setUp('known', 'text')
-  known.kept.holds('text')
+  known.kept.markSaved('text')
   await known.kept.save()
   expect(() => statSync(known.file)).toThrow('ENOENT')
   const empty = setUp<string>('empty', undefined)

@@ -5,7 +5,7 @@
 import { mkdir, open, rename } from 'node:fs/promises'
 import { dirname } from 'node:path'
 
-export interface KeptFileParts<Content extends string | Uint8Array> {
+export interface PeriodicFileOptions<Content extends string | Uint8Array> {
   readonly file: string
   readonly everyMs: number
   /** What it is to hold; undefined: it stays as it is. */
@@ -14,29 +14,29 @@ export interface KeptFileParts<Content extends string | Uint8Array> {
   readonly onDone: (failure: unknown) => void
 }
 
-export class KeptFile<Content extends string | Uint8Array> {
-  readonly #parts: KeptFileParts<Content>
+export class PeriodicFile<Content extends string | Uint8Array> {
+  readonly #options: PeriodicFileOptions<Content>
   #timer: NodeJS.Timeout | undefined
   /** What the file holds; undefined: nothing that we wrote or know. */
   #written: Content | undefined
   #saving: Promise<void> | undefined
 
-  constructor(parts: KeptFileParts<Content>) {
-    this.#parts = parts
+  constructor(options: PeriodicFileOptions<Content>) {
+    this.#options = options
   }
 
   /** It holds this already. */
-  holds(content: Content): void {
+  markSaved(content: Content): void {
     this.#written = content
   }
 
   start(): void {
-    this.#timer = setInterval(() => void this.save(), this.#parts.everyMs).unref()
+    this.#timer = setInterval(() => void this.save(), this.#options.everyMs).unref()
   }
 
   /** Never rejects, and never runs twice at a time. */
   save(): Promise<void> {
-    const { onDone } = this.#parts
+    const { onDone } = this.#options
     this.#saving ??= this.write()
       .then(() => onDone(undefined), onDone)
       .finally(() => {
@@ -53,20 +53,20 @@ export class KeptFile<Content extends string | Uint8Array> {
   }
 
   private async write(): Promise<void> {
-    const { file, content } = this.#parts
-    const wanted = content()
-    if (wanted === undefined || isSame(wanted, this.#written)) return
+    const { file, content } = this.#options
+    const next = content()
+    if (next === undefined || sameContent(next, this.#written)) return
     await mkdir(dirname(file), { recursive: true, mode: 0o700 })
     const draft = draftOf(file)
     const handle = await open(draft, 'w', 0o600)
     try {
-      await handle.writeFile(wanted)
+      await handle.writeFile(next)
       await handle.sync()
     } finally {
       await handle.close()
     }
     await rename(draft, file)
-    this.#written = wanted
+    this.#written = next
   }
 }
 
@@ -75,7 +75,7 @@ export function draftOf(file: string): string {
   return `${file}.new`
 }
 
-function isSame(one: string | Uint8Array, other: string | Uint8Array | undefined): boolean {
+function sameContent(one: string | Uint8Array, other: string | Uint8Array | undefined): boolean {
   if (typeof one === 'string' || typeof other === 'string') return one === other
   return other !== undefined && Buffer.compare(one, other) === 0
 }

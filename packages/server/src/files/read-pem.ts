@@ -2,7 +2,7 @@
 import { createSecureContext } from 'node:tls'
 import type { ClientTlsFiles } from '../config/config.js'
 import { messageOf } from '../message-of.js'
-import { readWhole } from './read-whole.js'
+import { readWholeFile } from './read-whole.js'
 
 export interface Pem {
   readonly ca: string | undefined
@@ -13,7 +13,7 @@ export interface Pem {
 /** Rejects with a message that names what cannot be read or used. */
 export async function readPem(files: Omit<ClientTlsFiles, 'servername'>): Promise<Pem> {
   const read = async (file: string | undefined) =>
-    file === undefined ? undefined : (await readWhole(file)).text
+    file === undefined ? undefined : (await readWholeFile(file)).text
   const pem = {
     ca: await read(files.ca),
     cert: await read(files.cert),

@@ -11,7 +11,7 @@ export interface WholeFile {
 const FILE_BYTES_MAX = 16 * 1024 * 1024
 
 /** Rejects with a message that names the file. */
-export async function readWhole(path: string): Promise<WholeFile> {
+export async function readWholeFile(path: string): Promise<WholeFile> {
   let handle: FileHandle | undefined
   try {
     // Opening a pipe would otherwise wait for somebody to write to it.

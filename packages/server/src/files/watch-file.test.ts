@@ -14,7 +14,7 @@ import {
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, expect, test } from 'vitest'
-import { type WatchedFile, type WatchOptions, watchFile } from './watch-file.js'
+import { type FileWatcher, type WatchOptions, watchFile } from './watch-file.js'
 
 /** So seldom that only events of the directory can be what tells of a change. */
 const NEVER_MS = 10 * 60_000
@@ -24,7 +24,7 @@ const SETTLE_MS = 50
 
 let directory: string
 let file: string
-let opened: WatchedFile[]
+let opened: FileWatcher[]
 
 beforeEach(() => {
   directory = mkdtempSync(join(tmpdir(), 'sluice-watch-'))

@@ -8,9 +8,9 @@
 import { createHash } from 'node:crypto'
 import { type FSWatcher, watch } from 'node:fs'
 import { dirname } from 'node:path'
-import { readIdentity, readWhole, type WholeFile } from './read-whole.js'
+import { readIdentity, readWholeFile, type WholeFile } from './read-whole.js'
 
-export interface WatchedFile {
+export interface FileWatcher {
   /** Looks now; settles when that is done and told of. Never rejects. */
   check(): Promise<void>
   close(): void
@@ -38,19 +38,19 @@ export function watchFile(
   path: string,
   onChange: (text: string) => void,
   options: WatchOptions,
-): WatchedFile {
-  return new PolledFile(path, onChange, options)
+): FileWatcher {
+  return new PollingFileWatcher(path, onChange, options)
 }
 
-class PolledFile implements WatchedFile {
+class PollingFileWatcher implements FileWatcher {
   readonly #path: string
   readonly #onChange: (text: string) => void
   readonly #onError: (error: Error) => void
   readonly #poll: NodeJS.Timeout
   #watcher: FSWatcher | undefined
-  #soon: NodeJS.Timeout | undefined
-  #looking: Promise<void> | undefined
-  #lookingAgain: Promise<void> | undefined
+  #checkTimer: NodeJS.Timeout | undefined
+  #checking: Promise<void> | undefined
+  #checkingAgain: Promise<void> | undefined
   /** Of the content that was told of last. */
   #digest: string | undefined
   /** Of the file that held it. */
@@ -78,32 +78,32 @@ class PolledFile implements WatchedFile {
   }
 
   check(): Promise<void> {
-    if (this.#looking === undefined) {
-      this.#looking = this.look().finally(() => {
-        this.#looking = undefined
+    if (this.#checking === undefined) {
+      this.#checking = this.checkOnce().finally(() => {
+        this.#checking = undefined
       })
-      return this.#looking
+      return this.#checking
     }
     // A look under way may have passed by what is asked for now; one more is enough for all.
-    this.#lookingAgain ??= this.#looking.then(() => {
-      this.#lookingAgain = undefined
+    this.#checkingAgain ??= this.#checking.then(() => {
+      this.#checkingAgain = undefined
       return this.check()
     })
-    return this.#lookingAgain
+    return this.#checkingAgain
   }
 
   close(): void {
     this.#isClosed = true
     clearInterval(this.#poll)
-    clearTimeout(this.#soon)
+    clearTimeout(this.#checkTimer)
     this.#watcher?.close()
   }
 
-  private async look(): Promise<void> {
+  private async checkOnce(): Promise<void> {
     try {
       if (this.#isClosed || !(await this.mayDiffer())) return
       const found = await this.readSettled()
-      if (found !== undefined && !this.#isClosed) this.take(found)
+      if (found !== undefined && !this.#isClosed) this.accept(found)
     } catch (error) {
       this.fail(error)
     }
@@ -116,23 +116,23 @@ class PolledFile implements WatchedFile {
     // same. So a file is read once more, later.
     if (this.#isSure) return false
     this.#isSure = true
-    const { text } = await readWhole(this.#path)
+    const { text } = await readWholeFile(this.#path)
     return digestOf(text) !== this.#digest
   }
 
   /** The file once two readings with a pause between them are the same. */
   private async readSettled(): Promise<WholeFile | undefined> {
-    let last = await readWhole(this.#path)
+    let last = await readWholeFile(this.#path)
     for (let round = 0; round < SETTLE_ROUNDS_MAX && !this.#isClosed; round++) {
       await pause(SETTLE_MS)
-      const next = await readWhole(this.#path)
+      const next = await readWholeFile(this.#path)
       if (next.identity === last.identity && next.text === last.text) return next
       last = next
     }
     return undefined
   }
 
-  private take({ text, identity }: WholeFile): void {
+  private accept({ text, identity }: WholeFile): void {
     const digest = digestOf(text)
     const isNews = digest !== this.#digest || this.#hasFailed
     this.#digest = digest
@@ -159,7 +159,7 @@ class PolledFile implements WatchedFile {
   private watchDirectory(): void {
     if (this.#watcher !== undefined) return
     try {
-      const watcher = watch(dirname(this.#path), { persistent: false }, () => this.lookSoon())
+      const watcher = watch(dirname(this.#path), { persistent: false }, () => this.checkSoon())
       watcher.on('error', () => {
         watcher.close()
         if (this.#watcher === watcher) this.#watcher = undefined
@@ -171,9 +171,9 @@ class PolledFile implements WatchedFile {
   }
 
   /** Changes come in swarms, and of other files too: one look answers all of them. */
-  private lookSoon(): void {
-    this.#soon ??= setTimeout(() => {
-      this.#soon = undefined
+  private checkSoon(): void {
+    this.#checkTimer ??= setTimeout(() => {
+      this.#checkTimer = undefined
       void this.check()
     }, SETTLE_MS).unref()
   }

@@ -11,7 +11,7 @@ import type { AddressInfo } from 'node:net'
 import type { Pool } from 'undici'
 import type { Upstream } from '../config/config.js'
 import { forward, type UpstreamFailure } from './forward.js'
-import type { GatheredBytes } from './gathered-bytes.js'
+import type { BodyMemory } from './gathered-bytes.js'
 import { createUpstreams } from './upstreams.js'
 
 const TIMEOUTS = {
@@ -36,7 +36,7 @@ export interface Front {
   /** Calls whose body came too slowly. */
   readonly slowUploads: () => number
   /** The memory reserved for bodies. */
-  readonly gathered: GatheredBytes
+  readonly gathered: BodyMemory
   /** Exchanges that have ended. */
   readonly ended: () => number
   readonly inFlight: () => number
@@ -79,7 +79,7 @@ export async function startFront(
         const name = (raw[index - (index % 2)] ?? '').toLowerCase()
         return !['connection', 'transfer-encoding', 'expect'].includes(name)
       }),
-      own: ['RateLimit', '"a";r=1'],
+      rateLimitHeaders: ['RateLimit', '"a";r=1'],
       timeouts: { ...TIMEOUTS, ...more.timeouts },
       onEnd: (failure) => {
         ended++
@@ -96,7 +96,7 @@ export async function startFront(
     failures,
     ended: () => ended,
     slowUploads: () => slowUploads,
-    gathered: target.gathered,
+    gathered: target.bodyMemory,
     inFlight: () => target.inFlight,
     async close() {
       front.closeAllConnections()
@@ -110,7 +110,7 @@ export async function startFront(
   }
 }
 
-export interface Answer {
+export interface ForwardResponse {
   readonly status: number
   readonly headers: IncomingMessage['headers']
   readonly rawHeaders: readonly string[]
@@ -120,11 +120,11 @@ export interface Answer {
   readonly isCut: boolean
 }
 
-export function ask(
+export function request(
   port: number,
   options: RequestOptions,
   body?: Buffer | string,
-): Promise<Answer> {
+): Promise<ForwardResponse> {
   return new Promise((resolve, reject) => {
     const request = httpRequest({ host: '127.0.0.1', port, agent: false, ...options })
     request.on('error', reject)

@@ -5,14 +5,14 @@
 import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { PassThrough } from 'node:stream'
 import type { Dispatcher } from 'undici'
-import { answerProblem, type FlatHeaders } from '../http/answer.js'
+import { sendProblem, type FlatHeaders } from '../http/answer.js'
 import { limitUnreadBody } from '../http/unread-body.js'
-import { GATHERED_EACH_MAX } from './gathered-bytes.js'
+import { BUFFERED_BODY_MAX } from './gathered-bytes.js'
 import { readEarlyHints, readResponseHead, readTrailers } from './response-headers.js'
 import { Upload } from './upload.js'
 import { hasConnectionsToSpare, type Target } from './upstreams.js'
 
-export interface Forwarded {
+export interface ForwardOptions {
   readonly request: IncomingMessage
   readonly response: ServerResponse
   readonly target: Target
@@ -20,7 +20,7 @@ export interface Forwarded {
   readonly path: string
   readonly headers: FlatHeaders
   /** Rate limit headers of the answer, whoever gives it. */
-  readonly own: FlatHeaders
+  readonly rateLimitHeaders: FlatHeaders
   readonly timeouts: {
     /** Until there is a connection to the upstream. */
     readonly queueMs: number
@@ -40,7 +40,7 @@ export interface UpstreamFailure {
   readonly code: string
 }
 
-export function forward(call: Forwarded): void {
+export function forward(call: ForwardOptions): void {
   limitUnreadBody(call.request, call.response)
   new Exchange(call).begin()
 }
@@ -52,8 +52,8 @@ const PHRASE = /^[\t\x20-\x7e]*$/
 
 /** The handler of one exchange. undici calls its methods in the order of HTTP. */
 class Exchange implements Dispatcher.DispatchHandler {
-  readonly #call: Forwarded
-  readonly #onClose = () => this.clientLeft()
+  readonly #call: ForwardOptions
+  readonly #onClose = () => this.onClientClosed()
   /** What `#timer` waits for: a connection, the upstream to read, the upstream to answer. */
   #phase: 'queued' | 'sending' | 'sent' | 'answered' = 'queued'
   #timer: NodeJS.Timeout | undefined
@@ -73,7 +73,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   /** Nobody waits for an answer any more. */
   #isOver = false
 
-  constructor(call: Forwarded) {
+  constructor(call: ForwardOptions) {
     this.#call = call
     // The socket's and not the response's: one that waits behind others on its connection is
     // never told that the client has gone.
@@ -85,11 +85,11 @@ class Exchange implements Dispatcher.DispatchHandler {
     const size = bodySize(request)
     if (size === 0) return this.enqueue()
     const { stallMs } = timeouts
-    const upload = new Upload(request, { size, stallMs, onSlow: () => this.uploadIsSlow() })
+    const upload = new Upload(request, { size, stallMs, onSlow: () => this.onSlowUpload() })
     this.#upload = upload
-    const bytes = Math.min(size, GATHERED_EACH_MAX)
-    const isStreamed = size > GATHERED_EACH_MAX && hasConnectionsToSpare(target)
-    if (isStreamed || !target.gathered.reserve(bytes)) return this.enqueue(upload.open())
+    const bytes = Math.min(size, BUFFERED_BODY_MAX)
+    const isStreamed = size > BUFFERED_BODY_MAX && hasConnectionsToSpare(target)
+    if (isStreamed || !target.bodyMemory.reserve(bytes)) return this.enqueue(upload.open())
     this.#reserved = bytes
     upload.gather(bytes, (isWhole) => this.enqueue(isWhole ? upload.gathered() : upload.open()))
   }
@@ -140,7 +140,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   onHeaders(status: number, raw: Buffer[], resume: () => void, statusText: string): boolean {
-    const { request, response, own } = this.#call
+    const { request, response, rateLimitHeaders } = this.#call
     if (status < 200) {
       const hints = readEarlyHints(status, raw)
       if (hints !== undefined && request.httpVersion === '1.1') response.writeEarlyHints(hints)
@@ -151,7 +151,12 @@ class Exchange implements Dispatcher.DispatchHandler {
     // Both sides may talk in turns now; while the upstream is silent, undici times that.
     this.#upload?.stopTiming()
     this.#status = status
-    const { headers, hasDate } = readResponseHead(status, raw, own, canTrail(request, status))
+    const { headers, hasDate } = readResponseHead(
+      status,
+      raw,
+      rateLimitHeaders,
+      canTrail(request, status),
+    )
     if (hasDate) response.sendDate = false
     response.on('drain', () => {
       clearTimeout(this.#stall)
@@ -197,11 +202,11 @@ class Exchange implements Dispatcher.DispatchHandler {
 
   private fail(failure: UpstreamFailure): void {
     if (this.#isOver) return
-    const { request, response, own } = this.#call
+    const { request, response, rateLimitHeaders } = this.#call
     this.finish(failure)
     // The head is out: all that is left is to show that the body is not whole.
     if (response.headersSent) request.socket.destroy()
-    else answerFailure(response, failure, own)
+    else sendFailure(response, failure, rateLimitHeaders)
   }
 
   /** undici tells how much was read on a connection: one that answered before was a kept one. */
@@ -243,18 +248,18 @@ class Exchange implements Dispatcher.DispatchHandler {
     this.#abort?.(new Error('The upstream is late'))
   }
 
-  private uploadIsSlow(): void {
+  private onSlowUpload(): void {
     if (this.#isOver) return
-    const { response, own, onSlowUpload } = this.#call
+    const { response, rateLimitHeaders, onSlowUpload } = this.#call
     this.finish(undefined)
     onSlowUpload()
     // The rest of the body may still come, and must not be read as the next request.
-    answerProblem(response, { ...SLOW_UPLOAD, headers: [...own, 'Connection', 'close'] })
+    sendProblem(response, { ...SLOW_UPLOAD, headers: [...rateLimitHeaders, 'Connection', 'close'] })
     this.#abort?.(new Error('The body came too slowly'))
   }
 
   /** The client went away: the upstream need not go on. */
-  private clientLeft(): void {
+  private onClientClosed(): void {
     if (this.#isOver) return
     this.finish(undefined)
     this.#abort?.(new Error('The client went away'))
@@ -278,7 +283,7 @@ class Exchange implements Dispatcher.DispatchHandler {
   }
 
   private releaseBytes(): void {
-    this.#call.target.gathered.release(this.#reserved)
+    this.#call.target.bodyMemory.release(this.#reserved)
     this.#reserved = 0
   }
 }
@@ -323,12 +328,12 @@ const DETAILS = {
   504: 'The upstream did not answer in time.',
 } as const
 
-function answerFailure(
+function sendFailure(
   response: ServerResponse,
   { status }: UpstreamFailure,
-  own: FlatHeaders,
+  rateLimitHeaders: FlatHeaders,
 ): void {
   // A call that was never sent may be sent again, whatever it does.
-  const headers = status === 503 ? ['Retry-After', '1', ...own] : own
-  answerProblem(response, { status, detail: DETAILS[status], error: 'upstream_failed', headers })
+  const headers = status === 503 ? ['Retry-After', '1', ...rateLimitHeaders] : rateLimitHeaders
+  sendProblem(response, { status, detail: DETAILS[status], error: 'upstream_failed', headers })
 }

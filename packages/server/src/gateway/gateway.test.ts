@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { startTestServer, type TestServer, type TestServerOptions } from '../serve.test-helper.js'
-import { ask } from './forward.test-helper.js'
+import { request } from './forward.test-helper.js'
 
 let server: TestServer | undefined
 afterEach(async () => {
@@ -27,7 +27,7 @@ describe('the gateway', () => {
     const { gatewayPort, calls } = await start({ rules: perAddress(['3/minute']) })
     const answers = []
     for (let i = 0; i < 3; i++)
-      answers.push(await ask(gatewayPort, { path: `/v1/orders/${i}?q=1` }))
+      answers.push(await request(gatewayPort, { path: `/v1/orders/${i}?q=1` }))
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])
     expect(answers.map(({ headers }) => headers['x-ratelimit-remaining'])).toEqual(['2', '1', '0'])
     expect(answers[0]?.headers['ratelimit-policy']).toBe('"address";q=3;w=60')
@@ -41,8 +41,8 @@ describe('the gateway', () => {
   test('refuses the excess with everything a client needs, and the upstream never hears of it', async () => {
     const { gatewayPort, calls, lines } = await start({ rules: perAddress(['1/minute']) })
     const since = performance.now()
-    await ask(gatewayPort, {})
-    const refused = await ask(
+    await request(gatewayPort, {})
+    const refused = await request(
       gatewayPort,
       { method: 'POST', path: '/v1/orders' },
       'x'.repeat(10_000),
@@ -75,12 +75,12 @@ describe('the gateway', () => {
 
   test('lets a caller pass again after exactly the time it told', async () => {
     const { gatewayPort } = await start({ rules: perAddress(['1/second']) })
-    let refused = await ask(gatewayPort, {})
+    let refused = await request(gatewayPort, {})
     // The second is one too many, unless a busy machine took a second for it.
-    for (let i = 0; i < 20 && refused.status === 200; i++) refused = await ask(gatewayPort, {})
+    for (let i = 0; i < 20 && refused.status === 200; i++) refused = await request(gatewayPort, {})
     expect(refused.headers['retry-after']).toBe('1')
     await new Promise((resolve) => setTimeout(resolve, 1000))
-    expect((await ask(gatewayPort, {})).status).toBe(200)
+    expect((await request(gatewayPort, {})).status).toBe(200)
   })
 
   test('marks a call over a tagged shadow rule, and removes the client’s own mark', async () => {
@@ -91,7 +91,7 @@ describe('the gateway', () => {
       ],
     })
     for (let i = 0; i < 2; i++) {
-      const answer = await ask(gatewayPort, {
+      const answer = await request(gatewayPort, {
         headers: { 'X-Sluice-Over': 'mine', x_sluice_over: 'x' },
       })
       expect([answer.status, answer.headers.ratelimit]).toEqual([200, undefined])
@@ -109,7 +109,7 @@ describe('the gateway', () => {
       ],
     })
     const status = async (key: string) =>
-      (await ask(gatewayPort, { headers: { 'x-api-key': key } })).status
+      (await request(gatewayPort, { headers: { 'x-api-key': key } })).status
     expect([
       await status('invented-1'),
       await status('invented-2'),
@@ -123,17 +123,17 @@ describe('the gateway', () => {
       config: { identity: IDENTITY, gateway: { requireUser: ['/v1/*'] } },
       rules: perAddress(['2/minute'], { match: { where: { user: null } } }),
     })
-    const first = await ask(gatewayPort, { path: '/V1/orders' })
+    const first = await request(gatewayPort, { path: '/V1/orders' })
     expect([
       first.status,
       first.headers['www-authenticate'],
       first.headers['x-ratelimit-remaining'],
     ]).toEqual([401, 'ApiKey header="x-api-key"', '1'])
     expect(
-      (await ask(gatewayPort, { path: '/v1/orders', headers: { 'x-api-key': KEY } })).status,
+      (await request(gatewayPort, { path: '/v1/orders', headers: { 'x-api-key': KEY } })).status,
     ).toBe(200)
-    expect((await ask(gatewayPort, { path: '/public' })).status).toBe(200)
-    expect((await ask(gatewayPort, { path: '/v1/orders' })).status).toBe(429)
+    expect((await request(gatewayPort, { path: '/public' })).status).toBe(200)
+    expect((await request(gatewayPort, { path: '/v1/orders' })).status).toBe(429)
     expect(calls).toHaveLength(2)
   })
 
@@ -151,7 +151,7 @@ describe('the gateway', () => {
     })
     const statuses = []
     for (const path of ['/down', '/down/x', '/%64own/x', '/downtown', '/']) {
-      statuses.push((await ask(gatewayPort, { path })).status)
+      statuses.push((await request(gatewayPort, { path })).status)
     }
     expect(statuses).toEqual([502, 502, 502, 404, 404])
   })
@@ -164,8 +164,8 @@ describe('the gateway', () => {
         else response.writeHead(503, { 'x-ratelimit-limit': '7' }).end('busy')
       },
     })
-    const busy = await ask(gatewayPort, {})
-    const reset = await ask(gatewayPort, { path: '/reset', method: 'POST' })
+    const busy = await request(gatewayPort, {})
+    const reset = await request(gatewayPort, { path: '/reset', method: 'POST' })
     expect([busy.status, busy.headers['x-ratelimit-limit'], busy.body.toString()]).toEqual([
       503,
       '9',
@@ -180,8 +180,8 @@ describe('the gateway', () => {
       config: { gateway: { headers: false } },
     })
     const since = performance.now()
-    expect((await ask(gatewayPort, {})).headers).not.toHaveProperty('ratelimit')
-    const refused = await ask(gatewayPort, {})
+    expect((await request(gatewayPort, {})).headers).not.toHaveProperty('ratelimit')
+    const refused = await request(gatewayPort, {})
     expect(refused.status).toBe(429)
     expectLeft(Number(refused.headers['retry-after']), 60, since)
   })
@@ -233,7 +233,7 @@ describe('calls that wait', () => {
     })
     const lateness = watchLateness()
     const since = performance.now()
-    const answers = await Promise.all([1, 2, 3, 4].map(() => ask(gatewayPort, {})))
+    const answers = await Promise.all([1, 2, 3, 4].map(() => request(gatewayPort, {})))
     expect(answers.every(({ status }) => status === 200)).toBe(true)
     const lateMs = lateness.end()
     const gaps = times.slice(1).map((time, index) => time - (times[index] ?? 0))
@@ -250,18 +250,18 @@ describe('calls that wait', () => {
         { algorithm: 'leaky-bucket', max: 1, window: '10s', queue: 2, maxWait: '1m' },
       ]),
     })
-    await ask(gatewayPort, {})
+    await request(gatewayPort, {})
     const held = async () => {
-      const { body } = await ask(adminPort, { path: '/metrics' })
+      const { body } = await request(adminPort, { path: '/metrics' })
       return Number(/^sluice_held_calls (\d+)$/m.exec(body.toString())?.[1])
     }
     const leavers = [1, 2].map(() => connect(gatewayPort, '127.0.0.1'))
     for (const leaver of leavers) leaver.write('GET /held HTTP/1.1\r\nHost: a\r\n\r\n')
     await vi.waitFor(async () => expect(await held()).toBe(2), SOON)
-    expect((await ask(gatewayPort, {})).status).toBe(429)
+    expect((await request(gatewayPort, {})).status).toBe(429)
     for (const leaver of leavers) leaver.destroy()
     await vi.waitFor(async () => expect(await held()).toBe(0), SOON)
-    const limits = (await ask(gatewayPort, { path: '/_sluice/limits' })).body.toString()
+    const limits = (await request(gatewayPort, { path: '/_sluice/limits' })).body.toString()
     expect(JSON.parse(limits)).toMatchObject({ limits: [{ remaining: 2 }] })
     expect(calls).toHaveLength(1)
   })
@@ -273,7 +273,7 @@ describe('calls that wait', () => {
       ]),
     })
     const held = async () => {
-      const { body } = await ask(adminPort, { path: '/metrics' })
+      const { body } = await request(adminPort, { path: '/metrics' })
       return Number(/^sluice_held_calls (\d+)$/m.exec(body.toString())?.[1])
     }
     const socket = connect(gatewayPort, '127.0.0.1')
@@ -295,8 +295,8 @@ describe('calls that wait', () => {
       rules: perAddress([slow]),
       config: { gateway: { maxHeld: 0 } },
     })
-    expect((await ask(gatewayPort, {})).status).toBe(200)
-    expect((await ask(gatewayPort, {})).status).toBe(429)
+    expect((await request(gatewayPort, {})).status).toBe(200)
+    expect((await request(gatewayPort, {})).status).toBe(429)
   })
 })
 
@@ -306,17 +306,17 @@ function watchLateness() {
   const LATE_MS = 10
   let lateMs = 0
   let last = performance.now()
-  const look = () => {
+  const sample = () => {
     const now = performance.now()
     const late = now - last - EVERY_MS
     if (late > LATE_MS) lateMs += late
     last = now
   }
-  const timer = setInterval(look, EVERY_MS)
+  const timer = setInterval(sample, EVERY_MS)
   return {
     end() {
       clearInterval(timer)
-      look()
+      sample()
       return lateMs
     },
   }
@@ -337,15 +337,15 @@ describe('GET /_sluice/limits', () => {
       ],
     })
     const headers = { 'x-api-key': KEY }
-    await ask(gatewayPort, { path: '/v1/orders', headers })
+    await request(gatewayPort, { path: '/v1/orders', headers })
     for (let i = 0; i < 3; i++) {
-      const answer = await ask(gatewayPort, { path: '/_Sluice/limits/', headers })
+      const answer = await request(gatewayPort, { path: '/_Sluice/limits/', headers })
       expect(json(answer)).toMatchObject({
         limits: [{ rule: 'orders', limit: 5, remaining: 4, windowMs: 60_000 }],
       })
       expect(answer.headers['cache-control']).toBe('no-store')
     }
-    expect(json(await ask(gatewayPort, { path: '/_sluice/limits' }))).toMatchObject({
+    expect(json(await request(gatewayPort, { path: '/_sluice/limits' }))).toMatchObject({
       limits: [{ rule: 'net', remaining: 7 }],
     })
     expect(calls).toHaveLength(1)
@@ -358,9 +358,9 @@ describe('GET /_sluice/limits', () => {
         rules: [{ id: 'each', by: ['ip', 'route'], limits: ['5/minute'] }],
       }),
     })
-    await ask(gatewayPort, { path: '/v1/orders/7' })
+    await request(gatewayPort, { path: '/v1/orders/7' })
     for (let i = 0; i < 3; i++) {
-      expect(json(await ask(gatewayPort, { path: '/_sluice/limits' }))).toMatchObject({
+      expect(json(await request(gatewayPort, { path: '/_sluice/limits' }))).toMatchObject({
         limits: [
           { rule: 'each', route: 'POST /v1/login', remaining: 5 },
           { rule: 'each', route: 'GET /v1/orders/:id', remaining: 4 },
@@ -381,9 +381,9 @@ describe('GET /_sluice/limits', () => {
         ],
       }),
     })
-    await ask(gatewayPort, { path: '/v1/login', method: 'POST' })
+    await request(gatewayPort, { path: '/v1/login', method: 'POST' })
     const limitsOf = async (query: string) =>
-      json(await ask(gatewayPort, { path: `/_sluice/limits?${query}` }))
+      json(await request(gatewayPort, { path: `/_sluice/limits?${query}` }))
     const named = {
       limits: [
         { rule: 'each', remaining: 4 },
@@ -415,11 +415,11 @@ describe('GET /_sluice/limits', () => {
     })
     const statuses: number[] = []
     for (let i = 0; i < 8; i++)
-      statuses.push((await ask(gatewayPort, { path: '/_sluice/limits' })).status)
+      statuses.push((await request(gatewayPort, { path: '/_sluice/limits' })).status)
     expect(statuses[0]).toBe(200)
     expect(statuses.filter((status) => status === 200).length).toBeLessThan(6)
     expect(statuses).toContain(429)
-    const named = await ask(gatewayPort, { path: '/_sluice/limits?path=/v1/r7' })
+    const named = await request(gatewayPort, { path: '/_sluice/limits?path=/v1/r7' })
     expect(named.status).toBe(200)
   })
 
@@ -432,7 +432,7 @@ describe('GET /_sluice/limits', () => {
     for (let i = 0; i < 40; i++) {
       const path = i % 2 === 0 ? '/_sluice/limits' : '/_sluice/other'
       statuses.add(
-        (await ask(gatewayPort, { path, headers: { 'x-api-key': `guess-${i}` } })).status,
+        (await request(gatewayPort, { path, headers: { 'x-api-key': `guess-${i}` } })).status,
       )
     }
     expect(statuses).toEqual(new Set([401, 429]))
@@ -440,12 +440,16 @@ describe('GET /_sluice/limits', () => {
 
   test('has a limit of its own, takes GET and HEAD, and nothing below /_sluice is forwarded', async () => {
     const { gatewayPort, calls } = await start({ rules: [] })
-    expect((await ask(gatewayPort, { path: '/_sluice/limits', method: 'POST' })).status).toBe(405)
-    expect((await ask(gatewayPort, { path: '/_sluice/other' })).status).toBe(404)
-    expect((await ask(gatewayPort, { path: '/%5Fsluice/limits', method: 'HEAD' })).status).toBe(200)
+    expect((await request(gatewayPort, { path: '/_sluice/limits', method: 'POST' })).status).toBe(
+      405,
+    )
+    expect((await request(gatewayPort, { path: '/_sluice/other' })).status).toBe(404)
+    expect((await request(gatewayPort, { path: '/%5Fsluice/limits', method: 'HEAD' })).status).toBe(
+      200,
+    )
     const statuses = []
     for (let i = 0; i < 40; i++)
-      statuses.push((await ask(gatewayPort, { path: '/_sluice/limits' })).status)
+      statuses.push((await request(gatewayPort, { path: '/_sluice/limits' })).status)
     expect(statuses).toContain(429)
     expect(calls).toEqual([])
   })

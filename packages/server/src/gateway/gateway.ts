@@ -6,26 +6,30 @@ import type { WallClock } from '../clock.js'
 import type { Config } from '../config/config.js'
 import type { Decider } from '../decider.js'
 import {
-  answerProblem,
-  answerRefusal,
+  sendProblem,
+  sendRefusal,
   type FlatHeaders,
   flatHeaders,
-  type ProblemAnswer,
+  type HttpProblem,
 } from '../http/answer.js'
-import { Failures } from '../http/failures.js'
+import { ErrorReporter } from '../http/failures.js'
 import { originForm } from '../http/target.js'
 import { limitUnreadBody } from '../http/unread-body.js'
 import { findRequestProblem } from '../http/strict-request.js'
 import { type Identifier, type Identity, refusalOfIdentity } from '../identity/identity.js'
 import type { Log } from '../log/logger.js'
-import type { Telemetry, Traced } from '../telemetry/telemetry.js'
+import type { Telemetry, RequestTrace } from '../telemetry/telemetry.js'
 import { forward, type UpstreamFailure } from './forward.js'
-import { createHolds, type Holds } from './hold.js'
-import { isOwnPath, type LimitsPage } from './limits-page.js'
-import { createHeaderWriter, type HeaderWriter, type SentHeaders } from './request-headers.js'
+import { createHeldCalls, type HeldCalls } from './hold.js'
+import { isReservedPath, type LimitsPage } from './limits-page.js'
+import {
+  createHeaderWriter,
+  type HeaderWriter,
+  type UpstreamHeaderContext,
+} from './request-headers.js'
 import type { Target, Upstreams } from './upstreams.js'
 
-export interface GatewayParts {
+export interface GatewayDeps {
   readonly config: Config
   readonly decider: Decider
   readonly identifier: Identifier
@@ -55,23 +59,23 @@ export type Admission =
       readonly call: Call
     }
   | { readonly refused: Decision }
-  | { readonly problem: ProblemAnswer }
+  | { readonly problem: HttpProblem }
 
 /** The part of the gateway that requests and upgrades have in common. */
 export class Gateway {
-  readonly parts: GatewayParts
-  readonly holds: Holds
+  readonly deps: GatewayDeps
+  readonly heldCalls: HeldCalls
   readonly headerWriter: HeaderWriter
   readonly proto: 'http' | 'https'
-  readonly failures: Failures
+  readonly errorReporter: ErrorReporter
   /** Connections that are being closed for a request in doubt: nothing more is served on them. */
   readonly #distrusted = new WeakSet<Duplex>()
 
-  constructor(parts: GatewayParts) {
-    const { identity, gateway } = parts.config
-    this.parts = parts
-    this.holds = createHolds(gateway.maxHeld)
-    this.failures = new Failures({ ...parts, place: 'gateway' })
+  constructor(deps: GatewayDeps) {
+    const { identity, gateway } = deps.config
+    this.deps = deps
+    this.heldCalls = createHeldCalls(gateway.maxHeld)
+    this.errorReporter = new ErrorReporter({ ...deps, component: 'gateway' })
     this.proto = gateway.tls === undefined ? 'http' : 'https'
     const proxyHeaders = Object.values(identity.proxyHeaders).filter((name) => name !== undefined)
     this.headerWriter = createHeaderWriter({
@@ -89,9 +93,9 @@ export class Gateway {
     try {
       await this.serve(request, response)
     } catch (error) {
-      const problem = this.failures.problemOf(error)
+      const problem = this.errorReporter.problemOf(error)
       if (response.headersSent) response.destroy()
-      else answerProblem(response, problem)
+      else sendProblem(response, problem)
     }
   }
 
@@ -100,11 +104,11 @@ export class Gateway {
     const problem = findRequestProblem(request)
     if (problem !== undefined) {
       this.#distrusted.add(request.socket)
-      return answerProblem(response, closing(problem))
+      return sendProblem(response, closing(problem))
     }
     const found = canonicalPath(request.url ?? '')
     if (!found.ok) return this.answer(request, response, badPath(found.reason))
-    if (isOwnPath(found.path)) return this.serveOwn(request, response, found.path)
+    if (isReservedPath(found.path)) return this.serveOwn(request, response, found.path)
 
     const traced = this.traceAnswer(request, response)
     const admission = await this.admit(request, found.path, request.method ?? 'GET', traced)
@@ -114,21 +118,21 @@ export class Gateway {
     if ('refused' in admission) return this.refuse(request, response, admission.refused)
 
     const { decision, target, identity } = admission
-    if (decision.delayMs > 0 && !(await this.wait(request.socket, decision))) return
+    if (decision.delayMs > 0 && !(await this.hold(request.socket, decision))) return
     const { expect } = request.headers
     if (expect !== undefined && request.httpVersion === '1.1') response.writeContinue()
-    const sent = this.sentHeaders(request, identity, decision, target)
-    this.began(target)
+    const sent = this.headerContext(request, identity, decision, target)
+    this.recordUpstreamCall(target)
     forward({
       request,
       response,
       target,
       path: originForm(request.url ?? '/'),
       headers: this.upstreamHeaders(request, sent, traced),
-      own: this.ownHeaders(decision),
-      timeouts: this.parts.config.gateway.timeouts,
-      onEnd: (failure) => this.ended(target, failure, request),
-      onSlowUpload: this.parts.onSlowUpload,
+      rateLimitHeaders: this.rateLimitHeaders(decision),
+      timeouts: this.deps.config.gateway.timeouts,
+      onEnd: (failure) => this.recordUpstreamEnd(target, failure, request),
+      onSlowUpload: this.deps.onSlowUpload,
     })
   }
 
@@ -142,28 +146,28 @@ export class Gateway {
     request: IncomingMessage,
     path: string,
     method: string,
-    traced?: Traced,
+    traced?: RequestTrace,
   ): Promise<Admission> {
-    const { identifier, decider, upstreams, config } = this.parts
-    const seen = identifier.identify(request)
-    const identity = seen instanceof Promise ? await seen : seen
+    const { identifier, decider, upstreams, config } = this.deps
+    const identified = identifier.identify(request)
+    const identity = identified instanceof Promise ? await identified : identified
     const { attributes } = identity
     attributes['method'] = method
     attributes['path'] = path
     const call = { attributes }
-    const options = { receipt: 'if-delayed', canWait: this.holds.hasRoom() } as const
+    const options = { receipt: 'if-delayed', canWait: this.heldCalls.hasRoom() } as const
     let decision: Decision
     try {
       const decided =
         traced === undefined
           ? decider.check(call, 'gateway', options)
-          : traced.decide({ way: 'gateway' }, () => decider.check(call, 'gateway', options))
+          : traced.decide({ entryPoint: 'gateway' }, () => decider.check(call, 'gateway', options))
       decision = decided instanceof Promise ? await decided : decided
     } catch (error) {
-      return { problem: this.failures.problemOf(error) }
+      return { problem: this.errorReporter.problemOf(error) }
     }
     if (!decision.allowed) return { refused: decision }
-    const headers = this.ownHeaders(decision)
+    const headers = this.rateLimitHeaders(decision)
     const needsUser = this.needsUser(path)
     const unknown = refusalOfIdentity(identity, config.identity, needsUser)
     if (unknown !== undefined)
@@ -173,7 +177,7 @@ export class Gateway {
     return { target, identity, decision, call }
   }
 
-  sentHeaders(request: IncomingMessage, identity: Identity, decision: Decision, target: Target) {
+  headerContext(request: IncomingMessage, identity: Identity, decision: Decision, target: Target) {
     const { trusted, forwardedFor } = identity
     const host =
       target.upstream.host === 'preserve'
@@ -184,40 +188,40 @@ export class Gateway {
 
   upstreamHeaders(
     request: IncomingMessage,
-    sent: SentHeaders,
-    traced: Traced | undefined,
+    sent: UpstreamHeaderContext,
+    traced: RequestTrace | undefined,
   ): FlatHeaders {
     const headers = this.headerWriter.write(request, sent)
     return traced === undefined ? headers : traced.inject(headers)
   }
 
-  ownHeaders(decision: Decision): FlatHeaders {
-    const { config, responseClock } = this.parts
+  rateLimitHeaders(decision: Decision): FlatHeaders {
+    const { config, responseClock } = this.deps
     return config.gateway.headers ? flatHeaders(decision, responseClock.now()) : []
   }
 
   refusalOptions() {
-    const { responseClock, random, config } = this.parts
+    const { responseClock, random, config } = this.deps
     return { nowMs: responseClock.now(), fraction: random(), ...config.refusals }
   }
 
-  began({ upstream }: Target): void {
-    this.parts.onUpstreamCall?.(upstream.origin)
+  recordUpstreamCall({ upstream }: Target): void {
+    this.deps.onUpstreamCall?.(upstream.origin)
   }
 
   /** A request that its own client broke off is no failure of the upstream. */
-  ended(
+  recordUpstreamEnd(
     { upstream }: Target,
     failure: UpstreamFailure | undefined,
     request: IncomingMessage,
   ): void {
     if (failure === undefined || isBrokenOff(request)) return
-    this.parts.onUpstreamFailure(failure, upstream.origin)
+    this.deps.onUpstreamFailure(failure, upstream.origin)
   }
 
   /** Whether the caller is still there when its time comes; if not, it frees its place. */
-  async wait(socket: Duplex, { delayMs, receipt }: Decision): Promise<boolean> {
-    if (await this.holds.hold(socket, delayMs)) return true
+  async hold(socket: Duplex, { delayMs, receipt }: Decision): Promise<boolean> {
+    if (await this.heldCalls.hold(socket, delayMs)) return true
     this.giveBack(receipt)
     return false
   }
@@ -229,29 +233,33 @@ export class Gateway {
 
   /** Nobody waits for this answer; what a store that is gone keeps decays by itself. */
   private giveBack(receipt: string | undefined): void {
-    const { limiter } = this.parts.decider
-    if (receipt !== undefined) limiter.refund(receipt).catch((error) => this.failures.tell(error))
+    const { limiter } = this.deps.decider
+    if (receipt !== undefined)
+      limiter.refund(receipt).catch((error) => this.errorReporter.log(error))
   }
 
   private refuse(request: IncomingMessage, response: ServerResponse, decision: Decision): void {
     limitUnreadBody(request, response)
-    answerRefusal(response, decision, this.refusalOptions())
+    sendRefusal(response, decision, this.refusalOptions())
   }
 
-  private answer(request: IncomingMessage, response: ServerResponse, problem: ProblemAnswer): void {
+  private answer(request: IncomingMessage, response: ServerResponse, problem: HttpProblem): void {
     limitUnreadBody(request, response)
-    answerProblem(response, problem)
+    sendProblem(response, problem)
   }
 
-  private traceAnswer(request: IncomingMessage, response: ServerResponse): Traced | undefined {
-    const traced = this.parts.telemetry?.begin(request)
+  private traceAnswer(
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): RequestTrace | undefined {
+    const traced = this.deps.telemetry?.begin(request)
     if (traced === undefined) return undefined
     response.once('close', () => traced.end(response.headersSent ? response.statusCode : undefined))
     return traced
   }
 
   private async serveOwn(request: IncomingMessage, response: ServerResponse, path: string) {
-    const { identifier, limitsPage, config } = this.parts
+    const { identifier, limitsPage, config } = this.deps
     limitUnreadBody(request, response)
     const identity = await identifier.identify(request)
     const { attributes, peer } = identity
@@ -260,7 +268,7 @@ export class Gateway {
   }
 
   private needsUser(path: string): boolean {
-    const { requireUser } = this.parts.config.gateway
+    const { requireUser } = this.deps.config.gateway
     return requireUser.some((pattern) => matchPattern(pattern, path, false))
   }
 }
@@ -270,17 +278,17 @@ function isBrokenOff(request: IncomingMessage): boolean {
   return request.destroyed && !request.complete
 }
 
-const NO_UPSTREAM: ProblemAnswer = {
+const NO_UPSTREAM: HttpProblem = {
   status: 404,
   detail: 'No upstream serves this path.',
   error: 'no_upstream',
 }
 
-function badPath(reason: string): ProblemAnswer {
+function badPath(reason: string): HttpProblem {
   return { status: 400, detail: `path: ${reason}`, error: 'CALL_PATH_INVALID' }
 }
 
 /** Framing that is in doubt ends the connection: what follows may not be what it seems. */
-function closing(problem: ProblemAnswer): ProblemAnswer {
+function closing(problem: HttpProblem): HttpProblem {
   return { ...problem, headers: [...(problem.headers ?? []), 'Connection', 'close'] }
 }

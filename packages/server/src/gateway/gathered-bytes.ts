@@ -1,15 +1,15 @@
 /** Bounds the memory of request bodies that are read before an upstream connection is taken. */
 
 /** Bytes of one body. */
-export const GATHERED_EACH_MAX = 16 * 1024
+export const BUFFERED_BODY_MAX = 16 * 1024
 /** Bytes of all bodies of this process together; beyond it bodies are streamed. */
-const GATHERED_ALL_MAX = 32 * 1024 * 1024
+const BUFFERED_TOTAL_MAX = 32 * 1024 * 1024
 
-export class GatheredBytes {
+export class BodyMemory {
   readonly #max: number
   #used = 0
 
-  constructor(max = GATHERED_ALL_MAX) {
+  constructor(max = BUFFERED_TOTAL_MAX) {
     this.#max = max
   }
 

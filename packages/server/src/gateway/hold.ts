@@ -2,13 +2,13 @@
 import type { Duplex } from 'node:stream'
 
 /** Whom a call is held for: it emits `close` when it goes away. */
-type Held = Pick<Duplex, 'destroyed' | 'once' | 'off'>
+type HeldSocket = Pick<Duplex, 'destroyed' | 'once' | 'off'>
 
-export interface Holds {
+export interface HeldCalls {
   /** Whether one more call may be held. */
   hasRoom(): boolean
   /** Resolves to whether the caller is still there, and its call wanted, when the time has come. */
-  hold(socket: Held, delayMs: number): Promise<boolean>
+  hold(socket: HeldSocket, delayMs: number): Promise<boolean>
   count(): number
   /** Lets go of all that are held, as if their callers had left. */
   abandon(): void
@@ -17,7 +17,7 @@ export interface Holds {
 /** What setTimeout takes; longer waits are waited for in pieces. */
 const TIMER_MS_MAX = 2 ** 31 - 1
 
-export function createHolds(max: number): Holds {
+export function createHeldCalls(max: number): HeldCalls {
   const held = new Set<(isThere: boolean) => void>()
   return {
     hasRoom: () => held.size < max,

@@ -5,7 +5,7 @@ import { type Decision, UNMATCHED } from '@sluice/core'
 import { expect, test, vi } from 'vitest'
 import { parseConfig } from '../config/parse-config.js'
 import { createMemoryLog } from '../log/memory-log.test-helper.js'
-import { Gateway, type GatewayParts } from './gateway.js'
+import { Gateway, type GatewayDeps } from './gateway.js'
 import { Upgrades } from './upgrade.js'
 
 const UPGRADE = [
@@ -35,7 +35,7 @@ function setUp() {
     log: createMemoryLog().log,
     onUpstreamFailure: () => {},
     onSlowUpload: () => {},
-  } as unknown as GatewayParts)
+  } as unknown as GatewayDeps)
   return { gateway, refunded, answer: (decision: Decision) => answer(decision) }
 }
 

@@ -3,10 +3,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { canonicalPath, foldPath } from '@sluice/core'
 import { createLimiter, type Limiter, memoryStore } from '@sluice/limiter'
 import {
-  answerJson,
-  answerProblem,
-  answerRefusal,
-  type ProblemAnswer,
+  sendJson,
+  sendProblem,
+  sendRefusal,
+  type HttpProblem,
   type RefusalOptions,
 } from '../http/answer.js'
 
@@ -14,22 +14,26 @@ const PAGE = '/_sluice/limits'
 const RESERVED = '/_sluice'
 
 /** Paths that the gateway answers itself and never forwards. */
-export function isOwnPath(path: string): boolean {
+export function isReservedPath(path: string): boolean {
   if (path.charCodeAt(1) !== 95) return false
   const folded = foldPath(path)
   return folded === RESERVED || folded.startsWith(`${RESERVED}/`)
 }
 
 export interface LimitsPage {
-  answer(request: IncomingMessage, response: ServerResponse, asked: Asked): Promise<void>
+  answer(
+    request: IncomingMessage,
+    response: ServerResponse,
+    query: LimitsPageRequest,
+  ): Promise<void>
 }
 
-interface Asked {
+interface LimitsPageRequest {
   readonly path: string
   readonly attributes: Readonly<Record<string, string>>
   readonly peer: string
   /** Why nobody is told anything: who asks is in doubt. */
-  readonly refusal: ProblemAnswer | undefined
+  readonly refusal: HttpProblem | undefined
 }
 
 const METHOD = /^[A-Za-z]{1,32}$/
@@ -38,7 +42,7 @@ const METHOD_DEFAULT = 'GET'
 /** The call that the query names, `?method=POST&path=/v1/login`; undefined: none. */
 function readNamedCall(
   url: string,
-): { readonly method: string; readonly path: string } | ProblemAnswer | undefined {
+): { readonly method: string; readonly path: string } | HttpProblem | undefined {
   const start = url.indexOf('?')
   if (start === -1) return undefined
   const query = new URLSearchParams(url.slice(start))
@@ -103,19 +107,19 @@ export function createLimitsPage(
       const named = readNamedCall(request.url ?? '')
       const size = named === undefined ? allLimits : limitsOfCall
       // First of all: whatever is answered here, guessing is not free.
-      const asking = own.checkSync({
+      const ownDecision = own.checkSync({
         attributes: { ip: attributes['ip'] ?? peer, counters: String(size.expected) },
       })
-      if (!asking.allowed) return answerRefusal(response, asking, refusalOptions())
-      if (refusal !== undefined) return answerProblem(response, refusal)
+      if (!ownDecision.allowed) return sendRefusal(response, ownDecision, refusalOptions())
+      if (refusal !== undefined) return sendProblem(response, refusal)
       if (foldPath(path) !== PAGE) {
-        return answerProblem(response, { status: 404, detail: `Accepted: ${PAGE}` })
+        return sendProblem(response, { status: 404, detail: `Accepted: ${PAGE}` })
       }
       if (request.method !== 'GET' && request.method !== 'HEAD') {
         const headers = ['Allow', 'GET, HEAD']
-        return answerProblem(response, { status: 405, detail: 'Accepted: GET, HEAD', headers })
+        return sendProblem(response, { status: 405, detail: 'Accepted: GET, HEAD', headers })
       }
-      if (named !== undefined && 'status' in named) return answerProblem(response, named)
+      if (named !== undefined && 'status' in named) return sendProblem(response, named)
       const policies =
         named === undefined
           ? await limiter.limits({ attributes })
@@ -132,7 +136,7 @@ export function createLimitsPage(
           resetAfterMs,
         }),
       )
-      answerJson(response, 200, { limits }, ['Cache-Control', 'no-store'])
+      sendJson(response, 200, { limits }, ['Cache-Control', 'no-store'])
     },
   }
 }

@@ -1,13 +1,13 @@
 import type { IncomingMessage } from 'node:http'
 import { describe, expect, test } from 'vitest'
-import { createHeaderWriter, type SentHeaders } from './request-headers.js'
+import { createHeaderWriter, type UpstreamHeaderContext } from './request-headers.js'
 
 const writer = createHeaderWriter({
   proxyHeaders: ['x-auth-user'],
   identityHeaders: ['x-api-key', 'authorization', 'x-tenant'],
 })
 
-const SENT: SentHeaders = {
+const SENT: UpstreamHeaderContext = {
   trusted: false,
   forwardedFor: '203.0.113.7',
   host: 'api.example',
@@ -16,7 +16,10 @@ const SENT: SentHeaders = {
 }
 
 /** What the upstream gets beside what the gateway always writes. */
-function passed(pairs: readonly (readonly [string, string])[], more: Partial<SentHeaders> = {}) {
+function passed(
+  pairs: readonly (readonly [string, string])[],
+  more: Partial<UpstreamHeaderContext> = {},
+) {
   const headers: Record<string, string> = { host: 'api.example' }
   for (const [name, value] of pairs) {
     const lower = name.toLowerCase()

@@ -72,10 +72,10 @@ export interface HeaderRules {
 }
 
 export interface HeaderWriter {
-  write(request: IncomingMessage, sent: SentHeaders): FlatHeaders
+  write(request: IncomingMessage, context: UpstreamHeaderContext): FlatHeaders
 }
 
-export interface SentHeaders {
+export interface UpstreamHeaderContext {
   readonly trusted: boolean
   readonly forwardedFor: string
   readonly host: string
@@ -94,36 +94,36 @@ export function createHeaderWriter(rules: HeaderRules): HeaderWriter {
   }
   for (const name of [...TRUSTED_ONLY, ...rules.proxyHeaders]) fates.set(name, DROP_UNLESS_TRUSTED)
   const aliased = new Set([...fates.keys(), ...rules.identityHeaders, 'content-length'])
-  return { write: (request, sent) => writeHeaders(request, sent, fates, aliased) }
+  return { write: (request, context) => writeHeaders(request, context, fates, aliased) }
 }
 
 function writeHeaders(
   { rawHeaders, headers }: IncomingMessage,
-  sent: SentHeaders,
+  context: UpstreamHeaderContext,
   fates: ReadonlyMap<string, number>,
   aliased: ReadonlySet<string>,
 ): FlatHeaders {
   const listed = connectionTokens(headers.connection)
-  const flat: FlatHeaders = ['host', sent.host]
+  const flat: FlatHeaders = ['host', context.host]
   for (let i = 0; i < rawHeaders.length; i += 2) {
     const name = rawHeaders[i] ?? ''
     const lower = name.toLowerCase()
     const fate = fates.get(lower)
-    if (fate === DROP || (fate !== undefined && !sent.trusted)) continue
+    if (fate === DROP || (fate !== undefined && !context.trusted)) continue
     // What a trusted proxy says of its client is not the client's to remove either.
     if ((fate === undefined && listed?.has(lower)) || isAlias(lower, aliased)) continue
     flat.push(name, rawHeaders[i + 1] ?? '')
   }
   if (/\btrailers\b/i.test(String(headers.te ?? ''))) flat.push('te', 'trailers')
   // After everything that `Connection` could remove.
-  flat.push('x-forwarded-for', sent.forwardedFor)
-  if (!sent.trusted || headers['x-forwarded-proto'] === undefined) {
-    flat.push('x-forwarded-proto', sent.proto)
+  flat.push('x-forwarded-for', context.forwardedFor)
+  if (!context.trusted || headers['x-forwarded-proto'] === undefined) {
+    flat.push('x-forwarded-proto', context.proto)
   }
-  if (!sent.trusted || headers['x-forwarded-host'] === undefined) {
-    flat.push('x-forwarded-host', headers.host ?? sent.host)
+  if (!context.trusted || headers['x-forwarded-host'] === undefined) {
+    flat.push('x-forwarded-host', headers.host ?? context.host)
   }
-  if (sent.tags.length > 0) flat.push('x-sluice-over', sent.tags.join(', '))
+  if (context.tags.length > 0) flat.push('x-sluice-over', context.tags.join(', '))
   return flat
 }
 

@@ -26,7 +26,7 @@ const RATE_LIMIT: ReadonlySet<string> = new Set([
 const LINK = /^<[^>]*>(?:\s*;\s*[^;"\s=]+(?:=(?:"[^;"\s]*"|[^;"\s=]*))?)*$/
 const LINK_LENGTH_MAX = 1024
 
-type Raw = readonly (Buffer | string)[]
+type RawHeaders = readonly (Buffer | string)[]
 
 export interface ResponseHead {
   readonly headers: FlatHeaders
@@ -37,12 +37,12 @@ export interface ResponseHead {
 /** `raw` is names and values in turn; `own` is what the gateway adds, nothing if no rule spoke. */
 export function readResponseHead(
   status: number,
-  raw: Raw,
-  own: FlatHeaders,
+  raw: RawHeaders,
+  rateLimitHeaders: FlatHeaders,
   canTrail: boolean,
 ): ResponseHead {
   const listed = listedIn(raw)
-  const headers: FlatHeaders = [...own]
+  const headers: FlatHeaders = [...rateLimitHeaders]
   let hasDate = false
   let hasLength = false
   let trailer: string | undefined
@@ -50,7 +50,7 @@ export function readResponseHead(
     const name = textOf(raw[i])
     const lower = name.toLowerCase()
     if (HOP_BY_HOP.has(lower) || listed?.has(lower)) continue
-    if (own.length > 0 && RATE_LIMIT.has(lower)) continue
+    if (rateLimitHeaders.length > 0 && RATE_LIMIT.has(lower)) continue
     if (lower === 'content-length') {
       // A 204 has no length; one that says so makes some clients wait for a body.
       if (status === 204) continue
@@ -68,7 +68,10 @@ export function readResponseHead(
 }
 
 /** The hints of a 103, for node to write; undefined where there are none that it takes. */
-export function readEarlyHints(status: number, raw: Raw): Record<string, string[]> | undefined {
+export function readEarlyHints(
+  status: number,
+  raw: RawHeaders,
+): Record<string, string[]> | undefined {
   if (status !== 103) return undefined
   const links: string[] = []
   for (let i = 0; i < raw.length; i += 2) {
@@ -80,7 +83,7 @@ export function readEarlyHints(status: number, raw: Raw): Record<string, string[
 }
 
 /** Trailers as pairs; rate limit fields must not stand there. */
-export function readTrailers(raw: Raw | null): [string, string][] {
+export function readTrailers(raw: RawHeaders | null): [string, string][] {
   const trailers: [string, string][] = []
   for (let i = 0; raw !== null && i < raw.length; i += 2) {
     const name = textOf(raw[i])
@@ -92,7 +95,7 @@ export function readTrailers(raw: Raw | null): [string, string][] {
 }
 
 /** What all `Connection` lines list. */
-function listedIn(raw: Raw): ReadonlySet<string> | undefined {
+function listedIn(raw: RawHeaders): ReadonlySet<string> | undefined {
   let lines: string | undefined
   for (let i = 0; i < raw.length; i += 2) {
     const name = raw[i]

@@ -21,17 +21,17 @@ export interface TunnelOptions {
 const POLICY_VIOLATION = 1008
 const GOING_AWAY = 1001
 /** How long both ends have to say goodbye before they are cut off. */
-const GOODBYE_MS = 1000
+const CLOSE_TIMEOUT_MS = 1000
 const KEEP_ALIVE_MS = 60_000
 const HALF_OPEN_MS = 10_000
 
-export class Tunnel {
+export class WebSocketTunnel {
   readonly #ends: TunnelEnds
   readonly #options: TunnelOptions
   readonly #fromClient = new FrameScanner()
   readonly #fromUpstream = new FrameScanner()
   /** The close frame for the client, while a frame of the upstream must end before it. */
-  #goodbye: Buffer | undefined
+  #closeFrame: Buffer | undefined
   /** Whether bytes have come from either end since the last sweep. */
   #isActive = true
   #idleSweeps = 0
@@ -52,17 +52,17 @@ export class Tunnel {
     client.on('data', (chunk: Buffer) => void this.fromClient(chunk))
     upstream.on('data', (chunk: Buffer) => this.fromUpstream(chunk))
     client.on('drain', () => upstream.resume())
-    upstream.on('drain', () => this.readOn())
+    upstream.on('drain', () => this.resumeClient())
     client.on('end', () => {
       upstream.end()
       // An upstream that goes on talking to nobody is cut off.
-      setTimeout(() => this.cut(), HALF_OPEN_MS).unref()
+      setTimeout(() => this.destroy(), HALF_OPEN_MS).unref()
     })
     upstream.on('end', () => client.end())
-    client.on('error', () => this.cut())
-    client.on('close', () => this.cut())
-    upstream.on('error', () => this.upstreamGone())
-    upstream.on('close', () => this.upstreamGone())
+    client.on('error', () => this.destroy())
+    client.on('close', () => this.destroy())
+    upstream.on('error', () => this.onUpstreamClosed())
+    upstream.on('close', () => this.onUpstreamClosed())
     if (upstream instanceof Socket) upstream.setKeepAlive(true, KEEP_ALIVE_MS)
   }
 
@@ -100,18 +100,18 @@ export class Tunnel {
       const start = Math.max(0, found.frame.start)
       this.toUpstream(chunk.subarray(sent, start))
       sent = start
-      const refusal = await this.decided(answer)
+      const refusal = await this.awaitDecision(answer)
       // The upstream has seen nothing of this message unless its head came in two pieces.
       if (refusal !== undefined)
         return this.close(POLICY_VIOLATION, refusal, found.frame.start >= 0)
     }
     if (this.#isClosing) return
     this.toUpstream(chunk.subarray(sent))
-    this.readOn()
+    this.resumeClient()
   }
 
   /** The next chunk is not read before this message is decided. */
-  private async decided(answer: Promise<MessageRefusal>): Promise<MessageRefusal> {
+  private async awaitDecision(answer: Promise<MessageRefusal>): Promise<MessageRefusal> {
     this.#isDeciding = true
     this.#ends.client.pause()
     try {
@@ -121,7 +121,7 @@ export class Tunnel {
     }
   }
 
-  private readOn(): void {
+  private resumeClient(): void {
     const { client, upstream } = this.#ends
     if (!this.#isDeciding && !upstream.writableNeedDrain) client.resume()
   }
@@ -148,39 +148,39 @@ export class Tunnel {
     if (upstream.writable && isWhole) {
       upstream.write(closeFrame(GOING_AWAY, '', randomBytes(4)))
     }
-    this.#goodbye = closeFrame(code, reason)
-    if (this.#fromUpstream.isBetweenFrames) this.sayGoodbye()
+    this.#closeFrame = closeFrame(code, reason)
+    if (this.#fromUpstream.isBetweenFrames) this.sendCloseFrame()
     // Left unread, what the client sent would reset the connection before it saw why.
     client.resume()
     upstream.resume()
-    setTimeout(() => this.cut(), GOODBYE_MS)
+    setTimeout(() => this.destroy(), CLOSE_TIMEOUT_MS)
   }
 
   /** A frame that has begun is let through to its end: ours in the middle of it would break it. */
   private finishFrame(chunk: Buffer): void {
-    if (this.#goodbye === undefined) return
+    if (this.#closeFrame === undefined) return
     const end = this.#fromUpstream.endOfFrame(chunk)
     this.#ends.client.write(chunk.subarray(0, end))
-    if (end < chunk.length || this.#fromUpstream.isBetweenFrames) this.sayGoodbye()
+    if (end < chunk.length || this.#fromUpstream.isBetweenFrames) this.sendCloseFrame()
   }
 
-  private sayGoodbye(): void {
+  private sendCloseFrame(): void {
     const { client, upstream } = this.#ends
-    if (this.#goodbye !== undefined && client.writable) client.end(this.#goodbye)
-    this.#goodbye = undefined
+    if (this.#closeFrame !== undefined && client.writable) client.end(this.#closeFrame)
+    this.#closeFrame = undefined
     upstream.end()
   }
 
-  private upstreamGone(): void {
+  private onUpstreamClosed(): void {
     const { client } = this.#ends
-    if (this.#isClosing) return this.sayGoodbye()
+    if (this.#isClosing) return this.sendCloseFrame()
     // What the upstream said last is still delivered.
     client.end()
-    if (client.destroyed || client.writableLength === 0) this.cut()
-    else setTimeout(() => this.cut(), GOODBYE_MS)
+    if (client.destroyed || client.writableLength === 0) this.destroy()
+    else setTimeout(() => this.destroy(), CLOSE_TIMEOUT_MS)
   }
 
-  private cut(): void {
+  private destroy(): void {
     if (this.#isOver) return
     this.#isOver = true
     this.#isClosing = true

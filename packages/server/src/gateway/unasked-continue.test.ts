@@ -9,8 +9,8 @@ import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { makePair } from '../http/certificates.test-helper.js'
 import { startTestServer } from '../serve.test-helper.js'
-import { ask, type Front, startFront } from './forward.test-helper.js'
-import { ContinueRewriter, UnaskedContinues } from './unasked-continue.js'
+import { request, type Front, startFront } from './forward.test-helper.js'
+import { ContinueRewriter, UnsolicitedContinues } from './unasked-continue.js'
 
 const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n'
 const OK = 'HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok'
@@ -78,8 +78,8 @@ async function startBefore(
 }
 
 const answered = (status: number, text: string) => ({ status, text })
-async function textOf(port: number, options: Parameters<typeof ask>[1], body?: string) {
-  const answer = await ask(port, options, body)
+async function textOf(port: number, options: Parameters<typeof request>[1], body?: string) {
+  const answer = await request(port, options, body)
   return answered(answer.status, answer.body.toString())
 }
 
@@ -98,7 +98,9 @@ describe('an unasked 100 Continue of the upstream is dropped', () => {
     expect(await textOf(front.port, { path: '/' })).toEqual(answered(200, 'ok'))
     const post = { path: '/', method: 'POST' }
     expect(await textOf(front.port, post, 'a body')).toEqual(answered(200, 'ok'))
-    expect((await ask(front.port, { path: '/', method: 'GET' })).rawHeaders).not.toContain('X-Note')
+    expect((await request(front.port, { path: '/', method: 'GET' })).rawHeaders).not.toContain(
+      'X-Note',
+    )
     expect(front.failures).toEqual([])
     // The connection is kept: nothing was broken off and sent again.
     expect(raw.connections()).toBe(1)
@@ -156,7 +158,7 @@ describe('an upstream that goes on sending 100 Continue', () => {
       timeouts: { responseMs: 300 },
     })
     open.unshift(front)
-    expect((await ask(front.port, { path: '/' })).status).toBe(504)
+    expect((await request(front.port, { path: '/' })).status).toBe(504)
   })
 })
 
@@ -216,7 +218,7 @@ test('an unasked 100 Continue is dropped on an encrypted connection too', async 
   })
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   open.push({ close: () => new Promise((resolve) => server.close(resolve)) })
-  const continues = new UnaskedContinues()
+  const continues = new UnsolicitedContinues()
   const pool = new Pool(`https://127.0.0.1:${(server.address() as AddressInfo).port}`, {
     connections: 1,
     connect: continues.wrap(buildConnector({ rejectUnauthorized: false })),

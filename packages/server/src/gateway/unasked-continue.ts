@@ -15,7 +15,7 @@ import type { buildConnector } from 'undici'
 const SEND_HEADERS = 'undici:client:sendHeaders'
 
 /** For all connections of one set of upstreams. */
-export class UnaskedContinues {
+export class UnsolicitedContinues {
   readonly #rewriters = new WeakMap<object, ContinueRewriter>()
   readonly #onSend = (message: unknown) => {
     const isMessage = typeof message === 'object' && message !== null && 'socket' in message

@@ -10,21 +10,21 @@ import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type Call, canonicalPath, MESSAGE, retryAfterSeconds } from '@sluice/core'
 import { guardedLookup } from '../guarded-lookup.js'
-import { type FlatHeaders, type ProblemAnswer, problemObject, refusalOf } from '../http/answer.js'
+import { type FlatHeaders, type HttpProblem, problemObject, refusalOf } from '../http/answer.js'
 import { findRequestProblem } from '../http/strict-request.js'
 import { originForm } from '../http/target.js'
-import type { Traced } from '../telemetry/telemetry.js'
+import type { RequestTrace } from '../telemetry/telemetry.js'
 import type { UpstreamFailure } from './forward.js'
 import type { Admission, Gateway } from './gateway.js'
-import { isOwnPath } from './limits-page.js'
+import { isReservedPath } from './limits-page.js'
 import { readResponseHead } from './response-headers.js'
-import { type MessageRefusal, Tunnel } from './tunnel.js'
+import { type MessageRefusal, WebSocketTunnel } from './tunnel.js'
 
-type Admitted = Extract<Admission, { readonly target: unknown }>
+type AdmittedUpgrade = Extract<Admission, { readonly target: unknown }>
 
 export class Upgrades {
   readonly #gateway: Gateway
-  readonly #open = new Set<Tunnel>()
+  readonly #open = new Set<WebSocketTunnel>()
   readonly #counts = { refused: 0, idle: 0 }
   /** One for all tunnels, while there are any. */
   #sweeper: NodeJS.Timeout | undefined
@@ -59,7 +59,7 @@ export class Upgrades {
     try {
       await this.serve(request, socket, head)
     } catch (error) {
-      answerProblem(socket, this.#gateway.failures.problemOf(error))
+      sendProblem(socket, this.#gateway.errorReporter.problemOf(error))
     }
   }
 
@@ -67,13 +67,13 @@ export class Upgrades {
     if (socket.destroyed) return
     if (this.#gateway.isDistrusted(socket)) return
     const problem = findRequestProblem(request) ?? findUpgradeProblem(request)
-    if (problem !== undefined) return answerProblem(socket, problem)
+    if (problem !== undefined) return sendProblem(socket, problem)
     const found = canonicalPath(request.url ?? '')
-    if (!found.ok || isOwnPath(found.path)) {
+    if (!found.ok || isReservedPath(found.path)) {
       const detail = found.ok ? 'No WebSocket is served here.' : `path: ${found.reason}`
-      return answerProblem(socket, { status: found.ok ? 404 : 400, detail })
+      return sendProblem(socket, { status: found.ok ? 404 : 400, detail })
     }
-    const traced = this.#gateway.parts.telemetry?.begin(request)
+    const traced = this.#gateway.deps.telemetry?.begin(request)
     try {
       await this.admit({ request, socket, head, traced }, found.path)
     } finally {
@@ -82,17 +82,17 @@ export class Upgrades {
     }
   }
 
-  private async admit(client: Client, path: string): Promise<void> {
+  private async admit(client: UpgradeClient, path: string): Promise<void> {
     const { request, socket, traced } = client
     const admission = await this.#gateway.admit(request, path, 'GET', traced)
     if (socket.destroyed) return this.#gateway.abandon(admission)
-    if ('problem' in admission) return answerProblem(socket, admission.problem)
+    if ('problem' in admission) return sendProblem(socket, admission.problem)
     if ('refused' in admission) {
       const refusal = refusalOf(admission.refused, this.#gateway.refusalOptions())
-      return answer(socket, refusal.status, refusal.headers, refusal.body)
+      return sendResponse(socket, refusal.status, refusal.headers, refusal.body)
     }
     const { decision } = admission
-    if (decision.delayMs > 0 && !(await this.#gateway.wait(socket, decision))) return
+    if (decision.delayMs > 0 && !(await this.#gateway.hold(socket, decision))) return
     if (socket.destroyed) return
     const { target } = admission
     if (target.websockets >= target.upstream.websockets) return this.refuse(client, admission)
@@ -100,24 +100,24 @@ export class Upgrades {
   }
 
   /** The upstream has as many WebSockets as it may. */
-  private refuse({ request, socket }: Client, { decision, target }: Admitted): void {
+  private refuse({ request, socket }: UpgradeClient, { decision, target }: AdmittedUpgrade): void {
     this.#counts.refused++
-    this.#gateway.began(target)
-    this.#gateway.ended(target, { status: 503, code: 'UPSTREAM_WEBSOCKETS' }, request)
-    answerProblem(socket, {
+    this.#gateway.recordUpstreamCall(target)
+    this.#gateway.recordUpstreamEnd(target, { status: 503, code: 'UPSTREAM_WEBSOCKETS' }, request)
+    sendProblem(socket, {
       status: 503,
       detail: 'Too many WebSockets are open to the upstream.',
       error: 'upstream_failed',
-      headers: ['Retry-After', '1', ...this.#gateway.ownHeaders(decision)],
+      headers: ['Retry-After', '1', ...this.#gateway.rateLimitHeaders(decision)],
     })
   }
 
-  private connect(client: Client, admitted: Admitted): void {
+  private connect(client: UpgradeClient, admitted: AdmittedUpgrade): void {
     const { socket } = client
     const { target, call } = admitted
-    const own = this.#gateway.ownHeaders(admitted.decision)
-    const { responseMs, stallMs } = this.#gateway.parts.config.gateway.timeouts
-    this.#gateway.began(admitted.target)
+    const rateLimitHeaders = this.#gateway.rateLimitHeaders(admitted.decision)
+    const { responseMs, stallMs } = this.#gateway.deps.config.gateway.timeouts
+    this.#gateway.recordUpstreamCall(admitted.target)
     const outgoing = this.open(client, admitted)
     // Its place is free again when the connection to the upstream is over.
     target.websockets++
@@ -125,24 +125,24 @@ export class Upgrades {
     let hasAnswer = false
     let isTunnel = false
     let failure: UpstreamFailure = { status: 502, code: 'UPGRADE_FAILED' }
-    const leave = () => outgoing.destroy()
+    const abort = () => outgoing.destroy()
     const timer = setTimeout(() => {
       failure = { status: 504, code: 'UPGRADE_TIMEOUT' }
       outgoing.destroy(new Error('The upstream is late'))
     }, responseMs)
-    const begun = () => {
+    const onUpstreamEvent = () => {
       clearTimeout(timer)
-      socket.off('close', leave)
+      socket.off('close', abort)
     }
-    socket.once('close', leave)
+    socket.once('close', abort)
     outgoing.once('upgrade', (response, upstream, upstreamHead) => {
-      begun()
+      onUpstreamEvent()
       upstream.on('error', () => upstream.destroy())
       if (socket.destroyed || socket.readableEnded) {
         socket.destroy()
         return void upstream.destroy()
       }
-      const { headers } = readResponseHead(101, response.rawHeaders, own, false)
+      const { headers } = readResponseHead(101, response.rawHeaders, rateLimitHeaders, false)
       const upgrade = ['Connection', 'Upgrade', 'Upgrade', 'websocket']
       writeHead(socket, 101, [...upgrade, ...headers])
       const heads = { client: client.head, upstream: upstreamHead }
@@ -153,30 +153,30 @@ export class Upgrades {
       if (!isTunnel) release()
     })
     outgoing.once('response', (response) => {
-      begun()
+      onUpstreamEvent()
       hasAnswer = true
-      passOn(response, socket, own, stallMs)
+      relayResponse(response, socket, rateLimitHeaders, stallMs)
     })
     outgoing.on('error', () => {
-      begun()
+      onUpstreamEvent()
       // What has begun is broken off, not begun again.
       if (hasAnswer) return reset(socket)
       // A client that has left is nobody's failure.
       if (socket.destroyed) return
-      this.#gateway.ended(admitted.target, failure, client.request)
+      this.#gateway.recordUpstreamEnd(admitted.target, failure, client.request)
       const { status } = failure
       const detail = 'The upstream could not be reached, broke off or was late.'
-      answerProblem(socket, { status, detail, error: 'upstream_failed', headers: own })
+      sendProblem(socket, { status, detail, error: 'upstream_failed', headers: rateLimitHeaders })
     })
     outgoing.end()
   }
 
   private open(
-    { request, traced }: Client,
-    { target, identity, decision }: Admitted,
+    { request, traced }: UpgradeClient,
+    { target, identity, decision }: AdmittedUpgrade,
   ): ClientRequest {
-    const sent = this.#gateway.sentHeaders(request, identity, decision, target)
-    const flat = this.#gateway.upstreamHeaders(request, sent, traced)
+    const context = this.#gateway.headerContext(request, identity, decision, target)
+    const flat = this.#gateway.upstreamHeaders(request, context, traced)
     const { hostname, port, protocol } = new URL(target.upstream.origin)
     const send = protocol === 'https:' ? httpsRequest : httpRequest
     return send({
@@ -194,10 +194,10 @@ export class Upgrades {
   private tunnel(
     ends: { readonly client: Duplex; readonly upstream: Duplex },
     heads: { readonly client: Buffer; readonly upstream: Buffer },
-    { call, traced, release }: Tunnelled,
+    { call, traced, release }: TunnelContext,
   ): void {
     const message = { attributes: { ...call.attributes, method: MESSAGE } }
-    const tunnel = new Tunnel(ends, {
+    const tunnel = new WebSocketTunnel(ends, {
       onMessage: () => this.decideMessage(message, traced),
       onEnd: () => {
         this.#open.delete(tunnel)
@@ -214,7 +214,7 @@ export class Upgrades {
 
   private startSweeping(): void {
     if (this.#sweeper !== undefined) return
-    const { websocketIdleMs } = this.#gateway.parts.config.gateway.timeouts
+    const { websocketIdleMs } = this.#gateway.deps.config.gateway.timeouts
     this.#sweeper = setInterval(() => this.sweep(), websocketIdleMs / IDLE_SWEEPS)
     this.#sweeper.unref()
   }
@@ -231,23 +231,26 @@ export class Upgrades {
   /** Nothing is asked, and nothing waits, while no rule counts messages. */
   private decideMessage(
     message: Call,
-    traced: Traced | undefined,
+    traced: RequestTrace | undefined,
   ): Promise<MessageRefusal> | undefined {
-    if (!this.#gateway.parts.decider.limiter.countsMessages) return undefined
-    return this.askForMessage(message, traced)
+    if (!this.#gateway.deps.decider.limiter.countsMessages) return undefined
+    return this.checkMessage(message, traced)
   }
 
-  private async askForMessage(message: Call, traced: Traced | undefined): Promise<MessageRefusal> {
-    const { decider } = this.#gateway.parts
-    const ask = () => decider.check(message, 'websocket', { canWait: false })
+  private async checkMessage(
+    message: Call,
+    traced: RequestTrace | undefined,
+  ): Promise<MessageRefusal> {
+    const { decider } = this.#gateway.deps
+    const decide = () => decider.check(message, 'websocket', { canWait: false })
     try {
-      const decision = await (traced === undefined ? ask() : traced.decide(MESSAGES, ask))
+      const decision = await (traced === undefined ? decide() : traced.decide(MESSAGES, decide))
       if (decision.allowed) return undefined
       const seconds = retryAfterSeconds(decision)
       if (seconds === null) return 'Over the limit of messages'
       return `Retry after ${seconds} second${seconds === 1 ? '' : 's'}`
     } catch (error) {
-      this.#gateway.failures.tell(error)
+      this.#gateway.errorReporter.log(error)
       return 'Not decided'
     }
   }
@@ -256,7 +259,7 @@ export class Upgrades {
 /** An idle tunnel is closed after the timeout, and before a tenth of it more has passed. */
 const IDLE_SWEEPS = 10
 const LINGER_MS = 1000
-const MESSAGES = { way: 'websocket' } as const
+const MESSAGES = { entryPoint: 'websocket' } as const
 
 export interface WebSocketCounts {
   /** The upstream had as many as it may. */
@@ -265,21 +268,21 @@ export interface WebSocketCounts {
   readonly idle: number
 }
 
-interface Tunnelled {
+interface TunnelContext {
   readonly call: Call
-  readonly traced: Traced | undefined
+  readonly traced: RequestTrace | undefined
   readonly release: () => void
 }
 
-interface Client {
+interface UpgradeClient {
   readonly request: IncomingMessage
   readonly socket: Duplex
   readonly head: Buffer
-  readonly traced: Traced | undefined
+  readonly traced: RequestTrace | undefined
 }
 
 /** Only WebSockets: other protocols would carry calls that nobody counts. */
-function findUpgradeProblem(request: IncomingMessage): ProblemAnswer | undefined {
+function findUpgradeProblem(request: IncomingMessage): HttpProblem | undefined {
   const { headers, method, httpVersion } = request
   if (headers.upgrade?.toLowerCase() !== 'websocket' || method !== 'GET' || httpVersion !== '1.1') {
     return { status: 400, detail: 'upgrade: accepted: GET with "Upgrade: websocket", HTTP/1.1' }
@@ -290,31 +293,31 @@ function findUpgradeProblem(request: IncomingMessage): ProblemAnswer | undefined
   return undefined
 }
 
-function answerProblem(socket: Duplex, problem: ProblemAnswer): void {
+function sendProblem(socket: Duplex, problem: HttpProblem): void {
   const { status, headers = [] } = problem
-  answer(socket, status, headers, JSON.stringify(problemObject(problem)))
+  sendResponse(socket, status, headers, JSON.stringify(problemObject(problem)))
 }
 
-function answer(socket: Duplex, status: number, headers: FlatHeaders, body: string): void {
+function sendResponse(socket: Duplex, status: number, headers: FlatHeaders, body: string): void {
   if (!socket.writable) return
   const length = String(Buffer.byteLength(body))
-  const own = ['Content-Type', 'application/problem+json', 'Content-Length', length]
-  writeHead(socket, status, [...headers, ...own, 'Connection', 'close'])
-  hangUp(socket, body)
+  const rateLimitHeaders = ['Content-Type', 'application/problem+json', 'Content-Length', length]
+  writeHead(socket, status, [...headers, ...rateLimitHeaders, 'Connection', 'close'])
+  endWithLinger(socket, body)
 }
 
 /** The answer of an upstream that does not upgrade. */
-function passOn(
+function relayResponse(
   response: IncomingMessage,
   socket: Duplex,
-  own: FlatHeaders,
+  rateLimitHeaders: FlatHeaders,
   stallMs: number,
 ): void {
   const status = response.statusCode ?? 502
-  const { headers } = readResponseHead(status, response.rawHeaders, own, false)
+  const { headers } = readResponseHead(status, response.rawHeaders, rateLimitHeaders, false)
   writeHead(socket, status, [...headers, 'Connection', 'close'])
   response.pipe(socket, { end: false })
-  response.once('end', () => hangUp(socket))
+  response.once('end', () => endWithLinger(socket))
   response.once('error', () => reset(socket))
   socket.once('close', () => response.destroy())
   if (socket instanceof Socket) socket.setTimeout(stallMs, () => socket.destroy())
@@ -327,7 +330,7 @@ function reset(socket: Duplex): void {
 }
 
 /** What the client still sends is dropped for a moment; then the connection is cut. */
-function hangUp(socket: Duplex, body = ''): void {
+function endWithLinger(socket: Duplex, body = ''): void {
   socket.resume()
   socket.end(body)
   const timer = setTimeout(() => socket.destroy(), LINGER_MS)

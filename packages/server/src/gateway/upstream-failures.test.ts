@@ -40,8 +40,8 @@ test('calls that an upstream breaks off are counted, and one line a second tells
   expect(first?.['code']).toMatch(/^(UND_ERR_SOCKET|ECONNRESET)$/)
   // Those of the same second follow as a count.
   await vi.waitFor(() => {
-    const told = logged().map(({ msg, rest }) => Number(rest) + Number(msg === first?.msg))
-    expect(told.reduce((a, b) => a + b, 0)).toBe(5)
+    const counts = logged().map(({ msg, rest }) => Number(rest) + Number(msg === first?.msg))
+    expect(counts.reduce((a, b) => a + b, 0)).toBe(5)
   }, SOON)
 })
 

@@ -29,18 +29,18 @@ function setUp() {
 
 test('failures are logged once a second for each upstream and code, with the count of the rest', () => {
   const { health, logged, advance } = setUp()
-  for (let i = 0; i < 500; i++) health.failed(A, { status: 502, code: 'ECONNREFUSED' })
-  health.failed(A, { status: 504, code: 'RESPONSE_TIMEOUT' })
-  health.failed(B, { status: 502, code: 'ECONNREFUSED' })
+  for (let i = 0; i < 500; i++) health.recordFailure(A, { status: 502, code: 'ECONNREFUSED' })
+  health.recordFailure(A, { status: 504, code: 'RESPONSE_TIMEOUT' })
+  health.recordFailure(B, { status: 502, code: 'ECONNREFUSED' })
   expect(logged()).toEqual([
     `warn upstream: a call failed ${A} 502 ECONNREFUSED 0`,
     `warn upstream: a call failed ${A} 504 RESPONSE_TIMEOUT 0`,
     `warn upstream: a call failed ${B} 502 ECONNREFUSED 0`,
   ])
   advance(1000)
-  health.failed(A, { status: 502, code: 'ECONNREFUSED' })
+  health.recordFailure(A, { status: 502, code: 'ECONNREFUSED' })
   expect(logged()).toEqual([`warn upstream: a call failed ${A} 502 ECONNREFUSED 499`])
-  health.failed(A, { status: 502, code: 'ECONNREFUSED' })
+  health.recordFailure(A, { status: 502, code: 'ECONNREFUSED' })
   advance(1000)
   health.tick()
   expect(logged()).toEqual([`warn upstream: calls failed again ${A} 502 ECONNREFUSED 1`])
@@ -51,8 +51,8 @@ test('calls and failures are counted by upstream from 0 on, prefixes of one orig
   const { health, read } = setUp()
   expect(read('sluice_upstream_failures_total', { upstream: B, status: '504' })).toBe(0)
   expect(read('sluice_upstream_calls_total', { upstream: A })).toBe(0)
-  for (let i = 0; i < 3; i++) health.began(A)
-  health.failed(A, { status: 503, code: 'UPSTREAM_BUSY' })
+  for (let i = 0; i < 3; i++) health.recordCall(A)
+  health.recordFailure(A, { status: 503, code: 'UPSTREAM_BUSY' })
   expect(read('sluice_upstream_calls_total', { upstream: A })).toBe(3)
   expect(read('sluice_upstream_failures_total', { upstream: A, status: '503' })).toBe(1)
   expect([...health.counts()]).toEqual([
@@ -63,8 +63,8 @@ test('calls and failures are counted by upstream from 0 on, prefixes of one orig
 
 test('an upstream that is not configured is neither counted nor logged', () => {
   const { health, logged, read } = setUp()
-  health.began('http://other')
-  health.failed('http://other', { status: 502, code: 'X' })
+  health.recordCall('http://other')
+  health.recordFailure('http://other', { status: 502, code: 'X' })
   expect(logged()).toEqual([])
   expect(read('sluice_upstream_failures_total', { upstream: 'http://other', status: '502' })).toBe(
     undefined,

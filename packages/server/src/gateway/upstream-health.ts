@@ -58,7 +58,7 @@ export class UpstreamHealth {
       clock,
       level: 'warn',
       sweepMs,
-      again: {
+      repeat: {
         message: 'upstream: calls failed again',
         fields: (upstream, { status, code }) => ({ upstream, status, code }),
       },
@@ -66,13 +66,13 @@ export class UpstreamHealth {
   }
 
   /** Counts a call that is about to be sent. */
-  began(origin: string): void {
+  recordCall(origin: string): void {
     const counts = this.#upstreams.get(origin)
     if (counts !== undefined) counts.calls++
   }
 
   /** Counts and logs a call that the upstream did not answer. */
-  failed(origin: string, failure: UpstreamFailure): void {
+  recordFailure(origin: string, failure: UpstreamFailure): void {
     const { status, code } = failure
     const counts = this.#upstreams.get(origin)
     if (counts === undefined) return

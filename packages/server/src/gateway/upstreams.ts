@@ -2,8 +2,8 @@
 import { buildConnector, Pool } from 'undici'
 import type { GatewayConfig, Upstream } from '../config/config.js'
 import { guardedLookup } from '../guarded-lookup.js'
-import { GatheredBytes } from './gathered-bytes.js'
-import { UnaskedContinues } from './unasked-continue.js'
+import { BodyMemory } from './gathered-bytes.js'
+import { UnsolicitedContinues } from './unasked-continue.js'
 
 /** Calls that may wait for a free connection, for each connection there is. */
 const QUEUED_PER_CONNECTION = 4
@@ -21,7 +21,7 @@ export interface Target {
   /** WebSockets that are open or being opened. */
   websockets: number
   /** Shared by all targets. */
-  readonly gathered: GatheredBytes
+  readonly bodyMemory: BodyMemory
 }
 
 export interface Upstreams {
@@ -33,10 +33,10 @@ export interface Upstreams {
 type Timeouts = GatewayConfig['timeouts']
 
 export function createUpstreams(upstreams: readonly Upstream[], timeouts: Timeouts): Upstreams {
-  const gathered = new GatheredBytes()
-  const continues = new UnaskedContinues()
+  const bodyMemory = new BodyMemory()
+  const continues = new UnsolicitedContinues()
   const targets = upstreams
-    .map((upstream) => createTarget(upstream, timeouts, { gathered, continues }))
+    .map((upstream) => createTarget(upstream, timeouts, { bodyMemory, continues }))
     .toSorted((a, b) => b.upstream.prefix.length - a.upstream.prefix.length)
   return {
     find: (path) => targets.find(({ upstream }) => isBelow(path, upstream.prefix)),
@@ -53,15 +53,15 @@ export function hasConnectionsToSpare({ inFlight, upstream }: Target): boolean {
 }
 
 /** What all upstreams share. */
-interface Shared {
-  readonly gathered: GatheredBytes
-  readonly continues: UnaskedContinues
+interface SharedResources {
+  readonly bodyMemory: BodyMemory
+  readonly continues: UnsolicitedContinues
 }
 
 function createTarget(
   upstream: Upstream,
   timeouts: Timeouts,
-  { gathered, continues }: Shared,
+  { bodyMemory, continues }: SharedResources,
 ): Target {
   const { host, hostname, protocol } = new URL(upstream.origin)
   const pool = new Pool(upstream.origin, {
@@ -80,7 +80,7 @@ function createTarget(
     inFlight: 0,
     maxInFlight: upstream.connections * (1 + QUEUED_PER_CONNECTION),
     websockets: 0,
-    gathered,
+    bodyMemory,
   }
 }
 

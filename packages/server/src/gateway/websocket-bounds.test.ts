@@ -5,7 +5,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
 import { readMetrics, valueOf } from '../metrics/read-metrics.test-helper.js'
 import { startTestServer, type TestServer } from '../serve.test-helper.js'
-import { Tunnel } from './tunnel.js'
+import { WebSocketTunnel } from './tunnel.js'
 
 const SOON = { timeout: 20_000, interval: 20 }
 
@@ -183,7 +183,7 @@ function openTunnel() {
   client.on('data', (chunk: Buffer) => got.client.push(chunk))
   upstream.on('data', (chunk: Buffer) => got.upstream.push(chunk))
   let ends = 0
-  const tunnel = new Tunnel(
+  const tunnel = new WebSocketTunnel(
     { client: gatewaySide, upstream: otherSide },
     { onMessage: () => undefined, onEnd: () => ends++ },
   )
@@ -202,7 +202,7 @@ function openTunnel() {
 describe('a tunnel', () => {
   const MOST = 10
   /** How many sweeps in a row it takes to close it; undefined: more than twenty. */
-  function sweepsUntilIdle(tunnel: Tunnel): number | undefined {
+  function sweepsUntilIdle(tunnel: WebSocketTunnel): number | undefined {
     for (let sweeps = 1; sweeps <= 20; sweeps++) if (tunnel.closeIfIdle(MOST)) return sweeps
     return undefined
   }

@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { WebSocket, WebSocketServer } from 'ws'
 import { startTestServer, type TestServer, type TestServerOptions } from '../serve.test-helper.js'
-import { ask } from './forward.test-helper.js'
+import { request } from './forward.test-helper.js'
 
 const SOON = { timeout: 20_000, interval: 20 }
 
@@ -20,7 +20,7 @@ interface Chat {
   readonly port: number
   readonly adminPort: number
   /** Messages that reached the upstream. */
-  readonly heard: string[]
+  readonly receivedTexts: string[]
   readonly closes: number[]
   readonly sockets: WebSocketServer
   readonly server: TestServer
@@ -29,20 +29,20 @@ interface Chat {
 /** An upstream that answers each message with itself. */
 async function startChat(options: TestServerOptions = {}): Promise<Chat> {
   server = await startTestServer(options)
-  const heard: string[] = []
+  const receivedTexts: string[] = []
   const closes: number[] = []
   const sockets = new WebSocketServer({ server: server.upstreamServer, perMessageDeflate: true })
   sockets.on('connection', (socket, request) => {
-    heard.push(`open ${request.url} ${String(request.headers['x-forwarded-for'])}`)
+    receivedTexts.push(`open ${request.url} ${String(request.headers['x-forwarded-for'])}`)
     socket.on('message', (data: Buffer, isBinary) => {
-      heard.push(isBinary ? `binary ${data.length}` : data.toString())
+      receivedTexts.push(isBinary ? `binary ${data.length}` : data.toString())
       socket.send(data, { binary: isBinary })
     })
     socket.on('close', (code) => closes.push(code))
     socket.on('error', () => {})
   })
   const { gatewayPort: port, adminPort } = server
-  return { port, adminPort, heard, closes, sockets, server }
+  return { port, adminPort, receivedTexts, closes, sockets, server }
 }
 
 interface Client {
@@ -74,7 +74,7 @@ const messages = (limits: unknown[], more: object = {}) => [
 
 describe('a WebSocket', () => {
   test('passes messages of any size both ways, compressed or not', async () => {
-    const { port, heard } = await startChat({ rules: messages(['1000/minute']) })
+    const { port, receivedTexts } = await startChat({ rules: messages(['1000/minute']) })
     const { socket, received } = await join(port, '/chat?room=1')
     const large = randomBytes(3_000_000)
     socket.send('hello')
@@ -83,11 +83,15 @@ describe('a WebSocket', () => {
     await vi.waitFor(() => expect(received).toHaveLength(3), SOON)
     expect(received[0]?.toString()).toBe('hello')
     expect(received[1]?.equals(large)).toBe(true)
-    expect(heard.slice(0, 3)).toEqual(['open /chat?room=1 127.0.0.1', 'hello', 'binary 3000000'])
+    expect(receivedTexts.slice(0, 3)).toEqual([
+      'open /chat?room=1 127.0.0.1',
+      'hello',
+      'binary 3000000',
+    ])
   })
 
   test('is a call: its upgrade is counted, and refused before the upstream hears of it', async () => {
-    const { port, heard } = await startChat({
+    const { port, receivedTexts } = await startChat({
       rules: [{ id: 'upgrades', match: { method: 'GET' }, by: ['ip'], limits: ['1/minute'] }],
     })
     const since = performance.now()
@@ -104,7 +108,7 @@ describe('a WebSocket', () => {
     const passed = (performance.now() - since) / 1000
     expect(Number(headers['retry-after'])).toBeLessThanOrEqual(60)
     expect(Number(headers['retry-after'])).toBeGreaterThanOrEqual(Math.ceil(60 - passed))
-    expect(heard).toHaveLength(1)
+    expect(receivedTexts).toHaveLength(1)
   })
 
   test('has the rate limit headers on its handshake', async () => {
@@ -145,24 +149,24 @@ describe('a WebSocket', () => {
     ['another method', 'POST', 'websocket', ''],
     ['a body', 'GET', 'websocket', 'Content-Length: 5\r\n'],
   ])('upgrade with %s is 400', async (_name, method, protocol, more) => {
-    const { port, heard } = await startChat()
+    const { port, receivedTexts } = await startChat()
     const socket = connect(port, '127.0.0.1')
     socket.write(
       `${method} /chat HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: ${protocol}\r\n${more}\r\nhello`,
     )
     expect(await textOf(socket)).toMatch(/^HTTP\/1.1 400 /)
-    expect(heard).toEqual([])
+    expect(receivedTexts).toEqual([])
   })
 
   test('is the only upgrade there is: another is not taken up, as HTTP has it', async () => {
     const { port, server: running } = await startChat()
     const headers = { connection: 'Upgrade, HTTP2-Settings', upgrade: 'h2c', 'http2-settings': 'x' }
-    expect((await ask(port, { path: '/plain', headers })).status).toBe(200)
+    expect((await request(port, { path: '/plain', headers })).status).toBe(200)
     expect(Object.keys(running.calls[0]?.headers ?? {})).not.toContain('upgrade')
   })
 
   test('is not taken up behind a call that is not answered yet, nor by HTTP/1.0', async () => {
-    const { port, heard } = await startChat({ upstream: () => {} })
+    const { port, receivedTexts } = await startChat({ upstream: () => {} })
     const upgrade = (version: string) =>
       `GET /chat HTTP/${version}\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n` +
       'Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n'
@@ -172,7 +176,7 @@ describe('a WebSocket', () => {
     const old = connect(port, '127.0.0.1')
     old.write(upgrade('1.0'))
     expect(await textOf(old)).toMatch(/^HTTP\/1.1 400 /)
-    expect(heard).toEqual([])
+    expect(receivedTexts).toEqual([])
   })
 
   test.each(['destroy', 'end'] as const)(
@@ -184,7 +188,7 @@ describe('a WebSocket', () => {
         server: { upstreamServer },
       } = await startChat()
       const open = async () => {
-        const { body } = await ask(adminPort, { path: '/metrics' })
+        const { body } = await request(adminPort, { path: '/metrics' })
         return /^sluice_websockets (\d+)$/m.exec(body.toString())?.[1]
       }
       let upgrades = 0
@@ -254,7 +258,7 @@ describe('messages over the limit', () => {
   test('close the WebSocket with 1008 and the time to wait, and do not reach the upstream', async () => {
     const {
       port,
-      heard,
+      receivedTexts,
       closes,
       server: { lines },
     } = await startChat({ rules: messages(['3/minute']) })
@@ -268,7 +272,7 @@ describe('messages over the limit', () => {
     expect(seconds).toBeLessThanOrEqual(20)
     expect(seconds).toBeGreaterThanOrEqual(Math.ceil(20 - (performance.now() - since) / 1000))
     await vi.waitFor(() => expect(closes).toEqual([1001]), SOON)
-    expect(heard.slice(1)).toEqual(['message 1', 'message 2', 'message 3'])
+    expect(receivedTexts.slice(1)).toEqual(['message 1', 'message 2', 'message 3'])
     expect(lines.find(({ msg }) => msg === 'refused')).toMatchObject({
       rule: 'chat',
       way: 'websocket',
@@ -276,28 +280,31 @@ describe('messages over the limit', () => {
   })
 
   test('are counted one each, however they are cut into frames, and pings are not', async () => {
-    const { port, heard } = await startChat({ rules: messages(['2/minute']) })
+    const { port, receivedTexts } = await startChat({ rules: messages(['2/minute']) })
     const { socket, closed } = await join(port)
     for (let part = 0; part < 10; part++) socket.send('ab', { fin: part === 9 })
     for (let ping = 0; ping < 10; ping++) socket.ping()
     socket.send('second')
-    await vi.waitFor(() => expect(heard.slice(1)).toEqual(['ab'.repeat(10), 'second']), SOON)
+    await vi.waitFor(
+      () => expect(receivedTexts.slice(1)).toEqual(['ab'.repeat(10), 'second']),
+      SOON,
+    )
     socket.send('third')
     expect((await closed).code).toBe(1008)
-    expect(heard).toHaveLength(3)
+    expect(receivedTexts).toHaveLength(3)
   })
 
   test('are not counted where no rule names them, until the rules change', async () => {
     const {
       port,
-      heard,
+      receivedTexts,
       server: { folder },
     } = await startChat({
       rules: [{ id: 'requests', by: ['ip'], limits: ['1/minute'] }],
     })
     const { socket, closed } = await join(port)
     for (let i = 0; i < 20; i++) socket.send('free')
-    await vi.waitFor(() => expect(heard).toHaveLength(21), SOON)
+    await vi.waitFor(() => expect(receivedTexts).toHaveLength(21), SOON)
     const { writeFileSync } = await import('node:fs')
     writeFileSync(`${folder}/rules.yaml`, JSON.stringify({ rules: messages(['1/minute']) }))
     const timer = setInterval(() => socket.readyState === 1 && socket.send('more'), 50)
@@ -331,7 +338,7 @@ describe('when the server leaves', () => {
     const { port, adminPort } = await startChat()
     const { socket } = await join(port)
     const open = async () => {
-      const { body } = await ask(adminPort, { path: '/metrics' })
+      const { body } = await request(adminPort, { path: '/metrics' })
       return /^sluice_websockets (\d+)$/m.exec(body.toString())?.[1]
     }
     expect(await open()).toBe('1')

@@ -3,8 +3,15 @@ import { describe, expect, test } from 'vitest'
 import { parseConfig } from '../config/parse-config.js'
 import { readMetrics, valueOf } from '../metrics/read-metrics.test-helper.js'
 import type { TestServer } from '../serve.test-helper.js'
-import { allowed, askOnce, check, expectAlive, get, serverOfFile } from './bad-input.test-helper.js'
-import { talk } from './raw.test-helper.js'
+import {
+  allowed,
+  requestOnce,
+  check,
+  expectAlive,
+  get,
+  serverOfFile,
+} from './bad-input.test-helper.js'
+import { exchange } from './raw.test-helper.js'
 
 const RULES = [
   { id: 'address', match: { path: '/one' }, by: ['ip'], limits: [{ max: 1, window: '366d' }] },
@@ -45,7 +52,7 @@ describe('one address is one caller', () => {
   test('B31 10^5 addresses of one /64 have one counter', async () => {
     const { server } = plain
     const counters = async () => {
-      const { body } = await askOnce(server.adminPort, get('/metrics'))
+      const { body } = await requestOnce(server.adminPort, get('/metrics'))
       return valueOf(readMetrics(body), 'sluice_counters') ?? 0
     }
     const before = await counters()
@@ -65,12 +72,12 @@ describe('one address is one caller', () => {
 /** What the upstream is told of the address, when the gateway is told so much. */
 async function forwardedFor(server: TestServer, headers: string): Promise<string> {
   const { calls } = server
-  expect((await askOnce(server.gatewayPort, get('/', headers))).status).toBe(200)
+  expect((await requestOnce(server.gatewayPort, get('/', headers))).status).toBe(200)
   return String(calls.at(-1)?.headers['x-forwarded-for'])
 }
 
 async function ignoredBy({ adminPort }: TestServer): Promise<number> {
-  const { body } = await askOnce(adminPort, get('/metrics'))
+  const { body } = await requestOnce(adminPort, get('/metrics'))
   return valueOf(readMetrics(body), 'sluice_forwarded_ignored_total') ?? 0
 }
 
@@ -159,7 +166,7 @@ test('B33 of a list of proxies only the last 64 entries are looked at', async ()
 test('B33 a list of 10,000 entries is refused with 431', async () => {
   const { server } = behind
   const bytes = get('/', `X-Forwarded-For: ${list(10_000, () => '1.2.3.4')}\r\n`)
-  const { answers, isClosed } = await talk(server.gatewayPort, bytes)
+  const { answers, isClosed } = await exchange(server.gatewayPort, bytes)
   expect([answers.map(({ status }) => status), isClosed]).toEqual([[431], true])
   await expectAlive(server)
 })
@@ -177,7 +184,7 @@ test('B34, B35 a stranger names no address, in whatever header', async () => {
   const statuses = []
   for (const name of NAMES) {
     const headers = `${name}: 9.9.9.9\r\nForwarded: for=9.9.9.9\r\n`
-    statuses.push((await askOnce(server.gatewayPort, get('/one', headers))).status)
+    statuses.push((await requestOnce(server.gatewayPort, get('/one', headers))).status)
     expect(await forwardedFor(server, headers)).toBe(PEER)
     const { headers: sent = {} } = server.calls.at(-1) ?? {}
     for (const dropped of ['forwarded', 'x-real-ip', 'x_forwarded_for', 'x.forwarded.for']) {

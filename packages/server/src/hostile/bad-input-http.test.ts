@@ -4,8 +4,15 @@ import { parseRules } from '@sluice/core'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { parseConfig } from '../config/parse-config.js'
 import { startTestServer, type TestServer } from '../serve.test-helper.js'
-import { allowed, askOnce, check, expectAlive, get, serverOfFile } from './bad-input.test-helper.js'
-import { readAnswers, talk } from './raw.test-helper.js'
+import {
+  allowed,
+  requestOnce,
+  check,
+  expectAlive,
+  get,
+  serverOfFile,
+} from './bad-input.test-helper.js'
+import { readAnswers, exchange } from './raw.test-helper.js'
 
 const LIMITS = [{ max: 1_000_000, window: '1s' }]
 const ONCE = [{ max: 1, window: '366d' }]
@@ -46,7 +53,7 @@ const PATHS: readonly [id: string, target: string, answer: 'login' | 400][] = [
 test.each(PATHS)('%s %s is %s', async (_, target, answer) => {
   const { server } = files
   const before = server.calls.length
-  const { status, headers } = await askOnce(server.gatewayPort, get(target))
+  const { status, headers } = await requestOnce(server.gatewayPort, get(target))
   expect(status).toBe(answer === 400 ? 400 : 200)
   expect(server.calls.length - before).toBe(answer === 400 ? 0 : 1)
   if (answer === 'login') expect(headers.get('ratelimit-policy')).toContain('"login"')
@@ -58,7 +65,7 @@ test.each(['/login#x', 'http://b.example/login', 'login', '*'])(
   async (target) => {
     const { server } = files
     const before = server.calls.length
-    const { answers, isClosed } = await talk(server.gatewayPort, get(target))
+    const { answers, isClosed } = await exchange(server.gatewayPort, get(target))
     expect([answers.map(({ status }) => status), isClosed]).toEqual([[400], true])
     expect(server.calls).toHaveLength(before)
     await expectAlive(server)
@@ -91,7 +98,7 @@ describe('B40 nothing leaves the path that is configured for an upstream', () =>
     ['/admin?/api/', 404],
   ])('%s is %i', async (target, status) => {
     const before = api.server.calls.length
-    expect((await askOnce(front.gatewayPort, get(target))).status).toBe(status)
+    expect((await requestOnce(front.gatewayPort, get(target))).status).toBe(status)
     const served = api.server.calls.slice(before).map(({ url }) => url)
     expect(served).toEqual(status === 200 ? [target] : [])
   })
@@ -107,14 +114,14 @@ test('B41 the method that was sent is the one that counts', async () => {
   const { server } = files
   const body = 'Content-Length: 0\r\n'
   const headers = OVERRIDES.map((name) => `${name}: GET\r\n`).join('') + body
-  const first = await askOnce(server.gatewayPort, get('/posts?_method=GET', headers, 'POST'))
+  const first = await requestOnce(server.gatewayPort, get('/posts?_method=GET', headers, 'POST'))
   expect(first.status).toBe(200)
   const sent = (server.calls.at(-1)?.rawHeaders ?? []).map((name) => name.toLowerCase())
   expect(server.calls.at(-1)?.method).toBe('POST')
   expect(sent.filter((name) => name.includes('method'))).toEqual([])
-  const second = await askOnce(server.gatewayPort, get('/posts', headers, 'POST'))
+  const second = await requestOnce(server.gatewayPort, get('/posts', headers, 'POST'))
   expect(second.status).toBe(429)
-  expect((await askOnce(server.gatewayPort, get('/posts'))).status).toBe(200)
+  expect((await requestOnce(server.gatewayPort, get('/posts'))).status).toBe(200)
 })
 
 test.each(['get', 'FOO', 'Get', 'G'.repeat(8192), 'GET\x00', ''])(
@@ -122,10 +129,10 @@ test.each(['get', 'FOO', 'Get', 'G'.repeat(8192), 'GET\x00', ''])(
   async (method) => {
     const { server } = files
     const before = server.calls.length
-    const { answers, isClosed } = await talk(server.gatewayPort, get('/', '', method))
+    const { answers, isClosed } = await exchange(server.gatewayPort, get('/', '', method))
     expect([answers.map(({ status }) => status), isClosed]).toEqual([[400], true])
     expect(server.calls).toHaveLength(before)
-    expect((await askOnce(server.adminPort, get('/metrics'))).body).not.toMatch(/FOO|method/)
+    expect((await requestOnce(server.adminPort, get('/metrics'))).body).not.toMatch(/FOO|method/)
     await expectAlive(server)
   },
 )
@@ -150,7 +157,7 @@ test.each([
 ])('B43 Connection: %s removes nothing that the gateway writes', async (connection) => {
   const { server } = files
   const headers = `Connection: ${connection}\r\nX-Forwarded-For: 9.9.9.9\r\n`
-  expect((await askOnce(server.gatewayPort, get('/', headers))).status).toBe(200)
+  expect((await requestOnce(server.gatewayPort, get('/', headers))).status).toBe(200)
   expect(server.calls.at(-1)?.headers).toMatchObject({
     host: 'a.example',
     'x-forwarded-for': '127.0.0.1',
@@ -168,7 +175,7 @@ test('B43 nor what a trusted proxy wrote of its client', async () => {
     const headers =
       'Connection: x-user, x-forwarded-proto, x-forwarded-host, x-other\r\nX-User: a\r\n' +
       'X-Forwarded-Proto: https\r\nX-Forwarded-Host: b.example\r\nX-Other: c\r\n'
-    await askOnce(server.gatewayPort, get('/', headers))
+    await requestOnce(server.gatewayPort, get('/', headers))
     expect(server.calls[0]?.headers).toMatchObject({
       'x-user': 'a',
       'x-forwarded-proto': 'https',
@@ -190,7 +197,7 @@ test('B44 names with an underscore or a dot for a dash are dropped', async () =>
     'X_Api_Key',
   ].concat(['Transfer_Encoding', 'Content_Length', 'X_Forwarded_Host', 'X.Forwarded.Proto'])
   const headers = names.map((name) => `${name}: 9\r\n`).join('')
-  expect((await askOnce(server.gatewayPort, get('/', headers))).status).toBe(200)
+  expect((await requestOnce(server.gatewayPort, get('/', headers))).status).toBe(200)
   const sent = (server.calls.at(-1)?.rawHeaders ?? []).filter((_, index) => index % 2 === 0)
   expect(sent.filter((name) => /[_.]/.test(name))).toEqual([])
 })
@@ -211,7 +218,7 @@ test.each(HEADERS)('B45 %s: 400, closed, never forwarded', async (_, headers) =>
   const { server } = files
   const before = server.calls.length
   const bytes = `${get('/', headers, 'POST')}0\r\n\r\n`
-  const { answers, isClosed } = await talk(server.gatewayPort, bytes)
+  const { answers, isClosed } = await exchange(server.gatewayPort, bytes)
   expect([answers.map(({ status }) => status), isClosed]).toEqual([[400], true])
   expect(server.calls).toHaveLength(before)
   await expectAlive(server)
@@ -226,7 +233,7 @@ describe('B46', () => {
   ])('%s is refused, and the connection closed', async (_, bytes, status) => {
     const { server } = files
     const before = server.calls.length
-    const { answers, isClosed } = await talk(server.gatewayPort, bytes)
+    const { answers, isClosed } = await exchange(server.gatewayPort, bytes)
     expect([answers.map((answer) => answer.status), isClosed]).toEqual([[status], true])
     expect(server.calls).toHaveLength(before)
     await expectAlive(server)
@@ -235,7 +242,7 @@ describe('B46', () => {
   test('an upgrade to another protocol is passed over, and not passed on', async () => {
     const { server } = files
     const headers = 'Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAM\r\n'
-    const { answers } = await talk(server.gatewayPort, get('/', headers), 1)
+    const { answers } = await exchange(server.gatewayPort, get('/', headers), 1)
     expect(answers.map(({ status }) => status)).toEqual([200])
     expect(server.calls.at(-1)?.headers).not.toHaveProperty('upgrade')
     expect(server.calls.at(-1)?.headers).not.toHaveProperty('http2-settings')
@@ -244,9 +251,9 @@ describe('B46', () => {
   test('leave to send a body comes with the admission, and not before', async () => {
     const { server } = files
     const headers = 'Expect: 100-continue\r\nContent-Length: 5\r\n'
-    const refused = await talk(server.gatewayPort, get('/posts', headers, 'POST'))
+    const refused = await exchange(server.gatewayPort, get('/posts', headers, 'POST'))
     expect([refused.answers.map(({ status }) => status), refused.isClosed]).toEqual([[429], true])
-    const admitted = await talk(server.gatewayPort, [get('/', headers, 'POST'), 'hello'], 1)
+    const admitted = await exchange(server.gatewayPort, [get('/', headers, 'POST'), 'hello'], 1)
     expect(admitted.answers.map(({ status }) => status)).toEqual([200])
   })
 })
@@ -266,7 +273,7 @@ describe('B47', () => {
         sockets.push(socket)
         return index % 2 === 0 ? untilClosed(socket) : untilClosed(socket, 'GET / HTTP/1.1\r\nX: ')
       })
-      expect((await askOnce(server.gatewayPort, get('/'))).status).toBe(200)
+      expect((await requestOnce(server.gatewayPort, get('/'))).status).toBe(200)
       const statuses = new Set(await Promise.all(ends))
       expect([...statuses]).toEqual([408])
       // Node looks every so often; the slack is for a busy machine.
@@ -307,7 +314,7 @@ test('B48 HTTP/2 is off: its preface is refused with 400, and the connection clo
   const settings = '\x00\x00\x00\x04\x00\x00\x00\x00\x00'
   const bytes = `PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n${settings}${'\x00\x00\x04\x03\x00'.repeat(1000)}`
   for (const port of [server.gatewayPort, server.apiPort, server.adminPort]) {
-    const { answers, isClosed } = await talk(port, bytes)
+    const { answers, isClosed } = await exchange(port, bytes)
     expect([answers.map(({ status }) => status), isClosed]).toEqual([[400], true])
   }
   await expectAlive(server)
@@ -336,7 +343,7 @@ describe('B50', () => {
 
   test('a body of 100 MB is refused with 413 before it is sent', async () => {
     const { server } = files
-    const { answers } = await talk(server.apiPort, head(`Content-Length: ${100 * MB}`), 1)
+    const { answers } = await exchange(server.apiPort, head(`Content-Length: ${100 * MB}`), 1)
     expect(answers.map(({ status }) => status)).toEqual([413])
     await expectAlive(server)
   })

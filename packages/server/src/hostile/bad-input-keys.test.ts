@@ -5,14 +5,14 @@ import { readMetrics, valueOf } from '../metrics/read-metrics.test-helper.js'
 import { startTestServer } from '../serve.test-helper.js'
 import {
   allowed,
-  askOnce,
+  requestOnce,
   check,
   expectAlive,
   get,
   post,
   serverOfFile,
 } from './bad-input.test-helper.js'
-import { talk } from './raw.test-helper.js'
+import { exchange } from './raw.test-helper.js'
 
 const once = (id: string, by: readonly string[]) => {
   return { id, by, limits: [{ max: 1, window: '366d' }] }
@@ -126,7 +126,7 @@ test.each([64 * KB, 1024 * KB, 16 * 1024 * KB])(
   async (length) => {
     const { server } = files
     const body = JSON.stringify({ attributes: user('u'.repeat(length)) })
-    const { answers, isClosed } = await talk(server.apiPort, post('/v1/check', body))
+    const { answers, isClosed } = await exchange(server.apiPort, post('/v1/check', body))
     expect(answers.map(({ status }) => status)).toEqual([413])
     expect(isClosed).toBe(true)
     await expectAlive(server)
@@ -137,8 +137,8 @@ test('B21 a subject in a header is refused with 400 above 8,192 bytes', async ()
   const { server } = files
   const before = server.calls.length
   const header = (length: number) => get('/', `X-Session: ${'s'.repeat(length)}\r\n`)
-  expect((await askOnce(server.gatewayPort, header(8192))).status).toBe(200)
-  expect((await askOnce(server.gatewayPort, header(8193))).status).toBe(400)
+  expect((await requestOnce(server.gatewayPort, header(8192))).status).toBe(200)
+  expect((await requestOnce(server.gatewayPort, header(8193))).status).toBe(400)
   expect(server.calls).toHaveLength(before + 1)
 })
 
@@ -148,7 +148,7 @@ test.each([64 * KB, 1024 * KB, 16 * 1024 * KB])(
     const { server } = files
     const before = server.calls.length
     const bytes = get('/', `X-Session: ${'s'.repeat(length)}\r\n`)
-    const { answers, isClosed } = await talk(server.gatewayPort, bytes)
+    const { answers, isClosed } = await exchange(server.gatewayPort, bytes)
     expect(answers.map(({ status }) => status)).toEqual([431])
     expect(isClosed).toBe(true)
     expect(server.calls).toHaveLength(before)
@@ -161,12 +161,12 @@ test('B22 a token or an e-mail as a subject stands in no log and no metric', asy
   const token = 'secret-token-of-somebody'
   const mail = 'somebody@mail.example'
   for (let i = 0; i < 2; i++) {
-    await askOnce(server.gatewayPort, get('/', `X-Session: ${token}\r\n`))
+    await requestOnce(server.gatewayPort, get('/', `X-Session: ${token}\r\n`))
     await check(server, { attributes: user(mail) })
   }
   const refused = server.lines.filter(({ msg }) => msg === 'refused')
   expect(refused.map(({ rule }) => rule)).toEqual(expect.arrayContaining(['session', 'user']))
-  const metrics = (await askOnce(server.adminPort, get('/metrics'))).body
+  const metrics = (await requestOnce(server.adminPort, get('/metrics'))).body
   for (const text of [JSON.stringify(server.lines), metrics]) {
     expect(text).not.toContain(token)
     expect(text).not.toContain(mail)
@@ -190,7 +190,9 @@ test('B24 bytes that are no UTF-8 are refused with 400 in JSON, and one caller i
   ])
   const statuses = []
   for (const value of ['\xff\xc0\xaf', '\xff\xc0\xaf', '\xff\xc0\xae']) {
-    statuses.push((await askOnce(server.gatewayPort, get('/', `X-Session: ${value}\r\n`))).status)
+    statuses.push(
+      (await requestOnce(server.gatewayPort, get('/', `X-Session: ${value}\r\n`))).status,
+    )
   }
   expect(statuses).toEqual([200, 429, 200])
 })
@@ -207,11 +209,11 @@ test('B25 names that every object has are plain names', async () => {
     expect(json['rule']).toBe(name === 'constructor' ? 'constructor' : null)
     const refused = await check(server, `{"attributes":{},"${name}":{"polluted":true}}`)
     expect([name, refused.status]).toEqual([name, 400])
-    const call = await askOnce(server.gatewayPort, get('/', `${name}: x\r\n`))
+    const call = await requestOnce(server.gatewayPort, get('/', `${name}: x\r\n`))
     expect([name, call.status]).toEqual([name, 200])
   }
   expect(({} as { polluted?: true }).polluted).toBeUndefined()
-  const { body } = await askOnce(server.adminPort, get('/metrics'))
+  const { body } = await requestOnce(server.adminPort, get('/metrics'))
   const labels = { rule: 'constructor', outcome: 'allowed', source: 'store' }
   expect(valueOf(readMetrics(body), 'sluice_decisions_total', labels)).toBe(1)
   await expectAlive(server)
@@ -223,7 +225,7 @@ test('B26 a user is never read from what a caller may write', async () => {
   const headers = `X-User: victim\r\nUser: victim\r\nContent-Length: ${body.length}\r\n`
   for (let i = 0; i < 3; i++) {
     const bytes = get('/login?user=victim', headers, 'POST') + body
-    expect((await askOnce(server.gatewayPort, bytes)).status).toBe(200)
+    expect((await requestOnce(server.gatewayPort, bytes)).status).toBe(200)
   }
   expect(await allowed(server, [user('victim')])).toEqual([true])
   const { errors } = parseConfig('identity: { headers: { user: x-user } }', {
@@ -244,7 +246,7 @@ test('B27 thousands of names that look like numbers are refused with 400 or 413'
     'attributes: found 5000 names; accepted: up to 64',
   ])
   expect((await check(server, names(64))).status).toBe(200)
-  const many = await talk(server.apiPort, post('/v1/check', names(100_000)))
+  const many = await exchange(server.apiPort, post('/v1/check', names(100_000)))
   expect(many.answers.map(({ status }) => status)).toEqual([413])
   const list = await check(server, `[${'{"attributes":{}},'.repeat(1000)}{"attributes":{}}]`)
   expect([list.status, list.json['detail']]).toEqual([

@@ -2,7 +2,7 @@
 import { parseRules } from '@sluice/core'
 import { expect, test } from 'vitest'
 import { readMetrics, valueOf } from '../metrics/read-metrics.test-helper.js'
-import { askOnce, check, expectAlive, get, serverOfFile } from './bad-input.test-helper.js'
+import { requestOnce, check, expectAlive, get, serverOfFile } from './bad-input.test-helper.js'
 
 const YEAR = '366d'
 const LARGEST = 999_999_999_999_999
@@ -58,7 +58,7 @@ test.each(COSTS)('%s a cost of %s is refused with 400', async (_, cost, says) =>
   const { server } = files
   for (const verb of ['check', 'peek', 'explain']) {
     const body = `{"attributes":{"user":"cost"},"cost":${cost}}`
-    const answer = await askOnce(
+    const answer = await requestOnce(
       server.apiPort,
       `POST /v1/${verb} HTTP/1.1\r\nHost: a\r\nContent-Length: ${body.length}\r\n\r\n${body}`,
     )
@@ -74,7 +74,7 @@ test.each(COSTS)('%s a cost of %s is refused with 400', async (_, cost, says) =>
 test('B4 a cost of 0 passes and writes nothing', async () => {
   const { server } = files
   const counters = async () => {
-    const { body } = await askOnce(server.adminPort, get('/metrics'))
+    const { body } = await requestOnce(server.adminPort, get('/metrics'))
     return valueOf(readMetrics(body), 'sluice_counters')
   }
   const before = await counters()
@@ -119,7 +119,7 @@ test('B9 a limit of 0 refuses every call', async () => {
   const { server } = files
   const before = server.calls.length
   for (let i = 0; i < 3; i++) {
-    const { status, headers } = await askOnce(server.gatewayPort, get('/none'))
+    const { status, headers } = await requestOnce(server.gatewayPort, get('/none'))
     expect([status, headers.has('retry-after')]).toEqual([429, false])
   }
   expect(server.calls).toHaveLength(before)
@@ -136,7 +136,7 @@ test('B13 the time that a caller names is refused in a call and passed over in a
   const statuses = []
   for (const year of ['1970', '2099']) {
     const date = `Date: Thu, 01 Jan ${year} 00:00:00 GMT\r\n`
-    statuses.push((await askOnce(server.gatewayPort, get('/once', date))).status)
+    statuses.push((await requestOnce(server.gatewayPort, get('/once', date))).status)
   }
   expect(statuses).toEqual([200, 429])
 })
@@ -181,6 +181,6 @@ test.each(RULES)('%s: the rule is refused by its place', (_, text, says) => {
 })
 
 test('B11 a window of no whole seconds is not told as one', async () => {
-  const { headers } = await askOnce(files.server.gatewayPort, get('/quick'))
+  const { headers } = await requestOnce(files.server.gatewayPort, get('/quick'))
   expect(headers.get('ratelimit-policy')).toBe('"quick";q=9')
 })

@@ -1,7 +1,7 @@
 /** One server for a table of bad inputs, asked by hand-written bytes. */
 import { afterAll, beforeAll, expect } from 'vitest'
 import { startTestServer, type TestServer, type TestServerOptions } from '../serve.test-helper.js'
-import { type RawAnswer, talk } from './raw.test-helper.js'
+import { type RawResponse, exchange } from './raw.test-helper.js'
 
 /** Starts it before the first test of the file and stops it after the last. */
 export function serverOfFile(options: TestServerOptions): { readonly server: TestServer } {
@@ -31,14 +31,14 @@ export function get(target: string, headers = '', method = 'GET'): string {
 }
 
 /** The one answer to a request after which the connection stays open. */
-export async function askOnce(port: number, bytes: string | Buffer): Promise<RawAnswer> {
-  const { answers } = await talk(port, bytes, 1)
+export async function requestOnce(port: number, bytes: string | Buffer): Promise<RawResponse> {
+  const { answers } = await exchange(port, bytes, 1)
   const [answer, ...more] = answers
   if (answer === undefined || more.length > 0) throw new Error(`${answers.length} answers`)
   return answer
 }
 
-export interface Checked extends RawAnswer {
+export interface CheckResponse extends RawResponse {
   readonly json: Readonly<Record<string, unknown>>
 }
 
@@ -46,9 +46,9 @@ export interface Checked extends RawAnswer {
 export async function check(
   { apiPort }: TestServer,
   call: object | string | Buffer,
-): Promise<Checked> {
+): Promise<CheckResponse> {
   const isBody = typeof call === 'string' || Buffer.isBuffer(call)
-  const answer = await askOnce(apiPort, post('/v1/check', isBody ? call : JSON.stringify(call)))
+  const answer = await requestOnce(apiPort, post('/v1/check', isBody ? call : JSON.stringify(call)))
   return { ...answer, json: JSON.parse(Buffer.from(answer.body, 'latin1').toString()) }
 }
 
@@ -69,8 +69,8 @@ export async function allowed(
 /** The process still answers, at each of its doors. */
 export async function expectAlive({ gatewayPort, apiPort, adminPort, calls }: TestServer) {
   const before = calls.length
-  expect((await askOnce(gatewayPort, get('/alive'))).status).toBe(200)
-  expect((await askOnce(apiPort, get('/healthz'))).status).toBe(200)
-  expect((await askOnce(adminPort, get('/metrics'))).status).toBe(200)
+  expect((await requestOnce(gatewayPort, get('/alive'))).status).toBe(200)
+  expect((await requestOnce(apiPort, get('/healthz'))).status).toBe(200)
+  expect((await requestOnce(adminPort, get('/metrics'))).status).toBe(200)
   expect(calls.length).toBe(before + 1)
 }

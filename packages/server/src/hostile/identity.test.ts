@@ -1,6 +1,6 @@
 /** Whatever one peer says of itself, it is one caller. */
 import { afterEach, expect, test } from 'vitest'
-import { type ReadMetric, readMetrics, valueOf } from '../metrics/read-metrics.test-helper.js'
+import { type ParsedMetric, readMetrics, valueOf } from '../metrics/read-metrics.test-helper.js'
 import { startTestServer, type TestServer, type TestServerOptions } from '../serve.test-helper.js'
 import { pipeline } from './pipeline.test-helper.js'
 
@@ -21,7 +21,7 @@ async function start(options: TestServerOptions): Promise<TestServer> {
   return server
 }
 
-async function metricsOf({ admin }: TestServer): Promise<ReadonlyMap<string, ReadMetric>> {
+async function metricsOf({ admin }: TestServer): Promise<ReadonlyMap<string, ParsedMetric>> {
   return readMetrics(await (await fetch(`${admin}/metrics`)).text())
 }
 

@@ -10,7 +10,7 @@ import {
   routeOfRaw,
   routeOfStandard,
 } from './path-fuzz.test-helper.js'
-import { type Answered, pipeline } from './pipeline.test-helper.js'
+import { type PipelinedResponse, pipeline } from './pipeline.test-helper.js'
 
 const TARGETS = 100_000
 const SEED = 20_261_016
@@ -57,7 +57,10 @@ function chargedIn(head: string): Route | undefined {
 }
 
 /** What is wrong with an answer; undefined: gateway, limiter and upstream agree. */
-function findMismatch({ status, head }: Answered, urls: readonly string[]): string | undefined {
+function findMismatch(
+  { status, head }: PipelinedResponse,
+  urls: readonly string[],
+): string | undefined {
   const [url, ...more] = urls
   if (status === 400) return url === undefined ? undefined : 'refused, and served'
   if (status !== 200) return `status ${status}`
@@ -72,8 +75,8 @@ function findMismatch({ status, head }: Answered, urls: readonly string[]): stri
 }
 
 let targets: readonly string[]
-let answers: readonly Answered[]
-const answerTo = (id: number): Answered => answers[id] ?? { status: 0, head: '' }
+let answers: readonly PipelinedResponse[]
+const answerTo = (id: number): PipelinedResponse => answers[id] ?? { status: 0, head: '' }
 
 beforeAll(async () => {
   targets = fuzzTargets(TARGETS, SEED)

@@ -1,7 +1,7 @@
 /** Many requests over few connections, sent without waiting, each with the answer it got. */
 import { connect, type Socket } from 'node:net'
 
-export interface Answered {
+export interface PipelinedResponse {
   /** 0: the connection was closed and nothing said. */
   readonly status: number
   /** The first line and the headers. */
@@ -22,35 +22,37 @@ export async function pipeline(
   port: number,
   requests: readonly string[],
   { connections, depth }: PipelineOptions,
-): Promise<readonly Answered[]> {
-  const answers: Answered[] = []
+): Promise<readonly PipelinedResponse[]> {
+  const answers: PipelinedResponse[] = []
   let next = 0
   const work = async () => {
-    let line: Line | undefined
+    let connection: PipelineConnection | undefined
     let batch: number[] = []
     for (;;) {
       while (batch.length < depth && next < requests.length) batch.push(next++)
       if (batch.length === 0) break
-      line ??= new Line(port)
-      const { heads, isOpen } = await line.exchange(batch.map((index) => requests[index] ?? ''))
+      connection ??= new PipelineConnection(port)
+      const { heads, isOpen } = await connection.exchange(
+        batch.map((index) => requests[index] ?? ''),
+      )
       batch.slice(0, heads.length).forEach((index, at) => {
         const head = heads[at] ?? ''
         answers[index] = { status: Number(head.slice(9, 12)), head }
       })
       // Closed before the first answer: the first request is the one that was not taken.
-      const unheard = heads.length === 0 && !isOpen ? 1 : 0
-      if (unheard === 1) answers[batch[0] ?? 0] = { status: 0, head: '' }
-      batch = batch.slice(heads.length + unheard)
-      if (!isOpen) line = undefined
+      const unanswered = heads.length === 0 && !isOpen ? 1 : 0
+      if (unanswered === 1) answers[batch[0] ?? 0] = { status: 0, head: '' }
+      batch = batch.slice(heads.length + unanswered)
+      if (!isOpen) connection = undefined
     }
-    line?.end()
+    connection?.end()
   }
   await Promise.all(Array.from({ length: connections }, work))
   return answers
 }
 
 /** One connection. */
-class Line {
+class PipelineConnection {
   readonly #socket: Socket
   #text = ''
   #heads: string[] = []

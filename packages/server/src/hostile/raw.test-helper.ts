@@ -1,16 +1,16 @@
 /** Both ends of a server as bytes: a client that writes them, an upstream that keeps them. */
 import { createServer, connect, type AddressInfo, type Socket } from 'node:net'
 
-export interface RawAnswer {
+export interface RawResponse {
   readonly status: number
   /** By name in lower case; the last of those that came twice. */
   readonly headers: ReadonlyMap<string, string>
   readonly body: string
 }
 
-export interface Talk {
+export interface RawExchange {
   /** Without `100 Continue`. */
-  readonly answers: readonly RawAnswer[]
+  readonly answers: readonly RawResponse[]
   /** The server closed the connection, not the test. */
   readonly isClosed: boolean
 }
@@ -19,12 +19,12 @@ export interface Talk {
 const PATIENCE_MS = 20_000
 
 /** Sends bytes, in pieces where they must not arrive together, and reads what comes back. */
-export function talk(
+export function exchange(
   port: number,
   bytes: string | Buffer | readonly string[],
   /** How many answers to wait for; without it, until the server closes the connection. */
   count = Number.POSITIVE_INFINITY,
-): Promise<Talk> {
+): Promise<RawExchange> {
   const pieces = typeof bytes === 'string' || Buffer.isBuffer(bytes) ? [bytes] : bytes
   return new Promise((resolve, reject) => {
     const socket = connect(port, '127.0.0.1').setNoDelay()
@@ -61,8 +61,8 @@ function sendPieces(socket: Socket, [piece, ...rest]: readonly (string | Buffer)
 }
 
 /** The whole answers in a text; an answer that is not whole yet is left out. */
-export function readAnswers(text: string): RawAnswer[] {
-  const answers: RawAnswer[] = []
+export function readAnswers(text: string): RawResponse[] {
+  const answers: RawResponse[] = []
   let at = 0
   while (at < text.length) {
     const end = text.indexOf('\r\n\r\n', at)

@@ -6,7 +6,7 @@ import {
   readCarelessly,
   readRequests,
   startRawUpstream,
-  talk,
+  exchange,
 } from './raw.test-helper.js'
 import { CORPUS, type Fate, HOST, NEXT } from './smuggling-corpus.test-helper.js'
 
@@ -45,7 +45,7 @@ function expectOne(sent: readonly string[], { line, body }: Extract<Fate, { is: 
 
 test.each(CORPUS)('%s: nothing is smuggled', async (_, bytes, fate) => {
   const count = fate.is === 'one' || (fate.is === 'refused' && fate.stays) ? 1 : undefined
-  const { answers, isClosed } = await talk(server.gatewayPort, bytes, count)
+  const { answers, isClosed } = await exchange(server.gatewayPort, bytes, count)
   const sent = upstream.take()
   if (fate.is === 'one') {
     expect(answers.map(({ status }) => status)).toEqual([200])
@@ -60,15 +60,15 @@ test.each(CORPUS)('%s: nothing is smuggled', async (_, bytes, fate) => {
     expect(sent.flatMap((text) => readRequests(text).requests)).toEqual([])
     expect(sent.join()).not.toContain('smuggled')
   }
-  const after = await talk(server.gatewayPort, ALIVE, 1)
+  const after = await exchange(server.gatewayPort, ALIVE, 1)
   expect(after.answers.map(({ status }) => status)).toEqual([200])
   expectOne(upstream.take(), { is: 'one', line: 'GET /alive', body: '' })
 })
 
 test('a body that the upstream may not read is the last on its connection', async () => {
   const head = `GET /unread HTTP/1.1\r\n${HOST}Content-Length: ${NEXT.length}\r\n\r\n`
-  await talk(server.gatewayPort, head + NEXT, 1)
-  await talk(server.gatewayPort, ALIVE, 1)
+  await exchange(server.gatewayPort, head + NEXT, 1)
+  await exchange(server.gatewayPort, ALIVE, 1)
   const sent = upstream.all().filter((text) => text.includes('GET /unread '))
   expect(sent.map((text) => text.endsWith(NEXT))).toEqual([true])
 })
@@ -98,7 +98,7 @@ describe('requests that are sent without waiting', () => {
   afterAll(() => limited.close())
 
   test('are each counted, and answered in their order', async () => {
-    const { answers } = await talk(limited.gatewayPort, numbers.map(numbered).join(''), 10)
+    const { answers } = await exchange(limited.gatewayPort, numbers.map(numbered).join(''), 10)
     expect(answers.map(({ status }) => status)).toEqual([
       ...Array<number>(5).fill(200),
       ...Array<number>(5).fill(429),
@@ -112,7 +112,7 @@ describe('requests that are sent without waiting', () => {
     const before = limited.calls.length
     const free = (name: string, headers = HOST) => `GET /free/${name} HTTP/1.1\r\n${headers}\r\n`
     const bytes = free('a') + free('b') + free('c', HOST + HOST) + free('d') + free('e')
-    const { answers, isClosed } = await talk(limited.gatewayPort, bytes)
+    const { answers, isClosed } = await exchange(limited.gatewayPort, bytes)
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 400])
     expect(isClosed).toBe(true)
     const served = limited.calls.slice(before).map(({ url }) => url)

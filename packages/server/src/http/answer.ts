@@ -5,7 +5,7 @@ import { type Decision, flatRateLimitHeaders, jitterMs, problemBody } from '@slu
 /** Names and values in turn, as node writes them without looking again. */
 export type FlatHeaders = string[]
 
-export interface ProblemAnswer {
+export interface HttpProblem {
   readonly status: number
   readonly detail: string
   /** The code of docs/reference/errors.md, or another short word that scripts can test. */
@@ -14,19 +14,19 @@ export interface ProblemAnswer {
 }
 
 /** RFC 9457 problem details for everything but a refusal. */
-export function answerProblem(response: ServerResponse, problem: ProblemAnswer): void {
+export function sendProblem(response: ServerResponse, problem: HttpProblem): void {
   const { status, headers = [] } = problem
   const body = JSON.stringify(problemObject(problem))
   writeBody(response, status, 'application/problem+json', body, headers)
 }
 
 /** The body of a problem, and what stands for one in a list. */
-export function problemObject({ status, detail, error }: ProblemAnswer): object {
+export function problemObject({ status, detail, error }: HttpProblem): object {
   const title = STATUS_CODES[status] ?? 'Error'
   return { type: 'about:blank', title, status, detail, ...(error && { error }) }
 }
 
-export function answerJson(
+export function sendJson(
   response: ServerResponse,
   status: number,
   body: unknown,
@@ -46,7 +46,7 @@ export interface RefusalOptions {
 }
 
 /** 429 with every header and the body of a refusal. */
-export function answerRefusal(
+export function sendRefusal(
   response: ServerResponse,
   decision: Decision,
   options: RefusalOptions,
@@ -62,11 +62,11 @@ export function refusalOf(
 ): { readonly status: number; readonly headers: FlatHeaders; readonly body: string } {
   const jittered = jitter ? jitterMs(decision, fraction) : 0
   const problem = problemBody(decision, { jitterMs: jittered, postureStatus })
-  const answered = status ?? problem.status
+  const sentStatus = status ?? problem.status
   return {
-    status: answered,
+    status: sentStatus,
     headers: flatHeaders(decision, nowMs, jittered),
-    body: JSON.stringify({ ...problem, status: answered }),
+    body: JSON.stringify({ ...problem, status: sentStatus }),
   }
 }
 

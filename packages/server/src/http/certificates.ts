@@ -2,7 +2,7 @@
 import { createPrivateKey, X509Certificate } from 'node:crypto'
 import { createSecureContext, type Server as TlsServer } from 'node:tls'
 import type { TlsFiles } from '../config/config.js'
-import { readWhole } from '../files/read-whole.js'
+import { readWholeFile } from '../files/read-whole.js'
 import { watchFile } from '../files/watch-file.js'
 import type { Log } from '../log/logger.js'
 
@@ -15,7 +15,7 @@ export interface CertificateOptions {
   readonly pollMs?: number | undefined
 }
 
-interface Pair {
+interface CertificatePair {
   readonly cert: string
   readonly key: string
   /** When the certificate ends, as it says itself. */
@@ -34,8 +34,8 @@ export async function watchCertificates(
   log: Log,
   { pollMs }: CertificateOptions = {},
 ): Promise<Certificates> {
-  let inUse = await readPair(files)
-  const use = ({ cert, key }: Pair) => {
+  let inUse = await readCertificatePair(files)
+  const use = ({ cert, key }: CertificatePair) => {
     server.setSecureContext({ cert, key, minVersion: TLS_MIN })
   }
   use(inUse)
@@ -46,7 +46,7 @@ export async function watchCertificates(
   }
   const renew = async () => {
     // Both are read, whichever changed: mostly the other one did too.
-    const pair = await readPair(files)
+    const pair = await readCertificatePair(files)
     if (pair.cert === inUse.cert && pair.key === inUse.key) return
     use(pair)
     inUse = pair
@@ -68,9 +68,9 @@ export async function watchCertificates(
 
 /** Both files; rejects with a message that names the one to look at. */
 /** Rejects if the files are not there, or do not fit together. */
-export async function readPair(files: TlsFiles): Promise<Pair> {
-  const { text: cert } = await readWhole(files.cert)
-  const { text: key } = await readWhole(files.key)
+export async function readCertificatePair(files: TlsFiles): Promise<CertificatePair> {
+  const { text: cert } = await readWholeFile(files.cert)
+  const { text: key } = await readWholeFile(files.key)
   const certificate = attempt(
     () => new X509Certificate(cert),
     `${files.cert}: found no certificate; accepted: PEM, the server's own first`,

@@ -3,11 +3,11 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { AddressBounds, AddressUse } from './address-bounds.js'
 import { PIPELINED_REQUESTS_MAX, RequestGate } from './request-gate.js'
-import { sentBytes } from './sent-bytes.js'
+import { writeProgress } from './sent-bytes.js'
 
-interface Connection {
+interface HttpConnection {
   /** Requests that have begun. */
-  begun: number
+  requestsStarted: number
   /** Requests whose response is not done; several if the client sends without waiting. */
   inFlight: number
   /** The last of them. */
@@ -27,7 +27,7 @@ interface Connection {
   /** Of the requests in flight those that count as calls of the address. */
   calls: number
   /** What the client had taken at the last sweep that found something left to send. */
-  sent: string
+  progress: string
   /** In how many sweeps the client had taken nothing of what is left to send. */
   stalledSweeps: number
 }
@@ -42,7 +42,7 @@ export interface ConnectionsOptions {
 }
 
 /** Whether a request may be served. */
-export type Begun = 'served' | 'turned-away'
+export type RequestOutcome = 'served' | 'turned-away'
 
 /** How long a client may still read our last words before the connection is cut. */
 const LINGER_MS = 1000
@@ -50,7 +50,7 @@ const LINGER_MS = 1000
 export class Connections {
   /** Every one, also those that are still at their TLS handshake. */
   readonly #sockets = new Set<Socket>()
-  readonly #speaking = new Map<Socket, Connection>()
+  readonly #httpConnections = new Map<Socket, HttpConnection>()
   readonly #options: ConnectionsOptions
   #inFlight = 0
   #isDraining = false
@@ -80,9 +80,9 @@ export class Connections {
   }
 
   /** A connection begins to speak HTTP. */
-  speak(socket: Socket): void {
-    const connection: Connection = {
-      begun: 0,
+  startHttp(socket: Socket): void {
+    const connection: HttpConnection = {
+      requestsStarted: 0,
       inFlight: 0,
       request: undefined,
       response: undefined,
@@ -93,13 +93,13 @@ export class Connections {
       gate: undefined,
       use: this.#options.addresses.find(socket.remoteAddress),
       calls: 0,
-      sent: '',
+      progress: '',
       stalledSweeps: 0,
     }
-    this.#speaking.set(socket, connection)
+    this.#httpConnections.set(socket, connection)
     connection.gate = new RequestGate(socket, {
       room: () => (connection.isLast ? 0 : PIPELINED_REQUESTS_MAX - connection.inFlight),
-      begun: () => connection.begun,
+      requestsStarted: () => connection.requestsStarted,
       isBodyDue: () => connection.request?.complete === false,
       isEnding: () => connection.isEnding,
     })
@@ -109,25 +109,25 @@ export class Connections {
       // A response that waits for its turn does not hear of the end.
       this.#inFlight -= connection.inFlight
       if (connection.use !== undefined) connection.use.calls -= connection.calls
-      this.#speaking.delete(socket)
+      this.#httpConnections.delete(socket)
     })
   }
 
   /** A request is there, its response is to come. */
-  begin(request: IncomingMessage, response: ServerResponse): Begun {
+  begin(request: IncomingMessage, response: ServerResponse): RequestOutcome {
     const { socket } = request
-    const connection = this.#speaking.get(socket)
+    const connection = this.#httpConnections.get(socket)
     if (connection === undefined) return 'served'
     const isCall = this.beginCall(connection)
     connection.inFlight++
-    connection.begun++
+    connection.requestsStarted++
     connection.request = request
     connection.response = response
     connection.idleSweeps = 0
     this.#inFlight++
-    if (this.#isDraining) this.endWith(response)
+    if (this.#isDraining) this.markLast(response)
     response.once('close', () => {
-      if (!this.#speaking.has(socket)) return
+      if (!this.#httpConnections.has(socket)) return
       connection.inFlight--
       this.#inFlight--
       if (isCall) this.endCall(connection)
@@ -138,24 +138,24 @@ export class Connections {
   }
 
   /** The response is the last of its connection, if that can still be said. */
-  endWith(response: ServerResponse): void {
+  markLast(response: ServerResponse): void {
     if (!closeAfter(response)) return
-    const connection = this.#speaking.get(response.req.socket)
+    const connection = this.#httpConnections.get(response.req.socket)
     if (connection?.response === response) connection.isLast = true
   }
 
   /** The address that a connection counts for; undefined if it counts for none. */
   addressOf(socket: Socket): string | undefined {
-    return this.#speaking.get(socket)?.use?.address
+    return this.#httpConnections.get(socket)?.use?.address
   }
 
   /** A connection is left to its owner, who reads it from now on. */
-  leave(socket: Socket): void {
-    this.#speaking.get(socket)?.gate?.detach()
+  detach(socket: Socket): void {
+    this.#httpConnections.get(socket)?.gate?.detach()
   }
 
   upgrade(socket: Socket): void {
-    const connection = this.#speaking.get(socket)
+    const connection = this.#httpConnections.get(socket)
     if (connection === undefined) return
     connection.isUpgraded = true
     connection.gate?.detach()
@@ -167,8 +167,8 @@ export class Connections {
   drain(): void {
     this.#isDraining = true
     // Of several responses on one connection only the last may end it.
-    for (const { response } of this.#speaking.values()) {
-      if (response !== undefined) this.endWith(response)
+    for (const { response } of this.#httpConnections.values()) {
+      if (response !== undefined) this.markLast(response)
     }
   }
 
@@ -177,7 +177,7 @@ export class Connections {
    * late, but the answers before it. If it is not served after all, the connection is soon idle.
    */
   isHeldBack(socket: Socket): boolean {
-    const isBodyDue = this.#speaking.get(socket)?.request?.complete === false
+    const isBodyDue = this.#httpConnections.get(socket)?.request?.complete === false
     return !isBodyDue && socket.isPaused() && socket.readableLength > 0
   }
 
@@ -185,8 +185,8 @@ export class Connections {
    * Ends a connection on which something came that is no request: with these bytes, where they can
    * be taken for nothing but the answer to it.
    */
-  refuse(socket: Socket, bytes: string, endIt: (socket: Socket, bytes: string) => void): void {
-    const connection = this.#speaking.get(socket)
+  refuse(socket: Socket, bytes: string, end: (socket: Socket, bytes: string) => void): void {
+    const connection = this.#httpConnections.get(socket)
     if (connection === undefined || !socket.writable) return void socket.destroy()
     const { inFlight, request, response, isEnding } = connection
     if (isEnding) return
@@ -198,14 +198,14 @@ export class Connections {
       // Now and not when the client has read it: whoever serves the request must learn that there
       // is no more of it before it is passed on.
       request.destroy()
-    } else if (inFlight === 0) endIt(socket, bytes)
+    } else if (inFlight === 0) end(socket, bytes)
     // What came before is sound, and its response the last thing sent here.
     else if (response !== undefined) closeAfter(response)
   }
 
   /** Closes connections that wait between two requests, or never sent anything. */
   closeSilent(): void {
-    for (const [socket, { isUpgraded }] of this.#speaking) {
+    for (const [socket, { isUpgraded }] of this.#httpConnections) {
       if (!isUpgraded && socket.bytesRead === 0) socket.destroy()
     }
   }
@@ -218,7 +218,7 @@ export class Connections {
    */
   sweep(): { readonly stalled: number } {
     let stalled = 0
-    for (const [socket, connection] of this.#speaking) {
+    for (const [socket, connection] of this.#httpConnections) {
       if (connection.isUpgraded) continue
       if (this.isStalled(socket, connection)) {
         stalled++
@@ -238,7 +238,7 @@ export class Connections {
   }
 
   /** Whether a request counts as a call of its address. */
-  private beginCall(connection: Connection): boolean {
+  private beginCall(connection: HttpConnection): boolean {
     const { use } = connection
     if (use === undefined || !this.#options.addresses.hasRoomForCall(use)) return false
     use.calls++
@@ -246,19 +246,19 @@ export class Connections {
     return true
   }
 
-  private endCall(connection: Connection): void {
+  private endCall(connection: HttpConnection): void {
     connection.calls--
     if (connection.use !== undefined) connection.use.calls--
   }
 
-  private isStalled(socket: Socket, connection: Connection): boolean {
+  private isStalled(socket: Socket, connection: HttpConnection): boolean {
     if (socket.writableLength === 0) {
       connection.stalledSweeps = 0
       return false
     }
-    const sent = sentBytes(socket)
-    if (sent !== connection.sent) connection.stalledSweeps = 0
-    connection.sent = sent
+    const progress = writeProgress(socket)
+    if (progress !== connection.progress) connection.stalledSweeps = 0
+    connection.progress = progress
     return connection.stalledSweeps++ >= this.#options.stalledSweepsMax
   }
 }

@@ -3,44 +3,44 @@ import { SluiceError, show } from '@sluice/core'
 import type { WallClock } from '../clock.js'
 import type { Log } from '../log/logger.js'
 import { createThrottle, type Throttle } from '../log/throttle.js'
-import type { ProblemAnswer } from './answer.js'
+import type { HttpProblem } from './answer.js'
 
-interface FailureParts {
+interface ErrorReporterDeps {
   readonly log: Log
   readonly clock: WallClock
   /** Where it failed, for people. */
-  readonly place: 'admin API' | 'decision API' | 'gateway'
+  readonly component: 'admin API' | 'decision API' | 'gateway'
 }
 
-export class Failures {
-  readonly #parts: FailureParts
+export class ErrorReporter {
+  readonly #deps: ErrorReporterDeps
   /** A store that is gone fails every call, and a line for each would fill a disk. */
   readonly #throttle: Throttle
 
-  constructor(parts: FailureParts) {
-    this.#parts = parts
-    this.#throttle = createThrottle(parts.clock)
+  constructor(deps: ErrorReporterDeps) {
+    this.#deps = deps
+    this.#throttle = createThrottle(deps.clock)
   }
 
   /** What is our own fault is logged; what the asker did wrong it is told itself. */
-  problemOf(error: unknown): ProblemAnswer {
+  problemOf(error: unknown): HttpProblem {
     if (!(error instanceof SluiceError)) {
-      this.tell(error)
+      this.log(error)
       // What is no error of ours may say anything, so only the log has it.
-      const detail = `The ${this.#parts.place} failed. Its log says how.`
+      const detail = `The ${this.#deps.component} failed. Its log says how.`
       return { status: 500, detail, error: 'internal' }
     }
-    if (error.status >= 500) this.tell(error)
+    if (error.status >= 500) this.log(error)
     return { status: error.status, detail: error.message, error: error.code }
   }
 
   /** A line of the log, one a second. */
-  tell(error: unknown): void {
-    const { log, place } = this.#parts
-    const passed = this.#throttle.pass(place)
+  log(error: unknown): void {
+    const { log, component } = this.#deps
+    const passed = this.#throttle.pass(component)
     if (passed === undefined) return
     const fields = { error: textOf(error), cause: causeOf(error), untold: passed.untold }
-    log.error(fields, `a call failed in the ${place}`)
+    log.error(fields, `a call failed in the ${component}`)
   }
 }
 

@@ -3,10 +3,10 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 import { connect, type Socket } from 'node:net'
 import type { TlsFiles } from '../config/config.js'
 import { createMemoryLog, type MemoryLog } from '../log/memory-log.test-helper.js'
-import { createListener, type Listener } from './listener.js'
+import { createListener, type HttpListener } from './listener.js'
 
 export interface TestListener {
-  readonly listener: Listener
+  readonly listener: HttpListener
   readonly memory: MemoryLog
   readonly port: number
   readonly url: string
@@ -21,7 +21,7 @@ export interface TestListenerOptions {
   readonly perAddress?: { readonly maxConnections: number; readonly maxCalls: number }
   readonly tls?: TlsFiles
   /** Called before it listens. */
-  readonly prepare?: (server: Listener['server'], listener: Listener) => void
+  readonly prepare?: (server: HttpListener['server'], listener: HttpListener) => void
 }
 
 /** No address has a bound. */
@@ -33,7 +33,7 @@ export const UNCOUNTED = {
 }
 const COUNTED = { isExempt: () => false }
 
-const started: Listener[] = []
+const started: HttpListener[] = []
 
 export async function startListener(options: TestListenerOptions = {}): Promise<TestListener> {
   const { headersMs = 9000, requestMs = 30_000, stallMs = 60_000 } = options

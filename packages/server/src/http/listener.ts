@@ -12,7 +12,7 @@ import { type AddressInfo, Server as NetServer, type Socket } from 'node:net'
 import type { ListenAddress, TlsFiles } from '../config/config.js'
 import type { Log } from '../log/logger.js'
 import { AddressBounds, type AddressBoundsOptions } from './address-bounds.js'
-import { answerProblem, type ProblemAnswer, problemObject } from './answer.js'
+import { sendProblem, type HttpProblem, problemObject } from './answer.js'
 import { type Certificates, watchCertificates } from './certificates.js'
 import { Connections, endNow, endSlowly } from './connections.js'
 import { type RequestProblem, refuseMethod } from './strict-request.js'
@@ -53,7 +53,7 @@ interface ListenerCounts {
   readonly stalled: number
 }
 
-export interface Listener {
+export interface HttpListener {
   /** For the owner's `upgrade`. */
   readonly server: HttpServer | HttpsServer
   /** Answers each request, unless its address has too many in flight. */
@@ -89,22 +89,22 @@ const SWEEPS = 16
 /** Node waits so much longer than it told the client, for requests that are on their way. */
 const KEEP_ALIVE_GRACE_MS = 1000
 
-export function createListener(options: ListenerOptions): Listener {
+export function createListener(options: ListenerOptions): HttpListener {
   return new StrictListener(options)
 }
 
-class StrictListener implements Listener {
+class StrictListener implements HttpListener {
   readonly server: HttpServer | HttpsServer
   readonly closed: Promise<void>
   readonly #options: ListenerOptions
   readonly #connections: Connections
   readonly #sweeps: NodeJS.Timeout
   /** Requests that are answered already. */
-  readonly #turnedAway = new WeakSet<IncomingMessage>()
+  readonly #rejected = new WeakSet<IncomingMessage>()
   readonly #counts = { overMax: 0, overAddressMax: 0, busyCalls: 0, stalled: 0 }
   /** What the log was last told. */
   #logged: ListenerCounts = { ...this.#counts }
-  #failed = ''
+  #lastError = ''
   /** The last address of each kind that met its bound. */
   #overAddress = ''
   #busyAddress = ''
@@ -144,11 +144,11 @@ class StrictListener implements Listener {
   }
 
   serve(handle: RequestListener): void {
-    const serveOrNot: RequestListener = (request, response) => {
-      if (!this.#turnedAway.has(request)) handle(request, response)
+    const serveUnlessRejected: RequestListener = (request, response) => {
+      if (!this.#rejected.has(request)) handle(request, response)
     }
-    this.server.on('request', serveOrNot)
-    this.server.on('checkContinue', serveOrNot)
+    this.server.on('request', serveUnlessRejected)
+    this.server.on('checkContinue', serveUnlessRejected)
   }
 
   beginDraining(): void {
@@ -196,7 +196,7 @@ class StrictListener implements Listener {
         server.off('error', fail)
         // Too many open files, for one: the next connection may do better.
         server.on('error', (error) => {
-          this.#failed = String(error)
+          this.#lastError = String(error)
         })
         resolve()
       })
@@ -240,14 +240,14 @@ class StrictListener implements Listener {
   private listen(): void {
     const { server } = this
     const connections = this.#connections
-    const speaking = this.#options.tls === undefined ? 'connection' : 'secureConnection'
+    const httpEvent = this.#options.tls === undefined ? 'connection' : 'secureConnection'
     server.on('connection', (socket: Socket) => this.accept(socket))
-    server.on(speaking, (socket: Socket) => this.speak(socket))
+    server.on(httpEvent, (socket: Socket) => this.startHttp(socket))
     server.on('clientError', (error, socket) => this.refuse(error, socket as Socket))
     // Its owner judges it like any other request: what follows on the connection is its too.
     server.on('checkExpectation', (request, response) => server.emit('request', request, response))
     server.on('connect', (_, socket) => {
-      connections.leave(socket as Socket)
+      connections.detach(socket as Socket)
       socket.on('error', () => socket.destroy())
       socket.resume()
       endSlowly(socket as Socket, bytesOf(refuseMethod('CONNECT')))
@@ -256,17 +256,19 @@ class StrictListener implements Listener {
       this.#counts.overMax++
     })
     const begin = (request: IncomingMessage, response: ServerResponse) => {
-      const begun = connections.begin(request, response)
+      const outcome = connections.begin(request, response)
       // The parser may drop what lies behind such a request, so nothing that follows can be
       // trusted.
       if (request instanceof UpgradingRequest && request.isUpgradeAsked) {
-        connections.endWith(response)
+        connections.markLast(response)
       }
-      if (begun === 'turned-away') this.turnAway(request, response)
+      if (outcome === 'turned-away') this.rejectBusy(request, response)
     }
     server.on('request', begin)
-    this.joinOwner('checkContinue', begin)
-    this.joinOwner('upgrade', (_: IncomingMessage, socket: Socket) => connections.upgrade(socket))
+    this.listenBeforeOwner('checkContinue', begin)
+    this.listenBeforeOwner('upgrade', (_: IncomingMessage, socket: Socket) =>
+      connections.upgrade(socket),
+    )
   }
 
   private accept(socket: Socket): void {
@@ -276,28 +278,28 @@ class StrictListener implements Listener {
     this.#overAddress = over.refused
   }
 
-  private speak(socket: Socket): void {
+  private startHttp(socket: Socket): void {
     if (socket.destroyed) return
     try {
-      this.#connections.speak(socket)
+      this.#connections.startHttp(socket)
     } catch (error) {
       // Without a bound on its requests a connection is not served.
-      this.#failed = String(error)
+      this.#lastError = String(error)
       socket.destroy()
     }
   }
 
   /** Its address has too many calls in flight. */
-  private turnAway(request: IncomingMessage, response: ServerResponse): void {
-    this.#turnedAway.add(request)
+  private rejectBusy(request: IncomingMessage, response: ServerResponse): void {
+    this.#rejected.add(request)
     this.#counts.busyCalls++
     this.#busyAddress = this.#connections.addressOf(request.socket) ?? ''
     limitUnreadBody(request, response)
-    answerProblem(response, BUSY_ADDRESS)
+    sendProblem(response, BUSY_ADDRESS)
   }
 
   /** Listens before the owner does, but not alone: Node looks whether anybody does. */
-  private joinOwner<Arguments extends unknown[]>(
+  private listenBeforeOwner<Arguments extends unknown[]>(
     event: string,
     listener: (...args: Arguments) => void,
   ): void {
@@ -313,11 +315,11 @@ class StrictListener implements Listener {
   /** What came is no request, or came too slowly. */
   private refuse(error: NodeJS.ErrnoException, socket: Socket): void {
     if (error.code === 'ECONNRESET') return void socket.destroy()
-    const problem = PROBLEMS.get(error.code) ?? NO_REQUEST
+    const problem = PROBLEMS.get(error.code) ?? NOT_HTTP
     if (problem.status === 408 && this.#connections.isHeldBack(socket)) return
     // The rest of a late request could still come, and would be served.
-    const endIt = problem.status === 408 ? endNow : endSlowly
-    this.#connections.refuse(socket, bytesOf(problem), endIt)
+    const end = problem.status === 408 ? endNow : endSlowly
+    this.#connections.refuse(socket, bytesOf(problem), end)
   }
 
   private sweep(): void {
@@ -340,9 +342,9 @@ class StrictListener implements Listener {
     if (stalled > 0) {
       log.warn({ connections: stalled }, 'connections cut: their clients read nothing')
     }
-    if (this.#failed !== '')
-      log.error({ error: this.#failed }, 'a connection could not be accepted')
-    this.#failed = ''
+    if (this.#lastError !== '')
+      log.error({ error: this.#lastError }, 'a connection could not be accepted')
+    this.#lastError = ''
   }
 
   /** What was counted since the last sweep. */
@@ -359,7 +361,7 @@ class StrictListener implements Listener {
   }
 }
 
-const BUSY_ADDRESS: ProblemAnswer = {
+const BUSY_ADDRESS: HttpProblem = {
   status: 503,
   detail: 'Too many requests from this address are in progress.',
   error: 'address_busy',
@@ -388,14 +390,14 @@ class UpgradingRequest extends IncomingMessage {
   }
 }
 
-interface Answer {
+interface ParserProblem {
   readonly status: number
   readonly detail: string
   readonly headers?: RequestProblem['headers']
 }
 
 /** By the code of what the parser found. */
-const PROBLEMS: ReadonlyMap<string | undefined, Answer> = new Map([
+const PROBLEMS: ReadonlyMap<string | undefined, ParserProblem> = new Map([
   [
     'HPE_HEADER_OVERFLOW',
     { status: 431, detail: 'headers: found more than 16 KiB; accepted: up to that' },
@@ -407,10 +409,10 @@ const PROBLEMS: ReadonlyMap<string | undefined, Answer> = new Map([
   ['ERR_HTTP_REQUEST_TIMEOUT', { status: 408, detail: 'The request did not arrive in time.' }],
 ])
 
-const NO_REQUEST: Answer = { status: 400, detail: 'This is not a request of HTTP/1.1.' }
+const NOT_HTTP: ParserProblem = { status: 400, detail: 'This is not a request of HTTP/1.1.' }
 
 /** A response where Node has none to write to. */
-function bytesOf(problem: Answer): string {
+function bytesOf(problem: ParserProblem): string {
   const body = JSON.stringify(problemObject(problem))
   const length = String(Buffer.byteLength(body))
   const own = ['Content-Type', 'application/problem+json', 'Content-Length', length]

@@ -29,7 +29,7 @@ export interface GatedConnection {
   /** How many more requests may begin now. */
   room(): number
   /** How many requests have begun. */
-  begun(): number
+  requestsStarted(): number
   /** Whether the last request is not there whole: what follows belongs to it. */
   isBodyDue(): boolean
   /** Whether what still comes is of no use, and is dropped. */
@@ -103,7 +103,7 @@ export class RequestGate {
       socket.unshift(bytes)
       return
     }
-    const lastOfTurn = connection.begun() + REQUESTS_PER_TURN
+    const lastOfTurn = connection.requestsStarted() + REQUESTS_PER_TURN
     this.#rest = bytes
     this.#isHolding = false
     for (let pieces = 0; this.#rest.length > 0; pieces++) {
@@ -118,7 +118,7 @@ export class RequestGate {
       const isTurnOver = pieces === PIECES_PER_TURN
       const end = isTurnOver
         ? 0
-        : this.pieceEnd(this.#rest, Math.min(room, lastOfTurn - connection.begun()))
+        : this.pieceEnd(this.#rest, Math.min(room, lastOfTurn - connection.requestsStarted()))
       if (end === 0) {
         this.#isHolding = true
         socket.pause()

@@ -10,7 +10,7 @@
  */
 import type { Socket } from 'node:net'
 
-export function sentBytes(socket: Socket): string {
+export function writeProgress(socket: Socket): string {
   const done = socket.bytesWritten - socket.writableLength
   const handle: unknown = Reflect.get(socket, '_handle')
   if (typeof handle !== 'object' || handle === null) return `${done}`

@@ -3,7 +3,7 @@
  * Node refuses most of them; the table says which it lets through.
  */
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { answerProblem } from './answer.js'
+import { sendProblem } from './answer.js'
 import { bodyOf, exchange, startListener, statusOf, stopListeners } from './listener.test-helper.js'
 import { findRequestProblem } from './strict-request.js'
 
@@ -18,7 +18,7 @@ beforeAll(async () => {
         const problem = findRequestProblem(request)
         if (problem !== undefined) {
           const headers = [...(problem.headers ?? []), 'Connection', 'close', 'X-By', 'strict']
-          return answerProblem(response, { ...problem, headers })
+          return sendProblem(response, { ...problem, headers })
         }
         served.push(request.url ?? '')
         request.resume()

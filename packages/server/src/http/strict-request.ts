@@ -33,15 +33,20 @@ export function findRequestProblem(request: IncomingMessage): RequestProblem | u
   if (httpVersion !== '1.1' && httpVersion !== '1.0') {
     return { status: 505, detail: `version: found ${httpVersion}; accepted: HTTP/1.1, HTTP/1.0` }
   }
-  if (!HTTP_METHODS.has(method)) return bad('method', method, 'methods of HTTP')
+  if (!HTTP_METHODS.has(method)) return badRequest('method', method, 'methods of HTTP')
   if (method === 'TRACE' || method === 'CONNECT') return refuseMethod(method)
-  const seen: Seen = { host: undefined, length: undefined, encoding: undefined, authorizations: 0 }
+  const framing: FramingHeaders = {
+    host: undefined,
+    length: undefined,
+    encoding: undefined,
+    authorizations: 0,
+  }
   return (
-    findHeaderProblem(rawHeaders, seen) ??
-    findHostProblem(seen.host, httpVersion) ??
-    findFramingProblem(seen, httpVersion) ??
+    findHeaderProblem(rawHeaders, framing) ??
+    findHostProblem(framing.host, httpVersion) ??
+    findFramingProblem(framing, httpVersion) ??
     findExpectationProblem(request.headers.expect) ??
-    findTargetProblem(request.url ?? '', seen.host)
+    findTargetProblem(request.url ?? '', framing.host)
   )
 }
 
@@ -51,7 +56,7 @@ export function refuseMethod(method: string): RequestProblem {
 }
 
 /** The headers that say where a message ends and whose it is. */
-interface Seen {
+interface FramingHeaders {
   host: string | undefined
   length: string | undefined
   encoding: string | undefined
@@ -63,38 +68,41 @@ interface Seen {
  * not looked through for control characters and folds: the parser has refused those, and looking
  * at every character again would cost more than all the rest.
  */
-function findHeaderProblem(raw: readonly string[], seen: Seen): RequestProblem | undefined {
+function findHeaderProblem(
+  raw: readonly string[],
+  framing: FramingHeaders,
+): RequestProblem | undefined {
   if (raw.length > HEADER_LINES_MAX * 2) {
-    return bad('headers', `${raw.length / 2} lines`, `up to ${HEADER_LINES_MAX}`)
+    return badRequest('headers', `${raw.length / 2} lines`, `up to ${HEADER_LINES_MAX}`)
   }
   for (let i = 0; i < raw.length; i += 2) {
-    const twice = note(seen, raw[i] ?? '', raw[i + 1] ?? '')
-    if (twice !== undefined) return bad(`header ${twice}`, 'it twice', 'one')
+    const duplicate = recordHeader(framing, raw[i] ?? '', raw[i + 1] ?? '')
+    if (duplicate !== undefined) return badRequest(`header ${duplicate}`, 'it twice', 'one')
   }
   return undefined
 }
 
 /** The name of a header that may not come twice and did. */
-function note(seen: Seen, name: string, value: string): string | undefined {
+function recordHeader(framing: FramingHeaders, name: string, value: string): string | undefined {
   // Few names have these lengths, so few are looked at.
   switch (name.length) {
     case 4:
       if (name.toLowerCase() !== 'host') return undefined
-      if (seen.host !== undefined) return 'host'
-      seen.host = value
+      if (framing.host !== undefined) return 'host'
+      framing.host = value
       return undefined
     case 13:
       if (name.toLowerCase() !== 'authorization') return undefined
-      return ++seen.authorizations > 1 ? 'authorization' : undefined
+      return ++framing.authorizations > 1 ? 'authorization' : undefined
     case 14:
       if (name.toLowerCase() !== 'content-length') return undefined
-      if (seen.length !== undefined) return 'content-length'
-      seen.length = value
+      if (framing.length !== undefined) return 'content-length'
+      framing.length = value
       return undefined
     case 17:
       if (name.toLowerCase() !== 'transfer-encoding') return undefined
-      if (seen.encoding !== undefined) return 'transfer-encoding'
-      seen.encoding = value
+      if (framing.encoding !== undefined) return 'transfer-encoding'
+      framing.encoding = value
       return undefined
     default:
       return undefined
@@ -103,45 +111,50 @@ function note(seen: Seen, name: string, value: string): string | undefined {
 
 function findHostProblem(host: string | undefined, version: string): RequestProblem | undefined {
   if (host === undefined) {
-    return version === '1.0' ? undefined : bad('header host', 'none', 'one: example.com:8080')
+    return version === '1.0'
+      ? undefined
+      : badRequest('header host', 'none', 'one: example.com:8080')
   }
   if (host.length <= HOST_LENGTH_MAX && HOST.test(host)) return undefined
-  return bad('header host', host, 'a name or an address, and a port')
+  return badRequest('header host', host, 'a name or an address, and a port')
 }
 
 function findFramingProblem(
-  { length, encoding }: Seen,
+  { length, encoding }: FramingHeaders,
   version: string,
 ): RequestProblem | undefined {
   if (encoding !== undefined) {
-    if (encoding.toLowerCase() !== 'chunked') return bad('transfer-encoding', encoding, 'chunked')
-    if (version === '1.0') return bad('transfer-encoding', 'it with HTTP/1.0', 'it with HTTP/1.1')
-    if (length !== undefined) return bad('transfer-encoding', 'content-length too', 'one of them')
+    if (encoding.toLowerCase() !== 'chunked')
+      return badRequest('transfer-encoding', encoding, 'chunked')
+    if (version === '1.0')
+      return badRequest('transfer-encoding', 'it with HTTP/1.0', 'it with HTTP/1.1')
+    if (length !== undefined)
+      return badRequest('transfer-encoding', 'content-length too', 'one of them')
   }
   if (length === undefined) return undefined
   if (LENGTH.test(length) && Number.isSafeInteger(Number(length))) return undefined
-  return bad('content-length', length, 'a whole number')
+  return badRequest('content-length', length, 'a whole number')
 }
 
 function findExpectationProblem(expect: string | undefined): RequestProblem | undefined {
   if (expect === undefined || CONTINUE.test(expect)) return undefined
-  return { ...bad('header expect', expect, '100-continue'), status: 417 }
+  return { ...badRequest('header expect', expect, '100-continue'), status: 417 }
 }
 
 /** `/path`, or `http://host/path` where the host is that of the header. */
 function findTargetProblem(url: string, host: string | undefined): RequestProblem | undefined {
-  if (url.includes('#')) return bad('target', url, 'no fragment')
+  if (url.includes('#')) return badRequest('target', url, 'no fragment')
   if (url.startsWith('/')) return undefined
   const authority = ABSOLUTE.exec(url)?.[1]
-  if (authority === undefined) return bad('target', url, '/path, or http://host/path')
+  if (authority === undefined) return badRequest('target', url, '/path, or http://host/path')
   if (host === undefined ? HOST.test(authority) : isSameHost(authority, host)) return undefined
-  return bad('target', url, 'the host of the header host')
+  return badRequest('target', url, 'the host of the header host')
 }
 
 function isSameHost(authority: string, host: string): boolean {
   return authority.toLowerCase() === host.toLowerCase()
 }
 
-function bad(place: string, found: string, accepted: string): RequestProblem {
+function badRequest(place: string, found: string, accepted: string): RequestProblem {
   return { status: 400, detail: `${place}: found ${show(found)}; accepted: ${accepted}` }
 }

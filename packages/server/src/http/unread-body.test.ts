@@ -46,15 +46,15 @@ function keepSending(socket: Socket, connection: string): void {
 
 describe.each(['keep-alive', 'close'])('a client that says %s', (connection) => {
   test('and sends on, and looks at its answer late, hears all of it', async () => {
-    let heard = 0
-    client.on('data', (chunk: Buffer) => (heard += chunk.length))
+    let received = 0
+    client.on('data', (chunk: Buffer) => (received += chunk.length))
     client.pause()
     keepSending(client, connection)
     await vi.waitUntil(() => accepted !== undefined, SOON)
     // Longer than it takes to see that this is too much.
     await sleep(300)
     client.resume()
-    await vi.waitUntil(() => heard > ANSWER.length, SOON)
+    await vi.waitUntil(() => received > ANSWER.length, SOON)
   })
 
   test('and sends on is not read for ever: the connection ends', async () => {

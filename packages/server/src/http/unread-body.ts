@@ -12,7 +12,7 @@ import type { IncomingMessage, ServerResponse } from 'node:http'
 
 const BYTES_MAX = 1024 * 1024
 const MS_MAX = 2000
-const LOOK_EVERY_MS = 50
+const POLL_EVERY_MS = 50
 
 export function limitUnreadBody(request: IncomingMessage, response: ServerResponse): void {
   const { headers } = request
@@ -27,16 +27,16 @@ function linger(request: IncomingMessage): void {
   const { socket } = request
   const before = socket.bytesRead
   let isLast = false
-  let looks = 0
+  let polls = 0
   socket.destroySoon = () => {
     isLast = true
     socket.end()
   }
   const timer = setInterval(() => {
     if (request.complete && !isLast) return end()
-    if (request.complete || ++looks * LOOK_EVERY_MS >= MS_MAX) socket.destroy()
+    if (request.complete || ++polls * POLL_EVERY_MS >= MS_MAX) socket.destroy()
     else if (socket.bytesRead - before >= BYTES_MAX) socket.pause()
-  }, LOOK_EVERY_MS)
+  }, POLL_EVERY_MS)
   const end = () => {
     clearInterval(timer)
     socket.off('close', end)

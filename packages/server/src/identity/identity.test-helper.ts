@@ -1,7 +1,12 @@
 import { hash } from 'node:crypto'
 import { parseTrustedProxies } from '@sluice/core'
 import type { IdentityConfig, KnownKey } from '../config/config.js'
-import { createIdentifier, type Identifier, type Identity, type Seen } from './identity.js'
+import {
+  createIdentifier,
+  type Identifier,
+  type Identity,
+  type IdentifiableRequest,
+} from './identity.js'
 import type { TokenVerifier } from './tokens.js'
 
 export const SECRET = Uint8Array.from({ length: 16 }, (_, at) => at)
@@ -29,13 +34,13 @@ export function knownKey(key: string, changes: Partial<KnownKey> = {}): KnownKey
   }
 }
 
-export interface DoorOptions extends Partial<IdentityConfig> {
+export interface TestIdentifierOptions extends Partial<IdentityConfig> {
   readonly trusted?: readonly string[]
   readonly forwardedHeader?: 'x-forwarded-for' | 'forwarded'
   readonly tokens?: TokenVerifier
 }
 
-export function createDoor(options: DoorOptions = {}): Identifier {
+export function createTestIdentifier(options: TestIdentifierOptions = {}): Identifier {
   const { trusted = [], forwardedHeader = 'x-forwarded-for', tokens, ...config } = options
   return createIdentifier({
     config: identityConfig(config),
@@ -47,16 +52,16 @@ export function createDoor(options: DoorOptions = {}): Identifier {
 }
 
 /** Headers as pairs, in order and as often as they are sent. */
-export function seen(
+export function requestFrom(
   headers: readonly (readonly [string, string])[] = [],
   remoteAddress: string | undefined = PEER,
-): Seen {
+): IdentifiableRequest {
   return { rawHeaders: headers.flat(), socket: { remoteAddress } }
 }
 
 /** What is known at once; fails where a promise was made. */
-export function identifyNow(door: Identifier, request: Seen): Identity {
-  const identity = door.identify(request)
+export function identifyNow(identifier: Identifier, request: IdentifiableRequest): Identity {
+  const identity = identifier.identify(request)
   if (identity instanceof Promise) throw new Error('found a promise; accepted: an answer at once')
   return identity
 }

@@ -3,11 +3,18 @@ import { connect } from 'node:net'
 import { once } from 'node:events'
 import { ATTRIBUTE_LENGTH_MAX } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
-import { createDoor, identifyNow, knownKey, PEER, SECRET, seen } from './identity.test-helper.js'
-import { secretForm, secretFormKey } from './secret-form.js'
+import {
+  createTestIdentifier,
+  identifyNow,
+  knownKey,
+  PEER,
+  SECRET,
+  requestFrom,
+} from './identity.test-helper.js'
+import { maskValue, maskingKey } from './secret-form.js'
 
 const key = 'sk_live_0123456789abcdefwxyz'
-const secretKey = secretFormKey(SECRET)
+const secretKey = maskingKey(SECRET)
 
 /** Numbers that look random and are the same in every run. */
 function dice(seed: number): (sides: number) => number {
@@ -40,13 +47,13 @@ describe('a key', () => {
     knownKey('another-key-that-was-withdrawn', { user: 'u2', state: 'disabled' }),
     knownKey('schlüssel-mit-umlaut', { user: 'u3' }),
   ]
-  const door = createDoor({ keys })
+  const door = createTestIdentifier({ keys })
 
   test('that is known and in force gives api_key, user and plan', () => {
-    const { attributes, problem } = identifyNow(door, seen([['X-API-Key', key]]))
+    const { attributes, problem } = identifyNow(door, requestFrom([['X-API-Key', key]]))
     expect(attributes).toEqual({
       ip: PEER,
-      api_key: secretForm(secretKey, 'api_key', key),
+      api_key: maskValue(secretKey, 'api_key', key),
       user: 'u1',
       plan: 'pro',
     })
@@ -55,7 +62,7 @@ describe('a key', () => {
   })
 
   test('that is disabled is no identity', () => {
-    const request = seen([['x-api-key', 'another-key-that-was-withdrawn']])
+    const request = requestFrom([['x-api-key', 'another-key-that-was-withdrawn']])
     const { attributes, problem } = identifyNow(door, request)
     expect(attributes).toEqual({ ip: PEER })
     expect(problem).toBe('disabled_key')
@@ -63,28 +70,31 @@ describe('a key', () => {
 
   test('is compared by the bytes that were sent', () => {
     const bytes = Buffer.from('schlüssel-mit-umlaut').toString('latin1')
-    expect(identifyNow(door, seen([['x-api-key', bytes]])).attributes.user).toBe('u3')
+    expect(identifyNow(door, requestFrom([['x-api-key', bytes]])).attributes.user).toBe('u3')
   })
 
   test('of more than 512 characters is unknown', () => {
     const long = 'k'.repeat(513)
-    const wide = createDoor({ keys: [knownKey(long, { user: 'u1' })] })
-    const { attributes, problem } = identifyNow(wide, seen([['x-api-key', long]]))
+    const wide = createTestIdentifier({ keys: [knownKey(long, { user: 'u1' })] })
+    const { attributes, problem } = identifyNow(wide, requestFrom([['x-api-key', long]]))
     expect(attributes).toEqual({ ip: PEER })
     expect(problem).toBe('unknown_key')
   })
 
   test('that is empty is none', () => {
-    expect(identifyNow(door, seen([['x-api-key', '']]))).toMatchObject({
+    expect(identifyNow(door, requestFrom([['x-api-key', '']]))).toMatchObject({
       attributes: { ip: PEER },
       problem: undefined,
     })
   })
 
   test('that 10,000 callers invent is no identity, and each is counted', () => {
-    const counted = createDoor({ keys })
+    const counted = createTestIdentifier({ keys })
     for (let i = 0; i < 10_000; i++) {
-      const { attributes, problem } = identifyNow(counted, seen([['x-api-key', `${key}${i}`]]))
+      const { attributes, problem } = identifyNow(
+        counted,
+        requestFrom([['x-api-key', `${key}${i}`]]),
+      )
       expect(attributes).toEqual({ ip: PEER })
       expect(problem).toBe('unknown_key')
     }
@@ -92,9 +102,12 @@ describe('a key', () => {
   })
 
   test('in Authorization stands after Bearer, and other schemes are not ours', () => {
-    const bearer = createDoor({ keys, apiKey: { header: 'authorization', unknown: 'anonymous' } })
+    const bearer = createTestIdentifier({
+      keys,
+      apiKey: { header: 'authorization', unknown: 'anonymous' },
+    })
     const user = (value: string) =>
-      identifyNow(bearer, seen([['Authorization', value]])).attributes.user
+      identifyNow(bearer, requestFrom([['Authorization', value]])).attributes.user
     expect(user(`Bearer ${key}`)).toBe('u1')
     expect(user(`bearer   ${key}`)).toBe('u1')
     expect(user(`Basic ${key}`)).toBeUndefined()
@@ -121,10 +134,13 @@ describe('a client cannot choose who it is', () => {
       () => ['X_Auth_User', `user${draw(1000)}`],
     ]
     for (const forwardedHeader of ['x-forwarded-for', 'forwarded'] as const) {
-      const door = createDoor({ trusted: ['10.0.0.0/8', '192.0.2.0/24'], forwardedHeader })
+      const door = createTestIdentifier({
+        trusted: ['10.0.0.0/8', '192.0.2.0/24'],
+        forwardedHeader,
+      })
       for (let i = 0; i < 10_000; i++) {
         const headers = Array.from({ length: draw(8) }, () => makers[draw(makers.length)]?.())
-        const request = seen(headers.filter((header) => header !== undefined))
+        const request = requestFrom(headers.filter((header) => header !== undefined))
         expect(identifyNow(door, request)).toEqual({
           attributes: { ip: PEER },
           trusted: false,
@@ -138,30 +154,35 @@ describe('a client cannot choose who it is', () => {
   })
 
   test('where nobody is trusted, forwarding headers are counted and not believed', () => {
-    const door = createDoor()
-    const request = seen([['X-Forwarded-For', '203.0.113.1']])
+    const door = createTestIdentifier()
+    const request = requestFrom([['X-Forwarded-For', '203.0.113.1']])
     expect(identifyNow(door, request)).toMatchObject({ attributes: { ip: PEER }, trusted: false })
     expect(door.stats().ignoredForwarded).toBe(1)
   })
 
   test('user and plan of a trusted proxy are believed, below those of a known key', () => {
-    const door = createDoor({ trusted: ['10.0.0.0/8'], keys: [knownKey(key, { user: 'u1' })] })
+    const door = createTestIdentifier({
+      trusted: ['10.0.0.0/8'],
+      keys: [knownKey(key, { user: 'u1' })],
+    })
     const fromProxy: [string, string][] = [
       ['X-Forwarded-For', '203.0.113.1'],
       ['X-Auth-User', 'josé'],
       ['X-Auth-Plan', 'pro'],
     ]
-    expect(identifyNow(door, seen(fromProxy, '10.1.2.3'))).toMatchObject({
+    expect(identifyNow(door, requestFrom(fromProxy, '10.1.2.3'))).toMatchObject({
       attributes: { ip: '203.0.113.1', user: 'josé', plan: 'pro' },
       trusted: true,
     })
-    const withKey = seen([...fromProxy, ['X-Api-Key', key]], '10.1.2.3')
+    const withKey = requestFrom([...fromProxy, ['X-Api-Key', key]], '10.1.2.3')
     expect(identifyNow(door, withKey).attributes).toMatchObject({ user: 'u1', plan: 'pro' })
-    expect(identifyNow(door, seen(fromProxy, '11.1.2.3')).attributes).toEqual({ ip: '11.1.2.3' })
+    expect(identifyNow(door, requestFrom(fromProxy, '11.1.2.3')).attributes).toEqual({
+      ip: '11.1.2.3',
+    })
   })
 
   test('nor by leaving before it is looked at: without an address there is no call', () => {
-    const door = createDoor({ keys: [knownKey(key, { user: 'u1' })] })
+    const door = createTestIdentifier({ keys: [knownKey(key, { user: 'u1' })] })
     for (const gone of [undefined, '', 'unix']) {
       const request = { rawHeaders: ['x-api-key', key], socket: { remoteAddress: gone } }
       expect(identifyNow(door, request)).toMatchObject({ attributes: {}, problem: 'no_address' })
@@ -174,13 +195,13 @@ describe('a declared header', () => {
     { attribute: 'tenant', header: 'x-tenant', open: true },
     { attribute: 'session', header: 'x-session', open: false },
   ]
-  const door = createDoor({ headers })
+  const door = createTestIdentifier({ headers })
 
   test('is shown if it is open, and a hash if it is not', () => {
     const session = 'a-session-of-some-length'
     const { attributes } = identifyNow(
       door,
-      seen([
+      requestFrom([
         ['X-Tenant', 'acme'],
         ['X-Session', session],
       ]),
@@ -188,35 +209,37 @@ describe('a declared header', () => {
     expect(attributes).toEqual({
       ip: PEER,
       tenant: 'acme',
-      session: secretForm(secretKey, 'session', session),
+      session: maskValue(secretKey, 'session', session),
     })
     expect(attributes.session).not.toContain('a-session')
   })
 
   test('in UTF-8 is the text that rules have; other bytes stay apart', () => {
     const tenant = (bytes: Buffer) =>
-      identifyNow(door, seen([['x-tenant', bytes.toString('latin1')]])).attributes.tenant
+      identifyNow(door, requestFrom([['x-tenant', bytes.toString('latin1')]])).attributes.tenant
     expect(tenant(Buffer.from('zürich'))).toBe('zürich')
     expect(tenant(Buffer.from([0x7a, 0xff]))).toBe('z\u00ff')
   })
 
   test('that is too long stays as it is, for the limiter to refuse', () => {
     const long = 's'.repeat(ATTRIBUTE_LENGTH_MAX + 1)
-    expect(identifyNow(door, seen([['x-session', long]])).attributes.session).toBe(long)
+    expect(identifyNow(door, requestFrom([['x-session', long]])).attributes.session).toBe(long)
     const longest = 's'.repeat(ATTRIBUTE_LENGTH_MAX)
-    expect(identifyNow(door, seen([['x-session', longest]])).attributes.session).toHaveLength(22)
+    expect(
+      identifyNow(door, requestFrom([['x-session', longest]])).attributes.session,
+    ).toHaveLength(22)
   })
 })
 
 describe('a header that is sent twice', () => {
-  const door = createDoor({
+  const door = createTestIdentifier({
     trusted: ['10.0.0.0/8'],
     keys: [knownKey(key, { user: 'u1' })],
     headers: [{ attribute: 'tenant', header: 'x-tenant', open: true }],
   })
 
   test.each(['X-Api-Key', 'X-Tenant'])('is ambiguous: %s', (name) => {
-    const twice = seen([
+    const twice = requestFrom([
       [name, key],
       [name.toLowerCase(), key],
       ['x-other', '1'],
@@ -227,7 +250,7 @@ describe('a header that is sent twice', () => {
   })
 
   test('is so even beside a key that is unknown', () => {
-    const request = seen([
+    const request = requestFrom([
       ['x-api-key', 'nobody'],
       ['x-tenant', 'a'],
       ['x-tenant', 'b'],
@@ -240,11 +263,11 @@ describe('a header that is sent twice', () => {
       ['x-auth-user', 'victim'],
       ['x-auth-user', 'u2'],
     ]
-    expect(identifyNow(door, seen(twice, '10.0.0.1'))).toMatchObject({
+    expect(identifyNow(door, requestFrom(twice, '10.0.0.1'))).toMatchObject({
       attributes: { ip: '10.0.0.1' },
       problem: 'ambiguous_header',
     })
-    expect(identifyNow(door, seen(twice))).toMatchObject({
+    expect(identifyNow(door, requestFrom(twice))).toMatchObject({
       attributes: { ip: PEER },
       problem: undefined,
     })
@@ -263,7 +286,7 @@ describe('a header that is sent twice', () => {
 
 test('a caller that resets its connection at once has no address, and does not pass', async () => {
   await using server = await serve()
-  const door = createDoor()
+  const door = createTestIdentifier()
   const socket = connect(server.port, '127.0.0.1')
   socket.write('GET / HTTP/1.1\r\nHost: a\r\n\r\n', () => socket.resetAndDestroy())
   const request = await server.next()

@@ -6,16 +6,16 @@
 import { ATTRIBUTE_LENGTH_MAX, type SipKey } from '@sluice/core'
 import type { IdentityConfig } from '../config/config.js'
 import { KnownKeys, type RegisteredKeys } from './known-keys.js'
-import { findOrigin, type Origin, type OriginOptions } from './origin.js'
+import { findClientOrigin, type ClientOrigin, type ClientOriginOptions } from './origin.js'
 import type { IdentityProblem } from './refusal.js'
-import { secretForm, secretFormKey } from './secret-form.js'
-import { HeaderReader, type Sent, TWICE } from './sent-headers.js'
+import { maskValue, maskingKey } from './secret-form.js'
+import { HeaderReader, type HeaderValue, DUPLICATED } from './sent-headers.js'
 import type { TokenProblem, TokenStats, TokenUser, TokenVerifier } from './tokens.js'
 
 export { refusalOfIdentity } from './refusal.js'
 
 /** What is read of a request; node's IncomingMessage fits. */
-export interface Seen {
+export interface IdentifiableRequest {
   readonly rawHeaders: readonly string[]
   readonly socket: { readonly remoteAddress?: string | undefined }
 }
@@ -51,14 +51,14 @@ export interface Identifier {
    * verified within `withinMs` is `unverified_token`, and the call goes on without a user.
    * @default 1000
    */
-  identify(seen: Seen, withinMs?: number): Identity | Promise<Identity>
+  identify(request: IdentifiableRequest, withinMs?: number): Identity | Promise<Identity>
   /** Reads key files of tokens again; rejects and keeps the keys in force if one is bad. */
   reload(): Promise<void>
   stats(): IdentityStats
   close(): Promise<void>
 }
 
-export interface IdentifierOptions extends OriginOptions {
+export interface IdentifierOptions extends ClientOriginOptions {
   readonly config: IdentityConfig
   /** The key of all hashes, 16 bytes. */
   readonly secret: Uint8Array
@@ -69,11 +69,11 @@ export interface IdentifierOptions extends OriginOptions {
 }
 
 export function createIdentifier(options: IdentifierOptions): Identifier {
-  return new DoorIdentifier(options)
+  return new RequestIdentifier(options)
 }
 
 /** Whose connection is gone before anybody looked. */
-function nobody(): Identity {
+function noIdentity(): Identity {
   return { attributes: {}, trusted: false, peer: '', forwardedFor: '', problem: 'no_address' }
 }
 
@@ -84,14 +84,14 @@ interface HeaderSlot {
 }
 
 /** What a call says of itself, before a token was looked at. */
-interface Draft {
+interface IdentityDraft {
   readonly attributes: Record<string, string>
   user: string | undefined
   plan: string | undefined
   problem: IdentityProblem | undefined
 }
 
-class DoorIdentifier implements Identifier {
+class RequestIdentifier implements Identifier {
   readonly #options: IdentifierOptions
   readonly #secretKey: SipKey
   readonly #keys: KnownKeys
@@ -114,22 +114,22 @@ class DoorIdentifier implements Identifier {
     const { config, secret, tokens, forwardedHeader, registered } = options
     const names: string[] = []
     this.#options = options
-    this.#secretKey = secretFormKey(secret)
+    this.#secretKey = maskingKey(secret)
     this.#keys = new KnownKeys(config.keys, registered)
     this.#tokens = tokens
-    this.#slots = placeHeaders(config, tokens !== undefined, names)
+    this.#slots = assignSlots(config, tokens !== undefined, names)
     this.#reader = new HeaderReader(names, forwardedHeader)
   }
 
-  identify(seen: Seen, withinMs?: number): Identity | Promise<Identity> {
-    const { values, lines } = this.#reader.read(seen.rawHeaders)
-    const origin = findOrigin(this.#options, seen.socket.remoteAddress, lines)
+  identify(request: IdentifiableRequest, withinMs?: number): Identity | Promise<Identity> {
+    const { values, lines } = this.#reader.read(request.rawHeaders)
+    const origin = findClientOrigin(this.#options, request.socket.remoteAddress, lines)
     if (origin === undefined) {
       this.#problems.no_address++
-      return nobody()
+      return noIdentity()
     }
     if (origin.ignored) this.#ignoredForwarded++
-    const draft: Draft = {
+    const draft: IdentityDraft = {
       attributes: { ip: origin.ip },
       user: undefined,
       plan: undefined,
@@ -166,46 +166,50 @@ class DoorIdentifier implements Identifier {
   }
 
   /** Headers that only proxies may set are not looked at when anybody else sent them. */
-  private findAmbiguity(draft: Draft, values: readonly Sent[], { trusted }: Origin): void {
+  private findAmbiguity(
+    draft: IdentityDraft,
+    values: readonly HeaderValue[],
+    { trusted }: ClientOrigin,
+  ): void {
     const { user, plan } = this.#slots
     for (let slot = 0; slot < values.length; slot++) {
-      if (values[slot] !== TWICE || (!trusted && (slot === user || slot === plan))) continue
-      return this.complain(draft, 'ambiguous_header')
+      if (values[slot] !== DUPLICATED || (!trusted && (slot === user || slot === plan))) continue
+      return this.recordProblem(draft, 'ambiguous_header')
     }
   }
 
-  private readHeaders({ attributes }: Draft, values: readonly Sent[]): void {
+  private readHeaders({ attributes }: IdentityDraft, values: readonly HeaderValue[]): void {
     for (const { attribute, slot, open } of this.#slots.headers) {
       const value = textAt(values, slot)
       if (value === undefined) continue
       // A value that is too long stays what it is: the limiter then refuses the call.
       const isShown = open || value.length > ATTRIBUTE_LENGTH_MAX
-      attributes[attribute] = isShown ? value : secretForm(this.#secretKey, attribute, value)
+      attributes[attribute] = isShown ? value : maskValue(this.#secretKey, attribute, value)
     }
   }
 
-  private readKey(draft: Draft, values: readonly Sent[]): void {
+  private readKey(draft: IdentityDraft, values: readonly HeaderValue[]): void {
     const key = this.keyOf(values)
     if (key === undefined) return
     const known = this.#keys.find(key)
     if (known?.state !== 'active') {
-      this.complain(draft, known === undefined ? 'unknown_key' : 'disabled_key')
+      this.recordProblem(draft, known === undefined ? 'unknown_key' : 'disabled_key')
       return
     }
-    known.form ??= secretForm(this.#secretKey, 'api_key', key)
-    draft.attributes.api_key = known.form
+    known.maskedValue ??= maskValue(this.#secretKey, 'api_key', key)
+    draft.attributes.api_key = known.maskedValue
     draft.user = known.user
     draft.plan = known.plan
   }
 
   private finish(
-    draft: Draft,
-    values: readonly Sent[],
-    origin: Origin,
+    draft: IdentityDraft,
+    values: readonly HeaderValue[],
+    origin: ClientOrigin,
     verdict: TokenUser | TokenProblem | undefined,
   ): Identity {
     const { attributes } = draft
-    if (typeof verdict === 'string') this.complain(draft, verdict)
+    if (typeof verdict === 'string') this.recordProblem(draft, verdict)
     const token = typeof verdict === 'object' ? verdict : undefined
     const { trusted, peer, forwardedFor } = origin
     const slots = this.#slots
@@ -216,19 +220,19 @@ class DoorIdentifier implements Identifier {
     return { attributes, trusted, peer, forwardedFor, problem: draft.problem }
   }
 
-  private keyOf(values: readonly Sent[]): string | undefined {
+  private keyOf(values: readonly HeaderValue[]): string | undefined {
     const { key, isKeyBearer } = this.#slots
     const sent = textAt(values, key)
     return sent !== undefined && isKeyBearer ? bearerOf(sent) : sent
   }
 
-  private tokenOf(values: readonly Sent[]): string | undefined {
+  private tokenOf(values: readonly HeaderValue[]): string | undefined {
     const sent = textAt(values, this.#slots.token)
     return sent === undefined ? undefined : bearerOf(sent)
   }
 
   /** Each problem is counted; the call keeps its first. */
-  private complain(draft: Draft, problem: IdentityProblem): void {
+  private recordProblem(draft: IdentityDraft, problem: IdentityProblem): void {
     this.#problems[problem]++
     draft.problem ??= problem
   }
@@ -246,24 +250,24 @@ interface Slots {
 }
 
 /** Fills `names` with the headers to read. */
-function placeHeaders(config: IdentityConfig, readsTokens: boolean, names: string[]): Slots {
-  const place = (header: string | undefined): number => {
+function assignSlots(config: IdentityConfig, readsTokens: boolean, names: string[]): Slots {
+  const assign = (header: string | undefined): number => {
     return header === undefined ? -1 : names.push(header.toLowerCase()) - 1
   }
   return {
-    key: place(config.apiKey.header),
+    key: assign(config.apiKey.header),
     isKeyBearer: config.apiKey.header.toLowerCase() === 'authorization',
-    token: place(readsTokens ? config.jwt?.header : undefined),
-    user: place(config.proxyHeaders.user),
-    plan: place(config.proxyHeaders.plan),
+    token: assign(readsTokens ? config.jwt?.header : undefined),
+    user: assign(config.proxyHeaders.user),
+    plan: assign(config.proxyHeaders.plan),
     headers: config.headers.map(({ attribute, header, open }) => {
-      return { attribute, slot: place(header), open }
+      return { attribute, slot: assign(header), open }
     }),
   }
 }
 
 /** An empty header is an absent one, and one that was sent twice says nothing. */
-function textAt(values: readonly Sent[], slot: number): string | undefined {
+function textAt(values: readonly HeaderValue[], slot: number): string | undefined {
   const value = values[slot]
   return typeof value === 'string' && value !== '' ? value : undefined
 }

@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import { afterEach, beforeAll, describe, expect, test } from 'vitest'
 import type { JwtAlgorithm } from '../config/config.js'
-import { createDoor, seen } from './identity.test-helper.js'
+import { createTestIdentifier, requestFrom } from './identity.test-helper.js'
 import {
   createSigner,
   jwtConfig,
@@ -251,8 +251,8 @@ describe('while keys are being fetched', () => {
   test('the door waits as long as it is told', async () => {
     const { server, tokens } = await setup()
     server.answer(() => {})
-    const door = createDoor({ tokens, jwt: jwtConfig() })
-    const request = seen([['authorization', `Bearer ${await fresh(k1)}`]])
+    const door = createTestIdentifier({ tokens, jwt: jwtConfig() })
+    const request = requestFrom([['authorization', `Bearer ${await fresh(k1)}`]])
     expect(await door.identify(request, SOON_MS)).toMatchObject({
       attributes: { ip: IP },
       problem: 'unverified_token',

@@ -37,7 +37,7 @@ export class Jwks {
   #agent: Agent | undefined
   #keys: readonly TokenKey[] = []
   #fetching: Promise<void> | undefined
-  #askedAtMs: number | undefined
+  #fetchStartedAtMs: number | undefined
   #fetchedAtMs: number | undefined
   #isBehind = true
   #fetches = 0
@@ -89,11 +89,12 @@ export class Jwks {
   private fetch(): Promise<void> {
     if (this.#fetching !== undefined) return this.#fetching
     const nowMs = this.#options.clock.now()
-    const sinceMs = this.#askedAtMs === undefined ? FETCH_EVERY_MS : nowMs - this.#askedAtMs
+    const sinceMs =
+      this.#fetchStartedAtMs === undefined ? FETCH_EVERY_MS : nowMs - this.#fetchStartedAtMs
     // A clock that stepped back must not stop fetches until it has caught up.
     const isAllowed = (sinceMs >= FETCH_EVERY_MS || sinceMs < 0) && !this.#closing.signal.aborted
     if (!isAllowed) return Promise.resolve()
-    this.#askedAtMs = nowMs
+    this.#fetchStartedAtMs = nowMs
     this.#fetches++
     this.#fetching = this.load().finally(() => {
       this.#fetching = undefined

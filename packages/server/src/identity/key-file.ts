@@ -27,7 +27,7 @@ export async function readKeyFile(config: JwtKeyFile): Promise<TokenKey> {
   }
 }
 
-interface Found {
+interface KeyMaterial {
   readonly kid: string | undefined
   readonly key: CryptoKey | Uint8Array
 }
@@ -59,7 +59,7 @@ async function readBounded(file: string): Promise<Buffer> {
  * The bytes of the file without the line break that editors put at its end, or an `oct` JWK. What
  * is made to be published is refused: with it as the secret, anybody could sign.
  */
-function readSecret(bytes: Buffer, algorithm: JwtAlgorithm): Found {
+function readSecret(bytes: Buffer, algorithm: JwtAlgorithm): KeyMaterial {
   const json = parseJson(bytes.toString('utf8'))
   const jwk = json === undefined ? undefined : secretJwkOf(json)
   if (jwk?.alg !== undefined && jwk.alg !== algorithm) {
@@ -88,7 +88,7 @@ function withoutLineBreak(bytes: Buffer): Buffer {
   return bytes.subarray(0, bytes.at(-2) === 13 ? -2 : -1)
 }
 
-async function readPublic(bytes: Buffer, algorithm: JwtAlgorithm): Promise<Found> {
+async function readPublic(bytes: Buffer, algorithm: JwtAlgorithm): Promise<KeyMaterial> {
   const text = bytes.toString('utf8')
   const jwk = parseJson(text)
   if (jwk !== undefined && !Array.isArray(jwk)) return readPublicJwk(jwk, algorithm)
@@ -104,7 +104,7 @@ async function readPublic(bytes: Buffer, algorithm: JwtAlgorithm): Promise<Found
   return { kid: undefined, key }
 }
 
-async function readPublicJwk(jwk: JWK, algorithm: JwtAlgorithm): Promise<Found> {
+async function readPublicJwk(jwk: JWK, algorithm: JwtAlgorithm): Promise<KeyMaterial> {
   const problem = findJwkProblem(jwk)
   if (problem !== undefined) throw new Error(problem)
   if (jwk.alg !== undefined && jwk.alg !== algorithm) {

@@ -15,7 +15,7 @@ const aStep = fc.record({
   key: fc.option(aKey, { nil: undefined, freq: 3 }),
 })
 
-function told(table: KeyTable, name: string | number): TableKey | undefined {
+function describeKey(table: KeyTable, name: string | number): TableKey | undefined {
   const found = table.find(hashOf(name))
   return found && { user: found.user, plan: found.plan, state: found.state }
 }
@@ -31,13 +31,14 @@ describe('a table of keys', () => {
             table.remove(hashOf(name))
             map.delete(name)
           } else {
-            table.put(hashOf(name), key)
+            table.set(hashOf(name), key)
             map.set(name, key)
           }
-          expect(told(table, name)).toEqual(map.get(name))
+          expect(describeKey(table, name)).toEqual(map.get(name))
         }
         expect(table.size).toBe(map.size)
-        for (let name = 0; name <= 40; name++) expect(told(table, name)).toEqual(map.get(name))
+        for (let name = 0; name <= 40; name++)
+          expect(describeKey(table, name)).toEqual(map.get(name))
       }),
     )
   })
@@ -45,7 +46,7 @@ describe('a table of keys', () => {
   test('finds each of 100,000 keys and none of 100,000 others', () => {
     const table = new KeyTable()
     for (let i = 0; i < 100_000; i++) {
-      table.put(hashOf(i), { user: `u${i}`, plan: 'pro', state: 'active' })
+      table.set(hashOf(i), { user: `u${i}`, plan: 'pro', state: 'active' })
     }
     let wrong = 0
     for (let i = 0; i < 100_000; i++) {
@@ -59,7 +60,7 @@ describe('a table of keys', () => {
   test('keys that come and go for ever do not make it grow', () => {
     const table = new KeyTable()
     for (let i = 0; i < 20_000; i++) {
-      table.put(hashOf(i), { state: 'active' })
+      table.set(hashOf(i), { state: 'active' })
       table.remove(hashOf(i))
     }
     expect(table.size).toBe(0)
@@ -68,9 +69,9 @@ describe('a table of keys', () => {
 
   test('a key that changed is told as it is now, also where it was asked for before', () => {
     const table = new KeyTable()
-    table.put(hashOf('a'), { user: 'ann', plan: 'free', state: 'active' })
-    expect(told(table, 'a')).toEqual({ user: 'ann', plan: 'free', state: 'active' })
-    table.put(hashOf('a'), { user: 'ann', plan: 'pro', state: 'disabled' })
-    expect(told(table, 'a')).toEqual({ user: 'ann', plan: 'pro', state: 'disabled' })
+    table.set(hashOf('a'), { user: 'ann', plan: 'free', state: 'active' })
+    expect(describeKey(table, 'a')).toEqual({ user: 'ann', plan: 'free', state: 'active' })
+    table.set(hashOf('a'), { user: 'ann', plan: 'pro', state: 'disabled' })
+    expect(describeKey(table, 'a')).toEqual({ user: 'ann', plan: 'pro', state: 'disabled' })
   })
 })

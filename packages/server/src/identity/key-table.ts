@@ -7,11 +7,11 @@
  */
 
 /** A key as calls are told of it: `form` is made of it at its first use. */
-export interface FoundKey {
+export interface KeyIdentity {
   readonly user: string | undefined
   readonly plan: string | undefined
   readonly state: 'active' | 'disabled'
-  form: string | undefined
+  maskedValue: string | undefined
 }
 
 export interface TableKey {
@@ -27,7 +27,7 @@ const REMOVED = 1
 const FIRST_PLACE = 2
 const CAPACITY_MIN = 16
 /** Kept for keys in use; beyond it all are made anew when they are used again. */
-const FOUND_MAX = 100_000
+const CACHED_MAX = 100_000
 
 export class KeyTable {
   /** Three words of a hash for each slot. */
@@ -40,7 +40,7 @@ export class KeyTable {
   readonly #free: number[] = []
   /** Keys share few plans; each text is kept once. */
   readonly #texts = new Map<string, string>()
-  readonly #found = new Map<number, FoundKey>()
+  readonly #cached = new Map<number, KeyIdentity>()
   #count = 0
   /** Slots that are not empty, those of removed keys among them. */
   #taken = 0
@@ -50,7 +50,7 @@ export class KeyTable {
   }
 
   /** `hash` has at least 24 hex digits; more are not looked at. */
-  put(hash: string, { user, plan, state }: TableKey): void {
+  set(hash: string, { user, plan, state }: TableKey): void {
     this.makeRoom()
     const slot = this.slotOf(hash)
     let place = this.#places[slot] ?? EMPTY
@@ -65,7 +65,7 @@ export class KeyTable {
     this.#users[at] = user
     this.#plans[at] = plan === undefined ? undefined : this.intern(plan)
     this.#isActive[at] = state === 'active'
-    this.#found.delete(at)
+    this.#cached.delete(at)
   }
 
   remove(hash: string): void {
@@ -76,23 +76,23 @@ export class KeyTable {
     this.#count--
     this.#users[at] = undefined
     this.#free.push(at)
-    this.#found.delete(at)
+    this.#cached.delete(at)
   }
 
-  find(hash: string): FoundKey | undefined {
+  find(hash: string): KeyIdentity | undefined {
     if (this.#count === 0) return undefined
     const at = (this.#places[this.slotOf(hash)] ?? EMPTY) - FIRST_PLACE
     if (at < 0) return undefined
-    const known = this.#found.get(at)
+    const known = this.#cached.get(at)
     if (known !== undefined) return known
-    const found: FoundKey = {
+    const found: KeyIdentity = {
       user: this.#users[at],
       plan: this.#plans[at],
       state: this.#isActive[at] === true ? 'active' : 'disabled',
-      form: undefined,
+      maskedValue: undefined,
     }
-    if (this.#found.size >= FOUND_MAX) this.#found.clear()
-    this.#found.set(at, found)
+    if (this.#cached.size >= CACHED_MAX) this.#cached.clear()
+    this.#cached.set(at, found)
     return found
   }
 
@@ -146,7 +146,7 @@ export class KeyTable {
     const known = this.#texts.get(text)
     if (known !== undefined) return known
     // Where every key has a plan of its own there is nothing to share.
-    if (this.#texts.size >= FOUND_MAX) this.#texts.clear()
+    if (this.#texts.size >= CACHED_MAX) this.#texts.clear()
     this.#texts.set(text, text)
     return text
   }

@@ -14,7 +14,7 @@ function stored(key: string, user: string, id?: string) {
 function registered(...records: readonly ReturnType<typeof stored>[]) {
   const keys = new RegisteredKeys()
   keys.begin()
-  keys.put(records)
+  keys.receive(records)
   keys.end(SECRET)
   return keys
 }
@@ -36,7 +36,7 @@ describe('keys of a rule store', () => {
     const odd = stored('key-of-bob-0001', 'bob', 'made-by-hand')
     const usual = stored('key-of-ann-0001', 'ann')
     const keys = registered(odd, usual)
-    keys.put([
+    keys.receive([
       { ...odd, body: null },
       { ...usual, body: null },
     ])
@@ -48,22 +48,22 @@ describe('keys of a rule store', () => {
   test('one that becomes another key under its name is no longer the old one', () => {
     const first = stored('key-of-ann-0001', 'ann')
     const keys = registered(first)
-    keys.put([stored('key-of-ann-0002', 'ann', first.id)])
+    keys.receive([stored('key-of-ann-0002', 'ann', first.id)])
     expect(userOf(keys, 'key-of-ann-0001')).toBeUndefined()
     expect(userOf(keys, 'key-of-ann-0002')).toBe('ann')
-    keys.put([{ ...first, body: null }])
+    keys.receive([{ ...first, body: null }])
     expect(userOf(keys, 'key-of-ann-0002')).toBeUndefined()
   })
 
   test('what is being read whole is not used before it is whole', () => {
     const keys = registered(stored('key-of-ann-0001', 'ann'))
     keys.begin()
-    keys.put([stored('key-of-bob-0001', 'bob')])
+    keys.receive([stored('key-of-bob-0001', 'bob')])
     expect(userOf(keys, 'key-of-ann-0001')).toBe('ann')
     keys.abandon()
     expect(userOf(keys, 'key-of-bob-0001')).toBeUndefined()
     keys.begin()
-    keys.put([stored('key-of-bob-0001', 'bob')])
+    keys.receive([stored('key-of-bob-0001', 'bob')])
     keys.end(SECRET)
     expect(userOf(keys, 'key-of-ann-0001')).toBeUndefined()
     expect(userOf(keys, 'key-of-bob-0001')).toBe('bob')

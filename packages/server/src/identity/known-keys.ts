@@ -6,36 +6,36 @@ import { hash } from 'node:crypto'
 import type { KnownKey } from '../config/config.js'
 import { KEY_ID_PREFIX, keyHash, keyId } from '../rule-store/key-hash.js'
 import type { KeyDocument } from '../rule-store/records.js'
-import type { KeySink, StoredKey } from '../source/key-sink.js'
-import { type FoundKey, KeyTable } from './key-table.js'
+import type { KeyReceiver, StoredKey } from '../source/key-sink.js'
+import { type KeyIdentity, KeyTable } from './key-table.js'
 
 /** A longer key is unknown without the work of a hash. */
 const KEY_LENGTH_MAX = 512
 
 /** The keys of a rule store, as a node follows it. */
-export class RegisteredKeys implements KeySink {
-  #shelf = new Shelf()
+export class RegisteredKeys implements KeyReceiver {
+  #index = new KeyIndex()
   /** Being filled with everything, while calls still look into the other. */
-  #next: Shelf | undefined
+  #next: KeyIndex | undefined
   #secret: string | undefined
 
   get size(): number {
-    return this.#shelf.table.size
+    return this.#index.table.size
   }
 
   /** What comes until `end` is everything; what is not in it is gone. */
   begin(): void {
-    this.#next = new Shelf()
+    this.#next = new KeyIndex()
   }
 
-  put(records: readonly StoredKey[]): void {
-    const shelf = this.#next ?? this.#shelf
-    for (const { id, body } of records) shelf.put(id, body)
+  receive(records: readonly StoredKey[]): void {
+    const index = this.#next ?? this.#index
+    for (const { id, body } of records) index.set(id, body)
   }
 
   end(secret: string | undefined): void {
     this.#secret = secret
-    if (this.#next !== undefined) this.#shelf = this.#next
+    if (this.#next !== undefined) this.#index = this.#next
     this.#next = undefined
   }
 
@@ -44,14 +44,14 @@ export class RegisteredKeys implements KeySink {
   }
 
   /** `sha256` of the key, in hex digits. */
-  find(sha256: string): FoundKey | undefined {
-    const { table } = this.#shelf
+  find(sha256: string): KeyIdentity | undefined {
+    const { table } = this.#index
     if (this.#secret === undefined || table.size === 0) return undefined
     return table.find(keyHash(this.#secret, sha256))
   }
 }
 
-class Shelf {
+class KeyIndex {
   readonly table = new KeyTable()
   /**
    * The hash of each key whose name does not tell it: somebody wrote it into the database. Without
@@ -59,7 +59,7 @@ class Shelf {
    */
   readonly #hashes = new Map<string, string>()
 
-  put(id: string, body: KeyDocument | null): void {
+  set(id: string, body: KeyDocument | null): void {
     const isUsual = body !== null && keyId(body.hash) === id
     if (!isUsual || this.#hashes.size > 0) {
       this.table.remove(this.#hashes.get(id) ?? id.slice(KEY_ID_PREFIX.length))
@@ -67,23 +67,23 @@ class Shelf {
     }
     if (body === null) return
     if (!isUsual) this.#hashes.set(id, body.hash)
-    this.table.put(body.hash, body)
+    this.table.set(body.hash, body)
   }
 }
 
 export class KnownKeys {
-  readonly #byHash: ReadonlyMap<string, FoundKey>
+  readonly #byHash: ReadonlyMap<string, KeyIdentity>
   readonly #registered: RegisteredKeys | undefined
 
   constructor(keys: readonly KnownKey[], registered?: RegisteredKeys) {
     this.#byHash = new Map(
-      keys.map((key) => [key.sha256.toLowerCase(), { ...key, form: undefined }]),
+      keys.map((key) => [key.sha256.toLowerCase(), { ...key, maskedValue: undefined }]),
     )
     this.#registered = registered
   }
 
   /** The configuration has the last word on its own keys. */
-  find(key: string): FoundKey | undefined {
+  find(key: string): KeyIdentity | undefined {
     if (this.#byHash.size === 0 && (this.#registered?.size ?? 0) === 0) return undefined
     if (key.length > KEY_LENGTH_MAX) return undefined
     const sha256 = hash('sha256', key)

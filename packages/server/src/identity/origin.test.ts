@@ -1,7 +1,7 @@
 import { parseTrustedProxies } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
 import identities from '../../../../conformance/identities.json' with { type: 'json' }
-import { findOrigin } from './origin.js'
+import { findClientOrigin } from './origin.js'
 
 interface AddressRow {
   readonly input: { readonly address: string }
@@ -32,7 +32,7 @@ function find(input: ClientRow['input']) {
     trustedProxies: parseTrustedProxies(input.trusted).cidrs,
     forwardedHeader: isForwarded ? 'forwarded' : 'x-forwarded-for',
   } as const
-  return findOrigin(options, input.peer, input.forwarded ?? input.forwardedFor ?? [])
+  return findClientOrigin(options, input.peer, input.forwarded ?? input.forwardedFor ?? [])
 }
 
 describe('the table of identities', () => {

@@ -8,7 +8,7 @@ import {
   parseAddress,
 } from '@sluice/core'
 
-export interface Origin {
+export interface ClientOrigin {
   /** The client's address, canonical; rules group IPv6 by its network, not the door. */
   readonly ip: string
   readonly peer: string
@@ -19,18 +19,18 @@ export interface Origin {
   readonly ignored: boolean
 }
 
-export interface OriginOptions {
+export interface ClientOriginOptions {
   readonly trustedProxies: readonly Cidr[]
   /** The one header that the proxies write; the other is whatever the client sent. */
   readonly forwardedHeader: 'x-forwarded-for' | 'forwarded'
 }
 
 /** Undefined if the peer has no address, as after a reset of its connection. */
-export function findOrigin(
-  options: OriginOptions,
+export function findClientOrigin(
+  options: ClientOriginOptions,
   remoteAddress: string | undefined,
   lines: readonly string[],
-): Origin | undefined {
+): ClientOrigin | undefined {
   const address = remoteAddress === undefined ? undefined : parseAddress(remoteAddress)
   if (remoteAddress === undefined || address === undefined) return undefined
   const peer = formatAddress(address)
@@ -53,7 +53,7 @@ function isTrusted(cidrs: readonly Cidr[], address: Address): boolean {
   return false
 }
 
-function clientOf(options: OriginOptions, peer: string, lines: readonly string[]) {
+function clientOf(options: ClientOriginOptions, peer: string, lines: readonly string[]) {
   const { trustedProxies: trusted, forwardedHeader } = options
   return forwardedHeader === 'forwarded'
     ? clientAddress({ peer, trusted, forwarded: lines })
@@ -68,7 +68,7 @@ const FORWARDED_ELEMENT = /(?:[^",]|"(?:[^"\\]|\\.)*")+/g
  * only has to be cut at the same commas; each entry alone is then read by the same reader.
  */
 function believedHops(
-  options: OriginOptions,
+  options: ClientOriginOptions,
   peer: string,
   lines: readonly string[],
   hops: number,

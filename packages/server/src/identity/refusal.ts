@@ -21,14 +21,14 @@ export interface IdentityRefusal {
   readonly headers: string[]
 }
 
-interface Identified {
+interface IdentityOutcome {
   readonly attributes: Readonly<Record<string, string>>
   readonly problem: IdentityProblem | undefined
 }
 
 /** Undefined if the call may go on, be it without a user. */
 export function refusalOfIdentity(
-  { attributes, problem }: Identified,
+  { attributes, problem }: IdentityOutcome,
   config: IdentityConfig,
   needsUser: boolean,
 ): IdentityRefusal | undefined {
@@ -41,7 +41,7 @@ export function refusalOfIdentity(
   const isKeyRefused = problem === 'unknown_key' || problem === 'disabled_key'
   if (isKeyRefused && config.apiKey.unknown === 'refuse') return refuseKey(config)
   if (!needsUser || attributes.user !== undefined) return undefined
-  return isKeyRefused ? refuseKey(config) : refuseNobody(config, problem)
+  return isKeyRefused ? refuseKey(config) : refuseMissingUser(config, problem)
 }
 
 /** Unknown and disabled keys are answered alike: which keys there are is nobody's business. */
@@ -50,7 +50,10 @@ function refuseKey(config: IdentityConfig): IdentityRefusal {
   return refuse(401, detail, 'unknown_key', ['WWW-Authenticate', keyChallenge(config)])
 }
 
-function refuseNobody(config: IdentityConfig, problem: TokenProblem | undefined): IdentityRefusal {
+function refuseMissingUser(
+  config: IdentityConfig,
+  problem: TokenProblem | undefined,
+): IdentityRefusal {
   switch (problem) {
     case 'invalid_token':
       return refuseToken('The token is not valid.', problem)

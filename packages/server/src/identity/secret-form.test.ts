@@ -1,44 +1,44 @@
 import { describe, expect, test } from 'vitest'
-import { secretForm, secretFormKey, secretHider } from './secret-form.js'
+import { maskValue, maskingKey, createSecretMasker } from './secret-form.js'
 
 const secret = Uint8Array.from({ length: 16 }, (_, at) => at)
-const key = secretFormKey(secret)
+const key = maskingKey(secret)
 
 describe('the form of a secret', () => {
   test('is a promise: the same secret and value are the same caller in every version', () => {
-    expect(secretForm(key, 'api_key', 'sk_live_0123456789wxyz')).toBe('2f95d11b39bbb6b6..wxyz')
+    expect(maskValue(key, 'api_key', 'sk_live_0123456789wxyz')).toBe('2f95d11b39bbb6b6..wxyz')
   })
 
   test('shows the last four characters from 16 characters on, and none before', () => {
-    expect(secretForm(key, 'api_key', '0123456789abcdef')).toMatch(/^[0-9a-f]{16}\.\.cdef$/)
-    expect(secretForm(key, 'api_key', '0123456789abcde')).toMatch(/^[0-9a-f]{16}\.\.$/)
+    expect(maskValue(key, 'api_key', '0123456789abcdef')).toMatch(/^[0-9a-f]{16}\.\.cdef$/)
+    expect(maskValue(key, 'api_key', '0123456789abcde')).toMatch(/^[0-9a-f]{16}\.\.$/)
   })
 
   test('differs by attribute, by value and by secret', () => {
     const forms = [
-      secretForm(key, 'a', 'bc'),
-      secretForm(key, 'ab', 'c'),
-      secretForm(key, 'a', 'bd'),
-      secretForm(secretFormKey(new Uint8Array(16)), 'a', 'bc'),
+      maskValue(key, 'a', 'bc'),
+      maskValue(key, 'ab', 'c'),
+      maskValue(key, 'a', 'bd'),
+      maskValue(maskingKey(new Uint8Array(16)), 'a', 'bc'),
     ]
     expect(new Set(forms).size).toBe(forms.length)
   })
 
   test('needs a secret of 16 bytes', () => {
-    expect(() => secretFormKey(new Uint8Array(15))).toThrow('16 bytes')
+    expect(() => maskingKey(new Uint8Array(15))).toThrow('16 bytes')
   })
 })
 
 describe('attributes that are told', () => {
-  const hide = secretHider(secret, ['api_key', 'tenant'])
+  const hide = createSecretMasker(secret, ['api_key', 'tenant'])
 
   test('become what they are at the other doors, and others stay', () => {
     const attributes = { api_key: 'sk_live_0123456789wxyz', user: 'u1', tenant: 7 }
     const hidden = hide(attributes)
     expect(hidden).toEqual({
-      api_key: secretForm(key, 'api_key', 'sk_live_0123456789wxyz'),
+      api_key: maskValue(key, 'api_key', 'sk_live_0123456789wxyz'),
       user: 'u1',
-      tenant: secretForm(key, 'tenant', '7'),
+      tenant: maskValue(key, 'tenant', '7'),
     })
     // As a log shows it, so that it can be asked about.
     expect(hide(hidden)).toBe(hidden)

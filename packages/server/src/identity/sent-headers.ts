@@ -4,18 +4,18 @@
  */
 
 /** Stands for a header that was sent more than once. */
-export const TWICE = Symbol('twice')
+export const DUPLICATED = Symbol('twice')
 
-export type Sent = string | undefined | typeof TWICE
+export type HeaderValue = string | undefined | typeof DUPLICATED
 
-export interface SentHeaders {
+export interface IdentityHeaders {
   /** One for each header asked for, in that order. */
-  readonly values: readonly Sent[]
+  readonly values: readonly HeaderValue[]
   /** The lines of the one header that is a list, in order. */
   readonly lines: readonly string[]
 }
 
-interface Wanted {
+interface TrackedHeader {
   readonly name: string
   /** -1: the list. */
   readonly slot: number
@@ -27,39 +27,39 @@ const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true })
 
 export class HeaderReader {
   /** Most headers of a request are of no interest, and their length already tells. */
-  readonly #byLength: (Wanted[] | undefined)[] = []
+  readonly #byLength: (TrackedHeader[] | undefined)[] = []
   readonly #slots: number
 
   /** Names in lower case. */
   constructor(names: readonly string[], list: string) {
     this.#slots = names.length
-    names.forEach((name, slot) => this.want({ name, slot }))
-    this.want({ name: list, slot: LIST })
+    names.forEach((name, slot) => this.track({ name, slot }))
+    this.track({ name: list, slot: LIST })
   }
 
-  read(rawHeaders: readonly string[]): SentHeaders {
-    const values: Sent[] = []
+  read(rawHeaders: readonly string[]): IdentityHeaders {
+    const values: HeaderValue[] = []
     for (let slot = 0; slot < this.#slots; slot++) values.push(undefined)
     let lines: string[] | undefined
     for (let at = 0; at + 1 < rawHeaders.length; at += 2) {
       const name = rawHeaders[at] ?? ''
-      const wanted = this.#byLength[name.length]
-      if (wanted === undefined) continue
+      const tracked = this.#byLength[name.length]
+      if (tracked === undefined) continue
       const lower = name.toLowerCase()
-      for (const { name: other, slot } of wanted) {
+      for (const { name: other, slot } of tracked) {
         if (other !== lower) continue
         const value = rawHeaders[at + 1] ?? ''
         if (slot === LIST) (lines ??= []).push(value)
-        else values[slot] = values[slot] === undefined ? textOf(value) : TWICE
+        else values[slot] = values[slot] === undefined ? textOf(value) : DUPLICATED
       }
     }
     return { values, lines: lines ?? NO_LINES }
   }
 
-  private want(wanted: Wanted): void {
-    const same = this.#byLength[wanted.name.length]
-    if (same === undefined) this.#byLength[wanted.name.length] = [wanted]
-    else same.push(wanted)
+  private track(tracked: TrackedHeader): void {
+    const same = this.#byLength[tracked.name.length]
+    if (same === undefined) this.#byLength[tracked.name.length] = [tracked]
+    else same.push(tracked)
   }
 }
 

@@ -1,12 +1,12 @@
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
-import { SharedJob } from './shared-job.js'
+import { BoundedWait } from './shared-job.js'
 
 beforeEach(() => void vi.useFakeTimers())
 afterEach(() => void vi.useRealTimers())
 
 function start() {
   const { promise, resolve, reject } = withResolvers()
-  return { job: new SharedJob(promise, 'late'), resolve, reject }
+  return { job: new BoundedWait(promise, 'late'), resolve, reject }
 }
 
 function withResolvers() {

@@ -2,7 +2,7 @@
  * A job that many wait for, but none for longer than it can afford: who has to go on gets another
  * answer, and the job is done without it.
  */
-export class SharedJob<Result> {
+export class BoundedWait<Result> {
   readonly done: Promise<Result>
   readonly #late: Result
   /** One for each bound, of which there are as many as there are ways in. */

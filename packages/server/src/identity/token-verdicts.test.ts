@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { BAD_FOR_MS, BAD_MAX, GOOD_MAX, TokenVerdicts } from './token-verdicts.js'
+import { BAD_FOR_MS, BAD_MAX, GOOD_MAX, TokenCache } from './token-verdicts.js'
 
 test('a verdict holds until its time, and not at it', () => {
-  const verdicts = new TokenVerdicts<string, string>()
+  const verdicts = new TokenCache<string, string>()
   verdicts.addGood('a', 'good', 100)
   verdicts.addBad('b', 'bad', 0)
   expect(verdicts.find('a', 99)).toBe('good')
@@ -13,7 +13,7 @@ test('a verdict holds until its time, and not at it', () => {
 })
 
 test('the oldest go when it is full, and bad ones never push out good ones', () => {
-  const verdicts = new TokenVerdicts<string, string>()
+  const verdicts = new TokenCache<string, string>()
   for (let i = 0; i <= GOOD_MAX; i++) verdicts.addGood(`good${i}`, 'good', 100)
   expect(verdicts.size).toBe(GOOD_MAX)
   expect(verdicts.find('good0', 0)).toBeUndefined()

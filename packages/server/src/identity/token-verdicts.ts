@@ -8,14 +8,14 @@ export const GOOD_MAX = 10_000
 export const BAD_MAX = 1000
 export const BAD_FOR_MS = 10_000
 
-interface Entry<Verdict> {
+interface CacheEntry<Verdict> {
   readonly verdict: Verdict
   readonly untilMs: number
 }
 
-export class TokenVerdicts<Good, Bad> {
-  readonly #good = new Map<string, Entry<Good>>()
-  readonly #bad = new Map<string, Entry<Bad>>()
+export class TokenCache<Good, Bad> {
+  readonly #good = new Map<string, CacheEntry<Good>>()
+  readonly #bad = new Map<string, CacheEntry<Bad>>()
 
   get size(): number {
     return this.#good.size + this.#bad.size
@@ -40,7 +40,7 @@ export class TokenVerdicts<Good, Bad> {
 }
 
 function read<Verdict>(
-  entries: Map<string, Entry<Verdict>>,
+  entries: Map<string, CacheEntry<Verdict>>,
   id: string,
   nowMs: number,
 ): Verdict | undefined {

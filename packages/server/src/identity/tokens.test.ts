@@ -3,7 +3,7 @@ import { setImmediate } from 'node:timers/promises'
 import { exportSPKI } from 'jose'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import type { JwtConfig } from '../config/config.js'
-import { createDoor, knownKey, seen } from './identity.test-helper.js'
+import { createTestIdentifier, knownKey, requestFrom } from './identity.test-helper.js'
 import {
   createSigner,
   jwtConfig,
@@ -331,14 +331,14 @@ describe('bad tokens are limited by address', () => {
 describe('at the door', () => {
   test('a token names the user where no key does, and only Bearer is a token', async () => {
     const { tokens, config } = await create()
-    const door = createDoor({
+    const door = createTestIdentifier({
       tokens,
       jwt: config,
       keys: [knownKey('of-an-app', { plan: 'partner' }), knownKey('of-a-user', { user: 'u9' })],
     })
     const bearer: [string, string] = ['Authorization', `bEARER ${await sign(rsa, { plan: 'pro' })}`]
     const attributes = async (...headers: [string, string][]) =>
-      (await door.identify(seen(headers))).attributes
+      (await door.identify(requestFrom(headers))).attributes
     expect(await attributes(bearer)).toEqual({ ip: IP, user: 'u1', plan: 'pro' })
     expect(await attributes(bearer, ['x-api-key', 'of-an-app'])).toMatchObject({
       user: 'u1',
@@ -353,12 +353,12 @@ describe('at the door', () => {
 
   test('a remembered token is answered at once, a bad one is counted and anonymous', async () => {
     const { tokens, config } = await create()
-    const door = createDoor({ tokens, jwt: config })
-    const request = seen([['authorization', `Bearer ${await sign(rsa)}`]])
+    const door = createTestIdentifier({ tokens, jwt: config })
+    const request = requestFrom([['authorization', `Bearer ${await sign(rsa)}`]])
     expect(door.identify(request)).toBeInstanceOf(Promise)
     await door.identify(request)
     expect(door.identify(request)).toMatchObject({ attributes: { user: 'u1' }, problem: undefined })
-    expect(await door.identify(seen([['authorization', 'Bearer']]))).toMatchObject({
+    expect(await door.identify(requestFrom([['authorization', 'Bearer']]))).toMatchObject({
       attributes: { ip: IP },
       problem: 'invalid_token',
     })
@@ -368,9 +368,9 @@ describe('at the door', () => {
 
   test('a token beside another is ambiguous', async () => {
     const { tokens, config } = await create()
-    const door = createDoor({ tokens, jwt: config })
+    const door = createTestIdentifier({ tokens, jwt: config })
     const bearer: [string, string] = ['authorization', `Bearer ${await sign(rsa)}`]
-    expect(await door.identify(seen([bearer, bearer]))).toMatchObject({
+    expect(await door.identify(requestFrom([bearer, bearer]))).toMatchObject({
       attributes: { ip: IP },
       problem: 'ambiguous_header',
     })

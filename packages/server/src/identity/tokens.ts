@@ -9,10 +9,10 @@ import { decodeProtectedHeader, errors, type JWTPayload, jwtVerify } from 'jose'
 import type { WallClock } from '../clock.js'
 import type { JwtConfig } from '../config/config.js'
 import type { TokenKey } from './jwk.js'
-import { SharedJob } from './shared-job.js'
+import { BoundedWait } from './shared-job.js'
 import { openTokenKeys, type TokenKeys } from './token-keys.js'
-import { TokenVerdicts } from './token-verdicts.js'
-import { Turns } from '../turns.js'
+import { TokenCache } from './token-verdicts.js'
+import { Semaphore } from '../turns.js'
 
 export type TokenProblem =
   | 'invalid_token'
@@ -84,7 +84,7 @@ const WAITING_MAX = 1000
 /** Tokens that wait for keys. Invented ones do too, so they have places of their own. */
 const KEYLESS_MAX = 1000
 /** node verifies in four threads: more at a time would only wait there, and hold up files. */
-const TURNS = 4
+const CONCURRENT_VERIFICATIONS_MAX = 4
 const FAILING_ADDRESSES_MAX = 100_000
 export const FAILURES_BURST = 20
 export const FAILURES_PER_SECOND = 5
@@ -99,17 +99,17 @@ export async function createTokenVerifier(options: TokenVerifierOptions): Promis
 type Verdict = TokenUser | TokenProblem
 
 /** A call that shows a token. */
-interface Shown {
+interface PresentedToken {
   readonly token: string
   readonly ip: string
   readonly withinMs: number
 }
 
 /** A token that is being verified. It goes on when nobody waits any more, so all are bounded. */
-interface Run {
+interface Verification {
   /** Who sent it first, and is charged if it is bad. */
   readonly ip: string
-  readonly job: SharedJob<Verdict>
+  readonly wait: BoundedWait<Verdict>
 }
 
 class JwtVerifier implements TokenVerifier {
@@ -117,13 +117,13 @@ class JwtVerifier implements TokenVerifier {
   readonly #clock: WallClock
   readonly #keys: TokenKeys
   readonly #failures: Limiter
-  readonly #verdicts = new TokenVerdicts<TokenUser, TokenProblem>()
-  readonly #running = new Map<string, Run>()
-  readonly #turns = new Turns(TURNS)
+  readonly #cache = new TokenCache<TokenUser, TokenProblem>()
+  readonly #running = new Map<string, Verification>()
+  readonly #semaphore = new Semaphore(CONCURRENT_VERIFICATIONS_MAX)
   #generation = 0
   #verified = 0
   #remembered = 0
-  #keyless = 0
+  #waitingForKey = 0
   #closed = false
 
   constructor({ config, clock, ipv6Prefix }: TokenVerifierOptions, keys: TokenKeys) {
@@ -136,7 +136,7 @@ class JwtVerifier implements TokenVerifier {
   verify(token: string, ip: string, withinMs = WITHIN_MS): Verdict | Promise<Verdict> {
     return token.length > TOKEN_LENGTH_MAX
       ? 'invalid_token'
-      : this.look({ token, ip, withinMs }, false)
+      : this.verifyOrJoin({ token, ip, withinMs }, false)
   }
 
   reload(): Promise<void> {
@@ -154,92 +154,103 @@ class JwtVerifier implements TokenVerifier {
   async close(): Promise<void> {
     this.#closed = true
     await this.#keys.close()
-    await Promise.allSettled(Array.from(this.#running.values(), ({ job }) => job.done))
+    await Promise.allSettled(Array.from(this.#running.values(), ({ wait }) => wait.done))
     await this.#failures.close()
   }
 
-  private look(shown: Shown, hasWaited: boolean): Verdict | Promise<Verdict> {
+  private verifyOrJoin(presented: PresentedToken, hasWaited: boolean): Verdict | Promise<Verdict> {
     const nowMs = this.#clock.now()
     this.#keys.refresh(nowMs)
-    this.forgetIfKeysWent()
-    const id = hash('sha256', shown.token, 'base64')
-    const known = this.#verdicts.find(id, nowMs)
+    this.clearCacheIfKeysChanged()
+    const id = hash('sha256', presented.token, 'base64')
+    const known = this.#cache.find(id, nowMs)
     if (known !== undefined) {
       this.#remembered++
       return known
     }
-    const run = this.#running.get(id)
-    return run === undefined ? this.start(shown, id) : this.join(shown, run, hasWaited)
+    const verification = this.#running.get(id)
+    return verification === undefined
+      ? this.start(presented, id)
+      : this.join(presented, verification, hasWaited)
   }
 
   /** Whoever came first may have been limited; that is no answer to another address. */
-  private async join(shown: Shown, run: Run, hasWaited: boolean): Promise<Verdict> {
-    const verdict = await run.job.within(shown.withinMs)
-    if (verdict !== 'token_failures' || run.ip === shown.ip) return verdict
+  private async join(
+    presented: PresentedToken,
+    verification: Verification,
+    hasWaited: boolean,
+  ): Promise<Verdict> {
+    const verdict = await verification.wait.within(presented.withinMs)
+    if (verdict !== 'token_failures' || verification.ip === presented.ip) return verdict
     // Any number of them could follow each other, and each would be another wait.
-    return hasWaited ? 'unverified_token' : this.look(shown, true)
+    return hasWaited ? 'unverified_token' : this.verifyOrJoin(presented, true)
   }
 
-  private start({ token, ip, withinMs }: Shown, id: string): Verdict | Promise<Verdict> {
+  private start({ token, ip, withinMs }: PresentedToken, id: string): Verdict | Promise<Verdict> {
     const header = readHeader(token)
     if (header === undefined) return 'invalid_token'
     const key = this.#keys.find(header.kid, header.algorithm)
     const isFull =
-      key instanceof Promise ? this.#keyless >= KEYLESS_MAX : this.#turns.waiting >= WAITING_MAX
+      key instanceof Promise
+        ? this.#waitingForKey >= KEYLESS_MAX
+        : this.#semaphore.waiting >= WAITING_MAX
     if (isFull || this.#closed) return 'unverified_token'
     const verdict = this.judge({ token, id, ip, ...header }, key).finally(() =>
       this.#running.delete(id),
     )
-    const job = new SharedJob<Verdict>(verdict, 'unverified_token')
-    this.#running.set(id, { ip, job })
-    return job.within(withinMs)
+    const wait = new BoundedWait<Verdict>(verdict, 'unverified_token')
+    this.#running.set(id, { ip, wait })
+    return wait.within(withinMs)
   }
 
-  private async judge(claim: Claim, named: ReturnType<TokenKeys['find']>): Promise<Verdict> {
-    const key = named instanceof Promise ? await this.keyless(named) : named
+  private async judge(
+    pending: PendingToken,
+    named: ReturnType<TokenKeys['find']>,
+  ): Promise<Verdict> {
+    const key = named instanceof Promise ? await this.awaitKey(named) : named
     if (key === 'behind') return 'unverified_token'
     // The token's own word about its algorithm only ever refuses it.
-    if (key === undefined || key.algorithm !== claim.algorithm) return 'invalid_token'
-    return this.#turns.run(() => this.spend(claim, key))
+    if (key === undefined || key.algorithm !== pending.algorithm) return 'invalid_token'
+    return this.#semaphore.run(() => this.verifyMetered(pending, key))
   }
 
-  private async keyless<Key>(key: Promise<Key>): Promise<Key> {
-    this.#keyless++
+  private async awaitKey<Key>(key: Promise<Key>): Promise<Key> {
+    this.#waitingForKey++
     try {
       return await key
     } finally {
-      this.#keyless--
+      this.#waitingForKey--
     }
   }
 
   /** One failure is taken ahead and given back on success, so none is free while others run. */
-  private async spend(claim: Claim, key: TokenKey): Promise<Verdict> {
+  private async verifyMetered(pending: PendingToken, key: TokenKey): Promise<Verdict> {
     const { allowed, receipt } = this.#failures.checkSync(
-      { attributes: { ip: claim.ip } },
+      { attributes: { ip: pending.ip } },
       { receipt: true },
     )
     if (!allowed) return 'token_failures'
     const generation = this.#keys.generation
     this.#verified++
-    const found = await verifyToken(claim.token, key, this.#config, this.#clock.now())
+    const found = await verifyToken(pending.token, key, this.#config, this.#clock.now())
     const isCurrent = generation === this.#keys.generation
     if (typeof found.verdict !== 'string') {
-      if (isCurrent) this.#verdicts.addGood(claim.id, found.verdict, found.untilMs)
+      if (isCurrent) this.#cache.addGood(pending.id, found.verdict, found.untilMs)
       if (receipt !== undefined) await this.#failures.refund(receipt)
     } else if (isCurrent && found.isFinal) {
-      this.#verdicts.addBad(claim.id, found.verdict, this.#clock.now())
+      this.#cache.addBad(pending.id, found.verdict, this.#clock.now())
     }
     return found.verdict
   }
 
-  private forgetIfKeysWent(): void {
+  private clearCacheIfKeysChanged(): void {
     if (this.#generation === this.#keys.generation) return
     this.#generation = this.#keys.generation
-    this.#verdicts.clear()
+    this.#cache.clear()
   }
 }
 
-interface Claim {
+interface PendingToken {
   readonly token: string
   readonly id: string
   readonly ip: string
@@ -273,7 +284,7 @@ function readHeader(
   }
 }
 
-type Found =
+type VerificationResult =
   | { readonly verdict: TokenUser; readonly untilMs: number }
   /** Not final: a token whose time has not come may be good later. */
   | { readonly verdict: TokenProblem; readonly isFinal: boolean }
@@ -283,7 +294,7 @@ async function verifyToken(
   { key, algorithm }: TokenKey,
   config: JwtConfig,
   nowMs: number,
-): Promise<Found> {
+): Promise<VerificationResult> {
   const { issuer, audience, userClaim, planClaim } = config
   try {
     const { payload } = await jwtVerify(token, key, {
@@ -305,9 +316,9 @@ async function verifyToken(
   }
 }
 
-const INVALID: Found = { verdict: 'invalid_token', isFinal: true }
-const EXPIRED: Found = { verdict: 'expired_token', isFinal: true }
-const EARLY: Found = { verdict: 'invalid_token', isFinal: false }
+const INVALID: VerificationResult = { verdict: 'invalid_token', isFinal: true }
+const EXPIRED: VerificationResult = { verdict: 'expired_token', isFinal: true }
+const EARLY: VerificationResult = { verdict: 'invalid_token', isFinal: false }
 
 /** A claim as the text of an attribute; undefined if it cannot be one. */
 function readClaim(payload: JWTPayload, name: string): string | undefined {

@@ -14,7 +14,7 @@ export interface CountedLinesOptions<About> {
   readonly clock: WallClock
   readonly level: 'info' | 'warn'
   /** What is told of a rest that no other line tells of. */
-  readonly again: {
+  readonly repeat: {
     readonly message: string
     readonly fields: (group: string, about: About) => LogFields
   }
@@ -23,7 +23,7 @@ export interface CountedLinesOptions<About> {
 }
 
 /** What is known of the events of one kind. */
-export interface Tracked<About> {
+export interface EventKind<About> {
   readonly about: About
   /** Of its last line. */
   second: number
@@ -41,7 +41,7 @@ export class CountedLines<About> {
   readonly #options: CountedLinesOptions<About>
   readonly #timer: NodeJS.Timeout | undefined
   /** By group, then by name: one text made of both would cost more than a look. */
-  readonly #groups = new Map<string, Map<string, Tracked<About>>>()
+  readonly #groups = new Map<string, Map<string, EventKind<About>>>()
   #tracked = 0
   #second = 0
   /** Lines of this second. */
@@ -61,7 +61,7 @@ export class CountedLines<About> {
    * what it is with `begin`, then writes a line. Else a line is to be written that tells of `due`
    * events before it.
    */
-  count(group: string, name: string): Tracked<About> | 'new' | undefined {
+  count(group: string, name: string): EventKind<About> | 'new' | undefined {
     this.followClock()
     const known = this.#groups.get(group)?.get(name)
     if (known === undefined) {
@@ -79,7 +79,7 @@ export class CountedLines<About> {
     return known
   }
 
-  begin(group: string, name: string, about: About): Tracked<About> {
+  begin(group: string, name: string, about: About): EventKind<About> {
     const tracked = { about, second: this.#second, rest: 0, due: 0 }
     const names = this.#groups.get(group)
     if (names === undefined) this.#groups.set(group, new Map([[name, tracked]]))
@@ -149,8 +149,8 @@ export class CountedLines<About> {
   }
 
   /** Forgets kinds, those with a rest after a line; where there is no room they stay. */
-  private sweep(isOver: (tracked: Tracked<About>) => boolean): void {
-    const { message, fields } = this.#options.again
+  private sweep(isOver: (tracked: EventKind<About>) => boolean): void {
+    const { message, fields } = this.#options.repeat
     for (const [group, names] of this.#groups) {
       for (const [name, tracked] of names) {
         if (!isOver(tracked)) continue

@@ -18,7 +18,7 @@ export interface DeferredLinesOptions {
   readonly takeSpare: () => boolean
 }
 
-interface Deferred {
+interface DeferredLine {
   /** Of the first event. */
   readonly fields: LogFields
   readonly second: number
@@ -31,7 +31,7 @@ const WAITING_MAX = 1000
 export class DeferredLines {
   readonly #options: DeferredLinesOptions
   /** By group, then by a number that stands for who it is about. */
-  readonly #groups = new Map<string, Map<number, Deferred>>()
+  readonly #groups = new Map<string, Map<number, DeferredLine>>()
   #waiting = 0
   #dropped = 0
 
@@ -77,7 +77,7 @@ export class DeferredLines {
     return this.#dropped
   }
 
-  private write(isDue: (deferred: Deferred) => boolean): void {
+  private write(isDue: (deferred: DeferredLine) => boolean): void {
     const { log, message, takeSpare } = this.#options
     for (const [group, names] of this.#groups) {
       for (const [about, deferred] of names) {

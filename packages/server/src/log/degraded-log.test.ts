@@ -26,10 +26,10 @@ function by(postures: Readonly<Record<string, PostureName>>): Decision {
 
 test('each rule and posture has one line a second, and the others are counted', () => {
   const { degraded, lines, advance } = setUp()
-  for (let i = 0; i < 100; i++) degraded.decided(by({ orders: 'local', login: 'closed' }))
-  degraded.decided(by({ orders: 'open' }))
-  const told = () => lines.map(({ msg, rule, posture, rest }) => [msg, rule, posture, rest])
-  expect(told()).toEqual([
+  for (let i = 0; i < 100; i++) degraded.onDecision(by({ orders: 'local', login: 'closed' }))
+  degraded.onDecision(by({ orders: 'open' }))
+  const summaries = () => lines.map(({ msg, rule, posture, rest }) => [msg, rule, posture, rest])
+  expect(summaries()).toEqual([
     ['degraded', 'orders', 'local', 0],
     ['degraded', 'login', 'closed', 0],
     ['degraded', 'orders', 'open', 0],
@@ -37,27 +37,27 @@ test('each rule and posture has one line a second, and the others are counted', 
   expect(lines[0]).toMatchObject({ level: 'warn' })
   lines.length = 0
   advance(1000)
-  degraded.decided(by({ orders: 'local' }))
-  expect(told()).toEqual([['degraded', 'orders', 'local', 99]])
+  degraded.onDecision(by({ orders: 'local' }))
+  expect(summaries()).toEqual([['degraded', 'orders', 'local', 99]])
   lines.length = 0
   advance(1000)
   degraded.tick()
-  expect(told()).toEqual([['degraded again', 'login', 'closed', 99]])
+  expect(summaries()).toEqual([['degraded again', 'login', 'closed', 99]])
 })
 
 test('what is still counted at the end is told, and what could not be written is dropped', () => {
   const { degraded, lines, memory } = setUp()
-  for (let i = 0; i < 3; i++) degraded.decided(by({ orders: 'local' }))
+  for (let i = 0; i < 3; i++) degraded.onDecision(by({ orders: 'local' }))
   degraded.close()
   expect(lines.at(-1)).toMatchObject({ msg: 'degraded again', rest: 2 })
   memory.isStuck = true
-  degraded.decided(by({ orders: 'local' }))
+  degraded.onDecision(by({ orders: 'local' }))
   expect(degraded.dropped()).toBe(1)
 })
 
 test('more than a thousand rules at once are a thousand lines, and the others are dropped', () => {
   const { degraded, lines } = setUp()
-  for (let i = 0; i < 1500; i++) degraded.decided(by({ [`rule-${i}`]: 'local' }))
+  for (let i = 0; i < 1500; i++) degraded.onDecision(by({ [`rule-${i}`]: 'local' }))
   expect(lines).toHaveLength(1000)
   expect(degraded.dropped()).toBe(500)
 })

@@ -8,7 +8,7 @@ import { CountedLines } from './counted-lines.js'
 import type { Log } from './logger.js'
 
 export interface DegradedLog {
-  decided(decision: Decision): void
+  onDecision(decision: Decision): void
   /** Tells of the seconds that are over. Called by a timer, or by whoever drives the time. */
   tick(): void
   /** Degraded decisions, once for each rule, that no line tells of. */
@@ -28,7 +28,7 @@ export function createDegradedLog(options: DegradedLogOptions): DegradedLog {
   const lines = new CountedLines<PostureName>({
     ...options,
     level: 'warn',
-    again: { message: 'degraded again', fields: (rule, posture) => ({ rule, posture }) },
+    repeat: { message: 'degraded again', fields: (rule, posture) => ({ rule, posture }) },
   })
   // Made once: while a store is gone this is asked for every call.
   const visit = (rule: string, posture: PostureName): void => {
@@ -38,7 +38,7 @@ export function createDegradedLog(options: DegradedLogOptions): DegradedLog {
     lines.write({ rule, posture, rest: due }, 'degraded', due + 1)
   }
   return {
-    decided: (decision) => decision.degraded(visit),
+    onDecision: (decision) => decision.degraded(visit),
     tick: () => lines.tick(),
     dropped: () => lines.dropped(),
     close: () => lines.close(),

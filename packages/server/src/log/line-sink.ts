@@ -108,11 +108,11 @@ class DescriptorSink implements LineSink {
     if (this.#isWriting) return this.writeChunk(this.takeChunk())
     const waiters = this.#onIdle
     this.#onIdle = []
-    for (const tell of waiters) tell()
+    for (const notify of waiters) notify()
   }
 
   /** Whole lines, as many as go into one write. */
-  private takeChunk(): Chunk {
+  private takeChunk(): PendingWrite {
     let length = 0
     let lines = 0
     for (const line of this.#lines) {
@@ -125,7 +125,7 @@ class DescriptorSink implements LineSink {
     return { bytes: Buffer.from(text), lines }
   }
 
-  private writeChunk({ bytes, lines }: Chunk): void {
+  private writeChunk({ bytes, lines }: PendingWrite): void {
     write(this.#fd, bytes, (error, written) => {
       if (error === null) {
         if (written === bytes.length) return this.next()
@@ -150,7 +150,7 @@ class DescriptorSink implements LineSink {
   }
 }
 
-interface Chunk {
+interface PendingWrite {
   readonly bytes: Buffer
   readonly lines: number
 }

@@ -40,7 +40,7 @@ function refusalOf(caller: string, rule = 'per-user'): Decision {
 }
 
 /** How many refusals the lines tell of. */
-function toldOf(lines: readonly Record<string, unknown>[]): number {
+function accountedFor(lines: readonly Record<string, unknown>[]): number {
   let told = 0
   for (const { msg, rest } of lines) told += Number(rest) + (msg === 'refused' ? 1 : 0)
   return told
@@ -48,7 +48,7 @@ function toldOf(lines: readonly Record<string, unknown>[]): number {
 
 test('a refusal is a line that says who, by which rule, and until when', () => {
   const { refusals, lines } = setUp()
-  refusals.refused(refusalOf('a1b2'), CALL, 'gateway')
+  refusals.logRefusal(refusalOf('a1b2'), CALL, 'gateway')
   expect(lines).toHaveLength(1)
   expect(lines[0]).toMatchObject({
     level: 'info',
@@ -69,8 +69,8 @@ test('a refusal is a line that says who, by which rule, and until when', () => {
 
 test('a refusal that was made without the store says from what, and how old that was', () => {
   const { refusals, lines } = setUp()
-  refusals.refused({ ...refusalOf('a'), source: 'lease', staleMs: 12 }, CALL, 'gateway')
-  refusals.refused({ ...refusalOf('b'), source: 'local', staleMs: 0 }, CALL, 'gateway')
+  refusals.logRefusal({ ...refusalOf('a'), source: 'lease', staleMs: 12 }, CALL, 'gateway')
+  refusals.logRefusal({ ...refusalOf('b'), source: 'local', staleMs: 0 }, CALL, 'gateway')
   expect(lines).toMatchObject([
     { msg: 'refused', source: 'lease', staleMs: 12 },
     { msg: 'refused', source: 'local', staleMs: 0 },
@@ -82,17 +82,17 @@ test('the caller of a line is the hash that the rule counts by', () => {
   const limiter = createLimiter({ rules: 'rules: [{ id: r, by: [user], limits: [1/hour] }]' })
   limiter.checkSync(CALL)
   const decision = limiter.checkSync(CALL)
-  refusals.refused(decision, CALL, 'api')
+  refusals.logRefusal(decision, CALL, 'api')
   expect(lines[0]).toMatchObject({ rule: 'r', caller: decision.bound()?.caller })
   expect(lines[0]?.['caller']).toMatch(/^[0-9a-f]{16}$/)
 })
 
 test('the rest of a second is told with the next line of that caller', () => {
   const { refusals, lines, advance } = setUp()
-  for (let i = 0; i < 100; i++) refusals.refused(refusalOf('a'), CALL, 'api')
-  refusals.refused(refusalOf('b'), CALL, 'api')
+  for (let i = 0; i < 100; i++) refusals.logRefusal(refusalOf('a'), CALL, 'api')
+  refusals.logRefusal(refusalOf('b'), CALL, 'api')
   advance(1000)
-  refusals.refused(refusalOf('a'), CALL, 'api')
+  refusals.logRefusal(refusalOf('a'), CALL, 'api')
   expect(lines.map(({ caller, rest }) => [caller, rest])).toEqual([
     ['a', 0],
     ['b', 0],
@@ -102,7 +102,7 @@ test('the rest of a second is told with the next line of that caller', () => {
 
 test('the rest of a second is told when it is over, though nothing more happens', () => {
   const { refusals, lines, advance } = setUp()
-  for (let i = 0; i < 8; i++) refusals.refused(refusalOf('a'), CALL, 'api')
+  for (let i = 0; i < 8; i++) refusals.logRefusal(refusalOf('a'), CALL, 'api')
   refusals.tick()
   expect(lines).toHaveLength(1)
   advance(1000)
@@ -122,27 +122,27 @@ test('the rest of a second is told when it is over, though nothing more happens'
 
 test('each rule has a line of its own', () => {
   const { refusals, lines } = setUp()
-  refusals.refused(refusalOf('a', 'one'), CALL, 'api')
-  refusals.refused(refusalOf('a', 'two'), CALL, 'api')
+  refusals.logRefusal(refusalOf('a', 'one'), CALL, 'api')
+  refusals.logRefusal(refusalOf('a', 'two'), CALL, 'api')
   expect(lines.map(({ rule }) => rule)).toEqual(['one', 'two'])
 })
 
 test('there are at most 1,000 lines a second, and the others are counted', () => {
   const { refusals, lines, advance } = setUp()
-  for (let i = 0; i < 5000; i++) refusals.refused(refusalOf(`c${i}`), CALL, 'api')
+  for (let i = 0; i < 5000; i++) refusals.logRefusal(refusalOf(`c${i}`), CALL, 'api')
   expect(lines).toHaveLength(1000)
   expect(refusals.dropped()).toBe(4000)
   advance(1000)
-  refusals.refused(refusalOf('late'), CALL, 'api')
+  refusals.logRefusal(refusalOf('late'), CALL, 'api')
   expect(lines).toHaveLength(1001)
 })
 
 test('a known caller beyond the last line of a second is told of later', () => {
   const { refusals, lines, advance } = setUp()
-  refusals.refused(refusalOf('a'), CALL, 'api')
+  refusals.logRefusal(refusalOf('a'), CALL, 'api')
   advance(1000)
-  for (let i = 0; i < 1000; i++) refusals.refused(refusalOf(`c${i}`), CALL, 'api')
-  refusals.refused(refusalOf('a'), CALL, 'api')
+  for (let i = 0; i < 1000; i++) refusals.logRefusal(refusalOf(`c${i}`), CALL, 'api')
+  refusals.logRefusal(refusalOf('a'), CALL, 'api')
   refusals.tick()
   expect(lines).toHaveLength(1001)
   advance(1000)
@@ -155,7 +155,7 @@ test('callers that nobody hears of again are forgotten', () => {
   const { refusals, advance } = setUp()
   // More than are ever known of at one time, so any that stayed would take a later one's place.
   for (let second = 0; second < 20; second++) {
-    for (let i = 0; i < 1000; i++) refusals.refused(refusalOf(`c${second}-${i}`), CALL, 'api')
+    for (let i = 0; i < 1000; i++) refusals.logRefusal(refusalOf(`c${second}-${i}`), CALL, 'api')
     advance(1000)
     refusals.tick()
   }
@@ -164,11 +164,11 @@ test('callers that nobody hears of again are forgotten', () => {
 
 test('a log that takes no lines costs no refusal its place in the count', () => {
   const { memory, refusals, lines, advance } = setUp()
-  for (let i = 0; i < 10; i++) refusals.refused(refusalOf('a'), CALL, 'api')
+  for (let i = 0; i < 10; i++) refusals.logRefusal(refusalOf('a'), CALL, 'api')
   memory.isStuck = true
   advance(1000)
-  refusals.refused(refusalOf('a'), CALL, 'api')
-  expect(toldOf(lines)).toBe(1)
+  refusals.logRefusal(refusalOf('a'), CALL, 'api')
+  expect(accountedFor(lines)).toBe(1)
   expect(refusals.dropped()).toBe(10)
   expect(memory.log.dropped()).toBe(0)
 })
@@ -180,14 +180,14 @@ test('in clear, a line has the attributes that the caller is counted by', () => 
     ...refusalOf('a1'),
     bound: () => ({ rule: 'r', by: ['ip', 'user'], caller: 'a1', call: callWith(attributes) }),
   }
-  refusals.refused(decision, { attributes }, 'api')
+  refusals.logRefusal(decision, { attributes }, 'api')
   expect(lines[0]?.['caller']).toEqual({ ip: '203.0.113.7', user: 'u\\u000a1' })
 })
 
 test('in clear, a secret is shown only as the hash that the door made of it', () => {
   const { refusals, lines } = setUp({ callers: 'clear', secretAttributes: ['api_key'] })
   const refuse = (api_key: string, caller: string) =>
-    refusals.refused(
+    refusals.logRefusal(
       {
         ...refusalOf(caller),
         bound: () => ({ rule: 'r', by: ['api_key'], caller, call: callWith({ api_key }) }),
@@ -206,7 +206,7 @@ test('in clear, a secret is shown only as the hash that the door made of it', ()
 test('texts of a caller are cut and cannot break a line', () => {
   const { refusals, lines } = setUp()
   const attributes = { method: 'G\nET', path: `/${'a'.repeat(5000)}` }
-  refusals.refused(refusalOf('a'), { attributes }, 'api')
+  refusals.logRefusal(refusalOf('a'), { attributes }, 'api')
   expect(lines[0]?.['method']).toBe('G\\u000aET')
   expect(String(lines[0]?.['path'])).toHaveLength(256)
 })
@@ -214,7 +214,7 @@ test('texts of a caller are cut and cannot break a line', () => {
 test('a refusal that binds nobody is a line too', () => {
   const { refusals, lines } = setUp()
   const nobody: Decision = { ...refusalOf('a'), rule: null, bound: () => undefined }
-  refusals.refused(nobody, { attributes: {} }, 'api')
+  refusals.logRefusal(nobody, { attributes: {} }, 'api')
   expect(lines[0]).toMatchObject({ rule: '', caller: '', method: '', path: '' })
 })
 
@@ -238,7 +238,7 @@ test('every refusal is a line, in the rest of a line, or dropped', () => {
       const { memory, refusals, lines, advance } = setUp()
       let sent = 0
       const refuse = (caller: string, rule: string) => {
-        refusals.refused(refusalOf(caller, rule), CALL, 'api')
+        refusals.logRefusal(refusalOf(caller, rule), CALL, 'api')
         sent++
       }
       list.forEach((step, index) => {
@@ -251,7 +251,7 @@ test('every refusal is a line, in the rest of a line, or dropped', () => {
         } else for (let i = 0; i < step.times; i++) refuse(`c${step.caller}`, `r${step.rule}`)
       })
       refusals.flush()
-      expect(toldOf(lines) + refusals.dropped()).toBe(sent)
+      expect(accountedFor(lines) + refusals.dropped()).toBe(sent)
     }),
     { numRuns: 200 },
   )
@@ -266,8 +266,8 @@ test('a second has at most 1,000 lines, and one of a caller and rule', () => {
     fc.property(steps, (list) => {
       const { refusals, lines, advance } = setUp()
       list.forEach(({ caller, crowd, advance: ms, tick }, index) => {
-        for (let i = 0; i < crowd; i++) refusals.refused(refusalOf(`${index}-${i}`), CALL, 'api')
-        refusals.refused(refusalOf(`c${caller}`), CALL, 'api')
+        for (let i = 0; i < crowd; i++) refusals.logRefusal(refusalOf(`${index}-${i}`), CALL, 'api')
+        refusals.logRefusal(refusalOf(`c${caller}`), CALL, 'api')
         advance(ms)
         if (tick) refusals.tick()
       })
@@ -295,12 +295,12 @@ test('a timer tells of the seconds that are over, until the log is closed', () =
   const memory = createMemoryLog('info')
   const clock = { now: () => Date.now() }
   const refusals = createRefusalLog({ log: memory.log, clock, callers: 'hash' })
-  for (let i = 0; i < 3; i++) refusals.refused(refusalOf('a'), CALL, 'api')
+  for (let i = 0; i < 3; i++) refusals.logRefusal(refusalOf('a'), CALL, 'api')
   vi.advanceTimersByTime(1000)
   expect(memory.lines.map(({ rest }) => rest)).toEqual([0, 2])
-  for (let i = 0; i < 3; i++) refusals.refused(refusalOf('a'), CALL, 'api')
+  for (let i = 0; i < 3; i++) refusals.logRefusal(refusalOf('a'), CALL, 'api')
   refusals.close()
-  expect(toldOf(memory.lines)).toBe(6)
+  expect(accountedFor(memory.lines)).toBe(6)
   expect(vi.getTimerCount()).toBe(0)
 })
 
@@ -308,14 +308,14 @@ test('a line has the route that the call took, in clear also as what the caller 
   const { refusals, lines } = setUp({ callers: 'clear' })
   const call = callWith(CALL.attributes, { route: 'GET /v1/orders' })
   const bound = { rule: 'per-route', by: ['route'], caller: 'a1', call }
-  refusals.refused({ ...refusalOf('a1'), bound: () => bound }, CALL, 'api')
+  refusals.logRefusal({ ...refusalOf('a1'), bound: () => bound }, CALL, 'api')
   expect(lines[0]).toMatchObject({
     caller: { route: 'GET /v1/orders' },
     method: 'GET',
     path: '/v1/orders',
     route: 'GET /v1/orders',
   })
-  refusals.refused(refusalOf('a2'), CALL, 'api')
+  refusals.logRefusal(refusalOf('a2'), CALL, 'api')
   expect(lines[1]).not.toHaveProperty('route')
 })
 
@@ -323,6 +323,6 @@ test('in clear, an address is the network that it is counted by', () => {
   const { refusals, lines } = setUp({ callers: 'clear' })
   const call = callWith({ ip: '2001:db8::1' }, { ip: '2001:db8::/64' })
   const bound = { rule: 'per-address', by: ['ip'], caller: 'a1', call }
-  refusals.refused({ ...refusalOf('a1'), bound: () => bound }, CALL, 'api')
+  refusals.logRefusal({ ...refusalOf('a1'), bound: () => bound }, CALL, 'api')
   expect(lines[0]?.['caller']).toEqual({ ip: '2001:db8::/64' })
 })

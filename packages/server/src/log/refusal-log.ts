@@ -8,7 +8,7 @@
  */
 import {
   type Attributes,
-  type Bound,
+  type BindingCaller,
   type Call,
   candidateId,
   type Decision,
@@ -26,9 +26,9 @@ import { DeferredLines } from './deferred-lines.js'
 import type { Log, LogFields } from './logger.js'
 
 export interface RefusalLog {
-  refused(decision: Decision, call: Call, way: string): void
+  logRefusal(decision: Decision, call: Call, entryPoint: string): void
   /** A call that passed, and that something in shadow would have refused. */
-  wouldRefuse(decision: Decision, call: Call, way: string): void
+  logShadowRefusal(decision: Decision, call: Call, entryPoint: string): void
   /** Tells of the seconds that are over. Called by a timer, or by whoever drives the time. */
   tick(): void
   /** Tells of everything that was counted, as far as lines go this second. */
@@ -62,21 +62,21 @@ export function createRefusalLog(options: RefusalLogOptions): RefusalLog {
 }
 
 /** The caller of a rule, and the limit that refused it first. */
-interface Refused {
+interface RefusedCaller {
   readonly limit: string | null
   readonly caller: string | Readonly<Record<string, string>>
 }
 
 /** What a line says beside the decision. */
-interface RefusalLine extends Pick<Refused, 'caller'> {
-  readonly way: string
+interface RefusalLine extends Pick<RefusedCaller, 'caller'> {
+  readonly entryPoint: string
   readonly rule: string
-  readonly bound: Bound | undefined
+  readonly bound: BindingCaller | undefined
   readonly rest: number
 }
 
 class CountedRefusalLog implements RefusalLog {
-  readonly #lines: CountedLines<Refused>
+  readonly #lines: CountedLines<RefusedCaller>
   readonly #shadowLines: DeferredLines
   readonly #timer: NodeJS.Timeout | undefined
   readonly #isClear: boolean
@@ -91,7 +91,7 @@ class CountedRefusalLog implements RefusalLog {
       clock,
       sweepMs: 0,
       level: 'info',
-      again: {
+      repeat: {
         message: 'refused again',
         fields: (rule, { limit, caller }) => ({ rule, limit, caller }),
       },
@@ -102,7 +102,7 @@ class CountedRefusalLog implements RefusalLog {
     if (sweepMs > 0) this.#timer = setInterval(() => this.tick(), sweepMs).unref()
   }
 
-  refused(decision: Decision, call: Call, way: string): void {
+  logRefusal(decision: Decision, call: Call, entryPoint: string): void {
     const bound = decision.bound()
     const rule = bound?.rule ?? decision.rule ?? ''
     const hash = bound?.caller ?? ''
@@ -110,21 +110,21 @@ class CountedRefusalLog implements RefusalLog {
     if (counted === undefined) return
     if (counted !== 'new') {
       const { caller } = counted.about
-      this.tell(decision, call, { way, rule, caller, bound, rest: counted.due })
+      this.writeLine(decision, call, { entryPoint, rule, caller, bound, rest: counted.due })
       return
     }
     const caller = this.#isClear ? this.attributesOf(bound) : hash
     this.#lines.begin(rule, hash, { limit: decision.limitName, caller })
-    this.tell(decision, call, { way, rule, caller, bound, rest: 0 })
+    this.writeLine(decision, call, { entryPoint, rule, caller, bound, rest: 0 })
   }
 
-  wouldRefuse(decision: Decision, call: Call, way: string): void {
+  logShadowRefusal(decision: Decision, call: Call, entryPoint: string): void {
     for (const refusal of decision.shadowRefusals()) {
       const { rule, mode, caller } = refusal
       const group = mode === 'candidate' ? candidateId(rule) : rule
       const number = numberOf(caller)
       if (!this.#shadowLines.count(group, number)) continue
-      this.#shadowLines.begin(group, number, this.shadowFields(decision, call, way, refusal))
+      this.#shadowLines.begin(group, number, this.shadowFields(decision, call, entryPoint, refusal))
     }
   }
 
@@ -148,31 +148,33 @@ class CountedRefusalLog implements RefusalLog {
     this.#shadowLines.flush()
   }
 
-  private tell(
+  private writeLine(
     { limitName, reason, retryAfterMs, source, staleMs }: Decision,
     { attributes }: Call,
-    { way, rule, caller, bound, rest }: RefusalLine,
+    { entryPoint, rule, caller, bound, rest }: RefusalLine,
   ): void {
     const age = staleMs === undefined ? {} : { staleMs }
-    const about = { rule, limit: limitName, caller, reason, retryAfterMs, source, ...age }
+    const fields = { rule, limit: limitName, caller, reason, retryAfterMs, source, ...age }
     const route = routeOf(attributes, bound?.call)
-    this.#lines.write({ ...about, way, ...route, rest }, 'refused', rest + 1)
+    this.#lines.write({ ...fields, way: entryPoint, ...route, rest }, 'refused', rest + 1)
   }
 
   private shadowFields(
     { source }: Decision,
     call: Call,
-    way: string,
+    entryPoint: string,
     { rule, mode, by, caller: hash, call: counted, limitName, retryAfterMs }: ShadowRefusal,
   ): LogFields {
     const caller = this.#isClear ? this.attributesOf({ by, call: counted }) : formatHash(hash)
     const reason = retryAfterMs === null ? 'cost_exceeds_limit' : 'over'
-    const about = { rule, mode, limit: limitName, caller, reason, retryAfterMs, source }
-    return { ...about, way, ...routeOf(call.attributes, counted) }
+    const fields = { rule, mode, limit: limitName, caller, reason, retryAfterMs, source }
+    return { ...fields, way: entryPoint, ...routeOf(call.attributes, counted) }
   }
 
   /** As the rule counted them: an address by its network, the route that was found. */
-  private attributesOf(counted: Pick<Bound, 'by' | 'call'> | undefined): Record<string, string> {
+  private attributesOf(
+    counted: Pick<BindingCaller, 'by' | 'call'> | undefined,
+  ): Record<string, string> {
     const shown: Record<string, string> = {}
     if (counted === undefined) return shown
     for (const name of counted.by) {

@@ -66,7 +66,7 @@ test('a would-be refusal is a marked line that says who, by what, and until when
   })
   limiter.checkSync(CALL)
   const decision = limiter.checkSync(CALL)
-  refusals.wouldRefuse(decision, CALL, 'gateway')
+  refusals.logShadowRefusal(decision, CALL, 'gateway')
   endSecond()
   const common = { level: 'info', msg: 'would have been refused', reason: 'over', source: 'store' }
   const route = { way: 'gateway', method: 'GET', path: '/v1/orders', rest: 0 }
@@ -80,7 +80,7 @@ test('a would-be refusal is a marked line that says who, by what, and until when
 
 test('a refusal has no mode, so that a line with one is never taken for a refusal', () => {
   const { refusals, lines } = setUp()
-  refusals.refused(refusalOf('a'), CALL, 'api')
+  refusals.logRefusal(refusalOf('a'), CALL, 'api')
   expect(lines[0]).not.toHaveProperty('mode')
 })
 
@@ -90,20 +90,20 @@ test('a cost above what a candidate can ever hold is told as such', () => {
     rules: 'rules: [{ id: r, by: [user], limits: [9/hour], candidate: { limits: [3/hour] } }]',
   })
   const dear = { ...CALL, cost: 5 }
-  refusals.wouldRefuse(limiter.checkSync(dear), dear, 'api')
+  refusals.logShadowRefusal(limiter.checkSync(dear), dear, 'api')
   endSecond()
   expect(lines).toMatchObject([{ reason: 'cost_exceeds_limit', retryAfterMs: null }])
 })
 
 test('would-be refusals of a caller, rule and second are one line, when the second is over', () => {
   const { refusals, lines, endSecond } = setUp()
-  for (let i = 0; i < 100; i++) refusals.wouldRefuse(wouldBe(1), CALL, 'api')
-  refusals.wouldRefuse(wouldBe(2), CALL, 'api')
-  refusals.wouldRefuse(wouldBe(1, 'per-user', 'candidate'), CALL, 'api')
+  for (let i = 0; i < 100; i++) refusals.logShadowRefusal(wouldBe(1), CALL, 'api')
+  refusals.logShadowRefusal(wouldBe(2), CALL, 'api')
+  refusals.logShadowRefusal(wouldBe(1, 'per-user', 'candidate'), CALL, 'api')
   refusals.tick()
   expect(lines).toEqual([])
   endSecond()
-  refusals.wouldRefuse(wouldBe(1), CALL, 'api')
+  refusals.logShadowRefusal(wouldBe(1), CALL, 'api')
   endSecond()
   const told = lines.map(({ caller, mode, rest }) => [Number(caller), mode, rest])
   expect(told).toEqual([
@@ -119,7 +119,7 @@ test('in clear, a line has the attributes that the rule in shadow counts by', ()
   const call = { attributes: { user: 'u\n1', key: 'sk_live' } }
   const counted = { by: ['user', 'key'], call: callWith(call.attributes) }
   const refusal = { ...wouldBe(1).shadowRefusals()[0], ...counted } as ShadowRefusal
-  refusals.wouldRefuse({ ...wouldBe(1), shadowRefusals: () => [refusal] }, call, 'api')
+  refusals.logShadowRefusal({ ...wouldBe(1), shadowRefusals: () => [refusal] }, call, 'api')
   endSecond()
   expect(lines[0]?.['caller']).toEqual({ user: 'u\\u000a1', key: '(secret)' })
 })
@@ -127,8 +127,9 @@ test('in clear, a line has the attributes that the rule in shadow counts by', ()
 test('a flood of would-be refusals takes no line from refusals, before them or after', () => {
   const { refusals, lines, endSecond } = setUp()
   for (let second = 0; second < 4; second++) {
-    for (let i = 0; i < 5000; i++) refusals.wouldRefuse(wouldBe(second * 5000 + i), CALL, 'api')
-    for (let i = 0; i < 1000; i++) refusals.refused(refusalOf(`c${second}-${i}`), CALL, 'api')
+    for (let i = 0; i < 5000; i++)
+      refusals.logShadowRefusal(wouldBe(second * 5000 + i), CALL, 'api')
+    for (let i = 0; i < 1000; i++) refusals.logRefusal(refusalOf(`c${second}-${i}`), CALL, 'api')
     endSecond()
   }
   expect(lines.filter(({ msg }) => msg === 'refused')).toHaveLength(4000)
@@ -164,12 +165,12 @@ test('would-be refusals leave room for refusals where the reader of the log is s
       .shadowRefusals()
       .map((refusal) => ({ ...refusal, by, call: callWith(attributes) }))
     const decision = { ...UNMATCHED, shadow: ['per-user'], shadowRefusals: () => list }
-    refusals.wouldRefuse(decision, { attributes }, 'gateway')
+    refusals.logShadowRefusal(decision, { attributes }, 'gateway')
   }
   endSecond()
   expect(waiting).toBeGreaterThan(WAITING_MANY)
   for (let caller = 0; caller < 500; caller++) {
-    refusals.refused(refusalOf(`${caller}`), CALL, 'gateway')
+    refusals.logRefusal(refusalOf(`${caller}`), CALL, 'gateway')
   }
   expect(refusals.dropped()).toBe(0)
 
@@ -184,8 +185,8 @@ test('would-be refusals leave room for refusals where the reader of the log is s
 
 test('would-be refusals get what refusals left of the lines of a second', () => {
   const { refusals, lines, endSecond } = setUp()
-  for (let i = 0; i < 700; i++) refusals.refused(refusalOf(`c${i}`), CALL, 'api')
-  for (let i = 0; i < 500; i++) refusals.wouldRefuse(wouldBe(i), CALL, 'api')
+  for (let i = 0; i < 700; i++) refusals.logRefusal(refusalOf(`c${i}`), CALL, 'api')
+  for (let i = 0; i < 500; i++) refusals.logShadowRefusal(wouldBe(i), CALL, 'api')
   endSecond()
   expect(lines).toHaveLength(1000)
   endSecond()
@@ -197,7 +198,7 @@ test('a close writes what waits', () => {
   const { refusals, lines, advance } = setUp()
   refusals.tick()
   advance(1000)
-  refusals.wouldRefuse(wouldBe(1), CALL, 'api')
+  refusals.logShadowRefusal(wouldBe(1), CALL, 'api')
   refusals.close()
   expect(lines).toHaveLength(1)
 })
@@ -220,7 +221,7 @@ test('every would-be refusal is a line, in the rest of one, or dropped, and none
     const would = (caller: number) => {
       if (!hasShadow) return
       sent++
-      refusals.wouldRefuse(wouldBe(caller), CALL, 'api')
+      refusals.logShadowRefusal(wouldBe(caller), CALL, 'api')
     }
     list.forEach((step, index) => {
       if (step === 'tick') return refusals.tick()
@@ -229,7 +230,8 @@ test('every would-be refusal is a line, in the rest of one, or dropped, and none
       const { advance: ms, crowd, refused, caller = 0, times = 0 } = Object(step)
       if (ms !== undefined) return advance(ms)
       if (refused !== undefined) {
-        for (let i = 0; i < refused; i++) refusals.refused(refusalOf(`${index}-${i}`), CALL, 'api')
+        for (let i = 0; i < refused; i++)
+          refusals.logRefusal(refusalOf(`${index}-${i}`), CALL, 'api')
         return
       }
       for (let i = 0; i < (crowd ?? 0); i++) would(1000 + index * 2500 + i)

@@ -7,7 +7,7 @@ import { createRegistry } from './registry.js'
 
 test('every alert is told from the start, as 0', () => {
   const registry = createRegistry()
-  registerAlertMetrics(registry, { active: () => [], begun: () => new Map() })
+  registerAlertMetrics(registry, { active: () => [], totals: () => new Map() })
   const read = readMetrics(registry.text())
   for (const alert of ALERT_NAMES) {
     expect(valueOf(read, 'sluice_alert_active', { alert })).toBe(0)
@@ -26,7 +26,7 @@ test('what is active is counted by name, and what has begun is never less', () =
     ['degraded', 5],
     ['breaker-open', 1],
   ])
-  registerAlertMetrics(registry, { active: () => active, begun: () => begun })
+  registerAlertMetrics(registry, { active: () => active, totals: () => begun })
   const count = (name: string, alert: AlertName) =>
     valueOf(readMetrics(registry.text()), name, { alert })
   expect(count('sluice_alert_active', 'degraded')).toBe(2)

@@ -3,14 +3,17 @@ import type { AlertName } from '../alerts/alert.js'
 import { ALERT_NAMES } from '../config/parse-alerts.js'
 import type { Registry } from './registry.js'
 
-export interface AlertsObserved {
+export interface AlertMetricsDeps {
   /** Those that go on. */
   readonly active: () => Iterable<{ readonly alert: AlertName }>
   /** How often each has begun since the start; those that never did may be missing. */
-  readonly begun: () => ReadonlyMap<AlertName, number>
+  readonly totals: () => ReadonlyMap<AlertName, number>
 }
 
-export function registerAlertMetrics(registry: Registry, { active, begun }: AlertsObserved): void {
+export function registerAlertMetrics(
+  registry: Registry,
+  { active, totals }: AlertMetricsDeps,
+): void {
   registry.gauge(
     'sluice_alert_active',
     'Alerts that are active: one for each rule, caller or node of the store that it is about.',
@@ -21,7 +24,7 @@ export function registerAlertMetrics(registry: Registry, { active, begun }: Aler
     },
     ['alert'],
   )
-  registry.total('sluice_alerts_total', 'Alerts that have begun.', () => samplesOf(begun()), [
+  registry.total('sluice_alerts_total', 'Alerts that have begun.', () => samplesOf(totals()), [
     'alert',
   ])
 }

@@ -6,7 +6,7 @@ import { createRegistry } from './registry.js'
 test('values beyond the bound share one series, and those that were known keep theirs', () => {
   const registry = createRegistry()
   const labels = boundLabels(registry.counter('seen_total', 'Seen.', ['store']), 2)
-  for (const value of ['a', 'b', 'c', 'd', 'a', 'c']) labels.of(value).inc()
+  for (const value of ['a', 'b', 'c', 'd', 'a', 'c']) labels.get(value).inc()
   const read = readMetrics(registry.text())
   const count = (store: string) => valueOf(read, 'seen_total', { store })
   expect([count('a'), count('b'), count('c'), count('other')]).toEqual([2, 1, undefined, 3])

@@ -5,13 +5,13 @@ const OTHER = 'other'
 
 export interface BoundedLabels {
   /** The series of this value; beyond the bound all values share one. */
-  of(value: string): Series
+  get(value: string): Series
 }
 
 export function boundLabels(counter: Counter, most: number): BoundedLabels {
   const known = new Map<string, Series>()
   return {
-    of(value) {
+    get(value) {
       const found = known.get(value)
       if (found !== undefined) return found
       if (known.size >= most) return counter.labels(OTHER)

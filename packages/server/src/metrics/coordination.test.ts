@@ -1,7 +1,7 @@
 import type { CoordinationStats } from '@sluice/limiter'
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import type { BookRule } from '../source/rule-book.js'
+import type { CatalogRule } from '../source/rule-book.js'
 import { registerCoordinationMetrics } from './coordination.js'
 import { mergeMetrics } from './merge.js'
 import { readMetrics, valueOf } from './read-metrics.test-helper.js'
@@ -34,7 +34,7 @@ const NAMES = [
 
 type Stats = Readonly<Record<string, CoordinationStats>>
 
-function rulesOf(documents: readonly BookRule['document'][]): readonly BookRule[] {
+function rulesOf(documents: readonly CatalogRule['document'][]): readonly CatalogRule[] {
   return documents.map((document) => ({
     document,
     candidate: undefined,
@@ -43,13 +43,13 @@ function rulesOf(documents: readonly BookRule['document'][]): readonly BookRule[
   }))
 }
 
-function setUp(stats: Stats | undefined, documents: readonly BookRule['document'][] = []) {
+function setUp(stats: Stats | undefined, documents: readonly CatalogRule['document'][] = []) {
   let counted = stats
   let rules = rulesOf(documents)
   const registry = createRegistry()
   registerCoordinationMetrics(registry, {
     stats: () => (counted === undefined ? undefined : new Map(Object.entries(counted))),
-    book: { rules: () => rules },
+    catalog: { rules: () => rules },
   })
   const read = () => readMetrics(registry.text())
   return {
@@ -57,7 +57,7 @@ function setUp(stats: Stats | undefined, documents: readonly BookRule['document'
     value: (name: string, labels: Readonly<Record<string, string>>) =>
       valueOf(read(), name, labels),
     series: () => NAMES.map((name) => read().get(name)?.samples.size),
-    become: (next: Stats, nextDocuments: readonly BookRule['document'][]) => {
+    become: (next: Stats, nextDocuments: readonly CatalogRule['document'][]) => {
       counted = next
       rules = rulesOf(nextDocuments)
     },

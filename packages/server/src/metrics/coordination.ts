@@ -3,13 +3,13 @@
  * what passed beyond a limit.
  */
 import type { CoordinationStats } from '@sluice/limiter'
-import type { BookRule, RuleBook } from '../source/rule-book.js'
+import type { CatalogRule, RuleCatalog } from '../source/rule-book.js'
 import type { Registry } from './registry.js'
 
-export interface Coordinated {
+export interface CoordinationMetricsDeps {
   /** By the id of the rule; undefined where counters are in this process: all is exact there. */
   readonly stats: () => ReadonlyMap<string, CoordinationStats> | undefined
-  readonly book: Pick<RuleBook, 'rules'>
+  readonly catalog: Pick<RuleCatalog, 'rules'>
 }
 
 type Samples = readonly (readonly [values: readonly string[], value: number])[]
@@ -18,7 +18,7 @@ type Samples = readonly (readonly [values: readonly string[], value: number])[]
 const RULES_MAX = 20_000
 
 /** One number of a rule, under the labels that follow its id. */
-type Read = readonly [
+type MetricReader = readonly [
   labels: readonly string[],
   read: (stats: CoordinationStats, rule: string) => number,
 ]
@@ -28,29 +28,32 @@ type Read = readonly [
  * with the first unit hides it; those that left the set stay, as the limiter keeps them, or a rate
  * would end in the middle.
  */
-interface About {
+interface RuleSelection {
   readonly coordinations: readonly unknown[]
   readonly hasCounted: (stats: CoordinationStats) => boolean
 }
 
-const LEASED: About = {
+const LEASED: RuleSelection = {
   coordinations: ['leased'],
   hasCounted: ({ draws, drawn, spent, givenBack, lost, held }) =>
     draws + drawn + spent + givenBack + lost + held > 0,
 }
-const LOCAL: About = {
+const LOCAL: RuleSelection = {
   coordinations: ['local'],
   // Not by the callers: of a leased rule those are counted too.
   hasCounted: ({ reported, unreported }) => reported + unreported > 0,
 }
-const EITHER: About = {
+const EITHER: RuleSelection = {
   coordinations: [...LEASED.coordinations, ...LOCAL.coordinations],
   hasCounted: (stats) =>
     LEASED.hasCounted(stats) || LOCAL.hasCounted(stats) || stats.overAdmitted > 0,
 }
 
-export function registerCoordinationMetrics(registry: Registry, coordinated: Coordinated): void {
-  const samples = createSamples(coordinated)
+export function registerCoordinationMetrics(
+  registry: Registry,
+  deps: CoordinationMetricsDeps,
+): void {
+  const samples = createSamples(deps)
   const neverLess = createNeverLess()
   registry.total(
     'sluice_lease_draws_total',
@@ -106,34 +109,38 @@ export function registerCoordinationMetrics(registry: Registry, coordinated: Coo
  * total that goes down is read as one that began anew, so it waits until it is passed again.
  */
 function createNeverLess(): (rule: string, value: number) => number {
-  const told = new Map<string, number>()
+  const highest = new Map<string, number>()
   return (rule, value) => {
-    const most = Math.max(value, told.get(rule) ?? 0)
-    if (told.size < RULES_MAX || told.has(rule)) told.set(rule, most)
+    const most = Math.max(value, highest.get(rule) ?? 0)
+    if (highest.size < RULES_MAX || highest.has(rule)) highest.set(rule, most)
     return most
   }
 }
 
-function createSamples({ stats, book }: Coordinated) {
-  const inForce = rulesInForce(book)
-  return ({ coordinations, hasCounted }: About, reads: readonly Read[]): Samples => {
+function createSamples({ stats, catalog }: CoordinationMetricsDeps) {
+  const activeRules = activeCoordinations(catalog)
+  return (
+    { coordinations, hasCounted }: RuleSelection,
+    reads: readonly MetricReader[],
+  ): Samples => {
     const counted = stats()
     if (counted === undefined) return []
     const samples: (readonly [readonly string[], number])[] = []
-    const tell = (rule: string, sums: CoordinationStats) => {
+    const addSamples = (rule: string, sums: CoordinationStats) => {
       for (const [labels, read] of reads) samples.push([[rule, ...labels], read(sums, rule)])
     }
     for (const [rule, sums] of counted) {
-      if (hasCounted(sums) || coordinations.includes(inForce().get(rule))) tell(rule, sums)
+      if (hasCounted(sums) || coordinations.includes(activeRules().get(rule)))
+        addSamples(rule, sums)
     }
-    for (const [rule, coordination] of inForce()) {
-      if (coordinations.includes(coordination) && !counted.has(rule)) tell(rule, NOTHING)
+    for (const [rule, coordination] of activeRules()) {
+      if (coordinations.includes(coordination) && !counted.has(rule)) addSamples(rule, ZERO_STATS)
     }
     return samples
   }
 }
 
-const NOTHING: CoordinationStats = {
+const ZERO_STATS: CoordinationStats = {
   draws: 0,
   drawn: 0,
   spent: 0,
@@ -147,19 +154,23 @@ const NOTHING: CoordinationStats = {
 }
 
 /** What the rules in force say of their coordination, by id; read again when they change. */
-function rulesInForce(book: Coordinated['book']): () => ReadonlyMap<string, unknown> {
-  let seen: readonly BookRule[] = []
+function activeCoordinations(
+  catalog: CoordinationMetricsDeps['catalog'],
+): () => ReadonlyMap<string, unknown> {
+  let lastRules: readonly CatalogRule[] = []
   let known: ReadonlyMap<string, unknown> = new Map()
   return () => {
-    const rules = book.rules()
-    if (rules === seen) return known
-    seen = rules
+    const rules = catalog.rules()
+    if (rules === lastRules) return known
+    lastRules = rules
     known = new Map(rules.flatMap(({ document }) => coordinationOf(document)))
     return known
   }
 }
 
-function coordinationOf(document: BookRule['document']): readonly (readonly [string, unknown])[] {
+function coordinationOf(
+  document: CatalogRule['document'],
+): readonly (readonly [string, unknown])[] {
   const { id, mode, coordination } = document
   return coordination === undefined || mode === 'off' ? [] : [[id, coordination]]
 }

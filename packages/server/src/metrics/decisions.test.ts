@@ -171,12 +171,12 @@ test('each rule tells how often it said what, and so do its limits on trial', ()
     ]),
   )
   metrics.count(decisionOf([['a', 'refused']]))
-  const told: unknown[] = []
+  const visits: unknown[] = []
   metrics.eachRule((rule, decisions, degraded, counted) => {
     const { allowed, refused, shadowRefused } = counted
-    told.push([rule, decisions, degraded, allowed, refused, shadowRefused])
+    visits.push([rule, decisions, degraded, allowed, refused, shadowRefused])
   })
-  expect(told).toEqual([
+  expect(visits).toEqual([
     ['a', 3, 0, 1, 2, 0],
     ['a:candidate', 2, 0, 1, 0, 1],
   ])

@@ -7,10 +7,10 @@ export interface DecisionMetrics {
   /** How often each rule decided, and how often by its posture, since the start. */
   eachRule(visit: RuleVisit): void
   /** Of all calls that a rule spoke of, since the start. */
-  matched(): MatchedCounted
+  matched(): MatchedTotals
 }
 
-interface MatchedCounted {
+interface MatchedTotals {
   readonly decisions: number
   /** Those in which at least one rule answered by its posture. */
   readonly degraded: number
@@ -21,11 +21,11 @@ export type RuleVisit = (
   rule: string,
   decisions: number,
   degraded: number,
-  counted: RuleCounted,
+  counters: RuleTotals,
 ) => void
 
 /** What a rule, or `<id>:candidate`, has said since the start. */
-interface RuleCounted {
+interface RuleTotals {
   readonly decisions: number
   readonly allowed: number
   readonly refused: number
@@ -41,7 +41,7 @@ const RULE_NAMES_MAX = 20_000
 const OTHER = 'other'
 
 export function createDecisionMetrics(registry: Registry): DecisionMetrics {
-  return new CountedDecisions(
+  return new DecisionCounters(
     registry.counter(
       'sluice_decisions_total',
       'Decisions, once for each rule that matched; rule="" where none did.',
@@ -65,7 +65,7 @@ const POSTURE_PLACES = { open: 0, closed: 1, local: 2 } as const satisfies Recor
 const SERIES_MAX = SOURCES.length * 3 + 3
 
 /** What is known of one rule. */
-interface Counted {
+interface RuleCounters {
   readonly name: string
   /** By outcome and source, then by posture; each made at the first count. */
   readonly series: (Series | undefined)[]
@@ -76,10 +76,10 @@ interface Counted {
   degraded: number
 }
 
-class CountedDecisions implements DecisionMetrics {
+class DecisionCounters implements DecisionMetrics {
   readonly #counter: Counter
   readonly #degraded: Counter
-  readonly #rules = new Map<string, Counted>()
+  readonly #rules = new Map<string, RuleCounters>()
   #source: Source = 'store'
   #place = 0
   readonly #matched = { decisions: 0, degraded: 0 }
@@ -101,42 +101,42 @@ class CountedDecisions implements DecisionMetrics {
     decision.degraded(this.#visitDegraded)
   }
 
-  matched(): MatchedCounted {
+  matched(): MatchedTotals {
     return this.#matched
   }
 
   eachRule(visit: RuleVisit): void {
-    for (const counted of this.#rules.values()) {
-      visit(counted.name, counted.decisions, counted.degraded, counted)
+    for (const counters of this.#rules.values()) {
+      visit(counters.name, counters.decisions, counters.degraded, counters)
     }
   }
 
   /** Made once: a function for each decision would be garbage for each decision. */
   readonly #visit = (rule: string, outcome: RuleOutcome): void => {
-    const counted = this.#rules.get(rule) ?? this.countedOf(rule)
-    counted.decisions++
+    const counters = this.#rules.get(rule) ?? this.countersOf(rule)
+    counters.decisions++
     const place = outcome === 'allowed' ? 0 : outcome === 'refused' ? 1 : 2
-    if (place === 0) counted.allowed++
-    else if (place === 1) counted.refused++
-    else counted.shadowRefused++
+    if (place === 0) counters.allowed++
+    else if (place === 1) counters.refused++
+    else counters.shadowRefused++
     const slot = this.#place * 3 + place
-    const series = counted.series[slot]
+    const series = counters.series[slot]
     if (series !== undefined) return series.inc()
-    const made = this.#counter.labels(counted.name, outcome, this.#source)
-    counted.series[slot] = made
+    const made = this.#counter.labels(counters.name, outcome, this.#source)
+    counters.series[slot] = made
     made.inc()
   }
 
   readonly #visitDegraded = (rule: string, posture: PostureName): void => {
-    const counted = this.#rules.get(rule) ?? this.countedOf(rule)
-    counted.degraded++
+    const counters = this.#rules.get(rule) ?? this.countersOf(rule)
+    counters.degraded++
     const slot = SOURCES.length * 3 + POSTURE_PLACES[posture]
-    const series = counted.series[slot] ?? this.#degraded.labels(counted.name, posture)
-    counted.series[slot] = series
+    const series = counters.series[slot] ?? this.#degraded.labels(counters.name, posture)
+    counters.series[slot] = series
     series.inc()
   }
 
-  private countedOf(rule: string): Counted {
+  private countersOf(rule: string): RuleCounters {
     const name = this.#rules.size < RULE_NAMES_MAX ? rule : OTHER
     const known = this.#rules.get(name)
     if (known !== undefined) return known

@@ -6,7 +6,7 @@ interface Histogram {
 }
 
 /** One that statistics read as well. */
-export interface ReadHistogram extends Histogram {
+export interface ReadableHistogram extends Histogram {
   /** Rising. */
   readonly bounds: readonly number[]
   /** How many lay at each place: one for each bound, and one for what lies above the last. */
@@ -15,7 +15,7 @@ export interface ReadHistogram extends Histogram {
 
 export interface LabelledHistogram {
   /** The series of these values, in the order of the label names; the same one each time. */
-  labels(...values: readonly string[]): ReadHistogram
+  labels(...values: readonly string[]): ReadableHistogram
 }
 
 /** What the samples of a histogram are named beside its own name. */
@@ -25,7 +25,7 @@ const BOUND_LABEL = 'le'
 const BOUNDS_MAX = 64
 
 /** One series. */
-export class KeptHistogram implements ReadHistogram {
+export class HistogramSeries implements ReadableHistogram {
   readonly bounds: readonly number[]
   readonly #bounds: Float64Array
   readonly #counts: Float64Array
@@ -55,12 +55,12 @@ export class KeptHistogram implements ReadHistogram {
    * as they are written, without braces.
    */
   lines(name: string, labels: string): readonly string[] {
-    const before = labels === '' ? '' : `${labels},`
+    const prefix = labels === '' ? '' : `${labels},`
     const own = labels === '' ? '' : `{${labels}}`
     let count = 0
-    const buckets = Array.from(this.#counts, (here, place) => {
-      count += here
-      return `${name}_bucket{${before}${BOUND_LABEL}="${this.bounds[place] ?? '+Inf'}"} ${count}`
+    const buckets = Array.from(this.#counts, (bucketCount, place) => {
+      count += bucketCount
+      return `${name}_bucket{${prefix}${BOUND_LABEL}="${this.bounds[place] ?? '+Inf'}"} ${count}`
     })
     return [...buckets, `${name}_sum${own} ${this.#sum}`, `${name}_count${own} ${count}`]
   }

@@ -1,8 +1,8 @@
 /** What the listeners turned away or cut, as metrics. */
-import type { Listener } from '../http/listener.js'
+import type { HttpListener } from '../http/listener.js'
 import type { Registry } from './registry.js'
 
-type Listeners = Readonly<Record<string, Pick<Listener, 'counts'>>>
+type Listeners = Readonly<Record<string, Pick<HttpListener, 'counts'>>>
 
 /** By the names of the listeners, which are labels. */
 export function registerListenerMetrics(registry: Registry, listeners: Listeners): void {

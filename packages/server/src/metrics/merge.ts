@@ -21,7 +21,7 @@ const LOWEST: ReadonlySet<string> = new Set(['sluice_store_up'])
 /** Where 0 is best, on either side of it. */
 const WIDEST: ReadonlySet<string> = new Set(['sluice_clock_offset_seconds'])
 
-interface Merged {
+interface MergedMetric {
   readonly head: string[]
   readonly series: Map<string, number>
   isHistogram: boolean
@@ -29,7 +29,7 @@ interface Merged {
 
 /** Texts as the registry writes them; an empty one counts for nothing. */
 export function mergeMetrics(texts: readonly string[]): string {
-  const metrics = new Map<string, Merged>()
+  const metrics = new Map<string, MergedMetric>()
   for (const text of texts) {
     for (const line of text.split('\n')) {
       if (line.startsWith('#')) addHead(metrics, line)
@@ -45,25 +45,25 @@ export function mergeMetrics(texts: readonly string[]): string {
   return lines.length === 0 ? '' : `${lines.join('\n')}\n`
 }
 
-function addHead(metrics: Map<string, Merged>, line: string): void {
+function addHead(metrics: Map<string, MergedMetric>, line: string): void {
   const [, , name = '', type] = line.split(' ')
   const metric = metricOf(metrics, name)
   if (!metric.head.includes(line)) metric.head.push(line)
   if (line.startsWith('# TYPE') && type === 'histogram') metric.isHistogram = true
 }
 
-function addSample(metrics: Map<string, Merged>, line: string): void {
+function addSample(metrics: Map<string, MergedMetric>, line: string): void {
   const space = line.lastIndexOf(' ')
   const name = /^[^{ ]+/.exec(line)?.[0] ?? ''
   const histogram = metrics.get(name.replace(HISTOGRAM_SUFFIX, ''))
   const { series } = histogram?.isHistogram === true ? histogram : metricOf(metrics, name)
   const key = line.slice(0, space)
   const value = Number(line.slice(space + 1))
-  const before = series.get(key)
-  series.set(key, before === undefined ? value : together(name, before, value))
+  const previous = series.get(key)
+  series.set(key, previous === undefined ? value : combine(name, previous, value))
 }
 
-function together(name: string, one: number, other: number): number {
+function combine(name: string, one: number, other: number): number {
   if (HIGHEST.has(name)) return Math.max(one, other)
   if (LOWEST.has(name)) return Math.min(one, other)
   if (WIDEST.has(name)) return Math.abs(one) > Math.abs(other) ? one : other
@@ -78,7 +78,7 @@ function sampleLines(series: ReadonlyMap<string, number>): string[] {
 const BUCKET = /^[^{]+_bucket\{(?:(.*),)?le="([^"\\]+)"\}$/s
 const SUM_OR_COUNT = /^[^{]+_(sum|count)(?:\{(.*)\})?$/s
 
-interface Sample {
+interface HistogramSample {
   readonly line: string
   /** Buckets, then the sum, then the count. */
   readonly part: number
@@ -88,7 +88,7 @@ interface Sample {
 
 /** Series by their labels; in each the buckets by their bounds, whose texts sort otherwise. */
 function histogramLines(series: ReadonlyMap<string, number>): readonly string[] {
-  const bySeries = new Map<string, Sample[]>()
+  const bySeries = new Map<string, HistogramSample[]>()
   for (const [key, value] of series) {
     const bucket = BUCKET.exec(key)
     const [, part, labels = bucket?.[1] ?? ''] = SUM_OR_COUNT.exec(key) ?? []
@@ -105,14 +105,14 @@ function histogramLines(series: ReadonlyMap<string, number>): readonly string[] 
     .flatMap(([, samples]) => samples.sort(byPlace).map(({ line }) => line))
 }
 
-function byPlace(a: Sample, b: Sample): number {
+function byPlace(a: HistogramSample, b: HistogramSample): number {
   return a.part === b.part ? (a.bound < b.bound ? -1 : 1) : a.part - b.part
 }
 
-function metricOf(metrics: Map<string, Merged>, name: string): Merged {
+function metricOf(metrics: Map<string, MergedMetric>, name: string): MergedMetric {
   const known = metrics.get(name)
   if (known !== undefined) return known
-  const made: Merged = { head: [], series: new Map(), isHistogram: false }
+  const made: MergedMetric = { head: [], series: new Map(), isHistogram: false }
   metrics.set(name, made)
   return made
 }

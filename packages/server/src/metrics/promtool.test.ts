@@ -35,15 +35,15 @@ function fill(registry: Registry): void {
     for (const left of [0, 0.3, 1]) remaining.ofRule(rule).observe(left)
   }
   const distinct = new DistinctCallers()
-  for (let i = 0; i < 300; i++) distinct.ofRule('login')?.seen(i * 7, i << 20)
+  for (let i = 0; i < 300; i++) distinct.ofRule('login')?.record(i * 7, i << 20)
   registerCallersMetric(registry, distinct)
   registerAlertMetrics(registry, {
     active: () => [{ alert: 'degraded' }],
-    begun: () => new Map([['degraded', 1]]),
+    totals: () => new Map([['degraded', 1]]),
   })
   registerCoordinationMetrics(registry, {
     stats: () => new Map(),
-    book: { rules: () => [] },
+    catalog: { rules: () => [] },
   })
   registry.histogram('sluice_decision_seconds', 'How long decisions took.', [0.001, 1]).observe(0.5)
 }

@@ -1,6 +1,6 @@
 /** A small reader of the Prometheus text format that takes nothing the format does not allow. */
 
-export interface ReadMetric {
+export interface ParsedMetric {
   readonly help: string
   readonly type: string
   /** By labels, as JSON of a sorted list of pairs. */
@@ -12,7 +12,7 @@ const TYPE = /^# TYPE ([a-zA-Z_:][a-zA-Z0-9_:]*) (counter|gauge|histogram)$/
 const SAMPLE = /^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{([^\n]*)\})? (\S+)$/
 const LABEL = /([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(,|$)/y
 
-export function readMetrics(text: string): ReadonlyMap<string, ReadMetric> {
+export function readMetrics(text: string): ReadonlyMap<string, ParsedMetric> {
   if (!text.endsWith('\n')) throw new Error('The last line has no end')
   const metrics: Metrics = new Map()
   for (const line of text.slice(0, -1).split('\n')) {
@@ -45,7 +45,7 @@ function partOf(metrics: Metrics, name: string, help: string) {
 
 /** The value of one series; undefined: there is none. */
 export function valueOf(
-  metrics: ReadonlyMap<string, ReadMetric>,
+  metrics: ReadonlyMap<string, ParsedMetric>,
   name: string,
   labels: Readonly<Record<string, string>> = {},
 ): number | undefined {

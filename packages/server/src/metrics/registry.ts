@@ -6,9 +6,9 @@
  */
 import {
   HISTOGRAM_SUFFIX,
-  KeptHistogram,
+  HistogramSeries,
   type LabelledHistogram,
-  type ReadHistogram,
+  type ReadableHistogram,
   requireBounds,
   requireNoBoundLabel,
 } from './histogram.js'
@@ -23,13 +23,13 @@ export interface Counter {
 }
 
 /** What is read when the metrics are: one number, or one for each list of label values. */
-type Reading = number | readonly (readonly [values: readonly string[], value: number])[]
+type MetricValues = number | readonly (readonly [values: readonly string[], value: number])[]
 
 export interface Registry {
   /** A count that is kept here. */
   counter(name: string, help: string, labelNames?: readonly string[]): Counter
   /** How often a number lay below each of some bounds, which go up. */
-  histogram(name: string, help: string, bounds: readonly number[]): ReadHistogram
+  histogram(name: string, help: string, bounds: readonly number[]): ReadableHistogram
   /** The same for each list of label values. */
   labelledHistogram(
     name: string,
@@ -38,9 +38,9 @@ export interface Registry {
     labelNames: readonly string[],
   ): LabelledHistogram
   /** A count that is kept elsewhere and read from there. */
-  total(name: string, help: string, read: () => Reading, labelNames?: readonly string[]): void
+  total(name: string, help: string, read: () => MetricValues, labelNames?: readonly string[]): void
   /** A number that goes up and down. */
-  gauge(name: string, help: string, read: () => Reading, labelNames?: readonly string[]): void
+  gauge(name: string, help: string, read: () => MetricValues, labelNames?: readonly string[]): void
   /** All of it, sorted by name and labels. */
   text(): string
 }
@@ -62,19 +62,19 @@ export function createRegistry(): Registry {
     metrics.set(name, metric)
     return metric
   }
-  function read(type: 'counter' | 'gauge', metric: Described, reading: () => Reading): void {
+  function read(type: 'counter' | 'gauge', metric: MetricInfo, reading: () => MetricValues): void {
     if (type === 'counter') requireTotal(metric.name)
     register({ ...metric, type, lines: () => linesOf(metric, reading) })
   }
   return {
     counter(name, help, labelNames = []) {
       requireTotal(name)
-      return register(new KeptCounter({ name, help, labelNames }))
+      return register(new RegisteredCounter({ name, help, labelNames }))
     },
     histogram: (name, help, bounds) =>
-      register(new KeptHistograms({ name, help, labelNames: [] }, bounds)).labels(),
+      register(new RegisteredHistogram({ name, help, labelNames: [] }, bounds)).labels(),
     labelledHistogram: (name, help, bounds, labelNames) =>
-      register(new KeptHistograms({ name, help, labelNames }, bounds)),
+      register(new RegisteredHistogram({ name, help, labelNames }, bounds)),
     total: (name, help, reading, labelNames = []) =>
       read('counter', { name, help, labelNames }, reading),
     gauge: (name, help, reading, labelNames = []) =>
@@ -83,18 +83,18 @@ export function createRegistry(): Registry {
   }
 }
 
-interface Described {
+interface MetricInfo {
   readonly name: string
   readonly help: string
   readonly labelNames: readonly string[]
 }
 
-interface Metric extends Described {
+interface Metric extends MetricInfo {
   readonly type: 'counter' | 'gauge' | 'histogram'
   lines(): readonly string[]
 }
 
-class KeptSeries implements Series {
+class CounterSeries implements Series {
   value = 0
 
   inc(by = 1): void {
@@ -116,7 +116,7 @@ class SeriesMap<S> {
     this.#make = make
   }
 
-  of(key: string): S {
+  get(key: string): S {
     const known = this.#series.get(key)
     if (known !== undefined) return known
     if (this.#series.size >= SERIES_MAX) {
@@ -134,24 +134,24 @@ class SeriesMap<S> {
   }
 }
 
-class KeptCounter implements Counter, Metric {
+class RegisteredCounter implements Counter, Metric {
   readonly type = 'counter'
   readonly name: string
   readonly help: string
   readonly labelNames: readonly string[]
-  readonly #series: SeriesMap<KeptSeries>
+  readonly #series: SeriesMap<CounterSeries>
 
-  constructor({ name, help, labelNames }: Described) {
+  constructor({ name, help, labelNames }: MetricInfo) {
     this.name = name
     this.help = help
     this.labelNames = labelNames
-    this.#series = new SeriesMap(name, () => new KeptSeries())
+    this.#series = new SeriesMap(name, () => new CounterSeries())
     // Without labels there is one series, and it is 0 before the first count.
     if (labelNames.length === 0) this.labels()
   }
 
   labels(...values: readonly string[]): Series {
-    return this.#series.of(seriesName(this, values))
+    return this.#series.get(seriesName(this, values))
   }
 
   lines(): readonly string[] {
@@ -159,24 +159,24 @@ class KeptCounter implements Counter, Metric {
   }
 }
 
-class KeptHistograms implements LabelledHistogram, Metric {
+class RegisteredHistogram implements LabelledHistogram, Metric {
   readonly type = 'histogram'
   readonly name: string
   readonly help: string
   readonly labelNames: readonly string[]
-  readonly #series: SeriesMap<KeptHistogram>
+  readonly #series: SeriesMap<HistogramSeries>
 
-  constructor({ name, help, labelNames }: Described, bounds: readonly number[]) {
+  constructor({ name, help, labelNames }: MetricInfo, bounds: readonly number[]) {
     requireBounds(name, bounds)
     requireNoBoundLabel(name, labelNames)
     this.name = name
     this.help = help
     this.labelNames = labelNames
-    this.#series = new SeriesMap(name, () => new KeptHistogram(bounds))
+    this.#series = new SeriesMap(name, () => new HistogramSeries(bounds))
   }
 
-  labels(...values: readonly string[]): ReadHistogram {
-    return this.#series.of(labelsText(this, values))
+  labels(...values: readonly string[]): ReadableHistogram {
+    return this.#series.get(labelsText(this, values))
   }
 
   lines(): readonly string[] {
@@ -184,8 +184,8 @@ class KeptHistograms implements LabelledHistogram, Metric {
   }
 }
 
-function linesOf(metric: Described, read: () => Reading): readonly string[] {
-  let reading: Reading
+function linesOf(metric: MetricInfo, read: () => MetricValues): readonly string[] {
+  let reading: MetricValues
   try {
     reading = read()
   } catch {
@@ -205,13 +205,13 @@ function textOf(metric: Metric): string {
   return lines.length === 0 ? head : `${head}${lines.join('\n')}\n`
 }
 
-function seriesName(metric: Described, values: readonly string[]): string {
+function seriesName(metric: MetricInfo, values: readonly string[]): string {
   const labels = labelsText(metric, values)
   return labels === '' ? metric.name : `${metric.name}{${labels}}`
 }
 
 /** Labels as they are written, without braces; empty where there are none. */
-function labelsText({ name, labelNames }: Described, values: readonly string[]): string {
+function labelsText({ name, labelNames }: MetricInfo, values: readonly string[]): string {
   if (values.length !== labelNames.length) {
     throw new Error(
       `metric ${name}: found ${values.length} label values; ` +

@@ -1,5 +1,5 @@
 /** How much of its limits a rule's callers have left, once for each decision of the rule. */
-import type { LabelledHistogram, ReadHistogram } from './histogram.js'
+import type { LabelledHistogram, ReadableHistogram } from './histogram.js'
 import type { Registry } from './registry.js'
 
 /** Shares of a limit: 0 holds those that were refused, or came to their limit with this call. */
@@ -23,7 +23,7 @@ export interface RemainingMetrics {
 }
 
 export function createRemainingMetrics(registry: Registry): RemainingMetrics {
-  return new Remaining(
+  return new RemainingHistograms(
     registry.labelledHistogram(
       'sluice_remaining_ratio',
       'The share left of the tightest limit of a rule, as its decisions left it.',
@@ -33,7 +33,7 @@ export function createRemainingMetrics(registry: Registry): RemainingMetrics {
   )
 }
 
-class Remaining implements RemainingMetrics {
+class RemainingHistograms implements RemainingMetrics {
   readonly #histogram: LabelledHistogram
   readonly #rules = new Map<string, RuleShares>()
 
@@ -57,9 +57,9 @@ class Remaining implements RemainingMetrics {
 
 class RuleShares implements RuleRemaining {
   readonly bounds: readonly number[]
-  readonly #series: ReadHistogram
+  readonly #series: ReadableHistogram
 
-  constructor(series: ReadHistogram) {
+  constructor(series: ReadableHistogram) {
     this.#series = series
     this.bounds = series.bounds
   }

@@ -16,12 +16,12 @@ import {
 import type { Change } from './records.js'
 import { COMMIT_CHANGES_MAX, ConflictError, type RuleStore } from './rule-store.js'
 
-interface Can {
+interface Abilities {
   readonly connect: boolean
   readonly reopen: boolean
 }
 
-export function commitClaims(withStore: WithStore, can: Can): void {
+export function commitClaims(withStore: WithStore, can: Abilities): void {
   versionClaims(withStore)
   refusalClaims(withStore)
   writerClaims(withStore, can)
@@ -111,9 +111,9 @@ function versionClaims(withStore: WithStore): void {
       const { records, chunkSizes } = await readAll(store)
       expect(records).toHaveLength(COMMIT_CHANGES_MAX + 1)
       expect(Math.max(...chunkSizes)).toBeLessThanOrEqual(1000)
-      const [told] = await store.history({ limit: 1 })
-      expect(told?.changeCount).toBe(COMMIT_CHANGES_MAX)
-      expect(told?.changes).toHaveLength(100)
+      const [latest] = await store.history({ limit: 1 })
+      expect(latest?.changeCount).toBe(COMMIT_CHANGES_MAX)
+      expect(latest?.changes).toHaveLength(100)
     }),
   )
 }
@@ -155,7 +155,7 @@ function refusalClaims(withStore: WithStore): void {
   )
 }
 
-function writerClaims(withStore: WithStore, can: Can): void {
+function writerClaims(withStore: WithStore, can: Abilities): void {
   test(
     'of writers that have seen the same version one wins, and the others are told the new one',
     withStore(async ({ store, connect }) => {

@@ -70,9 +70,9 @@ function versionClaims(withStore: WithStore): void {
       const ids = numbered('k', 250)
       const changes = [...ids.map((id) => key(id)), rule('a')]
       await commit(store, changes)
-      const [told] = await store.history({ limit: 1 })
-      expect(told?.changeCount).toBe(251)
-      expect(new Set(told?.changes.map(({ id }) => id)).size).toBe(100)
+      const [latest] = await store.history({ limit: 1 })
+      expect(latest?.changeCount).toBe(251)
+      expect(new Set(latest?.changes.map(({ id }) => id)).size).toBe(100)
       const [ofRule] = await store.history({ rule: 'a', limit: 1 })
       expect(ofRule).toMatchObject({ changeCount: 1, changes: [{ kind: 'rule', id: 'a' }] })
     }),

@@ -1,10 +1,10 @@
 /** What the claims about rule stores are written with. */
 import { test } from 'vitest'
 import { recordKey } from './check-commit.js'
-import type { Change, KeyDocument, RuleDocument, Stored } from './records.js'
+import type { Change, KeyDocument, RuleDocument, StoredRecord } from './records.js'
 import type { Commit, Position, RuleStore } from './rule-store.js'
 
-export interface Opened {
+export interface StoreUnderTest {
   readonly store: RuleStore
   /** Another handle on the same store, as another node has one. Absent: there can be only one. */
   readonly connect?: () => Promise<RuleStore>
@@ -19,17 +19,17 @@ export interface Opened {
 }
 
 /** Makes a test of what is to be done with a new store. */
-export type WithStore = (run: (opened: Opened) => Promise<void>) => () => Promise<void>
+export type WithStore = (run: (opened: StoreUnderTest) => Promise<void>) => () => Promise<void>
 
-export interface Reading {
+export interface ReadResult {
   readonly isWhole: boolean
-  readonly records: readonly Stored[]
+  readonly records: readonly StoredRecord[]
   readonly position: Position
   readonly chunkSizes: readonly number[]
 }
 
-export async function readAll(store: RuleStore, since?: Position): Promise<Reading> {
-  const records: Stored[] = []
+export async function readAll(store: RuleStore, since?: Position): Promise<ReadResult> {
+  const records: StoredRecord[] = []
   const chunkSizes: number[] = []
   let isWhole = false
   for await (const chunk of store.read(since)) {
@@ -46,7 +46,7 @@ export async function readAll(store: RuleStore, since?: Position): Promise<Readi
 /** Records by `recordKey`, with their bodies alone. */
 export type State = Map<string, unknown>
 
-export function stateOf(records: readonly Stored[]): State {
+export function stateOf(records: readonly StoredRecord[]): State {
   return new Map(records.map(({ kind, id, body }) => [recordKey(kind, id), body]))
 }
 

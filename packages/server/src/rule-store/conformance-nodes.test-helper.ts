@@ -55,31 +55,31 @@ export function nodeClaims(
     'news of a commit and of an adoption comes to every other handle, until it is ended',
     withStore(async ({ store, connect }) => {
       const others = await Promise.all([connect?.(), connect?.()])
-      const told = [vi.fn(), vi.fn(), vi.fn()] as const
+      const listeners = [vi.fn(), vi.fn(), vi.fn()] as const
       const ends = [...others, others[0]].map((other, index) =>
-        other?.onNews(told[index] ?? vi.fn()),
+        other?.onChange(listeners[index] ?? vi.fn()),
       )
       // Whatever a handle says when it has just begun to listen does not count.
       await vi.waitFor(
         () => expect(others.every((o) => o?.status().news === 'push')).toBe(true),
         NEWS_WITHIN,
       )
-      for (const listener of told) listener.mockClear()
+      for (const listener of listeners) listener.mockClear()
       const position = await commit(store, [rule('a')])
       await vi.waitFor(() => {
-        for (const listener of told) expect(listener).toHaveBeenCalled()
+        for (const listener of listeners) expect(listener).toHaveBeenCalled()
       }, NEWS_WITHIN)
       for (const other of others) {
         expect(other && (await readAll(other)).position).toEqual(position)
       }
       ends[2]?.()
-      for (const listener of told) listener.mockClear()
+      for (const listener of listeners) listener.mockClear()
       await store.adopt(0, 'ada', undefined)
       await vi.waitFor(() => {
-        expect(told[0]).toHaveBeenCalled()
-        expect(told[1]).toHaveBeenCalled()
+        expect(listeners[0]).toHaveBeenCalled()
+        expect(listeners[1]).toHaveBeenCalled()
       }, NEWS_WITHIN)
-      expect(told[2]).not.toHaveBeenCalled()
+      expect(listeners[2]).not.toHaveBeenCalled()
     }),
   )
 

@@ -191,9 +191,9 @@ function lineageClaims(withStore: WithStore): void {
       await refuses(store, { ...ahead, version: 8 })
       await refuses(store, { ...ahead, version: 100 })
       expect((await readAll(store, adopted)).records).toEqual([])
-      const [told] = await store.history({ limit: 1 })
-      expect(told).toMatchObject({ version: 8, by: 'ada', why: 'the backup is right' })
-      expect(told?.changeCount).toBe(0)
+      const [latest] = await store.history({ limit: 1 })
+      expect(latest).toMatchObject({ version: 8, by: 'ada', why: 'the backup is right' })
+      expect(latest?.changeCount).toBe(0)
       expect((await commit(store, [rule('b')], { base: 8 })).version).toBe(9)
       expect((await readAll(store, adopted)).records).toHaveLength(1)
     }),

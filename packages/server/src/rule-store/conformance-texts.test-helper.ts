@@ -40,8 +40,8 @@ export function textClaims(
         const tokens = records.filter(({ kind }) => kind === 'token')
         expect(new Map(tokens.map(({ id, body }) => [id, body]))).toEqual(expected)
       }
-      const [told] = await again.history({ limit: 1 })
-      expect(new Set(told?.changes.map(({ id }) => id))).toEqual(new Set(ODD_TEXTS))
+      const [latest] = await again.history({ limit: 1 })
+      expect(new Set(latest?.changes.map(({ id }) => id))).toEqual(new Set(ODD_TEXTS))
       await commit(
         again,
         ODD_TEXTS.map((id): Change => ({ kind: 'token', id, body: null })),
@@ -82,8 +82,8 @@ export function textClaims(
       const found = records.find(({ kind }) => kind === 'candidate')?.body
       // As text with sorted names: `toEqual` sees no own property called __proto__.
       expect(sortedText(found)).toBe(sortedText({ limits }))
-      const [told] = await store.history({ limit: 1 })
-      expect(told).toMatchObject({ by: 'ünï', why })
+      const [latest] = await store.history({ limit: 1 })
+      expect(latest).toMatchObject({ by: 'ünï', why })
     }),
   )
 

@@ -1,18 +1,18 @@
 /** The next versions of a ledger, computed and checked, but in force nowhere yet. */
 import { bodyText, checkCommit, checkMeta, recordKey } from './check-commit.js'
-import { type Entry, newLineage, newMark } from './entry.js'
-import type { Ledger } from './ledger.js'
+import { type VersionEntry, newLineage, newMark } from './entry.js'
+import type { RecordTable } from './ledger.js'
 import { type Commit, ConflictError, type Position } from './rule-store.js'
 
-export class Draft {
-  readonly #ledger: Ledger
+export class VersionBuilder {
+  readonly #table: RecordTable
   /** What the entries so far make of records; null: removed. */
   readonly #bodies = new Map<string, unknown>()
   #position: Position
 
-  constructor(ledger: Ledger) {
-    this.#ledger = ledger
-    this.#position = ledger.position
+  constructor(table: RecordTable) {
+    this.#table = table
+    this.#position = table.position
   }
 
   /** After what was added. */
@@ -21,13 +21,13 @@ export class Draft {
   }
 
   /** Throws a `ConflictError`, or a `RangeError` for what no store keeps; then adds nothing. */
-  add(commit: Commit, at: string): Entry {
+  add(commit: Commit, at: string): VersionEntry {
     checkCommit(commit)
     if (commit.base !== this.#position.version) throw new ConflictError(this.#position.version)
     const changes = commit.changes.map((change) => {
       const { kind, id } = change
       const key = recordKey(kind, id)
-      const before = this.#bodies.has(key) ? this.#bodies.get(key) : this.#ledger.body(kind, id)
+      const before = this.#bodies.has(key) ? this.#bodies.get(key) : this.#table.body(kind, id)
       // A copy, as it will be read: whoever committed it may go on writing to its own.
       const after: unknown = JSON.parse(bodyText(change))
       return { kind, id, before, after }
@@ -39,7 +39,7 @@ export class Draft {
     return entry
   }
 
-  adopt(above: number, by: string, why: string | undefined, at: string): Entry {
+  adopt(above: number, by: string, why: string | undefined, at: string): VersionEntry {
     checkMeta(by, why)
     if (!Number.isSafeInteger(above + 1) || above < 0) {
       throw new RangeError(`found version ${above}; accepted: a whole number from 0`)

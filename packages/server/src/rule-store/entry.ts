@@ -1,9 +1,9 @@
 /** One version of a rule store as it is kept: who changed what, when, why, from what to what. */
 import { randomBytes } from 'node:crypto'
-import { type Kind, MAIN, type SecretDocument, splitOverrideKey } from './records.js'
+import { type Kind, MAIN_ID, type SecretDocument, splitOverrideKey } from './records.js'
 import type { PastChange, PastVersion } from './rule-store.js'
 
-export interface Entry {
+export interface VersionEntry {
   readonly version: number
   /** Random, as 12 hex digits: 48 bits fit a number, and a million of them in memory. */
   readonly mark: string
@@ -17,7 +17,7 @@ export interface Entry {
 }
 
 /** Of one version in answers; all of them are in `changesAfter`. */
-const CHANGES_TOLD_MAX = 100
+const CHANGES_LISTED_MAX = 100
 
 export function newMark(): string {
   return randomBytes(6).toString('hex')
@@ -28,7 +28,7 @@ export function newLineage(): string {
 }
 
 /** What a new store is made with. */
-export function firstEntry(at: string): Entry {
+export function firstEntry(at: string): VersionEntry {
   const body: SecretDocument = { secret: randomBytes(32).toString('hex') }
   return {
     version: 1,
@@ -37,7 +37,7 @@ export function firstEntry(at: string): Entry {
     by: 'sluice',
     why: 'the store was made',
     lineage: newLineage(),
-    changes: [{ kind: 'secret', id: MAIN, before: null, after: body }],
+    changes: [{ kind: 'secret', id: MAIN_ID, before: null, after: body }],
   }
 }
 
@@ -48,13 +48,13 @@ export function ruleOf(kind: Kind, id: string): string | undefined {
 }
 
 /** Of one rule, or of all. */
-export function changesOf(entry: Entry, rule: string | undefined): readonly PastChange[] {
+export function changesOf(entry: VersionEntry, rule: string | undefined): readonly PastChange[] {
   if (rule === undefined) return entry.changes
   return entry.changes.filter(({ kind, id }) => ruleOf(kind, id) === rule)
 }
 
 /** As it is told; `changeCount` is of the rule too, where one was asked for. */
-export function pastVersion(entry: Entry, rule: string | undefined): PastVersion {
+export function pastVersion(entry: VersionEntry, rule: string | undefined): PastVersion {
   const { version, at, by, why } = entry
   const changes = changesOf(entry, rule)
   return {
@@ -63,6 +63,6 @@ export function pastVersion(entry: Entry, rule: string | undefined): PastVersion
     by,
     why,
     changeCount: changes.length,
-    changes: changes.slice(0, CHANGES_TOLD_MAX),
+    changes: changes.slice(0, CHANGES_LISTED_MAX),
   }
 }

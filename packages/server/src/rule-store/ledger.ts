@@ -3,14 +3,14 @@
  * lately, and which versions there were. It writes nothing down; entries of the past are kept by
  * whoever owns it.
  */
-import { CHUNK_RECORDS_MAX, type Chunk, DivergedError, type Position } from './rule-store.js'
+import { CHUNK_RECORDS_MAX, type RecordChunk, DivergedError, type Position } from './rule-store.js'
 import { recordKey } from './check-commit.js'
-import type { Entry } from './entry.js'
-import type { Kind, Stored } from './records.js'
+import type { VersionEntry } from './entry.js'
+import type { Kind, StoredRecord } from './records.js'
 import { SortedIds } from './sorted-ids.js'
 
-type StoredKey = Stored & { readonly kind: 'key' }
-type Named = Pick<Stored, 'kind' | 'id'>
+type StoredKey = StoredRecord & { readonly kind: 'key' }
+type RecordName = Pick<StoredRecord, 'kind' | 'id'>
 
 /** In this order they are read: what others refer to first. */
 const KINDS: readonly Kind[] = ['secret', 'set', 'rule', 'candidate', 'override', 'token', 'key']
@@ -25,7 +25,7 @@ const RECENT_CHANGES_MAX = 200_000
 const VERSIONS_MAX = 2_000_000
 
 /** Where a ledger begins whose older versions are not known. */
-export interface Origin {
+export interface BasePosition {
   readonly position: Position
   /** The first version of the lineage, and whether another one was there before it. */
   readonly lineageStart: number
@@ -38,13 +38,15 @@ interface Lineage {
   readonly isAdopted: boolean
 }
 
-export interface LedgerOptions {
+export interface RecordTableOptions {
   /** @default 200,000 */
   readonly recentChangesMax?: number
 }
 
-export class Ledger {
-  readonly #records = new Map<Kind, Map<string, Stored>>(KINDS.map((kind) => [kind, new Map()]))
+export class RecordTable {
+  readonly #records = new Map<Kind, Map<string, StoredRecord>>(
+    KINDS.map((kind) => [kind, new Map()]),
+  )
   /** Undefined while the past is being taken in: see `begin`. */
   #keyIds: SortedIds | undefined
   /** Versions and their marks as numbers, oldest first. */
@@ -52,7 +54,7 @@ export class Ledger {
   #marks: number[] = []
   readonly #recentChangesMax: number
   /** What the versions after `#recentStart` changed, oldest first. */
-  #recent: { readonly version: number; readonly changed: readonly Named[] }[] = []
+  #recent: { readonly version: number; readonly changed: readonly RecordName[] }[] = []
   #recentStart = 0
   #recentCount = 0
   /** Where those begin: older ones before it are removed many at a time. */
@@ -61,7 +63,7 @@ export class Ledger {
   /** Oldest first; the last is the present one. */
   #lineages: Lineage[] = []
 
-  constructor({ recentChangesMax = RECENT_CHANGES_MAX }: LedgerOptions = {}) {
+  constructor({ recentChangesMax = RECENT_CHANGES_MAX }: RecordTableOptions = {}) {
     this.#recentChangesMax = recentChangesMax
   }
 
@@ -72,14 +74,14 @@ export class Ledger {
   }
 
   /** Why an entry cannot be the next one; undefined: it can. */
-  problemOf({ version, lineage }: Pick<Entry, 'version' | 'lineage'>): string | undefined {
+  problemOf({ version, lineage }: Pick<VersionEntry, 'version' | 'lineage'>): string | undefined {
     const last = this.#position?.version ?? 0
     if (lineage !== undefined && version > last) return undefined
     if (this.#position !== undefined && version === last + 1) return undefined
     return `found version ${version} after version ${last}`
   }
 
-  apply(entry: Entry): void {
+  apply(entry: VersionEntry): void {
     const problem = this.problemOf(entry)
     if (problem !== undefined) throw new RangeError(problem)
     const { version, mark, lineage, changes } = entry
@@ -94,12 +96,12 @@ export class Ledger {
   }
 
   /** Puts records in place before any version is applied, in one call or several. */
-  putBase(records: readonly Stored[]): void {
+  putBase(records: readonly StoredRecord[]): void {
     for (const { kind, id, body, version } of records) this.put(kind, id, body, version)
   }
 
   /** Stands at a version whose records were put in place. */
-  startAt({ position, lineageStart, isAdopted }: Origin): void {
+  startAt({ position, lineageStart, isAdopted }: BasePosition): void {
     if (this.#position !== undefined) throw new Error('the rule store has versions already')
     this.#lineages.push({ lineage: position.lineage, start: lineageStart, isAdopted })
     this.#position = position
@@ -108,18 +110,18 @@ export class Ledger {
   }
 
   /** Where it stood at a version; undefined: that is not known. */
-  originAt(version: number): Origin | undefined {
+  basePositionAt(version: number): BasePosition | undefined {
     const index = this.indexOf(version)
-    const of = this.#lineages.findLast(({ start }) => start <= version)
-    if (index === undefined || of === undefined) return undefined
-    const { lineage, start, isAdopted } = of
+    const current = this.#lineages.findLast(({ start }) => start <= version)
+    if (index === undefined || current === undefined) return undefined
+    const { lineage, start, isAdopted } = current
     const position = { version, mark: markText(this.#marks[index] ?? 0), lineage }
     return { position, lineageStart: start, isAdopted }
   }
 
   /** Every record, of this moment. */
-  allRecords(): readonly Stored[] {
-    const all: Stored[] = []
+  allRecords(): readonly StoredRecord[] {
+    const all: StoredRecord[] = []
     for (const records of this.#records.values()) for (const one of records.values()) all.push(one)
     return all
   }
@@ -151,7 +153,7 @@ export class Ledger {
     return (this.#records.get('key')?.values() ?? []) as Iterable<StoredKey>
   }
 
-  records(kind: Kind): Iterable<Stored> {
+  records(kind: Kind): Iterable<StoredRecord> {
     return this.#records.get(kind)?.values() ?? []
   }
 
@@ -160,11 +162,11 @@ export class Ledger {
   }
 
   /** Of this moment, whatever is applied while it is being read. */
-  read(since: Position | undefined): Iterable<Chunk> {
+  read(since: Position | undefined): Iterable<RecordChunk> {
     const { position } = this
     const start = since === undefined ? undefined : this.startOf(since)
-    if (start === undefined) return chunks(this.allRecords(), position, true)
-    return chunks(this.changedAfter(start), position, false)
+    if (start === undefined) return chunksOf(this.allRecords(), position, true)
+    return chunksOf(this.changedAfter(start), position, false)
   }
 
   /** The version to go on from; undefined: everything has to be read. */
@@ -182,15 +184,15 @@ export class Ledger {
     return since.version < this.#recentStart ? undefined : since.version
   }
 
-  private changedAfter(version: number): readonly Stored[] {
-    const changed = new Map<string, Stored>()
+  private changedAfter(version: number): readonly StoredRecord[] {
+    const changed = new Map<string, StoredRecord>()
     for (let index = this.#recent.length - 1; index >= 0; index--) {
       const recent = this.#recent[index]
       if (recent === undefined || recent.version <= version) break
       for (const { kind, id } of recent.changed) {
         const key = recordKey(kind, id)
         if (changed.has(key)) continue
-        const gone = { kind, id, body: null, version: recent.version } as Stored
+        const gone = { kind, id, body: null, version: recent.version } as StoredRecord
         changed.set(key, this.#records.get(kind)?.get(id) ?? gone)
       }
     }
@@ -212,13 +214,13 @@ export class Ledger {
   private put(kind: Kind, id: string, body: unknown, version: number): void {
     const records = this.#records.get(kind)
     if (body === null) records?.delete(id)
-    else records?.set(id, { kind, id, body, version } as Stored)
+    else records?.set(id, { kind, id, body, version } as StoredRecord)
     if (kind !== 'key') return
     if (body === null) this.#keyIds?.delete(id)
     else this.#keyIds?.add(id)
   }
 
-  private remember(version: number, changes: readonly Named[]): void {
+  private remember(version: number, changes: readonly RecordName[]): void {
     if (this.#keyIds === undefined) {
       this.#recentStart = version
       return
@@ -257,11 +259,11 @@ function markText(mark: number): string {
   return mark.toString(16).padStart(12, '0')
 }
 
-function* chunks(
-  records: readonly Stored[],
+function* chunksOf(
+  records: readonly StoredRecord[],
   position: Position,
   isWhole: boolean,
-): Generator<Chunk, void, undefined> {
+): Generator<RecordChunk, void, undefined> {
   let at = 0
   do {
     const part = records.slice(at, at + CHUNK_RECORDS_MAX)

@@ -1,20 +1,20 @@
 /** A rule store that forgets everything, with as many handles as a test has nodes. */
-import { Draft } from './draft.js'
-import { changesOf, type Entry, firstEntry, pastVersion } from './entry.js'
-import { Ledger } from './ledger.js'
-import { NodeList } from './node-list.js'
-import type { Chunk, PastChange, RuleStore } from './rule-store.js'
+import { VersionBuilder } from './draft.js'
+import { changesOf, type VersionEntry, firstEntry, pastVersion } from './entry.js'
+import { RecordTable } from './ledger.js'
+import { LiveNodes } from './node-list.js'
+import type { RecordChunk, PastChange, RuleStore } from './rule-store.js'
 
 export interface MemoryRuleStore extends RuleStore {
   /** Another handle on the same store, as another node has one. */
   connect(): MemoryRuleStore
 }
 
-interface Shared {
+interface SharedState {
   readonly now: () => number
-  readonly ledger: Ledger
-  readonly entries: Entry[]
-  readonly nodes: NodeList
+  readonly ledger: RecordTable
+  readonly entries: VersionEntry[]
+  readonly nodes: LiveNodes
   /** Of all handles. */
   readonly listeners: Set<() => void>
 }
@@ -27,40 +27,43 @@ export interface MemoryRuleStoreOptions {
 }
 
 export function memoryRuleStore(options: MemoryRuleStoreOptions = {}): MemoryRuleStore {
-  const { now = () => 0, ...ledgerOptions } = options
-  const ledger = new Ledger(ledgerOptions)
+  const { now = () => 0, ...tableOptions } = options
+  const ledger = new RecordTable(tableOptions)
   const shared = {
     now,
     ledger,
     entries: [],
-    nodes: new NodeList(),
+    nodes: new LiveNodes(),
     listeners: new Set<() => void>(),
   }
-  const handle = new Handle(shared)
-  keep(shared, firstEntry(isoOf(shared)))
+  const handle = new StoreHandle(shared)
+  append(shared, firstEntry(isoOf(shared)))
   ledger.begin()
   return handle
 }
 
-class Handle implements MemoryRuleStore {
+class StoreHandle implements MemoryRuleStore {
   readonly name = 'memory'
-  readonly #shared: Shared
+  readonly #shared: SharedState
   readonly #listeners = new Set<() => void>()
 
-  constructor(shared: Shared) {
+  constructor(shared: SharedState) {
     this.#shared = shared
   }
 
   connect(): MemoryRuleStore {
-    return new Handle(this.#shared)
+    return new StoreHandle(this.#shared)
   }
 
-  async *read(since: Parameters<RuleStore['read']>[0]): AsyncIterable<Chunk> {
+  async *read(since: Parameters<RuleStore['read']>[0]): AsyncIterable<RecordChunk> {
     yield* this.#shared.ledger.read(since)
   }
 
   async commit(commit: Parameters<RuleStore['commit']>[0]) {
-    return keep(this.#shared, new Draft(this.#shared.ledger).add(commit, isoOf(this.#shared)))
+    return append(
+      this.#shared,
+      new VersionBuilder(this.#shared.ledger).add(commit, isoOf(this.#shared)),
+    )
   }
 
   async history({ rule, before = Infinity, limit }: Parameters<RuleStore['history']>[0]) {
@@ -92,8 +95,8 @@ class Handle implements MemoryRuleStore {
   }
 
   async adopt(above: number, by: string, why: string | undefined) {
-    const draft = new Draft(this.#shared.ledger)
-    return keep(this.#shared, draft.adopt(above, by, why, isoOf(this.#shared)))
+    const builder = new VersionBuilder(this.#shared.ledger)
+    return append(this.#shared, builder.adopt(above, by, why, isoOf(this.#shared)))
   }
 
   async report(node: Parameters<RuleStore['report']>[0]) {
@@ -104,7 +107,7 @@ class Handle implements MemoryRuleStore {
     return this.#shared.nodes.list(this.#shared.now())
   }
 
-  onNews(listener: () => void): () => void {
+  onChange(listener: () => void): () => void {
     const own = () => listener()
     this.#listeners.add(own)
     this.#shared.listeners.add(own)
@@ -124,13 +127,13 @@ class Handle implements MemoryRuleStore {
   }
 }
 
-function keep({ ledger, entries, listeners }: Shared, entry: Entry) {
+function append({ ledger, entries, listeners }: SharedState, entry: VersionEntry) {
   ledger.apply(entry)
   entries.push(entry)
   for (const listener of listeners) queueMicrotask(listener)
   return ledger.position
 }
 
-function isoOf({ now }: Shared): string {
+function isoOf({ now }: SharedState): string {
   return new Date(now()).toISOString()
 }

@@ -3,19 +3,19 @@
  * where nothing is configured, and empty elsewhere.
  */
 import { join } from 'node:path'
-import { readPlain } from '@sluice/core'
+import { parseData } from '@sluice/core'
 import type { WallClock } from '../clock.js'
 import type { Config } from '../config/config.js'
 import { exampleRulesFile } from '../example.js'
-import { readWhole } from '../files/read-whole.js'
+import { readWholeFile } from '../files/read-whole.js'
 import type { Log } from '../log/logger.js'
 import { RELEASE } from '../release.js'
 import { openFileStore } from './file/file-store.js'
 import { openPostgresStore } from './postgres/postgres-store.js'
-import { type Change, MAIN, type RuleDocument } from './records.js'
+import { type Change, MAIN_ID, type RuleDocument } from './records.js'
 import type { RuleStore } from './rule-store.js'
 
-export interface RuleStoreParts {
+export interface RuleStoreDeps {
   readonly log: Log
   readonly clock: WallClock
   /** Whether nothing is configured, so that a new store begins with the example. */
@@ -24,14 +24,14 @@ export interface RuleStoreParts {
 
 const FOLDER = 'rules'
 /** What a store is at when it was made and never written to. */
-const NEW = 1
+const FIRST_VERSION = 1
 
 const EXAMPLE_WHY = 'the example that a new store begins with'
 
 /** Undefined where rules are a file of the user's own. Rejects with what keeps it from opening. */
 export async function openRuleStore(
   config: Pick<Config, 'rules' | 'database' | 'dataDir'> & Partial<Pick<Config, 'rulesHistory'>>,
-  { log, clock, isExample }: RuleStoreParts,
+  { log, clock, isExample }: RuleStoreDeps,
 ): Promise<RuleStore | undefined> {
   if (config.rules !== undefined) return undefined
   if (config.database !== undefined) return openPostgresStore(config.database, { log })
@@ -39,7 +39,7 @@ export async function openRuleStore(
   const { rulesHistory: history } = config
   const store = await openFileStore({ folder, clock, log, release: RELEASE, history })
   try {
-    if (isExample) await plantExample(store)
+    if (isExample) await commitExample(store)
     else await warnOfExample(store, log)
     return store
   } catch (error) {
@@ -49,11 +49,11 @@ export async function openRuleStore(
 }
 
 /** Gives a first start something to look at and to change. A store with a past is left as it is. */
-async function plantExample(store: RuleStore): Promise<void> {
+async function commitExample(store: RuleStore): Promise<void> {
   // On a disk that cannot be written there is nothing to plant; it is served as it is.
-  if (store.status().isReadOnly === true || (await versionOf(store)) !== NEW) return
+  if (store.status().isReadOnly === true || (await versionOf(store)) !== FIRST_VERSION) return
   await store.commit({
-    base: NEW,
+    base: FIRST_VERSION,
     by: 'sluice',
     why: EXAMPLE_WHY,
     changes: await exampleChanges(),
@@ -78,11 +78,11 @@ interface ExampleSet {
 }
 
 async function exampleChanges(): Promise<readonly Change[]> {
-  const { text } = await readWhole(exampleRulesFile)
-  const { routes, rules } = readPlain(text).value as ExampleSet
+  const { text } = await readWholeFile(exampleRulesFile)
+  const { routes, rules } = parseData(text).value as ExampleSet
   const order = rules.map(({ id }) => id)
   return [
-    { kind: 'set', id: MAIN, body: { routes, strictPaths: false, order } },
+    { kind: 'set', id: MAIN_ID, body: { routes, strictPaths: false, order } },
     ...rules.map((body) => ({ kind: 'rule', id: body.id, body }) as const),
   ]
 }

@@ -105,12 +105,12 @@ export type Change = {
   }
 }[Kind]
 
-export type Stored = Change & {
+export type StoredRecord = Change & {
   /** The version of the store in which it was last changed. */
   readonly version: number
 }
 
-export const MAIN = 'main'
+export const MAIN_ID = 'main'
 
 /**
  * The caller of an override in a form that a person can read and a URL can carry: `user=u1`, with

@@ -13,13 +13,13 @@
 import { describe } from 'vitest'
 import { commitClaims } from './conformance-commits.test-helper.js'
 import { historyClaims } from './conformance-history.test-helper.js'
-import type { Opened, WithStore } from './conformance-kit.test-helper.js'
+import type { StoreUnderTest, WithStore } from './conformance-kit.test-helper.js'
 import { nodeClaims } from './conformance-nodes.test-helper.js'
 import { readClaims } from './conformance-reads.test-helper.js'
 import { retentionClaims } from './conformance-retention.test-helper.js'
 import { textClaims } from './conformance-texts.test-helper.js'
 
-export type { Opened } from './conformance-kit.test-helper.js'
+export type { StoreUnderTest } from './conformance-kit.test-helper.js'
 
 export interface Abilities {
   /** Whether several handles on one store are possible. */
@@ -32,7 +32,7 @@ export interface Abilities {
 
 export function describeRuleStore(
   name: string,
-  open: () => Promise<Opened>,
+  open: () => Promise<StoreUnderTest>,
   abilities: Partial<Abilities> = {},
 ): void {
   const withStore: WithStore = (run) => async () => {

@@ -6,7 +6,7 @@
  * gone on meanwhile, nothing is written. So whoever computed a change from what it read can trust
  * that nothing else was there.
  */
-import type { Change, Kind, Stored } from './records.js'
+import type { Change, Kind, StoredRecord } from './records.js'
 
 /**
  * Where a store stands. `mark` is drawn at random for every version, and `lineage` for every
@@ -19,11 +19,11 @@ export interface Position {
 }
 
 /** A part of what was asked for, at most `CHUNK_RECORDS_MAX` records. */
-export interface Chunk {
+export interface RecordChunk {
   /** Whether this is the first chunk of everything, so that what is not in it is gone. */
   readonly isWhole: boolean
   /** In a delta, removed records have `body: null`. */
-  readonly records: readonly Stored[]
+  readonly records: readonly StoredRecord[]
   /** In the last chunk: where the store stood. All chunks are of that one moment. */
   readonly position: Position | undefined
 }
@@ -94,7 +94,7 @@ export interface NodeReport {
   readonly problem?: string | undefined
 }
 
-export interface NodeSeen extends NodeReport {
+export interface LiveNode extends NodeReport {
   /** How long ago it reported, by the clock of the store. */
   readonly seenMsAgo: number
 }
@@ -121,7 +121,7 @@ export interface RuleStore {
    * that `since` belongs to, unless it has begun a new lineage on purpose: then everything. No
    * chunk but a last one without records if there is nothing new.
    */
-  read(since: Position | undefined): AsyncIterable<Chunk>
+  read(since: Position | undefined): AsyncIterable<RecordChunk>
   /**
    * All changes or none, as the next version. Rejects with a `ConflictError` if the store is no
    * longer at `base`. When it resolves, the version is safe on disk. A change that leaves a record
@@ -135,8 +135,8 @@ export interface RuleStore {
    * not one of this store's, or no longer kept: see `StoreStatus.keptSince`.
    */
   changesAfter(version: number, rule?: string): AsyncIterable<PastChange>
-  keys(query: KeysQuery): Promise<readonly (Stored & { readonly kind: 'key' })[]>
-  key(id: string): Promise<(Stored & { readonly kind: 'key' }) | undefined>
+  keys(query: KeysQuery): Promise<readonly (StoredRecord & { readonly kind: 'key' })[]>
+  key(id: string): Promise<(StoredRecord & { readonly kind: 'key' }) | undefined>
   /**
    * Begins a new lineage one version above both the store's own and `above`, so that nodes that
    * refuse to follow an older store read it whole and follow. Changes no record.
@@ -145,9 +145,9 @@ export interface RuleStore {
   /** Tells that this node lives, and what it runs. */
   report(node: NodeReport): Promise<void>
   /** Those that reported within a minute. */
-  nodes(): Promise<readonly NodeSeen[]>
+  nodes(): Promise<readonly LiveNode[]>
   /** Calls the listener when there may be something new; returns what ends that. */
-  onNews(listener: () => void): () => void
+  onChange(listener: () => void): () => void
   status(): StoreStatus
   close(): Promise<void>
 }

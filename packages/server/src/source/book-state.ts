@@ -5,41 +5,41 @@ import {
   type RuleDocument,
   type SetDocument,
   splitOverrideKey,
-  type Stored,
+  type StoredRecord,
   type TokenDocument,
 } from '../rule-store/records.js'
-import { OverrideShelf } from './override-shelf.js'
-import type { BookOverride, BookRule, BookToken } from './rule-book.js'
-import { isSame } from '../same.js'
+import { OverrideList } from './override-shelf.js'
+import type { CatalogOverride, CatalogRule, CatalogToken } from './rule-book.js'
+import { deepEqual } from '../same.js'
 
-interface Held<Document> {
+interface Versioned<Document> {
   readonly document: Document
   readonly version: number
 }
 
 const EMPTY_SET: SetDocument = { routes: [], strictPaths: false, order: [] }
 
-export class BookState {
+export class CatalogState {
   /** Whose documents are kept where they are the same: rules are read again only if they differ. */
-  #before: BookState | undefined
-  readonly #rules = new Map<string, Held<RuleDocument>>()
-  readonly #candidates = new Map<string, Held<CandidateDocument>>()
-  readonly #shelves = new Map<string, OverrideShelf>()
-  readonly #tokens = new Map<string, BookToken>()
+  #previous: CatalogState | undefined
+  readonly #rules = new Map<string, Versioned<RuleDocument>>()
+  readonly #candidates = new Map<string, Versioned<CandidateDocument>>()
+  readonly #overrideLists = new Map<string, OverrideList>()
+  readonly #tokens = new Map<string, CatalogToken>()
   #set: SetDocument | undefined
   #secret: string | undefined
   #rulesVersion = 0
   /** Made of the above when they are asked for. */
-  #list: readonly BookRule[] | undefined
+  #list: readonly CatalogRule[] | undefined
   #wholeSet: SetDocument | undefined
 
-  constructor(before?: BookState) {
-    this.#before = before
+  constructor(previous?: CatalogState) {
+    this.#previous = previous
   }
 
   /** Once it is whole: else it would keep that one, and that the one before it. */
-  forgetBefore(): void {
-    this.#before = undefined
+  releasePrevious(): void {
+    this.#previous = undefined
   }
 
   get rulesVersion(): number {
@@ -56,12 +56,12 @@ export class BookState {
     return this.#wholeSet
   }
 
-  rules(): readonly BookRule[] {
+  rules(): readonly CatalogRule[] {
     this.#list ??= this.set.order.flatMap((id) => this.rule(id) ?? [])
     return this.#list
   }
 
-  rule(id: string): BookRule | undefined {
+  rule(id: string): CatalogRule | undefined {
     const held = this.#rules.get(id)
     if (held === undefined) return undefined
     const candidate = this.#candidates.get(id)
@@ -69,29 +69,29 @@ export class BookState {
       document: held.document,
       candidate: candidate?.document,
       version: Math.max(held.version, candidate?.version ?? 0),
-      overrideCount: this.#shelves.get(id)?.size ?? 0,
+      overrideCount: this.#overrideLists.get(id)?.size ?? 0,
     }
   }
 
-  shelf(rule: string): OverrideShelf | undefined {
-    return this.#shelves.get(rule)
+  overrideList(rule: string): OverrideList | undefined {
+    return this.#overrideLists.get(rule)
   }
 
-  override(key: string): BookOverride | undefined {
+  override(key: string): CatalogOverride | undefined {
     const { rule, caller } = splitOverrideKey(key)
-    return this.#shelves.get(rule)?.get(caller)
+    return this.#overrideLists.get(rule)?.get(caller)
   }
 
-  shelves(): Iterable<readonly [rule: string, shelf: OverrideShelf]> {
-    return this.#shelves
+  overrideLists(): Iterable<readonly [rule: string, shelf: OverrideList]> {
+    return this.#overrideLists
   }
 
-  tokens(): readonly BookToken[] {
+  tokens(): readonly CatalogToken[] {
     return [...this.#tokens.values()].sort((a, b) => (a.id < b.id ? -1 : 1))
   }
 
   /** Whether rules have to be read again. */
-  put(record: Stored): boolean {
+  apply(record: StoredRecord): boolean {
     const { kind, id, body, version } = record
     switch (kind) {
       case 'set':
@@ -99,12 +99,17 @@ export class BookState {
       case 'rule': {
         const document = body === null ? undefined : namedRule(id, body)
         const known = this.knownRule(id)
-        return this.hold(this.#rules, id, { document: same(known, document), version }, known)
+        return this.setVersioned(
+          this.#rules,
+          id,
+          { document: reuseIfEqual(known, document), version },
+          known,
+        )
       }
       case 'candidate': {
         const known = this.knownCandidate(id)
-        const document = same(known, body ?? undefined)
-        return this.hold(this.#candidates, id, { document, version }, known)
+        const document = reuseIfEqual(known, body ?? undefined)
+        return this.setVersioned(this.#candidates, id, { document, version }, known)
       }
       case 'override':
         this.putOverride(id, body, version)
@@ -125,49 +130,49 @@ export class BookState {
     this.#rulesVersion = Math.max(this.#rulesVersion, version)
     this.forgetLists()
     const known = this.knownSet()
-    this.#set = same(known, body ?? undefined)
+    this.#set = reuseIfEqual(known, body ?? undefined)
     return this.#set !== known
   }
 
-  private hold<Document>(
-    held: Map<string, Held<Document>>,
+  private setVersioned<Document>(
+    entries: Map<string, Versioned<Document>>,
     id: string,
-    { document, version }: Held<Document | undefined>,
+    { document, version }: Versioned<Document | undefined>,
     known: Document | undefined,
   ): boolean {
     this.#rulesVersion = Math.max(this.#rulesVersion, version)
     this.forgetLists()
-    if (document === undefined) held.delete(id)
-    else held.set(id, { document, version })
+    if (document === undefined) entries.delete(id)
+    else entries.set(id, { document, version })
     return document !== known
   }
 
   private knownSet(): SetDocument | undefined {
-    return this.#set ?? this.#before?.knownSet()
+    return this.#set ?? this.#previous?.knownSet()
   }
 
   private knownRule(id: string): RuleDocument | undefined {
-    return this.#rules.get(id)?.document ?? this.#before?.knownRule(id)
+    return this.#rules.get(id)?.document ?? this.#previous?.knownRule(id)
   }
 
   private knownCandidate(id: string): CandidateDocument | undefined {
-    return this.#candidates.get(id)?.document ?? this.#before?.knownCandidate(id)
+    return this.#candidates.get(id)?.document ?? this.#previous?.knownCandidate(id)
   }
 
   private putOverride(key: string, document: OverrideDocument | null, version: number): void {
     const { rule, caller } = splitOverrideKey(key)
-    let shelf = this.#shelves.get(rule)
+    let overrideList = this.#overrideLists.get(rule)
     this.#list = undefined
     if (document === null) {
-      shelf?.delete(caller)
-      if (shelf?.size === 0) this.#shelves.delete(rule)
+      overrideList?.delete(caller)
+      if (overrideList?.size === 0) this.#overrideLists.delete(rule)
       return
     }
-    if (shelf === undefined) {
-      shelf = new OverrideShelf()
-      this.#shelves.set(rule, shelf)
+    if (overrideList === undefined) {
+      overrideList = new OverrideList()
+      this.#overrideLists.set(rule, overrideList)
     }
-    shelf.put({ id: caller, document, version })
+    overrideList.set({ id: caller, document, version })
   }
 
   private putToken(id: string, document: TokenDocument | null, version: number): void {
@@ -193,8 +198,8 @@ export class BookState {
 }
 
 /** The one that is known already, where the other says the same. */
-function same<Document>(known: Document, found: Document): Document {
-  return isSame(known, found) ? known : found
+function reuseIfEqual<Document>(known: Document, found: Document): Document {
+  return deepEqual(known, found) ? known : found
 }
 
 /**

@@ -2,47 +2,47 @@
  * A book of a rule store: takes what is read of the store chunk by chunk, and shows it when the
  * last one came. Keys are not in it; a million of them live elsewhere, see `KeySink`.
  */
-import { type OverrideDocument, overrideKey, type Stored } from '../rule-store/records.js'
-import type { Chunk, Position } from '../rule-store/rule-store.js'
-import { BookState } from './book-state.js'
+import { type OverrideDocument, overrideKey, type StoredRecord } from '../rule-store/records.js'
+import type { RecordChunk, Position } from '../rule-store/rule-store.js'
+import { CatalogState } from './book-state.js'
 import type {
-  BookNews,
-  BookOverride,
-  BookRule,
-  BookToken,
-  RuleBook,
-  WritableBook,
+  CatalogChanges,
+  CatalogOverride,
+  CatalogRule,
+  CatalogToken,
+  RuleCatalog,
+  UpdatableCatalog,
 } from './rule-book.js'
 
 /** An override that may have changed. */
-interface OverrideNews {
+interface OverrideUpdate {
   /** `overrideKey` of it. */
   readonly key: string
   readonly before: OverrideDocument | undefined
   readonly after: OverrideDocument | undefined
 }
 
-export interface TakenNews extends BookNews {
+export interface CatalogUpdate extends CatalogChanges {
   /** Good until the next reading. After a whole one these are all, with those that went. */
-  overrides(): Iterable<OverrideNews>
+  overrides(): Iterable<OverrideUpdate>
 }
 
-export interface Book extends WritableBook {
-  take(chunk: Chunk): TakenNews | undefined
+export interface WritableCatalog extends UpdatableCatalog {
+  addChunk(chunk: RecordChunk): CatalogUpdate | undefined
   /** Forgets what came of a reading that did not end. */
-  abandon(): void
+  discardChunks(): void
 }
 
-export function createBook(): Book {
-  return new StoreBook()
+export function createCatalog(): WritableCatalog {
+  return new ChunkedCatalog()
 }
 
-class StoreBook implements Book {
+class ChunkedCatalog implements WritableCatalog {
   #position: Position | undefined
-  #state = new BookState()
+  #state = new CatalogState()
   /** Of the reading under way: everything, or changes. */
-  #next: BookState | undefined
-  #changes: Stored[] = []
+  #next: CatalogState | undefined
+  #changes: StoredRecord[] = []
 
   get position(): Position | undefined {
     return this.#position
@@ -52,7 +52,7 @@ class StoreBook implements Book {
     return this.#state.rulesVersion
   }
 
-  get set(): RuleBook['set'] {
+  get set(): RuleCatalog['set'] {
     return this.#state.set
   }
 
@@ -60,62 +60,62 @@ class StoreBook implements Book {
     return this.#state.secret
   }
 
-  rules(): readonly BookRule[] {
+  rules(): readonly CatalogRule[] {
     return this.#state.rules()
   }
 
-  rule(id: string): BookRule | undefined {
+  rule(id: string): CatalogRule | undefined {
     return this.#state.rule(id)
   }
 
-  overrides(rule: string, after: string | undefined, limit: number): readonly BookOverride[] {
-    return this.#state.shelf(rule)?.page(after, limit) ?? []
+  overrides(rule: string, after: string | undefined, limit: number): readonly CatalogOverride[] {
+    return this.#state.overrideList(rule)?.page(after, limit) ?? []
   }
 
-  override(rule: string, id: string): BookOverride | undefined {
-    return this.#state.shelf(rule)?.get(id)
+  override(rule: string, id: string): CatalogOverride | undefined {
+    return this.#state.overrideList(rule)?.get(id)
   }
 
-  allOverrides(rule: string): Iterable<BookOverride> {
-    return this.#state.shelf(rule)?.all() ?? []
+  allOverrides(rule: string): Iterable<CatalogOverride> {
+    return this.#state.overrideList(rule)?.all() ?? []
   }
 
-  tokens(): readonly BookToken[] {
+  tokens(): readonly CatalogToken[] {
     return this.#state.tokens()
   }
 
-  abandon(): void {
+  discardChunks(): void {
     this.#next = undefined
     this.#changes = []
   }
 
-  take({ isWhole, records, position }: Chunk): TakenNews | undefined {
+  addChunk({ isWhole, records, position }: RecordChunk): CatalogUpdate | undefined {
     if (isWhole) {
-      this.abandon()
-      this.#next = new BookState(this.#state)
+      this.discardChunks()
+      this.#next = new CatalogState(this.#state)
     }
     if (this.#next === undefined) {
       for (const record of records) if (record.kind !== 'key') this.#changes.push(record)
     } else {
-      for (const record of records) this.#next.put(record)
+      for (const record of records) this.#next.apply(record)
     }
     if (position === undefined) return undefined
     this.#position = position
-    return this.#next === undefined ? this.applyChanges() : this.showNext(this.#next)
+    return this.#next === undefined ? this.applyChanges() : this.publish(this.#next)
   }
 
-  private applyChanges(): TakenNews {
+  private applyChanges(): CatalogUpdate {
     const changes = this.#changes
-    this.abandon()
+    this.discardChunks()
     const state = this.#state
-    const overrides: OverrideNews[] = []
+    const overrides: OverrideUpdate[] = []
     let rulesChanged = false
     for (const record of changes) {
       if (record.kind === 'override') {
         const before = state.override(record.id)?.document
         overrides.push({ key: record.id, before, after: record.body ?? undefined })
       }
-      if (state.put(record)) rulesChanged = true
+      if (state.apply(record)) rulesChanged = true
     }
     return {
       isWhole: false,
@@ -125,30 +125,30 @@ class StoreBook implements Book {
     }
   }
 
-  private showNext(next: BookState): TakenNews {
+  private publish(next: CatalogState): CatalogUpdate {
     const before = this.#state
-    this.abandon()
-    next.forgetBefore()
+    this.discardChunks()
+    next.releasePrevious()
     this.#state = next
     return {
       isWhole: true,
       rulesChanged: true,
       overridesChanged: [],
-      overrides: () => compareShelves(before, next),
+      overrides: () => compareOverrides(before, next),
     }
   }
 }
 
-function* compareShelves(before: BookState, after: BookState): Generator<OverrideNews> {
-  for (const [rule, shelf] of after.shelves()) {
-    const old = before.shelf(rule)
-    for (const { id, document } of shelf.all()) {
+function* compareOverrides(before: CatalogState, after: CatalogState): Generator<OverrideUpdate> {
+  for (const [rule, list] of after.overrideLists()) {
+    const old = before.overrideList(rule)
+    for (const { id, document } of list.all()) {
       yield { key: overrideKey(rule, id), before: old?.get(id)?.document, after: document }
     }
   }
-  for (const [rule, shelf] of before.shelves()) {
-    const now = after.shelf(rule)
-    for (const { id, document } of shelf.all()) {
+  for (const [rule, list] of before.overrideLists()) {
+    const now = after.overrideList(rule)
+    for (const { id, document } of list.all()) {
       if (now?.get(id) === undefined) {
         yield { key: overrideKey(rule, id), before: document, after: undefined }
       }

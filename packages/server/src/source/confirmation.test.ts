@@ -1,18 +1,18 @@
 import { expect, test } from 'vitest'
-import { Confirmation } from './confirmation.js'
+import { RulesAge } from './confirmation.js'
 
 test('rules that are confirmed are not a little old, however often the clock is read', () => {
   let nowMs = 0
   let isConfirmed = true
-  const confirmation = new Confirmation({
+  const rulesAge = new RulesAge({
     // Every look at it is later than the one before.
-    timers: { nowMs: () => (nowMs += 10), after: () => () => {} },
+    scheduler: { nowMs: () => (nowMs += 10), after: () => () => {} },
     isConfirmed: () => isConfirmed,
   })
-  expect([confirmation.ageSeconds(), confirmation.ageSeconds()]).toEqual([0, 0])
+  expect([rulesAge.ageSeconds(), rulesAge.ageSeconds()]).toEqual([0, 0])
   isConfirmed = false
   nowMs += 5000
-  expect(confirmation.ageSeconds()).toBe(5.01)
+  expect(rulesAge.ageSeconds()).toBe(5.01)
   isConfirmed = true
-  expect(confirmation.ageSeconds()).toBe(0)
+  expect(rulesAge.ageSeconds()).toBe(0)
 })

@@ -4,14 +4,14 @@ import {
   callerId,
   type CandidateDocument,
   type Change,
-  MAIN,
+  MAIN_ID,
   type OverrideDocument,
   overrideKey,
-  type Stored,
+  type StoredRecord,
 } from '../rule-store/records.js'
-import { isSame } from '../same.js'
+import { deepEqual } from '../same.js'
 
-interface PlainRule extends Readonly<Record<string, unknown>> {
+interface RuleInFile extends Readonly<Record<string, unknown>> {
   readonly id: string
   readonly candidate?: CandidateDocument
   readonly overrides?: readonly OverrideDocument[]
@@ -24,22 +24,22 @@ interface PlainRule extends Readonly<Record<string, unknown>> {
 export function recordsOfFile(
   plain: unknown,
   rules: RuleSet,
-  { version, before }: { readonly version: number; readonly before: readonly Stored[] },
-): readonly Stored[] {
+  { version, before }: { readonly version: number; readonly before: readonly StoredRecord[] },
+): readonly StoredRecord[] {
   const known = new Map(before.map((record) => [`${record.kind} ${record.id}`, record]))
   return [...changesOf(plain, rules)].map((change) => {
     const same = known.get(`${change.kind} ${change.id}`)
-    return same !== undefined && isSame(same.body, change.body) ? same : { ...change, version }
+    return same !== undefined && deepEqual(same.body, change.body) ? same : { ...change, version }
   })
 }
 
 function* changesOf(plain: unknown, { rules, strictPaths }: RuleSet): Generator<Change> {
   // The text was parsed without errors, so this is its shape.
   const isList = Array.isArray(plain)
-  const written = (isList ? plain : (plain as { rules: unknown }).rules) as readonly PlainRule[]
+  const written = (isList ? plain : (plain as { rules: unknown }).rules) as readonly RuleInFile[]
   const routes = isList ? [] : ((plain as { routes?: readonly unknown[] }).routes ?? [])
   const order = rules.map(({ id }) => id)
-  yield { kind: 'set', id: MAIN, body: { routes, strictPaths, order } }
+  yield { kind: 'set', id: MAIN_ID, body: { routes, strictPaths, order } }
   for (const [index, rule] of rules.entries()) {
     const document = written[index]
     if (document !== undefined) yield* changesOfRule(document, rule)
@@ -47,7 +47,7 @@ function* changesOf(plain: unknown, { rules, strictPaths }: RuleSet): Generator<
 }
 
 function* changesOfRule(
-  { candidate, overrides = [], ...document }: PlainRule,
+  { candidate, overrides = [], ...document }: RuleInFile,
   rule: Rule,
 ): Generator<Change> {
   const { id } = rule

@@ -1,6 +1,6 @@
 /** A rule store whose connection a test can cut. */
 import type { MemoryRuleStore } from '../rule-store/memory-rule-store.test-helper.js'
-import type { Chunk, Position, RuleStore } from '../rule-store/rule-store.js'
+import type { RecordChunk, Position, RuleStore } from '../rule-store/rule-store.js'
 import { UnavailableError } from '../rule-store/rule-store.js'
 
 export interface FlakyStore extends RuleStore {
@@ -37,8 +37,8 @@ export function flakyStore(target: MemoryRuleStore): FlakyStore {
     report: (node) =>
       store.fault === 'none' ? store.target.report(node) : Promise.reject(new Error('gone')),
     nodes: () => store.target.nodes(),
-    onNews: (listener) =>
-      store.target.onNews(() => {
+    onChange: (listener) =>
+      store.target.onChange(() => {
         if (!store.isDeaf) listener()
       }),
     status: () => ({
@@ -51,7 +51,7 @@ export function flakyStore(target: MemoryRuleStore): FlakyStore {
   return store
 }
 
-async function* read(store: FlakyStore, since: Position | undefined): AsyncGenerator<Chunk> {
+async function* read(store: FlakyStore, since: Position | undefined): AsyncGenerator<RecordChunk> {
   store.reads++
   if (store.fault === 'refused') throw new UnavailableError('connection refused')
   if (store.fault === 'silent') {

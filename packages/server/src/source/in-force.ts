@@ -3,22 +3,22 @@ import type { ParsedRules, Rule } from '@sluice/core'
 import type { Limiter } from '@sluice/limiter'
 import type { Log } from '../log/logger.js'
 import type { OverrideDocument } from '../rule-store/records.js'
-import type { TakenNews } from './book.js'
-import { readOverrides, type ReadOverrides, type RefusedOverride } from './override-reader.js'
-import type { RuleBook } from './rule-book.js'
-import { type ReadSet, RuleReader, type WholeRule } from './rule-reader.js'
+import type { CatalogUpdate } from './book.js'
+import { readOverrides, type ParsedOverrides, type RefusedOverride } from './override-reader.js'
+import type { RuleCatalog } from './rule-book.js'
+import { type RuleReadResult, RuleReader, type WholeRule } from './rule-reader.js'
 import type { TimedShadow } from './timed-shadow.js'
-import { compareRules, logNoRules, logWeakened } from './weakened-rules.js'
+import { compareRules, logNoRules, logWeakenings } from './weakened-rules.js'
 
 /** Documents in force in place of bad ones that the store holds. */
-export interface StandIns {
+export interface LastGoodVersions {
   readonly rules: readonly WholeRule[]
   readonly overrides: readonly { readonly key: string; readonly document: OverrideDocument }[]
 }
 
-export const NO_STAND_INS: StandIns = { rules: [], overrides: [] }
+export const NO_LAST_GOOD_VERSIONS: LastGoodVersions = { rules: [], overrides: [] }
 
-interface Parts {
+interface ActiveRulesDeps {
   readonly limiter: Pick<Limiter, 'setParsedRules' | 'changeOverrides' | 'replaceOverrides'>
   readonly log: Log
   /** Which enforced rules shall refuse nobody for now. @default none */
@@ -30,13 +30,13 @@ interface Parts {
 /** A store full of mistakes is told of by the first of them. */
 const PROBLEMS_LOGGED = 20
 
-export class RulesInForce {
-  readonly #parts: Parts
+export class ActiveRules {
+  readonly #deps: ActiveRulesDeps
   readonly #reader: RuleReader
   #byId: ReadonlyMap<string, Rule> = new Map()
   /** What those were parsed of. */
   #documents: ReadonlyMap<string, WholeRule> = new Map()
-  #paths: ReadSet['paths'] = { routes: [], strictPaths: false }
+  #paths: RuleReadResult['paths'] = { routes: [], strictPaths: false }
   /** Of the timed shadow by which they were read. */
   #shadowState = ''
   #refusedRules: ReadonlyMap<string, string> = new Map()
@@ -46,12 +46,12 @@ export class RulesInForce {
   #warned: ReadonlySet<string> = new Set()
   #isReady = false
   /** Whether the limiter may have less than it was given, so that it is given all of it. */
-  #isTorn = true
+  #needsFullReload = true
   #failures = 0
 
-  constructor(parts: Parts) {
-    this.#parts = parts
-    this.#reader = new RuleReader(parts.fromHeaders)
+  constructor(deps: ActiveRulesDeps) {
+    this.#deps = deps
+    this.#reader = new RuleReader(deps.fromHeaders)
   }
 
   get isReady(): boolean {
@@ -63,8 +63,8 @@ export class RulesInForce {
   }
 
   /** Whether the next `put` is needed even if nothing changed. */
-  get isTorn(): boolean {
-    return this.#isTorn
+  get needsFullReload(): boolean {
+    return this.#needsFullReload
   }
 
   /** Whether they were read while other timed shadows were active than now. */
@@ -85,20 +85,20 @@ export class RulesInForce {
     return count === 1 ? first : `${first} (and ${count - 1} more)`
   }
 
-  standIns(): StandIns {
+  lastGoodVersions(): LastGoodVersions {
     return {
       rules: [...this.#refusedRules.keys()].flatMap((id) => this.#documents.get(id) ?? []),
-      overrides: [...this.#refusedOverrides].flatMap(([key, { standIn }]) =>
-        standIn === undefined ? [] : { key, document: standIn },
+      overrides: [...this.#refusedOverrides].flatMap(([key, { lastGood }]) =>
+        lastGood === undefined ? [] : { key, document: lastGood },
       ),
     }
   }
 
   /** Of an earlier process, before anything is put. */
-  useStandIns({ rules, overrides }: StandIns): void {
+  useLastGoodVersions({ rules, overrides }: LastGoodVersions): void {
     this.#documents = new Map(rules.map((rule) => [rule.id, rule]))
     this.#refusedOverrides = new Map(
-      overrides.map(({ key, document }) => [key, { problem: '', standIn: document }]),
+      overrides.map(({ key, document }) => [key, { problem: '', lastGood: document }]),
     )
   }
 
@@ -106,57 +106,62 @@ export class RulesInForce {
    * Resolves to whether the rules are those of the book, but for bad ones. `withIt` runs in the
    * same step as the rules change, also where the set as a whole is refused.
    */
-  async put(book: RuleBook, news: TakenNews, withIt: () => void): Promise<boolean> {
-    const isTorn = this.#isTorn
+  async activate(
+    catalog: RuleCatalog,
+    update: CatalogUpdate,
+    alongside: () => void,
+  ): Promise<boolean> {
+    const needsFullReload = this.#needsFullReload
     // Also where reading throws: what the book has taken by now comes with no other news.
-    this.#isTorn = true
-    const isRead = isTorn || news.rulesChanged || this.#setProblems.length > 0 || this.isShadowStale
+    this.#needsFullReload = true
+    const isRead =
+      needsFullReload || update.rulesChanged || this.#setProblems.length > 0 || this.isShadowStale
     // Before it is read: a shadow that ends meanwhile is found stale.
     const shadowState = this.shadowState()
-    const set = isRead ? orNone(await this.read(book)) : undefined
+    const set = isRead ? refuseUnusableSet(await this.read(catalog)) : undefined
     const isRefused = set !== undefined && set.parsed.rules === undefined
-    const parsed = isRefused ? this.endedShadow() : set?.parsed
-    const before = isTorn ? NO_RULES : this.#byId
+    const parsed = isRefused ? this.reparseWithoutShadow() : set?.parsed
+    const before = needsFullReload ? NO_RULES : this.#byId
     const after = parsed?.rules === undefined ? this.#byId : byId(parsed.rules.rules)
     const refused = this.#refusedOverrides
-    const overrides = await readOverrides({ book, news, before, after, refused })
+    const overrides = await readOverrides({ catalog, update, before, after, refused })
     // From here to the end of `withIt` nothing else runs, so no decision sees a half of it.
-    if (parsed?.rules !== undefined) this.#parts.limiter.setParsedRules(parsed)
-    this.putOverrides(overrides, isTorn)
-    withIt()
-    this.#isTorn = false
+    if (parsed?.rules !== undefined) this.#deps.limiter.setParsedRules(parsed)
+    this.activateOverrides(overrides, needsFullReload)
+    alongside()
+    this.#needsFullReload = false
     if (parsed?.rules !== undefined) this.#shadowState = shadowState
-    if (set !== undefined) this.tookSet(set, after)
-    this.tookOverrides(overrides)
+    if (set !== undefined) this.recordSet(set, after)
+    this.recordOverrides(overrides)
     return this.#setProblems.length === 0
   }
 
-  private read(book: RuleBook): Promise<ReadSet> {
-    return this.#reader.read(book, this.#documents, this.#isShadowed)
+  private read(catalog: RuleCatalog): Promise<RuleReadResult> {
+    return this.#reader.read(catalog, this.#documents, this.#isShadowed)
   }
 
-  readonly #isShadowed = (rule: string) => this.#parts.shadow?.until(rule) !== undefined
+  readonly #isShadowed = (rule: string) => this.#deps.shadow?.until(rule) !== undefined
 
   private shadowState(): string {
-    return this.#parts.shadow?.state() ?? ''
+    return this.#deps.shadow?.state() ?? ''
   }
 
   /** The rules in force as they shall be now: a set that is refused keeps no shadow going. */
-  private endedShadow(): ParsedRules | undefined {
+  private reparseWithoutShadow(): ParsedRules | undefined {
     if (!this.isShadowStale) return undefined
-    const inForce = { documents: this.#documents, paths: this.#paths }
-    return this.#reader.parse(inForce, this.#isShadowed)
+    const active = { documents: this.#documents, paths: this.#paths }
+    return this.#reader.parse(active, this.#isShadowed)
   }
 
-  private putOverrides({ changes }: ReadOverrides, isAll: boolean): void {
-    if (isAll) this.#parts.limiter.replaceOverrides(changes)
-    else if (changes.length > 0) this.#parts.limiter.changeOverrides(changes)
+  private activateOverrides({ changes }: ParsedOverrides, isAll: boolean): void {
+    if (isAll) this.#deps.limiter.replaceOverrides(changes)
+    else if (changes.length > 0) this.#deps.limiter.changeOverrides(changes)
   }
 
-  private tookSet(set: ReadSet, rules: ReadonlyMap<string, Rule>): void {
+  private recordSet(set: RuleReadResult, rules: ReadonlyMap<string, Rule>): void {
     const { parsed, documents, paths, refused } = set
-    const { log } = this.#parts
-    this.tellRefused('rule refused; the one in force stays', this.#refusedRules, refused)
+    const { log } = this.#deps
+    this.logRefused('rule refused; the one in force stays', this.#refusedRules, refused)
     this.#refusedRules = refused
     if (parsed.rules === undefined) {
       this.#byId = rules
@@ -168,7 +173,7 @@ export class RulesInForce {
     this.#paths = paths
     const isNews = !this.#isReady || this.#byId.size > 0
     if (rules.size === 0 && isNews) logNoRules(log, {})
-    if (this.#isReady) logWeakened(log, compareRules(this.#byId, this.unshadowed(rules)), {})
+    if (this.#isReady) logWeakenings(log, compareRules(this.#byId, this.unshadowed(rules)), {})
     this.#byId = rules
     this.#isReady = true
     const warnings = parsed.warnings.map(({ message }) => message)
@@ -194,26 +199,26 @@ export class RulesInForce {
     if (!isNew) return
     this.#failures++
     for (const problem of problems.slice(0, PROBLEMS_LOGGED)) {
-      this.#parts.log.error({ problem }, 'rules refused; those in force stay')
+      this.#deps.log.error({ problem }, 'rules refused; those in force stay')
     }
   }
 
-  private tookOverrides({ refused }: ReadOverrides): void {
+  private recordOverrides({ refused }: ParsedOverrides): void {
     const message = 'override refused; the one in force stays'
-    this.tellRefused(message, problemsOf(this.#refusedOverrides), problemsOf(refused))
+    this.logRefused(message, problemsOf(this.#refusedOverrides), problemsOf(refused))
     this.#refusedOverrides = refused
   }
 
-  private tellRefused(
+  private logRefused(
     message: string,
     before: ReadonlyMap<string, string>,
     now: ReadonlyMap<string, string>,
   ): void {
-    let told = 0
+    let logged = 0
     for (const [id, problem] of now) {
       if (before.get(id) === problem) continue
       this.#failures++
-      if (told++ < PROBLEMS_LOGGED) this.#parts.log.error({ id, problem }, message)
+      if (logged++ < PROBLEMS_LOGGED) this.#deps.log.error({ id, problem }, message)
     }
   }
 }
@@ -221,7 +226,7 @@ export class RulesInForce {
 const WARNING = 'rules warning'
 
 /** Where every rule is bad, what is left is not a set without rules, which would allow all. */
-function orNone(set: ReadSet): ReadSet {
+function refuseUnusableSet(set: RuleReadResult): RuleReadResult {
   const [first] = set.refused.values()
   if (first === undefined || set.documents.size > 0) return set
   const found = `${set.refused.size} rules, none of which can be used`

@@ -1,42 +1,42 @@
 /** A new last good copy being written: nobody sees it before it is whole and safe. */
 import { randomBytes } from 'node:crypto'
 import {
-  type Disk,
-  type DiskFile,
+  type FileSystem,
+  type OpenFile,
   FILE_MODE,
-  removeIfThere,
+  removeIfExists,
   syncFolder,
   writeAll,
 } from '../rule-store/file/disk.js'
-import type { Stored } from '../rule-store/records.js'
+import type { StoredRecord } from '../rule-store/records.js'
 import { type Ending, endLine, HEAD, newSum, recordLine } from './last-good-lines.js'
 
-export class CopyDraft {
-  readonly #disk: Disk
+export class CopyWriter {
+  readonly #fs: FileSystem
   readonly #path: string
-  readonly #file: DiskFile
+  readonly #file: OpenFile
   readonly #sum = newSum()
   #size = 0
 
-  private constructor(disk: Disk, path: string, file: DiskFile) {
-    this.#disk = disk
+  private constructor(fs: FileSystem, path: string, file: OpenFile) {
+    this.#fs = fs
     this.#path = path
     this.#file = file
   }
 
-  static async open(disk: Disk, copy: string): Promise<CopyDraft> {
+  static async open(fs: FileSystem, copy: string): Promise<CopyWriter> {
     const path = `${copy}.${randomBytes(6).toString('hex')}`
-    const draft = new CopyDraft(disk, path, await disk.open(path, 'wx', FILE_MODE))
-    await draft.append(HEAD)
-    return draft
+    const writer = new CopyWriter(fs, path, await fs.open(path, 'wx', FILE_MODE))
+    await writer.append(HEAD)
+    return writer
   }
 
-  async put(records: readonly Stored[]): Promise<void> {
-    if (records.length > 0) await this.putLines(Buffer.from(records.map(recordLine).join('')))
+  async writeRecords(records: readonly StoredRecord[]): Promise<void> {
+    if (records.length > 0) await this.writeLines(Buffer.from(records.map(recordLine).join('')))
   }
 
   /** Lines of another copy, as they are. */
-  async putLines(bytes: Buffer): Promise<void> {
+  async writeLines(bytes: Buffer): Promise<void> {
     this.#sum.update(bytes)
     await this.append(bytes)
   }
@@ -46,15 +46,15 @@ export class CopyDraft {
     await this.append(endLine(ending, this.#sum))
     await this.#file.sync()
     await this.#file.close()
-    await this.#disk.rename(this.#path, copy)
-    await syncFolder(this.#disk, folder)
+    await this.#fs.rename(this.#path, copy)
+    await syncFolder(this.#fs, folder)
     return this.#size
   }
 
   /** Never rejects: what is left behind is removed at the next start. */
-  async drop(): Promise<void> {
+  async discard(): Promise<void> {
     await this.#file.close().catch(() => {})
-    await removeIfThere(this.#disk, this.#path).catch(() => {})
+    await removeIfExists(this.#fs, this.#path).catch(() => {})
   }
 
   private async append(bytes: Buffer): Promise<void> {

@@ -1,9 +1,9 @@
 /** The file of a last good copy: read as one reading of a store, appended to, made compact. */
 import { dirname } from 'node:path'
-import { type Disk, type DiskFile, codeOf, FILE_MODE } from '../rule-store/file/disk.js'
-import type { Stored } from '../rule-store/records.js'
-import { CHUNK_RECORDS_MAX, type Chunk } from '../rule-store/rule-store.js'
-import { CopyDraft } from './last-good-draft.js'
+import { type FileSystem, type OpenFile, codeOf, FILE_MODE } from '../rule-store/file/disk.js'
+import type { StoredRecord } from '../rule-store/records.js'
+import { CHUNK_RECORDS_MAX, type RecordChunk } from '../rule-store/rule-store.js'
+import { CopyWriter } from './last-good-draft.js'
 import {
   type Ending,
   endLine,
@@ -15,11 +15,11 @@ import {
   readRecord,
   recordLine,
 } from './last-good-lines.js'
-import type { StandIns } from './in-force.js'
+import type { LastGoodVersions } from './in-force.js'
 
-export interface CopyChunk extends Chunk {
+export interface CopyChunk extends RecordChunk {
   /** In the last chunk. */
-  readonly standIns: StandIns | undefined
+  readonly standIns: LastGoodVersions | undefined
   /** In the last chunk: where the file ends. */
   readonly extent: Extent | undefined
 }
@@ -38,8 +38,8 @@ export interface Extent {
  * The chunks of a copy, of which the last alone has a position; none if there is no file. Throws if
  * the file is damaged: then what came before counts for nothing.
  */
-export async function* readCopy(disk: Disk, path: string): AsyncGenerator<CopyChunk, void> {
-  const file = await openIfThere(disk, path)
+export async function* readCopy(fs: FileSystem, path: string): AsyncGenerator<CopyChunk, void> {
+  const file = await openIfExists(fs, path)
   if (file === undefined) return
   try {
     yield* readBatches(file)
@@ -48,8 +48,8 @@ export async function* readCopy(disk: Disk, path: string): AsyncGenerator<CopyCh
   }
 }
 
-async function* readBatches(file: DiskFile): AsyncGenerator<CopyChunk, void> {
-  let records: Stored[] = []
+async function* readBatches(file: OpenFile): AsyncGenerator<CopyChunk, void> {
+  let records: StoredRecord[] = []
   let sum = newSum()
   let ending: Ending | undefined
   let extent = { base: 0, size: 0 }
@@ -64,7 +64,7 @@ async function* readBatches(file: DiskFile): AsyncGenerator<CopyChunk, void> {
       } else if (!isEndLine(line)) {
         sum.update(line)
         // Whether this is damage, or where the process ended, an end tells that follows.
-        if (damage === undefined) damage = tryTo(() => records.push(readRecord(line)))
+        if (damage === undefined) damage = catchError(() => records.push(readRecord(line)))
         // Everything is passed on as it comes; changes are when they are known to be whole.
         const isFull = ending === undefined && records.length >= CHUNK_RECORDS_MAX
         if (!isFull) continue
@@ -86,7 +86,7 @@ async function* readBatches(file: DiskFile): AsyncGenerator<CopyChunk, void> {
   yield { isWhole: false, records: [], ...ending, extent }
 }
 
-function tryTo(act: () => void): unknown {
+function catchError(act: () => void): unknown {
   try {
     act()
     return undefined
@@ -95,17 +95,17 @@ function tryTo(act: () => void): unknown {
   }
 }
 
-async function openIfThere(disk: Disk, path: string): Promise<DiskFile | undefined> {
+async function openIfExists(fs: FileSystem, path: string): Promise<OpenFile | undefined> {
   try {
-    return await disk.open(path, 'r')
+    return await fs.open(path, 'r')
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined
     throw error
   }
 }
 
-interface Batch extends Ending {
-  readonly records: readonly Stored[]
+interface CopyBatch extends Ending {
+  readonly records: readonly StoredRecord[]
   /** Where the last batch ends. */
   readonly at: number
   /** Whether what follows may be cut off: what a process was writing when it ended. */
@@ -113,11 +113,11 @@ interface Batch extends Ending {
 }
 
 /** Resolves to where the file ends then; rejects if another process writes to it. */
-export async function appendBatch(disk: Disk, path: string, batch: Batch): Promise<number> {
+export async function appendBatch(fs: FileSystem, path: string, batch: CopyBatch): Promise<number> {
   const { at, mayCut, records } = batch
   const lines = Buffer.from(records.map(recordLine).join(''))
   const bytes = Buffer.concat([lines, endLine(batch, newSum().update(lines))])
-  const file = await disk.open(path, 'r+', FILE_MODE)
+  const file = await fs.open(path, 'r+', FILE_MODE)
   try {
     const { size } = await file.stat()
     if (size < at || (size > at && !mayCut)) throw new Error('another process writes to it')
@@ -132,28 +132,28 @@ export async function appendBatch(disk: Disk, path: string, batch: Batch): Promi
 
 /** One batch of all that its batches come to; resolves to where the new file ends. */
 export async function compactCopy(
-  disk: Disk,
+  fs: FileSystem,
   path: string,
   { base, size }: Extent,
   ending: Ending,
 ): Promise<Extent> {
-  const file = await disk.open(path, 'r')
-  const draft = await CopyDraft.open(disk, path)
+  const file = await fs.open(path, 'r')
+  const writer = await CopyWriter.open(fs, path)
   try {
     const lastOf = await lastChanges(file, base, size)
     for await (const { lines, at } of readLines(file, HEAD.length, size)) {
       let place = at
       const kept = lines.filter((line) => {
-        const here = place
+        const lineStart = place
         place += line.length
-        return !isEndLine(line) && isLast(line, here, lastOf)
+        return !isEndLine(line) && isLast(line, lineStart, lastOf)
       })
-      if (kept.length > 0) await draft.putLines(Buffer.concat(kept))
+      if (kept.length > 0) await writer.writeLines(Buffer.concat(kept))
     }
-    const end = await draft.finish(ending, dirname(path), path)
+    const end = await writer.finish(ending, dirname(path), path)
     return { base: end, size: end }
   } catch (error) {
-    await draft.drop()
+    await writer.discard()
     throw error
   } finally {
     await file.close()
@@ -162,7 +162,7 @@ export async function compactCopy(
 
 /** Where the last change of each record stands that was changed at all. */
 async function lastChanges(
-  file: DiskFile,
+  file: OpenFile,
   base: number,
   size: number,
 ): Promise<ReadonlyMap<string, number>> {
@@ -183,11 +183,11 @@ function isLast(line: Buffer, at: number, lastOf: ReadonlyMap<string, number>): 
   return last === undefined || (last === at && record.body !== null)
 }
 
-function nameOf({ kind, id }: Stored): string {
+function nameOf({ kind, id }: StoredRecord): string {
   return `${kind} ${id}`
 }
 
-async function writeAt(file: DiskFile, bytes: Buffer, at: number): Promise<void> {
+async function writeAt(file: OpenFile, bytes: Buffer, at: number): Promise<void> {
   for (let done = 0; done < bytes.length; ) {
     const { bytesWritten } = await file.write(bytes, done, bytes.length - done, at + done)
     done += bytesWritten

@@ -4,10 +4,10 @@
  * others are changes. What follows the last end was being written when a process ended.
  */
 import { createHash, type Hash } from 'node:crypto'
-import type { Stored } from '../rule-store/records.js'
-import { type DiskFile, readFrom } from '../rule-store/file/disk.js'
+import type { StoredRecord } from '../rule-store/records.js'
+import { type OpenFile, readFrom } from '../rule-store/file/disk.js'
 import type { Position } from '../rule-store/rule-store.js'
-import type { StandIns } from './in-force.js'
+import type { LastGoodVersions } from './in-force.js'
 
 export const HEAD = Buffer.from(`${JSON.stringify({ sluice: 'last good rules', format: 1 })}\n`)
 
@@ -21,10 +21,10 @@ const SUM = /^,"sum":"([0-9a-f]{64})"\}\n$/
 
 export interface Ending {
   readonly position: Position
-  readonly standIns: StandIns
+  readonly standIns: LastGoodVersions
 }
 
-export function recordLine({ kind, id, version, body }: Stored): string {
+export function recordLine({ kind, id, version, body }: StoredRecord): string {
   return `${JSON.stringify({ kind, id, version, body })}\n`
 }
 
@@ -46,18 +46,18 @@ export function isEndLine(line: Buffer): boolean {
 /** Throws if it is not the end of the lines that `sum` has seen. */
 export function readEnd(line: Buffer, sum: Hash): Ending {
   const text = line.subarray(0, Math.max(0, line.length - SUM_BYTES))
-  const told = SUM.exec(line.toString('latin1', text.length))?.[1]
-  if (told !== sum.update(text).digest('hex'))
+  const expectedSum = SUM.exec(line.toString('latin1', text.length))?.[1]
+  if (expectedSum !== sum.update(text).digest('hex'))
     throw new Error('its checksum is not that of its text')
   // What has the right sum was written here.
   return (JSON.parse(line.toString('utf8')) as { readonly end: Ending }).end
 }
 
 /** Throws if it is none. */
-export function readRecord(line: Buffer): Stored {
+export function readRecord(line: Buffer): StoredRecord {
   const value: unknown = JSON.parse(line.toString('utf8'))
   if (typeof value === 'object' && value !== null && 'kind' in value && 'id' in value) {
-    return value as Stored
+    return value as StoredRecord
   }
   throw new Error('it is no record')
 }
@@ -70,7 +70,7 @@ export interface Lines {
 }
 
 /** The lines from one byte to another, many at a time. What ends without a newline is left out. */
-export async function* readLines(file: DiskFile, from: number, to: number): AsyncGenerator<Lines> {
+export async function* readLines(file: OpenFile, from: number, to: number): AsyncGenerator<Lines> {
   let rest: Buffer = Buffer.alloc(0)
   let at = from
   for await (const piece of readFrom(file, from)) {

@@ -14,11 +14,11 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createMemoryLog } from '../log/memory-log.test-helper.js'
-import { type Disk, realDisk } from '../rule-store/file/disk.js'
-import type { Stored } from '../rule-store/records.js'
+import { type FileSystem, realFileSystem } from '../rule-store/file/disk.js'
+import type { StoredRecord } from '../rule-store/records.js'
 import { CHUNK_RECORDS_MAX } from '../rule-store/rule-store.js'
-import { NO_STAND_INS } from './in-force.js'
-import { openLastGood } from './last-good.js'
+import { NO_LAST_GOOD_VERSIONS } from './in-force.js'
+import { openLastKnownGood } from './last-good.js'
 
 let dataDir: string
 let file: string
@@ -29,33 +29,36 @@ beforeEach(() => {
 afterEach(() => rmSync(dataDir, { recursive: true }))
 
 const at = (version: number) => ({ version, mark: `m${version}`, lineage: 'l' })
-const key = (id: string, version: number): Stored => ({
+const key = (id: string, version: number): StoredRecord => ({
   kind: 'key',
   id,
   version,
   body: { hash: id, state: 'active', createdAt: '', user: `ü${version}` },
 })
-const gone = (id: string, version: number) => ({ kind: 'key', id, version, body: null }) as Stored
+const gone = (id: string, version: number) =>
+  ({ kind: 'key', id, version, body: null }) as StoredRecord
 
-function openCopy(options: { disk?: Disk; isKeeper?: boolean } = {}) {
+function openCopy(options: { fs?: FileSystem; isKeeper?: boolean } = {}) {
   const memory = createMemoryLog()
-  const { disk, isKeeper = true } = options
-  return Object.assign(memory, { copy: openLastGood({ dataDir, log: memory.log, isKeeper, disk }) })
+  const { fs, isKeeper = true } = options
+  return Object.assign(memory, {
+    copy: openLastKnownGood({ dataDir, log: memory.log, isKeeper, fs }),
+  })
 }
 
 type Opened = ReturnType<typeof openCopy>
 
-async function write({ copy }: Opened, isWhole: boolean, version: number, records: Stored[]) {
-  const reading = copy.begin(isWhole)
-  await reading.put(records)
-  reading.done()
-  copy.keep(at(version), NO_STAND_INS)
-  await copy.settled()
+async function write({ copy }: Opened, isWhole: boolean, version: number, records: StoredRecord[]) {
+  const update = copy.begin(isWhole)
+  await update.add(records)
+  update.complete()
+  copy.save(at(version), NO_LAST_GOOD_VERSIONS)
+  await copy.flush()
 }
 
 /** What a node that starts finds: the version and the records, later ones in place of earlier. */
 async function load({ copy }: Opened) {
-  const records = new Map<string, Stored>()
+  const records = new Map<string, StoredRecord>()
   let version: number | undefined
   let isFirst = true
   for await (const chunk of copy.read()) {
@@ -96,12 +99,12 @@ test('has nothing of a reading that failed or is not in force yet', async () => 
   const opened = openCopy()
   await write(opened, true, 1, [key('a', 1)])
   const failed = opened.copy.begin(true)
-  await failed.put([key('b', 2)])
-  failed.drop()
+  await failed.add([key('b', 2)])
+  failed.discard()
   const refused = opened.copy.begin(false)
-  await refused.put([key('c', 2)])
-  refused.done()
-  await opened.copy.settled()
+  await refused.add([key('c', 2)])
+  refused.complete()
+  await opened.copy.flush()
   expect(await load(openCopy())).toEqual({ version: 1, records: [key('a', 1)] })
   // The next that is in force brings with it what was not.
   await write(opened, false, 3, [key('d', 3)])
@@ -113,8 +116,8 @@ test('everything that is not in force is kept with the changes that mend it', as
   const opened = openCopy()
   await write(opened, true, 1, [key('a', 1)])
   const refused = opened.copy.begin(true)
-  await refused.put([key('b', 2)])
-  refused.done()
+  await refused.add([key('b', 2)])
+  refused.complete()
   expect((await load(openCopy()))?.version).toBe(1)
   await write(opened, false, 3, [key('c', 3)])
   expect(await load(openCopy())).toEqual({ version: 3, records: [key('b', 2), key('c', 3)] })
@@ -213,12 +216,12 @@ describe('a disk that fails', () => {
 
   test('costs nothing but the copy; changes are written when it has room again', async () => {
     let isFull = false
-    const disk: Disk = {
-      ...realDisk,
+    const fs: FileSystem = {
+      ...realFileSystem,
       open: (path, flags, mode) =>
-        isFull ? Promise.reject(full) : realDisk.open(path, flags, mode),
+        isFull ? Promise.reject(full) : realFileSystem.open(path, flags, mode),
     }
-    const opened = openCopy({ disk })
+    const opened = openCopy({ fs })
     await write(opened, true, 1, [key('a', 1)])
     isFull = true
     await write(opened, false, 2, [key('b', 2)])
@@ -233,11 +236,11 @@ describe('a disk that fails', () => {
 
   test('while everything is written leaves the older copy, and nothing is added to that', async () => {
     let isFull = false
-    const disk: Disk = {
-      ...realDisk,
-      rename: (from, to) => (isFull ? Promise.reject(full) : realDisk.rename(from, to)),
+    const fs: FileSystem = {
+      ...realFileSystem,
+      rename: (from, to) => (isFull ? Promise.reject(full) : realFileSystem.rename(from, to)),
     }
-    const opened = openCopy({ disk })
+    const opened = openCopy({ fs })
     await write(opened, true, 1, [key('a', 1)])
     isFull = true
     await write(opened, true, 2, [key('b', 2)])

@@ -9,16 +9,16 @@ import type { Log } from '../log/logger.js'
 import { messageOf } from '../message-of.js'
 import {
   codeOf,
-  type Disk,
+  type FileSystem,
   FOLDER_MODE,
-  realDisk,
+  realFileSystem,
   reasonOf,
-  removeIfThere,
+  removeIfExists,
 } from '../rule-store/file/disk.js'
-import type { Stored } from '../rule-store/records.js'
+import type { StoredRecord } from '../rule-store/records.js'
 import type { Position } from '../rule-store/rule-store.js'
-import type { StandIns } from './in-force.js'
-import { CopyDraft } from './last-good-draft.js'
+import type { LastGoodVersions } from './in-force.js'
+import { CopyWriter } from './last-good-draft.js'
 import {
   appendBatch,
   compactCopy,
@@ -28,63 +28,63 @@ import {
 } from './last-good-file.js'
 import type { Ending } from './last-good-lines.js'
 
-export interface LastGoodOptions {
+export interface LastKnownGoodOptions {
   /** Its folder is `last-good` in there. */
   readonly dataDir: string
   readonly log: Log
   /** Whether this process writes the copy: of several workers with one folder, one does. */
   readonly isKeeper: boolean
   /** @default the real one */
-  readonly disk?: Disk | undefined
+  readonly fs?: FileSystem | undefined
 }
 
 /** One reading of the store, on its way to the copy. */
-export interface CopyReading {
-  put(records: readonly Stored[]): Promise<void>
+export interface CopyUpdate {
+  add(records: readonly StoredRecord[]): Promise<void>
   /** The reading has ended: kept when the rules are in force. */
-  done(): void
+  complete(): void
   /** The reading failed: forgotten. */
-  drop(): void
+  discard(): void
 }
 
-export interface LastGood {
+export interface LastKnownGood {
   /**
    * What is kept, as one reading of everything; nothing where there is none, or none that is good,
    * which is told.
    */
   read(): AsyncIterable<CopyChunk>
-  begin(isWhole: boolean): CopyReading
+  begin(isWhole: boolean): CopyUpdate
   /** What was read is in force, but for what others stand in for: writes it, soon. */
-  keep(position: Position, standIns: StandIns): void
+  save(position: Position, standIns: LastGoodVersions): void
   /** Resolves when everything is written that will be. */
-  settled(): Promise<void>
+  flush(): Promise<void>
 }
 
 const FOLDER = 'last-good'
 const FILE = 'records.jsonl'
 /** Of changes that wait for the disk. Beyond it, the copy waits for the next whole reading. */
-const WAITING_MAX = 200_000
+const PENDING_MAX = 200_000
 /** Changes may come to as much as everything, and to this much in any case. */
 const COMPACT_BYTES_MIN = 1024 * 1024
 const DISK_MS_MAX = 10_000
 
-export function openLastGood(options: LastGoodOptions): LastGood {
-  return new DiskCopy(options)
+export function openLastKnownGood(options: LastKnownGoodOptions): LastKnownGood {
+  return new CopyOnDisk(options)
 }
 
 /** What has been read, but is not on disk. */
-interface Waiting {
+interface PendingWrite {
   /** Everything; undefined: changes only. */
-  draft: CopyDraft | undefined
-  records: Stored[]
+  writer: CopyWriter | undefined
+  records: StoredRecord[]
 }
 
-class DiskCopy implements LastGood {
+class CopyOnDisk implements LastKnownGood {
   readonly #path: string
   readonly #log: Log
-  readonly #disk: Disk
+  readonly #fs: FileSystem
   readonly #isKeeper: boolean
-  #waiting: Waiting = { draft: undefined, records: [] }
+  #pending: PendingWrite = { writer: undefined, records: [] }
   /** Of what waits, once it is in force. */
   #ending: Ending | undefined
   /** Undefined: there is no copy that changes could be added to. */
@@ -93,16 +93,16 @@ class DiskCopy implements LastGood {
   #writing: Promise<void> | undefined
   #isPrepared = false
 
-  constructor({ dataDir, log, isKeeper, disk = realDisk }: LastGoodOptions) {
+  constructor({ dataDir, log, isKeeper, fs = realFileSystem }: LastKnownGoodOptions) {
     this.#path = join(dataDir, FOLDER, FILE)
     this.#log = log
-    this.#disk = disk
+    this.#fs = fs
     this.#isKeeper = isKeeper
   }
 
   async *read(): AsyncIterable<CopyChunk> {
     try {
-      for await (const chunk of readCopy(this.#disk, this.#path)) {
+      for await (const chunk of readCopy(this.#fs, this.#path)) {
         // Before it is passed on: nobody has to ask for what follows the last one.
         this.#extent = chunk.extent
         yield chunk
@@ -115,12 +115,12 @@ class DiskCopy implements LastGood {
     }
   }
 
-  begin(isWhole: boolean): CopyReading {
-    if (!this.#isKeeper) return NO_READING
+  begin(isWhole: boolean): CopyUpdate {
+    if (!this.#isKeeper) return NO_UPDATE
     return isWhole ? this.beginWhole() : this.beginChanges()
   }
 
-  keep(position: Position, standIns: StandIns): void {
+  save(position: Position, standIns: LastGoodVersions): void {
     if (!this.#isKeeper) return
     this.#ending = { position, standIns }
     this.#writing ??= this.write().finally(() => {
@@ -128,92 +128,92 @@ class DiskCopy implements LastGood {
     })
   }
 
-  async settled(): Promise<void> {
+  async flush(): Promise<void> {
     await this.#writing
   }
 
-  private beginChanges(): CopyReading {
-    const records: Stored[] = []
+  private beginChanges(): CopyUpdate {
+    const records: StoredRecord[] = []
     return {
-      put: async (more) => {
+      add: async (more) => {
         for (const record of more) records.push(record)
       },
-      done: () => {
-        const waiting = this.#waiting
-        if (waiting.records.length + records.length <= WAITING_MAX) {
-          for (const record of records) waiting.records.push(record)
+      complete: () => {
+        const pending = this.#pending
+        if (pending.records.length + records.length <= PENDING_MAX) {
+          for (const record of records) pending.records.push(record)
         } else {
           this.giveUp('too many changes wait for the disk')
         }
       },
-      drop: () => {},
+      discard: () => {},
     }
   }
 
-  private beginWhole(): CopyReading {
-    let draft: CopyDraft | undefined
+  private beginWhole(): CopyUpdate {
+    let writer: CopyWriter | undefined
     let failure: unknown
     const attempt = async (act: () => Promise<void>) => {
       // A disk that fails, or hangs, is no reason not to read.
       if (failure !== undefined) return
-      await inTime(act()).catch((error: unknown) => {
+      await withDiskTimeout(act()).catch((error: unknown) => {
         failure = error
       })
     }
     return {
-      put: async (records) => {
+      add: async (records) => {
         await attempt(async () => {
-          draft ??= await this.openDraft()
-          await draft.put(records)
+          writer ??= await this.openWriter()
+          await writer.writeRecords(records)
         })
       },
-      done: () => {
+      complete: () => {
         if (failure === undefined) {
-          void this.#waiting.draft?.drop()
-          this.#waiting = { draft, records: [] }
+          void this.#pending.writer?.discard()
+          this.#pending = { writer, records: [] }
           return
         }
-        void draft?.drop()
+        void writer?.discard()
         this.giveUp(reasonOf(failure))
       },
-      drop: () => void draft?.drop(),
+      discard: () => void writer?.discard(),
     }
   }
 
-  private async openDraft(): Promise<CopyDraft> {
+  private async openWriter(): Promise<CopyWriter> {
     if (!this.#isPrepared) await this.prepare()
     this.#isPrepared = true
-    return CopyDraft.open(this.#disk, this.#path)
+    return CopyWriter.open(this.#fs, this.#path)
   }
 
   /** Drafts of processes that ended too early are of no use to anybody. */
   private async prepare(): Promise<void> {
     const folder = dirname(this.#path)
-    await this.#disk.mkdir(folder)
-    await this.#disk.chmod(folder, FOLDER_MODE)
-    for (const name of await this.#disk.readdir(folder)) {
-      if (name.startsWith(`${FILE}.`)) await removeIfThere(this.#disk, join(folder, name))
+    await this.#fs.mkdir(folder)
+    await this.#fs.chmod(folder, FOLDER_MODE)
+    for (const name of await this.#fs.readdir(folder)) {
+      if (name.startsWith(`${FILE}.`)) await removeIfExists(this.#fs, join(folder, name))
     }
   }
 
   private async write(): Promise<void> {
     for (let ending = this.#ending; ending !== undefined; ending = this.#ending) {
-      const waiting = this.#waiting
+      const pending = this.#pending
       this.#ending = undefined
-      this.#waiting = { draft: undefined, records: [] }
+      this.#pending = { writer: undefined, records: [] }
       try {
-        await this.writeOne(waiting, ending)
+        await this.writeOne(pending, ending)
       } catch (error) {
-        return this.failed(waiting, error)
+        return this.onWriteError(pending, error)
       }
     }
   }
 
-  private async writeOne({ draft, records }: Waiting, ending: Ending): Promise<void> {
-    if (draft !== undefined) {
+  private async writeOne({ writer, records }: PendingWrite, ending: Ending): Promise<void> {
+    if (writer !== undefined) {
       this.#extent = undefined
-      await draft.put(records)
-      const size = await draft.finish(ending, dirname(this.#path), this.#path)
+      await writer.writeRecords(records)
+      const size = await writer.finish(ending, dirname(this.#path), this.#path)
       this.#extent = { base: size, size }
       this.#mayCut = false
       return
@@ -222,36 +222,36 @@ class DiskCopy implements LastGood {
     const { base, size: at } = this.#extent
     const mayCut = this.#mayCut
     this.#mayCut = true
-    const size = await appendBatch(this.#disk, this.#path, { ...ending, records, at, mayCut })
+    const size = await appendBatch(this.#fs, this.#path, { ...ending, records, at, mayCut })
     this.#extent = { base, size }
     this.#mayCut = false
     if (size - base > Math.max(base, COMPACT_BYTES_MIN)) {
-      this.#extent = await compactCopy(this.#disk, this.#path, this.#extent, ending)
+      this.#extent = await compactCopy(this.#fs, this.#path, this.#extent, ending)
     }
   }
 
   /** Changes can be written with the next; everything is written when it is read again. */
-  private failed({ draft, records }: Waiting, error: unknown): void {
+  private onWriteError({ writer, records }: PendingWrite, error: unknown): void {
     const reason = reasonOf(error)
     const isOurs = codeOf(error) !== undefined
-    if (draft === undefined && isOurs && this.#extent !== undefined) {
-      const waiting = this.#waiting
-      if (waiting.draft === undefined) waiting.records = [...records, ...waiting.records]
-      this.tell(reason)
+    if (writer === undefined && isOurs && this.#extent !== undefined) {
+      const pending = this.#pending
+      if (pending.writer === undefined) pending.records = [...records, ...pending.records]
+      this.logProblem(reason)
       return
     }
-    void draft?.drop()
+    void writer?.discard()
     this.giveUp(reason)
   }
 
   private giveUp(reason: string): void {
     this.#extent = undefined
-    void this.#waiting.draft?.drop()
-    this.#waiting = { draft: undefined, records: [] }
-    this.tell(reason)
+    void this.#pending.writer?.discard()
+    this.#pending = { writer: undefined, records: [] }
+    this.logProblem(reason)
   }
 
-  private tell(problem: string): void {
+  private logProblem(problem: string): void {
     this.#log.warn(
       { file: this.#path, problem },
       'rules not kept on disk; a start without the rule store finds older ones',
@@ -260,11 +260,11 @@ class DiskCopy implements LastGood {
 }
 
 /** Rejects if it takes too long; it may go on all the same. */
-async function inTime(work: Promise<void>): Promise<void> {
+async function withDiskTimeout(work: Promise<void>): Promise<void> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_, reject) => {
-    const told = `the disk did not answer within ${DISK_MS_MAX / 1000} s`
-    timer = setTimeout(() => reject(new Error(told)), DISK_MS_MAX).unref()
+    const message = `the disk did not answer within ${DISK_MS_MAX / 1000} s`
+    timer = setTimeout(() => reject(new Error(message)), DISK_MS_MAX).unref()
   })
   try {
     await Promise.race([work, late])
@@ -273,4 +273,4 @@ async function inTime(work: Promise<void>): Promise<void> {
   }
 }
 
-const NO_READING: CopyReading = { put: async () => {}, done() {}, drop() {} }
+const NO_UPDATE: CopyUpdate = { add: async () => {}, complete() {}, discard() {} }

@@ -1,16 +1,16 @@
 /** Time that stands still until a test moves it. */
-import type { Timers } from './timers.js'
+import type { Scheduler } from './timers.js'
 
-export interface ManualTimers extends Timers {
+export interface ManualScheduler extends Scheduler {
   /** Moves the time, running what becomes due on the way, each when its time has come. */
   advance(ms: number): Promise<void>
 }
 
-export function manualTimers(): ManualTimers {
+export function manualScheduler(): ManualScheduler {
   let now = 0
-  const waiting = new Map<symbol, { readonly at: number; readonly run: () => void }>()
+  const scheduled = new Map<symbol, { readonly at: number; readonly run: () => void }>()
   const next = () =>
-    [...waiting].reduce<[symbol, { at: number; run: () => void }] | undefined>(
+    [...scheduled].reduce<[symbol, { at: number; run: () => void }] | undefined>(
       (first, entry) => (first !== undefined && first[1].at <= entry[1].at ? first : entry),
       undefined,
     )
@@ -18,15 +18,15 @@ export function manualTimers(): ManualTimers {
     nowMs: () => now,
     after(ms, run) {
       const id = Symbol()
-      waiting.set(id, { at: now + ms, run })
-      return () => void waiting.delete(id)
+      scheduled.set(id, { at: now + ms, run })
+      return () => void scheduled.delete(id)
     },
     async advance(ms) {
       const end = now + ms
       await settle()
       for (let due = next(); due !== undefined && due[1].at <= end; due = next()) {
         const [id, { at, run }] = due
-        waiting.delete(id)
+        scheduled.delete(id)
         now = Math.max(now, at)
         run()
         await settle()

@@ -1,29 +1,29 @@
 /** Tells a rule store that this node lives and what it runs: at every change, and regularly. */
 import type { NodeReport, RuleStore } from '../rule-store/rule-store.js'
-import type { Timers } from './timers.js'
+import type { Scheduler } from './timers.js'
 
 /** The store forgets nodes that were silent for a minute. */
 const REPORT_EVERY_MS = 5000
 
 export class NodeReports {
   readonly #store: Pick<RuleStore, 'report'>
-  readonly #timers: Timers
+  readonly #scheduler: Scheduler
   readonly #describe: () => NodeReport
-  #isTelling = false
-  #isWanted = false
+  #isSending = false
+  #isRequested = false
   #cancel = () => {}
   #isClosed = false
 
-  constructor(store: Pick<RuleStore, 'report'>, timers: Timers, describe: () => NodeReport) {
+  constructor(store: Pick<RuleStore, 'report'>, scheduler: Scheduler, describe: () => NodeReport) {
     this.#store = store
-    this.#timers = timers
+    this.#scheduler = scheduler
     this.#describe = describe
   }
 
   /** Now, and from then on regularly. A report that fails is made up for by the next. */
-  tell(): void {
-    this.#isWanted = true
-    if (!this.#isTelling && !this.#isClosed) void this.send()
+  report(): void {
+    this.#isRequested = true
+    if (!this.#isSending && !this.#isClosed) void this.send()
   }
 
   close(): void {
@@ -32,13 +32,13 @@ export class NodeReports {
   }
 
   private async send(): Promise<void> {
-    this.#isTelling = true
-    this.#isWanted = false
+    this.#isSending = true
+    this.#isRequested = false
     this.#cancel()
     await this.#store.report(this.#describe()).catch(() => {})
-    this.#isTelling = false
+    this.#isSending = false
     if (this.#isClosed) return
-    if (this.#isWanted) void this.send()
-    else this.#cancel = this.#timers.after(REPORT_EVERY_MS, () => this.tell())
+    if (this.#isRequested) void this.send()
+    else this.#cancel = this.#scheduler.after(REPORT_EVERY_MS, () => this.report())
   }
 }

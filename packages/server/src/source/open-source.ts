@@ -8,22 +8,22 @@ import type { Config } from '../config/config.js'
 import { headerAttributes } from '../config/header-attributes.js'
 import type { RegisteredKeys } from '../identity/known-keys.js'
 import type { Log } from '../log/logger.js'
-import type { ReadRules } from '../preflight.js'
+import type { RulesFileContent } from '../preflight.js'
 import { RELEASE } from '../release.js'
 import { openRuleStore } from '../rule-store/open-rule-store.js'
 import type { NodeReport, RuleStore } from '../rule-store/rule-store.js'
-import { openLastGood } from './last-good.js'
-import type { RuleSource } from './rule-source.js'
+import { openLastKnownGood } from './last-good.js'
+import type { RuleFollower } from './rule-source.js'
 import { followRulesFile } from './rules-file.js'
 import { followStore } from './store-source.js'
 
-export interface SourceParts {
+export interface RuleFollowerDeps {
   readonly limiter: Limiter
   readonly keys: RegisteredKeys
   readonly log: Log
   readonly clock: WallClock
   /** The user's own rules, read already; undefined: they are in a rule store. */
-  readonly rules: ReadRules | undefined
+  readonly rules: RulesFileContent | undefined
   /** Whether nothing is configured, so that a new rule store begins with the example. */
   readonly isExample: boolean
   /** Held by another process for this one; undefined: it is opened here. */
@@ -48,20 +48,20 @@ export function describeNode(clock: WallClock): NodeInfo {
 }
 
 /** Resolves when there are rules, or it is clear that there are none for now. */
-export async function openSource(
+export async function openRuleFollower(
   config: Config,
   node: NodeInfo,
-  { limiter, keys, log, clock, rules, isExample, store: shared }: SourceParts,
-): Promise<RuleSource> {
+  { limiter, keys, log, clock, rules, isExample, store: shared }: RuleFollowerDeps,
+): Promise<RuleFollower> {
   if (rules !== undefined) return followRulesFile(rules, { limiter, log, clock })
   const store = shared ?? (await openRuleStore(config, { log, clock, isExample }))
   if (store === undefined) throw new Error('rules: neither a file of them nor a rule store')
   const isKeeper = shared?.isKeeper ?? true
   // Files in the data directory are their own last good copy.
-  const lastGood =
+  const lastKnownGood =
     config.database === undefined
       ? undefined
-      : openLastGood({ dataDir: config.dataDir, log, isKeeper })
+      : openLastKnownGood({ dataDir: config.dataDir, log, isKeeper })
   const fromHeaders = headerAttributes(config)
-  return followStore({ store, limiter, keys, log, node, lastGood, fromHeaders })
+  return followStore({ store, limiter, keys, log, node, lastKnownGood, fromHeaders })
 }

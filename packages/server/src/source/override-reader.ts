@@ -6,44 +6,44 @@ import {
   overrideKey,
   splitOverrideKey,
 } from '../rule-store/records.js'
-import type { TakenNews } from './book.js'
-import type { RuleBook } from './rule-book.js'
-import { isSame } from '../same.js'
-import { TimeSlices } from '../time-slices.js'
+import type { CatalogUpdate } from './book.js'
+import type { RuleCatalog } from './rule-book.js'
+import { deepEqual } from '../same.js'
+import { CooperativeYield } from '../time-slices.js'
 
-type Rules = ReadonlyMap<string, Rule>
+type RulesById = ReadonlyMap<string, Rule>
 
 export interface RefusedOverride {
   readonly problem: string
   /** In force in its place: what it was before. */
-  readonly standIn: OverrideDocument | undefined
+  readonly lastGood: OverrideDocument | undefined
 }
 
-type Refused = ReadonlyMap<string, RefusedOverride>
+type RefusedOverrides = ReadonlyMap<string, RefusedOverride>
 
-export interface ReadOverrides {
+export interface ParsedOverrides {
   readonly changes: readonly OverrideChange[]
   /** Those that are not as the book has them, by key. */
-  readonly refused: Refused
+  readonly refused: RefusedOverrides
 }
 
-export interface OverrideInput {
-  readonly book: RuleBook
-  readonly news: TakenNews
+export interface OverrideReaderInput {
+  readonly catalog: RuleCatalog
+  readonly update: CatalogUpdate
   /** By id: those in force, and those that come with this. */
-  readonly before: Rules
-  readonly after: Rules
+  readonly before: RulesById
+  readonly after: RulesById
   /** So far. */
-  readonly refused: Refused
+  readonly refused: RefusedOverrides
 }
 
 /** Those of `after` that overrides have to be read for again: what they depend on is another. */
-function rulesToReread(before: Rules, after: Rules): ReadonlySet<string> {
+function rulesToReread(before: RulesById, after: RulesById): ReadonlySet<string> {
   const ids = new Set<string>()
   for (const [id, rule] of after) {
     const known = before.get(id)
     if (known === rule) continue
-    if (known === undefined || !isSame(basisOf(known), basisOf(rule))) ids.add(id)
+    if (known === undefined || !deepEqual(basisOf(known), basisOf(rule))) ids.add(id)
   }
   return ids
 }
@@ -52,40 +52,40 @@ function basisOf({ by, cost, coordination, posture }: Rule): object {
   return { by, cost, coordination, posture }
 }
 
-export async function readOverrides(input: OverrideInput): Promise<ReadOverrides> {
-  const { book, news, before, after } = input
-  const slices = new TimeSlices()
-  const work = new Work(after, input.refused)
+export async function readOverrides(input: OverrideReaderInput): Promise<ParsedOverrides> {
+  const { catalog, update, before, after } = input
+  const slices = new CooperativeYield()
+  const accumulator = new OverrideAccumulator(after, input.refused)
   const rereading = rulesToReread(before, after)
-  for (const { key, before: old, after: document } of news.overrides()) {
-    if (slices.isOver()) await slices.pause()
-    if (document === undefined) work.remove(key)
-    else if (work.isNew(key, old, document)) work.read(key, document, old)
+  for (const { key, before: old, after: document } of update.overrides()) {
+    if (slices.isDue()) await slices.pause()
+    if (document === undefined) accumulator.remove(key)
+    else if (accumulator.isNew(key, old, document)) accumulator.read(key, document, old)
   }
   for (const rule of rereading) {
-    for (const { id, document } of book.allOverrides(rule)) {
-      if (slices.isOver()) await slices.pause()
+    for (const { id, document } of catalog.allOverrides(rule)) {
+      if (slices.isDue()) await slices.pause()
       const key = overrideKey(rule, id)
-      if (!work.wasRead(key)) work.read(key, document, undefined)
+      if (!accumulator.wasRead(key)) accumulator.read(key, document, undefined)
     }
   }
-  work.forgetOthers()
-  return work
+  accumulator.forgetRemovedRules()
+  return accumulator
 }
 
-class Work implements ReadOverrides {
+class OverrideAccumulator implements ParsedOverrides {
   readonly changes: OverrideChange[] = []
   readonly refused: Map<string, RefusedOverride>
-  readonly #rules: Rules
+  readonly #rules: RulesById
   readonly #read = new Set<string>()
 
-  constructor(rules: Rules, refused: Refused) {
+  constructor(rules: RulesById, refused: RefusedOverrides) {
     this.#rules = rules
     this.refused = new Map(refused)
   }
 
   isNew(key: string, before: OverrideDocument | undefined, after: OverrideDocument): boolean {
-    return before === undefined || this.refused.has(key) || !isSame(before, after)
+    return before === undefined || this.refused.has(key) || !deepEqual(before, after)
   }
 
   wasRead(key: string): boolean {
@@ -104,11 +104,11 @@ class Work implements ReadOverrides {
       this.changes.push(read)
       return
     }
-    const standIn = this.refused.get(key)?.standIn ?? before
-    const instead = standIn === undefined ? '' : readOne(rule, id.caller, standIn)
-    const isGood = typeof instead !== 'string'
-    if (isGood) this.changes.push(instead)
-    this.refused.set(key, { problem: read, standIn: isGood ? standIn : undefined })
+    const lastGood = this.refused.get(key)?.lastGood ?? before
+    const replacement = lastGood === undefined ? '' : readOne(rule, id.caller, lastGood)
+    const isGood = typeof replacement !== 'string'
+    if (isGood) this.changes.push(replacement)
+    this.refused.set(key, { problem: read, lastGood: isGood ? lastGood : undefined })
   }
 
   remove(key: string): void {
@@ -120,7 +120,7 @@ class Work implements ReadOverrides {
   }
 
   /** Rules that are gone have no bad overrides. */
-  forgetOthers(): void {
+  forgetRemovedRules(): void {
     for (const key of this.refused.keys()) {
       if (!this.#rules.has(splitOverrideKey(key).rule)) this.refused.delete(key)
     }

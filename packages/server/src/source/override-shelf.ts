@@ -1,9 +1,9 @@
 /** The overrides of one rule: a hundred thousand of them, found by id and paged in order. */
 import { SortedIds } from '../rule-store/sorted-ids.js'
-import type { BookOverride } from './rule-book.js'
+import type { CatalogOverride } from './rule-book.js'
 
-export class OverrideShelf {
-  readonly #byId = new Map<string, BookOverride>()
+export class OverrideList {
+  readonly #byId = new Map<string, CatalogOverride>()
   /** Made when somebody first asks for a page: most rules are never looked at. */
   #sorted: SortedIds | undefined
 
@@ -11,11 +11,11 @@ export class OverrideShelf {
     return this.#byId.size
   }
 
-  get(id: string): BookOverride | undefined {
+  get(id: string): CatalogOverride | undefined {
     return this.#byId.get(id)
   }
 
-  put(override: BookOverride): void {
+  set(override: CatalogOverride): void {
     this.#byId.set(override.id, override)
     this.#sorted?.add(override.id)
   }
@@ -24,11 +24,11 @@ export class OverrideShelf {
     if (this.#byId.delete(id)) this.#sorted?.delete(id)
   }
 
-  all(): Iterable<BookOverride> {
+  all(): Iterable<CatalogOverride> {
     return this.#byId.values()
   }
 
-  page(after: string | undefined, limit: number): readonly BookOverride[] {
+  page(after: string | undefined, limit: number): readonly CatalogOverride[] {
     this.#sorted ??= this.sort()
     return this.#sorted.page(after, limit).flatMap((id) => this.#byId.get(id) ?? [])
   }

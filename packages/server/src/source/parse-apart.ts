@@ -3,23 +3,23 @@
  * decide nothing.
  */
 import { Worker } from 'node:worker_threads'
-import { type ParsedRules, type Plain, parseRules, readPlain } from '@sluice/core'
+import { type ParsedRules, type ParsedData, parseRules, parseData } from '@sluice/core'
 
 /** A shorter text is parsed in less time than a thread takes to start. */
-export const APART_FROM = 64 * 1024
+export const WORKER_LENGTH_MIN = 64 * 1024
 /** A text that is no rules at all can be given up on. */
 const PARSE_MS_MAX = 60_000
 /** More than any set needs that rules can be; what needs more ends its thread and nothing else. */
 const PARSE_MB_MAX = 2048
 
 /** A text as rules, and as what it says. */
-export interface ReadText {
+export interface ParsedText {
   readonly parsed: ParsedRules
   /** Of rules without errors. */
-  readonly plain: Plain
+  readonly plain: ParsedData
 }
 
-export interface ReadOptions {
+export interface ParseTextOptions {
   readonly file?: string | undefined
   readonly strict?: boolean | undefined
   /** Attributes that callers may set themselves, by a header. */
@@ -27,17 +27,17 @@ export interface ReadOptions {
 }
 
 /** What to leave out of JSON before it is read as rules. */
-interface ToldFields {
+interface ResponseFields {
   readonly set: readonly string[]
   readonly rule: readonly string[]
 }
 
-interface NoJson {
+interface InvalidJson {
   readonly syntaxError: string
 }
 
 /** A set that was sent as JSON, with what was left out of it. */
-export interface ReadJson extends ReadText {
+export interface ParsedJson extends ParsedText {
   readonly told: Readonly<Record<string, unknown>>
 }
 
@@ -79,37 +79,37 @@ const PROGRAM = `
   })
 `
 
-export function readText(
+export function parseText(
   text: string,
   file: string | undefined,
   parsed = parseRules(text, { file }),
-): ReadText {
-  return { parsed, plain: parsed.rules === undefined ? NOTHING : readPlain(text, { file }) }
+): ParsedText {
+  return { parsed, plain: parsed.rules === undefined ? NO_DATA : parseData(text, { file }) }
 }
 
-const NOTHING: Plain = { problems: [] }
+const NO_DATA: ParsedData = { problems: [] }
 
-export function readApart(text: string, options: ReadOptions): Promise<ReadText> {
-  if (text.length < APART_FROM) {
-    return Promise.resolve(readText(text, options.file, parseRules(text, options)))
+export function parseInWorker(text: string, options: ParseTextOptions): Promise<ParsedText> {
+  if (text.length < WORKER_LENGTH_MIN) {
+    return Promise.resolve(parseText(text, options.file, parseRules(text, options)))
   }
-  return inThread<ReadText>({ text, ...options })
+  return runInWorker<ParsedText>({ text, ...options })
 }
 
 /** Throws a `SyntaxError` for what is no JSON. */
-export async function readJsonApart(
+export async function parseJsonInWorker(
   text: string,
-  json: ToldFields,
-  options: ReadOptions,
-): Promise<ReadJson> {
-  const read = await inThread<ReadJson | NoJson>({ text, ...options }, json)
+  json: ResponseFields,
+  options: ParseTextOptions,
+): Promise<ParsedJson> {
+  const read = await runInWorker<ParsedJson | InvalidJson>({ text, ...options }, json)
   if ('syntaxError' in read) throw new SyntaxError(read.syntaxError)
   return read
 }
 
-function inThread<Result>(
-  data: ReadOptions & { readonly text: string },
-  json?: ToldFields,
+function runInWorker<Result>(
+  data: ParseTextOptions & { readonly text: string },
+  json?: ResponseFields,
 ): Promise<Result> {
   const workerData = { ...data, json, from: import.meta.url }
   const resourceLimits = { maxOldGenerationSizeMb: PARSE_MB_MAX }
@@ -122,8 +122,8 @@ function inThread<Result>(
     worker.once('exit', () => {
       clearTimeout(timer)
       // After a message this changes nothing.
-      const within = `${PARSE_MS_MAX / 1000} s`
-      reject(new Error(`${data.file ?? 'the text'}: the rules could not be read within ${within}`))
+      const limit = `${PARSE_MS_MAX / 1000} s`
+      reject(new Error(`${data.file ?? 'the text'}: the rules could not be read within ${limit}`))
     })
   })
 }

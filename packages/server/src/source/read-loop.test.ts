@@ -1,9 +1,9 @@
 import { expect, test } from 'vitest'
-import { manualTimers, settle } from './manual-timers.test-helper.js'
+import { manualScheduler, settle } from './manual-timers.test-helper.js'
 import { ReadLoop } from './read-loop.js'
 
 function loopOf() {
-  const timers = manualTimers()
+  const timers = manualScheduler()
   const starts: number[] = []
   const ends: ((error?: Error) => void)[] = []
   const loop = new ReadLoop(() => {
@@ -21,10 +21,10 @@ function loopOf() {
 
 test('the first news is read at once, and what follows within 250 ms together', async () => {
   const { loop, timers, starts, end } = loopOf()
-  loop.news()
+  loop.requestRead()
   expect(starts).toEqual([0])
   await end()
-  for (let i = 0; i < 10; i++) loop.news()
+  for (let i = 0; i < 10; i++) loop.requestRead()
   await timers.advance(249)
   expect(starts).toEqual([0])
   await timers.advance(1)
@@ -37,7 +37,7 @@ test('the first news is read at once, and what follows within 250 ms together', 
 test('10,000 changes in 10 s are 41 readings, the last of them after the last change', async () => {
   const { loop, timers, starts, end } = loopOf()
   for (let i = 0; i < 10_000; i++) {
-    loop.news()
+    loop.requestRead()
     await end()
     if (i % 10 === 9) await timers.advance(10)
   }
@@ -48,10 +48,10 @@ test('10,000 changes in 10 s are 41 readings, the last of them after the last ch
 
 test('never two at a time; news during one is read after it', async () => {
   const { loop, timers, starts, end } = loopOf()
-  loop.news()
+  loop.requestRead()
   await timers.advance(1000)
-  loop.news()
-  loop.news()
+  loop.requestRead()
+  loop.requestRead()
   await timers.advance(1000)
   expect(starts).toEqual([0])
   await end()
@@ -66,7 +66,7 @@ test('never two at a time; news during one is read after it', async () => {
 
 test('one that fails is tried again, ever later, up to 6 s apart', async () => {
   const { loop, timers, starts, end } = loopOf()
-  loop.news()
+  loop.requestRead()
   for (let i = 0; i < 10; i++) {
     await end(new Error('gone'))
     const before = starts.length
@@ -85,29 +85,29 @@ test('one that fails is tried again, ever later, up to 6 s apart', async () => {
 
 test('whoever asks gets a reading that began after that, and its failure', async () => {
   const { loop, starts, end } = loopOf()
-  loop.news()
+  loop.requestRead()
   const told: string[] = []
-  void loop.now().then(() => told.push('first'))
-  void loop.now().catch((error: Error) => told.push(error.message))
+  void loop.readNow().then(() => told.push('first'))
+  void loop.readNow().catch((error: Error) => told.push(error.message))
   await end()
   expect(told).toEqual([])
   expect(starts).toHaveLength(2)
   await end()
   expect(told).toEqual(['first'])
-  const failing = expect(loop.now()).rejects.toThrow('gone')
+  const failing = expect(loop.readNow()).rejects.toThrow('gone')
   await end(new Error('gone'))
   await failing
 })
 
 test('when it is closed nothing is read any more, and nobody waits', async () => {
   const { loop, timers, starts, end } = loopOf()
-  loop.news()
-  const asked = loop.now()
+  loop.requestRead()
+  const asked = loop.readNow()
   const closed = loop.close()
   await expect(asked).rejects.toThrow('stopped')
   await end(new Error('gone'))
   await closed
-  loop.news()
+  loop.requestRead()
   await timers.advance(60_000)
   expect(starts).toEqual([0])
 })

@@ -4,7 +4,7 @@
  */
 import { randomInt } from 'node:crypto'
 import { UnavailableError } from '../rule-store/rule-store.js'
-import type { Timers } from './timers.js'
+import type { Scheduler } from './timers.js'
 
 /** Ten thousand changes in ten seconds are forty readings. */
 const READ_EVERY_MS = 250
@@ -21,11 +21,11 @@ interface Waiter {
 
 export class ReadLoop {
   readonly #read: () => Promise<void>
-  readonly #timers: Timers
+  readonly #scheduler: Scheduler
   /** Never rejects. */
   #reading: Promise<void> | undefined
   #waiters: Waiter[] = []
-  #hasNews = false
+  #isRequested = false
   #failures = 0
   #retryMs = 0
   #startedMs = -Infinity
@@ -33,19 +33,19 @@ export class ReadLoop {
   #cancel = () => {}
   #isClosed = false
 
-  constructor(read: () => Promise<void>, timers: Timers) {
+  constructor(read: () => Promise<void>, scheduler: Scheduler) {
     this.#read = read
-    this.#timers = timers
+    this.#scheduler = scheduler
   }
 
   /** There may be something new. */
-  news(): void {
-    this.#hasNews = true
+  requestRead(): void {
+    this.#isRequested = true
     this.plan()
   }
 
   /** Settles as the first reading does that begins after this; rejects if it fails. */
-  now(): Promise<void> {
+  readNow(): Promise<void> {
     return new Promise((resolve, reject) => {
       this.#waiters.push({ resolve, reject })
       this.plan()
@@ -65,8 +65,8 @@ export class ReadLoop {
     if (this.#isClosed) return this.refuse()
     const atMs = this.nextMs()
     if (this.#reading !== undefined || atMs === Infinity) return
-    const inMs = atMs - this.#timers.nowMs()
-    if (inMs > 0) this.#cancel = this.#timers.after(inMs, () => this.plan())
+    const inMs = atMs - this.#scheduler.nowMs()
+    if (inMs > 0) this.#cancel = this.#scheduler.after(inMs, () => this.plan())
     else this.start()
   }
 
@@ -76,15 +76,15 @@ export class ReadLoop {
     const restedMs = this.#endedMs + Math.min(tookMs || 0, READ_EVERY_MS)
     if (this.#waiters.length > 0) return restedMs
     const retryMs = this.#failures > 0 ? this.#endedMs + this.#retryMs : Infinity
-    if (!this.#hasNews) return retryMs
+    if (!this.#isRequested) return retryMs
     return Math.min(Math.max(this.#startedMs + READ_EVERY_MS, restedMs), retryMs)
   }
 
   private start(): void {
     const waiters = this.#waiters
     this.#waiters = []
-    this.#hasNews = false
-    this.#startedMs = this.#timers.nowMs()
+    this.#isRequested = false
+    this.#startedMs = this.#scheduler.nowMs()
     this.#reading = this.#read().then(
       () => {
         this.#failures = 0
@@ -99,7 +99,7 @@ export class ReadLoop {
     )
     void this.#reading.then(() => {
       this.#reading = undefined
-      this.#endedMs = this.#timers.nowMs()
+      this.#endedMs = this.#scheduler.nowMs()
       this.plan()
     })
   }

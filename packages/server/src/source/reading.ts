@@ -1,20 +1,20 @@
 /** One reading of a store, on its way into the book and to the known keys. */
-import type { KeyDocument, Stored } from '../rule-store/records.js'
-import type { Chunk } from '../rule-store/rule-store.js'
-import type { Book, TakenNews } from './book.js'
-import type { KeySink, StoredKey } from './key-sink.js'
+import type { KeyDocument, StoredRecord } from '../rule-store/records.js'
+import type { RecordChunk } from '../rule-store/rule-store.js'
+import type { WritableCatalog, CatalogUpdate } from './book.js'
+import type { KeyReceiver, StoredKey } from './key-sink.js'
 
 export interface RefusedKey {
   readonly id: string
   readonly problem: string
 }
 
-const REFUSED_TOLD_MAX = 20
+const REFUSED_LOGGED_MAX = 20
 const HASH = /^[0-9a-f]{64}$/i
 
-export class Reading {
-  readonly #book: Book
-  readonly #keys: KeySink
+export class SyncPass {
+  readonly #catalog: WritableCatalog
+  readonly #keys: KeyReceiver
   #isWhole = false
   #isUsed = false
   #count = 0
@@ -22,11 +22,11 @@ export class Reading {
   /** Of changes: they are few. Those of everything go on as they come. */
   readonly #keyChanges: StoredKey[] = []
 
-  constructor(book: Book, keys: KeySink) {
-    this.#book = book
+  constructor(catalog: WritableCatalog, keys: KeyReceiver) {
+    this.#catalog = catalog
     this.#keys = keys
     // Of one that was not ended.
-    book.abandon()
+    catalog.discardChunks()
   }
 
   /** Keys that cannot be used, which are unknown therefore: the first of them. */
@@ -39,41 +39,41 @@ export class Reading {
     return this.#count === 0 && !this.#isWhole
   }
 
-  take(chunk: Chunk): TakenNews | undefined {
+  addChunk(chunk: RecordChunk): CatalogUpdate | undefined {
     if (chunk.isWhole) {
       this.#isWhole = true
       this.#keys.begin()
     }
     this.#count += chunk.records.length
-    const keys = chunk.records.filter(isKey).map((key) => this.sound(key))
-    if (this.#isWhole) this.#keys.put(keys)
+    const keys = chunk.records.filter(isKey).map((key) => this.withoutInvalidBody(key))
+    if (this.#isWhole) this.#keys.receive(keys)
     else this.#keyChanges.push(...keys)
-    return this.#book.take(chunk)
+    return this.#catalog.addChunk(chunk)
   }
 
   /** Its keys are in use from now on. Once: what is asked for later changes nothing. */
   useKeys(): void {
     if (this.#isUsed) return
     this.#isUsed = true
-    if (!this.#isWhole) this.#keys.put(this.#keyChanges)
-    this.#keys.end(this.#book.keySecret)
+    if (!this.#isWhole) this.#keys.receive(this.#keyChanges)
+    this.#keys.end(this.#catalog.keySecret)
   }
 
   /** Somebody may have written into the store by hand: what is no key costs no other anything. */
-  private sound(key: StoredKey): StoredKey {
+  private withoutInvalidBody(key: StoredKey): StoredKey {
     const problem = key.body === null ? undefined : problemOf(key.body)
     if (problem === undefined) return key
-    if (this.#refused.length < REFUSED_TOLD_MAX) this.#refused.push({ id: key.id, problem })
+    if (this.#refused.length < REFUSED_LOGGED_MAX) this.#refused.push({ id: key.id, problem })
     return { ...key, body: null }
   }
 
-  drop(): void {
-    this.#book.abandon()
+  discard(): void {
+    this.#catalog.discardChunks()
     if (this.#isWhole && !this.#isUsed) this.#keys.abandon()
   }
 }
 
-function isKey(record: Stored): record is StoredKey {
+function isKey(record: StoredRecord): record is StoredKey {
   return record.kind === 'key'
 }
 

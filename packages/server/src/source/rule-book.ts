@@ -6,9 +6,9 @@ import type {
   SetDocument,
   TokenDocument,
 } from '../rule-store/records.js'
-import type { Chunk, Position } from '../rule-store/rule-store.js'
+import type { RecordChunk, Position } from '../rule-store/rule-store.js'
 
-export interface BookRule {
+export interface CatalogRule {
   /** Without `candidate` and `overrides`. */
   readonly document: RuleDocument
   readonly candidate: CandidateDocument | undefined
@@ -17,39 +17,39 @@ export interface BookRule {
   readonly overrideCount: number
 }
 
-export interface BookOverride {
+export interface CatalogOverride {
   /** `callerId` of it. */
   readonly id: string
   readonly document: OverrideDocument
   readonly version: number
 }
 
-export interface BookToken {
+export interface CatalogToken {
   readonly id: string
   readonly document: TokenDocument
   readonly version: number
 }
 
-export interface RuleBook {
+export interface RuleCatalog {
   /** Undefined: nothing was read yet. */
   readonly position: Position | undefined
   /** Of the last change to the set as a whole: rules, their order, routes, candidates. */
   readonly rulesVersion: number
   readonly set: SetDocument
   /** In the order of the set. */
-  rules(): readonly BookRule[]
-  rule(id: string): BookRule | undefined
+  rules(): readonly CatalogRule[]
+  rule(id: string): CatalogRule | undefined
   /** In the order of their ids, those above `after` only. */
-  overrides(rule: string, after: string | undefined, limit: number): readonly BookOverride[]
-  override(rule: string, id: string): BookOverride | undefined
-  allOverrides(rule: string): Iterable<BookOverride>
-  tokens(): readonly BookToken[]
+  overrides(rule: string, after: string | undefined, limit: number): readonly CatalogOverride[]
+  override(rule: string, id: string): CatalogOverride | undefined
+  allOverrides(rule: string): Iterable<CatalogOverride>
+  tokens(): readonly CatalogToken[]
   /** The secret of key hashes; undefined until the store told it. */
   readonly keySecret: string | undefined
 }
 
 /** What a chunk, or several up to a position, changed in the book. */
-export interface BookNews {
+export interface CatalogChanges {
   readonly isWhole: boolean
   /** Whether the set, a rule or a candidate changed, so that rules have to be parsed again. */
   readonly rulesChanged: boolean
@@ -58,7 +58,7 @@ export interface BookNews {
 }
 
 /** A book that can be written to, by whoever follows the store. */
-export interface WritableBook extends RuleBook {
+export interface UpdatableCatalog extends RuleCatalog {
   /** Takes the chunks of one reading, whole; nothing of it shows before `position` came. */
-  take(chunk: Chunk): BookNews | undefined
+  addChunk(chunk: RecordChunk): CatalogChanges | undefined
 }

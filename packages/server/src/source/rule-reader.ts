@@ -3,16 +3,16 @@
  * somebody wrote into the store by hand, costs that rule its change and no other rule anything.
  */
 import { type ParsedRules, parseRules } from '@sluice/core'
-import type { BookRule, RuleBook } from './rule-book.js'
-import { TimeSlices } from '../time-slices.js'
+import type { CatalogRule, RuleCatalog } from './rule-book.js'
+import { CooperativeYield } from '../time-slices.js'
 
 /** A rule with its candidate, as a rules file has it. */
 export type WholeRule = Readonly<Record<string, unknown>> & { readonly id: string }
 
 /** What of a set belongs to no single rule, as far as it decides calls. */
-type Paths = Pick<RuleBook['set'], 'routes' | 'strictPaths'>
+type Paths = Pick<RuleCatalog['set'], 'routes' | 'strictPaths'>
 
-export interface ReadSet {
+export interface RuleReadResult {
   readonly parsed: ParsedRules
   /** What it was parsed of, by id. */
   readonly documents: ReadonlyMap<string, WholeRule>
@@ -21,9 +21,9 @@ export interface ReadSet {
   readonly refused: ReadonlyMap<string, string>
 }
 
-interface Merged {
-  readonly document: BookRule['document']
-  readonly candidate: BookRule['candidate']
+interface MergedRule {
+  readonly document: CatalogRule['document']
+  readonly candidate: CatalogRule['candidate']
   readonly whole: WholeRule
 }
 
@@ -38,7 +38,7 @@ export class RuleReader {
   readonly fromHeaders: ReadonlySet<string> | undefined
   #hasRead = false
   /** A rule is the very same object while nothing of it changes: then it is not parsed again. */
-  #merged: ReadonlyMap<string, Merged> = new Map()
+  #merged: ReadonlyMap<string, MergedRule> = new Map()
   /** What is wrong with a rule; null: nothing. */
   readonly #problems = new WeakMap<WholeRule, string | null>()
 
@@ -54,28 +54,28 @@ export class RuleReader {
    * `isShadowed` are read as if they were in shadow; the documents stay what they are.
    */
   async read(
-    book: RuleBook,
-    inForce: ReadonlyMap<string, WholeRule>,
+    catalog: RuleCatalog,
+    activeDocuments: ReadonlyMap<string, WholeRule>,
     isShadowed: (id: string) => boolean = () => false,
-  ): Promise<ReadSet> {
-    const slices = new TimeSlices()
-    const merged = new Map<string, Merged>()
+  ): Promise<RuleReadResult> {
+    const slices = new CooperativeYield()
+    const merged = new Map<string, MergedRule>()
     const documents = new Map<string, WholeRule>()
     const refused = new Map<string, string>()
-    for (const rule of book.rules()) {
+    for (const rule of catalog.rules()) {
       const { id } = rule.document
       const own = this.mergedOf(rule)
       merged.set(id, own)
       // Alone, and in turns: what was read so is not read again with the set.
-      if (slices.isOver()) await slices.pause()
+      if (slices.isDue()) await slices.pause()
       const problem = this.problemOf(own.whole)
       if (problem !== null) refused.set(id, problem)
-      const document = problem === null ? own.whole : inForce.get(id)
+      const document = problem === null ? own.whole : activeDocuments.get(id)
       if (document !== undefined) documents.set(id, document)
     }
     this.#merged = merged
-    if (slices.isOver()) await slices.pause()
-    const { routes, strictPaths } = book.set
+    if (slices.isDue()) await slices.pause()
+    const { routes, strictPaths } = catalog.set
     const compare = !this.#hasRead || documents.size <= COMPARED_MAX
     this.#hasRead = true
     const paths = { routes, strictPaths }
@@ -85,7 +85,7 @@ export class RuleReader {
 
   /** Parses what was read before, as it shall be now. */
   parse(
-    { documents, paths }: Pick<ReadSet, 'documents' | 'paths'>,
+    { documents, paths }: Pick<RuleReadResult, 'documents' | 'paths'>,
     isShadowed: (id: string) => boolean,
     compare = false,
   ): ParsedRules {
@@ -96,7 +96,7 @@ export class RuleReader {
     return parseRules({ ...paths, rules }, { compare, fromHeaders })
   }
 
-  private mergedOf({ document, candidate }: BookRule): Merged {
+  private mergedOf({ document, candidate }: CatalogRule): MergedRule {
     const known = this.#merged.get(document.id)
     if (known?.document === document && known.candidate === candidate) return known
     const whole = candidate === undefined ? document : { ...document, candidate }

@@ -1,14 +1,16 @@
 /** Where a node's rules come from: a rule store, or a rules file of the user's own. */
 import type { RuleStore, StoreStatus } from '../rule-store/rule-store.js'
-import type { RuleBook } from './rule-book.js'
+import type { RuleCatalog } from './rule-book.js'
 
 /** What is wrong with a node's rules, for people: they are not the newest, or cannot be changed. */
-export function nodeProblem(source: Pick<RuleSource, 'problem' | 'status'>): string | undefined {
-  const status = source.status()
-  return source.problem() ?? (status?.isReadOnly === true ? status.problem : undefined)
+export function nodeProblem(
+  follower: Pick<RuleFollower, 'problem' | 'status'>,
+): string | undefined {
+  const status = follower.status()
+  return follower.problem() ?? (status?.isReadOnly === true ? status.problem : undefined)
 }
 
-export interface RuleSource {
+export interface RuleFollower {
   /** For people, without secrets. */
   readonly name: string
   /**
@@ -37,7 +39,7 @@ export interface RuleSource {
    * says; undefined: it does what its mode says.
    */
   shadowUntil(rule?: string): string | undefined
-  readonly book: RuleBook
+  readonly catalog: RuleCatalog
   /** Undefined where rules are a file of the user's own: then nothing can be changed here. */
   readonly store: RuleStore | undefined
   /** Of the store; undefined without one. */

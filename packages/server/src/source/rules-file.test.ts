@@ -5,7 +5,7 @@ import { parseRules } from '@sluice/core'
 import { createLimiter, RulesError } from '@sluice/limiter'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { createMemoryLog } from '../log/memory-log.test-helper.js'
-import type { RuleSource } from './rule-source.js'
+import type { RuleFollower } from './rule-source.js'
 import { followRulesFile } from './rules-file.js'
 
 let directory: string
@@ -39,33 +39,33 @@ function follow(text: string) {
   const limiter = createLimiter({ rules: [] })
   const clock = { now: () => 0 }
   const rules = { file, text, parsed: parseRules(text, { file }) }
-  const source: RuleSource = followRulesFile(rules, { limiter, log: memory.log, clock })
-  opened.push(source, limiter)
+  const follower: RuleFollower = followRulesFile(rules, { limiter, log: memory.log, clock })
+  opened.push(follower, limiter)
   const limitOf = async (user: string) => (await limiter.peek({ attributes: { user } })).limit
-  return { ...memory, source, limitOf }
+  return { ...memory, source: follower, limitOf }
 }
 
 describe('the file as a source', () => {
   test('is in force at once, and can be changed nowhere else', async () => {
-    const { source, limitOf } = follow(FIRST)
-    expect(source.isReady()).toBe(true)
-    expect(source.version()).toBe(1)
-    expect(source.store).toBeUndefined()
-    expect(source.status()).toBeUndefined()
+    const { source: follower, limitOf } = follow(FIRST)
+    expect(follower.isReady()).toBe(true)
+    expect(follower.version()).toBe(1)
+    expect(follower.store).toBeUndefined()
+    expect(follower.status()).toBeUndefined()
     expect(await limitOf('7')).toBe(50)
     expect(await limitOf('8')).toBe(10)
-    await source.refresh(1)
-    await expect(source.refresh(2)).rejects.toThrow('version 2 is not in force')
+    await follower.refresh(1)
+    await expect(follower.refresh(2)).rejects.toThrow('version 2 is not in force')
   })
 
   test('has a book of what it says', () => {
-    const { book } = follow(FIRST).source
-    expect(book.set).toEqual({
+    const { catalog } = follow(FIRST).source
+    expect(catalog.set).toEqual({
       routes: ['GET /v1/orders/:id'],
       strictPaths: false,
       order: ['a', 'b'],
     })
-    expect(book.rules()).toEqual([
+    expect(catalog.rules()).toEqual([
       {
         document: { id: 'a', by: 'user', limits: ['10/second'] },
         candidate: { limits: ['5/second'] },
@@ -79,7 +79,7 @@ describe('the file as a source', () => {
         overrideCount: 0,
       },
     ])
-    expect(book.overrides('a', undefined, 10)).toEqual([
+    expect(catalog.overrides('a', undefined, 10)).toEqual([
       {
         id: 'user=7',
         document: { caller: { user: '7' }, limits: ['50/second'], until: '2030-01-01T00:00:00Z' },
@@ -87,12 +87,12 @@ describe('the file as a source', () => {
       },
       { id: 'user=a%2Cb', document: { caller: { user: 'a,b' }, limits: [] }, version: 1 },
     ])
-    expect(book.tokens()).toEqual([])
+    expect(catalog.tokens()).toEqual([])
   })
 
   test('may be a list of rules alone', () => {
-    const { book } = follow('- { id: a, limits: [1/second] }').source
-    expect(book.rules()).toMatchObject([{ document: { id: 'a', limits: ['1/second'] } }])
+    const { catalog } = follow('- { id: a, limits: [1/second] }').source
+    expect(catalog.rules()).toMatchObject([{ document: { id: 'a', limits: ['1/second'] } }])
   })
 
   test('with errors is refused at the start', () => {
@@ -100,53 +100,55 @@ describe('the file as a source', () => {
   })
 
   test('that cannot be listed as it stands is in force all the same, and that is told', async () => {
-    const { source, lines, limitOf } = follow(
-      'rules: [{ id: a, by: user, limits: [{ max: 1e2, window: 1s }] }]',
-    )
+    const {
+      source: follower,
+      lines,
+      limitOf,
+    } = follow('rules: [{ id: a, by: user, limits: [{ max: 1e2, window: 1s }] }]')
     expect(await limitOf('u')).toBe(100)
-    expect(source.book.rules()).toEqual([])
+    expect(follower.catalog.rules()).toEqual([])
     expect(lines[0]).toMatchObject({ level: 'warn', problem: expect.stringContaining('1e2') })
   })
 })
 
 describe('a file that changes', () => {
   test('is in force soon; what did not change keeps its version and its object', async () => {
-    const { source } = follow(FIRST)
-    const before = source.book.rules()
+    const { source: follower } = follow(FIRST)
+    const before = follower.catalog.rules()
     writeFileSync(file, FIRST.replace('20/second', '30/second'))
-    await vi.waitFor(() => expect(source.version()).toBe(2), WAIT)
-    const [a, b] = source.book.rules()
+    await vi.waitFor(() => expect(follower.version()).toBe(2), WAIT)
+    const [a, b] = follower.catalog.rules()
     expect(a?.version).toBe(1)
     expect(a?.document).toBe(before[0]?.document)
     expect(b).toMatchObject({ version: 2, document: { limits: ['30/second'] } })
-    expect(source.book.rulesVersion).toBe(2)
-    expect(source.book.position?.version).toBe(2)
+    expect(follower.catalog.rulesVersion).toBe(2)
+    expect(follower.catalog.position?.version).toBe(2)
   })
 
   test('to what is bad replaces nothing, and the first problem is told', async () => {
-    const { source, limitOf } = follow(FIRST)
+    const { source: follower, limitOf } = follow(FIRST)
     writeFileSync(file, 'rules: [{ id: a, limits: [10/fortnight] }]')
-    await vi.waitFor(() => expect(source.failures()).toBe(1), WAIT)
-    expect(source.version()).toBe(1)
-    expect(source.problem()).toContain('10/fortnight')
+    await vi.waitFor(() => expect(follower.failures()).toBe(1), WAIT)
+    expect(follower.version()).toBe(1)
+    expect(follower.problem()).toContain('10/fortnight')
     expect(await limitOf('8')).toBe(10)
-    expect(source.book.rules()).toHaveLength(2)
+    expect(follower.catalog.rules()).toHaveLength(2)
     writeFileSync(file, FIRST)
-    await vi.waitFor(() => expect(source.problem()).toBeUndefined(), WAIT)
-    expect(source.ageSeconds()).toBe(0)
-    expect(source.version()).toBe(1)
+    await vi.waitFor(() => expect(follower.problem()).toBeUndefined(), WAIT)
+    expect(follower.ageSeconds()).toBe(0)
+    expect(follower.version()).toBe(1)
   })
 
   test('by a link that is turned elsewhere is followed', async () => {
     const [one, two] = [join(directory, 'one.yaml'), join(directory, 'two.yaml')]
-    const { source, limitOf } = follow(FIRST)
+    const { source: follower, limitOf } = follow(FIRST)
     writeFileSync(one, FIRST)
     writeFileSync(two, FIRST.replace('10/second', '15/second'))
     symlinkSync(one, `${file}.link`)
     renameSync(`${file}.link`, file)
     symlinkSync(two, `${file}.link`)
     renameSync(`${file}.link`, file)
-    await vi.waitFor(() => expect(source.version()).toBe(2), WAIT)
+    await vi.waitFor(() => expect(follower.version()).toBe(2), WAIT)
     expect(await limitOf('8')).toBe(15)
   })
 })
@@ -155,11 +157,11 @@ describe('a file that changes to rules that protect less', () => {
   const TWO = 'rules: [{ id: a, limits: [1/second] }, { id: b, limits: [2/second] }]'
 
   async function change(to: string) {
-    const { source, lines } = follow(TWO)
+    const { source: follower, lines } = follow(TWO)
     expect(lines).toEqual([])
     writeFileSync(file, to)
-    await vi.waitFor(() => expect(source.version()).toBe(2), WAIT)
-    await source.refresh(2)
+    await vi.waitFor(() => expect(follower.version()).toBe(2), WAIT)
+    await follower.refresh(2)
     const warned = lines.filter(({ level }) => level === 'warn')
     const changed = lines.find(({ msg }) => msg === 'rules changed')
     return { warned, what: changed?.['what'] }
@@ -192,9 +194,9 @@ describe('a file that changes to rules that protect less', () => {
     const ids = Array.from({ length: 50 }, (_, index) => `r${index}`)
     const text = (mode: string) =>
       JSON.stringify({ rules: ids.map((id) => ({ id, limits: ['1/second'], mode })) })
-    const { source, lines } = follow(text('enforce'))
+    const { source: follower, lines } = follow(text('enforce'))
     writeFileSync(file, text('shadow'))
-    await vi.waitFor(() => expect(source.version()).toBe(2), WAIT)
+    await vi.waitFor(() => expect(follower.version()).toBe(2), WAIT)
     const warned = lines.filter(({ level }) => level === 'warn')
     expect(warned).toHaveLength(21)
     expect(warned.at(-1)).toMatchObject({ more: 30, msg: 'more rules protect less than they did' })

@@ -8,16 +8,16 @@ import type { WallClock } from '../clock.js'
 import { describeChanges } from '../editor/audit.js'
 import { watchFile } from '../files/watch-file.js'
 import type { Log } from '../log/logger.js'
-import type { ReadRules } from '../preflight.js'
-import type { Change, Stored } from '../rule-store/records.js'
+import type { RulesFileContent } from '../preflight.js'
+import type { Change, StoredRecord } from '../rule-store/records.js'
 import { UnavailableError } from '../rule-store/rule-store.js'
-import { type Book, createBook } from './book.js'
+import { type WritableCatalog, createCatalog } from './book.js'
 import { recordsOfFile } from './file-records.js'
-import { readApart, type ReadText, readText } from './parse-apart.js'
-import type { RuleSource } from './rule-source.js'
-import { compareRules, logNoRules, logWeakened } from './weakened-rules.js'
+import { parseInWorker, type ParsedText, parseText } from './parse-apart.js'
+import type { RuleFollower } from './rule-source.js'
+import { compareRules, logNoRules, logWeakenings } from './weakened-rules.js'
 
-interface Parts {
+interface RulesFileFollowerDeps {
   readonly limiter: Pick<Limiter, 'setParsedRules'>
   readonly log: Log
   readonly clock: WallClock
@@ -26,20 +26,23 @@ interface Parts {
 const PROBLEMS_LOGGED = 20
 
 /** Keeps a limiter on the rules of a file. Throws a RulesError if the first of them are bad. */
-export function followRulesFile(rules: ReadRules, parts: Parts): RuleSource {
-  return new FollowedFile(rules, parts)
+export function followRulesFile(
+  rules: RulesFileContent,
+  deps: RulesFileFollowerDeps,
+): RuleFollower {
+  return new RulesFileFollower(rules, deps)
 }
 
-class FollowedFile implements RuleSource {
+class RulesFileFollower implements RuleFollower {
   readonly name: string
   readonly store = undefined
-  readonly book: Book = createBook()
+  readonly catalog: WritableCatalog = createCatalog()
   readonly #file: string
   readonly #fromHeaders: ReadonlySet<string> | undefined
-  readonly #parts: Parts
-  readonly #watched: { close(): void }
-  #inForce: string
-  #records: readonly Stored[] = []
+  readonly #deps: RulesFileFollowerDeps
+  readonly #watcher: { close(): void }
+  #activeText: string
+  #records: readonly StoredRecord[] = []
   #byId: ReadonlyMap<string, Rule> | undefined
   #hasHadRules = false
   #version = 0
@@ -50,17 +53,17 @@ class FollowedFile implements RuleSource {
   /** One after the other, so that the last to be written is the last to be taken. */
   #last = Promise.resolve()
 
-  constructor({ file, text, parsed, fromHeaders }: ReadRules, parts: Parts) {
+  constructor({ file, text, parsed, fromHeaders }: RulesFileContent, deps: RulesFileFollowerDeps) {
     this.name = `the file ${file}`
     this.#file = file
     this.#fromHeaders = fromHeaders
-    this.#inForce = text
-    this.#parts = parts
-    this.use(readText(text, file, parsed))
-    this.#watched = watchFile(
+    this.#activeText = text
+    this.#deps = deps
+    this.activate(parseText(text, file, parsed))
+    this.#watcher = watchFile(
       file,
       (changed) => {
-        this.#last = this.#last.then(() => this.take(changed))
+        this.#last = this.#last.then(() => this.onFileChange(changed))
       },
       { known: text, onError: (error) => this.fail([error.message]) },
     )
@@ -80,7 +83,7 @@ class FollowedFile implements RuleSource {
 
   ageSeconds(): number {
     if (this.#badSince === undefined) return 0
-    return (this.#parts.clock.now() - this.#badSince) / 1000
+    return (this.#deps.clock.now() - this.#badSince) / 1000
   }
 
   failures(): number {
@@ -108,20 +111,20 @@ class FollowedFile implements RuleSource {
 
   async close(): Promise<void> {
     this.#isClosed = true
-    this.#watched.close()
+    this.#watcher.close()
   }
 
-  private async take(changed: string): Promise<void> {
+  private async onFileChange(changed: string): Promise<void> {
     const file = this.#file
     // A file that was gone for a while may come back as it was.
-    if (changed === this.#inForce) return this.isGood()
+    if (changed === this.#activeText) return this.clearProblem()
     try {
-      const read = await readApart(changed, { file, fromHeaders: this.#fromHeaders })
+      const read = await parseInWorker(changed, { file, fromHeaders: this.#fromHeaders })
       if (this.#isClosed) return
-      const what = this.use(read)
-      this.#inForce = changed
-      this.isGood()
-      this.#parts.log.info({ file, version: this.#version, what }, 'rules changed')
+      const what = this.activate(read)
+      this.#activeText = changed
+      this.clearProblem()
+      this.#deps.log.info({ file, version: this.#version, what }, 'rules changed')
     } catch (error) {
       if (!(error instanceof RulesError)) return this.fail([String(error)])
       this.fail(error.problems.map(({ message }) => message))
@@ -129,12 +132,12 @@ class FollowedFile implements RuleSource {
   }
 
   /** Returns what changed, for people; undefined where the file cannot be listed. */
-  private use(read: ReadText): readonly string[] | undefined {
-    const { limiter, log } = this.#parts
+  private activate(read: ParsedText): readonly string[] | undefined {
+    const { limiter, log } = this.#deps
     const file = this.#file
     const warnings = limiter.setParsedRules(read.parsed)
     this.#version++
-    const what = this.list(read)
+    const what = this.updateCatalog(read)
     for (const { message } of warnings) log.warn({ file, problem: message }, 'rules warning')
     this.compare(read.parsed.rules?.rules ?? [])
     return what
@@ -142,18 +145,18 @@ class FollowedFile implements RuleSource {
 
   /** Warns where this set protects less than the one before it. */
   private compare(rules: readonly Rule[]): void {
-    const { log } = this.#parts
+    const { log } = this.#deps
     const fields = { file: this.#file, version: this.#version }
     const before = this.#byId
     const after = new Map(rules.map((rule) => [rule.id, rule]))
     this.#byId = after
     if (after.size > 0) this.#hasHadRules = true
     if (after.size === 0 && before?.size !== 0) logNoRules(log, fields)
-    if (before !== undefined) logWeakened(log, compareRules(before, after), fields)
+    if (before !== undefined) logWeakenings(log, compareRules(before, after), fields)
   }
 
   /** For people to look at: what is decided does not depend on it. */
-  private list(read: ReadText): readonly string[] | undefined {
+  private updateCatalog(read: ParsedText): readonly string[] | undefined {
     const { rules } = read.parsed
     const { value, problems } = read.plain
     const version = this.#version
@@ -166,33 +169,36 @@ class FollowedFile implements RuleSource {
     } else {
       this.#records = []
       const fields = { file: this.#file, problem: problem.message }
-      this.#parts.log.warn(fields, 'the rules are in force, but cannot be listed as they stand')
+      this.#deps.log.warn(fields, 'the rules are in force, but cannot be listed as they stand')
     }
     const what =
       problem === undefined
-        ? describeChanges(this.book, changesBetween(before, this.#records)).what
+        ? describeChanges(this.catalog, changesBetween(before, this.#records)).what
         : undefined
-    this.book.take({ isWhole: true, records: this.#records, position })
+    this.catalog.addChunk({ isWhole: true, records: this.#records, position })
     return what
   }
 
-  private isGood(): void {
+  private clearProblem(): void {
     this.#badSince = undefined
     this.#problem = undefined
   }
 
   private fail(messages: readonly string[]): void {
     this.#failures++
-    this.#badSince ??= this.#parts.clock.now()
+    this.#badSince ??= this.#deps.clock.now()
     this.#problem = messages[0]
     for (const problem of messages.slice(0, PROBLEMS_LOGGED)) {
-      this.#parts.log.error({ file: this.#file, problem }, 'rules refused; those in force stay')
+      this.#deps.log.error({ file: this.#file, problem }, 'rules refused; those in force stay')
     }
   }
 }
 
 /** A record that did not change is the same object in both: see `recordsOfFile`. */
-function changesBetween(before: readonly Stored[], after: readonly Stored[]): readonly Change[] {
+function changesBetween(
+  before: readonly StoredRecord[],
+  after: readonly StoredRecord[],
+): readonly Change[] {
   const known = new Set(before)
   const left = new Set(after.map(({ kind, id }) => `${kind} ${id}`))
   const removed = before.filter(({ kind, id }) => !left.has(`${kind} ${id}`))

@@ -2,7 +2,7 @@
 import type { Log } from '../log/logger.js'
 import { messageOf } from '../message-of.js'
 import type { TimedShadow } from './timed-shadow.js'
-import type { Timers } from './timers.js'
+import type { Scheduler } from './timers.js'
 
 const LOGGED_EVERY_MS = 60_000
 /** Until rules that could not be put into force as they shall be are tried again. */
@@ -10,12 +10,12 @@ const RETRY_MS = 1000
 
 interface ShadowWatchDeps {
   readonly shadow: TimedShadow
-  readonly timers: Timers
+  readonly scheduler: Scheduler
   readonly log: Log
   /** Whether the rules in force were read while other shadows were active than now. */
   readonly isStale: () => boolean
   /** Puts the rules that are known into force as they shall be now. */
-  readonly putAgain: () => Promise<void>
+  readonly reactivate: () => Promise<void>
 }
 
 export class ShadowWatch {
@@ -35,11 +35,11 @@ export class ShadowWatch {
     this.#cancel()
     this.#cancel = () => {}
     if (this.#isClosed) return
-    const { shadow, timers, isStale } = this.#deps
+    const { shadow, scheduler, isStale } = this.#deps
     const wake = () => void this.wake()
     // It ended while rules were read, or they could not be: a shadow must not outlive its end.
     if (isStale()) {
-      this.#cancel = timers.after(RETRY_MS, wake)
+      this.#cancel = scheduler.after(RETRY_MS, wake)
       return
     }
     this.log()
@@ -47,7 +47,7 @@ export class ShadowWatch {
     if (leftMs === undefined) return
     // A timer may be early by a part of a millisecond.
     const waitMs = Math.min(Math.ceil(leftMs) + 1, LOGGED_EVERY_MS)
-    this.#cancel = timers.after(waitMs, wake)
+    this.#cancel = scheduler.after(waitMs, wake)
   }
 
   close(): void {
@@ -56,9 +56,9 @@ export class ShadowWatch {
   }
 
   private async wake(): Promise<void> {
-    const { log, putAgain, isStale } = this.#deps
+    const { log, reactivate, isStale } = this.#deps
     try {
-      if (isStale()) await putAgain()
+      if (isStale()) await reactivate()
     } catch (error) {
       log.error({ problem: messageOf(error) }, 'timed shadow: rules were not put into force again')
     }
@@ -66,14 +66,14 @@ export class ShadowWatch {
   }
 
   private log(): void {
-    const { shadow, timers, log } = this.#deps
+    const { shadow, scheduler, log } = this.#deps
     const [before, now] = [this.#active, shadow.state()]
     this.#active = now
     if (now === '') {
       if (before !== '') log.info({}, 'timed shadow: over, rules do what their mode says')
       return
     }
-    const nowMs = timers.nowMs()
+    const nowMs = scheduler.nowMs()
     if (now === before && nowMs - this.#loggedMs < LOGGED_EVERY_MS) return
     this.#loggedMs = nowMs
     const until = shadow.until()

@@ -5,7 +5,7 @@ import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { createMemoryLog } from '../log/memory-log.test-helper.js'
 import type { MemoryRuleStore } from '../rule-store/memory-rule-store.test-helper.js'
 import { flakyStore } from './flaky-store.test-helper.js'
-import { openLastGood } from './last-good.js'
+import { openLastKnownGood } from './last-good.js'
 import { until } from './manual-timers.test-helper.js'
 import {
   closeNodes,
@@ -32,7 +32,10 @@ async function start(target: MemoryRuleStore, fault: 'none' | 'refused' | 'silen
   const { log } = createMemoryLog()
   const store = flakyStore(target.connect())
   store.fault = fault
-  return startNode(target, { store, lastGood: openLastGood({ dataDir, log, isKeeper: true }) })
+  return startNode(target, {
+    store,
+    lastKnownGood: openLastKnownGood({ dataDir, log, isKeeper: true }),
+  })
 }
 
 async function filledStore() {
@@ -61,7 +64,7 @@ describe('a node that starts while the store is gone', () => {
     expect(await limitOf(node, 'u3')).toBe(10)
     expect(node.keys.inUse).toEqual(before.keys.inUse)
     expect(node.keys.secret).toBe(before.keys.secret)
-    expect(node.source.book.tokens()).toEqual(before.source.book.tokens())
+    expect(node.source.catalog.tokens()).toEqual(before.source.catalog.tokens())
     await node.timers.advance(60_000)
     expect(node.source.ageSeconds()).toBeGreaterThanOrEqual(60)
 
@@ -102,7 +105,7 @@ describe('whether a node had rules', () => {
     expect(node.source.hasHadRules()).toBe(true)
     node.store.fault = 'none'
     await node.timers.advance(6000)
-    await until(() => node.source.book.rules().length === 0)
+    await until(() => node.source.catalog.rules().length === 0)
     expect(node.source.hasHadRules()).toBe(true)
   })
 
@@ -115,7 +118,7 @@ describe('whether a node had rules', () => {
     await until(() => node.source.hasHadRules())
     await commit(store, { kind: 'rule', id: 'a', body: null }, setOf())
     await node.timers.advance(250)
-    await until(() => node.source.book.rules().length === 0)
+    await until(() => node.source.catalog.rules().length === 0)
     expect(node.source.hasHadRules()).toBe(true)
   })
 })
@@ -149,13 +152,13 @@ test('news while the copy is being read disturbs nothing', async () => {
   const store = await filledStore()
   await (await start(store)).source.close()
   const flaky = flakyStore(store.connect())
-  flaky.onNews = (listener) => {
+  flaky.onChange = (listener) => {
     listener()
     return () => {}
   }
   const { log } = createMemoryLog()
-  const lastGood = openLastGood({ dataDir, log, isKeeper: true })
-  const node = await startNode(store, { store: flaky, lastGood })
+  const lastKnownGood = openLastKnownGood({ dataDir, log, isKeeper: true })
+  const node = await startNode(store, { store: flaky, lastKnownGood })
   expect(node.store.wholeReads).toBe(0)
   expect(await limitOf(node, 'u1')).toBe(50)
   expect(node.keys.inUse.size).toBe(1)
@@ -219,5 +222,5 @@ test('a set that was refused is not in the copy', async () => {
   const node = await start(store, 'refused')
   expect(node.source.version()).toBe(3)
   expect(await limitOf(node, 'u3')).toBe(10)
-  expect(node.source.book.rules()).toHaveLength(1)
+  expect(node.source.catalog.rules()).toHaveLength(1)
 })

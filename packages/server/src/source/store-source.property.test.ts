@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { memoryRuleStore } from '../rule-store/memory-rule-store.test-helper.js'
 import { type Change, overrideKey } from '../rule-store/records.js'
-import type { RuleBook } from './rule-book.js'
+import type { RuleCatalog } from './rule-book.js'
 import {
   closeNodes,
   commit,
@@ -51,16 +51,16 @@ const step = fc.oneof(
   fc.constantFrom('adopt', 'time', 'deaf', 'hears', 'down', 'up', 'cut'),
 )
 
-function bookText(book: RuleBook): unknown {
-  const overrides = book
+function catalogText(catalog: RuleCatalog): unknown {
+  const overrides = catalog
     .rules()
     .flatMap(({ document }) =>
-      book
+      catalog
         .overrides(document.id, undefined, 100)
         .map((override) => [overrideKey(document.id, override.id), override]),
     )
-  const { position, rulesVersion, set, keySecret } = book
-  return { position, rulesVersion, set, keySecret, rules: book.rules(), overrides }
+  const { position, rulesVersion, set, keySecret } = catalog
+  return { position, rulesVersion, set, keySecret, rules: catalog.rules(), overrides }
 }
 
 async function decisionsOf(node: TestNode): Promise<unknown> {
@@ -102,7 +102,7 @@ test('after any changes and any lost news, a node is as one that starts now', as
       await node.timers.advance(10_000)
 
       const fresh = await startNode(target)
-      expect(bookText(node.source.book)).toEqual(bookText(fresh.source.book))
+      expect(catalogText(node.source.catalog)).toEqual(catalogText(fresh.source.catalog))
       expect(await decisionsOf(node)).toEqual(await decisionsOf(fresh))
       expect(node.source.version()).toBe(fresh.source.version())
       expect(isDeepStrictEqual(node.keys.inUse, fresh.keys.inUse)).toBe(true)

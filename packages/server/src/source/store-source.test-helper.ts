@@ -5,26 +5,26 @@ import {
   type MemoryRuleStore,
   memoryRuleStore,
 } from '../rule-store/memory-rule-store.test-helper.js'
-import type { Change, Stored } from '../rule-store/records.js'
+import type { Change, StoredRecord } from '../rule-store/records.js'
 import type { RuleStore } from '../rule-store/rule-store.js'
 import { type FlakyStore, flakyStore } from './flaky-store.test-helper.js'
-import type { KeySink } from './key-sink.js'
-import type { LastGood } from './last-good.js'
-import { type ManualTimers, manualTimers, until } from './manual-timers.test-helper.js'
-import type { RuleSource } from './rule-source.js'
+import type { KeyReceiver } from './key-sink.js'
+import type { LastKnownGood } from './last-good.js'
+import { type ManualScheduler, manualScheduler, until } from './manual-timers.test-helper.js'
+import type { RuleFollower } from './rule-source.js'
 import { followStore } from './store-source.js'
 
 /** Keys by id, as a test can look at them. */
-export class KeyBox implements KeySink {
-  inUse: ReadonlyMap<string, Stored> = new Map()
+export class TestKeyReceiver implements KeyReceiver {
+  inUse: ReadonlyMap<string, StoredRecord> = new Map()
   secret: string | undefined
-  #next: Map<string, Stored> | undefined
+  #next: Map<string, StoredRecord> | undefined
 
   begin(): void {
     this.#next = new Map()
   }
 
-  put(records: readonly Stored[]): void {
+  receive(records: readonly StoredRecord[]): void {
     const keys = this.#next ?? new Map(this.inUse)
     for (const record of records) {
       if (record.body === null) keys.delete(record.id)
@@ -45,30 +45,42 @@ export class KeyBox implements KeySink {
 }
 
 export interface TestNode extends MemoryLog {
-  readonly source: RuleSource
+  readonly source: RuleFollower
   readonly limiter: Limiter
   readonly store: FlakyStore
-  readonly timers: ManualTimers
-  readonly keys: KeyBox
+  readonly timers: ManualScheduler
+  readonly keys: TestKeyReceiver
 }
 
 export interface NodeOptions {
   readonly store?: FlakyStore
-  readonly lastGood?: LastGood
-  readonly timers?: ManualTimers
+  readonly lastKnownGood?: LastKnownGood
+  readonly timers?: ManualScheduler
 }
 
-const opened: (RuleSource | Limiter)[] = []
+const opened: (RuleFollower | Limiter)[] = []
 
 /** Starts a node; resolves when it has started, whatever it found. */
 export async function startNode(target: MemoryRuleStore, options: NodeOptions = {}) {
-  const { store = flakyStore(target.connect()), timers = manualTimers(), lastGood } = options
+  const {
+    store = flakyStore(target.connect()),
+    timers = manualScheduler(),
+    lastKnownGood,
+  } = options
   const memory = createMemoryLog()
   const limiter = createLimiter({ rules: [] })
-  const keys = new KeyBox()
+  const keys = new TestKeyReceiver()
   const node = { id: 'n', host: 'h', pid: 1, release: '1', startedAt: '2026-01-01T00:00:00.000Z' }
-  const starting = followStore({ store, limiter, keys, log: memory.log, node, lastGood, timers })
-  let source: RuleSource | undefined
+  const starting = followStore({
+    store,
+    limiter,
+    keys,
+    log: memory.log,
+    node,
+    lastKnownGood,
+    scheduler: timers,
+  })
+  let source: RuleFollower | undefined
   void starting.then((started) => (source = started))
   await until(() => source !== undefined || store.isWaiting)
   while (source === undefined) await timers.advance(100)

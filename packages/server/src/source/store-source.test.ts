@@ -1,7 +1,7 @@
 import { afterEach, describe, expect, test } from 'vitest'
 import { DivergedError, UnavailableError } from '../rule-store/rule-store.js'
 import { flakyStore } from './flaky-store.test-helper.js'
-import { manualTimers, settle } from './manual-timers.test-helper.js'
+import { manualScheduler, settle } from './manual-timers.test-helper.js'
 import {
   closeNodes,
   commit,
@@ -63,7 +63,7 @@ describe('a node that starts', () => {
   )
 
   test('waits 5 s for a silent store', async () => {
-    const timers = manualTimers()
+    const timers = manualScheduler()
     const store = flakyStore(newStore())
     store.fault = 'silent'
     await startNode(store.target, { store, timers })
@@ -125,12 +125,12 @@ describe('a change', () => {
     const store = newStore()
     await commit(store, ruleOf('a'), setOf('a'), overrideOf('a', 'u1', 50), keyOf('k1', 'pro'))
     const node = await startNode(store)
-    const document = node.source.book.rule('a')?.document
+    const document = node.source.catalog.rule('a')?.document
     const position = await store.adopt(9, 'test', undefined)
     await node.source.refresh(position.version)
     expect(node.source.version()).toBe(10)
     expect(node.store.wholeReads).toBe(2)
-    expect(node.source.book.rule('a')?.document).toBe(document)
+    expect(node.source.catalog.rule('a')?.document).toBe(document)
     expect(await limitOf(node, 'u1')).toBe(50)
     expect(node.keys.inUse.size).toBe(1)
   })

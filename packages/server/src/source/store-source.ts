@@ -6,7 +6,7 @@ import type { Limiter } from '@sluice/limiter'
 import { wallClock } from '../clock.js'
 import type { Log } from '../log/logger.js'
 import { messageOf } from '../message-of.js'
-import { Turns } from '../turns.js'
+import { Semaphore } from '../turns.js'
 import {
   DivergedError,
   type NodeReport,
@@ -14,35 +14,35 @@ import {
   type StoreStatus,
   UnavailableError,
 } from '../rule-store/rule-store.js'
-import { type Book, createBook, type TakenNews } from './book.js'
-import { Confirmation } from './confirmation.js'
-import { NO_STAND_INS, RulesInForce } from './in-force.js'
-import type { KeySink } from './key-sink.js'
-import type { CopyReading, LastGood } from './last-good.js'
+import { type WritableCatalog, createCatalog, type CatalogUpdate } from './book.js'
+import { RulesAge } from './confirmation.js'
+import { NO_LAST_GOOD_VERSIONS, ActiveRules } from './in-force.js'
+import type { KeyReceiver } from './key-sink.js'
+import type { CopyUpdate, LastKnownGood } from './last-good.js'
 import { NodeReports } from './node-reports.js'
 import { ReadLoop } from './read-loop.js'
-import { Reading } from './reading.js'
-import { nodeProblem, type RuleSource } from './rule-source.js'
+import { SyncPass } from './reading.js'
+import { nodeProblem, type RuleFollower } from './rule-source.js'
 import { ShadowWatch } from './shadow-watch.js'
 import { TimedShadow } from './timed-shadow.js'
-import { systemTimers, type Timers } from './timers.js'
-import { withinMs } from './within.js'
+import { systemScheduler, type Scheduler } from './timers.js'
+import { withTimeout } from './within.js'
 
 export interface FollowOptions {
   /** Closed with the source. */
   readonly store: RuleStore
   readonly limiter: Pick<Limiter, 'setParsedRules' | 'changeOverrides' | 'replaceOverrides'>
   /** Where known keys go. */
-  readonly keys: KeySink
+  readonly keys: KeyReceiver
   readonly log: Log
   /** What the store is told of this node. */
   readonly node: Omit<NodeReport, 'rulesVersion' | 'problem'>
   /** Where the store is elsewhere. */
-  readonly lastGood?: LastGood | undefined
+  readonly lastKnownGood?: LastKnownGood | undefined
   /** Attributes that callers may set themselves, by a header. @default not known */
   readonly fromHeaders?: ReadonlySet<string> | undefined
   /** @default the system's */
-  readonly timers?: Timers | undefined
+  readonly scheduler?: Scheduler | undefined
   /** Milliseconds since 1970. @default the system's */
   readonly wallMs?: (() => number) | undefined
 }
@@ -55,7 +55,7 @@ const DIVERGED_EVERY_MS = 60_000
 /** A store that was there for so long had its changes read as they came. */
 const STEADY_MS = 15_000
 /** Nothing came from the store; rules are to be read as they shall be now. */
-const RULES_AGAIN: TakenNews = {
+const REREAD_RULES: CatalogUpdate = {
   isWhole: false,
   rulesChanged: true,
   overridesChanged: [],
@@ -66,34 +66,34 @@ const RULES_AGAIN: TakenNews = {
  * Resolves when the store was read, or at the latest after a few seconds: then the rules of the
  * last good copy are in force, or none, and it is not ready. It goes on trying.
  */
-export async function followStore(options: FollowOptions): Promise<RuleSource> {
-  const source = new StoreSource(options)
-  await source.start()
-  return source
+export async function followStore(options: FollowOptions): Promise<RuleFollower> {
+  const follower = new RuleStoreFollower(options)
+  await follower.start()
+  return follower
 }
 
-class StoreSource implements RuleSource {
+class RuleStoreFollower implements RuleFollower {
   readonly name: string
   readonly store: RuleStore
-  readonly book: Book = createBook()
+  readonly catalog: WritableCatalog = createCatalog()
   readonly #options: FollowOptions
-  readonly #timers: Timers
-  readonly #inForce: RulesInForce
+  readonly #scheduler: Scheduler
+  readonly #activeRules: ActiveRules
   readonly #shadow: TimedShadow
   /** A reading and the end of a shadow both change what is in force, one after the other. */
-  readonly #turns = new Turns(1)
+  readonly #semaphore = new Semaphore(1)
   readonly #shadowWatch: ShadowWatch
   readonly #loop: ReadLoop
-  readonly #confirmation: Confirmation
+  readonly #rulesAge: RulesAge
   readonly #reports: NodeReports
-  #stopNews = () => {}
+  #stopListening = () => {}
   #version = 0
   /** When the last reading that succeeded had ended. */
   #readMs = -Infinity
   #hasHadRules = false
   /** Why the last reading failed. */
   #failure: UnavailableError | DivergedError | undefined
-  #divergedToldMs = -Infinity
+  #divergedLoggedMs = -Infinity
   /** Whether the reading under way has brought something. */
   #isAnswering = false
   #isClosed = false
@@ -101,48 +101,54 @@ class StoreSource implements RuleSource {
   #stopWaiting = () => {}
 
   constructor(options: FollowOptions) {
-    const { store, limiter, log, fromHeaders, timers = systemTimers } = options
+    const { store, limiter, log, fromHeaders, scheduler = systemScheduler } = options
     this.name = store.name
     this.store = store
     this.#options = options
-    this.#timers = timers
-    const nowMs = () => timers.nowMs()
+    this.#scheduler = scheduler
+    const nowMs = () => scheduler.nowMs()
     const { wallMs = () => wallClock.now() } = options
     this.#shadow = new TimedShadow({ nowMs, wallMs })
-    const putAgain = () => this.putAgain()
-    const isStale = () => this.#inForce.isShadowStale
-    this.#shadowWatch = new ShadowWatch({ shadow: this.#shadow, timers, log, isStale, putAgain })
-    this.#inForce = new RulesInForce({ limiter, log, fromHeaders, shadow: this.#shadow })
-    this.#loop = new ReadLoop(() => this.read(), timers)
-    this.#reports = new NodeReports(store, timers, () => this.describe())
-    this.#confirmation = new Confirmation({
-      timers,
+    const reactivate = () => this.reactivate()
+    const isStale = () => this.#activeRules.isShadowStale
+    this.#shadowWatch = new ShadowWatch({
+      shadow: this.#shadow,
+      scheduler,
+      log,
+      isStale,
+      reactivate,
+    })
+    this.#activeRules = new ActiveRules({ limiter, log, fromHeaders, shadow: this.#shadow })
+    this.#loop = new ReadLoop(() => this.read(), scheduler)
+    this.#reports = new NodeReports(store, scheduler, () => this.describe())
+    this.#rulesAge = new RulesAge({
+      scheduler,
       isConfirmed: () => this.isReady() && this.problem() === undefined,
     })
   }
 
   async start(): Promise<void> {
-    await this.readLastGood()
+    await this.readLastKnownGood()
     // Not before: one thing at a time is read into the book. And not after: nothing is missed.
-    this.#stopNews = this.store.onNews(() => this.#loop.news())
-    const read = this.#loop.now()
+    this.#stopListening = this.store.onChange(() => this.#loop.requestRead())
+    const read = this.#loop.readNow()
     try {
-      await withinMs(read, START_MS_MAX, this.#timers)
+      await withTimeout(read, START_MS_MAX, this.#scheduler)
     } catch (error) {
       // A million keys may take longer; what counts is whether it answers.
       if (this.#isAnswering) await read.catch(() => {})
       else this.#failure ??= failureOf(error)
     }
     // The rules of the last good copy count where the store did not answer, and only there.
-    this.noteRules()
-    this.#reports.tell()
+    this.recordRules()
+    this.#reports.report()
     if (this.isReady()) return
     const { log } = this.#options
     log.error({ problem: this.problem() }, 'there are no rules yet, so nothing is decided')
   }
 
   isReady(): boolean {
-    return this.#inForce.isReady
+    return this.#activeRules.isReady
   }
 
   hasHadRules(): boolean {
@@ -154,11 +160,11 @@ class StoreSource implements RuleSource {
   }
 
   ageSeconds(): number {
-    return this.#confirmation.ageSeconds()
+    return this.#rulesAge.ageSeconds()
   }
 
   failures(): number {
-    return this.#inForce.failures
+    return this.#activeRules.failures
   }
 
   problem(): string | undefined {
@@ -167,7 +173,7 @@ class StoreSource implements RuleSource {
     if (failure !== undefined) return this.named(failure.message)
     const { isConnected, problem } = this.store.status()
     if (!isConnected) return this.named(problem ?? 'it does not answer')
-    return this.#inForce.problem()
+    return this.#activeRules.problem()
   }
 
   shadowUntil(rule?: string): string | undefined {
@@ -181,38 +187,39 @@ class StoreSource implements RuleSource {
   async refresh(version: number): Promise<void> {
     // One below may be that of a store that went back: only a reading tells.
     if (version === this.#version) return
-    await this.#loop.now()
+    await this.#loop.readNow()
     if (this.#version >= version) return
-    const why = this.#inForce.problem() ?? `the store is at ${this.book.position?.version ?? 0}`
+    const why =
+      this.#activeRules.problem() ?? `the store is at ${this.catalog.position?.version ?? 0}`
     throw new UnavailableError(`version ${version} is not in force here: ${why}`)
   }
 
   async close(): Promise<void> {
     if (this.#isClosed) return
     this.#isClosed = true
-    this.#stopNews()
+    this.#stopListening()
     this.#shadowWatch.close()
-    this.#confirmation.close()
+    this.#rulesAge.close()
     this.#reports.close()
     this.#stopWaiting()
     await this.#loop.close()
-    await this.#options.lastGood?.settled()
+    await this.#options.lastKnownGood?.flush()
     await this.store.close()
   }
 
-  private async readLastGood(): Promise<void> {
-    const { lastGood, log, keys } = this.#options
-    if (lastGood === undefined) return
-    const reading = new Reading(this.book, keys)
-    for await (const chunk of lastGood.read()) {
-      const news = reading.take(chunk)
-      if (news === undefined) continue
-      this.#inForce.useStandIns(chunk.standIns ?? NO_STAND_INS)
-      await this.putIntoForce(news, reading, { isFresh: false })
+  private async readLastKnownGood(): Promise<void> {
+    const { lastKnownGood, log, keys } = this.#options
+    if (lastKnownGood === undefined) return
+    const pass = new SyncPass(this.catalog, keys)
+    for await (const chunk of lastKnownGood.read()) {
+      const update = pass.addChunk(chunk)
+      if (update === undefined) continue
+      this.#activeRules.useLastGoodVersions(chunk.standIns ?? NO_LAST_GOOD_VERSIONS)
+      await this.activate(update, pass, { isFresh: false })
       log.info({ version: this.#version }, 'last good rules in force until the store tells others')
       return
     }
-    reading.drop()
+    pass.discard()
   }
 
   private async read(): Promise<void> {
@@ -220,7 +227,7 @@ class StoreSource implements RuleSource {
       await this.readStore()
     } catch (error) {
       const failure = failureOf(error)
-      this.tellFailure(failure)
+      this.logFailure(failure)
       this.#failure = failure
       throw failure
     }
@@ -228,38 +235,38 @@ class StoreSource implements RuleSource {
       this.#options.log.info({ store: this.name }, 'the rule store is followed again')
     }
     this.#failure = undefined
-    this.#readMs = this.#timers.nowMs()
-    this.noteRules()
+    this.#readMs = this.#scheduler.nowMs()
+    this.recordRules()
   }
 
-  private noteRules(): void {
-    if (this.#inForce.ruleCount > 0) this.#hasHadRules = true
+  private recordRules(): void {
+    if (this.#activeRules.ruleCount > 0) this.#hasHadRules = true
   }
 
   private async readStore(): Promise<void> {
-    const { keys, lastGood } = this.#options
-    const reading = new Reading(this.book, keys)
+    const { keys, lastKnownGood } = this.#options
+    const pass = new SyncPass(this.catalog, keys)
     const isFresh = this.isReady() && this.isSteady()
-    let copy: CopyReading | undefined
-    const chunks = this.store.read(this.book.position)[Symbol.asyncIterator]()
+    let copyUpdate: CopyUpdate | undefined
+    const chunks = this.store.read(this.catalog.position)[Symbol.asyncIterator]()
     try {
       for (;;) {
         const { done, value: chunk } = await this.unlessStopped(chunks.next())
         if (this.#isClosed) throw new UnavailableError('this node is being stopped')
         this.#isAnswering = true
         if (done === true) throw new UnavailableError('the reading of the rules was cut off')
-        copy ??= lastGood?.begin(chunk.isWhole)
-        await copy?.put(chunk.records)
-        const news = reading.take(chunk)
-        if (news === undefined) continue
-        copy?.done()
-        copy = undefined
-        await this.putIntoForce(news, reading, { isFresh, lastGood })
+        copyUpdate ??= lastKnownGood?.begin(chunk.isWhole)
+        await copyUpdate?.add(chunk.records)
+        const update = pass.addChunk(chunk)
+        if (update === undefined) continue
+        copyUpdate?.complete()
+        copyUpdate = undefined
+        await this.activate(update, pass, { isFresh, lastKnownGood })
         return
       }
     } catch (error) {
-      reading.drop()
-      copy?.drop()
+      pass.discard()
+      copyUpdate?.discard()
       throw error
     } finally {
       this.#isAnswering = false
@@ -273,61 +280,64 @@ class StoreSource implements RuleSource {
    * long enough. One that comes back after an hour confirms its rules, but its news may be as old.
    */
   private isSteady(): boolean {
-    const sinceMs = Math.max(this.#readMs, this.#timers.nowMs() - STEADY_MS)
-    return this.#confirmation.isUnbrokenSince(sinceMs)
+    const sinceMs = Math.max(this.#readMs, this.#scheduler.nowMs() - STEADY_MS)
+    return this.#rulesAge.isUnbrokenSince(sinceMs)
   }
 
   private unlessStopped<Answer>(answer: Promise<Answer>): Promise<Answer> {
     return new Promise((resolve, reject) => {
       this.#stopWaiting = () => reject(new UnavailableError('this node is being stopped'))
-      withinMs(answer, SILENCE_MS_MAX, this.#timers).then(resolve, reject)
+      withTimeout(answer, SILENCE_MS_MAX, this.#scheduler).then(resolve, reject)
     })
   }
 
-  private async putIntoForce(
-    news: TakenNews,
-    reading: Reading,
-    { isFresh, lastGood }: { readonly isFresh: boolean; readonly lastGood?: LastGood | undefined },
+  private async activate(
+    update: CatalogUpdate,
+    pass: SyncPass,
+    {
+      isFresh,
+      lastKnownGood,
+    }: { readonly isFresh: boolean; readonly lastKnownGood?: LastKnownGood | undefined },
   ): Promise<void> {
-    const position = this.book.position
+    const position = this.catalog.position
     const version = position?.version ?? 0
-    if (reading.isEmpty && version === this.#version && !this.#inForce.isTorn) return
-    let isTaken: boolean
+    if (pass.isEmpty && version === this.#version && !this.#activeRules.needsFullReload) return
+    let isActivated: boolean
     try {
-      isTaken = await this.#turns.run(async () => {
-        this.#shadow.take(this.book.set.shadow, isFresh && !news.isWhole)
-        return this.#inForce.put(this.book, news, () => reading.useKeys())
+      isActivated = await this.#semaphore.run(async () => {
+        this.#shadow.update(this.catalog.set.shadow, isFresh && !update.isWhole)
+        return this.#activeRules.activate(this.catalog, update, () => pass.useKeys())
       })
     } finally {
       // They depend on no rule, and come once.
-      reading.useKeys()
+      pass.useKeys()
     }
     this.#shadowWatch.update()
-    for (const { id, problem } of reading.refusedKeys) {
+    for (const { id, problem } of pass.refusedKeys) {
       this.#options.log.error({ id, problem }, 'key refused; it is as good as unknown')
     }
-    if (!isTaken || position === undefined) return
+    if (!isActivated || position === undefined) return
     if (version !== this.#version) {
       this.#version = version
       this.#options.log.info({ version, store: this.name }, 'rules in force')
-      this.#reports.tell()
+      this.#reports.report()
     }
-    lastGood?.keep(position, this.#inForce.standIns())
+    lastKnownGood?.save(position, this.#activeRules.lastGoodVersions())
   }
 
   /** Needs no store: what is known already is put into force as it shall be now. */
-  private async putAgain(): Promise<void> {
-    await this.#turns.run(async () => {
-      if (!this.#isClosed) await this.#inForce.put(this.book, RULES_AGAIN, () => {})
+  private async reactivate(): Promise<void> {
+    await this.#semaphore.run(async () => {
+      if (!this.#isClosed) await this.#activeRules.activate(this.catalog, REREAD_RULES, () => {})
     })
   }
 
-  private tellFailure(failure: UnavailableError | DivergedError): void {
+  private logFailure(failure: UnavailableError | DivergedError): void {
     const { log } = this.#options
     if (failure instanceof DivergedError) {
-      const nowMs = this.#timers.nowMs()
-      if (nowMs - this.#divergedToldMs < DIVERGED_EVERY_MS) return
-      this.#divergedToldMs = nowMs
+      const nowMs = this.#scheduler.nowMs()
+      if (nowMs - this.#divergedLoggedMs < DIVERGED_EVERY_MS) return
+      this.#divergedLoggedMs = nowMs
       log.error({ problem: this.divergence(failure) }, 'the rule store is not followed')
     } else if (this.#failure === undefined && !this.#isClosed) {
       const fields = { store: this.name, problem: failure.message }

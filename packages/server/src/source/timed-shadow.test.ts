@@ -19,7 +19,7 @@ function world(wallMs = NOON) {
 describe('a timed shadow', () => {
   test('of all rules covers each of them until its end, and nothing after', () => {
     const { shadow, pass } = world()
-    shadow.take({ all: QUARTER }, true)
+    shadow.update({ all: QUARTER }, true)
     expect(shadow.until()).toBe(QUARTER.until)
     expect(shadow.until('login')).toBe(QUARTER.until)
     expect(shadow.msLeft()).toBe(15 * MINUTE)
@@ -33,7 +33,7 @@ describe('a timed shadow', () => {
   test('of one rule covers no other, and the later end counts where there are two', () => {
     const { shadow, pass } = world()
     const hour = { until: '2026-06-01T13:00:00.000Z', forMs: 60 * MINUTE }
-    shadow.take({ all: QUARTER, rules: { login: hour } }, true)
+    shadow.update({ all: QUARTER, rules: { login: hour } }, true)
     expect(shadow.until('login')).toBe(hour.until)
     expect(shadow.until('other')).toBe(QUARTER.until)
     pass(20 * MINUTE)
@@ -45,17 +45,17 @@ describe('a timed shadow', () => {
 
   test('is over when the store holds it no more', () => {
     const { shadow } = world()
-    shadow.take({ all: QUARTER }, true)
-    shadow.take(undefined, true)
+    shadow.update({ all: QUARTER }, true)
+    shadow.update(undefined, true)
     expect(shadow.until()).toBeUndefined()
   })
 
   test('that is read again goes on, whatever the wall clock was set to meanwhile', () => {
     const { shadow, clocks, pass } = world()
-    shadow.take({ all: QUARTER }, true)
+    shadow.update({ all: QUARTER }, true)
     pass(5 * MINUTE)
     clocks.wall += 24 * 60 * MINUTE
-    shadow.take({ all: { ...QUARTER } }, false)
+    shadow.update({ all: { ...QUARTER } }, false)
     expect(shadow.msLeft()).toBe(10 * MINUTE)
   })
 
@@ -68,7 +68,7 @@ describe('a timed shadow', () => {
     'on a node that follows the store and whose clock is %s lasts as long as it was asked for',
     (_clock, offMs, leftMs) => {
       const { shadow } = world(NOON + offMs)
-      shadow.take({ all: QUARTER }, true)
+      shadow.update({ all: QUARTER }, true)
       expect(shadow.msLeft()).toBe(leftMs)
     },
   )
@@ -81,7 +81,7 @@ describe('a timed shadow', () => {
     'on a node that starts after 5 minutes and whose clock is %s goes by that clock, and lasts no longer than the whole',
     (_clock, wallMs, leftMs) => {
       const { shadow } = world(NOON + wallMs)
-      shadow.take({ all: QUARTER }, false)
+      shadow.update({ all: QUARTER }, false)
       expect(shadow.msLeft()).toBe(leftMs)
     },
   )
@@ -98,7 +98,7 @@ describe('a timed shadow', () => {
     [{ rules: { login: null } }],
   ])('that is written as %j by hand leaves the rules enforced', (stored) => {
     const { shadow } = world()
-    shadow.take(stored, true)
+    shadow.update(stored, true)
     expect(shadow.until('login')).toBeUndefined()
   })
 })

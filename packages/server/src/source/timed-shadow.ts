@@ -26,22 +26,22 @@ interface Clocks {
   readonly wallMs: () => number
 }
 
-interface Active extends ShadowEntry {
+interface ActiveShadow extends ShadowEntry {
   /** By the steady clock. */
   readonly endMs: number
 }
 
 export class TimedShadow {
   readonly #clocks: Clocks
-  #all: Active | undefined
-  #rules: ReadonlyMap<string, Active> = new Map()
+  #all: ActiveShadow | undefined
+  #rules: ReadonlyMap<string, ActiveShadow> = new Map()
 
   constructor(clocks: Clocks) {
     this.#clocks = clocks
   }
 
   /** Takes what the store holds. `isFresh`: what is new in it was stored a moment ago. */
-  take(stored: unknown, isFresh: boolean): void {
+  update(stored: unknown, isFresh: boolean): void {
     const { all, rules = {} } = readShadow(stored)
     this.#all = all && this.begin(all, this.#all, isFresh)
     this.#rules = new Map(
@@ -83,7 +83,11 @@ export class TimedShadow {
     return least
   }
 
-  private begin(entry: ShadowEntry, known: Active | undefined, isFresh: boolean): Active {
+  private begin(
+    entry: ShadowEntry,
+    known: ActiveShadow | undefined,
+    isFresh: boolean,
+  ): ActiveShadow {
     const { until, forMs } = entry
     if (known?.until === until && known.forMs === forMs) return known
     const { nowMs, wallMs } = this.#clocks

@@ -12,7 +12,7 @@ export interface Protection {
   readonly posture: unknown
 }
 
-export interface Weakened {
+export interface Weakening {
   readonly rule: string
   readonly message: string
 }
@@ -41,7 +41,7 @@ export function findWeakenings(
 export function compareRules(
   before: ReadonlyMap<string, Rule>,
   after: ReadonlyMap<string, Rule>,
-): readonly Weakened[] {
+): readonly Weakening[] {
   const ids = new Set([...before.keys(), ...after.keys()])
   return [...ids].flatMap((rule) =>
     findWeakenings(before.get(rule), after.get(rule)).map((message) => ({ rule, message })),
@@ -49,10 +49,10 @@ export function compareRules(
 }
 
 /** `fields` say where the change came from. */
-export function logWeakened(log: Log, weakened: readonly Weakened[], fields: LogFields): void {
-  for (const { rule, message } of weakened.slice(0, NAMED_MAX))
+export function logWeakenings(log: Log, weakenings: readonly Weakening[], fields: LogFields): void {
+  for (const { rule, message } of weakenings.slice(0, NAMED_MAX))
     log.warn({ ...fields, rule }, message)
-  const more = weakened.length - NAMED_MAX
+  const more = weakenings.length - NAMED_MAX
   if (more > 0) log.warn({ ...fields, more }, 'more rules protect less than they did')
 }
 

@@ -3,7 +3,7 @@
  * decides a call; a board that is gone leaves each node with its own sight.
  */
 
-export interface Board {
+export interface SnapshotExchange {
   /** Replaces what this node left before; it is gone some seconds after the last time. */
   post(text: string): Promise<void>
   /** What the others left, and this one. Rejects if nobody can tell. */
@@ -18,7 +18,7 @@ export const POST_EVERY_MS = 2000
 export const POST_LENGTH_MAX = 512 * 1024
 
 /** The board of a node that is alone. */
-export function ownBoard(): Board {
+export function singleNodeExchange(): SnapshotExchange {
   let own: string | undefined
   return {
     async post(text) {

@@ -4,9 +4,9 @@ import {
   CALLERS_BYTES_MAX,
   DistinctCallers,
   mergeEstimate,
-  type RuleCallers,
+  type RuleDistinctCallers,
 } from './distinct-callers.js'
-import { FEW_MAX } from './few-callers.js'
+import { EXACT_MAX } from './few-callers.js'
 import { type Hashes, seededHashes } from './hashes.test-helper.js'
 
 const MINUTE_MS = 60_000
@@ -23,16 +23,16 @@ function setUp(options?: ConstructorParameters<typeof DistinctCallers>[0]) {
   return { distinct, pass }
 }
 
-function ruleOf(distinct: DistinctCallers, rule = 'login'): RuleCallers {
+function ruleOf(distinct: DistinctCallers, rule = 'login'): RuleDistinctCallers {
   const callers = distinct.ofRule(rule)
   if (callers === undefined) throw new Error(`${rule} is not counted`)
   return callers
 }
 
-function see(callers: RuleCallers, hashes: Hashes, count: number): void {
+function record(callers: RuleDistinctCallers, hashes: Hashes, count: number): void {
   for (let i = 0; i < count; i++) {
     const { hi, lo } = hashes.next()
-    callers.seen(hi, lo)
+    callers.record(hi, lo)
   }
 }
 
@@ -40,9 +40,9 @@ const seeds = fc.integer()
 
 test('a few callers are counted exactly, however often each comes', () => {
   fc.assert(
-    fc.property(seeds, fc.integer({ min: 0, max: FEW_MAX }), (seed, count) => {
+    fc.property(seeds, fc.integer({ min: 0, max: EXACT_MAX }), (seed, count) => {
       const callers = ruleOf(setUp().distinct)
-      for (let times = 0; times < 3; times++) see(callers, seededHashes(seed), count)
+      for (let times = 0; times < 3; times++) record(callers, seededHashes(seed), count)
       expect(callers.estimate()).toBe(count)
       expect(mergeEstimate([callers.registers()])).toBe(count)
     }),
@@ -51,9 +51,9 @@ test('a few callers are counted exactly, however often each comes', () => {
 
 test('many callers are estimated within a tenth', () => {
   fc.assert(
-    fc.property(seeds, fc.integer({ min: FEW_MAX, max: 200_000 }), (seed, count) => {
+    fc.property(seeds, fc.integer({ min: EXACT_MAX, max: 200_000 }), (seed, count) => {
       const callers = ruleOf(setUp().distinct)
-      see(callers, seededHashes(seed), count)
+      record(callers, seededHashes(seed), count)
       expect(Math.abs(callers.estimate() - count)).toBeLessThan(Math.max(count * 0.1, 12))
       expect(mergeEstimate([callers.registers()])).toBe(callers.estimate())
     }),
@@ -68,7 +68,7 @@ test('callers of the last five minutes count together, whatever minute they came
     const hashes = seededHashes(perMinute)
     for (let minute = 0; minute < 12; minute++) {
       if (minute > 0) pass(1)
-      see(callers, hashes, perMinute)
+      record(callers, hashes, perMinute)
       const expected = Math.min(minute + 1, 5) * perMinute
       expect(Math.abs(callers.estimate() - expected)).toBeLessThanOrEqual(expected * 0.1)
     }
@@ -80,7 +80,7 @@ test('a caller is forgotten five minutes after it came last, and its memory is g
     const { distinct, pass } = setUp()
     const callers = ruleOf(distinct)
     const before = distinct.bytes
-    see(callers, seededHashes(1), count)
+    record(callers, seededHashes(1), count)
     expect(distinct.bytes).toBeGreaterThan(before)
     pass(4)
     expect(Math.round(callers.estimate() / count)).toBe(1)
@@ -88,7 +88,7 @@ test('a caller is forgotten five minutes after it came last, and its memory is g
     expect([callers.estimate(), callers.registers()]).toEqual([0, ''])
     expect(distinct.bytes).toBe(before)
     expect([...distinct.estimates()]).toEqual([['login', 0]])
-    see(callers, seededHashes(2), count)
+    record(callers, seededHashes(2), count)
     expect(Math.round(callers.estimate() / count)).toBe(1)
   }
 })
@@ -97,7 +97,7 @@ test('a caller that goes on coming is never forgotten', () => {
   const { distinct, pass } = setUp()
   const callers = ruleOf(distinct)
   for (let minute = 0; minute < 20; minute++) {
-    callers.seen(7, 7)
+    callers.record(7, 7)
     pass(1)
     expect(callers.estimate()).toBe(1)
   }
@@ -106,9 +106,9 @@ test('a caller that goes on coming is never forgotten', () => {
 test('callers known one by one keep their minutes when they become a sketch', () => {
   const { distinct, pass } = setUp()
   const callers = ruleOf(distinct)
-  see(callers, seededHashes(1), 40)
+  record(callers, seededHashes(1), 40)
   pass(3)
-  see(callers, seededHashes(2), 40)
+  record(callers, seededHashes(2), 40)
   expect(Math.abs(callers.estimate() - 80)).toBeLessThan(8)
   pass(2)
   expect(Math.abs(callers.estimate() - 40)).toBeLessThan(4)
@@ -119,7 +119,7 @@ test('callers known one by one keep their minutes when they become a sketch', ()
 test('a clock that jumps ahead forgets all, and one that is put back closes a single minute', () => {
   const { distinct, pass } = setUp()
   const callers = ruleOf(distinct)
-  see(callers, seededHashes(1), 10)
+  record(callers, seededHashes(1), 10)
   pass(-60)
   pass(1)
   expect(callers.estimate()).toBe(10)
@@ -135,12 +135,12 @@ test('what several nodes saw is what one node would have seen', () => {
       const hashes = seededHashes(seed)
       for (let i = 0; i < left + both + right; i++) {
         const { hi, lo } = hashes.next()
-        if (i < left + both) one?.seen(hi, lo)
-        if (i >= left) other?.seen(hi, lo)
-        all?.seen(hi, lo)
+        if (i < left + both) one?.record(hi, lo)
+        if (i >= left) other?.record(hi, lo)
+        all?.record(hi, lo)
       }
       const merged = mergeEstimate([one?.registers() ?? '', other?.registers() ?? '', ''])
-      const areFew = left + both <= FEW_MAX && both + right <= FEW_MAX
+      const areFew = left + both <= EXACT_MAX && both + right <= EXACT_MAX
       expect(merged).toBe(areFew ? left + both + right : all?.estimate())
     }),
     { numRuns: 60 },
@@ -149,7 +149,7 @@ test('what several nodes saw is what one node would have seen', () => {
 
 test('texts that cannot be read count for nothing', () => {
   const callers = ruleOf(setUp().distinct)
-  callers.seen(1, 2)
+  callers.record(1, 2)
   const bad = ['', 'f', 's', 'x', 'fAAAA', `f${'A'.repeat(100_000)}`, 's000', 'nonsense', '\u0000']
   expect(mergeEstimate([...bad, callers.registers()])).toBe(1)
   expect(mergeEstimate(bad)).toBe(0)
@@ -160,7 +160,7 @@ test('memory is bounded: rules beyond it are told as absent, and counted when th
   const { distinct, pass } = setUp()
   const hashes = seededHashes(5)
   const names = Array.from({ length: 1000 }, (_, i) => `rule-${i}`)
-  for (const name of names) see(ruleOf(distinct, name), hashes, 100)
+  for (const name of names) record(ruleOf(distinct, name), hashes, 100)
   expect(distinct.bytes).toBeLessThanOrEqual(CALLERS_BYTES_MAX)
   const counted = new Map(distinct.estimates())
   expect(counted.size).toBeGreaterThan(400)
@@ -169,11 +169,11 @@ test('memory is bounded: rules beyond it are told as absent, and counted when th
   const last = ruleOf(distinct, 'rule-999')
   expect([last.isCounted, last.estimate(), last.registers()]).toEqual([false, 0, ''])
   for (let minute = 0; minute < 5; minute++) {
-    see(last, hashes, 10)
+    record(last, hashes, 10)
     pass(1)
   }
   expect(last.isCounted).toBe(true)
-  see(last, hashes, 10)
+  record(last, hashes, 10)
   expect(last.estimate()).toBe(10)
 })
 
@@ -182,8 +182,8 @@ test('a rule that found no room stays absent as long as there is none', () => {
   const [one, other] = [ruleOf(distinct, 'one'), ruleOf(distinct, 'other')]
   const hashes = seededHashes(9)
   for (let minute = 0; minute < 15; minute++) {
-    see(one, hashes, 100)
-    see(other, hashes, 100)
+    record(one, hashes, 100)
+    record(other, hashes, 100)
     expect([one.isCounted, other.isCounted]).toEqual([true, false])
     pass(1)
   }

@@ -5,7 +5,7 @@
  * The minute that is under way counts as one of the five, so what is told is of four to five
  * minutes. Nothing of it decides a call, so where memory ends, a rule is not counted.
  */
-import { FEW_MAX, FewCallers } from './few-callers.js'
+import { EXACT_MAX, ExactDistinct } from './few-callers.js'
 import {
   estimateOf,
   makeRegisters,
@@ -31,9 +31,9 @@ const RULES_MAX = 20_000
 const ARRAY_BYTES = 128
 const SKETCH_BYTES = (MINUTES + 1) * (REGISTERS + ARRAY_BYTES)
 
-export interface RuleCallers {
+export interface RuleDistinctCallers {
   /** Told of every decision: the halves of the caller's hash. */
-  seen(hi: number, lo: number): void
+  record(hi: number, lo: number): void
   /** False: there was no memory for it in this time, and what it tells means nothing. */
   readonly isCounted: boolean
   /** Exact for a few callers. */
@@ -58,7 +58,7 @@ export class DistinctCallers {
   }
 
   /** The same one each time, for whoever counts to keep; undefined: there are too many. */
-  ofRule(rule: string): RuleCallers | undefined {
+  ofRule(rule: string): RuleDistinctCallers | undefined {
     const known = this.#rules.get(rule)
     if (known !== undefined || this.#rules.size >= RULES_MAX) return known
     const made = new CountedCallers(this.#budget, this.#slices)
@@ -97,15 +97,15 @@ interface Slices {
 }
 
 class Budget {
-  readonly #most: number
+  readonly #max: number
   taken = 0
 
-  constructor(most: number) {
-    this.#most = most
+  constructor(max: number) {
+    this.#max = max
   }
 
   has(bytes: number): boolean {
-    return this.taken + bytes <= this.#most
+    return this.taken + bytes <= this.#max
   }
 
   take(bytes: number): boolean {
@@ -120,10 +120,10 @@ class Budget {
 }
 
 /** Nothing, few callers or a sketch, as the rule needs it and as memory allows. */
-class CountedCallers implements RuleCallers {
+class CountedCallers implements RuleDistinctCallers {
   readonly #budget: Budget
   readonly #slices: Slices
-  #few: FewCallers | undefined
+  #exact: ExactDistinct | undefined
   #sketch: Sketch | undefined
   /** Taken of the budget. */
   #bytes = 0
@@ -140,47 +140,47 @@ class CountedCallers implements RuleCallers {
     return this.#missed === 0
   }
 
-  seen(hi: number, lo: number): void {
+  record(hi: number, lo: number): void {
     if (this.#sketch !== undefined) this.#sketch.add(hi, lo)
-    else if (this.#missed === 0) this.seenFew(hi, lo)
+    else if (this.#missed === 0) this.recordExact(hi, lo)
   }
 
   estimate(): number {
-    return this.#sketch?.estimate() ?? this.#few?.size ?? 0
+    return this.#sketch?.estimate() ?? this.#exact?.size ?? 0
   }
 
   registers(): string {
     if (this.#sketch !== undefined) return writeSketch(this.#sketch.all)
-    return this.#few === undefined ? '' : writeFew(this.#few)
+    return this.#exact === undefined ? '' : writeExact(this.#exact)
   }
 
   close(slices: number): void {
     const { now } = this.#slices
     if (this.#sketch !== undefined) {
       if (!this.#sketch.close(slices)) this.forget()
-    } else if (this.#few !== undefined) {
-      this.#few.forget(now - MINUTES)
-      if (this.#few.size === 0) this.forget()
+    } else if (this.#exact !== undefined) {
+      this.#exact.forget(now - MINUTES)
+      if (this.#exact.size === 0) this.forget()
     } else if (now - this.#missedIn >= MINUTES && this.#budget.has(this.#missed)) this.#missed = 0
   }
 
-  private seenFew(hi: number, lo: number): void {
-    this.#few ??= new FewCallers()
-    if (!this.#few.add(hi, lo, this.#slices.now)) this.beginSketch(this.#few, hi, lo)
-    else this.hold(this.#few.bytes + ARRAY_BYTES)
+  private recordExact(hi: number, lo: number): void {
+    this.#exact ??= new ExactDistinct()
+    if (!this.#exact.add(hi, lo, this.#slices.now)) this.beginSketch(this.#exact, hi, lo)
+    else this.reserve(this.#exact.bytes + ARRAY_BYTES)
   }
 
-  private beginSketch(few: FewCallers, hi: number, lo: number): void {
-    if (!this.hold(SKETCH_BYTES)) return
+  private beginSketch(exact: ExactDistinct, hi: number, lo: number): void {
+    if (!this.reserve(SKETCH_BYTES)) return
     const sketch = new Sketch()
-    few.each((oneHi, oneLo, slice) => sketch.add(oneHi, oneLo, this.#slices.now - slice))
+    exact.each((oneHi, oneLo, slice) => sketch.add(oneHi, oneLo, this.#slices.now - slice))
     sketch.add(hi, lo)
     this.#sketch = sketch
-    this.#few = undefined
+    this.#exact = undefined
   }
 
   /** Takes as much as is needed now. Where it is not to be had, all of it goes: false. */
-  private hold(bytes: number): boolean {
+  private reserve(bytes: number): boolean {
     if (bytes === this.#bytes) return true
     const isThere = this.#budget.take(bytes - this.#bytes)
     if (isThere) {
@@ -194,7 +194,7 @@ class CountedCallers implements RuleCallers {
   }
 
   private forget(): void {
-    this.#few = undefined
+    this.#exact = undefined
     this.#sketch = undefined
     this.#budget.give(this.#bytes)
     this.#bytes = 0
@@ -242,19 +242,19 @@ class Sketch {
 
 const HASH_BYTES = 8
 const SKETCH_MARK = 's'
-const FEW_MARK = 'f'
+const EXACT_MARK = 'f'
 
 function writeSketch(registers: Registers): string {
   return SKETCH_MARK + writeRegisters(registers)
 }
 
-function writeFew(few: FewCallers): string {
-  const bytes = Buffer.alloc(few.size * HASH_BYTES)
+function writeExact(exact: ExactDistinct): string {
+  const bytes = Buffer.alloc(exact.size * HASH_BYTES)
   let at = 0
-  few.each((hi, lo) => {
+  exact.each((hi, lo) => {
     at = bytes.writeInt32LE(lo, bytes.writeInt32LE(hi, at))
   })
-  return FEW_MARK + bytes.toString('base64')
+  return EXACT_MARK + bytes.toString('base64')
 }
 
 /**
@@ -263,13 +263,13 @@ function writeFew(few: FewCallers): string {
  */
 export function mergeEstimate(texts: readonly string[]): number {
   const sketches = texts.flatMap(readSketch)
-  const few = Buffer.concat(texts.flatMap(readFew))
-  if (sketches.length === 0) return countHashes(few)
+  const exact = Buffer.concat(texts.flatMap(readExact))
+  if (sketches.length === 0) return countHashes(exact)
   const all = makeRegisters()
   for (const registers of sketches) mergeRegisters(all, registers)
-  for (let at = 0; at < few.length; at += HASH_BYTES) {
-    const register = registerOf(few.readInt32LE(at + 4))
-    all[register] = Math.max(all[register] ?? 0, rankOf(few.readInt32LE(at)))
+  for (let at = 0; at < exact.length; at += HASH_BYTES) {
+    const register = registerOf(exact.readInt32LE(at + 4))
+    all[register] = Math.max(all[register] ?? 0, rankOf(exact.readInt32LE(at)))
   }
   return estimateOf(all)
 }
@@ -279,10 +279,10 @@ function readSketch(text: string): readonly Registers[] {
   return registers === undefined ? [] : [registers]
 }
 
-function readFew(text: string): readonly Buffer[] {
-  const bytes = text.startsWith(FEW_MARK) ? Buffer.from(text.slice(1), 'base64') : undefined
+function readExact(text: string): readonly Buffer[] {
+  const bytes = text.startsWith(EXACT_MARK) ? Buffer.from(text.slice(1), 'base64') : undefined
   const isWhole = bytes !== undefined && bytes.length % HASH_BYTES === 0
-  return isWhole && bytes.length <= FEW_MAX * HASH_BYTES ? [bytes] : []
+  return isWhole && bytes.length <= EXACT_MAX * HASH_BYTES ? [bytes] : []
 }
 
 function countHashes(bytes: Buffer): number {

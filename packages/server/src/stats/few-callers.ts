@@ -1,15 +1,15 @@
 /** A few callers by their hashes, each with the slice of time it was last seen in: exact. */
 
 /** As many as there may be before a sketch is smaller and nearly as right. */
-export const FEW_MAX = 64
+export const EXACT_MAX = 64
 /** At first. There are always twice as many as callers, so that a look ends soon. */
-const PLACES_MIN = 16
+const SLOTS_MIN = 16
 /** A place holds the halves of a hash and the slice; 0 is no slice. */
 const WIDTH = 3
 
-export class FewCallers {
-  #places = new Int32Array(PLACES_MIN * WIDTH)
-  #mask = PLACES_MIN - 1
+export class ExactDistinct {
+  #places = new Int32Array(SLOTS_MIN * WIDTH)
+  #mask = SLOTS_MIN - 1
   #size = 0
 
   get size(): number {
@@ -25,7 +25,7 @@ export class FewCallers {
     const places = this.#places
     const at = this.find(hi | 0, lo | 0)
     if (places[at + 2] === 0) {
-      if (this.#size === FEW_MAX) return false
+      if (this.#size === EXACT_MAX) return false
       if ((this.#size + 1) * 2 > this.#mask + 1) {
         this.rebuild((this.#mask + 1) * 2, 0)
         return this.add(hi, lo, slice)
@@ -61,13 +61,13 @@ export class FewCallers {
   }
 
   private rebuild(places: number, after: number): void {
-    const before = this.#places
+    const previous = this.#places
     this.#places = new Int32Array(places * WIDTH)
     this.#mask = places - 1
     this.#size = 0
-    for (let at = 0; at < before.length; at += WIDTH) {
-      const slice = before[at + 2] ?? 0
-      if (slice > 0 && slice > after) this.add(before[at] ?? 0, before[at + 1] ?? 0, slice)
+    for (let at = 0; at < previous.length; at += WIDTH) {
+      const slice = previous[at + 2] ?? 0
+      if (slice > 0 && slice > after) this.add(previous[at] ?? 0, previous[at + 1] ?? 0, slice)
     }
   }
 }

@@ -1,10 +1,10 @@
 import { describe, expect, test } from 'vitest'
-import { type Board, ownBoard } from './board.js'
+import { type SnapshotExchange, singleNodeExchange } from './board.js'
 import { FleetStats } from './fleet-stats.js'
 import { makeFleet, TestTimers } from './fleet.test-helper.js'
 import { HASHED } from './name-protection.test-helper.js'
-import { type NodeSight, RULE_STEP_MS, type SeenCaller, STEP_MS } from './node-sight.js'
-import { readSight, writeSight } from './sight-text.js'
+import { type NodeSnapshot, RULE_BUCKET_MS, type CallerSnapshot, BUCKET_MS } from './node-sight.js'
+import { decodeSnapshot, encodeSnapshot } from './sight-text.js'
 import { BEGAN_MS, makeNode, WELL } from './stats.test-helper.js'
 
 describe('the stats of a fleet', () => {
@@ -20,13 +20,13 @@ describe('the stats of a fleet', () => {
       at: new Date(BEGAN_MS + 20_000).toISOString(),
       nodes: 2,
       rulesVersion: 7,
-      series: { stepMs: STEP_MS, endMs: BEGAN_MS + 20_000 },
+      series: { stepMs: BUCKET_MS, endMs: BEGAN_MS + 20_000 },
       minutes: { stepMs: 60_000, endMs: BEGAN_MS, allowed: [] },
       store: WELL,
     })
     expect(stats.series.refused).toEqual([0, 4, 4, 4, 4, 4, 4, 4, 4, 4])
     const [tight] = stats.rules
-    expect(tight).toMatchObject({ rule: 'tight', series: { stepMs: RULE_STEP_MS } })
+    expect(tight).toMatchObject({ rule: 'tight', series: { stepMs: RULE_BUCKET_MS } })
     expect(tight?.series.refused).toEqual([16, 20])
     expect(tight?.refusingSince).toBe(new Date(BEGAN_MS + 3000).toISOString())
     expect(tight?.left).toEqual([36 + 2, 0, 0, 2, 0, 0])
@@ -99,7 +99,7 @@ describe('the stats of a fleet', () => {
       node.pass(4)
       await node.post()
     }
-    board.texts.set('again', await writeSight({ ...two.sight(), atMs: BEGAN_MS }))
+    board.texts.set('again', await encodeSnapshot({ ...two.sight(), atMs: BEGAN_MS }))
     board.texts.set('damaged', 'what is this')
     const { nodes, series } = await one.fleet.stats()
     expect([nodes, series.allowed]).toEqual([2, [2, 0]])
@@ -121,7 +121,7 @@ describe('a look at the board', () => {
     const { one } = makeFleet({})
     let answer: (texts: readonly string[]) => void = () => {}
     let reads = 0
-    const board: Board = {
+    const board: SnapshotExchange = {
       post: async () => {},
       read: () => {
         reads++
@@ -130,7 +130,7 @@ describe('a look at the board', () => {
     }
     const fleet = new FleetStats({
       own: one.stats,
-      board,
+      exchange: board,
       names: HASHED,
       clock: { now: () => one.nowMs },
     })
@@ -177,7 +177,7 @@ describe('a look at the board', () => {
     const clock = { now: () => node.nowMs }
     const fleet = new FleetStats({
       own: node.stats,
-      board: ownBoard(),
+      exchange: singleNodeExchange(),
       names: HASHED,
       clock,
       timers,
@@ -206,8 +206,8 @@ describe('a node', () => {
       await until(() => one.timers.waiting.size === 1)
       expect(board.posts).toBe(i)
     }
-    const sight = await readSight(board.texts.get('n1') ?? '')
-    expect(sight).toEqual(one.sight())
+    const snapshot = await decodeSnapshot(board.texts.get('n1') ?? '')
+    expect(snapshot).toEqual(one.sight())
     await one.fleet.close()
     expect(one.timers.waiting.size).toBe(0)
     one.fleet.start()
@@ -239,7 +239,7 @@ describe('a node', () => {
 
   test('tells what keeps it from the newest rules, and when nothing does any more', async () => {
     let problem: string | undefined = 'Postgres is gone'
-    const { one, two } = makeFleet({}, { parts: { problem: () => problem } })
+    const { one, two } = makeFleet({}, { deps: { problem: () => problem } })
     const told = async () => {
       for (const node of [one, two]) node.pass(2)
       await two.post()
@@ -335,7 +335,7 @@ describe('a tick', () => {
 })
 
 describe('top callers', () => {
-  const caller = (hash: string, refusals: number): SeenCaller => ({
+  const caller = (hash: string, refusals: number): CallerSnapshot => ({
     rule: 'tight',
     hash,
     caller: { user: hash },
@@ -351,13 +351,13 @@ describe('top callers', () => {
 
   test('are those of all nodes together', async () => {
     const { board, one, two } = makeFleet({}, {})
-    const other: NodeSight = {
+    const other: NodeSnapshot = {
       ...two.sight(),
       callersSinceMs: BEGAN_MS - 60_000,
       callers: [caller('aa', 5), caller('bb', 7)],
     }
-    board.texts.set('n2', await writeSight(other))
-    board.texts.set('n3', await writeSight({ ...other, node: { ...other.node, id: 'n3' } }))
+    board.texts.set('n2', await encodeSnapshot(other))
+    board.texts.set('n3', await encodeSnapshot({ ...other, node: { ...other.node, id: 'n3' } }))
     const top = await one.fleet.top('refusals', { rule: 'tight', limit: 1 })
     expect(top).toMatchObject({
       at: new Date(BEGAN_MS).toISOString(),

@@ -1,8 +1,8 @@
 /** Nodes that leave what they see for each other on a board, in time that a test tells. */
-import type { Board } from './board.js'
+import type { SnapshotExchange } from './board.js'
 import { FleetStats } from './fleet-stats.js'
 import { HASHED } from './name-protection.test-helper.js'
-import { writeSight } from './sight-text.js'
+import { encodeSnapshot } from './sight-text.js'
 import { makeNode, type TestNodeOptions } from './stats.test-helper.js'
 
 /** Timers that a test runs. */
@@ -27,13 +27,13 @@ export class TestTimers {
 }
 
 /** A board for several nodes, that can be made to fail. */
-class TestBoard {
+class TestExchange {
   readonly texts = new Map<string, string>()
   reads = 0
   posts = 0
   isGone = false
 
-  of(node: string): Board {
+  get(node: string): SnapshotExchange {
     return {
       post: async (text) => {
         this.posts++
@@ -50,7 +50,7 @@ class TestBoard {
 }
 
 export function makeFleet(...all: readonly TestNodeOptions[]) {
-  const board = new TestBoard()
+  const board = new TestExchange()
   const nodes = all.map((options, i) => {
     const id = `n${i + 1}`
     const node = makeNode({ id, ...options })
@@ -58,13 +58,13 @@ export function makeFleet(...all: readonly TestNodeOptions[]) {
     const problems: unknown[] = []
     const fleet = new FleetStats({
       own: node.stats,
-      board: board.of(id),
+      exchange: board.get(id),
       names: HASHED,
       clock: { now: () => node.nowMs },
       timers,
       onProblem: (problem) => void problems.push(problem),
     })
-    const post = async () => void board.texts.set(id, await writeSight(node.sight()))
+    const post = async () => void board.texts.set(id, await encodeSnapshot(node.sight()))
     return { ...node, pass: node.pass, sight: node.sight, fleet, timers, problems, post }
   })
   const [one, two, three] = nodes

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { KeptHistogram } from '../metrics/histogram.js'
+import { HistogramSeries } from '../metrics/histogram.js'
 import { HistogramRing, mergeLatency, quantile } from './latency.js'
 
 const BOUNDS = [0.001, 0.002, 0.004]
@@ -45,7 +45,7 @@ describe('a quantile', () => {
 
 describe('a ring of a histogram', () => {
   test('has what each step added, without places where nothing was', () => {
-    const histogram = new KeptHistogram(BOUNDS)
+    const histogram = new HistogramSeries(BOUNDS)
     histogram.observe(0.003, 5)
     const ring = new HistogramRing(histogram, 3, 10)
     histogram.observe(0.0005)
@@ -59,7 +59,7 @@ describe('a ring of a histogram', () => {
   })
 
   test('forgets what lies ahead of a clock that was put back', () => {
-    const histogram = new KeptHistogram(BOUNDS)
+    const histogram = new HistogramSeries(BOUNDS)
     const ring = new HistogramRing(histogram, 3, 10)
     histogram.observe(0.0005)
     ring.feed(12)

@@ -1,64 +1,65 @@
 /** What a histogram counts, by steps of time: how long things took, or how much was left. */
-import type { SeenLatency } from './node-sight.js'
-import { StepCounts } from './steps.js'
+import type { LatencySnapshot } from './node-sight.js'
+import { BucketCounts } from './steps.js'
 
 /** What a histogram tells of itself. */
-export interface Measured {
+export interface HistogramReader {
   /** Rising. */
   readonly bounds: readonly number[]
   /** How many lay in each place since the start; one more than bounds. */
   counts(): ArrayLike<number>
 }
 
-export const NO_LATENCY: SeenLatency = { bounds: [], steps: [] }
+export const NO_LATENCY: LatencySnapshot = { bounds: [], steps: [] }
 
 export class HistogramRing {
-  readonly #measured: Measured
-  readonly #kept: number
-  readonly #counts: StepCounts
-  readonly #before: Float64Array
+  readonly #histogram: HistogramReader
+  readonly #capacity: number
+  readonly #counts: BucketCounts
+  readonly #previous: Float64Array
 
-  constructor(measured: Measured, kept: number, step: number) {
-    this.#measured = measured
-    this.#kept = kept
-    this.#counts = new StepCounts({ kept, width: measured.bounds.length + 1, step })
-    this.#before = Float64Array.from(measured.counts())
+  constructor(histogram: HistogramReader, capacity: number, bucket: number) {
+    this.#histogram = histogram
+    this.#capacity = capacity
+    this.#counts = new BucketCounts({ capacity, width: histogram.bounds.length + 1, bucket })
+    this.#previous = Float64Array.from(histogram.counts())
   }
 
   /** Counts into a step what the histogram has got since the last time. */
-  feed(step: number): void {
-    this.#counts.reach(step)
-    const now = this.#measured.counts()
-    for (let i = 0; i < this.#before.length; i++) {
-      const grown = (now[i] ?? 0) - (this.#before[i] ?? 0)
-      if (grown > 0) this.#counts.add(step, i, grown)
-      this.#before[i] = now[i] ?? 0
+  feed(bucket: number): void {
+    this.#counts.advanceTo(bucket)
+    const now = this.#histogram.counts()
+    for (let i = 0; i < this.#previous.length; i++) {
+      const delta = (now[i] ?? 0) - (this.#previous[i] ?? 0)
+      if (delta > 0) this.#counts.add(bucket, i, delta)
+      this.#previous[i] = now[i] ?? 0
     }
   }
 
   /** Forgets this step and what lies ahead of it: the clock was put back. */
-  rewind(step: number): void {
-    this.#counts.rewind(step)
+  rewind(bucket: number): void {
+    this.#counts.rewind(bucket)
   }
 
   /** The steps from `from` up to `end`, which is not among them; as many as are kept. */
-  latency(from: number, end: number): SeenLatency {
+  latency(from: number, end: number): LatencySnapshot {
     const steps: (readonly number[])[] = []
-    for (let step = Math.max(from, end - this.#kept); step < end; step++) {
+    for (let bucket = Math.max(from, end - this.#capacity); bucket < end; bucket++) {
       const pairs: number[] = []
-      for (let i = 0; i < this.#before.length; i++) {
-        const count = this.#counts.at(step, i)
+      for (let i = 0; i < this.#previous.length; i++) {
+        const count = this.#counts.at(bucket, i)
         if (count > 0) pairs.push(i, count)
       }
       steps.push(pairs)
     }
-    return { bounds: [...this.#measured.bounds], steps }
+    return { bounds: [...this.#histogram.bounds], steps }
   }
 
   /** At a place, in the kept steps up to `end` and the one under way. */
   sum(place: number, end: number): number {
     let sum = 0
-    for (let step = end - this.#kept; step <= end; step++) sum += this.#counts.at(step, place)
+    for (let bucket = end - this.#capacity; bucket <= end; bucket++)
+      sum += this.#counts.at(bucket, place)
     return sum
   }
 }
@@ -75,13 +76,13 @@ export function quantile(
   let total = 0
   for (let i = 0; i <= bounds.length; i++) total += counts[i] ?? 0
   if (total === 0) return null
-  const wanted = q * total
+  const target = q * total
   let below = 0
   for (let i = 0; i < bounds.length; i++) {
     const count = counts[i] ?? 0
-    if (count > 0 && below + count >= wanted) {
+    if (count > 0 && below + count >= target) {
       const from = bounds[i - 1] ?? 0
-      return from + (((bounds[i] ?? 0) - from) * Math.max(0, wanted - below)) / count
+      return from + (((bounds[i] ?? 0) - from) * Math.max(0, target - below)) / count
     }
     below += count
   }
@@ -89,8 +90,8 @@ export function quantile(
 }
 
 /** What one node tells, and the step after its last. */
-export interface LatencyUpTo {
-  readonly latency: SeenLatency
+export interface NodeLatency {
+  readonly latency: LatencySnapshot
   readonly end: number
 }
 
@@ -103,13 +104,13 @@ export interface MergedLatency {
 
 /** Nodes of another release may have other bounds; theirs cannot be added, and are left out. */
 export function mergeLatency(
-  all: readonly LatencyUpTo[],
+  all: readonly NodeLatency[],
   { end, length }: { readonly end: number; readonly length: number },
 ): MergedLatency {
   const bounds = all.find(({ latency }) => latency.bounds.length > 0)?.latency.bounds ?? []
   const steps = Array.from({ length }, (): Float64Array | undefined => undefined)
   for (const { latency, end: ownEnd } of all) {
-    if (!isSame(latency.bounds, bounds)) continue
+    if (!haveSameBounds(latency.bounds, bounds)) continue
     const offset = ownEnd - latency.steps.length - (end - length)
     for (const [i, pairs] of latency.steps.entries()) {
       const place = i + offset
@@ -128,6 +129,6 @@ function addPairs(counts: Float64Array, pairs: readonly number[]): Float64Array 
   return counts
 }
 
-function isSame(one: readonly number[], other: readonly number[]): boolean {
+function haveSameBounds(one: readonly number[], other: readonly number[]): boolean {
   return one.length === other.length && one.every((bound, i) => bound === other[i])
 }

@@ -37,11 +37,11 @@ test('it goes on as long as one node sees it', () => {
 test('what ended is told once, the last first, until the last node saw it no more', () => {
   const one = { active: [], recent: [over('a', 1, 20), over('b', 40, 50)] }
   const two = { active: [], recent: [over('a', 2, 25, 'n2')] }
-  const told = mergeAlerts([one, two]).recent.map(({ subject, resolvedAt }) => [
+  const merged = mergeAlerts([one, two]).recent.map(({ subject, resolvedAt }) => [
     subject,
     resolvedAt,
   ])
-  expect(told).toEqual([
+  expect(merged).toEqual([
     ['b', timeOf(50)],
     ['a', timeOf(25)],
   ])
@@ -64,6 +64,6 @@ test('what was over before the same thing began again is told beside it', () => 
 test('what wakes somebody stands before what does not, whichever began first', () => {
   const one = { active: [alertOf('t', 1, { severity: 'ticket' }), alertOf('b', 9)], recent: [] }
   const two = { active: [alertOf('a', 5), alertOf('s', 0, { severity: 'ticket' })], recent: [] }
-  const told = mergeAlerts([one, two]).active.map(({ subject }) => subject)
-  expect(told).toEqual(['a', 'b', 's', 't'])
+  const merged = mergeAlerts([one, two]).active.map(({ subject }) => subject)
+  expect(merged).toEqual(['a', 'b', 's', 't'])
 })

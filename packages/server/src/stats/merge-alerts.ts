@@ -1,11 +1,11 @@
 /** The alerts of all nodes: what several see is one, that began when the first of them saw it. */
 import { type Alert, mostUrgentFirst } from '../alerts/alert.js'
-import type { SeenAlerts } from './node-sight.js'
+import type { AlertLists } from './node-sight.js'
 
 /** Of those that ended; what goes on has a bound on each node. */
 const RECENT_MAX = 100
 
-export function mergeAlerts(all: readonly SeenAlerts[]): SeenAlerts {
+export function mergeAlerts(all: readonly AlertLists[]): AlertLists {
   const active = new Map<string, Alert>()
   for (const alert of all.flatMap((each) => each.active)) {
     const known = active.get(alert.id)

@@ -4,7 +4,7 @@ import { expect, test } from 'vitest'
 import { callWith } from '../normalized-call.test-helper.js'
 import { DistinctCallers } from './distinct-callers.js'
 import { mergeStats, nodeViews, tickOf } from './merge-sights.js'
-import { readSight, writeSight } from './sight-text.js'
+import { decodeSnapshot, encodeSnapshot } from './sight-text.js'
 import { makeNode } from './stats.test-helper.js'
 
 /** One decision: by which node, in which second, what its one rule said. */
@@ -58,8 +58,8 @@ function decisionOf(event: Event): Decision {
 }
 
 /** What a node sees of the events of some nodes. */
-function sightOf(id: string, all: readonly Event[]) {
-  const node = makeNode({ id, parts: { distinct: new DistinctCallers() } })
+function snapshotOf(id: string, all: readonly Event[]) {
+  const node = makeNode({ id, deps: { distinct: new DistinctCallers() } })
   let second = 0
   node.pass(SECONDS, () => {
     for (const event of all.filter((each) => each.second === second)) {
@@ -75,20 +75,20 @@ test('what several nodes saw together is what one node would have seen alone', a
   await fc.assert(
     fc.asyncProperty(events, async (all) => {
       const sights = Array.from({ length: NODES }, (_, i) =>
-        sightOf(
+        snapshotOf(
           `n${i}`,
           all.filter(({ node }) => node === i),
         ),
       )
       const read = await Promise.all(
-        sights.map(async (sight) => readSight(await writeSight(sight))),
+        sights.map(async (sight) => decodeSnapshot(await encodeSnapshot(sight))),
       )
       expect(read).toEqual(sights)
       const [own, ...others] = sights
       if (own === undefined) throw new Error('no sight')
       const { atMs } = own
       const alone = await mergeStats({
-        own: sightOf('alone', all),
+        own: snapshotOf('alone', all),
         others: [],
         isWhole: true,
         atMs,

@@ -3,21 +3,21 @@
  * what one node would tell that had made all the decisions; only what a node does not tell, because
  * it has more rules than are told, is missing.
  */
-import { TimeSlices } from '../time-slices.js'
+import { CooperativeYield } from '../time-slices.js'
 import { mergeEstimate } from './distinct-callers.js'
-import { type LatencyUpTo, mergeLatency, quantile } from './latency.js'
+import { type NodeLatency, mergeLatency, quantile } from './latency.js'
 import {
   LEFT_BOUNDS,
-  MINUTE_STEPS,
-  type NodeSight,
-  RULE_STEP_MS,
-  RULE_STEPS,
-  RULES_TOLD_MAX,
-  type SeenRule,
-  type SeenSeries,
-  type SeenStore,
-  STEP_MS,
-  STEPS,
+  MINUTE_BUCKETS,
+  type NodeSnapshot,
+  RULE_BUCKET_MS,
+  RULE_BUCKETS,
+  SNAPSHOT_RULES_MAX,
+  type RuleSnapshot,
+  type SeriesSnapshot,
+  type StoreSnapshot,
+  BUCKET_MS,
+  BUCKETS,
 } from './node-sight.js'
 import { commonEnd, mergeSeries } from './series.js'
 import type {
@@ -25,15 +25,15 @@ import type {
   RuleStatsView,
   RuleTickView,
   SeriesView,
-  SightNodeView,
+  NodeSnapshotView,
   StatsView,
   TickView,
 } from './views.js'
 
 /** The own sight, which is the freshest, and those of others. */
-export interface Sights {
-  readonly own: NodeSight
-  readonly others: readonly NodeSight[]
+export interface FleetSnapshot {
+  readonly own: NodeSnapshot
+  readonly others: readonly NodeSnapshot[]
   /** False: what the others left could not be read. */
   readonly isWhole: boolean
   /** When it was looked. */
@@ -42,19 +42,19 @@ export interface Sights {
 
 const MINUTE_MS = 60_000
 /** Rates are of the last ten seconds. */
-const RATE_STEPS = 5
+const RATE_BUCKETS = 5
 /** Rules whose last step is told every two seconds; all others are told when somebody asks. */
 const TICK_RULES_MAX = 100
 
 /** `rule`: only that one, however little it does. */
-export async function mergeStats(sights: Sights, rule?: string): Promise<StatsView> {
-  const { own, others, isWhole, atMs } = sights
+export async function mergeStats(fleet: FleetSnapshot, rule?: string): Promise<StatsView> {
+  const { own, others, isWhole, atMs } = fleet
   const all = [own, ...others]
-  const series = mergeAll(all, ({ total }) => total, STEPS)
+  const series = mergeAll(all, ({ total }) => total, BUCKETS)
   const { length } = series.allowed
-  const latency = (read: (sight: NodeSight) => LatencyUpTo['latency']): LatencyView =>
+  const latency = (read: (snapshot: NodeSnapshot) => NodeLatency['latency']): LatencyView =>
     latencyView(
-      all.map((sight) => ({ latency: read(sight), end: sight.total.end })),
+      all.map((snapshot) => ({ latency: read(snapshot), end: snapshot.total.end })),
       { end: series.end, length },
     )
   return {
@@ -62,11 +62,11 @@ export async function mergeStats(sights: Sights, rule?: string): Promise<StatsVi
     nodes: all.length,
     isWhole,
     rulesVersion: own.rulesVersion,
-    series: seriesView(series, STEP_MS),
+    series: seriesView(series, BUCKET_MS),
     decisionLatency: latency(({ decisions }) => decisions),
     storeLatency: latency(({ store }) => store),
     minutes: seriesView(
-      mergeAll(all, ({ minutes }) => minutes, MINUTE_STEPS),
+      mergeAll(all, ({ minutes }) => minutes, MINUTE_BUCKETS),
       MINUTE_MS,
     ),
     store: storeView(all),
@@ -97,9 +97,9 @@ export function tickOf(stats: StatsView): TickView {
 }
 
 /** Each node as it told of itself, this one first. */
-export function nodeViews({ own, others, atMs }: Sights): readonly SightNodeView[] {
-  return [own, ...others].map((sight) => {
-    const { node, release, rulesVersion, problem, startedAt, total, storeHealth } = sight
+export function nodeViews({ own, others, atMs }: FleetSnapshot): readonly NodeSnapshotView[] {
+  return [own, ...others].map((snapshot) => {
+    const { node, release, rulesVersion, problem, startedAt, total, storeHealth } = snapshot
     const { allowed, refused, shadowRefused } = total
     return {
       ...node,
@@ -108,7 +108,7 @@ export function nodeViews({ own, others, atMs }: Sights): readonly SightNodeView
       // There also where there is none: what the rule store was told before is over then.
       ...(problem !== undefined && { problem: problem ?? undefined }),
       startedAt,
-      seenMsAgo: Math.max(0, Math.round(atMs - sight.atMs)),
+      seenMsAgo: Math.max(0, Math.round(atMs - snapshot.atMs)),
       decisionsPerSecond: rateOf([allowed, refused, shadowRefused]),
       refusalsPerSecond: rateOf([refused]),
       clockOffsetMs: furthest(storeHealth.nodes.map(({ clockOffsetMs }) => clockOffsetMs)),
@@ -119,10 +119,10 @@ export function nodeViews({ own, others, atMs }: Sights): readonly SightNodeView
 
 /** In turns: of many nodes it is work for longer than a decision may wait. */
 async function mergeRules(
-  all: readonly NodeSight[],
+  all: readonly NodeSnapshot[],
   only: string | undefined,
 ): Promise<readonly RuleStatsView[]> {
-  const byRule = new Map<string, SeenRule[]>()
+  const byRule = new Map<string, RuleSnapshot[]>()
   for (const { rules } of all) {
     for (const rule of rules) {
       if (only !== undefined && rule.rule !== only) continue
@@ -135,14 +135,14 @@ async function mergeRules(
   const [ownEnd, ...ends] = all.flatMap(({ rules }) => rules[0]?.series.end ?? [])
   const end = commonEnd(ownEnd ?? 0, ends)
   const merged: MergedRule[] = []
-  const slices = new TimeSlices()
-  for (const seen of byRule.values()) {
-    merged.push(mergeRule(seen, end))
-    if (slices.isOver()) await slices.pause()
+  const slices = new CooperativeYield()
+  for (const snapshots of byRule.values()) {
+    merged.push(mergeRule(snapshots, end))
+    if (slices.isDue()) await slices.pause()
   }
   return merged
     .sort(byRefusals)
-    .slice(0, RULES_TOLD_MAX)
+    .slice(0, SNAPSHOT_RULES_MAX)
     .map(({ view }) => view)
 }
 
@@ -152,25 +152,25 @@ interface MergedRule {
   readonly decisions: number
 }
 
-function mergeRule(seen: readonly SeenRule[], end: number): MergedRule {
+function mergeRule(snapshots: readonly RuleSnapshot[], end: number): MergedRule {
   const series = mergeSeries(
-    seen.map((rule) => rule.series),
-    { end, kept: RULE_STEPS },
+    snapshots.map((rule) => rule.series),
+    { end, capacity: RULE_BUCKETS },
   )
-  const candidates = seen.flatMap(({ candidate }) => candidate ?? [])
-  const sketches = seen.flatMap(({ sketch }) => sketch ?? [])
-  const sinces = seen.flatMap(({ refusingSinceMs }) => refusingSinceMs ?? [])
+  const candidates = snapshots.flatMap(({ candidate }) => candidate ?? [])
+  const sketches = snapshots.flatMap(({ sketch }) => sketch ?? [])
+  const sinces = snapshots.flatMap(({ refusingSinceMs }) => refusingSinceMs ?? [])
   const refused = sum(series.refused)
   const view = {
-    rule: seen[0]?.rule ?? '',
-    series: seriesView(series, RULE_STEP_MS),
+    rule: snapshots[0]?.rule ?? '',
+    series: seriesView(series, RULE_BUCKET_MS),
     candidate:
       candidates.length === 0
         ? null
-        : seriesView(mergeSeries(candidates, { end, kept: RULE_STEPS }), RULE_STEP_MS),
+        : seriesView(mergeSeries(candidates, { end, capacity: RULE_BUCKETS }), RULE_BUCKET_MS),
     refusingSince: sinces.length === 0 ? null : new Date(Math.min(...sinces)).toISOString(),
     callers: sketches.length === 0 ? null : Math.round(mergeEstimate(sketches)),
-    left: LEFT_BOUNDS.map((_, place) => sum(seen.map(({ left }) => left[place] ?? 0))),
+    left: LEFT_BOUNDS.map((_, place) => sum(snapshots.map(({ left }) => left[place] ?? 0))),
   }
   return { view, refused, decisions: refused + sum(series.allowed) + sum(series.shadowRefused) }
 }
@@ -197,25 +197,25 @@ function ruleTick({ rule, series, candidate, refusingSince }: RuleStatsView): Ru
 
 /** The own is first: what it has not told of yet, nobody waits for. */
 function mergeAll(
-  all: readonly NodeSight[],
-  read: (sight: NodeSight) => SeenSeries,
-  kept: number,
-): SeenSeries {
+  all: readonly NodeSnapshot[],
+  read: (snapshot: NodeSnapshot) => SeriesSnapshot,
+  capacity: number,
+): SeriesSnapshot {
   const series = all.map(read)
   const [own, ...ends] = series.map(({ end }) => end)
-  return mergeSeries(series, { end: commonEnd(own ?? 0, ends), kept })
+  return mergeSeries(series, { end: commonEnd(own ?? 0, ends), capacity })
 }
 
-function seriesView(series: SeenSeries, stepMs: number): SeriesView {
+function seriesView(series: SeriesSnapshot, stepMs: number): SeriesView {
   const { end, allowed, refused, shadowRefused, degraded } = series
   return { stepMs, endMs: end * stepMs, allowed, refused, shadowRefused, degraded }
 }
 
 function latencyView(
-  all: readonly LatencyUpTo[],
-  wanted: { readonly end: number; readonly length: number },
+  all: readonly NodeLatency[],
+  range: { readonly end: number; readonly length: number },
 ): LatencyView {
-  const { bounds, steps } = mergeLatency(all, wanted)
+  const { bounds, steps } = mergeLatency(all, range)
   const read = (q: number) =>
     steps.map((counts) => {
       const seconds = counts === undefined ? null : quantile(bounds, counts, q)
@@ -230,17 +230,17 @@ function milliseconds(seconds: number): number {
 }
 
 /** As this node sees it; well only where it is so for all. */
-function storeView(all: readonly NodeSight[]): SeenStore {
+function storeView(all: readonly NodeSnapshot[]): StoreSnapshot {
   const [own] = all
   if (own === undefined) throw new Error('no sight at all')
   return { ...own.storeHealth, isWell: all.every(({ storeHealth }) => storeHealth.isWell) }
 }
 
 function rateOf(fields: readonly (readonly number[])[]): number {
-  const steps = Math.min(RATE_STEPS, fields[0]?.length ?? 0)
+  const steps = Math.min(RATE_BUCKETS, fields[0]?.length ?? 0)
   if (steps === 0) return 0
   const count = sum(fields.map((counts) => sum(counts.slice(-steps))))
-  return Math.round((count / (steps * STEP_MS)) * 10_000) / 10
+  return Math.round((count / (steps * BUCKET_MS)) * 10_000) / 10
 }
 
 function furthest(offsets: readonly (number | null)[]): number | null {

@@ -5,22 +5,22 @@
 import type { Alert } from '../alerts/alert.js'
 
 /** Steps begin at multiples of their length since 1970, so those of all nodes fall together. */
-export const STEP_MS = 2000
-export const STEPS = 150
-export const RULE_STEP_MS = 10_000
-export const RULE_STEPS = 60
-export const MINUTE_STEPS = 360
+export const BUCKET_MS = 2000
+export const BUCKETS = 150
+export const RULE_BUCKET_MS = 10_000
+export const RULE_BUCKETS = 60
+export const MINUTE_BUCKETS = 360
 /** Rules that a node tells of: those with most refusals, then those with most decisions. */
-export const RULES_TOLD_MAX = 200
+export const SNAPSHOT_RULES_MAX = 200
 /** Callers that a node tells of, for each rule and order. */
-export const CALLERS_TOLD_MAX = 20
+export const SNAPSHOT_CALLERS_MAX = 20
 /** Alerts that a node tells of: the longest active, and the last that ended. */
-export const ALERTS_TOLD_MAX = 50
+export const SNAPSHOT_ALERTS_MAX = 50
 /** Shares of what is left: 0, up to 0.1, 0.25, 0.5, 0.75, and more. */
 export const LEFT_BOUNDS = [0, 0.1, 0.25, 0.5, 0.75, 1] as const
 
 /** Counts of complete steps, the oldest first. `end`: the number of the step after the last. */
-export interface SeenSeries {
+export interface SeriesSnapshot {
   readonly end: number
   readonly allowed: readonly number[]
   readonly refused: readonly number[]
@@ -29,17 +29,17 @@ export interface SeenSeries {
 }
 
 /** For each complete step of `STEP_MS`, how many lay below each bound; as sparse pairs. */
-export interface SeenLatency {
+export interface LatencySnapshot {
   /** In seconds, rising; one more count for what lies above the last. */
   readonly bounds: readonly number[]
   /** For each step, `[place, count, place, count, ...]`. */
   readonly steps: readonly (readonly number[])[]
 }
 
-export interface SeenRule {
+export interface RuleSnapshot {
   readonly rule: string
-  readonly series: SeenSeries
-  readonly candidate: SeenSeries | null
+  readonly series: SeriesSnapshot
+  readonly candidate: SeriesSnapshot | null
   /** Milliseconds since 1970. */
   readonly refusingSinceMs: number | null
   /** Registers of the sketch of its distinct callers in five minutes, base64; null: not kept. */
@@ -48,7 +48,7 @@ export interface SeenRule {
   readonly left: readonly number[]
 }
 
-export interface SeenCaller {
+export interface CallerSnapshot {
   readonly rule: string
   readonly hash: string
   readonly caller: Readonly<Record<string, string>>
@@ -70,7 +70,7 @@ export interface SeenCaller {
 }
 
 /** A caller that a rule in shadow, or a candidate, would have refused. */
-export interface SeenShadowCaller {
+export interface ShadowCallerSnapshot {
   readonly rule: string
   readonly hash: string
   readonly caller: Readonly<Record<string, string>>
@@ -88,7 +88,7 @@ export interface SeenShadowCaller {
   readonly lastSeenMs: number
 }
 
-export interface SeenStore {
+export interface StoreSnapshot {
   readonly name: string
   readonly state: string
   readonly isWell: boolean
@@ -105,13 +105,13 @@ export interface SeenStore {
 }
 
 /** Alerts of one node, or of all. */
-export interface SeenAlerts {
+export interface AlertLists {
   readonly active: readonly Alert[]
   /** Those that ended, the last first. */
   readonly recent: readonly Alert[]
 }
 
-export interface NodeSight {
+export interface NodeSnapshot {
   /** Of the format; a node that reads another one leaves it out. */
   readonly format: 1
   readonly node: { readonly id: string; readonly host: string; readonly pid: number }
@@ -121,18 +121,18 @@ export interface NodeSight {
   /** What keeps it from the newest rules; null: nothing, undefined: its release does not tell. */
   readonly problem?: string | null | undefined
   readonly atMs: number
-  readonly total: SeenSeries
-  readonly minutes: SeenSeries
-  readonly decisions: SeenLatency
-  readonly store: SeenLatency
-  readonly storeHealth: SeenStore
-  readonly rules: readonly SeenRule[]
+  readonly total: SeriesSnapshot
+  readonly minutes: SeriesSnapshot
+  readonly decisions: LatencySnapshot
+  readonly store: LatencySnapshot
+  readonly storeHealth: StoreSnapshot
+  readonly rules: readonly RuleSnapshot[]
   /** Since when callers are counted. */
   readonly callersSinceMs: number
-  readonly callers: readonly SeenCaller[]
+  readonly callers: readonly CallerSnapshot[]
   /** Apart, so that they take no room from `callers`; undefined: its release does not tell. */
-  readonly shadowCallers?: readonly SeenShadowCaller[] | undefined
-  readonly alerts: SeenAlerts
+  readonly shadowCallers?: readonly ShadowCallerSnapshot[] | undefined
+  readonly alerts: AlertLists
   /** Names of the callers in it, which the rows then lack: see published-names.ts. */
   readonly sealedNames?: string | undefined
 }

@@ -1,10 +1,16 @@
 import { type Call, UNMATCHED } from '@sluice/core'
 import { describe, expect, test } from 'vitest'
-import { RULE_STEP_MS, RULE_STEPS, RULES_TOLD_MAX, STEP_MS, STEPS } from './node-sight.js'
+import {
+  RULE_BUCKET_MS,
+  RULE_BUCKETS,
+  SNAPSHOT_RULES_MAX,
+  BUCKET_MS,
+  BUCKETS,
+} from './node-sight.js'
 import { BEGAN_MS, makeNode, sumOf } from './stats.test-helper.js'
 
 const ruleOf = (node: ReturnType<typeof makeNode>, rule: string) =>
-  node.sight().rules.find((told) => told.rule === rule)
+  node.sight().rules.find((reported) => reported.rule === rule)
 
 describe('everything together', () => {
   test('is counted once for each decision, however many rules matched', () => {
@@ -15,7 +21,7 @@ describe('everything together', () => {
     node.pass(1)
     // The second call is one that `tried` would refuse; the others are refused by `tight`.
     expect(node.sight().total).toEqual({
-      end: BEGAN_MS / STEP_MS + 1,
+      end: BEGAN_MS / BUCKET_MS + 1,
       allowed: [2],
       refused: [2],
       shadowRefused: [1],
@@ -25,8 +31,8 @@ describe('everything together', () => {
 
   test('has decisions by posture beside what they said', () => {
     const node = makeNode()
-    node.stats.decided({ ...UNMATCHED, postures: { tight: 'open' } }, { attributes: {} })
-    node.stats.decided(UNMATCHED, { attributes: {} })
+    node.stats.onDecision({ ...UNMATCHED, postures: { tight: 'open' } }, { attributes: {} })
+    node.stats.onDecision(UNMATCHED, { attributes: {} })
     node.pass(2)
     const { total } = node.sight()
     expect([total.allowed, total.degraded]).toEqual([[2], [1]])
@@ -36,8 +42,8 @@ describe('everything together', () => {
     const node = makeNode()
     node.pass(400, () => node.decide({ attributes: {} }))
     const { total, minutes } = node.sight()
-    expect(total.allowed).toEqual(Array.from({ length: STEPS }, () => 2))
-    expect(total.end * STEP_MS).toBe(BEGAN_MS + 400_000)
+    expect(total.allowed).toEqual(Array.from({ length: BUCKETS }, () => 2))
+    expect(total.end * BUCKET_MS).toBe(BEGAN_MS + 400_000)
     expect(minutes.allowed).toEqual([60, 60, 60, 60, 60, 60])
     expect(minutes.end * 60_000).toBe(BEGAN_MS + 360_000)
   })
@@ -62,7 +68,7 @@ describe('everything together', () => {
   })
 
   test('of a store in this process has no times of it', () => {
-    const node = makeNode({ parts: { storeTimes: undefined } })
+    const node = makeNode({ deps: { storeTimes: undefined } })
     node.pass(2)
     expect(node.sight().store).toEqual({ bounds: [], steps: [] })
   })
@@ -71,8 +77,8 @@ describe('everything together', () => {
     const node = makeNode({ id: 'abc' })
     node.call('u1', 5)
     node.pass(30)
-    const sight = node.sight()
-    expect(sight).toMatchObject({
+    const snapshot = node.sight()
+    expect(snapshot).toMatchObject({
       format: 1,
       node: { id: 'abc', host: 'host', pid: 1 },
       release: '1.0.0',
@@ -80,7 +86,7 @@ describe('everything together', () => {
       atMs: BEGAN_MS + 30_000,
       storeHealth: { name: 'memory' },
     })
-    expect(JSON.parse(JSON.stringify(sight))).toEqual(sight)
+    expect(JSON.parse(JSON.stringify(snapshot))).toEqual(snapshot)
   })
 })
 
@@ -92,7 +98,7 @@ describe('a rule', () => {
     expect(ruleOf(node, 'tight')?.series).toMatchObject({ allowed: [2, 0], refused: [3, 0] })
     expect(ruleOf(node, 'tight')?.candidate).toBeNull()
     expect(ruleOf(node, 'trial')?.candidate).toMatchObject({
-      end: (BEGAN_MS + 20_000) / RULE_STEP_MS,
+      end: (BEGAN_MS + 20_000) / RULE_BUCKET_MS,
       // Of the three calls that `tight` refused it was not asked.
       allowed: [1, 0],
       refused: [0, 0],
@@ -151,7 +157,7 @@ describe('a rule', () => {
   test('that has been idle for ten minutes is told no more, and counted when it comes again', () => {
     const node = makeNode()
     node.call('u1', 3)
-    node.pass(RULE_STEPS * 10 - 10)
+    node.pass(RULE_BUCKETS * 10 - 10)
     expect(ruleOf(node, 'tight')?.series.refused).toContain(1)
     node.pass(30)
     expect(node.sight().rules).toEqual([])
@@ -165,18 +171,18 @@ describe('a rule', () => {
 
   test('is among those that are told if it refuses most, or decides most', () => {
     const rules = Array.from(
-      { length: RULES_TOLD_MAX + 20 },
+      { length: SNAPSHOT_RULES_MAX + 20 },
       (_, i) =>
         `{ id: r${i}, match: { where: { plan: p${i} } }, by: [user], limits: [${i < 10 ? 1 : 99}/hour] }`,
     )
     const node = makeNode({ rules: `rules: [${rules.join(', ')}]` })
     for (let i = 0; i < rules.length; i++) node.call('u1', i < 30 ? 2 : 1, { plan: `p${i}` })
     node.pass(10)
-    const told = node.sight().rules.map(({ rule }) => rule)
-    expect(told).toHaveLength(RULES_TOLD_MAX)
-    expect(told.slice(0, 10).toSorted()).toEqual(Array.from({ length: 10 }, (_, i) => `r${i}`))
-    expect(told.slice(10, 30).every((rule) => Number(rule.slice(1)) < 30)).toBe(true)
-    const untold = rules.findIndex((_, i) => !told.includes(`r${i}`))
+    const reported = node.sight().rules.map(({ rule }) => rule)
+    expect(reported).toHaveLength(SNAPSHOT_RULES_MAX)
+    expect(reported.slice(0, 10).toSorted()).toEqual(Array.from({ length: 10 }, (_, i) => `r${i}`))
+    expect(reported.slice(10, 30).every((rule) => Number(rule.slice(1)) < 30)).toBe(true)
+    const untold = rules.findIndex((_, i) => !reported.includes(`r${i}`))
     expect(node.stats.rule(`r${untold}`)?.series.allowed).toEqual([1])
     expect(node.stats.rule('nobody')).toBeUndefined()
   })
@@ -187,7 +193,7 @@ describe('a rule', () => {
     node.setClock(BEGAN_MS + 20_000)
     node.pass(20, () => node.call('u1'))
     const { series, refusingSinceMs } = ruleOf(node, 'tight') ?? {}
-    expect(series && series.end * RULE_STEP_MS).toBe(BEGAN_MS + 40_000)
+    expect(series && series.end * RULE_BUCKET_MS).toBe(BEGAN_MS + 40_000)
     expect(series && sumOf(series)).toBe(40)
     expect(refusingSinceMs).toBeLessThanOrEqual(BEGAN_MS + 21_000)
     expect(sumOf(node.sight().total)).toBe(40)
@@ -260,7 +266,7 @@ describe('a caller', () => {
 
   test('of a rule for which there is no room is not kept, and nothing else suffers', () => {
     const node = makeNode({
-      parts: {
+      deps: {
         distinct: { ofRule: () => undefined, tick: () => {} },
         callers: {
           ofRule: () => undefined,

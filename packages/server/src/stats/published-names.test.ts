@@ -3,16 +3,16 @@ import type { Alert } from '../alerts/alert.js'
 import { FleetStats } from './fleet-stats.js'
 import { CLEAR, HASHED, SEALED } from './name-protection.test-helper.js'
 import type { NameProtection } from './name-protection.js'
-import type { NodeSight, SeenCaller, SeenShadowCaller } from './node-sight.js'
+import type { NodeSnapshot, CallerSnapshot, ShadowCallerSnapshot } from './node-sight.js'
 import { hideNames, revealNames } from './published-names.js'
 import { TextSealer } from './sealed-text.js'
-import { readSight, writeSight } from './sight-text.js'
+import { decodeSnapshot, encodeSnapshot } from './sight-text.js'
 import { BEGAN_MS, makeNode } from './stats.test-helper.js'
 
 const NAMES = /alice|gold|bob/
 
 const HASH = '00112233aabbccdd'
-const CALLER: SeenCaller = {
+const CALLER: CallerSnapshot = {
   rule: 'tight',
   hash: HASH,
   caller: { user: 'alice' },
@@ -26,7 +26,7 @@ const CALLER: SeenCaller = {
   lastSeenMs: BEGAN_MS,
   hours: 1,
 }
-const SHADOW_CALLER: SeenShadowCaller = {
+const SHADOW_CALLER: ShadowCallerSnapshot = {
   rule: 'tried',
   hash: 'ff112233aabbccdd',
   caller: { user: 'bob' },
@@ -56,7 +56,7 @@ const ALERT: Alert = {
   runbook: 'runbook.md#caller-at-zero',
 }
 
-function sightOf(more: Partial<NodeSight> = {}): NodeSight {
+function snapshotOf(more: Partial<NodeSnapshot> = {}): NodeSnapshot {
   return {
     ...makeNode({ id: 'n2' }).sight(),
     callers: [CALLER, { ...CALLER, hash: '01', caller: {}, plan: null, lastRefusedCall: null }],
@@ -66,20 +66,20 @@ function sightOf(more: Partial<NodeSight> = {}): NodeSight {
   }
 }
 
-const published = (names: NameProtection, sight = sightOf()) =>
-  writeSight(sight, { hide: (whole) => hideNames(whole, names) })
+const published = (names: NameProtection, snapshot = snapshotOf()) =>
+  encodeSnapshot(snapshot, { hide: (whole) => hideNames(whole, names) })
 
 test('a snapshot with sealed names is the same again for a node with the secret', async () => {
   const text = await published(SEALED)
-  const read = await readSight(text)
+  const read = await decodeSnapshot(text)
   expect(JSON.stringify({ ...read, sealedNames: '' })).not.toMatch(NAMES)
-  expect(read && revealNames(read, HASHED)).toEqual(sightOf())
+  expect(read && revealNames(read, HASHED)).toEqual(snapshotOf())
 })
 
 test.each([SEALED, HASHED])(
   'a snapshot published as $form has hashes and no names',
   async (names) => {
-    const read = await readSight(await published(names))
+    const read = await decodeSnapshot(await published(names))
     expect(JSON.stringify(read)).not.toMatch(NAMES)
     // A node of an earlier release reads it so: everything but the names.
     expect(read).toMatchObject({
@@ -91,12 +91,12 @@ test.each([SEALED, HASHED])(
 )
 
 test('a snapshot published in clear, as earlier releases do, is left as it is', async () => {
-  const read = await readSight(await published(CLEAR))
-  expect(read && revealNames(read, SEALED)).toEqual(sightOf())
+  const read = await decodeSnapshot(await published(CLEAR))
+  expect(read && revealNames(read, SEALED)).toEqual(snapshotOf())
 })
 
 test('names are not given to rows that they were not sealed for', async () => {
-  const read = await readSight(await published(SEALED))
+  const read = await decodeSnapshot(await published(SEALED))
   if (read === undefined) throw new Error('not read')
   const swapped = { ...read, callers: read.callers.toReversed() }
   expect(JSON.stringify(revealNames(swapped, SEALED))).not.toMatch(NAMES)
@@ -107,17 +107,17 @@ test('names are not given to rows that they were not sealed for', async () => {
 })
 
 test('what a later release may seal is left sealed, and the snapshot is read without names', () => {
-  const { callers, shadowCallers, ...sight } = sightOf()
-  const context = [sight.node.id, callers.length]
+  const { callers, shadowCallers, ...snapshot } = snapshotOf()
+  const context = [snapshot.node.id, callers.length]
   const rows = [...callers, ...(shadowCallers ?? [])].map(({ rule, hash }) => `${rule} ${hash}`)
   const sealedNames = SEALED.sealer.seal('{"other":1}', [...context, ...rows].join('\n'))
-  const read = { ...sight, callers, shadowCallers, sealedNames }
+  const read = { ...snapshot, callers, shadowCallers, sealedNames }
   expect(SEALED.sealer.open(sealedNames, [...context, ...rows].join('\n'))).toBe('{"other":1}')
-  expect(revealNames(read, SEALED)).toEqual({ ...sight, callers, shadowCallers })
+  expect(revealNames(read, SEALED)).toEqual({ ...snapshot, callers, shadowCallers })
 })
 
 test('a snapshot that is too long is shortened with its names', async () => {
-  const sight = sightOf()
+  const snapshot = snapshotOf()
   const [rule] = makeNode().sight().rules
   const rules = Array.from({ length: 100 }, (_, i) => ({
     rule: `r${i}`,
@@ -128,12 +128,12 @@ test('a snapshot that is too long is shortened with its names', async () => {
     left: [],
   }))
   const callers = rules.map((each) => ({ ...CALLER, rule: each.rule }))
-  const text = await writeSight(
-    { ...sight, rules: rule === undefined ? rules : [rule, ...rules], callers },
+  const text = await encodeSnapshot(
+    { ...snapshot, rules: rule === undefined ? rules : [rule, ...rules], callers },
     { hide: (whole) => hideNames(whole, SEALED), lengthMax: 4000 },
   )
   expect(text.length).toBeLessThanOrEqual(4000)
-  const read = await readSight(text)
+  const read = await decodeSnapshot(text)
   const opened = read && revealNames(read, SEALED)
   expect(opened?.callers.length).toBeGreaterThan(3)
   expect(opened?.callers).toEqual(callers.slice(0, opened?.callers.length))
@@ -147,8 +147,8 @@ function readingNode(knows: boolean) {
       ? { caller: { user: 'alice' }, plan: 'gold', isEverybody: false, lastRefusedCall: null }
       : undefined
   return new FleetStats({
-    own: { sight: () => node.sight(), rule: () => undefined, nameOf },
-    board: { post: async () => {}, read: async () => [await published(HASHED)] },
+    own: { snapshot: () => node.sight(), rule: () => undefined, nameOf },
+    exchange: { post: async () => {}, read: async () => [await published(HASHED)] },
     names: HASHED,
     clock: { now: () => node.nowMs },
   })

@@ -5,7 +5,7 @@
  */
 import { type Alert, callerDetails, withoutCallerDetails } from '../alerts/alert.js'
 import type { NameProtection } from './name-protection.js'
-import type { NodeSight, SeenAlerts } from './node-sight.js'
+import type { NodeSnapshot, AlertLists } from './node-sight.js'
 
 /** What a row says of a caller beside its hash. */
 interface CallerName {
@@ -33,11 +33,11 @@ interface SealedNames {
 const NAMELESS: CallerName = { caller: {}, plan: null, lastRefusedCall: null }
 
 /** What may be published of a snapshot. */
-export function hideNames(sight: NodeSight, { form, sealer }: NameProtection): NodeSight {
-  if (form === 'clear') return sight
-  const { callers, shadowCallers, alerts } = sight
-  const hidden: NodeSight = {
-    ...sight,
+export function hideNames(snapshot: NodeSnapshot, { form, sealer }: NameProtection): NodeSnapshot {
+  if (form === 'clear') return snapshot
+  const { callers, shadowCallers, alerts } = snapshot
+  const hidden: NodeSnapshot = {
+    ...snapshot,
     callers: callers.map((row) => ({ ...row, ...NAMELESS })),
     ...(shadowCallers && { shadowCallers: shadowCallers.map((row) => ({ ...row, ...NAMELESS })) }),
     alerts: eachAlert(alerts, (alert) => ({
@@ -54,13 +54,13 @@ export function hideNames(sight: NodeSight, { form, sealer }: NameProtection): N
       callerDetails(details),
     ]),
   }
-  return { ...hidden, sealedNames: sealer.seal(JSON.stringify(names), contextOf(sight)) }
+  return { ...hidden, sealedNames: sealer.seal(JSON.stringify(names), contextOf(snapshot)) }
 }
 
 /** The same with its names, as far as they can be opened here. Never throws. */
-export function revealNames(sight: NodeSight, { sealer }: NameProtection): NodeSight {
-  const { sealedNames, ...rest } = sight
-  if (sealedNames === undefined) return sight
+export function revealNames(snapshot: NodeSnapshot, { sealer }: NameProtection): NodeSnapshot {
+  const { sealedNames, ...rest } = snapshot
+  if (sealedNames === undefined) return snapshot
   const text = sealer.open(sealedNames, contextOf(rest))
   if (text === undefined) return rest
   try {
@@ -72,11 +72,11 @@ export function revealNames(sight: NodeSight, { sealer }: NameProtection): NodeS
   }
 }
 
-function withNames(sight: NodeSight, names: SealedNames): NodeSight {
-  const { callers, shadowCallers, alerts } = sight
+function withNames(snapshot: NodeSnapshot, names: SealedNames): NodeSnapshot {
+  const { callers, shadowCallers, alerts } = snapshot
   const details = new Map(names.alerts)
   return {
-    ...sight,
+    ...snapshot,
     callers: callers.map((row, at) => ({ ...row, ...nameOf(names.callers[at]) })),
     ...(shadowCallers && {
       shadowCallers: shadowCallers.map((row, at) => ({
@@ -99,12 +99,12 @@ function nameOf([caller, plan, lastRefusedCall]: SealedRow = [{}, null, null]): 
   return { caller, plan, lastRefusedCall }
 }
 
-function eachAlert(alerts: SeenAlerts, change: (alert: Alert) => Alert): SeenAlerts {
+function eachAlert(alerts: AlertLists, change: (alert: Alert) => Alert): AlertLists {
   return { active: alerts.active.map(change), recent: alerts.recent.map(change) }
 }
 
 /** The rows that names belong to: a writer to Redis cannot give a name to another row. */
-function contextOf({ node, callers, shadowCallers = [] }: NodeSight): string {
+function contextOf({ node, callers, shadowCallers = [] }: NodeSnapshot): string {
   const rows = [...callers, ...shadowCallers].map(({ rule, hash }) => `${rule} ${hash}`)
   return [node.id, callers.length, ...rows].join('\n')
 }

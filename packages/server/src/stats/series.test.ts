@@ -1,15 +1,15 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { commonEnd, mergeSeries, StepRing } from './series.js'
-import { StepClock } from './steps.js'
+import { commonEnd, mergeSeries, BucketRing } from './series.js'
+import { BucketClock } from './steps.js'
 
 const STEP_MS = 2000
 const KEPT = 5
 
 /** A ring that is fed by a clock, as a node does it. */
 function setUp(beganMs = 0) {
-  const clock = new StepClock(STEP_MS, beganMs)
-  const ring = new StepRing(KEPT)
+  const clock = new BucketClock(STEP_MS, beganMs)
+  const ring = new BucketRing(KEPT)
   const totals = { allowed: 0, refused: 0, shadowRefused: 0, degraded: 0 }
   /** So many more came up to this time. */
   const tick = (nowMs: number, allowed = 0, refused = 0) => {
@@ -20,7 +20,7 @@ function setUp(beganMs = 0) {
     if (step < before) ring.rewind(step)
     ring.feed(step, totals)
   }
-  const allowed = () => ring.series(clock.beganAt, clock.end).allowed
+  const allowed = () => ring.series(clock.firstBucket, clock.end).allowed
   return { clock, ring, tick, allowed }
 }
 
@@ -48,7 +48,7 @@ describe('steps of time', () => {
   })
 
   test('have differences of totals, each field its own', () => {
-    const ring = new StepRing(KEPT)
+    const ring = new BucketRing(KEPT)
     ring.feed(7, { allowed: 10, refused: 4, shadowRefused: 2, degraded: 1 })
     ring.feed(8, { allowed: 11, refused: 6, shadowRefused: 5, degraded: 5 })
     expect(ring.series(7, 9)).toEqual({
@@ -122,15 +122,15 @@ describe('steps of time', () => {
     tick(3_600_000, 1)
     tick(3_601_000, 1)
     tick(3_602_000, 1)
-    expect(clock.beganAt).toBe(1800)
+    expect(clock.firstBucket).toBe(1800)
     expect(allowed()).toEqual([3])
   })
 
   test('of a ring that gave its memory back are 0, and what comes later is counted', () => {
-    const ring = new StepRing(KEPT)
+    const ring = new BucketRing(KEPT)
     ring.feed(1, { allowed: 9, refused: 0, shadowRefused: 0, degraded: 0 })
     ring.drop()
-    expect([ring.isKept, ring.series(0, 3).allowed, ring.sum(3).decisions]).toEqual([
+    expect([ring.hasData, ring.series(0, 3).allowed, ring.sum(3).decisions]).toEqual([
       false,
       [0, 0, 0],
       0,
@@ -146,7 +146,7 @@ describe('steps of time', () => {
         (ticks) => {
           const { tick, ring, clock } = setUp(777)
           let nowMs = 777
-          const wide = new StepRing(1000)
+          const wide = new BucketRing(1000)
           let total = 0
           for (const [afterMs, count] of ticks) {
             nowMs += afterMs
@@ -159,7 +159,7 @@ describe('steps of time', () => {
           const sum = (counts: readonly number[]) => counts.reduce((a, b) => a + b, 0)
           expect(sum(all)).toBe(total)
           expect(sum(kept)).toBeLessThanOrEqual(total)
-          if (clock.end - clock.beganAt < KEPT) expect(sum(kept)).toBe(total)
+          if (clock.end - clock.firstBucket < KEPT) expect(sum(kept)).toBe(total)
         },
       ),
     )
@@ -175,7 +175,7 @@ describe('steps of several nodes', () => {
   test('are added up by their numbers', () => {
     const merged = mergeSeries([seriesOf(10, [1, 2, 3]), seriesOf(11, [10, 20, 30, 40])], {
       end: 10,
-      kept: 100,
+      capacity: 100,
     })
     expect(merged).toEqual({ ...seriesOf(10, [11, 22, 33]) })
   })
@@ -183,15 +183,15 @@ describe('steps of several nodes', () => {
   test('begin with the first that one of them tells of, and count as nothing where it does not', () => {
     const merged = mergeSeries([seriesOf(10, [1]), seriesOf(10, [5, 5, 5]), seriesOf(8, [7, 7])], {
       end: 10,
-      kept: 100,
+      capacity: 100,
     })
     expect(merged.allowed).toEqual([7, 7 + 5, 5, 1 + 5])
   })
 
   test('are no more than are kept, and none where nobody tells of any', () => {
-    expect(mergeSeries([seriesOf(10, [1, 2, 3])], { end: 10, kept: 2 }).allowed).toEqual([2, 3])
-    expect(mergeSeries([], { end: 10, kept: 2 }).allowed).toEqual([])
-    expect(mergeSeries([seriesOf(3, [1])], { end: 1000, kept: 2 }).allowed).toEqual([0, 0])
+    expect(mergeSeries([seriesOf(10, [1, 2, 3])], { end: 10, capacity: 2 }).allowed).toEqual([2, 3])
+    expect(mergeSeries([], { end: 10, capacity: 2 }).allowed).toEqual([])
+    expect(mergeSeries([seriesOf(3, [1])], { end: 1000, capacity: 2 }).allowed).toEqual([0, 0])
   })
 
   test('end where all have told, without those that are far behind or ahead', () => {

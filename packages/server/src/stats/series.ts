@@ -1,6 +1,6 @@
 /** Decisions by steps of time, of one node and of several together. */
-import type { SeenSeries } from './node-sight.js'
-import { StepCounts } from './steps.js'
+import type { SeriesSnapshot } from './node-sight.js'
+import { BucketCounts } from './steps.js'
 
 /** What a rule, or everything together, has counted since the start. */
 export interface Totals {
@@ -16,39 +16,39 @@ const FIELDS = [
   'refused',
   'shadowRefused',
   'degraded',
-] as const satisfies (keyof Totals & keyof SeenSeries)[]
+] as const satisfies (keyof Totals & keyof SeriesSnapshot)[]
 
-const NOTHING: Totals = { allowed: 0, refused: 0, shadowRefused: 0, degraded: 0 }
+const ZERO_TOTALS: Totals = { allowed: 0, refused: 0, shadowRefused: 0, degraded: 0 }
 
 /** The steps of one rule, or of everything together; made when there is something to count. */
-export class StepRing {
-  readonly #kept: number
-  #counts: StepCounts | undefined
-  readonly #before = { ...NOTHING }
+export class BucketRing {
+  readonly #capacity: number
+  #counts: BucketCounts | undefined
+  readonly #previous = { ...ZERO_TOTALS }
 
-  constructor(kept: number) {
-    this.#kept = kept
+  constructor(capacity: number) {
+    this.#capacity = capacity
   }
 
   /** Whether there may be something in one of the kept steps. */
-  get isKept(): boolean {
+  get hasData(): boolean {
     return this.#counts !== undefined
   }
 
   /** Counts into a step by how much the totals have grown since the last time. */
-  feed(step: number, totals: Totals): void {
-    this.#counts ??= new StepCounts({ kept: this.#kept, width: FIELDS.length, step })
-    this.#counts.reach(step)
+  feed(bucket: number, totals: Totals): void {
+    this.#counts ??= new BucketCounts({ capacity: this.#capacity, width: FIELDS.length, bucket })
+    this.#counts.advanceTo(bucket)
     for (let i = 0; i < FIELDS.length; i++) {
       const field = FIELDS[i] ?? 'allowed'
-      this.#counts.add(step, i, totals[field] - this.#before[field])
-      this.#before[field] = totals[field]
+      this.#counts.add(bucket, i, totals[field] - this.#previous[field])
+      this.#previous[field] = totals[field]
     }
   }
 
   /** Forgets this step and what lies ahead of it: the clock was put back. */
-  rewind(step: number): void {
-    this.#counts?.rewind(step)
+  rewind(bucket: number): void {
+    this.#counts?.rewind(bucket)
   }
 
   /** Gives its memory back: all steps have long been empty. */
@@ -57,11 +57,12 @@ export class StepRing {
   }
 
   /** The steps from `from` up to `end`, which is not among them; as many as are kept. */
-  series(from: number, end: number): SeenSeries {
-    const first = Math.max(from, end - this.#kept)
+  series(from: number, end: number): SeriesSnapshot {
+    const first = Math.max(from, end - this.#capacity)
     const read = (field: number): readonly number[] => {
       const counts: number[] = []
-      for (let step = first; step < end; step++) counts.push(this.#counts?.at(step, field) ?? 0)
+      for (let bucket = first; bucket < end; bucket++)
+        counts.push(this.#counts?.at(bucket, field) ?? 0)
       return counts
     }
     return { end, allowed: read(0), refused: read(1), shadowRefused: read(2), degraded: read(3) }
@@ -72,9 +73,9 @@ export class StepRing {
     let decisions = 0
     let refused = 0
     const counts = this.#counts
-    for (let step = end - this.#kept; counts !== undefined && step < end; step++) {
-      refused += counts.at(step, 1)
-      decisions += counts.at(step, 0) + counts.at(step, 1) + counts.at(step, 2)
+    for (let bucket = end - this.#capacity; counts !== undefined && bucket < end; bucket++) {
+      refused += counts.at(bucket, 1)
+      decisions += counts.at(bucket, 0) + counts.at(bucket, 1) + counts.at(bucket, 2)
     }
     return { decisions, refused }
   }
@@ -85,11 +86,11 @@ export class StepRing {
  * `kept`, up to `end`. Where a node does not tell of a step it counts as nothing.
  */
 export function mergeSeries(
-  all: readonly SeenSeries[],
-  { end, kept }: { readonly end: number; readonly kept: number },
-): SeenSeries {
+  all: readonly SeriesSnapshot[],
+  { end, capacity }: { readonly end: number; readonly capacity: number },
+): SeriesSnapshot {
   const begins = all.map((series) => series.end - series.allowed.length)
-  const first = Math.max(end - kept, Math.min(end, ...begins))
+  const first = Math.max(end - capacity, Math.min(end, ...begins))
   const length = Math.max(0, end - first)
   const add = (field: (typeof FIELDS)[number]): readonly number[] => {
     const sums = Array.from({ length }, () => 0)
@@ -112,12 +113,12 @@ export function mergeSeries(
 }
 
 /** A node that is as many steps behind is not waited for. */
-const LAG_STEPS_MAX = 3
+const LAG_BUCKETS_MAX = 3
 
 /**
  * Up to where all have told: the least of the ends, but of those that are far behind. `own` is the
  * latest there is; nodes whose clock runs ahead hold nobody up.
  */
 export function commonEnd(own: number, ends: readonly number[]): number {
-  return Math.min(own, ...ends.filter((end) => end >= own - LAG_STEPS_MAX))
+  return Math.min(own, ...ends.filter((end) => end >= own - LAG_BUCKETS_MAX))
 }

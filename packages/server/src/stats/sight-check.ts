@@ -4,11 +4,11 @@
  */
 import { ALERT_NAMES } from '../config/parse-alerts.js'
 import {
-  ALERTS_TOLD_MAX,
+  SNAPSHOT_ALERTS_MAX,
   LEFT_BOUNDS,
-  MINUTE_STEPS,
-  type NodeSight,
-  RULES_TOLD_MAX,
+  MINUTE_BUCKETS,
+  type NodeSnapshot,
+  SNAPSHOT_RULES_MAX,
 } from './node-sight.js'
 
 type Fields = Readonly<Record<string, unknown>>
@@ -21,7 +21,7 @@ const STORE_NODES_MAX = 1000
 const DETAILS_MAX = 1000
 const TIME_MAX = 8.64e15
 
-export function isSight(value: unknown): value is NodeSight {
+export function isNodeSnapshot(value: unknown): value is NodeSnapshot {
   return (
     isFields(value) &&
     value.format === 1 &&
@@ -36,14 +36,14 @@ export function isSight(value: unknown): value is NodeSight {
     isLatency(value.decisions) &&
     isLatency(value.store) &&
     isStore(value.storeHealth) &&
-    isListOf(value.rules, RULES_TOLD_MAX, isRule) &&
+    isListOf(value.rules, SNAPSHOT_RULES_MAX, isRule) &&
     isTime(value.callersSinceMs) &&
     isListOf(value.callers, CALLERS_MAX, isCaller) &&
     (value.shadowCallers === undefined ||
       isListOf(value.shadowCallers, CALLERS_MAX, isShadowCaller)) &&
     isFields(value.alerts) &&
-    isListOf(value.alerts.active, ALERTS_TOLD_MAX, isAlert) &&
-    isListOf(value.alerts.recent, ALERTS_TOLD_MAX, isAlert) &&
+    isListOf(value.alerts.active, SNAPSHOT_ALERTS_MAX, isAlert) &&
+    isListOf(value.alerts.recent, SNAPSHOT_ALERTS_MAX, isAlert) &&
     (value.sealedNames === undefined || isText(value.sealedNames))
   )
 }
@@ -52,13 +52,16 @@ export function isSight(value: unknown): value is NodeSight {
  * The same without alerts whose names are not known here: a later release may have more of them,
  * and what else its nodes saw is not to be lost for that.
  */
-export function leaveOutUnknownAlerts(value: unknown): unknown {
+export function dropUnknownAlerts(value: unknown): unknown {
   if (!isFields(value) || !isFields(value.alerts)) return value
   const { active, recent } = value.alerts
-  return { ...value, alerts: { ...value.alerts, active: known(active), recent: known(recent) } }
+  return {
+    ...value,
+    alerts: { ...value.alerts, active: knownAlerts(active), recent: knownAlerts(recent) },
+  }
 }
 
-function known(alerts: unknown): unknown {
+function knownAlerts(alerts: unknown): unknown {
   if (!Array.isArray(alerts)) return alerts
   return alerts.filter((item) => !isFields(item) || !isText(item.alert) || isAlertName(item.alert))
 }
@@ -93,7 +96,7 @@ function isSeries(value: unknown): boolean {
   if (!isFields(value) || !isWhole(value.end) || !Array.isArray(value.allowed)) return false
   const { length } = value.allowed
   return [value.allowed, value.refused, value.shadowRefused, value.degraded].every(
-    (counts) => isListOf(counts, MINUTE_STEPS, isCount) && counts.length === length,
+    (counts) => isListOf(counts, MINUTE_BUCKETS, isCount) && counts.length === length,
   )
 }
 
@@ -101,7 +104,7 @@ function isLatency(value: unknown): boolean {
   return (
     isFields(value) &&
     isListOf(value.bounds, BOUNDS_MAX, isCount) &&
-    isListOf(value.steps, MINUTE_STEPS, isPairs)
+    isListOf(value.steps, MINUTE_BUCKETS, isPairs)
   )
 }
 
@@ -121,7 +124,7 @@ function isRule(value: unknown): boolean {
   )
 }
 
-function isNamed(value: unknown): value is Fields {
+function hasCallerFields(value: unknown): value is Fields {
   return (
     isFields(value) &&
     isText(value.rule) &&
@@ -139,7 +142,7 @@ function isNamed(value: unknown): value is Fields {
 
 function isShadowCaller(value: unknown): boolean {
   return (
-    isNamed(value) &&
+    hasCallerFields(value) &&
     isCount(value.shadowRefusals) &&
     isCount(value.shadowRefusalsError) &&
     isCount(value.candidateRefusals) &&
@@ -149,7 +152,7 @@ function isShadowCaller(value: unknown): boolean {
 
 function isCaller(value: unknown): boolean {
   return (
-    isNamed(value) &&
+    hasCallerFields(value) &&
     isCount(value.refusals) &&
     isCount(value.refusalsError) &&
     isCount(value.use) &&

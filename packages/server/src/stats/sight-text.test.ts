@@ -1,10 +1,10 @@
 import { deflateRawSync } from 'node:zlib'
 import { describe, expect, test } from 'vitest'
-import type { NodeSight, SeenCaller, SeenShadowCaller } from './node-sight.js'
-import { readSight, writeSight } from './sight-text.js'
+import type { NodeSnapshot, CallerSnapshot, ShadowCallerSnapshot } from './node-sight.js'
+import { decodeSnapshot, encodeSnapshot } from './sight-text.js'
 import { makeNode } from './stats.test-helper.js'
 
-function sightOf(more: Partial<NodeSight> = {}): NodeSight {
+function snapshotOf(more: Partial<NodeSnapshot> = {}): NodeSnapshot {
   const node = makeNode()
   node.pass(30, () => node.call('u1', 3, { plan: 'trial' }))
   return { ...node.sight(), ...more }
@@ -12,7 +12,7 @@ function sightOf(more: Partial<NodeSight> = {}): NodeSight {
 
 const textOf = (value: unknown) => deflateRawSync(JSON.stringify(value)).toString('base64')
 
-const CALLER: SeenCaller = {
+const CALLER: CallerSnapshot = {
   rule: 'tight',
   hash: '00ff',
   caller: { user: '<b>ünï</b>' },
@@ -26,7 +26,7 @@ const CALLER: SeenCaller = {
   hours: 1,
 }
 
-const SHADOW_CALLER: SeenShadowCaller = {
+const SHADOW_CALLER: ShadowCallerSnapshot = {
   rule: 'tight',
   hash: '00ff',
   caller: { user: 'u1' },
@@ -40,51 +40,55 @@ const SHADOW_CALLER: SeenShadowCaller = {
 
 describe('a sight as text', () => {
   test('is read as it was written', async () => {
-    const sight = sightOf({ callers: [CALLER], shadowCallers: [SHADOW_CALLER] })
-    expect(await readSight(await writeSight(sight))).toEqual(sight)
+    const snapshot = snapshotOf({ callers: [CALLER], shadowCallers: [SHADOW_CALLER] })
+    expect(await decodeSnapshot(await encodeSnapshot(snapshot))).toEqual(snapshot)
   })
 
   test('is much shorter than what it says', async () => {
-    const sight = sightOf()
-    expect((await writeSight(sight)).length).toBeLessThan(JSON.stringify(sight).length / 2)
+    const snapshot = snapshotOf()
+    expect((await encodeSnapshot(snapshot)).length).toBeLessThan(
+      JSON.stringify(snapshot).length / 2,
+    )
   })
 
   test('that would be too long leaves the least busy rules out, with their callers', async () => {
-    const sight = sightOf()
-    const [rule] = sight.rules
+    const snapshot = snapshotOf()
+    const [rule] = snapshot.rules
     if (rule === undefined) throw new Error('no rule')
     // Nothing that could be made much shorter.
     const sketch = (i: number) => Buffer.from(`${Math.sin(i)}${Math.cos(i)}`).toString('base64')
     const many = {
-      ...sight,
+      ...snapshot,
       rules: Array.from({ length: 100 }, (_, i) => ({ ...rule, rule: `r${i}`, sketch: sketch(i) })),
       callers: Array.from({ length: 100 }, (_, i) => ({ ...CALLER, rule: `r${99 - i}` })),
     }
-    const text = await writeSight(many, { lengthMax: 4000 })
+    const text = await encodeSnapshot(many, { lengthMax: 4000 })
     expect(text.length).toBeLessThanOrEqual(4000)
-    const read = await readSight(text)
+    const read = await decodeSnapshot(text)
     const kept = read?.rules.length ?? 0
     expect(kept).toBeGreaterThan(5)
     expect(read?.rules).toEqual(many.rules.slice(0, kept))
     expect(read?.callers).toEqual(many.callers.slice(-kept))
-    expect(read?.total).toEqual(sight.total)
+    expect(read?.total).toEqual(snapshot.total)
   })
 
   test('that would be too long leaves callers in shadow out before any rule', async () => {
-    const sight = sightOf({ callers: [CALLER] })
+    const snapshot = snapshotOf({ callers: [CALLER] })
     const crowd = Array.from({ length: 1000 }, (_, i) => ({
       ...SHADOW_CALLER,
       hash: `${Math.sin(i)}`,
     }))
-    const room = (await writeSight(sight)).length + 100
-    const read = await readSight(
-      await writeSight({ ...sight, shadowCallers: crowd }, { lengthMax: room }),
+    const room = (await encodeSnapshot(snapshot)).length + 100
+    const read = await decodeSnapshot(
+      await encodeSnapshot({ ...snapshot, shadowCallers: crowd }, { lengthMax: room }),
     )
-    expect(read).toEqual({ ...sight, shadowCallers: [] })
+    expect(read).toEqual({ ...snapshot, shadowCallers: [] })
   })
 
   test('that has nothing left to leave out is not written', async () => {
-    await expect(writeSight(sightOf(), { lengthMax: 10 })).rejects.toThrow('a sight without rules')
+    await expect(encodeSnapshot(snapshotOf(), { lengthMax: 10 })).rejects.toThrow(
+      'a sight without rules',
+    )
   })
 
   test.each([
@@ -95,42 +99,45 @@ describe('a sight as text', () => {
     ['null', textOf(null)],
     ['a list', textOf([])],
   ])('is left out if it is %s', async (_, text) => {
-    expect(await readSight(text)).toBeUndefined()
+    expect(await decodeSnapshot(text)).toBeUndefined()
   })
 
   test('is left out if it is of another format, or half of it is missing', async () => {
-    const sight = sightOf()
-    expect(await readSight(textOf(sight))).toEqual(sight)
-    expect(await readSight(textOf({ ...sight, format: 2 }))).toBeUndefined()
-    const text = textOf(sight)
-    expect(await readSight(text.slice(0, text.length / 2))).toBeUndefined()
+    const snapshot = snapshotOf()
+    expect(await decodeSnapshot(textOf(snapshot))).toEqual(snapshot)
+    expect(await decodeSnapshot(textOf({ ...snapshot, format: 2 }))).toBeUndefined()
+    const text = textOf(snapshot)
+    expect(await decodeSnapshot(text.slice(0, text.length / 2))).toBeUndefined()
     // Nodes of earlier releases tell of no problem, and not who would have been refused.
-    const { problem: _problem, shadowCallers: _shadowCallers, ...needed } = sight
-    expect(await readSight(textOf(needed))).toEqual(needed)
+    const { problem: _problem, shadowCallers: _shadowCallers, ...needed } = snapshot
+    expect(await decodeSnapshot(textOf(needed))).toEqual(needed)
     for (const field of Object.keys(needed)) {
-      expect(await readSight(textOf({ ...sight, [field]: undefined })), field).toBeUndefined()
+      expect(
+        await decodeSnapshot(textOf({ ...snapshot, [field]: undefined })),
+        field,
+      ).toBeUndefined()
     }
   })
 
   test.each([
     [
       'a count below 0',
-      { total: { ...sightOf().total, allowed: sightOf().total.allowed.with(0, -1) } },
+      { total: { ...snapshotOf().total, allowed: snapshotOf().total.allowed.with(0, -1) } },
     ],
-    ['lists of two lengths', { total: { ...sightOf().total, refused: [] } }],
+    ['lists of two lengths', { total: { ...snapshotOf().total, refused: [] } }],
     ['a count that is a text', { atMs: '5' }],
     ['a problem that is no text', { problem: 5 }],
     ['a time that no date has', { callers: [{ ...CALLER, lastSeenMs: 1e16 }] }],
-    ['a step that is no whole number', { minutes: { ...sightOf().minutes, end: 0.5 } }],
+    ['a step that is no whole number', { minutes: { ...snapshotOf().minutes, end: 0.5 } }],
     ['a place without a count', { decisions: { bounds: [1], steps: [[0]] } }],
-    ['a rule without a name', { rules: [{ ...sightOf().rules[0], rule: 7 }] }],
+    ['a rule without a name', { rules: [{ ...snapshotOf().rules[0], rule: 7 }] }],
     ['a caller that is a text', { callers: [{ ...CALLER, caller: 'u1' }] }],
     ['a caller whose attribute is a list', { callers: [{ ...CALLER, caller: { user: [] } }] }],
     ['would-be refusals below 0', { shadowCallers: [{ ...SHADOW_CALLER, shadowRefusals: -1 }] }],
     ['would-be refusals that are no list', { shadowCallers: {} }],
-    ['a store without nodes', { storeHealth: { ...sightOf().storeHealth, nodes: null } }],
+    ['a store without nodes', { storeHealth: { ...snapshotOf().storeHealth, nodes: null } }],
   ])('is left out if it has %s', async (_, damage) => {
-    expect(await readSight(textOf({ ...sightOf(), ...damage }))).toBeUndefined()
+    expect(await decodeSnapshot(textOf({ ...snapshotOf(), ...damage }))).toBeUndefined()
   })
 
   test('with an alert of a later release is read without that alert', async () => {
@@ -146,18 +153,18 @@ describe('a sight as text', () => {
       node: 'n1',
       runbook: 'runbook.md#store-slow',
     } as const
-    const sight = sightOf()
+    const snapshot = snapshotOf()
     const later = { ...alert, alert: 'of-a-later-release' }
     const alerts = { active: [later, alert], recent: [later] }
-    const read = await readSight(textOf({ ...sight, alerts }))
+    const read = await decodeSnapshot(textOf({ ...snapshot, alerts }))
     expect(read?.alerts).toEqual({ active: [alert], recent: [] })
-    expect(await readSight(textOf({ ...sight, alerts: { active: [{}], recent: [] } }))).toBe(
-      undefined,
-    )
+    expect(
+      await decodeSnapshot(textOf({ ...snapshot, alerts: { active: [{}], recent: [] } })),
+    ).toBe(undefined)
   })
 
   test('that stands for far too much is not unpacked', async () => {
     const bomb = deflateRawSync(Buffer.alloc(64 * 1024 * 1024)).toString('base64')
-    expect(await readSight(bomb)).toBeUndefined()
+    expect(await decodeSnapshot(bomb)).toBeUndefined()
   })
 })

@@ -1,8 +1,8 @@
 /** A sight as the text that is left on a board: JSON, made smaller, and none of it is believed. */
 import { deflateRaw, inflateRaw } from 'node:zlib'
 import { POST_LENGTH_MAX } from './board.js'
-import type { NodeSight } from './node-sight.js'
-import { isSight, leaveOutUnknownAlerts } from './sight-check.js'
+import type { NodeSnapshot } from './node-sight.js'
+import { isNodeSnapshot, dropUnknownAlerts } from './sight-check.js'
 
 /** More is not even made smaller: it would hold up decisions for too long. */
 const JSON_LENGTH_MAX = 4 * POST_LENGTH_MAX
@@ -13,20 +13,23 @@ const LEVEL = 1
 /** Of what would fit if all rules took as much as each other. */
 const TAKEN_SHARE = 0.8
 
-export interface WriteOptions {
+export interface EncodeOptions {
   /** @default POST_LENGTH_MAX */
   readonly lengthMax?: number | undefined
   /** What is done to the snapshot before it is written. @default nothing */
-  readonly hide?: ((sight: NodeSight) => NodeSight) | undefined
+  readonly hide?: ((snapshot: NodeSnapshot) => NodeSnapshot) | undefined
 }
 
 /**
  * Below `lengthMax`: where it is too much, the callers that would have been refused are left out
  * first, then rules from the tail, the least busy first, and with them their callers.
  */
-export async function writeSight(sight: NodeSight, options: WriteOptions = {}): Promise<string> {
+export async function encodeSnapshot(
+  snapshot: NodeSnapshot,
+  options: EncodeOptions = {},
+): Promise<string> {
   const { lengthMax = POST_LENGTH_MAX, hide = (whole) => whole } = options
-  let rest = sight
+  let rest = snapshot
   for (;;) {
     const json = JSON.stringify(hide(rest))
     const isLong = json.length > JSON_LENGTH_MAX
@@ -44,18 +47,18 @@ export async function writeSight(sight: NodeSight, options: WriteOptions = {}): 
   }
 }
 
-function shorten(sight: NodeSight, most: number): NodeSight {
-  const rules = sight.rules.slice(0, most)
+function shorten(snapshot: NodeSnapshot, most: number): NodeSnapshot {
+  const rules = snapshot.rules.slice(0, most)
   const ids = new Set(rules.map(({ rule }) => rule))
-  return { ...sight, rules, callers: sight.callers.filter(({ rule }) => ids.has(rule)) }
+  return { ...snapshot, rules, callers: snapshot.callers.filter(({ rule }) => ids.has(rule)) }
 }
 
 /** Undefined: damaged, or of another format. Never rejects. */
-export async function readSight(text: string): Promise<NodeSight | undefined> {
+export async function decodeSnapshot(text: string): Promise<NodeSnapshot | undefined> {
   try {
     const json = await inflate(Buffer.from(text, 'base64'))
-    const value = leaveOutUnknownAlerts(JSON.parse(json.toString()))
-    return isSight(value) ? value : undefined
+    const value = dropUnknownAlerts(JSON.parse(json.toString()))
+    return isNodeSnapshot(value) ? value : undefined
   } catch {
     return undefined
   }

@@ -2,21 +2,21 @@
 import type { Call, Decision } from '@sluice/core'
 import { createLimiter } from '@sluice/limiter'
 import { createDecisionMetrics } from '../metrics/decisions.js'
-import { KeptHistogram } from '../metrics/histogram.js'
+import { HistogramSeries } from '../metrics/histogram.js'
 import { createRegistry } from '../metrics/registry.js'
 import type {
-  NodeSight,
-  SeenCaller,
-  SeenSeries,
-  SeenShadowCaller,
-  SeenStore,
+  NodeSnapshot,
+  CallerSnapshot,
+  SeriesSnapshot,
+  ShadowCallerSnapshot,
+  StoreSnapshot,
 } from './node-sight.js'
-import { NodeStats, type NodeStatsParts } from './node-stats.js'
+import { NodeStats, type NodeStatsDeps } from './node-stats.js'
 
 /** Divisible by every length of steps. */
 export const BEGAN_MS = 1_800_000_000_000
 
-export const WELL: SeenStore = {
+export const WELL: StoreSnapshot = {
   name: 'memory',
   state: 'memory',
   isWell: true,
@@ -39,7 +39,7 @@ const RULES = `
 `
 
 /** Who called, one line each, in place of what counts callers. */
-interface SeenCall {
+interface RecordedCall {
   readonly rule: string
   readonly by: readonly string[]
   readonly outcome: string
@@ -53,21 +53,21 @@ export interface TestNodeOptions {
   readonly id?: string
   readonly rules?: string
   readonly nowMs?: number
-  readonly storeHealth?: () => SeenStore
-  readonly parts?: Partial<NodeStatsParts>
+  readonly storeHealth?: () => StoreSnapshot
+  readonly deps?: Partial<NodeStatsDeps>
 }
 
 export function makeNode(options: TestNodeOptions = {}) {
   const { id = 'n1', rules = RULES, nowMs = BEGAN_MS, storeHealth = () => WELL } = options
   const limiter = createLimiter({ rules, secret: new Uint8Array(16) })
   const metrics = createDecisionMetrics(createRegistry())
-  const decisionTimes = new KeptHistogram([0.001, 0.01])
-  const storeTimes = new KeptHistogram([0.001, 0.01])
-  const calls: SeenCall[] = []
+  const decisionTimes = new HistogramSeries([0.001, 0.01])
+  const storeTimes = new HistogramSeries([0.001, 0.01])
+  const calls: RecordedCall[] = []
   /** Would-be refusals: the rule, whether by its candidate, and the user. */
   const would: string[] = []
   const distinct = new Map<string, Set<string>>()
-  const shares = new Map<string, KeptHistogram>()
+  const shares = new Map<string, HistogramSeries>()
   const ticks: number[] = []
   const stats = new NodeStats({
     node: { id, host: 'host', pid: 1, release: '1.0.0', startedAt: '2027-01-15T08:00:00.000Z' },
@@ -78,23 +78,23 @@ export function makeNode(options: TestNodeOptions = {}) {
     storeHealth,
     callers: {
       ofRule: (rule) => ({
-        seen(by, _caller, outcome, left, cost, { attributes: { user } }, atMs) {
+        record(by, _caller, outcome, left, cost, { attributes: { user } }, atMs) {
           calls.push({ rule, by, outcome, left, cost, user: String(user), atMs })
         },
-        wouldRefuse({ mode, call: { attributes } }) {
+        recordShadowRefusal({ mode, call: { attributes } }) {
           would.push(`${rule} ${mode} ${String(attributes['user'])}`)
         },
       }),
       tick: (atMs) => void ticks.push(atMs),
-      view: (): readonly SeenCaller[] => [],
-      shadowView: (): readonly SeenShadowCaller[] => [],
+      view: (): readonly CallerSnapshot[] => [],
+      shadowView: (): readonly ShadowCallerSnapshot[] => [],
       nameOf: () => undefined,
       callersSinceMs: nowMs,
     },
     distinct: {
       ofRule: (rule) => ({
         isCounted: true,
-        seen(hi, lo) {
+        record(hi, lo) {
           const hashes = distinct.get(rule) ?? new Set()
           distinct.set(rule, hashes.add(`${hi} ${lo}`))
         },
@@ -104,7 +104,7 @@ export function makeNode(options: TestNodeOptions = {}) {
     },
     remaining: {
       ofRule(rule) {
-        const histogram = shares.get(rule) ?? new KeptHistogram([0, 0.1, 0.25, 0.5, 0.75, 0.9, 1])
+        const histogram = shares.get(rule) ?? new HistogramSeries([0, 0.1, 0.25, 0.5, 0.75, 0.9, 1])
         shares.set(rule, histogram)
         return {
           bounds: histogram.bounds,
@@ -114,11 +114,11 @@ export function makeNode(options: TestNodeOptions = {}) {
       },
     },
     nowMs,
-    ...options.parts,
+    ...options.deps,
   })
   const told = (decision: Decision, call: Call) => {
     metrics.count(decision)
-    stats.decided(decision, call)
+    stats.onDecision(decision, call)
   }
   const decide = (call: Call) => told(limiter.checkSync(call), call)
   /** So many calls of one user. */
@@ -134,7 +134,7 @@ export function makeNode(options: TestNodeOptions = {}) {
       stats.tick(atMs)
     }
   }
-  const sight = (): NodeSight => stats.sight(atMs)
+  const sight = (): NodeSnapshot => stats.snapshot(atMs)
   const setClock = (nextMs: number) => void (atMs = nextMs)
   return {
     stats,
@@ -156,7 +156,9 @@ export function makeNode(options: TestNodeOptions = {}) {
   }
 }
 
-export function sumOf(series: Pick<SeenSeries, 'allowed' | 'refused' | 'shadowRefused'>): number {
+export function sumOf(
+  series: Pick<SeriesSnapshot, 'allowed' | 'refused' | 'shadowRefused'>,
+): number {
   const { allowed, refused, shadowRefused } = series
   return [...allowed, ...refused, ...shadowRefused].reduce((sum, count) => sum + count, 0)
 }

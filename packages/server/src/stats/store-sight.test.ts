@@ -1,7 +1,7 @@
 import { memoryStore } from '@sluice/limiter'
 import type { RedisStats } from '@sluice/limiter/redis'
 import { describe, expect, test } from 'vitest'
-import { redisSight, storeSight } from './store-sight.js'
+import { redisSnapshot, storeSnapshotReader } from './store-sight.js'
 
 const NODE = {
   address: '10.0.0.5:6379',
@@ -23,8 +23,11 @@ const TOLD = { name: 'redis://10.0.0.5:6379', describe: () => 'redis: answering'
 describe('what is told of a store', () => {
   test('in memory: its counters and bytes, and that it is well', () => {
     const store = memoryStore()
-    const sight = storeSight({ store, name: 'memory', describe: () => 'memory' }, 'plain')()
-    expect(sight).toEqual({
+    const snapshot = storeSnapshotReader(
+      { store, name: 'memory', describe: () => 'memory' },
+      'plain',
+    )()
+    expect(snapshot).toEqual({
       name: 'memory',
       state: 'memory',
       isWell: true,
@@ -37,7 +40,7 @@ describe('what is told of a store', () => {
   })
 
   test('in Redis: its memory and the clocks of its nodes', () => {
-    expect(redisSight(TOLD, STATS, 'plain')).toEqual({
+    expect(redisSnapshot(TOLD, STATS, 'plain')).toEqual({
       name: TOLD.name,
       state: 'redis: answering',
       isWell: true,
@@ -57,10 +60,10 @@ describe('what is told of a store', () => {
   })
 
   test('in Redis: nothing that nobody knows', () => {
-    const packed = redisSight(TOLD, STATS, 'packed')
+    const packed = redisSnapshot(TOLD, STATS, 'packed')
     expect(packed.counters).toBeNull()
     const nodes = [{ ...NODE, clock: undefined }]
-    expect(redisSight(TOLD, { ...STATS, nodes, memory: undefined }, 'plain')).toMatchObject({
+    expect(redisSnapshot(TOLD, { ...STATS, nodes, memory: undefined }, 'plain')).toMatchObject({
       counters: null,
       memoryBytes: null,
       memoryMaxBytes: null,
@@ -68,7 +71,7 @@ describe('what is told of a store', () => {
       nodes: [{ clockOffsetMs: null }],
     })
     const unbound = { usedBytes: 1, maxBytes: 0, keys: 0, evictedKeys: 0, isAppendOnly: false }
-    expect(redisSight(TOLD, { ...STATS, memory: unbound }, 'plain').memoryMaxBytes).toBeNull()
+    expect(redisSnapshot(TOLD, { ...STATS, memory: unbound }, 'plain').memoryMaxBytes).toBeNull()
   })
 
   test.each([
@@ -77,6 +80,6 @@ describe('what is told of a store', () => {
     ['one of its nodes does not answer', { nodes: [NODE, { ...NODE, isAnswering: false }] }],
     ['one of its nodes is given up for now', { nodes: [NODE, { ...NODE, isBreakerOpen: true }] }],
   ])('in Redis: that it is not well where %s', (_, more) => {
-    expect(redisSight(TOLD, { ...STATS, ...more }, 'plain').isWell).toBe(false)
+    expect(redisSnapshot(TOLD, { ...STATS, ...more }, 'plain').isWell).toBe(false)
   })
 })

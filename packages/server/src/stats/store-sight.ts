@@ -2,9 +2,9 @@
 import type { MemoryStore, Store } from '@sluice/limiter'
 import type { RedisNodeStats, RedisStats, RedisStore } from '@sluice/limiter/redis'
 import { STORES_MAX } from '../store/store-metrics.js'
-import type { SeenStore } from './node-sight.js'
+import type { StoreSnapshot } from './node-sight.js'
 
-export interface SightedStore {
+export interface DescribedStore {
   readonly store: Store
   /** Where it is, for people. */
   readonly name: string
@@ -13,10 +13,13 @@ export interface SightedStore {
 }
 
 /** `layout`: of Redis; in the packed one a key holds many counters, and nobody counts those. */
-export function storeSight(opened: SightedStore, layout: 'plain' | 'packed'): () => SeenStore {
+export function storeSnapshotReader(
+  opened: DescribedStore,
+  layout: 'plain' | 'packed',
+): () => StoreSnapshot {
   const { store } = opened
-  if (isRedis(store)) return () => redisSight(opened, store.stats(), layout)
-  return () => memorySight(opened, isMemory(store) ? store.stats() : undefined)
+  if (isRedis(store)) return () => redisSnapshot(opened, store.stats(), layout)
+  return () => memorySnapshot(opened, isMemory(store) ? store.stats() : undefined)
 }
 
 export function isRedis(store: Store): store is RedisStore {
@@ -27,12 +30,15 @@ function isMemory(store: Store): store is MemoryStore {
   return 'stats' in store && 'sync' in store
 }
 
-type Told = Pick<SightedStore, 'name' | 'describe'>
+type StoreDescription = Pick<DescribedStore, 'name' | 'describe'>
 
-function memorySight(told: Told, stats: ReturnType<MemoryStore['stats']> | undefined): SeenStore {
+function memorySnapshot(
+  description: StoreDescription,
+  stats: ReturnType<MemoryStore['stats']> | undefined,
+): StoreSnapshot {
   return {
-    name: told.name,
-    state: told.describe(),
+    name: description.name,
+    state: description.describe(),
     isWell: true,
     counters: stats?.counters ?? null,
     memoryBytes: stats?.bytes ?? null,
@@ -42,13 +48,17 @@ function memorySight(told: Told, stats: ReturnType<MemoryStore['stats']> | undef
   }
 }
 
-export function redisSight(told: Told, stats: RedisStats, layout: 'plain' | 'packed'): SeenStore {
+export function redisSnapshot(
+  description: StoreDescription,
+  stats: RedisStats,
+  layout: 'plain' | 'packed',
+): StoreSnapshot {
   const { state, memory } = stats
   const nodes = stats.nodes.slice(0, STORES_MAX)
   const isAnswering = nodes.length > 0 && nodes.every((node) => node.isAnswering)
   return {
-    name: told.name,
-    state: told.describe(),
+    name: description.name,
+    state: description.describe(),
     isWell: state === 'ready' && isAnswering && !nodes.some((node) => node.isBreakerOpen),
     counters: layout === 'packed' ? null : (memory?.keys ?? null),
     memoryBytes: memory?.usedBytes ?? null,
@@ -58,7 +68,7 @@ export function redisSight(told: Told, stats: RedisStats, layout: 'plain' | 'pac
   }
 }
 
-function storeNode(node: RedisNodeStats): SeenStore['nodes'][number] {
+function storeNode(node: RedisNodeStats): StoreSnapshot['nodes'][number] {
   const { address, isAnswering, isBreakerOpen, clock } = node
   const clockOffsetMs = clock === undefined ? null : Math.round(clock.offsetSeconds * 1e6) / 1000
   return { address, isAnswering, isBreakerOpen, clockOffsetMs }

@@ -1,6 +1,6 @@
 /** What all nodes saw together, as the admin API tells it; see packages/client/src/types.ts. */
 import type { TopCallerView, TopOrder } from './callers/top-view.js'
-import type { SeenStore } from './node-sight.js'
+import type { StoreSnapshot } from './node-sight.js'
 
 export type { TopOrder } from './callers/top-view.js'
 
@@ -37,7 +37,7 @@ export interface StatsView {
   readonly decisionLatency: LatencyView
   readonly storeLatency: LatencyView
   readonly minutes: SeriesView
-  readonly store: SeenStore
+  readonly store: StoreSnapshot
   readonly rules: readonly RuleStatsView[]
 }
 
@@ -76,12 +76,12 @@ export interface TickView {
   readonly decisionP99Ms: number | null
   readonly storeP50Ms: number | null
   readonly storeP99Ms: number | null
-  readonly store: SeenStore
+  readonly store: StoreSnapshot
   readonly rules: readonly RuleTickView[]
 }
 
 /** A node as it told of itself on the board. */
-export interface SightNodeView {
+export interface NodeSnapshotView {
   readonly id: string
   readonly host: string
   readonly pid: number

@@ -7,7 +7,7 @@ import { FleetStats } from './fleet-stats.js'
 import { mergeCallers } from './callers/merge-callers.js'
 import { mergeStats } from './merge-sights.js'
 import { HASHED } from './name-protection.test-helper.js'
-import { writeSight } from './sight-text.js'
+import { encodeSnapshot } from './sight-text.js'
 import { BEGAN_MS, makeNode } from './stats.test-helper.js'
 
 /** With all that counts callers and shares in a server. */
@@ -15,7 +15,7 @@ function makeWhole(id: string, rules?: string) {
   return makeNode({
     id,
     ...(rules !== undefined && { rules }),
-    parts: {
+    deps: {
       callers: new CallerTracker(BEGAN_MS),
       distinct: new DistinctCallers(),
       remaining: createRemainingMetrics(createRegistry()),
@@ -31,7 +31,7 @@ test('two nodes tell together who is limited, by which rule, since when', async 
   }
   const fleet = new FleetStats({
     own: one.stats,
-    board: { post: async () => {}, read: async () => [await writeSight(two.sight())] },
+    exchange: { post: async () => {}, read: async () => [await encodeSnapshot(two.sight())] },
     names: HASHED,
     clock: { now: () => one.nowMs },
   })
@@ -72,7 +72,7 @@ test('callers of a rule by route are told apart by their routes, with the call t
   })
   const fleet = new FleetStats({
     own: node.stats,
-    board: { post: async () => {}, read: async () => [] },
+    exchange: { post: async () => {}, read: async () => [] },
     names: HASHED,
     clock: { now: () => node.nowMs },
   })
@@ -87,7 +87,7 @@ test('a caller that has refilled is no longer among those at zero', async () => 
   const node = makeWhole('n1', 'rules: [{ id: quick, by: [user], limits: [2/second] }]')
   const fleet = new FleetStats({
     own: node.stats,
-    board: { post: async () => {}, read: async () => [] },
+    exchange: { post: async () => {}, read: async () => [] },
     names: HASHED,
     clock: { now: () => node.nowMs },
   })

@@ -7,32 +7,32 @@ import type { Limiter } from '@sluice/limiter'
 import { describeTarget, parseRedisUrl, type RedisStore, redisStore } from '@sluice/limiter/redis'
 import type { Config, RedisConfig } from '../config/config.js'
 import { readPem } from '../files/read-pem.js'
-import { keepRedisSecret, lastRedisSecret } from '../data-dir.js'
+import { saveRedisSecret, readLastRedisSecret } from '../data-dir.js'
 import type { Log } from '../log/logger.js'
 import { messageOf } from '../message-of.js'
-import type { OpenedStore } from './open-store.js'
+import type { CounterStore } from './open-store.js'
 import { BatchLatency } from './batch-latency.js'
 import { ConnectionFailureCounts } from './connection-failures.js'
 import { StoreHealth } from './store-health.js'
 import { registerRedisMetrics } from './store-metrics.js'
-import { createStoreObserver, type StoreParts } from './store-observer.js'
+import { createStoreObserver, type StoreDeps } from './store-observer.js'
 
 /** How long a start waits for Redis to answer. */
 const START_MS_MAX = 10_000
-const LOOK_EVERY_MS = 1000
+const POLL_EVERY_MS = 1000
 const PROBLEM_SHOWN_MAX = 250
 
 type WithRedis = Pick<Config, 'dataDir' | 'keySecret'> & { readonly redis: RedisConfig }
 
-export async function openRedis(config: WithRedis, parts: StoreParts): Promise<OpenedStore> {
-  const { log, clock, registry } = parts
+export async function openRedis(config: WithRedis, deps: StoreDeps): Promise<CounterStore> {
+  const { log, clock, registry } = deps
   const { dataDir, keySecret } = config
   const { url, tls, ...options } = config.redis
-  const lastSecret = keySecret === undefined ? lastRedisSecret(dataDir, log) : undefined
-  const observer = createStoreObserver(parts)
+  const lastSecret = keySecret === undefined ? readLastRedisSecret(dataDir, log) : undefined
+  const observer = createStoreObserver(deps)
   const batchLatency = new BatchLatency(options.deadlineMs)
   const failures = new ConnectionFailureCounts()
-  const told = { problem: 'it does not answer', breakerOpened: (_store: string): void => {} }
+  const latest = { problem: 'it does not answer', breakerOpened: (_store: string): void => {} }
   const store = redisStore({
     ...options,
     url,
@@ -51,11 +51,11 @@ export async function openRedis(config: WithRedis, parts: StoreParts): Promise<O
       },
       problem(message) {
         observer.problem(message)
-        told.problem = show(message, PROBLEM_SHOWN_MAX)
+        latest.problem = show(message, PROBLEM_SHOWN_MAX)
       },
       breakerOpened(address) {
         observer.breakerOpened(address)
-        told.breakerOpened(address)
+        latest.breakerOpened(address)
       },
     },
   })
@@ -66,7 +66,7 @@ export async function openRedis(config: WithRedis, parts: StoreParts): Promise<O
   const known = keySecret ?? lastSecret
   return {
     store,
-    secret: await secretOf(store, known, { log, name, dataDir, problem: () => told.problem }),
+    secret: await secretOf(store, known, { log, name, dataDir, problem: () => latest.problem }),
     name,
     describe: () => health.describe(),
     times: observer.times,
@@ -74,20 +74,20 @@ export async function openRedis(config: WithRedis, parts: StoreParts): Promise<O
     connectionFailures: () => failures.counts(),
     redisStats: stats,
     memoryStats: () => undefined,
-    onBreakerOpened: (listener) => void (told.breakerOpened = listener),
-    attend(limiter) {
+    onBreakerOpened: (listener) => void (latest.breakerOpened = listener),
+    startMaintenance(limiter) {
       const warnOfLoss = createLossWarning(limiter, log)
       const timer = setInterval(() => {
-        const { nodes, memory } = health.look()
-        for (const { address } of nodes) observer.known(address)
+        const { nodes, memory } = health.poll()
+        for (const { address } of nodes) observer.register(address)
         warnOfLoss(memory?.isAppendOnly)
-      }, LOOK_EVERY_MS).unref()
+      }, POLL_EVERY_MS).unref()
       return async () => clearInterval(timer)
     },
   }
 }
 
-interface SecretParts {
+interface SecretDeps {
   readonly log: Log
   readonly name: string
   readonly dataDir: string
@@ -100,17 +100,17 @@ async function secretOf(
   store: RedisStore,
   /** Given, or told by Redis the last time. */
   known: Uint8Array | undefined,
-  parts: SecretParts,
+  deps: SecretDeps,
 ): Promise<Uint8Array> {
-  const { log, name, problem } = parts
+  const { log, name, problem } = deps
   try {
-    if (await isReadyWithin(store, START_MS_MAX)) return await toldSecret(store, known, parts)
+    if (await isReadyWithin(store, START_MS_MAX)) return await agreedSecret(store, known, deps)
     if (known === undefined) throw new Error(secretMissing(name, problem()))
     log.warn(
       { store: name, problem: problem() },
       'Redis is not there yet; every rule answers by its posture until it is',
     )
-    followLater(store, known, parts)
+    followOnceReady(store, known, deps)
     return known
   } catch (error) {
     if (isRefusal(error) && known !== undefined) {
@@ -118,7 +118,7 @@ async function secretOf(
         { store: name, problem: problem() },
         'Redis refuses this node; every rule answers by its posture until it does not',
       )
-      followLater(store, known, parts)
+      followOnceReady(store, known, deps)
       return known
     }
     await store.close()
@@ -127,17 +127,17 @@ async function secretOf(
 }
 
 /** The one that Redis agreed to, kept for the next start; a given one is that one. */
-async function toldSecret(
+async function agreedSecret(
   { remote }: RedisStore,
   known: Uint8Array | undefined,
-  { log, dataDir }: SecretParts,
+  { log, dataDir }: SecretDeps,
 ): Promise<Uint8Array> {
   const secret = await remote.secret
-  if (known === undefined || !isSame(secret, known)) keepRedisSecret(dataDir, secret, log)
+  if (known === undefined || !equalBytes(secret, known)) saveRedisSecret(dataDir, secret, log)
   return secret
 }
 
-function isSame(one: Uint8Array, other: Uint8Array): boolean {
+function equalBytes(one: Uint8Array, other: Uint8Array): boolean {
   return Buffer.compare(one, other) === 0
 }
 
@@ -175,13 +175,13 @@ async function isReadyWithin(store: RedisStore, ms: number): Promise<boolean> {
 }
 
 /** What is found out when Redis answers at last, with calls under way. */
-function followLater(store: RedisStore, inUse: Uint8Array, parts: SecretParts): void {
-  const { log } = parts
+function followOnceReady(store: RedisStore, inUse: Uint8Array, deps: SecretDeps): void {
+  const { log } = deps
   const follow = async () => {
     // Also after it refused this node, when nobody waits for `ready` any more.
     await store.remote.secret
     log.info({}, 'Redis answers')
-    if (isSame(await toldSecret(store, inUse, parts), inUse)) return
+    if (equalBytes(await agreedSecret(store, inUse, deps), inUse)) return
     // Its counters would have other names than those of all other nodes.
     await store.close()
     const problem = 'Redis keeps another secret of the key hash than this node was started with'
@@ -202,15 +202,15 @@ function createLossWarning(
   limiter: Limiter,
   log: Log,
 ): (isAppendOnly: boolean | undefined) => void {
-  let isTold = false
+  let isWarned = false
   return (isAppendOnly) => {
     const isLost = limiter.hasDurable && isAppendOnly === false
-    if (isLost && !isTold) {
+    if (isLost && !isWarned) {
       log.warn(
         {},
         'a rule is durable, but Redis has appendonly off: a restart of it forgets counters',
       )
     }
-    isTold = isLost
+    isWarned = isLost
   }
 }

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { createLimiter, memoryStore } from '@sluice/limiter'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { createMemoryLog } from '../log/memory-log.test-helper.js'
-import { Snapshots } from './snapshots.js'
+import { CounterSnapshots } from './snapshots.js'
 
 const RULES = `
 rules:
@@ -25,7 +25,7 @@ function open(rules = RULES) {
   const store = memoryStore()
   const limiter = createLimiter({ rules, store, secret: SECRET })
   const { log, lines } = createMemoryLog()
-  const snapshots = new Snapshots({
+  const snapshots = new CounterSnapshots({
     store,
     dataDir: join(folder, 'data'),
     log,

@@ -6,12 +6,12 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { MemoryStore } from '@sluice/limiter'
 import type { WallClock } from '../clock.js'
-import { KeptFile } from '../files/kept-file.js'
+import { PeriodicFile } from '../files/kept-file.js'
 import type { Log } from '../log/logger.js'
 import { createThrottle } from '../log/throttle.js'
 import { messageOf } from '../message-of.js'
 
-export interface SnapshotParts {
+export interface CounterSnapshotsDeps {
   readonly store: Pick<MemoryStore, 'snapshot' | 'restore'>
   readonly dataDir: string
   readonly log: Log
@@ -24,18 +24,18 @@ const FILE = 'counters.snapshot'
 const EVERY_MS = 5000
 const UNUSABLE = 'counters of durable rules could not be restored; they begin empty'
 
-export class Snapshots {
-  readonly #parts: SnapshotParts
+export class CounterSnapshots {
+  readonly #deps: CounterSnapshotsDeps
   readonly #file: string
-  readonly #kept: KeptFile<Uint8Array>
+  readonly #periodicFile: PeriodicFile<Uint8Array>
 
-  constructor(parts: SnapshotParts) {
-    const { store, dataDir, hasDurable, log, clock } = parts
+  constructor(deps: CounterSnapshotsDeps) {
+    const { store, dataDir, hasDurable, log, clock } = deps
     const file = join(dataDir, FILE)
     const throttle = createThrottle(clock)
-    this.#parts = parts
+    this.#deps = deps
     this.#file = file
-    this.#kept = new KeptFile({
+    this.#periodicFile = new PeriodicFile({
       file,
       everyMs: EVERY_MS,
       content: () => (hasDurable() ? store.snapshot() : undefined),
@@ -48,7 +48,7 @@ export class Snapshots {
 
   /** A file that cannot be used is no reason not to start: budgets are then whole again. */
   restore(): void {
-    const { store, log } = this.#parts
+    const { store, log } = this.#deps
     const file = this.#file
     try {
       const counters = store.restore(readFileSync(file))
@@ -60,15 +60,15 @@ export class Snapshots {
   }
 
   start(): void {
-    this.#kept.start()
+    this.#periodicFile.start()
   }
 
   save(): Promise<void> {
-    return this.#kept.save()
+    return this.#periodicFile.save()
   }
 
   /** With what the last calls took. */
   close(): Promise<void> {
-    return this.#kept.close()
+    return this.#periodicFile.close()
   }
 }

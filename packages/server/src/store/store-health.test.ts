@@ -22,7 +22,7 @@ function setUp() {
   const become = (state: RedisStats['state'], ...isAnswering: readonly boolean[]) => {
     now += 1000
     held.stats = { ...held.stats, state, nodes: nodesOf(...isAnswering) }
-    health.look()
+    health.poll()
   }
   return { health, become }
 }

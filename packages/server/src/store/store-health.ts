@@ -19,7 +19,7 @@ export class StoreHealth {
   }
 
   /** Asked every second: nobody tells when a node falls silent. */
-  look(): RedisStats {
+  poll(): RedisStats {
     const stats = this.#stats()
     const nowMs = this.#clock.now()
     const silent = stats.nodes.filter(({ isAnswering }) => !isAnswering).slice(0, STORES_MAX)
@@ -36,7 +36,7 @@ export class StoreHealth {
 
   /** `redis: answering`, `redis: not answering since 2026-01-02T03:04:05.678Z`. */
   describe(): string {
-    const { state, nodes } = this.look()
+    const { state, nodes } = this.poll()
     if (state === 'unfit') return 'redis: unfit, the log says why'
     if (state === 'refused') return 'redis: refuses this node, the log says why'
     if (state === 'starting') return `redis: not answering since ${timeOf(this.#beganMs)}`

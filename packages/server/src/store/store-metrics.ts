@@ -24,7 +24,7 @@ export function registerMemoryMetrics(registry: Registry, store: MemoryStore): v
   registry.total('sluice_store_evicted_total', EVICTED, () => store.stats().evictedBlocked)
 }
 
-export interface RedisObserved {
+export interface RedisMetricsSource {
   readonly stats: () => RedisStats
   readonly layout: 'plain' | 'packed'
   /** Where it is, without its password: the label of a store of which no node is known. */
@@ -35,7 +35,7 @@ type Samples = readonly (readonly [values: readonly string[], value: number])[]
 
 export function registerRedisMetrics(
   registry: Registry,
-  { stats, layout, name }: RedisObserved,
+  { stats, layout, name }: RedisMetricsSource,
 ): void {
   const memory = (read: (memory: NonNullable<RedisStats['memory']>) => number): Samples => {
     const known = stats().memory

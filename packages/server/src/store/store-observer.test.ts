@@ -72,10 +72,10 @@ test('a breaker is a line each time it opens or closes, one a second for a node'
 
 test('a breaker is counted from 0 on, so that an increase shows its first opening', () => {
   const { observer, read } = setUp()
-  observer.known(STORE)
+  observer.register(STORE)
   expect(valueOf(read(), 'sluice_breaker_opened_total', { store: STORE })).toBe(0)
   observer.breakerOpened(STORE)
-  observer.known(STORE)
+  observer.register(STORE)
   expect(valueOf(read(), 'sluice_breaker_opened_total', { store: STORE })).toBe(1)
 })
 

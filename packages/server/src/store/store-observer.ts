@@ -5,11 +5,11 @@ import type { WallClock } from '../clock.js'
 import type { Log } from '../log/logger.js'
 import { createThrottle } from '../log/throttle.js'
 import { boundLabels } from '../metrics/bounded-labels.js'
-import type { ReadHistogram } from '../metrics/histogram.js'
+import type { ReadableHistogram } from '../metrics/histogram.js'
 import type { Registry } from '../metrics/registry.js'
 import { STORES_MAX } from './store-metrics.js'
 
-export interface StoreParts {
+export interface StoreDeps {
   readonly log: Log
   readonly clock: WallClock
   readonly registry: Registry
@@ -36,12 +36,12 @@ const ROUTINE: ReadonlySet<string> = new Set([
 
 /** What it counts, and how long the store took, for whoever else wants to know. */
 export interface CountingObserver extends StoreObserver {
-  readonly times: ReadHistogram
+  readonly times: ReadableHistogram
   /** Begins to count at 0: an increase does not show what a series begins with. */
-  known(store: string): void
+  register(store: string): void
 }
 
-export function createStoreObserver({ log, clock, registry }: StoreParts): CountingObserver {
+export function createStoreObserver({ log, clock, registry }: StoreDeps): CountingObserver {
   const throttle = createThrottle(clock)
   const seconds = registry.histogram(
     'sluice_store_seconds',
@@ -68,10 +68,10 @@ export function createStoreObserver({ log, clock, registry }: StoreParts): Count
     .labels()
   return {
     times: seconds,
-    known: (store) => opened.of(store).inc(0),
+    register: (store) => opened.get(store).inc(0),
     batch: (_address, took) => seconds.observe(took),
     error(code, store) {
-      errors.of(code).inc()
+      errors.get(code).inc()
       const passed = ROUTINE.has(code) ? undefined : throttle.pass(`error ${code}`)
       if (passed !== undefined) log.warn({ code, store, ...passed }, 'an error of Redis')
     },
@@ -82,7 +82,7 @@ export function createStoreObserver({ log, clock, registry }: StoreParts): Count
       log.warn({ problem: show(message, PROBLEM_SHOWN_MAX), ...passed }, 'a problem of the store')
     },
     breakerOpened(store) {
-      opened.of(store).inc()
+      opened.get(store).inc()
       const passed = throttle.pass(`opened ${store}`)
       if (passed !== undefined) log.warn({ store, ...passed }, 'breaker opened')
     },

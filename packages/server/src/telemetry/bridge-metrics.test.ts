@@ -64,16 +64,16 @@ describe('metrics told to OpenTelemetry', () => {
     for (const value of [0.05, 0.5, 5, 5]) times.observe(value)
     // Those that came after the bridge was made are told from the second time on.
     await collect()
-    const told = await collect()
+    const collected = await collect()
     const text = readMetrics(registry.text())
     const expected = [...text].flatMap(([name, { samples }]) =>
       samples.size === 0 ? [] : [[name, samples] as const],
     )
-    expect(new Map([...told].map(([name, { samples }]) => [name, samples]))).toEqual(
+    expect(new Map([...collected].map(([name, { samples }]) => [name, samples]))).toEqual(
       new Map(expected),
     )
-    expect(told.get('sluice_decisions_total')?.description).toBe('Decisions "all".')
-    const counters = [...told].flatMap(([name, { isCounter }]) => (isCounter ? name : []))
+    expect(collected.get('sluice_decisions_total')?.description).toBe('Decisions "all".')
+    const counters = [...collected].flatMap(([name, { isCounter }]) => (isCounter ? name : []))
     expect(counters.sort()).toEqual([
       'sluice_decisions_total',
       'sluice_lines_total',

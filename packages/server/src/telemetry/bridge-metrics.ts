@@ -4,7 +4,7 @@
  */
 import type { BatchObservableCallback, Meter, Observable } from '@opentelemetry/api'
 import type { Registry } from '../metrics/registry.js'
-import { type ReadMetric, readSamples } from './samples.js'
+import { type SampledMetric, readSamples } from './samples.js'
 
 /** Stops when the function is called that it returns. */
 export function bridgeMetrics(registry: Pick<Registry, 'text'>, meter: Meter): () => void {
@@ -27,7 +27,7 @@ class Bridge {
   }
 
   /** Metrics that are new since the last time are told from the next time on. */
-  follow(metrics: ReadonlyMap<string, ReadMetric>): void {
+  follow(metrics: ReadonlyMap<string, SampledMetric>): void {
     const before = this.#observed.size
     for (const metric of metrics.values()) {
       if (!this.#observed.has(metric.name)) this.#observed.set(metric.name, this.make(metric))
@@ -49,7 +49,7 @@ class Bridge {
     this.#bound = []
   }
 
-  private make({ name, help, isCounter }: ReadMetric): Observable {
+  private make({ name, help, isCounter }: SampledMetric): Observable {
     const options = { description: help }
     return isCounter
       ? this.#meter.createObservableCounter(name, options)

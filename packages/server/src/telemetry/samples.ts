@@ -3,7 +3,7 @@
  * and what is counted is kept in one form.
  */
 
-export interface ReadMetric {
+export interface SampledMetric {
   readonly name: string
   readonly help: string
   /** Whether it only goes up. */
@@ -19,21 +19,21 @@ interface Sample {
 const HEAD = /^# (HELP|TYPE) (\S+) (.*)$/s
 const SAMPLE = /^([^{ ]+)(?:\{(.*)\})? (\S+)$/s
 const LABEL = /([a-zA-Z_]\w*)="((?:[^"\\]|\\.)*)"/gs
-const PART = /_(?:bucket|sum|count)$/
+const HISTOGRAM_SUFFIX = /_(?:bucket|sum|count)$/
 
 /** The parts of a histogram are counters, each under its own name. */
-export function readSamples(text: string): ReadonlyMap<string, ReadMetric> {
-  const metrics = new Map<string, ReadMetric>()
+export function readSamples(text: string): ReadonlyMap<string, SampledMetric> {
+  const metrics = new Map<string, SampledMetric>()
   const types = new Map<string, string>()
   const helps = new Map<string, string>()
   for (const line of text.split('\n')) {
-    const [, word, of = '', rest = ''] = HEAD.exec(line) ?? []
-    if (word === 'HELP') helps.set(of, unescape(rest))
-    if (word === 'TYPE') types.set(of, rest)
+    const [, word, metricName = '', rest = ''] = HEAD.exec(line) ?? []
+    if (word === 'HELP') helps.set(metricName, unescape(rest))
+    if (word === 'TYPE') types.set(metricName, rest)
     const sample = word === undefined ? SAMPLE.exec(line) : null
     if (sample === null) continue
     const [, name = '', labels = '', value = ''] = sample
-    const whole = types.has(name) ? name : name.replace(PART, '')
+    const whole = types.has(name) ? name : name.replace(HISTOGRAM_SUFFIX, '')
     const metric = metrics.get(name) ?? {
       name,
       help: helps.get(whole) ?? '',

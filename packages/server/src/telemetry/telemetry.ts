@@ -11,25 +11,28 @@ import { messageOf } from '../message-of.js'
 import type { Registry } from '../metrics/registry.js'
 
 /** One request as traces see it. */
-export interface Traced {
+export interface RequestTrace {
   /** Decides within a span; at once, where the decision is. */
-  decide(asked: TracedCall, ask: () => Decision | Promise<Decision>): Decision | Promise<Decision>
+  decide(
+    details: TracedDecision,
+    decide: () => Decision | Promise<Decision>,
+  ): Decision | Promise<Decision>
   /** Headers for the upstream, so that what it does is part of the same trace. */
   inject(headers: FlatHeaders): FlatHeaders
   /** Its answer is out, with this status; undefined: there was none, or no usual one. */
   end(status: number | undefined): void
 }
 
-interface TracedCall {
-  readonly way: 'gateway' | 'websocket' | 'api' | 'forward-auth'
+interface TracedDecision {
+  readonly entryPoint: 'gateway' | 'websocket' | 'api' | 'forward-auth'
   readonly isPeek?: boolean | undefined
 }
 
 export interface Telemetry {
   /** A request of the gateway: a span from now to its `end`. Undefined: there is no SDK. */
-  begin(request: IncomingMessage): Traced | undefined
+  begin(request: IncomingMessage): RequestTrace | undefined
   /** A question that another program asks: only its decisions are spans. */
-  follow(request: IncomingMessage): Traced | undefined
+  follow(request: IncomingMessage): RequestTrace | undefined
   /** Tells all metrics of the registry; stops when the function is called that it returns. */
   bridge(registry: Pick<Registry, 'text'>): () => void
 }

@@ -15,7 +15,7 @@ import { afterAll, afterEach, beforeEach, describe, expect, test, vi } from 'vit
 import { WebSocket } from 'ws'
 import { closeAfterTests, startApi } from '../api/api.test-helper.js'
 import { AUTH, orders, trusting } from '../api/forward-auth.test-helper.js'
-import { ask } from '../gateway/forward.test-helper.js'
+import { request } from '../gateway/forward.test-helper.js'
 import { createTelemetry } from './tracing.js'
 import {
   registerSdk,
@@ -83,7 +83,7 @@ describe('at the gateway', () => {
   test('a trace goes from the client over the decision to the upstream', async () => {
     const { port, seen } = await start()
     const headers = { Traceparent: TRACEPARENT, tracestate: 'vendor=1', 'x-other': 'stays' }
-    await ask(port, { path: '/orders', headers })
+    await request(port, { path: '/orders', headers })
     const spans = await spansOf(2)
     const [served] = named(spans, 'sluice.gateway')
     const [checked] = named(spans, 'sluice.check')
@@ -98,7 +98,7 @@ describe('at the gateway', () => {
 
   test('a client without a trace begins one, which the upstream is part of', async () => {
     const { port, seen } = await start()
-    await ask(port, {})
+    await request(port, {})
     const spans = await spansOf(2)
     const [served] = named(spans, 'sluice.gateway')
     expect(parentOf(served)).toBeUndefined()
@@ -107,8 +107,8 @@ describe('at the gateway', () => {
 
   test('a span says what was decided and answered, and nothing of who called', async () => {
     const { port } = await start()
-    await ask(port, { path: '/secret-path' })
-    await ask(port, { path: '/secret-path', method: 'DELETE' })
+    await request(port, { path: '/secret-path' })
+    await request(port, { path: '/secret-path', method: 'DELETE' })
     const spans = await spansOf(4)
     expect(
       named(spans, 'sluice.gateway').map(({ kind, attributes }) => [kind, attributes]),
@@ -127,8 +127,8 @@ describe('at the gateway', () => {
 
   test('two traceparents, or one that is none, are no trace, and the upstream sees one', async () => {
     const { port, seen } = await start([])
-    await ask(port, { headers: { traceparent: [TRACEPARENT, TRACEPARENT] } })
-    await ask(port, { headers: { traceparent: 'nonsense' } })
+    await request(port, { headers: { traceparent: [TRACEPARENT, TRACEPARENT] } })
+    await request(port, { headers: { traceparent: 'nonsense' } })
     const spans = named(await spansOf(4), 'sluice.gateway')
     expect(spans.map(parentOf)).toEqual([undefined, undefined])
     expect(seen.map(({ traceparent }) => traceparent)).toEqual(
@@ -144,7 +144,7 @@ describe('at the gateway', () => {
       setter.set(carrier, 'uberctx-a\r\nx-evil: 1', 'b')
     }
     await withPropagator({ inject, extract: (known) => known }, async () => {
-      expect((await ask(port, {})).status).toBe(200)
+      expect((await request(port, {})).status).toBe(200)
     })
     expect(seen[0]).toMatchObject({ 'x-good': 'yes' })
     expect(Object.keys(seen[0] ?? {})).not.toContain('x-split')
@@ -154,14 +154,16 @@ describe('at the gateway', () => {
   test('a propagator that fails at what strangers send fails no call', async () => {
     const { port, seen } = await start([])
     await withPropagator({ inject: fail, extract: fail }, async () => {
-      expect((await ask(port, { headers: { 'uberctx-a': '%', 'x-other': '1' } })).status).toBe(200)
+      expect((await request(port, { headers: { 'uberctx-a': '%', 'x-other': '1' } })).status).toBe(
+        200,
+      )
     })
     expect(seen[0]).toMatchObject({ 'uberctx-a': '%', 'x-other': '1' })
   })
 
   test('a request that is refused before it is decided is no part of a trace', async () => {
     const { port } = await start([])
-    expect((await ask(port, { path: '/a//b' })).status).toBe(400)
+    expect((await request(port, { path: '/a//b' })).status).toBe(400)
     expect(exporter.getFinishedSpans()).toEqual([])
   })
 
@@ -268,7 +270,7 @@ test('a trace that is not sampled makes no span, and says so to the upstream', a
   const unsampled = registerSdk(new AlwaysOffSampler())
   gateway = await startGateway([], createTelemetry())
   const { seen, port } = gateway
-  await ask(port, { headers: { traceparent: TRACEPARENT } })
+  await request(port, { headers: { traceparent: TRACEPARENT } })
   expect(seen[0]?.['traceparent']).toMatch(new RegExp(`^00-${TRACE}-[0-9a-f]{16}-00$`))
   expect(unsampled.getFinishedSpans()).toEqual([])
 })

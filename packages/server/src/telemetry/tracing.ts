@@ -19,7 +19,7 @@ import { traceDecision } from '@sluice/limiter/otel'
 import type { FlatHeaders } from '../http/answer.js'
 import { RELEASE } from '../release.js'
 import { bridgeMetrics } from './bridge-metrics.js'
-import type { Telemetry, Traced } from './telemetry.js'
+import type { Telemetry, RequestTrace } from './telemetry.js'
 
 const SCOPE = '@sluice/server'
 const GATEWAY_SPAN = 'sluice.gateway'
@@ -28,8 +28,8 @@ export function createTelemetry(): Telemetry {
   // Asked for once: looking it up costs more than everything else does while there is no SDK.
   const provider = trace.getTracerProvider()
   /** Of the SDK, once there is one. */
-  let found: Tracer | undefined
-  const find = () => (found ??= findTracer(provider))
+  let sdkTracer: Tracer | undefined
+  const find = () => (sdkTracer ??= findTracer(provider))
   return {
     begin(request) {
       const tracer = find()
@@ -62,7 +62,9 @@ function contextOf(request: IncomingMessage): Context {
 }
 
 /** What the propagator would send; nothing where it fails. */
-function carriedOf(traceContext: Context): readonly (readonly [name: string, value: string])[] {
+function propagatedHeaders(
+  traceContext: Context,
+): readonly (readonly [name: string, value: string])[] {
   const carrier: Record<string, string> = {}
   try {
     propagation.inject(traceContext, carrier)
@@ -83,7 +85,7 @@ function isHeader([name, value]: readonly [name: string, value: string]): boolea
   }
 }
 
-function beginSpan(tracer: Tracer, request: IncomingMessage): Traced {
+function beginSpan(tracer: Tracer, request: IncomingMessage): RequestTrace {
   const parent = contextOf(request)
   // Where the process has made a span of this request itself, it needs no second one.
   const known = trace.getSpanContext(parent)
@@ -96,7 +98,7 @@ function beginSpan(tracer: Tracer, request: IncomingMessage): Traced {
   return new TracedRequest(tracer, trace.setSpan(parent, span), span)
 }
 
-class TracedRequest implements Traced {
+class TracedRequest implements RequestTrace {
   readonly #tracer: Tracer
   readonly #context: Context
   readonly #span: Span | undefined
@@ -108,25 +110,25 @@ class TracedRequest implements Traced {
   }
 
   decide(
-    { way, isPeek = false }: Parameters<Traced['decide']>[0],
-    ask: () => Decision | Promise<Decision>,
+    { entryPoint, isPeek = false }: Parameters<RequestTrace['decide']>[0],
+    decide: () => Decision | Promise<Decision>,
   ): Decision | Promise<Decision> {
-    const attributes = { 'sluice.way': way, ...(isPeek && { 'sluice.peek': true }) }
-    return traceDecision({ tracer: this.#tracer, parent: this.#context, attributes }, ask)
+    const attributes = { 'sluice.way': entryPoint, ...(isPeek && { 'sluice.peek': true }) }
+    return traceDecision({ tracer: this.#tracer, parent: this.#context, attributes }, decide)
   }
 
   inject(headers: FlatHeaders): FlatHeaders {
     const spanContext = trace.getSpanContext(this.#context)
     if (spanContext === undefined || !isSpanContextValid(spanContext)) return headers
-    const carried = carriedOf(this.#context)
-    const names = carried.map(([name]) => name)
+    const propagated = propagatedHeaders(this.#context)
+    const names = propagated.map(([name]) => name)
     const replaced = new Set([...propagation.fields(), ...names].map(lowerCase))
     const kept: FlatHeaders = []
     for (let i = 0; i < headers.length; i += 2) {
       const [name = '', value = ''] = [headers[i], headers[i + 1]]
       if (!replaced.has(lowerCase(name))) kept.push(name, value)
     }
-    for (const [name, value] of carried) kept.push(name, value)
+    for (const [name, value] of propagated) kept.push(name, value)
     return kept
   }
 

@@ -12,7 +12,7 @@ import type { Config } from '../config/config.js'
 import { upstreamAt } from '../config/parse-gateway.js'
 import { createDecider, type Decider } from '../decider.js'
 import { startEcho } from '../echo.js'
-import { openApi, openGateway } from '../entry-points.js'
+import { openDecisionApi, openGateway } from '../entry-points.js'
 import { createIdentifier } from '../identity/identity.js'
 import { createDegradedLog } from '../log/degraded-log.js'
 import { createLogger } from '../log/logger.js'
@@ -68,7 +68,7 @@ const LOOPBACK = '127.0.0.1'
 const LISTEN = { host: LOOPBACK, port: 0 }
 const TOKEN_BYTES = 32
 
-export interface PrivateServer {
+export interface WarmUpServer {
   readonly gateway: string
   readonly api: string
   /** What the decision API asks for. */
@@ -77,7 +77,7 @@ export interface PrivateServer {
 }
 
 /** `store` is closed with the server. */
-export async function openPrivateServer(config: Config, store: Store): Promise<PrivateServer> {
+export async function openWarmUpServer(config: Config, store: Store): Promise<WarmUpServer> {
   const closers: (() => void | Promise<void>)[] = []
   const close = async () => {
     for (const closer of closers.splice(0).reverse()) await closer()
@@ -89,7 +89,7 @@ export async function openPrivateServer(config: Config, store: Store): Promise<P
     const echo = await startEcho({ exclusive: true })
     closers.push(() => echo.close())
     const token = randomBytes(TOKEN_BYTES).toString('hex')
-    const own = privateConfig(config, { token, upstream: echo.origin })
+    const own = warmUpConfig(config, { token, upstream: echo.origin })
     const log = silentLog()
     const { decider, close: closeDecider } = openDecider(own, limiter, log)
     closers.push(closeDecider)
@@ -112,7 +112,7 @@ export async function openPrivateServer(config: Config, store: Store): Promise<P
       onUpstreamFailure: () => {},
       onSlowUpload: () => {},
     })
-    const api = openApi(own, {
+    const api = openDecisionApi(own, {
       ...deps,
       adminToken: randomBytes(TOKEN_BYTES).toString('hex'),
       hideSecrets: (attributes) => attributes,
@@ -135,12 +135,12 @@ export async function openPrivateServer(config: Config, store: Store): Promise<P
   }
 }
 
-interface PrivateSettings {
+interface WarmUpSettings {
   readonly token: string
   readonly upstream: string
 }
 
-function privateConfig(config: Config, { token, upstream }: PrivateSettings): Config {
+function warmUpConfig(config: Config, { token, upstream }: WarmUpSettings): Config {
   const { gateway, api, identity } = config
   const proxy = parseCidr(`${LOOPBACK}/32`)
   return {
@@ -176,7 +176,7 @@ function openDecider(
   })
   const degraded = createDegradedLog({ log, clock })
   const nowMs = clock.now()
-  const observation = new NodeStats({
+  const observability = new NodeStats({
     node: describeNode(clock),
     rulesVersion: () => 0,
     metrics,
@@ -193,7 +193,7 @@ function openDecider(
   const decider = createDecider({
     limiter,
     metrics,
-    observation,
+    observability,
     refusals,
     degraded,
     times,

@@ -1,8 +1,8 @@
 import { expect, test } from 'vitest'
-import { Settling } from './settling.js'
+import { PlateauDetector } from './settling.js'
 
 function roundsUntilSettled(times: readonly number[]): number | undefined {
-  const settling = new Settling()
+  const settling = new PlateauDetector()
   const index = times.findIndex((tookMs) => {
     settling.record(tookMs)
     return settling.isSettled

@@ -5,7 +5,7 @@ const GAIN_MIN = 0.1
 /** After so many rounds without a faster one the time has settled. */
 const ROUNDS_WITHOUT_GAIN = 5
 
-export class Settling {
+export class PlateauDetector {
   #bestMs = Number.POSITIVE_INFINITY
   #roundsWithoutGain = 0
 

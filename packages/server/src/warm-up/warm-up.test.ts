@@ -5,7 +5,7 @@ import { type RedisServer, startRedis } from '../../../../tools/redis/server.mjs
 import { parseConfig } from '../config/parse-config.js'
 import { readMetrics, valueOf } from '../metrics/read-metrics.test-helper.js'
 import { startTestServer } from '../serve.test-helper.js'
-import { openPrivateServer } from './private-server.js'
+import { openWarmUpServer } from './private-server.js'
 import { warmUp } from './warm-up.js'
 
 let redis: RedisServer
@@ -98,7 +98,7 @@ test('a store in this process needs no warm-up', async () => {
 
 test('the rules of warm-up admit and refuse through every entry point, forwarding to their own upstream', async () => {
   const store = await openStore()
-  const server = await openPrivateServer(configOf(redis.url), store.warmUpStore())
+  const server = await openWarmUpServer(configOf(redis.url), store.warmUpStore())
   const authorization = `Bearer ${server.token}`
   const body = (path: string) => JSON.stringify({ attributes: { ip: '192.0.2.1', path } })
   const check = (path: string) =>
@@ -124,7 +124,7 @@ test('the rules of warm-up admit and refuse through every entry point, forwardin
 
 test('nobody else may ask the decision API of warm-up', async () => {
   const store = await openStore()
-  const server = await openPrivateServer(configOf(redis.url), store.warmUpStore())
+  const server = await openWarmUpServer(configOf(redis.url), store.warmUpStore())
   const check = { method: 'POST', body: '{"attributes":{}}' }
   expect((await fetch(`${server.api}/v1/check`, check)).status).toBe(401)
   await server.close()

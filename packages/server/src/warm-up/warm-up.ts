@@ -8,8 +8,8 @@ import type { Store } from '@sluice/limiter'
 import { monotonicMs } from '../clock.js'
 import type { Config } from '../config/config.js'
 import { isRedis } from '../stats/store-sight.js'
-import { openPrivateServer, type PrivateServer, WARM_UP_PATHS } from './private-server.js'
-import { Settling } from './settling.js'
+import { openWarmUpServer, type WarmUpServer, WARM_UP_PATHS } from './private-server.js'
+import { PlateauDetector } from './settling.js'
 
 /** After that the node is ready, warm or not. */
 const WARM_UP_MS_MAX = 1000
@@ -36,7 +36,7 @@ export async function warmUp(config: Config, store: Store): Promise<void> {
 class WarmUp {
   readonly #config: Config
   readonly #store: Store
-  #server: PrivateServer | undefined
+  #server: WarmUpServer | undefined
   readonly #agent = new Agent({ keepAlive: true, maxSockets: CALLS_AT_ONCE })
   /** Until then rules would answer by their postures, and the way to the store stay cold. */
   readonly #answering: Promise<void>
@@ -51,16 +51,16 @@ class WarmUp {
   /** Ends when the time of rounds has settled, or when something fails. */
   async run(): Promise<void> {
     try {
-      const server = await openPrivateServer(this.#config, this.#store)
+      const server = await openWarmUpServer(this.#config, this.#store)
       this.#server = server
       if (this.#isStopped) await server.close()
       await this.#answering
-      const settling = new Settling()
+      const plateau = new PlateauDetector()
       let calls = 1
-      while (!this.#isStopped && !settling.isSettled) {
+      while (!this.#isStopped && !plateau.isSettled) {
         const startedMs = monotonicMs()
         await this.callAll(server, calls)
-        if (calls === CALLS_AT_ONCE) settling.record(monotonicMs() - startedMs)
+        if (calls === CALLS_AT_ONCE) plateau.record(monotonicMs() - startedMs)
         calls = Math.min(CALLS_AT_ONCE, calls * 2)
       }
     } catch {
@@ -75,7 +75,7 @@ class WarmUp {
   }
 
   /** Every entry point in turn, as a burst. */
-  private async callAll({ gateway, api, token }: PrivateServer, calls: number): Promise<void> {
+  private async callAll({ gateway, api, token }: WarmUpServer, calls: number): Promise<void> {
     const body = (path: string) => JSON.stringify({ attributes: { ip: CLIENT, path } })
     const authorization = `Bearer ${token}`
     await burst(calls, (path) => this.call(`${gateway}${path}`, {}))

@@ -2,9 +2,15 @@
 import { show } from '@sluice/core'
 import { readCallerId } from '../../editor/callers.js'
 import { EditError } from '../../editor/editor-types.js'
-import type { AdminParts } from '../admin-parts.js'
+import type { AdminDeps } from '../admin-parts.js'
 import { byOf, type PathCaller, readPathCaller } from '../caller-path.js'
-import { expectedOf, openBody, operation, type Operation, type Told200 } from '../operation.js'
+import {
+  expectedOf,
+  openBody,
+  operation,
+  type Operation,
+  type SuccessResponse,
+} from '../operation.js'
 import { invalid } from '../problem.js'
 import { after, limit } from '../query.js'
 import {
@@ -25,13 +31,18 @@ const tag = 'Overrides'
 const OVERRIDES = `${BASE}/rules/{id}/overrides`
 const OVERRIDE = `${OVERRIDES}/{caller}`
 const CANDIDATE = `${BASE}/rules/{id}/candidate`
-const theOverride: Told200 = {
+const theOverride: SuccessResponse = {
   status: 200,
   description: 'The override.',
   schema: overrideView,
   etag: true,
 }
-const theRule: Told200 = { status: 200, description: 'The rule.', schema: ruleView, etag: true }
+const theRule: SuccessResponse = {
+  status: 200,
+  description: 'The rule.',
+  schema: ruleView,
+  etag: true,
+}
 
 const listOverrides = operation({
   method: 'get',
@@ -42,7 +53,7 @@ const listOverrides = operation({
   role: 'read',
   query: { after, limit },
   answers: [{ status: 200, description: 'A page of overrides.', schema: overridesPage }],
-  run({ param, query }, { source: { book } }) {
+  run({ param, query }, { ruleFollower: { catalog: book } }) {
     const { document } = findRule(book, param('id'))
     const overrides = book.overrides(document.id, query.after, query.limit + 1)
     const { page, next } = pageOf(overrides, query.limit, ({ id }) => id)
@@ -98,7 +109,7 @@ function asOverride(sent: unknown): OverrideInput {
 function callerOf(
   rule: string,
   segment: string,
-  { source: { book }, hideSecrets, ipv6Prefix }: AdminParts,
+  { ruleFollower: { catalog: book }, hideSecrets, ipv6Prefix }: AdminDeps,
 ): PathCaller {
   const by = byOf(findRule(book, rule).document)
   const { id, caller } = readPathCaller(segment, by)
@@ -114,10 +125,10 @@ const getOverride = operation({
   summary: 'Read the override of a caller',
   role: 'read',
   answers: [theOverride],
-  run({ param, rawParam }, parts) {
+  run({ param, rawParam }, deps) {
     const rule = param('id')
-    const { id } = callerOf(rule, rawParam('caller'), parts)
-    const override = parts.source.book.override(rule, id)
+    const { id } = callerOf(rule, rawParam('caller'), deps)
+    const override = deps.ruleFollower.catalog.override(rule, id)
     if (override === undefined) throw unknownOverride(rule, id)
     return { status: 200, body: viewOverride(override), etag: override.version }
   },
@@ -141,12 +152,12 @@ const putOverride = operation({
   ifMatch: 'honoured',
   body: openBody(overrideOfPath),
   answers: [theOverride, { ...theOverride, status: 201, description: 'It is new.' }],
-  async run({ param, rawParam, body, ifMatch, meta }, parts) {
+  async run({ param, rawParam, body, ifMatch, meta }, deps) {
     const rule = param('id')
-    const { caller } = callerOf(rule, rawParam('caller'), parts)
+    const { caller } = callerOf(rule, rawParam('caller'), deps)
     const input = { ...asOverride(body), caller }
     requireSameCaller(body, caller)
-    const [made] = await parts.editor.putOverrides(rule, [input], meta, expectedOf(ifMatch))
+    const [made] = await deps.editor.putOverrides(rule, [input], meta, expectedOf(ifMatch))
     if (made === undefined) throw new Error('one override was put and none came back')
     return { status: made.isNew ? 201 : 200, body: viewOverride(made), etag: made.version }
   },
@@ -154,13 +165,13 @@ const putOverride = operation({
 
 /** A body may repeat the caller, but not name another one. */
 function requireSameCaller(body: unknown, caller: Readonly<Record<string, string>>): void {
-  const said = (body as Partial<OverrideInput>).caller
-  if (said === undefined) return
+  const named = (body as Partial<OverrideInput>).caller
+  if (named === undefined) return
   const same =
-    typeof said === 'object' &&
-    said !== null &&
-    Object.entries(said).length === Object.entries(caller).length &&
-    Object.entries(said).every(([name, value]) => String(value) === caller[name])
+    typeof named === 'object' &&
+    named !== null &&
+    Object.entries(named).length === Object.entries(caller).length &&
+    Object.entries(named).every(([name, value]) => String(value) === caller[name])
   if (!same) throw invalid('caller', 'another one than in the path', 'the same, or none')
 }
 
@@ -174,10 +185,10 @@ const deleteOverride = operation({
   writes: true,
   ifMatch: 'honoured',
   answers: [{ status: 200, description: 'It is gone.', schema: versionAnswer }],
-  async run({ param, rawParam, ifMatch, meta }, parts) {
+  async run({ param, rawParam, ifMatch, meta }, deps) {
     const rule = param('id')
-    const { id } = callerOf(rule, rawParam('caller'), parts)
-    const version = await parts.editor.removeOverride(rule, id, meta, expectedOf(ifMatch))
+    const { id } = callerOf(rule, rawParam('caller'), deps)
+    const version = await deps.editor.removeOverride(rule, id, meta, expectedOf(ifMatch))
     return { status: 200, body: { version } }
   },
 })
@@ -190,7 +201,7 @@ const getCandidate = operation({
   summary: 'Read the candidate of a rule',
   role: 'read',
   answers: [{ status: 200, description: 'The candidate.', schema: candidateInput, etag: true }],
-  run({ param }, { source: { book } }) {
+  run({ param }, { ruleFollower: { catalog: book } }) {
     const { document, candidate, version } = findRule(book, param('id'))
     if (candidate !== undefined) return { status: 200, body: candidate, etag: version }
     throw new EditError(
@@ -211,9 +222,9 @@ const putCandidate = operation({
   ifMatch: 'honoured',
   body: openBody(candidateInput),
   answers: [theRule],
-  async run({ param, body, ifMatch, meta }, { editor, source }) {
+  async run({ param, body, ifMatch, meta }, { editor, ruleFollower }) {
     const rule = await editor.putCandidate(param('id'), body, meta, expectedOf(ifMatch))
-    return { status: 200, body: viewRule(rule, source), etag: rule.version }
+    return { status: 200, body: viewRule(rule, ruleFollower), etag: rule.version }
   },
 })
 
@@ -227,13 +238,13 @@ const deleteCandidate = operation({
   writes: true,
   ifMatch: 'honoured',
   answers: [theRule],
-  async run({ param, ifMatch, meta }, { editor, source }) {
+  async run({ param, ifMatch, meta }, { editor, ruleFollower }) {
     const rule = await editor.removeCandidate(param('id'), meta, expectedOf(ifMatch))
-    return { status: 200, body: viewRule(rule, source), etag: rule.version }
+    return { status: 200, body: viewRule(rule, ruleFollower), etag: rule.version }
   },
 })
 
-export const CALLER_OPERATIONS: readonly Operation[] = [
+export const OVERRIDE_OPERATIONS: readonly Operation[] = [
   listOverrides,
   addOverrides,
   getOverride,

@@ -1,9 +1,14 @@
 /** What nodes run, decide and hold. */
 import type { Call } from '@sluice/core'
-import { type Asked as AskedCall, PEEK_KEYS, RESET_KEYS, readCall } from '../../api/read-call.js'
-import type { NodeSeen } from '../../rule-store/rule-store.js'
-import type { SightNodeView } from '../../stats/views.js'
-import type { AdminParts } from '../admin-parts.js'
+import {
+  type CallRequest as AskedCall,
+  PEEK_FIELDS,
+  RESET_FIELDS,
+  readCall,
+} from '../../api/read-call.js'
+import type { LiveNode } from '../../rule-store/rule-store.js'
+import type { NodeSnapshotView } from '../../stats/views.js'
+import type { AdminDeps } from '../admin-parts.js'
 import { type BodySpec, openBody, operation, type Operation } from '../operation.js'
 import {
   callInput,
@@ -23,9 +28,12 @@ const listNodes = operation({
   summary: 'List the nodes, and the version of the rules that each runs',
   role: 'read',
   answers: [{ status: 200, description: 'The nodes, and this one.', schema: nodesView }],
-  async run(_asked, { source, editor, node, sight }) {
+  async run(_request, { ruleFollower: source, editor, node, fleetStats }) {
     const status = source.status()
-    const [seen, told] = await Promise.all([seenNodes(source), toldNodes(sight)])
+    const [storeNodes, fleetNodes] = await Promise.all([
+      readStoreNodes(source),
+      readFleetNodes(fleetStats),
+    ])
     const body = {
       version: source.version(),
       source: source.name,
@@ -33,14 +41,14 @@ const listNodes = operation({
       news: status?.news ?? null,
       ageSeconds: Math.round(source.ageSeconds() * 1000) / 1000,
       problem: source.problem() ?? status?.problem ?? null,
-      nodes: joinNodes(seen ?? [{ ...node(), seenMsAgo: 0 }], told),
+      nodes: joinNodes(storeNodes ?? [{ ...node(), seenMsAgo: 0 }], fleetNodes),
     }
     return { status: 200, body }
   },
 })
 
 /** Undefined where the store does not say: this is asked above all when something is wrong. */
-async function seenNodes({ store }: AdminParts['source']) {
+async function readStoreNodes({ store }: AdminDeps['ruleFollower']) {
   try {
     return await store?.nodes()
   } catch {
@@ -49,9 +57,11 @@ async function seenNodes({ store }: AdminParts['source']) {
 }
 
 /** None where the board does not say. */
-async function toldNodes(sight: AdminParts['sight']): Promise<readonly SightNodeView[]> {
+async function readFleetNodes(
+  fleetStats: AdminDeps['fleetStats'],
+): Promise<readonly NodeSnapshotView[]> {
   try {
-    return await sight.nodes()
+    return await fleetStats.nodes()
   } catch {
     return []
   }
@@ -59,18 +69,18 @@ async function toldNodes(sight: AdminParts['sight']): Promise<readonly SightNode
 
 /** What the rule store knows of each node, with what it told of itself on the board, if it did. */
 function joinNodes(
-  seen: readonly NodeSeen[],
-  told: readonly SightNodeView[],
-): readonly (NodeSeen & Partial<SightNodeView>)[] {
-  const toldById = new Map(told.map((node) => [node.id, node]))
-  const joined = seen.map((node) => {
-    const own = toldById.get(node.id)
+  storeNodes: readonly LiveNode[],
+  fleetNodes: readonly NodeSnapshotView[],
+): readonly (LiveNode & Partial<NodeSnapshotView>)[] {
+  const fleetNodesById = new Map(fleetNodes.map((node) => [node.id, node]))
+  const joined = storeNodes.map((node) => {
+    const own = fleetNodesById.get(node.id)
     // Both know the version that it runs; whoever heard of it last is right.
     const isNewer = own !== undefined && own.seenMsAgo < node.seenMsAgo
     return isNewer ? { ...node, ...own } : { ...own, ...node }
   })
-  const seenIds = new Set(seen.map(({ id }) => id))
-  return [...joined, ...told.filter(({ id }) => !seenIds.has(id))]
+  const storeNodeIds = new Set(storeNodes.map(({ id }) => id))
+  return [...joined, ...fleetNodes.filter(({ id }) => !storeNodeIds.has(id))]
 }
 
 const adopt = operation({
@@ -90,11 +100,11 @@ const adopt = operation({
 
 const callBody: BodySpec<AskedCall> = {
   ...openBody(callInput),
-  read: (sent) => readCall(sent, PEEK_KEYS),
+  read: (sent) => readCall(sent, PEEK_FIELDS),
 }
 
 /** A key is the same caller here as at the gateway, and a secret in neither's log. */
-function hidden({ attributes, cost }: AskedCall, { hideSecrets }: AdminParts): Call {
+function withMaskedSecrets({ attributes, cost }: AskedCall, { hideSecrets }: AdminDeps): Call {
   return { attributes: hideSecrets(attributes), ...(cost !== undefined && { cost }) }
 }
 
@@ -107,9 +117,9 @@ const check = operation({
   role: 'edit',
   body: callBody,
   answers: [{ status: 200, description: 'The decision.', schema: decisionView }],
-  async run({ body }, parts) {
-    const call = hidden(body, parts)
-    const { decider } = parts
+  async run({ body }, deps) {
+    const call = withMaskedSecrets(body, deps)
+    const { decider } = deps
     const decision = await decider.check(call, 'admin')
     return { status: 200, body: { ...decision, callers: decider.limiter.callers(call) } }
   },
@@ -125,9 +135,9 @@ const peek = operation({
   role: 'read',
   body: callBody,
   answers: [{ status: 200, description: 'The decision.', schema: decisionView }],
-  async run({ body }, parts) {
-    const call = hidden(body, parts)
-    const { limiter } = parts.decider
+  async run({ body }, deps) {
+    const call = withMaskedSecrets(body, deps)
+    const { limiter } = deps.decider
     const decision = await limiter.explain(call)
     return { status: 200, body: { ...decision, callers: limiter.callers(call) } }
   },
@@ -140,11 +150,14 @@ const inspect = operation({
   tag: 'Calls',
   summary: 'Show the counters of a caller as they are stored',
   role: 'read',
-  body: { ...openBody(inspectInput), read: (sent) => readCall(sent, RESET_KEYS) },
+  body: { ...openBody(inspectInput), read: (sent) => readCall(sent, RESET_FIELDS) },
   answers: [{ status: 200, description: 'The counters.', schema: inspectView }],
-  async run({ body }, parts) {
-    const { limiter } = parts.decider
-    return { status: 200, body: await limiter.inspect(body.rule ?? '', hidden(body, parts)) }
+  async run({ body }, deps) {
+    const { limiter } = deps.decider
+    return {
+      status: 200,
+      body: await limiter.inspect(body.rule ?? '', withMaskedSecrets(body, deps)),
+    }
   },
 })
 

@@ -1,17 +1,17 @@
 /** What several operations need. */
 import { show } from '@sluice/core'
 import { EditError } from '../../editor/editor-types.js'
-import type { BookRule, RuleBook } from '../../source/rule-book.js'
+import type { CatalogRule, RuleCatalog } from '../../source/rule-book.js'
 import { invalid } from '../problem.js'
 
 export const BASE = '/admin/v1'
 
 const IDS_SHOWN = 5
 
-export function findRule(book: RuleBook, id: string): BookRule {
-  const rule = book.rule(id)
+export function findRule(catalog: RuleCatalog, id: string): CatalogRule {
+  const rule = catalog.rule(id)
   if (rule !== undefined) return rule
-  const ids = book.rules().slice(0, IDS_SHOWN)
+  const ids = catalog.rules().slice(0, IDS_SHOWN)
   const some =
     ids.length === 0 ? '' : `, such as ${ids.map(({ document }) => document.id).join(', ')}`
   throw new EditError(

@@ -2,7 +2,13 @@
 import { z } from '@hono/zod-openapi'
 import { show } from '@sluice/core'
 import { EditError } from '../../editor/editor-types.js'
-import { checkedBody, expectedOf, operation, type Operation, type Told200 } from '../operation.js'
+import {
+  checkedBody,
+  expectedOf,
+  operation,
+  type Operation,
+  type SuccessResponse,
+} from '../operation.js'
 import { after, limit, text } from '../query.js'
 import {
   ITEMS_MAX,
@@ -22,7 +28,12 @@ import { BASE, pageOf } from './common.js'
 const tag = 'Keys'
 const KEYS = `${BASE}/keys`
 const TOKENS = `${BASE}/tokens`
-const theKey: Told200 = { status: 200, description: 'The key.', schema: keyView, etag: true }
+const theKey: SuccessResponse = {
+  status: 200,
+  description: 'The key.',
+  schema: keyView,
+  etag: true,
+}
 
 const listKeys = operation({
   method: 'get',
@@ -33,9 +44,9 @@ const listKeys = operation({
   role: 'read',
   query: { user: text.openapi({ description: 'Only keys of this user.' }), after, limit },
   answers: [{ status: 200, description: 'A page of keys.', schema: keysPage }],
-  async run({ query }, { source: { store } }) {
-    const asked = { user: query.user, after: query.after, limit: query.limit + 1 }
-    const stored = (await store?.keys(asked)) ?? []
+  async run({ query }, { ruleFollower: { store } }) {
+    const filter = { user: query.user, after: query.after, limit: query.limit + 1 }
+    const stored = (await store?.keys(filter)) ?? []
     const keys = stored.flatMap(({ id, body, version }) =>
       body === null ? [] : { id, document: body, version },
     )
@@ -84,7 +95,7 @@ const getKey = operation({
   summary: 'Read what is known of a key',
   role: 'read',
   answers: [theKey],
-  async run({ param }, { source: { store } }) {
+  async run({ param }, { ruleFollower: { store } }) {
     const id = param('id')
     const stored = await store?.key(id)
     if (stored === undefined || stored.body === null) {
@@ -137,7 +148,7 @@ const listTokens = operation({
   description: 'Without the one that the server was started with.',
   role: 'admin',
   answers: [{ status: 200, description: 'The tokens.', schema: tokenList }],
-  run: (_asked, { source: { book } }) => ({
+  run: (_request, { ruleFollower: { catalog: book } }) => ({
     status: 200,
     body: { tokens: book.tokens().map(({ id, document }) => viewToken({ id, document })) },
   }),

@@ -1,13 +1,13 @@
 /** Rules one by one: read, created, replaced, patched, removed, promoted. */
 import { show } from '@sluice/core'
-import type { RuleBook } from '../../source/rule-book.js'
+import type { RuleCatalog } from '../../source/rule-book.js'
 import {
   type BodySpec,
   expectedOf,
   openBody,
   operation,
   type Operation,
-  type Told200,
+  type SuccessResponse,
 } from '../operation.js'
 import { invalid } from '../problem.js'
 import { after, confirmation, limit, text } from '../query.js'
@@ -24,7 +24,7 @@ import { BASE, findRule, pageOf, versionIn } from './common.js'
 
 const tag = 'Rules'
 const RULE = `${BASE}/rules/{id}`
-const theRule: Told200 = {
+const theRule: SuccessResponse = {
   status: 200,
   description: 'The rule.',
   schema: ruleView,
@@ -43,18 +43,18 @@ const listRules = operation({
   role: 'read',
   query: { after, limit },
   answers: [{ status: 200, description: 'A page of rules.', schema: rulesPage, etag: true }],
-  run({ query }, { source }) {
-    const { book } = source
-    const shadowUntil = source.shadowUntil() ?? null
-    const { routes, strictPaths } = book.set
-    const rules = rulesAfter(book, query.after).slice(0, query.limit + 1)
+  run({ query }, { ruleFollower }) {
+    const { catalog } = ruleFollower
+    const shadowUntil = ruleFollower.shadowUntil() ?? null
+    const { routes, strictPaths } = catalog.set
+    const rules = rulesAfter(catalog, query.after).slice(0, query.limit + 1)
     const { page, next } = pageOf(rules, query.limit, ({ document }) => document.id)
-    const version = book.rulesVersion
+    const version = catalog.rulesVersion
     const body = {
       version,
       routes,
       strictPaths,
-      rules: page.map((rule) => viewRule(rule, source)),
+      rules: page.map((rule) => viewRule(rule, ruleFollower)),
       next,
       shadowUntil,
     }
@@ -62,8 +62,8 @@ const listRules = operation({
   },
 })
 
-function rulesAfter(book: RuleBook, id: string | undefined) {
-  const rules = book.rules()
+function rulesAfter(catalog: RuleCatalog, id: string | undefined) {
+  const rules = catalog.rules()
   if (id === undefined) return rules
   const index = rules.findIndex(({ document }) => document.id === id)
   if (index !== -1) return rules.slice(index + 1)
@@ -81,11 +81,11 @@ const createRule = operation({
   writes: true,
   body: ruleBody,
   answers: [{ status: 201, description: 'The new rule.', schema: ruleView, etag: true }],
-  async run({ body, meta }, { editor, source }) {
+  async run({ body, meta }, { editor, ruleFollower }) {
     const rule = await editor.create(body, meta)
     const { version, document } = rule
     const location = `${BASE}/rules/${document.id}`
-    return { status: 201, body: viewRule(rule, source), etag: version, location }
+    return { status: 201, body: viewRule(rule, ruleFollower), etag: version, location }
   },
 })
 
@@ -97,9 +97,9 @@ const getRule = operation({
   summary: 'Read a rule',
   role: 'read',
   answers: [theRule],
-  run({ param }, { source }) {
-    const rule = findRule(source.book, param('id'))
-    return { status: 200, body: viewRule(rule, source), etag: rule.version }
+  run({ param }, { ruleFollower }) {
+    const rule = findRule(ruleFollower.catalog, param('id'))
+    return { status: 200, body: viewRule(rule, ruleFollower), etag: rule.version }
   },
 })
 
@@ -115,10 +115,10 @@ const replaceRule = operation({
   ifMatch: 'needed',
   body: ruleBody,
   answers: [theRule],
-  async run({ param, body, ifMatch, meta }, { editor, source }) {
+  async run({ param, body, ifMatch, meta }, { editor, ruleFollower }) {
     const expected = expectedOf(ifMatch, versionIn(body), true)
     const rule = await editor.replace(param('id'), body, meta, expected)
-    return { status: 200, body: viewRule(rule, source), etag: rule.version }
+    return { status: 200, body: viewRule(rule, ruleFollower), etag: rule.version }
   },
 })
 
@@ -153,10 +153,10 @@ const patchRule = operation({
   ifMatch: 'honoured',
   body: openBody(rulePatch, ['merge-patch', 'json']),
   answers: [theRule],
-  async run({ param, body, ifMatch, meta }, { editor, source }) {
+  async run({ param, body, ifMatch, meta }, { editor, ruleFollower }) {
     const expected = expectedOf(ifMatch, versionIn(body))
     const rule = await editor.patch(param('id'), body, meta, expected)
-    return { status: 200, body: viewRule(rule, source), etag: rule.version }
+    return { status: 200, body: viewRule(rule, ruleFollower), etag: rule.version }
   },
 })
 
@@ -191,9 +191,9 @@ const promote = operation({
   writes: true,
   ifMatch: 'honoured',
   answers: [theRule],
-  async run({ param, ifMatch, meta }, { editor, source }) {
+  async run({ param, ifMatch, meta }, { editor, ruleFollower }) {
     const rule = await editor.promote(param('id'), meta, expectedOf(ifMatch))
-    return { status: 200, body: viewRule(rule, source), etag: rule.version }
+    return { status: 200, body: viewRule(rule, ruleFollower), etag: rule.version }
   },
 })
 

@@ -1,7 +1,7 @@
 /** Sessions of browsers: begun with a token, held in a cookie, ended by whoever holds them. */
 import { show } from '@sluice/core'
 import { createThrottle } from '../../log/throttle.js'
-import type { DoorParts, Sender } from '../door.js'
+import type { AuthenticatorDeps, Sender } from '../door.js'
 import { checkedBody, operation, type Operation } from '../operation.js'
 import { AdminError, unauthorized } from '../problem.js'
 import { sessionEnded, sessionInput, sessionView } from '../schemas-stats.js'
@@ -13,11 +13,11 @@ export const SESSION_PATH = `${BASE}/session`
 /** A token, and what JSON needs around it: nobody is known yet. */
 const BODY_BYTES_MAX = 8 * 1024
 
-export function sessionOperations(parts: DoorParts): readonly Operation[] {
-  return [login(parts), getSession, logout]
+export function sessionOperations(deps: AuthenticatorDeps): readonly Operation[] {
+  return [login(deps), getSession, logout]
 }
 
-function login({ gate, sessions, limits, clock, log }: DoorParts): Operation {
+function login({ tokenAuthenticator, sessions, limits, clock, log }: AuthenticatorDeps): Operation {
   const throttle = createThrottle(clock)
   return operation({
     method: 'post',
@@ -33,21 +33,21 @@ function login({ gate, sessions, limits, clock, log }: DoorParts): Operation {
     answers: [{ status: 200, description: 'The session.', schema: sessionView }],
     run({ body: { token }, sender }) {
       requireEncrypted(sender)
-      const holder = gate.holderOf(`Bearer ${token}`)
-      const begun = holder && sessions.begin(holder.id)
-      if (holder === undefined || begun === undefined) {
+      const principal = tokenAuthenticator.principalOf(`Bearer ${token}`)
+      const started = principal && sessions.begin(principal.id)
+      if (principal === undefined || started === undefined) {
         const { address } = sender
-        limits.failed(address)
+        limits.recordFailure(address)
         const passed = throttle.pass('login')
         if (passed !== undefined) log.warn({ address, ...passed }, 'a login without a good token')
         throw unauthorized()
       }
-      const own = limits.call(holder.id, false)
-      log.info({ holder: holder.name, address: sender.address }, 'a session began')
-      const seconds = (begun.session.expiresAtMs - clock.now()) / 1000
-      const cookie = setCookie(begun.value, seconds, sender.isEncrypted)
+      const own = limits.checkCall(principal.id, false)
+      log.info({ principal: principal.name, address: sender.address }, 'a session began')
+      const seconds = (started.session.expiresAtMs - clock.now()) / 1000
+      const cookie = setCookie(started.value, seconds, sender.isEncrypted)
       const headers = { ...own, 'Set-Cookie': cookie }
-      return { status: 200, body: viewSession(begun.session), headers }
+      return { status: 200, body: viewSession(started.session), headers }
     },
   })
 }
@@ -61,9 +61,9 @@ function requireEncrypted({ isEncrypted, isLoopback, host }: Sender): void {
   )
 }
 
-function viewSession({ holder, expiresAtMs, csrf }: Session) {
+function viewSession({ principal, expiresAtMs, csrf }: Session) {
   const expiresAt = new Date(expiresAtMs).toISOString()
-  return { name: holder.name, role: holder.role, expiresAt, csrf }
+  return { name: principal.name, role: principal.role, expiresAt, csrf }
 }
 
 const getSession = operation({

@@ -1,8 +1,8 @@
 /** The set of rules as a whole: applied, validated, exported, rolled back; and its past. */
 import { writeYaml } from '@sluice/core'
-import type { Applied } from '../../editor/editor-types.js'
-import { readLargeJson } from '../../editor/large-set.js'
-import type { AdminParts } from '../admin-parts.js'
+import type { ApplyResult } from '../../editor/editor-types.js'
+import { parseLargeJson } from '../../editor/large-set.js'
+import type { AdminDeps } from '../admin-parts.js'
 import { type BodySpec, checkedBody, expectedOf, operation, type Operation } from '../operation.js'
 import { invalid } from '../problem.js'
 import { before, confirmation, file, flag, limit } from '../query.js'
@@ -27,7 +27,7 @@ const setBody: BodySpec<string | object> = {
   bytesMax: SET_BYTES_MAX,
   schema: setInput,
   readLarge: (text, search, { fromHeaders }) =>
-    readLargeJson(text, {
+    parseLargeJson(text, {
       file: search.get('file') ?? undefined,
       strict: search.get('strict') === 'true',
       fromHeaders,
@@ -69,16 +69,19 @@ const applyRules = operation({
   query: setQuery,
   body: setBody,
   answers: [{ status: 200, description: 'What changed.', schema: appliedView, etag: true }],
-  async run({ query: { confirm, ...options }, body, ifMatch, meta }, { editor, source }) {
+  async run({ query: { confirm, ...options }, body, ifMatch, meta }, { editor, ruleFollower }) {
     const expected = expectedOf(ifMatch, versionOf(body))
     const confirmed = confirm !== undefined
     const applied = await editor.apply(body, meta, { ...options, expected, confirmed })
-    return { status: 200, body: applied, etag: seenVersion(applied, source) }
+    return { status: 200, body: applied, etag: writtenVersion(applied, ruleFollower) }
   },
 })
 
 /** Of the set as its writer knows it: what somebody changed since is for the writer to find out. */
-function seenVersion({ version }: Applied, { book }: AdminParts['source']): number {
+function writtenVersion(
+  { version }: ApplyResult,
+  { catalog: book }: AdminDeps['ruleFollower'],
+): number {
   return Math.min(version, book.rulesVersion)
 }
 
@@ -122,7 +125,7 @@ const exportRules = operation({
       etag: true,
     },
   ],
-  run: (_asked, { source: { book } }) => ({
+  run: (_request, { ruleFollower: { catalog: book } }) => ({
     status: 200,
     body: writeYaml(wholeSet(book)),
     etag: book.rulesVersion,
@@ -130,14 +133,14 @@ const exportRules = operation({
 })
 
 /** Not by the editor, whose failures tell whoever changes something whether it was changed. */
-async function pastOf(
-  { source: { store } }: AdminParts,
+async function readVersions(
+  { ruleFollower: { store } }: AdminDeps,
   rule: string | undefined,
   query: { readonly before?: number | undefined; readonly limit: number },
 ) {
-  const asked = { rule, before: query.before, limit: query.limit + 1 }
+  const filter = { rule, before: query.before, limit: query.limit + 1 }
   // A file of the user's own keeps no versions.
-  const past = (await store?.history(asked)) ?? []
+  const past = (await store?.history(filter)) ?? []
   const { page, next } = pageOf(past, query.limit, ({ version }) => version)
   const keptSince = store?.status().keptSince ?? null
   return { versions: page.map(viewVersion), next, keptSince }
@@ -152,7 +155,10 @@ const listVersions = operation({
   role: 'read',
   query: { before, limit },
   answers: [{ status: 200, description: 'A page of versions.', schema: versionsPage }],
-  run: async ({ query }, parts) => ({ status: 200, body: await pastOf(parts, undefined, query) }),
+  run: async ({ query }, deps) => ({
+    status: 200,
+    body: await readVersions(deps, undefined, query),
+  }),
 })
 
 const listRuleVersions = operation({
@@ -165,11 +171,12 @@ const listRuleVersions = operation({
   role: 'read',
   query: { before, limit },
   answers: [{ status: 200, description: 'A page of versions.', schema: versionsPage }],
-  async run({ param, query }, parts) {
+  async run({ param, query }, deps) {
     const id = param('id')
-    const body = await pastOf(parts, id, query)
+    const body = await readVersions(deps, id, query)
     // One that is gone still has a past; one that never was has none.
-    if (body.versions.length === 0 && query.before === undefined) findRule(parts.source.book, id)
+    if (body.versions.length === 0 && query.before === undefined)
+      findRule(deps.ruleFollower.catalog, id)
     return { status: 200, body }
   },
 })
@@ -187,10 +194,10 @@ const rollback = operation({
   query: { dryRun, confirm: noRules },
   body: checkedBody(rollbackInput),
   answers: [{ status: 200, description: 'What changed.', schema: appliedView, etag: true }],
-  async run({ body: { version }, query, ifMatch, meta }, { editor, source }) {
+  async run({ body: { version }, query, ifMatch, meta }, { editor, ruleFollower }) {
     const options = { dryRun: query.dryRun, confirmed: query.confirm !== undefined }
     const applied = await editor.rollback(version, meta, expectedOf(ifMatch), options)
-    return { status: 200, body: applied, etag: seenVersion(applied, source) }
+    return { status: 200, body: applied, etag: writtenVersion(applied, ruleFollower) }
   },
 })
 

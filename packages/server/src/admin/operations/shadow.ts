@@ -20,7 +20,7 @@ const beginShadow = operation({
   body: checkedBody(shadowInput),
   answers: [{ status: 200, description: 'Until when.', schema: shadowedView }],
   async run({ body: { for: lasting, rule }, meta }, { editor }) {
-    const { version, until } = await editor.shadow({ rule, lasting }, meta)
+    const { version, until } = await editor.shadow({ rule, duration: lasting }, meta)
     return { status: 200, body: { version, until, rule: rule ?? null } }
   },
 })

@@ -1,5 +1,5 @@
 /** What nodes see, and what limits would do. */
-import { runTrials } from '../../editor/trial.js'
+import { simulateLimits } from '../../editor/trial.js'
 import { checkedBody, operation, type Operation } from '../operation.js'
 import { invalid } from '../problem.js'
 import { text, topLimit } from '../query.js'
@@ -9,10 +9,10 @@ import {
   statsView,
   topOrder,
   topView,
-  trialInput,
-  trialView,
+  simulateInput,
+  simulateView,
 } from '../schemas-stats.js'
-import type { Events } from '../events.js'
+import type { EventStreams } from '../events.js'
 import { BASE, findRule } from './common.js'
 
 const tag = 'Figures'
@@ -28,9 +28,9 @@ const getStats = operation({
   role: 'read',
   query: { rule },
   answers: [{ status: 200, description: 'The figures.', schema: statsView }],
-  async run({ query }, { sight, source: { book } }) {
+  async run({ query }, { fleetStats, ruleFollower: { catalog: book } }) {
     if (query.rule !== undefined) findRule(book, query.rule)
-    return { status: 200, body: await sight.stats(query.rule) }
+    return { status: 200, body: await fleetStats.stats(query.rule) }
   },
 })
 
@@ -49,10 +49,10 @@ const listTop = operation({
     limit: topLimit,
   },
   answers: [{ status: 200, description: 'The callers.', schema: topView }],
-  async run({ query }, { sight, source: { book } }) {
+  async run({ query }, { fleetStats, ruleFollower: { catalog: book } }) {
     if (query.rule !== undefined) findRule(book, query.rule)
-    const asked = { rule: query.rule, limit: query.limit }
-    return { status: 200, body: await sight.top(query.by, asked) }
+    const filter = { rule: query.rule, limit: query.limit }
+    return { status: 200, body: await fleetStats.top(query.by, filter) }
   },
 })
 
@@ -64,13 +64,13 @@ const listAlerts = operation({
   summary: 'List alerts that go on, and those that ended lately',
   role: 'read',
   answers: [{ status: 200, description: 'The alerts.', schema: alertsView }],
-  run: async (_asked, { sight }) => ({
+  run: async (_request, { fleetStats }) => ({
     status: 200,
-    body: await sight.alerts(),
+    body: await fleetStats.alerts(),
   }),
 })
 
-const tryLimits = operation({
+const simulateOperation = operation({
   method: 'post',
   path: `${BASE}/trial`,
   id: 'tryLimits',
@@ -78,19 +78,24 @@ const tryLimits = operation({
   summary: 'Say what limits would do with made-up calls',
   description: 'Each limit alone, with a counter of its own. Nothing is spent or kept.',
   role: 'read',
-  body: checkedBody(trialInput),
-  answers: [{ status: 200, description: 'What each said to each call.', schema: trialView }],
+  body: checkedBody(simulateInput),
+  answers: [{ status: 200, description: 'What each said to each call.', schema: simulateView }],
   async run({ body: { limits, calls } }) {
     const late = calls.findIndex(({ atMs }, i) => atMs < (calls[i - 1]?.atMs ?? 0))
     if (late !== -1) {
       const found = `${calls[late]?.atMs} after ${calls[late - 1]?.atMs}`
       throw invalid(`body.calls[${late}].atMs`, found, 'calls in the order of their times')
     }
-    return { status: 200, body: { trials: await runTrials(limits, calls) } }
+    return { status: 200, body: { trials: await simulateLimits(limits, calls) } }
   },
 })
 
-export const STATS_OPERATIONS: readonly Operation[] = [getStats, listTop, listAlerts, tryLimits]
+export const STATS_OPERATIONS: readonly Operation[] = [
+  getStats,
+  listTop,
+  listAlerts,
+  simulateOperation,
+]
 
 /** Proxies must not keep what is sent until there is more of it. */
 const STREAM_HEADERS = {
@@ -98,7 +103,7 @@ const STREAM_HEADERS = {
   'X-Accel-Buffering': 'no',
 }
 
-export function eventsOperation(events: Events): Operation {
+export function eventsOperation(events: EventStreams): Operation {
   return operation({
     method: 'get',
     path: `${BASE}/events`,

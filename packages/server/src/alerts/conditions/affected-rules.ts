@@ -20,7 +20,7 @@ export const NO_RULES: AffectedRules = {
 }
 
 /** Collects rules for as long as a store is down. */
-export class RuleCollection {
+export class AffectedRuleSet {
   readonly #rules = new Set<string>()
 
   add(rules: Iterable<string>): void {

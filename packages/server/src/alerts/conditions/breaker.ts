@@ -2,14 +2,14 @@
 import type { RedisNodeStats, RedisStats } from '@sluice/limiter/redis'
 import type { Finding } from '../alert.js'
 import { type AffectedRules, NO_RULES } from './affected-rules.js'
-import { LookStreaks } from './look-streaks.js'
+import { ConsecutiveFindings } from './look-streaks.js'
 
 /** A connection that is made anew within this many looks is no news, unless rules felt it. */
-const LOOKS = 3
+const CONSECUTIVE_MIN = 3
 /** Beside the nodes of a Cluster there is nothing to bound. */
 const NODES_MAX = 1000
 /** What it is about where no node is known. */
-const NOWHERE = ''
+const NO_ADDRESS = ''
 
 /** By address, how many calls met no connection since the start. */
 export type ConnectionFailures = ReadonlyMap<string, number>
@@ -17,7 +17,7 @@ export type ConnectionFailures = ReadonlyMap<string, number>
 const NO_FAILURES: ConnectionFailures = new Map()
 
 /** What one look found. */
-interface Look {
+interface Inspection {
   readonly stats: RedisStats
   readonly broken: ReadonlySet<string>
   /** Not to be reached at this look. */
@@ -26,17 +26,17 @@ interface Look {
   readonly lasting: ReadonlySet<string>
 }
 
-export class StoreSilence {
-  readonly #streaks = new LookStreaks(LOOKS)
+export class StoreOutage {
+  readonly #streaks = new ConsecutiveFindings(CONSECUTIVE_MIN)
   #failures: ReadonlyMap<string, number> = NO_FAILURES
-  #look: Look | undefined
+  #inspection: Inspection | undefined
 
   /** Looks at the nodes, once a second; undefined: counters are in this process. */
-  look(
+  evaluate(
     stats: RedisStats | undefined,
     failures: ConnectionFailures = NO_FAILURES,
   ): readonly Finding[] {
-    this.#look = stats && this.inspect(stats, failures)
+    this.#inspection = stats && this.inspect(stats, failures)
     return this.findings(false)
   }
 
@@ -44,23 +44,23 @@ export class StoreSilence {
    * What is down as of the last look. `isFelt`: rules decided by posture meanwhile, so that what
    * cannot be reached is told at once, as their cause.
    */
-  findings(isFelt: boolean, affected: AffectedRules = NO_RULES): readonly Finding[] {
-    if (this.#look === undefined) return []
-    const { stats, broken, silent, lasting } = this.#look
+  findings(hasImpact: boolean, affected: AffectedRules = NO_RULES): readonly Finding[] {
+    if (this.#inspection === undefined) return []
+    const { stats, broken, silent, lasting } = this.#inspection
     const unreached = silent
-      .filter((address) => !broken.has(address) && (isFelt || lasting.has(address)))
+      .filter((address) => !broken.has(address) && (hasImpact || lasting.has(address)))
       .map((address) => unreachable(address, stats.state, affected))
     return [...findOpenBreakers(stats.nodes, affected), ...unreached]
   }
 
-  private inspect(stats: RedisStats, failures: ConnectionFailures): Look {
+  private inspect(stats: RedisStats, failures: ConnectionFailures): Inspection {
     const failing = new Set<string>()
     for (const [address, count] of failures) {
       if (count > (this.#failures.get(address) ?? 0)) failing.add(address)
     }
     this.#failures = new Map(failures)
     const silent = silentOf(stats, failing)
-    const lasting = this.#streaks.look(silent.map((subject) => ({ subject })))
+    const lasting = this.#streaks.record(silent.map((subject) => ({ subject })))
     const broken = stats.nodes.filter(({ isBreakerOpen }) => isBreakerOpen)
     return {
       stats,
@@ -74,7 +74,7 @@ export class StoreSilence {
 function silentOf({ state, nodes }: RedisStats, failing: ReadonlySet<string>): readonly string[] {
   // One that answers and refuses this node is an alert of its own.
   if (state === 'refused') return []
-  if (state !== 'ready' || nodes.length === 0) return [NOWHERE]
+  if (state !== 'ready' || nodes.length === 0) return [NO_ADDRESS]
   const silent = nodes
     .filter(({ refusal }) => refusal === undefined)
     // A connection may have been lost and made anew between two looks.
@@ -82,7 +82,7 @@ function silentOf({ state, nodes }: RedisStats, failing: ReadonlySet<string>): r
     .slice(0, NODES_MAX)
     .map(({ address }) => address)
   // Slots that no node has.
-  return failing.has(NOWHERE) ? [...silent, NOWHERE] : silent
+  return failing.has(NO_ADDRESS) ? [...silent, NO_ADDRESS] : silent
 }
 
 function findOpenBreakers(
@@ -119,11 +119,11 @@ function unreachable(
       details,
     }
   }
-  const where = store === NOWHERE ? 'Redis' : `Redis at ${store}`
+  const where = store === NO_ADDRESS ? 'Redis' : `Redis at ${store}`
   return {
     subject: store,
     summary: `${where} cannot be reached; ${present}.`,
     past: `${where} could not be reached; ${past}.`,
-    details: store === NOWHERE ? details : { store, ...details },
+    details: store === NO_ADDRESS ? details : { store, ...details },
   }
 }

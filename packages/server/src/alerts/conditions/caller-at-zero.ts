@@ -2,7 +2,7 @@
 import { durationText, show } from '@sluice/core'
 import type { Alert, Finding } from '../alert.js'
 
-export interface CallerAtZero {
+export interface ExhaustedCaller {
   readonly rule: string
   readonly hash: string
   /** What may be shown to holders of the admin token. */
@@ -14,32 +14,32 @@ export interface CallerAtZero {
   readonly lastRefusedCall: string | null
 }
 
-type RefusedCaller = Pick<CallerAtZero, 'caller' | 'isEverybody' | 'lastRefusedCall'>
+type RefusedCaller = Pick<ExhaustedCaller, 'caller' | 'isEverybody' | 'lastRefusedCall'>
 
 const VALUE_SHOWN_MAX = 100
 const ATTRIBUTES_MAX = 16
 
 /** The summary goes to the log, so it has the hash; the values are in the details alone. */
-export function findCallersAtZero(
-  callers: readonly CallerAtZero[],
+export function findExhaustedCallers(
+  callers: readonly ExhaustedCaller[],
   nowMs: number,
 ): readonly Finding[] {
   return callers
     .toSorted((a, b) => a.sinceMs - b.sinceMs)
-    .map((atZero) => {
-      const { rule, hash, isEverybody, sinceMs } = atZero
+    .map((exhausted) => {
+      const { rule, hash, isEverybody, sinceMs } = exhausted
       const who = `${isEverybody ? 'Everybody together' : `Caller ${hash}`} of rule "${rule}"`
       const lasted = wholeSeconds(nowMs - sinceMs)
       const summary = `${who} has had nothing left for ${lasted}.`
       const past = `${who} had nothing left for ${lasted}.`
       const zeroSince = new Date(sinceMs).toISOString()
-      const details = addCaller({ rule, hash, zeroSince }, atZero)
+      const details = addCallerDetails({ rule, hash, zeroSince }, exhausted)
       return { subject: `${rule}/${hash}`, summary, past, details }
     })
 }
 
 /** Details that say who is refused, and for what; both bounded. */
-export function addCaller(
+export function addCallerDetails(
   details: Alert['details'],
   { caller, isEverybody, lastRefusedCall }: RefusedCaller,
 ): Alert['details'] {

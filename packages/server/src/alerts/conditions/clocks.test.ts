@@ -17,9 +17,9 @@ const peerAt = (host: string, offsetMs: number, store = 'a'): PeerClock => ({
 
 const judge = (nodes: readonly ReturnType<typeof redisAt>[], peers: readonly PeerClock[] = []) => {
   const offsets = new ClockOffsets(OWN)
-  offsets.look(nodes, () => peers)
-  offsets.look(nodes, () => peers)
-  return offsets.look(nodes, () => peers)
+  offsets.evaluate(nodes, () => peers)
+  offsets.evaluate(nodes, () => peers)
+  return offsets.evaluate(nodes, () => peers)
 }
 
 const subjectsOf = (findings: readonly { readonly subject: string }[]) =>
@@ -28,16 +28,16 @@ const subjectsOf = (findings: readonly { readonly subject: string }[]) =>
 describe('a clock that is off', () => {
   test('is found after three looks beyond 20 ms, either way', () => {
     const offsets = new ClockOffsets(OWN)
-    for (let i = 0; i < 5; i++) expect(offsets.look([redisAt(0.02)])).toEqual([])
-    for (let i = 0; i < 2; i++) expect(offsets.look([redisAt(-0.021)])).toEqual([])
-    expect(offsets.look([redisAt(-0.021)])).toMatchObject([
+    for (let i = 0; i < 5; i++) expect(offsets.evaluate([redisAt(0.02)])).toEqual([])
+    for (let i = 0; i < 2; i++) expect(offsets.evaluate([redisAt(-0.021)])).toEqual([])
+    expect(offsets.evaluate([redisAt(-0.021)])).toMatchObject([
       { subject: 'n1', details: { offsetMs: 21 } },
     ])
-    expect(offsets.look([redisAt(0.0301)])[0]?.summary).toBe(
+    expect(offsets.evaluate([redisAt(0.0301)])[0]?.summary).toBe(
       'The clock of node n1 on web-1 is 30.1 ms behind that of Redis at a; they must agree within 20 ms.',
     )
-    expect(offsets.look([redisAt(0)])).toEqual([])
-    expect(offsets.look([redisAt(0.03)])).toEqual([])
+    expect(offsets.evaluate([redisAt(0)])).toEqual([])
+    expect(offsets.evaluate([redisAt(0.03)])).toEqual([])
   })
 
   test('is off only beyond what is uncertain of it', () => {
@@ -99,32 +99,32 @@ describe('a clock that is off', () => {
   })
 
   test('of this machine is told by one of its workers, that of Redis by all of them', () => {
-    const look = (nodes: readonly ReturnType<typeof redisAt>[]) => {
+    const evaluate = (nodes: readonly ReturnType<typeof redisAt>[]) => {
       const offsets = new ClockOffsets(OWN, false)
-      return [1, 2, 3].flatMap(() => offsets.look(nodes))
+      return [1, 2, 3].flatMap(() => offsets.evaluate(nodes))
     }
-    expect(look([redisAt(3600)])).toEqual([])
-    expect(subjectsOf(look([redisAt(0.2, 0, 'a'), redisAt(0, 0, 'b')]))).toEqual(['a'])
+    expect(evaluate([redisAt(3600)])).toEqual([])
+    expect(subjectsOf(evaluate([redisAt(0.2, 0, 'a'), redisAt(0, 0, 'b')]))).toEqual(['a'])
   })
 
   test('is judged without the other nodes only when they cannot be read for long', () => {
     const offsets = new ClockOffsets(OWN)
-    const look = () => offsets.look([redisAt(3600)], () => undefined)
-    const found = Array.from({ length: 12 }, () => look().length)
+    const evaluate = () => offsets.evaluate([redisAt(3600)], () => undefined)
+    const found = Array.from({ length: 12 }, () => evaluate().length)
     expect(found).toEqual([0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1])
   })
 
   test('asks for the other clocks only while one is off', () => {
     const offsets = new ClockOffsets(OWN)
-    let asked = 0
+    let requests = 0
     const peers = () => {
-      asked++
+      requests++
       return []
     }
-    for (let i = 0; i < 5; i++) offsets.look([redisAt(0.001)], peers)
-    expect(asked).toBe(0)
-    offsets.look([redisAt(1)], peers)
-    expect(asked).toBe(1)
+    for (let i = 0; i < 5; i++) offsets.evaluate([redisAt(0.001)], peers)
+    expect(requests).toBe(0)
+    offsets.evaluate([redisAt(1)], peers)
+    expect(requests).toBe(1)
   })
 })
 
@@ -132,8 +132,8 @@ describe('clocks of Redis', () => {
   test('two that are more than 20 ms from each other are found, whatever ours says', () => {
     const spread = new ClockSpread()
     const nodes = [redisAt(0.105, 0.001, 'a'), redisAt(0.12, 0, 'b'), redisAt(0.09, 0.001, 'c')]
-    expect([0, 1, 2].map(() => spread.look(nodes).length)).toEqual([0, 0, 1])
-    expect(spread.look(nodes)).toEqual([
+    expect([0, 1, 2].map(() => spread.evaluate(nodes).length)).toEqual([0, 0, 1])
+    expect(spread.evaluate(nodes)).toEqual([
       {
         subject: '',
         summary:
@@ -142,14 +142,14 @@ describe('clocks of Redis', () => {
         details: { spreadMs: 30, stores: ['b', 'c'] },
       },
     ])
-    expect(spread.look([redisAt(0.105, 0, 'a'), redisAt(0.12, 0, 'b')])).toEqual([])
-    expect(spread.look([redisAt(5, 0, 'a')])).toEqual([])
-    expect(spread.look([])).toEqual([])
+    expect(spread.evaluate([redisAt(0.105, 0, 'a'), redisAt(0.12, 0, 'b')])).toEqual([])
+    expect(spread.evaluate([redisAt(5, 0, 'a')])).toEqual([])
+    expect(spread.evaluate([])).toEqual([])
   })
 
   test('two are from each other only beyond what is uncertain of both', () => {
     const spread = new ClockSpread()
     const nodes = [redisAt(0.03, 0.006, 'a'), redisAt(0, 0.005, 'b')]
-    for (let i = 0; i < 5; i++) expect(spread.look(nodes)).toEqual([])
+    for (let i = 0; i < 5; i++) expect(spread.evaluate(nodes)).toEqual([])
   })
 })

@@ -23,7 +23,7 @@ describe('a rule', () => {
         }
         found = shares.findings()
       }
-      return shares.isFelt
+      return shares.hasImpact
     }
     let found: ReturnType<DegradedShares['findings']> = []
     return { shares, decide, tick, found: () => found.map(({ subject }) => subject) }
@@ -59,7 +59,7 @@ describe('a rule', () => {
     const { shares, decide, tick, found } = setUp()
     decide('a', 1001, 20)
     tick(3)
-    expect([shares.isFelt, found()]).toEqual([true, []])
+    expect([shares.hasImpact, found()]).toEqual([true, []])
     tick()
     expect(found()).toEqual(['a'])
     expect(shares.findings()).toEqual([
@@ -177,7 +177,7 @@ describe('all decisions together', () => {
       availability.nextSecond()
       availability.record(decisions, degraded)
       const found = availability.findings()
-      return { isFelt: availability.isFelt, found }
+      return { isFelt: availability.hasImpact, found }
     }
     return { availability, tick }
   }
@@ -193,7 +193,7 @@ describe('all decisions together', () => {
 
   test('are an alert at the fourth look in a row, so that a cause is told first', () => {
     const { tick } = setUp()
-    for (let look = 1; look < 4; look++) {
+    for (let round = 1; round < 4; round++) {
       expect(tick(30_000, 4)).toEqual({ isFelt: true, found: [] })
     }
     expect(tick(30_000, 4).found).toMatchObject([
@@ -226,7 +226,7 @@ describe('all decisions together', () => {
 
   test('a share below 100 % is never shown as 100 %', () => {
     const { tick } = setUp()
-    for (let look = 0; look < 3; look++) tick(9_999_999, 1001)
+    for (let round = 0; round < 3; round++) tick(9_999_999, 1001)
     const [finding] = tick(9_999_999, 1001).found
     expect(finding?.summary).toContain('99.989 % of all decisions')
   })
@@ -234,12 +234,12 @@ describe('all decisions together', () => {
 
 test('rules beyond the bound are not watched, and those before it stay', () => {
   const counts = new RecentCounts(1)
-  for (let i = 0; i < RULES_MAX + 10; i++) counts.turn(`r${i}`, 5)
-  expect(counts.turn(`r${RULES_MAX + 1}`, 7)).toBe(0)
+  for (let i = 0; i < RULES_MAX + 10; i++) counts.record(`r${i}`, 5)
+  expect(counts.record(`r${RULES_MAX + 1}`, 7)).toBe(0)
   counts.nextSecond()
-  expect(counts.turn('r0', 7)).toBe(2)
+  expect(counts.record('r0', 7)).toBe(2)
   counts.nextSecond()
-  expect(counts.turn('r0', 8)).toBe(1)
-  expect(counts.turn('r0', 8)).toBe(1)
-  expect(counts.turn(`r${RULES_MAX + 1}`, 9)).toBe(0)
+  expect(counts.record('r0', 8)).toBe(1)
+  expect(counts.record('r0', 8)).toBe(1)
+  expect(counts.record(`r${RULES_MAX + 1}`, 9)).toBe(0)
 })

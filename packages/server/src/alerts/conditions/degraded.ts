@@ -1,7 +1,7 @@
 /** Which rules made too many of their last decisions by posture, and whether all together did. */
 import type { Finding } from '../alert.js'
 import { FailureShares } from './failure-shares.js'
-import { LookStreaks } from './look-streaks.js'
+import { ConsecutiveFindings } from './look-streaks.js'
 import { RecentCounts } from './recent-counts.js'
 
 /**
@@ -30,14 +30,14 @@ const DECISIONS_MIN = 1000
  * Looks in a row before either is an alert: a store that is down is found out within three seconds
  * of the first decision by posture, and is told as the cause instead.
  */
-const CAUSE_LOOKS = 4
+const CONSECUTIVE_MIN = 4
 
 /** Fed with the counts since the start, of each rule once a second. */
 export class DegradedShares {
   readonly #shares = new FailureShares({ short: SHORT, long: LONG })
-  readonly #streaks = new LookStreaks(CAUSE_LOOKS)
-  #found: Finding[] = []
-  #isFelt = false
+  readonly #streaks = new ConsecutiveFindings(CONSECUTIVE_MIN)
+  #findings: Finding[] = []
+  #hasImpact = false
   /** Rules that decided by posture within the short window, with their counts since the start. */
   #recent = new Map<string, number>()
 
@@ -49,8 +49,8 @@ export class DegradedShares {
 
   /** Before the counts are recorded again within the same second. */
   begin(): void {
-    this.#found = []
-    this.#isFelt = false
+    this.#findings = []
+    this.#hasImpact = false
     this.#recent = new Map()
   }
 
@@ -58,9 +58,9 @@ export class DegradedShares {
     const { recent, tooMany } = this.#shares.record(rule, decisions, degraded)
     if (recent > 0) this.#recent.set(rule, degraded)
     if (tooMany === undefined) return
-    if (recent > 0) this.#isFelt = true
+    if (recent > 0) this.#hasImpact = true
     const { calls, failures, over } = tooMany
-    this.#found.push({
+    this.#findings.push({
       subject: rule,
       summary:
         `Rule "${rule}" made ${percent(failures / calls)} of its decisions of the last ` +
@@ -70,8 +70,8 @@ export class DegradedShares {
   }
 
   /** Whether any rule is over its bounds, for however short a time, by what it decided lately. */
-  get isFelt(): boolean {
-    return this.#isFelt
+  get hasImpact(): boolean {
+    return this.#hasImpact
   }
 
   /** The rules that decided by posture lately. */
@@ -82,19 +82,19 @@ export class DegradedShares {
   /** Leaves out all that was recorded so far, because an alert tells of its cause. */
   forget(): void {
     for (const [rule, degraded] of this.#recent) this.#shares.forget(rule, degraded)
-    this.#found = []
+    this.#findings = []
   }
 
   /** Once a second, after all counts are recorded. */
   findings(): readonly Finding[] {
-    return this.#streaks.look(this.#found)
+    return this.#streaks.record(this.#findings)
   }
 }
 
 export class Availability {
   readonly #counts = new RecentCounts(AVAILABILITY_SECONDS)
-  readonly #streaks = new LookStreaks(CAUSE_LOOKS)
-  #found: readonly Finding[] = []
+  readonly #streaks = new ConsecutiveFindings(CONSECUTIVE_MIN)
+  #findings: readonly Finding[] = []
   #degraded = 0
 
   /** Before the counts of a second are recorded. */
@@ -105,33 +105,36 @@ export class Availability {
   /** Takes in the calls since the start that a rule spoke of. */
   record(decisions: number, degraded: number): void {
     this.#degraded = degraded
-    const made = this.#counts.turn('decisions', decisions)
-    const badly = this.#counts.turn('degraded', degraded)
-    const isBad = made >= DECISIONS_MIN && badly * DECISIONS_PER_DEGRADED > made
+    const decisionCount = this.#counts.record('decisions', decisions)
+    const degradedCount = this.#counts.record('degraded', degraded)
+    const isBad =
+      decisionCount >= DECISIONS_MIN && degradedCount * DECISIONS_PER_DEGRADED > decisionCount
     if (!isBad) {
-      this.#found = []
+      this.#findings = []
       return
     }
     const summary =
-      `${percent(1 - badly / made)} of all decisions of the last five minutes were answered ` +
+      `${percent(1 - degradedCount / decisionCount)} of all decisions of the last five minutes were answered ` +
       'normally, not by posture; 99.99 % is the promise.'
-    this.#found = [{ subject: '', summary, details: { decisions: made, degraded: badly } }]
+    this.#findings = [
+      { subject: '', summary, details: { decisions: decisionCount, degraded: degradedCount } },
+    ]
   }
 
   /** Whether it is below the promise, for however short a time. */
-  get isFelt(): boolean {
-    return this.#found.length > 0
+  get hasImpact(): boolean {
+    return this.#findings.length > 0
   }
 
   /** Leaves out all that was recorded so far, because an alert tells of its cause. */
   forget(): void {
     this.#counts.restart('degraded', this.#degraded)
-    this.#found = []
+    this.#findings = []
   }
 
   /** Once a second, after the counts are recorded. */
   findings(): readonly Finding[] {
-    return this.#streaks.look(this.#found)
+    return this.#streaks.record(this.#findings)
   }
 }
 

@@ -69,10 +69,10 @@ export class FailureShares {
     const row = this.#names.rowOf(name)
     if (row === undefined) return NONE
     const { short, long } = this.#options
-    const recentCalls = this.#short.calls.turn(row, calls)
-    const recent = this.#short.failures.turn(row, failures)
-    const longCalls = this.#long.calls.turn(row, calls)
-    const longFailures = this.#long.failures.turn(row, failures)
+    const recentCalls = this.#short.calls.record(row, calls)
+    const recent = this.#short.failures.record(row, failures)
+    const longCalls = this.#long.calls.record(row, calls)
+    const longFailures = this.#long.failures.record(row, failures)
     if (longFailures === 0 && recent === 0) return NONE
     if (recent >= short.least && recent > recentCalls * short.share) {
       return { recent, tooMany: shareOf(recentCalls, recent, `${short.seconds} s`) }

@@ -1,9 +1,9 @@
 /** Counts at how many looks in a row something was found: what passes at once is no alert. */
 
-export class LookStreaks {
+export class ConsecutiveFindings {
   readonly #least: number
   /** By subject. */
-  #looks: ReadonlyMap<string, number> = new Map()
+  #counts: ReadonlyMap<string, number> = new Map()
 
   /** `least`: the looks in a row from which on something counts. */
   constructor(least: number) {
@@ -11,9 +11,11 @@ export class LookStreaks {
   }
 
   /** Takes in what one look found; returns what has been found often enough. */
-  look<Found extends { readonly subject: string }>(found: readonly Found[]): readonly Found[] {
-    const before = this.#looks
-    this.#looks = new Map(found.map(({ subject }) => [subject, (before.get(subject) ?? 0) + 1]))
-    return found.filter(({ subject }) => (this.#looks.get(subject) ?? 0) >= this.#least)
+  record<Item extends { readonly subject: string }>(findings: readonly Item[]): readonly Item[] {
+    const previous = this.#counts
+    this.#counts = new Map(
+      findings.map(({ subject }) => [subject, (previous.get(subject) ?? 0) + 1]),
+    )
+    return findings.filter(({ subject }) => (this.#counts.get(subject) ?? 0) >= this.#least)
   }
 }

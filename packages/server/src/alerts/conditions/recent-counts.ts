@@ -36,7 +36,7 @@ export class CountTable {
   }
 
   /** Puts a count in; returns by how much it has grown. Before the first it was 0. */
-  turn(row: number, count: number): number {
+  record(row: number, count: number): number {
     this.makeRoom(row)
     const start = row * this.#width
     this.#counts[start + (this.#step % this.#width)] = count
@@ -83,9 +83,9 @@ export class RecentCounts {
   }
 
   /** Puts a count in; returns by how much it has grown. Before the first it was 0. */
-  turn(name: string, count: number): number {
+  record(name: string, count: number): number {
     const row = this.#names.rowOf(name)
-    return row === undefined ? 0 : this.#table.turn(row, count)
+    return row === undefined ? 0 : this.#table.record(row, count)
   }
 
   /** Begins anew from this count: nothing has grown so far. */

@@ -4,13 +4,13 @@ import type { Finding } from '../alert.js'
 
 const PROBLEM_SHOWN_MAX = 250
 
-interface RulesSight {
+interface RulesStatus {
   readonly rulesAgeSeconds: number
   readonly rulesProblem: string | undefined
 }
 
 export function findStaleRules(
-  { rulesAgeSeconds, rulesProblem }: RulesSight,
+  { rulesAgeSeconds, rulesProblem }: RulesStatus,
   staleMs: number,
 ): readonly Finding[] {
   if (rulesAgeSeconds * 1000 <= staleMs) return []

@@ -3,10 +3,10 @@ import { show } from '@sluice/core'
 import type { RedisStats } from '@sluice/limiter/redis'
 import type { Finding } from '../alert.js'
 import { type AffectedRules, NO_RULES } from './affected-rules.js'
-import { LookStreaks } from './look-streaks.js'
+import { ConsecutiveFindings } from './look-streaks.js'
 
 /** A refusal that is gone within so many looks is no news: rights are changed one by one. */
-const LOOKS = 3
+const CONSECUTIVE_MIN = 3
 const REFUSAL_SHOWN_MAX = 200
 /** A Cluster has at most about a thousand primaries. */
 const STORES_MAX = 1000
@@ -15,17 +15,17 @@ const FLEET_AGE_MS_MAX = 5000
 
 /** Refuses this node altogether, or lacks it a right that decisions need. */
 export class StoreRefusal {
-  readonly #streaks = new LookStreaks(LOOKS)
+  readonly #streaks = new ConsecutiveFindings(CONSECUTIVE_MIN)
 
   #stats: RedisStats | undefined
   /** Refused for several looks. */
   #lasting: ReadonlySet<string> = new Set()
 
   /** Looks at the nodes, once a second; undefined: counters are in this process. */
-  look(stats: RedisStats | undefined): readonly Finding[] {
+  evaluate(stats: RedisStats | undefined): readonly Finding[] {
     this.#stats = stats
     const found = stats === undefined ? [] : findRefusals(stats, NO_RULES)
-    this.#lasting = new Set(this.#streaks.look(found).map(({ subject }) => subject))
+    this.#lasting = new Set(this.#streaks.record(found).map(({ subject }) => subject))
     return this.findings()
   }
 
@@ -49,28 +49,28 @@ function findRefusals(
     if (refusal === undefined) return []
     const shown = show(refusal, REFUSAL_SHOWN_MAX)
     const summary = `Redis at ${address} refuses what this node needs: ${shown}`
-    const before = `Redis at ${address} refused what this node needs: ${shown}`
-    const about = { store: address, refusal: shown, ...details }
-    return [{ subject: address, summary, past: before, details: about }]
+    const pastSummary = `Redis at ${address} refused what this node needs: ${shown}`
+    const refusalDetails = { store: address, refusal: shown, ...details }
+    return [{ subject: address, summary, past: pastSummary, details: refusalDetails }]
   })
 }
 
 /** Redis answers, but this node does not get its heartbeats through: it shares by an old number. */
 export class FleetUnknown {
-  #looks = 0
+  #consecutive = 0
 
-  look(stats: RedisStats | undefined): readonly Finding[] {
-    this.#looks = isUnknown(stats) ? this.#looks + 1 : 0
-    if (stats === undefined || this.#looks < LOOKS) return []
+  evaluate(stats: RedisStats | undefined): readonly Finding[] {
+    this.#consecutive = isUnknown(stats) ? this.#consecutive + 1 : 0
+    if (stats === undefined || this.#consecutive < CONSECUTIVE_MIN) return []
     const { size } = stats.fleet
-    const said = (know: string, share: string) =>
+    const text = (know: string, share: string) =>
       `This node ${know} how many nodes there are: its heartbeats fail, though Redis answers. ` +
       `Without Redis it ${share} limits as 1 of ${size}.`
     return [
       {
         subject: '',
-        summary: said('does not know', 'would share'),
-        past: said('did not know', 'would have shared'),
+        summary: text('does not know', 'would share'),
+        past: text('did not know', 'would have shared'),
         details: { fleetSize: size },
       },
     ]

@@ -13,22 +13,22 @@ const STORES_MAX = 1000
 export class StoreMemory {
   #full: ReadonlySet<string> = new Set()
 
-  look(nodes: readonly RedisNodeStats[]): readonly Finding[] {
-    const findings = nodes.slice(0, STORES_MAX).flatMap((node) => this.lookAt(node))
+  evaluate(nodes: readonly RedisNodeStats[]): readonly Finding[] {
+    const findings = nodes.slice(0, STORES_MAX).flatMap((node) => this.evaluateNode(node))
     this.#full = new Set(findings.map(({ subject }) => subject))
     return findings
   }
 
-  private lookAt({ address, memory }: RedisNodeStats): readonly Finding[] {
+  private evaluateNode({ address, memory }: RedisNodeStats): readonly Finding[] {
     if (memory === undefined || memory.maxBytes === 0) return []
     const { usedBytes, maxBytes } = memory
     const share = usedBytes / maxBytes
     if (share <= (this.#full.has(address) ? ROOMY_SHARE : FULL_SHARE)) return []
-    const said = (uses: string) =>
+    const text = (uses: string) =>
       `Redis at ${address} ${uses} ${Math.floor(share * 100)} % of its maxmemory; at 100 % it ` +
       'takes no writes, and rules answer by posture.'
     const details = { store: address, usedBytes, maxBytes }
-    return [{ subject: address, summary: said('uses'), past: said('used'), details }]
+    return [{ subject: address, summary: text('uses'), past: text('used'), details }]
   }
 }
 
@@ -39,23 +39,23 @@ export class StoreEvictions {
   #memory = 0
 
   /** What was evicted before the first look is nobody's news. */
-  lookAtRedis(nodes: readonly RedisNodeStats[]): readonly Finding[] {
-    const before = this.#redis
+  evaluateRedis(nodes: readonly RedisNodeStats[]): readonly Finding[] {
+    const previous = this.#redis
     const known = nodes.slice(0, STORES_MAX).flatMap(({ address, memory }) => {
       // One that is not heard of for a while must not be new again.
-      const evicted = memory?.evictedKeys ?? before.get(address)
+      const evicted = memory?.evictedKeys ?? previous.get(address)
       return evicted === undefined ? [] : [{ address, evicted }]
     })
     this.#redis = new Map(known.map(({ address, evicted }) => [address, evicted]))
     return known.flatMap(({ address, evicted }) => {
-      const last = before.get(address) ?? evicted
+      const last = previous.get(address) ?? evicted
       // A count that fell is that of a server that was started anew.
       const rise = evicted < last ? evicted : evicted - last
       return rise === 0 ? [] : describeEviction(address, rise)
     })
   }
 
-  lookAtMemory({ evictedBlocked, counters }: CounterStats): readonly Finding[] {
+  evaluateMemory({ evictedBlocked, counters }: CounterStats): readonly Finding[] {
     const rise = evictedBlocked - this.#memory
     this.#memory = evictedBlocked
     if (rise <= 0) return []

@@ -11,7 +11,7 @@ function setUp(deadlineMs = 50) {
   /** A second with so many batches, of which so many take that long. */
   const second = (batches: number, slow = 0, seconds = SLOW) => {
     for (let i = 0; i < batches; i++) latency.record(STORE, i < slow ? seconds : FAST)
-    return slowness.look(latency)
+    return slowness.evaluate(latency)
   }
   const seconds = (times: number, batches: number, slow = 0, each = SLOW) =>
     Array.from({ length: times }, () => second(batches, slow, each).length)
@@ -67,16 +67,16 @@ test('it is over ten seconds after the last slow batch at the latest, also witho
 
 test('each node of a store is judged by itself', () => {
   const { latency, slowness } = setUp()
-  const look = () => {
+  const evaluate = () => {
     for (let i = 0; i < 100; i++) {
       latency.record('a:1', FAST)
       latency.record('b:1', i < 2 ? SLOW : FAST)
     }
-    return slowness.look(latency).map(({ subject }) => subject)
+    return slowness.evaluate(latency).map(({ subject }) => subject)
   }
-  expect([look(), look(), look()]).toEqual([[], [], ['b:1']])
+  expect([evaluate(), evaluate(), evaluate()]).toEqual([[], [], ['b:1']])
 })
 
 test('a store in this process is never slow', () => {
-  expect(new StoreSlowness().look(undefined)).toEqual([])
+  expect(new StoreSlowness().evaluate(undefined)).toEqual([])
 })

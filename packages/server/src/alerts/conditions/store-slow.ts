@@ -23,14 +23,14 @@ class RecentBatches {
   readonly #batches = new Float64Array(SECONDS)
   readonly #slow = new Float64Array(SECONDS)
   #second = 0
-  #before: BatchCounts = { batches: 0, slow: 0 }
+  #previous: BatchCounts = { batches: 0, slow: 0 }
 
   /** Takes in the counts since the start, once a second. */
   record({ batches, slow }: BatchCounts): void {
     const place = this.#second % SECONDS
-    this.#batches[place] = batches - this.#before.batches
-    this.#slow[place] = slow - this.#before.slow
-    this.#before = { batches, slow }
+    this.#batches[place] = batches - this.#previous.batches
+    this.#slow[place] = slow - this.#previous.slow
+    this.#previous = { batches, slow }
     this.#second += 1
   }
 
@@ -53,7 +53,7 @@ export class StoreSlowness {
   readonly #recent = new Map<string, RecentBatches>()
 
   /** Once a second; undefined: the store is in this process. */
-  look(latencies: Latencies | undefined): readonly Finding[] {
+  evaluate(latencies: Latencies | undefined): readonly Finding[] {
     if (latencies === undefined) return []
     const found: Finding[] = []
     for (const [store, counts] of latencies.stores()) {

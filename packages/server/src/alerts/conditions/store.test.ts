@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest'
-import { StoreSilence } from './breaker.js'
+import { StoreOutage } from './breaker.js'
 import { nodeWith } from './conditions.test-helper.js'
 import { findStaleRules } from './rules-stale.js'
 import { StoreEvictions, StoreMemory } from './store-room.js'
@@ -11,7 +11,7 @@ test('each node whose breaker is open is found', () => {
   const open = { isBreakerOpen: true, breakerOpened: 3 }
   const nodes = [nodeWith({ address: 'a' }), nodeWith({ address: 'b', ...open })]
   const stats = { state: 'ready', fleet: { size: 1, ageMs: 0 }, memory: undefined } as const
-  expect(new StoreSilence().look({ ...stats, nodes })).toMatchObject([
+  expect(new StoreOutage().evaluate({ ...stats, nodes })).toMatchObject([
     { subject: 'b', details: { store: 'b', opened: 3 } },
   ])
 })
@@ -22,13 +22,13 @@ describe('memory of Redis', () => {
 
   test('above 80 % is found, and until it is at 75 %', () => {
     const memory = new StoreMemory()
-    const found = [80, 81, 76, 75, 80].map((used) => memory.look([using(used)]).length)
+    const found = [80, 81, 76, 75, 80].map((used) => memory.evaluate([using(used)]).length)
     expect(found).toEqual([0, 1, 1, 0, 0])
   })
 
   test('one full primary of three is enough', () => {
     const nodes = [using(10, 'a'), using(95, 'b'), using(10, 'c')]
-    expect(new StoreMemory().look(nodes)).toEqual([
+    expect(new StoreMemory().evaluate(nodes)).toEqual([
       {
         subject: 'b',
         summary:
@@ -40,7 +40,7 @@ describe('memory of Redis', () => {
   })
 
   test('without a bound, or not told of, is never full', () => {
-    expect(new StoreMemory().look([using(1e9, 'a', 0), nodeWith()])).toEqual([])
+    expect(new StoreMemory().evaluate([using(1e9, 'a', 0), nodeWith()])).toEqual([])
   })
 })
 
@@ -50,43 +50,43 @@ describe('evictions', () => {
 
   test('before the first look are nobody’s news; each one after is', () => {
     const evictions = new StoreEvictions()
-    expect(evictions.lookAtRedis([nodeWith()])).toEqual([])
-    expect(evictions.lookAtRedis([evicted(1000)])).toEqual([])
-    expect(evictions.lookAtRedis([evicted(1000)])).toEqual([])
-    expect(evictions.lookAtRedis([evicted(1001)])).toMatchObject([
+    expect(evictions.evaluateRedis([nodeWith()])).toEqual([])
+    expect(evictions.evaluateRedis([evicted(1000)])).toEqual([])
+    expect(evictions.evaluateRedis([evicted(1000)])).toEqual([])
+    expect(evictions.evaluateRedis([evicted(1001)])).toMatchObject([
       { subject: 'a', details: { evicted: 1 } },
     ])
-    expect(evictions.lookAtRedis([evicted(1001)])).toEqual([])
+    expect(evictions.evaluateRedis([evicted(1001)])).toEqual([])
   })
 
   test('of a server that was started anew count from 0', () => {
     const evictions = new StoreEvictions()
-    evictions.lookAtRedis([evicted(1000)])
-    expect(evictions.lookAtRedis([evicted(3)])).toMatchObject([{ details: { evicted: 3 } }])
+    evictions.evaluateRedis([evicted(1000)])
+    expect(evictions.evaluateRedis([evicted(3)])).toMatchObject([{ details: { evicted: 3 } }])
   })
 
   test('are told by node', () => {
     const evictions = new StoreEvictions()
-    evictions.lookAtRedis([evicted(0, 'a'), evicted(0, 'b')])
-    expect(subjectsOf(evictions.lookAtRedis([evicted(1, 'a'), evicted(0, 'b')]))).toEqual(['a'])
+    evictions.evaluateRedis([evicted(0, 'a'), evicted(0, 'b')])
+    expect(subjectsOf(evictions.evaluateRedis([evicted(1, 'a'), evicted(0, 'b')]))).toEqual(['a'])
   })
 
   test('in the memory store are those of blocked callers', () => {
     const evictions = new StoreEvictions()
     const stats = { counters: 1000, bytes: 48_000, evicted: 500, unstored: 0 }
-    expect(evictions.lookAtMemory({ ...stats, evictedBlocked: 0 })).toEqual([])
-    expect(evictions.lookAtMemory({ ...stats, evictedBlocked: 2 })).toMatchObject([
+    expect(evictions.evaluateMemory({ ...stats, evictedBlocked: 0 })).toEqual([])
+    expect(evictions.evaluateMemory({ ...stats, evictedBlocked: 2 })).toMatchObject([
       { subject: 'memory', details: { evicted: 2, counters: 1000 } },
     ])
-    expect(evictions.lookAtMemory({ ...stats, evictedBlocked: 2 })).toEqual([])
+    expect(evictions.evaluateMemory({ ...stats, evictedBlocked: 2 })).toEqual([])
   })
 })
 
 test('rules are stale when they have not been confirmed for longer than is allowed', () => {
-  const look = (rulesAgeSeconds: number, rulesProblem?: string) =>
+  const evaluate = (rulesAgeSeconds: number, rulesProblem?: string) =>
     findStaleRules({ rulesAgeSeconds, rulesProblem }, 60_000)
-  expect(look(60)).toEqual([])
-  expect(look(61.4)).toEqual([
+  expect(evaluate(60)).toEqual([])
+  expect(evaluate(61.4)).toEqual([
     {
       subject: '',
       summary:
@@ -95,7 +95,7 @@ test('rules are stale when they have not been confirmed for longer than is allow
       details: { ageSeconds: 61 },
     },
   ])
-  expect(look(61.4, 'Postgres does not answer')).toMatchObject([
+  expect(evaluate(61.4, 'Postgres does not answer')).toMatchObject([
     { details: { ageSeconds: 61, problem: 'Postgres does not answer' } },
   ])
 })

@@ -1,25 +1,25 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { findCallersAtZero } from './caller-at-zero.js'
+import { findExhaustedCallers } from './caller-at-zero.js'
 import { RULES_MAX } from './recent-counts.js'
-import { CallersUnusual, RefusalsUnusual, SampleTimes } from './unusual.js'
-import { Usual } from './usual.js'
+import { CallerAnomalies, RefusalAnomalies, SampleTimes } from './unusual.js'
+import { Baseline } from './usual.js'
 
 const HOUR_MS = 3_600_000
 const HOUR = 360
 const MINUTE = 6
 
 /** A rule of which each look says how many calls it refused. */
-function ruleOf(usualMs = HOUR_MS) {
-  const unusual = new RefusalsUnusual(usualMs)
+function ruleOf(baselineMs = HOUR_MS) {
+  const unusual = new RefusalAnomalies(baselineMs)
   let refused = 0
-  unusual.saw('a', { refused }, 'begin')
+  unusual.observe('a', { refused }, 'begin')
   /** How many of these looks found it unusual. */
-  const see = (looks: number, refusedIn: number | ((look: number) => number)) => {
+  const see = (looks: number, refusedIn: number | ((sample: number) => number)) => {
     let found = 0
-    for (let look = 0; look < looks; look++) {
-      refused += typeof refusedIn === 'number' ? refusedIn : refusedIn(look)
-      unusual.saw('a', { refused }, 10_000)
+    for (let sample = 0; sample < looks; sample++) {
+      refused += typeof refusedIn === 'number' ? refusedIn : refusedIn(sample)
+      unusual.observe('a', { refused }, 10_000)
       found += unusual.findings().length
     }
     return found
@@ -36,9 +36,9 @@ describe('refusals', () => {
     expect(unusual.findings((rule) => `GET /${rule}`)).toMatchObject([
       { subject: 'a', details: { rule: 'a', perSecond: 60, lastRefusedCall: 'GET /a' } },
     ])
-    expect(unusual.isUnusual('a')).toBe(true)
+    expect(unusual.isAnomalous('a')).toBe(true)
     expect(see(MINUTE, 100)).toBeLessThan(3)
-    expect(unusual.isUnusual('a')).toBe(false)
+    expect(unusual.isAnomalous('a')).toBe(false)
     expect(see(HOUR, 100)).toBe(0)
   })
 
@@ -64,13 +64,13 @@ describe('refusals', () => {
 
   test('that come in bursts all the time are usual', () => {
     const { see } = ruleOf()
-    expect(see(8 * HOUR, (look) => (look % 6 === 0 ? 300 : 0))).toBe(0)
+    expect(see(8 * HOUR, (sample) => (sample % 6 === 0 ? 300 : 0))).toBe(0)
   })
 
   test('that go up and down with the day are usual', () => {
     const { see } = ruleOf()
     const day = 24 * HOUR
-    const wave = (look: number) => Math.round(500 - 450 * Math.cos((2 * Math.PI * look) / day))
+    const wave = (sample: number) => Math.round(500 - 450 * Math.cos((2 * Math.PI * sample) / day))
     expect(see(2 * day, wave)).toBe(0)
   })
 
@@ -79,7 +79,7 @@ describe('refusals', () => {
     see(2 * HOUR, 20)
     expect(see(HOUR, 5000)).toBeGreaterThan(HOUR - 5)
     see(10 * MINUTE, 20)
-    expect(unusual.isUnusual('a')).toBe(false)
+    expect(unusual.isAnomalous('a')).toBe(false)
     expect(see(5, 5000)).toBeGreaterThan(0)
   })
 
@@ -87,7 +87,7 @@ describe('refusals', () => {
     const { see, unusual } = ruleOf()
     see(2 * HOUR, 20)
     see(12 * HOUR, 5000)
-    expect(unusual.isUnusual('a')).toBe(false)
+    expect(unusual.isAnomalous('a')).toBe(false)
   })
 
   test('of a rule that has always refused much a new server says nothing', () => {
@@ -96,37 +96,37 @@ describe('refusals', () => {
   })
 
   test('a look that took longer counts for as much as it was', () => {
-    const unusual = new RefusalsUnusual(60_000)
-    unusual.saw('a', { refused: 0 }, 'begin')
-    for (let look = 1; look <= 30; look++) {
-      unusual.saw('a', { refused: 100 * look }, 10_000)
+    const unusual = new RefusalAnomalies(60_000)
+    unusual.observe('a', { refused: 0 }, 'begin')
+    for (let sample = 1; sample <= 30; sample++) {
+      unusual.observe('a', { refused: 100 * sample }, 10_000)
     }
-    for (let look = 1; look <= 3; look++) {
-      unusual.saw('a', { refused: 3000 + 600 * look }, 60_000)
+    for (let sample = 1; sample <= 3; sample++) {
+      unusual.observe('a', { refused: 3000 + 600 * sample }, 60_000)
     }
     expect(unusual.findings()).toEqual([])
   })
 
   test('of rules beyond the bound nothing is kept', () => {
-    const unusual = new RefusalsUnusual(HOUR_MS)
+    const unusual = new RefusalAnomalies(HOUR_MS)
     for (let i = 0; i < RULES_MAX + 5; i++) {
-      unusual.saw(`r${i}`, { refused: 0 }, 'begin')
+      unusual.observe(`r${i}`, { refused: 0 }, 'begin')
     }
-    for (let look = 1; look < 5; look++) {
-      unusual.saw(`r${RULES_MAX + 1}`, { refused: look * 9000 }, 10_000)
+    for (let sample = 1; sample < 5; sample++) {
+      unusual.observe(`r${RULES_MAX + 1}`, { refused: sample * 9000 }, 10_000)
     }
     expect(unusual.findings()).toEqual([])
   })
 })
 
 describe('callers', () => {
-  const seeing = (unusual: CallersUnusual, looks: number, callers: number) => {
-    for (let look = 0; look < looks; look++) unusual.saw('a', callers)
+  const seeing = (unusual: CallerAnomalies, looks: number, callers: number) => {
+    for (let sample = 0; sample < looks; sample++) unusual.observe('a', callers)
   }
   const never = () => false
 
   test('far more than usual are found while refusals are as usual', () => {
-    const unusual = new CallersUnusual(HOUR_MS)
+    const unusual = new CallerAnomalies(HOUR_MS)
     seeing(unusual, HOUR, 200)
     expect(unusual.findings(never)).toEqual([])
     seeing(unusual, 3, 20_000)
@@ -139,15 +139,15 @@ describe('callers', () => {
   })
 
   test('a few more, or a few at all, are not', () => {
-    const unusual = new CallersUnusual(HOUR_MS)
+    const unusual = new CallerAnomalies(HOUR_MS)
     seeing(unusual, HOUR, 1)
     seeing(unusual, 10, 99)
     expect(unusual.findings(never)).toEqual([])
   })
 
   test('of the first five minutes, in which they grow from none, are not learnt', () => {
-    const unusual = new CallersUnusual(HOUR_MS)
-    for (let look = 1; look <= 30; look++) unusual.saw('a', look * 1000)
+    const unusual = new CallerAnomalies(HOUR_MS)
+    for (let sample = 1; sample <= 30; sample++) unusual.observe('a', sample * 1000)
     seeing(unusual, HOUR, 30_000)
     expect(unusual.findings(never)).toEqual([])
   })
@@ -169,11 +169,11 @@ test('ten seconds are taken when they have passed, and never over a clock that w
 
 test('whatever is seen, what is usual lies within what was seen', () => {
   const values = fc.array(fc.integer({ min: 0, max: 1_000_000 }), { minLength: 1, maxLength: 200 })
-  const options = { usualMs: 60_000, least: 10 }
+  const options = { baselineMs: 60_000, least: 10 }
   fc.assert(
     fc.property(values, (seen) => {
-      const usual = new Usual()
-      for (const value of seen) usual.saw(value, options)
+      const usual = new Baseline()
+      for (const value of seen) usual.observe(value, options)
       expect(usual.mean).toBeGreaterThanOrEqual(0)
       expect(usual.mean).toBeLessThanOrEqual(Math.max(...seen) + 1e-6)
     }),
@@ -188,7 +188,7 @@ test('a caller at zero is told by its hash, its values only in the details, the 
     { rule: 'b', hash: 'h2', caller: { user: 'u2' }, ...rest, sinceMs: nowMs - 90_000 },
     { rule: 'a', hash: 'h1', caller, ...rest, sinceMs: nowMs - 360_000 },
   ]
-  expect(findCallersAtZero(callers, nowMs)).toEqual([
+  expect(findExhaustedCallers(callers, nowMs)).toEqual([
     {
       subject: 'a/h1',
       summary: 'Caller h1 of rule "a" has had nothing left for 6 min.',
@@ -211,7 +211,7 @@ test('a caller at zero is told by its hash, its values only in the details, the 
 test('a rule that counts everybody together names no caller', () => {
   const nowMs = Date.UTC(2026, 0, 1)
   const everybody = { rule: 'a', hash: 'h1', caller: {}, isEverybody: true, lastRefusedCall: null }
-  expect(findCallersAtZero([{ ...everybody, sinceMs: nowMs - 90_000 }], nowMs)).toMatchObject([
+  expect(findExhaustedCallers([{ ...everybody, sinceMs: nowMs - 90_000 }], nowMs)).toMatchObject([
     {
       subject: 'a/h1',
       summary: 'Everybody together of rule "a" has had nothing left for 90 s.',

@@ -4,7 +4,7 @@
  */
 import type { Finding } from '../alert.js'
 import { RULES_MAX } from './recent-counts.js'
-import { SAMPLE_MS, Usual, type UsualOptions } from './usual.js'
+import { SAMPLE_MS, Baseline, type BaselineOptions } from './usual.js'
 
 /** Refusals in ten seconds, and callers in five minutes, below which nobody need look. */
 const REFUSALS_LEAST = 10
@@ -14,10 +14,10 @@ const CALLERS_MS = 300_000
 /** A look that comes later than this says nothing of ten seconds: the process stood still. */
 const LATE_MS = 60_000
 
-interface Watched {
-  readonly usual: Usual
+interface RuleBaseline {
+  readonly usual: Baseline
   refused: number
-  isUnusual: boolean
+  isAnomalous: boolean
 }
 
 /** When ten seconds have passed, and how long they took. */
@@ -37,37 +37,37 @@ export class SampleTimes {
 }
 
 /** Fed with counts since the start, of each rule whenever ten seconds have passed. */
-export class RefusalsUnusual {
-  readonly #options: UsualOptions
-  readonly #rules = new Map<string, Watched>()
+export class RefusalAnomalies {
+  readonly #options: BaselineOptions
+  readonly #rules = new Map<string, RuleBaseline>()
 
-  constructor(usualMs: number) {
-    this.#options = { usualMs, least: REFUSALS_LEAST }
+  constructor(baselineMs: number) {
+    this.#options = { baselineMs, least: REFUSALS_LEAST }
   }
 
-  isUnusual(rule: string): boolean {
-    return this.#rules.get(rule)?.isUnusual ?? false
+  isAnomalous(rule: string): boolean {
+    return this.#rules.get(rule)?.isAnomalous ?? false
   }
 
-  saw(rule: string, counts: { readonly refused: number }, took: Took): void {
-    const watched = this.#rules.get(rule) ?? this.add(rule)
-    if (watched === undefined) return
-    if (took !== 'begin') {
-      const refused = ((counts.refused - watched.refused) * SAMPLE_MS) / took
-      watched.isUnusual = watched.usual.saw(refused, this.#options)
+  observe(rule: string, counts: { readonly refused: number }, elapsed: SampleElapsed): void {
+    const entry = this.#rules.get(rule) ?? this.add(rule)
+    if (entry === undefined) return
+    if (elapsed !== 'begin') {
+      const refused = ((counts.refused - entry.refused) * SAMPLE_MS) / elapsed
+      entry.isAnomalous = entry.usual.observe(refused, this.#options)
     }
-    watched.refused = counts.refused
+    entry.refused = counts.refused
   }
 
   /** `refusedCallOf`: the call of a rule that is refused most, as text, where it is known. */
   findings(
     refusedCallOf: (rule: string) => string | undefined = () => undefined,
   ): readonly Finding[] {
-    return [...this.#rules].flatMap(([rule, { usual, isUnusual }]) => {
-      if (!isUnusual) return []
+    return [...this.#rules].flatMap(([rule, { usual, isAnomalous }]) => {
+      if (!isAnomalous) return []
       const perSecond = tenth(usual.recent / 10)
       const usualPerSecond = tenth(usual.mean / 10)
-      const said = (refuses: string) =>
+      const text = (refuses: string) =>
         `Rule "${rule}" ${refuses} ${perSecond} calls a second; about ${usualPerSecond} are usual.`
       const lastRefusedCall = refusedCallOf(rule)
       const details = {
@@ -76,58 +76,61 @@ export class RefusalsUnusual {
         usualPerSecond,
         ...(lastRefusedCall !== undefined && { lastRefusedCall }),
       }
-      return { subject: rule, summary: said('refuses'), past: said('refused'), details }
+      return { subject: rule, summary: text('refuses'), past: text('refused'), details }
     })
   }
 
   /** A rule that is seen later began at 0, as all counts do. */
-  private add(rule: string): Watched | undefined {
+  private add(rule: string): RuleBaseline | undefined {
     if (this.#rules.size >= RULES_MAX) return undefined
-    const made = { usual: new Usual(), refused: 0, isUnusual: false }
+    const made = { usual: new Baseline(), refused: 0, isAnomalous: false }
     this.#rules.set(rule, made)
     return made
   }
 }
 
-export class CallersUnusual {
-  readonly #options: UsualOptions
+export class CallerAnomalies {
+  readonly #options: BaselineOptions
   /** Looks at which a rule was seen before what it has is learnt. */
-  readonly #settling: number
-  readonly #rules = new Map<string, { readonly usual: Usual; looks: number; isUnusual: boolean }>()
+  readonly #warmUpSamples: number
+  readonly #rules = new Map<
+    string,
+    { readonly usual: Baseline; samples: number; isAnomalous: boolean }
+  >()
 
-  constructor(usualMs: number) {
-    this.#options = { usualMs, least: CALLERS_LEAST }
-    this.#settling = Math.min(CALLERS_MS, usualMs) / SAMPLE_MS
+  constructor(baselineMs: number) {
+    this.#options = { baselineMs, least: CALLERS_LEAST }
+    this.#warmUpSamples = Math.min(CALLERS_MS, baselineMs) / SAMPLE_MS
   }
 
   /** The distinct callers of a rule in the last five minutes, whenever ten seconds have passed. */
-  saw(rule: string, callers: number): void {
+  observe(rule: string, callers: number): void {
     const known = this.#rules.get(rule)
     if (known === undefined && this.#rules.size >= RULES_MAX) return
-    const watched = known ?? { usual: new Usual(), looks: 0, isUnusual: false }
-    this.#rules.set(rule, watched)
-    watched.looks++
-    if (watched.looks <= this.#settling) return
-    watched.isUnusual = watched.usual.saw(callers, this.#options)
+    const entry = known ?? { usual: new Baseline(), samples: 0, isAnomalous: false }
+    this.#rules.set(rule, entry)
+    entry.samples++
+    if (entry.samples <= this.#warmUpSamples) return
+    entry.isAnomalous = entry.usual.observe(callers, this.#options)
   }
 
   /** Where refusals are unusual as well, that alert says it. */
   findings(isRefusing: (rule: string) => boolean): readonly Finding[] {
-    return [...this.#rules].flatMap(([rule, { usual, isUnusual }]) => {
-      if (!isUnusual || isRefusing(rule)) return []
+    return [...this.#rules].flatMap(([rule, { usual, isAnomalous }]) => {
+      if (!isAnomalous || isRefusing(rule)) return []
       const callers = Math.round(usual.recent)
       const usually = Math.round(usual.mean)
-      const said = (does: string) =>
+      const text = (does: string) =>
         `Rule "${rule}" met about ${callers} callers in five minutes; about ${usually} are usual, ` +
         `and it ${does} not refuse more than usual.`
       const details = { rule, callers, usual: usually }
-      return { subject: rule, summary: said('does'), past: said('did'), details }
+      return { subject: rule, summary: text('does'), past: text('did'), details }
     })
   }
 }
 
 /** How long the last ten seconds took; `begin`: nothing can be said of them. */
-type Took = number | 'begin'
+type SampleElapsed = number | 'begin'
 
 function tenth(value: number): number {
   return Math.round(value * 10) / 10

@@ -1,19 +1,19 @@
 import { expect, test } from 'vitest'
-import { UpstreamFailing } from './upstream-failing.js'
+import { UpstreamFailures } from './upstream-failing.js'
 
 const ORIGIN = 'http://10.0.0.5:3000'
 
 function setUp() {
-  const failing = new UpstreamFailing()
+  const failing = new UpstreamFailures()
   const counts = { origin: ORIGIN, calls: 0, failures: 0, lastCode: '' }
   /** Returns what is found at the last of these seconds. */
   const tick = (seconds: number, calls: number, failures = 0) => {
-    let found: ReturnType<typeof failing.look> = []
+    let found: ReturnType<typeof failing.evaluate> = []
     for (let i = 0; i < seconds; i++) {
       counts.calls += calls
       counts.failures += failures
       if (failures > 0) counts.lastCode = '502 ECONNREFUSED'
-      found = failing.look([counts])
+      found = failing.evaluate([counts])
     }
     return found.map(({ summary }) => summary)
   }
@@ -49,8 +49,8 @@ test('a failing upstream is fine again a minute after its last failure', () => {
 })
 
 test('each upstream is judged by its own calls', () => {
-  const failing = new UpstreamFailing()
-  const found = failing.look([
+  const failing = new UpstreamFailures()
+  const found = failing.evaluate([
     { origin: 'http://a:1', calls: 100, failures: 90, lastCode: '504 RESPONSE_TIMEOUT' },
     { origin: 'http://b:1', calls: 100_000, failures: 90, lastCode: '502 ECONNRESET' },
   ])

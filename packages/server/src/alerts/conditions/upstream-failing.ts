@@ -21,23 +21,23 @@ export interface UpstreamCounts {
   readonly lastCode: string
 }
 
-export class UpstreamFailing {
+export class UpstreamFailures {
   readonly #shares = new FailureShares({ short: SHORT, long: LONG })
 
   /** Once a second. */
-  look(upstreams: Iterable<UpstreamCounts>): readonly Finding[] {
+  evaluate(upstreams: Iterable<UpstreamCounts>): readonly Finding[] {
     this.#shares.nextSecond()
     const found: Finding[] = []
     for (const { origin, calls, failures, lastCode } of upstreams) {
       const { tooMany: share } = this.#shares.record(origin, calls, failures)
       if (share === undefined) continue
-      const said = (does: string) =>
+      const text = (does: string) =>
         `Upstream ${origin} ${does} ${share.failures} of ${share.calls} calls of the last ` +
         `${share.over}; the last failure was ${lastCode}.`
       found.push({
         subject: origin,
-        summary: said('does not answer'),
-        past: said('did not answer'),
+        summary: text('does not answer'),
+        past: text('did not answer'),
         details: {
           upstream: origin,
           calls: share.calls,

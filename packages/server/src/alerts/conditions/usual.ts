@@ -5,9 +5,9 @@
 
 export const SAMPLE_MS = 10_000
 
-export interface UsualOptions {
+export interface BaselineOptions {
   /** Over how long what is usual is learnt. */
-  readonly usualMs: number
+  readonly baselineMs: number
   /** What is below is never unusual. */
   readonly least: number
 }
@@ -28,15 +28,15 @@ const HISTORY_MS_MIN = 60_000
 /** What is above was unusual; what is below this share of it is so no more. */
 const OVER_SHARE = 0.5
 /** A burst of one look is no news: the mean of so many counts. */
-const LOOKS = 3
+const RECENT_SAMPLES = 3
 
-export class Usual {
-  #looks = 0
+export class Baseline {
+  #samples = 0
   #mean = 0
   #variance = 0
   /** The last ones, the newest last. */
   readonly #recent: number[] = []
-  #isUnusual = false
+  #isAnomalous = false
 
   get mean(): number {
     return this.#mean
@@ -51,26 +51,26 @@ export class Usual {
    * Whether it is unusual with this value, which is learnt afterwards. Nothing is before enough was
    * seen: what a rule has always refused must not be news after every restart.
    */
-  saw(value: number, options: UsualOptions): boolean {
+  observe(value: number, options: BaselineOptions): boolean {
     this.#recent.push(value)
-    if (this.#recent.length > LOOKS) this.#recent.shift()
+    if (this.#recent.length > RECENT_SAMPLES) this.#recent.shift()
     const isKnown = this.isKnown(options)
     const threshold = isKnown ? this.threshold(options) : Infinity
-    const isAbove = this.recent > (this.#isUnusual ? threshold * OVER_SHARE : threshold)
-    this.#isUnusual = isAbove && this.#recent.length === LOOKS
+    const isAbove = this.recent > (this.#isAnomalous ? threshold * OVER_SHARE : threshold)
+    this.#isAnomalous = isAbove && this.#recent.length === RECENT_SAMPLES
     const learnt = Math.min(
       value,
       Math.max(LEARNT_TIMES * this.#mean, options.least * LEARNT_LEAST_SHARE),
     )
     this.learn(isAbove ? learnt : value, isAbove, options)
-    return this.#isUnusual
+    return this.#isAnomalous
   }
 
-  private isKnown({ usualMs }: UsualOptions): boolean {
-    return this.#looks * SAMPLE_MS >= Math.max(usualMs * HISTORY_SHARE, HISTORY_MS_MIN)
+  private isKnown({ baselineMs }: BaselineOptions): boolean {
+    return this.#samples * SAMPLE_MS >= Math.max(baselineMs * HISTORY_SHARE, HISTORY_MS_MIN)
   }
 
-  private threshold({ least }: UsualOptions): number {
+  private threshold({ least }: BaselineOptions): number {
     const strayed = this.#mean + DEVIATIONS * Math.sqrt(this.#variance)
     return Math.max(TIMES * this.#mean, strayed, least)
   }
@@ -80,9 +80,9 @@ export class Usual {
    * strays is learnt upwards alone, and never from what is unusual: the way back from an attack is
    * long, and would make the next one look usual.
    */
-  private learn(value: number, isAbove: boolean, { usualMs }: UsualOptions): void {
-    this.#looks++
-    const share = Math.max(1 / this.#looks, Math.min(1, SAMPLE_MS / usualMs))
+  private learn(value: number, isAbove: boolean, { baselineMs }: BaselineOptions): void {
+    this.#samples++
+    const share = Math.max(1 / this.#samples, Math.min(1, SAMPLE_MS / baselineMs))
     const off = value - this.#mean
     const up = Math.max(0, off)
     if (!isAbove) this.#variance = (1 - share) * (this.#variance + share * up * up)

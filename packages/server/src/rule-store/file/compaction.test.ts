@@ -18,8 +18,8 @@ import { DivergedError, type RuleStore } from '../rule-store.js'
 import type { FileStoreOptions } from './file-store.js'
 import {
   closeStores,
-  diskError,
-  failingDisk,
+  fileSystemError,
+  failingFileSystem,
   filesIn,
   makeRulesFolder,
   openStore,
@@ -199,11 +199,11 @@ test.each(['open', 'write', 'sync', 'rename'])(
     await first.close()
     const before = readFileSync(join(folder, 'journal.jsonl'))
     const { log, lines } = createMemoryLog()
-    const disk = failingDisk((step, path) => {
+    const fs = failingFileSystem((step, path) => {
       const isDraft = path.includes('jsonl.new-') || (step === 'rename' && path.endsWith('.jsonl'))
-      if (isDraft && step === failing) throw diskError('ENOSPC')
+      if (isDraft && step === failing) throw fileSystemError('ENOSPC')
     })
-    const store = await openStore(folder, { ...SOON, disk, log })
+    const store = await openStore(folder, { ...SOON, fs, log })
     await until(() => lines.length > 0)
     expect(lines).toMatchObject([{ level: 'warn', error: 'the disk is full (ENOSPC)' }])
     expect(readFileSync(join(folder, 'journal.jsonl'))).toEqual(before)
@@ -220,13 +220,13 @@ test('a process that stood still while it compacted cannot replace the journal o
   let resume = () => {}
   const paused = new Promise<void>((resolve) => (resume = resolve))
   let isAtRename = false
-  const disk = failingDisk(async (step, path) => {
+  const fs = failingFileSystem(async (step, path) => {
     if (step !== 'rename' || !path.endsWith('journal.jsonl')) return
     isAtRename = true
     await paused
   })
   const { log, lines } = createMemoryLog()
-  await openStore(folder, { ...SOON, disk, log })
+  await openStore(folder, { ...SOON, fs, log })
   await until(() => isAtRename)
   // Its lock says that it died long ago.
   const lock = join(folder, 'lock.2')

@@ -5,11 +5,18 @@
  */
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { recordKey } from '../check-commit.js'
-import type { Ledger, Origin } from '../ledger.js'
-import type { Stored } from '../records.js'
+import type { RecordTable, BasePosition } from '../ledger.js'
+import type { StoredRecord } from '../records.js'
 import { UnavailableError } from '../rule-store.js'
 import type { CommitQueue } from './commit-queue.js'
-import { type Disk, type DiskFile, FILE_MODE, readFrom, removeIfThere, writeAll } from './disk.js'
+import {
+  type FileSystem,
+  type OpenFile,
+  FILE_MODE,
+  readFrom,
+  removeIfExists,
+  writeAll,
+} from './disk.js'
 import { decodeLine, encodeBase, splitLines } from './journal-line.js'
 import type { Journal } from './journal.js'
 import type { FolderLock } from './lock.js'
@@ -72,9 +79,9 @@ async function firstSince(journal: Journal, sinceMs: number): Promise<number> {
 }
 
 export interface CompactionDeps {
-  readonly disk: Disk
+  readonly fs: FileSystem
   readonly folder: string
-  readonly ledger: Ledger
+  readonly table: RecordTable
   readonly lock: FolderLock
   readonly queue: Pick<CommitQueue, 'runAlone'>
   /** Ends it early: a process that stops does not wait for it. */
@@ -89,22 +96,22 @@ export async function compact(
   first: number,
   deps: CompactionDeps,
 ): Promise<void> {
-  const { disk, folder, lock, queue } = deps
+  const { fs, folder, lock, queue } = deps
   const draft = journalDraft(folder, lock.number)
-  const file = await disk.open(draft, 'w', FILE_MODE)
+  const file = await fs.open(draft, 'w', FILE_MODE)
   try {
     // After the draft is there: the next holder of the lock sweeps it away before it reads.
     await requireLock(lock)
-    const writing = new Writing(journal, first, deps, file)
-    await writing.base()
-    await writing.lines()
+    const writer = new CompactionWriter(journal, first, deps, file)
+    await writer.base()
+    await writer.lines()
     await queue.runAlone(async () => {
-      await writing.rest()
+      await writer.rest()
       await requireLock(lock)
-      const { version, bytes } = writing
-      const next = await journal.compacted(draft, { first, version, bytes })
+      const { version, bytes } = writer
+      const next = await journal.openCompacted(draft, { first, version, bytes })
       try {
-        await next.settle(draft)
+        await next.install(draft)
       } catch (error) {
         await next.close()
         throw error
@@ -112,7 +119,7 @@ export async function compact(
       deps.replace(next)
     })
   } catch (error) {
-    await removeIfThere(disk, draft).catch(() => undefined)
+    await removeIfExists(fs, draft).catch(() => undefined)
     throw error
   } finally {
     await file.close().catch(() => undefined)
@@ -120,22 +127,22 @@ export async function compact(
 }
 
 async function requireLock(lock: FolderLock): Promise<void> {
-  const lost = await lock.lostBecause()
+  const lost = await lock.lossReason()
   if (lost !== undefined) throw new UnavailableError(lost)
 }
 
-class Writing {
+class CompactionWriter {
   readonly #journal: Journal
   readonly #first: number
   readonly #deps: CompactionDeps
-  readonly #file: DiskFile
+  readonly #file: OpenFile
   /** Up to where the old file was copied. */
   #copied: number
   /** Of the base. */
   version = 0
   bytes = 0
 
-  constructor(journal: Journal, first: number, deps: CompactionDeps, file: DiskFile) {
+  constructor(journal: Journal, first: number, deps: CompactionDeps, file: OpenFile) {
     this.#journal = journal
     this.#first = first
     this.#deps = deps
@@ -144,17 +151,17 @@ class Writing {
   }
 
   async base(): Promise<void> {
-    const { ledger, lock } = this.#deps
+    const { table, lock } = this.#deps
     const journal = this.#journal
     this.version = journal.versionOf(this.#first - 1)
-    const origin = ledger.originAt(this.version)
-    if (origin === undefined) throw new Error(`version ${this.version} is not known`)
+    const basePosition = table.basePositionAt(this.version)
+    if (basePosition === undefined) throw new Error(`version ${this.version} is not known`)
     const { at } = await journal.read(this.#first - 1)
     // Of one moment: the records as they are, and up to where the lines have made them so.
-    const records = ledger.allRecords()
-    const befores = await this.readBefores(journal.offsetOf(journal.lineCount))
-    const head = { ...headOf(origin), at, holder: lock.number }
-    for await (const piece of encodeBase(head, recordsAt(records, befores))) {
+    const records = table.allRecords()
+    const previous = await this.readPrevious(journal.offsetOf(journal.lineCount))
+    const head = { ...headOf(basePosition), at, holder: lock.number }
+    for await (const piece of encodeBase(head, recordsAt(records, previous))) {
       this.#deps.signal.throwIfAborted()
       await writeAll(this.#file, piece)
       this.bytes += piece.length
@@ -188,9 +195,9 @@ class Writing {
   }
 
   /** What each record that the kept lines change was before the first of them. */
-  private async readBefores(end: number): Promise<ReadonlyMap<string, Stored>> {
+  private async readPrevious(end: number): Promise<ReadonlyMap<string, StoredRecord>> {
     const journal = this.#journal
-    const befores = new Map<string, Stored>()
+    const previous = new Map<string, StoredRecord>()
     const start = journal.offsetOf(this.#first)
     let line = this.#first
     for await (const { offset, bytes } of splitLines(readFrom(journal.reader, start), start)) {
@@ -201,26 +208,26 @@ class Writing {
       if (typeof decoded === 'string') throw new Error(`line at byte ${offset}: ${decoded}`)
       for (const { kind, id, before } of decoded.entry.changes) {
         const key = recordKey(kind, id)
-        if (befores.has(key)) continue
-        befores.set(key, { kind, id, body: before, version: this.version } as Stored)
+        if (previous.has(key)) continue
+        previous.set(key, { kind, id, body: before, version: this.version } as StoredRecord)
       }
       if (++line % LINES_PER_TURN !== 0) continue
       await nextTurn()
       this.#deps.signal.throwIfAborted()
     }
-    return befores
+    return previous
   }
 }
 
-function headOf({ position, lineageStart, isAdopted }: Origin) {
+function headOf({ position, lineageStart, isAdopted }: BasePosition) {
   return { ...position, lineageStart, isAdopted }
 }
 
 /** Records as they were before the kept lines. */
 function* recordsAt(
-  present: readonly Stored[],
-  befores: ReadonlyMap<string, Stored>,
-): Generator<Stored> {
-  for (const one of present) if (!befores.has(recordKey(one.kind, one.id))) yield one
-  for (const one of befores.values()) if (one.body !== null) yield one
+  present: readonly StoredRecord[],
+  previous: ReadonlyMap<string, StoredRecord>,
+): Generator<StoredRecord> {
+  for (const one of present) if (!previous.has(recordKey(one.kind, one.id))) yield one
+  for (const one of previous.values()) if (one.body !== null) yield one
 }

@@ -2,13 +2,13 @@
 import { appendFileSync, existsSync, statSync, truncateSync } from 'node:fs'
 import { afterEach, expect, test } from 'vitest'
 import { commit, key, readAll, rule, ruleBody, stateNow } from '../conformance-kit.test-helper.js'
-import { type Disk, type DiskFile, realDisk } from './disk.js'
+import { type FileSystem, type OpenFile, realFileSystem } from './disk.js'
 import { openFileStore } from './file-store.js'
 import {
   closeStores,
-  failingDisk,
+  failingFileSystem,
   filesIn,
-  holder,
+  lockOwner,
   makeRulesFolder,
   openStore,
   readRules,
@@ -27,15 +27,15 @@ interface Crash {
 }
 
 /** Nothing happens on it any more from a step on. */
-function crashingDisk({ atStep, part, isPower }: Crash) {
+function crashingFileSystem({ atStep, part, isPower }: Crash) {
   let steps = 0
   let crash = () => undefined as void
   const crashed = new Promise<'crashed'>((resolve) => {
     crash = () => resolve('crashed')
   })
-  const files = new Set<DiskFile>()
+  const files = new Set<OpenFile>()
   const unsafe = new Map<string, number>()
-  const inner = failingDisk((step, path, bytes) => {
+  const inner = failingFileSystem((step, path, bytes) => {
     steps++
     if (steps < atStep) {
       note(step, path)
@@ -53,7 +53,7 @@ function crashingDisk({ atStep, part, isPower }: Crash) {
     if (step === 'write' && !unsafe.has(path)) unsafe.set(path, statSync(path).size)
     if (step.endsWith('sync')) unsafe.delete(path)
   }
-  const disk: Disk = {
+  const fs: FileSystem = {
     ...inner,
     open: async (path, flags, mode) => {
       const file = await inner.open(path, flags, mode)
@@ -65,7 +65,7 @@ function crashingDisk({ atStep, part, isPower }: Crash) {
       return { ...file, close }
     },
   }
-  return { disk, crashed, steps: () => steps }
+  return { disk: fs, crashed, steps: () => steps }
 }
 
 function lose(path: string, length: number): void {
@@ -74,13 +74,19 @@ function lose(path: string, length: number): void {
 
 /** The last version that was confirmed, and whether it got to its end. */
 async function live(folder: string, crash: Crash) {
-  const { disk, crashed } = crashingDisk(crash)
+  const { disk: fs, crashed } = crashingFileSystem(crash)
   let confirmed = 0
   const run = async () => {
-    const self = holder({ pid: 2 ** 22 + 1 })
-    const surroundings = { self, lifeOf: () => 'dead' as const }
+    const self = lockOwner({ pid: 2 ** 22 + 1 })
+    const surroundings = { self, livenessOf: () => 'dead' as const }
     const clock = { now: () => 0 }
-    const store = await openFileStore({ folder, clock, release: '', disk, surroundings })
+    const store = await openFileStore({
+      folder,
+      clock,
+      release: '',
+      fs,
+      processContext: surroundings,
+    })
     let { version } = (await readAll(store)).position
     confirmed = version
     for (let turn = 0; turn < 3; turn++) {
@@ -125,9 +131,9 @@ test.each([
 })
 
 test('the disk of these tests is the real one until it fails', async () => {
-  const { disk, steps } = crashingDisk({ atStep: Infinity, part: 0, isPower: false })
-  const store = await openStore(makeRulesFolder(), { disk })
+  const { disk: fs, steps } = crashingFileSystem({ atStep: Infinity, part: 0, isPower: false })
+  const store = await openStore(makeRulesFolder(), { fs })
   await store.close()
   expect(steps()).toBeGreaterThan(10)
-  expect(Object.keys(disk).toSorted()).toEqual(Object.keys(realDisk).toSorted())
+  expect(Object.keys(fs).toSorted()).toEqual(Object.keys(realFileSystem).toSorted())
 })

@@ -11,12 +11,12 @@ import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { createMemoryLog } from '../../log/memory-log.test-helper.js'
 import { commit, key, readAll, rule, ruleBody, stateNow } from '../conformance-kit.test-helper.js'
-import { realDisk } from './disk.js'
+import { realFileSystem } from './disk.js'
 import { ConflictError, UnavailableError } from '../rule-store.js'
 import {
   closeStores,
-  diskError,
-  failingDisk,
+  fileSystemError,
+  failingFileSystem,
   filesIn,
   makeRulesFolder,
   openStore,
@@ -29,13 +29,13 @@ afterEach(closeStores)
 async function failingStore() {
   const folder = makeRulesFolder()
   const failing = new Map<string, string>()
-  const disk = failingDisk((step, path, bytes) => {
+  const fs = failingFileSystem((step, path, bytes) => {
     const code = failing.get(step)
     if (code === undefined || !path.endsWith('journal.jsonl')) return
     if (bytes !== undefined) appendFileSync(path, bytes.subarray(0, bytes.length / 2))
-    throw diskError(code)
+    throw fileSystemError(code)
   })
-  const store = await openStore(folder, { disk })
+  const store = await openStore(folder, { fs })
   await commit(store, [rule('a')])
   return { folder, store, failing, journal: join(folder, 'journal.jsonl') }
 }
@@ -97,10 +97,10 @@ test('a process that ends while that is not known leaves the old version or the 
 test('commits that build on each other are made safe together, in their order', async () => {
   const folder = makeRulesFolder()
   let syncs = 0
-  const disk = failingDisk((step, path) => {
+  const fs = failingFileSystem((step, path) => {
     if (step === 'datasync' && path.endsWith('journal.jsonl')) syncs++
   })
-  const store = await openStore(folder, { disk })
+  const store = await openStore(folder, { fs })
   const order: number[] = []
   const bases = Array.from({ length: 200 }, (_, index) => index + 1)
   await Promise.all(
@@ -170,10 +170,10 @@ test('a journal that somebody removed or replaced takes no more commits', async 
 test('a folder that cannot be used is told with what is accepted', async () => {
   const folder = makeRulesFolder()
   for (const code of ['EROFS', 'EACCES', 'ENOSPC']) {
-    const disk = failingDisk((step, path) => {
-      if (step === 'write' && path.includes('lock.')) throw diskError(code)
+    const fs = failingFileSystem((step, path) => {
+      if (step === 'write' && path.includes('lock.')) throw fileSystemError(code)
     })
-    const refused = openStore(folder, { disk })
+    const refused = openStore(folder, { fs })
     await expect(refused).rejects.toThrow(`${folder}: cannot be used: ${code}`)
     await expect(refused).rejects.toThrow('SLUICE_DATA_DIR')
   }
@@ -186,8 +186,8 @@ test('a folder that others may look into is used all the same, where it cannot b
   const folder = makeRulesFolder()
   mkdirSync(folder, { mode: 0o750 })
   const { log, lines } = createMemoryLog()
-  const disk = { ...realDisk, chmod: () => Promise.reject(diskError('EPERM')) }
-  const store = await openStore(folder, { disk, log })
+  const fs = { ...realFileSystem, chmod: () => Promise.reject(fileSystemError('EPERM')) }
+  const store = await openStore(folder, { fs, log })
   expect((await commit(store, [rule('a')])).version).toBe(2)
   expect(lines).toMatchObject([{ level: 'warn', folder }])
 })
@@ -195,11 +195,11 @@ test('a folder that others may look into is used all the same, where it cannot b
 test('rules that cannot be written out for people are no reason to refuse a commit', async () => {
   const folder = makeRulesFolder()
   let isFull = true
-  const disk = failingDisk((step, path) => {
-    if (isFull && step === 'write' && path.includes('rules.yaml')) throw diskError('ENOSPC')
+  const fs = failingFileSystem((step, path) => {
+    if (isFull && step === 'write' && path.includes('rules.yaml')) throw fileSystemError('ENOSPC')
   })
   const { log, lines } = createMemoryLog()
-  const store = await openStore(folder, { disk, log })
+  const store = await openStore(folder, { fs, log })
   expect(lines).toMatchObject([{ level: 'warn', error: 'the disk is full (ENOSPC)' }])
   await commit(store, [rule('a')])
   isFull = false
@@ -212,10 +212,10 @@ test('an edited file is put aside once, however often the disk is too full for t
   const folder = makeRulesFolder()
   await (await openStore(folder)).close()
   appendFileSync(join(folder, 'rules.yaml'), '# by hand\n')
-  const disk = failingDisk((step, path) => {
-    if (step === 'write' && path.includes('rules.yaml')) throw diskError('ENOSPC')
+  const fs = failingFileSystem((step, path) => {
+    if (step === 'write' && path.includes('rules.yaml')) throw fileSystemError('ENOSPC')
   })
-  for (let tries = 0; tries < 3; tries++) await (await openStore(folder, { disk })).close()
+  for (let tries = 0; tries < 3; tries++) await (await openStore(folder, { fs })).close()
   expect(filesIn(folder).filter((name) => name.includes('edited'))).toHaveLength(1)
 })
 

@@ -12,13 +12,13 @@ import {
   unlink,
 } from 'node:fs/promises'
 
-export type DiskFile = Pick<
+export type OpenFile = Pick<
   FileHandle,
   'read' | 'write' | 'truncate' | 'sync' | 'datasync' | 'stat' | 'close'
 >
 
-export interface Disk {
-  open(path: string, flags: string, mode?: number): Promise<DiskFile>
+export interface FileSystem {
+  open(path: string, flags: string, mode?: number): Promise<OpenFile>
   mkdir(folder: string): Promise<void>
   chmod(path: string, mode: number): Promise<void>
   readdir(folder: string): Promise<readonly string[]>
@@ -32,7 +32,7 @@ export const FOLDER_MODE = 0o700
 export const FILE_MODE = 0o600
 const PIECE_BYTES = 1024 * 1024
 
-export const realDisk: Disk = {
+export const realFileSystem: FileSystem = {
   open,
   mkdir: async (folder) => {
     await mkdir(folder, { recursive: true, mode: FOLDER_MODE })
@@ -61,7 +61,7 @@ const REASONS: Readonly<Record<string, string>> = {
 
 /** What a disk answers that cannot be written now, whoever asks. */
 const STATES: readonly string[] = ['ENOSPC', 'EDQUOT', 'EIO', 'EROFS']
-const CLOSED: readonly string[] = ['EACCES', 'EPERM']
+const DENIED: readonly string[] = ['EACCES', 'EPERM']
 
 /** Whether a disk is full, read-only or failing: a state that may pass, and no wrong name. */
 export function isDiskState(error: unknown): boolean {
@@ -70,7 +70,7 @@ export function isDiskState(error: unknown): boolean {
 
 /** Whether it is that, or closed to this process: what is there may still be read. */
 export function isUnwritable(error: unknown): boolean {
-  return isDiskState(error) || CLOSED.includes(codeOf(error) ?? '')
+  return isDiskState(error) || DENIED.includes(codeOf(error) ?? '')
 }
 
 export function reasonOf(error: unknown): string {
@@ -80,7 +80,7 @@ export function reasonOf(error: unknown): string {
 }
 
 /** All of it, at the end of a file opened to append, or at its start. */
-export async function writeAll(file: DiskFile, bytes: Uint8Array): Promise<void> {
+export async function writeAll(file: OpenFile, bytes: Uint8Array): Promise<void> {
   let at = 0
   while (at < bytes.length) {
     const { bytesWritten } = await file.write(bytes, at, bytes.length - at)
@@ -89,7 +89,7 @@ export async function writeAll(file: DiskFile, bytes: Uint8Array): Promise<void>
 }
 
 /** Exactly so many bytes. */
-export async function readAt(file: DiskFile, offset: number, length: number): Promise<Buffer> {
+export async function readAt(file: OpenFile, offset: number, length: number): Promise<Buffer> {
   const bytes = Buffer.allocUnsafe(length)
   let at = 0
   while (at < length) {
@@ -102,7 +102,7 @@ export async function readAt(file: DiskFile, offset: number, length: number): Pr
 
 /** What is there, in pieces, from a byte on. */
 export async function* readFrom(
-  file: DiskFile,
+  file: OpenFile,
   offset: number,
   pieceBytes = PIECE_BYTES,
 ): AsyncGenerator<Buffer> {
@@ -116,14 +116,14 @@ export async function* readFrom(
 }
 
 /** The whole text of a small file; undefined: there is none. */
-export async function readText(
-  disk: Disk,
+export async function readSmallFile(
+  fs: FileSystem,
   path: string,
   bytesMax: number,
 ): Promise<string | undefined> {
-  let file: DiskFile
+  let file: OpenFile
   try {
-    file = await disk.open(path, 'r')
+    file = await fs.open(path, 'r')
   } catch (error) {
     if (codeOf(error) === 'ENOENT') return undefined
     throw error
@@ -147,24 +147,24 @@ export async function readText(
  * the new one, whole. `draft` is in the same folder.
  */
 export async function replaceFile(
-  disk: Disk,
+  fs: FileSystem,
   folder: string,
   { draft, path, bytes }: { readonly draft: string; readonly path: string; readonly bytes: Buffer },
 ): Promise<void> {
   try {
-    await writeFile(disk, draft, bytes)
-    await disk.rename(draft, path)
+    await writeFile(fs, draft, bytes)
+    await fs.rename(draft, path)
   } catch (error) {
     // On a full disk half a draft would only be in the way.
-    await removeIfThere(disk, draft).catch(() => undefined)
+    await removeIfExists(fs, draft).catch(() => undefined)
     throw error
   }
-  await syncFolder(disk, folder)
+  await syncFolder(fs, folder)
 }
 
 /** Safe on disk, but for its name. */
-export async function writeFile(disk: Disk, path: string, bytes: Uint8Array): Promise<void> {
-  const file = await disk.open(path, 'w', FILE_MODE)
+export async function writeFile(fs: FileSystem, path: string, bytes: Uint8Array): Promise<void> {
+  const file = await fs.open(path, 'w', FILE_MODE)
   try {
     await writeAll(file, bytes)
     await file.sync()
@@ -174,8 +174,8 @@ export async function writeFile(disk: Disk, path: string, bytes: Uint8Array): Pr
 }
 
 /** Names in a folder are safe when the folder is. */
-export async function syncFolder(disk: Disk, folder: string): Promise<void> {
-  const file = await disk.open(folder, 'r')
+export async function syncFolder(fs: FileSystem, folder: string): Promise<void> {
+  const file = await fs.open(folder, 'r')
   try {
     await file.sync()
   } catch (error) {
@@ -186,9 +186,9 @@ export async function syncFolder(disk: Disk, folder: string): Promise<void> {
   }
 }
 
-export async function removeIfThere(disk: Disk, path: string): Promise<void> {
+export async function removeIfExists(fs: FileSystem, path: string): Promise<void> {
   try {
-    await disk.unlink(path)
+    await fs.unlink(path)
   } catch (error) {
     if (codeOf(error) !== 'ENOENT') throw error
   }

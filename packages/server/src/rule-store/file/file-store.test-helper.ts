@@ -2,9 +2,9 @@
 import { mkdtempSync, readdirSync, readFileSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { type Disk, type DiskFile, realDisk } from './disk.js'
+import { type FileSystem, type OpenFile, realFileSystem } from './disk.js'
 import { type FileStoreOptions, openFileStore } from './file-store.js'
-import { type Holder, surroundings } from './holder.js'
+import { type LockOwner, processContext } from './holder.js'
 import type { RuleStore } from '../rule-store.js'
 
 const folders = new Set<string>()
@@ -44,22 +44,22 @@ export function filesIn(folder: string): readonly string[] {
 }
 
 /** What a process that is somewhere else, or that died, would be. */
-export function holder(more: Partial<Holder>): Holder {
-  return { ...surroundings('0.1.0').self, ...more }
+export function lockOwner(more: Partial<LockOwner>): LockOwner {
+  return { ...processContext('0.1.0').self, ...more }
 }
 
 /** A disk on which a step can fail: `fail` is asked before each, and throws. */
-export function failingDisk(
+export function failingFileSystem(
   fail: (step: string, path: string, bytes?: Uint8Array) => void | Promise<void>,
-): Disk {
-  const wrapped = (file: DiskFile, path: string): DiskFile => ({
+): FileSystem {
+  const wrapped = (file: OpenFile, path: string): OpenFile => ({
     read: file.read.bind(file),
     stat: file.stat.bind(file),
     close: () => file.close(),
     write: (async (bytes: Uint8Array, offset: number, length: number) => {
       await fail('write', path, bytes)
       return file.write(bytes, offset, length)
-    }) as DiskFile['write'],
+    }) as OpenFile['write'],
     truncate: async (length) => {
       await fail('truncate', path)
       await file.truncate(length)
@@ -74,26 +74,26 @@ export function failingDisk(
     },
   })
   return {
-    ...realDisk,
+    ...realFileSystem,
     open: async (path, flags, mode) => {
       await fail('open', path)
-      return wrapped(await realDisk.open(path, flags, mode), path)
+      return wrapped(await realFileSystem.open(path, flags, mode), path)
     },
     rename: async (from, to) => {
       await fail('rename', to)
-      await realDisk.rename(from, to)
+      await realFileSystem.rename(from, to)
     },
     link: async (from, to) => {
       await fail('link', to)
-      await realDisk.link(from, to)
+      await realFileSystem.link(from, to)
     },
     unlink: async (path) => {
       await fail('unlink', path)
-      await realDisk.unlink(path)
+      await realFileSystem.unlink(path)
     },
   }
 }
 
-export function diskError(code: string): Error {
+export function fileSystemError(code: string): Error {
   return Object.assign(new Error(`${code}: as the test wants it`), { code })
 }

@@ -7,16 +7,16 @@ import { setImmediate as nextTurn, setTimeout as sleep } from 'node:timers/promi
 import type { WallClock } from '../../clock.js'
 import type { Log } from '../../log/logger.js'
 import { messageOf } from '../../message-of.js'
-import { systemTimers, type Timers } from '../../source/timers.js'
+import { systemScheduler, type Scheduler } from '../../source/timers.js'
 import { changesOf, pastVersion } from '../entry.js'
-import { NodeList } from '../node-list.js'
+import { LiveNodes } from '../node-list.js'
 import {
-  type Chunk,
+  type RecordChunk,
   type Commit,
   type HistoryQuery,
   type KeysQuery,
   type NodeReport,
-  type NodeSeen,
+  type LiveNode,
   type PastChange,
   type PastVersion,
   type Position,
@@ -26,16 +26,16 @@ import {
 } from '../rule-store.js'
 import { CommitQueue, type MakeEntry } from './commit-queue.js'
 import { DEFAULT_HISTORY, type HistoryOptions } from './compaction.js'
-import { codeOf, type Disk, isUnwritable, realDisk, reasonOf } from './disk.js'
-import { type Surroundings, surroundings as realSurroundings } from './holder.js'
+import { codeOf, type FileSystem, isUnwritable, realFileSystem, reasonOf } from './disk.js'
+import { type ProcessContext, processContext as realSurroundings } from './holder.js'
 import type { Journal } from './journal.js'
-import { JournalKeeper } from './journal-keeper.js'
+import { JournalCompactor } from './journal-keeper.js'
 import {
   type FolderDeps,
   journalStamp,
   openToRead,
   openToWrite,
-  type ReadFolder,
+  type FolderContents,
   type ReadOnlyFolder,
   type WritableFolder,
 } from './open-folder.js'
@@ -51,13 +51,13 @@ export interface FileStoreOptions {
   /** Of lines that are no longer kept, before the journal is compacted. @default 1 MB */
   readonly garbageBytesMin?: number | undefined
   /** @default the real one */
-  readonly disk?: Disk | undefined
+  readonly fs?: FileSystem | undefined
   /** @default those of this process */
-  readonly surroundings?: Surroundings | undefined
+  readonly processContext?: ProcessContext | undefined
   /** @default by a timer */
   readonly wait?: ((ms: number) => Promise<unknown>) | undefined
   /** When a folder that could not be written is tried again. @default the system's */
-  readonly timers?: Timers | undefined
+  readonly scheduler?: Scheduler | undefined
 }
 
 /** Keys looked at before other things get their turn. */
@@ -73,14 +73,14 @@ type StoredKey = Awaited<ReturnType<RuleStore['keys']>>[number]
  * message for people if the folder is in use, or its journal damaged.
  */
 export async function openFileStore(options: FileStoreOptions): Promise<RuleStore> {
-  const { folder, clock, log, release, disk = realDisk, wait = sleep } = options
-  const { surroundings = realSurroundings(release) } = options
-  const deps: FolderDeps = { folder, clock, log, disk, wait, surroundings }
+  const { folder, clock, log, release, fs = realFileSystem, wait = sleep } = options
+  const { processContext = realSurroundings(release) } = options
+  const deps: FolderDeps = { folder, clock, log, fs, wait, processContext }
   try {
     return new FileStore(options, deps, await openToWrite(deps))
   } catch (error) {
     if (codeOf(error) === undefined) throw error
-    const read = isUnwritable(error) ? await openToRead(deps).catch(ifUnusable) : undefined
+    const read = isUnwritable(error) ? await openToRead(deps).catch(rethrowDamage) : undefined
     if (read !== undefined) return new FileStore(options, deps, read, error)
     const found = `${folder}: cannot be used: ${messageOf(error)}`
     const accepted = 'a folder that this process may write to, with all that is in it'
@@ -91,26 +91,26 @@ export async function openFileStore(options: FileStoreOptions): Promise<RuleStor
 }
 
 /** A damaged journal is told as such; one that is not there cannot be read either. */
-function ifUnusable(error: unknown): undefined {
+function rethrowDamage(error: unknown): undefined {
   if (codeOf(error) === undefined) throw error
 }
 
-interface Written {
+interface Writer {
   readonly folder: WritableFolder
   readonly queue: CommitQueue
-  readonly keeper: JournalKeeper
+  readonly compactor: JournalCompactor
 }
 
 class FileStore implements RuleStore {
   readonly name: string
   readonly #options: FileStoreOptions
   readonly #deps: FolderDeps
-  readonly #timers: Timers
-  readonly #nodes = new NodeList()
+  readonly #scheduler: Scheduler
+  readonly #nodes = new LiveNodes()
   readonly #listeners = new Set<() => void>()
-  #read: ReadFolder
+  #read: FolderContents
   /** Undefined while the folder cannot be written. */
-  #written: Written | undefined
+  #writer: Writer | undefined
   /** Why it cannot. */
   #reason: string | undefined
   /** Of the journal that was read; undefined while the folder is this process's. */
@@ -130,9 +130,9 @@ class FileStore implements RuleStore {
     this.name = `files in ${deps.folder}`
     this.#options = options
     this.#deps = deps
-    this.#timers = options.timers ?? systemTimers
+    this.#scheduler = options.scheduler ?? systemScheduler
     this.#read = opened
-    if ('lock' in opened) this.beginToWrite(opened)
+    if ('lock' in opened) this.startWriting(opened)
     else {
       this.#stamp = opened.stamp
       this.stayReadOnly(error)
@@ -140,8 +140,8 @@ class FileStore implements RuleStore {
     }
   }
 
-  async *read(since: Position | undefined): AsyncIterable<Chunk> {
-    for (const chunk of this.#read.ledger.read(since)) {
+  async *read(since: Position | undefined): AsyncIterable<RecordChunk> {
+    for (const chunk of this.#read.table.read(since)) {
       yield chunk
       await nextTurn()
     }
@@ -157,7 +157,7 @@ class FileStore implements RuleStore {
 
   async history({ rule, before = Infinity, limit }: HistoryQuery): Promise<readonly PastVersion[]> {
     const { journal } = this.#read
-    const release = journal.hold()
+    const release = journal.retain()
     try {
       const found: PastVersion[] = []
       for (const line of journal.linesBelow(before, rule)) {
@@ -171,14 +171,14 @@ class FileStore implements RuleStore {
   }
 
   async *changesAfter(version: number, rule?: string): AsyncIterable<PastChange> {
-    const { ledger, journal } = this.#read
+    const { table, journal } = this.#read
     const { keptSince = 0 } = journal
-    if (!ledger.hasVersion(version) || version < keptSince) {
+    if (!table.hasVersion(version) || version < keptSince) {
       const kept = keptSince > 0 ? `; versions are kept since ${keptSince}` : ''
-      const last = ledger.position.version
+      const last = table.position.version
       throw new RangeError(`there is no version ${version}${kept}; the last one is ${last}`)
     }
-    const release = journal.hold()
+    const release = journal.retain()
     try {
       for (const line of journal.linesBelow(Infinity, rule)) {
         if (journal.versionOf(line) <= version) return
@@ -190,20 +190,20 @@ class FileStore implements RuleStore {
   }
 
   async keys({ after, user, limit }: KeysQuery): Promise<readonly StoredKey[]> {
-    const { ledger } = this.#read
-    if (user === undefined) return ledger.keysAfter(after, limit)
+    const { table } = this.#read
+    if (user === undefined) return table.keysAfter(after, limit)
     const ids: string[] = []
-    let looked = 0
-    for (const { id, body } of ledger.keys()) {
+    let scanned = 0
+    for (const { id, body } of table.keys()) {
       if (body?.user === user && (after === undefined || id > after)) ids.push(id)
-      if (++looked % KEYS_PER_TURN === 0) await nextTurn()
+      if (++scanned % KEYS_PER_TURN === 0) await nextTurn()
     }
-    const found = ids.toSorted().flatMap((id) => ledger.key(id) ?? [])
+    const found = ids.toSorted().flatMap((id) => table.key(id) ?? [])
     return found.filter(({ body }) => body?.user === user).slice(0, limit)
   }
 
   key(id: string): Promise<StoredKey | undefined> {
-    return Promise.resolve(this.#read.ledger.key(id))
+    return Promise.resolve(this.#read.table.key(id))
   }
 
   report(node: NodeReport): Promise<void> {
@@ -211,37 +211,37 @@ class FileStore implements RuleStore {
     return Promise.resolve()
   }
 
-  nodes(): Promise<readonly NodeSeen[]> {
+  nodes(): Promise<readonly LiveNode[]> {
     return Promise.resolve(this.#nodes.list(this.#deps.clock.now()))
   }
 
-  onNews(listener: () => void): () => void {
+  onChange(listener: () => void): () => void {
     const own = () => listener()
     this.#listeners.add(own)
     return () => void this.#listeners.delete(own)
   }
 
   status(): StoreStatus {
-    const failure = this.#written?.queue.failure
+    const failure = this.#writer?.queue.failure
     // Whose folder it is no longer may run rules that are old by now.
-    const lost = this.#written?.folder.lock.problem
+    const lost = this.#writer?.folder.lock.problem
     const failed = failure === undefined ? undefined : messageOf(failure)
     return {
       isConnected: this.#closing === undefined && lost === undefined,
       news: 'push',
       problem: lost ?? this.readOnlyProblem() ?? failed,
-      isReadOnly: this.#written === undefined,
+      isReadOnly: this.#writer === undefined,
       keptSince: this.#read.journal.keptSince,
     }
   }
 
   close(): Promise<void> {
-    this.#closing ??= this.end()
+    this.#closing ??= this.shutDown()
     return this.#closing
   }
 
   private add(make: MakeEntry): Promise<Position> {
-    if (this.#written !== undefined) return this.#written.queue.add(make)
+    if (this.#writer !== undefined) return this.#writer.queue.add(make)
     const problem = this.readOnlyProblem() ?? 'the rule store is closed'
     return Promise.reject(new UnavailableError(problem))
   }
@@ -252,28 +252,28 @@ class FileStore implements RuleStore {
     return `${folder}: opened read-only, rules are served but cannot be changed: ${this.#reason}`
   }
 
-  private beginToWrite(folder: WritableFolder): void {
-    const { ledger, journal, view, file, lock } = folder
-    this.#read = { ledger, view, journal }
+  private startWriting(folder: WritableFolder): void {
+    const { table, journal, view, file, lock } = folder
+    this.#read = { table, view, journal }
     const queue = new CommitQueue({
-      ledger,
+      table,
       journal: () => this.#read.journal,
       lock,
       clock: this.#deps.clock,
       onEntries: (entries) => {
         const before = view.version
         for (const entry of entries) view.apply(entry)
-        if (view.version !== before) file.changed()
+        if (view.version !== before) file.scheduleWrite()
         this.notify()
-        keeper.look()
+        compactor.compactIfDue()
       },
     })
-    const { log, clock, disk, folder: path } = this.#deps
+    const { log, clock, fs, folder: path } = this.#deps
     const { history = DEFAULT_HISTORY, garbageBytesMin } = this.#options
-    const keeper = new JournalKeeper({
-      disk,
+    const compactor = new JournalCompactor({
+      fs,
       folder: path,
-      ledger,
+      table,
       lock,
       queue,
       log,
@@ -283,9 +283,9 @@ class FileStore implements RuleStore {
       journal: () => this.#read.journal,
       replace: (next) => this.replaceJournal(next),
     })
-    this.#written = { folder, queue, keeper }
+    this.#writer = { folder, queue, compactor }
     this.#reason = undefined
-    keeper.look()
+    compactor.compactIfDue()
   }
 
   private replaceJournal(next: Journal): void {
@@ -310,7 +310,7 @@ class FileStore implements RuleStore {
   }
 
   private retryLater(): void {
-    this.#cancelRetry = this.#timers.after(this.#retryMs, () => {
+    this.#cancelRetry = this.#scheduler.after(this.#retryMs, () => {
       this.#retrying = this.retry()
     })
     this.#retryMs = Math.min(2 * this.#retryMs, RETRY_MS_MAX)
@@ -323,7 +323,7 @@ class FileStore implements RuleStore {
       const wait = (ms: number) => this.waitUnlessClosed(ms)
       const opened = await openToWrite({ ...this.#deps, wait }, { isRetry: true })
       const { journal } = this.#read
-      this.beginToWrite(opened)
+      this.startWriting(opened)
       await journal.retire()
       log?.info({ folder }, 'rule store: writable again')
       this.notify()
@@ -361,17 +361,17 @@ class FileStore implements RuleStore {
     }
   }
 
-  private async end(): Promise<void> {
+  private async shutDown(): Promise<void> {
     this.#cancelRetry()
     this.#ending.abort()
     await this.#retrying
     this.#listeners.clear()
-    if (this.#written !== undefined) await this.endWriting(this.#written)
+    if (this.#writer !== undefined) await this.stopWriting(this.#writer)
     else await this.#read.journal.close()
   }
 
-  private async endWriting({ folder: { lock, file }, queue, keeper }: Written): Promise<void> {
-    await keeper.close()
+  private async stopWriting({ folder: { lock, file }, queue, compactor }: Writer): Promise<void> {
+    await compactor.close()
     await queue.close()
     await file.close()
     await this.#read.journal.close()

@@ -4,7 +4,7 @@ import { readFileSync, readlinkSync } from 'node:fs'
 import { hostname } from 'node:os'
 import { pid } from 'node:process'
 
-export interface Holder {
+export interface LockOwner {
   /** Random: no two openers have the same. */
   readonly id: string
   readonly pid: number
@@ -21,40 +21,40 @@ export interface Holder {
 }
 
 /** Alive or dead as far as it can be seen from here; unknown: only its silence can tell. */
-export type Life = 'alive' | 'dead' | 'unknown'
+export type Liveness = 'alive' | 'dead' | 'unknown'
 
-export interface Surroundings {
-  readonly self: Holder
-  readonly lifeOf: (other: Holder) => Life
+export interface ProcessContext {
+  readonly self: LockOwner
+  readonly livenessOf: (other: LockOwner) => Liveness
 }
 
-export function surroundings(release: string): Surroundings {
-  const self: Holder = {
+export function processContext(release: string): ProcessContext {
+  const self: LockOwner = {
     id: randomBytes(8).toString('hex'),
     pid,
     host: hostname(),
-    place: thisPlace(),
+    place: currentPlace(),
     started: procStat(pid)?.started ?? '',
     release,
   }
-  return { self, lifeOf: (other) => lifeOf(other, self.place) }
+  return { self, livenessOf: (other) => livenessOf(other, self.place) }
 }
 
-function lifeOf(other: Holder, place: string): Life {
+function livenessOf(other: LockOwner, place: string): Liveness {
   if (other.place === '' || other.place !== place) return 'unknown'
-  if (!isThere(other.pid)) return 'dead'
+  if (!isRunning(other.pid)) return 'dead'
   const found = procStat(other.pid)
   if (found === undefined || other.started === '') return 'unknown'
   return found.started === other.started && !found.hasEnded ? 'alive' : 'dead'
 }
 
-function thisPlace(): string {
+function currentPlace(): string {
   const boot = attempt(() => readFileSync('/proc/sys/kernel/random/boot_id', 'utf8').trim())
   const space = attempt(() => readlinkSync('/proc/self/ns/pid'))
   return [hostname(), boot ?? '', space ?? ''].join(' ')
 }
 
-function isThere(otherPid: number): boolean {
+function isRunning(otherPid: number): boolean {
   try {
     process.kill(otherPid, 0)
     return true

@@ -5,7 +5,7 @@ import { compact, type CompactionDeps, findFirstKept, type HistoryOptions } from
 import { reasonOf } from './disk.js'
 import type { Journal } from './journal.js'
 
-export interface KeeperDeps extends Omit<CompactionDeps, 'signal'> {
+export interface JournalCompactorDeps extends Omit<CompactionDeps, 'signal'> {
   readonly log: Log | undefined
   readonly clock: WallClock
   readonly history: HistoryOptions
@@ -18,19 +18,19 @@ const AGES_EVERY_MS = 60 * 60_000
 /** After a compaction that failed: on a full disk it would fail again. */
 const RETRY_MS = 10 * 60_000
 
-export class JournalKeeper {
-  readonly #deps: KeeperDeps
+export class JournalCompactor {
+  readonly #deps: JournalCompactorDeps
   #working: Promise<void> | undefined
   #agesAtMs = -Infinity
   #notBeforeMs = -Infinity
   readonly #closing = new AbortController()
 
-  constructor(deps: KeeperDeps) {
+  constructor(deps: JournalCompactorDeps) {
     this.#deps = deps
   }
 
   /** After the journal was opened, and after each commit. */
-  look(): void {
+  compactIfDue(): void {
     const nowMs = this.#deps.clock.now()
     if (this.#closing.signal.aborted || this.#working !== undefined || this.isTooSoon(nowMs)) return
     const agesDue = this.#deps.history.ageMs !== undefined && this.areAgesDue(nowMs)

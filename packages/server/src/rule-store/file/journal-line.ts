@@ -1,8 +1,8 @@
 /** One version as a line of the journal: JSON that ends with its own checksum. */
 import { createHash } from 'node:crypto'
 import { setImmediate as nextTurn } from 'node:timers/promises'
-import type { Entry } from '../entry.js'
-import type { Stored } from '../records.js'
+import type { VersionEntry } from '../entry.js'
+import type { StoredRecord } from '../records.js'
 import type { PastChange } from '../rule-store.js'
 
 /** Of the lines below; a newer Sluice may write another, which an older one must not touch. */
@@ -31,7 +31,7 @@ export type BaseChange = PastChange & { readonly version: number }
 export interface JournalLine {
   /** Of a base: its `changes` are `BaseChange`s. */
   readonly base?: Base | undefined
-  readonly entry: Entry
+  readonly entry: VersionEntry
   /** The first version of those that were written and made safe together. */
   readonly batch: number
   /** Which of the lock's holders wrote it. */
@@ -62,7 +62,9 @@ export function decodeLine(bytes: Buffer): JournalLine | string {
   if (sum === undefined) return 'it has no checksum at its end'
   if (sumOf(bytes.subarray(0, end)) !== sum) return 'its checksum is not that of its text'
   // What has the right checksum was written by Sluice.
-  const { format, batch, holder, base, ...entry } = JSON.parse(bytes.toString('utf8')) as Entry & {
+  const { format, batch, holder, base, ...entry } = JSON.parse(
+    bytes.toString('utf8'),
+  ) as VersionEntry & {
     readonly format: number
     readonly base?: Base
     readonly batch: number
@@ -92,7 +94,7 @@ const PIECE_LENGTH = 256 * 1024
 /** The lines of a base, in pieces, each made in a turn of its own so that decisions go on. */
 export async function* encodeBase(
   head: BaseHead,
-  records: Iterable<Stored>,
+  records: Iterable<StoredRecord>,
   lineBytes = BASE_LINE_BYTES,
 ): AsyncGenerator<Buffer> {
   let part = 1
@@ -141,7 +143,7 @@ async function* baseLine(
   yield Buffer.from(`,"sum":"${hash.digest('hex').slice(0, SUM_DIGITS)}"}\n`)
 }
 
-function entryOf({ version, mark, at, by, why, lineage, changes }: Entry): Entry {
+function entryOf({ version, mark, at, by, why, lineage, changes }: VersionEntry): VersionEntry {
   return { version, mark, at, by, why, lineage, changes }
 }
 
@@ -168,7 +170,7 @@ export async function* splitLines(
   for await (const piece of pieces) {
     let from = 0
     for (let end = piece.indexOf(NEWLINE); end >= 0; end = piece.indexOf(NEWLINE, from)) {
-      const bytes = joined(parts, piece.subarray(from, end))
+      const bytes = joinPieces(parts, piece.subarray(from, end))
       yield { offset, bytes, isEnded: true }
       offset += bytes.length + 1
       parts = []
@@ -183,6 +185,6 @@ export async function* splitLines(
   if (length > 0) yield { offset, bytes: Buffer.concat(parts), isEnded: false }
 }
 
-function joined(parts: readonly Buffer[], last: Buffer): Buffer {
+function joinPieces(parts: readonly Buffer[], last: Buffer): Buffer {
   return parts.length === 0 ? last : Buffer.concat([...parts, last])
 }

@@ -5,12 +5,12 @@
  */
 import { dirname, join } from 'node:path'
 import { messageOf } from '../../message-of.js'
-import { type Entry, ruleOf } from '../entry.js'
+import { type VersionEntry, ruleOf } from '../entry.js'
 import { UnavailableError } from '../rule-store.js'
 import {
   codeOf,
-  type Disk,
-  type DiskFile,
+  type FileSystem,
+  type OpenFile,
   FILE_MODE,
   readAt,
   reasonOf,
@@ -29,10 +29,10 @@ interface Span {
 }
 
 export class Journal {
-  readonly #disk: Disk
+  readonly #fs: FileSystem
   readonly #path: string
-  readonly #reader: DiskFile
-  #writer: DiskFile | undefined
+  readonly #reader: OpenFile
+  #writer: OpenFile | undefined
   /** Of all lines that are safe. */
   #length = 0
   /** Whether there may be more in the file than those. */
@@ -48,28 +48,28 @@ export class Journal {
   #readers = 0
   #isRetired = false
 
-  private constructor(disk: Disk, path: string, reader: DiskFile) {
-    this.#disk = disk
+  private constructor(fs: FileSystem, path: string, reader: OpenFile) {
+    this.#fs = fs
     this.#path = path
     this.#reader = reader
   }
 
   /** The file is there. Nothing is read: `add` tells of its lines. */
-  static async open(disk: Disk, folder: string, { isReadOnly = false } = {}): Promise<Journal> {
+  static async open(fs: FileSystem, folder: string, { isReadOnly = false } = {}): Promise<Journal> {
     const path = join(folder, JOURNAL)
     // Not to read alone: a layered file system would show what the file was before it was written.
-    return new Journal(disk, path, await disk.open(path, isReadOnly ? 'r' : 'r+'))
+    return new Journal(fs, path, await fs.open(path, isReadOnly ? 'r' : 'r+'))
   }
 
   /**
    * Opens what this journal was compacted to, under the name of its draft: the lines from `first`
    * on are there, behind a base. It takes the place of this one once `settle` has renamed it.
    */
-  async compacted(
+  async openCompacted(
     draft: string,
     { first, version, bytes }: { readonly first: number; version: number; bytes: number },
   ): Promise<Journal> {
-    const next = new Journal(this.#disk, this.#path, await this.#disk.open(draft, 'r+'))
+    const next = new Journal(this.#fs, this.#path, await this.#fs.open(draft, 'r+'))
     const shift = bytes - (this.#offsets[first] ?? this.#length)
     next.#base = { version, bytes }
     next.#length = this.#length + shift
@@ -85,8 +85,8 @@ export class Journal {
   }
 
   /** Puts the draft in the place of the journal; rejects only where that did not happen. */
-  async settle(draft: string): Promise<void> {
-    await this.#disk.rename(draft, this.#path)
+  async install(draft: string): Promise<void> {
+    await this.#fs.rename(draft, this.#path)
     this.#isNameUnsafe = true
     await this.saveName().catch(() => undefined)
   }
@@ -95,7 +95,7 @@ export class Journal {
     return this.#path
   }
 
-  get reader(): DiskFile {
+  get reader(): OpenFile {
     return this.#reader
   }
 
@@ -129,7 +129,7 @@ export class Journal {
   }
 
   /** A line that is in the file and safe. */
-  add({ version, changes }: Entry, { offset, length }: Span): void {
+  add({ version, changes }: VersionEntry, { offset, length }: Span): void {
     const line = this.#versions.length
     this.#versions.push(version)
     this.#offsets.push(offset)
@@ -149,7 +149,7 @@ export class Journal {
   }
 
   /** Whatever is in the file behind the last line goes. */
-  async cut(): Promise<void> {
+  async truncate(): Promise<void> {
     this.#isUnsure = true
     await this.repair()
   }
@@ -159,7 +159,7 @@ export class Journal {
    * none of them is in the file, or `isUncertain`.
    */
   async append(lines: readonly Buffer[]): Promise<readonly Span[]> {
-    const writer = await this.ready()
+    const writer = await this.readyWriter()
     try {
       await writeAll(writer, Buffer.concat(lines))
       await writer.datasync()
@@ -189,7 +189,7 @@ export class Journal {
   }
 
   /** Reads a line again. Rejects with an `UnavailableError`. */
-  async read(line: number): Promise<Entry> {
+  async read(line: number): Promise<VersionEntry> {
     const offset = this.#offsets[line] ?? 0
     try {
       const length = (this.#offsets[line + 1] ?? this.#length) - offset
@@ -207,7 +207,7 @@ export class Journal {
   }
 
   /** Keeps the file open for a reading that takes a while, until what it returns is called. */
-  hold(): () => void {
+  retain(): () => void {
     this.#readers++
     return () => {
       this.#readers--
@@ -228,7 +228,7 @@ export class Journal {
   }
 
   /** A file whose end is known to be that of the last line. */
-  private async ready(): Promise<DiskFile> {
+  private async readyWriter(): Promise<OpenFile> {
     let size: number
     try {
       if (!(await this.isInPlace())) {
@@ -254,7 +254,7 @@ export class Journal {
   private async isInPlace(): Promise<boolean> {
     const opened = await this.#reader.stat()
     try {
-      return (await this.#disk.stat(this.#path)).ino === opened.ino
+      return (await this.#fs.stat(this.#path)).ino === opened.ino
     } catch (error) {
       if (codeOf(error) === 'ENOENT') return false
       throw error
@@ -264,7 +264,7 @@ export class Journal {
   /** Nothing is confirmed in a file whose name a crash could still take back. */
   private async saveName(): Promise<void> {
     if (!this.#isNameUnsafe) return
-    await syncFolder(this.#disk, dirname(this.#path))
+    await syncFolder(this.#fs, dirname(this.#path))
     this.#isNameUnsafe = false
   }
 
@@ -287,7 +287,7 @@ export class Journal {
     const failed = this.#writer
     this.#writer = undefined
     await failed?.close().catch(() => undefined)
-    const writer = await this.#disk.open(this.#path, 'a', FILE_MODE)
+    const writer = await this.#fs.open(this.#path, 'a', FILE_MODE)
     try {
       if (this.#isUnsure) {
         await writer.truncate(this.#length)

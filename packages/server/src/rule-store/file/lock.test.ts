@@ -11,23 +11,23 @@ import { join } from 'node:path'
 import { spawn } from 'node:child_process'
 import { afterEach, expect, test, vi } from 'vitest'
 import { commit, readAll, rule } from '../conformance-kit.test-helper.js'
-import { type Disk, realDisk } from './disk.js'
+import { type FileSystem, realFileSystem } from './disk.js'
 import { UnavailableError } from '../rule-store.js'
 import {
   closeStores,
   filesIn,
-  holder,
+  lockOwner,
   makeRulesFolder,
   openStore,
 } from './file-store.test-helper.js'
-import { type Holder, surroundings } from './holder.js'
+import { type LockOwner, processContext } from './holder.js'
 
 afterEach(closeStores)
 
 const NOBODY = 2 ** 22 + 1
 
 /** A folder that somebody locked as number 4, and how to touch that lock. */
-function lockedBy(other: Holder | string) {
+function lockedBy(other: LockOwner | string) {
   const folder = makeRulesFolder()
   mkdirSync(folder, { mode: 0o700 })
   const file = join(folder, 'lock.4')
@@ -57,14 +57,18 @@ test('a second opener is told who uses the folder and what to do', async () => {
 })
 
 test('of many that open at once one gets the folder', async () => {
-  const { folder } = lockedBy(holder({ pid: NOBODY }))
+  const { folder } = lockedBy(lockOwner({ pid: NOBODY }))
   const settled = await Promise.allSettled(Array.from({ length: 8 }, () => openStore(folder)))
   expect(settled.filter(({ status }) => status === 'fulfilled')).toHaveLength(1)
   expect(lockIn(folder)).toEqual(['lock.5'])
 })
 
 test('the lock of a process that is gone is taken over at once', async () => {
-  const dead = [holder({ pid: NOBODY }), holder({ started: '1' }), holder({ pid: 1, started: '1' })]
+  const dead = [
+    lockOwner({ pid: NOBODY }),
+    lockOwner({ started: '1' }),
+    lockOwner({ pid: 1, started: '1' }),
+  ]
   for (const other of dead) {
     const { folder } = lockedBy(other)
     await openStore(folder)
@@ -83,18 +87,18 @@ test('a process that has ended but that nobody has waited for is gone', async ()
     )
     const stat = readFileSync(`/proc/${child}/stat`, 'utf8')
     const started = stat.slice(stat.lastIndexOf(')') + 2).split(' ')[19] ?? ''
-    const { lifeOf } = surroundings('0.1.0')
+    const { livenessOf } = processContext('0.1.0')
     await expect
-      .poll(() => lifeOf(holder({ pid: child, started })), { timeout: 10_000 })
+      .poll(() => livenessOf(lockOwner({ pid: child, started })), { timeout: 10_000 })
       .toBe('dead')
-    expect(lifeOf(surroundings('0.1.0').self)).toBe('alive')
+    expect(livenessOf(processContext('0.1.0').self)).toBe('alive')
   } finally {
     parent.kill('SIGKILL')
   }
 })
 
 test('a holder that lives elsewhere is seen by its touching the lock', async () => {
-  const elsewhere = holder({ place: 'another machine', host: 'node-2', pid: 7 })
+  const elsewhere = lockOwner({ place: 'another machine', host: 'node-2', pid: 7 })
   const { folder, touchedAgo } = lockedBy(elsewhere)
   let waits = 0
   const wait = async () => {
@@ -108,25 +112,30 @@ test('a holder that lives elsewhere is seen by its touching the lock', async () 
 })
 
 test('a holder elsewhere that is silent for 15 seconds is dead', async () => {
-  const others = [holder({ place: 'another machine' }), holder({ started: '' }), 'no json', '']
+  const others = [
+    lockOwner({ place: 'another machine' }),
+    lockOwner({ started: '' }),
+    'no json',
+    '',
+  ]
   for (const other of others) {
     const { folder, touchedAgo } = lockedBy(other)
     touchedAgo(1000)
     let waits = 0
     const wait = async () => void waits++
     // The time of the file system, which is told by a file that was just written.
-    const disk: Disk = {
-      ...realDisk,
+    const fs: FileSystem = {
+      ...realFileSystem,
       stat: async (path) => {
-        const stats = await realDisk.stat(path)
+        const stats = await realFileSystem.stat(path)
         if (path.includes('lock.new-')) stats.mtimeMs += waits * 500
         return stats
       },
     }
-    await openStore(folder, { wait, disk })
+    await openStore(folder, { wait, fs })
     expect(waits).toBeGreaterThanOrEqual(27)
   }
-  const { folder, touchedAgo } = lockedBy(holder({ place: 'another machine' }))
+  const { folder, touchedAgo } = lockedBy(lockOwner({ place: 'another machine' }))
   touchedAgo(16_000)
   await openStore(folder, { wait: () => Promise.reject(new Error('it need not wait')) })
 })
@@ -144,7 +153,7 @@ test('a copy of a folder in use is a folder of its own, once its lock is seen to
 })
 
 test('a clock that was put back keeps nobody waiting for longer', async () => {
-  const { folder, touchedAgo } = lockedBy(holder({ place: 'another machine' }))
+  const { folder, touchedAgo } = lockedBy(lockOwner({ place: 'another machine' }))
   touchedAgo(-3_600_000)
   let waits = 0
   const wait = async () => {
@@ -157,11 +166,12 @@ test('a clock that was put back keeps nobody waiting for longer', async () => {
 test('a holder that lost its lock writes nothing more', async () => {
   for (const lose of [
     (folder: string) => rmSync(join(folder, 'lock.1')),
-    (folder: string) => writeFileSync(join(folder, 'lock.2'), JSON.stringify(holder({ id: 'x' }))),
+    (folder: string) =>
+      writeFileSync(join(folder, 'lock.2'), JSON.stringify(lockOwner({ id: 'x' }))),
     // As whoever starts in a folder that was removed and made anew.
     (folder: string) => {
       rmSync(join(folder, 'lock.1'))
-      writeFileSync(join(folder, 'lock.1'), JSON.stringify(holder({ id: 'x' })))
+      writeFileSync(join(folder, 'lock.1'), JSON.stringify(lockOwner({ id: 'x' })))
     },
   ]) {
     const folder = makeRulesFolder()
@@ -184,7 +194,7 @@ test('a latecomer with an old number does not take the lock from its holder', as
   await (await openStore(folder)).close()
   const store = await openStore(folder)
   expect(lockIn(folder)).toEqual(['lock.2'])
-  writeFileSync(join(folder, 'lock.1'), JSON.stringify(holder({ id: 'late' })))
+  writeFileSync(join(folder, 'lock.1'), JSON.stringify(lockOwner({ id: 'late' })))
   expect((await commit(store, [rule('a')])).version).toBe(2)
 })
 
@@ -226,7 +236,7 @@ test('a holder notices within seconds that it lost its lock, and says so', async
 })
 
 test('drafts that a crash left are swept away', async () => {
-  const { folder } = lockedBy(holder({ pid: NOBODY }))
+  const { folder } = lockedBy(lockOwner({ pid: NOBODY }))
   writeFileSync(join(folder, 'lock.new-deadbeef'), 'half')
   writeFileSync(join(folder, 'lock.3'), 'older')
   await openStore(folder)

@@ -2,39 +2,39 @@
 import { dirname, join } from 'node:path'
 import type { WallClock } from '../../clock.js'
 import type { Log } from '../../log/logger.js'
-import { Ledger } from '../ledger.js'
-import { type Disk, FOLDER_MODE, isUnwritable, reasonOf, syncFolder } from './disk.js'
-import type { Surroundings } from './holder.js'
+import { RecordTable } from '../ledger.js'
+import { type FileSystem, FOLDER_MODE, isUnwritable, reasonOf, syncFolder } from './disk.js'
+import type { ProcessContext } from './holder.js'
 import { JOURNAL, type Journal } from './journal.js'
 import { FolderLock } from './lock.js'
 import { openJournal } from './open-journal.js'
-import { RulesFile } from './rules-file.js'
-import { RulesView } from './rules-view.js'
+import { RulesYamlFile } from './rules-file.js'
+import { RuleSetView } from './rules-view.js'
 
 export interface FolderDeps {
   readonly folder: string
-  readonly disk: Disk
+  readonly fs: FileSystem
   readonly clock: WallClock
   readonly log: Log | undefined
-  readonly surroundings: Surroundings
+  readonly processContext: ProcessContext
   readonly wait: (ms: number) => Promise<unknown>
 }
 
 /** What a journal holds, in memory. */
-export interface ReadFolder {
-  readonly ledger: Ledger
-  readonly view: RulesView
+export interface FolderContents {
+  readonly table: RecordTable
+  readonly view: RuleSetView
   readonly journal: Journal
 }
 
-export interface ReadOnlyFolder extends ReadFolder {
+export interface ReadOnlyFolder extends FolderContents {
   /** Of the journal as it was read. */
   readonly stamp: string
 }
 
-export interface WritableFolder extends ReadFolder {
+export interface WritableFolder extends FolderContents {
   readonly lock: FolderLock
-  readonly file: RulesFile
+  readonly file: RulesYamlFile
 }
 
 /**
@@ -45,23 +45,23 @@ export async function openToWrite(
   deps: FolderDeps,
   { isRetry = false } = {},
 ): Promise<WritableFolder> {
-  const { folder, disk, log, surroundings, wait } = deps
-  await makeFolder(disk, folder)
+  const { folder, fs, log, processContext, wait } = deps
+  await makeFolder(fs, folder)
   // What was logged at the start is not logged again every few seconds.
   const startLog = isRetry ? undefined : log
-  await keepToOneself(disk, folder, startLog)
+  await restrictAccess(fs, folder, startLog)
   const onWaiting = (message: string) => startLog?.info({ folder }, message)
-  const lock = await FolderLock.take({ folder, disk, surroundings, wait, onWaiting })
+  const lock = await FolderLock.take({ folder, fs, processContext, wait, onWaiting })
   try {
     const read = await readJournal(deps, lock.number)
     const { view } = read
-    const file = new RulesFile({
-      disk,
+    const file = new RulesYamlFile({
+      fs,
       folder,
       log,
       present: () => view.present(),
       version: () => view.version,
-      lostBecause: () => lock.lostBecause(),
+      lossReason: () => lock.lossReason(),
     })
     await file.repair()
     return { ...read, lock, file }
@@ -79,49 +79,49 @@ export async function openToRead(deps: FolderDeps): Promise<ReadOnlyFolder> {
 }
 
 /** What changes when another process has written to the journal. */
-export async function journalStamp({ disk, folder }: FolderDeps): Promise<string> {
-  const { ino, size } = await disk.stat(join(folder, JOURNAL))
+export async function journalStamp({ fs, folder }: FolderDeps): Promise<string> {
+  const { ino, size } = await fs.stat(join(folder, JOURNAL))
   return `${ino} ${size}`
 }
 
 async function readJournal(
-  { folder, disk, clock, log }: FolderDeps,
+  { folder, fs, clock, log }: FolderDeps,
   holder: number | undefined,
-): Promise<ReadFolder> {
-  const ledger = new Ledger()
-  const view = new RulesView(ledger)
+): Promise<FolderContents> {
+  const table = new RecordTable()
+  const view = new RuleSetView(table)
   const journal = await openJournal({
-    disk,
+    fs,
     folder,
     holder,
     nowMs: clock.now(),
     log,
-    problemOf: (entry) => ledger.problemOf(entry),
+    problemOf: (entry) => table.problemOf(entry),
     apply: (entry) => {
-      ledger.apply(entry)
+      table.apply(entry)
       view.apply(entry)
     },
-    applyBase: (records, origin) => {
-      ledger.putBase(records)
+    applyBase: (records, basePosition) => {
+      table.putBase(records)
       view.applyBase(records)
-      if (origin === undefined) return
-      ledger.startAt(origin)
-      view.startAt(origin.position.version)
+      if (basePosition === undefined) return
+      table.startAt(basePosition)
+      view.startAt(basePosition.position.version)
     },
   })
-  ledger.begin()
-  return { ledger, view, journal }
+  table.begin()
+  return { table, view, journal }
 }
 
 /** A folder that was there needs nothing of its parent, which may be closed to this process. */
-async function makeFolder(disk: Disk, folder: string): Promise<void> {
-  const wasThere = await disk.stat(folder).then(
+async function makeFolder(fs: FileSystem, folder: string): Promise<void> {
+  const wasThere = await fs.stat(folder).then(
     () => true,
     () => false,
   )
-  await disk.mkdir(folder)
+  await fs.mkdir(folder)
   try {
-    await syncFolder(disk, dirname(folder))
+    await syncFolder(fs, dirname(folder))
   } catch (error) {
     // Whether a living process holds the folder is looked at in any case.
     if (!wasThere || !isUnwritable(error)) throw error
@@ -129,11 +129,11 @@ async function makeFolder(disk: Disk, folder: string): Promise<void> {
 }
 
 /** It holds the secret of key hashes. */
-async function keepToOneself(disk: Disk, folder: string, log: Log | undefined): Promise<void> {
-  const { mode } = await disk.stat(folder)
+async function restrictAccess(fs: FileSystem, folder: string, log: Log | undefined): Promise<void> {
+  const { mode } = await fs.stat(folder)
   if ((mode & 0o077) === 0) return
   try {
-    await disk.chmod(folder, FOLDER_MODE)
+    await fs.chmod(folder, FOLDER_MODE)
   } catch (error) {
     // Its files are closed to others all the same.
     log?.warn({ folder, error: reasonOf(error) }, 'others may look into this folder; chmod 700 it')

@@ -1,17 +1,17 @@
 /** Reads a journal from its start, cuts off what a crash left of its last line, or makes one. */
 import { join } from 'node:path'
 import { messageOf } from '../../message-of.js'
-import { type Entry, firstEntry } from '../entry.js'
-import type { Origin } from '../ledger.js'
-import type { Stored } from '../records.js'
+import { type VersionEntry, firstEntry } from '../entry.js'
+import type { BasePosition } from '../ledger.js'
+import type { StoredRecord } from '../records.js'
 import {
   codeOf,
-  type Disk,
-  type DiskFile,
+  type FileSystem,
+  type OpenFile,
   FILE_MODE,
   readFrom,
   reasonOf,
-  removeIfThere,
+  removeIfExists,
   replaceFile,
   writeAll,
 } from './disk.js'
@@ -36,35 +36,38 @@ export function journalDraft(folder: string, holder: number): string {
   return join(folder, `${DRAFT}-${holder}`)
 }
 
-export interface OpenJournalParts {
-  readonly disk: Disk
+export interface OpenJournalDeps {
+  readonly fs: FileSystem
   readonly folder: string
   /** The number of the lock's holder; undefined: without the lock, so nothing is written. */
   readonly holder: number | undefined
   readonly nowMs: number
   readonly log: Log | undefined
   /** Why an entry cannot be the next one; undefined: it can. */
-  readonly problemOf: (entry: Entry) => string | undefined
+  readonly problemOf: (entry: VersionEntry) => string | undefined
   /** Each version, in order. */
-  readonly apply: (entry: Entry) => void
+  readonly apply: (entry: VersionEntry) => void
   /** Before all versions: records of a base, and with the last of them where it stands. */
-  readonly applyBase: (records: readonly Stored[], origin: Origin | undefined) => void
+  readonly applyBase: (
+    records: readonly StoredRecord[],
+    basePosition: BasePosition | undefined,
+  ) => void
 }
 
 /** Rejects with a message for people if the journal is damaged: nothing is written then. */
-export async function openJournal(parts: OpenJournalParts): Promise<Journal> {
-  const { disk, folder, holder } = parts
+export async function openJournal(deps: OpenJournalDeps): Promise<Journal> {
+  const { fs, folder, holder } = deps
   const path = join(folder, JOURNAL)
-  if (holder !== undefined) await sweepDrafts(disk, folder)
+  if (holder !== undefined) await sweepDrafts(fs, folder)
   try {
-    await disk.stat(path)
+    await fs.stat(path)
   } catch (error) {
     if (codeOf(error) !== 'ENOENT' || holder === undefined) throw error
-    await makeJournal(parts, holder)
+    await makeJournal(deps, holder)
   }
-  const journal = await Journal.open(disk, folder, { isReadOnly: holder === undefined })
+  const journal = await Journal.open(fs, folder, { isReadOnly: holder === undefined })
   try {
-    await new Scan(parts, journal).run()
+    await new JournalScan(deps, journal).run()
     return journal
   } catch (error) {
     await journal.close()
@@ -76,25 +79,22 @@ export async function openJournal(parts: OpenJournalParts): Promise<Journal> {
  * Removes what earlier holders drafted, before the journal is read: one that stood still and goes
  * on later finds its draft gone, and cannot put it in the place of a journal that went on.
  */
-async function sweepDrafts(disk: Disk, folder: string): Promise<void> {
-  for (const name of await disk.readdir(folder)) {
-    if (name.startsWith(DRAFT)) await removeIfThere(disk, join(folder, name))
+async function sweepDrafts(fs: FileSystem, folder: string): Promise<void> {
+  for (const name of await fs.readdir(folder)) {
+    if (name.startsWith(DRAFT)) await removeIfExists(fs, join(folder, name))
   }
 }
 
 /** Whole from its first moment: a journal without a first line is never what a crash left. */
-async function makeJournal(
-  { disk, folder, nowMs }: OpenJournalParts,
-  holder: number,
-): Promise<void> {
+async function makeJournal({ fs, folder, nowMs }: OpenJournalDeps, holder: number): Promise<void> {
   const entry = firstEntry(new Date(nowMs).toISOString())
   const bytes = encodeLine({ entry, batch: entry.version, holder })
   const [draft, path] = [journalDraft(folder, holder), join(folder, JOURNAL)]
-  await replaceFile(disk, folder, { draft, path, bytes })
+  await replaceFile(fs, folder, { draft, path, bytes })
 }
 
-class Scan {
-  readonly #parts: OpenJournalParts
+class JournalScan {
+  readonly #deps: OpenJournalDeps
   readonly #journal: Journal
   #line = 0
   /** Of the last line that counts. */
@@ -103,8 +103,8 @@ class Scan {
   /** How many lines of a base came before; undefined: it is whole, or there is none. */
   #baseParts: number | undefined = 0
 
-  constructor(parts: OpenJournalParts, journal: Journal) {
-    this.#parts = parts
+  constructor(deps: OpenJournalDeps, journal: Journal) {
+    this.#deps = deps
     this.#journal = journal
   }
 
@@ -117,7 +117,7 @@ class Scan {
         torn ??= { offset: raw.offset, line: this.#line, why: decoded }
         continue
       }
-      if (torn === undefined) this.take(raw, decoded)
+      if (torn === undefined) this.addLine(raw, decoded)
       // Lines that were written together may reach the disk in any order, or not.
       else if (decoded.batch > this.#version + 1) throw this.damage(torn.line, torn.why)
     }
@@ -137,10 +137,10 @@ class Scan {
     }
   }
 
-  private take(raw: RawLine, decoded: JournalLine) {
-    const { problemOf, apply, log } = this.#parts
+  private addLine(raw: RawLine, decoded: JournalLine) {
+    const { problemOf, apply, log } = this.#deps
     const { entry, holder, base } = decoded
-    if (base !== undefined) return this.takeBase(raw, decoded, base)
+    if (base !== undefined) return this.addBase(raw, decoded, base)
     if (this.#baseParts !== 0 && this.#baseParts !== undefined) {
       throw this.damage(this.#line, `the base before it ends after ${this.#baseParts} lines`)
     }
@@ -161,18 +161,18 @@ class Scan {
     log?.warn(fields, 'a line of a process that no longer held the lock does not count')
   }
 
-  private takeBase(raw: RawLine, { entry, holder }: JournalLine, base: Base): void {
+  private addBase(raw: RawLine, { entry, holder }: JournalLine, base: Base): void {
     const { version, mark, lineage, changes } = entry
     if (base.part !== (this.#baseParts ?? -1) + 1 || lineage === undefined) {
       throw this.damage(this.#line, `found part ${base.part} of a base`)
     }
     const { lineageStart, isAdopted } = base
-    const origin = { position: { version, mark, lineage }, lineageStart, isAdopted }
+    const basePosition = { position: { version, mark, lineage }, lineageStart, isAdopted }
     const records = (changes as readonly BaseChange[]).map(
       ({ kind, id, after, version: changed }) =>
-        ({ kind, id, body: after, version: changed }) as Stored,
+        ({ kind, id, body: after, version: changed }) as StoredRecord,
     )
-    this.#parts.applyBase(records, base.isLast ? origin : undefined)
+    this.#deps.applyBase(records, base.isLast ? basePosition : undefined)
     this.#journal.addBase(version, { offset: raw.offset, length: raw.bytes.length + 1 })
     this.#holder = Math.max(this.#holder, holder)
     this.#baseParts = base.isLast ? undefined : base.part
@@ -180,22 +180,22 @@ class Scan {
   }
 
   private async cutTorn(offset: number, line: number): Promise<void> {
-    const { disk, folder, log } = this.#parts
+    const { fs, folder, log } = this.#deps
     const kept = join(folder, TORN)
     const fields = { file: this.#journal.path, line, version: this.#version }
-    if (this.#parts.holder === undefined) {
+    if (this.#deps.holder === undefined) {
       log?.warn(fields, 'what a crash left of a version that was never confirmed is not read')
       return
     }
     try {
-      const isSomething = await copyTail(disk, this.#journal.reader, offset, kept)
+      const isSomething = await copyTail(fs, this.#journal.reader, offset, kept)
       const what = 'what a crash left of a version that was never confirmed was cut off'
       log?.warn(isSomething ? { ...fields, kept } : fields, what)
     } catch (error) {
       // A full disk is no reason not to start: nothing of it was ever promised to anybody.
       log?.warn({ ...fields, error: reasonOf(error) }, 'cut off without keeping a copy')
     }
-    await this.#journal.cut()
+    await this.#journal.truncate()
   }
 
   private damage(line: number, why: string): Error {
@@ -208,16 +208,16 @@ class Scan {
 
 /** False: there was nothing but zeros, with which some file systems fill what never came. */
 async function copyTail(
-  disk: Disk,
-  from: DiskFile,
+  fs: FileSystem,
+  from: OpenFile,
   offset: number,
   path: string,
 ): Promise<boolean> {
-  let copy: DiskFile | undefined
+  let copy: OpenFile | undefined
   try {
     for await (const piece of readFrom(from, offset)) {
       if (copy === undefined && piece.every((byte) => byte === 0)) continue
-      copy ??= await disk.open(path, 'w', FILE_MODE)
+      copy ??= await fs.open(path, 'w', FILE_MODE)
       await writeAll(copy, piece)
     }
   } finally {

@@ -2,16 +2,20 @@ import { appendFileSync, cpSync, mkdirSync, readFileSync, rmSync } from 'node:fs
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { createMemoryLog } from '../../log/memory-log.test-helper.js'
-import { type ManualTimers, manualTimers, until } from '../../source/manual-timers.test-helper.js'
+import {
+  type ManualScheduler,
+  manualScheduler,
+  until,
+} from '../../source/manual-timers.test-helper.js'
 import { commit, readAll, rule, ruleBody, stateNow } from '../conformance-kit.test-helper.js'
 import { DivergedError, type RuleStore, UnavailableError } from '../rule-store.js'
-import { realDisk } from './disk.js'
+import { realFileSystem } from './disk.js'
 import {
   closeStores,
-  diskError,
-  failingDisk,
+  fileSystemError,
+  failingFileSystem,
   filesIn,
-  holder,
+  lockOwner,
   makeRulesFolder,
   openStore,
 } from './file-store.test-helper.js'
@@ -29,13 +33,13 @@ async function unwritable(code = 'ENOSPC') {
   await commit(first, [rule('a')])
   await first.close()
   const state: { code: string | undefined } = { code }
-  const disk = failingDisk((step, path) => {
+  const fs = failingFileSystem((step, path) => {
     const isToRead = step === 'open' && !path.includes('.new')
-    if (state.code !== undefined && !isToRead) throw diskError(state.code)
+    if (state.code !== undefined && !isToRead) throw fileSystemError(state.code)
   })
-  const timers = manualTimers()
+  const timers = manualScheduler()
   const { log, lines } = createMemoryLog()
-  return { folder, state, timers, lines, options: { disk, timers, log } }
+  return { folder, state, timers, lines, options: { disk: fs, timers, log } }
 }
 
 test.each([
@@ -62,7 +66,7 @@ test.each([
 )
 
 /** Lets time pass until it is: a try may be under way, and the next is timed only after it. */
-async function untilWritable(store: RuleStore, timers: ManualTimers): Promise<void> {
+async function untilWritable(store: RuleStore, timers: ManualScheduler): Promise<void> {
   for (let tries = 0; tries < TRIES_MAX && store.status().isReadOnly === true; tries++) {
     await timers.advance(15_000)
   }
@@ -73,7 +77,7 @@ test('a store that was read-only is writable again once its disk is, and logs ea
   const { folder, state, timers, lines, options } = await unwritable()
   const store = await openStore(folder, options)
   let news = 0
-  store.onNews(() => void news++)
+  store.onChange(() => void news++)
   for (let tries = 0; tries < 5; tries++) await timers.advance(15_000)
   expect(store.status().isReadOnly).toBe(true)
   state.code = undefined
@@ -107,7 +111,7 @@ test('a read-only store follows a journal that another process goes on with, and
   const { folder, state, timers, options } = await unwritable('EACCES')
   const store = await openStore(folder, options)
   let news = 0
-  store.onNews(() => void news++)
+  store.onChange(() => void news++)
   const other = await openStore(folder)
   await commit(other, [rule('a', 2)])
   state.code = undefined
@@ -158,10 +162,10 @@ test('a folder that another living process holds is not opened, full disk or not
 
 test('a holder that cannot be seen is waited for on a full disk as well', async () => {
   const { folder, options } = await unwritable()
-  const other = holder({ place: 'another machine', host: 'node-2', pid: 7 })
-  const disk = { ...realDisk }
-  const elsewhere = { self: other, lifeOf: () => 'unknown' as const }
-  await openStore(folder, { disk, surroundings: elsewhere })
+  const other = lockOwner({ place: 'another machine', host: 'node-2', pid: 7 })
+  const fs = { ...realFileSystem }
+  const elsewhere = { self: other, livenessOf: () => 'unknown' as const }
+  await openStore(folder, { fs, processContext: elsewhere })
   let waits = 0
   const wait = async () => void waits++
   const store = await openStore(folder, { ...options, wait })

@@ -6,7 +6,7 @@ import type { CandidateDocument, OverrideDocument, RuleDocument, SetDocument } f
 /** Of one rule in the file; more are only counted there. */
 export const OVERRIDES_SHOWN_MAX = 100
 
-export interface WrittenRule {
+export interface YamlRule {
   readonly document: RuleDocument
   readonly candidate: CandidateDocument | undefined
   readonly overrideCount: number
@@ -14,18 +14,18 @@ export interface WrittenRule {
   readonly overrides: readonly OverrideDocument[]
 }
 
-export interface WrittenSet {
+export interface YamlRuleSet {
   /** The last one that changed any of it. */
   readonly version: number
   readonly set: Omit<SetDocument, 'order'>
-  readonly rules: readonly WrittenRule[]
+  readonly rules: readonly YamlRule[]
 }
 
 const CHECKSUM = /^# Checksum of the rest: [0-9a-f]{64}\n/m
 const VERSION = /^# The rules of Sluice as of version (\d{1,16})\b/
 
 /** In parts, so that whoever writes many rules can do other things in between. */
-export function* documentParts({ set, rules }: WrittenSet): Generator<string, void, undefined> {
+export function* yamlPieces({ set, rules }: YamlRuleSet): Generator<string, void, undefined> {
   const crowded = rules.filter(({ overrideCount }) => overrideCount > OVERRIDES_SHOWN_MAX)
   for (const { document, overrideCount } of crowded) {
     yield `# ${document.id} has ${overrideCount} overrides, too many to show here.\n`
@@ -63,7 +63,7 @@ export function readHead(text: string): ReadHead {
   return { version: Number(version), isWhole: written === text }
 }
 
-function ruleOf({ document, candidate, overrides }: WrittenRule): object {
+function ruleOf({ document, candidate, overrides }: YamlRule): object {
   return {
     ...document,
     ...(candidate === undefined ? {} : { candidate }),

@@ -1,13 +1,13 @@
 import { mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { parseRules, readPlain } from '@sluice/core'
+import { parseRules, parseData } from '@sluice/core'
 import { afterEach, expect, test, vi } from 'vitest'
 import { createMemoryLog } from '../../log/memory-log.test-helper.js'
 import { candidate, commit, key, override, rule, ruleBody } from '../conformance-kit.test-helper.js'
 import type { Change, SetDocument } from '../records.js'
 import {
   closeStores,
-  failingDisk,
+  failingFileSystem,
   filesIn,
   makeRulesFolder,
   openStore,
@@ -67,7 +67,7 @@ test('rules are written as a person would, in their order, with candidate and ov
             limits: [7/second]
     "
   `)
-  const { value, problems } = readPlain(text)
+  const { value, problems } = parseData(text)
   expect(problems).toEqual([])
   expect(parseRules(value as object).errors).toEqual([])
 })
@@ -88,7 +88,7 @@ test('more overrides than a person reads are only counted', async () => {
   await commit(store, [{ ...override('a', 'u0'), body: null }])
   await store.close()
   expect(readRules(folder)).not.toContain('too many')
-  expect(readPlain(readRules(folder)).value).toMatchObject({
+  expect(parseData(readRules(folder)).value).toMatchObject({
     rules: [{ overrides: { length: 100 } }, ruleBody('b')],
   })
 })
@@ -100,7 +100,7 @@ test('odd texts are the same when they are read again', async () => {
     id: 'a',
     body: { id: 'a', description, limits: ['1/second'] },
   })
-  const { value } = readPlain(readRules(folder))
+  const { value } = parseData(readRules(folder))
   expect(value).toEqual({ rules: [{ id: 'a', description, limits: ['1/second'] }] })
   expect(readHead(readRules(folder))).toEqual({ version: 2, isWhole: true })
 })
@@ -173,10 +173,10 @@ test('a file that is missing, late or ahead of the journal is written anew', asy
 test('changes that come close together are written out together', async () => {
   const folder = makeRulesFolder()
   let renames = 0
-  const disk = failingDisk((step, path) => {
+  const fs = failingFileSystem((step, path) => {
     if (step === 'rename' && path.endsWith('rules.yaml')) renames++
   })
-  const store = await openStore(folder, { disk })
+  const store = await openStore(folder, { fs })
   const since = performance.now()
   for (let base = 1; base <= 50; base++) await commit(store, [rule('a', base)], { base })
   const tookMs = performance.now() - since

@@ -6,8 +6,15 @@ import { join } from 'node:path'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { monotonicMs } from '../../clock.js'
 import type { Log } from '../../log/logger.js'
-import { codeOf, type Disk, readText, reasonOf, removeIfThere, replaceFile } from './disk.js'
-import { documentParts, readHead, withHead, type WrittenSet } from './rules-document.js'
+import {
+  codeOf,
+  type FileSystem,
+  readSmallFile,
+  reasonOf,
+  removeIfExists,
+  replaceFile,
+} from './disk.js'
+import { yamlPieces, readHead, withHead, type YamlRuleSet } from './rules-document.js'
 
 const RULES_FILE = 'rules.yaml'
 const DRAFT = `${RULES_FILE}.new`
@@ -18,23 +25,23 @@ const RETRY_MS = 5000
 /** The file takes no more than this share of a processor. */
 const SHARE = 20
 /** Parts written before other things get their turn. */
-const PARTS_PER_TURN = 100
+const PIECES_PER_TURN = 100
 const ASIDE_MAX = 1000
 
-export interface RulesFileParts {
-  readonly disk: Disk
+export interface RulesYamlFileDeps {
+  readonly fs: FileSystem
   readonly folder: string
   readonly log: Log | undefined
   /** As they are now. */
-  readonly present: () => WrittenSet
+  readonly present: () => YamlRuleSet
   /** Of those. */
   readonly version: () => number
   /** Why the folder is another process's by now; undefined: it is ours. */
-  readonly lostBecause: () => Promise<string | undefined>
+  readonly lossReason: () => Promise<string | undefined>
 }
 
-export class RulesFile {
-  readonly #parts: RulesFileParts
+export class RulesYamlFile {
+  readonly #deps: RulesYamlFileDeps
   readonly #path: string
   #timer: NodeJS.Timeout | undefined
   #writing: Promise<void> | undefined
@@ -43,28 +50,28 @@ export class RulesFile {
   #tookMs = 0
   #isClosed = false
 
-  constructor(parts: RulesFileParts) {
-    this.#parts = parts
-    this.#path = join(parts.folder, RULES_FILE)
+  constructor(deps: RulesYamlFileDeps) {
+    this.#deps = deps
+    this.#path = join(deps.folder, RULES_FILE)
   }
 
   /** Brings the file up to date with what a crash or a hand made of it. Never rejects. */
   async repair(): Promise<void> {
-    const { disk, folder, log, version } = this.#parts
+    const { fs, folder, log, version } = this.#deps
     try {
-      await removeIfThere(disk, join(folder, DRAFT))
-      const found = await this.look()
+      await removeIfExists(fs, join(folder, DRAFT))
+      const found = await this.inspect()
       if (found.version !== version() || !found.isWhole) await this.write()
       else this.#writtenVersion = found.version
     } catch (error) {
       log?.warn({ file: this.#path, error: reasonOf(error) }, 'the rules could not be written out')
-      this.later(RETRY_MS)
+      this.writeLater(RETRY_MS)
     }
   }
 
   /** Soon, together with what else changes until then. */
-  changed(): void {
-    this.later(Math.max(WRITE_EVERY_MS, this.#tookMs * SHARE))
+  scheduleWrite(): void {
+    this.writeLater(Math.max(WRITE_EVERY_MS, this.#tookMs * SHARE))
   }
 
   async close(): Promise<void> {
@@ -72,22 +79,22 @@ export class RulesFile {
     clearTimeout(this.#timer)
     this.#timer = undefined
     await this.#writing
-    if (this.#writtenVersion !== this.#parts.version()) await this.run()
+    if (this.#writtenVersion !== this.#deps.version()) await this.run()
   }
 
-  private later(ms: number): void {
+  private writeLater(ms: number): void {
     if (this.#isClosed || this.#timer !== undefined || this.#writing !== undefined) return
     this.#timer = setTimeout(() => {
       this.#timer = undefined
       this.#writing = this.run().finally(() => {
         this.#writing = undefined
-        if (this.#writtenVersion !== this.#parts.version()) this.changed()
+        if (this.#writtenVersion !== this.#deps.version()) this.scheduleWrite()
       })
     }, ms).unref()
   }
 
   private async run(): Promise<void> {
-    const { log } = this.#parts
+    const { log } = this.#deps
     try {
       const from = monotonicMs()
       await this.write()
@@ -99,33 +106,33 @@ export class RulesFile {
   }
 
   private async write(): Promise<void> {
-    const { disk, folder, present } = this.#parts
+    const { fs, folder, present } = this.#deps
     const rules = present()
     const parts: string[] = []
-    for (const part of documentParts(rules)) {
+    for (const part of yamlPieces(rules)) {
       parts.push(part)
-      if (parts.length % PARTS_PER_TURN === 0) await nextTurn()
+      if (parts.length % PIECES_PER_TURN === 0) await nextTurn()
     }
-    const lost = await this.#parts.lostBecause()
+    const lost = await this.#deps.lossReason()
     if (lost !== undefined) throw new Error(lost)
     await this.setAside(rules.version)
     const bytes = Buffer.from(withHead(rules.version, parts.join('')))
-    await replaceFile(disk, folder, { draft: join(folder, DRAFT), path: this.#path, bytes })
+    await replaceFile(fs, folder, { draft: join(folder, DRAFT), path: this.#path, bytes })
     this.#writtenVersion = rules.version
   }
 
   /** Before the file is replaced: what is in it that we did not write, or that is newer. */
   private async setAside(version: number): Promise<void> {
-    const { disk, folder, log } = this.#parts
-    const found = await this.look()
+    const { fs, folder, log } = this.#deps
+    const found = await this.inspect()
     if (found.isMissing || (found.isWhole && (found.version ?? 0) <= version)) return
     const name = found.isWhole ? `version-${found.version}` : `edited-${version}`
     for (let tries = 1; tries <= ASIDE_MAX; tries++) {
       const aside = join(folder, `${RULES_FILE}.${name}${tries === 1 ? '' : `-${tries}`}`)
       // A link, unlike a rename, never replaces what is there.
-      if (!(await linked(disk, this.#path, aside))) {
+      if (!(await tryLink(fs, this.#path, aside))) {
         // As the last try did, before it could not write the next.
-        if (await isSameFile(disk, this.#path, aside)) return
+        if (await isSameFile(fs, this.#path, aside)) return
         continue
       }
       const why = found.isWhole
@@ -137,19 +144,19 @@ export class RulesFile {
     throw new Error(`found ${ASIDE_MAX} files ${RULES_FILE}.${name}; remove some`)
   }
 
-  private async look(): Promise<ReturnType<typeof readHead> & { readonly isMissing: boolean }> {
-    const text = await readText(this.#parts.disk, this.#path, FILE_BYTES_MAX)
+  private async inspect(): Promise<ReturnType<typeof readHead> & { readonly isMissing: boolean }> {
+    const text = await readSmallFile(this.#deps.fs, this.#path, FILE_BYTES_MAX)
     return { ...readHead(text ?? ''), isMissing: text === undefined }
   }
 }
 
-async function isSameFile(disk: Disk, one: string, other: string): Promise<boolean> {
-  return (await disk.stat(one)).ino === (await disk.stat(other)).ino
+async function isSameFile(fs: FileSystem, one: string, other: string): Promise<boolean> {
+  return (await fs.stat(one)).ino === (await fs.stat(other)).ino
 }
 
-async function linked(disk: Disk, from: string, to: string): Promise<boolean> {
+async function tryLink(fs: FileSystem, from: string, to: string): Promise<boolean> {
   try {
-    await disk.link(from, to)
+    await fs.link(from, to)
     return true
   } catch (error) {
     if (codeOf(error) === 'EEXIST') return false

@@ -1,27 +1,27 @@
 /** The rules in a ledger as one set, with what a file of them shows. */
-import { type Entry, ruleOf } from '../entry.js'
-import type { Ledger } from '../ledger.js'
+import { type VersionEntry, ruleOf } from '../entry.js'
+import type { RecordTable } from '../ledger.js'
 import {
   type CandidateDocument,
   type Kind,
-  MAIN,
+  MAIN_ID,
   type OverrideDocument,
   type RuleDocument,
   type SetDocument,
-  type Stored,
+  type StoredRecord,
 } from '../records.js'
-import { OVERRIDES_SHOWN_MAX, type WrittenRule, type WrittenSet } from './rules-document.js'
+import { OVERRIDES_SHOWN_MAX, type YamlRule, type YamlRuleSet } from './rules-document.js'
 
 const EMPTY: SetDocument = { routes: [], strictPaths: false, order: [] }
 
-export class RulesView {
-  readonly #ledger: Ledger
+export class RuleSetView {
+  readonly #table: RecordTable
   /** Ids of records, by rule. */
   readonly #overrides = new Map<string, Set<string>>()
   #version = 0
 
-  constructor(ledger: Ledger) {
-    this.#ledger = ledger
+  constructor(table: RecordTable) {
+    this.#table = table
   }
 
   /** The last version that changed any of what is shown. */
@@ -29,17 +29,17 @@ export class RulesView {
     return this.#version
   }
 
-  apply({ version, changes }: Entry): void {
+  apply({ version, changes }: VersionEntry): void {
     if (this.#version === 0) this.#version = version
     for (const { kind, id, after } of changes) {
       if (ruleOf(kind, id) !== undefined || kind === 'set') this.#version = version
-      this.note(kind, id, after)
+      this.indexOverride(kind, id, after)
     }
   }
 
   /** Records that the ledger begins with. */
-  applyBase(records: readonly Stored[]): void {
-    for (const { kind, id, body } of records) this.note(kind, id, body)
+  applyBase(records: readonly StoredRecord[]): void {
+    for (const { kind, id, body } of records) this.indexOverride(kind, id, body)
   }
 
   /** As of the version that it begins with: which older one changed them last is not known. */
@@ -47,7 +47,7 @@ export class RulesView {
     this.#version = version
   }
 
-  private note(kind: Kind, id: string, after: unknown): void {
+  private indexOverride(kind: Kind, id: string, after: unknown): void {
     const rule = ruleOf(kind, id)
     if (kind !== 'override' || rule === undefined) return
     const ids = this.#overrides.get(rule) ?? new Set<string>()
@@ -57,26 +57,26 @@ export class RulesView {
     else this.#overrides.set(rule, ids)
   }
 
-  present(): WrittenSet {
-    const found = this.#ledger.body('set', MAIN) as SetDocument | null
+  present(): YamlRuleSet {
+    const found = this.#table.body('set', MAIN_ID) as SetDocument | null
     const { routes, strictPaths, order } = found ?? EMPTY
     // A record that the order forgot is still a rule of this store.
-    const ids = new Set([...order, ...[...this.#ledger.records('rule')].map(({ id }) => id)])
+    const ids = new Set([...order, ...[...this.#table.records('rule')].map(({ id }) => id)])
     const rules = [...ids].flatMap((id) => this.rule(id) ?? [])
     return { version: this.#version, set: { routes, strictPaths }, rules }
   }
 
-  private rule(id: string): WrittenRule | undefined {
-    const document = this.#ledger.body('rule', id) as RuleDocument | null
+  private rule(id: string): YamlRule | undefined {
+    const document = this.#table.body('rule', id) as RuleDocument | null
     if (document === null) return undefined
-    const candidate = this.#ledger.body('candidate', id) as CandidateDocument | null
+    const candidate = this.#table.body('candidate', id) as CandidateDocument | null
     const ids = this.#overrides.get(id) ?? new Set<string>()
     const shown = ids.size > OVERRIDES_SHOWN_MAX ? [] : [...ids].toSorted()
     return {
       document,
       candidate: candidate ?? undefined,
       overrideCount: ids.size,
-      overrides: shown.map((key) => this.#ledger.body('override', key) as OverrideDocument),
+      overrides: shown.map((key) => this.#table.body('override', key) as OverrideDocument),
     }
   }
 }

@@ -7,9 +7,15 @@ import type {
   Position,
   RuleStore,
 } from '../rule-store.js'
-import { failureOf, type Hello, type Link, type Pulled, type RulesMessage } from './messages.js'
+import {
+  failureOf,
+  type Hello,
+  type IpcChannel,
+  type StreamBatch,
+  type RulesMessage,
+} from './messages.js'
 
-type Ask = Extract<RulesMessage, { readonly sluice: 'rules-ask' }>
+type IpcRequest = Extract<RulesMessage, { readonly sluice: 'rules-ask' }>
 
 /** A worker reads one thing at a time; what it left open is dropped beyond so many. */
 const STREAMS_MAX = 8
@@ -18,59 +24,63 @@ const STATUS_EVERY_MS = 500
 const CHANGES_AT_ONCE = 500
 
 /** Serves one worker until what it returns is called. */
-export function hostRuleStore(store: RuleStore, link: Link, isKeeper: boolean): () => void {
-  const host = new Host(store, link, isKeeper)
+export function hostRuleStore(
+  store: RuleStore,
+  channel: IpcChannel,
+  isKeeper: boolean,
+): () => void {
+  const host = new IpcHost(store, channel, isKeeper)
   return () => host.close()
 }
 
-class Host {
+class IpcHost {
   readonly #store: RuleStore
-  readonly #link: Link
+  readonly #channel: IpcChannel
   readonly #isKeeper: boolean
-  readonly #streams = new Map<number, Open>()
-  readonly #enders: readonly (() => void)[]
+  readonly #streams = new Map<number, OpenStream>()
+  readonly #cleanups: readonly (() => void)[]
   #streamCount = 0
-  #told = ''
+  #sentStatus = ''
 
-  constructor(store: RuleStore, link: Link, isKeeper: boolean) {
+  constructor(store: RuleStore, channel: IpcChannel, isKeeper: boolean) {
     this.#store = store
-    this.#link = link
+    this.#channel = channel
     this.#isKeeper = isKeeper
-    const timer = setInterval(() => this.tellStatus(), STATUS_EVERY_MS)
+    const timer = setInterval(() => this.sendStatus(), STATUS_EVERY_MS)
     timer.unref()
-    this.#enders = [
-      link.onMessage((message) => {
-        if (message.sluice === 'rules-ask') void this.answer(message)
+    this.#cleanups = [
+      channel.onMessage((message) => {
+        if (message.sluice === 'rules-ask') void this.respond(message)
       }),
-      store.onNews(() => link.send({ sluice: 'rules-news', status: store.status() })),
+      store.onChange(() => channel.send({ sluice: 'rules-news', status: store.status() })),
       () => clearInterval(timer),
     ]
   }
 
   close(): void {
-    for (const end of this.#enders) end()
+    for (const end of this.#cleanups) end()
     for (const { stream } of this.#streams.values()) void stream.return?.()
     this.#streams.clear()
   }
 
-  private tellStatus(): void {
+  private sendStatus(): void {
     const status = this.#store.status()
     const text = JSON.stringify(status)
-    if (text === this.#told) return
-    this.#told = text
-    this.#link.send({ sluice: 'rules-status', status })
+    if (text === this.#sentStatus) return
+    this.#sentStatus = text
+    this.#channel.send({ sluice: 'rules-status', status })
   }
 
-  private async answer({ id, verb, args }: Ask): Promise<void> {
+  private async respond({ id, verb, args }: IpcRequest): Promise<void> {
     try {
-      const value = await this.ask(verb, args)
-      this.#link.send({ sluice: 'rules-answer', id, value })
+      const value = await this.call(verb, args)
+      this.#channel.send({ sluice: 'rules-answer', id, value })
     } catch (error) {
-      this.#link.send({ sluice: 'rules-failure', id, failure: failureOf(error) })
+      this.#channel.send({ sluice: 'rules-failure', id, failure: failureOf(error) })
     }
   }
 
-  private async ask(verb: Ask['verb'], args: readonly unknown[]): Promise<unknown> {
+  private async call(verb: IpcRequest['verb'], args: readonly unknown[]): Promise<unknown> {
     const store = this.#store
     const [first, second, third] = args
     switch (verb) {
@@ -81,16 +91,16 @@ class Host {
           isKeeper: this.#isKeeper,
         } satisfies Hello
       case 'read':
-        return this.open(store.read((first ?? undefined) as Position | undefined), 1)
+        return this.openStream(store.read((first ?? undefined) as Position | undefined), 1)
       case 'changesAfter':
-        return this.open(
+        return this.openStream(
           store.changesAfter(first as number, (second ?? undefined) as string | undefined),
           CHANGES_AT_ONCE,
         )
       case 'next':
-        return this.next(first as number)
+        return this.pullStream(first as number)
       case 'end':
-        return this.end(first as number)
+        return this.endStream(first as number)
       case 'commit':
         return store.commit(first as Commit)
       case 'history':
@@ -108,15 +118,15 @@ class Host {
     }
   }
 
-  private open(iterable: AsyncIterable<unknown>, atOnce: number): number {
+  private openStream(iterable: AsyncIterable<unknown>, atOnce: number): number {
     const id = ++this.#streamCount
     this.#streams.set(id, { stream: iterable[Symbol.asyncIterator](), atOnce })
     const [oldest] = this.#streams.keys()
-    if (this.#streams.size > STREAMS_MAX && oldest !== undefined) void this.end(oldest)
+    if (this.#streams.size > STREAMS_MAX && oldest !== undefined) void this.endStream(oldest)
     return id
   }
 
-  private async next(id: number): Promise<Pulled> {
+  private async pullStream(id: number): Promise<StreamBatch> {
     const open = this.#streams.get(id)
     if (open === undefined) throw new Error('this reading was given up')
     const values: unknown[] = []
@@ -136,14 +146,14 @@ class Host {
     }
   }
 
-  private async end(id: number): Promise<void> {
+  private async endStream(id: number): Promise<void> {
     const open = this.#streams.get(id)
     this.#streams.delete(id)
     await open?.stream.return?.()
   }
 }
 
-interface Open {
+interface OpenStream {
   readonly stream: AsyncIterator<unknown>
   readonly atOnce: number
 }

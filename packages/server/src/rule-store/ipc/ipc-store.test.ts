@@ -9,7 +9,7 @@ import {
 import type { Change } from '../records.js'
 import { hostRuleStore } from './host.js'
 import { connectIpcStore } from './ipc-store.js'
-import { linkPair } from './link.test-helper.js'
+import { channelPair } from './link.test-helper.js'
 
 const KEYS: readonly Change[] = Array.from({ length: 2500 }, (_, i) => ({
   kind: 'key',
@@ -19,7 +19,7 @@ const KEYS: readonly Change[] = Array.from({ length: 2500 }, (_, i) => ({
 
 async function connected(isKeeper = false) {
   const held = memoryRuleStore()
-  const { near, far } = linkPair()
+  const { near, far } = channelPair()
   const unhost = hostRuleStore(held, far, isKeeper)
   const store = await connectIpcStore(near, 500)
   return { held, store, unhost, near }
@@ -63,7 +63,7 @@ test('the past comes in order, however long it is', async () => {
 
 test('news of the store reach every worker', async () => {
   const { held, store } = await connected()
-  const told = new Promise<void>((resolve) => void store.onNews(resolve))
+  const told = new Promise<void>((resolve) => void store.onChange(resolve))
   await held.commit({ base: 1, by: 'ann', why: undefined, changes: KEYS.slice(0, 1) })
   await told
   expect((await store.history({ limit: 1 }))[0]).toMatchObject({ version: 2, by: 'ann' })

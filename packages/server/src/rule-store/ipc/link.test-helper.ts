@@ -1,7 +1,7 @@
 /** Two ends of a channel in one process, over which everything goes as JSON, as between two. */
-import type { Link, RulesMessage } from './messages.js'
+import type { IpcChannel, RulesMessage } from './messages.js'
 
-export function linkPair(): { readonly near: Link; readonly far: Link } {
+export function channelPair(): { readonly near: IpcChannel; readonly far: IpcChannel } {
   const near = new Set<(message: RulesMessage) => void>()
   const far = new Set<(message: RulesMessage) => void>()
   return { near: endOf(near, far), far: endOf(far, near) }
@@ -10,7 +10,7 @@ export function linkPair(): { readonly near: Link; readonly far: Link } {
 function endOf(
   own: Set<(message: RulesMessage) => void>,
   other: ReadonlySet<(message: RulesMessage) => void>,
-): Link {
+): IpcChannel {
   return {
     send(message) {
       const text = JSON.stringify(message)

@@ -43,13 +43,13 @@ export interface Hello {
 }
 
 /** What `next` answers. */
-export interface Pulled {
+export interface StreamBatch {
   readonly values: readonly unknown[]
   readonly isDone: boolean
 }
 
 /** One end of a channel between two processes. */
-export interface Link {
+export interface IpcChannel {
   send(message: RulesMessage): void
   /** Returns what ends it. */
   onMessage(listener: (message: RulesMessage) => void): () => void

@@ -40,7 +40,7 @@ afterAll(async () => {
 })
 
 /** Whether what it talks over is TLS. */
-async function ask(
+async function query(
   parameters: string,
   files: Partial<NonNullable<DatabaseConfig['tls']>> = {},
 ): Promise<boolean> {
@@ -60,9 +60,9 @@ const [ca, otherCa] = [fileOf('server.pem'), fileOf('other.pem')]
 
 describe('TLS', () => {
   test('is for those that ask for it on loopback', async () => {
-    expect(await ask('')).toBe(false)
-    expect(await ask('?sslmode=verify-ca', { ca })).toBe(true)
-    expect(await ask('?sslmode=verify-full', { ca, servername: 'db.example' })).toBe(true)
+    expect(await query('')).toBe(false)
+    expect(await query('?sslmode=verify-ca', { ca })).toBe(true)
+    expect(await query('?sslmode=verify-full', { ca, servername: 'db.example' })).toBe(true)
   })
 
   test.each([
@@ -81,15 +81,15 @@ describe('TLS', () => {
       /x\.example\. is not in/,
     ],
   ])('is refused with a certificate %s: %s', async (_, parameters, files, message) => {
-    await expect(ask(parameters, files)).rejects.toThrow(message)
+    await expect(query(parameters, files)).rejects.toThrow(message)
   })
 
   test('with files that cannot be used is refused before anything is sent', async () => {
     const files = { cert: fileOf('server.pem'), key: fileOf('other.key') }
-    await expect(ask('?sslmode=require', files)).rejects.toThrow(
+    await expect(query('?sslmode=require', files)).rejects.toThrow(
       /server\.pem, .*other\.key: found .*; accepted: PEM files that fit together/,
     )
-    await expect(ask('?sslmode=require', { ca: fileOf('none.pem') })).rejects.toThrow(
+    await expect(query('?sslmode=require', { ca: fileOf('none.pem') })).rejects.toThrow(
       'none.pem: there is no such file',
     )
   })

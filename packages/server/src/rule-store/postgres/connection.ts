@@ -15,14 +15,14 @@ const CONNECT_MS_MAX = 5000
 export const QUERY_MS_MAX = 10_000
 const KEEP_ALIVE_AFTER_MS = 10_000
 
-export interface Connection {
+export interface ConnectionSettings {
   /** For people, without secrets. */
   readonly name: string
   readonly options: ClientConfig
 }
 
 /** Rejects if a file of TLS cannot be read or used. Does not connect. */
-export async function prepareConnection(config: DatabaseConfig): Promise<Connection> {
+export async function prepareConnection(config: DatabaseConfig): Promise<ConnectionSettings> {
   const target = parseDatabaseUrl(config.url)
   const { host, port, database, user, password } = target
   return {

@@ -1,8 +1,8 @@
 /** A few connections to Postgres, and whether it answered when it was last asked. */
 import { Client, Pool, type PoolClient, type QueryResultRow } from 'pg'
 import { UnavailableError } from '../rule-store.js'
-import { type Connection, QUERY_MS_MAX } from './connection.js'
-import { describeFailure, isOfStatement } from './failure.js'
+import { type ConnectionSettings, QUERY_MS_MAX } from './connection.js'
+import { describeFailure, isStatementError } from './failure.js'
 
 const CONNECTIONS_MAX = 4
 const IDLE_MS_MAX = 10_000
@@ -30,14 +30,14 @@ function limits(withinMs: number): string {
 }
 
 /** Asks within a transaction, or by itself. */
-export type Ask = <Row extends QueryResultRow>(
+export type Query = <Row extends QueryResultRow>(
   text: string,
   values?: readonly unknown[],
 ) => Promise<readonly Row[]>
 
 /** A transaction that somebody else ends. */
 export interface Transaction {
-  readonly ask: Ask
+  readonly query: Query
   commit(): Promise<void>
   /** After `commit`, or instead of it: gives the connection back. */
   end(): Promise<void>
@@ -45,16 +45,16 @@ export interface Transaction {
 
 export class Database {
   readonly name: string
-  readonly #connection: Connection
+  readonly #settings: ConnectionSettings
   readonly #pool: Pool
   #isConnected = false
   #problem: string | undefined = 'not reached yet'
 
-  constructor(connection: Connection) {
-    this.name = connection.name
-    this.#connection = connection
+  constructor(settings: ConnectionSettings) {
+    this.name = settings.name
+    this.#settings = settings
     this.#pool = new Pool({
-      ...connection.options,
+      ...settings.options,
       max: CONNECTIONS_MAX,
       idleTimeoutMillis: IDLE_MS_MAX,
     })
@@ -74,28 +74,28 @@ export class Database {
 
   /** A connection of its own, that is not connected yet. */
   newClient(): Client {
-    return new Client(this.#connection.options)
+    return new Client(this.#settings.options)
   }
 
   /** One statement by itself. */
-  async ask<Row extends QueryResultRow>(
+  async query<Row extends QueryResultRow>(
     text: string,
     values: readonly unknown[] = [],
     withinMs?: number,
   ): Promise<readonly Row[]> {
-    return this.transact('write', (ask) => ask<Row>(text, values), withinMs)
+    return this.transact('write', (query) => query<Row>(text, values), withinMs)
   }
 
   /** All of `work` or nothing. */
   async transact<T>(
     kind: keyof typeof BEGIN,
-    work: (ask: Ask) => Promise<T>,
+    work: (query: Query) => Promise<T>,
     withinMs?: number,
   ): Promise<T> {
     const transaction = await this.begin(kind, withinMs)
     try {
-      const result = await this.watch(() => work(transaction.ask))
-      await this.watch(() => transaction.commit())
+      const result = await this.track(() => work(transaction.query))
+      await this.track(() => transaction.commit())
       return result
     } finally {
       await transaction.end()
@@ -104,7 +104,7 @@ export class Database {
 
   /** Each of its statements within so long. */
   async begin(kind: keyof typeof BEGIN, withinMs = QUERY_MS_MAX): Promise<Transaction> {
-    return this.watch(async () => {
+    return this.track(async () => {
       const transaction = new PooledTransaction(await this.#pool.connect(), withinMs)
       try {
         await transaction.begin(kind)
@@ -117,7 +117,7 @@ export class Database {
   }
 
   /** Notes how it went. Rejects with what whoever uses the store is told. */
-  async watch<T>(work: () => Promise<T>): Promise<T> {
+  async track<T>(work: () => Promise<T>): Promise<T> {
     try {
       const result = await work()
       this.#isConnected = true
@@ -159,32 +159,32 @@ class PooledTransaction implements Transaction {
 
   async begin(kind: keyof typeof BEGIN): Promise<void> {
     this.#isOpen = true
-    await this.ask(`${BEGIN[kind]}; ${limits(this.#withinMs)}`)
+    await this.query(`${BEGIN[kind]}; ${limits(this.#withinMs)}`)
   }
 
-  readonly ask: Ask = async <Row extends QueryResultRow>(
+  readonly query: Query = async <Row extends QueryResultRow>(
     text: string,
     values: readonly unknown[] = [],
   ) => {
     try {
       // Without values it may be several statements.
-      const asked = values.length === 0 ? { text } : { text, values: [...values] }
-      const limited = { ...asked, query_timeout: this.#withinMs }
+      const statement = values.length === 0 ? { text } : { text, values: [...values] }
+      const limited = { ...statement, query_timeout: this.#withinMs }
       return (await this.#client.query<Row>(limited)).rows
     } catch (error) {
-      this.#isLost ||= !isOfStatement(error)
+      this.#isLost ||= !isStatementError(error)
       throw error
     }
   }
 
   async commit(): Promise<void> {
-    await this.ask('commit')
+    await this.query('commit')
     this.#isOpen = false
   }
 
   async end(): Promise<void> {
     try {
-      if (this.#isOpen && !this.#isLost) await this.ask('rollback')
+      if (this.#isOpen && !this.#isLost) await this.query('rollback')
     } catch {
       // The connection is lost, and so is what was to be undone.
       this.#isLost = true

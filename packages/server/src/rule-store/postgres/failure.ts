@@ -22,7 +22,7 @@ export function isSchemaMissing(error: unknown): boolean {
 }
 
 /** Whether the connection can still be used after it. */
-export function isOfStatement(error: unknown): boolean {
+export function isStatementError(error: unknown): boolean {
   const state = sqlStateOf(error)
   // 57P: the server ends. 08: the connection does. 25: a standby, which may be the wrong place.
   return state !== undefined && !/^(57P|08|25)/.test(state)

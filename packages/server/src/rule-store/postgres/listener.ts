@@ -18,25 +18,25 @@ import { type Intervals, pause, probeAgainMs, retryMs } from './intervals.js'
 const CHANNEL = 'sluice_version'
 const CLOSE_MS_MAX = 1000
 
-export interface ListenerOptions {
+export interface VersionListenerOptions {
   readonly database: Database
   readonly log: Log
   readonly intervals: Intervals
   /** With the version, where it is known. */
-  readonly onNews: (version: number | undefined) => void
+  readonly onChange: (version: number | undefined) => void
 }
 
-export class Listener {
-  readonly #options: ListenerOptions
+export class VersionListener {
+  readonly #options: VersionListenerOptions
   #state: 'down' | 'push' | 'swallowed' = 'down'
   #problem: string | undefined
 
-  constructor(options: ListenerOptions) {
+  constructor(options: VersionListenerOptions) {
     this.#options = options
   }
 
   /** Whether news comes by itself. */
-  get isHearing(): boolean {
+  get isListening(): boolean {
     return this.#state === 'push'
   }
 
@@ -50,7 +50,7 @@ export class Listener {
     const { database, intervals } = this.#options
     let [failures, swallowed] = [0, 0]
     while (!signal.aborted) {
-      const session = new Session(database.newClient(), signal)
+      const session = new ListenSession(database.newClient(), signal)
       try {
         await this.listen(session)
       } catch (error) {
@@ -63,27 +63,27 @@ export class Listener {
         continue
       }
       swallowed = 0
-      failures = this.isHearing ? 0 : failures + 1
+      failures = this.isListening ? 0 : failures + 1
       this.#state = 'down'
       await pause(retryMs(intervals, failures), signal)
     }
   }
 
   /** Rejects when the connection is over; settles where it is of no use. */
-  private async listen(session: Session): Promise<void> {
-    const { intervals, onNews } = this.#options
+  private async listen(session: ListenSession): Promise<void> {
+    const { intervals, onChange } = this.#options
     const probe = `sluice_probe_${randomBytes(8).toString('hex')}`
-    const heard = new Promise<boolean>((resolve) => {
+    const received = new Promise<boolean>((resolve) => {
       session.client.on('notification', ({ channel, payload }) => {
         if (channel === probe) resolve(true)
-        else onNews(versionOf(payload))
+        else onChange(versionOf(payload))
       })
     })
     await session.race(session.client.connect())
     await session.race(session.client.query(`listen ${CHANNEL}; listen ${probe}`))
     // What came before is not told by anybody; whoever reads from now on misses nothing.
-    onNews(undefined)
-    if (!(await this.isHeard(session, probe, heard))) return
+    onChange(undefined)
+    if (!(await this.isProbeReceived(session, probe, received))) return
     await session.race(session.client.query(`unlisten ${probe}`))
     this.#state = 'push'
     this.#problem = undefined
@@ -94,16 +94,16 @@ export class Listener {
     }
   }
 
-  private async isHeard(
-    session: Session,
+  private async isProbeReceived(
+    session: ListenSession,
     probe: string,
-    heard: Promise<boolean>,
+    received: Promise<boolean>,
   ): Promise<boolean> {
     const { database, intervals, log } = this.#options
     // By another connection, as news comes. If that fails, nothing is known of poolers.
-    await session.race(database.ask("select pg_notify($1, '')", [probe]))
+    await session.race(database.query("select pg_notify($1, '')", [probe]))
     const late = session.pause(intervals.probeWithinMs).then(() => false)
-    if (await Promise.race([heard, late])) return true
+    if (await Promise.race([received, late])) return true
     if (this.#state !== 'swallowed') {
       const every = `${intervals.pollAloneMs} ms`
       log.warn(
@@ -123,13 +123,13 @@ function versionOf(payload: string | undefined): number | undefined {
 }
 
 /** A connection, and when it is over. */
-class Session {
+class ListenSession {
   readonly client: Client
   readonly #closing: AbortSignal
   readonly #ending = new AbortController()
   /** Who waits for something: forgotten when it came, since a connection lasts for weeks. */
-  readonly #waiting = new Set<(error: Error) => void>()
-  #over: Error | undefined
+  readonly #pending = new Set<(error: Error) => void>()
+  #endError: Error | undefined
 
   constructor(client: Client, closing: AbortSignal) {
     this.client = client
@@ -147,9 +147,9 @@ class Session {
   /** Rejects as soon as the connection is over, whatever else is awaited. */
   async race<T>(work: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
-      if (this.#over === undefined) this.#waiting.add(reject)
-      else reject(this.#over)
-      work.then(resolve, reject).finally(() => this.#waiting.delete(reject))
+      if (this.#endError === undefined) this.#pending.add(reject)
+      else reject(this.#endError)
+      work.then(resolve, reject).finally(() => this.#pending.delete(reject))
     })
   }
 
@@ -168,9 +168,9 @@ class Session {
   readonly #abort = () => this.end(new Error('closed'))
 
   private end(error: Error): void {
-    this.#over ??= error
-    for (const reject of this.#waiting) reject(this.#over)
-    this.#waiting.clear()
+    this.#endError ??= error
+    for (const reject of this.#pending) reject(this.#endError)
+    this.#pending.clear()
     this.#ending.abort()
   }
 }

@@ -8,9 +8,9 @@
 import { createHash } from 'node:crypto'
 import { readdir } from 'node:fs/promises'
 import { fileURLToPath } from 'node:url'
-import { readWhole } from '../../files/read-whole.js'
+import { readWholeFile } from '../../files/read-whole.js'
 import { UnavailableError } from '../rule-store.js'
-import type { Ask, Database } from './database.js'
+import type { Query, Database } from './database.js'
 import { sqlStateOf } from './failure.js'
 
 /** Beside `src` and `dist`, so that both find it. */
@@ -27,7 +27,7 @@ export interface Migration {
   readonly checksum: string
 }
 
-interface Applied {
+interface AppliedMigration {
   readonly number: number
   readonly file: string
   readonly checksum: string
@@ -37,7 +37,7 @@ export async function readMigrations(folder = FOLDER): Promise<readonly Migratio
   const files = (await readdir(folder)).filter((file) => FILE.test(file)).toSorted()
   return Promise.all(
     files.map(async (file) => {
-      const { text } = await readWhole(`${folder}/${file}`)
+      const { text } = await readWholeFile(`${folder}/${file}`)
       // Whatever a checkout made of its line ends.
       const plain = text.replaceAll('\r\n', '\n')
       const checksum = createHash('sha256').update(plain).digest('hex')
@@ -51,17 +51,17 @@ export async function migrate(
   database: Database,
   migrations: readonly Migration[],
 ): Promise<readonly string[]> {
-  const applied = await readApplied((text) => database.ask(text))
+  const applied = await readApplied((text) => database.query(text))
   if (missingOf(database.name, migrations, applied).length === 0) return []
   try {
-    return await database.transact('write', async (ask) => {
-      await ask('select pg_advisory_xact_lock($1)', [LOCK])
-      const missing = missingOf(database.name, migrations, await readApplied(ask))
-      if (missing.length > 0 && missing.length === migrations.length) await makeSchema(ask)
+    return await database.transact('write', async (query) => {
+      await query('select pg_advisory_xact_lock($1)', [LOCK])
+      const missing = missingOf(database.name, migrations, await readApplied(query))
+      if (missing.length > 0 && missing.length === migrations.length) await makeSchema(query)
       for (const { number, file, text, checksum } of missing) {
-        await ask(text)
+        await query(text)
         const values = [number, file, checksum]
-        await ask(
+        await query(
           'insert into sluice.migrations (number, file, checksum) values ($1, $2, $3)',
           values,
         )
@@ -75,9 +75,9 @@ export async function migrate(
   }
 }
 
-async function makeSchema(ask: Ask): Promise<void> {
-  await ask('create schema if not exists sluice')
-  await ask(`create table if not exists sluice.migrations (
+async function makeSchema(query: Query): Promise<void> {
+  await query('create schema if not exists sluice')
+  await query(`create table if not exists sluice.migrations (
     number integer primary key,
     file text not null,
     checksum text not null,
@@ -85,13 +85,13 @@ async function makeSchema(ask: Ask): Promise<void> {
   )`)
 }
 
-async function readApplied(ask: Ask): Promise<readonly Applied[]> {
+async function readApplied(query: Query): Promise<readonly AppliedMigration[]> {
   // Asked of the catalogue itself: what a session remembers of names may be older than the lock.
-  const found = await ask(
+  const found = await query(
     "select from pg_catalog.pg_tables where schemaname = 'sluice' and tablename = 'migrations'",
   )
   if (found.length === 0) return []
-  return ask<Applied & Record<string, unknown>>(
+  return query<AppliedMigration & Record<string, unknown>>(
     'select number, file, checksum from sluice.migrations order by number',
   )
 }
@@ -100,7 +100,7 @@ async function readApplied(ask: Ask): Promise<readonly Applied[]> {
 function missingOf(
   name: string,
   migrations: readonly Migration[],
-  applied: readonly Applied[],
+  applied: readonly AppliedMigration[],
 ): readonly Migration[] {
   const newest = migrations.at(-1)?.number ?? 0
   for (const { number, file, checksum } of applied) {

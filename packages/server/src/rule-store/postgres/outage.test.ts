@@ -41,7 +41,7 @@ const through = (target: { readonly port: number }) => {
   return other.href
 }
 
-const isHearing = (store: RuleStore) =>
+const isListening = (store: RuleStore) =>
   expect.poll(() => store.status(), WITHIN).toMatchObject({ isConnected: true, news: 'push' })
 
 /** Those that listen: what they asked last is a heartbeat, or what comes before the first. */
@@ -50,7 +50,7 @@ const LISTENING = `from pg_stat_activity where datname = current_database()
 
 function follow(store: RuleStore): { readonly news: () => number } {
   let news = 0
-  store.onNews(() => {
+  store.onChange(() => {
     news += 1
   })
   return { news: () => news }
@@ -59,11 +59,11 @@ function follow(store: RuleStore): { readonly news: () => number } {
 describe('a listener', () => {
   test('that is killed with every change misses none', async () => {
     const [node, writer] = [await open(), await open()]
-    await isHearing(node)
+    await isListening(node)
     let position = (await readAll(node)).position
     const seen: number[] = []
     let reading = Promise.resolve()
-    node.onNews(() => {
+    node.onChange(() => {
       reading = reading.then(async () => {
         const read = await readAll(node, position)
         position = read.position
@@ -71,7 +71,7 @@ describe('a listener', () => {
       })
     })
     for (let base = 1; base <= 10; base++) {
-      await isHearing(node)
+      await isListening(node)
       // Of the last kill it may not have heard yet: then there is nobody to kill for a moment.
       const kill = async () =>
         Number(await server.psql(`select count(pg_terminate_backend(pid)) ${LISTENING}`, url))
@@ -83,12 +83,12 @@ describe('a listener', () => {
     }
     await reading
     expect(seen).toEqual(seen.toSorted((a, b) => a - b))
-    await isHearing(node)
+    await isListening(node)
   })
 
   test('whose connection dies silently is replaced, and news comes meanwhile', async () => {
     const [node, writer] = [await open(), await open()]
-    await Promise.all([isHearing(node), isHearing(writer)])
+    await Promise.all([isListening(node), isListening(writer)])
     let pids: readonly number[] = []
     const look = async () => {
       pids = (await server.psql(`select pid ${LISTENING}`, url)).split('\n').map(Number)
@@ -110,14 +110,14 @@ describe('a listener', () => {
       )
       .toBe('2')
     for (const pid of pids) process.kill(pid, 'SIGCONT')
-    await isHearing(node)
+    await isListening(node)
   })
 
   test('tells nothing while nothing is new', async () => {
     // A heartbeat or a poll that is late on a busy machine would be news.
     const { store: node } = await openStore(url, { intervals: QUICK_AND_PATIENT })
     opened.push(node)
-    await isHearing(node)
+    await isListening(node)
     await new Promise((resolve) => setTimeout(resolve, 300))
     const { news } = follow(node)
     await new Promise((resolve) => setTimeout(resolve, 800))
@@ -128,7 +128,7 @@ describe('a listener', () => {
 describe('a network', () => {
   test('that swallows everything is noticed, and used again when it is back', async () => {
     const [node, writer] = [await open(through(proxy)), await open()]
-    await isHearing(node)
+    await isListening(node)
     proxy.blackhole()
     await expect
       .poll(() => node.status(), WITHIN)
@@ -136,7 +136,7 @@ describe('a network', () => {
     await commit(writer, [rule('a')], { base: 1 })
     const { news } = follow(node)
     await proxy.heal()
-    await isHearing(node)
+    await isListening(node)
     await expect.poll(news, WITHIN).toBeGreaterThan(0)
     expect((await readAll(node)).position.version).toBe(2)
   })
@@ -169,7 +169,7 @@ describe('Postgres', () => {
     })
     await expect.poll(() => node.status().news, WITHIN).toBe('none')
     await server.start()
-    await isHearing(node)
+    await isListening(node)
     expect((await readAll(node)).position.version).toBe(2)
   })
 
@@ -188,7 +188,7 @@ describe('Postgres', () => {
     const node = await open(through(proxy))
     await expect(commit(node, [rule('a')], { base: 1 })).rejects.toThrow(UnavailableError)
     await proxy.heal()
-    await isHearing(node)
+    await isListening(node)
     expect((await commit(node, [rule('a')], { base: 1 })).version).toBe(2)
   })
 
@@ -311,7 +311,7 @@ test('behind a pooler that swallows LISTEN the store is asked instead, and the l
   expect((await readAll(store)).position.version).toBe(3)
   await store.close()
   const session = await startPgBouncer(server, 'session')
-  await isHearing(await open(session.urlOf(url)))
+  await isListening(await open(session.urlOf(url)))
   await Promise.all(opened.splice(0).map((each) => each.close()))
   await Promise.all([bouncer.stop(), session.stop()])
 })

@@ -1,25 +1,25 @@
 /** What is asked of the store beside its records as they are: its past, keys, nodes. */
 import type { QueryResultRow } from 'pg'
-import type { Kind, Stored } from '../records.js'
+import type { Kind, StoredRecord } from '../records.js'
 import type {
   HistoryQuery,
   KeysQuery,
   NodeReport,
-  NodeSeen,
+  LiveNode,
   PastChange,
   PastVersion,
 } from '../rule-store.js'
 import type { Database } from './database.js'
 
 /** Of one version in answers; all of them are in `changesAfter`. */
-const CHANGES_TOLD_MAX = 100
+const CHANGES_LISTED_MAX = 100
 const PAGE_MAX = 1000
 const NODES_MAX = 1000
 /** Nodes that were silent for longer are not told, and after an hour forgotten. */
-const NODE_SEEN = "interval '60 seconds'"
+const NODE_LIVE = "interval '60 seconds'"
 const NODE_KEPT = "interval '1 hour'"
 
-export type StoredKey = Stored & { readonly kind: 'key' }
+export type StoredKey = StoredRecord & { readonly kind: 'key' }
 
 interface VersionRow extends QueryResultRow {
   readonly version: string
@@ -37,7 +37,7 @@ export async function readHistory(
   database: Database,
   { rule, before, limit }: HistoryQuery,
 ): Promise<readonly PastVersion[]> {
-  const rows = await database.ask<VersionRow>(
+  const rows = await database.query<VersionRow>(
     `select v.version, v.at, v.by, v.why, c.kind, c.id, c.before, c.after,
        case when $1::text is null then v.change_count else (
          select count(*)::int from sluice.changes where version = v.version and rule = $1
@@ -52,7 +52,7 @@ export async function readHistory(
      left join lateral (
        select * from sluice.changes
        where version = v.version and ($1::text is null or rule = $1)
-       order by place limit ${CHANGES_TOLD_MAX}
+       order by place limit ${CHANGES_LISTED_MAX}
      ) as c on true
      order by v.version desc, c.place`,
     [rule ?? null, before ?? null, Math.min(limit, PAGE_MAX)],
@@ -96,7 +96,7 @@ export async function readKeys(
   { after, user, limit }: KeysQuery,
 ): Promise<readonly StoredKey[]> {
   const ofUser = user === undefined ? '' : 'and "user" = $3'
-  const rows = await database.ask<KeyRow>(
+  const rows = await database.query<KeyRow>(
     `select id, body, version from sluice.known_keys where id > $1 ${ofUser} order by id limit $2`,
     [after ?? '', Math.min(limit, PAGE_MAX), ...(user === undefined ? [] : [user])],
   )
@@ -106,7 +106,7 @@ export async function readKeys(
 export async function readKey(database: Database, id: string): Promise<StoredKey | undefined> {
   // No record has such an id, and Postgres takes none.
   if (id.includes('\0')) return undefined
-  const rows = await database.ask<KeyRow>(
+  const rows = await database.query<KeyRow>(
     'select id, body, version from sluice.known_keys where id = $1',
     [id],
   )
@@ -114,7 +114,7 @@ export async function readKey(database: Database, id: string): Promise<StoredKey
 }
 
 export async function reportNode(database: Database, node: NodeReport): Promise<void> {
-  await database.ask(
+  await database.query(
     `with gone as (
        delete from sluice.nodes where seen_at < clock_timestamp() - ${NODE_KEPT} and id <> $1
      )
@@ -124,10 +124,10 @@ export async function reportNode(database: Database, node: NodeReport): Promise<
   )
 }
 
-export async function readNodes(database: Database): Promise<readonly NodeSeen[]> {
-  const rows = await database.ask<{ body: NodeReport; ms: number }>(
+export async function readNodes(database: Database): Promise<readonly LiveNode[]> {
+  const rows = await database.query<{ body: NodeReport; ms: number }>(
     `select body, greatest(0, extract(epoch from clock_timestamp() - seen_at) * 1000)::float8 as ms
-     from sluice.nodes where seen_at > clock_timestamp() - ${NODE_SEEN}
+     from sluice.nodes where seen_at > clock_timestamp() - ${NODE_LIVE}
      order by id limit ${NODES_MAX}`,
   )
   return rows.map(({ body, ms }) => ({ ...body, seenMsAgo: Math.round(ms) }))

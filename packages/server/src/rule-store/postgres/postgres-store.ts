@@ -4,12 +4,12 @@ import type { DatabaseConfig } from '../../config/config.js'
 import type { Log } from '../../log/logger.js'
 import { messageOf } from '../../message-of.js'
 import {
-  type Chunk,
+  type RecordChunk,
   type Commit,
   type HistoryQuery,
   type KeysQuery,
   type NodeReport,
-  type NodeSeen,
+  type LiveNode,
   type PastChange,
   type PastVersion,
   type Position,
@@ -21,7 +21,7 @@ import { prepareConnection } from './connection.js'
 import { Database } from './database.js'
 import { isSchemaMissing } from './failure.js'
 import { INTERVALS, type Intervals, pause, retryMs } from './intervals.js'
-import { Listener } from './listener.js'
+import { VersionListener } from './listener.js'
 import { migrate, type Migration, readMigrations } from './migrate.js'
 import { readHistory, readKey, readKeys, readNodes, reportNode, type StoredKey } from './past.js'
 import { readChangesAfter, readChunks } from './reading.js'
@@ -57,7 +57,7 @@ export async function openPostgresStore(
   return store
 }
 
-interface Parts {
+interface PostgresStoreDeps {
   readonly database: Database
   readonly log: Log
   readonly intervals: Intervals
@@ -66,8 +66,8 @@ interface Parts {
 
 class PostgresRuleStore implements RuleStore {
   readonly name: string
-  readonly #parts: Parts
-  readonly #listener: Listener
+  readonly #deps: PostgresStoreDeps
+  readonly #listener: VersionListener
   readonly #listeners = new Set<() => void>()
   readonly #closing = new AbortController()
   #running: Promise<unknown> = Promise.resolve()
@@ -76,15 +76,18 @@ class PostgresRuleStore implements RuleStore {
   #isReady = false
   #problem: string | undefined
   /** The version that news was told of last, and the mark that a look found at it. */
-  #told: { readonly version: number; readonly mark: string | undefined } | undefined
+  #lastVersion: { readonly version: number; readonly mark: string | undefined } | undefined
   /** The last commit of this node: they are made in the order in which they came. */
   #lastCommit: Promise<unknown> = Promise.resolve()
   #commitsWaiting = 0
 
-  constructor(parts: Parts) {
-    this.#parts = parts
-    this.name = parts.database.name
-    this.#listener = new Listener({ ...parts, onNews: (version) => this.tell(version) })
+  constructor(deps: PostgresStoreDeps) {
+    this.#deps = deps
+    this.name = deps.database.name
+    this.#listener = new VersionListener({
+      ...deps,
+      onChange: (version) => this.onVersion(version),
+    })
   }
 
   /** Settles when Postgres was reached, or could not be at once. */
@@ -97,43 +100,43 @@ class PostgresRuleStore implements RuleStore {
     late.abort()
   }
 
-  async *read(since: Position | undefined): AsyncIterable<Chunk> {
-    yield* readChunks(this.ready(), since)
+  async *read(since: Position | undefined): AsyncIterable<RecordChunk> {
+    yield* readChunks(this.readyDatabase(), since)
   }
 
   async commit(commit: Commit): Promise<Position> {
-    return this.inOrder(() => commitChanges(this.ready(), commit))
+    return this.inOrder(() => commitChanges(this.readyDatabase(), commit))
   }
 
   async history(query: HistoryQuery): Promise<readonly PastVersion[]> {
-    return readHistory(this.ready(), query)
+    return readHistory(this.readyDatabase(), query)
   }
 
   async *changesAfter(version: number, rule?: string): AsyncIterable<PastChange> {
-    yield* readChangesAfter(this.ready(), version, rule)
+    yield* readChangesAfter(this.readyDatabase(), version, rule)
   }
 
   async keys(query: KeysQuery): Promise<readonly StoredKey[]> {
-    return readKeys(this.ready(), query)
+    return readKeys(this.readyDatabase(), query)
   }
 
   async key(id: string): Promise<StoredKey | undefined> {
-    return readKey(this.ready(), id)
+    return readKey(this.readyDatabase(), id)
   }
 
   async adopt(above: number, by: string, why: string | undefined): Promise<Position> {
-    return this.inOrder(() => adoptStore(this.ready(), above, { by, why }))
+    return this.inOrder(() => adoptStore(this.readyDatabase(), above, { by, why }))
   }
 
   async report(node: NodeReport): Promise<void> {
-    await reportNode(this.ready(), node)
+    await reportNode(this.readyDatabase(), node)
   }
 
-  async nodes(): Promise<readonly NodeSeen[]> {
-    return readNodes(this.ready())
+  async nodes(): Promise<readonly LiveNode[]> {
+    return readNodes(this.readyDatabase())
   }
 
-  onNews(listener: () => void): () => void {
+  onChange(listener: () => void): () => void {
     // The same function may be given twice.
     const own = () => listener()
     this.#listeners.add(own)
@@ -141,27 +144,27 @@ class PostgresRuleStore implements RuleStore {
   }
 
   status(): StoreStatus {
-    const { database } = this.#parts
+    const { database } = this.#deps
     const isConnected = this.#isReady && database.isConnected
-    const news = this.#listener.isHearing ? 'push' : isConnected ? 'poll' : 'none'
+    const news = this.#listener.isListening ? 'push' : isConnected ? 'poll' : 'none'
     const problem = this.#isReady ? database.problem : (this.#problem ?? database.problem)
     return { isConnected, news, problem: problem ?? this.#listener.problem }
   }
 
   close(): Promise<void> {
-    this.#closed ??= this.end()
+    this.#closed ??= this.shutDown()
     return this.#closed
   }
 
-  private async end(): Promise<void> {
+  private async shutDown(): Promise<void> {
     this.#closing.abort()
     this.#listeners.clear()
     await this.#running
-    await this.#parts.database.close()
+    await this.#deps.database.close()
   }
 
-  private ready(): Database {
-    const { database } = this.#parts
+  private readyDatabase(): Database {
+    const { database } = this.#deps
     if (this.#closing.signal.aborted) throw new UnavailableError(`${this.name}: closed`)
     if (this.#isReady) return database
     throw new UnavailableError(this.#problem ?? `${this.name}: not reached yet`)
@@ -185,32 +188,32 @@ class PostgresRuleStore implements RuleStore {
     }
   }
 
-  private async run(tried: () => void): Promise<void> {
+  private async run(onAttempt: () => void): Promise<void> {
     const { signal } = this.#closing
-    await this.prepare(tried)
+    await this.prepare(onAttempt)
     if (signal.aborted) return
     await Promise.all([this.#listener.run(signal), this.poll()])
   }
 
   /** Settles when the tables are there. */
-  private async prepare(tried: () => void): Promise<void> {
-    const { database, migrations, intervals, log } = this.#parts
+  private async prepare(onAttempt: () => void): Promise<void> {
+    const { database, migrations, intervals, log } = this.#deps
     const { signal } = this.#closing
     for (let failures = 0; !signal.aborted; failures++) {
       try {
         const ran = await migrate(database, migrations)
         if (ran.length > 0) log.info({ store: this.name, migrations: ran }, 'rule store migrated')
-        if ((await this.look()) === undefined) {
+        if ((await this.readState()) === undefined) {
           const found = 'found no row in sluice.state; accepted: one, as a backup has it'
           throw new UnavailableError(`${this.name}: ${found}`)
         }
         this.#isReady = true
-        this.noteProblem(undefined)
-        tried()
+        this.setProblem(undefined)
+        onAttempt()
         return
       } catch (error) {
-        this.noteProblem(messageOf(error))
-        tried()
+        this.setProblem(messageOf(error))
+        onAttempt()
         await pause(retryMs(intervals, failures), signal)
       }
     }
@@ -218,20 +221,20 @@ class PostgresRuleStore implements RuleStore {
 
   /** A look at the version now and then: the net below the listener, and the way without one. */
   private async poll(): Promise<void> {
-    const { pollMs, pollAloneMs } = this.#parts.intervals
+    const { pollMs, pollAloneMs } = this.#deps.intervals
     const { signal } = this.#closing
     while (!signal.aborted) {
-      await pause(this.#listener.isHearing ? pollMs : pollAloneMs, signal)
+      await pause(this.#listener.isListening ? pollMs : pollAloneMs, signal)
       if (signal.aborted) return
       try {
-        const state = await this.look()
+        const state = await this.readState()
         if (state !== undefined) {
-          this.noteProblem(undefined)
+          this.setProblem(undefined)
           this.compare(Number(state.version), state.mark)
           continue
         }
       } catch (error) {
-        this.noteProblem(messageOf(error))
+        this.setProblem(messageOf(error))
         if (!(error instanceof Error) || !isSchemaMissing(error.cause)) continue
       }
       // A database that was made anew: to nodes it is another store, which they tell of.
@@ -241,9 +244,11 @@ class PostgresRuleStore implements RuleStore {
   }
 
   /** Undefined: the tables are there, but not what they are to hold at least. */
-  private async look(): Promise<{ readonly version: string; readonly mark: string } | undefined> {
-    const { database, intervals } = this.#parts
-    const [row] = await database.ask<{ version: string; mark: string }>(
+  private async readState(): Promise<
+    { readonly version: string; readonly mark: string } | undefined
+  > {
+    const { database, intervals } = this.#deps
+    const [row] = await database.query<{ version: string; mark: string }>(
       'select version, mark from sluice.state',
       [],
       intervals.pollWithinMs,
@@ -252,25 +257,25 @@ class PostgresRuleStore implements RuleStore {
   }
 
   private compare(version: number, mark: string): void {
-    const told = this.#told
-    const isKnown = told?.version === version && (told.mark ?? mark) === mark
-    this.#told = { version, mark }
-    if (!isKnown) this.emit()
+    const lastVersion = this.#lastVersion
+    const isKnown = lastVersion?.version === version && (lastVersion.mark ?? mark) === mark
+    this.#lastVersion = { version, mark }
+    if (!isKnown) this.notify()
   }
 
-  private tell(version: number | undefined): void {
-    if (version !== undefined) this.#told = { version, mark: undefined }
-    this.emit()
+  private onVersion(version: number | undefined): void {
+    if (version !== undefined) this.#lastVersion = { version, mark: undefined }
+    this.notify()
   }
 
-  private emit(): void {
+  private notify(): void {
     for (const listener of this.#listeners) listener()
   }
 
   /** One line when it begins, one when it is over or another. */
-  private noteProblem(problem: string | undefined): void {
+  private setProblem(problem: string | undefined): void {
     if (problem === this.#problem) return
-    const { log } = this.#parts
+    const { log } = this.#deps
     if (problem === undefined) log.info({ store: this.name }, 'rule store reached')
     else log.error({ store: this.name, problem }, 'rule store not reached')
     this.#problem = problem

@@ -1,15 +1,15 @@
 /** Reading the store: everything or what changed, page by page, all of one moment. */
 import type { QueryResultRow } from 'pg'
-import type { Kind, Stored } from '../records.js'
+import type { Kind, StoredRecord } from '../records.js'
 import {
   CHUNK_RECORDS_MAX,
-  type Chunk,
+  type RecordChunk,
   DivergedError,
   type PastChange,
   type Position,
   UnavailableError,
 } from '../rule-store.js'
-import type { Ask, Database } from './database.js'
+import type { Query, Database } from './database.js'
 
 /** In this order they are read: what others refer to first. */
 const TABLES: readonly (readonly [Kind, string])[] = [
@@ -58,26 +58,27 @@ interface ChangeRow extends QueryResultRow {
 export async function* readChunks(
   database: Database,
   since: Position | undefined,
-): AsyncGenerator<Chunk, void, undefined> {
+): AsyncGenerator<RecordChunk, void, undefined> {
   const transaction = await database.begin('read')
   try {
-    const state = await database.watch(() => askState(transaction.ask, since?.version ?? 0))
+    const state = await database.track(() => queryState(transaction.query, since?.version ?? 0))
     const position = positionOf(state)
     const start = since === undefined ? undefined : startOf(database.name, state, since)
     const selection = start === undefined ? everything() : changedAfter(start)
     let isFirst = true
-    let waiting: readonly Stored[] | undefined
+    let pending: readonly StoredRecord[] | undefined
     // One page behind, since only the last one has the position.
-    for await (const page of pagesOf<RecordRow>(database, transaction.ask, selection)) {
-      if (waiting !== undefined) {
-        yield { isWhole: start === undefined && isFirst, records: waiting, position: undefined }
+    for await (const page of pagesOf<RecordRow>(database, transaction.query, selection)) {
+      if (pending !== undefined) {
+        yield { isWhole: start === undefined && isFirst, records: pending, position: undefined }
         isFirst = false
       }
-      waiting = page.map(
-        ({ kind, id, body, version }) => ({ kind, id, body, version: Number(version) }) as Stored,
+      pending = page.map(
+        ({ kind, id, body, version }) =>
+          ({ kind, id, body, version: Number(version) }) as StoredRecord,
       )
     }
-    yield { isWhole: start === undefined && isFirst, records: waiting ?? [], position }
+    yield { isWhole: start === undefined && isFirst, records: pending ?? [], position }
   } finally {
     await transaction.end()
   }
@@ -91,14 +92,14 @@ export async function* readChangesAfter(
   if (!Number.isSafeInteger(version)) throw new RangeError(`there is no version ${version}`)
   const transaction = await database.begin('read')
   try {
-    const { ask } = transaction
-    const { since_mark: mark } = await database.watch(() => askState(ask, version))
+    const { query } = transaction
+    const { since_mark: mark } = await database.track(() => queryState(query, version))
     if (mark === null) throw new RangeError(`there is no version ${version}`)
     const select = `select kind, id, before, after from sluice.changes
       where version > $1 ${rule === undefined ? '' : 'and rule = $2'}
       order by version desc, place desc`
     const values = rule === undefined ? [version] : [version, rule]
-    for await (const page of pagesOf<ChangeRow>(database, ask, { select, values })) {
+    for await (const page of pagesOf<ChangeRow>(database, query, { select, values })) {
       for (const { kind, id, before, after } of page) yield { kind, id, before, after }
     }
   } finally {
@@ -110,8 +111,8 @@ export function positionOf(row: Pick<StateRow, 'version' | 'mark' | 'lineage'>):
   return { version: Number(row.version), mark: row.mark, lineage: row.lineage }
 }
 
-async function askState(ask: Ask, version: number): Promise<StateRow> {
-  const [state] = await ask<StateRow>(
+async function queryState(query: Query, version: number): Promise<StateRow> {
+  const [state] = await query<StateRow>(
     `select version, mark, lineage, lineage_version, pruned_version,
        pg_is_in_recovery() as is_standby,
        (select mark from sluice.versions where version = $1) as since_mark
@@ -174,16 +175,16 @@ function changedAfter(version: number): Selection {
 /** The next page is on its way while somebody looks at this one. None is empty. */
 async function* pagesOf<Row extends QueryResultRow>(
   database: Database,
-  ask: Ask,
+  query: Query,
   { select, values }: Selection,
 ): AsyncGenerator<readonly Row[], void, undefined> {
   const fetch = () => {
-    const page = database.watch(() => ask<Row>(`fetch ${CHUNK_RECORDS_MAX} from pages`))
+    const page = database.track(() => query<Row>(`fetch ${CHUNK_RECORDS_MAX} from pages`))
     // Told when it is awaited; until then nobody is there to hear it.
     page.catch(() => undefined)
     return page
   }
-  await database.watch(() => ask(`declare pages no scroll cursor for ${select}`, values))
+  await database.track(() => query(`declare pages no scroll cursor for ${select}`, values))
   let next = fetch()
   try {
     for (;;) {

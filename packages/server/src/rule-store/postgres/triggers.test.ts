@@ -93,7 +93,7 @@ describe('a change by hand', () => {
   test('is told to all nodes', async () => {
     await expect.poll(() => store.status().news, WITHIN).toBe('push')
     let news = 0
-    store.onNews(() => {
+    store.onChange(() => {
       news += 1
     })
     await sql(`delete from sluice.rules where id = 'a'`)

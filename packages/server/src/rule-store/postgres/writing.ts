@@ -3,14 +3,14 @@ import type { QueryResultRow } from 'pg'
 import { bodyText, checkCommit, checkMeta } from '../check-commit.js'
 import type { Change, Kind } from '../records.js'
 import { type Commit, ConflictError, type Position, UnavailableError } from '../rule-store.js'
-import type { Ask, Database } from './database.js'
-import { describeFailure, isOfStatement } from './failure.js'
+import type { Query, Database } from './database.js'
+import { describeFailure, isStatementError } from './failure.js'
 import { pause } from './intervals.js'
 import { positionOf, tableOf } from './reading.js'
 
 /** How long it is asked what became of a commit, and how long apart. */
-const LOOK_MS_MAX = 5000
-const LOOK_AFTER_MS = 250
+const POLL_MS_MAX = 5000
+const POLL_EVERY_MS = 250
 
 interface PositionRow extends QueryResultRow {
   readonly version: string
@@ -21,12 +21,12 @@ interface PositionRow extends QueryResultRow {
 export async function commitChanges(database: Database, commit: Commit): Promise<Position> {
   checkCommit(commit)
   const batches = batchesOf(commit.changes)
-  return change(database, commit, async (ask) => {
-    const [held] = await ask<{ version: string }>('select sluice.hold() as version')
+  return change(database, commit, async (query) => {
+    const [held] = await query<{ version: string }>('select sluice.hold() as version')
     const version = Number(held?.version)
     if (version !== commit.base) throw new ConflictError(version)
-    await ask('select sluice.current_version()')
-    for (const batch of batches) await writeBatch(ask, batch)
+    await query('select sluice.current_version()')
+    for (const batch of batches) await writeBatch(query, batch)
   })
 }
 
@@ -39,8 +39,8 @@ export async function adoptStore(
   if (!Number.isSafeInteger(above + 1) || above < 0) {
     throw new RangeError(`found version ${above}; accepted: a whole number from 0`)
   }
-  return change(database, meta, async (ask) => {
-    await ask('select sluice.adopt($1)', [above])
+  return change(database, meta, async (query) => {
+    await query('select sluice.adopt($1)', [above])
   })
 }
 
@@ -48,22 +48,24 @@ export async function adoptStore(
 async function change(
   database: Database,
   { by, why }: Pick<Commit, 'by' | 'why'>,
-  work: (ask: Ask) => Promise<void>,
+  work: (query: Query) => Promise<void>,
 ): Promise<Position> {
   const transaction = await database.begin('write')
   try {
-    const position = await database.watch(async () => {
-      const { ask } = transaction
-      await ask("select set_config('sluice.by', $1, true), set_config('sluice.why', $2, true)", [
+    const position = await database.track(async () => {
+      const { query } = transaction
+      await query("select set_config('sluice.by', $1, true), set_config('sluice.why', $2, true)", [
         by,
         why ?? '',
       ])
-      await work(ask)
-      const [row] = await ask<PositionRow>('select version, mark, lineage from sluice.state')
+      await work(query)
+      const [row] = await query<PositionRow>('select version, mark, lineage from sluice.state')
       if (row === undefined) throw new Error('found no row in sluice.state; accepted: one')
       return positionOf(row)
     })
-    await transaction.commit().catch((error: unknown) => settle(database, position, error))
+    await transaction
+      .commit()
+      .catch((error: unknown) => resolveUncertainCommit(database, position, error))
     return position
   } finally {
     await transaction.end()
@@ -71,18 +73,22 @@ async function change(
 }
 
 /** Resolves if the version was made after all. */
-async function settle(database: Database, position: Position, error: unknown): Promise<void> {
-  if (isOfStatement(error)) throw describeFailure(database.name, error)
+async function resolveUncertainCommit(
+  database: Database,
+  position: Position,
+  error: unknown,
+): Promise<void> {
+  if (isStatementError(error)) throw describeFailure(database.name, error)
   const late = new AbortController()
   const isMade = await Promise.race([
-    lookFor(database, position, late.signal),
-    pause(LOOK_MS_MAX, late.signal),
+    pollForVersion(database, position, late.signal),
+    pause(POLL_MS_MAX, late.signal),
   ])
   late.abort()
   if (isMade !== true) throw describeFailure(database.name, error, isMade === undefined)
 }
 
-async function lookFor(
+async function pollForVersion(
   database: Database,
   position: Position,
   signal: AbortSignal,
@@ -90,7 +96,7 @@ async function lookFor(
   while (!signal.aborted) {
     const isMade = await findVersion(database, position)
     if (isMade !== undefined) return isMade
-    await pause(LOOK_AFTER_MS, signal)
+    await pause(POLL_EVERY_MS, signal)
   }
   return undefined
 }
@@ -101,12 +107,15 @@ async function findVersion(
   { version, mark }: Position,
 ): Promise<boolean | undefined> {
   try {
-    return await database.transact('write', async (ask) => {
+    return await database.transact('write', async (query) => {
       // Whoever changes something holds the state, so nobody does once it is held here.
-      await ask("set local lock_timeout = '1s'")
-      await ask('select sluice.hold()')
+      await query("set local lock_timeout = '1s'")
+      await query('select sluice.hold()')
       const values = [version, mark]
-      const rows = await ask('select from sluice.versions where version = $1 and mark = $2', values)
+      const rows = await query(
+        'select from sluice.versions where version = $1 and mark = $2',
+        values,
+      )
       return rows.length > 0
     })
   } catch (error) {
@@ -115,7 +124,7 @@ async function findVersion(
   }
 }
 
-interface Batch {
+interface RecordBatch {
   readonly kind: Kind
   readonly ids: string[]
   /** Null: removed. */
@@ -123,8 +132,8 @@ interface Batch {
 }
 
 /** What one statement changes: records of one kind that are put, or removed. */
-function batchesOf(changes: readonly Change[]): readonly Batch[] {
-  const batches = new Map<string, Batch>()
+function batchesOf(changes: readonly Change[]): readonly RecordBatch[] {
+  const batches = new Map<string, RecordBatch>()
   for (const each of changes) {
     const isRemoved = each.body === null
     const name = `${each.kind} ${isRemoved}`
@@ -136,14 +145,14 @@ function batchesOf(changes: readonly Change[]): readonly Batch[] {
   return [...batches.values()]
 }
 
-async function writeBatch(ask: Ask, { kind, ids, bodies }: Batch): Promise<void> {
+async function writeBatch(query: Query, { kind, ids, bodies }: RecordBatch): Promise<void> {
   const table = tableOf(kind)
   if (bodies === null) {
-    await ask(`delete from ${table} where id = any($1::text[])`, [ids])
-    await ask('select sluice.note_absent($1, $2::text[])', [kind, ids])
+    await query(`delete from ${table} where id = any($1::text[])`, [ids])
+    await query('select sluice.note_absent($1, $2::text[])', [kind, ids])
     return
   }
-  await ask(
+  await query(
     `insert into ${table} (id, body)
      select id, body::json from unnest($1::text[], $2::text[]) as given (id, body)
      on conflict (id) do update set body = excluded.body`,

@@ -18,10 +18,10 @@ test('callers are found where they were put and nowhere else, however crowded', 
         const text = JSON.stringify(caller)
         const held = [...model].find(([, taken]) => taken === slot)
         if (isDrop && held !== undefined) {
-          index.drop(slot)
+          index.remove(slot)
           model.delete(held[0])
         } else if (!isDrop && held === undefined && !model.has(text)) {
-          index.put(slot, caller.rule, caller.hi, caller.lo)
+          index.insert(slot, caller.rule, caller.hi, caller.lo)
           model.set(text, slot)
         }
         for (const { key: any } of steps) {
@@ -36,15 +36,15 @@ test('callers are found where they were put and nowhere else, however crowded', 
 
 test('a hash told without a sign is the same caller', () => {
   const index = new CallerIndex(16)
-  index.put(3, 1, -1, -2)
+  index.insert(3, 1, -1, -2)
   expect(index.find(1, 0xffffffff, 0xfffffffe)).toBe(3)
   expect([index.ruleAt(3), index.hiAt(3), index.loAt(3)]).toEqual([1, -1, -2])
 })
 
 test('the same caller of two rules stands twice', () => {
   const index = new CallerIndex(16)
-  index.put(0, 1, 7, 9)
-  index.put(1, 2, 7, 9)
+  index.insert(0, 1, 7, 9)
+  index.insert(1, 2, 7, 9)
   expect([index.find(1, 7, 9), index.find(2, 7, 9), index.find(3, 7, 9)]).toEqual([0, 1, -1])
   index.clear()
   expect(index.find(1, 7, 9)).toBe(-1)

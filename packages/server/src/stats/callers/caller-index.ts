@@ -38,7 +38,7 @@ export class CallerIndex {
   }
 
   /** Files a caller, who must not be there, under a slot that holds nobody. */
-  put(slot: number, rule: number, hi: number, lo: number): void {
+  insert(slot: number, rule: number, hi: number, lo: number): void {
     const keys = this.#keys
     const cells = this.#cells
     const mask = this.#mask
@@ -51,7 +51,7 @@ export class CallerIndex {
   }
 
   /** Takes out whoever stands under a slot, who must be there. */
-  drop(slot: number): void {
+  remove(slot: number): void {
     const mask = this.#mask
     let cell = this.homeOf(slot)
     while (this.#cells[cell] !== slot + 1) cell = (cell + 1) & mask

@@ -1,13 +1,13 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { hashOf } from './callers.test-helper.js'
-import { CallerTable, SETTLED_MAX, TABLE_SLOTS } from './caller-table.js'
+import { CallerTable, PROTECTED_MAX, TABLE_SLOTS } from './caller-table.js'
 
 const RULE = 1
 
 function enter(table: CallerTable, caller: number, nowMs = 0): number {
   const { hi, lo } = hashOf(caller)
-  return table.enter(RULE, hi, lo, nowMs)
+  return table.insert(RULE, hi, lo, nowMs)
 }
 
 function find(table: CallerTable, caller: number): number {
@@ -38,10 +38,10 @@ test('when it is full, the guest that was not seen for longest makes room', () =
 
 test('those that are settled outlast any number of guests', () => {
   const table = new CallerTable()
-  for (let i = 0; i < SETTLED_MAX; i++) table.settle(enter(table, i))
-  expect(table.hasSettledRoom).toBe(false)
+  for (let i = 0; i < PROTECTED_MAX; i++) table.promote(enter(table, i))
+  expect(table.hasProtectedRoom).toBe(false)
   for (let i = 0; i < 100_000; i++) enter(table, 10_000 + i)
-  for (let i = 0; i < SETTLED_MAX; i++) expect(find(table, i)).not.toBe(-1)
+  for (let i = 0; i < PROTECTED_MAX; i++) expect(find(table, i)).not.toBe(-1)
   expect(table.size).toBe(TABLE_SLOTS)
 })
 
@@ -55,9 +55,9 @@ test('whoever comes often is let in soon, however many others come once', () => 
 test('a guest again is the last guest to go', () => {
   const table = new CallerTable()
   const slot = enter(table, 0)
-  table.settle(slot)
+  table.promote(slot)
   for (let i = 1; i < TABLE_SLOTS; i++) enter(table, i)
-  table.unsettle(slot)
+  table.demote(slot)
   insist(table, 10_001)
   expect([find(table, 0), find(table, 1)]).toEqual([slot, -1])
 })
@@ -66,9 +66,13 @@ test('a rule that is removed takes all its callers along', () => {
   const table = new CallerTable()
   enter(table, 1)
   const { hi, lo } = hashOf(2)
-  table.setName(table.enter(2, hi, lo, 0), 'kept')
+  table.setLabel(table.insert(2, hi, lo, 0), 'kept')
   table.removeRule(RULE)
-  expect([table.size, find(table, 1), table.nameAt(table.find(2, hi, lo))]).toEqual([1, -1, 'kept'])
+  expect([table.size, find(table, 1), table.labelAt(table.find(2, hi, lo))]).toEqual([
+    1,
+    -1,
+    'kept',
+  ])
 })
 
 test('slots, counts and what is found agree after any sequence', () => {
@@ -89,12 +93,12 @@ test('slots, counts and what is found agree after any sequence', () => {
           continue
         }
         if (action === 'touch') table.touch(slot, 1)
-        if (action === 'settle' && table.isGuest(slot)) {
-          table.settle(slot)
+        if (action === 'settle' && table.isProbationary(slot)) {
+          table.promote(slot)
           model.set(caller, true)
         }
-        if (action === 'unsettle' && table.isSettled(slot)) {
-          table.unsettle(slot)
+        if (action === 'unsettle' && table.isProtected(slot)) {
+          table.demote(slot)
           model.set(caller, false)
         }
         if (action === 'remove') {
@@ -104,7 +108,7 @@ test('slots, counts and what is found agree after any sequence', () => {
       }
       expect(table.size).toBe(model.size)
       for (const [caller, isSettled] of model) {
-        expect(table.isSettled(find(table, caller))).toBe(isSettled)
+        expect(table.isProtected(find(table, caller))).toBe(isSettled)
       }
       let seen = 0
       table.each(() => seen++)

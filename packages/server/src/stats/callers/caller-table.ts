@@ -9,33 +9,33 @@ import { CallerIndex } from './caller-index.js'
 
 export const TABLE_SLOTS = 4096
 /** What is left over is always there for guests. */
-export const SETTLED_MAX = 3072
+export const PROTECTED_MAX = 3072
 
 /** One in 2^3 is let in. */
-const LET_IN_BITS = 3
-const NOBODY = -1
+const ADMIT_BITS = 3
+const NO_SLOT = -1
 const FREE = 0
-const GUEST = 1
-const SETTLED = 2
+const PROBATIONARY = 1
+const PROTECTED = 2
 
 export class CallerTable {
   readonly #index = new CallerIndex(TABLE_SLOTS)
   readonly #states = new Uint8Array(TABLE_SLOTS)
   readonly #lastMs = new Float64Array(TABLE_SLOTS)
   /** Guests in the order they were last seen; `later` also chains free slots. */
-  readonly #later = new Int16Array(TABLE_SLOTS)
-  readonly #earlier = new Int16Array(TABLE_SLOTS)
-  readonly #names: (string | undefined)[] = Array.from({ length: TABLE_SLOTS }, () => undefined)
-  #latest = NOBODY
-  #earliest = NOBODY
+  readonly #next = new Int16Array(TABLE_SLOTS)
+  readonly #previous = new Int16Array(TABLE_SLOTS)
+  readonly #labels: (string | undefined)[] = Array.from({ length: TABLE_SLOTS }, () => undefined)
+  #newest = NO_SLOT
+  #oldest = NO_SLOT
   #firstFree = 0
   #size = 0
-  #settled = 0
-  #drawn = 0
+  #protectedCount = 0
+  #randomState = 0
 
   constructor() {
     for (let slot = 0; slot < TABLE_SLOTS; slot++) {
-      this.#later[slot] = slot + 1 < TABLE_SLOTS ? slot + 1 : NOBODY
+      this.#next[slot] = slot + 1 < TABLE_SLOTS ? slot + 1 : NO_SLOT
     }
   }
 
@@ -47,8 +47,8 @@ export class CallerTable {
     return this.#size === TABLE_SLOTS
   }
 
-  get hasSettledRoom(): boolean {
-    return this.#settled < SETTLED_MAX
+  get hasProtectedRoom(): boolean {
+    return this.#protectedCount < PROTECTED_MAX
   }
 
   /** The slot of a caller, or -1. */
@@ -57,15 +57,15 @@ export class CallerTable {
   }
 
   /** Takes in a caller that is not here, as a guest without a name; -1: it is not its turn. */
-  enter(rule: number, hi: number, lo: number, nowMs: number): number {
+  insert(rule: number, hi: number, lo: number, nowMs: number): number {
     if (this.isFull) {
-      if (!this.draw()) return -1
-      this.remove(this.#earliest)
+      if (!this.admitsNewcomer()) return -1
+      this.remove(this.#oldest)
     }
     const slot = this.#firstFree
-    this.#firstFree = this.#later[slot] ?? NOBODY
+    this.#firstFree = this.#next[slot] ?? NO_SLOT
     this.#size++
-    this.#index.put(slot, rule, hi, lo)
+    this.#index.insert(slot, rule, hi, lo)
     this.#lastMs[slot] = nowMs
     this.link(slot)
     return slot
@@ -74,39 +74,39 @@ export class CallerTable {
   /** Seen again. */
   touch(slot: number, nowMs: number): void {
     this.#lastMs[slot] = nowMs
-    if (this.#states[slot] !== GUEST || slot === this.#latest) return
+    if (this.#states[slot] !== PROBATIONARY || slot === this.#newest) return
     this.unlink(slot)
     this.link(slot)
   }
 
-  isGuest(slot: number): boolean {
-    return this.#states[slot] === GUEST
+  isProbationary(slot: number): boolean {
+    return this.#states[slot] === PROBATIONARY
   }
 
-  isSettled(slot: number): boolean {
-    return this.#states[slot] === SETTLED
+  isProtected(slot: number): boolean {
+    return this.#states[slot] === PROTECTED
   }
 
   /** Of a guest, where there is room. */
-  settle(slot: number): void {
+  promote(slot: number): void {
     this.unlink(slot)
-    this.#states[slot] = SETTLED
-    this.#settled++
+    this.#states[slot] = PROTECTED
+    this.#protectedCount++
   }
 
   /** A guest again, seen last of all: it is the last to make room. */
-  unsettle(slot: number): void {
-    this.#settled--
+  demote(slot: number): void {
+    this.#protectedCount--
     this.link(slot)
   }
 
   remove(slot: number): void {
-    if (this.#states[slot] === GUEST) this.unlink(slot)
-    else this.#settled--
-    this.#index.drop(slot)
+    if (this.#states[slot] === PROBATIONARY) this.unlink(slot)
+    else this.#protectedCount--
+    this.#index.remove(slot)
     this.#states[slot] = FREE
-    this.#names[slot] = undefined
-    this.#later[slot] = this.#firstFree
+    this.#labels[slot] = undefined
+    this.#next[slot] = this.#firstFree
     this.#firstFree = slot
     this.#size--
   }
@@ -143,40 +143,40 @@ export class CallerTable {
     this.#lastMs[slot] = lastMs
   }
 
-  nameAt(slot: number): string | undefined {
-    return this.#names[slot]
+  labelAt(slot: number): string | undefined {
+    return this.#labels[slot]
   }
 
-  nameOf(rule: number, hi: number, lo: number): string | undefined {
+  labelOf(rule: number, hi: number, lo: number): string | undefined {
     const slot = this.find(rule, hi, lo)
-    return slot === -1 ? undefined : this.nameAt(slot)
+    return slot === -1 ? undefined : this.labelAt(slot)
   }
 
-  setName(slot: number, name: string): void {
-    this.#names[slot] = name
+  setLabel(slot: number, label: string): void {
+    this.#labels[slot] = label
   }
 
   /** As good as chance against callers that come in turns; nothing is won by guessing it. */
-  private draw(): boolean {
-    this.#drawn = (Math.imul(this.#drawn, 1_664_525) + 1_013_904_223) | 0
-    return this.#drawn >>> (32 - LET_IN_BITS) === 0
+  private admitsNewcomer(): boolean {
+    this.#randomState = (Math.imul(this.#randomState, 1_664_525) + 1_013_904_223) | 0
+    return this.#randomState >>> (32 - ADMIT_BITS) === 0
   }
 
   private link(slot: number): void {
-    this.#states[slot] = GUEST
-    this.#later[slot] = NOBODY
-    this.#earlier[slot] = this.#latest
-    if (this.#latest === NOBODY) this.#earliest = slot
-    else this.#later[this.#latest] = slot
-    this.#latest = slot
+    this.#states[slot] = PROBATIONARY
+    this.#next[slot] = NO_SLOT
+    this.#previous[slot] = this.#newest
+    if (this.#newest === NO_SLOT) this.#oldest = slot
+    else this.#next[this.#newest] = slot
+    this.#newest = slot
   }
 
   private unlink(slot: number): void {
-    const later = this.#later[slot] ?? NOBODY
-    const earlier = this.#earlier[slot] ?? NOBODY
-    if (later === NOBODY) this.#latest = earlier
-    else this.#earlier[later] = earlier
-    if (earlier === NOBODY) this.#earliest = later
-    else this.#later[earlier] = later
+    const next = this.#next[slot] ?? NO_SLOT
+    const previous = this.#previous[slot] ?? NO_SLOT
+    if (next === NO_SLOT) this.#newest = previous
+    else this.#previous[next] = previous
+    if (previous === NO_SLOT) this.#oldest = next
+    else this.#next[previous] = next
   }
 }

@@ -14,8 +14,8 @@ import {
   START,
   textOf,
 } from './callers.test-helper.js'
-import { NAME_LENGTH_MAX } from './names.js'
-import { PLACES } from './space-saving.js'
+import { LABEL_LENGTH_MAX } from './names.js'
+import { SKETCH_SIZE } from './space-saving.js'
 import { RULES_TOP_MAX } from './top-places.js'
 
 test('refusals are counted by calls, and use by the cost that was admitted', () => {
@@ -101,7 +101,7 @@ test('the first by refusals, by use, at zero and by hours are told, each once', 
 
 test('a caller seen once in a crowd is told by its hash, and by name when it comes again', () => {
   const { see, told } = openTracker()
-  for (let caller = 0; caller < PLACES; caller++) see(caller, { ...ALLOWED, cost: 2 })
+  for (let caller = 0; caller < SKETCH_SIZE; caller++) see(caller, { ...ALLOWED, cost: 2 })
   see(999, { ...ALLOWED, cost: 50 })
   expect(told(999)).toMatchObject({ caller: {}, plan: null, use: 52, useError: 2 })
   see(999)
@@ -131,7 +131,7 @@ test('whoever keeps what is seen of a rule need not look for it', () => {
   const { tracker, told } = openTracker()
   const rule = tracker.ofRule('per-user')
   expect(tracker.ofRule('per-user')).toBe(rule)
-  rule.seen(['user'], hashOf(1), 'refused', 0, 1, callWith({ user: 'u1' }), START, HOUR)
+  rule.record(['user'], hashOf(1), 'refused', 0, 1, callWith({ user: 'u1' }), START, HOUR)
   expect(told(1)).toMatchObject({ refusals: 1, plan: null })
 })
 
@@ -141,7 +141,7 @@ test('whatever comes in, no table holds more than its places', () => {
   const long = 'x'.repeat(8192)
   for (let period = 0; period < 2; period++) {
     for (let rule = 0; rule < RULES_TOP_MAX + 30; rule++) {
-      for (let i = 0; i < PLACES + 20; i++) {
+      for (let i = 0; i < SKETCH_SIZE + 20; i++) {
         const attributes = { user: `${caller}${long}`, plan: long }
         see(caller++, { ...REFUSED, rule: `r${rule}`, attributes })
         see(caller++, { ...ALLOWED, rule: `r${rule}`, attributes })
@@ -150,15 +150,15 @@ test('whatever comes in, no table holds more than its places', () => {
     pass(PERIOD_MS)
   }
   for (let i = 0; i < 200_000; i++) see(caller++, REFUSED)
-  const { top, zero, hours } = tracker.held
-  expect(top).toBeLessThanOrEqual(RULES_TOP_MAX * 2 * 2 * PLACES)
-  expect(zero).toBe(TABLE_SLOTS)
+  const { top, exhausted, hours } = tracker.held
+  expect(top).toBeLessThanOrEqual(RULES_TOP_MAX * 2 * 2 * SKETCH_SIZE)
+  expect(exhausted).toBe(TABLE_SLOTS)
   expect(hours).toBe(TABLE_SLOTS)
   const told = tracker.view(20, START)
   expect(told.length).toBeLessThanOrEqual(VIEW_MAX)
   for (const { caller: named, plan } of told) {
     const name = Object.values(named).join('') + (plan ?? '')
-    expect(name.length).toBeLessThanOrEqual(NAME_LENGTH_MAX)
+    expect(name.length).toBeLessThanOrEqual(LABEL_LENGTH_MAX)
   }
 })
 
@@ -200,7 +200,7 @@ test('rules beyond those that can be known cost nothing and tell nothing', () =>
   const { tracker, see } = openTracker()
   for (let rule = 0; rule < RULES_KNOWN_MAX; rule++) tracker.ofRule(`r${rule}`)
   see(1, { ...REFUSED, rule: 'one-more' })
-  expect(tracker.held).toEqual({ top: 0, zero: 0, hours: 0 })
+  expect(tracker.held).toEqual({ top: 0, exhausted: 0, hours: 0 })
 })
 
 test('more callers than can be told leave out whole rules, those with fewest refusals first', () => {

@@ -15,25 +15,25 @@
  * So about 9 MB for a node whose every table is full, and some 500 KB for one with few rules.
  */
 import type { NameProtection } from '../name-protection.js'
-import type { SeenCaller, SeenShadowCaller } from '../node-sight.js'
-import { viewCallers, viewZero, type ZeroCaller } from './caller-view.js'
-import { HourCallers } from './hours.js'
-import { parseHash, readHours, writeHours } from './hours-text.js'
-import { type Named, readName } from './names.js'
+import type { CallerSnapshot, ShadowCallerSnapshot } from '../node-sight.js'
+import { viewCallers, viewExhausted, type ExhaustedCallerView } from './caller-view.js'
+import { HoursAtLimit } from './hours.js'
+import { parseHash, decodeHours, encodeHours } from './hours-text.js'
+import { type ParsedLabel, parseLabel } from './names.js'
 import { type RuleCallers, type SharedTables, TrackedRule, UNTRACKED } from './rule-callers.js'
 import { viewShadowCallers } from './shadow-view.js'
-import { TopPlaces } from './top-places.js'
-import { ZeroCallers } from './zero.js'
+import { SketchSlots } from './top-places.js'
+import { ExhaustedCallers } from './zero.js'
 
 /** Rules that were seen are kept; callers of rules beyond these are not tracked. */
 export const RULES_KNOWN_MAX = 10_000
 /** Top callers are of the present period and the one before: of five to ten minutes. */
 export const PERIOD_MS = 300_000
 /** What is told of callers at zero at a time. */
-const ZERO_TOLD_MAX = 100
+const EXHAUSTED_MAX = 100
 
 /** What this node knows of a caller beside its hash. */
-export interface KnownCaller extends Named {
+export interface KnownCaller extends ParsedLabel {
   readonly isEverybody: boolean
   readonly lastRefusedCall: string | null
 }
@@ -42,18 +42,18 @@ export class CallerTracker {
   readonly #tables: SharedTables
   readonly #rules = new Map<string, TrackedRule>()
   /** By number. */
-  readonly #numbered: TrackedRule[] = []
+  readonly #rulesByNumber: TrackedRule[] = []
   #countedFromMs: number
   #period: number
 
   /** Periods begin at multiples of their length since 1970, so those of all nodes fall together. */
   constructor(nowMs: number) {
     this.#tables = {
-      refusalPlaces: new TopPlaces(),
-      usePlaces: new TopPlaces(),
-      shadowPlaces: new TopPlaces(),
-      zero: new ZeroCallers(),
-      hours: new HourCallers(nowMs),
+      refusalSlots: new SketchSlots(),
+      useSlots: new SketchSlots(),
+      shadowSlots: new SketchSlots(),
+      exhausted: new ExhaustedCallers(),
+      hours: new HoursAtLimit(nowMs),
     }
     this.#countedFromMs = nowMs
     this.#period = Math.floor(nowMs / PERIOD_MS)
@@ -65,17 +65,17 @@ export class CallerTracker {
   }
 
   /** Callers that are at zero now. */
-  get zeroCount(): number {
-    return this.#tables.zero.size
+  get exhaustedCount(): number {
+    return this.#tables.exhausted.size
   }
 
   /** How many callers are held, where: for tests and metrics. */
-  get held(): { readonly top: number; readonly zero: number; readonly hours: number } {
+  get held(): { readonly top: number; readonly exhausted: number; readonly hours: number } {
     let top = 0
-    for (const { refusals, use, shadowRefusals, candidateRefusals } of this.#numbered) {
+    for (const { refusals, use, shadowRefusals, candidateRefusals } of this.#rulesByNumber) {
       top += refusals.size + use.size + shadowRefusals.size + candidateRefusals.size
     }
-    return { top, zero: this.#tables.zero.size, hours: this.#tables.hours.size }
+    return { top, exhausted: this.#tables.exhausted.size, hours: this.#tables.hours.size }
   }
 
   /** To be kept by whoever sees many decisions. */
@@ -86,28 +86,28 @@ export class CallerTracker {
   /** Once a second. */
   tick(nowMs: number): void {
     this.rotate(Math.floor(nowMs / PERIOD_MS), nowMs)
-    const { refusalPlaces, usePlaces, shadowPlaces, zero, hours } = this.#tables
-    refusalPlaces.tick()
-    usePlaces.tick()
-    shadowPlaces.tick()
-    zero.tick(nowMs)
+    const { refusalSlots, useSlots, shadowSlots, exhausted, hours } = this.#tables
+    refusalSlots.tick()
+    useSlots.tick()
+    shadowSlots.tick()
+    exhausted.tick(nowMs)
     hours.tick(nowMs)
   }
 
   /** For each rule its first callers by refusals, by use, longest at zero, and by hours. */
-  view(limitPerRule: number, nowMs: number): readonly SeenCaller[] {
-    const { zero, hours } = this.#tables
-    return viewCallers(this.#numbered, zero, hours, limitPerRule, nowMs)
+  view(limitPerRule: number, nowMs: number): readonly CallerSnapshot[] {
+    const { exhausted, hours } = this.#tables
+    return viewCallers(this.#rulesByNumber, exhausted, hours, limitPerRule, nowMs)
   }
 
   /** For each rule the first callers that it, or its candidate, would have refused. */
-  shadowView(limitPerRule: number): readonly SeenShadowCaller[] {
-    return viewShadowCallers(this.#numbered, limitPerRule)
+  shadowView(limitPerRule: number): readonly ShadowCallerSnapshot[] {
+    return viewShadowCallers(this.#rulesByNumber, limitPerRule)
   }
 
   /** Callers that called and were refused for longer than that; the longest first. */
-  zero(olderThanMs: number): readonly ZeroCaller[] {
-    return viewZero(this.#numbered, this.#tables.zero, olderThanMs, ZERO_TOLD_MAX)
+  exhausted(olderThanMs: number): readonly ExhaustedCallerView[] {
+    return viewExhausted(this.#rulesByNumber, this.#tables.exhausted, olderThanMs, EXHAUSTED_MAX)
   }
 
   /** What is known here of a caller by its hash; undefined: nothing that could be shown. */
@@ -115,11 +115,11 @@ export class CallerTracker {
     const tracked = this.#rules.get(rule)
     const caller = parseHash(hash)
     if (tracked === undefined || caller === undefined) return undefined
-    const name = tracked.knownNameOf(caller)
+    const name = tracked.knownLabelOf(caller)
     const lastRefusedCall = tracked.refusedCallOf(caller) ?? null
     if (name === undefined && lastRefusedCall === null) return undefined
     const { by, isEverybody } = tracked
-    return { ...readName(by, name), isEverybody, lastRefusedCall }
+    return { ...parseLabel(by, name), isEverybody, lastRefusedCall }
   }
 
   /** The call that the caller with most refusals of a rule made last; undefined: not known. */
@@ -129,18 +129,18 @@ export class CallerTracker {
 
   /** The hours of all callers, for a restart, with their names as they may be stored. */
   save(names: NameProtection): string {
-    return writeHours(this.#numbered, this.#tables.hours, names)
+    return encodeHours(this.#rulesByNumber, this.#tables.hours, names)
   }
 
   /** Throws where it is not what `save` returned, and changes nothing then. Returns how many. */
   restore(text: string, nowMs: number, names: NameProtection): number {
     const { hours } = this.#tables
-    const kept = readHours(text, nowMs, names)
+    const kept = decodeHours(text, nowMs, names)
     hours.tick(nowMs)
     for (const { rule, by, callers } of kept) {
       const tracked = this.trackedOf(rule)
       // It counts by something else now.
-      if (tracked?.takesBy(by) !== true) continue
+      if (tracked?.acceptsAttributes(by) !== true) continue
       for (const { hi, lo, hours: bits, lastMs, name } of callers) {
         hours.restore(tracked.number, hi, lo, bits, lastMs, name)
       }
@@ -151,23 +151,23 @@ export class CallerTracker {
   private trackedOf(rule: string): TrackedRule | undefined {
     const known = this.#rules.get(rule)
     if (known !== undefined || this.#rules.size >= RULES_KNOWN_MAX) return known
-    const made = new TrackedRule(rule, this.#numbered.length, this.#tables)
+    const made = new TrackedRule(rule, this.#rulesByNumber.length, this.#tables)
     this.#rules.set(rule, made)
-    this.#numbered.push(made)
+    this.#rulesByNumber.push(made)
     return made
   }
 
   private rotate(period: number, nowMs: number): void {
-    const gone = period - this.#period
+    const elapsed = period - this.#period
     // A clock that was set back by a moment comes here again.
-    if (gone === 0 || gone === -1) return
+    if (elapsed === 0 || elapsed === -1) return
     this.#period = period
-    const { refusalPlaces, usePlaces, shadowPlaces } = this.#tables
-    for (const places of [refusalPlaces, usePlaces, shadowPlaces]) {
-      if (gone < 0) places.clear()
-      if (gone > 0) places.rotate()
-      if (gone > 1) places.rotate()
+    const { refusalSlots, useSlots, shadowSlots } = this.#tables
+    for (const slots of [refusalSlots, useSlots, shadowSlots]) {
+      if (elapsed < 0) slots.clear()
+      if (elapsed > 0) slots.rotate()
+      if (elapsed > 1) slots.rotate()
     }
-    if (gone < 0) this.#countedFromMs = nowMs
+    if (elapsed < 0) this.#countedFromMs = nowMs
   }
 }

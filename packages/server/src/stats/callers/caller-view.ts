@@ -1,13 +1,13 @@
 /** What a node tells of the callers it keeps. */
 import { formatHash, type Hash64 } from '@sluice/core'
-import type { SeenCaller } from '../node-sight.js'
+import type { CallerSnapshot } from '../node-sight.js'
 import type { CallerTable } from './caller-table.js'
-import { countHours, type HourCallers } from './hours.js'
-import { type Named, readName } from './names.js'
+import { countHours, type HoursAtLimit } from './hours.js'
+import { type ParsedLabel, parseLabel } from './names.js'
 import type { TrackedRule } from './rule-callers.js'
-import type { ZeroCallers } from './zero.js'
+import type { ExhaustedCallers } from './zero.js'
 
-export interface ZeroCaller extends Named {
+export interface ExhaustedCallerView extends ParsedLabel {
   readonly rule: string
   readonly hash: string
   /** The rule has one counter for all of its calls. */
@@ -23,39 +23,39 @@ export const VIEW_MAX = 4000
 /** The rules with most refusals first, then those with most decisions. */
 export function viewCallers(
   rules: readonly TrackedRule[],
-  zero: ZeroCallers,
-  hours: HourCallers,
+  exhausted: ExhaustedCallers,
+  hours: HoursAtLimit,
   limit: number,
   nowMs: number,
-): readonly SeenCaller[] {
-  const atZero = firstByRule(
-    zero.table,
+): readonly CallerSnapshot[] {
+  const exhaustedByRule = firstByRule(
+    exhausted.table,
     limit,
-    (a, b) => zero.sinceMsAt(a) - zero.sinceMsAt(b),
-    (slot) => !zero.isRefilledAt(slot, nowMs),
+    (a, b) => exhausted.sinceMsAt(a) - exhausted.sinceMsAt(b),
+    (slot) => !exhausted.isRefilledAt(slot, nowMs),
   )
   const byHours = firstByRule(hours.table, limit, (a, b) => {
     const difference = countHours(hours.hoursAt(b)) - countHours(hours.hoursAt(a))
     return difference === 0 ? hours.table.lastMsAt(b) - hours.table.lastMsAt(a) : difference
   })
-  const told: SeenCaller[] = []
-  for (const rule of rules.filter(isKnowing).toSorted(compareRules)) {
+  const views: CallerSnapshot[] = []
+  for (const rule of rules.filter(hasCallers).toSorted(compareRules)) {
     const first = new Map<string, Hash64>()
     const lists = [
       rule.refusals.highest(limit),
       rule.use.highest(limit),
-      atZero.get(rule.number) ?? [],
+      exhaustedByRule.get(rule.number) ?? [],
       byHours.get(rule.number) ?? [],
     ]
     for (const list of lists) for (const caller of list) first.set(formatHash(caller), caller)
-    if (told.length + first.size > VIEW_MAX) break
+    if (views.length + first.size > VIEW_MAX) break
     for (const [hash, caller] of first)
-      told.push(viewCaller(rule, hash, caller, { zero, hours, nowMs }))
+      views.push(viewCaller(rule, hash, caller, { exhausted, hours, nowMs }))
   }
-  return told
+  return views
 
-  function isKnowing({ refusals, use, number }: TrackedRule): boolean {
-    return refusals.hasPlace || use.hasPlace || atZero.has(number) || byHours.has(number)
+  function hasCallers({ refusals, use, number }: TrackedRule): boolean {
+    return refusals.hasSketch || use.hasSketch || exhaustedByRule.has(number) || byHours.has(number)
   }
 }
 
@@ -67,38 +67,40 @@ function compareRules(a: TrackedRule, b: TrackedRule): number {
 }
 
 /** Those that called and were refused for so long, the longest at zero first. */
-export function viewZero(
+export function viewExhausted(
   rules: readonly TrackedRule[],
-  zero: ZeroCallers,
+  exhausted: ExhaustedCallers,
   olderThanMs: number,
   limit: number,
-): readonly ZeroCaller[] {
-  const { table } = zero
-  const found: number[] = []
+): readonly ExhaustedCallerView[] {
+  const { table } = exhausted
+  const slots: number[] = []
   table.each((slot) => {
     // One that was refused once and then stayed away was not at zero all that time.
-    const lastedMs = table.lastMsAt(slot) - zero.sinceMsAt(slot)
-    if (lastedMs > olderThanMs && zero.isRefusedAt(slot)) found.push(slot)
+    const lastedMs = table.lastMsAt(slot) - exhausted.sinceMsAt(slot)
+    if (lastedMs > olderThanMs && exhausted.isRefusedAt(slot)) slots.push(slot)
   })
-  const first = found.toSorted((a, b) => zero.sinceMsAt(a) - zero.sinceMsAt(b)).slice(0, limit)
+  const first = slots
+    .toSorted((a, b) => exhausted.sinceMsAt(a) - exhausted.sinceMsAt(b))
+    .slice(0, limit)
   return first.flatMap((slot) => {
     const rule = rules[table.ruleAt(slot)]
     if (rule === undefined) return []
     return {
       rule: rule.rule,
       hash: formatHash({ hi: table.hiAt(slot), lo: table.loAt(slot) }),
-      ...readName(rule.by, table.nameAt(slot)),
+      ...parseLabel(rule.by, table.labelAt(slot)),
       isEverybody: rule.isEverybody,
-      sinceMs: zero.sinceMsAt(slot),
+      sinceMs: exhausted.sinceMsAt(slot),
       lastSeenMs: table.lastMsAt(slot),
-      lastRefusedCall: zero.callAt(slot) ?? null,
+      lastRefusedCall: exhausted.callAt(slot) ?? null,
     }
   })
 }
 
 interface ViewContext {
-  readonly zero: ZeroCallers
-  readonly hours: HourCallers
+  readonly exhausted: ExhaustedCallers
+  readonly hours: HoursAtLimit
   readonly nowMs: number
 }
 
@@ -106,36 +108,37 @@ function viewCaller(
   rule: TrackedRule,
   hash: string,
   { hi, lo }: Hash64,
-  { zero, hours, nowMs }: ViewContext,
-): SeenCaller {
+  { exhausted, hours, nowMs }: ViewContext,
+): CallerSnapshot {
   const refusals = rule.refusals.estimate(hi, lo)
   const use = rule.use.estimate(hi, lo)
-  const zeroSlot = zero.table.find(rule.number, hi, lo)
+  const exhaustedSlot = exhausted.table.find(rule.number, hi, lo)
   const hoursSlot = hours.table.find(rule.number, hi, lo)
   return {
     rule: rule.rule,
     hash,
-    ...readName(rule.by, rule.knownNameOf({ hi, lo })),
+    ...parseLabel(rule.by, rule.knownLabelOf({ hi, lo })),
     ...(rule.isEverybody && { isEverybody: true }),
     refusals: refusals.count,
     refusalsError: refusals.error,
     use: use.count,
     useError: use.error,
-    lastRefusedCall: rule.refusals.callOf(hi, lo) ?? callIn(zero, zeroSlot) ?? null,
-    zeroSinceMs: zeroSlot === -1 ? null : zero.sinceMsAt(zeroSlot),
-    ...(zeroSlot !== -1 && zero.isRefilledAt(zeroSlot, nowMs) && { isRefilled: true }),
+    lastRefusedCall: rule.refusals.callOf(hi, lo) ?? callIn(exhausted, exhaustedSlot) ?? null,
+    zeroSinceMs: exhaustedSlot === -1 ? null : exhausted.sinceMsAt(exhaustedSlot),
+    ...(exhaustedSlot !== -1 &&
+      exhausted.isRefilledAt(exhaustedSlot, nowMs) && { isRefilled: true }),
     lastSeenMs: Math.max(
       rule.refusals.lastMsOf(hi, lo),
       rule.use.lastMsOf(hi, lo),
-      lastMsIn(zero.table, zeroSlot),
+      lastMsIn(exhausted.table, exhaustedSlot),
       lastMsIn(hours.table, hoursSlot),
     ),
     hours: hoursSlot === -1 ? 0 : hours.hoursAt(hoursSlot),
   }
 }
 
-function callIn(zero: ZeroCallers, slot: number): string | undefined {
-  return slot === -1 ? undefined : zero.callAt(slot)
+function callIn(exhausted: ExhaustedCallers, slot: number): string | undefined {
+  return slot === -1 ? undefined : exhausted.callAt(slot)
 }
 
 function lastMsIn(table: CallerTable, slot: number): number {

@@ -7,7 +7,7 @@ import {
   type ShadowRefusal,
 } from '@sluice/core'
 import { callWith } from '../../normalized-call.test-helper.js'
-import type { SeenCaller } from '../node-sight.js'
+import type { CallerSnapshot } from '../node-sight.js'
 import { CallerTracker } from './caller-tracker.js'
 
 /** The beginning of an hour, and so of a period. */
@@ -16,7 +16,7 @@ export const SECOND = 1000
 export const MINUTE = 60 * SECOND
 export const HOUR = 60 * MINUTE
 
-export interface DecisionSeen {
+export interface DecisionOptions {
   readonly rule?: string
   readonly by?: readonly string[]
   readonly outcome?: RuleOutcome
@@ -29,9 +29,9 @@ export interface DecisionSeen {
   readonly route?: string
 }
 
-export const REFUSED: DecisionSeen = { outcome: 'refused', left: 0 }
-export const LAST_ONE: DecisionSeen = { outcome: 'allowed', left: 0 }
-export const ALLOWED: DecisionSeen = { outcome: 'allowed', left: 0.5 }
+export const REFUSED: DecisionOptions = { outcome: 'refused', left: 0 }
+export const LAST_ONE: DecisionOptions = { outcome: 'allowed', left: 0 }
+export const ALLOWED: DecisionOptions = { outcome: 'allowed', left: 0.5 }
 
 /** The same number is the same caller; spread as hashes are. */
 export function hashOf(caller: number): Hash64 {
@@ -45,19 +45,23 @@ export function textOf(caller: number): string {
 export function openTracker(startMs = START) {
   const tracker = new CallerTracker(startMs)
   let nowMs = startMs
-  const see = (caller: number, seen: DecisionSeen = ALLOWED) => {
-    const { rule = 'per-user', by = ['user'], outcome = 'allowed', left = 0.5, cost = 1 } = seen
-    const { attributes = { user: `u${caller}`, plan: 'free' }, resetAfterMs = HOUR, route } = seen
+  const see = (caller: number, options: DecisionOptions = ALLOWED) => {
+    const { rule = 'per-user', by = ['user'], outcome = 'allowed', left = 0.5, cost = 1 } = options
+    const {
+      attributes = { user: `u${caller}`, plan: 'free' },
+      resetAfterMs = HOUR,
+      route,
+    } = options
     const call = callWith(attributes, { route })
-    const of = tracker.ofRule(rule)
-    of.seen(by, hashOf(caller), outcome, left, cost, call, nowMs, resetAfterMs)
+    const ruleCallers = tracker.ofRule(rule)
+    ruleCallers.record(by, hashOf(caller), outcome, left, cost, call, nowMs, resetAfterMs)
   }
   /** A call that passed, and would have been refused. */
   const would = (caller: number, mode: ShadowRefusal['mode'] = 'shadow', rule = 'per-user') => {
     const refusal = { rule, mode, by: ['user'], caller: hashOf(caller) }
     const call = callWith({ user: `u${caller}`, plan: 'free', method: 'GET', path: '/tried' })
     const rest = { call, limitName: null, retryAfterMs: 1 }
-    tracker.ofRule(rule).wouldRefuse({ ...refusal, ...rest }, nowMs)
+    tracker.ofRule(rule).recordShadowRefusal({ ...refusal, ...rest }, nowMs)
   }
   /** By a second at a time, as a server does. */
   const pass = (ms: number, each: () => void = () => {}) => {
@@ -73,7 +77,9 @@ export function openTracker(startMs = START) {
     nowMs += ms
     tracker.tick(nowMs)
   }
-  const told = (caller: number, rule = 'per-user'): SeenCaller | undefined =>
-    tracker.view(20, nowMs).find((seen) => seen.rule === rule && seen.hash === textOf(caller))
+  const told = (caller: number, rule = 'per-user'): CallerSnapshot | undefined =>
+    tracker
+      .view(20, nowMs)
+      .find((options) => options.rule === rule && options.hash === textOf(caller))
   return { tracker, see, would, pass, jump, told, now: () => nowMs }
 }

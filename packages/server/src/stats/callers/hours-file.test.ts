@@ -14,7 +14,7 @@ import { createMemoryLog } from '../../log/memory-log.test-helper.js'
 import { CLEAR, HASHED, SEALED } from '../name-protection.test-helper.js'
 import { TextSealer } from '../sealed-text.js'
 import { HOUR, openTracker, REFUSED, START } from './callers.test-helper.js'
-import { HoursFile, type HoursFileParts } from './hours-file.js'
+import { HoursFile, type HoursFileDeps } from './hours-file.js'
 
 let folder: string
 beforeEach(() => {
@@ -22,7 +22,7 @@ beforeEach(() => {
 })
 afterEach(() => rmSync(folder, { recursive: true, force: true }))
 
-type Options = Partial<Pick<HoursFileParts, 'index' | 'processes' | 'names'>>
+type Options = Partial<Pick<HoursFileDeps, 'index' | 'processes' | 'names'>>
 
 /** A server's worth of it. */
 function open(startMs = START, { index, processes, names = SEALED }: Options = {}) {

@@ -5,14 +5,14 @@
 import { readdirSync, readFileSync, rmSync } from 'node:fs'
 import { join } from 'node:path'
 import type { WallClock } from '../../clock.js'
-import { draftOf, KeptFile } from '../../files/kept-file.js'
+import { draftOf, PeriodicFile } from '../../files/kept-file.js'
 import type { Log } from '../../log/logger.js'
 import { messageOf } from '../../message-of.js'
 import type { NameProtection } from '../name-protection.js'
 import type { CallerTracker } from './caller-tracker.js'
 import { hasClearNames } from './hours-text.js'
 
-export interface HoursFileParts {
+export interface HoursFileDeps {
   readonly callers: Pick<CallerTracker, 'save' | 'restore' | 'held'>
   readonly dataDir: string
   /** How the names of callers are stored. */
@@ -32,9 +32,9 @@ const EVERY_MS = 300_000
 const UNUSABLE = 'hours of callers at their limit could not be restored; they are counted anew'
 
 export class HoursFile {
-  readonly #parts: HoursFileParts
+  readonly #deps: HoursFileDeps
   readonly #file: string
-  readonly #kept: KeptFile<string>
+  readonly #periodicFile: PeriodicFile<string>
   #hasFailed = false
   /** Whether there is a file of callers, which forgets them when they are forgotten. */
   #hasFile = false
@@ -43,11 +43,11 @@ export class HoursFile {
   /** The last content, and the same in clear by which a change is noticed: seals always differ. */
   #last: { readonly clear: string; readonly stored: string } | undefined
 
-  constructor(parts: HoursFileParts) {
-    const { dataDir, index = 0 } = parts
-    this.#parts = parts
+  constructor(deps: HoursFileDeps) {
+    const { dataDir, index = 0 } = deps
+    this.#deps = deps
     this.#file = join(dataDir, index === 0 ? `${FILE}.json` : `${FILE}-${index}.json`)
-    this.#kept = new KeptFile({
+    this.#periodicFile = new PeriodicFile({
       file: this.#file,
       everyMs: EVERY_MS,
       content: () => this.content(),
@@ -57,7 +57,7 @@ export class HoursFile {
 
   /** A file that cannot be used is no reason not to start. */
   restore(): void {
-    const { callers, log, clock, names } = this.#parts
+    const { callers, log, clock, names } = this.#deps
     const file = this.#file
     this.removeLeftovers()
     try {
@@ -68,7 +68,7 @@ export class HoursFile {
       const count = callers.restore(text, clock.now(), names)
       if (names.form === 'clear' || !hasClearNames(text)) {
         this.#mustRewrite = false
-        this.#kept.holds(text)
+        this.#periodicFile.markSaved(text)
       }
       log.info({ file, callers: count }, 'hours of callers at their limit restored')
     } catch (error) {
@@ -82,7 +82,7 @@ export class HoursFile {
    * earlier release wrote names into them, and nothing reads or replaces them.
    */
   private removeLeftovers(): void {
-    const { dataDir, names, index = 0, processes = 1 } = this.#parts
+    const { dataDir, names, index = 0, processes = 1 } = this.#deps
     const unread = index === 0 && names.form !== 'clear' ? filesFrom(dataDir, processes) : []
     for (const file of [draftOf(this.#file), ...unread]) {
       try {
@@ -94,21 +94,21 @@ export class HoursFile {
   }
 
   start(): void {
-    this.#kept.start()
-    if (this.#mustRewrite) void this.#kept.save()
+    this.#periodicFile.start()
+    if (this.#mustRewrite) void this.#periodicFile.save()
   }
 
   save(): Promise<void> {
-    return this.#kept.save()
+    return this.#periodicFile.save()
   }
 
   close(): Promise<void> {
-    return this.#kept.close()
+    return this.#periodicFile.close()
   }
 
   /** Where nobody ever came to a limit there is nothing to write. */
   private content(): string | undefined {
-    const { callers, names } = this.#parts
+    const { callers, names } = this.#deps
     if (!this.#hasFile && callers.held.hours === 0) return undefined
     this.#hasFile = true
     const clear = callers.save({ ...names, form: 'clear' })
@@ -122,7 +122,7 @@ export class HoursFile {
     this.#hasFailed = failure !== undefined
     if (failure === undefined || wasFailing) return
     const fields = { file: this.#file, error: messageOf(failure) }
-    const { log } = this.#parts
+    const { log } = this.#deps
     log.warn(fields, 'hours of callers at their limit not saved; a restart forgets them')
   }
 }

@@ -6,17 +6,17 @@
 import { formatHash, type Hash64, show } from '@sluice/core'
 import type { NameProtection } from '../name-protection.js'
 import { TABLE_SLOTS } from './caller-table.js'
-import { HOURS, type HourCallers, hourOf, shiftHours } from './hours.js'
-import { BY_MAX, joinName, splitName } from './names.js'
+import { HOURS, type HoursAtLimit, hourOf, shiftHours } from './hours.js'
+import { BY_MAX, joinLabel, splitLabel } from './names.js'
 import type { TrackedRule } from './rule-callers.js'
 
-interface KeptRule {
+interface StoredRule {
   readonly rule: string
   readonly by: readonly string[]
-  readonly callers: readonly KeptCaller[]
+  readonly callers: readonly StoredCaller[]
 }
 
-interface KeptCaller {
+interface StoredCaller {
   readonly hi: number
   readonly lo: number
   /** As of the present hour. */
@@ -35,7 +35,7 @@ const HASH = /^[0-9a-f]{16}$/
 /** Hash, hours, time; then the plan and the values. */
 const FIELDS_MIN = 4
 
-interface WrittenRule {
+interface EncodedRule {
   readonly rule: string
   readonly by: readonly string[]
   readonly callers: unknown[][]
@@ -44,20 +44,20 @@ interface WrittenRule {
 /** Names beside the callers of each rule; null: it has none. */
 type SealedNames = readonly (readonly (string | null)[])[]
 
-export function writeHours(
+export function encodeHours(
   rules: readonly TrackedRule[],
-  hours: HourCallers,
+  hours: HoursAtLimit,
   { form, sealer }: NameProtection,
 ): string {
   const { table } = hours
-  const written = new Map<number, WrittenRule & { readonly names: (string | null)[] }>()
+  const written = new Map<number, EncodedRule & { readonly names: (string | null)[] }>()
   table.each((slot) => {
     const number = table.ruleAt(slot)
     const { rule = '', by = [] } = rules[number] ?? {}
     const ofRule = written.get(number) ?? { rule, by, callers: [], names: [] }
     written.set(number, ofRule)
-    const name = table.nameAt(slot)
-    const { plan, values } = splitName(form === 'clear' && name !== undefined ? name : '')
+    const name = table.labelAt(slot)
+    const { plan, values } = splitLabel(form === 'clear' && name !== undefined ? name : '')
     const hash = formatHash({ hi: table.hiAt(slot), lo: table.loAt(slot) })
     ofRule.callers.push([hash, hours.hoursAt(slot), table.lastMsAt(slot), plan, ...values])
     ofRule.names.push(name ?? null)
@@ -83,20 +83,20 @@ function hashIn(caller: unknown): string {
 }
 
 /** Hours that are over by now are left out. Without `protection` sealed names stay sealed. */
-export function readHours(
+export function decodeHours(
   text: string,
   nowMs: number,
   protection?: NameProtection,
-): readonly KeptRule[] {
+): readonly StoredRule[] {
   if (text.length > TEXT_LENGTH_MAX) refuse('text', `${text.length} characters`, 'at most 8 MiB')
   const { format, hour, rules, sealedNames } = fieldsOf(JSON.parse(text), 'text')
   if (format !== FORMAT) refuse('format', format, FORMAT)
   if (!isWhole(hour)) return refuse('hour', hour, 'the hours since 1970')
   // Kept by a clock that was ahead: as if it were now.
-  const gone = Math.max(0, hourOf(nowMs) - hour)
+  const elapsedHours = Math.max(0, hourOf(nowMs) - hour)
   const names = openNames(sealedNames, rules, protection)
   const read = listOf(rules, 'rules').map((rule, place) =>
-    readRule(rule, `rules[${place}]`, { gone, nowMs, names: names[place] ?? [] }),
+    readRule(rule, `rules[${place}]`, { elapsedHours, nowMs, names: names[place] ?? [] }),
   )
   const count = read.reduce((sum, { callers }) => sum + callers.length, 0)
   if (count > TABLE_SLOTS) refuse('rules', `${count} callers`, `at most ${TABLE_SLOTS}`)
@@ -105,7 +105,7 @@ export function readHours(
 
 /** Whether names stand in a text as they are, as earlier releases wrote all of them. */
 export function hasClearNames(text: string): boolean {
-  const rules = readHours(text, 0)
+  const rules = decodeHours(text, 0)
   return rules.some(({ callers }) => callers.some(({ name }) => name !== undefined))
 }
 
@@ -135,12 +135,12 @@ export function parseHash(text: string): Hash64 | undefined {
 
 /** What the rows of one rule are read with. */
 interface RowContext {
-  readonly gone: number
+  readonly elapsedHours: number
   readonly nowMs: number
   readonly names: readonly (string | null)[]
 }
 
-function readRule(value: unknown, place: string, context: RowContext): KeptRule {
+function readRule(value: unknown, place: string, context: RowContext): StoredRule {
   const { rule, by, callers } = fieldsOf(value, place)
   if (typeof rule !== 'string' || !ID.test(rule)) {
     return refuse(`${place}.rule`, rule, 'the id of a rule')
@@ -158,9 +158,9 @@ function readRule(value: unknown, place: string, context: RowContext): KeptRule 
 function readCaller(
   value: unknown,
   place: string,
-  { gone, nowMs }: RowContext,
+  { elapsedHours, nowMs }: RowContext,
   opened: string | undefined,
-): KeptCaller {
+): StoredCaller {
   const fields = listOf(value, place)
   const [hash, hours, lastMs, ...texts] = fields
   if (fields.length < FIELDS_MIN || fields.length > FIELDS_MIN + BY_MAX) {
@@ -177,9 +177,9 @@ function readCaller(
   const isNamed = plan !== '' || values.some((text) => text !== '')
   return {
     ...caller,
-    hours: shiftHours(hours, gone),
+    hours: shiftHours(hours, elapsedHours),
     lastMs: Math.min(lastMs, nowMs),
-    name: isNamed ? joinName(plan, values) : opened,
+    name: isNamed ? joinLabel(plan, values) : opened,
   }
 }
 

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
-import { SETTLED_MAX, TABLE_SLOTS } from './caller-table.js'
+import { PROTECTED_MAX, TABLE_SLOTS } from './caller-table.js'
 import {
   ALLOWED,
   hashOf,
@@ -11,7 +11,7 @@ import {
   REFUSED,
   START,
 } from './callers.test-helper.js'
-import { countHours, HIGHER_TIER_HOURS, HourCallers, HOURS, shiftHours } from './hours.js'
+import { countHours, HIGHER_TIER_HOURS, HoursAtLimit, HOURS, shiftHours } from './hours.js'
 
 test('bit i tells whether a caller came to its limit i hours ago', () => {
   const { see, jump, told } = openTracker()
@@ -43,7 +43,7 @@ test('after 24 hours an hour is forgotten, and a caller without any as well', ()
   expect(told(1)?.hours).toBe(2 ** 23)
   jump(HOUR)
   expect(told(1)).toBeUndefined()
-  expect(tracker.held).toEqual({ top: 0, zero: 0, hours: 0 })
+  expect(tracker.held).toEqual({ top: 0, exhausted: 0, hours: 0 })
 })
 
 test('after a sleep of days nobody is left', () => {
@@ -75,10 +75,10 @@ test('a flood of newcomers washes out nobody with two hours or more', () => {
 })
 
 test('a newcomer gets in where every settled place is taken, and outgrows those with less', () => {
-  const callers = new HourCallers(START)
+  const callers = new HoursAtLimit(START)
   const reach = (caller: number, nowMs: number) => {
     const { hi, lo } = hashOf(caller)
-    callers.reached(0, hi, lo, nowMs)
+    callers.record(0, hi, lo, nowMs)
   }
   const hoursOf = (caller: number) => {
     const { hi, lo } = hashOf(caller)
@@ -87,9 +87,9 @@ test('a newcomer gets in where every settled place is taken, and outgrows those 
   }
   for (let hour = 0; hour < 2; hour++) {
     callers.tick(START + hour * HOUR)
-    for (let caller = 0; caller < SETTLED_MAX; caller++) reach(caller, START + hour * HOUR)
+    for (let caller = 0; caller < PROTECTED_MAX; caller++) reach(caller, START + hour * HOUR)
   }
-  expect(callers.table.hasSettledRoom).toBe(false)
+  expect(callers.table.hasProtectedRoom).toBe(false)
   for (let hour = 2; hour < 5; hour++) {
     callers.tick(START + hour * HOUR)
     reach(5000, START + hour * HOUR)

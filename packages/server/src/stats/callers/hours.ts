@@ -7,7 +7,7 @@ export const HIGHER_TIER_HOURS = 12
 const HOUR_MS = 3_600_000
 const HOURS_MASK = 2 ** HOURS - 1
 /** Whoever came in as many hours is settled. */
-const SETTLED_HOURS = 2
+const PROTECTED_HOURS = 2
 
 export function hourOf(nowMs: number): number {
   return Math.floor(nowMs / HOUR_MS)
@@ -24,7 +24,7 @@ export function shiftHours(hours: number, by: number): number {
   return by >= HOURS ? 0 : (hours << by) & HOURS_MASK
 }
 
-export class HourCallers {
+export class HoursAtLimit {
   readonly table = new CallerTable()
   /** Bit i: the hour i hours ago. */
   readonly #hours = new Int32Array(TABLE_SLOTS)
@@ -47,15 +47,15 @@ export class HourCallers {
    * A decision that brought a caller to its limit. Returns a slot whose caller wants a name, or -1;
    * each hour anew, because its plan may have changed.
    */
-  reached(rule: number, hi: number, lo: number, nowMs: number): number {
+  record(rule: number, hi: number, lo: number, nowMs: number): number {
     const { table } = this
     const slot = table.find(rule, hi, lo)
     if (slot === -1) return this.begin(rule, hi, lo, nowMs)
     table.touch(slot, nowMs)
     const hours = this.hoursAt(slot)
-    if ((hours & 1) === 1) return table.nameAt(slot) === undefined ? slot : -1
+    if ((hours & 1) === 1) return table.labelAt(slot) === undefined ? slot : -1
     this.#hours[slot] = hours | 1
-    this.settle(slot)
+    this.promote(slot)
     return slot
   }
 
@@ -74,55 +74,55 @@ export class HourCallers {
   ): void {
     const { table } = this
     const known = table.find(rule, hi, lo)
-    const slot = known === -1 ? table.enter(rule, hi, lo, lastMs) : known
+    const slot = known === -1 ? table.insert(rule, hi, lo, lastMs) : known
     if (slot === -1) return
     this.#hours[slot] = hours | (known === -1 ? 0 : this.hoursAt(slot))
-    if (name !== undefined && table.nameAt(slot) === undefined) table.setName(slot, name)
-    this.settle(slot)
+    if (name !== undefined && table.labelAt(slot) === undefined) table.setLabel(slot, name)
+    this.promote(slot)
   }
 
   tick(nowMs: number): void {
     const hour = hourOf(nowMs)
-    const gone = hour - this.#hour
+    const elapsed = hour - this.#hour
     // A clock that was set back by a moment comes here again; by more, the hours go on from there.
-    if (gone === 0 || gone === -1) return
+    if (elapsed === 0 || elapsed === -1) return
     this.#hour = hour
-    if (gone < 0) return
+    if (elapsed < 0) return
     const { table } = this
     table.each((slot) => {
-      const hours = shiftHours(this.hoursAt(slot), gone)
+      const hours = shiftHours(this.hoursAt(slot), elapsed)
       this.#hours[slot] = hours
       if (hours === 0) table.remove(slot)
-      else if (table.isSettled(slot) && countHours(hours) < SETTLED_HOURS) table.unsettle(slot)
+      else if (table.isProtected(slot) && countHours(hours) < PROTECTED_HOURS) table.demote(slot)
     })
   }
 
   private begin(rule: number, hi: number, lo: number, nowMs: number): number {
     const isCrowded = this.table.isFull
-    const slot = this.table.enter(rule, hi, lo, nowMs)
+    const slot = this.table.insert(rule, hi, lo, nowMs)
     if (slot === -1) return -1
     this.#hours[slot] = 1
     return isCrowded ? -1 : slot
   }
 
   /** Where there is no room it takes that of the settled one with fewer hours, or less recent. */
-  private settle(slot: number): void {
+  private promote(slot: number): void {
     const { table } = this
-    if (!table.isGuest(slot) || countHours(this.hoursAt(slot)) < SETTLED_HOURS) return
-    if (!table.hasSettledRoom) {
-      const least = this.leastSettled()
+    if (!table.isProbationary(slot) || countHours(this.hoursAt(slot)) < PROTECTED_HOURS) return
+    if (!table.hasProtectedRoom) {
+      const least = this.leastProtected()
       if (!this.isLess(least, slot)) return
-      table.unsettle(least)
+      table.demote(least)
     }
-    table.settle(slot)
+    table.promote(slot)
   }
 
   /** A look at the whole table: at most once an hour for each caller. */
-  private leastSettled(): number {
+  private leastProtected(): number {
     const { table } = this
     let least = -1
     table.each((slot) => {
-      if (table.isSettled(slot) && (least === -1 || this.isLess(slot, least))) least = slot
+      if (table.isProtected(slot) && (least === -1 || this.isLess(slot, least))) least = slot
     })
     return least
   }

@@ -1,18 +1,18 @@
 /** What all nodes saw of their callers, as one list. */
 import {
-  CALLERS_TOLD_MAX,
-  type NodeSight,
-  type SeenCaller,
-  type SeenShadowCaller,
+  SNAPSHOT_CALLERS_MAX,
+  type NodeSnapshot,
+  type CallerSnapshot,
+  type ShadowCallerSnapshot,
 } from '../node-sight.js'
-import { TimeSlices } from '../../time-slices.js'
+import { CooperativeYield } from '../../time-slices.js'
 import { countHours, HIGHER_TIER_HOURS } from './hours.js'
 import type { TopCallerView, TopOrder } from './top-view.js'
 import { SILENT_MS } from './zero.js'
 
-export type CallersSight = Pick<NodeSight, 'callers' | 'shadowCallers' | 'callersSinceMs'>
+export type CallersSnapshot = Pick<NodeSnapshot, 'callers' | 'shadowCallers' | 'callersSinceMs'>
 
-interface TopAsked {
+interface TopQuery {
   /** Of this rule alone. */
   readonly rule?: string | undefined
   readonly limit: number
@@ -21,12 +21,15 @@ interface TopAsked {
 const FIGURES = ['refusals', 'use', 'shadowRefusals', 'candidateRefusals'] as const
 type Figure = (typeof FIGURES)[number]
 type Floors = Readonly<Record<Figure, ReadonlyMap<string, number>>>
-type Named = Pick<SeenCaller, 'rule' | 'hash' | 'caller' | 'plan' | 'isEverybody' | 'lastSeenMs'>
+type CallerIdentity = Pick<
+  CallerSnapshot,
+  'rule' | 'hash' | 'caller' | 'plan' | 'isEverybody' | 'lastSeenMs'
+>
 
 /** What is known of one caller of one rule. */
-interface Merged extends Readonly<Record<Figure, Sum>> {
+interface MergedCaller extends Readonly<Record<Figure, Sum>> {
   /** As the node told it that saw it last, of those that can name it. */
-  named: Named
+  identity: CallerIdentity
   isEverybody: boolean
   lastSeenMs: number
   hours: number
@@ -52,7 +55,7 @@ interface Sum {
 }
 
 /** Later than anything. */
-const NOT_AT_ZERO = Infinity
+const NOT_EXHAUSTED = Infinity
 
 /**
  * The first callers of all nodes. By refusals and use those come first that have most for certain;
@@ -60,23 +63,23 @@ const NOT_AT_ZERO = Infinity
  * By refusals, callers that would only have been refused follow those that were.
  */
 export async function mergeCallers(
-  sights: readonly CallersSight[],
+  snapshots: readonly CallersSnapshot[],
   order: TopOrder,
-  { rule, limit }: TopAsked,
+  { rule, limit }: TopQuery,
   nowMs: number,
 ): Promise<readonly TopCallerView[]> {
-  const slices = new TimeSlices()
-  const merged = new Map<string, Merged>()
+  const slices = new CooperativeYield()
+  const merged = new Map<string, MergedCaller>()
   const floors = {
     refusals: new Map<string, number>(),
     use: new Map<string, number>(),
     shadowRefusals: new Map<string, number>(),
     candidateRefusals: new Map<string, number>(),
   }
-  const isWanted = (caller: Named) => rule === undefined || caller.rule === rule
-  for (const sight of sights) {
-    const callers = sight.callers.filter(isWanted)
-    const shadowCallers = (sight.shadowCallers ?? []).filter(isWanted)
+  const isWanted = (caller: CallerIdentity) => rule === undefined || caller.rule === rule
+  for (const snapshot of snapshots) {
+    const callers = snapshot.callers.filter(isWanted)
+    const shadowCallers = (snapshot.shadowCallers ?? []).filter(isWanted)
     const own: Floors = {
       refusals: floorsOf(callers, ({ refusals }) => refusals),
       use: floorsOf(callers, ({ use }) => use),
@@ -86,7 +89,7 @@ export async function mergeCallers(
     for (const figure of FIGURES) addAll(floors[figure], own[figure])
     for (const caller of callers) addCaller(mergedOf(merged, caller), caller, own, nowMs)
     for (const caller of shadowCallers) addShadowCaller(mergedOf(merged, caller), caller, own)
-    if (slices.isOver()) await slices.pause()
+    if (slices.isDue()) await slices.pause()
   }
   const first = new FirstCallers(limit)
   for (const caller of merged.values()) first.add({ caller, ...weightOf(caller, order, nowMs) })
@@ -97,24 +100,24 @@ export async function mergeCallers(
 interface Weight {
   readonly weight: number
   /** Of those that weigh the same. */
-  readonly lesser: number
+  readonly tiebreak: number
 }
 
-interface Weighed extends Weight {
-  readonly caller: Merged
+interface WeightedCaller extends Weight {
+  readonly caller: MergedCaller
 }
 
 /** The heaviest of many, in order: sorting all of them would hold up decisions. */
 class FirstCallers {
   readonly #limit: number
-  readonly #first: Weighed[] = []
+  readonly #first: WeightedCaller[] = []
 
   constructor(limit: number) {
     this.#limit = limit
   }
 
-  add(weighed: Weighed): void {
-    if (weighed.weight <= 0 && weighed.lesser <= 0) return
+  add(weighed: WeightedCaller): void {
+    if (weighed.weight <= 0 && weighed.tiebreak <= 0) return
     const first = this.#first
     let from = 0
     let to = first.length
@@ -129,21 +132,21 @@ class FirstCallers {
     if (first.length > this.#limit) first.pop()
   }
 
-  all(): readonly Merged[] {
+  all(): readonly MergedCaller[] {
     return this.#first.map(({ caller }) => caller)
   }
 }
 
 /** Of those that weigh the same, whoever was seen last. */
-function isBefore(one: Weighed, other: Weighed): boolean {
+function isBefore(one: WeightedCaller, other: WeightedCaller): boolean {
   if (one.weight !== other.weight) return one.weight > other.weight
-  if (one.lesser !== other.lesser) return one.lesser > other.lesser
+  if (one.tiebreak !== other.tiebreak) return one.tiebreak > other.tiebreak
   return one.caller.lastSeenMs > other.caller.lastSeenMs
 }
 
 /** Since when the figures of all are counted. */
-export function callersSinceMs(sights: readonly CallersSight[], nowMs: number): number {
-  return sights.reduce((sinceMs, sight) => Math.min(sinceMs, sight.callersSinceMs), nowMs)
+export function callersSinceMs(snapshots: readonly CallersSnapshot[], nowMs: number): number {
+  return snapshots.reduce((sinceMs, snapshot) => Math.min(sinceMs, snapshot.callersSinceMs), nowMs)
 }
 
 /**
@@ -151,7 +154,7 @@ export function callersSinceMs(sights: readonly CallersSight[], nowMs: number): 
  * first 20 by this figure, so nobody untold has more than the twentieth; and where it tells of
  * fewer, it knows no others.
  */
-function floorsOf<Caller extends Named>(
+function floorsOf<Caller extends CallerIdentity>(
   callers: readonly Caller[],
   figureOf: (caller: Caller) => number,
 ): ReadonlyMap<string, number> {
@@ -162,8 +165,8 @@ function floorsOf<Caller extends Named>(
     else known.push(figureOf(caller))
   }
   const floors = new Map<string, number>()
-  for (const [rule, told] of figures) {
-    const last = told.toSorted((a, b) => b - a)[CALLERS_TOLD_MAX - 1]
+  for (const [rule, values] of figures) {
+    const last = values.toSorted((a, b) => b - a)[SNAPSHOT_CALLERS_MAX - 1]
     if (last !== undefined && last > 0) floors.set(rule, last)
   }
   return floors
@@ -179,10 +182,10 @@ function addTo(sum: Sum, count: number, error: number, floor: number): void {
   sum.floors += floor
 }
 
-function mergedOf(merged: Map<string, Merged>, caller: Named): Merged {
+function mergedOf(merged: Map<string, MergedCaller>, caller: CallerIdentity): MergedCaller {
   const key = `${caller.rule}\n${caller.hash}`
   const known = merged.get(key) ?? {
-    named: caller,
+    identity: caller,
     isEverybody: false,
     lastSeenMs: 0,
     hours: 0,
@@ -195,14 +198,19 @@ function mergedOf(merged: Map<string, Merged>, caller: Named): Merged {
     shadowCall: undefined,
   }
   merged.set(key, known)
-  const isNewer = caller.lastSeenMs > known.named.lastSeenMs
-  if (isNamed(caller) && (isNewer || !isNamed(known.named))) known.named = caller
+  const isNewer = caller.lastSeenMs > known.identity.lastSeenMs
+  if (hasIdentity(caller) && (isNewer || !hasIdentity(known.identity))) known.identity = caller
   known.lastSeenMs = Math.max(known.lastSeenMs, caller.lastSeenMs)
   if (caller.isEverybody === true) known.isEverybody = true
   return known
 }
 
-function addCaller(known: Merged, caller: SeenCaller, floors: Floors, nowMs: number): void {
+function addCaller(
+  known: MergedCaller,
+  caller: CallerSnapshot,
+  floors: Floors,
+  nowMs: number,
+): void {
   const { rule, refusals, refusalsError, use, useError } = caller
   addTo(known.refusals, refusals, refusalsError, floors.refusals.get(rule) ?? 0)
   addTo(known.use, use, useError, floors.use.get(rule) ?? 0)
@@ -211,20 +219,20 @@ function addCaller(known: Merged, caller: SeenCaller, floors: Floors, nowMs: num
   // At zero for all is who is so on every node that it calls, and since the last of them. A node
   // whose last news of it is old enough for a refill says nothing of the present.
   if (nowMs - caller.lastSeenMs <= SILENT_MS && caller.isRefilled !== true) {
-    known.zeroSinceMs = Math.max(known.zeroSinceMs ?? 0, caller.zeroSinceMs ?? NOT_AT_ZERO)
+    known.zeroSinceMs = Math.max(known.zeroSinceMs ?? 0, caller.zeroSinceMs ?? NOT_EXHAUSTED)
   }
 }
 
 /** Of the node that saw the caller last. */
 function laterCall(
   known: LatestCall | undefined,
-  { lastRefusedCall: text, lastSeenMs }: Pick<SeenCaller, 'lastRefusedCall' | 'lastSeenMs'>,
+  { lastRefusedCall: text, lastSeenMs }: Pick<CallerSnapshot, 'lastRefusedCall' | 'lastSeenMs'>,
 ): LatestCall | undefined {
   if (text === undefined || text === null) return known
   return known === undefined || lastSeenMs > known.lastSeenMs ? { text, lastSeenMs } : known
 }
 
-function addShadowCaller(known: Merged, caller: SeenShadowCaller, floors: Floors): void {
+function addShadowCaller(known: MergedCaller, caller: ShadowCallerSnapshot, floors: Floors): void {
   known.shadowCall = laterCall(known.shadowCall, caller)
   const { rule, shadowRefusals, shadowRefusalsError } = caller
   const { candidateRefusals, candidateRefusalsError } = caller
@@ -234,20 +242,20 @@ function addShadowCaller(known: Merged, caller: SeenShadowCaller, floors: Floors
   addTo(known.candidateRefusals, candidateRefusals, candidateRefusalsError, candidateFloor)
 }
 
-function isNamed({ caller, plan }: Named): boolean {
+function hasIdentity({ caller, plan }: CallerIdentity): boolean {
   return plan !== null || Object.keys(caller).length > 0
 }
 
-function weightOf(caller: Merged, order: TopOrder, nowMs: number): Weight {
-  const would = certain(caller.shadowRefusals) + certain(caller.candidateRefusals)
-  if (order === 'refusals') return { weight: certain(caller.refusals), lesser: would }
-  if (order === 'shadow') return { weight: would, lesser: 0 }
-  if (order === 'use') return { weight: certain(caller.use), lesser: 0 }
+function weightOf(caller: MergedCaller, order: TopOrder, nowMs: number): Weight {
+  const shadowTotal = certain(caller.shadowRefusals) + certain(caller.candidateRefusals)
+  if (order === 'refusals') return { weight: certain(caller.refusals), tiebreak: shadowTotal }
+  if (order === 'shadow') return { weight: shadowTotal, tiebreak: 0 }
+  if (order === 'use') return { weight: certain(caller.use), tiebreak: 0 }
   const hours = countHours(caller.hours)
-  if (order === 'hours') return { weight: hours >= HIGHER_TIER_HOURS ? hours : 0, lesser: 0 }
+  if (order === 'hours') return { weight: hours >= HIGHER_TIER_HOURS ? hours : 0, tiebreak: 0 }
   // Clocks of nodes may be a moment ahead of this one.
   const { zeroSinceMs } = caller
-  return { weight: isAtZero(zeroSinceMs) ? Math.max(1, nowMs - zeroSinceMs) : 0, lesser: 0 }
+  return { weight: isExhausted(zeroSinceMs) ? Math.max(1, nowMs - zeroSinceMs) : 0, tiebreak: 0 }
 }
 
 /** The figures that an order goes by. */
@@ -259,8 +267,8 @@ const ORDERED_BY: Readonly<Record<TopOrder, readonly Figure[]>> = {
   shadow: ['shadowRefusals', 'candidateRefusals'],
 }
 
-function viewOf(caller: Merged, order: TopOrder, floors: Floors): TopCallerView {
-  const { named, lastSeenMs, hours, zeroSinceMs, refusedCall, shadowCall } = caller
+function viewOf(caller: MergedCaller, order: TopOrder, floors: Floors): TopCallerView {
+  const { identity, lastSeenMs, hours, zeroSinceMs, refusedCall, shadowCall } = caller
   const call = order === 'shadow' ? (shadowCall ?? refusedCall) : (refusedCall ?? shadowCall)
   const figures = {
     refusals: certain(caller.refusals),
@@ -273,22 +281,22 @@ function viewOf(caller: Merged, order: TopOrder, floors: Floors): TopCallerView 
     // It is here for another figure: nothing of this one is certain.
     if (figures[figure] === 0) continue
     // Each node that did not tell of it may have seen as much as it told of others.
-    const untold = (floors[figure].get(named.rule) ?? 0) - caller[figure].floors
-    const more = caller[figure].error + untold
+    const unreported = (floors[figure].get(identity.rule) ?? 0) - caller[figure].floors
+    const more = caller[figure].error + unreported
     error += more
     figures[figure] += more
   }
   return {
-    rule: named.rule,
-    caller: named.caller,
-    hash: named.hash,
+    rule: identity.rule,
+    caller: identity.caller,
+    hash: identity.hash,
     isEverybody: caller.isEverybody,
     // Of everybody together it would be that of whoever called last.
-    plan: Object.keys(named.caller).length === 0 ? null : named.plan,
+    plan: Object.keys(identity.caller).length === 0 ? null : identity.plan,
     lastRefusedCall: call?.text ?? null,
     ...figures,
     error,
-    zeroSince: isAtZero(zeroSinceMs) ? new Date(zeroSinceMs).toISOString() : null,
+    zeroSince: isExhausted(zeroSinceMs) ? new Date(zeroSinceMs).toISOString() : null,
     lastSeen: new Date(lastSeenMs).toISOString(),
     hoursAtLimit: countHours(hours),
   }
@@ -299,6 +307,6 @@ function certain({ count, error }: Sum): number {
   return Math.max(0, count - error)
 }
 
-function isAtZero(sinceMs: number | undefined): sinceMs is number {
-  return sinceMs !== undefined && sinceMs !== NOT_AT_ZERO
+function isExhausted(sinceMs: number | undefined): sinceMs is number {
+  return sinceMs !== undefined && sinceMs !== NOT_EXHAUSTED
 }

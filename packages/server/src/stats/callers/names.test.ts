@@ -1,26 +1,26 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { callWith } from '../../normalized-call.test-helper.js'
-import { BY_MAX, joinName, makeName, NAME_LENGTH_MAX, readName } from './names.js'
+import { BY_MAX, joinLabel, makeLabel, LABEL_LENGTH_MAX, parseLabel } from './names.js'
 
 test('a caller is told by the attributes that its rule counts by, and its plan', () => {
-  const name = makeName(
+  const name = makeLabel(
     ['user', 'ip'],
     callWith({ user: 'ann', ip: '203.0.113.7', plan: 'free', path: '/' }),
   )
-  expect(readName(['user', 'ip'], name)).toEqual({
+  expect(parseLabel(['user', 'ip'], name)).toEqual({
     caller: { user: 'ann', ip: '203.0.113.7' },
     plan: 'free',
   })
 })
 
 test('what is absent is left out', () => {
-  expect(readName(['user', 'ip'], makeName(['user', 'ip'], callWith({ user: 7 })))).toEqual({
+  expect(parseLabel(['user', 'ip'], makeLabel(['user', 'ip'], callWith({ user: 7 })))).toEqual({
     caller: { user: '7' },
     plan: null,
   })
-  expect(readName(['user'], undefined)).toEqual({ caller: {}, plan: null })
-  expect(readName([], makeName([], callWith({ plan: 'free' })))).toEqual({
+  expect(parseLabel(['user'], undefined)).toEqual({ caller: {}, plan: null })
+  expect(parseLabel([], makeLabel([], callWith({ plan: 'free' })))).toEqual({
     caller: {},
     plan: 'free',
   })
@@ -28,12 +28,12 @@ test('what is absent is left out', () => {
 
 test('a plan that is no value is none', () => {
   const attributes = { user: 'ann', plan: {} } as unknown as Record<string, string>
-  expect(readName(['user'], makeName(['user'], callWith(attributes))).plan).toBeNull()
+  expect(parseLabel(['user'], makeLabel(['user'], callWith(attributes))).plan).toBeNull()
 })
 
 test('an attribute may have the name of anything', () => {
   const by = ['__proto__', 'constructor']
-  expect(Object.entries(readName(by, joinName('', ['a', 'b'])).caller)).toEqual([
+  expect(Object.entries(parseLabel(by, joinLabel('', ['a', 'b'])).caller)).toEqual([
     ['__proto__', 'a'],
     ['constructor', 'b'],
   ])
@@ -44,14 +44,14 @@ test('whatever the values are, a name is short, and reads back as what was put i
   fc.assert(
     fc.property(fc.string({ unit: 'binary', maxLength: 120 }), values, (plan, texts) => {
       const by = texts.map((_, place) => `a${place}`)
-      const name = joinName(plan, texts)
-      expect(name.length).toBeLessThanOrEqual(NAME_LENGTH_MAX)
-      const read = readName(by, name)
+      const name = joinLabel(plan, texts)
+      expect(name.length).toBeLessThanOrEqual(LABEL_LENGTH_MAX)
+      const read = parseLabel(by, name)
       expect(read.plan === null).toBe(plan === '')
       for (const [place, text] of texts.entries()) {
-        const told = read.caller[`a${place}`] ?? ''
-        expect(told).not.toContain('\n')
-        if (/^[a-z]{0,10}$/.test(text)) expect(told).toBe(text)
+        const shown = read.caller[`a${place}`] ?? ''
+        expect(shown).not.toContain('\n')
+        if (/^[a-z]{0,10}$/.test(text)) expect(shown).toBe(text)
       }
     }),
     { numRuns: 40 },
@@ -61,9 +61,9 @@ test('whatever the values are, a name is short, and reads back as what was put i
 test('a whole address, key or id is told whole where a rule counts by one or two attributes', () => {
   const address = '2001:db8:ffff:ffff:ffff:ffff:ffff:ffff'
   const id = '3f0c9f3a-7c43-4be5-9d0e-5a4a3c1e9b11'
-  const { caller } = readName(
+  const { caller } = parseLabel(
     ['ip', 'user'],
-    makeName(['ip', 'user'], callWith({ ip: address, user: id })),
+    makeLabel(['ip', 'user'], callWith({ ip: address, user: id })),
   )
   expect(caller).toEqual({ ip: address, user: id })
 })
@@ -74,7 +74,7 @@ test('a caller that is counted by its route is told with it, and one by address 
     { path: '/v1/orders/7' },
     { route: 'GET /v1/orders/:id', ip: '2001:db8::/64' },
   )
-  expect(readName(by, makeName(by, call)).caller).toEqual({
+  expect(parseLabel(by, makeLabel(by, call)).caller).toEqual({
     route: 'GET /v1/orders/:id',
     ip: '2001:db8::/64',
   })

@@ -10,22 +10,22 @@ const VALUE_LENGTH_LEAST = 16
 /** The most attributes that a rule counts by. */
 export const BY_MAX = 8
 /** A plan, eight values at their least, and what stands between. */
-export const NAME_LENGTH_MAX = PLAN_LENGTH_MAX + BY_MAX * (VALUE_LENGTH_LEAST + 1)
+export const LABEL_LENGTH_MAX = PLAN_LENGTH_MAX + BY_MAX * (VALUE_LENGTH_LEAST + 1)
 /** Stands in no part: `show` escapes it. */
-const BETWEEN = '\n'
+const SEPARATOR = '\n'
 const PLAN = 'plan'
 
-export interface Named {
+export interface ParsedLabel {
   readonly caller: Readonly<Record<string, string>>
   readonly plan: string | null
 }
 
 /** Of a caller that was seen too little to be named. */
-const NAMELESS: Named = { caller: {}, plan: null }
+const NO_LABEL: ParsedLabel = { caller: {}, plan: null }
 
 /** Of what the rule counted: the network of an address, the route that was found. */
-export function makeName(by: readonly string[], call: NormalizedCall): string {
-  return joinName(
+export function makeLabel(by: readonly string[], call: NormalizedCall): string {
+  return joinLabel(
     planOf(call.attributes),
     by.map((attribute) => readNormalized(call, attribute) ?? ''),
   )
@@ -35,25 +35,25 @@ export function makeName(by: readonly string[], call: NormalizedCall): string {
  * Joined, the parts are copied: kept as they are, a cut of eight kilobytes would hold on to all
  * eight.
  */
-export function joinName(plan: string, values: readonly string[]): string {
+export function joinLabel(plan: string, values: readonly string[]): string {
   const share = Math.floor(VALUES_LENGTH / Math.max(1, values.length))
   const most = Math.min(VALUE_LENGTH_MAX, Math.max(VALUE_LENGTH_LEAST, share))
-  return [show(plan, PLAN_LENGTH_MAX), ...values.map((value) => show(value, most))].join(BETWEEN)
+  return [show(plan, PLAN_LENGTH_MAX), ...values.map((value) => show(value, most))].join(SEPARATOR)
 }
 
 /** Empty where there is none. */
-export function splitName(name: string): { readonly plan: string; readonly values: string[] } {
-  const [plan = '', ...values] = name.split(BETWEEN)
+export function splitLabel(label: string): { readonly plan: string; readonly values: string[] } {
+  const [plan = '', ...values] = label.split(SEPARATOR)
   return { plan, values }
 }
 
-export function readName(by: readonly string[], name: string | undefined): Named {
-  if (name === undefined) return NAMELESS
-  const { plan, values } = splitName(name)
-  const parts = by.map((attribute, place) => [attribute, values[place] ?? ''] as const)
+export function parseLabel(by: readonly string[], label: string | undefined): ParsedLabel {
+  if (label === undefined) return NO_LABEL
+  const { plan, values } = splitLabel(label)
+  const entries = by.map((attribute, place) => [attribute, values[place] ?? ''] as const)
   return {
     // Made from entries, an attribute may have any name.
-    caller: Object.fromEntries(parts.filter(([, value]) => value !== '')),
+    caller: Object.fromEntries(entries.filter(([, value]) => value !== '')),
     plan: plan === '' ? null : plan,
   }
 }

@@ -24,12 +24,12 @@ export function refusedCallText(call: NormalizedCall): string | undefined {
   const method = readAttribute(call.attributes, 'method')?.toUpperCase()
   const path = routePath(readNormalized(call, 'route')) ?? plainPath(call)
   if (method === undefined && path === undefined) return undefined
-  const parts = [
+  const words = [
     method === undefined ? [] : show(method, METHOD_LENGTH_MAX),
     path === undefined ? [] : show(path, PATH_LENGTH_MAX),
   ]
   // Joined, the parts are copied: a cut of a long path would hold on to all of it.
-  return parts.flat().join(' ')
+  return words.flat().join(' ')
 }
 
 /** Of `GET /v1/orders/:id` what follows the method: that of the call is more exact. */

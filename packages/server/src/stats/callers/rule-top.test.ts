@@ -3,9 +3,9 @@ import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { hashOf, textOf } from './callers.test-helper.js'
 import { RuleTop } from './rule-top.js'
-import { PLACES } from './space-saving.js'
+import { SKETCH_SIZE } from './space-saving.js'
 
-const ALWAYS = { ask: () => true }
+const ALWAYS = { acquire: () => true }
 
 function count(top: RuleTop, callers: readonly number[]): void {
   for (const caller of callers) {
@@ -43,7 +43,7 @@ test('the highest are those whose figures are highest, of both periods together'
 
 test('a caller without a place in one period may have had as much there as the smallest', () => {
   const top = new RuleTop(ALWAYS)
-  for (let caller = 0; caller < PLACES; caller++) count(top, [caller, caller, caller])
+  for (let caller = 0; caller < SKETCH_SIZE; caller++) count(top, [caller, caller, caller])
   top.rotate()
   count(top, [500, 500])
   const { hi, lo } = hashOf(500)
@@ -55,15 +55,15 @@ test('a caller without a place in one period may have had as much there as the s
 })
 
 test('without a place nothing is told, and it asks once', () => {
-  let asked = 0
+  let requests = 0
   const top: RuleTop = new RuleTop({
-    ask(who) {
-      asked++
+    acquire(who) {
+      requests++
       who.isWaiting = true
       return false
     },
   })
   count(top, [1, 1, 1])
-  expect([asked, top.activity, top.hasPlace, top.size]).toEqual([1, 3, false, 0])
+  expect([requests, top.activity, top.hasSketch, top.size]).toEqual([1, 3, false, 0])
   expect(top.highest(20)).toEqual([])
 })

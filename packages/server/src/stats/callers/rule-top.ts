@@ -1,16 +1,16 @@
 /** The callers of one rule with most of something, in the present period and the one before. */
 import type { Hash64 } from '@sluice/core'
-import { PLACES, SpaceSaving } from './space-saving.js'
+import { SKETCH_SIZE, SpaceSaving } from './space-saving.js'
 
 /** Working memory of one call, never read by the next. */
-const counts = new Float64Array(2 * PLACES)
+const counts = new Float64Array(2 * SKETCH_SIZE)
 /** In the place of a count: this caller was met before. */
-const TOLD = -1
+const ALREADY_COUNTED = -1
 
 /** Who gives sketches to rules: there are fewer than there may be rules. */
-export interface Places {
+export interface SlotAllocator {
   /** Whether there is one for this rule now; else it is thought of later. */
-  ask(top: RuleTop): boolean
+  acquire(top: RuleTop): boolean
 }
 
 interface Estimate {
@@ -22,43 +22,43 @@ interface Estimate {
 export class RuleTop {
   /** Decisions that spoke of this rule, in the present period and the one before. */
   activity = 0
-  activityBefore = 0
+  previousActivity = 0
   isWaiting = false
-  readonly #places: Places
+  readonly #slots: SlotAllocator
   readonly #keepsCalls: boolean
   #present: SpaceSaving | undefined
-  #before: SpaceSaving | undefined
+  #previous: SpaceSaving | undefined
 
   /** `keepsCalls`: of refusals it is told which call was refused. */
-  constructor(places: Places, keepsCalls = false) {
-    this.#places = places
+  constructor(slots: SlotAllocator, keepsCalls = false) {
+    this.#slots = slots
     this.#keepsCalls = keepsCalls
   }
 
   get recentActivity(): number {
-    return this.activity + this.activityBefore
+    return this.activity + this.previousActivity
   }
 
-  get hasPlace(): boolean {
+  get hasSketch(): boolean {
     return this.#present !== undefined
   }
 
   /** Callers that are held. */
   get size(): number {
-    return (this.#present?.size ?? 0) + (this.#before?.size ?? 0)
+    return (this.#present?.size ?? 0) + (this.#previous?.size ?? 0)
   }
 
   /** Returns a place whose caller wants a name, or its call told anew; or -1. */
   add(hi: number, lo: number, amount: number, nowMs: number): number {
     this.activity++
     if (this.#present !== undefined) return this.#present.add(hi, lo, amount, nowMs)
-    if (this.isWaiting || !this.#places.ask(this)) return -1
+    if (this.isWaiting || !this.#slots.acquire(this)) return -1
     this.#present = new SpaceSaving(this.#keepsCalls)
     return this.#present.add(hi, lo, amount, nowMs)
   }
 
-  setName(place: number, name: string): void {
-    this.#present?.setName(place, name)
+  setLabel(place: number, label: string): void {
+    this.#present?.setLabel(place, label)
   }
 
   setCall(place: number, call: string | undefined): void {
@@ -67,30 +67,30 @@ export class RuleTop {
 
   /** The call of this caller that was counted last, as text; undefined: it is not known. */
   callOf(hi: number, lo: number): string | undefined {
-    return callIn(this.#present, hi, lo) ?? callIn(this.#before, hi, lo)
+    return callIn(this.#present, hi, lo) ?? callIn(this.#previous, hi, lo)
   }
 
   /** As it was told in the present period: what a plan was before then is no longer true. */
-  presentNameOf(hi: number, lo: number): string | undefined {
-    return nameIn(this.#present, hi, lo)
+  presentLabelOf(hi: number, lo: number): string | undefined {
+    return labelIn(this.#present, hi, lo)
   }
 
-  nameOf(hi: number, lo: number): string | undefined {
-    return nameIn(this.#present, hi, lo) ?? nameIn(this.#before, hi, lo)
+  labelOf(hi: number, lo: number): string | undefined {
+    return labelIn(this.#present, hi, lo) ?? labelIn(this.#previous, hi, lo)
   }
 
   /** 0: it has no place. */
   lastMsOf(hi: number, lo: number): number {
-    return Math.max(lastMsIn(this.#present, hi, lo), lastMsIn(this.#before, hi, lo))
+    return Math.max(lastMsIn(this.#present, hi, lo), lastMsIn(this.#previous, hi, lo))
   }
 
   /** Whoever has no place may have had as much as the smallest that has one. */
   estimate(hi: number, lo: number): Estimate {
     const place = this.#present?.find(hi, lo) ?? -1
-    const placeBefore = this.#before?.find(hi, lo) ?? -1
+    const previousPlace = this.#previous?.find(hi, lo) ?? -1
     return {
-      count: countIn(this.#present, place) + countIn(this.#before, placeBefore),
-      error: errorIn(this.#present, place) + errorIn(this.#before, placeBefore),
+      count: countIn(this.#present, place) + countIn(this.#previous, previousPlace),
+      error: errorIn(this.#present, place) + errorIn(this.#previous, previousPlace),
     }
   }
 
@@ -98,18 +98,18 @@ export class RuleTop {
   highest(limit: number): readonly Hash64[] {
     const present = this.#present
     if (present === undefined) return []
-    const before = this.#before
+    const previous = this.#previous
     const floor = present.floor
-    const floorBefore = before?.floor ?? 0
+    const previousFloor = previous?.floor ?? 0
     let size = 0
     for (let place = 0; place < present.size; place++) {
-      const other = before?.find(present.hiAt(place), present.loAt(place)) ?? -1
-      const beforeCount = other === -1 ? floorBefore : (before?.countAt(other) ?? 0)
-      counts[size++] = present.countAt(place) + beforeCount
+      const other = previous?.find(present.hiAt(place), present.loAt(place)) ?? -1
+      const previousCount = other === -1 ? previousFloor : (previous?.countAt(other) ?? 0)
+      counts[size++] = present.countAt(place) + previousCount
     }
-    for (let place = 0; before !== undefined && place < before.size; place++) {
-      const isAlone = present.find(before.hiAt(place), before.loAt(place)) === -1
-      counts[size++] = isAlone ? floor + before.countAt(place) : TOLD
+    for (let place = 0; previous !== undefined && place < previous.size; place++) {
+      const isAlone = present.find(previous.hiAt(place), previous.loAt(place)) === -1
+      counts[size++] = isAlone ? floor + previous.countAt(place) : ALREADY_COUNTED
     }
     const least = counts.slice(0, size).sort()[size - limit] ?? 0
     const chosen: Hash64[] = []
@@ -117,8 +117,8 @@ export class RuleTop {
     for (let round = 0; round < 2; round++) {
       for (let at = 0; at < size && chosen.length < limit; at++) {
         const count = counts[at] ?? 0
-        if (count === TOLD || (round === 0 ? count <= least : count !== least)) continue
-        const sketch = at < present.size ? present : before
+        if (count === ALREADY_COUNTED || (round === 0 ? count <= least : count !== least)) continue
+        const sketch = at < present.size ? present : previous
         const place = at < present.size ? at : at - present.size
         chosen.push({ hi: sketch?.hiAt(place) ?? 0, lo: sketch?.loAt(place) ?? 0 })
       }
@@ -128,26 +128,26 @@ export class RuleTop {
 
   /** A period is over. Nothing is made where nothing happens. */
   rotate(): void {
-    this.activityBefore = this.activity
+    this.previousActivity = this.activity
     this.activity = 0
     const present = this.#present
     if (present === undefined) return
-    this.#present = this.#before ?? new SpaceSaving(this.#keepsCalls)
+    this.#present = this.#previous ?? new SpaceSaving(this.#keepsCalls)
     this.#present.clear()
-    this.#before = present
+    this.#previous = present
   }
 
   clear(): void {
     this.#present?.clear()
-    this.#before?.clear()
+    this.#previous?.clear()
   }
 
   /** Its sketches are free for another rule. */
-  leave(): void {
+  release(): void {
     this.activity = 0
-    this.activityBefore = 0
+    this.previousActivity = 0
     this.#present = undefined
-    this.#before = undefined
+    this.#previous = undefined
   }
 }
 
@@ -162,9 +162,9 @@ function errorIn(sketch: SpaceSaving | undefined, place: number): number {
   return place === -1 ? sketch.floor : sketch.errorAt(place)
 }
 
-function nameIn(sketch: SpaceSaving | undefined, hi: number, lo: number): string | undefined {
+function labelIn(sketch: SpaceSaving | undefined, hi: number, lo: number): string | undefined {
   const place = sketch?.find(hi, lo) ?? -1
-  return place === -1 ? undefined : sketch?.nameAt(place)
+  return place === -1 ? undefined : sketch?.labelAt(place)
 }
 
 function callIn(sketch: SpaceSaving | undefined, hi: number, lo: number): string | undefined {

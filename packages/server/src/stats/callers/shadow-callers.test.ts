@@ -1,11 +1,11 @@
 /** Who would have been refused: what a node keeps of it, and what all nodes say together. */
 import { describe, expect, test } from 'vitest'
-import { CALLERS_TOLD_MAX, type SeenShadowCaller } from '../node-sight.js'
+import { SNAPSHOT_CALLERS_MAX, type ShadowCallerSnapshot } from '../node-sight.js'
 import { PERIOD_MS } from './caller-tracker.js'
 import { ALLOWED, MINUTE, openTracker, REFUSED, START, textOf } from './callers.test-helper.js'
-import { type CallersSight, mergeCallers } from './merge-callers.js'
+import { type CallersSnapshot, mergeCallers } from './merge-callers.js'
 import { SHADOW_VIEW_MAX } from './shadow-view.js'
-import { PLACES } from './space-saving.js'
+import { SKETCH_SIZE } from './space-saving.js'
 import { RULES_TOP_MAX } from './top-places.js'
 
 const NOW = START + 10 * MINUTE
@@ -84,18 +84,18 @@ describe('a node', () => {
     for (let rule = 0; rule < 300; rule++) {
       for (let i = 0; i < 100 + (rule === 7 ? 900 : 0); i++) would(i, 'shadow', `r${rule}`)
     }
-    expect(tracker.held.top).toBe(RULES_TOP_MAX * PLACES)
-    const view = tracker.shadowView(CALLERS_TOLD_MAX)
+    expect(tracker.held.top).toBe(RULES_TOP_MAX * SKETCH_SIZE)
+    const view = tracker.shadowView(SNAPSHOT_CALLERS_MAX)
     expect(view).toHaveLength(SHADOW_VIEW_MAX)
     expect(view[0]?.rule).toBe('r7')
   })
 })
 
 describe('all nodes together', () => {
-  function sight(
-    shadowCallers: readonly Partial<SeenShadowCaller>[] | undefined,
+  function snapshotOf(
+    shadowCallers: readonly Partial<ShadowCallerSnapshot>[] | undefined,
     callers: readonly { readonly user: number; readonly refusals: number }[] = [],
-  ): CallersSight {
+  ): CallersSnapshot {
     const named = { rule: 'a', plan: 'free', lastSeenMs: NOW }
     return {
       callersSinceMs: START,
@@ -126,11 +126,11 @@ describe('all nodes together', () => {
 
   test('add up would-be refusals and by how much they may be too high', async () => {
     const nodes = [
-      sight([
+      snapshotOf([
         { candidateRefusals: 5, candidateRefusalsError: 1 },
         { ...other, shadowRefusals: 30 },
       ]),
-      sight([{ candidateRefusals: 7, candidateRefusalsError: 2 }]),
+      snapshotOf([{ candidateRefusals: 7, candidateRefusalsError: 2 }]),
     ]
     expect(await mergeCallers(nodes, 'shadow', ALL, NOW)).toMatchObject([
       { caller: { user: 'u2' }, shadowRefusals: 30, candidateRefusals: 0, error: 0, refusals: 0 },
@@ -140,13 +140,13 @@ describe('all nodes together', () => {
 
   test('understand a node of a release that does not tell of would-be refusals', async () => {
     const nodes = [
-      sight(undefined, [{ user: 1, refusals: 4 }]),
-      sight([{ shadowRefusals: 5 }], [{ user: 1, refusals: 2 }]),
+      snapshotOf(undefined, [{ user: 1, refusals: 4 }]),
+      snapshotOf([{ shadowRefusals: 5 }], [{ user: 1, refusals: 2 }]),
     ]
     expect(await mergeCallers(nodes, 'refusals', ALL, NOW)).toMatchObject([
       { caller: { user: 'u1' }, refusals: 6, shadowRefusals: 5 },
     ])
-    expect(await mergeCallers([sight(undefined)], 'shadow', ALL, NOW)).toEqual([])
+    expect(await mergeCallers([snapshotOf(undefined)], 'shadow', ALL, NOW)).toEqual([])
   })
 
   test('list by refusals first who was refused, then who would have been', async () => {
@@ -156,8 +156,8 @@ describe('all nodes together', () => {
       candidateRefusals: 1_000_000 + i,
     }))
     const nodes = [
-      sight(crowd, [{ user: 1, refusals: 1 }]),
-      sight(crowd, [{ user: 2, refusals: 2 }]),
+      snapshotOf(crowd, [{ user: 1, refusals: 1 }]),
+      snapshotOf(crowd, [{ user: 2, refusals: 2 }]),
     ]
     const users = async (limit: number) =>
       (await mergeCallers(nodes, 'refusals', { limit }, NOW)).map(({ caller }) => caller['user'])
@@ -168,25 +168,25 @@ describe('all nodes together', () => {
   })
 
   test('leave out by use, zero and hours who would only have been refused', async () => {
-    const nodes = [sight([{ shadowRefusals: 9 }])]
+    const nodes = [snapshotOf([{ shadowRefusals: 9 }])]
     for (const order of ['use', 'zero', 'hours'] as const) {
       expect(await mergeCallers(nodes, order, ALL, NOW)).toEqual([])
     }
   })
 
   test('say of one rule alone who it would have refused', async () => {
-    const nodes = [sight([{ shadowRefusals: 9 }, { rule: 'b', candidateRefusals: 3 }])]
+    const nodes = [snapshotOf([{ shadowRefusals: 9 }, { rule: 'b', candidateRefusals: 3 }])]
     expect(await mergeCallers(nodes, 'shadow', { ...ALL, rule: 'b' }, NOW)).toMatchObject([
       { rule: 'b', candidateRefusals: 3 },
     ])
   })
 
   test('tell how much a node that did not tell of a caller may add', async () => {
-    const full = Array.from({ length: CALLERS_TOLD_MAX }, (_, i) => ({
+    const full = Array.from({ length: SNAPSHOT_CALLERS_MAX }, (_, i) => ({
       hash: textOf(1000 + i),
       candidateRefusals: 6,
     }))
-    const nodes = [sight([{ ...other, candidateRefusals: 50 }]), sight(full)]
+    const nodes = [snapshotOf([{ ...other, candidateRefusals: 50 }]), snapshotOf(full)]
     expect((await mergeCallers(nodes, 'shadow', { limit: 1 }, NOW))[0]).toMatchObject({
       caller: { user: 'u2' },
       candidateRefusals: 56,
@@ -195,7 +195,7 @@ describe('all nodes together', () => {
   })
 
   test('count nothing for a node that says its figures are all too high', async () => {
-    const nodes = [sight([{ shadowRefusals: 1, shadowRefusalsError: 1000 }])]
+    const nodes = [snapshotOf([{ shadowRefusals: 1, shadowRefusalsError: 1000 }])]
     expect(await mergeCallers(nodes, 'shadow', ALL, NOW)).toEqual([])
   })
 })

@@ -1,7 +1,7 @@
 /** What a node tells of callers that rules in shadow and candidates would have refused. */
 import { formatHash, type Hash64 } from '@sluice/core'
-import type { SeenShadowCaller } from '../node-sight.js'
-import { readName } from './names.js'
+import type { ShadowCallerSnapshot } from '../node-sight.js'
+import { parseLabel } from './names.js'
 import type { TrackedRule } from './rule-callers.js'
 
 /** Where a node knows more, it leaves whole rules out, those with fewest would-be refusals. */
@@ -10,10 +10,10 @@ export const SHADOW_VIEW_MAX = 1000
 export function viewShadowCallers(
   rules: readonly TrackedRule[],
   limit: number,
-): readonly SeenShadowCaller[] {
-  const callers: SeenShadowCaller[] = []
+): readonly ShadowCallerSnapshot[] {
+  const callers: ShadowCallerSnapshot[] = []
   const known = rules.filter(
-    (rule) => rule.shadowRefusals.hasPlace || rule.candidateRefusals.hasPlace,
+    (rule) => rule.shadowRefusals.hasSketch || rule.candidateRefusals.hasSketch,
   )
   for (const rule of known.toSorted((a, b) => activityOf(b) - activityOf(a))) {
     const first = new Map<string, Hash64>()
@@ -30,14 +30,18 @@ function activityOf({ shadowRefusals, candidateRefusals }: TrackedRule): number 
   return shadowRefusals.recentActivity + candidateRefusals.recentActivity
 }
 
-function viewShadowCaller(rule: TrackedRule, hash: string, { hi, lo }: Hash64): SeenShadowCaller {
+function viewShadowCaller(
+  rule: TrackedRule,
+  hash: string,
+  { hi, lo }: Hash64,
+): ShadowCallerSnapshot {
   const { shadowRefusals, candidateRefusals } = rule
   const shadow = shadowRefusals.estimate(hi, lo)
   const candidate = candidateRefusals.estimate(hi, lo)
   return {
     rule: rule.rule,
     hash,
-    ...readName(rule.by, rule.knownNameOf({ hi, lo })),
+    ...parseLabel(rule.by, rule.knownLabelOf({ hi, lo })),
     ...(rule.isEverybody && { isEverybody: true }),
     shadowRefusals: shadow.count,
     shadowRefusalsError: shadow.error,

@@ -1,7 +1,7 @@
 import fc from 'fast-check'
 import { expect, test } from 'vitest'
 import { hashOf } from './callers.test-helper.js'
-import { PLACES, SpaceSaving } from './space-saving.js'
+import { SKETCH_SIZE, SpaceSaving } from './space-saving.js'
 
 /** What was really there. */
 function count(stream: readonly (readonly [number, number])[]) {
@@ -44,7 +44,7 @@ test('a figure is never too low, and at most its error too high', () => {
         expect(told).toBeGreaterThanOrEqual(real)
         expect(told).toBeLessThanOrEqual(real + sketch.errorAt(place))
       }
-      expect(sketch.size).toBe(Math.min(PLACES, truth.size))
+      expect(sketch.size).toBe(Math.min(SKETCH_SIZE, truth.size))
     }),
     RUNS,
   )
@@ -55,9 +55,9 @@ test('every caller with more than a 64th of the total has a place', () => {
     fc.property(streams, (stream) => {
       const { sketch, truth, total } = count(stream)
       for (const [who, real] of truth) {
-        if (real > total / PLACES) expect(placeOf(sketch, who)).not.toBe(-1)
+        if (real > total / SKETCH_SIZE) expect(placeOf(sketch, who)).not.toBe(-1)
       }
-      expect(sketch.floor).toBeLessThanOrEqual(total / PLACES)
+      expect(sketch.floor).toBeLessThanOrEqual(total / SKETCH_SIZE)
     }),
     RUNS,
   )
@@ -74,18 +74,18 @@ test('with fewer callers than places every figure is exact', () => {
 
 test('whoever takes the place of another is named when it comes again', () => {
   const sketch = new SpaceSaving()
-  for (let i = 0; i < PLACES; i++) {
+  for (let i = 0; i < SKETCH_SIZE; i++) {
     const { hi, lo } = hashOf(i)
     const place = sketch.add(hi, lo, 2, 0)
     expect(place).not.toBe(-1)
-    sketch.setName(place, `u${i}`)
+    sketch.setLabel(place, `u${i}`)
   }
   const late = hashOf(999)
   expect(sketch.add(late.hi, late.lo, 1, 0)).toBe(-1)
   const place = sketch.add(late.hi, late.lo, 1, 5)
   expect(place).toBe(sketch.find(late.hi, late.lo))
-  expect(sketch.nameAt(place)).toBeUndefined()
-  sketch.setName(place, 'late')
+  expect(sketch.labelAt(place)).toBeUndefined()
+  sketch.setLabel(place, 'late')
   expect(sketch.add(late.hi, late.lo, 1, 7)).toBe(-1)
   expect([sketch.countAt(place), sketch.errorAt(place), sketch.lastMsAt(place)]).toEqual([5, 2, 7])
 })

@@ -12,25 +12,25 @@
  */
 import { CallerIndex } from './caller-index.js'
 
-export const PLACES = 64
+export const SKETCH_SIZE = 64
 /** A sketch is of one rule. */
 const RULE = 0
 
 export class SpaceSaving {
-  readonly #index = new CallerIndex(PLACES)
-  readonly #counts = new Float64Array(PLACES)
-  readonly #errors = new Float64Array(PLACES)
-  readonly #lastMs = new Float64Array(PLACES)
-  readonly #names: (string | undefined)[] = Array.from({ length: PLACES }, () => undefined)
+  readonly #index = new CallerIndex(SKETCH_SIZE)
+  readonly #counts = new Float64Array(SKETCH_SIZE)
+  readonly #errors = new Float64Array(SKETCH_SIZE)
+  readonly #lastMs = new Float64Array(SKETCH_SIZE)
+  readonly #labels: (string | undefined)[] = Array.from({ length: SKETCH_SIZE }, () => undefined)
   /** The call that was counted last, as text; undefined: this sketch keeps none. */
   readonly #calls: (string | undefined)[] | undefined
   #size = 0
   /** No count is smaller. Places before the cursor have more. */
   #smallest = 0
-  #cursor = PLACES
+  #cursor = SKETCH_SIZE
 
   constructor(keepsCalls = false) {
-    this.#calls = keepsCalls ? Array.from({ length: PLACES }, () => undefined) : undefined
+    this.#calls = keepsCalls ? Array.from({ length: SKETCH_SIZE }, () => undefined) : undefined
   }
 
   get size(): number {
@@ -39,7 +39,7 @@ export class SpaceSaving {
 
   /** The most that a caller without a place can have. */
   get floor(): number {
-    return this.#size < PLACES ? 0 : this.countAt(this.leastPlace())
+    return this.#size < SKETCH_SIZE ? 0 : this.countAt(this.leastPlace())
   }
 
   /**
@@ -49,11 +49,11 @@ export class SpaceSaving {
    */
   add(hi: number, lo: number, amount: number, nowMs: number): number {
     const place = this.#index.find(RULE, hi, lo)
-    if (place === -1) return this.enter(hi, lo, amount, nowMs)
+    if (place === -1) return this.insert(hi, lo, amount, nowMs)
     this.#counts[place] = this.countAt(place) + amount
     const isNextTick = this.#calls !== undefined && this.#lastMs[place] !== nowMs
     this.#lastMs[place] = nowMs
-    return isNextTick || this.#names[place] === undefined ? place : -1
+    return isNextTick || this.#labels[place] === undefined ? place : -1
   }
 
   /** The place of a caller, or -1. */
@@ -81,12 +81,12 @@ export class SpaceSaving {
     return this.#lastMs[place] ?? 0
   }
 
-  nameAt(place: number): string | undefined {
-    return this.#names[place]
+  labelAt(place: number): string | undefined {
+    return this.#labels[place]
   }
 
-  setName(place: number, name: string): void {
-    this.#names[place] = name
+  setLabel(place: number, label: string): void {
+    this.#labels[place] = label
   }
 
   callAt(place: number): string | undefined {
@@ -99,22 +99,22 @@ export class SpaceSaving {
 
   clear(): void {
     this.#size = 0
-    this.#cursor = PLACES
+    this.#cursor = SKETCH_SIZE
     this.#index.clear()
-    this.#names.fill(undefined)
+    this.#labels.fill(undefined)
     this.#calls?.fill(undefined)
   }
 
-  private enter(hi: number, lo: number, amount: number, nowMs: number): number {
-    const isCrowded = this.#size === PLACES
+  private insert(hi: number, lo: number, amount: number, nowMs: number): number {
+    const isCrowded = this.#size === SKETCH_SIZE
     const place = isCrowded ? this.findSmallest() : this.#size++
     const floor = isCrowded ? this.#smallest : 0
     if (isCrowded) {
-      this.#index.drop(place)
-      this.#names[place] = undefined
+      this.#index.remove(place)
+      this.#labels[place] = undefined
       this.setCall(place, undefined)
     }
-    this.#index.put(place, RULE, hi, lo)
+    this.#index.insert(place, RULE, hi, lo)
     this.#counts[place] = floor + amount
     this.#errors[place] = floor
     this.#lastMs[place] = nowMs
@@ -124,7 +124,7 @@ export class SpaceSaving {
   private findSmallest(): number {
     const counts = this.#counts
     const smallest = this.#smallest
-    for (let place = this.#cursor; place < PLACES; place++) {
+    for (let place = this.#cursor; place < SKETCH_SIZE; place++) {
       if (counts[place] !== smallest) continue
       this.#cursor = place + 1
       return place
@@ -139,7 +139,7 @@ export class SpaceSaving {
     const counts = this.#counts
     let found = 0
     let least = counts[0] ?? 0
-    for (let place = 1; place < PLACES; place++) {
+    for (let place = 1; place < SKETCH_SIZE; place++) {
       const count = counts[place] ?? 0
       if (count >= least) continue
       least = count

@@ -1,7 +1,7 @@
 import { expect, test } from 'vitest'
 import { hashOf } from './callers.test-helper.js'
 import { RuleTop } from './rule-top.js'
-import { RULES_TOP_MAX, TopPlaces } from './top-places.js'
+import { RULES_TOP_MAX, SketchSlots } from './top-places.js'
 
 function count(top: RuleTop, times: number): void {
   const { hi, lo } = hashOf(1)
@@ -10,7 +10,7 @@ function count(top: RuleTop, times: number): void {
 
 /** Every place is taken by a rule that decided so often. */
 function setUp(activity: number) {
-  const places = new TopPlaces()
+  const places = new SketchSlots()
   const held = Array.from({ length: RULES_TOP_MAX }, () => new RuleTop(places))
   for (const top of held) count(top, activity)
   const waiting = Array.from({ length: 20 }, () => new RuleTop(places))
@@ -24,9 +24,9 @@ test('a place that is given up goes to the busiest that waits, not to whoever ca
   if (busy !== undefined) count(busy, 1000)
   places.tick()
   for (const top of waiting) count(top, 1)
-  expect(waiting.filter(({ hasPlace }) => hasPlace)).toEqual([busy])
-  expect(held.filter(({ hasPlace }) => hasPlace)).toHaveLength(RULES_TOP_MAX - 1)
-  expect(places.held).toBe(RULES_TOP_MAX)
+  expect(waiting.filter(({ hasSketch }) => hasSketch)).toEqual([busy])
+  expect(held.filter(({ hasSketch }) => hasSketch)).toHaveLength(RULES_TOP_MAX - 1)
+  expect(places.used).toBe(RULES_TOP_MAX)
 })
 
 test('several that are far busier get theirs at once, some at a time', () => {
@@ -34,6 +34,6 @@ test('several that are far busier get theirs at once, some at a time', () => {
   for (const top of waiting) count(top, 100)
   places.tick()
   for (const top of waiting) count(top, 1)
-  expect(waiting.filter(({ hasPlace }) => hasPlace)).toHaveLength(8)
-  expect(places.held).toBe(RULES_TOP_MAX)
+  expect(waiting.filter(({ hasSketch }) => hasSketch)).toHaveLength(8)
+  expect(places.used).toBe(RULES_TOP_MAX)
 })

@@ -2,7 +2,7 @@
  * Which rules have sketches of their top callers. There may be thousands of rules, and few of them
  * are busy: the busiest have a place.
  */
-import type { Places, RuleTop } from './rule-top.js'
+import type { SlotAllocator, RuleTop } from './rule-top.js'
 
 export const RULES_TOP_MAX = 128
 /** How many times as busy as another a rule takes its place; else two would take turns. */
@@ -10,22 +10,22 @@ const BUSIER = 2
 /** Places that change hands at a time. */
 const CHANGES_MAX = 8
 
-export class TopPlaces implements Places {
-  readonly #held = new Set<RuleTop>()
+export class SketchSlots implements SlotAllocator {
+  readonly #holders = new Set<RuleTop>()
   /** At most as many as there are rules. */
   readonly #waiting = new Set<RuleTop>()
 
-  get held(): number {
-    return this.#held.size
+  get used(): number {
+    return this.#holders.size
   }
 
-  ask(top: RuleTop): boolean {
-    if (this.#held.size >= RULES_TOP_MAX) {
+  acquire(top: RuleTop): boolean {
+    if (this.#holders.size >= RULES_TOP_MAX) {
       top.isWaiting = true
       this.#waiting.add(top)
       return false
     }
-    this.#held.add(top)
+    this.#holders.add(top)
     return true
   }
 
@@ -33,13 +33,13 @@ export class TopPlaces implements Places {
   tick(): void {
     if (this.#waiting.size === 0) return
     // They are taken when their rules are called next; until then each is somebody's already.
-    let free = RULES_TOP_MAX - this.#held.size
+    let free = RULES_TOP_MAX - this.#holders.size
     for (let change = 0; change < CHANGES_MAX; change++) {
       const busiest = mostBy(this.#waiting, (top) => top.activity)
       if (busiest === undefined || busiest.activity === 0) return
       if (free > 0) free--
       else {
-        const idlest = mostBy(this.#held, (top) => -activityOf(top))
+        const idlest = mostBy(this.#holders, (top) => -activityOf(top))
         if (idlest === undefined || busiest.activity <= BUSIER * activityOf(idlest)) return
         this.free(idlest)
       }
@@ -50,7 +50,7 @@ export class TopPlaces implements Places {
 
   /** A period is over: whoever did nothing for two of them needs no place. */
   rotate(): void {
-    for (const top of this.#held) {
+    for (const top of this.#holders) {
       top.rotate()
       if (activityOf(top) === 0) this.free(top)
     }
@@ -58,17 +58,17 @@ export class TopPlaces implements Places {
   }
 
   clear(): void {
-    for (const top of this.#held) top.clear()
+    for (const top of this.#holders) top.clear()
   }
 
   private free(top: RuleTop): void {
-    this.#held.delete(top)
-    top.leave()
+    this.#holders.delete(top)
+    top.release()
   }
 }
 
 function activityOf(top: RuleTop): number {
-  return Math.max(top.activity, top.activityBefore)
+  return Math.max(top.activity, top.previousActivity)
 }
 
 /** Of equal ones the first. */

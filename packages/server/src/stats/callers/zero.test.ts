@@ -1,6 +1,6 @@
 import { expect, test } from 'vitest'
 import { callWith } from '../../normalized-call.test-helper.js'
-import { SETTLED_MAX, TABLE_SLOTS } from './caller-table.js'
+import { PROTECTED_MAX, TABLE_SLOTS } from './caller-table.js'
 import {
   ALLOWED,
   HOUR,
@@ -21,7 +21,7 @@ test('a caller that is refused without end is at zero since its first refusal', 
   see(1, REFUSED)
   pass(10 * MINUTE, () => see(1, REFUSED))
   expect(told(1)?.zeroSinceMs).toBe(firstMs)
-  expect(tracker.zero(5 * MINUTE)).toEqual([
+  expect(tracker.exhausted(5 * MINUTE)).toEqual([
     {
       rule: 'per-user',
       hash: textOf(1),
@@ -33,8 +33,8 @@ test('a caller that is refused without end is at zero since its first refusal', 
       lastRefusedCall: null,
     },
   ])
-  expect(tracker.zero(10 * MINUTE)).toEqual([])
-  expect(tracker.zeroCount).toBe(1)
+  expect(tracker.exhausted(10 * MINUTE)).toEqual([])
+  expect(tracker.exhaustedCount).toBe(1)
 })
 
 test('a call that leaves something ends it, five seconds after the last that did not', () => {
@@ -44,7 +44,7 @@ test('a call that leaves something ends it, five seconds after the last that did
   expect(told(1)?.zeroSinceMs).not.toBeNull()
   pass(SECOND, () => see(1, ALLOWED))
   expect(told(1)?.zeroSinceMs).toBeNull()
-  expect(tracker.zero(0)).toEqual([])
+  expect(tracker.exhausted(0)).toEqual([])
   pass(SECOND)
   see(1, REFUSED)
   expect(told(1)?.zeroSinceMs).toBe(now())
@@ -76,9 +76,9 @@ test('whoever takes the last of a limit again and again, and is never refused, i
   see(1, LAST_ONE)
   pass(6 * MINUTE, () => see(1, LAST_ONE))
   expect(told(1)?.zeroSinceMs).toBe(START)
-  expect(tracker.zero(5 * MINUTE)).toEqual([])
+  expect(tracker.exhausted(5 * MINUTE)).toEqual([])
   see(1, REFUSED)
-  expect(tracker.zero(5 * MINUTE)).toMatchObject([{ sinceMs: START }])
+  expect(tracker.exhausted(5 * MINUTE)).toMatchObject([{ sinceMs: START }])
 })
 
 test('whoever was refused once and stayed away was not at zero all that time', () => {
@@ -87,7 +87,7 @@ test('whoever was refused once and stayed away was not at zero all that time', (
   see(2, REFUSED)
   pass(20 * SECOND, () => see(2, REFUSED))
   pass(20 * SECOND)
-  expect(tracker.zero(10 * SECOND).map(({ hash }) => hash)).toEqual([textOf(2)])
+  expect(tracker.exhausted(10 * SECOND).map(({ hash }) => hash)).toEqual([textOf(2)])
 })
 
 test('whoever makes no call for a minute has left', () => {
@@ -97,7 +97,7 @@ test('whoever makes no call for a minute has left', () => {
   expect(told(1)?.zeroSinceMs).toBe(START)
   pass(SECOND)
   expect(told(1)?.zeroSinceMs).toBeNull()
-  expect(tracker.zeroCount).toBe(0)
+  expect(tracker.exhaustedCount).toBe(0)
 })
 
 test('a refusal while something is left is of a call that asked for more, not of zero', () => {
@@ -116,7 +116,7 @@ test('rules in shadow put nobody at zero, and refuse nobody', () => {
   expect(told(1)).toBeUndefined()
   see(1, { outcome: 'allowed', left: -1 })
   expect(told(1)).toMatchObject({ zeroSinceMs: null, refusals: 0, use: 1, hours: 0 })
-  expect(tracker.held).toEqual({ top: 1, zero: 0, hours: 0 })
+  expect(tracker.held).toEqual({ top: 1, exhausted: 0, hours: 0 })
 })
 
 test('a refusal by posture counts as one, and says nothing of what is left', () => {
@@ -143,10 +143,10 @@ test('callers that are at zero for long are not washed out by a flood of others'
   pass(30 * SECOND, () => {
     for (let i = 0; i < 1000; i++) see(next++, REFUSED)
   })
-  const told = tracker.zero(9 * SECOND)
+  const told = tracker.exhausted(9 * SECOND)
   expect(told).toHaveLength(50)
   expect(told.filter((caller) => caller.sinceMs === sinceMs)).toHaveLength(50)
-  expect(tracker.zeroCount).toBe(TABLE_SLOTS)
+  expect(tracker.exhaustedCount).toBe(TABLE_SLOTS)
 })
 
 test('in a flood a caller that keeps coming is at zero soon after its first refusal', () => {
@@ -158,7 +158,7 @@ test('in a flood a caller that keeps coming is at zero soon after its first refu
       if (i % 50 === 0) see(1, REFUSED)
     }
   })
-  const [longest] = tracker.zero(50 * SECOND)
+  const [longest] = tracker.exhausted(50 * SECOND)
   expect(longest?.hash).toBe(textOf(1))
   expect(longest?.caller).toEqual({ user: 'u1' })
 })
@@ -170,7 +170,7 @@ test('at most a hundred are told, the longest first, and the table has its bound
     if (caller % 10 === 9) pass(SECOND)
   }
   for (let caller = 0; caller < 300; caller++) see(caller, REFUSED)
-  const told = tracker.zero(0)
+  const told = tracker.exhausted(0)
   expect(told).toHaveLength(100)
   expect(told.map(({ sinceMs }) => sinceMs)).toEqual(
     told.map(({ sinceMs }) => sinceMs).toSorted((a, b) => a - b),
@@ -180,8 +180,8 @@ test('at most a hundred are told, the longest first, and the table has its bound
     pass(10 * SECOND)
     for (let caller = 0; caller < TABLE_SLOTS + 500; caller++) see(caller, REFUSED)
   }
-  expect(tracker.zeroCount).toBe(TABLE_SLOTS)
-  expect(SETTLED_MAX).toBeLessThan(TABLE_SLOTS)
+  expect(tracker.exhaustedCount).toBe(TABLE_SLOTS)
+  expect(PROTECTED_MAX).toBeLessThan(TABLE_SLOTS)
 })
 
 test('a clock that is set back keeps nobody at zero for as long as that was', () => {
@@ -190,7 +190,7 @@ test('a clock that is set back keeps nobody at zero for as long as that was', ()
   jump(-3 * 60 * MINUTE)
   expect(told(1)?.zeroSinceMs).toBe(now())
   pass(2 * MINUTE)
-  expect(tracker.zeroCount).toBe(0)
+  expect(tracker.exhaustedCount).toBe(0)
 })
 
 test('whoever left and came back between two ticks is at zero anew', () => {
@@ -198,10 +198,10 @@ test('whoever left and came back between two ticks is at zero anew', () => {
   see(1, REFUSED)
   tracker
     .ofRule('per-user')
-    .seen(['user'], { hi: 0, lo: 0 }, 'refused', 0, 1, callWith(), START, HOUR)
+    .record(['user'], { hi: 0, lo: 0 }, 'refused', 0, 1, callWith(), START, HOUR)
   tracker
     .ofRule('per-user')
-    .seen(['user'], { hi: 0, lo: 0 }, 'refused', 0, 1, callWith(), START + 2 * MINUTE, HOUR)
+    .record(['user'], { hi: 0, lo: 0 }, 'refused', 0, 1, callWith(), START + 2 * MINUTE, HOUR)
   expect(tracker.view(20, START).map(({ zeroSinceMs }) => zeroSinceMs)).toContain(
     START + 2 * MINUTE,
   )
@@ -215,7 +215,7 @@ test('who is at zero may be everybody together, of a rule that counts by nothing
     see(1, { ...REFUSED, rule: 'all', by: [] })
     see(2, REFUSED)
   })
-  const told = tracker.zero(30 * SECOND).map(({ rule, isEverybody }) => [rule, isEverybody])
+  const told = tracker.exhausted(30 * SECOND).map(({ rule, isEverybody }) => [rule, isEverybody])
   expect(told).toEqual([
     ['all', true],
     ['per-user', false],
@@ -235,7 +235,7 @@ test('a caller whose limits are whole again is no longer told as at zero, nor in
   expect(told(1)).toMatchObject({ zeroSinceMs: START, isRefilled: true })
   pass(5 * SECOND)
   expect(told(1)).toMatchObject({ zeroSinceMs: null, refusals: 1 })
-  expect(tracker.zeroCount).toBe(0)
+  expect(tracker.exhaustedCount).toBe(0)
 })
 
 test('callers that have refilled take no place of those at zero', () => {
@@ -275,7 +275,7 @@ test('a caller at zero is told with the call that was refused last, once a tick'
   pass(SECOND)
   see(1, at('/v1/other'))
   expect(told(1)?.lastRefusedCall).toBe('POST /v1/other')
-  expect(tracker.zero(0)).toMatchObject([{ lastRefusedCall: 'POST /v1/other' }])
+  expect(tracker.exhausted(0)).toMatchObject([{ lastRefusedCall: 'POST /v1/other' }])
   expect(tracker.nameOf('per-user', textOf(1))).toEqual({
     caller: { user: 'u1' },
     plan: null,
@@ -291,6 +291,6 @@ test('a caller at zero has its refused call also where others of the rule are re
     see(1, { ...REFUSED, attributes: { user: 'u1', method: 'GET', path: '/quiet' } })
     for (let caller = 100; caller < 300; caller++) for (let i = 0; i < 3; i++) see(caller, REFUSED)
   })
-  const told = tracker.zero(10 * SECOND).find(({ hash }) => hash === textOf(1))
+  const told = tracker.exhausted(10 * SECOND).find(({ hash }) => hash === textOf(1))
   expect(told?.lastRefusedCall).toBe('GET /quiet')
 })

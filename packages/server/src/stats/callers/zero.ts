@@ -12,9 +12,9 @@ const ROOM_MS = 5000
 /** Decisions have the time of the last tick, which may be as long ago. */
 const TICK_MS = 1000
 /** Whoever is at zero for as long is settled: those that come later make room for it. */
-const SETTLED_AFTER_MS = 10_000
+const PROTECTED_AFTER_MS = 10_000
 
-export class ZeroCallers {
+export class ExhaustedCallers {
   readonly table = new CallerTable()
   readonly #sinceMs = new Float64Array(TABLE_SLOTS)
   /** 1: it was refused since then. */
@@ -32,7 +32,7 @@ export class ZeroCallers {
    * A decision that left nothing, and after how long all is back. Returns a slot whose caller wants
    * a name, or for the first time in a tick its refused call told anew; or -1.
    */
-  reached(
+  recordExhausted(
     rule: number,
     hi: number,
     lo: number,
@@ -42,20 +42,20 @@ export class ZeroCallers {
   ): number {
     const { table } = this
     const slot = table.find(rule, hi, lo)
-    if (slot === -1) return this.enter(rule, hi, lo, isRefused, nowMs, resetAfterMs)
+    if (slot === -1) return this.insert(rule, hi, lo, isRefused, nowMs, resetAfterMs)
     const isNextTick = table.lastMsAt(slot) !== nowMs
     // It left and came back before anybody looked.
     if (this.isOver(slot, nowMs)) this.begin(slot, isRefused, nowMs)
     else if (isRefused) this.#refused[slot] = 1
     this.#resetMs[slot] = nowMs + TICK_MS + resetAfterMs
     table.touch(slot, nowMs)
-    const isLong = nowMs - this.sinceMsAt(slot) >= SETTLED_AFTER_MS
-    if (isLong && table.isGuest(slot) && table.hasSettledRoom) table.settle(slot)
-    return (isRefused && isNextTick) || table.nameAt(slot) === undefined ? slot : -1
+    const isLong = nowMs - this.sinceMsAt(slot) >= PROTECTED_AFTER_MS
+    if (isLong && table.isProbationary(slot) && table.hasProtectedRoom) table.promote(slot)
+    return (isRefused && isNextTick) || table.labelAt(slot) === undefined ? slot : -1
   }
 
   /** A decision that left something. */
-  hadRoom(rule: number, hi: number, lo: number, nowMs: number): void {
+  recordRemaining(rule: number, hi: number, lo: number, nowMs: number): void {
     const { table } = this
     if (table.size === 0) return
     const slot = table.find(rule, hi, lo)
@@ -103,7 +103,7 @@ export class ZeroCallers {
     return isSilent || nowMs - (this.#resetMs[slot] ?? 0) > ROOM_MS
   }
 
-  private enter(
+  private insert(
     rule: number,
     hi: number,
     lo: number,
@@ -112,7 +112,7 @@ export class ZeroCallers {
     resetAfterMs: number,
   ): number {
     const isCrowded = this.table.isFull
-    const slot = this.table.enter(rule, hi, lo, nowMs)
+    const slot = this.table.insert(rule, hi, lo, nowMs)
     if (slot === -1) return -1
     this.begin(slot, isRefused, nowMs)
     this.#resetMs[slot] = nowMs + TICK_MS + resetAfterMs

@@ -1,29 +1,29 @@
 /** "Are you sure?": of a person, where there is one. */
 import { AdminError } from '@sluice/client'
-import { Misuse, REFUSED } from './failures.js'
+import { UsageError, REFUSED } from './failures.js'
 import type { Io } from './io.js'
 
-export interface AskFlags {
+export interface ConfirmFlags {
   readonly yes?: boolean
 }
 
 /** Before any work: a script that nobody watches has to say that it means it. */
-export function mustBeAskable({ isTerminal }: Io, { yes }: AskFlags, instead: string): void {
+export function requireTerminal({ isTerminal }: Io, { yes }: ConfirmFlags, instead: string): void {
   if (yes === true || isTerminal) return
-  throw new Misuse(`there is no terminal to ask on; accepted: --yes${instead}`)
+  throw new UsageError(`there is no terminal to ask on; accepted: --yes${instead}`)
 }
 
 /** Whether to go on. Everything but y and yes is no. */
-export async function confirm(io: Io, { yes }: AskFlags, question: string): Promise<boolean> {
+export async function confirm(io: Io, { yes }: ConfirmFlags, question: string): Promise<boolean> {
   if (yes === true) return true
-  const answer = await io.ask(`${question} [y/N] `)
+  const answer = await io.prompt(`${question} [y/N] `)
   return /^y(es)?$/i.test(answer.trim())
 }
 
 /** Where the server wants to be told that it is meant: how to say so. */
-export async function orConfirm<T>(asked: Promise<T>, flag: string): Promise<T> {
+export async function explainConfirmation<T>(change: Promise<T>, flag: string): Promise<T> {
   try {
-    return await asked
+    return await change
   } catch (error) {
     if (!(error instanceof AdminError) || error.code !== 'confirmation_needed') throw error
     const found = 'this leaves no rule at all, so that every call is allowed'
@@ -32,7 +32,7 @@ export async function orConfirm<T>(asked: Promise<T>, flag: string): Promise<T> 
 }
 
 /** Ends a command whose question was answered with no. */
-export function unchanged(io: Io): number {
+export function reportUnchanged(io: Io): number {
   io.err('Nothing was changed.\n')
   return REFUSED
 }

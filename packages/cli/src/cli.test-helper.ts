@@ -7,7 +7,7 @@ import { join } from 'node:path'
 import { afterEach } from 'vitest'
 import { main } from './index.js'
 
-export interface Seen {
+export interface ReceivedRequest {
   readonly method: string
   /** Below /admin/v1. */
   readonly path: string
@@ -17,7 +17,7 @@ export interface Seen {
   readonly body: string
 }
 
-export interface Answer {
+export interface CannedAnswer {
   readonly status?: number
   readonly body: unknown
   /** The connection is closed instead. */
@@ -25,7 +25,12 @@ export interface Answer {
 }
 
 /** By method and path: `PUT /rules`. A list is answered in turn, its last again and again. */
-export type Routes = Readonly<Record<string, Answer | readonly Answer[] | ((seen: Seen) => Answer)>>
+export type Routes = Readonly<
+  Record<
+    string,
+    CannedAnswer | readonly CannedAnswer[] | ((requests: ReceivedRequest) => CannedAnswer)
+  >
+>
 
 const endings: (() => void | Promise<void>)[] = []
 
@@ -39,27 +44,27 @@ const NOW_MS = Date.parse('2026-06-01T00:00:00Z')
 
 export const TOKEN = 'a-token-of-tests'
 
-export function problem(status: number, error: string, more: object = {}): Answer {
+export function problem(status: number, error: string, more: object = {}): CannedAnswer {
   return {
     status,
     body: { type: 'about:blank', title: 'No', status, detail: error, error, ...more },
   }
 }
 
-export function answer(body: unknown): Answer {
+export function answer(body: unknown): CannedAnswer {
   return { body }
 }
 
 export async function startAdmin(routes: Routes) {
-  const seen: Seen[] = []
+  const requests: ReceivedRequest[] = []
   const turns = new Map<string, number>()
-  const answerOf = (asked: Seen): Answer => {
+  const answerOf = (asked: ReceivedRequest): CannedAnswer => {
     const name = `${asked.method} ${asked.path}`
     const found = routes[name]
     if (found === undefined) return problem(404, 'not_found', { detail: `no route ${name}` })
     if (typeof found === 'function') return found(asked)
-    if (!Array.isArray(found)) return found as Answer
-    const list = found as readonly Answer[]
+    if (!Array.isArray(found)) return found as CannedAnswer
+    const list = found as readonly CannedAnswer[]
     const turn = turns.get(name) ?? 0
     turns.set(name, turn + 1)
     return list[Math.min(turn, list.length - 1)] ?? problem(500, 'internal')
@@ -69,7 +74,7 @@ export async function startAdmin(routes: Routes) {
     request.on('data', (chunk: Buffer) => chunks.push(chunk))
     request.on('end', () => {
       const url = new URL(request.url ?? '', 'http://a')
-      const asked: Seen = {
+      const asked: ReceivedRequest = {
         method: request.method ?? '',
         path: url.pathname.replace('/admin/v1', ''),
         query: Object.fromEntries(url.searchParams),
@@ -77,7 +82,7 @@ export async function startAdmin(routes: Routes) {
         token: request.headers.authorization,
         body: Buffer.concat(chunks).toString('utf8'),
       }
-      seen.push(asked)
+      requests.push(asked)
       const { status = 200, body, drop = false } = answerOf(asked)
       if (drop) return void request.socket.destroy()
       const isText = typeof body === 'string'
@@ -96,23 +101,23 @@ export async function startAdmin(routes: Routes) {
   endings.push(close)
   const { port } = server.address() as AddressInfo
   const url = `http://127.0.0.1:${port}`
-  const lines = () => seen.map(({ method, path }) => `${method} ${path}`)
+  const lines = () => requests.map(({ method, path }) => `${method} ${path}`)
   return {
     url,
-    seen,
+    seen: requests,
     lines,
     close,
-    run: (words: readonly string[], world: World = {}) =>
-      sluice([...words, '--url', url, '--token-file', tempFile('token', `${TOKEN}\n`)], world),
+    run: (words: readonly string[], terminal: TerminalOptions = {}) =>
+      sluice([...words, '--url', url, '--token-file', tempFile('token', `${TOKEN}\n`)], terminal),
   }
 }
 
-export interface World {
+export interface TerminalOptions {
   readonly input?: string
   /** What a person answers, if there is one. */
   readonly answers?: readonly string[]
   /** What happens before the answer. */
-  readonly whileAsked?: () => Promise<unknown>
+  readonly beforeAnswer?: () => Promise<unknown>
   readonly columns?: number
   /** Waits that are over at once; the next one is interrupted. @default 0 */
   readonly waits?: number
@@ -121,8 +126,8 @@ export interface World {
 }
 
 /** Runs one command line. With `answers` there is a terminal. */
-export async function sluice(words: readonly string[], world: World = {}) {
-  const { input = '', answers, whileAsked, columns, waits = 0, writesRead = Infinity } = world
+export async function sluice(words: readonly string[], terminal: TerminalOptions = {}) {
+  const { input = '', answers, beforeAnswer, columns, waits = 0, writesRead = Infinity } = terminal
   let waited = 0
   let writes = 0
   let out = ''
@@ -136,9 +141,9 @@ export async function sluice(words: readonly string[], world: World = {}) {
       err += text
     },
     readInput: async () => input,
-    ask: async (question) => {
+    prompt: async (question) => {
       asked.push(question)
-      await whileAsked?.()
+      await beforeAnswer?.()
       return answers?.[asked.length - 1] ?? ''
     },
     isTerminal: answers !== undefined,

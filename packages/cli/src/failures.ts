@@ -1,6 +1,6 @@
 /** What went wrong, for people, and the exit code that says so. */
 import { AdminError, AdminInputError, UnreachableError } from '@sluice/client'
-import { safe } from './safe.js'
+import { escapeTerminal } from './safe.js'
 
 export const OK = 0
 /** Refused, or found something. */
@@ -9,13 +9,13 @@ export const REFUSED = 1
 export const MISUSE = 2
 
 /** A command line that means nothing: what was found, and what is accepted. */
-export class Misuse extends Error {}
+export class UsageError extends Error {}
 
 /** Who was asked does not answer us. A script must not take that for a refusal, or a difference. */
-export class Unanswered extends Error {}
+export class NoAnswerError extends Error {}
 
 /** The answer could not be written, on a full disk for instance: a script has none to read. */
-export class OutputFailure extends Error {}
+export class OutputError extends Error {}
 
 const UNAUTHENTICATED = 401
 const TOO_MANY = 429
@@ -29,21 +29,21 @@ interface Failure {
   readonly text: string
 }
 
-const WITHOUT_ANSWER = [Misuse, Unanswered, OutputFailure, AdminInputError] as const
+const WITHOUT_ANSWER = [UsageError, NoAnswerError, OutputError, AdminInputError] as const
 
 export function describeFailure(error: unknown): Failure {
   if (WITHOUT_ANSWER.some((kind) => error instanceof kind) && error instanceof Error) {
-    return { code: MISUSE, text: `${safe(error.message)}\n` }
+    return { code: MISUSE, text: `${escapeTerminal(error.message)}\n` }
   }
   if (error instanceof AdminError) {
     return { code: isAnswer(error) ? REFUSED : MISUSE, text: describeRefusal(error) }
   }
   if (error instanceof UnreachableError) {
     const hint = error.isUncertain ? '' : 'Another address: --url or SLUICE_ADMIN_URL.\n'
-    return { code: MISUSE, text: `${safe(error.message)}\n${hint}` }
+    return { code: MISUSE, text: `${escapeTerminal(error.message)}\n${hint}` }
   }
   const message = error instanceof Error ? error.message : String(error)
-  return { code: REFUSED, text: `${safe(message)}\n` }
+  return { code: REFUSED, text: `${escapeTerminal(message)}\n` }
 }
 
 function isAnswer({ status, code }: AdminError): boolean {
@@ -55,11 +55,11 @@ function isAnswer({ status, code }: AdminError): boolean {
 function describeRefusal({ code, detail, version, errors }: AdminError): string {
   if (errors.length > 0) {
     const shown = errors.slice(0, PROBLEMS_SHOWN_MAX)
-    return shown.map(({ message }) => `${safe(message)}\n`).join('')
+    return shown.map(({ message }) => `${escapeTerminal(message)}\n`).join('')
   }
   if (code === 'version_conflict') {
     const now = version === undefined ? '' : `, now version ${version}`
     return `Somebody changed it meanwhile${now}; nothing was changed. Run it again.\n`
   }
-  return `${safe(detail)} (${safe(code)})\n`
+  return `${escapeTerminal(detail)} (${escapeTerminal(code)})\n`
 }

@@ -11,7 +11,7 @@ import { addTokens } from './commands/tokens.js'
 import { addTop } from './commands/top.js'
 import { describeFailure, MISUSE, OK } from './failures.js'
 import { type Io, processIo } from './io.js'
-import { safe } from './safe.js'
+import { escapeTerminal } from './safe.js'
 import type { Cli } from './session.js'
 
 export type { Io } from './io.js'
@@ -62,7 +62,7 @@ function programOf(cli: Cli): Command {
     .exitOverride()
     .showHelpAfterError()
     .addHelpText('after', HELP)
-    .configureOutput({ writeOut: io.out, writeErr: (text) => io.err(safe(text)) })
+    .configureOutput({ writeOut: io.out, writeErr: (text) => io.err(escapeTerminal(text)) })
   addServe(program, cli)
   addRules(program, cli)
   addKeys(program, cli)

@@ -91,11 +91,11 @@ describe('what a command reads', () => {
   test('is the line of a person, or nothing where nobody answers', async () => {
     const world = streams()
     world.stdin.write('yes\n')
-    expect(await processIo(world).ask('Apply? ')).toBe('yes')
+    expect(await processIo(world).prompt('Apply? ')).toBe('yes')
     expect(world.stderr.read()?.toString()).toContain('Apply? ')
     const gone = streams()
     gone.stdin.end()
-    expect(await processIo(gone).ask('Apply? ')).toBe('')
+    expect(await processIo(gone).prompt('Apply? ')).toBe('')
   })
 })
 

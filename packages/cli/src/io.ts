@@ -2,7 +2,7 @@
 import process from 'node:process'
 import { createInterface } from 'node:readline/promises'
 import { wallMs } from './clock.js'
-import { Misuse, OutputFailure } from './failures.js'
+import { UsageError, OutputError } from './failures.js'
 
 export interface Io {
   /** What was asked for. */
@@ -12,7 +12,7 @@ export interface Io {
   /** Standard input, to its end. */
   readonly readInput: (bytesMost: number) => Promise<string>
   /** One line of a person; empty where nobody answers. */
-  readonly ask: (question: string) => Promise<string>
+  readonly prompt: (question: string) => Promise<string>
   /** Whether a person is there to be asked. */
   readonly isTerminal: boolean
   /** How wide what was asked for may be; undefined: nobody looks, a program reads it. */
@@ -58,7 +58,7 @@ export function processIo({ stdin, stdout, stderr }: Streams = process): Io {
     out: (text) => write(stdout, text),
     err: (text) => write(stderr, text),
     readInput: (bytesMost) => readInput(stdin, bytesMost),
-    ask: (question) => askLine(question, stdin, stderr),
+    prompt: (question) => promptLine(question, stdin, stderr),
     isTerminal: stdin.isTTY === true && stderr.isTTY === true,
     columns: stdout.isTTY === true ? stdout.columns : undefined,
     now: wallMs,
@@ -105,17 +105,17 @@ function createWriter(stream: Output): Writer {
       // A failure is known to the stream before it is told.
       await new Promise<void>((done) => void setImmediate(done))
       if (failure === undefined) return
-      throw new OutputFailure(`output: ${failure.message}`, { cause: failure })
+      throw new OutputError(`output: ${failure.message}`, { cause: failure })
     },
   }
 }
 
 async function waitUnlessClosed(ms: number, output: Writer | undefined): Promise<void> {
   let timer: NodeJS.Timeout | undefined
-  const passed = new Promise<void>((done) => {
+  const elapsed = new Promise<void>((done) => {
     timer = setTimeout(done, ms)
   })
-  await Promise.race([passed, ...(output === undefined ? [] : [output.closed])])
+  await Promise.race([elapsed, ...(output === undefined ? [] : [output.closed])])
   clearTimeout(timer)
 }
 
@@ -125,14 +125,16 @@ async function readInput(stdin: Input, bytesMost: number): Promise<string> {
   for await (const chunk of stdin as AsyncIterable<Buffer>) {
     bytes += chunk.length
     if (bytes > bytesMost) {
-      throw new Misuse(`standard input: found more than ${bytesMost} bytes; accepted: up to that`)
+      throw new UsageError(
+        `standard input: found more than ${bytesMost} bytes; accepted: up to that`,
+      )
     }
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString('utf8')
 }
 
-async function askLine(question: string, input: Input, output: Output): Promise<string> {
+async function promptLine(question: string, input: Input, output: Output): Promise<string> {
   const lines = createInterface({ input, output })
   try {
     // The end of the input and Ctrl-C answer nothing, and `question` would wait for ever.

@@ -29,11 +29,11 @@ export function readKeyList(text: string, file: string): KeyList {
   const lines = text.replace(/^\ufeff/, '').split('\n')
   const keys: PlacedKey[] = []
   const problems: string[] = []
-  const complain = (line: number, what: string) => {
+  const report = (line: number, what: string) => {
     if (problems.length < PROBLEMS_MAX) problems.push(`${file}:${line}: ${what}`)
   }
   if (lines.length > LINES_MAX) {
-    complain(LINES_MAX, `found more lines; accepted: ${LINES_MAX} at most`)
+    report(LINES_MAX, `found more lines; accepted: ${LINES_MAX} at most`)
     return { keys, problems }
   }
   let columns: readonly string[] | undefined
@@ -43,21 +43,21 @@ export function readKeyList(text: string, file: string): KeyList {
     if (line === '') continue
     const isJson = columns === undefined && (keys.length > 0 || line.startsWith('{'))
     const read = isJson ? readJsonLine(line) : readCells(line, columns)
-    if (typeof read === 'string') complain(index + 1, read)
+    if (typeof read === 'string') report(index + 1, read)
     else if (isNames(read)) columns = read
     else {
       const id = read['key'] ?? read['sha256']?.toLowerCase() ?? ''
       const first = lineOf.get(id)
       const problem = findProblem(read) ?? (first === undefined ? undefined : sameAs(first))
       if (problem === undefined) keys.push({ line: index + 1, key: read })
-      else complain(index + 1, problem)
+      else report(index + 1, problem)
       if (first === undefined) lineOf.set(id, index + 1)
     }
     // Without a head no line of a table means anything.
     if (columns === undefined && problems.length > 0 && keys.length === 0) break
   }
   // A pipe that broke looks so.
-  if (columns === undefined && keys.length === 0 && problems.length === 0) complain(1, NOTHING)
+  if (columns === undefined && keys.length === 0 && problems.length === 0) report(1, NOTHING)
   return { keys, problems }
 }
 

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { Misuse } from './failures.js'
+import { UsageError } from './failures.js'
 import { editLimits, hasZeroLimit } from './limit-edits.js'
 
 const hourly = { algorithm: 'sliding-window-counter', max: 1000, window: '1h', name: 'hourly' }
@@ -75,7 +75,7 @@ test.each([
   [['10/second'], '{ max: 1', 'found "{ max: 1"'],
   [['10/second'], '-3/minute', 'accepted: limits such as 3/minute'],
 ])('for the limits %j, --limits %j is misuse: %s', (present, text, message) => {
-  expect(() => editLimits(present, text)).toThrow(Misuse)
+  expect(() => editLimits(present, text)).toThrow(UsageError)
   expect(() => editLimits(present, text)).toThrow(message)
 })
 

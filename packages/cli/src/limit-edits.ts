@@ -1,10 +1,10 @@
 /** The limits of a rule with some of them changed by the command line. */
-import { defaultLimitName, formatDuration, parseRules, readPlain } from '@sluice/core'
-import { Misuse } from './failures.js'
+import { defaultLimitName, formatDuration, parseRules, parseData } from '@sluice/core'
+import { UsageError } from './failures.js'
 import { isRecord } from './records.js'
 
 /** One item of `--limits`. */
-interface GivenLimit {
+interface LimitEdit {
   /** Undefined: which limit is meant follows from its window, or from there being only one. */
   readonly name: string | undefined
   /** In short form, or a map. */
@@ -32,12 +32,12 @@ const ACCEPTED = 'limits such as 3/minute, or 3/minute,100/hour, or hourly=100/h
  * of the limit it stands for and keeps its name, algorithm and other fields. Throws a `Misuse`.
  */
 export function editLimits(present: unknown, text: string): readonly unknown[] {
-  const given = readGiven(text)
+  const edits = readEdits(text)
   const limits = Array.isArray(present) ? (present as readonly unknown[]).map(readPresent) : []
-  const named = given.filter(({ name }) => name !== undefined)
-  if (named.length === 0) return replaceAll(limits, given)
-  if (named.length === given.length) return replaceNamed(limits, given)
-  throw new Misuse(`--limits: found limits with and without a name; accepted: ${ACCEPTED}`)
+  const named = edits.filter(({ name }) => name !== undefined)
+  if (named.length === 0) return replaceAll(limits, edits)
+  if (named.length === edits.length) return replaceNamed(limits, edits)
+  throw new UsageError(`--limits: found limits with and without a name; accepted: ${ACCEPTED}`)
 }
 
 /** Whether one of these limits refuses every call, as it is written in a rule. */
@@ -48,10 +48,10 @@ export function hasZeroLimit(limits: unknown): boolean {
   )
 }
 
-function readGiven(text: string): readonly GivenLimit[] {
-  const { value, problems } = readPlain(`[${text}]`)
+function readEdits(text: string): readonly LimitEdit[] {
+  const { value, problems } = parseData(`[${text}]`)
   if (!Array.isArray(value) || value.length === 0 || problems.length > 0) {
-    throw new Misuse(`--limits: found "${text}"; accepted: ${ACCEPTED}`)
+    throw new UsageError(`--limits: found "${text}"; accepted: ${ACCEPTED}`)
   }
   return (value as readonly unknown[]).map((item) => {
     const [, name, limit] = typeof item === 'string' ? (NAMED.exec(item) ?? []) : []
@@ -62,12 +62,12 @@ function readGiven(text: string): readonly GivenLimit[] {
 /** All limits, in the order given. Those of a window that the rule has already are changed. */
 function replaceAll(
   present: readonly PresentLimit[],
-  given: readonly GivenLimit[],
+  edits: readonly LimitEdit[],
 ): readonly unknown[] {
-  if (present.length > 1 && given.length < present.length) {
+  if (present.length > 1 && edits.length < present.length) {
     const names = present.map(({ name }) => name).join(', ')
-    throw new Misuse(
-      `--limits: found ${given.length} for a rule that has ${present.length} (${names}); accepted: all of them, or those that change by name, such as ${present[0]?.name}=3/minute`,
+    throw new UsageError(
+      `--limits: found ${edits.length} for a rule that has ${present.length} (${names}); accepted: all of them, or those that change by name, such as ${present[0]?.name}=3/minute`,
     )
   }
   const left = [...present]
@@ -75,11 +75,11 @@ function replaceAll(
     const index = left.findIndex(isIt)
     return index === -1 ? undefined : left.splice(index, 1)[0]
   }
-  const sameWindow = given.map(({ limit }) => {
+  const sameWindow = edits.map(({ limit }) => {
     const amount = amountOf(limit)
     return amount && take(({ windowMs }) => windowMs === amount.windowMs)
   })
-  return given.map(({ limit }, index) => {
+  return edits.map(({ limit }, index) => {
     const before = sameWindow[index] ?? (isRecord(limit) ? undefined : take(() => true))
     return merge(before, limit)
   })
@@ -87,20 +87,20 @@ function replaceAll(
 
 function replaceNamed(
   present: readonly PresentLimit[],
-  given: readonly GivenLimit[],
+  edits: readonly LimitEdit[],
 ): readonly unknown[] {
   const names = present.map(({ name }) => name)
-  for (const [index, { name = '' }] of given.entries()) {
+  for (const [index, { name = '' }] of edits.entries()) {
     if (!names.includes(name)) {
       const found = `--limits: found "${name}", which is no limit of the rule`
-      throw new Misuse(`${found}; accepted: ${names.join(', ')}`)
+      throw new UsageError(`${found}; accepted: ${names.join(', ')}`)
     }
-    if (given.findIndex((each) => each.name === name) !== index) {
-      throw new Misuse(`--limits: found "${name}" twice; accepted: once`)
+    if (edits.findIndex((each) => each.name === name) !== index) {
+      throw new UsageError(`--limits: found "${name}" twice; accepted: once`)
     }
   }
   return present.map((limit) => {
-    const change = given.find(({ name }) => name === limit.name)
+    const change = edits.find(({ name }) => name === limit.name)
     return change === undefined ? limit.document : merge(limit, change.limit)
   })
 }
@@ -141,9 +141,9 @@ function parseLimit(limit: unknown) {
   return parseRules([{ id: 'limit', limits: [limit] }])
 }
 
-function badLimit(limit: unknown): Misuse {
+function badLimit(limit: unknown): UsageError {
   const [error] = parseLimit(limit).errors
   const found = error === undefined ? `"${String(limit)}"` : error.found
   const meant = error?.suggestion === undefined ? '' : `; did you mean ${error.suggestion}?`
-  return new Misuse(`--limits: found ${found}${meant}; accepted: ${ACCEPTED}`)
+  return new UsageError(`--limits: found ${found}${meant}; accepted: ${ACCEPTED}`)
 }

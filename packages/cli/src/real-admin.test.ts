@@ -7,7 +7,7 @@ import {
   startAdmin,
   type TestAdmin,
 } from '../../server/src/admin/admin.test-helper.js'
-import { cleanAfterTests, sluice, tempFile, type World } from './cli.test-helper.js'
+import { cleanAfterTests, sluice, tempFile, type TerminalOptions } from './cli.test-helper.js'
 
 closeAfterTests()
 cleanAfterTests()
@@ -20,7 +20,7 @@ beforeEach(async () => {
   url = (await admin.listen()).url
 })
 
-const run = (line: string, world?: World) =>
+const run = (line: string, world?: TerminalOptions) =>
   sluice([...line.split(' '), '--url', url, '--token-file', tempFile('token', ROOT_TOKEN)], world)
 const json = async (line: string) => JSON.parse((await run(`${line} --json`)).out)
 
@@ -50,7 +50,7 @@ describe('a day of an operator', () => {
     const file = tempFile('rules.yaml', RULES)
     const bob = { by: 'bob', why: undefined }
     const whileAsked = () => admin.editor.patch('per-user', { mode: 'shadow' }, bob, undefined)
-    const lost = await run(`rules apply -f ${file}`, { answers: ['y'], whileAsked })
+    const lost = await run(`rules apply -f ${file}`, { answers: ['y'], beforeAnswer: whileAsked })
     const { version, ...rule } = await json('rules get per-user')
     expect(lost).toMatchObject({
       code: 1,
@@ -111,7 +111,10 @@ describe('a day of an operator', () => {
   test('a rule that somebody else changes before the answer is not set', async () => {
     const bob = { by: 'bob', why: undefined }
     const whileAsked = () => admin.editor.patch('per-user', { mode: 'shadow' }, bob, undefined)
-    const ran = await run('rules set per-user --limits 1/minute', { answers: ['y'], whileAsked })
+    const ran = await run('rules set per-user --limits 1/minute', {
+      answers: ['y'],
+      beforeAnswer: whileAsked,
+    })
     expect(ran).toMatchObject({ code: 1, err: expect.stringContaining('changed it meanwhile') })
     expect(await json('rules get per-user')).toMatchObject({ limits: ['2/minute'] })
   })

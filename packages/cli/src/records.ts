@@ -5,7 +5,7 @@ export function isRecord(value: unknown): value is Readonly<Record<string, unkno
 }
 
 /** A value of a document in a word; empty where there is none. */
-export function wordOf(value: unknown): string {
+export function plainText(value: unknown): string {
   if (value === undefined || value === null) return ''
   return typeof value === 'string' ? value : JSON.stringify(value)
 }

@@ -1,17 +1,17 @@
 /** Rules in a few words, from documents as people wrote them: nothing in them is certain. */
 import { durationText } from '@sluice/core'
-import { isRecord, wordOf } from './records.js'
+import { isRecord, plainText } from './records.js'
 
 /** `1000/1h sliding-window-counter hourly`. */
 function limitText(limit: unknown): string {
-  if (!isRecord(limit)) return wordOf(limit)
+  if (!isRecord(limit)) return plainText(limit)
   const { algorithm, max, window, name, ...rest } = limit
-  const others = Object.entries(rest).map(([field, value]) => `${field} ${wordOf(value)}`)
+  const others = Object.entries(rest).map(([field, value]) => `${field} ${plainText(value)}`)
   const words = [
-    `${wordOf(max)}/${wordOf(window)}`,
-    algorithm === undefined || algorithm === 'token-bucket' ? [] : wordOf(algorithm),
+    `${plainText(max)}/${plainText(window)}`,
+    algorithm === undefined || algorithm === 'token-bucket' ? [] : plainText(algorithm),
     others,
-    name === undefined ? [] : wordOf(name),
+    name === undefined ? [] : plainText(name),
   ]
   return words.flat().join(' ')
 }
@@ -37,14 +37,14 @@ function tiersText(tiers: unknown): string | undefined {
 }
 
 /** Limits of a rule or a candidate: `10/second, plan pro has its own`. */
-export function ruleLimitsText(of: Readonly<Record<string, unknown>>): string {
-  return [limitsText(of['limits']), tiersText(of['tiers']) ?? []].flat().join(', ')
+export function ruleLimitsText(rule: Readonly<Record<string, unknown>>): string {
+  return [limitsText(rule['limits']), tiersText(rule['tiers']) ?? []].flat().join(', ')
 }
 
 /** What a rule counts by, as a document may have it: a list, one name, or nothing. */
 export function byOf(by: unknown): readonly string[] {
   if (typeof by === 'string') return [by]
-  return Array.isArray(by) ? by.map(wordOf) : []
+  return Array.isArray(by) ? by.map(plainText) : []
 }
 
 export function byText(by: unknown): string {
@@ -62,17 +62,17 @@ export function matchText(match: unknown): string {
       )
     : []
   const words = [method === undefined ? [] : valueText(method, ','), path ?? [], values]
-  return words.flat().map(wordOf).join(' ') || 'every call'
+  return words.flat().map(plainText).join(' ') || 'every call'
 }
 
 function valueText(value: unknown, between = '|'): string {
   if (value === null) return 'none'
-  return Array.isArray(value) ? value.map(wordOf).join(between) : wordOf(value)
+  return Array.isArray(value) ? value.map(plainText).join(between) : plainText(value)
 }
 
 export function callerText(caller: Readonly<Record<string, string>>): string {
-  const parts = Object.entries(caller).map(([name, value]) => `${name}=${value}`)
-  return parts.length === 0 ? 'everybody' : parts.join(' ')
+  const pairs = Object.entries(caller).map(([name, value]) => `${name}=${value}`)
+  return pairs.length === 0 ? 'everybody' : pairs.join(' ')
 }
 
 /** `2026-01-02T03:04:05.678Z` to the second, which is what fits and what people look for. */

@@ -7,7 +7,7 @@ const UNPRINTABLE = /[\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff
 const CONTROLS = /(?![\n\t])[\p{Cc}\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/gu
 
 /** Its lines stay lines; whatever else could move a cursor is escaped. */
-export function safe(text: string): string {
+export function escapeTerminal(text: string): string {
   return text
     .split('\n')
     .map((line) => show(line, LINE_LENGTH_MAX))
@@ -15,14 +15,14 @@ export function safe(text: string): string {
 }
 
 /** A document of any length: nothing is cut. */
-export function safeDocument(text: string): string {
-  return text.replace(CONTROLS, escape)
+export function escapeDocument(text: string): string {
+  return text.replace(CONTROLS, escapeChar)
 }
 
-export function safeJson(value: unknown): string {
-  return JSON.stringify(value, null, 2).replace(UNPRINTABLE, escape)
+export function escapedJson(value: unknown): string {
+  return JSON.stringify(value, null, 2).replace(UNPRINTABLE, escapeChar)
 }
 
-function escape(char: string): string {
+function escapeChar(char: string): string {
   return `\\u${char.charCodeAt(0).toString(16).padStart(4, '0')}`
 }

@@ -2,9 +2,9 @@
 import { AdminError, type AdminClient, createAdminClient } from '@sluice/client'
 import { findAdmin } from '@sluice/server/find-admin'
 import type { Command } from 'commander'
-import { Misuse, OK, Unanswered } from './failures.js'
+import { UsageError, OK, NoAnswerError } from './failures.js'
 import type { Io } from './io.js'
-import { safeJson } from './safe.js'
+import { escapedJson } from './safe.js'
 
 export interface CommonFlags {
   readonly url?: string
@@ -17,12 +17,12 @@ export interface ChangeFlags extends CommonFlags {
   readonly why?: string
 }
 
-export interface Session {
+export interface CommandContext {
   readonly io: Io
   readonly client: AdminClient
   readonly isJson: boolean
   /** One answer: whole for scripts, as text for people. */
-  readonly tell: (answer: unknown, text: () => string) => void
+  readonly print: (answer: unknown, text: () => string) => void
 }
 
 /** A command line under way. */
@@ -55,26 +55,27 @@ export function helpOf(examples: string): string {
 export async function run(
   { io, exitWith }: Cli,
   flags: CommonFlags,
-  work: (session: Session) => Promise<number | undefined>,
+  work: (session: CommandContext) => Promise<number | undefined>,
 ): Promise<void> {
-  const { url, token, tried } = find(flags)
+  const { url, token, tried } = findConnection(flags)
   const client = createAdminClient({ url, token, insecure: flags.insecure })
   const isJson = flags.json === true
-  const tell: Session['tell'] = (answer, text) => io.out(isJson ? `${safeJson(answer)}\n` : text())
+  const print: CommandContext['print'] = (answer, text) =>
+    io.out(isJson ? `${escapedJson(answer)}\n` : text())
   try {
-    exitWith((await work({ io, client, isJson, tell })) ?? OK)
+    exitWith((await work({ io, client, isJson, print })) ?? OK)
   } catch (error) {
     if (!(error instanceof AdminError) || error.status !== 401) throw error
     const found = token === undefined ? 'no token' : 'a token that is not accepted there'
-    throw new Unanswered(`${url}: found ${found} (${tried}). ${error.detail}`, { cause: error })
+    throw new NoAnswerError(`${url}: found ${found} (${tried}). ${error.detail}`, { cause: error })
   }
 }
 
-function find({ url, tokenFile }: CommonFlags) {
+function findConnection({ url, tokenFile }: CommonFlags) {
   try {
     return findAdmin({ url, tokenFile })
   } catch (error) {
-    throw new Misuse(error instanceof Error ? error.message : String(error))
+    throw new UsageError(error instanceof Error ? error.message : String(error))
   }
 }
 
@@ -83,6 +84,6 @@ export function wholeNumber(name: string, least = 0): (text: string) => number {
   return (text) => {
     const value = Number(text)
     if (/^\d{1,16}$/.test(text) && Number.isSafeInteger(value) && value >= least) return value
-    throw new Misuse(`${name}: found "${text}"; accepted: a whole number from ${least}`)
+    throw new UsageError(`${name}: found "${text}"; accepted: a whole number from ${least}`)
   }
 }

@@ -58,14 +58,14 @@ function fit(natural: readonly number[], width: number): readonly number[] {
 
 function cut(text: string, most: number): string {
   if (widthOf(text) <= most) return text
-  let kept = ''
+  let shortened = ''
   let width = 1
   for (const char of text) {
     width += widthOf(char)
     if (width > most) break
-    kept += char
+    shortened += char
   }
-  return `${kept}…`
+  return `${shortened}…`
 }
 
 const WIDE =

@@ -1,5 +1,5 @@
 /** Versions of the past in a few words. */
-import type { PastChangeView, VersionView } from '@sluice/client'
+import type { HistoryChangeView, VersionView } from '@sluice/client'
 import { isRecord } from './records.js'
 import { instantText } from './rule-text.js'
 
@@ -13,32 +13,32 @@ export function whatChanged({ changes, changeCount }: VersionView): string {
     if (isShadowOnly(change)) continue
     // The set has the order of rules: it is told of only where nothing else is.
     const what = `${change.kind} ${verbOf(change)}`
-    const seen = counts.get(what)
-    if (seen === undefined) counts.set(what, { count: 1, id: change.id })
-    else seen.count++
+    const entry = counts.get(what)
+    if (entry === undefined) counts.set(what, { count: 1, id: change.id })
+    else entry.count++
   }
-  const told = [...counts].filter(([what]) => counts.size === 1 || !what.startsWith('set '))
-  const words = told.slice(0, SHOWN_MAX).map(([what, { count, id }]) => {
+  const shown = [...counts].filter(([what]) => counts.size === 1 || !what.startsWith('set '))
+  const words = shown.slice(0, SHOWN_MAX).map(([what, { count, id }]) => {
     const [kind = '', verb = ''] = what.split(' ')
     return count === 1 ? `${kind} ${id} ${verb}` : `${count} ${kind}s ${verb}`
   })
   words.unshift(...shadows.slice(0, SHOWN_MAX))
   if (changeCount > changes.length) words.push(`${changeCount - changes.length} more`)
-  else if (told.length > SHOWN_MAX) words.push('more')
+  else if (shown.length > SHOWN_MAX) words.push('more')
   return words.join(', ')
 }
 
-function verbOf({ before, after }: PastChangeView): string {
+function verbOf({ before, after }: HistoryChangeView): string {
   if (before === null) return 'added'
   return after === null ? 'removed' : 'changed'
 }
 
 /** What a version changed of timed shadows: `all rules in shadow until 2026-01-02T03:04:05Z`. */
-function shadowChanges({ kind, before, after }: PastChangeView): readonly string[] {
+function shadowChanges({ kind, before, after }: HistoryChangeView): readonly string[] {
   if (kind !== 'set') return []
-  const [was, is] = [endsOf(before), endsOf(after)]
-  const begun = [...is].filter(([rule, until]) => was.get(rule) !== until)
-  const ended = [...was.keys()].filter((rule) => !is.has(rule))
+  const [previous, now] = [endsOf(before), endsOf(after)]
+  const begun = [...now].filter(([rule, until]) => previous.get(rule) !== until)
+  const ended = [...previous.keys()].filter((rule) => !now.has(rule))
   return [
     ...begun.map(([rule, until]) => `${rule} in shadow until ${instantText(until)}`),
     ...ended.map((rule) => `shadow of ${rule} ended`),
@@ -60,7 +60,7 @@ function endsOf(set: unknown): ReadonlyMap<string, string> {
 }
 
 /** Such a change is no part of what a rollback takes back. */
-export function isShadowOnly(change: PastChangeView): boolean {
+export function isShadowOnly(change: HistoryChangeView): boolean {
   if (shadowChanges(change).length === 0) return false
   const rest = (set: unknown) => JSON.stringify(isRecord(set) ? { ...set, shadow: null } : set)
   return rest(change.before) === rest(change.after)

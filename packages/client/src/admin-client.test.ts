@@ -75,7 +75,7 @@ const ROUTES: readonly (readonly [string, (client: AdminClient) => Promise<unkno
   ['GET /top', (c) => c.top()],
   ['GET /top?by=zero&rule=a&limit=5', (c) => c.top({ by: 'zero', rule: 'a', limit: 5 })],
   ['GET /alerts', (c) => c.alerts()],
-  ['POST /trial', (c) => c.trial({ limits: ['1/second'], calls: [{ atMs: 0 }] })],
+  ['POST /trial', (c) => c.simulate({ limits: ['1/second'], calls: [{ atMs: 0 }] })],
   ['GET /session', (c) => c.session()],
   ['POST /session', (c) => c.login('t1')],
   ['DELETE /session', (c) => c.logout()],
@@ -124,7 +124,7 @@ describe('a method of the client', () => {
     session.csrf = 'c0'
     await client.listRules()
     await client.adopt()
-    await client.trial({ limits: [], calls: [] })
+    await client.simulate({ limits: [], calls: [] })
     const sent = server.seen.map(({ headers }) => headers['x-sluice-csrf'])
     expect(sent).toEqual([undefined, undefined, 'c0', 'c0'])
     expect(server.seen.some(({ headers }) => 'authorization' in headers)).toBe(false)

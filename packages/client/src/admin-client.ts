@@ -3,7 +3,7 @@ import { type Address, readAddress } from './address.js'
 import { type EventsOptions, followEvents } from './events.js'
 import { callerRoutes } from './routes/callers.js'
 import { decisionRoutes } from './routes/decisions.js'
-import { figureRoutes } from './routes/figures.js'
+import { statsRoutes } from './routes/figures.js'
 import { keyRoutes } from './routes/keys.js'
 import { ruleRoutes } from './routes/rules.js'
 import { sessionRoutes } from './routes/session.js'
@@ -28,16 +28,16 @@ export type AdminClient = ReturnType<typeof createAdminClient>
  * 429 is sent again when the server says; nothing else is ever sent twice.
  */
 export function createAdminClient(options: AdminClientOptions) {
-  const way = { ...options, base: readAddress(options), token: options.token }
-  const send = createSend(way)
+  const connection = { ...options, base: readAddress(options), token: options.token }
+  const send = createSend(connection)
   return {
     ...ruleRoutes(send),
     ...callerRoutes(send),
     ...keyRoutes(send),
     ...decisionRoutes(send),
-    ...figureRoutes(send),
+    ...statsRoutes(send),
     ...sessionRoutes(send),
     /** Figures, changes of rules and alerts as they come; see `followEvents`. */
-    events: (following: EventsOptions) => followEvents(way, following),
+    events: (following: EventsOptions) => followEvents(connection, following),
   }
 }

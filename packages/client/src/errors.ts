@@ -12,20 +12,20 @@ export class AdminError extends Error {
   /** Where rules have errors: each with its place. */
   readonly errors: readonly ProblemView[]
 
-  constructor(told: {
+  constructor(fields: {
     readonly status: number
     readonly code: string
     readonly detail: string
     readonly version?: number | undefined
     readonly errors?: readonly ProblemView[] | undefined
   }) {
-    super(told.detail)
+    super(fields.detail)
     this.name = 'AdminError'
-    this.status = told.status
-    this.code = told.code
-    this.detail = told.detail
-    this.version = told.version
-    this.errors = told.errors ?? []
+    this.status = fields.status
+    this.code = fields.code
+    this.detail = fields.detail
+    this.version = fields.version
+    this.errors = fields.errors ?? []
   }
 }
 

@@ -18,50 +18,56 @@ export interface EventsOptions {
   readonly signal?: AbortSignal | undefined
 }
 
-type Way = Pick<SendOptions, 'base' | 'token' | 'fetch' | 'wait'>
+type ConnectionOptions = Pick<SendOptions, 'base' | 'token' | 'fetch' | 'wait'>
 
 /**
  * Resolves when `signal` ends it; rejects with an `AdminError` only where the server says that this
  * token or session may not. What happened while it was lost is not told again: read what you show.
  */
-export async function followEvents(way: Way, options: EventsOptions): Promise<void> {
+export async function followEvents(
+  connection: ConnectionOptions,
+  options: EventsOptions,
+): Promise<void> {
   const { onState, signal } = options
   const isOver = () => signal?.aborted === true
   let failures = 0
   while (!isOver()) {
-    const wasOpen = await followOnce(way, options)
+    const wasOpen = await followOnce(connection, options)
     if (isOver()) return
     failures = wasOpen ? 0 : failures + 1
     onState?.('lost')
-    await pause(backoffMs(failures), way, signal)
+    await pause(backoffMs(failures), connection, signal)
   }
 }
 
 /** Whether it was open at all. */
-async function followOnce(way: Way, { onEvent, onState, signal }: EventsOptions): Promise<boolean> {
-  const own = new AbortController()
-  const end = () => own.abort()
+async function followOnce(
+  connection: ConnectionOptions,
+  { onEvent, onState, signal }: EventsOptions,
+): Promise<boolean> {
+  const controller = new AbortController()
+  const end = () => controller.abort()
   signal?.addEventListener('abort', end)
   let silence = setTimeout(end, SILENCE_MS_MAX)
   let isOpen = false
   try {
-    const reader = await openStream(way, own.signal)
-    own.signal.addEventListener('abort', () => void reader?.cancel().catch(() => {}))
+    const reader = await openStream(connection, controller.signal)
+    controller.signal.addEventListener('abort', () => void reader?.cancel().catch(() => {}))
     const decoder = new TextDecoder()
     const events = createEventReader(onEvent)
     for (;;) {
-      const piece = await readPiece(reader)
-      if (piece === undefined) return isOpen
+      const chunk = await readChunk(reader)
+      if (chunk === undefined) return isOpen
       clearTimeout(silence)
       silence = setTimeout(end, SILENCE_MS_MAX)
       if (!isOpen) onState?.('open')
       isOpen = true
-      if (!events.take(decoder.decode(piece, { stream: true }))) return isOpen
+      if (!events.push(decoder.decode(chunk, { stream: true }))) return isOpen
     }
   } finally {
     clearTimeout(silence)
     signal?.removeEventListener('abort', end)
-    own.abort()
+    controller.abort()
   }
 }
 
@@ -69,7 +75,7 @@ type Reader = ReadableStreamDefaultReader<Uint8Array>
 
 /** Undefined where there is none now, and may be one later. */
 async function openStream(
-  { base, token, fetch: send = fetchBySystem }: Way,
+  { base, token, fetch: send = fetchBySystem }: ConnectionOptions,
   signal: AbortSignal,
 ): Promise<Reader | undefined> {
   let response: Response
@@ -95,7 +101,7 @@ function isStream({ headers }: Response): boolean {
 }
 
 /** Undefined: that was all, or the way was lost. */
-async function readPiece(reader: Reader | undefined): Promise<Uint8Array | undefined> {
+async function readChunk(reader: Reader | undefined): Promise<Uint8Array | undefined> {
   try {
     return (await reader?.read())?.value
   } catch {
@@ -112,7 +118,7 @@ function backoffMs(failures: number): number {
 
 async function pause(
   ms: number,
-  { wait = waitBySystem }: Way,
+  { wait = waitBySystem }: ConnectionOptions,
   signal: AbortSignal | undefined,
 ): Promise<void> {
   let end = () => {}

@@ -6,7 +6,7 @@ import type { EventView } from './types.js'
 function readAll(pieces: readonly string[]) {
   const events: EventView[] = []
   const reader = createEventReader((event) => events.push(event))
-  const isGood = pieces.every((piece) => reader.take(piece))
+  const isGood = pieces.every((piece) => reader.push(piece))
   return { events, isGood }
 }
 

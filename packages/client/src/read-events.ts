@@ -8,7 +8,7 @@ const NAMES: readonly string[] = ['tick', 'rules', 'alert']
 
 export interface EventReader {
   /** Tells of each event that is complete; false where one has no end in sight. */
-  take(piece: string): boolean
+  push(chunk: string): boolean
 }
 
 export function createEventReader(onEvent: (event: EventView) => void): EventReader {
@@ -31,8 +31,8 @@ export function createEventReader(onEvent: (event: EventView) => void): EventRea
     length += line.length
   }
   return {
-    take(piece) {
-      const lines = (rest + piece).split('\n')
+    push(chunk) {
+      const lines = (rest + chunk).split('\n')
       rest = lines.pop() ?? ''
       for (const line of lines) takeLine(line.endsWith('\r') ? line.slice(0, -1) : line)
       return rest.length + length <= EVENT_LENGTH_MAX

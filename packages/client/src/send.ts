@@ -30,7 +30,7 @@ export interface SendOptions {
   readonly wait?: ((ms: number) => Promise<void>) | undefined
 }
 
-interface Asked {
+interface AdminRequest {
   readonly method: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE'
   /** Below /admin/v1, beginning with a slash. */
   readonly path: string
@@ -39,7 +39,7 @@ interface Asked {
   readonly body?: unknown
   /** YAML or JSON as a person wrote it. */
   readonly text?: string | undefined
-  readonly ifMatch?: Seen | undefined
+  readonly ifMatch?: ExpectedVersion | undefined
   /** Whether something is another afterwards, so that "did it happen?" matters. */
   readonly isChange?: boolean | undefined
   /** A field that every answer of the route has; `YAML`: the answer is text. */
@@ -48,16 +48,16 @@ interface Asked {
 
 type Query = Readonly<Record<string, string | number | boolean | undefined>>
 /** The version that the writer has seen; `*`: whatever is there. */
-export type Seen = number | '*'
-export type Send = (asked: Asked) => Promise<unknown>
+export type ExpectedVersion = number | '*'
+export type Send = (request: AdminRequest) => Promise<unknown>
 
 export function createSend(options: SendOptions): Send {
   const { base, retries = RETRIES, wait = waitBySystem } = options
-  return async (asked) => {
-    const url = `${base}${PREFIX}${asked.path}${queryOf(asked.query)}`
+  return async (request) => {
+    const url = `${base}${PREFIX}${request.path}${queryOf(request.query)}`
     for (let tries = 0; ; tries++) {
-      const { response, text } = await sendOnce(url, asked, options)
-      if (response.ok) return readAnswer(asked, base, response, text)
+      const { response, text } = await sendOnce(url, request, options)
+      if (response.ok) return readAnswer(request, base, response, text)
       const waitMs = retryAfterMs(response)
       // A 429 was refused at the door, so sending it again cannot make a change twice.
       if (waitMs === undefined || tries >= retries) throw errorOf(base, response, text)
@@ -68,15 +68,16 @@ export function createSend(options: SendOptions): Send {
 
 async function sendOnce(
   url: string,
-  asked: Asked,
+  request: AdminRequest,
   { base, token, csrf, fetch: send = fetchBySystem, timeoutMs = TIMEOUT_MS }: SendOptions,
 ): Promise<{ readonly response: Response; readonly text: string }> {
-  const body = asked.text ?? (asked.body === undefined ? undefined : JSON.stringify(asked.body))
+  const body =
+    request.text ?? (request.body === undefined ? undefined : JSON.stringify(request.body))
   let response: Response | undefined
   try {
     response = await send(url, {
-      method: asked.method,
-      headers: headersOf(asked, token, csrf?.()),
+      method: request.method,
+      headers: headersOf(request, token, csrf?.()),
       // Where somebody else sends us, the token does not follow.
       redirect: 'manual',
       signal: AbortSignal.timeout(timeoutMs),
@@ -85,7 +86,7 @@ async function sendOnce(
     const text = await readText(response)
     if (text !== undefined) return { response, text }
   } catch (error) {
-    throw unreachable(error, { base, asked, timeoutMs, hasBegun: response !== undefined })
+    throw unreachable(error, { base, request, timeoutMs, hasBegun: response !== undefined })
   }
   const size = `${ANSWER_BYTES_MAX / 1024 / 1024} MiB`
   const detail = `${base} answered with more than ${size}. Ask for a smaller page`
@@ -93,7 +94,7 @@ async function sendOnce(
 }
 
 function headersOf(
-  { method, text, body, ifMatch }: Asked,
+  { method, text, body, ifMatch }: AdminRequest,
   token: string | undefined,
   csrf: string | undefined,
 ) {
@@ -137,7 +138,12 @@ export async function readText(response: Response): Promise<string | undefined> 
  * Only what the route promises: whatever else listens at an address, and answers 200 to everything,
  * must not pass for a change that was made.
  */
-function readAnswer({ has }: Asked, base: string, response: Response, text: string): unknown {
+function readAnswer(
+  { has }: AdminRequest,
+  base: string,
+  response: Response,
+  text: string,
+): unknown {
   const type = response.headers.get('content-type') ?? 'no type'
   if (has === YAML && /yaml/i.test(type)) return text
   const value = has === YAML ? undefined : jsonOf(text)
@@ -149,14 +155,14 @@ function readAnswer({ has }: Asked, base: string, response: Response, text: stri
 /** Undefined: not to be sent again. */
 function retryAfterMs(response: Response): number | undefined {
   if (response.status !== 429) return undefined
-  const told = response.headers.get('retry-after') ?? ''
-  const seconds = /^\d{1,9}$/.test(told) ? Number(told) : 1
+  const header = response.headers.get('retry-after') ?? ''
+  const seconds = /^\d{1,9}$/.test(header) ? Number(header) : 1
   return seconds > RETRY_AFTER_S_MAX ? undefined : seconds * 1000
 }
 
-interface Failed {
+interface FailureContext {
   readonly base: string
-  readonly asked: Asked
+  readonly request: AdminRequest
   readonly timeoutMs: number
   /** Whether the head of an answer came. */
   readonly hasBegun: boolean
@@ -166,10 +172,10 @@ interface Failed {
 const UNSENT =
   /^(ECONNREFUSED|ENOTFOUND|EAI_AGAIN|EHOSTUNREACH|ENETUNREACH|EADDRNOTAVAIL|UND_ERR_CONNECT_TIMEOUT|ERR_TLS_.*|.*CERT.*|DEPTH_ZERO.*|UNABLE_TO_.*|ERR_SSL_.*)$/
 
-function unreachable(error: unknown, failed: Failed): UnreachableError {
-  const { base, asked, timeoutMs, hasBegun } = failed
+function unreachable(error: unknown, failed: FailureContext): UnreachableError {
+  const { base, request, timeoutMs, hasBegun } = failed
   const code = codeOf(error)
-  const isUncertain = asked.isChange === true && (hasBegun || !UNSENT.test(code))
+  const isUncertain = request.isChange === true && (hasBegun || !UNSENT.test(code))
   const isTimeout = error instanceof Error && error.name === 'TimeoutError'
   const why = isTimeout ? `no answer within ${timeoutMs / 1000} s` : code || messageOf(error)
   const then = isUncertain

@@ -3,14 +3,14 @@ import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { afterEach } from 'vitest'
 
-interface Seen {
+interface ReceivedRequest {
   readonly method: string
   readonly url: string
   readonly headers: Readonly<Record<string, string | string[] | undefined>>
   readonly body: string
 }
 
-export interface Answer {
+export interface StubAnswer {
   readonly status?: number
   readonly headers?: Readonly<Record<string, string>>
   /** An object is sent as JSON. `drop`: the connection is closed instead. */
@@ -27,15 +27,15 @@ export function closeAfterTests(): void {
 }
 
 /** Answers in turn; the last answer again and again. */
-export async function startServer(...answers: readonly Answer[]) {
-  const seen: Seen[] = []
+export async function startServer(...answers: readonly StubAnswer[]) {
+  const requests: ReceivedRequest[] = []
   const server = createServer((request, response) => {
     const chunks: Buffer[] = []
     request.on('data', (chunk: Buffer) => chunks.push(chunk))
     request.on('end', () => {
-      const answer = answers[Math.min(seen.length, answers.length - 1)] ?? {}
+      const answer = answers[Math.min(requests.length, answers.length - 1)] ?? {}
       const { method = '', url = '', headers } = request
-      seen.push({ method, url, headers, body: Buffer.concat(chunks).toString('utf8') })
+      requests.push({ method, url, headers, body: Buffer.concat(chunks).toString('utf8') })
       if (answer.drop === true) return void request.socket.destroy()
       const isText = typeof answer.body === 'string'
       const text = isText ? String(answer.body) : JSON.stringify(answer.body ?? {})
@@ -52,5 +52,5 @@ export async function startServer(...answers: readonly Answer[]) {
     })
   running.push({ close })
   const { port } = server.address() as AddressInfo
-  return { url: `http://127.0.0.1:${port}`, seen, close }
+  return { url: `http://127.0.0.1:${port}`, seen: requests, close }
 }

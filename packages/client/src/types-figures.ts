@@ -212,14 +212,14 @@ export interface SessionView {
 }
 
 /** Made-up calls, to see what limits would do with them. */
-export interface TrialInput {
+export interface SimulationInput {
   /** Each alone, as `limits` of a rule has them; up to 12. */
   readonly limits: readonly unknown[]
   /** In the order of their times, counted from the beginning; up to 2,000. */
   readonly calls: readonly { readonly atMs: number; readonly cost?: number }[]
 }
 
-export interface TrialView {
+export interface SimulationView {
   readonly trials: readonly {
     readonly limit: string
     readonly algorithm: string

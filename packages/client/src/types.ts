@@ -95,7 +95,7 @@ export interface ValidatedView {
   readonly diff: RuleDiff | null
 }
 
-export interface PastChangeView {
+export interface HistoryChangeView {
   readonly kind: 'set' | 'rule' | 'candidate' | 'override' | 'key' | 'token' | 'secret'
   readonly id: string
   /** Null: there was none. Hashes of keys and tokens are left out. */
@@ -109,7 +109,7 @@ export interface VersionView {
   readonly by: string
   readonly why: string | null
   readonly changeCount: number
-  readonly changes: readonly PastChangeView[]
+  readonly changes: readonly HistoryChangeView[]
 }
 
 export interface VersionsPage {

@@ -4,7 +4,7 @@ import type { Command } from 'commander'
 import { OK, REFUSED } from '../failures.js'
 import type { Io } from '../io.js'
 import { elapsedText, instantText } from '../rule-text.js'
-import { safe } from '../safe.js'
+import { escapeTerminal } from '../safe.js'
 import { type Cli, type CommonFlags, helpOf, run, withCommon } from '../session.js'
 import { table } from '../table.js'
 
@@ -16,9 +16,9 @@ export function addAlerts(program: Command, cli: Cli): void {
     .description('alerts that go on, and those that ended lately: exits 1 if any goes on')
     .addHelpText('after', helpOf('sluice alerts\nsluice alerts --json'))
     .action((flags: CommonFlags) =>
-      run(cli, flags, async ({ io, client, tell }) => {
+      run(cli, flags, async ({ io, client, print }) => {
         const answer = await client.alerts()
-        tell(answer, () => alertsText(answer, io))
+        print(answer, () => alertsText(answer, io))
         return answer.active.length === 0 ? OK : REFUSED
       }),
     )
@@ -57,20 +57,20 @@ function refusedCallOf({ details: { lastRefusedCall } }: AlertView): string {
 
 const toText =
   (io: Io) =>
-  (told: AlertView): string => {
-    const { severity, alert, subject, summary, since, node, runbook } = told
+  (view: AlertView): string => {
+    const { severity, alert, subject, summary, since, node, runbook } = view
     const about = subject === '' ? '' : ` ${subject}`
     const long = elapsedText(io.now() - Date.parse(since))
     const head = `${severity}  ${alert}${about}, for ${long}, seen by ${node}`
-    const who = callerOf(told)
-    const call = refusedCallOf(told)
+    const caller = callerOf(view)
+    const call = refusedCallOf(view)
     const lines = [
       head,
       `  ${summary}`,
-      who === '' ? [] : `  caller: ${who}`,
+      caller === '' ? [] : `  caller: ${caller}`,
       call === '' ? [] : `  last refused: ${call}`,
       `  ${runbook}`,
     ].flat()
     // Each stays one line, whatever is in it.
-    return lines.map((line) => `${safe(line.replaceAll('\n', ' '))}\n`).join('')
+    return lines.map((line) => `${escapeTerminal(line.replaceAll('\n', ' '))}\n`).join('')
   }

@@ -2,11 +2,11 @@
 import type { CounterView, DecisionSource, DecisionView, InspectView } from '@sluice/client'
 import type { Command } from 'commander'
 import { OK, REFUSED } from '../failures.js'
-import { isRecord, wordOf } from '../records.js'
+import { isRecord, plainText } from '../records.js'
 import { callerText, elapsedText, timeText } from '../rule-text.js'
 import { type Cli, type CommonFlags, helpOf, run, withCommon, wholeNumber } from '../session.js'
 import { pairs, table } from '../table.js'
-import { readAttributes } from '../words.js'
+import { parseAttributes } from '../words.js'
 
 interface CallFlags extends CommonFlags {
   readonly cost: number
@@ -14,10 +14,10 @@ interface CallFlags extends CommonFlags {
 
 const ATTRIBUTES = ['<attributes...>', 'as in user=u1 method=GET path=/v1/orders'] as const
 /** Rules that a call does not meet; a set has up to 10,000. */
-const PASSED_SHOWN_MAX = 10
+const UNMATCHED_SHOWN_MAX = 10
 
 /** Who decided; all but the store is the node that was asked. */
-const DECIDED: ReadonlyMap<string, string> = new Map<DecisionSource, string>([
+const SOURCE_TEXTS: ReadonlyMap<string, string> = new Map<DecisionSource, string>([
   ['store', 'by the store'],
   ['lease', 'by the node from a lease'],
   ['local', 'by the node from its own counts'],
@@ -34,9 +34,12 @@ export function addDecide(program: Command, cli: Cli): void {
     .description('decide a call, and spend: exits 1 if it is refused')
     .addHelpText('after', helpOf('sluice check user=u1 method=GET path=/v1/orders --cost 2'))
     .action((words: readonly string[], flags: CallFlags) =>
-      run(cli, flags, async ({ io, client, tell }) => {
-        const decision = await client.check({ attributes: readAttributes(words), cost: flags.cost })
-        tell(decision, () => decisionText(decision) + callersText(decision, io.columns))
+      run(cli, flags, async ({ io, client, print }) => {
+        const decision = await client.check({
+          attributes: parseAttributes(words),
+          cost: flags.cost,
+        })
+        print(decision, () => decisionText(decision) + callersText(decision, io.columns))
         return decision.allowed ? OK : REFUSED
       }),
     )
@@ -49,14 +52,14 @@ export function addDecide(program: Command, cli: Cli): void {
     )
     .addHelpText('after', helpOf('sluice peek user=u1 method=GET path=/v1/orders'))
     .action((words: readonly string[], flags: CallFlags) =>
-      run(cli, flags, async ({ io, client, tell }) => {
-        const decision = await client.peek({ attributes: readAttributes(words), cost: flags.cost })
-        tell(
+      run(cli, flags, async ({ io, client, print }) => {
+        const decision = await client.peek({ attributes: parseAttributes(words), cost: flags.cost })
+        print(
           decision,
           () =>
             decisionText(decision) +
-            leftText(decision, io.columns) +
-            passedText(decision, io.columns),
+            limitsTable(decision, io.columns) +
+            unmatchedText(decision, io.columns),
         )
         return decision.allowed ? OK : REFUSED
       }),
@@ -71,9 +74,9 @@ export function addDecide(program: Command, cli: Cli): void {
       helpOf('sluice inspect per-user user=u1\nsluice inspect per-user user=u1 plan=pro --json'),
     )
     .action((rule: string, words: readonly string[], flags: CommonFlags) =>
-      run(cli, flags, async ({ client, tell }) => {
-        const answer = await client.inspect(rule, readAttributes(words))
-        tell(answer, () => inspectText(answer))
+      run(cli, flags, async ({ client, print }) => {
+        const answer = await client.inspect(rule, parseAttributes(words))
+        print(answer, () => inspectText(answer))
         return OK
       }),
     )
@@ -99,13 +102,13 @@ function decisionText(decision: DecisionView): string {
   if (!allowed) rows.push(['retry in', retry === undefined ? 'never' : timeText(retry)])
   if (delay !== undefined && delay > 0) rows.push(['held for', timeText(delay)])
   if (Array.isArray(shadow) && shadow.length > 0)
-    rows.push(['shadow', shadow.map(wordOf).join(', ')])
-  if (reason !== 'unmatched') rows.push(['decided', decidedText(decision)])
+    rows.push(['shadow', shadow.map(plainText).join(', ')])
+  if (reason !== 'unmatched') rows.push(['decided', sourceText(decision)])
   return pairs(rows)
 }
 
-function decidedText({ source, staleMs }: DecisionView): string {
-  const by = DECIDED.get(source) ?? wordOf(source)
+function sourceText({ source, staleMs }: DecisionView): string {
+  const by = SOURCE_TEXTS.get(source) ?? plainText(source)
   return staleMs === undefined ? by : `${by}, ${elapsedText(staleMs)} old`
 }
 
@@ -117,7 +120,7 @@ function callersText({ callers }: DecisionView, columns: number | undefined): st
 }
 
 /** A line for each limit of each rule that matched. */
-function leftText(decision: DecisionView, columns: number | undefined): string {
+function limitsTable(decision: DecisionView, columns: number | undefined): string {
   const explained = new Map(explainedOf(decision))
   const overrides = overridesOf(decision)
   const isOld = [...explained.values()].flat().some(({ staleMs }) => ageOf(staleMs) > 0)
@@ -127,7 +130,7 @@ function leftText(decision: DecisionView, columns: number | undefined): string {
     const who = [own === undefined ? callerText(caller) : `${callerText(caller)} (${own})`, hash]
     if (limits.length === 0) return [[rule, 'no limit', '', '', ...(isOld ? [''] : []), ...who]]
     return limits.map((limit) => {
-      const known = isOld ? [knownText(limit)] : []
+      const known = isOld ? [ageText(limit)] : []
       return [rule, ...limitCells(limit), ...known, ...who]
     })
   })
@@ -138,14 +141,14 @@ function leftText(decision: DecisionView, columns: number | undefined): string {
 }
 
 /** The rules that the call does not meet, each with why: what is missing is most often there. */
-function passedText({ explain }: DecisionView, columns: number | undefined): string {
+function unmatchedText({ explain }: DecisionView, columns: number | undefined): string {
   const all = Array.isArray(explain) ? explain.filter(isRecord) : []
-  const passed = all.filter(({ matched }) => matched === false)
-  if (passed.length === 0) return ''
-  const rows = passed
-    .slice(0, PASSED_SHOWN_MAX)
-    .map(({ rule, why }) => [wordOf(rule), wordOf(why)] as const)
-  const rest = passed.length - rows.length
+  const unmatched = all.filter(({ matched }) => matched === false)
+  if (unmatched.length === 0) return ''
+  const rows = unmatched
+    .slice(0, UNMATCHED_SHOWN_MAX)
+    .map(({ rule, why }) => [plainText(rule), plainText(why)] as const)
+  const rest = unmatched.length - rows.length
   const more = rest > 0 ? `and ${rest} more; --json has all\n` : ''
   return `\n${table(['NOT MET', 'WHY'], rows, columns)}${more}`
 }
@@ -155,7 +158,7 @@ type Fields = Readonly<Record<string, unknown>>
 function explainedOf({ explain }: DecisionView): readonly (readonly [string, readonly Fields[]])[] {
   if (!Array.isArray(explain)) return []
   return explain.filter(isRecord).map(({ rule, limits }) => {
-    return [wordOf(rule), Array.isArray(limits) ? limits.filter(isRecord) : []] as const
+    return [plainText(rule), Array.isArray(limits) ? limits.filter(isRecord) : []] as const
   })
 }
 
@@ -165,20 +168,22 @@ function overridesOf({ explain }: DecisionView): ReadonlyMap<string, string> {
   return new Map(
     all.flatMap(({ rule, override }) => {
       if (!isRecord(override)) return []
-      const values = Object.entries(override).map(([name, value]) => [name, wordOf(value)] as const)
-      return [[wordOf(rule), `override of ${callerText(Object.fromEntries(values))}`] as const]
+      const values = Object.entries(override).map(
+        ([name, value]) => [name, plainText(value)] as const,
+      )
+      return [[plainText(rule), `override of ${callerText(Object.fromEntries(values))}`] as const]
     }),
   )
 }
 
 function limitCells({ name, candidate, remaining, limit, resetAfterMs }: Fields) {
-  const named = candidate === true ? `${wordOf(name)} (candidate)` : wordOf(name)
+  const named = candidate === true ? `${plainText(name)} (candidate)` : plainText(name)
   const reset = typeof resetAfterMs === 'number' ? timeText(resetAfterMs) : ''
-  return [named, `${wordOf(remaining)} of ${wordOf(limit)}`, reset]
+  return [named, `${plainText(remaining)} of ${plainText(limit)}`, reset]
 }
 
 /** Since when what is left of a limit is known; one that the store told of was read just now. */
-function knownText({ staleMs }: Fields): string {
+function ageText({ staleMs }: Fields): string {
   const age = ageOf(staleMs)
   return age === 0 ? 'now' : `${elapsedText(age)} ago`
 }
@@ -203,7 +208,7 @@ function inspectText({ rule, caller, hash, counters }: InspectView): string {
 
 function counterText(counter: CounterView): string {
   const { key, partition, node, state, ttlMs, bytes, remaining, resetAfterMs } = counter
-  const words = Object.entries(state ?? {}).map(([name, value]) => `${name} ${wordOf(value)}`)
+  const words = Object.entries(state ?? {}).map(([name, value]) => `${name} ${plainText(value)}`)
   return pairs([
     ['limit', limitOf(counter)],
     ['key', key],

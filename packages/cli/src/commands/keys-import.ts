@@ -1,16 +1,16 @@
 /** Many keys at once. */
 import { AdminError, UnreachableError } from '@sluice/client'
 import type { Command } from 'commander'
-import { Misuse, OK, REFUSED } from '../failures.js'
-import { readNamed } from '../files.js'
+import { UsageError, OK, REFUSED } from '../failures.js'
+import { readInputFile } from '../files.js'
 import { type PlacedKey, readKeyList } from '../key-list.js'
-import { safe } from '../safe.js'
+import { escapeTerminal } from '../safe.js'
 import {
   type ChangeFlags,
   type Cli,
   helpOf,
   run,
-  type Session,
+  type CommandContext,
   withWhy,
   wholeNumber,
 } from '../session.js'
@@ -37,26 +37,26 @@ export function addKeysImport(keys: Command, cli: Cli): void {
     .option('--start <line>', 'begin at this line of the file', wholeNumber('--start', 1), 1)
     .description('make many keys known: columns key or sha256, user, plan, name, state')
     .addHelpText('after', helpOf(EXAMPLES))
-    .action((flags: ImportFlags) => run(cli, flags, (session) => importKeys(session, flags)))
+    .action((flags: ImportFlags) => run(cli, flags, (context) => importKeys(context, flags)))
 }
 
 const EXAMPLES = `sluice keys import -f keys.csv --why 'from the old gateway'
 sluice keys import -f keys.jsonl --start 3001`
 
-async function importKeys(session: Session, { file: path, start, why }: ImportFlags) {
-  const { io, client, tell } = session
-  const { text, file } = await readNamed(io, path, BYTES_MAX)
+async function importKeys(context: CommandContext, { file: path, start, why }: ImportFlags) {
+  const { io, client, print } = context
+  const { text, file } = await readInputFile(io, path, BYTES_MAX)
   const { keys, problems } = readKeyList(text, file)
   if (problems.length > 0) {
-    for (const problem of problems) io.err(`${safe(problem)}\n`)
+    for (const problem of problems) io.err(`${escapeTerminal(problem)}\n`)
     io.err('Nothing was sent.\n')
     return REFUSED
   }
   const end = (keys.at(-1)?.line ?? 0) + 1
-  if (start > end) throw new Misuse(`--start: found ${start}; accepted: up to ${end}, the end`)
-  const wanted = keys.filter(({ line }) => line >= start)
-  let done = 0
-  for (const batch of batchesOf(wanted)) {
+  if (start > end) throw new UsageError(`--start: found ${start}; accepted: up to ${end}, the end`)
+  const selected = keys.filter(({ line }) => line >= start)
+  let imported = 0
+  for (const batch of batchesOf(selected)) {
     try {
       await client.addKeys(
         batch.map(({ key }) => key),
@@ -64,19 +64,19 @@ async function importKeys(session: Session, { file: path, start, why }: ImportFl
       )
     } catch (error) {
       endProgress(io)
-      io.err(`${done} of ${wanted.length} keys are in. ${goOn(batch, error)}\n`)
-      throw error instanceof AdminError ? toldByLine(error, batch, file) : error
+      io.err(`${imported} of ${selected.length} keys are in. ${resumeHint(batch, error)}\n`)
+      throw error instanceof AdminError ? withFileLines(error, batch, file) : error
     }
-    done += batch.length
-    progress(io, { before: done - batch.length, done, of: wanted.length })
+    imported += batch.length
+    progress(io, { before: imported - batch.length, imported, total: selected.length })
   }
   endProgress(io)
-  tell({ imported: done }, () => `Imported ${done} ${done === 1 ? 'key' : 'keys'}.\n`)
+  print({ imported: imported }, () => `Imported ${imported} ${imported === 1 ? 'key' : 'keys'}.\n`)
   return OK
 }
 
 /** Where to begin the next time. Of a batch all or none are in, also where nobody knows which. */
-function goOn(batch: readonly PlacedKey[], error: unknown): string {
+function resumeHint(batch: readonly PlacedKey[], error: unknown): string {
   const [first, last] = [batch[0]?.line ?? 1, batch.at(-1)?.line ?? 1]
   const next = `Go on with --start ${first}`
   if (!(error instanceof UnreachableError) || !error.isUncertain) return next
@@ -84,7 +84,7 @@ function goOn(batch: readonly PlacedKey[], error: unknown): string {
 }
 
 /** The server counts in the batch, and people in the file. */
-function toldByLine(error: AdminError, batch: readonly PlacedKey[], file: string): AdminError {
+function withFileLines(error: AdminError, batch: readonly PlacedKey[], file: string): AdminError {
   const inFile = (text: string) =>
     text.replaceAll(/\bkeys\[(\d{1,4})\]/g, (whole, index) => {
       const line = batch[Number(index)]?.line
@@ -113,18 +113,18 @@ function* batchesOf(keys: readonly PlacedKey[]): Generator<readonly PlacedKey[]>
 
 interface Progress {
   readonly before: number
-  readonly done: number
-  readonly of: number
+  readonly imported: number
+  readonly total: number
 }
 
 /** On a terminal one line that is written over; in a log a line now and then. */
-function progress(io: Session['io'], { before, done, of }: Progress): void {
-  const text = `${done} of ${of} keys`
-  const isTime = Math.floor(done / LOGGED_EVERY) > Math.floor(before / LOGGED_EVERY)
+function progress(io: CommandContext['io'], { before, imported, total }: Progress): void {
+  const text = `${imported} of ${total} keys`
+  const isTime = Math.floor(imported / LOGGED_EVERY) > Math.floor(before / LOGGED_EVERY)
   if (io.isTerminal) io.err(`\r${text}`)
   else if (isTime) io.err(`${text}\n`)
 }
 
-function endProgress(io: Session['io']): void {
+function endProgress(io: CommandContext['io']): void {
   if (io.isTerminal) io.err('\n')
 }

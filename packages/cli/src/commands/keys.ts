@@ -1,23 +1,23 @@
 /** `sluice keys ...`: the API keys of callers. */
 import type { KeyInput, KeyPatch, KeyView } from '@sluice/client'
 import type { Command } from 'commander'
-import { Misuse, OK } from '../failures.js'
+import { UsageError, OK } from '../failures.js'
 import { instantText } from '../rule-text.js'
-import { safe } from '../safe.js'
+import { escapeTerminal } from '../safe.js'
 import {
   type ChangeFlags,
   type Cli,
   type CommonFlags,
   helpOf,
   run,
-  type Session,
+  type CommandContext,
   withCommon,
   withWhy,
   wholeNumber,
 } from '../session.js'
 import { pairs, table } from '../table.js'
 import { addKeysImport } from './keys-import.js'
-import { gather } from '../pages.js'
+import { paginate } from '../pages.js'
 
 const LISTED_DEFAULT = 100
 const PAGE = 1000
@@ -58,7 +58,7 @@ export function addKeys(program: Command, cli: Cli): void {
       'after',
       helpOf('sluice keys list --user acme\nsluice keys list --limit 5000 --json'),
     )
-    .action((flags: ListFlags) => run(cli, flags, (session) => listKeys(session, flags)))
+    .action((flags: ListFlags) => run(cli, flags, (context) => listKeys(context, flags)))
 
   withWhy(keys.command('add'))
     .option('--user <user>', 'whose it is')
@@ -68,7 +68,7 @@ export function addKeys(program: Command, cli: Cli): void {
     .option('--sha256 <hash>', 'take the SHA-256 of a key, 64 hex digits')
     .description('make a key, or make one known; a made one is shown once')
     .addHelpText('after', helpOf(ADD_EXAMPLES))
-    .action((flags: AddFlags) => run(cli, flags, (session) => addKey(session, flags)))
+    .action((flags: AddFlags) => run(cli, flags, (context) => addKey(context, flags)))
 
   addKeysImport(keys, cli)
   addState(keys, cli, 'disable', 'disabled', 'calls with it have no identity from now on')
@@ -98,7 +98,7 @@ function addState(
     .description(`${command} a key: ${means}`)
     .addHelpText('after', helpOf(`sluice keys ${command} k_7Yc2 --why 'leaked'`))
     .action((id: string, flags: ChangeFlags) =>
-      run(cli, flags, (session) => patchKey(session, id, { state }, flags)),
+      run(cli, flags, (context) => patchKey(context, id, { state }, flags)),
     )
 }
 
@@ -108,9 +108,9 @@ function addOthers(keys: Command, cli: Cli): void {
     .description('forget a key: it is unknown from now on')
     .addHelpText('after', helpOf('sluice keys remove k_7Yc2'))
     .action((id: string, flags: ChangeFlags) =>
-      run(cli, flags, async ({ client, tell }) => {
+      run(cli, flags, async ({ client, print }) => {
         const done = await client.deleteKey(id, { why: flags.why })
-        tell(done, () => `${safe(id)} is unknown now. Version ${done.version}.\n`)
+        print(done, () => `${escapeTerminal(id)} is unknown now. Version ${done.version}.\n`)
         return OK
       }),
     )
@@ -126,17 +126,17 @@ function addOthers(keys: Command, cli: Cli): void {
       helpOf("sluice keys set k_7Yc2 --plan pro\nsluice keys set k_7Yc2 --plan ''"),
     )
     .action((id: string, flags: SetFlags) =>
-      run(cli, flags, (session) => patchKey(session, id, readPatch(flags), flags)),
+      run(cli, flags, (context) => patchKey(context, id, readPatch(flags), flags)),
     )
 }
 
-async function listKeys({ io, client, tell }: Session, flags: ListFlags): Promise<number> {
-  const wanted = { from: flags.after, most: flags.limit, page: PAGE }
-  const { items: keys, next } = await gather<KeyView, string>(wanted, async (after, limit) => {
+async function listKeys({ io, client, print }: CommandContext, flags: ListFlags): Promise<number> {
+  const request = { from: flags.after, max: flags.limit, page: PAGE }
+  const { items: keys, next } = await paginate<KeyView, string>(request, async (after, limit) => {
     const page = await client.listKeys({ user: flags.user, after, limit })
     return { items: page.keys, next: page.next }
   })
-  tell({ keys, next }, () =>
+  print({ keys, next }, () =>
     keys.length === 0
       ? 'No keys.\n'
       : table(
@@ -153,14 +153,14 @@ async function listKeys({ io, client, tell }: Session, flags: ListFlags): Promis
           io.columns,
         ),
   )
-  if (next !== null) io.err(`There are more: --after ${safe(next)}\n`)
+  if (next !== null) io.err(`There are more: --after ${escapeTerminal(next)}\n`)
   return OK
 }
 
-async function addKey({ io, client, tell }: Session, flags: AddFlags): Promise<number> {
+async function addKey({ io, client, print }: CommandContext, flags: AddFlags): Promise<number> {
   const { user, plan, name, sha256, why } = flags
   if (flags.keyStdin === true && sha256 !== undefined) {
-    throw new Misuse('found --key-stdin and --sha256; accepted: one of them, or neither')
+    throw new UsageError('found --key-stdin and --sha256; accepted: one of them, or neither')
   }
   const given = flags.keyStdin === true ? await readKey(io) : undefined
   const input: KeyInput = {
@@ -173,15 +173,17 @@ async function addKey({ io, client, tell }: Session, flags: AddFlags): Promise<n
   const { key, ...added } = await client.addKey(input, { why })
   // Only a key that was made is told: the given one is known, and a log may keep what we print.
   const made = given === undefined ? key : undefined
-  tell(made === undefined ? added : { ...added, key: made }, () => keyText({ ...added, key: made }))
+  print(made === undefined ? added : { ...added, key: made }, () =>
+    keyText({ ...added, key: made }),
+  )
   return OK
 }
 
-async function readKey(io: Session['io']): Promise<string> {
+async function readKey(io: CommandContext['io']): Promise<string> {
   const text = await io.readInput(KEY_BYTES_MAX)
   const key = text.replace(/\r?\n$/, '')
   if (key !== '' && !/[\r\n]/.test(key)) return key
-  throw new Misuse(
+  throw new UsageError(
     `standard input: found ${key === '' ? 'nothing' : 'several lines'}; accepted: one key`,
   )
 }
@@ -199,13 +201,13 @@ function keyText(key: Omit<KeyView, 'key'> & { readonly key: string | undefined 
 }
 
 async function patchKey(
-  { client, tell }: Session,
+  { client, print }: CommandContext,
   id: string,
   patch: KeyPatch,
   { why }: ChangeFlags,
 ): Promise<number> {
   const key = await client.patchKey(id, patch, { why })
-  tell(key, () => keyText({ ...key, key: undefined }))
+  print(key, () => keyText({ ...key, key: undefined }))
   return OK
 }
 
@@ -214,5 +216,5 @@ function readPatch({ user, plan, name }: SetFlags): KeyPatch {
     value === undefined ? [] : [[field, value === '' ? null : value] as const],
   )
   if (fields.length > 0) return Object.fromEntries(fields)
-  throw new Misuse('found nothing to set; accepted: --user, --plan, --name')
+  throw new UsageError('found nothing to set; accepted: --user, --plan, --name')
 }

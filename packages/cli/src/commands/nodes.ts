@@ -11,9 +11,9 @@ export function addNodes(program: Command, cli: Cli): void {
     .description('every node, and the version of the rules it runs')
     .addHelpText('after', helpOf('sluice nodes\nsluice nodes --json'))
     .action((flags: CommonFlags) =>
-      run(cli, flags, async ({ io, client, tell }) => {
+      run(cli, flags, async ({ io, client, print }) => {
         const answer = await client.listNodes()
-        tell(answer, () => nodesText(answer, io.columns))
+        print(answer, () => nodesText(answer, io.columns))
         return OK
       }),
     )
@@ -26,7 +26,7 @@ const NEWS = {
 } as const
 
 const TITLES = ['NODE', 'HOST', 'PID', 'RELEASE', 'RULES', 'STARTED', 'SEEN']
-const FIGURES = ['CALLS/S', 'REFUSED/S', 'CLOCK', 'STORE']
+const STATS_TITLES = ['CALLS/S', 'REFUSED/S', 'CLOCK', 'STORE']
 
 function nodesText(view: NodesView, columns: number | undefined): string {
   const rows = pairs([
@@ -42,7 +42,7 @@ function nodesText(view: NodesView, columns: number | undefined): string {
   // Only of nodes that tell of themselves: of older ones nothing is known.
   const hasFigures = view.nodes.some((node) => node.decisionsPerSecond !== undefined)
   const nodes = table(
-    [...TITLES, ...(hasFigures ? FIGURES : []), 'PROBLEM'],
+    [...TITLES, ...(hasFigures ? STATS_TITLES : []), 'PROBLEM'],
     view.nodes.map((node) => [
       node.id,
       node.host,
@@ -51,7 +51,7 @@ function nodesText(view: NodesView, columns: number | undefined): string {
       rulesText(node, view.version),
       instantText(node.startedAt),
       `${elapsedText(node.seenMsAgo)} ago`,
-      ...(hasFigures ? figuresOf(node) : []),
+      ...(hasFigures ? statsCells(node) : []),
       node.problem,
     ]),
     columns,
@@ -63,7 +63,7 @@ function rulesText({ rulesVersion }: NodeView, newest: number): string {
   return rulesVersion < newest ? `${rulesVersion} (behind)` : String(rulesVersion)
 }
 
-function figuresOf(node: NodeView): readonly Cell[] {
+function statsCells(node: NodeView): readonly Cell[] {
   const { decisionsPerSecond, refusalsPerSecond, clockOffsetMs, store } = node
   return [
     rateText(decisionsPerSecond),

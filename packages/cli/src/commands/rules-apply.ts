@@ -1,19 +1,19 @@
 /** A whole set from a file: looked at, compared, put into force. */
 import { AdminError, type AppliedView, type RuleDiff } from '@sluice/client'
-import { parseRules, readPlain } from '@sluice/core'
+import { parseRules, parseData } from '@sluice/core'
 import type { Command } from 'commander'
-import { type AskFlags, confirm, mustBeAskable, orConfirm } from '../ask.js'
+import { type ConfirmFlags, confirm, requireTerminal, explainConfirmation } from '../ask.js'
 import { diffText, isEmptyDiff } from '../diff-text.js'
-import { Misuse, OK, REFUSED } from '../failures.js'
-import { type NamedText, readNamed } from '../files.js'
-import { safe, safeJson } from '../safe.js'
+import { UsageError, OK, REFUSED } from '../failures.js'
+import { type InputText, readInputFile } from '../files.js'
+import { escapeTerminal, escapedJson } from '../safe.js'
 import {
   type ChangeFlags,
   type Cli,
   type CommonFlags,
   helpOf,
   run,
-  type Session,
+  type CommandContext,
   withCommon,
   withWhy,
 } from '../session.js'
@@ -29,7 +29,7 @@ interface ValidateFlags extends FileFlags {
   readonly trust?: string
 }
 
-interface ApplyFlags extends FileFlags, ChangeFlags, AskFlags {
+interface ApplyFlags extends FileFlags, ChangeFlags, ConfirmFlags {
   readonly dryRun?: boolean
   readonly confirmNoRules?: boolean
 }
@@ -49,9 +49,9 @@ export function addRulesApply(rules: Command, cli: Cli): void {
     .description('make the rules what a file says; shows the difference and asks first')
     .addHelpText('after', helpOf(APPLY_EXAMPLES))
     .action((flags: ApplyFlags) =>
-      run(cli, flags, async (session) => {
-        if (flags.dryRun !== true) mustBeAskable(session.io, flags, ', or --dry-run to look only')
-        return applyRules(session, flags)
+      run(cli, flags, async (context) => {
+        if (flags.dryRun !== true) requireTerminal(context.io, flags, ', or --dry-run to look only')
+        return applyRules(context, flags)
       }),
     )
 
@@ -61,7 +61,7 @@ export function addRulesApply(rules: Command, cli: Cli): void {
     .option(...STRICT)
     .description('what applying a file would change: exits 1 if anything, 0 if nothing')
     .addHelpText('after', helpOf(DIFF_EXAMPLES))
-    .action((flags: FileFlags) => run(cli, flags, (session) => diffRules(session, flags)))
+    .action((flags: FileFlags) => run(cli, flags, (context) => diffRules(context, flags)))
 
   rules
     .command('validate')
@@ -92,19 +92,23 @@ Examples:
 
 Exit codes: 0 good, 1 has errors, 2 misuse.`
 
-async function applyRules(session: Session, flags: ApplyFlags): Promise<number> {
-  const { io, client, isJson } = session
+async function applyRules(context: CommandContext, flags: ApplyFlags): Promise<number> {
+  const { io, client, isJson } = context
   if (flags.file === '-' && flags.yes !== true && flags.dryRun !== true) {
-    throw new Misuse('-f -: found rules where an answer would come from; accepted: --yes with it')
+    throw new UsageError(
+      '-f -: found rules where an answer would come from; accepted: --yes with it',
+    )
   }
-  const source = await readNamed(io, flags.file)
+  const source = await readInputFile(io, flags.file)
   // Everything below is about this version: if it is another by the end, nothing is changed.
   const { version } = await client.listRules({ limit: 1 })
   const options = { ...optionsOf(source, flags), ifMatch: version, why: flags.why }
-  const preview = await orClearly(client.applyRules(source.text, { ...options, dryRun: true }))
-  tellWarnings(session, preview.warnings)
+  const preview = await explainConflict(
+    client.applyRules(source.text, { ...options, dryRun: true }),
+  )
+  printWarnings(context, preview.warnings)
   const isSame = isEmptyDiff(preview.diff)
-  if (isJson && (isSame || flags.dryRun === true)) io.out(`${safeJson(preview)}\n`)
+  if (isJson && (isSame || flags.dryRun === true)) io.out(`${escapedJson(preview)}\n`)
   if (!isJson) io.out(diffText(preview.diff))
   if (isSame || flags.dryRun === true) return OK
   // Scripts get one answer, and a person still sees what the question is about.
@@ -113,15 +117,15 @@ async function applyRules(session: Session, flags: ApplyFlags): Promise<number> 
     io.err('Nothing was changed.\n')
     return REFUSED
   }
-  const applied = await orClearly(client.applyRules(source.text, options))
-  session.tell(applied, () => `Applied as version ${applied.version}.\n`)
+  const applied = await explainConflict(client.applyRules(source.text, options))
+  context.print(applied, () => `Applied as version ${applied.version}.\n`)
   return OK
 }
 
 /** What to do next, where the server only says what is. */
-async function orClearly(applying: Promise<AppliedView>): Promise<AppliedView> {
+async function explainConflict(applying: Promise<AppliedView>): Promise<AppliedView> {
   try {
-    return await orConfirm(applying, '--confirm-no-rules')
+    return await explainConfirmation(applying, '--confirm-no-rules')
   } catch (error) {
     if (!(error instanceof AdminError) || error.code !== 'version_conflict') throw error
     const now = error.version === undefined ? '' : `, now version ${error.version}`
@@ -130,20 +134,20 @@ async function orClearly(applying: Promise<AppliedView>): Promise<AppliedView> {
   }
 }
 
-function optionsOf({ file }: NamedText, { strict, shadow, confirmNoRules }: Partial<ApplyFlags>) {
+function optionsOf({ file }: InputText, { strict, shadow, confirmNoRules }: Partial<ApplyFlags>) {
   return { file, strict, shadow, confirmNoRules }
 }
 
-async function diffRules(session: Session, flags: FileFlags): Promise<number> {
-  const { io, client, tell } = session
-  const source = await readNamed(io, flags.file)
+async function diffRules(context: CommandContext, flags: FileFlags): Promise<number> {
+  const { io, client, print } = context
+  const source = await readInputFile(io, flags.file)
   const answer = await client.validateRules(source.text, {
     ...optionsOf(source, flags),
     // Nothing is changed, so there is nothing to be sure of.
     confirmNoRules: true,
   })
-  tellWarnings(session, [...answer.errors, ...answer.warnings])
-  tell(answer, () => (answer.diff === null ? '' : diffText(answer.diff)))
+  printWarnings(context, [...answer.errors, ...answer.warnings])
+  print(answer, () => (answer.diff === null ? '' : diffText(answer.diff)))
   return isUnchanged(answer.diff) ? OK : REFUSED
 }
 
@@ -152,24 +156,24 @@ function isUnchanged(diff: RuleDiff | null): boolean {
   return diff !== null && isEmptyDiff(diff)
 }
 
-function tellWarnings(
-  { io, isJson }: Session,
+function printWarnings(
+  { io, isJson }: CommandContext,
   problems: readonly { readonly message: string }[],
 ): void {
-  if (!isJson) for (const { message } of problems) io.err(`${safe(message)}\n`)
+  if (!isJson) for (const { message } of problems) io.err(`${escapeTerminal(message)}\n`)
 }
 
 async function validate({ io }: Cli, flags: ValidateFlags): Promise<number> {
-  const { text, file } = await readNamed(io, flags.file)
+  const { text, file } = await readInputFile(io, flags.file)
   const trusted = new Set(flags.trust?.split(',').map((name) => name.trim()))
   const options = { file, strict: flags.strict, trusted }
   const { rules, errors: own, warnings } = parseRules(text, options)
   // A rule store keeps what was written, as plain values: what cannot be kept so is refused there.
-  const errors = own.length > 0 ? own : readPlain(text, { file }).problems
+  const errors = own.length > 0 ? own : parseData(text, { file }).problems
   const valid = rules !== undefined && errors.length === 0
-  if (flags.json === true) io.out(`${safeJson({ valid, errors, warnings })}\n`)
+  if (flags.json === true) io.out(`${escapedJson({ valid, errors, warnings })}\n`)
   else {
-    for (const { message } of [...errors, ...warnings]) io.err(`${safe(message)}\n`)
+    for (const { message } of [...errors, ...warnings]) io.err(`${escapeTerminal(message)}\n`)
     if (valid)
       io.out(`${rules.rules.length} ${rules.rules.length === 1 ? 'rule' : 'rules'}, no errors.\n`)
   }

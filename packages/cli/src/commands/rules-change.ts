@@ -1,13 +1,26 @@
 /** Single changes of one rule. */
 import type { Command } from 'commander'
-import { type AskFlags, confirm, mustBeAskable, orConfirm, unchanged } from '../ask.js'
+import {
+  type ConfirmFlags,
+  confirm,
+  requireTerminal,
+  explainConfirmation,
+  reportUnchanged,
+} from '../ask.js'
 import { OK } from '../failures.js'
 import { ruleLimitsText } from '../rule-text.js'
-import { safe } from '../safe.js'
-import { type ChangeFlags, type Cli, helpOf, run, type Session, withWhy } from '../session.js'
+import { escapeTerminal } from '../safe.js'
+import {
+  type ChangeFlags,
+  type Cli,
+  helpOf,
+  run,
+  type CommandContext,
+  withWhy,
+} from '../session.js'
 import { promoteQuestion } from './rules-set.js'
 
-interface SureFlags extends ChangeFlags, AskFlags {
+interface SureFlags extends ChangeFlags, ConfirmFlags {
   readonly confirmLast?: boolean
 }
 
@@ -18,17 +31,17 @@ export function addRulesChange(rules: Command, cli: Cli): void {
     .description('put the candidate of a rule into force; the counters go on')
     .addHelpText('after', helpOf('sluice rules promote per-user'))
     .action((id: string, flags: SureFlags) =>
-      run(cli, flags, async ({ io, client, tell }) => {
+      run(cli, flags, async ({ io, client, print }) => {
         const before = await client.getRule(id)
         const question = promoteQuestion(before)
         if (question !== undefined) {
-          mustBeAskable(io, flags, '')
-          if (!(await confirm(io, flags, question))) return unchanged(io)
+          requireTerminal(io, flags, '')
+          if (!(await confirm(io, flags, question))) return reportUnchanged(io)
         }
         const ifMatch = before.version
         const rule = await client.promoteRule(id, { ifMatch, why: flags.why })
-        const limits = safe(ruleLimitsText(rule))
-        tell(rule, () => `${rule.id} has ${limits} now. Version ${rule.version}.\n`)
+        const limits = escapeTerminal(ruleLimitsText(rule))
+        print(rule, () => `${rule.id} has ${limits} now. Version ${rule.version}.\n`)
         return OK
       }),
     )
@@ -43,38 +56,39 @@ export function addRulesChange(rules: Command, cli: Cli): void {
       helpOf('sluice rules delete old-rule\nsluice rules delete old-rule --yes'),
     )
     .action((id: string, flags: SureFlags) =>
-      run(cli, flags, (session) => deleteRule(session, id, flags)),
+      run(cli, flags, (context) => deleteRule(context, id, flags)),
     )
 
   withWhy(rules.command('adopt'))
     .option('-y, --yes', 'do not ask')
     .description('follow a rule store that was put back to an older state, on every node')
     .addHelpText('after', helpOf("sluice rules adopt --why 'restored the backup of Monday'"))
-    .action((flags: SureFlags) => run(cli, flags, (session) => adopt(session, flags)))
+    .action((flags: SureFlags) => run(cli, flags, (context) => adopt(context, flags)))
 }
 
-async function deleteRule({ io, client, tell }: Session, id: string, flags: SureFlags) {
-  mustBeAskable(io, flags, '')
+async function deleteRule({ io, client, print }: CommandContext, id: string, flags: SureFlags) {
+  requireTerminal(io, flags, '')
   const { version, overrideCount } = await client.getRule(id)
   const more = overrideCount === 0 ? '' : ` and its ${overrideCount} overrides`
-  if (!(await confirm(io, flags, `Delete ${safe(id)}${more}?`))) return unchanged(io)
+  if (!(await confirm(io, flags, `Delete ${escapeTerminal(id)}${more}?`)))
+    return reportUnchanged(io)
   const { confirmLast: confirmLastRule, why } = flags
   const options = { ifMatch: version, confirmLastRule, why }
-  const done = await orConfirm(client.deleteRule(id, options), '--confirm-last')
-  tell(
+  const done = await explainConfirmation(client.deleteRule(id, options), '--confirm-last')
+  print(
     { deleted: id, version: done.version },
     () => `${id} is deleted. Its counters expire by themselves. Version ${done.version}.\n`,
   )
   return OK
 }
 
-async function adopt({ io, client, tell }: Session, flags: SureFlags): Promise<number> {
-  mustBeAskable(io, flags, '')
+async function adopt({ io, client, print }: CommandContext, flags: SureFlags): Promise<number> {
+  requireTerminal(io, flags, '')
   const { version, problem } = await client.listNodes()
-  if (problem !== null) io.err(`${safe(problem)}\n`)
+  if (problem !== null) io.err(`${escapeTerminal(problem)}\n`)
   const question = 'Nodes then run what the store holds, older or not. Follow it?'
-  if (!(await confirm(io, flags, question))) return unchanged(io)
+  if (!(await confirm(io, flags, question))) return reportUnchanged(io)
   await client.adopt({ why: flags.why })
-  tell({ adopted: true, before: version }, () => 'Every node follows the store as it is.\n')
+  print({ adopted: true, before: version }, () => 'Every node follows the store as it is.\n')
   return OK
 }

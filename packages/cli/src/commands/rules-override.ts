@@ -1,22 +1,22 @@
 /** Other limits for one caller of one rule. */
 import { callerId, type OverrideView } from '@sluice/client'
-import { readPlain } from '@sluice/core'
+import { parseData } from '@sluice/core'
 import type { Command } from 'commander'
-import { Misuse, OK } from '../failures.js'
+import { UsageError, OK } from '../failures.js'
 import { byOf, callerText, limitsText } from '../rule-text.js'
-import { safe } from '../safe.js'
+import { escapeTerminal } from '../safe.js'
 import {
   type ChangeFlags,
   type Cli,
   helpOf,
   run,
-  type Session,
+  type CommandContext,
   withWhy,
   wholeNumber,
 } from '../session.js'
 import { table } from '../table.js'
-import { readAttributes } from '../words.js'
-import { gather } from '../pages.js'
+import { parseAttributes } from '../words.js'
+import { paginate } from '../pages.js'
 
 interface OverrideFlags extends ChangeFlags {
   readonly until?: string
@@ -44,13 +44,13 @@ export function addRulesOverride(rules: Command, cli: Cli): void {
     .description('give one caller of a rule other limits, or list or remove them')
     .addHelpText('after', helpOf(EXAMPLES))
     .action((rule: string, words: readonly string[], flags: OverrideFlags) =>
-      run(cli, flags, (session) => {
+      run(cli, flags, (context) => {
         if (flags.list === true && flags.remove === true) {
-          throw new Misuse('found --list and --remove; accepted: one of them, or neither')
+          throw new UsageError('found --list and --remove; accepted: one of them, or neither')
         }
-        if (flags.list === true) return list(session, rule, words, flags)
-        if (flags.remove === true) return remove(session, rule, words, flags)
-        return set(session, rule, words, flags)
+        if (flags.list === true) return list(context, rule, words, flags)
+        if (flags.remove === true) return remove(context, rule, words, flags)
+        return set(context, rule, words, flags)
       }),
     )
 }
@@ -63,69 +63,77 @@ sluice rules override per-user --list
 sluice rules override per-user user=u1 --remove`
 
 async function set(
-  { io, client, tell }: Session,
+  { io, client, print }: CommandContext,
   rule: string,
   words: readonly string[],
   { until, why }: OverrideFlags,
 ): Promise<number> {
   const { caller, limits } = readWords(words)
   if (limits === undefined) {
-    throw new Misuse('found no limit; accepted: limits such as 50/second, none, --list or --remove')
+    throw new UsageError(
+      'found no limit; accepted: limits such as 50/second, none, --list or --remove',
+    )
   }
   const input = { caller, limits, ...(until === undefined ? {} : { until }) }
   const override = await client.addOverride(rule, input, { why })
-  tell(override, () => `${safe(rule)}: ${describe(override)}. Version ${override.version}.\n`)
+  print(
+    override,
+    () => `${escapeTerminal(rule)}: ${describe(override)}. Version ${override.version}.\n`,
+  )
   if (isPast(io, override)) io.err('--until is past: the caller has the limits of everybody.\n')
   return OK
 }
 
-function isPast(io: Session['io'], { until }: OverrideView): boolean {
+function isPast(io: CommandContext['io'], { until }: OverrideView): boolean {
   return until !== undefined && Date.parse(until) <= io.now()
 }
 
 function describe({ caller, limits, until }: OverrideView): string {
   const end = until === undefined ? '' : ` until ${until}`
-  return safe(`${callerText(caller)} has ${limitsText(limits)}${end}`)
+  return escapeTerminal(`${callerText(caller)} has ${limitsText(limits)}${end}`)
 }
 
 async function remove(
-  { client, tell }: Session,
+  { client, print }: CommandContext,
   rule: string,
   words: readonly string[],
   { why }: OverrideFlags,
 ): Promise<number> {
   const { caller, limits } = readWords(words)
-  if (limits !== undefined) throw new Misuse('--remove: found a limit; accepted: only the caller')
+  if (limits !== undefined)
+    throw new UsageError('--remove: found a limit; accepted: only the caller')
   const by = byOf((await client.getRule(rule))['by'])
   const names = Object.keys(caller)
   if (names.length !== by.length || !by.every((name) => names.includes(name))) {
     const accepted = by.map((name) => `${name}=...`).join(' ') || 'nothing, it counts everybody'
-    throw new Misuse(`caller: found ${callerText(caller)}; accepted: ${accepted}`)
+    throw new UsageError(`caller: found ${callerText(caller)}; accepted: ${accepted}`)
   }
   const { version } = await client.deleteOverride(rule, callerId(by, caller), { why })
-  tell(
+  print(
     { removed: caller, version },
-    () => `${safe(rule)}: ${safe(callerText(caller))} has no override now. Version ${version}.\n`,
+    () =>
+      `${escapeTerminal(rule)}: ${escapeTerminal(callerText(caller))} has no override now. Version ${version}.\n`,
   )
   return OK
 }
 
 async function list(
-  { io, client, tell }: Session,
+  { io, client, print }: CommandContext,
   rule: string,
   words: readonly string[],
   flags: OverrideFlags,
 ): Promise<number> {
-  if (words.length > 0) throw new Misuse('--list: found more than a rule; accepted: only the rule')
-  const wanted = { from: flags.after, most: flags.limit, page: PAGE }
-  const { items: overrides, next } = await gather<OverrideView, string>(
-    wanted,
+  if (words.length > 0)
+    throw new UsageError('--list: found more than a rule; accepted: only the rule')
+  const request = { from: flags.after, max: flags.limit, page: PAGE }
+  const { items: overrides, next } = await paginate<OverrideView, string>(
+    request,
     async (after, limit) => {
       const page = await client.listOverrides(rule, { after, limit })
       return { items: page.overrides, next: page.next }
     },
   )
-  tell({ overrides, next }, () =>
+  print({ overrides, next }, () =>
     overrides.length === 0
       ? 'No overrides.\n'
       : table(
@@ -139,7 +147,7 @@ async function list(
           io.columns,
         ),
   )
-  if (next !== null) io.err(`There are more: --after ${safe(next)}\n`)
+  if (next !== null) io.err(`There are more: --after ${escapeTerminal(next)}\n`)
   return OK
 }
 
@@ -147,11 +155,11 @@ async function list(
 function readWords(words: readonly string[]) {
   const isLimit = (word: string) => word.startsWith('{') || !word.includes('=')
   const limits = words.filter(isLimit)
-  const caller = readAttributes(words.filter((word) => !isLimit(word)))
+  const caller = parseAttributes(words.filter((word) => !isLimit(word)))
   if (limits.length === 0) return { caller, limits: undefined }
   if (limits.includes('none')) {
     if (limits.length > 1)
-      throw new Misuse('found none and other limits; accepted: one or the other')
+      throw new UsageError('found none and other limits; accepted: one or the other')
     return { caller, limits: [] }
   }
   return { caller, limits: limits.map(readLimit) }
@@ -160,7 +168,7 @@ function readWords(words: readonly string[]) {
 /** The long form as YAML or JSON; whether it is a good limit is for the server to say. */
 function readLimit(word: string): unknown {
   if (!word.startsWith('{')) return word
-  const { value, problems } = readPlain(word)
+  const { value, problems } = parseData(word)
   if (value !== undefined && problems.length === 0) return value
-  throw new Misuse(`limit: found "${word}"; accepted: 50/second, or { max: 50, window: 1s }`)
+  throw new UsageError(`limit: found "${word}"; accepted: 50/second, or { max: 50, window: 1s }`)
 }

@@ -2,21 +2,21 @@
 import type { AdminClient, RulesPage, RuleView, VersionView } from '@sluice/client'
 import { writeYaml } from '@sluice/core'
 import type { Command } from 'commander'
-import { writeNamed } from '../files.js'
+import { writeOutputFile } from '../files.js'
 import { byText, instantText, matchText, ruleLimitsText } from '../rule-text.js'
-import { safe, safeDocument } from '../safe.js'
+import { escapeTerminal, escapeDocument } from '../safe.js'
 import {
   type Cli,
   type CommonFlags,
   helpOf,
   run,
-  type Session,
+  type CommandContext,
   wholeNumber,
   withCommon,
 } from '../session.js'
 import { table } from '../table.js'
 import { whatChanged } from '../version-text.js'
-import { gather } from '../pages.js'
+import { paginate } from '../pages.js'
 
 const PAGE = 1000
 const VERSIONS_DEFAULT = 20
@@ -33,9 +33,9 @@ export function addRulesRead(rules: Command, cli: Cli): void {
     .description('one rule as YAML, with its version')
     .addHelpText('after', helpOf('sluice rules get per-user\nsluice rules get per-user --json'))
     .action((id: string, flags: CommonFlags) =>
-      run(cli, flags, async ({ client, tell }) => {
+      run(cli, flags, async ({ client, print }) => {
         const rule = await client.getRule(id)
-        tell(rule, () => ruleText(rule))
+        print(rule, () => ruleText(rule))
         return undefined
       }),
     )
@@ -47,7 +47,7 @@ export function addRulesRead(rules: Command, cli: Cli): void {
     .description('who changed what, when and why, newest first')
     .addHelpText('after', helpOf('sluice rules history\nsluice rules history per-user --limit 5'))
     .action((id: string | undefined, flags: HistoryFlags) =>
-      run(cli, flags, (session) => showHistory(session, id, flags)),
+      run(cli, flags, (context) => showHistory(context, id, flags)),
     )
 
   withCommon(rules.command('export'))
@@ -57,7 +57,7 @@ export function addRulesRead(rules: Command, cli: Cli): void {
       'after',
       helpOf('sluice rules export -o rules.yaml\nsluice rules export > rules.yaml'),
     )
-    .action((flags: ExportFlags) => run(cli, flags, (session) => exportRules(session, flags)))
+    .action((flags: ExportFlags) => run(cli, flags, (context) => exportRules(context, flags)))
 }
 
 interface HistoryFlags extends CommonFlags {
@@ -69,9 +69,9 @@ interface ExportFlags extends CommonFlags {
   readonly output?: string
 }
 
-async function listRules({ io, client, tell }: Session): Promise<undefined> {
+async function listRules({ io, client, print }: CommandContext): Promise<undefined> {
   const set = await readAllRules(client)
-  tell(set, () =>
+  print(set, () =>
     set.rules.length === 0
       ? noRulesText(set.version)
       : shadowNote(set) +
@@ -118,8 +118,8 @@ function modeText({ mode, candidate, shadowUntil }: RuleView): string {
 async function readAllRules(client: AdminClient): Promise<RulesPage> {
   const first = await client.listRules({ limit: PAGE })
   if (first.next === null) return first
-  const wanted = { from: first.next, most: Infinity, page: PAGE }
-  const { items } = await gather<RuleView, string>(wanted, async (after, limit) => {
+  const request = { from: first.next, max: Infinity, page: PAGE }
+  const { items } = await paginate<RuleView, string>(request, async (after, limit) => {
     const page = await client.listRules({ after, limit })
     return { items: page.rules, next: page.next }
   })
@@ -129,19 +129,19 @@ async function readAllRules(client: AdminClient): Promise<RulesPage> {
 function ruleText({ version, overrideCount, shadowUntil, ...rule }: RuleView): string {
   const overrides = overrideCount === 1 ? '1 override' : `${overrideCount} overrides`
   const shadow =
-    shadowUntil === undefined ? '' : `, in shadow until ${instantText(safe(shadowUntil))}`
-  return `# version ${version}, ${overrides}${shadow}\n${safeDocument(writeYaml(rule))}`
+    shadowUntil === undefined ? '' : `, in shadow until ${instantText(escapeTerminal(shadowUntil))}`
+  return `# version ${version}, ${overrides}${shadow}\n${escapeDocument(writeYaml(rule))}`
 }
 
 async function showHistory(
-  { io, client, tell }: Session,
+  { io, client, print }: CommandContext,
   id: string | undefined,
   { limit, before }: HistoryFlags,
 ): Promise<undefined> {
-  const wanted = { from: before, most: limit, page: VERSIONS_PAGE }
+  const request = { from: before, max: limit, page: VERSIONS_PAGE }
   const end: { keptSince?: number } = {}
-  const { items: versions } = await gather<VersionView, number>(wanted, async (from, most) => {
-    const page = { before: from, limit: most }
+  const { items: versions } = await paginate<VersionView, number>(request, async (from, max) => {
+    const page = { before: from, limit: max }
     const told =
       id === undefined ? await client.listVersions(page) : await client.listRuleVersions(id, page)
     // A server of the release before this one keeps all, and does not say so.
@@ -150,7 +150,7 @@ async function showHistory(
   })
   const { keptSince } = end
   const older = keptSince === undefined ? '' : `Versions are kept since version ${keptSince}.\n`
-  tell({ versions, ...end }, () => versionsText(versions, io.columns) + older)
+  print({ versions, ...end }, () => versionsText(versions, io.columns) + older)
   return undefined
 }
 
@@ -170,15 +170,15 @@ export function versionsText(versions: readonly VersionView[], columns?: number)
 }
 
 async function exportRules(
-  { io, client, isJson }: Session,
+  { io, client, isJson }: CommandContext,
   { output }: ExportFlags,
 ): Promise<undefined> {
   const text = await client.exportRules()
   if (output !== undefined) {
-    writeNamed(output, text)
-    io.err(`Written to ${safe(output)}.\n`)
+    writeOutputFile(output, text)
+    io.err(`Written to ${escapeTerminal(output)}.\n`)
   } else if (isJson) io.out(`${JSON.stringify({ yaml: text })}\n`)
   // What goes to a file or a program is not touched.
-  else io.out(io.columns === undefined ? text : safeDocument(text))
+  else io.out(io.columns === undefined ? text : escapeDocument(text))
   return undefined
 }

@@ -1,23 +1,29 @@
 /** `sluice rules rollback`: rules as they were, as a new version. */
 import { AdminError, type AppliedView, type VersionView } from '@sluice/client'
 import type { Command } from 'commander'
-import { type AskFlags, confirm, mustBeAskable, orConfirm, unchanged } from '../ask.js'
+import {
+  type ConfirmFlags,
+  confirm,
+  requireTerminal,
+  explainConfirmation,
+  reportUnchanged,
+} from '../ask.js'
 import { diffText, isEmptyDiff } from '../diff-text.js'
-import { Misuse, OK } from '../failures.js'
-import { safe } from '../safe.js'
+import { UsageError, OK } from '../failures.js'
+import { escapeTerminal } from '../safe.js'
 import {
   type ChangeFlags,
   type Cli,
   helpOf,
   run,
-  type Session,
+  type CommandContext,
   withWhy,
   wholeNumber,
 } from '../session.js'
 import { isShadowOnly } from '../version-text.js'
 import { versionsText } from './rules-read.js'
 
-interface RollbackFlags extends ChangeFlags, AskFlags {
+interface RollbackFlags extends ChangeFlags, ConfirmFlags {
   readonly confirmNoRules?: boolean
 }
 
@@ -50,22 +56,22 @@ export function addRulesRollback(rules: Command, cli: Cli): void {
       ),
     )
     .action((words: readonly string[], flags: RollbackFlags) =>
-      run(cli, flags, (session) => rollback(session, words, flags)),
+      run(cli, flags, (context) => rollback(context, words, flags)),
     )
 }
 
 async function rollback(
-  session: Session,
+  context: CommandContext,
   words: readonly string[],
   flags: RollbackFlags,
 ): Promise<number> {
-  const { io, client, tell, isJson } = session
+  const { io, client, print, isJson } = context
   const { id, given } = readWords(words)
-  if (given !== undefined) mustBeAskable(io, flags, '')
-  const version = given ?? (await chooseVersion(session, id))
-  if (version === undefined) return unchanged(io)
+  if (given !== undefined) requireTerminal(io, flags, '')
+  const version = given ?? (await chooseVersion(context, id))
+  if (version === undefined) return reportUnchanged(io)
   const options = {
-    ifMatch: await presentVersion(session, id),
+    ifMatch: await presentVersion(context, id),
     why: flags.why,
     confirmNoRules: flags.confirmNoRules,
   }
@@ -76,22 +82,22 @@ async function rollback(
   if (flags.yes !== true) {
     const preview = await goBack(true)
     if (isEmptyDiff(preview.diff)) {
-      tell(preview, () => `Everything is as in version ${version}: nothing to take back.\n`)
+      print(preview, () => `Everything is as in version ${version}: nothing to take back.\n`)
       return OK
     }
     const say = isJson ? io.err : io.out
-    say(undoneText(await versionsAfter(session, id, version), io.columns) + diffText(preview.diff))
-    if (!(await confirm(io, flags, `Go back to version ${version}?`))) return unchanged(io)
+    say(undoneText(await versionsAfter(context, id, version), io.columns) + diffText(preview.diff))
+    if (!(await confirm(io, flags, `Go back to version ${version}?`))) return reportUnchanged(io)
   }
-  const applied = await orConfirm(goBack(false), '--confirm-no-rules')
+  const applied = await explainConfirmation(goBack(false), '--confirm-no-rules')
   const diff = flags.yes === true ? diffText(applied.diff) : ''
-  tell(applied, () => `${diff}As in version ${version}, now version ${applied.version}.\n`)
+  print(applied, () => `${diff}As in version ${version}, now version ${applied.version}.\n`)
   return OK
 }
 
 /** A single word is a version if it is a number, and the id of a rule otherwise. */
 function readWords(words: readonly string[]) {
-  if (words.length > 2) throw new Misuse('found more than two words; accepted: [id] [version]')
+  if (words.length > 2) throw new UsageError('found more than two words; accepted: [id] [version]')
   const [first, second] = words
   if (second !== undefined) return { id: first, given: wholeNumber('version', 1)(second) }
   if (first === undefined) return { id: undefined, given: undefined }
@@ -103,34 +109,38 @@ function readWords(words: readonly string[]) {
 
 /** Lists the versions there are and asks for one; undefined: the person chose none of them. */
 async function chooseVersion(
-  session: Session,
+  context: CommandContext,
   id: string | undefined,
 ): Promise<number | undefined> {
-  const { io } = session
-  const [newest, ...earlier] = await versionsAfter(session, id, 0, OFFERED_MAX + 1)
-  const what = id === undefined ? 'the rules' : safe(id)
+  const { io } = context
+  const [newest, ...earlier] = await versionsAfter(context, id, 0, OFFERED_MAX + 1)
+  const what = id === undefined ? 'the rules' : escapeTerminal(id)
   if (newest === undefined || earlier.length === 0) {
-    throw new Misuse(`found no earlier version of ${what} to go back to; see rules history`)
+    throw new UsageError(`found no earlier version of ${what} to go back to; see rules history`)
   }
   const offered = earlier.slice(0, OFFERED_MAX)
-  const command = `sluice rules rollback ${id === undefined ? '' : `${safe(id)} `}<version>`
+  const command = `sluice rules rollback ${id === undefined ? '' : `${escapeTerminal(id)} `}<version>`
   if (!io.isTerminal) {
     const list = versionsText(offered, io.columns)
-    throw new Misuse(`found no version, and no terminal to ask on; accepted: ${command}\n${list}`)
+    throw new UsageError(
+      `found no version, and no terminal to ask on; accepted: ${command}\n${list}`,
+    )
   }
   io.err(`Versions of ${what}; version ${newest.version} is the present one:\n`)
   io.err(versionsText(offered, io.columns))
   for (let tries = 0; tries < TRIES_MAX; tries++) {
-    const answer = (await io.ask('Go back to version: ')).trim()
+    const answer = (await io.prompt('Go back to version: ')).trim()
     if (answer === '') return undefined
     if (offered.some(({ version }) => String(version) === answer)) return Number(answer)
-    io.err(`Found "${safe(answer)}"; accepted: one of the versions above, or nothing to stop.\n`)
+    io.err(
+      `Found "${escapeTerminal(answer)}"; accepted: one of the versions above, or nothing to stop.\n`,
+    )
   }
   return undefined
 }
 
 /** Undefined for a rule that was deleted: going back makes it anew. */
-async function presentVersion({ client }: Session, id: string | undefined) {
+async function presentVersion({ client }: CommandContext, id: string | undefined) {
   if (id === undefined) return (await client.listRules({ limit: 1 })).version
   try {
     return (await client.getRule(id)).version
@@ -142,7 +152,7 @@ async function presentVersion({ client }: Session, id: string | undefined) {
 
 /** Newest first; one more than is shown says that there are more. */
 async function versionsAfter(
-  { client }: Session,
+  { client }: CommandContext,
   id: string | undefined,
   version: number,
   most = UNDONE_SHOWN_MAX + 1,

@@ -1,16 +1,23 @@
 /** `sluice rules set`: other limits, another mode or posture of one rule, in one command. */
 import type { RuleDiff, RuleView } from '@sluice/client'
 import { type Command, Option } from 'commander'
-import { type AskFlags, confirm, mustBeAskable, unchanged } from '../ask.js'
+import { type ConfirmFlags, confirm, requireTerminal, reportUnchanged } from '../ask.js'
 import { diffText, isEmptyDiff } from '../diff-text.js'
-import { Misuse, OK, REFUSED } from '../failures.js'
+import { UsageError, OK, REFUSED } from '../failures.js'
 import { editLimits, hasZeroLimit } from '../limit-edits.js'
 import { isRecord } from '../records.js'
 import { instantText } from '../rule-text.js'
-import { safe } from '../safe.js'
-import { type ChangeFlags, type Cli, helpOf, run, type Session, withWhy } from '../session.js'
+import { escapeTerminal } from '../safe.js'
+import {
+  type ChangeFlags,
+  type Cli,
+  helpOf,
+  run,
+  type CommandContext,
+  withWhy,
+} from '../session.js'
 
-interface SetFlags extends ChangeFlags, AskFlags {
+interface SetFlags extends ChangeFlags, ConfirmFlags {
   readonly limits?: string
   readonly mode?: string
   readonly posture?: string
@@ -34,7 +41,7 @@ export function addRulesSet(rules: Command, cli: Cli): void {
     )
     .addHelpText('after', helpOf(EXAMPLES))
     .action((id: string, flags: SetFlags) =>
-      run(cli, flags, (session) => setRule(session, id, flags)),
+      run(cli, flags, (context) => setRule(context, id, flags)),
     )
 }
 
@@ -43,29 +50,29 @@ sluice rules set per-user --limits hourly=500/hour
 sluice rules set per-user --limits 5/second,500/hour --yes
 sluice rules set login --posture closed`
 
-async function setRule(session: Session, id: string, flags: SetFlags): Promise<number> {
-  const { io, client, tell, isJson } = session
-  mustBeAskable(io, flags, '')
+async function setRule(context: CommandContext, id: string, flags: SetFlags): Promise<number> {
+  const { io, client, print, isJson } = context
+  requireTerminal(io, flags, '')
   if (flags.limits === undefined && flags.mode === undefined && flags.posture === undefined) {
-    throw new Misuse('found nothing to set; accepted: --limits, --mode or --posture')
+    throw new UsageError('found nothing to set; accepted: --limits, --mode or --posture')
   }
   const rule = await client.getRule(id)
   const patch = patchOf(rule, flags)
   const { errors, diff } = await client.validateRule({ ...rule, ...patch }, id)
   if (diff === null) {
-    for (const { message } of errors) io.err(`${safe(message)}\n`)
+    for (const { message } of errors) io.err(`${escapeTerminal(message)}\n`)
     return REFUSED
   }
   if (isEmptyDiff(diff)) {
-    tell(rule, () => diffText(diff))
+    print(rule, () => diffText(diff))
     return OK
   }
   const say = isJson ? io.err : io.out
   say(diffText(diff))
-  for (const note of notesOf(rule, patch)) io.err(`${safe(note)}\n`)
-  if (!(await confirm(io, flags, questionOf(diff, 'Set it?')))) return unchanged(io)
+  for (const note of notesOf(rule, patch)) io.err(`${escapeTerminal(note)}\n`)
+  if (!(await confirm(io, flags, questionOf(diff, 'Set it?')))) return reportUnchanged(io)
   const set = await client.patchRule(id, patch, { ifMatch: rule.version, why: flags.why })
-  tell(set, () => `Set as version ${set.version}.\n`)
+  print(set, () => `Set as version ${set.version}.\n`)
   if (set.shadowUntil !== undefined) io.err(shadowNote(set.shadowUntil))
   return OK
 }
@@ -110,7 +117,9 @@ const ZERO_TEXT = /(?:^|[[,\s])0+\/|max: 0(?=[,\s}])/
 
 /** The question of a change, which says of a limit that becomes 0 what that means. */
 export function questionOf({ rules }: RuleDiff, question: string): string {
-  const refusing = rules.filter(({ fields }) => fields.some(becomesZero)).map(({ id }) => safe(id))
+  const refusing = rules
+    .filter(({ fields }) => fields.some(becomesZero))
+    .map(({ id }) => escapeTerminal(id))
   if (refusing.length === 0) return question
   const named = refusing.slice(0, RULES_NAMED_MAX).join(', ')
   const more =
@@ -130,5 +139,5 @@ export function promoteQuestion({ id, candidate, limits }: RuleView): string | u
   if (!isRecord(candidate) || hasZeroLimit(limits) || !hasZeroLimit(candidate['limits'])) {
     return undefined
   }
-  return `A limit of rule ${safe(id)} becomes 0: it refuses every call that it counts. Promote it?`
+  return `A limit of rule ${escapeTerminal(id)} becomes 0: it refuses every call that it counts. Promote it?`
 }

@@ -1,9 +1,16 @@
 /** `sluice rules shadow` and `enforce`: rules that refuse nobody, for good or for a while. */
 import type { Command } from 'commander'
-import { Misuse, OK } from '../failures.js'
+import { UsageError, OK } from '../failures.js'
 import { instantText, timeText } from '../rule-text.js'
-import { safe } from '../safe.js'
-import { type ChangeFlags, type Cli, helpOf, run, type Session, withWhy } from '../session.js'
+import { escapeTerminal } from '../safe.js'
+import {
+  type ChangeFlags,
+  type Cli,
+  helpOf,
+  run,
+  type CommandContext,
+  withWhy,
+} from '../session.js'
 
 interface ModeFlags extends ChangeFlags {
   readonly all?: boolean
@@ -21,7 +28,7 @@ export function addRulesShadow(rules: Command, cli: Cli): void {
     .description('let a rule, or for a while all rules, count and refuse nobody')
     .addHelpText('after', helpOf(SHADOW_EXAMPLES))
     .action((id: string | undefined, flags: ShadowFlags) =>
-      run(cli, flags, (session) => shadow(session, id, flags)),
+      run(cli, flags, (context) => shadow(context, id, flags)),
     )
 
   withWhy(rules.command('enforce'))
@@ -30,7 +37,7 @@ export function addRulesShadow(rules: Command, cli: Cli): void {
     .description('let a rule refuse again; its counters go on')
     .addHelpText('after', helpOf(ENFORCE_EXAMPLES))
     .action((id: string | undefined, flags: ModeFlags) =>
-      run(cli, flags, (session) => enforce(session, id, flags)),
+      run(cli, flags, (context) => enforce(context, id, flags)),
     )
 }
 
@@ -41,45 +48,47 @@ const ENFORCE_EXAMPLES = `sluice rules enforce per-user --why 'INC-7'
 sluice rules enforce --all --why 'INC-7 is over'`
 
 async function shadow(
-  session: Session,
+  context: CommandContext,
   id: string | undefined,
   flags: ShadowFlags,
 ): Promise<number> {
   requireOne(id, flags)
-  const { io, client, tell } = session
-  const { why, for: lasting } = flags
-  if (lasting === undefined) {
+  const { io, client, print } = context
+  const { why, for: duration } = flags
+  if (duration === undefined) {
     if (id === undefined) {
-      throw new Misuse('found --all without an end; accepted: --for with it, such as --for 15m')
+      throw new UsageError('found --all without an end; accepted: --for with it, such as --for 15m')
     }
-    return setMode(session, id, 'shadow', flags)
+    return setMode(context, id, 'shadow', flags)
   }
-  const begun = await client.shadowRules({ for: lasting, rule: id }, { why })
-  tell(begun, () => {
+  const shadowing = await client.shadowRules({ for: duration, rule: id }, { why })
+  print(shadowing, () => {
     const subject =
-      id === undefined ? 'All enforced rules count and refuse' : `${safe(id)} counts and refuses`
-    const left = timeText(Date.parse(begun.until) - io.now())
-    const end = `sluice rules enforce ${id === undefined ? '--all' : safe(id)}`
-    return `${subject} nobody until ${instantText(begun.until)} (${left}). Version ${begun.version}.\nIt ends by itself; ${end} ends it now.\n`
+      id === undefined
+        ? 'All enforced rules count and refuse'
+        : `${escapeTerminal(id)} counts and refuses`
+    const left = timeText(Date.parse(shadowing.until) - io.now())
+    const end = `sluice rules enforce ${id === undefined ? '--all' : escapeTerminal(id)}`
+    return `${subject} nobody until ${instantText(shadowing.until)} (${left}). Version ${shadowing.version}.\nIt ends by itself; ${end} ends it now.\n`
   })
   return OK
 }
 
 async function enforce(
-  session: Session,
+  context: CommandContext,
   id: string | undefined,
   flags: ModeFlags,
 ): Promise<number> {
   requireOne(id, flags)
-  if (id !== undefined) return setMode(session, id, 'enforce', flags)
-  const { client, tell } = session
+  if (id !== undefined) return setMode(context, id, 'enforce', flags)
+  const { client, print } = context
   const { version } = await client.endShadow(undefined, { why: flags.why })
-  tell({ version }, () => `Every rule does what its mode says now. Version ${version}.\n`)
+  print({ version }, () => `Every rule does what its mode says now. Version ${version}.\n`)
   return OK
 }
 
 async function setMode(
-  { io, client, tell }: Session,
+  { io, client, print }: CommandContext,
   id: string,
   mode: 'shadow' | 'enforce',
   { why }: ChangeFlags,
@@ -88,7 +97,7 @@ async function setMode(
   const until = mode === 'enforce' ? rule.shadowUntil : undefined
   const means = mode === 'shadow' ? 'counts and refuses nobody' : 'refuses what is over'
   const from = until === undefined ? 'now' : `from ${instantText(until)} on`
-  tell(rule, () => `${rule.id} ${means} ${from}. Version ${rule.version}.\n`)
+  print(rule, () => `${rule.id} ${means} ${from}. Version ${rule.version}.\n`)
   if (until !== undefined) {
     io.err('All rules are in shadow until then; sluice rules enforce --all ends that.\n')
   }
@@ -98,5 +107,5 @@ async function setMode(
 function requireOne(id: string | undefined, { all }: ModeFlags): void {
   if ((id === undefined) !== (all !== true)) return
   const found = id === undefined ? 'neither a rule nor --all' : 'a rule and --all'
-  throw new Misuse(`found ${found}; accepted: the id of a rule, or --all`)
+  throw new UsageError(`found ${found}; accepted: the id of a rule, or --all`)
 }

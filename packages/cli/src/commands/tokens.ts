@@ -3,7 +3,7 @@ import type { Role, TokenInput } from '@sluice/client'
 import { type Command, Option } from 'commander'
 import { OK } from '../failures.js'
 import { instantText } from '../rule-text.js'
-import { safe } from '../safe.js'
+import { escapeTerminal } from '../safe.js'
 import {
   type ChangeFlags,
   type Cli,
@@ -30,9 +30,9 @@ export function addTokens(program: Command, cli: Cli): void {
     .description('tokens that are in force; the tokens themselves are not kept anywhere')
     .addHelpText('after', helpOf('sluice tokens list'))
     .action((flags: CommonFlags) =>
-      run(cli, flags, async ({ io, client, tell }) => {
+      run(cli, flags, async ({ io, client, print }) => {
         const answer = await client.listTokens()
-        tell(answer, () =>
+        print(answer, () =>
           answer.tokens.length === 0
             ? 'No tokens but the one of the server itself.\n'
             : table(
@@ -67,7 +67,7 @@ function addChanges(tokens: Command, cli: Cli): void {
       ),
     )
     .action((name: string, { role, expires, why, ...flags }: AddFlags) =>
-      run(cli, flags, async ({ client, tell }) => {
+      run(cli, flags, async ({ client, print }) => {
         const input: TokenInput = {
           name,
           role,
@@ -81,7 +81,7 @@ function addChanges(tokens: Command, cli: Cli): void {
           ['expires', token.expiresAt],
           ['token', token.token],
         ] as const
-        tell(token, () => `${pairs(rows)}Keep the token now: it is not shown again.\n`)
+        print(token, () => `${pairs(rows)}Keep the token now: it is not shown again.\n`)
         return OK
       }),
     )
@@ -91,9 +91,9 @@ function addChanges(tokens: Command, cli: Cli): void {
     .description('end a token: it is refused from now on')
     .addHelpText('after', helpOf('sluice tokens remove t_5Kq1'))
     .action((id: string, flags: ChangeFlags) =>
-      run(cli, flags, async ({ client, tell }) => {
+      run(cli, flags, async ({ client, print }) => {
         const done = await client.deleteToken(id, { why: flags.why })
-        tell(done, () => `${safe(id)} is refused now. Version ${done.version}.\n`)
+        print(done, () => `${escapeTerminal(id)} is refused now. Version ${done.version}.\n`)
         return OK
       }),
     )

@@ -4,13 +4,13 @@ import { type Command, Option } from 'commander'
 import { OK } from '../failures.js'
 import type { Io } from '../io.js'
 import { callerText, elapsedText } from '../rule-text.js'
-import { safe } from '../safe.js'
+import { escapeTerminal } from '../safe.js'
 import {
   type Cli,
   type CommonFlags,
   helpOf,
   run,
-  type Session,
+  type CommandContext,
   wholeNumber,
   withCommon,
 } from '../session.js'
@@ -53,12 +53,12 @@ export function addTop(program: Command, cli: Cli): void {
       ),
     )
     .action((flags: TopFlags) =>
-      run(cli, flags, async (session) => {
-        await show(session, flags, '')
+      run(cli, flags, async (context) => {
+        await show(context, flags, '')
         while (flags.watch === true) {
-          await session.io.wait(WATCH_EVERY_MS)
-          if (!session.io.isOutputOpen()) break
-          await showAgain(session, flags)
+          await context.io.wait(WATCH_EVERY_MS)
+          if (!context.io.isOutputOpen()) break
+          await showAgain(context, flags)
         }
         return OK
       }),
@@ -66,33 +66,33 @@ export function addTop(program: Command, cli: Cli): void {
 }
 
 async function show(
-  { io, client, tell }: Session,
+  { io, client, print }: CommandContext,
   { by, rule, limit, wide }: TopFlags,
   before: string,
 ): Promise<void> {
   const answer = await client.top({ by, rule, limit })
-  tell(answer, () => before + topText(answer, wide === true, io))
+  print(answer, () => before + topText(answer, wide === true, io))
 }
 
 /** A server that is away for a moment is no reason to stop looking. */
-async function showAgain(session: Session, flags: TopFlags): Promise<void> {
-  const { io } = session
+async function showAgain(context: CommandContext, flags: TopFlags): Promise<void> {
+  const { io } = context
   try {
-    await show(session, flags, io.columns === undefined ? '\n' : CLEAR)
+    await show(context, flags, io.columns === undefined ? '\n' : CLEAR)
   } catch (error) {
     if (!(error instanceof UnreachableError)) throw error
-    io.err(`${safe(error.message)}\n`)
+    io.err(`${escapeTerminal(error.message)}\n`)
   }
 }
 
 function topText(view: TopView, isWide: boolean, io: Io): string {
   const nowMs = Date.parse(view.at)
   const since = elapsedText(nowMs - Date.parse(view.since))
-  const head = `${ORDERS[view.by]}; of the last ${since}, ${whoseText(view)}\n`
+  const head = `${ORDERS[view.by]}; of the last ${since}, ${coverageText(view)}\n`
   if (view.callers.length === 0) return `${head}Nobody.\n`
   const isInexact = view.callers.some(({ error }) => error > 0)
   const hasCalls = view.callers.some((caller) => refusedCallOf(caller) !== undefined)
-  const isShadowed = view.callers.some((caller) => wouldText(caller) !== undefined)
+  const isShadowed = view.callers.some((caller) => shadowText(caller) !== undefined)
   const rows = table(
     [
       'RULE',
@@ -110,11 +110,11 @@ function topText(view: TopView, isWide: boolean, io: Io): string {
     ],
     view.callers.map((caller) => [
       caller.rule,
-      whoText(caller),
+      callerCell(caller),
       ...(isWide ? [caller.hash] : []),
       caller.plan ?? undefined,
       caller.refusals,
-      ...(isShadowed ? [wouldText(caller)] : []),
+      ...(isShadowed ? [shadowText(caller)] : []),
       ...(hasCalls ? [refusedCallOf(caller)] : []),
       caller.use,
       ...(isInexact ? [caller.error] : []),
@@ -130,7 +130,7 @@ function topText(view: TopView, isWide: boolean, io: Io): string {
 }
 
 /** By its hash where no node that was asked can name it; a server of release 0.1.0 tells less. */
-function whoText({ caller, hash, isEverybody }: TopCallerView): string {
+function callerCell({ caller, hash, isEverybody }: TopCallerView): string {
   const isUnnamed = isEverybody === false && Object.keys(caller).length === 0
   return isUnnamed ? `hash=${hash}` : callerText(caller)
 }
@@ -141,16 +141,16 @@ function refusedCallOf({ lastRefusedCall }: TopCallerView): string | undefined {
 }
 
 /** How many passed that would have been refused, and by what; undefined: none. */
-function wouldText({ shadowRefusals, candidateRefusals }: TopCallerView): string | undefined {
-  const parts = [
+function shadowText({ shadowRefusals, candidateRefusals }: TopCallerView): string | undefined {
+  const counts = [
     shadowRefusals > 0 ? `${shadowRefusals} in shadow` : [],
     candidateRefusals > 0 ? `${candidateRefusals} by candidate` : [],
   ].flat()
-  return parts.length === 0 ? undefined : parts.join(', ')
+  return counts.length === 0 ? undefined : counts.join(', ')
 }
 
 /** A list that looks whole and is not sends people the wrong way. */
-function whoseText({ isWhole, nodes }: TopView): string {
+function coverageText({ isWhole, nodes }: TopView): string {
   if (!isWhole) {
     return 'of this process alone: what the others saw cannot be read while Redis does not answer'
   }

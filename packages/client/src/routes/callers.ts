@@ -8,7 +8,7 @@ import type {
   OverrideView,
   RuleView,
 } from '../types.js'
-import type { Change, Done, Page, SeenChange } from './options.js'
+import type { Change, ChangeResult, PageOptions, VersionedChange } from './options.js'
 
 /**
  * The caller of an override as URLs have it: `user=u1`, in the order of the rule's `by` and with a
@@ -27,7 +27,7 @@ const candidateOf = (rule: string) => `/rules/${segment('rule', rule)}/candidate
 export function callerRoutes(send: Send) {
   return {
     /** In the order of their callers. */
-    listOverrides: (rule: string, page: Page = {}) =>
+    listOverrides: (rule: string, page: PageOptions = {}) =>
       send({
         method: 'GET',
         has: 'overrides',
@@ -69,7 +69,7 @@ export function callerRoutes(send: Send) {
       rule: string,
       caller: string,
       override: Omit<OverrideInput, 'caller'>,
-      { ifMatch, why }: SeenChange = {},
+      { ifMatch, why }: VersionedChange = {},
     ) =>
       send({
         method: 'PUT',
@@ -81,7 +81,7 @@ export function callerRoutes(send: Send) {
         isChange: true,
       }) as Promise<OverrideView>,
 
-    deleteOverride: (rule: string, caller: string, { ifMatch, why }: SeenChange = {}) =>
+    deleteOverride: (rule: string, caller: string, { ifMatch, why }: VersionedChange = {}) =>
       send({
         method: 'DELETE',
         has: 'version',
@@ -89,7 +89,7 @@ export function callerRoutes(send: Send) {
         query: { why },
         ifMatch,
         isChange: true,
-      }) as Promise<Done>,
+      }) as Promise<ChangeResult>,
 
     ...candidateRoutes(send),
   }
@@ -101,7 +101,11 @@ function candidateRoutes(send: Send) {
       send({ method: 'GET', has: 'limits', path: candidateOf(rule) }) as Promise<CandidateInput>,
 
     /** The rule with it: its version tells of both. */
-    putCandidate: (rule: string, candidate: CandidateInput, { ifMatch, why }: SeenChange = {}) =>
+    putCandidate: (
+      rule: string,
+      candidate: CandidateInput,
+      { ifMatch, why }: VersionedChange = {},
+    ) =>
       send({
         method: 'PUT',
         has: 'version',
@@ -112,7 +116,7 @@ function candidateRoutes(send: Send) {
         isChange: true,
       }) as Promise<RuleView>,
 
-    deleteCandidate: (rule: string, { ifMatch, why }: SeenChange = {}) =>
+    deleteCandidate: (rule: string, { ifMatch, why }: VersionedChange = {}) =>
       send({
         method: 'DELETE',
         has: 'version',

@@ -1,8 +1,15 @@
 /** What nodes see, and what limits would do. */
 import type { Send } from '../send.js'
-import type { AlertsView, StatsView, TopOrder, TopView, TrialInput, TrialView } from '../types.js'
+import type {
+  AlertsView,
+  StatsView,
+  TopOrder,
+  TopView,
+  SimulationInput,
+  SimulationView,
+} from '../types.js'
 
-export interface TopAsked {
+export interface TopQuery {
   /** @default refusals */
   readonly by?: TopOrder | undefined
   readonly rule?: string | undefined
@@ -10,25 +17,30 @@ export interface TopAsked {
   readonly limit?: number | undefined
 }
 
-export function figureRoutes(send: Send) {
+export function statsRoutes(send: Send) {
   return {
     /** What all nodes saw of their decisions: of the busiest rules, or of one. */
     stats: ({ rule }: { readonly rule?: string | undefined } = {}) =>
       send({ method: 'GET', has: 'series', path: '/stats', query: { rule } }) as Promise<StatsView>,
 
     /** Callers with most refusals, most use, or at their limit for longest. */
-    top: (asked: TopAsked = {}) =>
+    top: (query: TopQuery = {}) =>
       send({
         method: 'GET',
         has: 'callers',
         path: '/top',
-        query: { ...asked },
+        query: { ...query },
       }) as Promise<TopView>,
 
     alerts: () => send({ method: 'GET', has: 'active', path: '/alerts' }) as Promise<AlertsView>,
 
     /** What limits would do with made-up calls. Nothing is spent or kept. */
-    trial: (trial: TrialInput) =>
-      send({ method: 'POST', has: 'trials', path: '/trial', body: trial }) as Promise<TrialView>,
+    simulate: (simulate: SimulationInput) =>
+      send({
+        method: 'POST',
+        has: 'trials',
+        path: '/trial',
+        body: simulate,
+      }) as Promise<SimulationView>,
   }
 }

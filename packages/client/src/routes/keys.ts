@@ -2,13 +2,13 @@
 import { segment } from '../address.js'
 import type { Send } from '../send.js'
 import type { KeyInput, KeyPatch, KeysPage, KeyView, TokenInput, TokenView } from '../types.js'
-import type { Change, Done, Page, SeenChange } from './options.js'
+import type { Change, ChangeResult, PageOptions, VersionedChange } from './options.js'
 
 const keyOf = (id: string) => `/keys/${segment('key', id)}`
 
 export function keyRoutes(send: Send) {
   return {
-    listKeys: (page: Page & { readonly user?: string | undefined } = {}) =>
+    listKeys: (page: PageOptions & { readonly user?: string | undefined } = {}) =>
       send({ method: 'GET', has: 'keys', path: '/keys', query: { ...page } }) as Promise<KeysPage>,
 
     getKey: (id: string) =>
@@ -37,7 +37,7 @@ export function keyRoutes(send: Send) {
       }) as Promise<{ readonly keys: readonly KeyView[] }>,
 
     /** Null removes a field. */
-    patchKey: (id: string, patch: KeyPatch, { ifMatch, why }: SeenChange = {}) =>
+    patchKey: (id: string, patch: KeyPatch, { ifMatch, why }: VersionedChange = {}) =>
       send({
         method: 'PATCH',
         has: 'version',
@@ -48,7 +48,7 @@ export function keyRoutes(send: Send) {
         isChange: true,
       }) as Promise<KeyView>,
 
-    deleteKey: (id: string, { ifMatch, why }: SeenChange = {}) =>
+    deleteKey: (id: string, { ifMatch, why }: VersionedChange = {}) =>
       send({
         method: 'DELETE',
         has: 'version',
@@ -56,7 +56,7 @@ export function keyRoutes(send: Send) {
         query: { why },
         ifMatch,
         isChange: true,
-      }) as Promise<Done>,
+      }) as Promise<ChangeResult>,
 
     ...tokenRoutes(send),
   }
@@ -87,6 +87,6 @@ function tokenRoutes(send: Send) {
         path: `/tokens/${segment('token', id)}`,
         query: { why },
         isChange: true,
-      }) as Promise<Done>,
+      }) as Promise<ChangeResult>,
   }
 }

@@ -1,6 +1,6 @@
 /** Rules, sets of rules, and their past. */
 import { segment } from '../address.js'
-import { type Seen, type Send, YAML } from '../send.js'
+import { type ExpectedVersion, type Send, YAML } from '../send.js'
 import type {
   AppliedView,
   RulesPage,
@@ -10,7 +10,13 @@ import type {
   ValidatedView,
   VersionsPage,
 } from '../types.js'
-import type { Change, Done, Page, PastPage, SeenChange } from './options.js'
+import type {
+  Change,
+  ChangeResult,
+  PageOptions,
+  HistoryOptions,
+  VersionedChange,
+} from './options.js'
 
 export interface ValidateOptions {
   /** Named in messages. */
@@ -23,14 +29,14 @@ export interface ValidateOptions {
   readonly confirmNoRules?: boolean | undefined
 }
 
-export interface ApplyOptions extends ValidateOptions, SeenChange {
+export interface ApplyOptions extends ValidateOptions, VersionedChange {
   /** Says what would change, and changes nothing. */
   readonly dryRun?: boolean | undefined
 }
 
-export type RollbackOptions = SeenChange & Pick<ApplyOptions, 'confirmNoRules' | 'dryRun'>
+export type RollbackOptions = VersionedChange & Pick<ApplyOptions, 'confirmNoRules' | 'dryRun'>
 
-export interface DeleteOptions extends SeenChange {
+export interface DeleteOptions extends VersionedChange {
   /** The last rule is meant: without any, every call is allowed. */
   readonly confirmLastRule?: boolean | undefined
 }
@@ -43,7 +49,7 @@ const sourceOf = (source: string | object) =>
 
 export function ruleRoutes(send: Send) {
   return {
-    listRules: (page: Page = {}) =>
+    listRules: (page: PageOptions = {}) =>
       send({
         method: 'GET',
         has: 'rules',
@@ -69,7 +75,7 @@ export function ruleRoutes(send: Send) {
     replaceRule: (
       id: string,
       rule: string | object,
-      { ifMatch, why }: Change & { readonly ifMatch: Seen },
+      { ifMatch, why }: Change & { readonly ifMatch: ExpectedVersion },
     ) =>
       send({
         method: 'PUT',
@@ -82,7 +88,7 @@ export function ruleRoutes(send: Send) {
       }) as Promise<RuleView>,
 
     /** A JSON merge patch: null removes a field. */
-    patchRule: (id: string, patch: object, { ifMatch, why }: SeenChange = {}) =>
+    patchRule: (id: string, patch: object, { ifMatch, why }: VersionedChange = {}) =>
       send({
         method: 'PATCH',
         has: 'version',
@@ -101,11 +107,11 @@ export function ruleRoutes(send: Send) {
         query: { why, confirm: confirmLastRule === true ? 'last-rule' : undefined },
         ifMatch,
         isChange: true,
-      }) as Promise<Done>,
+      }) as Promise<ChangeResult>,
 
     ...setRoutes(send),
     ...shadowRoutes(send),
-    ...pastRoutes(send),
+    ...historyRoutes(send),
   }
 }
 
@@ -152,7 +158,7 @@ function setRoutes(send: Send) {
     exportRules: () => send({ method: 'GET', path: '/export', has: YAML }) as Promise<string>,
 
     /** The candidate's limits in place of those in force, whose counters go on. */
-    promoteRule: (id: string, { ifMatch, why }: SeenChange = {}) =>
+    promoteRule: (id: string, { ifMatch, why }: VersionedChange = {}) =>
       send({
         method: 'POST',
         has: 'version',
@@ -185,14 +191,14 @@ function shadowRoutes(send: Send) {
         path: '/shadow',
         query: { rule, why },
         isChange: true,
-      }) as Promise<Done>,
+      }) as Promise<ChangeResult>,
   }
 }
 
-function pastRoutes(send: Send) {
+function historyRoutes(send: Send) {
   return {
     /** Newest first. */
-    listVersions: (page: PastPage = {}) =>
+    listVersions: (page: HistoryOptions = {}) =>
       send({
         method: 'GET',
         has: 'versions',
@@ -201,7 +207,7 @@ function pastRoutes(send: Send) {
       }) as Promise<VersionsPage>,
 
     /** Those that changed one rule, its candidate or its overrides. */
-    listRuleVersions: (id: string, page: PastPage = {}) =>
+    listRuleVersions: (id: string, page: HistoryOptions = {}) =>
       send({
         method: 'GET',
         has: 'versions',
@@ -240,6 +246,6 @@ function pastRoutes(send: Send) {
         path: '/adopt',
         query: { why },
         isChange: true,
-      }) as Promise<Done>,
+      }) as Promise<ChangeResult>,
   }
 }

@@ -1,5 +1,5 @@
 /** A burst that is dragged, and what each of the six algorithms makes of it. */
-import type { TrialView } from '@sluice/client'
+import type { SimulationView } from '@sluice/client'
 import { useEffect, useMemo, useRef, useState } from 'preact/hooks'
 import { api, redirectIfLoggedOut } from '../api.js'
 import { count } from '../format.js'
@@ -34,7 +34,7 @@ interface Simulation {
   readonly calls: readonly SimulatedCall[]
   readonly span: Span
   readonly limit: SimulatedLimit
-  readonly view: TrialView
+  readonly view: SimulationView
 }
 
 export function PlaygroundPage() {
@@ -167,7 +167,7 @@ function useSimulation(calls: readonly SimulatedCall[], span: Span, limit: Simul
   useEffect(() => {
     const requestId = ++latestId.current
     const timer = setTimeout(() => {
-      api.trial({ limits: limitsOf(limit), calls }).then(
+      api.simulate({ limits: limitsOf(limit), calls }).then(
         (view) => {
           if (requestId === latestId.current) setState({ simulation: { calls, span, limit, view } })
         },

@@ -1,11 +1,11 @@
 /** What one algorithm made of the calls: its totals, its picture, and what to see in it. */
-import type { TrialView } from '@sluice/client'
+import type { SimulationView } from '@sluice/client'
 import { count } from '../../format.js'
 import { spanText, waitText } from '../rules/rule-text.js'
 import type { Algorithm, SimulatedCall, Span, SimulatedLimit } from './calls.js'
 import { columnSeconds } from './calls.js'
 
-type Outcome = TrialView['trials'][number]['outcomes'][number]
+type Outcome = SimulationView['trials'][number]['outcomes'][number]
 
 interface ResultColumn {
   /** Admitted at once, admitted later, refused: of the calls that came in this column. */

@@ -1,9 +1,9 @@
-import type { PastChangeView, VersionView } from '@sluice/client'
+import type { HistoryChangeView, VersionView } from '@sluice/client'
 import { expect, test } from 'vitest'
 import { textChanges, versionSummary } from './history.js'
 
 const version = (
-  changes: readonly PastChangeView[],
+  changes: readonly HistoryChangeView[],
   changeCount = changes.length,
 ): VersionView => ({
   version: 7,

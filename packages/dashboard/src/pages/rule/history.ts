@@ -1,9 +1,9 @@
 /** Versions of a rule in words, and each of their changes as two texts. */
-import type { PastChangeView, VersionView } from '@sluice/client'
+import type { HistoryChangeView, VersionView } from '@sluice/client'
 import { isRecord } from '../rules/rule-text.js'
 import { writeRule, writeYaml } from './yaml.js'
 
-const NAMES: Readonly<Record<PastChangeView['kind'], string>> = {
+const NAMES: Readonly<Record<HistoryChangeView['kind'], string>> = {
   set: 'the order or routes of the set',
   rule: 'the rule',
   candidate: 'its candidate',

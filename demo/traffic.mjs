@@ -24,16 +24,19 @@ export function callsOf(second, random, scale = 1) {
   }
   for (const user of USERS) add(user.rate * wave(second, user.rate), () => everyday(user, random))
   add(8, () => visit(pick(VISITORS, random), random))
-  add(35, () => of('GET', `/v1/products/${Math.floor(random() * 9000)}`, SCRAPER))
-  add(18, () => ({ ...of('GET', '/v1/orders/recent', '192.0.2.9'), key: LOOPING.key }))
-  add(attack(second), () => of('POST', '/v1/login', pick(ATTACKERS, random)))
-  add(imports(second), () => ({ ...of('POST', '/v1/orders', '192.0.2.12'), key: IMPORTING.key }))
-  add(0.8, () => ({ ...of('POST', '/v1/exports', '192.0.2.12'), key: IMPORTING.key }))
-  add(12, () => ({ ...of('GET', '/v1/orders/1', '192.0.2.13'), key: ODD.key }))
+  add(35, () => callFrom('GET', `/v1/products/${Math.floor(random() * 9000)}`, SCRAPER))
+  add(18, () => ({ ...callFrom('GET', '/v1/orders/recent', '192.0.2.9'), key: LOOPING.key }))
+  add(attack(second), () => callFrom('POST', '/v1/login', pick(ATTACKERS, random)))
+  add(imports(second), () => ({
+    ...callFrom('POST', '/v1/orders', '192.0.2.12'),
+    key: IMPORTING.key,
+  }))
+  add(0.8, () => ({ ...callFrom('POST', '/v1/exports', '192.0.2.12'), key: IMPORTING.key }))
+  add(12, () => ({ ...callFrom('GET', '/v1/orders/1', '192.0.2.13'), key: ODD.key }))
   return calls
 }
 
-function of(method, path, ip) {
+function callFrom(method, path, ip) {
   return { method, path, ip }
 }
 
@@ -41,15 +44,17 @@ function of(method, path, ip) {
 function everyday({ key }, random) {
   const place = random()
   const ip = '192.0.2.10'
-  if (place < 0.45) return { ...of('GET', `/v1/products/${Math.floor(random() * 500)}`, ip), key }
-  if (place < 0.8) return { ...of('GET', `/v1/orders/${Math.floor(random() * 500)}`, ip), key }
-  if (place < 0.95) return { ...of('GET', '/v1/search', ip), key }
-  return { ...of('POST', '/v1/orders', ip), key }
+  if (place < 0.45)
+    return { ...callFrom('GET', `/v1/products/${Math.floor(random() * 500)}`, ip), key }
+  if (place < 0.8)
+    return { ...callFrom('GET', `/v1/orders/${Math.floor(random() * 500)}`, ip), key }
+  if (place < 0.95) return { ...callFrom('GET', '/v1/search', ip), key }
+  return { ...callFrom('POST', '/v1/orders', ip), key }
 }
 
 function visit(ip, random) {
-  if (random() < 0.02) return of('POST', '/v1/login', ip)
-  return of('GET', `/v1/products/${Math.floor(random() * 500)}`, ip)
+  if (random() < 0.02) return callFrom('POST', '/v1/login', ip)
+  return callFrom('GET', `/v1/products/${Math.floor(random() * 500)}`, ip)
 }
 
 /** Days are short here: each user has a wave of its own of about two minutes. */

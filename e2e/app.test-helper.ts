@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import { createServer, type IncomingHttpHeaders } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-interface Asked {
+interface AppRequest {
   readonly method: string
   readonly url: string
   readonly headers: IncomingHttpHeaders
@@ -14,7 +14,7 @@ interface Asked {
 export interface App {
   readonly port: number
   /** What came from this client, as the proxy names it. */
-  askedFrom(address: string): readonly Asked[]
+  requestsFrom(address: string): readonly AppRequest[]
   close(): Promise<void>
 }
 
@@ -26,7 +26,7 @@ const HEADER_BYTES_MAX = 4 * 1024 * 1024
 
 /** Answers everything alike, but for `/dies`, where it breaks off the connection. */
 export async function startApp(): Promise<App> {
-  const all: Asked[] = []
+  const all: AppRequest[] = []
   // It takes larger headers than Sluice does: a call must not be stopped by it alone.
   const server = createServer({ maxHeaderSize: HEADER_BYTES_MAX }, (request, response) => {
     const hash = createHash('sha256')
@@ -43,7 +43,7 @@ export async function startApp(): Promise<App> {
   await new Promise<void>((resolve) => server.listen(0, '127.0.0.1', resolve))
   return {
     port: (server.address() as AddressInfo).port,
-    askedFrom: (address) => all.filter(({ headers }) => headers['x-forwarded-for'] === address),
+    requestsFrom: (address) => all.filter(({ headers }) => headers['x-forwarded-for'] === address),
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve())

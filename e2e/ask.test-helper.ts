@@ -1,27 +1,27 @@
 /** Calls through the patient proxy of a world. */
 import { expect } from 'vitest'
 import { APP_STATUS } from './app.test-helper.js'
-import { type Answer, call, type CallOptions, newCaller } from './call.test-helper.js'
-import type { World } from './world.test-helper.js'
+import { type CallResponse, call, type CallOptions, newCaller } from './call.test-helper.js'
+import type { ProxySetup } from './world.test-helper.js'
 
-export function ask(
-  world: World,
+export function callThroughProxy(
+  setup: ProxySetup,
   target: string,
   from: string,
   options: Omit<CallOptions, 'from'> = {},
-): Promise<Answer> {
-  return call(world.patient, target, { from, ...options })
+): Promise<CallResponse> {
+  return call(setup.patient, target, { from, ...options })
 }
 
 /** A caller that has nothing left for `/login`, and has reached the application once. */
-export async function exhausted({ patient }: World, port = patient): Promise<string> {
+export async function exhaustLogin({ patient }: ProxySetup, port = patient): Promise<string> {
   const from = newCaller()
   expect((await call(port, '/login', { from })).status).toBe(APP_STATUS)
   expect((await call(port, '/login', { from })).status).toBe(429)
   return from
 }
 
-const SHOWN = [
+const RATE_LIMIT_HEADERS = [
   'ratelimit-policy',
   'ratelimit',
   'x-ratelimit-limit',
@@ -30,8 +30,10 @@ const SHOWN = [
 ]
 
 /** The rate limit headers of Sluice in an answer; the application has one of its own. */
-export function shownIn({ headers }: Answer): readonly string[] {
-  return SHOWN.filter((name) => headers[name] !== undefined && headers[name] !== APP_RATELIMIT)
+export function rateLimitHeadersIn({ headers }: CallResponse): readonly string[] {
+  return RATE_LIMIT_HEADERS.filter(
+    (name) => headers[name] !== undefined && headers[name] !== APP_RATELIMIT,
+  )
 }
 
 const APP_RATELIMIT = '"app";r=1'

@@ -11,7 +11,7 @@ export interface CallOptions {
   readonly from: string
 }
 
-export interface Answer {
+export interface CallResponse {
   readonly status: number
   readonly headers: IncomingHttpHeaders
   readonly body: string
@@ -20,9 +20,9 @@ export interface Answer {
 }
 
 /** The target goes out as it is, dots, doubled slashes and all. */
-export function call(port: number, target: string, options: CallOptions): Promise<Answer> {
+export function call(port: number, target: string, options: CallOptions): Promise<CallResponse> {
   const { method = 'GET', headers = {}, body = '', from } = options
-  const begun = Date.now()
+  const startedMs = Date.now()
   return new Promise((resolve, reject) => {
     const outgoing = request({
       host: '127.0.0.1',
@@ -42,8 +42,8 @@ export function call(port: number, target: string, options: CallOptions): Promis
       })
       response.on('error', reject)
       response.on('end', () => {
-        const { statusCode: status = 0, headers: answered } = response
-        resolve({ status, headers: answered, body: text, ms: Date.now() - begun })
+        const { statusCode: status = 0, headers: responseHeaders } = response
+        resolve({ status, headers: responseHeaders, body: text, ms: Date.now() - startedMs })
       })
     })
     if (typeof body !== 'string') for (const chunk of body) outgoing.write(chunk)

@@ -28,10 +28,10 @@ function runHaproxy(folder: string): Program {
   return startProgram(findService('haproxy'), args, { cwd: folder })
 }
 
-const world = describeProxy('haproxy.cfg', startHaproxy)
+const setup = describeProxy('haproxy.cfg', startHaproxy)
 
 test('Lua that fails is no Sluice that is down: no call passes', async () => {
-  const { app } = world()
+  const { app } = setup()
   const folder = makeFolder()
   const ports = {
     ...(await freePorts('public', 'ask', 'sluice', 'admin')),
@@ -47,6 +47,6 @@ test('Lua that fails is no Sluice that is down: no call passes', async () => {
   await waitFor(program, () => listensOn(ports.public))
   const from = newCaller()
   expect((await call(ports.public, '/shop/1', { from })).status).toBe(500)
-  expect(app.askedFrom(from)).toEqual([])
+  expect(app.requestsFrom(from)).toEqual([])
   await waitFor(program, () => program.output().includes('broken'))
 })

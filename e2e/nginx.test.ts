@@ -37,10 +37,10 @@ function startNginx(options: GuideOptions): Program {
   return startProgram(findService('nginx'), args, { cwd: folder })
 }
 
-const world = describeProxy('nginx.conf', startNginx)
+const setup = describeProxy('nginx.conf', startNginx)
 
 test('a refusal is 429 also where Sluice is told to say 403', async () => {
-  const port = await world().beside({ config: `${CONFIG}api: { refusedStatus: 403 }\n` })
+  const port = await setup().startSecond({ config: `${CONFIG}api: { refusedStatus: 403 }\n` })
   const from = newCaller()
   expect((await call(port, '/login', { from })).status).toBe(APP_STATUS)
   const refused = await call(port, '/login', { from })
@@ -51,6 +51,6 @@ test('a refusal is 429 also where Sluice is told to say 403', async () => {
 
 test('the path of the question is not there for clients', async () => {
   const from = newCaller()
-  expect((await call(world().open, '/_sluice_ask', { from })).status).toBe(404)
-  expect(world().app.askedFrom(from)).toEqual([])
+  expect((await call(setup().open, '/_sluice_ask', { from })).status).toBe(404)
+  expect(setup().app.requestsFrom(from)).toEqual([])
 })

@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { expect } from 'vitest'
-import { type Ran, runSluice } from './operator.test-helper.js'
+import { type CommandResult, runSluice } from './operator.test-helper.js'
 
 const DOC = readFileSync(new URL('../docs/guides/runbook.md', import.meta.url), 'utf8')
 const WALK = '## A walk through four incidents'
@@ -22,7 +22,7 @@ interface Step {
 /** Runs the steps below a heading of the walk, one with each call; `41` stands for a version. */
 export function walkOf(incident: string, terminal: Terminal) {
   const steps = stepsOf(incident)[Symbol.iterator]()
-  return (version?: number): Promise<readonly Ran[]> => {
+  return (version?: number): Promise<readonly CommandResult[]> => {
     const { value: step } = steps.next()
     if (step === undefined) throw new Error(`the runbook has no further step of "${incident}"`)
     return runStep(step, terminal, version)
@@ -64,9 +64,9 @@ async function runStep(
   { commands, lines }: Step,
   terminal: Terminal,
   version?: number,
-): Promise<readonly Ran[]> {
+): Promise<readonly CommandResult[]> {
   const put = (text: string) => (version === undefined ? text : text.replaceAll('41', `${version}`))
-  const ran: Ran[] = []
+  const ran: CommandResult[] = []
   for (const command of commands) ran.push(await runSluice(wordsOf(put(command)), terminal))
   const missing = () => {
     const printed = ran.flatMap(({ out, err }) => `${out}${err}`.split('\n'))

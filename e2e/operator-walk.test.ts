@@ -8,11 +8,11 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type PostgresServer, startPostgres } from '../tools/postgres/server.js'
 import { type RedisServer, startRedis } from '../tools/redis/server.mjs'
 import { shiftedClockEnv } from '../tools/redis/shifted.js'
-import { keepOn } from './alerts/watched.test-helper.js'
-import { ask, runSluice } from './operator.test-helper.js'
+import { repeatEvery } from './alerts/watched.test-helper.js'
+import { requestDecision, runSluice } from './operator.test-helper.js'
 import { type Terminal, walkOf, walkRules } from './operator-walk.test-helper.js'
 import { makeFolder, stopAll } from './process.test-helper.js'
-import { type Running, start } from './serve.test-helper.js'
+import { type RunningServer, start } from './serve.test-helper.js'
 
 const TOKEN = 'e2e-admin-token-of-a-hundred-and-twenty-eight-bits'
 const HOUR_MS = 3_600_000
@@ -23,8 +23,8 @@ const ORDER = { user: 'acme', method: 'GET', path: '/v1/orders' }
 
 let redis: RedisServer
 let postgres: PostgresServer
-let node: Running
-let skewed: Running
+let node: RunningServer
+let skewed: RunningServer
 let terminal: Terminal
 
 beforeAll(async () => {
@@ -54,10 +54,11 @@ afterAll(async () => {
 const sluice = (line: string) => runSluice(line.split(' '), terminal)
 
 /** Whether a call of the customer passes. */
-const isAllowed = async (running: Running) => (await ask(running.api, 'check', ORDER)).allowed
+const isAllowed = async (running: RunningServer) =>
+  (await requestDecision(running.api, 'check', ORDER)).allowed
 
 /** Calls until one is refused. */
-async function useUp(running: Running): Promise<void> {
+async function useUp(running: RunningServer): Promise<void> {
   for (let calls = 0; calls < CALLS_MAX; calls++) if (!(await isAllowed(running))) return
   throw new Error(`${CALLS_MAX} calls, and none was refused`)
 }
@@ -87,13 +88,13 @@ describe('an operator with nothing but the command line', () => {
     await expect.poll(() => isAllowed(skewed), { timeout: 30_000 }).toBe(true)
     await next()
     await next(version)
-    expect((await ask(node.api, 'peek', ORDER)).limits).toMatchObject({ orders: 100 })
+    expect((await requestDecision(node.api, 'peek', ORDER)).limits).toMatchObject({ orders: 100 })
   })
 
   test('finds out why a customer is refused, and gives that customer more', async () => {
     const next = walkOf('A customer complains', terminal)
     await useUp(node)
-    const stop = keepOn(CALL_EVERY_MS, async () => void (await isAllowed(node)))
+    const stop = repeatEvery(CALL_EVERY_MS, async () => void (await isAllowed(node)))
     await next()
     await stop()
     await next()
@@ -107,10 +108,13 @@ describe('an operator with nothing but the command line', () => {
     await next()
     await next()
     const login = { ip: '192.0.2.1', method: 'POST', path: '/login' }
-    expect(await ask(node.api, 'check', login)).toMatchObject({ allowed: false, rule: 'login' })
+    expect(await requestDecision(node.api, 'check', login)).toMatchObject({
+      allowed: false,
+      rule: 'login',
+    })
     await redis.start()
     await next()
     await next()
-    expect(await ask(node.api, 'check', login)).toMatchObject({ allowed: true })
+    expect(await requestDecision(node.api, 'check', login)).toMatchObject({ allowed: true })
   })
 })

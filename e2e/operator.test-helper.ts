@@ -4,14 +4,14 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { findService } from '../tools/services.setup.js'
-import type { Running } from './serve.test-helper.js'
+import type { RunningServer } from './serve.test-helper.js'
 
 const COMMAND = fileURLToPath(new URL('../packages/cli/bin/sluice.mjs', import.meta.url))
 /** One that waits for ever is a failure, not a reason to wait with it. */
 const RUN_MS_MAX = 30_000
 const OUTPUT_BYTES_MAX = 64 * 1024 * 1024
 
-export interface Ran {
+export interface CommandResult {
   readonly code: number | null
   readonly out: string
   readonly err: string
@@ -23,7 +23,7 @@ export interface RunOptions {
 }
 
 /** One command line, to its end. */
-export function runSluice(args: readonly string[], options: RunOptions): Promise<Ran> {
+export function runSluice(args: readonly string[], options: RunOptions): Promise<CommandResult> {
   return runCommand(process.execPath, [COMMAND, ...args], options)
 }
 
@@ -31,7 +31,7 @@ export function runCommand(
   command: string,
   args: readonly string[],
   { cwd, env = {} }: RunOptions,
-): Promise<Ran> {
+): Promise<CommandResult> {
   return new Promise((resolve) => {
     const child = execFile(
       command,
@@ -49,7 +49,7 @@ export function runCommand(
   })
 }
 
-interface Answered {
+interface CurlResult {
   readonly status: number
   readonly body: string
   /** The body, if it is JSON. */
@@ -68,15 +68,15 @@ export interface Operator {
   /** The token that the server made for itself. */
   readonly token: string
   /** Words of a command line, with a space between. */
-  readonly sluice: (line: string) => Promise<Ran>
+  readonly sluice: (line: string) => Promise<CommandResult>
   /** What a command answers with `--json`; fails if it fails. */
   readonly json: <Told>(line: string) => Promise<Told>
   /** By the path below /admin/v1. */
-  readonly curl: (path: string, options?: CurlOptions) => Promise<Answered>
+  readonly curl: (path: string, options?: CurlOptions) => Promise<CurlResult>
 }
 
 /** In the folder of the server, where nothing needs to be said but the port. */
-export function operatorOf({ admin, folder }: Pick<Running, 'admin' | 'folder'>): Operator {
+export function operatorOf({ admin, folder }: Pick<RunningServer, 'admin' | 'folder'>): Operator {
   const env = { SLUICE_ADMIN_URL: admin }
   const token = readFileSync(join(folder, '.sluice/admin-token'), 'utf8').trim()
   const sluice = (line: string) => runSluice(line.split(' '), { cwd: folder, env })
@@ -96,7 +96,7 @@ async function curl(
   url: string,
   { method, body, type = 'application/json', token }: CurlOptions,
   cwd: string,
-): Promise<Answered> {
+): Promise<CurlResult> {
   const args = [
     '--silent',
     '--show-error',
@@ -137,7 +137,7 @@ export async function statusesOf(
   return statuses
 }
 
-export interface Decided {
+export interface DecisionBody {
   readonly allowed: boolean
   readonly rule: string | null
   readonly limit: number
@@ -146,18 +146,21 @@ export interface Decided {
   readonly limits: Readonly<Record<string, number>>
 }
 
-export async function ask(
+export async function requestDecision(
   api: string,
   verb: 'check' | 'peek',
   attributes: Readonly<Record<string, string>>,
-): Promise<Decided> {
+): Promise<DecisionBody> {
   // A connection for each call: where there are several workers, any of them may get it.
   const response = await fetch(`${api}/v1/${verb}`, {
     method: 'POST',
     headers: { connection: 'close' },
     body: JSON.stringify({ attributes }),
   })
-  return { ...((await response.json()) as Omit<Decided, 'limits'>), limits: limitsIn(response) }
+  return {
+    ...((await response.json()) as Omit<DecisionBody, 'limits'>),
+    limits: limitsIn(response),
+  }
 }
 
 /** What `RateLimit-Policy` says that each rule with one limit allows: {"per-user": 10}. */

@@ -1,11 +1,11 @@
 /** Clients that say what is not so, or say it oddly. */
 import { describe, expect, test } from 'vitest'
 import { APP_STATUS } from './app.test-helper.js'
-import { ask, exhausted } from './ask.test-helper.js'
+import { callThroughProxy, exhaustLogin } from './ask.test-helper.js'
 import { type CallOptions, newCaller } from './call.test-helper.js'
-import { KEY, type World } from './world.test-helper.js'
+import { KEY, type ProxySetup } from './world.test-helper.js'
 
-export function describeLies(world: () => World): void {
+export function describeLies(setup: () => ProxySetup): void {
   describe('a client that pretends', () => {
     const LIES = {
       'x-forwarded-for': '203.0.113.9',
@@ -29,32 +29,36 @@ export function describeLies(world: () => World): void {
     test.each(Object.entries(LIES))(
       'with %s is the same caller of the same path',
       async (name, value) => {
-        const from = await exhausted(world())
-        const asked = world().app.askedFrom(from).length
-        const { status } = await ask(world(), '/login', from, { headers: { [name]: value } })
+        const from = await exhaustLogin(setup())
+        const asked = setup().app.requestsFrom(from).length
+        const { status } = await callThroughProxy(setup(), '/login', from, {
+          headers: { [name]: value },
+        })
         expect(status).toBe(429)
-        expect(world().app.askedFrom(from)).toHaveLength(asked)
+        expect(setup().app.requestsFrom(from)).toHaveLength(asked)
       },
     )
 
     test('does not deceive the application either', async () => {
       const from = newCaller()
-      expect((await ask(world(), '/shop/1', from, { headers: LIES })).status).toBe(APP_STATUS)
-      const [asked] = world().app.askedFrom(from)
+      expect((await callThroughProxy(setup(), '/shop/1', from, { headers: LIES })).status).toBe(
+        APP_STATUS,
+      )
+      const [asked] = setup().app.requestsFrom(from)
       const passed = Object.keys(LIES).filter((name) => asked?.headers[name] !== undefined)
       const own = ['x-forwarded-for', 'x-forwarded-host', 'x-real-ip']
       expect(passed.filter((name) => !own.includes(name))).toEqual([])
       expect(asked?.headers['x-real-ip'] ?? from).toBe(from)
-      expect(asked?.headers['x-forwarded-host']).toBe(`127.0.0.1:${world().patient}`)
+      expect(asked?.headers['x-forwarded-host']).toBe(`127.0.0.1:${setup().patient}`)
     })
 
     test('with headers of the proxy listed in Connection does not take them away', async () => {
-      const from = await exhausted(world())
+      const from = await exhaustLogin(setup())
       const listed = 'x-forwarded-for, x-forwarded-uri, x-forwarded-method'
       const headers = { ...LIES, connection: `close, ${listed}` }
-      expect((await ask(world(), '/login', from, { headers })).status).toBe(429)
-      await ask(world(), '/shop/1', from, { headers })
-      expect(world().app.askedFrom(from).at(-1)).toMatchObject({ url: '/shop/1' })
+      expect((await callThroughProxy(setup(), '/login', from, { headers })).status).toBe(429)
+      await callThroughProxy(setup(), '/shop/1', from, { headers })
+      expect(setup().app.requestsFrom(from).at(-1)).toMatchObject({ url: '/shop/1' })
     })
 
     test.each([
@@ -74,10 +78,10 @@ export function describeLies(world: () => World): void {
       '/shop/..%5clogin',
       'http://127.0.0.1/login',
     ])('with the path %s does not dodge the limit of /login', async (target) => {
-      const from = await exhausted(world())
-      const { status } = await ask(world(), target, from)
+      const from = await exhaustLogin(setup())
+      const { status } = await callThroughProxy(setup(), target, from)
       expect([400, 429]).toContain(status)
-      expect(world().app.askedFrom(from)).toHaveLength(1)
+      expect(setup().app.requestsFrom(from)).toHaveLength(1)
     })
 
     const ODDITIES: readonly (readonly [string, Omit<CallOptions, 'from'>])[] = [
@@ -116,15 +120,15 @@ export function describeLies(world: () => World): void {
     ]
 
     test.each(ODDITIES)('with %s does not dodge the limit', async (_, options) => {
-      const from = await exhausted(world())
+      const from = await exhaustLogin(setup())
       // A proxy may also hang up.
-      const answer = await ask(world(), '/login', from, options).catch(() => undefined)
+      const answer = await callThroughProxy(setup(), '/login', from, options).catch(() => undefined)
       expect([undefined, 400, 405, 417, 429, 501]).toContain(answer?.status)
-      expect(world().app.askedFrom(from)).toHaveLength(1)
+      expect(setup().app.requestsFrom(from)).toHaveLength(1)
     })
 
     test('with more headers than Sluice reads does not look like a Sluice that is down', async () => {
-      const from = await exhausted(world())
+      const from = await exhaustLogin(setup())
       const loads = [8, 12, 13, 14, 15, 16, 20, 31, 64, 300, 900].flatMap((kilobytes) => [
         { path: '/login', headers: { 'x-api-key': 'k'.repeat(kilobytes * 1024) } },
         { path: '/login', headers: { host: 'h'.repeat(kilobytes * 1024) } },
@@ -135,10 +139,12 @@ export function describeLies(world: () => World): void {
       for (const { path, headers } of loads) {
         // A proxy may also hang up on what is far too large; 500 is HAProxy's word for a host that
         // it cannot write a second time.
-        const answer = await ask(world(), path, from, { headers }).catch(() => undefined)
+        const answer = await callThroughProxy(setup(), path, from, { headers }).catch(
+          () => undefined,
+        )
         if (answer !== undefined) expect([400, 414, 429, 431, 500]).toContain(answer.status)
       }
-      expect(world().app.askedFrom(from)).toHaveLength(1)
+      expect(setup().app.requestsFrom(from)).toHaveLength(1)
     })
   })
 }

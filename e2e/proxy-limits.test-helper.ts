@@ -3,17 +3,17 @@ import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import { APP_BODY, APP_STATUS } from './app.test-helper.js'
-import { ask, exhausted, shownIn } from './ask.test-helper.js'
+import { callThroughProxy, exhaustLogin, rateLimitHeadersIn } from './ask.test-helper.js'
 import { call, newCaller } from './call.test-helper.js'
-import { startStandIn } from './stand-in.test-helper.js'
-import { KEY, type World } from './world.test-helper.js'
+import { startStubSluice } from './stand-in.test-helper.js'
+import { KEY, type ProxySetup } from './world.test-helper.js'
 
 const REFUSED_MS_MAX = 20_000
 
-export function describeLimits(world: () => World): void {
+export function describeLimits(setup: () => ProxySetup): void {
   describe('a call within its limits', () => {
     test('gets the answer of the application, and what is left', async () => {
-      const answer = await ask(world(), '/shop/1', newCaller())
+      const answer = await callThroughProxy(setup(), '/shop/1', newCaller())
       expect(answer).toMatchObject({ status: APP_STATUS, body: APP_BODY })
       expect(answer.headers).toMatchObject({
         'x-app': 'yes',
@@ -30,15 +30,17 @@ export function describeLimits(world: () => World): void {
       const from = newCaller()
       const left: unknown[] = []
       for (let i = 0; i < 3; i++) {
-        left.push((await ask(world(), '/shop/1', from)).headers['x-ratelimit-remaining'])
+        left.push(
+          (await callThroughProxy(setup(), '/shop/1', from)).headers['x-ratelimit-remaining'],
+        )
       }
       expect(left).toEqual(['99', '98', '97'])
     })
 
     test('that no rule speaks of has no rate limit headers of Sluice', async () => {
-      const answer = await ask(world(), '/free', newCaller())
+      const answer = await callThroughProxy(setup(), '/free', newCaller())
       expect(answer.status).toBe(APP_STATUS)
-      expect(shownIn(answer)).toEqual([])
+      expect(rateLimitHeadersIn(answer)).toEqual([])
     })
 
     test.each([
@@ -46,34 +48,35 @@ export function describeLimits(world: () => World): void {
       ['in chunks', Array.from({ length: 100 }, (_, i) => `${i}`.repeat(1000))],
     ])('reaches the application with its whole body, sent %s', async (_, body) => {
       const from = newCaller()
-      const answer = await ask(world(), '/shop/1', from, { method: 'POST', body })
+      const answer = await callThroughProxy(setup(), '/shop/1', from, { method: 'POST', body })
       expect(answer.status).toBe(APP_STATUS)
       const sha256 = createHash('sha256').update([body].flat().join('')).digest('hex')
-      expect(world().app.askedFrom(from)).toMatchObject([{ method: 'POST', sha256 }])
+      expect(setup().app.requestsFrom(from)).toMatchObject([{ method: 'POST', sha256 }])
     })
 
     test('reaches the application with its query and its own headers', async () => {
       const from = newCaller()
       const headers = { cookie: 'a=1', origin: 'https://shop.example', authorization: 'Basic eDp5' }
-      await ask(world(), '/shop/1?q=a%20b&q=%2F..%2F', from, { headers })
-      expect(world().app.askedFrom(from)).toMatchObject([
+      await callThroughProxy(setup(), '/shop/1?q=a%20b&q=%2F..%2F', from, { headers })
+      expect(setup().app.requestsFrom(from)).toMatchObject([
         { method: 'GET', url: '/shop/1?q=a%20b&q=%2F..%2F', headers },
       ])
     })
 
     test('is asked of an application that breaks off only once', async () => {
       const from = newCaller()
-      const { status } = await ask(world(), '/dies', from, { method: 'POST' })
+      const { status } = await callThroughProxy(setup(), '/dies', from, { method: 'POST' })
       expect(status).toBe(502)
-      expect(world().app.askedFrom(from)).toHaveLength(1)
+      expect(setup().app.requestsFrom(from)).toHaveLength(1)
     })
   })
 
   describe('a call over its limit', () => {
     test('is refused with 429, when to come back, why, and does not reach the application', async () => {
       const from = newCaller()
-      for (let i = 0; i < 2; i++) expect((await ask(world(), '/few', from)).status).toBe(APP_STATUS)
-      const answer = await ask(world(), '/few', from)
+      for (let i = 0; i < 2; i++)
+        expect((await callThroughProxy(setup(), '/few', from)).status).toBe(APP_STATUS)
+      const answer = await callThroughProxy(setup(), '/few', from)
       expect(answer.status).toBe(429)
       expect(answer.headers).toMatchObject({
         'cache-control': 'no-store',
@@ -92,50 +95,52 @@ export function describeLimits(world: () => World): void {
         error: 'rate_limited',
         retry_after_seconds: seconds,
       })
-      expect(world().app.askedFrom(from)).toHaveLength(2)
+      expect(setup().app.requestsFrom(from)).toHaveLength(2)
     })
 
     test('is one of many at once: not one more passes than may', async () => {
       const from = newCaller()
       // Where it fails closed: so many at once may take a busy machine longer than the time limit.
-      const { closed, app } = world()
+      const { closed, app } = setup()
       const burst = Array.from({ length: 30 }, () => call(closed, '/few', { from }))
       const others = (await Promise.all(burst)).filter(({ status }) => status !== APP_STATUS)
       expect(others.length).toBeGreaterThanOrEqual(28)
-      expect(app.askedFrom(from).length).toBeLessThanOrEqual(2)
+      expect(app.requestsFrom(from).length).toBeLessThanOrEqual(2)
       for (const { status } of others) expect([429, 503]).toContain(status)
     })
 
     test('with a large body is refused all the same', async () => {
-      const from = await exhausted(world())
+      const from = await exhaustLogin(setup())
       const body = 'x'.repeat(100_000)
-      expect((await ask(world(), '/login', from, { method: 'POST', body })).status).toBe(429)
+      expect(
+        (await callThroughProxy(setup(), '/login', from, { method: 'POST', body })).status,
+      ).toBe(429)
     })
 
     test('passes again when it comes back as late as it was told', async () => {
       const from = newCaller()
-      let refused = await ask(world(), '/brief', from)
+      let refused = await callThroughProxy(setup(), '/brief', from)
       expect(refused.status).toBe(APP_STATUS)
       // The next is over its limit, unless this machine took a second for it: then one after it is.
       const until = Date.now() + REFUSED_MS_MAX
       while (refused.status !== 429 && Date.now() < until) {
-        refused = await ask(world(), '/brief', from)
+        refused = await callThroughProxy(setup(), '/brief', from)
       }
       expect(refused.status).toBe(429)
       await sleep(Number(refused.headers['retry-after']) * 1000)
-      expect((await ask(world(), '/brief', from)).status).toBe(APP_STATUS)
+      expect((await callThroughProxy(setup(), '/brief', from)).status).toBe(APP_STATUS)
     })
 
     test('costs no connection to Sluice, or a flood would use up all ports', async () => {
-      const sluice = await startStandIn((response) => {
+      const sluice = await startStubSluice((response) => {
         response.writeHead(429, { 'Content-Type': 'application/problem+json', 'Retry-After': '9' })
         response.end('{"status":429}')
       })
       try {
-        const patient = await world().asking(sluice.port, { isPatient: true })
+        const patient = await setup().startProxyFor(sluice.port, { isPatient: true })
         const from = newCaller()
         for (let i = 0; i < 20; i++) expect((await call(patient, '/', { from })).status).toBe(429)
-        expect(sluice.questions()).toBe(20)
+        expect(sluice.requests()).toBe(20)
         expect(sluice.connections()).toBeLessThan(4)
       } finally {
         await sluice.close()
@@ -143,28 +148,32 @@ export function describeLimits(world: () => World): void {
     })
 
     test('is one of its own caller: another address still passes', async () => {
-      await exhausted(world())
-      expect((await ask(world(), '/login', newCaller())).status).toBe(APP_STATUS)
+      await exhaustLogin(setup())
+      expect((await callThroughProxy(setup(), '/login', newCaller())).status).toBe(APP_STATUS)
     })
   })
 
   describe('what Sluice knows of a call', () => {
     test('its method: a rule for POST counts no GET', async () => {
       const from = newCaller()
-      expect((await ask(world(), '/orders', from, { method: 'POST' })).status).toBe(APP_STATUS)
-      expect((await ask(world(), '/orders', from, { method: 'POST' })).status).toBe(429)
-      expect((await ask(world(), '/orders', from)).status).toBe(APP_STATUS)
+      expect((await callThroughProxy(setup(), '/orders', from, { method: 'POST' })).status).toBe(
+        APP_STATUS,
+      )
+      expect((await callThroughProxy(setup(), '/orders', from, { method: 'POST' })).status).toBe(
+        429,
+      )
+      expect((await callThroughProxy(setup(), '/orders', from)).status).toBe(APP_STATUS)
     })
 
     test('its path, without the query', async () => {
-      const from = await exhausted(world())
-      expect((await ask(world(), '/login?next=/shop/1', from)).status).toBe(429)
-      expect((await ask(world(), '/shop/1?next=/login', from)).status).toBe(APP_STATUS)
+      const from = await exhaustLogin(setup())
+      expect((await callThroughProxy(setup(), '/login?next=/shop/1', from)).status).toBe(429)
+      expect((await callThroughProxy(setup(), '/shop/1?next=/login', from)).status).toBe(APP_STATUS)
     })
 
     test('its key: a known one is a user from any address, an unknown one is none', async () => {
       const withKey = (key: string, from = newCaller()) =>
-        ask(world(), '/keyed', from, { headers: { 'x-api-key': key } })
+        callThroughProxy(setup(), '/keyed', from, { headers: { 'x-api-key': key } })
       const statuses: number[] = []
       for (let i = 0; i < 4; i++) statuses.push((await withKey(KEY)).status)
       expect(statuses).toEqual([APP_STATUS, APP_STATUS, APP_STATUS, 429])
@@ -175,19 +184,21 @@ export function describeLimits(world: () => World): void {
 
     test('where a path needs a user: without one it is 401, and says what to send', async () => {
       const from = newCaller()
-      const answer = await ask(world(), '/private/1', from)
+      const answer = await callThroughProxy(setup(), '/private/1', from)
       expect(answer.status).toBe(401)
       expect(answer.headers['www-authenticate']).toContain('x-api-key')
-      expect(world().app.askedFrom(from)).toEqual([])
-      const known = await ask(world(), '/private/1', from, { headers: { 'x-api-key': KEY } })
+      expect(setup().app.requestsFrom(from)).toEqual([])
+      const known = await callThroughProxy(setup(), '/private/1', from, {
+        headers: { 'x-api-key': KEY },
+      })
       expect(known.status).toBe(APP_STATUS)
     })
 
     test('a key that was sent twice is refused, not chosen from', async () => {
       const from = newCaller()
       const headers = { 'x-api-key': [KEY, 'another'] }
-      expect((await ask(world(), '/keyed', from, { headers })).status).toBe(400)
-      expect(world().app.askedFrom(from)).toEqual([])
+      expect((await callThroughProxy(setup(), '/keyed', from, { headers })).status).toBe(400)
+      expect(setup().app.requestsFrom(from)).toEqual([])
     })
   })
 }

@@ -2,20 +2,20 @@
 import { createHash } from 'node:crypto'
 import { describe, expect, test, vi } from 'vitest'
 import { APP_BODY, APP_STATUS } from './app.test-helper.js'
-import { exhausted, shownIn } from './ask.test-helper.js'
+import { exhaustLogin, rateLimitHeadersIn } from './ask.test-helper.js'
 import { call, newCaller } from './call.test-helper.js'
 import { countFailClosed } from './guide-file.test-helper.js'
-import { startStandIn } from './stand-in.test-helper.js'
-import type { World } from './world.test-helper.js'
+import { startStubSluice } from './stand-in.test-helper.js'
+import type { ProxySetup } from './world.test-helper.js'
 
 /** The timeouts of the files, and what a busy machine adds. */
 const SILENCE_MS = 500
 const SILENCE_MS_MAX = 10_000
 const SOON = { timeout: 30_000, interval: 100 }
 
-export function describeSilence(world: () => World, file: string): void {
+export function describeSilence(setup: () => ProxySetup, file: string): void {
   /** Soon, not at once: half a second may be too short for a busy machine now and then. */
-  const isAskedAgain = (port: number) => vi.waitFor(() => exhausted(world(), port), SOON)
+  const isAskedAgain = (port: number) => vi.waitFor(() => exhaustLogin(setup(), port), SOON)
 
   describe('when Sluice gives no answer', () => {
     test(`${file} has one line that makes it fail closed`, () => {
@@ -24,82 +24,82 @@ export function describeSilence(world: () => World, file: string): void {
 
     test('because it hangs, calls pass after the time limit; where it fails closed they do not', async () => {
       const from = newCaller()
-      world().sluice().freeze()
+      setup().sluice().freeze()
       try {
         const body = 'x'.repeat(50_000)
         const [passed, refused] = await Promise.all([
-          call(world().open, '/login', { from, method: 'POST', body }),
-          call(world().closed, '/login', { from: newCaller() }),
+          call(setup().open, '/login', { from, method: 'POST', body }),
+          call(setup().closed, '/login', { from: newCaller() }),
         ])
         expect(passed).toMatchObject({ status: APP_STATUS, body: APP_BODY })
-        expect(shownIn(passed)).toEqual([])
+        expect(rateLimitHeadersIn(passed)).toEqual([])
         expect(passed.ms).toBeGreaterThan(SILENCE_MS / 2)
         expect(passed.ms).toBeLessThan(SILENCE_MS_MAX)
         expect(refused.status).toBe(503)
         expect(refused.ms).toBeLessThan(SILENCE_MS_MAX)
-        expect(world().app.askedFrom(from)).toHaveLength(1)
-        expect(world().app.askedFrom(from)[0]?.sha256).toBe(
+        expect(setup().app.requestsFrom(from)).toHaveLength(1)
+        expect(setup().app.requestsFrom(from)[0]?.sha256).toBe(
           createHash('sha256').update(body).digest('hex'),
         )
       } finally {
-        world().sluice().thaw()
+        setup().sluice().thaw()
       }
-      await isAskedAgain(world().open)
+      await isAskedAgain(setup().open)
     })
 
     test('because it is gone, calls pass at once; where it fails closed they do not', async () => {
       const from = newCaller()
       const other = newCaller()
-      await world().sluice().stop()
+      await setup().sluice().stop()
       try {
         for (let i = 0; i < 3; i++) {
-          const passed = await call(world().open, '/login', { from })
+          const passed = await call(setup().open, '/login', { from })
           expect(passed).toMatchObject({ status: APP_STATUS, body: APP_BODY })
           expect(passed.ms).toBeLessThan(SILENCE_MS_MAX)
         }
-        const refused = await call(world().closed, '/login', { from: other })
+        const refused = await call(setup().closed, '/login', { from: other })
         expect(refused.status).toBe(503)
-        expect(world().app.askedFrom(other)).toEqual([])
+        expect(setup().app.requestsFrom(other)).toEqual([])
       } finally {
-        await world().restartSluice()
+        await setup().restartSluice()
       }
-      await isAskedAgain(world().open)
-      await isAskedAgain(world().closed)
+      await isAskedAgain(setup().open)
+      await isAskedAgain(setup().closed)
     })
 
     test('because it fails, calls pass; where it fails closed they do not', async () => {
       const from = newCaller()
-      const sluice = await startStandIn((response) => response.writeHead(500).end('{}'))
+      const sluice = await startStubSluice((response) => response.writeHead(500).end('{}'))
       try {
         const [open, closed] = await Promise.all([
-          world().asking(sluice.port),
-          world().asking(sluice.port, { failClosed: true }),
+          setup().startProxyFor(sluice.port),
+          setup().startProxyFor(sluice.port, { failClosed: true }),
         ])
         expect((await call(closed, '/login', { from })).status).toBe(503)
         expect((await call(open, '/login', { from })).status).toBe(APP_STATUS)
-        expect(world().app.askedFrom(from)).toHaveLength(1)
+        expect(setup().app.requestsFrom(from)).toHaveLength(1)
       } finally {
         await sluice.close()
       }
     })
 
     test('it is not asked again, as it may have counted the call', async () => {
-      const sluice = await startStandIn(() => {})
+      const sluice = await startStubSluice(() => {})
       try {
-        const open = await world().asking(sluice.port)
+        const open = await setup().startProxyFor(sluice.port)
         const from = newCaller()
         expect((await call(open, '/login', { from })).status).toBe(APP_STATUS)
-        expect(sluice.questions()).toBe(1)
+        expect(sluice.requests()).toBe(1)
       } finally {
         await sluice.close()
       }
     })
 
     test('because it does not trust the proxy, no call passes', async () => {
-      const port = await world().beside({ trustedProxies: '192.0.2.1/32' })
+      const port = await setup().startSecond({ trustedProxies: '192.0.2.1/32' })
       const from = newCaller()
       expect((await call(port, '/shop/1', { from })).status).toBe(403)
-      expect(world().app.askedFrom(from)).toEqual([])
+      expect(setup().app.requestsFrom(from)).toEqual([])
     })
   })
 }

@@ -2,22 +2,22 @@
 import { describe, expect, test } from 'vitest'
 import { APP_STATUS } from './app.test-helper.js'
 import { call, newCaller } from './call.test-helper.js'
-import { startStandIn } from './stand-in.test-helper.js'
-import { CONFIG, type World } from './world.test-helper.js'
+import { startStubSluice } from './stand-in.test-helper.js'
+import { CONFIG, type ProxySetup } from './world.test-helper.js'
 
 /** Four times as long as a patient proxy waits for Sluice. */
 const ISSUER_MS = 20_000
 
-export function describeSlowIssuer(world: () => World): void {
+export function describeSlowIssuer(setup: () => ProxySetup): void {
   describe('when the issuer of tokens is slow', () => {
     test('a caller over its limit gains nothing by tokens with invented keys', async () => {
-      const issuer = await startStandIn((response) => {
+      const issuer = await startStubSluice((response) => {
         setTimeout(() => response.end('{"keys":[]}'), ISSUER_MS).unref()
       })
       try {
         const url = `http://127.0.0.1:${issuer.port}/jwks.json`
         const jwt = `  jwt: { jwks: { url: "${url}", algorithms: [ES256] } }\n`
-        const port = await world().beside({
+        const port = await setup().startSecond({
           config: CONFIG.replace('identity:\n', `identity:\n${jwt}`),
         })
         const from = newCaller()
@@ -27,9 +27,9 @@ export function describeSlowIssuer(world: () => World): void {
           return call(port, '/login', { from, headers })
         })
         const statuses = (await Promise.all(calls)).map(({ status }) => status)
-        expect(issuer.questions()).toBe(1)
+        expect(issuer.requests()).toBe(1)
         expect(statuses).toEqual(calls.map(() => 429))
-        expect(world().app.askedFrom(from)).toHaveLength(1)
+        expect(setup().app.requestsFrom(from)).toHaveLength(1)
       } finally {
         await issuer.close()
       }

@@ -7,7 +7,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { readPlain } from '@sluice/core'
+import { parseData } from '@sluice/core'
 import { afterEach, expect, test } from 'vitest'
 import { collect, readAll } from '../packages/server/src/rule-store/conformance-kit.test-helper.js'
 import type { Change } from '../packages/server/src/rule-store/records.js'
@@ -68,14 +68,14 @@ async function makeSubject(): Promise<Subject> {
   return { folder, model: new Model(records[0]?.body) }
 }
 
-interface Checked {
+interface CrashCheck {
   /** The version that is there after the crash. */
   readonly version: number
   /** The oldest one that can be gone back to; 0: all. */
   readonly kept: number
 }
 
-async function check({ folder, model }: Subject, confirmed: number): Promise<Checked> {
+async function check({ folder, model }: Subject, confirmed: number): Promise<CrashCheck> {
   const found = readFileSync(join(folder, 'rules.yaml'), 'utf8')
   const head = readHead(found)
   expect(head.isWhole).toBe(true)
@@ -86,7 +86,7 @@ async function check({ folder, model }: Subject, confirmed: number): Promise<Che
   expect(head.version).toBeLessThanOrEqual(position.version)
   expect(head.version).toBeGreaterThanOrEqual(model.version)
   const expectRules = (text: string) =>
-    expect((readPlain(text).value as { rules: unknown }).rules).toEqual(model.rules())
+    expect((parseData(text).value as { rules: unknown }).rules).toEqual(model.rules())
   if (head.version === model.version) expectRules(found)
   while (model.version < position.version) {
     model.advance()
@@ -139,10 +139,10 @@ test(`kill -9 in the midst of ${STORES * KILLS} writes leaves the old version or
       else await waitFor(program, () => program.output().split('\n').length > written)
       await sleep(random() * (random() < 0.2 ? 250 : 40))
       await program.stop()
-      const told = program.output()
+      const text = program.output()
       const checked = subjects.map(async (subject, index) => {
         const before = subject.model.version
-        const confirmed = lastTold(told, index) ?? before
+        const confirmed = lastConfirmed(text, index) ?? before
         const { version, kept } = await check(subject, confirmed)
         if (kept !== (keptSince.get(subject.folder) ?? 0)) compacted++
         keptSince.set(subject.folder, kept)
@@ -161,9 +161,9 @@ test(`kill -9 in the midst of ${STORES * KILLS} writes leaves the old version or
   expect(unconfirmed).toBeGreaterThan(0)
 }, 600_000)
 
-function lastTold(output: string, index: number): number | undefined {
-  const told = [...output.matchAll(new RegExp(`^${index} (\\d+)$`, 'gm'))].at(-1)?.[1]
-  return told === undefined ? undefined : Number(told)
+function lastConfirmed(output: string, index: number): number | undefined {
+  const text = [...output.matchAll(new RegExp(`^${index} (\\d+)$`, 'gm'))].at(-1)?.[1]
+  return text === undefined ? undefined : Number(text)
 }
 
 /** Numbers from 0 to 1 that a seed makes again. */

@@ -2,9 +2,9 @@
 import { mkdirSync, renameSync, symlinkSync, unlinkSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll, describe, expect, test, vi } from 'vitest'
-import { ask, metricOf, type Operator, operatorOf } from './operator.test-helper.js'
+import { requestDecision, metricOf, type Operator, operatorOf } from './operator.test-helper.js'
 import { makeFolder, stopAll } from './process.test-helper.js'
-import { type Running, start } from './serve.test-helper.js'
+import { type RunningServer, start } from './serve.test-helper.js'
 
 const SOON = { timeout: 20_000, interval: 50 }
 
@@ -12,10 +12,10 @@ const rulesOf = (max: number) =>
   `rules: [{ id: mine, by: [user], limits: ["${max}/hour"], overrides: ` +
   `[{ caller: { user: vip }, limits: ["500/hour"] }] }]\n`
 
-const limitOf = async ({ api }: Running, user = 'u1') =>
-  (await ask(api, 'peek', { user })).limits['mine']
+const limitOf = async ({ api }: RunningServer, user = 'u1') =>
+  (await requestDecision(api, 'peek', { user })).limits['mine']
 
-const becomes = (server: Running, limit: number) =>
+const becomes = (server: RunningServer, limit: number) =>
   vi.waitFor(async () => expect(await limitOf(server)).toBe(limit), SOON)
 
 interface Document {
@@ -60,7 +60,7 @@ const HARMLESS = [
 ]
 
 describe('the admin API beside a rules file', () => {
-  let server: Running
+  let server: RunningServer
   let operator: Operator
 
   beforeAll(async () => {

@@ -6,7 +6,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { PROBLEMS, type ProblemCode } from '../packages/core/src/rules/problems.js'
 import { type Operator, operatorOf, runCommand } from './operator.test-helper.js'
 import { makeFolder, stopAll } from './process.test-helper.js'
-import { type Running, start } from './serve.test-helper.js'
+import { type RunningServer, start } from './serve.test-helper.js'
 
 const FIXTURES = fileURLToPath(new URL('../conformance/rules', import.meta.url))
 const MANY = fileURLToPath(new URL('./rules-fixtures.fixture.mjs', import.meta.url))
@@ -21,7 +21,7 @@ const isWarning = (name: string) => PROBLEMS[name as ProblemCode].severity === '
 /** A server knows which attributes its callers may set: those of the fixture about costs. */
 const CONFIG = 'identity: { headers: { tokens: x-tokens, x-weight: x-weight } }\n'
 
-let server: Running
+let server: RunningServer
 let operator: Operator
 /** A copy: whatever wrote into it would be seen. */
 let folder: string
@@ -38,7 +38,7 @@ beforeAll(async () => {
 afterAll(stopAll)
 
 /** What one way says of one fixture. */
-interface Told {
+interface FixtureResult {
   /** The exit code, or the status of the answer. */
   readonly code: number
   readonly out?: string
@@ -52,7 +52,9 @@ interface Line {
 }
 
 /** What the command says of every fixture. */
-async function told(lineOf: (name: string) => Line): Promise<Record<string, Told>> {
+async function runCommandOnAll(
+  lineOf: (name: string) => Line,
+): Promise<Record<string, FixtureResult>> {
   const lines = JSON.stringify(names.map(lineOf))
   const { out, err } = await runCommand(process.execPath, [MANY, lines], { cwd: folder })
   const outs = out.split('\0')
@@ -66,12 +68,12 @@ async function told(lineOf: (name: string) => Line): Promise<Record<string, Told
 }
 
 /** What the admin API says of every fixture. */
-async function answered(
+async function requestForAll(
   path: string,
   method: string,
   isStrict: boolean,
-): Promise<Record<string, Told>> {
-  const all: Record<string, Told> = {}
+): Promise<Record<string, FixtureResult>> {
+  const all: Record<string, FixtureResult> = {}
   for (const name of names) {
     const strict = isStrict ? strictly(name, '&strict=true').join('') : ''
     const { status, json } = await operator.curl(`${path}?file=${name}.yaml${strict}`, {
@@ -91,9 +93,11 @@ interface Listed {
   readonly warnings?: readonly { readonly message: string }[]
 }
 
-function expected(toldOf: (name: string) => Omit<Told, 'text'>): Record<string, Told> {
+function expected(
+  resultOf: (name: string) => Omit<FixtureResult, 'text'>,
+): Record<string, FixtureResult> {
   return Object.fromEntries(
-    names.map((name) => [name, { ...toldOf(name), text: read(`${name}.txt`) }]),
+    names.map((name) => [name, { ...resultOf(name), text: read(`${name}.txt`) }]),
   )
 }
 
@@ -108,7 +112,7 @@ async function present(): Promise<readonly string[]> {
 describe('the messages of every bad set are those on file', () => {
   test('when it is a rules file; a warning keeps no server from starting', async () => {
     const before = readdirSync(folder)
-    const checked = await told((name) => ({
+    const checked = await runCommandOnAll((name) => ({
       args: ['serve', '--check'],
       env: { SLUICE_RULES: `${name}.yaml` },
     }))
@@ -118,7 +122,7 @@ describe('the messages of every bad set are those on file', () => {
   })
 
   test('when the command looks at it', async () => {
-    const validated = await told((name) => ({
+    const validated = await runCommandOnAll((name) => ({
       args: ['rules', 'validate', '-f', `${name}.yaml`, ...strictly(name, '--strict')],
     }))
     expect(validated).toEqual(expected(() => ({ code: 1, out: '' })))
@@ -127,7 +131,7 @@ describe('the messages of every bad set are those on file', () => {
   test('when the command applies it', async () => {
     const before = await present()
     const env = { SLUICE_ADMIN_URL: server.admin, SLUICE_ADMIN_TOKEN: operator.token }
-    const applied = await told((name) => ({
+    const applied = await runCommandOnAll((name) => ({
       args: ['rules', 'apply', '--yes', '-f', `${name}.yaml`, ...strictly(name, '--strict')],
       env,
     }))
@@ -137,13 +141,13 @@ describe('the messages of every bad set are those on file', () => {
 
   test('when the admin API is asked about it', async () => {
     const before = await present()
-    expect(await answered('/validate', 'POST', false)).toEqual(expected(() => ({ code: 200 })))
+    expect(await requestForAll('/validate', 'POST', false)).toEqual(expected(() => ({ code: 200 })))
     expect(await present()).toEqual(before)
   })
 
   test('when it is put to the admin API', async () => {
     const before = await present()
-    expect(await answered('/rules', 'PUT', true)).toEqual(expected(() => ({ code: 400 })))
+    expect(await requestForAll('/rules', 'PUT', true)).toEqual(expected(() => ({ code: 400 })))
     expect(await present()).toEqual(before)
   })
 })

@@ -2,9 +2,9 @@
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, expect, test } from 'vitest'
-import { ask, type Operator, operatorOf } from './operator.test-helper.js'
+import { requestDecision, type Operator, operatorOf } from './operator.test-helper.js'
 import { stopAll } from './process.test-helper.js'
-import { type Running, start } from './serve.test-helper.js'
+import { type RunningServer, start } from './serve.test-helper.js'
 
 const RULES = 2000
 /** Above this, text is parsed beside the thread that decides. */
@@ -15,7 +15,7 @@ const ruleOf = (i: number, limit: string) =>
 const setOf = (limit: string) =>
   `rules:\n${Array.from({ length: RULES }, (_, i) => ruleOf(i, limit)).join('')}`
 
-let server: Running
+let server: RunningServer
 let operator: Operator
 
 beforeAll(async () => {
@@ -25,10 +25,10 @@ beforeAll(async () => {
 afterAll(stopAll)
 
 const limitAt = async (i: number) =>
-  (await ask(server.api, 'peek', { ip: '203.0.113.7', path: `/p${i}` })).limits[`r${i}`]
+  (await requestDecision(server.api, 'peek', { ip: '203.0.113.7', path: `/p${i}` })).limits[`r${i}`]
 
 /** From a file, as curl takes it: the text is too long for a command line. */
-function put(path: string, text: string, method = 'PUT') {
+function sendRules(path: string, text: string, method = 'PUT') {
   writeFileSync(join(server.folder, 'large.yaml'), text)
   return operator.curl(path, { method, body: '@large.yaml', type: 'application/yaml' })
 }
@@ -36,9 +36,9 @@ function put(path: string, text: string, method = 'PUT') {
 test('a set of 2,000 rules is checked, put, listed and exported', async () => {
   const text = setOf('9/second')
   expect(text.length).toBeGreaterThan(LARGE)
-  const checked = await put('/validate?file=large.yaml', text, 'POST')
+  const checked = await sendRules('/validate?file=large.yaml', text, 'POST')
   expect(checked).toMatchObject({ status: 200, json: { valid: true, errors: [] } })
-  const applied = await put('/rules?why=large', text)
+  const applied = await sendRules('/rules?why=large', text)
   expect(applied.status).toBe(200)
   expect([await limitAt(0), await limitAt(RULES - 1)]).toEqual([9, 9])
 
@@ -51,9 +51,9 @@ test('one mistake among them is told by its line, and nothing changes', async ()
   const before = await limitAt(1999)
   const text = setOf('7/second').replace('id: r1500,', 'id: r1500, mdoe: shadow,')
   const message = expect.stringMatching(/^large\.yaml:1502:18: rule "r1500": mdoe: /) as string
-  const checked = await put('/validate?file=large.yaml', text, 'POST')
+  const checked = await sendRules('/validate?file=large.yaml', text, 'POST')
   expect(checked.json).toMatchObject({ valid: false, errors: [{ message }] })
-  const refused = await put('/rules?file=large.yaml', text)
+  const refused = await sendRules('/rules?file=large.yaml', text)
   expect([refused.status, refused.json]).toMatchObject([400, { errors: [{ message }] }])
   expect(await limitAt(1999)).toBe(before)
 })

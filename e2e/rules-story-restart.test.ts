@@ -1,11 +1,11 @@
 /** What an operator has set is there after the server has ended, however it ended. */
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { readPlain } from '@sluice/core'
+import { parseData } from '@sluice/core'
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import { ask, limitsIn, type Operator, operatorOf } from './operator.test-helper.js'
+import { requestDecision, limitsIn, type Operator, operatorOf } from './operator.test-helper.js'
 import { stopAll } from './process.test-helper.js'
-import { ended, type Running, start } from './serve.test-helper.js'
+import { waitForExit, type RunningServer, start } from './serve.test-helper.js'
 
 afterEach(stopAll)
 
@@ -31,12 +31,12 @@ async function readAll({ curl }: Operator): Promise<readonly unknown[]> {
   return Promise.all(paths.map(async (path) => (await curl(path)).body))
 }
 
-async function expectInForce({ gateway, api }: Running, key: string): Promise<void> {
+async function expectInForce({ gateway, api }: RunningServer, key: string): Promise<void> {
   const headers = { 'x-api-key': key }
   const response = await fetch(`${gateway}/mine`, { headers })
   expect([response.status, limitsIn(response)['mine']]).toEqual([200, 50])
   const attributes = { user: 'somebody', path: '/mine' }
-  expect((await ask(api, 'peek', attributes)).limits['mine']).toBe(2)
+  expect((await requestDecision(api, 'peek', attributes)).limits['mine']).toBe(2)
 }
 
 describe.each(['SIGTERM', 'SIGKILL'] as const)('after %s', (signal) => {
@@ -48,7 +48,9 @@ describe.each(['SIGTERM', 'SIGKILL'] as const)('after %s', (signal) => {
     await expectInForce(first, key)
 
     first.program.signal(signal)
-    expect(await ended(first.program)).toMatchObject({ code: signal === 'SIGTERM' ? 0 : null })
+    expect(await waitForExit(first.program)).toMatchObject({
+      code: signal === 'SIGTERM' ? 0 : null,
+    })
     const second = await start({}, first.folder)
     const again = operatorOf(second)
     expect(again.token).toBe(operator.token)
@@ -67,7 +69,7 @@ describe.each(['SIGTERM', 'SIGKILL'] as const)('after %s', (signal) => {
     expect((patched.json as { readonly version: number }).version).toBeGreaterThan(version)
     const attributes = { user: 'somebody', path: '/mine' }
     for (let i = 0; i < 3; i++) {
-      expect((await ask(second.api, 'check', attributes)).allowed).toBe(true)
+      expect((await requestDecision(second.api, 'check', attributes)).allowed).toBe(true)
     }
 
     // Back to the example that every new store begins with; keys and tokens are no rules.
@@ -85,7 +87,7 @@ test('rules.yaml in the data directory has what was set, and reads as a rules fi
   await setUp(operator)
   const file = join('.sluice', 'rules', 'rules.yaml')
   const rulesThere = () => {
-    const { value } = readPlain(readFileSync(join(server.folder, file), 'utf8'))
+    const { value } = parseData(readFileSync(join(server.folder, file), 'utf8'))
     return (value as { readonly rules: readonly { readonly id: string }[] }).rules
   }
   // It is for people, and written a moment after the change is confirmed.

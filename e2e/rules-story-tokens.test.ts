@@ -5,9 +5,9 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { call, newCaller } from './call.test-helper.js'
 import { type Operator, operatorOf, runSluice } from './operator.test-helper.js'
 import { makeFolder, stopAll } from './process.test-helper.js'
-import { ended, run, type Running, start } from './serve.test-helper.js'
+import { waitForExit, run, type RunningServer, start } from './serve.test-helper.js'
 
-let server: Running
+let server: RunningServer
 let operator: Operator
 
 beforeAll(async () => {
@@ -154,7 +154,7 @@ describe('the admin listener elsewhere than on this machine', () => {
   const env = { SLUICE_ADMIN_LISTEN: '0.0.0.0:0' }
 
   test('does not open without a token that somebody chose', async () => {
-    const { code, output } = await ended(run(['serve'], env))
+    const { code, output } = await waitForExit(run(['serve'], env))
     expect(code).toBe(2)
     expect(output).toMatch(/SLUICE_ADMIN_LISTEN.*SLUICE_ADMIN_TOKEN/s)
   })

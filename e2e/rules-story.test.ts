@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
 import {
-  ask,
+  requestDecision,
   metricOf,
   type Operator,
   operatorOf,
@@ -12,9 +12,9 @@ import {
   statusesOf,
 } from './operator.test-helper.js'
 import { stopAll, waitFor } from './process.test-helper.js'
-import { run, type Running, start } from './serve.test-helper.js'
+import { run, type RunningServer, start } from './serve.test-helper.js'
 
-let server: Running
+let server: RunningServer
 let operator: Operator
 
 beforeAll(async () => {
@@ -35,8 +35,9 @@ async function makeRule(id: string, fields: object = {}): Promise<void> {
   expect((await operator.curl('/rules', { body })).status).toBe(201)
 }
 
-const called = (id: string, count: number) => statusesOf(`${server.gateway}/${id}`, count)
-const check = (id: string, ip: string) => ask(server.api, 'check', { ip, path: `/${id}` })
+const statusOf = (id: string, count: number) => statusesOf(`${server.gateway}/${id}`, count)
+const check = (id: string, ip: string) =>
+  requestDecision(server.api, 'check', { ip, path: `/${id}` })
 const allowed = async (id: string, ip: string, count: number) => {
   const all: boolean[] = []
   for (let i = 0; i < count; i++) all.push((await check(id, ip)).allowed)
@@ -67,7 +68,7 @@ describe('a new rule', () => {
     const rule = { id: 'by-curl', match: { path: '/by-curl' }, by: ['ip'], limits: ['2/hour'] }
     const made = await operator.curl('/rules?why=a%20try', { body: JSON.stringify(rule) })
     expect(made).toMatchObject({ status: 201, json: { ...rule, overrideCount: 0 } })
-    expect(await called('by-curl', 3)).toEqual([200, 200, 429])
+    expect(await statusOf('by-curl', 3)).toEqual([200, 200, 429])
     expect(await allowed('by-curl', '203.0.113.7', 3)).toEqual([true, true, false])
   })
 
@@ -80,7 +81,7 @@ describe('a new rule', () => {
     const applied = await sluice('rules apply -f mine.yaml --yes')
     expect(applied).toMatchObject({ code: 0, err: '' })
     expect(applied.out).toMatch(/^\+ by-file {2}added\n( {4}.*\n)+Rules: 1 added\.\nApplied as/)
-    expect(await called('by-file', 2)).toEqual([200, 429])
+    expect(await statusOf('by-file', 2)).toEqual([200, 429])
     expect(await allowed('by-file', '203.0.113.7', 2)).toEqual([true, false])
     expect(await sluice('rules diff -f mine.yaml')).toMatchObject({ code: 0 })
   })
@@ -99,13 +100,13 @@ describe('a new rule', () => {
 describe('a rule in shadow', () => {
   test('refuses nobody and counts whom it would have; enforced again, it goes on refusing', async () => {
     await makeRule('shy')
-    expect(await called('shy', 3)).toEqual([200, 200, 429])
+    expect(await statusOf('shy', 3)).toEqual([200, 200, 429])
     expect(await sluice('rules shadow shy --why too-tight')).toMatchObject({ code: 0, err: '' })
-    expect(await called('shy', 4)).toEqual([200, 200, 200, 200])
+    expect(await statusOf('shy', 4)).toEqual([200, 200, 200, 200])
     const wouldRefuse = 'sluice_decisions_total{rule="shy",outcome="shadow_refused"'
     expect(await metricOf(server.admin, wouldRefuse)).toBe(4)
     expect(await sluice('rules enforce shy')).toMatchObject({ code: 0 })
-    expect(await called('shy', 1)).toEqual([429])
+    expect(await statusOf('shy', 1)).toEqual([429])
     expect(await metricOf(server.admin, wouldRefuse)).toBe(4)
   })
 })
@@ -134,7 +135,9 @@ describe('an override', () => {
       operator.curl(path, { method: 'PUT', body: JSON.stringify({ limits: ['9/hour'], until }) })
     expect((await put('2020-01-01T00:00:00Z')).status).toBe(201)
     const limit = async () =>
-      (await ask(server.api, 'peek', { ip: '203.0.113.1', path: '/brief' })).limits['brief']
+      (await requestDecision(server.api, 'peek', { ip: '203.0.113.1', path: '/brief' })).limits[
+        'brief'
+      ]
     expect(await limit()).toBe(2)
     expect((await put('2100-01-01T00:00:00Z')).status).toBe(200)
     expect(await limit()).toBe(9)
@@ -165,7 +168,10 @@ describe('a key', () => {
     expect(await limits()).toEqual(['3', '2'])
     // The same user by another way in: one counter.
     const attributes = { user: 'zoe', plan: 'pro', path: '/keyed' }
-    expect(await ask(server.api, 'check', attributes)).toMatchObject({ limit: 3, remaining: 1 })
+    expect(await requestDecision(server.api, 'check', attributes)).toMatchObject({
+      limit: 3,
+      remaining: 1,
+    })
     await sluice(`keys set ${id} --plan free`)
     expect(await limits()).toEqual(['2', '0'])
     expect(await sluice(`keys disable ${id}`)).toMatchObject({ code: 0 })

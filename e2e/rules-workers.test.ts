@@ -1,19 +1,19 @@
 /** Several workers over the embedded rule store, and what else wants to have its folder. */
 import { join } from 'node:path'
 import { describe, expect, test, vi } from 'vitest'
-import { ask, limitsIn, type Operator, operatorOf } from './operator.test-helper.js'
+import { requestDecision, limitsIn, type Operator, operatorOf } from './operator.test-helper.js'
 import { shareRedis } from './serve-redis.test-helper.js'
-import { ended, run, type Running, start } from './serve.test-helper.js'
+import { waitForExit, run, type RunningServer, start } from './serve.test-helper.js'
 
 const WORKERS = 3
 /** Connections are dealt out in turn: so many reach every worker more than once. */
-const LOOKS = 4 * WORKERS
+const POLLS = 4 * WORKERS
 const SOON = { timeout: 20_000, interval: 20 }
 
 const redis = shareRedis()
 
 /** Counters in memory would be another budget in each worker, so they are in Redis. */
-async function startWorkers(folder?: string): Promise<readonly [Running, Operator]> {
+async function startWorkers(folder?: string): Promise<readonly [RunningServer, Operator]> {
   const server = await start(
     {
       SLUICE_WORKERS: String(WORKERS),
@@ -45,15 +45,15 @@ async function allNodes(operator: Operator): Promise<readonly Node[]> {
   }, SOON)
 }
 
-async function looks<Seen>(look: () => Promise<Seen>): Promise<ReadonlySet<Seen>> {
-  return new Set(await Promise.all(Array.from({ length: LOOKS }, look)))
+async function pollAll<Seen>(poll: () => Promise<Seen>): Promise<ReadonlySet<Seen>> {
+  return new Set(await Promise.all(Array.from({ length: POLLS }, poll)))
 }
 
 /** The limit of the rule `mine` for a user, as every worker has it. */
-const limits = ({ api }: Running, user = 'u1') =>
-  looks(async () => (await ask(api, 'peek', { user })).limits['mine'])
+const limits = ({ api }: RunningServer, user = 'u1') =>
+  pollAll(async () => (await requestDecision(api, 'peek', { user })).limits['mine'])
 
-const everywhere = (server: Running, limit: number | undefined, user?: string) =>
+const waitForLimit = (server: RunningServer, limit: number | undefined, user?: string) =>
   vi.waitFor(async () => expect(await limits(server, user)).toEqual(new Set([limit])), SOON)
 
 function isAlive(pid: number): boolean {
@@ -81,15 +81,15 @@ describe('with three workers over the embedded rule store', () => {
   test('a change that any of them took is in force on all within a second', async () => {
     const [server, operator] = await startWorkers()
     expect((await create(operator, 100)).status).toBe(201)
-    await everywhere(server, 100)
+    await waitForLimit(server, 100)
     const waits: number[] = []
     for (let change = 1; change <= 9; change++) {
       expect((await patch(operator, change)).status).toBe(200)
       const since = performance.now()
-      await everywhere(server, change)
+      await waitForLimit(server, change)
       const seen = performance.now()
       // As long as it takes to look at all of them where there is nothing to wait for.
-      await everywhere(server, change)
+      await waitForLimit(server, change)
       waits.push(seen - since - (performance.now() - seen))
     }
     // The one in the middle: this machine may have been busy with something else.
@@ -107,12 +107,12 @@ describe('with three workers over the embedded rule store', () => {
     await create(operator, 5)
     const override = '{"caller":{"user":"vip"},"limits":[{"max":50,"window":"1h","name":"hourly"}]}'
     expect((await operator.curl('/rules/mine/overrides', { body: override })).status).toBe(201)
-    await everywhere(server, 50, 'vip')
-    await everywhere(server, 5)
+    await waitForLimit(server, 50, 'vip')
+    await waitForLimit(server, 5)
     const made = await operator.curl('/keys', { body: '{"user":"vip"}' })
     const { id, key } = made.json as { readonly id: string; readonly key: string }
     const limitsWithKey = () =>
-      looks(async () => {
+      pollAll(async () => {
         const headers = { 'x-api-key': key, connection: 'close' }
         return limitsIn(await fetch(server.gateway, { headers }))['mine']
       })
@@ -120,27 +120,27 @@ describe('with three workers over the embedded rule store', () => {
     await operator.curl(`/keys/${id}`, { method: 'PATCH', body: '{"state":"disabled"}' })
     await vi.waitFor(async () => expect(await limitsWithKey()).toEqual(new Set([undefined])), SOON)
     await operator.curl('/rules/mine/overrides/user=vip', { method: 'DELETE' })
-    await everywhere(server, 5, 'vip')
+    await waitForLimit(server, 5, 'vip')
   })
 
   test('one that was killed comes back with the rules of the day, and hears of the next', async () => {
     const [server, operator] = await startWorkers()
     await create(operator, 5)
-    await everywhere(server, 5)
+    await waitForLimit(server, 5)
     const before = (await allNodes(operator)).map(({ pid }) => pid)
     const [killed = 0] = before
     process.kill(killed, 'SIGKILL')
     await vi.waitFor(() => expect(server.program.output()).toContain('a worker died'), SOON)
     expect((await patch(operator, 6)).status).toBe(200)
-    await everywhere(server, 6)
+    await waitForLimit(server, 6)
     const isBack = async () => {
       const pids = (await nodesOf(operator)).map(({ pid }) => pid).filter((pid) => pid !== killed)
       expect(pids.filter((pid) => !before.includes(pid))).toHaveLength(1)
     }
     await vi.waitFor(isBack, SOON)
-    await everywhere(server, 6)
+    await waitForLimit(server, 6)
     expect((await patch(operator, 7)).status).toBe(200)
-    await everywhere(server, 7)
+    await waitForLimit(server, 7)
   })
 })
 
@@ -151,26 +151,26 @@ describe('a data directory', () => {
     await create(operator, 5)
     const { folder } = first
     const [holder] = await nodesOf(operator)
-    const refused = await ended(run(['serve'], {}, folder))
+    const refused = await waitForExit(run(['serve'], {}, folder))
     expect(refused.code).toBe(1)
     expect(refused.output).toContain(join(folder, '.sluice', 'rules'))
     expect(refused.output).toContain(`process ${holder?.pid}`)
     expect((await create(operator, 5)).json).toMatchObject({ error: 'rule_exists' })
     first.program.signal('SIGKILL')
-    await ended(first.program)
+    await waitForExit(first.program)
     const second = await start({}, folder)
-    expect((await ask(second.api, 'peek', { user: 'u1' })).limits['mine']).toBe(5)
+    expect((await requestDecision(second.api, 'peek', { user: 'u1' })).limits['mine']).toBe(5)
   })
 
   test('is the same whether one server or several workers had it', async () => {
     const [several, operator] = await startWorkers()
     await create(operator, 5)
-    const refused = await ended(run(['serve'], {}, several.folder))
+    const refused = await waitForExit(run(['serve'], {}, several.folder))
     expect([refused.code, refused.output]).toEqual([1, expect.stringContaining('.sluice')])
     several.program.signal('SIGTERM')
-    expect(await ended(several.program)).toMatchObject({ code: 0 })
+    expect(await waitForExit(several.program)).toMatchObject({ code: 0 })
     const one = await start({}, several.folder)
-    expect((await ask(one.api, 'peek', { user: 'u1' })).limits['mine']).toBe(5)
+    expect((await requestDecision(one.api, 'peek', { user: 'u1' })).limits['mine']).toBe(5)
   })
 
   test('is free again when the process above the workers was killed, and they end with it', async () => {
@@ -178,9 +178,9 @@ describe('a data directory', () => {
     await create(operator, 5)
     const pids = (await allNodes(operator)).map(({ pid }) => pid)
     several.program.signal('SIGKILL')
-    await ended(several.program)
+    await waitForExit(several.program)
     await vi.waitFor(() => expect(pids.filter(isAlive)).toEqual([]), SOON)
     const [again] = await startWorkers(several.folder)
-    await everywhere(again, 5)
+    await waitForLimit(again, 5)
   })
 })

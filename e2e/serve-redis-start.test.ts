@@ -4,7 +4,7 @@ import { describe, expect, test, vi } from 'vitest'
 import { startRedis } from '../tools/redis/server.mjs'
 import { makeFolder, waitFor } from './process.test-helper.js'
 import { shareRedis, startNode } from './serve-redis.test-helper.js'
-import { ended, run, type Running, start } from './serve.test-helper.js'
+import { waitForExit, run, type RunningServer, start } from './serve.test-helper.js'
 
 const RULES = 'rules: [{ id: everybody, by: [], limits: [100/hour] }]'
 
@@ -17,7 +17,9 @@ describe('a start', () => {
     const { program } = await startOn({ SLUICE_KEY_SECRET: 'the secret of everybody' })
     const env = { SLUICE_REDIS_URL: redis().url, SLUICE_KEY_SECRET: 'the secret of one node' }
     for (const workers of ['1', '2']) {
-      const { code, output } = await ended(run(['serve'], { ...env, SLUICE_WORKERS: workers }))
+      const { code, output } = await waitForExit(
+        run(['serve'], { ...env, SLUICE_WORKERS: workers }),
+      )
       expect(output).toMatch(/Could not start: .*SLUICE_KEY_SECRET/)
       expect(output).not.toContain('secret of one node')
       expect(code).toBe(1)
@@ -27,7 +29,7 @@ describe('a start', () => {
 
   test('on a Redis that may evict counters fails, and says so', async () => {
     await redis().cli('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-lru')
-    const { code, output } = await ended(run(['serve'], { SLUICE_REDIS_URL: redis().url }))
+    const { code, output } = await waitForExit(run(['serve'], { SLUICE_REDIS_URL: redis().url }))
     await redis().cli('CONFIG', 'SET', 'maxmemory-policy', 'noeviction')
     expect(output).toMatch(/Could not start: .*maxmemory-policy allkeys-lru; accepted: noeviction/)
     expect(code).toBe(1)
@@ -50,8 +52,8 @@ describe('a start', () => {
       start({ ...env, SLUICE_KEY_SECRET: 'the secret of everybody' }, folder),
       start({ ...env, SLUICE_KEY_SECRET: 'the secret of nobody else' }),
       start({ ...env, SLUICE_KEY_SECRET: 'the secret of nobody else' }),
-      ended(run(['serve'], env)),
-      ended(run(['serve'], { SLUICE_REDIS_URL: guarded.url.replace(/r2@/, 'r3@') })),
+      waitForExit(run(['serve'], env)),
+      waitForExit(run(['serve'], { SLUICE_REDIS_URL: guarded.url.replace(/r2@/, 'r3@') })),
     ])
     await guarded.stop()
     expect([without.code, shut.code]).toEqual([1, 1])
@@ -65,7 +67,7 @@ describe('a start', () => {
       expect((await fetch(node.gateway)).status).toBe(200)
     }
     left.program.signal('SIGTERM')
-    const { code, output } = await ended(left.program)
+    const { code, output } = await waitForExit(left.program)
     // That Redis is gone is an alert, which a slow machine gives it the time to raise.
     const errors = output
       .split('\n')
@@ -127,7 +129,7 @@ describe('a start', () => {
     await forgetful.start()
     await waitFor(old.program, () => old.program.output().includes('"msg":"Redis answers"'))
     const fresh = await startOn(env, rules)
-    const left = async ({ gateway }: Running) =>
+    const left = async ({ gateway }: RunningServer) =>
       Number((await fetch(gateway)).headers.get('x-ratelimit-remaining'))
     const both = [await left(old), await left(fresh), await left(old), await left(fresh)]
     expect(both).toEqual([99, 98, 97, 96])
@@ -164,19 +166,19 @@ describe('a start', () => {
       })
       await waitFor(program, () => program.output().includes('ECONNREFUSED'))
       program.signal('SIGTERM')
-      const { code, output } = await ended(program)
+      const { code, output } = await waitForExit(program)
       expect([code, output]).toEqual([0, expect.stringContaining('stopped before it served')])
     },
   )
 
   test('serve --check looks at the URL and asks nobody', async () => {
     const env = { SLUICE_REDIS_URL: 'redis://:hunter2hunter2@127.0.0.1:1', SLUICE_WORKERS: '2' }
-    expect(await ended(run(['serve', '--check'], env))).toEqual({
+    expect(await waitForExit(run(['serve', '--check'], env))).toEqual({
       code: 0,
       output: 'Configuration and rules are good.\n',
     })
     const bad = { SLUICE_REDIS_URL: 'redis://:hunter2hunter2@127.0.0.1:x' }
-    const { code, output } = await ended(run(['serve', '--check'], bad))
+    const { code, output } = await waitForExit(run(['serve', '--check'], bad))
     expect([code, output]).toEqual([2, expect.stringContaining('SLUICE_REDIS_URL') as string])
     expect(output).not.toContain('hunter2')
   })
@@ -196,7 +198,7 @@ test('counters of durable rules in memory outlive a restart', async () => {
     `rules: [{ id: kept, by: [], limits: ${limits}, durable: true }]`,
   )
   const env = { SLUICE_RULES: 'rules.yaml' }
-  const left = async ({ gateway }: Running) =>
+  const left = async ({ gateway }: RunningServer) =>
     (await fetch(gateway)).headers.get('x-ratelimit-remaining')
   const first = await start(env, folder)
   expect([await left(first), await left(first)]).toEqual(['4', '3'])

@@ -4,7 +4,7 @@ import { join } from 'node:path'
 import { afterAll, afterEach, beforeAll } from 'vitest'
 import { type RedisServer, startRedis } from '../tools/redis/server.mjs'
 import { makeFolder, stopAll } from './process.test-helper.js'
-import { type Running, start } from './serve.test-helper.js'
+import { type RunningServer, start } from './serve.test-helper.js'
 
 /** One for all tests of a file, empty and running for each; the nodes of a test end with it. */
 export function shareRedis(): () => RedisServer {
@@ -21,7 +21,7 @@ export function shareRedis(): () => RedisServer {
   return () => redis
 }
 
-export function startNode(rules: string, env: Record<string, string>): Promise<Running> {
+export function startNode(rules: string, env: Record<string, string>): Promise<RunningServer> {
   const folder = makeFolder()
   writeFileSync(join(folder, 'rules.yaml'), rules)
   return start({ SLUICE_RULES: 'rules.yaml', ...env }, folder)

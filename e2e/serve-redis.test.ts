@@ -7,7 +7,7 @@ import { startRedis } from '../tools/redis/server.mjs'
 import { findService } from '../tools/services.setup.js'
 import { freePorts, makeFolder, startProgram, waitFor } from './process.test-helper.js'
 import { shareRedis, startNode } from './serve-redis.test-helper.js'
-import { ended, run, type Running, start } from './serve.test-helper.js'
+import { waitForExit, run, type RunningServer, start } from './serve.test-helper.js'
 
 const ROOT = fileURLToPath(new URL('..', import.meta.url))
 /** Nothing is decided by posture because a machine was busy for a moment. */
@@ -44,7 +44,7 @@ async function call(urls: readonly string[], times: number, headers = {}): Promi
 
 const admitted = (statuses: readonly number[]) => statuses.filter((status) => status === 200).length
 
-async function metricOf({ admin }: Running, series: string): Promise<number | undefined> {
+async function metricOf({ admin }: RunningServer, series: string): Promise<number | undefined> {
   const text = await (await fetch(`${admin}/metrics`)).text()
   const line = text.split('\n').find((each) => each.startsWith(`${series} `))
   return line === undefined ? undefined : Number(line.split(' ').at(-1))
@@ -86,7 +86,7 @@ describe('one limit', () => {
     }, SOON)
     await vi.waitFor(async () => expect(await metricOf(node, 'sluice_fleet_size')).toBe(2), SOON)
     node.program.signal('SIGTERM')
-    expect((await ended(node.program)).code).toBe(0)
+    expect((await waitForExit(node.program)).code).toBe(0)
   })
 })
 
@@ -241,7 +241,7 @@ test('TLS with an authority of its own and a certificate for this node', async (
     expect(ready).toMatchObject({ store: 'redis: answering' })
     await program.stop()
     writeFileSync(file('sluice.yaml'), `redis: { url: "${url}", tls: { ca: no.crt } }`)
-    const { code, output } = await ended(run(['serve', '--check'], {}, folder))
+    const { code, output } = await waitForExit(run(['serve', '--check'], {}, folder))
     expect(output).toMatch(/^redis\.tls: .*no\.crt: there is no such file$/m)
     expect(code).toBe(2)
   } finally {

@@ -9,7 +9,7 @@ const FREE = {
   SLUICE_ADMIN_LISTEN: '127.0.0.1:0',
 }
 
-export interface Running {
+export interface RunningServer {
   readonly program: Program
   readonly folder: string
   readonly gateway: string
@@ -31,15 +31,19 @@ export function run(
 export async function start(
   env: Record<string, string> = {},
   folder = makeFolder(),
-): Promise<Running> {
+): Promise<RunningServer> {
   const program = run(['serve', '--json'], env, folder)
   await waitFor(program, () => /^\{"gateway".*\}$/m.test(program.output()))
   const line = /^\{"gateway".*\}$/m.exec(program.output())?.[0] ?? ''
-  return { program, folder, ...(JSON.parse(line) as Pick<Running, 'gateway' | 'api' | 'admin'>) }
+  return {
+    program,
+    folder,
+    ...(JSON.parse(line) as Pick<RunningServer, 'gateway' | 'api' | 'admin'>),
+  }
 }
 
 /** How it ended, and what it wrote. */
-export async function ended(
+export async function waitForExit(
   program: Program,
 ): Promise<{ readonly code: number | null; readonly output: string }> {
   return { code: await program.code(), output: program.output() }

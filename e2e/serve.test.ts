@@ -9,7 +9,7 @@ import { afterEach, describe, expect, test, vi } from 'vitest'
 import { parseRules } from '../packages/core/src/index.js'
 import { findService } from '../tools/services.setup.js'
 import { listensOn, makeFolder, stopAll, waitFor } from './process.test-helper.js'
-import { ended, run, start } from './serve.test-helper.js'
+import { waitForExit, run, start } from './serve.test-helper.js'
 
 const SOON = { timeout: 20_000, interval: 100 }
 
@@ -92,7 +92,7 @@ describe('the command', () => {
     ['an unknown option', ['serve', '--prot', '1'], 2, /unknown option '--prot'/],
     ['a configuration that is not there', ['serve', '-c', 'no.yaml'], 2, /no\.yaml.*no such file/],
   ])('with %s', async (_name, args, code, says) => {
-    const { code: found, output } = await ended(run(args))
+    const { code: found, output } = await waitForExit(run(args))
     expect(output).toMatch(says)
     expect(found).toBe(code)
   })
@@ -100,7 +100,7 @@ describe('the command', () => {
   test('tells every problem of configuration and environment at once, and starts nothing', async () => {
     const folder = makeFolder()
     writeFileSync(join(folder, 'sluice.yaml'), 'gatway: {}\nworkers: 0\n')
-    const { code, output } = await ended(
+    const { code, output } = await waitForExit(
       run(['serve'], { SLUICE_API_LISTEN: '0.0.0.0:8081' }, folder),
     )
     expect(code).toBe(2)
@@ -114,21 +114,23 @@ describe('the command', () => {
   test('tells every problem of the rules, and starts nothing', async () => {
     const folder = makeFolder()
     writeFileSync(join(folder, 'rules.yaml'), 'rules: [{ id: A, limits: [ten] }]')
-    const { code, output } = await ended(run(['serve'], { SLUICE_RULES: 'rules.yaml' }, folder))
+    const { code, output } = await waitForExit(
+      run(['serve'], { SLUICE_RULES: 'rules.yaml' }, folder),
+    )
     expect(code).toBe(2)
     expect(output).toMatch(/rules\.yaml:1:15: .*bad id "A"/)
     expect(output).toMatch(/cannot read the limit "ten"/)
   })
 
   test('refuses several workers with counters in memory, and says why', async () => {
-    const { code, output } = await ended(run(['serve'], { SLUICE_WORKERS: '2' }))
+    const { code, output } = await waitForExit(run(['serve'], { SLUICE_WORKERS: '2' }))
     expect(code).toBe(2)
     expect(output).toMatch(/SLUICE_WORKERS.*"2".*while counters live in memory.*2 times the limit/s)
   })
 
   test('says what is in the way of a port', async () => {
     const { gateway } = await start()
-    const { code, output } = await ended(
+    const { code, output } = await waitForExit(
       run(['serve'], { SLUICE_GATEWAY_LISTEN: new URL(gateway).host }),
     )
     expect(code).toBe(1)
@@ -136,7 +138,7 @@ describe('the command', () => {
   })
 
   test('serve --check tells whether all is good, and ends', async () => {
-    expect(await ended(run(['serve', '--check']))).toMatchObject({ code: 0 })
+    expect(await waitForExit(run(['serve', '--check']))).toMatchObject({ code: 0 })
   })
 })
 
@@ -199,7 +201,7 @@ describe('SIGTERM', () => {
     await new Promise((resolve) => setTimeout(resolve, 400))
     isOver = true
     await Promise.all(clients)
-    const { code, output } = await ended(program)
+    const { code, output } = await waitForExit(program)
     agent.destroy()
     expect(counts.dropped).toEqual([])
     expect(code).toBe(0)
@@ -230,7 +232,7 @@ describe('SIGTERM', () => {
     await waitFor(program, async () => !(await listensOn(Number(new URL(gateway).port))))
     release()
     expect([await long, await endless]).toEqual([200, 'cut'])
-    expect(await ended(program)).toMatchObject({
+    expect(await waitForExit(program)).toMatchObject({
       code: 0,
       output: expect.stringContaining('"cut":1') as string,
     })
@@ -296,7 +298,7 @@ describe('serve --check', () => {
     const { gateway } = await start()
     const folder = makeFolder()
     const env = { SLUICE_GATEWAY_LISTEN: new URL(gateway).host }
-    const { code, output } = await ended(run(['serve', '--check'], env, folder))
+    const { code, output } = await waitForExit(run(['serve', '--check'], env, folder))
     expect([code, output]).toEqual([0, 'Configuration and rules are good.\n'])
     expect(readdirSync(folder)).toEqual([])
   })
@@ -308,7 +310,7 @@ describe('serve --check', () => {
       'rules: no.yaml\ngateway: { tls: { cert: a.pem, key: b.pem } }\n' +
         'identity: { jwt: { keys: [{ algorithm: RS256, file: c.pem }] } }',
     )
-    const { code, output } = await ended(run(['serve', '--check'], {}, folder))
+    const { code, output } = await waitForExit(run(['serve', '--check'], {}, folder))
     expect(code).toBe(2)
     expect(output).toMatch(/^rules: .*no\.yaml: there is no such file$/m)
     expect(output).toMatch(/^gateway\.tls: .*[ab]\.pem/m)
@@ -320,7 +322,7 @@ test('a secret that an operator wrote into the data directory is not passed over
   const folder = makeFolder()
   mkdirSync(join(folder, '.sluice'))
   writeFileSync(join(folder, '.sluice/admin-token'), 'my own token')
-  const { code, output } = await ended(run(['serve'], {}, folder))
+  const { code, output } = await waitForExit(run(['serve'], {}, folder))
   expect(code).toBe(1)
   expect(output).toContain('admin-token: found 12 characters that are no secret of Sluice')
   expect(output).not.toContain('my own token')

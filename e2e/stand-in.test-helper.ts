@@ -2,18 +2,20 @@
 import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 
-export interface StandIn {
+export interface StubSluice {
   readonly port: number
   connections(): number
-  questions(): number
+  requests(): number
   close(): Promise<void>
 }
 
-export async function startStandIn(answer: (response: ServerResponse) => void): Promise<StandIn> {
+export async function startStubSluice(
+  answer: (response: ServerResponse) => void,
+): Promise<StubSluice> {
   let connections = 0
-  let questions = 0
+  let requests = 0
   const server = createServer((_, response) => {
-    questions++
+    requests++
     answer(response)
   })
   server.on('connection', () => {
@@ -23,7 +25,7 @@ export async function startStandIn(answer: (response: ServerResponse) => void): 
   return {
     port: (server.address() as AddressInfo).port,
     connections: () => connections,
-    questions: () => questions,
+    requests: () => requests,
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve())

@@ -8,7 +8,7 @@ import { startPostgres } from '../tools/postgres/server.js'
 import { findService } from '../tools/services.setup.js'
 import { makeFolder, type Program, stopAll, waitFor } from './process.test-helper.js'
 import { shareRedis } from './serve-redis.test-helper.js'
-import { ended, run, type Running, start } from './serve.test-helper.js'
+import { waitForExit, run, type RunningServer, start } from './serve.test-helper.js'
 
 const SOON = { timeout: 20_000, interval: 50 }
 const TOKEN = 'e2e-admin-token-of-a-hundred-and-twenty-eight-bits'
@@ -27,7 +27,7 @@ async function readyOf(api: string): Promise<readonly unknown[]> {
 const becomesReady = (api: string) =>
   vi.waitFor(async () => expect(await readyOf(api)).toEqual(READY), SOON)
 
-const adminOf = ({ admin }: Pick<Running, 'admin'>) =>
+const adminOf = ({ admin }: Pick<RunningServer, 'admin'>) =>
   createAdminClient({ url: admin, token: TOKEN })
 
 /** The addresses that a banner tells. */
@@ -124,7 +124,7 @@ test('a rules file without rules passes the check with a note, and its node is r
   const file = join(folder, 'rules.yaml')
   writeFileSync(file, 'rules: []')
   const env = { SLUICE_RULES: 'rules.yaml' }
-  const { code, output } = await ended(run(['serve', '--check'], env, folder))
+  const { code, output } = await waitForExit(run(['serve', '--check'], env, folder))
   expect([code, output]).toEqual([
     0,
     expect.stringMatching(/rules\.yaml: rules: found none\. .*503 "no rules".*allowNoRules/),

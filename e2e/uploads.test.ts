@@ -25,7 +25,7 @@ afterEach(async () => {
   await stopAll()
 })
 
-interface SeenCall {
+interface ReceivedCall {
   readonly method: string
   readonly path: string
   readonly bytes: number
@@ -50,7 +50,7 @@ gateway:
   return {
     gateway,
     seen: async () => {
-      const record = (await (await fetch(`${upstream}/record`)).json()) as { seen: SeenCall[] }
+      const record = (await (await fetch(`${upstream}/record`)).json()) as { seen: ReceivedCall[] }
       return record.seen
     },
     slowUploads: async () => {

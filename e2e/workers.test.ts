@@ -9,7 +9,7 @@ const FIXTURE = fileURLToPath(new URL('./workers.fixture.mjs', import.meta.url))
 afterEach(stopAll)
 
 /** A connection for each call, or one worker would get them all. */
-const ask = async (url: string, withinMs = 10_000) =>
+const requestWorker = async (url: string, withinMs = 10_000) =>
   (
     await fetch(url, {
       headers: { connection: 'close' },
@@ -24,13 +24,13 @@ test('workers share a listener, add up their metrics, are replaced when they die
   const seen = new Set<string>()
   let calls = 0
   const expectWorkers = async (count: number) => {
-    for (let i = 0; i < 10 && seen.size < count; i++, calls++) seen.add(await ask(url))
+    for (let i = 0; i < 10 && seen.size < count; i++, calls++) seen.add(await requestWorker(url))
     expect(seen.size).toBe(count)
   }
   await vi.waitFor(() => expectWorkers(2), SOON)
   // A worker that does not tell its metrics within a second is left out.
   await vi.waitFor(
-    async () => expect(await ask(`${url}/metrics`)).toContain(`calls_total ${calls}\n`),
+    async () => expect(await requestWorker(`${url}/metrics`)).toContain(`calls_total ${calls}\n`),
     SOON,
   )
   expect(program.output().match(/port/g)).toHaveLength(1)
@@ -61,7 +61,7 @@ describe('the addresses of workers', () => {
     await waitFor(program, () => program.output().includes('port'))
     process.kill(serving, 'SIGKILL')
     await waitFor(program, () => program.output().includes('a worker died SIGKILL'))
-    expect(await ask(urlOf(program.output()))).toBe(String(held))
+    expect(await requestWorker(urlOf(program.output()))).toBe(String(held))
     program.signal('SIGTERM')
     expect(await program.code()).toBe(0)
   })
@@ -70,7 +70,7 @@ describe('the addresses of workers', () => {
     const { program, serving, held } = await startHeld()
     process.kill(held, 'SIGKILL')
     await waitFor(program, () => program.output().includes('port'))
-    expect(await ask(urlOf(program.output()))).toBe(String(serving))
+    expect(await requestWorker(urlOf(program.output()))).toBe(String(serving))
     program.signal('SIGTERM')
     expect(await program.code()).toBe(0)
   })
@@ -82,7 +82,7 @@ test('a worker that dies while others are asked for their metrics ends nobody el
   const url = `http://127.0.0.1:${/port (\d+)/.exec(program.output())?.[1]}`
   const seen = new Set<string>()
   const look = async () => {
-    for (let i = 0; i < 10 && seen.size < 2; i++) seen.add(await ask(url))
+    for (let i = 0; i < 10 && seen.size < 2; i++) seen.add(await requestWorker(url))
     expect(seen.size).toBe(2)
   }
   await vi.waitFor(look, SOON)
@@ -91,14 +91,16 @@ test('a worker that dies while others are asked for their metrics ends nobody el
   process.kill(silent, 'SIGSTOP')
   try {
     // Those that the other gets wait for the one that is silent, for a second.
-    const asked = Array.from({ length: 4 }, () => ask(`${url}/metrics`, 3000).catch(() => ''))
+    const asked = Array.from({ length: 4 }, () =>
+      requestWorker(`${url}/metrics`, 3000).catch(() => ''),
+    )
     await waitFor(program, () => program.output().includes(`asked ${asking}`))
     process.kill(asking, 'SIGKILL')
     await waitFor(program, () => program.output().includes('a worker died SIGKILL'))
     const before = seen.size
     await vi.waitFor(
       async () => {
-        seen.add(await ask(url, 2000))
+        seen.add(await requestWorker(url, 2000))
         expect(seen.size).toBeGreaterThan(before)
       },
       { timeout: 40_000, interval: 300 },
@@ -125,7 +127,7 @@ describe('a worker that hangs', () => {
     const url = `http://127.0.0.1:${/port (\d+)/.exec(program.output())?.[1]}`
     const seen = new Set<string>()
     await vi.waitFor(async () => {
-      seen.add(await ask(url))
+      seen.add(await requestWorker(url))
       expect(seen.size).toBe(2)
     }, SOON)
     return { program, url, seen }
@@ -136,14 +138,14 @@ describe('a worker that hangs', () => {
     const [stopped = ''] = seen
     process.kill(Number(stopped), 'SIGSTOP')
     // Connections are dealt out in turn: one of these goes to the worker that takes none.
-    const answers = await Promise.all(Array.from({ length: 6 }, () => ask(url, 60_000)))
+    const answers = await Promise.all(Array.from({ length: 6 }, () => requestWorker(url, 60_000)))
     expect(program.output()).toContain(`worker hung: no heartbeat; killed ${stopped}`)
     expect(answers).toHaveLength(6)
     expect(answers).not.toContain(stopped)
     await waitFor(program, () => program.output().includes('a worker died SIGKILL'))
     expect(program.output()).toContain('replaced hung')
     await vi.waitFor(async () => {
-      seen.add(await ask(url))
+      seen.add(await requestWorker(url))
       expect(seen.size).toBe(3)
     }, SOON)
     program.signal('SIGTERM')
@@ -153,10 +155,10 @@ describe('a worker that hangs', () => {
   test('in an endless loop is killed and replaced', async () => {
     const { program, url, seen } = await startTwo('--patience=3')
     // The worker has read this one, so no other may answer it.
-    await expect(ask(`${url}/loop`, 60_000)).rejects.toThrow('fetch failed')
+    await expect(requestWorker(`${url}/loop`, 60_000)).rejects.toThrow('fetch failed')
     expect(program.output()).toContain('worker hung')
     await vi.waitFor(async () => {
-      seen.add(await ask(url))
+      seen.add(await requestWorker(url))
       expect(seen.size).toBe(3)
     }, SOON)
     program.signal('SIGTERM')
@@ -175,7 +177,7 @@ describe('a worker that hangs', () => {
     for (const pid of pids) process.kill(pid, 'SIGCONT')
     const again = new Set<string>()
     await vi.waitFor(async () => {
-      again.add(await ask(url))
+      again.add(await requestWorker(url))
       expect(again).toEqual(seen)
     }, SOON)
     expect(program.output()).not.toContain('worker hung')

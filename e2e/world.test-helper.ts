@@ -51,7 +51,7 @@ rules:
     limits: [{ algorithm: sliding-window-log, max: 1, window: 1h }]
 `
 
-export interface World {
+export interface ProxySetup {
   readonly app: App
   /** Where calls pass while Sluice is down, as the guide has it. */
   readonly open: number
@@ -62,22 +62,22 @@ export interface World {
   sluice(): Sluice
   restartSluice(): Promise<void>
   /** Another Sluice, with another patient proxy before it and the same application behind. */
-  beside(options: Partial<SluiceOptions>): Promise<number>
+  startSecond(options: Partial<SluiceOptions>): Promise<number>
   /** Another proxy, which asks whatever listens on this port. */
-  asking(sluicePort: number, options?: Manner): Promise<number>
+  startProxyFor(sluicePort: number, options?: ProxyVariant): Promise<number>
 }
 
-type Manner = Partial<Pick<GuideOptions, 'failClosed' | 'isPatient'>>
+type ProxyVariant = Partial<Pick<GuideOptions, 'failClosed' | 'isPatient'>>
 
 /** Ended by `stopAll`, and the application's own `close`. */
-export async function startWorld(startProxy: StartProxy): Promise<World> {
+export async function startProxySetup(startProxy: StartProxy): Promise<ProxySetup> {
   const app = await startApp()
   const newPorts = async (sluicePort?: number): Promise<Ports> => {
     const free = await freePorts('public', 'ask', 'sluice', 'admin')
     return { ...free, sluice: sluicePort ?? free.sluice, app: app.port }
   }
-  const proxy = async (ports: Ports, manner: Manner = {}): Promise<number> => {
-    const program = startProxy({ ports, failClosed: false, isPatient: false, ...manner })
+  const proxy = async (ports: Ports, variant: ProxyVariant = {}): Promise<number> => {
+    const program = startProxy({ ports, failClosed: false, isPatient: false, ...variant })
     await waitFor(program, () => listensOn(ports.public))
     return ports.public
   }
@@ -101,11 +101,11 @@ export async function startWorld(startProxy: StartProxy): Promise<World> {
       await sluice.stop()
       sluice = await serve(ports.sluice)
     },
-    async beside(options) {
+    async startSecond(options) {
       const others = await newPorts()
       await serve(others.sluice, options)
       return proxy(others, { isPatient: true })
     },
-    asking: async (sluicePort, manner) => proxy(await newPorts(sluicePort), manner),
+    startProxyFor: async (sluicePort, variant) => proxy(await newPorts(sluicePort), variant),
   }
 }

@@ -2,16 +2,16 @@ import { expect, test } from 'vitest'
 import { readArguments } from './arguments.js'
 
 test('without arguments a thousand seeds are run, from the first on', () => {
-  expect(readArguments([])).toEqual({ kind: 'many', from: 0, seeds: 1000, planted: undefined })
+  expect(readArguments([])).toEqual({ kind: 'many', from: 0, seeds: 1000, mutation: undefined })
 })
 
 test('seeds, their first and a planted mistake can be chosen', () => {
-  const wanted = readArguments(['--seeds', '10000', '--from', '5', '--planted', 'late-lease'])
-  expect(wanted).toEqual({ kind: 'many', from: 5, seeds: 10_000, planted: 'late-lease' })
+  const command = readArguments(['--seeds', '10000', '--from', '5', '--planted', 'late-lease'])
+  expect(command).toEqual({ kind: 'many', from: 5, seeds: 10_000, mutation: 'late-lease' })
 })
 
 test('one seed is replayed', () => {
-  expect(readArguments(['--seed', '42'])).toEqual({ kind: 'one', seed: 42, planted: undefined })
+  expect(readArguments(['--seed', '42'])).toEqual({ kind: 'one', seed: 42, mutation: undefined })
 })
 
 test.each([
@@ -21,7 +21,7 @@ test.each([
   [['--planted', 'bug'], /--planted: found "bug"; accepted: lost-give-back, late-lease/],
   [['--speed'], /--speed/],
 ])('%j is told to be wrong', (args, problem) => {
-  const wanted = readArguments(args)
-  expect(wanted.kind).toBe('wrong')
-  if (wanted.kind === 'wrong') expect(wanted.problem).toMatch(problem)
+  const command = readArguments(args)
+  expect(command.kind).toBe('wrong')
+  if (command.kind === 'wrong') expect(command.problem).toMatch(problem)
 })

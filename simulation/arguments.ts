@@ -1,6 +1,6 @@
 /** How the command line is read. */
 import { parseArgs } from 'node:util'
-import { isPlanted, PLANTED, type PlantedName } from './planted.js'
+import { isMutation, MUTATIONS, type MutationName } from './planted.js'
 
 export const HELP = `Runs fleets of real limiters over a simulated store, network and clocks, and checks after every
 event what must hold. One seed is one run; the same seed is the same run.
@@ -10,41 +10,41 @@ event what must hold. One seed is one run; the same seed is the same run.
   --seeds N        how many seeds to run (default 1000)
   --from N         the first of them (default 0)
   --seed N         one seed only, with everything that happens
-  --planted NAME   with a mistake in the engine: ${Object.keys(PLANTED).join(', ')}
+  --planted NAME   with a mistake in the engine: ${Object.keys(MUTATIONS).join(', ')}
   --help           this text
 
 Exit codes: 0 everything held, 1 something did not, 2 the arguments are wrong.`
 
-export type Wanted =
+export type SimulateCommand =
   | { readonly kind: 'help' }
   | { readonly kind: 'wrong'; readonly problem: string }
-  | { readonly kind: 'one'; readonly seed: number; readonly planted: PlantedName | undefined }
+  | { readonly kind: 'one'; readonly seed: number; readonly mutation: MutationName | undefined }
   | {
       readonly kind: 'many'
       readonly from: number
       readonly seeds: number
-      readonly planted: PlantedName | undefined
+      readonly mutation: MutationName | undefined
     }
 
 const SEEDS_DEFAULT = 1000
 const SEED_MAX = Number.MAX_SAFE_INTEGER / 2
 
-export function readArguments(args: readonly string[]): Wanted {
+export function readArguments(args: readonly string[]): SimulateCommand {
   const read = parse(args)
   if ('problem' in read) return { kind: 'wrong', problem: read.problem }
   const { values } = read
   if (values.help === true) return { kind: 'help' }
-  const { seeds, from, seed, planted } = values
+  const { seeds, from, seed, mutation } = values
   for (const [name, text] of Object.entries({ seeds, from, seed })) {
     const problem = findProblem(name, text)
     if (problem !== undefined) return { kind: 'wrong', problem }
   }
-  if (planted !== undefined && !isPlanted(planted)) {
-    const accepted = Object.keys(PLANTED).join(', ')
-    return { kind: 'wrong', problem: `--planted: found "${planted}"; accepted: ${accepted}` }
+  if (mutation !== undefined && !isMutation(mutation)) {
+    const accepted = Object.keys(MUTATIONS).join(', ')
+    return { kind: 'wrong', problem: `--planted: found "${mutation}"; accepted: ${accepted}` }
   }
-  if (seed !== undefined) return { kind: 'one', seed: Number(seed), planted }
-  return { kind: 'many', from: Number(from ?? 0), seeds: Number(seeds ?? SEEDS_DEFAULT), planted }
+  if (seed !== undefined) return { kind: 'one', seed: Number(seed), mutation }
+  return { kind: 'many', from: Number(from ?? 0), seeds: Number(seeds ?? SEEDS_DEFAULT), mutation }
 }
 
 function parse(args: readonly string[]) {
@@ -55,7 +55,7 @@ function parse(args: readonly string[]) {
         seeds: { type: 'string' },
         from: { type: 'string' },
         seed: { type: 'string' },
-        planted: { type: 'string' },
+        mutation: { type: 'string' },
         help: { type: 'boolean', short: 'h' },
       },
     })

@@ -2,27 +2,27 @@
 import type { CompiledLimit, Decision } from '@sluice/core'
 import type { Account } from './truth.js'
 
-export interface Called {
+export interface CallRecord {
   readonly id: number
   readonly node: string
   readonly user: string
   readonly startedUs: number
   /** When it came, by the store's clock. */
   readonly startedStoreUs: number
-  readonly takes: readonly (readonly Wanted[])[]
+  readonly takes: readonly (readonly TakeRecord[])[]
 }
 
-export interface Wanted {
+export interface TakeRecord {
   readonly account: Account
   /** By the rules in force on its node when it came. */
-  readonly of: CompiledLimit
+  readonly compiled: CompiledLimit
   readonly amount: number
   /** The name under which its would-be refusal is reported; undefined: it is enforced. */
   readonly shadow: string | undefined
 }
 
-export interface Decided {
-  readonly called: Called
+export interface DecisionRecord {
+  readonly call: CallRecord
   readonly decision: Decision
   /** What it admitted. */
   readonly spent: readonly Spending[]
@@ -34,18 +34,18 @@ export interface Decided {
 }
 
 export interface Spending {
-  readonly wanted: Wanted
+  readonly take: TakeRecord
   readonly byPosture: boolean
 }
 
 /** What a decision admitted, rule by rule: a shadow rule too, unless it would have refused. */
-export function spendings(called: Called, decision: Decision): readonly Spending[] {
+export function spendingsOf(call: CallRecord, decision: Decision): readonly Spending[] {
   if (!decision.allowed) return []
-  return called.takes.flat().flatMap((wanted) => {
-    const { shadow, of } = wanted
+  return call.takes.flat().flatMap((take) => {
+    const { shadow, compiled } = take
     if (shadow !== undefined) {
-      return decision.shadow.includes(shadow) ? [] : { wanted, byPosture: false }
+      return decision.shadow.includes(shadow) ? [] : { wanted: take, byPosture: false }
     }
-    return { wanted, byPosture: decision.postures?.[of.rule] !== undefined }
+    return { wanted: take, byPosture: decision.postures?.[compiled.rule] !== undefined }
   })
 }

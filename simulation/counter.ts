@@ -43,7 +43,7 @@ export function nameOf({ hi, lo }: CounterKey): string {
  * cut to what the new one holds, and the fraction of a unit may be read as another; a queue is as
  * long as before in time, not in calls. Returns whether it is another.
  */
-export function touch(counter: Counter, limit: Limit, us: number): boolean {
+export function changeLimit(counter: Counter, limit: Limit, us: number): boolean {
   const last = counter.lastLimit
   counter.lastLimit = limit
   if (last === undefined || isSameLimit(last, limit)) return false
@@ -55,17 +55,17 @@ export function touch(counter: Counter, limit: Limit, us: number): boolean {
 }
 
 /** Whether it was counted by one limit only, and never reset: some bounds are stated for that. */
-export function isPlain({ variants, resetsUs }: Counter): boolean {
+export function hasOneLimit({ variants, resetsUs }: Counter): boolean {
   return variants.length === 1 && resetsUs.length === 0
 }
 
 export function isEver({ variants }: Counter, coordination: CompiledLimit['coordination']) {
-  return variants.some((of) => of.coordination === coordination)
+  return variants.some((compiled) => compiled.coordination === coordination)
 }
 
 /** Takes in a limit that it was not met by before. */
-export function meet({ variants }: Counter, of: CompiledLimit): void {
-  if (!variants.some((other) => isSame(other, of))) variants.push(of)
+export function addVariant({ variants }: Counter, compiled: CompiledLimit): void {
+  if (!variants.some((other) => isSame(other, compiled))) variants.push(compiled)
 }
 
 /** The most that any of its limits has of something. */
@@ -74,7 +74,7 @@ export function mostOf({ variants }: Counter, units: (limit: Limit) => number): 
 }
 
 /** What nodes together may hold of it without having spent it, if each is one of so many. */
-export function mostHeld({ variants }: Counter, nodes: Iterable<number>): number {
+export function maxHeld({ variants }: Counter, nodes: Iterable<number>): number {
   let most = 0
   for (const { coordination, maxStranded, limit } of variants) {
     if (coordination !== 'leased') continue

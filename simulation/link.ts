@@ -6,14 +6,14 @@
  */
 import type { Agenda } from './agenda.js'
 import type { Random } from './random.js'
-import type { Heard, Reply, Request } from './requests.js'
-import type { Server } from './server.js'
+import type { LinkOutcome, Reply, Request } from './requests.js'
+import type { SimServer } from './server.js'
 import { JITTER_MAX } from './truth.js'
 
-export interface LinkOptions {
+export interface SimLinkOptions {
   readonly agenda: Agenda
   readonly random: Random
-  readonly server: Server
+  readonly server: SimServer
   readonly delayUs: number
   readonly jitterUs: number
   /** Brings what arrives to the node, which may be paused. */
@@ -22,22 +22,22 @@ export interface LinkOptions {
   readonly onLost: (request: Request, reply: Reply) => void
 }
 
-interface Way {
+interface Direction {
   lastUs: number
 }
 
-export class Link {
-  readonly #options: LinkOptions
-  readonly #there: Way = { lastUs: 0 }
-  readonly #back: Way = { lastUs: 0 }
+export class SimLink {
+  readonly #options: SimLinkOptions
+  readonly #toServer: Direction = { lastUs: 0 }
+  readonly #toNode: Direction = { lastUs: 0 }
   /** Each connection has a number: what travels on an earlier one is lost. */
   #connection = 0
-  #waiting = new Set<(heard: Heard) => void>()
+  #pending = new Set<(outcome: LinkOutcome) => void>()
   #brokenUntilUs = 0
   #cutUntilUs = 0
   #stalledUntilUs = 0
 
-  constructor(options: LinkOptions) {
+  constructor(options: SimLinkOptions) {
     this.#options = options
   }
 
@@ -46,11 +46,12 @@ export class Link {
   }
 
   /** False: there is no connection, so nothing was sent. */
-  send(request: Request, hear: (heard: Heard) => void): boolean {
+  send(request: Request, onOutcome: (outcome: LinkOutcome) => void): boolean {
     if (!this.isUp) return false
     const connection = this.#connection
-    this.#waiting.add(hear)
-    if (!this.isCut()) this.travel(this.#there, () => this.arrive(request, hear, connection))
+    this.#pending.add(onOutcome)
+    if (!this.isCut())
+      this.travel(this.#toServer, () => this.arrive(request, onOutcome, connection))
     return true
   }
 
@@ -58,9 +59,9 @@ export class Link {
   reset(forUs: number): void {
     this.#connection += 1
     this.#brokenUntilUs = Math.max(this.#brokenUntilUs, this.#options.agenda.nowUs + forUs)
-    const waiting = this.#waiting
-    this.#waiting = new Set()
-    for (const hear of waiting) this.#options.deliver(() => hear('lost'))
+    const pending = this.#pending
+    this.#pending = new Set()
+    for (const onOutcome of pending) this.#options.deliver(() => onOutcome('lost'))
   }
 
   /** Nothing arrives for so long, and nobody is told. */
@@ -78,30 +79,34 @@ export class Link {
     return this.#options.agenda.nowUs < this.#cutUntilUs
   }
 
-  private travel(way: Way, run: () => void): void {
+  private travel(direction: Direction, run: () => void): void {
     const { agenda, random, delayUs, jitterUs } = this.#options
     const leavesUs = Math.max(agenda.nowUs, this.#stalledUntilUs)
     const arrivesUs = Math.round(
       leavesUs + delayUs + Math.min(random.spread(jitterUs), JITTER_MAX * jitterUs),
     )
-    way.lastUs = Math.max(way.lastUs, arrivesUs)
-    agenda.at(way.lastUs, run)
+    direction.lastUs = Math.max(direction.lastUs, arrivesUs)
+    agenda.at(direction.lastUs, run)
   }
 
-  private arrive(request: Request, hear: (heard: Heard) => void, connection: number): void {
+  private arrive(
+    request: Request,
+    onOutcome: (outcome: LinkOutcome) => void,
+    connection: number,
+  ): void {
     const { agenda, server } = this.#options
     if (connection !== this.#connection) return
     if (server.readyUs > agenda.nowUs) {
-      agenda.at(server.readyUs, () => this.arrive(request, hear, connection))
+      agenda.at(server.readyUs, () => this.arrive(request, onOutcome, connection))
       return
     }
     const reply = server.handle(request)
-    this.travel(this.#back, () => {
-      if (connection !== this.#connection || !this.#waiting.delete(hear)) {
+    this.travel(this.#toNode, () => {
+      if (connection !== this.#connection || !this.#pending.delete(onOutcome)) {
         this.#options.onLost(request, reply)
         return
       }
-      this.#options.deliver(() => hear(reply))
+      this.#options.deliver(() => onOutcome(reply))
     })
   }
 }

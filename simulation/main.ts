@@ -1,11 +1,11 @@
 /** `npm run simulate`: seeds by the thousand, or one of them with all that happens in it. */
 import { HELP, readArguments } from './arguments.js'
 import { nowMs } from './clock.js'
-import type { PlantedName } from './planted.js'
+import type { MutationName } from './planted.js'
 import type { Scenario } from './scenario.js'
-import { type Found, runSeed, search, shrinkFound } from './search.js'
+import { type SeedRun, runSeed, search, shrinkSeedRun } from './search.js'
 
-const FOUND = 1
+const VIOLATED = 1
 const MISUSE = 2
 /** A line at most so often. */
 const PROGRESS_MS = 1000
@@ -13,69 +13,69 @@ const PROGRESS_MS = 1000
 const print = (line: string) => process.stdout.write(`${line}\n`)
 
 async function main(args: readonly string[]): Promise<number> {
-  const wanted = readArguments(args)
-  if (wanted.kind === 'help') {
+  const command = readArguments(args)
+  if (command.kind === 'help') {
     print(HELP)
     return 0
   }
-  if (wanted.kind === 'wrong') {
-    process.stderr.write(`${wanted.problem}\nSee npm run simulate -- --help\n`)
+  if (command.kind === 'wrong') {
+    process.stderr.write(`${command.problem}\nSee npm run simulate -- --help\n`)
     return MISUSE
   }
-  if (wanted.kind === 'one') return one(wanted.seed, wanted.planted)
-  return many(wanted.from, wanted.seeds, wanted.planted)
+  if (command.kind === 'one') return one(command.seed, command.mutation)
+  return many(command.from, command.seeds, command.mutation)
 }
 
-async function one(seed: number, planted: PlantedName | undefined): Promise<number> {
-  const found = await runSeed(seed, planted, { log: print })
-  const { violation, decisions, hash } = found.run
+async function one(seed: number, mutation: MutationName | undefined): Promise<number> {
+  const seedRun = await runSeed(seed, mutation, { log: print })
+  const { violation, decisions, hash } = seedRun.run
   print(`seed ${seed}: ${decisions} decisions, log ${hash}`)
   if (violation === undefined) return 0
-  await explain(found, planted)
-  return FOUND
+  await explain(seedRun, mutation)
+  return VIOLATED
 }
 
-async function many(from: number, seeds: number, planted?: PlantedName): Promise<number> {
+async function many(from: number, seeds: number, mutation?: MutationName): Promise<number> {
   const startedMs = nowMs()
-  let toldMs = startedMs
+  let printedMs = startedMs
   let done = 0
   let decisions = 0
-  const tell = () => {
+  const printProgress = () => {
     const perSecond = (done / Math.max(1, nowMs() - startedMs)) * 1000
     const share = `${done} of ${seeds} seeds`
     print(`${share}, ${perSecond.toFixed(1)} a second, ${decisions} decisions, all held`)
   }
-  const found = await search({
+  const seedRun = await search({
     from,
     seeds,
-    planted,
+    mutation,
     onSeed: (_, run) => {
       done += 1
       decisions += run.decisions
-      if (nowMs() - toldMs < PROGRESS_MS) return
-      toldMs = nowMs()
-      tell()
+      if (nowMs() - printedMs < PROGRESS_MS) return
+      printedMs = nowMs()
+      printProgress()
     },
   })
-  if (found === undefined) {
-    tell()
+  if (seedRun === undefined) {
+    printProgress()
     return 0
   }
-  print(`seed ${found.seed} failed, after ${done} that held`)
-  await explain(found, planted)
-  return FOUND
+  print(`seed ${seedRun.seed} failed, after ${done} that held`)
+  await explain(seedRun, mutation)
+  return VIOLATED
 }
 
-async function explain(found: Found, planted: PlantedName | undefined): Promise<void> {
-  print(`  ${found.run.violation?.invariant}`)
-  print(`  ${found.run.violation?.message}`)
-  print(`  at ${found.run.violation?.atMs} ms; making it smaller`)
-  const { scenario, run } = await shrinkFound(found, planted)
+async function explain(seedRun: SeedRun, mutation: MutationName | undefined): Promise<void> {
+  print(`  ${seedRun.run.violation?.invariant}`)
+  print(`  ${seedRun.run.violation?.message}`)
+  print(`  at ${seedRun.run.violation?.atMs} ms; making it smaller`)
+  const { scenario, run } = await shrinkSeedRun(seedRun, mutation)
   print(`smallest scenario found, which fails at ${run.violation?.atMs} ms:`)
   print(`  ${run.violation?.message}`)
   for (const line of linesOf(scenario)) print(line)
-  const bug = planted === undefined ? '' : ` --planted ${planted}`
-  print(`replay: npm run simulate -- --seed ${found.seed}${bug}`)
+  const bug = mutation === undefined ? '' : ` --planted ${mutation}`
+  print(`replay: npm run simulate -- --seed ${seedRun.seed}${bug}`)
 }
 
 /** One JSON object a line: settings, and then everything in its order. */

@@ -1,14 +1,14 @@
 import { describe, expect, test } from 'vitest'
-import { PLANTED, type PlantedName } from './planted.js'
-import { runSeed, search, shrinkFound } from './search.js'
+import { MUTATIONS, type MutationName } from './planted.js'
+import { runSeed, search, shrinkSeedRun } from './search.js'
 
 /** Each mistake must be found within so many seeds. */
 const SEEDS_MAX = 1000
 
-const NAMES = Object.keys(PLANTED) as PlantedName[]
+const NAMES = Object.keys(MUTATIONS) as MutationName[]
 
 /** What each of them breaks. */
-const BROKEN: Record<PlantedName, string> = {
+const BROKEN: Record<MutationName, string> = {
   'lost-give-back': 'what is charged is what was admitted',
   'late-lease': 'a lease is not spent after its end',
   'sleeping-lease': 'a lease is not spent after its end',
@@ -22,34 +22,34 @@ const BROKEN: Record<PlantedName, string> = {
 }
 
 describe('a mistake planted in the engine', () => {
-  test.each(NAMES)('%s is found, and is none of the engine itself', async (planted) => {
-    const found = await search({ from: 0, seeds: SEEDS_MAX, planted, only: BROKEN[planted] })
-    expect(found?.run.violation?.invariant).toBe(BROKEN[planted])
+  test.each(NAMES)('%s is found, and is none of the engine itself', async (mutation) => {
+    const found = await search({ from: 0, seeds: SEEDS_MAX, mutation, only: BROKEN[mutation] })
+    expect(found?.run.violation?.invariant).toBe(BROKEN[mutation])
     const { run } = await runSeed(found?.seed ?? -1)
     expect(run.violation).toBeUndefined()
   })
 
   test('is found by what is admitted alone, if that is too much', async () => {
     const only = 'no more is admitted than the limit and its leases'
-    for (const planted of ['late-lease', 'doubled-give-back'] as const) {
-      const found = await search({ from: 0, seeds: SEEDS_MAX, planted, only })
+    for (const mutation of ['late-lease', 'doubled-give-back'] as const) {
+      const found = await search({ from: 0, seeds: SEEDS_MAX, mutation, only })
       expect(found?.run.violation?.invariant).toBe(only)
     }
   })
 
   test('is taken out again', async () => {
     const before = await runSeed(0)
-    for (const planted of NAMES) await runSeed(0, planted)
+    for (const mutation of NAMES) await runSeed(0, mutation)
     expect((await runSeed(0)).run).toEqual(before.run)
   })
 })
 
 describe('a failing scenario', () => {
   test('shrinks to a smaller one that fails in the same way', async () => {
-    const planted = 'lost-give-back'
-    const found = await search({ from: 0, seeds: SEEDS_MAX, planted })
+    const mutation = 'lost-give-back'
+    const found = await search({ from: 0, seeds: SEEDS_MAX, mutation })
     if (found === undefined) throw new Error('nothing found to shrink')
-    const shrunk = await shrinkFound(found, planted)
+    const shrunk = await shrinkSeedRun(found, mutation)
     expect(shrunk.run.violation?.invariant).toBe(found.run.violation?.invariant)
     expect(shrunk.scenario.traffic.length).toBeLessThan(found.scenario.traffic.length / 4)
     expect(shrunk.scenario.rules).toHaveLength(1)

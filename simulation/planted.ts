@@ -2,16 +2,16 @@
  * Mistakes put into the real engine for the length of a run: the simulation must find each of them,
  * or it proves nothing.
  */
-import { Holdings, Lease, Pending } from '@sluice/limiter/internal'
+import { Holdings, Lease, UnreportedUsage } from '@sluice/limiter/internal'
 
 /** Puts a mistake in, and returns what takes it out again. */
-type Plant = () => () => void
+type Mutation = () => () => void
 
-export const PLANTED = {
+export const MUTATIONS = {
   /** What a lease did not spend is not given back. */
   'lost-give-back': () =>
     replace(Holdings.prototype, 'giveBack', () => (lease, units) => {
-      lease.meter.tally.held -= units
+      lease.counter.stats.held -= units
     }),
   /** A lease is spent after its end. */
   'late-lease': () => replace(Lease.prototype, 'isOver', () => () => false),
@@ -28,7 +28,7 @@ export const PLANTED = {
   /** What a call took of a lease, and was refused elsewhere, is not put back. */
   'lost-put-back': () =>
     replace(Holdings.prototype, 'putBack', () => (lease, units) => {
-      lease.meter.tally.held -= units
+      lease.counter.stats.held -= units
     }),
   /** A counter that is reset is forgotten in the store, but its leases are spent on. */
   'unforgotten-lease': () => replace(Holdings.prototype, 'forgetAll', () => () => {}),
@@ -54,12 +54,12 @@ export const PLANTED = {
     ),
   /** Counts are reported in every second round only. */
   'late-report': () => {
-    const rounds = new WeakMap<Pending, number>()
+    const rounds = new WeakMap<UnreportedUsage, number>()
     return replace(
-      Pending.prototype,
+      UnreportedUsage.prototype,
       'cut',
       (cut) =>
-        function (this: Pending) {
+        function (this: UnreportedUsage) {
           const round = (rounds.get(this) ?? 0) + 1
           rounds.set(this, round)
           return round % 2 === 0 ? cut.call(this) : []
@@ -69,41 +69,41 @@ export const PLANTED = {
   /** Of what was counted, half is reported. */
   'half-report': () =>
     replace(
-      Pending.prototype,
+      UnreportedUsage.prototype,
       'cut',
       (cut) =>
-        function (this: Pending) {
+        function (this: UnreportedUsage) {
           return cut.call(this).map(({ amount, at }) => ({ amount: Math.ceil(amount / 2), at }))
         },
     ),
   /** What was spent in one window is charged to the next. */
   'wrong-window': () =>
     replace(
-      Pending.prototype,
+      UnreportedUsage.prototype,
       'cut',
       (cut) =>
-        function (this: Pending) {
+        function (this: UnreportedUsage) {
           return cut.call(this).map(({ amount, at }) => ({ amount, at: at + this.windowUs }))
         },
     ),
-} as const satisfies Record<string, Plant>
+} as const satisfies Record<string, Mutation>
 
-export type PlantedName = keyof typeof PLANTED
+export type MutationName = keyof typeof MUTATIONS
 
-export function isPlanted(name: string): name is PlantedName {
-  return Object.hasOwn(PLANTED, name)
+export function isMutation(name: string): name is MutationName {
+  return Object.hasOwn(MUTATIONS, name)
 }
 
 /** Runs with a mistake in the engine; without a name, with the engine as it is. */
-export async function withPlanted<Result>(
-  name: PlantedName | undefined,
+export async function withMutation<Result>(
+  name: MutationName | undefined,
   run: () => Promise<Result>,
 ): Promise<Result> {
-  const takeOut = name === undefined ? () => {} : PLANTED[name]()
+  const restore = name === undefined ? () => {} : MUTATIONS[name]()
   try {
     return await run()
   } finally {
-    takeOut()
+    restore()
   }
 }
 

@@ -1,8 +1,8 @@
 /** What travels between a node and the store. */
 import type { CounterKey, Take } from '@sluice/core'
-import type { Answer, Charge, Give, Groups, Peeked } from '@sluice/limiter'
+import type { Answer, Charge, Give, Groups, PeekOutcome } from '@sluice/limiter'
 
-export type Asked =
+export type Operation =
   | { readonly verb: 'take'; readonly groups: Groups<Take>; readonly states: boolean }
   | { readonly verb: 'peek'; readonly groups: Groups<Take> }
   | { readonly verb: 'give'; readonly give: Give }
@@ -13,7 +13,7 @@ export type Asked =
 
 export interface Request {
   readonly node: string
-  readonly asked: Asked
+  readonly operation: Operation
   /** True time of sending. */
   readonly sentUs: number
   /** The store's time after which nothing of it is done; 0: none. */
@@ -31,9 +31,9 @@ export interface Reply {
   readonly storeUs: number
   readonly late: boolean
   readonly answers?: Groups<Answer>
-  readonly peeked?: Groups<Peeked>
+  readonly peeked?: Groups<PeekOutcome>
   readonly beat?: Beat
 }
 
 /** `lost`: the connection ended, and nobody knows. */
-export type Heard = Reply | 'lost'
+export type LinkOutcome = Reply | 'lost'

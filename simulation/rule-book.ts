@@ -13,7 +13,7 @@ export interface RuleVersion {
 
 type Change = Extract<Fault, { readonly kind: 'change' }>
 
-export class RuleBook {
+export class RuleTimeline {
   readonly first: RuleVersion
   readonly #byChange = new Map<Change, RuleVersion>()
 

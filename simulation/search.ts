@@ -1,30 +1,30 @@
 /** Runs seed after seed until one fails. */
 import { generateScenario } from './generate.js'
-import { type PlantedName, withPlanted } from './planted.js'
+import { type MutationName, withMutation } from './planted.js'
 import type { Scenario } from './scenario.js'
-import { type Shrunk, shrink } from './shrink.js'
+import { type ShrunkRun, shrink } from './shrink.js'
 import { type Run, type RunOptions, runScenario } from './world.js'
 
-export interface Search {
+export interface SearchOptions {
   readonly from: number
   readonly seeds: number
-  readonly planted?: PlantedName | undefined
+  readonly mutation?: MutationName | undefined
   /** The name of the only invariant to be checked. */
   readonly only?: string | undefined
   /** Called after each seed that holds. */
   readonly onSeed?: ((seed: number, run: Run) => void) | undefined
 }
 
-export interface Found {
+export interface SeedRun {
   readonly seed: number
   readonly scenario: Scenario
   readonly run: Run
 }
 
-export async function search(wanted: Search): Promise<Found | undefined> {
-  const { from, seeds, planted, only, onSeed } = wanted
+export async function search(options: SearchOptions): Promise<SeedRun | undefined> {
+  const { from, seeds, mutation, only, onSeed } = options
   for (let seed = from; seed < from + seeds; seed++) {
-    const { scenario, run } = await runSeed(seed, planted, { only })
+    const { scenario, run } = await runSeed(seed, mutation, { only })
     if (run.violation !== undefined) return { seed, scenario, run }
     onSeed?.(seed, run)
   }
@@ -33,14 +33,14 @@ export async function search(wanted: Search): Promise<Found | undefined> {
 
 export async function runSeed(
   seed: number,
-  planted?: PlantedName,
+  mutation?: MutationName,
   options?: RunOptions,
-): Promise<Found> {
+): Promise<SeedRun> {
   const scenario = generateScenario(seed)
-  const run = await withPlanted(planted, () => runScenario(scenario, options))
+  const run = await withMutation(mutation, () => runScenario(scenario, options))
   return { seed, scenario, run }
 }
 
-export async function shrinkFound(found: Found, planted?: PlantedName): Promise<Shrunk> {
-  return withPlanted(planted, () => shrink(found.scenario, found.run))
+export async function shrinkSeedRun(seedRun: SeedRun, mutation?: MutationName): Promise<ShrunkRun> {
+  return withMutation(mutation, () => shrink(seedRun.scenario, seedRun.run))
 }

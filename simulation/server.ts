@@ -6,38 +6,38 @@ import type { Outcome, Take } from '@sluice/core'
 import { type Answer, type Groups, type MemoryStore, memoryStore } from '@sluice/limiter'
 import type { Agenda } from './agenda.js'
 import { DriftingClock } from './drifting-clock.js'
-import type { Asked, Beat, Reply, Request } from './requests.js'
+import type { Operation, Beat, Reply, Request } from './requests.js'
 
 /** More than any scenario has. */
 const COUNTERS_MAX = 4096
 
 /** What the store did, and what came of it. */
-export interface Done {
+export interface Execution {
   readonly request: Request
   readonly trueUs: number
   readonly storeUs: number
   readonly reply: Reply
 }
 
-export interface ServerOptions {
+export interface SimServerOptions {
   readonly agenda: Agenda
   readonly clockUs: number
   readonly driftPpm: number
-  readonly onDone: (done: Done) => void
+  readonly onExecution: (done: Execution) => void
 }
 
-export class Server {
-  readonly #options: ServerOptions
+export class SimServer {
+  readonly #options: SimServerOptions
   readonly #agenda: Agenda
   #clock: DriftingClock
   #store: MemoryStore
   /** Set while what was done is done again on a replica. */
   #replayedUs: number | undefined
-  #done: Done[] = []
+  #executions: Execution[] = []
   #fleet = new Map<string, number>()
   #pausedUntilUs = 0
 
-  constructor(options: ServerOptions) {
+  constructor(options: SimServerOptions) {
     this.#options = options
     this.#agenda = options.agenda
     const { nowUs } = options.agenda
@@ -62,11 +62,11 @@ export class Server {
   handle(request: Request): Reply {
     const storeUs = this.nowUs()
     const isLate = request.notAfter > 0 && storeUs > request.notAfter
-    const said = isLate ? {} : this.perform(request)
-    const reply = { storeUs, late: isLate, ...said }
+    const result = isLate ? {} : this.perform(request)
+    const reply = { storeUs, late: isLate, ...result }
     const done = { request, trueUs: this.#agenda.nowUs, storeUs, reply }
-    if (!isLate && changes(request.asked)) this.#done.push(done)
-    this.#options.onDone(done)
+    if (!isLate && isWrite(request.operation)) this.#executions.push(done)
+    this.#options.onExecution(done)
     return reply
   }
 
@@ -79,18 +79,18 @@ export class Server {
   }
 
   /** A replica takes over that has seen all but the last `lagUs`. Says what is undone by that. */
-  failOver(lagUs: number, clockUs: number): readonly Done[] {
+  failOver(lagUs: number, clockUs: number): readonly Execution[] {
     const { nowUs } = this.#agenda
-    const kept = this.#done.filter(({ trueUs }) => trueUs <= nowUs - lagUs)
-    const undone = this.#done.slice(kept.length)
+    const replicated = this.#executions.filter(({ trueUs }) => trueUs <= nowUs - lagUs)
+    const undone = this.#executions.slice(replicated.length)
     this.#store = this.emptyStore()
     this.#fleet = new Map()
-    for (const { request, storeUs } of kept) {
+    for (const { request, storeUs } of replicated) {
       this.#replayedUs = storeUs
       this.perform(request)
     }
     this.#replayedUs = undefined
-    this.#done = kept
+    this.#executions = replicated
     this.#clock = new DriftingClock(
       nowUs,
       this.#clock.read(nowUs) + clockUs,
@@ -103,27 +103,27 @@ export class Server {
     return memoryStore({ maxCounters: COUNTERS_MAX, clock: { now: () => this.nowUs() } })
   }
 
-  private perform({ node, asked }: Request): Partial<Reply> {
+  private perform({ node, operation }: Request): Partial<Reply> {
     const { sync } = this.#store
-    if (asked.verb === 'take') return { answers: this.take(asked.groups, asked.states) }
-    if (asked.verb === 'peek') return { peeked: sync.peek(asked.groups) }
-    if (asked.verb === 'give') sync.give(asked.give)
-    else if (asked.verb === 'charge') sync.charge(asked.charge)
-    else if (asked.verb === 'reset') sync.reset(asked.key)
-    else if (asked.verb === 'beat') return { beat: this.beat(node, asked.lifeMs) }
+    if (operation.verb === 'take') return { answers: this.take(operation.groups, operation.states) }
+    if (operation.verb === 'peek') return { peeked: sync.peek(operation.groups) }
+    if (operation.verb === 'give') sync.give(operation.give)
+    else if (operation.verb === 'charge') sync.charge(operation.charge)
+    else if (operation.verb === 'reset') sync.reset(operation.key)
+    else if (operation.verb === 'beat') return { beat: this.beat(node, operation.lifeMs) }
     return {}
   }
 
   /** States are told as Redis tells them: where the limit refused, or where they were asked for. */
   private take(groups: Groups<Take>, states: boolean): Groups<Answer> {
     const outcomes = this.#store.sync.take(groups)
-    const tells = (outcome: Outcome, { limit }: Take) =>
+    const includesState = (outcome: Outcome, { limit }: Take) =>
       states || (outcome.retryAfterMs !== 0 && limit.algorithm !== 'sliding-window-log')
     return outcomes.map((row, g) =>
       row.map((outcome, i) => {
         const take = groups[g]?.[i]
-        const plain = told(outcome)
-        if (take === undefined || !tells(outcome, take)) return plain
+        const plain = wireOutcome(outcome)
+        if (take === undefined || !includesState(outcome, take)) return plain
         const [[peeked] = []] = this.#store.sync.peek([[{ ...take, amount: 0 }]])
         return { ...plain, state: peeked?.state }
       }),
@@ -141,10 +141,17 @@ export class Server {
 }
 
 /** What the algorithm keeps to itself does not travel. */
-function told({ granted, remaining, resetAfterMs, retryAfterMs, delayMs, at }: Outcome): Outcome {
+function wireOutcome({
+  granted,
+  remaining,
+  resetAfterMs,
+  retryAfterMs,
+  delayMs,
+  at,
+}: Outcome): Outcome {
   return { granted, remaining, resetAfterMs, retryAfterMs, delayMs, at }
 }
 
-function changes({ verb }: Asked): boolean {
+function isWrite({ verb }: Operation): boolean {
   return verb !== 'peek' && verb !== 'time'
 }

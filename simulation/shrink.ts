@@ -8,50 +8,50 @@ import { type Run, runScenario } from './world.js'
 /** Runs that are spent on it; what is left then is small enough to read, or nearly. */
 const TRIES_MAX = 600
 
-type Part = 'faults' | 'traffic' | 'nodes' | 'rules'
+type Dimension = 'faults' | 'traffic' | 'nodes' | 'rules'
 
 /** The largest parts last: what is gone before makes each of their runs shorter. */
-const PARTS: readonly Part[] = ['faults', 'rules', 'nodes', 'traffic']
+const DIMENSIONS: readonly Dimension[] = ['faults', 'rules', 'nodes', 'traffic']
 
-export interface Shrunk {
+export interface ShrunkRun {
   readonly scenario: Scenario
   readonly run: Run
 }
 
 /** `run` is what the scenario came to, and has a violation. */
-export async function shrink(scenario: Scenario, run: Run): Promise<Shrunk> {
+export async function shrink(scenario: Scenario, run: Run): Promise<ShrunkRun> {
   const shrinker = new Shrinker({ scenario, run })
   return shrinker.shrink()
 }
 
 class Shrinker {
-  #best: Shrunk
+  #best: ShrunkRun
   readonly #invariant: string | undefined
   #tries = 0
 
-  constructor(first: Shrunk) {
+  constructor(first: ShrunkRun) {
     this.#best = first
     this.#invariant = first.run.violation?.invariant
   }
 
-  async shrink(): Promise<Shrunk> {
+  async shrink(): Promise<ShrunkRun> {
     let before = Infinity
     while (sizeOf(this.#best.scenario) < before && this.#tries < TRIES_MAX) {
       before = sizeOf(this.#best.scenario)
-      for (const part of PARTS) await this.shrinkPart(part)
+      for (const dimension of DIMENSIONS) await this.shrinkDimension(dimension)
       await this.shorten()
     }
     return this.#best
   }
 
-  private async shrinkPart(part: Part): Promise<void> {
-    let piece = Math.ceil(this.#best.scenario[part].length / 2)
+  private async shrinkDimension(dimension: Dimension): Promise<void> {
+    let piece = Math.ceil(this.#best.scenario[dimension].length / 2)
     while (piece >= 1) {
       let from = 0
-      while (from < this.#best.scenario[part].length && this.#tries < TRIES_MAX) {
+      while (from < this.#best.scenario[dimension].length && this.#tries < TRIES_MAX) {
         const { scenario } = this.#best
-        const rest = scenario[part].filter((_, i) => i < from || i >= from + piece)
-        const isGone = await this.attempt({ ...scenario, [part]: rest })
+        const rest = scenario[dimension].filter((_, i) => i < from || i >= from + piece)
+        const isGone = await this.attempt({ ...scenario, [dimension]: rest })
         if (!isGone) from += piece
       }
       piece = piece === 1 ? 0 : Math.ceil(piece / 2)

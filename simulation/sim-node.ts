@@ -4,12 +4,12 @@ import { createLimiter, type Give, type Limiter } from '@sluice/limiter'
 import type { Scheduler } from '@sluice/limiter/internal'
 import type { Agenda } from './agenda.js'
 import { DriftingClock } from './drifting-clock.js'
-import { Link } from './link.js'
+import { SimLink } from './link.js'
 import type { Random } from './random.js'
 import type { Reply, Request } from './requests.js'
 import { type RuleVersion, SECRET } from './rule-book.js'
 import type { NodeSpec, Settings } from './scenario.js'
-import type { Server } from './server.js'
+import type { SimServer } from './server.js'
 import { SimStore } from './sim-store.js'
 
 /** Counters of a posture that a node keeps; scenarios have few callers. */
@@ -20,7 +20,7 @@ export interface SimNodeOptions {
   readonly settings: Settings
   readonly version: RuleVersion
   readonly agenda: Agenda
-  readonly server: Server
+  readonly server: SimServer
   readonly random: Random
   readonly fleetSize: number
   readonly onGive: (give: Give) => void
@@ -34,7 +34,7 @@ export interface SimNodeOptions {
 
 export class SimNode {
   readonly name: string
-  readonly link: Link
+  readonly link: SimLink
   readonly store: SimStore
   readonly limiter: Limiter
   readonly #agenda: Agenda
@@ -57,7 +57,7 @@ export class SimNode {
     const { nowUs } = agenda
     this.#wall = new DriftingClock(nowUs, nowUs + spec.wallAheadMs * 1000, spec.wallDriftPpm)
     this.#monotonic = new DriftingClock(nowUs, random.int(1, 1e9), spec.monotonicDriftPpm)
-    this.link = new Link({
+    this.link = new SimLink({
       ...options,
       delayUs: settings.delayMs * 1000,
       jitterUs: settings.jitterMs * 1000,

@@ -8,23 +8,23 @@ import type {
   Charge,
   Give,
   Groups,
-  Peeked,
+  PeekOutcome,
   Remote,
   Silence,
   Store,
   TakeOptions,
 } from '@sluice/limiter'
 import {
-  type Beaten,
+  type HeartbeatReply,
   Breaker,
-  Fleet,
-  Rounds,
+  FleetMembership,
+  PeriodicTask,
   type Scheduler,
   StoreClock,
 } from '@sluice/limiter/internal'
-import type { Link } from './link.js'
+import type { SimLink } from './link.js'
 import type { Random } from './random.js'
-import type { Asked, Heard, Reply, Request } from './requests.js'
+import type { Operation, LinkOutcome, Reply, Request } from './requests.js'
 
 /** As the Redis store does it: a node that hears nothing asks for the time so often. */
 const TIME_EVERY_MS = 1000
@@ -32,7 +32,7 @@ const DOUBLED_BEATS = 0.05
 
 export interface SimStoreOptions {
   readonly node: string
-  readonly link: Link
+  readonly link: SimLink
   readonly scheduler: Scheduler
   readonly nowMs: () => number
   readonly trueUs: () => number
@@ -51,13 +51,13 @@ export interface SimStoreOptions {
 export class SimStore implements Store {
   readonly clock: StoreClock
   readonly remote: Remote
-  readonly fleet: Fleet
+  readonly fleet: FleetMembership
   readonly #options: SimStoreOptions
   readonly #breaker: Breaker
-  readonly #times: Rounds
+  readonly #timePoll: PeriodicTask
   readonly #listeners: (() => void)[] = []
   /** Whether it has said something since the connection stands. */
-  #isGreeted = true
+  #hasReply = true
   #isClosed = false
 
   constructor(options: SimStoreOptions) {
@@ -65,9 +65,9 @@ export class SimStore implements Store {
     this.#options = options
     this.clock = new StoreClock(nowMs)
     this.#breaker = new Breaker(nowMs, () => random.next())
-    this.#times = new Rounds(TIME_EVERY_MS, () => this.askIfIdle(), scheduler)
-    this.fleet = new Fleet({
-      beat: (lifeMs) => this.beat(lifeMs),
+    this.#timePoll = new PeriodicTask(TIME_EVERY_MS, () => this.pollTimeIfIdle(), scheduler)
+    this.fleet = new FleetMembership({
+      sendHeartbeat: (lifeMs) => this.beat(lifeMs),
       nowMs,
       scheduler,
       fleetSize: options.fleetSize,
@@ -87,34 +87,34 @@ export class SimStore implements Store {
 
   /** As the Redis store: one that has not spoken since it was reached is not asked yet. */
   private get isAnswering(): boolean {
-    return this.#isGreeted && !this.#breaker.isOpen
+    return this.#hasReply && !this.#breaker.isOpen
   }
 
   start(): void {
     this.fleet.start()
-    this.#times.start()
+    this.#timePoll.start()
   }
 
   take(groups: Groups<Take>, options: TakeOptions = {}): Promise<Groups<Answer>> {
     const all = (silence: Silence) => groups.map((takes) => takes.map(() => silence))
     const { states = false, onLate } = options
-    const asked: Asked = { verb: 'take', groups, states }
+    const operation: Operation = { verb: 'take', groups, states }
     return new Promise((resolve) => {
-      const hear = (heard: Heard | 'unsent') => {
+      const answersOf = (heard: LinkOutcome | 'unsent') => {
         if (heard === 'unsent') return all('not-run')
         if (heard === 'lost') return all('unknown')
         return heard.late ? all('not-run') : (heard.answers ?? all('unknown'))
       }
-      this.ask(asked, options.deadlineMs ?? this.#options.deadlineMs, {
-        inTime: (heard) => resolve(hear(heard)),
+      this.send(operation, options.deadlineMs ?? this.#options.deadlineMs, {
+        inTime: (heard) => resolve(answersOf(heard)),
         expired: () => resolve(all('unknown')),
-        late: (heard) => onLate?.(hear(heard)),
+        late: (heard) => onLate?.(answersOf(heard)),
       })
     })
   }
 
-  async peek(groups: Groups<Take>): Promise<Groups<Peeked>> {
-    const reply = await this.reply({ verb: 'peek', groups })
+  async peek(groups: Groups<Take>): Promise<Groups<PeekOutcome>> {
+    const reply = await this.execute({ verb: 'peek', groups })
     return reply.peeked ?? []
   }
 
@@ -122,49 +122,49 @@ export class SimStore implements Store {
     const { onGive, onNotGiven } = this.#options
     onGive(give)
     try {
-      await this.reply({ verb: 'give', give })
+      await this.execute({ verb: 'give', give })
     } catch (error) {
-      if (error instanceof NotDone && error.silence === 'not-run') onNotGiven(give)
+      if (error instanceof NoReplyError && error.silence === 'not-run') onNotGiven(give)
       throw error
     }
   }
 
   async charge(charge: Charge): Promise<void> {
-    await this.reply({ verb: 'charge', charge })
+    await this.execute({ verb: 'charge', charge })
   }
 
   async reset(key: CounterKey): Promise<void> {
-    await this.reply({ verb: 'reset', key })
+    await this.execute({ verb: 'reset', key })
     this.#options.onReset(key)
   }
 
   async close(): Promise<void> {
     this.#isClosed = true
-    this.#times.stop()
+    this.#timePoll.stop()
     await this.fleet.leave()
   }
 
   /** A connection stands again, perhaps to another server. */
-  reconnected(): void {
+  onReconnect(): void {
     this.clock.forget()
-    this.#isGreeted = false
-    void this.askTime()
+    this.#hasReply = false
+    void this.pollTime()
   }
 
   /** Now and then one is sent twice, as a client may do with what does no harm. */
-  private async beat(lifeMs: number): Promise<Beaten> {
+  private async beat(lifeMs: number): Promise<HeartbeatReply> {
     if (this.#options.random.chance(DOUBLED_BEATS)) {
-      void this.reply({ verb: 'beat', lifeMs }).catch(() => {})
+      void this.execute({ verb: 'beat', lifeMs }).catch(() => {})
     }
-    const { beat } = await this.reply({ verb: 'beat', lifeMs })
-    if (beat === undefined) throw new NotDone('beat', 'unknown')
+    const { beat } = await this.execute({ verb: 'beat', lifeMs })
+    if (beat === undefined) throw new NoReplyError('beat', 'unknown')
     return { ...beat, fingerprint: undefined }
   }
 
-  private reply(asked: Asked): Promise<Reply> {
+  private execute(operation: Operation): Promise<Reply> {
     return new Promise((resolve, reject) => {
-      const fail = (silence: Silence) => reject(new NotDone(asked.verb, silence))
-      this.ask(asked, this.#options.deadlineMs, {
+      const fail = (silence: Silence) => reject(new NoReplyError(operation.verb, silence))
+      this.send(operation, this.#options.deadlineMs, {
         inTime: (heard) => {
           if (heard === 'unsent') fail('not-run')
           else if (heard === 'lost') fail('unknown')
@@ -177,16 +177,16 @@ export class SimStore implements Store {
     })
   }
 
-  private ask(
-    asked: Asked,
+  private send(
+    operation: Operation,
     deadlineMs: number,
     then: {
-      readonly inTime: (heard: Heard | 'unsent') => void
+      readonly inTime: (heard: LinkOutcome | 'unsent') => void
       readonly expired: () => void
       readonly late: (reply: Reply) => void
     },
   ): void {
-    const isProbe = asked.verb === 'time' || asked.verb === 'beat'
+    const isProbe = operation.verb === 'time' || operation.verb === 'beat'
     if (!this.isAnswering && !isProbe) {
       then.inTime('unsent')
       return
@@ -194,14 +194,14 @@ export class SimStore implements Store {
     const { link, scheduler, nowMs, node, trueUs } = this.#options
     const sentMs = nowMs()
     const notAfter = this.clock.isKnown ? Math.max(1, this.clock.earliest(sentMs + deadlineMs)) : 0
-    const request: Request = { node, asked, sentUs: trueUs(), notAfter }
+    const request: Request = { node, operation, sentUs: trueUs(), notAfter }
     let isAnswered = false
     let callOff = () => {}
     const left = link.send(request, (heard) => {
       callOff()
       const wasAnswered = isAnswered
       isAnswered = true
-      if (heard !== 'lost') this.heard(heard, sentMs)
+      if (heard !== 'lost') this.onReply(heard, sentMs)
       else if (!wasAnswered) this.#options.onDoubt(request)
       if (!wasAnswered) then.inTime(heard)
       else if (heard !== 'lost') then.late(heard)
@@ -214,16 +214,16 @@ export class SimStore implements Store {
       if (isAnswered) return
       isAnswered = true
       this.#options.onDoubt(request)
-      this.missed()
+      this.onTimeout()
       then.expired()
     })
   }
 
-  private heard({ storeUs }: Reply, sentMs: number): void {
+  private onReply({ storeUs }: Reply, sentMs: number): void {
     const receivedMs = this.#options.nowMs()
     this.clock.learn(sentMs, receivedMs, storeUs)
     const wasAnswering = this.isAnswering
-    this.#isGreeted = true
+    this.#hasReply = true
     if (receivedMs - sentMs > this.#options.deadlineMs) return
     if (this.#breaker.isOpen) this.#breaker.close()
     else this.#breaker.succeed()
@@ -231,34 +231,34 @@ export class SimStore implements Store {
     for (const listener of this.#listeners) listener()
   }
 
-  private missed(): void {
+  private onTimeout(): void {
     if (this.#breaker.fail()) this.probeLater()
   }
 
   private probeLater(): void {
     this.#options.scheduler.after(this.#breaker.probeInMs(), () => {
       if (!this.#breaker.isOpen || this.#isClosed) return
-      this.#breaker.probing()
-      void this.askTime()
+      this.#breaker.onProbe()
+      void this.pollTime()
       this.probeLater()
     })
   }
 
-  private async askIfIdle(): Promise<void> {
+  private async pollTimeIfIdle(): Promise<void> {
     const sinceMs = this.#options.nowMs() - this.clock.learntMs
-    if (sinceMs >= TIME_EVERY_MS / 2 || !this.clock.isKnown) await this.askTime()
+    if (sinceMs >= TIME_EVERY_MS / 2 || !this.clock.isKnown) await this.pollTime()
   }
 
-  private async askTime(): Promise<void> {
+  private async pollTime(): Promise<void> {
     try {
-      await this.reply({ verb: 'time' })
+      await this.execute({ verb: 'time' })
     } catch {
       // It is asked again.
     }
   }
 }
 
-class NotDone extends SluiceError {
+class NoReplyError extends SluiceError {
   readonly silence: Silence
 
   constructor(verb: string, silence: Silence) {

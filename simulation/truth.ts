@@ -4,11 +4,11 @@
  */
 import type { CounterKey, Limit, PlannedTake, Take } from '@sluice/core'
 import type { Charge, Give } from '@sluice/limiter'
-import type { Called, Decided } from './called.js'
-import { type Counter, isBucket, meet, nameOf, newCounter, touch } from './counter.js'
+import type { CallRecord, DecisionRecord } from './called.js'
+import { type Counter, isBucket, addVariant, nameOf, newCounter, changeLimit } from './counter.js'
 import type { Reply, Request } from './requests.js'
 import type { FaultKind, Scenario } from './scenario.js'
-import type { Done, Server } from './server.js'
+import type { Execution, SimServer } from './server.js'
 
 /** What one node took of one counter, and what became of it. Units; all only grow. */
 export interface Account {
@@ -17,7 +17,7 @@ export interface Account {
   /** Taken from the store, whether the node heard of it or not. */
   granted: number
   /** Of these, what the node never heard of. */
-  unheard: number
+  unacknowledged: number
   /** Of these, what a bucket has regained by itself before the lease is over. */
   regained: number
   /** Admitted to calls otherwise than by posture. */
@@ -29,7 +29,7 @@ export interface Account {
   /** Given back: perhaps done by the store, certainly done, and certainly not done when tried. */
   givesTried: number
   givesDone: number
-  notGiven: number
+  givesFailed: number
   /** Charged to the store afterwards: done by it, and of which the node heard nothing in time. */
   charged: number
   doubtful: number
@@ -47,7 +47,7 @@ export interface Refund {
 }
 
 /** Something that the bounds of the store allow for. */
-export interface Upset {
+export interface StoreDisruption {
   readonly trueUs: number
   readonly kind: 'failover' | 'store-jump'
   /** How far the store's clock was set forward; back where it is less than 0. */
@@ -56,21 +56,21 @@ export interface Upset {
   readonly undone: ReadonlyMap<string, number>
 }
 
-export class Truth {
+export class GroundTruth {
   readonly scenario: Scenario
-  readonly server: Server
+  readonly server: SimServer
   readonly counters = new Map<string, Counter>()
   readonly accounts = new Map<string, Account>()
-  readonly waiting = new Map<number, Called>()
-  readonly upsets: Upset[] = []
+  readonly pendingCalls = new Map<number, CallRecord>()
+  readonly disruptions: StoreDisruption[] = []
   /** Nodes that were killed: what they held is gone. */
-  readonly dead = new Set<string>()
+  readonly killedNodes = new Set<string>()
   /** The fewest live nodes that each node ever believed in. */
-  readonly fewest = new Map<string, number>()
+  readonly fewestNodes = new Map<string, number>()
   /** When each node last returned something to a counter, in true time. */
-  readonly gaveUs = new Map<string, Map<string, number>>()
+  readonly lastReturnUs = new Map<string, Map<string, number>>()
   /** The limit by which a counter was last charged: a bucket may owe more than its rule's own. */
-  readonly owing = new Map<string, Limit>()
+  readonly lastChargedLimit = new Map<string, Limit>()
   decisions = 0
 
   /** The longest that a question and its answer are under way where nothing goes wrong. */
@@ -85,7 +85,7 @@ export class Truth {
   /** Whether the fleet is the same from beginning to end. */
   readonly isSteady: boolean
 
-  constructor(scenario: Scenario, server: Server) {
+  constructor(scenario: Scenario, server: SimServer) {
     const { settings, faults, nodes } = scenario
     this.scenario = scenario
     this.server = server
@@ -98,23 +98,23 @@ export class Truth {
     this.isSteady = this.isCalm && nodes.every(({ joinsMs }) => joinsMs === 0)
   }
 
-  has(kind: string): boolean {
+  hasFault(kind: string): boolean {
     return this.scenario.faults.some((fault) => fault.kind === kind)
   }
 
   account(node: string, take: PlannedTake, isShadow: boolean): Account {
-    const { key, of } = take
+    const { key, compiled } = take
     const name = nameOf(key)
     let counter = this.counters.get(name)
     if (counter === undefined) {
-      counter = newCounter(key, of, isShadow)
+      counter = newCounter(key, compiled, isShadow)
       this.counters.set(name, counter)
     }
-    meet(counter, of)
-    return this.accountWith(node, counter)
+    addVariant(counter, compiled)
+    return this.accountFor(node, counter)
   }
 
-  accountWith(node: string, counter: Counter): Account {
+  accountFor(node: string, counter: Counter): Account {
     const id = `${node} ${counter.name}`
     const known = this.accounts.get(id)
     if (known !== undefined) return known
@@ -127,69 +127,69 @@ export class Truth {
     return this.accounts.get(`${node} ${nameOf(key)}`)
   }
 
-  began(called: Called): void {
-    this.waiting.set(called.id, called)
-    for (const { account, amount } of called.takes.flat()) account.offered += amount
+  recordArrival(call: CallRecord): void {
+    this.pendingCalls.set(call.id, call)
+    for (const { account, amount } of call.takes.flat()) account.offered += amount
   }
 
-  decided({ called, spent }: Decided): void {
+  recordDecision({ call, spent }: DecisionRecord): void {
     this.decisions += 1
-    this.waiting.delete(called.id)
-    for (const { wanted, byPosture } of spent) {
+    this.pendingCalls.delete(call.id)
+    for (const { take, byPosture } of spent) {
       // What a shadow rule was charged while the store was silent is told nobody.
-      if (byPosture || (wanted.account.counter.isShadow && !this.isCalm))
-        wanted.account.byPosture += wanted.amount
-      else wanted.account.spent += wanted.amount
+      if (byPosture || (take.account.counter.isShadow && !this.isCalm))
+        take.account.byPosture += take.amount
+      else take.account.spent += take.amount
     }
   }
 
-  done(done: Done): void {
-    const { request, trueUs, storeUs, reply } = done
+  recordExecution(execution: Execution): void {
+    const { request, trueUs, storeUs, reply } = execution
     if (reply.late) return
-    const { asked, node } = request
-    if (asked.verb === 'reset') {
-      this.gave(node, asked.key, trueUs)
-      this.counters.get(nameOf(asked.key))?.resetsUs.push(trueUs)
-    } else if (asked.verb === 'give') {
-      this.gave(node, asked.give.key, trueUs)
-      this.touched(node, asked.give, trueUs)
-      const account = this.accountOf(node, asked.give.key)
+    const { operation, node } = request
+    if (operation.verb === 'reset') {
+      this.recordReturn(node, operation.key, trueUs)
+      this.counters.get(nameOf(operation.key))?.resetsUs.push(trueUs)
+    } else if (operation.verb === 'give') {
+      this.recordReturn(node, operation.give.key, trueUs)
+      this.recordTouch(node, operation.give, trueUs)
+      const account = this.accountOf(node, operation.give.key)
       if (account !== undefined) {
-        const { amount, at = storeUs } = asked.give
+        const { amount, at = storeUs } = operation.give
         account.givesDone += amount
         const takenUs = trueUs - Math.max(0, storeUs - at)
         account.counter.returned.push({ takenUs, us: trueUs, units: amount })
       }
-    } else if (asked.verb === 'charge') {
-      this.owing.set(nameOf(asked.charge.key), asked.charge.limit)
-      this.touched(node, asked.charge, trueUs)
-      const account = this.accountOf(node, asked.charge.key)
-      if (account !== undefined) account.charged += asked.charge.amount
+    } else if (operation.verb === 'charge') {
+      this.lastChargedLimit.set(nameOf(operation.charge.key), operation.charge.limit)
+      this.recordTouch(node, operation.charge, trueUs)
+      const account = this.accountOf(node, operation.charge.key)
+      if (account !== undefined) account.charged += operation.charge.amount
     }
     for (const grant of grantsOf(request, reply)) {
       const account = this.accountOf(node, grant.take.key)
       if (account === undefined) continue
-      this.touched(node, grant.take, trueUs)
+      this.recordTouch(node, grant.take, trueUs)
       account.granted += grant.granted
       if (this.isRegained(node, grant)) account.regained += grant.granted
     }
   }
 
   /** What was counted by another limit may have regained more than this one would have given. */
-  private touched(
+  private recordTouch(
     node: string,
     { key, limit }: { readonly key: CounterKey; readonly limit: Limit },
     trueUs: number,
   ): void {
     const counter = this.counters.get(nameOf(key))
-    if (counter === undefined || !touch(counter, limit, trueUs)) return
+    if (counter === undefined || !changeLimit(counter, limit, trueUs)) return
     // The node itself takes no notice of it.
-    this.gave(`${node} by another limit`, key, trueUs)
+    this.recordReturn(`${node} by another limit`, key, trueUs)
   }
 
-  private gave(node: string, key: CounterKey, trueUs: number): void {
-    const gave = this.gaveUs.get(nameOf(key)) ?? new Map<string, number>()
-    this.gaveUs.set(nameOf(key), gave.set(node, trueUs))
+  private recordReturn(node: string, key: CounterKey, trueUs: number): void {
+    const gave = this.lastReturnUs.get(nameOf(key)) ?? new Map<string, number>()
+    this.lastReturnUs.set(nameOf(key), gave.set(node, trueUs))
   }
 
   /** Whether the bucket may be full again before the node has given back what it did not spend. */
@@ -197,52 +197,54 @@ export class Truth {
     const { windowMs } = take.limit
     if (!isBucket(take.limit)) return false
     const lateMs = SWEEP_MS + this.scenario.settings.deadlineMs
-    return this.stood(node) || resetAfterMs <= Math.min(windowMs / 4, LEASE_MS_MAX) + lateMs
+    return this.wasStopped(node) || resetAfterMs <= Math.min(windowMs / 4, LEASE_MS_MAX) + lateMs
   }
 
   /** A receipt is being paid out on a node: what the store has taken is taken no more. */
-  refunding(node: string, key: CounterKey, amount: number): void {
+  recordRefund(node: string, key: CounterKey, amount: number): void {
     const counter = this.counters.get(nameOf(key))
-    if (counter !== undefined) this.accountWith(node, counter).refunded += amount
+    if (counter !== undefined) this.accountFor(node, counter).refunded += amount
   }
 
-  tried(node: string, give: Give): void {
+  recordGiveAttempt(node: string, give: Give): void {
     const account = this.accountOf(node, give.key)
     if (account !== undefined) account.givesTried += give.amount
   }
 
   /** It certainly was not done. Leases try it again; what a call was granted is lost. */
-  notGiven(node: string, give: Give): void {
+  recordGiveFailure(node: string, give: Give): void {
     const account = this.accountOf(node, give.key)
     if (account === undefined) return
     account.givesTried -= give.amount
-    account.notGiven += give.amount
+    account.givesFailed += give.amount
   }
 
   /** The node does not know whether it was done. */
-  doubted({ node, asked }: Request): void {
-    const account = asked.verb === 'charge' ? this.accountOf(node, asked.charge.key) : undefined
-    if (account !== undefined && asked.verb === 'charge') account.doubtful += asked.charge.amount
+  recordDoubt({ node, operation }: Request): void {
+    const account =
+      operation.verb === 'charge' ? this.accountOf(node, operation.charge.key) : undefined
+    if (account !== undefined && operation.verb === 'charge')
+      account.doubtful += operation.charge.amount
   }
 
   /** The store did it, and the node will never hear of it. */
-  unheard(request: Request, reply: Reply): void {
+  recordLostReply(request: Request, reply: Reply): void {
     for (const { take, granted } of grantsOf(request, reply)) {
       const account = this.accountOf(request.node, take.key)
-      if (account !== undefined) account.unheard += granted
+      if (account !== undefined) account.unacknowledged += granted
     }
   }
 
-  saw(node: string, nodes: number): void {
-    this.fewest.set(node, Math.min(nodes, this.fewest.get(node) ?? Infinity))
+  recordFleetSize(node: string, nodes: number): void {
+    this.fewestNodes.set(node, Math.min(nodes, this.fewestNodes.get(node) ?? Infinity))
   }
 
   /** Units that calls on a node want of a counter, and that may be theirs already. */
-  pending(node: string, counter: Counter): number {
+  pendingUnits(node: string, counter: Counter): number {
     let units = 0
-    for (const called of this.waiting.values()) {
-      if (called.node !== node) continue
-      for (const { account, amount } of called.takes.flat()) {
+    for (const call of this.pendingCalls.values()) {
+      if (call.node !== node) continue
+      for (const { account, amount } of call.takes.flat()) {
         if (account.counter === counter) units += amount
       }
     }
@@ -250,29 +252,30 @@ export class Truth {
   }
 
   /** Whether the node slept at some time: its clock that never steps then stood still. */
-  slept(node: string): boolean {
+  wasSuspended(node: string): boolean {
     return this.scenario.faults.some((fault) => fault.kind === 'suspend' && fault.node === node)
   }
 
   /** Whether the node was stopped at some time. */
-  stood(node: string): boolean {
+  wasStopped(node: string): boolean {
     const { faults } = this.scenario
-    return this.slept(node) || faults.some((each) => each.kind === 'pause' && each.node === node)
+    return (
+      this.wasSuspended(node) || faults.some((each) => each.kind === 'pause' && each.node === node)
+    )
   }
 
   /** Whether another node gave back to a counter within so long, or this one just now. */
-  gaveWithin({ name }: Counter, called: Called, nowUs: number, withinUs: number): boolean {
-    for (const [node, us] of this.gaveUs.get(name) ?? []) {
-      const mostUs =
-        node === called.node ? nowUs - called.startedUs + this.reachMs * 1000 : withinUs
+  wasReturnedWithin({ name }: Counter, call: CallRecord, nowUs: number, withinUs: number): boolean {
+    for (const [node, us] of this.lastReturnUs.get(name) ?? []) {
+      const mostUs = node === call.node ? nowUs - call.startedUs + this.reachMs * 1000 : withinUs
       if (nowUs - us <= mostUs) return true
     }
     return false
   }
 
   /** Whether the store's clock or counters changed by themselves within so long. */
-  isUpset(nowUs: number, withinUs: number): boolean {
-    return this.upsets.some(({ trueUs }) => nowUs - trueUs <= withinUs)
+  isDisrupted(nowUs: number, withinUs: number): boolean {
+    return this.disruptions.some(({ trueUs }) => nowUs - trueUs <= withinUs)
   }
 }
 
@@ -303,9 +306,9 @@ export interface Grant {
 }
 
 /** What the store took in answer to a request. */
-export function grantsOf({ asked }: Request, reply: Reply): readonly Grant[] {
-  if (asked.verb !== 'take' || reply.late) return []
-  return asked.groups.flatMap((takes, g) =>
+export function grantsOf({ operation }: Request, reply: Reply): readonly Grant[] {
+  if (operation.verb !== 'take' || reply.late) return []
+  return operation.groups.flatMap((takes, g) =>
     takes.flatMap((take, i) => {
       const answer = reply.answers?.[g]?.[i]
       if (answer === undefined || typeof answer === 'string' || answer.granted === 0) return []
@@ -315,8 +318,8 @@ export function grantsOf({ asked }: Request, reply: Reply): readonly Grant[] {
   )
 }
 
-export function chargeOf({ asked }: Request): Charge | undefined {
-  return asked.verb === 'charge' ? asked.charge : undefined
+export function chargeOf({ operation }: Request): Charge | undefined {
+  return operation.verb === 'charge' ? operation.charge : undefined
 }
 
 function emptyAccount(node: string, counter: Counter): Account {
@@ -324,14 +327,14 @@ function emptyAccount(node: string, counter: Counter): Account {
     node,
     counter,
     granted: 0,
-    unheard: 0,
+    unacknowledged: 0,
     regained: 0,
     spent: 0,
     refunded: 0,
     byPosture: 0,
     givesTried: 0,
     givesDone: 0,
-    notGiven: 0,
+    givesFailed: 0,
     charged: 0,
     doubtful: 0,
     offered: 0,

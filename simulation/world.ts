@@ -4,17 +4,17 @@
  */
 import type { CounterKey } from '@sluice/core'
 import { Agenda } from './agenda.js'
-import type { Decided } from './called.js'
-import { Callers } from './callers.js'
+import type { DecisionRecord } from './called.js'
+import { SimCallers } from './callers.js'
 import { nameOf } from './counter.js'
 import { allInvariants } from './invariants/index.js'
 import type { Invariant, NodeAtEnd } from './invariants/invariant.js'
 import { Random } from './random.js'
-import { RuleBook, type RuleVersion } from './rule-book.js'
+import { RuleTimeline, type RuleVersion } from './rule-book.js'
 import type { Fault, NodeSpec, Scenario } from './scenario.js'
-import { type Done, Server } from './server.js'
+import { type Execution, SimServer } from './server.js'
 import { SimNode } from './sim-node.js'
-import { grantsOf, type Refund, Truth } from './truth.js'
+import { grantsOf, type Refund, GroundTruth } from './truth.js'
 
 /** What was found, and when. */
 interface Violation {
@@ -46,17 +46,17 @@ export interface RunOptions {
 }
 
 export async function runScenario(scenario: Scenario, options: RunOptions = {}): Promise<Run> {
-  return new World(scenario, options).run()
+  return new SimWorld(scenario, options).run()
 }
 
-class World {
+class SimWorld {
   readonly #scenario: Scenario
   readonly #agenda: Agenda
   readonly #random: Random
-  readonly #server: Server
-  readonly #truth: Truth
-  readonly #book: RuleBook
-  readonly #callers: Callers
+  readonly #server: SimServer
+  readonly #truth: GroundTruth
+  readonly #rules: RuleTimeline
+  readonly #callers: SimCallers
   readonly #nodes = new Map<string, SimNode>()
   readonly #invariants: readonly Invariant[]
   readonly #log: Log | undefined
@@ -71,23 +71,23 @@ class World {
     this.#log = log
     this.#agenda = new Agenda(settings.startUs)
     this.#random = new Random(seed)
-    this.#server = new Server({
+    this.#server = new SimServer({
       agenda: this.#agenda,
       clockUs: settings.startUs + settings.storeAheadMs * 1000,
       driftPpm: settings.storeDriftPpm,
-      onDone: (done) => this.done(done),
+      onExecution: (done) => this.onExecution(done),
     })
-    this.#truth = new Truth(scenario, this.#server)
-    this.#book = new RuleBook(scenario)
-    this.#version = this.#book.first
-    this.#callers = new Callers({
+    this.#truth = new GroundTruth(scenario, this.#server)
+    this.#rules = new RuleTimeline(scenario)
+    this.#version = this.#rules.first
+    this.#callers = new SimCallers({
       agenda: this.#agenda,
       truth: this.#truth,
       nodeOf: (name) => this.#nodes.get(name),
-      note: (line, more) => this.note(line, more),
-      onDecided: (decided) => this.decided(decided),
-      onRefund: (refund) => this.refunded(refund),
-      onFailed: (what, message) => this.found(what, message),
+      log: (line, more) => this.logEvent(line, more),
+      onDecision: (decided) => this.onDecision(decided),
+      onRefund: (refund) => this.onRefund(refund),
+      onFailed: (what, message) => this.check(what, message),
     })
     const all = allInvariants.map((make) => make(this.#truth))
     this.#invariants = all.filter(({ name }) => only === undefined || name === only)
@@ -97,10 +97,10 @@ class World {
     const { nodes, traffic, faults, settings } = this.#scenario
     for (const spec of nodes) this.at(spec.joinsMs, () => this.join(spec))
     for (const arrival of traffic) this.at(arrival.atMs, () => this.#callers.arrive(arrival))
-    for (const fault of faults) this.at(fault.atMs, () => this.strike(fault))
-    const endUs = settings.startUs + settings.lengthMs * 1000 + REST_US + this.#book.memoryUs
+    for (const fault of faults) this.at(fault.atMs, () => this.inject(fault))
+    const endUs = settings.startUs + settings.lengthMs * 1000 + REST_US + this.#rules.memoryUs
     while (this.#violation === undefined && this.#agenda.step(endUs)) {
-      await settled()
+      await flushImmediates()
       this.step()
     }
     if (this.#violation === undefined) this.end()
@@ -126,59 +126,64 @@ class World {
       server: this.#server,
       random: new Random(this.#random.int(1, 2 ** 31)),
       fleetSize: nodes.length,
-      onGive: (give) => this.#truth.tried(spec.name, give),
-      onNotGiven: (give) => this.#truth.notGiven(spec.name, give),
-      onReset: (key) => this.forgot(spec.name, key),
-      onDoubt: (request) => this.#truth.doubted(request),
-      onLost: (request, reply) => this.#truth.unheard(request, reply),
+      onGive: (give) => this.#truth.recordGiveAttempt(spec.name, give),
+      onNotGiven: (give) => this.#truth.recordGiveFailure(spec.name, give),
+      onReset: (key) => this.onReset(spec.name, key),
+      onDoubt: (request) => this.#truth.recordDoubt(request),
+      onLost: (request, reply) => this.#truth.recordLostReply(request, reply),
     })
     this.#nodes.set(spec.name, node)
-    this.note(`${spec.name} joins`)
+    this.logEvent(`${spec.name} joins`)
   }
 
-  private decided(decided: Decided): void {
-    this.#truth.decided(decided)
-    for (const { name, onDecided } of this.#invariants) this.found(name, onDecided?.(decided))
+  private onDecision(record: DecisionRecord): void {
+    this.#truth.recordDecision(record)
+    for (const { name, onDecision: onDecided } of this.#invariants)
+      this.check(name, onDecided?.(record))
   }
 
-  private refunded(refund: Refund): void {
-    for (const { name, onRefund } of this.#invariants) this.found(name, onRefund?.(refund))
+  private onRefund(refund: Refund): void {
+    for (const { name, onRefund } of this.#invariants) this.check(name, onRefund?.(refund))
   }
 
-  private forgot(node: string, key: CounterKey): void {
+  private onReset(node: string, key: CounterKey): void {
     const { nowUs } = this.#agenda
-    for (const { name, onReset } of this.#invariants) this.found(name, onReset?.(node, key, nowUs))
+    for (const { name, onReset } of this.#invariants) this.check(name, onReset?.(node, key, nowUs))
   }
 
-  private done(done: Done): void {
-    const { request, storeUs } = done
-    this.note(`the store does ${this.said(done)} for ${request.node}`, `at ${storeUs}`)
-    this.#truth.done(done)
-    for (const { name, onDone } of this.#invariants) this.found(name, onDone?.(done))
+  private onExecution(execution: Execution): void {
+    const { request, storeUs } = execution
+    this.logEvent(
+      `the store does ${this.describeExecution(execution)} for ${request.node}`,
+      `at ${storeUs}`,
+    )
+    this.#truth.recordExecution(execution)
+    for (const { name, onExecution: onDone } of this.#invariants)
+      this.check(name, onDone?.(execution))
   }
 
-  private strike(fault: Fault): void {
-    this.note(`fault: ${JSON.stringify(fault)}`)
+  private inject(fault: Fault): void {
+    this.logEvent(`fault: ${JSON.stringify(fault)}`)
     if (fault.kind === 'store-pause') this.#server.pause(fault.forMs * 1000)
     else if (fault.kind === 'store-jump') {
       const stepUs = fault.byMs * 1000
       this.#server.jump(stepUs)
       const { nowUs } = this.#agenda
-      this.#truth.upsets.push({ trueUs: nowUs, kind: fault.kind, stepUs, undone: new Map() })
+      this.#truth.disruptions.push({ trueUs: nowUs, kind: fault.kind, stepUs, undone: new Map() })
     } else if (fault.kind === 'failover') this.failOver(fault.lagMs * 1000, fault.clockMs * 1000)
-    else if (fault.kind === 'change') this.change(this.#book.after(fault), fault.spreadMs)
+    else if (fault.kind === 'change') this.change(this.#rules.after(fault), fault.spreadMs)
     else {
       const node = this.#nodes.get(fault.node)
-      if (node?.isAlive === true) this.strikeNode(node, fault)
+      if (node?.isAlive === true) this.injectIntoNode(node, fault)
     }
   }
 
-  private strikeNode(node: SimNode, fault: NodeFault): void {
+  private injectIntoNode(node: SimNode, fault: NodeFault): void {
     if (fault.kind === 'pause') node.pause(fault.forMs * 1000)
     else if (fault.kind === 'suspend') node.suspend(fault.forMs * 1000)
     else if (fault.kind === 'kill') {
       node.kill()
-      this.#truth.dead.add(node.name)
+      this.#truth.killedNodes.add(node.name)
     } else if (fault.kind === 'stop') node.deliver(() => this.stop(node))
     else if (fault.kind === 'reload') node.deliver(() => node.use(node.version))
     else if (fault.kind === 'reset') this.disconnect(node, fault.forMs * 1000)
@@ -189,9 +194,9 @@ class World {
 
   private stop(node: SimNode): void {
     node.isClosing = true
-    const isClosed = () => this.note(`${node.name} is closed`)
+    const isClosed = () => this.logEvent(`${node.name} is closed`)
     node.limiter.close().then(isClosed, (error: unknown) => {
-      this.found('every node closes', `${node.name}: ${String(error)}`)
+      this.check('every node closes', `${node.name}: ${String(error)}`)
     })
   }
 
@@ -213,7 +218,7 @@ class World {
         undone.set(name, (undone.get(name) ?? 0) + granted)
       }
     }
-    this.#truth.upsets.push({ trueUs: this.#agenda.nowUs, kind: 'failover', stepUs, undone })
+    this.#truth.disruptions.push({ trueUs: this.#agenda.nowUs, kind: 'failover', stepUs, undone })
     for (const node of this.#nodes.values()) {
       this.disconnect(node, this.#random.int(FAILOVER_US, 2 * FAILOVER_US))
     }
@@ -221,15 +226,15 @@ class World {
 
   private disconnect(node: SimNode, forUs: number): void {
     node.link.reset(forUs)
-    this.#agenda.after(forUs + 1, () => node.deliver(() => node.store.reconnected()))
+    this.#agenda.after(forUs + 1, () => node.deliver(() => node.store.onReconnect()))
   }
 
   private step(): void {
     for (const node of this.#nodes.values()) {
-      if (node.isAlive) this.#truth.saw(node.name, node.store.fleet.size())
+      if (node.isAlive) this.#truth.recordFleetSize(node.name, node.store.fleet.size())
     }
     const { nowUs } = this.#agenda
-    for (const { name, onStep } of this.#invariants) this.found(name, onStep?.(nowUs))
+    for (const { name, onStep } of this.#invariants) this.check(name, onStep?.(nowUs))
   }
 
   private end(): void {
@@ -239,44 +244,46 @@ class World {
       const { stats } = node.limiter
       let held = 0
       let counters = 0
-      for (const here of stats?.coordination.values() ?? []) {
-        held += here.held
+      for (const ruleStats of stats?.coordination.values() ?? []) {
+        held += ruleStats.held
         // A closed limiter counts nothing any more, whatever it remembers.
-        if (!node.isClosing) counters += here.counters
+        if (!node.isClosing) counters += ruleStats.counters
       }
       nodes.push({ name: node.name, held, counters, reportsWaiting: stats?.reportsWaiting ?? 0 })
     }
-    for (const { name, atEnd } of this.#invariants) this.found(name, atEnd?.(nodes))
+    for (const { name, atEnd } of this.#invariants) this.check(name, atEnd?.(nodes))
   }
 
   /** The first counts: what comes after may follow from it. */
-  private found(invariant: string, message: string | undefined): void {
+  private check(invariant: string, message: string | undefined): void {
     if (message === undefined || this.#violation !== undefined) return
     const atMs = (this.#agenda.nowUs - this.#scenario.settings.startUs) / 1000
     this.#violation = { invariant, message, atMs }
     this.#log?.(`${atMs.toFixed(3)} VIOLATED: ${invariant}: ${message}`)
   }
 
-  private said({ request: { asked }, reply }: Done): string {
-    const of = (key: CounterKey) => this.#truth.counters.get(nameOf(key))?.label ?? 'nothing known'
-    if (reply.late) return `nothing of a late ${asked.verb}`
-    if (asked.verb === 'give') return `give ${asked.give.amount} of ${of(asked.give.key)}`
-    if (asked.verb === 'reset') return `reset ${of(asked.key)}`
-    if (asked.verb === 'charge') {
-      const { amount, at, key } = asked.charge
-      return `charge ${amount} at ${at} of ${of(key)}`
+  private describeExecution({ request: { operation }, reply }: Execution): string {
+    const labelOf = (key: CounterKey) =>
+      this.#truth.counters.get(nameOf(key))?.label ?? 'nothing known'
+    if (reply.late) return `nothing of a late ${operation.verb}`
+    if (operation.verb === 'give')
+      return `give ${operation.give.amount} of ${labelOf(operation.give.key)}`
+    if (operation.verb === 'reset') return `reset ${labelOf(operation.key)}`
+    if (operation.verb === 'charge') {
+      const { amount, at, key } = operation.charge
+      return `charge ${amount} at ${at} of ${labelOf(key)}`
     }
-    if (asked.verb !== 'take') return asked.verb
+    if (operation.verb !== 'take') return operation.verb
     const answers = reply.answers?.flat() ?? []
-    const parts = asked.groups.flat().map(({ key, amount, atLeast }, i) => {
+    const takes = operation.groups.flat().map(({ key, amount, atLeast }, i) => {
       const answer = answers[i]
       const granted = answer === undefined || typeof answer === 'string' ? '-' : answer.granted
-      return `${granted}/${amount}${atLeast === undefined ? '' : ` from ${atLeast}`} of ${of(key)}`
+      return `${granted}/${amount}${atLeast === undefined ? '' : ` from ${atLeast}`} of ${labelOf(key)}`
     })
-    return `take ${parts.join(', ')}`
+    return `take ${takes.join(', ')}`
   }
 
-  private note(line: string, more = ''): void {
+  private logEvent(line: string, more = ''): void {
     const ms = (this.#agenda.nowUs - this.#scenario.settings.startUs) / 1000
     const text = `${ms.toFixed(3)} ${line}${more === '' ? '' : `: ${more}`}`
     for (let i = 0; i < text.length; i++) {
@@ -289,7 +296,7 @@ class World {
 type NodeFault = Extract<Fault, { readonly node: string }>
 
 /** Whatever follows without waiting from what has happened, does. */
-function settled(): Promise<void> {
+function flushImmediates(): Promise<void> {
   return new Promise((resolve) => {
     setImmediate(resolve)
   })

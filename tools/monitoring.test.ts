@@ -5,7 +5,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { readPlain } from '../packages/core/src/index.js'
+import { parseData } from '../packages/core/src/index.js'
 import { ALERT_NAMES } from '../packages/server/src/config/parse-alerts.js'
 import { findService } from './services.setup.js'
 
@@ -18,7 +18,7 @@ const RUNBOOK = 'docs/guides/runbook.md'
 const readText = (path: string): string => readFileSync(join(ROOT, path), 'utf8')
 
 function readYaml(path: string): unknown {
-  const { value, problems } = readPlain(readText(path), { file: path })
+  const { value, problems } = parseData(readText(path), { file: path })
   expect(problems).toEqual([])
   return value
 }

@@ -23,7 +23,7 @@ export const forwarded = callers.map(({ key }, i) => ({
 }))
 
 /** The same calls as a program asks about them. */
-export const asked = callers.map(({ key, user, plan }, i) => ({
+export const decisionCalls = callers.map(({ key, user, plan }, i) => ({
   method: 'POST',
   path: '/v1/check',
   headers: { 'content-type': 'application/json', 'user-agent': 'bench/1.0' },

@@ -1,5 +1,5 @@
 /** `POST /v1/check` against a handler that does no more than parse the same JSON. */
-import { asked } from './calls.mjs'
+import { decisionCalls } from './calls.mjs'
 import { AMOUNT, measureAll, printRatios, printSubjects, ROUNDS, ratioOf } from './measure.mjs'
 import { describePlaces, startLoad, startServer, stopAll } from './processes.mjs'
 import { startSluice } from './sluice.mjs'
@@ -13,7 +13,7 @@ try {
     { name: 'Sluice /v1/check, 10 rules', pid: sluice.pid, url: sluice.urls.api },
     { name: 'node:http that parses the JSON', pid: bare.pid, url: bare.urls.url },
   ]
-  await measureAll(startLoad(), subjects, asked)
+  await measureAll(startLoad(), subjects, decisionCalls)
   report(subjects)
 } finally {
   await stopAll()

@@ -26,7 +26,7 @@ async function run(url, perSecond, seconds) {
   while (performance.now() - began < seconds * 1000) {
     const due = ((performance.now() - began) / 1000) * perSecond
     while (sent + BATCH <= due) {
-      const asked = ask(pool, sent)
+      const asked = send(pool, sent)
         .then((answers) => {
           done += answers.length
           refused += answers.filter(({ allowed }) => !allowed).length
@@ -44,7 +44,7 @@ async function run(url, perSecond, seconds) {
   return { done, refused, failed, took }
 }
 
-async function ask(pool, first) {
+async function send(pool, first) {
   const calls = Array.from({ length: BATCH }, (_, i) => callOf(first + i))
   const { statusCode, body } = await pool.request({
     method: 'POST',

@@ -6,8 +6,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { stopAll } from '../process.test-helper.js'
-import { Receiver } from './receiver.test-helper.js'
-import { check, keepOn, startWatched, type Watched } from './watched.test-helper.js'
+import { AlertReceiver } from './receiver.test-helper.js'
+import {
+  check,
+  repeatEvery,
+  startAlertingServer,
+  type AlertingServer,
+} from './watched.test-helper.js'
 
 const isLong = process.env['SLUICE_RUNS'] !== undefined
 /** Of the shortest time over which what is usual may be learnt. */
@@ -17,8 +22,8 @@ const USERS = 30
 const ATTACKERS_AT_ONCE = 1000
 
 describe.runIf(isLong)('a rule by address', () => {
-  const receiver = new Receiver()
-  let server: Watched
+  const receiver = new AlertReceiver()
+  let server: AlertingServer
   let stopUsers = async () => {}
   let ips = 0
 
@@ -29,13 +34,13 @@ describe.runIf(isLong)('a rule by address', () => {
     })
 
   beforeAll(async () => {
-    server = await startWatched({
+    server = await startAlertingServer({
       url: await receiver.open(),
       alerts: { usual: '1m' },
       rules: [{ id: 'login', by: ['ip'], limits: ['20/minute'] }],
     })
     const users = Array.from({ length: USERS }, (_, i) => ({ ip: `192.0.2.${i}` }))
-    stopUsers = keepOn(5000, () => check(server.api, users))
+    stopUsers = repeatEvery(5000, () => check(server.api, users))
   }, 60_000)
 
   afterAll(async () => {
@@ -49,16 +54,16 @@ describe.runIf(isLong)('a rule by address', () => {
   }, async () => {
     await sleep(LEARNT_AFTER_MS)
     expect(receiver.posted).toEqual([])
-    const stop = keepOn(500, () => check(server.api, attackers()))
-    const unusual = await receiver.hear('callers-unusual:', 'firing', 60_000)
+    const stop = repeatEvery(500, () => check(server.api, attackers()))
+    const unusual = await receiver.waitForState('callers-unusual:', 'firing', 60_000)
     await stop()
     expect(unusual).toMatchObject({ severity: 'ticket', subject: 'login' })
     const { callers, usual } = unusual.details
     expect(Number(callers)).toBeGreaterThan(5 * Number(usual))
-    await receiver.hear('callers-unusual:', 'resolved', 420_000)
-    receiver.expectToldOnce('callers-unusual:')
+    await receiver.waitForState('callers-unusual:', 'resolved', 420_000)
+    receiver.expectFiredOnce('callers-unusual:')
     expect(receiver.posted).toHaveLength(2)
-    await server.hasLogged('alert', 'callers-unusual', [{ level: 'warn' }])
-    await server.hasLogged('alert over', 'callers-unusual', [{}])
+    await server.expectLogged('alert', 'callers-unusual', [{ level: 'warn' }])
+    await server.expectLogged('alert over', 'callers-unusual', [{}])
   })
 })

@@ -3,17 +3,17 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type RedisCluster, startCluster } from '../../tools/redis/cluster.js'
 import { type ShiftedRedis, startShiftedRedis } from '../../tools/redis/shifted.js'
 import { stopAll } from '../process.test-helper.js'
-import { Receiver } from './receiver.test-helper.js'
-import { startWatched, type Watched } from './watched.test-helper.js'
+import { AlertReceiver } from './receiver.test-helper.js'
+import { startAlertingServer, type AlertingServer } from './watched.test-helper.js'
 
 const AHEAD_MS = 200
 /** A busy machine makes each reading less sure than it would be. */
 const UNSURE_MS = 150
 
 const nodes: ShiftedRedis[] = []
-const receiver = new Receiver()
+const receiver = new AlertReceiver()
 let redis: RedisCluster
-let server: Watched
+let server: AlertingServer
 
 beforeAll(async () => {
   redis = await startCluster({
@@ -25,7 +25,7 @@ beforeAll(async () => {
       return node
     },
   })
-  server = await startWatched({
+  server = await startAlertingServer({
     url: await receiver.open(),
     config: { redis: { url: redis.url } },
     rules: [{ id: 'per-user', by: ['user'], limits: ['10/second'] }],
@@ -43,14 +43,14 @@ test('a clock that is ahead is off ours and off the others, until it is set righ
 }, async () => {
   const [wrong, right] = nodes
   wrong?.shiftClock(AHEAD_MS)
-  const spread = await receiver.hear('clock-spread:', 'firing')
+  const spread = await receiver.waitForState('clock-spread:', 'firing')
   expect(spread).toMatchObject({
     severity: 'ticket',
     subject: '',
     details: { stores: [wrong?.address, right?.address] },
   })
   expect(Number(spread.details['spreadMs'])).toBeGreaterThan(AHEAD_MS - UNSURE_MS)
-  const offset = await receiver.hear('clock-offset:', 'firing')
+  const offset = await receiver.waitForState('clock-offset:', 'firing')
   expect(offset).toMatchObject({ severity: 'ticket', subject: wrong?.address })
   expect(Number(offset.details['offsetMs'])).toBeGreaterThan(AHEAD_MS - UNSURE_MS)
   const shown = await server.operator.sluice('alerts')
@@ -59,11 +59,11 @@ test('a clock that is ahead is off ours and off the others, until it is set righ
   expect(shown.out).toContain(`ticket  clock-offset ${wrong?.address}, for `)
 
   wrong?.shiftClock(0)
-  await receiver.hear('clock-spread:', 'resolved')
-  await receiver.hear('clock-offset:', 'resolved')
-  receiver.expectToldOnce('clock-spread:', 'clock-offset:')
+  await receiver.waitForState('clock-spread:', 'resolved')
+  await receiver.waitForState('clock-offset:', 'resolved')
+  receiver.expectFiredOnce('clock-spread:', 'clock-offset:')
   for (const alert of ['clock-spread', 'clock-offset'] as const) {
-    await server.hasLogged('alert', alert, [{ level: 'warn' }])
-    await server.hasLogged('alert over', alert, [{ level: 'info' }])
+    await server.expectLogged('alert', alert, [{ level: 'warn' }])
+    await server.expectLogged('alert over', alert, [{ level: 'info' }])
   }
 })

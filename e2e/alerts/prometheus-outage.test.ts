@@ -12,8 +12,8 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { findService } from '../../tools/services.setup.js'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
 import { makeFolder, stopAll } from '../process.test-helper.js'
-import { Receiver } from './receiver.test-helper.js'
-import { check, keepOn, startWatched } from './watched.test-helper.js'
+import { AlertReceiver } from './receiver.test-helper.js'
+import { check, repeatEvery, startAlertingServer } from './watched.test-helper.js'
 
 const RULES_FILE = fileURLToPath(new URL('../../monitoring/prometheus-rules.yaml', import.meta.url))
 /** While nothing changes; while something does, the seconds that a server takes to find it out. */
@@ -37,7 +37,7 @@ const CALLS = RULES.flatMap(({ id }) =>
 )
 
 let redis: RedisServer
-const receiver = new Receiver()
+const receiver = new AlertReceiver()
 
 beforeAll(async () => {
   redis = await startRedis()
@@ -131,7 +131,7 @@ interface Expected {
 test('the stock alert fires while Redis is killed and while it hangs, alone, and is over after each', {
   timeout: 180_000,
 }, async () => {
-  const server = await startWatched({
+  const server = await startAlertingServer({
     url: await receiver.open(),
     config: { redis: { url: redis.url, deadline: '200ms' } },
     rules: RULES,
@@ -140,7 +140,7 @@ test('the stock alert fires while Redis is killed and while it hangs, alone, and
   const up = () => metrics.last('sluice_store_up')
   const isUp = () => up() === 1
   const isDown = () => up() === 0
-  const stop = keepOn(20, () => check(server.api, CALLS))
+  const stop = repeatEvery(20, () => check(server.api, CALLS))
   const expected: Expected[] = []
   const timeOf = (scrape: number) => `${scrape * SCRAPE_SECONDS}s`
   const firing = [{ labels: `{alertname="SluiceStoreDown",store="${redis.address}"}`, value: 1 }]

@@ -11,7 +11,7 @@ export const RUNBOOK = 'https://wiki.example/runbook'
 const GUIDE = readFileSync(new URL('../../docs/guides/runbook.md', import.meta.url), 'utf8')
 const HOST = '127.0.0.1'
 
-interface Posted {
+interface PostedAlert {
   readonly state: 'firing' | 'resolved'
   readonly alert: AlertView
   /** What the receiver answered. */
@@ -20,21 +20,21 @@ interface Posted {
   readonly delivery: string
 }
 
-export class Receiver {
+export class AlertReceiver {
   /** Everything that came, also what was answered with a failure. */
-  readonly posted: Posted[] = []
+  readonly posted: PostedAlert[] = []
   /** What it answers from now on. */
   status = 204
   /** Whether it ends every connection without a word. */
-  isDeaf = false
+  dropsConnections = false
   readonly #problems: string[] = []
   #server: Server | undefined
 
   async open(): Promise<string> {
     const server = createServer((incoming, response) => {
-      void this.take(incoming).then((status) => response.writeHead(status).end())
+      void this.receive(incoming).then((status) => response.writeHead(status).end())
     })
-    server.on('connection', (socket) => void (this.isDeaf && socket.destroy()))
+    server.on('connection', (socket) => void (this.dropsConnections && socket.destroy()))
     await new Promise<void>((resolve) => server.listen(0, HOST, resolve))
     this.#server = server
     return `http://${HOST}:${(server.address() as AddressInfo).port}/alerts`
@@ -49,16 +49,20 @@ export class Receiver {
   }
 
   /** What was accepted of alerts whose ids begin so, in the order in which it came. */
-  told(id: string): readonly Posted[] {
+  accepted(id: string): readonly PostedAlert[] {
     return this.posted.filter((each) => each.alert.id.startsWith(id) && each.status < 300)
   }
 
   /** The last that was accepted of it, once it is of that state. */
-  async hear(id: string, state: Posted['state'], withinMs = 40_000): Promise<AlertView> {
+  async waitForState(
+    id: string,
+    state: PostedAlert['state'],
+    withinMs = 40_000,
+  ): Promise<AlertView> {
     return vi.waitFor(
       () => {
-        const last = this.told(id).at(-1)
-        expect(last?.state, this.story()).toBe(state)
+        const last = this.accepted(id).at(-1)
+        expect(last?.state, this.summary()).toBe(state)
         return last?.alert as AlertView
       },
       { timeout: withinMs, interval: 50 },
@@ -66,24 +70,26 @@ export class Receiver {
   }
 
   /** Each began and ended once, in that order; all was signed and has its section. */
-  expectToldOnce(...ids: readonly string[]): void {
+  expectFiredOnce(...ids: readonly string[]): void {
     for (const id of ids) {
-      const told = this.told(id)
+      const accepted = this.accepted(id)
       expect(
-        told.map(({ state }) => state),
-        this.story(),
+        accepted.map(({ state }) => state),
+        this.summary(),
       ).toEqual(['firing', 'resolved'])
-      const [begun, over] = told.map((each) => each.alert)
-      expect(over).toMatchObject({ id: begun?.id, since: begun?.since, node: begun?.node })
-      expect(begun?.resolvedAt).toBeNull()
-      expect(Date.parse(over?.resolvedAt ?? '')).toBeGreaterThan(Date.parse(over?.since ?? ''))
+      const [fired, resolved] = accepted.map((each) => each.alert)
+      expect(resolved).toMatchObject({ id: fired?.id, since: fired?.since, node: fired?.node })
+      expect(fired?.resolvedAt).toBeNull()
+      expect(Date.parse(resolved?.resolvedAt ?? '')).toBeGreaterThan(
+        Date.parse(resolved?.since ?? ''),
+      )
     }
     expect(this.#problems).toEqual([])
     for (const { alert } of this.posted) expectSection(alert)
   }
 
   /** What came, a line each, for whoever reads of a failure. */
-  story(): string {
+  summary(): string {
     const lines = this.posted.map(
       ({ state, status, alert: { id, since, resolvedAt } }) =>
         `${state} ${id} since ${since} until ${resolvedAt ?? ''}: ${status}`,
@@ -91,15 +97,15 @@ export class Receiver {
     return `The receiver got:\n${lines.join('\n')}`
   }
 
-  private async take(incoming: IncomingMessage): Promise<number> {
+  private async receive(incoming: IncomingMessage): Promise<number> {
     const pieces: Buffer[] = []
     for await (const piece of incoming) pieces.push(piece as Buffer)
     const body = Buffer.concat(pieces)
     const { 'x-sluice-signature': signature, 'x-sluice-delivery': delivery } = incoming.headers
-    const wanted = `sha256=${createHmac('sha256', SECRET).update(body).digest('hex')}`
-    if (signature !== wanted) this.#problems.push(`a signature: ${String(signature)}`)
+    const expectedSignature = `sha256=${createHmac('sha256', SECRET).update(body).digest('hex')}`
+    if (signature !== expectedSignature) this.#problems.push(`a signature: ${String(signature)}`)
     if (typeof delivery !== 'string') this.#problems.push('no id of a delivery')
-    const { state, alert } = JSON.parse(body.toString()) as Pick<Posted, 'state' | 'alert'>
+    const { state, alert } = JSON.parse(body.toString()) as Pick<PostedAlert, 'state' | 'alert'>
     const { status } = this
     this.posted.push({ state, alert, status, delivery: String(delivery) })
     return status

@@ -6,8 +6,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { type PostgresServer, startPostgres } from '../../tools/postgres/server.js'
 import { stopAll } from '../process.test-helper.js'
-import { Receiver } from './receiver.test-helper.js'
-import { check, keepOn, startWatched, type Watched } from './watched.test-helper.js'
+import { AlertReceiver } from './receiver.test-helper.js'
+import {
+  check,
+  repeatEvery,
+  startAlertingServer,
+  type AlertingServer,
+} from './watched.test-helper.js'
 
 const SOON = { timeout: 20_000, interval: 50 }
 /** Longer than a busy machine keeps the usual caller from its next call. */
@@ -30,9 +35,9 @@ const usualOf = (second: number) =>
 /** So many that a look which saw one of them alone is far above what is usual. */
 const BURST = Array.from({ length: 1000 }, () => ({ user: 'usual', path: '/search' }))
 
-const receiver = new Receiver()
+const receiver = new AlertReceiver()
 let postgres: PostgresServer
-let server: Watched
+let server: AlertingServer
 let startedMs: number
 let burst = false
 let seconds = 0
@@ -40,15 +45,15 @@ let stopUsual = async () => {}
 
 beforeAll(async () => {
   postgres = await startPostgres()
-  receiver.isDeaf = true
-  server = await startWatched({
+  receiver.dropsConnections = true
+  server = await startAlertingServer({
     url: await receiver.open(),
     alerts: { callerAtZero: CALLER_AT_ZERO, rulesStale: RULES_STALE, usual: '1m' },
     env: { SLUICE_DATABASE_URL: await postgres.createDatabase() },
   })
   await server.client.applyRules({ rules: RULES })
   startedMs = performance.now()
-  stopUsual = keepOn(1000, () => check(server.api, burst ? BURST : usualOf(seconds++)))
+  stopUsual = repeatEvery(1000, () => check(server.api, burst ? BURST : usualOf(seconds++)))
 }, 60_000)
 
 afterAll(async () => {
@@ -61,16 +66,16 @@ afterAll(async () => {
 test('a caller that loops is an alert until it has room, and waits for its receiver', {
   timeout: 150_000,
 }, async () => {
-  const stop = keepOn(LOOP_EVERY_MS, () => check(server.api, [LOOP]))
+  const stop = repeatEvery(LOOP_EVERY_MS, () => check(server.api, [LOOP]))
   await vi.waitFor(() => {
     expect(server.program.output()).toContain('an alert is not delivered yet')
   }, SOON)
-  await server.hasLogged('alert', 'caller-at-zero', [{}])
+  await server.expectLogged('alert', 'caller-at-zero', [{}])
   receiver.status = 500
-  receiver.isDeaf = false
+  receiver.dropsConnections = false
   await vi.waitFor(() => expect(receiver.posted).not.toEqual([]), SOON)
   receiver.status = 204
-  const zero = await receiver.hear('caller-at-zero:login/', 'firing')
+  const zero = await receiver.waitForState('caller-at-zero:login/', 'firing')
   expect(zero).toMatchObject({ severity: 'ticket', details: { rule: 'login' } })
   expect(zero.details).not.toHaveProperty('caller')
   expect(new Set(receiver.posted.map(({ delivery }) => delivery)).size).toBe(1)
@@ -81,10 +86,10 @@ test('a caller that loops is an alert until it has room, and waits for its recei
 
   const room = await server.operator.sluice('rules override login user=loop 1000000/hour')
   expect(room.code, room.err).toBe(0)
-  await receiver.hear('caller-at-zero:login/', 'resolved')
+  await receiver.waitForState('caller-at-zero:login/', 'resolved')
   await stop()
-  receiver.expectToldOnce('caller-at-zero:')
-  await server.hasLogged('alert over', 'caller-at-zero', [{}])
+  receiver.expectFiredOnce('caller-at-zero:')
+  await server.expectLogged('alert over', 'caller-at-zero', [{}])
   expect((await server.operator.sluice('alerts')).code).toBe(0)
 })
 
@@ -92,24 +97,24 @@ test('rules that Postgres does not confirm are stale, until it is back', {
   timeout: 120_000,
 }, async () => {
   await postgres.kill()
-  const stale = await receiver.hear('rules-stale:', 'firing')
+  const stale = await receiver.waitForState('rules-stale:', 'firing')
   expect(stale).toMatchObject({ severity: 'page', subject: '' })
   expect(Number(stale.details['ageSeconds'])).toBeGreaterThanOrEqual(5)
   expect(stale.details['problem']).toContain('postgres')
   await postgres.start()
-  await receiver.hear('rules-stale:', 'resolved')
-  receiver.expectToldOnce('rules-stale:')
-  await server.hasLogged('alert', 'rules-stale', [{ level: 'error' }])
-  await server.hasLogged('alert over', 'rules-stale', [{}])
+  await receiver.waitForState('rules-stale:', 'resolved')
+  receiver.expectFiredOnce('rules-stale:')
+  await server.expectLogged('alert', 'rules-stale', [{ level: 'error' }])
+  await server.expectLogged('alert over', 'rules-stale', [{}])
 })
 
 test('a rule that refuses far more than it did for a minute is unusual, until it does no more', {
   timeout: 240_000,
 }, async () => {
   await sleep(LEARNT_AFTER_MS - (performance.now() - startedMs))
-  expect(receiver.told('refusals-unusual:')).toEqual([])
+  expect(receiver.accepted('refusals-unusual:')).toEqual([])
   burst = true
-  const unusual = await receiver.hear('refusals-unusual:', 'firing')
+  const unusual = await receiver.waitForState('refusals-unusual:', 'firing')
   burst = false
   expect(unusual).toMatchObject({ severity: 'ticket', subject: 'search' })
   const { perSecond, usualPerSecond } = unusual.details
@@ -117,8 +122,8 @@ test('a rule that refuses far more than it did for a minute is unusual, until it
   expect(Number(usualPerSecond)).toBeGreaterThan(0)
   expect(Number(usualPerSecond)).toBeLessThan(5)
   expect(Number(perSecond)).toBeGreaterThan(5 * Number(usualPerSecond))
-  await receiver.hear('refusals-unusual:', 'resolved', 90_000)
-  receiver.expectToldOnce('caller-at-zero:login/', 'rules-stale:', 'refusals-unusual:')
-  await server.hasLogged('alert', 'refusals-unusual', [{ level: 'warn' }])
-  await server.hasLogged('alert over', 'refusals-unusual', [{}])
+  await receiver.waitForState('refusals-unusual:', 'resolved', 90_000)
+  receiver.expectFiredOnce('caller-at-zero:login/', 'rules-stale:', 'refusals-unusual:')
+  await server.expectLogged('alert', 'refusals-unusual', [{ level: 'warn' }])
+  await server.expectLogged('alert over', 'refusals-unusual', [{}])
 })

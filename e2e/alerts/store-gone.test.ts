@@ -2,11 +2,11 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
 import { stopAll } from '../process.test-helper.js'
-import { Receiver } from './receiver.test-helper.js'
-import { startWatched } from './watched.test-helper.js'
+import { AlertReceiver } from './receiver.test-helper.js'
+import { startAlertingServer } from './watched.test-helper.js'
 
 let redis: RedisServer
-const receiver = new Receiver()
+const receiver = new AlertReceiver()
 
 beforeAll(async () => {
   redis = await startRedis()
@@ -20,22 +20,22 @@ afterAll(async () => {
 test('a Redis that is killed is told of without a single call, and over when it is back', {
   timeout: 90_000,
 }, async () => {
-  const { client } = await startWatched({
+  const { client } = await startAlertingServer({
     url: await receiver.open(),
     config: { redis: { url: redis.url } },
     rules: [{ id: 'per-user', by: ['user'], limits: ['10/second'] }],
   })
   expect(await client.stats()).toMatchObject({ nodes: 1, isWhole: true })
   await redis.kill()
-  const begun = await receiver.hear('breaker-open', 'firing')
+  const begun = await receiver.waitForState('breaker-open', 'firing')
   expect(begun).toMatchObject({ subject: redis.address, severity: 'page' })
   expect(begun.summary).toContain('cannot be reached')
   // What other nodes saw is on that Redis, and nobody must take one for all.
   expect(await client.stats()).toMatchObject({ nodes: 1, isWhole: false })
   expect((await client.top()).isWhole).toBe(false)
   await redis.restart()
-  const over = await receiver.hear('breaker-open', 'resolved')
+  const over = await receiver.waitForState('breaker-open', 'resolved')
   expect(over.summary).toContain('could not be reached')
   await expect.poll(async () => (await client.stats()).isWhole, { timeout: 20_000 }).toBe(true)
-  receiver.expectToldOnce('breaker-open')
+  receiver.expectFiredOnce('breaker-open')
 })

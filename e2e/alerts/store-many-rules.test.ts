@@ -2,15 +2,15 @@
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
 import { stopAll } from '../process.test-helper.js'
-import { Receiver } from './receiver.test-helper.js'
-import { check, keepOn, startWatched } from './watched.test-helper.js'
+import { AlertReceiver } from './receiver.test-helper.js'
+import { check, repeatEvery, startAlertingServer } from './watched.test-helper.js'
 
 const RULES = 300
 const SOON = { timeout: 20_000, interval: 50 }
 const ids = Array.from({ length: RULES }, (_, i) => `r${String(i).padStart(3, '0')}`)
 
 let redis: RedisServer
-const receiver = new Receiver()
+const receiver = new AlertReceiver()
 
 beforeAll(async () => {
   redis = await startRedis()
@@ -24,7 +24,7 @@ afterAll(async () => {
 test('300 rules and one dead Redis are one page with cause and count, and one end of it', {
   timeout: 120_000,
 }, async () => {
-  const { api, client, operator } = await startWatched({
+  const { api, client, operator } = await startAlertingServer({
     url: await receiver.open(),
     // A machine that is busy makes any Redis slow, and this is about one that is gone.
     config: { redis: { url: redis.url, deadline: '5s' } },
@@ -38,7 +38,7 @@ test('300 rules and one dead Redis are one page with cause and count, and one en
     })),
   })
   const calls = ids.map((id) => ({ user: 'u1', path: `/${id}` }))
-  const stop = keepOn(20, () => check(api, calls))
+  const stop = repeatEvery(20, () => check(api, calls))
   // Enough decisions that availability could speak.
   const decided = async () => (await client.stats()).series.allowed.reduce((a, b) => a + b, 0)
   await vi.waitFor(async () => expect(await decided()).toBeGreaterThan(2000), SOON)
@@ -46,7 +46,7 @@ test('300 rules and one dead Redis are one page with cause and count, and one en
   expect(await pagesOf()).toEqual([])
 
   await redis.kill()
-  const begun = await receiver.hear('breaker-open', 'firing')
+  const begun = await receiver.waitForState('breaker-open', 'firing')
   expect(begun).toMatchObject({ subject: redis.address, severity: 'page' })
   const summary = `Redis at ${redis.address} cannot be reached; 300 rules have answered by their posture so far.`
   await vi.waitFor(async () => {
@@ -62,12 +62,12 @@ test('300 rules and one dead Redis are one page with cause and count, and one en
   expect(shown.out).not.toContain('degraded')
 
   await redis.start()
-  const over = await receiver.hear('breaker-open', 'resolved')
+  const over = await receiver.waitForState('breaker-open', 'resolved')
   await stop()
   expect(over.summary).toBe(
     `Redis at ${redis.address} could not be reached; 300 rules answered by their posture.`,
   )
-  receiver.expectToldOnce('breaker-open')
+  receiver.expectFiredOnce('breaker-open')
   expect(begun.summary).toMatch(
     /cannot be reached; \d+ rules have answered by their posture so far/,
   )

@@ -2,8 +2,14 @@
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
 import { stopAll } from '../process.test-helper.js'
-import { Receiver } from './receiver.test-helper.js'
-import { check, followAlerts, keepOn, startWatched, type Watched } from './watched.test-helper.js'
+import { AlertReceiver } from './receiver.test-helper.js'
+import {
+  check,
+  followAlerts,
+  repeatEvery,
+  startAlertingServer,
+  type AlertingServer,
+} from './watched.test-helper.js'
 
 const WORKERS = 2
 /** Twice what availability needs, for each worker. */
@@ -35,7 +41,7 @@ const RULES = [
 ]
 
 let redis: RedisServer
-const receiver = new Receiver()
+const receiver = new AlertReceiver()
 
 beforeAll(async () => {
   redis = await startRedis()
@@ -48,7 +54,7 @@ afterAll(async () => {
 
 /** Of all workers together. */
 async function metricIs(
-  { admin }: Watched,
+  { admin }: AlertingServer,
   name: string,
   isSo: (value: number) => boolean,
 ): Promise<void> {
@@ -60,8 +66,8 @@ async function metricIs(
 }
 
 /** Calls flow until every worker has given Redis up so many times. */
-async function untilGivenUp(server: Watched, times: number): Promise<void> {
-  const stop = keepOn(STEADY_EVERY_MS, () => check(server.api, [STEADY]))
+async function untilGivenUp(server: AlertingServer, times: number): Promise<void> {
+  const stop = repeatEvery(STEADY_EVERY_MS, () => check(server.api, [STEADY]))
   await metricIs(server, 'sluice_breaker_opened_total', (count) => count >= times * WORKERS)
   await stop()
 }
@@ -69,7 +75,7 @@ async function untilGivenUp(server: Watched, times: number): Promise<void> {
 test('a store that falls silent, comes back and falls silent is one alert, told once', {
   timeout: 240_000,
 }, async () => {
-  const server = await startWatched({
+  const server = await startAlertingServer({
     url: await receiver.open(),
     config: { redis: { url: redis.url, deadline: '200ms' } },
     // A machine that is busy makes any Redis slow, and this is about one that is silent.
@@ -85,7 +91,7 @@ test('a store that falls silent, comes back and falls silent is one alert, told 
 
   redis.pause()
   await untilGivenUp(server, 1)
-  await receiver.hear('breaker-open', 'firing')
+  await receiver.waitForState('breaker-open', 'firing')
   await expectShown(server)
 
   redis.resume()
@@ -96,10 +102,10 @@ test('a store that falls silent, comes back and falls silent is one alert, told 
   await metricIs(server, 'sluice_breaker_open', (open) => open === 0)
 
   // One that was decided by posture is outweighed by ten thousand that were not.
-  const stop = keepOn(0, () => check(server.api, CROWD))
-  await receiver.hear('breaker-open', 'resolved', 60_000)
+  const stop = repeatEvery(0, () => check(server.api, CROWD))
+  await receiver.waitForState('breaker-open', 'resolved', 60_000)
   await stop()
-  receiver.expectToldOnce('breaker-open')
+  receiver.expectFiredOnce('breaker-open')
   // What rules and availability had of it was told with it.
   const pages = receiver.posted.filter(({ alert }) => alert.severity === 'page')
   expect(pages.map(({ alert }) => alert.alert)).toEqual(['breaker-open', 'breaker-open'])
@@ -112,12 +118,16 @@ test('a store that falls silent, comes back and falls silent is one alert, told 
   expect(breaker.map(({ resolvedAt }) => resolvedAt === null)).toEqual([true, false])
   // Each worker says what it sees in the log; the receiver was told once.
   const line = { subject: redis.address }
-  await server.hasLogged('alert', 'breaker-open', Array(WORKERS).fill({ ...line, level: 'error' }))
-  await server.hasLogged('alert over', 'breaker-open', Array(WORKERS).fill(line))
+  await server.expectLogged(
+    'alert',
+    'breaker-open',
+    Array(WORKERS).fill({ ...line, level: 'error' }),
+  )
+  await server.expectLogged('alert over', 'breaker-open', Array(WORKERS).fill(line))
 })
 
 /** While they go on. */
-async function expectShown({ operator, client }: Watched): Promise<void> {
+async function expectShown({ operator, client }: AlertingServer): Promise<void> {
   await vi.waitFor(async () => {
     const { active } = await client.alerts()
     expect(active.map(({ id }) => id)).toEqual([`breaker-open:${redis.address}`])

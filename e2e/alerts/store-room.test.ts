@@ -2,8 +2,13 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
 import { stopAll } from '../process.test-helper.js'
-import { Receiver } from './receiver.test-helper.js'
-import { check, keepOn, startWatched, type Watched } from './watched.test-helper.js'
+import { AlertReceiver } from './receiver.test-helper.js'
+import {
+  check,
+  repeatEvery,
+  startAlertingServer,
+  type AlertingServer,
+} from './watched.test-helper.js'
 
 /** Above 80 % of what is used and that together, and little for counters. */
 const ROOM_BYTES = 150_000
@@ -12,13 +17,13 @@ const CALLERS_AT_ONCE = 1000
 /** A minute without any, and the looks before and after it. */
 const EVICTIONS_MS_MAX = 120_000
 
-const receiver = new Receiver()
+const receiver = new AlertReceiver()
 let redis: RedisServer
-let server: Watched
+let server: AlertingServer
 
 beforeAll(async () => {
   redis = await startRedis({ config: ['--maxmemory-policy', 'allkeys-lru'] })
-  server = await startWatched({
+  server = await startAlertingServer({
     url: await receiver.open(),
     config: { redis: { url: redis.url, allowEviction: true, deadline: '2s' } },
     rules: [{ id: 'per-user', by: ['user'], limits: ['100/hour'] }],
@@ -33,7 +38,7 @@ afterAll(async () => {
 
 /** Nobody calls twice, so that each call is a counter. */
 function callersCome(everyMs: number): () => Promise<void> {
-  return keepOn(everyMs, () =>
+  return repeatEvery(everyMs, () =>
     check(
       server.api,
       Array.from({ length: CALLERS_AT_ONCE }, () => ({ user: `u${callers++}` })),
@@ -48,7 +53,7 @@ test('memory above 80 % of its maximum is an alert, until there is more', {
 }, async () => {
   const { usedBytes } = await redis.memory()
   await redis.cli('CONFIG', 'SET', 'maxmemory', String(usedBytes + ROOM_BYTES))
-  const full = await receiver.hear('store-memory:', 'firing')
+  const full = await receiver.waitForState('store-memory:', 'firing')
   expect(full).toMatchObject({
     severity: 'page',
     subject: redis.address,
@@ -57,26 +62,26 @@ test('memory above 80 % of its maximum is an alert, until there is more', {
 
   // While it is full anyway: counters that are dropped are an alert of their own.
   const stop = callersCome(200)
-  const evicted = await receiver.hear('store-evictions:', 'firing')
+  const evicted = await receiver.waitForState('store-evictions:', 'firing')
   await stop()
   expect(evicted).toMatchObject({ severity: 'page', subject: redis.address })
   expect(Number(evicted.details['evicted'])).toBeGreaterThan(0)
   expect(Number((await redis.info('stats'))['evicted_keys'])).toBeGreaterThan(0)
 
   await redis.cli('CONFIG', 'SET', 'maxmemory', PLENTY)
-  await receiver.hear('store-memory:', 'resolved')
-  receiver.expectToldOnce('store-memory:')
-  expect(receiver.told('store-evictions:')).toHaveLength(1)
+  await receiver.waitForState('store-memory:', 'resolved')
+  receiver.expectFiredOnce('store-memory:')
+  expect(receiver.accepted('store-evictions:')).toHaveLength(1)
 })
 
 test('evictions are over after a minute without any, however many callers come', {
   timeout: EVICTIONS_MS_MAX + 10_000,
 }, async () => {
   const stop = callersCome(2000)
-  const over = await receiver.hear('store-evictions:', 'resolved', EVICTIONS_MS_MAX)
+  const over = await receiver.waitForState('store-evictions:', 'resolved', EVICTIONS_MS_MAX)
   await stop()
   expect(Date.parse(over.resolvedAt ?? '') - Date.parse(over.since)).toBeGreaterThan(59_000)
-  receiver.expectToldOnce('store-memory:', 'store-evictions:')
-  await server.hasLogged('alert', 'store-evictions', [{ level: 'error' }])
-  await server.hasLogged('alert over', 'store-evictions', [{}])
+  receiver.expectFiredOnce('store-memory:', 'store-evictions:')
+  await server.expectLogged('alert', 'store-evictions', [{ level: 'error' }])
+  await server.expectLogged('alert over', 'store-evictions', [{}])
 })

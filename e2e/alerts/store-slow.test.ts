@@ -3,8 +3,8 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { type FaultProxy, startFaultProxy } from '../../tools/redis/fault-proxy.js'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
 import { stopAll } from '../process.test-helper.js'
-import { Receiver } from './receiver.test-helper.js'
-import { check, keepOn, startWatched } from './watched.test-helper.js'
+import { AlertReceiver } from './receiver.test-helper.js'
+import { check, repeatEvery, startAlertingServer } from './watched.test-helper.js'
 
 const DEADLINE_MS = 400
 /** Each way, so that a round trip takes more than half the deadline. */
@@ -14,7 +14,7 @@ const CLIENTS = 8
 
 let redis: RedisServer
 let proxy: FaultProxy
-const receiver = new Receiver()
+const receiver = new AlertReceiver()
 
 beforeAll(async () => {
   redis = await startRedis()
@@ -30,16 +30,16 @@ afterAll(async () => {
 test('a Redis that answers after more than half the deadline is an alert, and over when it is fast again', {
   timeout: 120_000,
 }, async () => {
-  const watched = await startWatched({
+  const watched = await startAlertingServer({
     url: await receiver.open(),
     config: { redis: { url: proxy.url, deadline: `${DEADLINE_MS}ms` } },
     rules: [{ id: 'per-user', by: ['user'], limits: ['1000000/hour'] }],
   })
   const clients = Array.from({ length: CLIENTS }, (_, i) =>
-    keepOn(5, () => check(watched.api, [{ user: `u${i}` }])),
+    repeatEvery(5, () => check(watched.api, [{ user: `u${i}` }])),
   )
   proxy.delay(DELAY_MS)
-  const begun = await receiver.hear('store-slow', 'firing')
+  const begun = await receiver.waitForState('store-slow', 'firing')
   expect(begun).toMatchObject({
     subject: proxy.address,
     severity: 'ticket',
@@ -47,8 +47,8 @@ test('a Redis that answers after more than half the deadline is an alert, and ov
   })
   expect((await watched.operator.sluice('alerts')).out).toContain('store-slow')
   await proxy.heal()
-  const over = await receiver.hear('store-slow', 'resolved')
+  const over = await receiver.waitForState('store-slow', 'resolved')
   expect(over.summary).toContain('was above')
   await Promise.all(clients.map((end) => end()))
-  receiver.expectToldOnce('store-slow')
+  receiver.expectFiredOnce('store-slow')
 })

@@ -6,12 +6,12 @@ import { type AdminClient, type AlertName, type AlertView, createAdminClient } f
 import { expect, vi } from 'vitest'
 import { type Operator, operatorOf } from '../operator.test-helper.js'
 import { makeFolder } from '../process.test-helper.js'
-import { type Running, start } from '../serve.test-helper.js'
+import { type RunningServer, start } from '../serve.test-helper.js'
 import { RUNBOOK, SECRET } from './receiver.test-helper.js'
 
 const SOON = { timeout: 20_000, interval: 50 }
 
-export interface WatchedOptions {
+export interface AlertingServerOptions {
   /** Where alerts are posted. */
   readonly url: string
   /** The rest of `alerts`. */
@@ -23,14 +23,14 @@ export interface WatchedOptions {
   readonly env?: Readonly<Record<string, string>>
 }
 
-export interface Watched extends Running {
+export interface AlertingServer extends RunningServer {
   readonly client: AdminClient
   readonly operator: Operator
   /**
    * Its log has these lines of that message and alert, and no others; perhaps not at once, as it
    * comes another way than what a receiver is told.
    */
-  hasLogged(
+  expectLogged(
     message: 'alert' | 'alert over',
     alert: AlertName,
     lines: readonly Partial<Line>[],
@@ -45,7 +45,7 @@ interface Line {
 }
 
 /** A file of JSON is one of YAML. */
-export async function startWatched(options: WatchedOptions): Promise<Watched> {
+export async function startAlertingServer(options: AlertingServerOptions): Promise<AlertingServer> {
   const { url, alerts, config, rules, env } = options
   const folder = makeFolder()
   const write = (name: string, text: string) => writeFileSync(join(folder, name), text)
@@ -63,7 +63,7 @@ export async function startWatched(options: WatchedOptions): Promise<Watched> {
     ...running,
     operator,
     client: createAdminClient({ url: running.admin, token: operator.token }),
-    hasLogged: (message, alert, lines) =>
+    expectLogged: (message, alert, lines) =>
       vi.waitFor(() => {
         const all = linesOf(running)
         expect(all.filter((line) => line.msg === message && line.alert === alert)).toMatchObject(
@@ -73,7 +73,7 @@ export async function startWatched(options: WatchedOptions): Promise<Watched> {
   }
 }
 
-function linesOf({ program }: Running): readonly Line[] {
+function linesOf({ program }: RunningServer): readonly Line[] {
   return program
     .output()
     .split('\n')
@@ -101,7 +101,7 @@ export async function check(api: string, calls: readonly Attributes[]): Promise<
 }
 
 /** Does it again and again, with a pause after each; what it returns ends that. */
-export function keepOn(everyMs: number, work: () => Promise<void>): () => Promise<void> {
+export function repeatEvery(everyMs: number, work: () => Promise<void>): () => Promise<void> {
   let isOver = false
   const done = (async () => {
     while (!isOver) {
@@ -118,7 +118,7 @@ export function keepOn(everyMs: number, work: () => Promise<void>): () => Promis
 }
 
 /** The alerts that events tell of, from now on; what it returns with them ends that. */
-export async function followAlerts({ client }: Watched) {
+export async function followAlerts({ client }: AlertingServer) {
   const events: AlertView[] = []
   const end = new AbortController()
   let over: Promise<void> = Promise.resolve()

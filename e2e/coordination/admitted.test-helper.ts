@@ -8,14 +8,18 @@ export const allowedOf = (rows: readonly Row[]): readonly Row[] =>
   rows.filter(({ isAllowed }) => isAllowed)
 
 /** Those that were asked and answered between two moments, so certainly decided between them. */
-export function within(rows: readonly Row[], fromMs: number, untilMs: number): readonly Row[] {
+export function rowsWithin(rows: readonly Row[], fromMs: number, untilMs: number): readonly Row[] {
   return rows.filter(
     ({ askedMs, answeredMs }) => askedMs >= fromMs && answeredMs + TICK_MS <= untilMs,
   )
 }
 
 /** Those of which at least a part of the time between question and answer was between the two. */
-export function touching(rows: readonly Row[], fromMs: number, untilMs: number): readonly Row[] {
+export function rowsTouching(
+  rows: readonly Row[],
+  fromMs: number,
+  untilMs: number,
+): readonly Row[] {
   return rows.filter(
     ({ askedMs, answeredMs }) => answeredMs + TICK_MS > fromMs && askedMs < untilMs,
   )
@@ -34,11 +38,11 @@ export interface WindowCount {
 export function windowsOf(rows: readonly Row[], windowMs: number): readonly WindowCount[] {
   const starts = new Set(rows.map(({ askedMs }) => windowStart(askedMs, windowMs)))
   return [...starts].map((startMs) => {
-    const inside = within(rows, startMs, startMs + windowMs)
+    const inside = rowsWithin(rows, startMs, startMs + windowMs)
     return {
       startMs,
       admitted: allowedOf(inside).length,
-      admittedMaybe: allowedOf(touching(rows, startMs, startMs + windowMs)).length,
+      admittedMaybe: allowedOf(rowsTouching(rows, startMs, startMs + windowMs)).length,
       offered: inside.length,
     }
   })
@@ -93,7 +97,7 @@ export function oldestLease(rows: readonly Row[]): number {
 const PAUSE_MS = 50
 
 /** For how long calls came between two moments: what a node that stood still missed is left out. */
-export function askedForMs(rows: readonly Row[], fromMs: number, untilMs: number): number {
+export function activeMs(rows: readonly Row[], fromMs: number, untilMs: number): number {
   const times = rows
     .map(({ askedMs }) => askedMs)
     .filter((atMs) => atMs > fromMs && atMs < untilMs)

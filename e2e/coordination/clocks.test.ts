@@ -8,9 +8,9 @@ import {
   oldestLease,
   sourcesOf,
   windowsOf,
-  within,
+  rowsWithin,
 } from './admitted.test-helper.js'
-import { expectAnswered, expectConserved, shareFleets } from './fleet.test-helper.js'
+import { expectStoreDecided, expectConserved, shareFleets } from './fleet.test-helper.js'
 import { ruleOf } from './node.test-helper.js'
 
 const SIZE = 3
@@ -77,7 +77,7 @@ test.each([30, 300, 2000])(
       ]),
     )
     expectConserved(await Promise.all(nodes.map((node) => node.stats())))
-    expectAnswered(rows())
+    expectStoreDecided(rows())
     const windows = windowsOf(rows('leased'), WINDOW_MS)
     for (const { admitted } of windows) expect(admitted).toBeLessThanOrEqual(MAX)
     for (const { admitted } of windowsOf(rows('calm'), WINDOW_MS)) {
@@ -95,7 +95,7 @@ test.each([30, 300, 2000])(
     const delayMs = Math.max(DELAY_MS, stallMs())
     const localWindows = windowsOf(rows('local'), WINDOW_MS)
     for (const { startMs, admitted } of localWindows) {
-      const inside = within(rows('local'), startMs, startMs + WINDOW_MS)
+      const inside = rowsWithin(rows('local'), startMs, startMs + WINDOW_MS)
       const extra = mostOffered(inside, SYNC_EVERY_MS + delayMs)
       const most = MAX + Math.min((SIZE - 1) * MAX, extra)
       expect(admitted, 'the fleet, in a window').toBeLessThanOrEqual(most)

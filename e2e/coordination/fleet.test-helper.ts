@@ -26,7 +26,7 @@ interface FleetOptions {
 interface Fleet {
   readonly nodes: readonly FleetNode[]
   /** Of the first nodes, in their order. */
-  readonly ways: readonly FaultProxy[]
+  readonly proxies: readonly FaultProxy[]
   /** Everything that was decided, oldest question first; also by nodes that are dead. */
   readonly rows: (rule?: string) => readonly Row[]
   /** How late a node that is paced may have heard of anything, because the machine was busy. */
@@ -46,7 +46,7 @@ export function shareFleets(): Fleets {
   vi.setConfig({ testTimeout: 180_000 })
   let redis: RedisServer
   const nodes: FleetNode[] = []
-  const ways: FaultProxy[] = []
+  const proxies: FaultProxy[] = []
   const canaries: PingCanary[] = []
   beforeAll(async () => {
     redis = await startRedis()
@@ -55,7 +55,7 @@ export function shareFleets(): Fleets {
   afterEach(async () => {
     for (const canary of canaries.splice(0)) canary.stop()
     await Promise.all(nodes.splice(0).map((node) => node.kill()))
-    await Promise.all(ways.splice(0).map((way) => way.stop()))
+    await Promise.all(proxies.splice(0).map((proxy) => proxy.stop()))
     await stopAll()
     if (!redis.isRunning) await redis.start()
     if (redis.isPaused) redis.resume()
@@ -72,10 +72,10 @@ export function shareFleets(): Fleets {
     redis: () => redis,
     join,
     async start({ size, rules, wallOffsetsMs = [], breakable = 0, ...more }) {
-      const own = await Promise.all(
+      const ownProxies = await Promise.all(
         Array.from({ length: breakable }, () => startFaultProxy(redis.port)),
       )
-      ways.push(...own)
+      proxies.push(...ownProxies)
       const started = await Promise.all(
         Array.from({ length: size }, (_, i) =>
           join({
@@ -83,19 +83,19 @@ export function shareFleets(): Fleets {
             store: {
               deadlineMs: PATIENT_MS,
               ...more,
-              url: own[i]?.url ?? redis.url,
+              url: ownProxies[i]?.url ?? redis.url,
               fleetSize: size,
             },
             wallOffsetMs: wallOffsetsMs[i] ?? 0,
           }),
         ),
       )
-      await Promise.all(started.map((node) => node.seen(size)))
+      await Promise.all(started.map((node) => node.waitForFleet(size)))
       const canary = new PingCanary(redis.port)
       canaries.push(canary)
       return {
         nodes: started,
-        ways: own,
+        proxies: ownProxies,
         rows: (rule) => rowsOf(nodes, rule),
         stallMs: () => longestStall(rowsOf(nodes)) + canary.longestMs,
       }
@@ -111,7 +111,7 @@ function rowsOf(nodes: readonly FleetNode[], rule?: string): readonly Row[] {
 }
 
 /** Where the store is there, and nodes are patient, no call waits for nothing. */
-export function expectAnswered(rows: readonly Row[]): void {
+export function expectStoreDecided(rows: readonly Row[]): void {
   expect(rows.filter(({ source }) => source === 'posture')).toEqual([])
 }
 

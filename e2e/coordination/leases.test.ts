@@ -3,15 +3,20 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test, vi } from 'vitest'
 import {
   allowedOf,
-  askedForMs,
+  activeMs,
   burstNeeded,
   nextStart,
   oldestLease,
   sourcesOf,
   windowsOf,
-  within,
+  rowsWithin,
 } from './admitted.test-helper.js'
-import { expectAnswered, expectConserved, PATIENT_MS, shareFleets } from './fleet.test-helper.js'
+import {
+  expectStoreDecided,
+  expectConserved,
+  PATIENT_MS,
+  shareFleets,
+} from './fleet.test-helper.js'
 import { type FleetNode, ruleOf, unitsIn } from './node.test-helper.js'
 
 const MAX_STRANDED = 0.2
@@ -73,7 +78,7 @@ test('a node that is killed with leases costs a bucket their refill, a window th
   // The window it died in may be over by now: the next one is certainly without it.
   const nextMs = nextStart(WINDOW_MS)
   await sleep(nextMs + WINDOW_MS - Date.now())
-  await Promise.all([second.rest(), rest])
+  await Promise.all([second.stopPace(), rest])
   const stats = await second.stop()
   expectConserved([stats])
   const stallMs = stall()
@@ -100,9 +105,9 @@ test('a node that is killed with leases costs a bucket their refill, a window th
   // the other one leaves in the bucket to draw it in one go is there still.
   const refilledMs = killedMs + (1000 * bucketHeld) / PER_SECOND
   const untilMs = nextMs + WINDOW_MS - 150
-  const due = (askedForMs(rows('bucket'), refilledMs, untilMs) / 1000) * PER_SECOND
+  const due = (activeMs(rows('bucket'), refilledMs, untilMs) / 1000) * PER_SECOND
   const left = MAX_STRANDED * PER_SECOND + PER_SECOND / 4 + lost('bucket')
-  const since = allowedOf(within(rows('bucket'), refilledMs, untilMs)).length
+  const since = allowedOf(rowsWithin(rows('bucket'), refilledMs, untilMs)).length
   expect(since, 'after its death').toBeGreaterThanOrEqual(due - left)
   expect(burstNeeded(rows('bucket'), PER_SECOND)).toBeLessThanOrEqual(PER_SECOND + 2 * bucketHeld)
 
@@ -128,15 +133,15 @@ test('a node that is stopped for 5 s spends nothing of the leases it held', asyn
   const window = { algorithm: 'fixed-window', max: MAX, window: ENDLESS }
   const slow = { ...window, algorithm: 'token-bucket' }
   const rules = [ruleOf('near', window, leased), ruleOf('far', slow, leased)]
-  const { nodes, ways, rows } = await fleets.start({
+  const { nodes, proxies, rows } = await fleets.start({
     size: 3,
     rules,
     breakable: 1,
     deadlineMs: DEADLINE_MS,
   })
   const [far, near, third] = nodes
-  const [way] = ways
-  if (far === undefined || near === undefined || third === undefined || way === undefined) {
+  const [proxy] = proxies
+  if (far === undefined || near === undefined || third === undefined || proxy === undefined) {
     throw new Error('No nodes')
   }
   const pace = { perSecond: 200 }
@@ -154,7 +159,7 @@ test('a node that is stopped for 5 s spends nothing of the leases it held', asyn
   // Some milliseconds may pass until they stand still.
   const stoppedMs = Date.now() + 1000
   // One of them finds no store when it wakes up: whatever it admits then is from what it held.
-  way.blackhole()
+  proxy.blackhole()
   await sleep(5000)
   // Meanwhile the rest of the limit is there for others.
   await third.burst({ rule: 'near', count: 50 })
@@ -166,7 +171,7 @@ test('a node that is stopped for 5 s spends nothing of the leases it held', asyn
     expect(asked('far', stoppedMs).length, 'asked without a store').toBeGreaterThan(50)
   }, SOON)
   const fromHeld = asked('far', stoppedMs)
-  await way.heal()
+  await proxy.heal()
   const healedMs = Date.now()
   expect(allowedOf(fromHeld), 'admitted without a store').toEqual([])
   // Until both have a lease again, and spend it.
@@ -176,7 +181,7 @@ test('a node that is stopped for 5 s spends nothing of the leases it held', asyn
       expect(sourcesOf(asked(rule, stoppedMs))['lease'], rule).toBeGreaterThan(0)
     }
   }, SOON)
-  await Promise.all([far.rest(), near.rest(), ...paces])
+  await Promise.all([far.stopPace(), near.stopPace(), ...paces])
   for (const rule of ['near', 'far']) {
     expect(oldestLease(rows(rule)), rule).toBeLessThanOrEqual(LEASE_MS)
   }
@@ -209,7 +214,7 @@ test('a node that is stopped for 5 s spends nothing of the leases it held', asyn
 test('a node whose wall clock has run on, as after a sleep, spends nothing of its leases', async () => {
   const DEADLINE_MS = 250
   const window = { algorithm: 'fixed-window', max: 5000, window: ENDLESS }
-  const { nodes, ways } = await fleets.start({
+  const { nodes, proxies } = await fleets.start({
     size: 2,
     rules: [ruleOf('window', window, leased)],
     breakable: 2,
@@ -224,7 +229,7 @@ test('a node whose wall clock has run on, as after a sleep, spends nothing of it
     60,
   )
   await slept.step(LEASE_MS)
-  for (const way of ways) way.blackhole()
+  for (const proxy of proxies) proxy.blackhole()
   const cutMs = Date.now()
   const since = (node: FleetNode) =>
     node.rows().filter(({ askedMs, source }) => askedMs > cutMs && source !== 'store')
@@ -233,7 +238,7 @@ test('a node whose wall clock has run on, as after a sleep, spends nothing of it
     expect(allowedOf(since(awake)).length, 'the other one').toBeGreaterThan(0)
     expect(since(slept).length).toBeGreaterThan(0)
   }, SOON)
-  await Promise.all([...nodes.map((node) => node.rest()), ...paces])
+  await Promise.all([...nodes.map((node) => node.stopPace()), ...paces])
   expect(allowedOf(since(slept)), 'from leases that are over').toEqual([])
 })
 
@@ -268,7 +273,7 @@ describe('nodes that close', () => {
         expect(sum, `${rule}: held before`).toBeGreaterThan(0)
       }
     }, SOON)
-    expectAnswered(rows())
+    expectStoreDecided(rows())
     const stats = await Promise.all(others.map((node) => node.stop()))
     expectConserved(stats)
     for (const rule of [...ids, ...localIds]) {

@@ -3,16 +3,16 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
 import {
   allowedOf,
-  askedForMs,
+  activeMs,
   burstNeeded,
   mostOffered,
   nextStart,
   oldestLease,
   sourcesOf,
   windowsOf,
-  within,
+  rowsWithin,
 } from './admitted.test-helper.js'
-import { expectAnswered, expectConserved, shareFleets } from './fleet.test-helper.js'
+import { expectStoreDecided, expectConserved, shareFleets } from './fleet.test-helper.js'
 import { type Row, ruleOf } from './node.test-helper.js'
 
 const WINDOW_MS = 1000
@@ -61,8 +61,8 @@ describe.each([2, 5])('%i nodes that are offered twice the limit', (size) => {
     const stats = await Promise.all(nodes.map((node) => node.stats()))
     expectConserved(stats)
     const stallMs = stall()
-    tellOf(size, rows, stallMs)
-    expectAnswered(rows())
+    describeRun(size, rows, stallMs)
+    expectStoreDecided(rows())
     // A node that stands still for the time of a lease gives nothing of it back.
     const lostOf = (rule: string) =>
       stats.reduce((sum, { rules }) => sum + (rules[rule]?.lost ?? 0), 0)
@@ -78,12 +78,12 @@ describe.each([2, 5])('%i nodes that are offered twice the limit', (size) => {
     // not around the last, behind which is a window of its own.
     const starts = leasedWindows.map(({ startMs }) => startMs)
     const untilMs = Math.max(...starts) + WINDOW_MS
-    const total = allowedOf(within(rows('leased-fixed'), Math.min(...starts), untilMs)).length
+    const total = allowedOf(rowsWithin(rows('leased-fixed'), Math.min(...starts), untilMs)).length
     expect(total).toBeLessThanOrEqual(leasedWindows.length * MAX)
     expect(burstNeeded(rows('leased-bucket'), MAX)).toBeLessThanOrEqual(MAX + HELD_MAX)
     // What nodes hold, and leave in the bucket to draw it in one go, is not admitted yet.
     const asked = rows('leased-bucket').map(({ askedMs }) => askedMs)
-    const askedMs = askedForMs(rows('leased-bucket'), asked[0] ?? 0, asked.at(-1) ?? 0)
+    const askedMs = activeMs(rows('leased-bucket'), asked[0] ?? 0, asked.at(-1) ?? 0)
     const refilled = (MAX * askedMs) / 1000
     const unspent = 2 * MAX_STRANDED * MAX + (MAX * LEASE_MS) / 1000 + lostOf('leased-bucket')
     const due = Math.min(MAX + refilled, asked.length / 1.5) - unspent
@@ -94,7 +94,7 @@ describe.each([2, 5])('%i nodes that are offered twice the limit', (size) => {
     }
 
     for (const { startMs, admitted } of windowsOf(rows('local-fixed'), WINDOW_MS)) {
-      const extra = extraOf(within(rows('local-fixed'), startMs, startMs + WINDOW_MS), stallMs)
+      const extra = extraOf(rowsWithin(rows('local-fixed'), startMs, startMs + WINDOW_MS), stallMs)
       expect(admitted, 'local, a fixed window').toBeLessThanOrEqual(MAX + extra)
     }
     for (const { admitted } of windowsOf(rows('local-sliding'), WINDOW_MS)) {
@@ -120,7 +120,7 @@ test('one node alone admits its local limit, and beyond it only calls of a new c
   for (const rule of rules) {
     for (const { startMs, admitted, offered } of windowsOf(rows(rule), WINDOW_MS)) {
       // The answer to the first makes the caller known; those sent beside it are not counted yet.
-      const inside = within(rows(rule), startMs, startMs + WINDOW_MS)
+      const inside = rowsWithin(rows(rule), startMs, startMs + WINDOW_MS)
       const asked = sourcesOf(allowedOf(inside))['store'] ?? 0
       expect(admitted, rule).toBeLessThanOrEqual(20 + Math.max(0, asked - 1))
       // A node that stood still knows the store's time badly, and counts for the window before.
@@ -131,7 +131,7 @@ test('one node alone admits its local limit, and beyond it only calls of a new c
   }
 })
 
-function tellOf(size: number, rows: (rule: string) => readonly Row[], stallMs: number): void {
+function describeRun(size: number, rows: (rule: string) => readonly Row[], stallMs: number): void {
   process.stdout.write(`  ${size} nodes, longest stall: ${Math.round(stallMs)} ms\n`)
   for (const rule of IDS) {
     const sources = Object.entries(sourcesOf(rows(rule))).map((pair) => pair.join(' '))

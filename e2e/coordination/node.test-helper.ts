@@ -102,15 +102,15 @@ export class FleetNode {
   readonly number: number
   readonly #child: ChildProcess
   readonly #file: string
-  readonly #waiting = new Map<
+  readonly #pending = new Map<
     number,
     { resolve(result: unknown): void; reject(error: Error): void }
   >()
   readonly #ended: Promise<void>
-  #asked = 0
+  #lastId = 0
   #errors = ''
 
-  private constructor({ rules, store, wallOffsetMs = 0 }: NodeOptions, hear: () => void) {
+  private constructor({ rules, store, wallOffsetMs = 0 }: NodeOptions, onReady: () => void) {
     this.number = started++
     this.#file = join(makeFolder(), 'decisions')
     const words = { rules, store, wallOffsetMs, file: this.#file }
@@ -124,19 +124,19 @@ export class FleetNode {
       this.#errors += chunk.toString()
     })
     child.on('message', (message: { id: number; result?: unknown; problem?: string }) => {
-      if (message.id === 0) return hear()
-      const waiting = this.#waiting.get(message.id)
-      this.#waiting.delete(message.id)
-      if (message.problem === undefined) waiting?.resolve(message.result)
-      else waiting?.reject(new Error(`Node ${this.number}: ${message.problem}`))
+      if (message.id === 0) return onReady()
+      const pending = this.#pending.get(message.id)
+      this.#pending.delete(message.id)
+      if (message.problem === undefined) pending?.resolve(message.result)
+      else pending?.reject(new Error(`Node ${this.number}: ${message.problem}`))
     })
     this.#child = child
     this.#ended = new Promise((resolve) => {
       child.once('close', () => {
         running.delete(child)
-        hear()
+        onReady()
         const problem = new Error(`Node ${this.number} ended: ${this.#errors}`)
-        for (const waiting of this.#waiting.values()) waiting.reject(problem)
+        for (const pending of this.#pending.values()) pending.reject(problem)
         resolve()
       })
     })
@@ -154,39 +154,39 @@ export class FleetNode {
   }
 
   burst(burst: Burst): Promise<void> {
-    return this.tell('burst', { user: USER, ...burst })
+    return this.send('burst', { user: USER, ...burst })
   }
 
   pace(pace: Pace): Promise<void> {
-    return this.tell('pace', { user: USER, ms: PACE_MS_MAX, ...pace })
+    return this.send('pace', { user: USER, ms: PACE_MS_MAX, ...pace })
   }
 
   /** Ends what `pace` began. */
-  rest(): Promise<void> {
-    return this.tell('rest', {})
+  stopPace(): Promise<void> {
+    return this.send('rest', {})
   }
 
   /** Its wall clock is so much further ahead from now on. */
   step(ms: number): Promise<void> {
-    return this.tell('step', { ms })
+    return this.send('step', { ms })
   }
 
   stats(): Promise<NodeStats> {
-    return this.tell('stats', {})
+    return this.send('stats', {})
   }
 
   /** The state of a counter in the store. */
   stored(rule: string, user = USER): Promise<Stored> {
-    return this.tell('stored', { rule, user })
+    return this.send('stored', { rule, user })
   }
 
-  seen(nodes: number): Promise<void> {
-    return this.tell('seen', { nodes })
+  waitForFleet(nodes: number): Promise<void> {
+    return this.send('seen', { nodes })
   }
 
   /** Closes its limiter, as on SIGTERM, and ends. */
   async stop(): Promise<NodeStats> {
-    const stats = await this.tell<NodeStats>('stop', {})
+    const stats = await this.send<NodeStats>('stop', {})
     await this.kill()
     return stats
   }
@@ -223,17 +223,17 @@ export class FleetNode {
     })
   }
 
-  private tell<Result>(verb: string, words: object): Promise<Result> {
-    this.#asked += 1
-    const id = this.#asked
-    const told = new Promise<Result>((resolve, reject) => {
-      this.#waiting.set(id, { resolve: (result) => resolve(result as Result), reject })
+  private send<Result>(verb: string, words: object): Promise<Result> {
+    this.#lastId += 1
+    const id = this.#lastId
+    const reply = new Promise<Result>((resolve, reject) => {
+      this.#pending.set(id, { resolve: (result) => resolve(result as Result), reject })
       this.#child.send({ id, verb, words }, (error) => {
         if (error !== null) reject(new Error(`Node ${this.number} is gone: ${this.#errors}`))
       })
     })
     // A test that failed meanwhile does not wait for it.
-    told.catch(() => {})
-    return told
+    reply.catch(() => {})
+    return reply
   }
 }

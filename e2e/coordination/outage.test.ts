@@ -93,7 +93,7 @@ describe('a store that stands still under four nodes', () => {
     }
 
     // Of calls that were on the way when it stopped nobody may have heard; all others are counted.
-    const stats = await settled(nodes)
+    const stats = await waitUntilSettled(nodes)
     for (const rule of ['exact-endless', 'leased-endless']) {
       const admitted = allowedOf(rows(rule))
       expect(sourcesOf(admitted)['posture'], `${rule}: by posture`).toBeGreaterThan(0)
@@ -163,7 +163,7 @@ describe('a store that is dead', () => {
       }
     }
     // All of them find together when it is back, and keep one limit.
-    await Promise.all([...nodes, ...joined].map((node) => node.seen(SIZE + JOINING)))
+    await Promise.all([...nodes, ...joined].map((node) => node.waitForFleet(SIZE + JOINING)))
     const againMs = nextStart(WINDOW_MS)
     await sleep(againMs - Date.now())
     await Promise.all(
@@ -184,7 +184,7 @@ describe('a store that is dead', () => {
 })
 
 /** Until what was spent without the store is charged to it. */
-function settled(nodes: readonly FleetNode[]): Promise<readonly NodeStats[]> {
+function waitUntilSettled(nodes: readonly FleetNode[]): Promise<readonly NodeStats[]> {
   return vi.waitFor(async () => {
     const stats = await Promise.all(nodes.map((node) => node.stats()))
     expect(sumOf(stats, ({ reportsWaiting }) => reportsWaiting)).toBe(0)

@@ -5,7 +5,7 @@ import {
   allowedOf,
   longestSilence,
   oldestLease,
-  touching,
+  rowsTouching,
   windowsOf,
 } from './admitted.test-helper.js'
 import { expectConserved, shareFleets } from './fleet.test-helper.js'
@@ -58,28 +58,29 @@ class StoredWindows {
       const state = await node.stored(rule).catch(() => null)
       if (state !== null) {
         const startMs = (state['start'] ?? 0) / 1000
-        this.see(startMs, state['count'] ?? state['curr'] ?? 0)
-        this.see(startMs - WINDOW_MS, state['prev'] ?? 0)
+        this.record(startMs, state['count'] ?? state['curr'] ?? 0)
+        this.record(startMs - WINDOW_MS, state['prev'] ?? 0)
       }
       await sleep(40)
     }
   }
 
-  private see(startMs: number, count: number): void {
+  private record(startMs: number, count: number): void {
     this.byStartMs.set(startMs, Math.max(count, this.byStartMs.get(startMs) ?? 0))
   }
 }
 
 test('heals with no window charged twice, and nobody silenced for longer than stated', async () => {
-  const { nodes, ways, rows, stallMs } = await fleets.start({
+  const { nodes, proxies, rows, stallMs } = await fleets.start({
     size: SIZE,
     rules: RULES,
     breakable: 1,
     deadlineMs: DEADLINE_MS,
   })
   const [lonely, second] = nodes
-  const [way] = ways
-  if (lonely === undefined || second === undefined || way === undefined) throw new Error('No nodes')
+  const [proxy] = proxies
+  if (lonely === undefined || second === undefined || proxy === undefined)
+    throw new Error('No nodes')
   let isOver = false
   const paces = nodes.map((node) => node.pace({ rules: IDS, perSecond: PER_SECOND }))
   const stored = { fixed: new StoredWindows(), sliding: new StoredWindows() }
@@ -88,11 +89,11 @@ test('heals with no window charged twice, and nobody silenced for longer than st
     stored.sliding.watch(second, 'sliding', () => isOver),
   ]
   await sleep(BEFORE_MS)
-  way.blackhole()
+  proxy.blackhole()
   const cutMs = Date.now()
   await sleep(CUT_MS)
   const healingMs = Date.now()
-  await way.heal()
+  await proxy.heal()
   const healedMs = Date.now()
   await sleep(AFTER_MS)
   const firstBack = () =>
@@ -105,7 +106,7 @@ test('heals with no window charged twice, and nobody silenced for longer than st
   await vi.waitFor(() => expect(firstBack(), 'an answer by the store').toBeDefined(), SOON)
   const endMs = Date.now()
   isOver = true
-  await Promise.all([...nodes.map((node) => node.rest()), ...paces, ...watches])
+  await Promise.all([...nodes.map((node) => node.stopPace()), ...paces, ...watches])
   const stats = await Promise.all(nodes.map((node) => node.stats()))
   expectConserved(stats)
 
@@ -113,7 +114,7 @@ test('heals with no window charged twice, and nobody silenced for longer than st
     const admitted = allowedOf(rows(rule))
     for (const [startMs, count] of stored[rule].byStartMs) {
       // Those around its edges as well: of some nobody can say where they belong.
-      const near = touching(admitted, startMs - EDGE_MS, startMs + WINDOW_MS + EDGE_MS)
+      const near = rowsTouching(admitted, startMs - EDGE_MS, startMs + WINDOW_MS + EDGE_MS)
       expect(count, `${rule}: stored of the window ${startMs}`).toBeLessThanOrEqual(near.length)
     }
   }

@@ -5,7 +5,7 @@ import { expect, test, vi } from 'vitest'
 import { scanWithoutTtl } from '../../tools/redis/server.mjs'
 import { metricOf, type Operator, operatorOf } from '../operator.test-helper.js'
 import { shareRedis } from '../serve-redis.test-helper.js'
-import { ended, type Running, start } from '../serve.test-helper.js'
+import { waitForExit, type RunningServer, start } from '../serve.test-helper.js'
 
 const WORKERS = 2
 const MAX = 5000
@@ -34,7 +34,7 @@ const RULES = IDS.map((id) => ({
 vi.setConfig({ testTimeout: 180_000 })
 const redis = shareRedis()
 
-interface Answer {
+interface DecisionReply {
   readonly askedMs: number
   readonly rule: string
   readonly allowed: boolean
@@ -43,7 +43,12 @@ interface Answer {
   readonly staleMs?: number
 }
 
-async function ask(api: string, verb: string, rule: string, user: string): Promise<Answer> {
+async function requestDecision(
+  api: string,
+  verb: string,
+  rule: string,
+  user: string,
+): Promise<DecisionReply> {
   const askedMs = performance.now()
   // A connection for each call, or one worker would get them all.
   const response = await fetch(`${api}/v1/${verb}`, {
@@ -51,23 +56,24 @@ async function ask(api: string, verb: string, rule: string, user: string): Promi
     headers: { connection: 'close' },
     body: JSON.stringify({ attributes: { user, path: `/${rule}` } }),
   })
-  return { askedMs, ...((await response.json()) as Omit<Answer, 'askedMs'>), rule }
+  return { askedMs, ...((await response.json()) as Omit<DecisionReply, 'askedMs'>), rule }
 }
 
 /** Calls of both rules, some at once, until the workers decide both by themselves, and on. */
-async function keepAsking({ api }: Running, user: string) {
-  const answers: Answer[] = []
+async function keepCalling({ api }: RunningServer, user: string) {
+  const answers: DecisionReply[] = []
   let isOver = false
   const client = async () => {
-    while (!isOver) for (const rule of IDS) answers.push(await ask(api, 'check', rule, user))
+    while (!isOver)
+      for (const rule of IDS) answers.push(await requestDecision(api, 'check', rule, user))
   }
   const clients = Promise.all(Array.from({ length: AT_ONCE }, client))
   // A test that failed meanwhile does not wait for them.
   clients.catch(() => {})
   await vi.waitFor(() => {
     for (const id of IDS) {
-      const here = answers.filter(({ rule, source }) => rule === id && source === SOURCES[id])
-      expect(here.length, id).toBeGreaterThan(50)
+      const local = answers.filter(({ rule, source }) => rule === id && source === SOURCES[id])
+      expect(local.length, id).toBeGreaterThan(50)
     }
   }, SOON)
   return {
@@ -79,7 +85,7 @@ async function keepAsking({ api }: Running, user: string) {
   }
 }
 
-async function startWorkers(): Promise<readonly [Running, Operator]> {
+async function startWorkers(): Promise<readonly [RunningServer, Operator]> {
   const server = await start({
     SLUICE_WORKERS: String(WORKERS),
     SLUICE_REDIS_URL: redis().url,
@@ -92,15 +98,15 @@ async function startWorkers(): Promise<readonly [Running, Operator]> {
   await vi.waitFor(async () => {
     expect(await metricOf(server.admin, 'sluice_fleet_size')).toBe(WORKERS)
   }, SOON)
-  await everywhere(server, MAX)
+  await waitForLimit(server, MAX)
   return [server, operator]
 }
 
 /** Until all workers have such limits. */
-async function everywhere({ api }: Running, max: number): Promise<void> {
+async function waitForLimit({ api }: RunningServer, max: number): Promise<void> {
   await vi.waitFor(async () => {
     const asked = Array.from({ length: 4 * WORKERS }, () =>
-      IDS.map((id) => ask(api, 'peek', id, 'nobody')),
+      IDS.map((id) => requestDecision(api, 'peek', id, 'nobody')),
     )
     for (const { limit } of await Promise.all(asked.flat())) expect(limit).toBe(max)
   }, SOON)
@@ -125,17 +131,17 @@ async function storedOf(rule: string, user: string): Promise<number | undefined>
   }
 }
 
-const admittedOf = (answers: readonly Answer[], id: string) =>
+const admittedOf = (answers: readonly DecisionReply[], id: string) =>
   answers.filter(({ rule, allowed }) => rule === id && allowed).length
 
 test('two workers decide by leases and counts of their own until the rules change or they end', async () => {
   const [server, operator] = await startWorkers()
-  const first = await keepAsking(server, 'u1')
+  const first = await keepCalling(server, 'u1')
   for (const { source, staleMs } of first.answers) {
     if (source === 'lease') expect(staleMs).toBeLessThanOrEqual(LEASE_MS)
   }
   const aged = expect.objectContaining({ staleMs: expect.any(Number) as number }) as unknown
-  expect(await ask(server.api, 'explain', 'local', 'u1')).toMatchObject({
+  expect(await requestDecision(server.api, 'explain', 'local', 'u1')).toMatchObject({
     explain: expect.arrayContaining([
       expect.objectContaining({ rule: 'local', limits: [aged] }),
     ]) as unknown,
@@ -146,7 +152,7 @@ test('two workers decide by leases and counts of their own until the rules chang
 
   await setMax(operator, TIGHT_MAX)
   const changedMs = performance.now()
-  await everywhere(server, TIGHT_MAX)
+  await waitForLimit(server, TIGHT_MAX)
   // A worker that was kept waiting by the machine is given the time that it missed.
   const inForceMs = Math.max(performance.now(), changedMs + CHANGE_MS + NOISE_MS)
   const lateOf = (id: string) =>
@@ -167,11 +173,11 @@ test('two workers decide by leases and counts of their own until the rules chang
   expect(await metricOf(server.admin, 'sluice_over_admitted_total{rule="leased"}')).toBe(0)
 
   await setMax(operator, MAX)
-  await everywhere(server, MAX)
-  const second = await keepAsking(server, 'u2')
+  await waitForLimit(server, MAX)
+  const second = await keepCalling(server, 'u2')
   await second.stop()
   server.program.signal('SIGTERM')
-  expect((await ended(server.program)).code).toBe(0)
+  expect((await waitForExit(server.program)).code).toBe(0)
   // What they held is given back, and what they counted reported, the moment they were told to end.
   expect(await storedOf('leased', 'u1')).toBe(admittedOf(first.answers, 'leased'))
   for (const id of IDS) expect(await storedOf(id, 'u2'), id).toBe(admittedOf(second.answers, id))

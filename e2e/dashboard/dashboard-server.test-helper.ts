@@ -2,10 +2,10 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { type AdminClient, createAdminClient, type Role } from '@sluice/client'
-import { ask } from '../operator.test-helper.js'
-import { type Running, start } from '../serve.test-helper.js'
+import { requestDecision } from '../operator.test-helper.js'
+import { type RunningServer, start } from '../serve.test-helper.js'
 
-export interface DashboardServer extends Running {
+export interface DashboardServer extends RunningServer {
   readonly token: string
   readonly client: AdminClient
 }
@@ -53,7 +53,7 @@ export function sendTraffic(
   const answers: boolean[] = []
   const call = async () => {
     try {
-      answers.push((await ask(api, 'check', attributes)).allowed)
+      answers.push((await requestDecision(api, 'check', attributes)).allowed)
       if (answers.length > RECENT_CALLS) answers.shift()
     } catch {
       // It comes back.

@@ -8,14 +8,14 @@ import { createAdminClient } from '@sluice/client'
 import { createLimiter, memoryStore } from '@sluice/limiter'
 import { manualClock } from '@sluice/limiter/testing'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { readHours } from '../../packages/server/src/stats/callers/hours-text.js'
-import { readSight } from '../../packages/server/src/stats/sight-text.js'
+import { decodeHours } from '../../packages/server/src/stats/callers/hours-text.js'
+import { decodeSnapshot } from '../../packages/server/src/stats/sight-text.js'
 import { FORMAT_SETS, makeSetFolder, setFolder } from '../../tools/formats/sets.js'
 import { type PostgresServer, startPostgres } from '../../tools/postgres/server.js'
 import { startRedis } from '../../tools/redis/server.mjs'
 import { limitsIn } from '../operator.test-helper.js'
 import { makeFolder, stopAll } from '../process.test-helper.js'
-import { type Running, start } from '../serve.test-helper.js'
+import { type RunningServer, start } from '../serve.test-helper.js'
 import { DURABLE_RULE, readContent, type RulesFixture } from './rules-content.test-helper.js'
 import { clientOf, type CountersFixture, writeSet } from './write-set.test-helper.js'
 
@@ -89,7 +89,7 @@ describe.each([...FORMAT_SETS.filter((set) => set !== WANTED), NOW])('of the set
 
   test('the hours of callers at their limit are read', () => {
     const { clock } = JSON.parse(read('counters.json')) as CountersFixture
-    const rules = readHours(read('data-dir/callers-24h.json'), clock / 1000)
+    const rules = decodeHours(read('data-dir/callers-24h.json'), clock / 1000)
     expect(rules).toMatchObject([{ rule: DURABLE_RULE, by: ['user'], callers: [{}] }])
   })
 
@@ -131,9 +131,9 @@ describe.each([...FORMAT_SETS.filter((set) => set !== WANTED), NOW])('of the set
   })
 
   test('what a node posts for others is read', async () => {
-    const sight = await readSight(read('node-snapshot.txt').trim())
-    expect(sight).toMatchObject({ node: { host: 'node-a' } })
-    expect(sight?.rules.map(({ rule }) => rule)).toContain(DURABLE_RULE)
+    const snapshot = await decodeSnapshot(read('node-snapshot.txt').trim())
+    expect(snapshot).toMatchObject({ node: { host: 'node-a' } })
+    expect(snapshot?.rules.map(({ rule }) => rule)).toContain(DURABLE_RULE)
   })
 })
 
@@ -156,7 +156,7 @@ function withoutView(rule: Readonly<Record<string, unknown>>): object {
 }
 
 /** A later release may tell more of each record, never less. */
-async function expectContent(server: Running, fixture: RulesFixture): Promise<void> {
+async function expectContent(server: RunningServer, fixture: RulesFixture): Promise<void> {
   const { secrets, ...content } = fixture
   expect(await readContent(clientOf(server))).toMatchObject(content)
   await expectKeys(server, secrets)
@@ -169,7 +169,7 @@ async function expectContent(server: Running, fixture: RulesFixture): Promise<vo
 
 /** The key that is active has its plan; the disabled one is as good as none. */
 async function expectKeys(
-  { gateway }: Running,
+  { gateway }: RunningServer,
   { activeKey, disabledKey }: RulesFixture['secrets'],
 ): Promise<void> {
   const call = (key: string) => fetch(`${gateway}/v1/orders/1`, { headers: { 'x-api-key': key } })

@@ -12,11 +12,11 @@ import {
   playFormatCase,
 } from '../../packages/limiter/src/redis/wire/format-cases.test-helper.js'
 import { keyOf, startBatchRedis } from '../../packages/limiter/src/redis/wire/redis.test-helper.js'
-import { readSight, writeSight } from '../../packages/server/src/stats/sight-text.js'
+import { decodeSnapshot, encodeSnapshot } from '../../packages/server/src/stats/sight-text.js'
 import { type PostgresServer, startPostgres } from '../../tools/postgres/server.js'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
 import { waitFor } from '../process.test-helper.js'
-import { type Running, start } from '../serve.test-helper.js'
+import { type RunningServer, start } from '../serve.test-helper.js'
 import {
   changeRules,
   DURABLE_MAX,
@@ -81,7 +81,7 @@ async function writeRedisFiles(folder: string): Promise<void> {
 }
 
 /** By the token that the server made for itself. */
-export function clientOf({ admin, folder }: Pick<Running, 'admin' | 'folder'>): AdminClient {
+export function clientOf({ admin, folder }: Pick<RunningServer, 'admin' | 'folder'>): AdminClient {
   const token = readFileSync(join(folder, '.sluice/admin-token'), 'utf8').trim()
   return createAdminClient({ url: admin, token })
 }
@@ -100,7 +100,7 @@ async function writeDataDir(folder: string): Promise<void> {
 }
 
 /** Spends a part of a durable limit, and all of another one. */
-async function useBudget({ gateway, api }: Running, key: string): Promise<CountersFixture> {
+async function useBudget({ gateway, api }: RunningServer, key: string): Promise<CountersFixture> {
   const headers = { 'x-api-key': key }
   for (let n = 0; n < CALLS; n++) {
     await fetch(`${gateway}/v1/exports`, { method: 'POST', headers })
@@ -117,14 +117,14 @@ function callOf(user: string): string {
   return JSON.stringify({ attributes: { user, method: 'POST', path: '/v1/exports' } })
 }
 
-async function end({ program }: Running): Promise<void> {
+async function end({ program }: RunningServer): Promise<void> {
   program.signal('SIGTERM')
   const code = await program.code()
   if (code !== 0) throw new Error(`it ended with ${code}:\n${program.output()}`)
 }
 
 /** Without the name of the machine that wrote it, which a released lock has. */
-function copyDataDir({ folder }: Running, to: string): void {
+function copyDataDir({ folder }: RunningServer, to: string): void {
   mkdirSync(to)
   cpSync(join(folder, '.sluice'), to, { recursive: true })
   const lock = join(to, 'rules/lock.1')
@@ -159,14 +159,15 @@ async function writeShared(folder: string): Promise<void> {
 }
 
 /** What the node posts for others once it has seen calls, without the name of the machine. */
-async function snapshotOf({ program }: Running, redis: RedisServer): Promise<string> {
+async function snapshotOf({ program }: RunningServer, redis: RedisServer): Promise<string> {
   let found: string | undefined
   await waitFor(program, async () => {
     const [key] = (await redis.call('KEYS', '*:board:*')) as readonly string[]
     const posted = key === undefined ? undefined : await redis.cli('GET', key)
-    const sight = posted === undefined ? undefined : await readSight(posted)
-    if (sight === undefined || sight.rules.length === 0 || sight.callers.length === 0) return false
-    found = await writeSight({ ...sight, node: { ...sight.node, host: MACHINE } })
+    const snapshot = posted === undefined ? undefined : await decodeSnapshot(posted)
+    if (snapshot === undefined || snapshot.rules.length === 0 || snapshot.callers.length === 0)
+      return false
+    found = await encodeSnapshot({ ...snapshot, node: { ...snapshot.node, host: MACHINE } })
     return true
   })
   return found ?? ''

@@ -8,7 +8,7 @@ import { type AddressInfo, connect, type Socket } from 'node:net'
 import { join } from 'node:path'
 import { afterEach, expect, test } from 'vitest'
 import { makeFolder, stopAll, waitFor } from '../process.test-helper.js'
-import { type Running, start } from '../serve.test-helper.js'
+import { type RunningServer, start } from '../serve.test-helper.js'
 
 /** What a process may have of heap: less than half of what the connections asked for at once. */
 const HEAP_MB = 256
@@ -52,7 +52,7 @@ async function startUpstream(): Promise<string> {
   return `http://127.0.0.1:${(upstream.address() as AddressInfo).port}`
 }
 
-async function startGateway(): Promise<Running> {
+async function startGateway(): Promise<RunningServer> {
   const folder = makeFolder()
   const origin = await startUpstream()
   writeFileSync(join(folder, 'rules.yaml'), RULES)
@@ -74,7 +74,7 @@ gateway:
 }
 
 /** A connection that sends these bytes and reads nothing. */
-function attack({ gateway }: Running, bytes: Buffer): Promise<Socket> {
+function attack({ gateway }: RunningServer, bytes: Buffer): Promise<Socket> {
   const socket = connect(Number(new URL(gateway).port), '127.0.0.1')
   socket.pause()
   socket.on('error', () => undefined)
@@ -89,7 +89,7 @@ function attack({ gateway }: Running, bytes: Buffer): Promise<Socket> {
   })
 }
 
-async function metric({ admin, folder }: Running, name: string): Promise<number> {
+async function metric({ admin, folder }: RunningServer, name: string): Promise<number> {
   const token = readFileSync(join(folder, '.sluice', 'admin-token'), 'utf8').trim()
   const headers = { authorization: `Bearer ${token}` }
   const text = await (await fetch(`${admin}/metrics`, { headers })).text()
@@ -98,12 +98,12 @@ async function metric({ admin, folder }: Running, name: string): Promise<number>
   return Number(line.slice(name.length))
 }
 
-function residentKb({ program }: Running): number {
+function residentKb({ program }: RunningServer): number {
   const status = readFileSync(`/proc/${program.pid}/status`, 'utf8')
   return Number(/^VmRSS:\s+(\d+) kB$/m.exec(status)?.[1])
 }
 
-const refused = (running: Running) =>
+const refused = (running: RunningServer) =>
   metric(running, 'sluice_decisions_total{rule="blocked",outcome="refused",source="store"}')
 
 test('a thousand connections that pipeline refused calls and never read leave memory flat and others served', async () => {

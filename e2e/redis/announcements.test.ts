@@ -81,12 +81,12 @@ async function openPair(
 ): Promise<readonly [here: Node, there: Node]> {
   prefixes += 1
   const prefix = `test${prefixes}`
-  const here = await openNode(url, prefix, clients[0])
-  const there = await openNode(url, prefix, clients[1])
+  const nodeA = await openNode(url, prefix, clients[0])
+  const nodeB = await openNode(url, prefix, clients[1])
   const probe = callOf('probe')
   for (const [one, other] of [
-    [here, there],
-    [there, here],
+    [nodeA, nodeB],
+    [nodeB, nodeA],
   ] as const) {
     await one.limiter.reset(probe)
     await useUp(one, probe)
@@ -96,7 +96,7 @@ async function openPair(
       return (await one.limiter.check(probe)).allowed
     })
   }
-  return [here, there]
+  return [nodeA, nodeB]
 }
 
 describe('on one Redis', () => {
@@ -109,36 +109,36 @@ describe('on one Redis', () => {
   test.each(CLIENTS)(
     'a refund and a reset end what other nodes remember, by %s',
     async (client) => {
-      const [here, there] = await openPair(server.url, [client, 'ioredis'])
-      await useUp(here, ann)
-      await there.limiter.refund(ann)
-      await admits(here, ann)
-      await there.limiter.reset(ann)
-      await useUp(here, ann)
-      await there.limiter.reset(ann)
-      await admits(here, ann)
+      const [nodeA, nodeB] = await openPair(server.url, [client, 'ioredis'])
+      await useUp(nodeA, ann)
+      await nodeB.limiter.refund(ann)
+      await admits(nodeA, ann)
+      await nodeB.limiter.reset(ann)
+      await useUp(nodeA, ann)
+      await nodeB.limiter.reset(ann)
+      await admits(nodeA, ann)
     },
     60_000,
   )
 
   test('refunds of many callers at once are few messages', async () => {
-    const [here, there] = await openPair(server.url)
+    const [nodeA, nodeB] = await openPair(server.url)
     const calls = Array.from({ length: 300 }, (_, i) => callOf(`u${i}`))
-    for (const call of calls) await useUp(here, call)
+    for (const call of calls) await useUp(nodeA, call)
     const published = async () => {
       const { cmdstat_publish: stats = '' } = await server.info('commandstats')
       return Number(/calls=(\d+)/.exec(stats)?.[1] ?? 0)
     }
     const before = await published()
-    await Promise.all(calls.map((call) => there.limiter.refund(call)))
-    for (const call of calls) await admits(here, call)
+    await Promise.all(calls.map((call) => nodeB.limiter.refund(call)))
+    for (const call of calls) await admits(nodeA, call)
     // The refunds are answered in a few batches, and what one brings leaves together.
     expect((await published()) - before).toBeLessThanOrEqual(calls.length / 10)
   }, 60_000)
 
   test('what is published by somebody else is harmless', async () => {
-    const [here, there] = await openPair(server.url)
-    await useUp(here, ann)
+    const [nodeA, nodeB] = await openPair(server.url)
+    await useUp(nodeA, ann)
     const channel = `test${prefixes}:{home}:announcements`
     for (const text of [
       '',
@@ -151,20 +151,20 @@ describe('on one Redis', () => {
     }
     // What comes after them on the same connection has been read after them.
     const probe = callOf('bob')
-    await useUp(here, probe)
-    await there.limiter.refund(probe)
-    await admits(here, probe)
-    await expectRemembered(here, ann)
-    expect(here.problems.filter((text) => !/maxmemory/.test(text))).toEqual([])
+    await useUp(nodeA, probe)
+    await nodeB.limiter.refund(probe)
+    await admits(nodeA, probe)
+    await expectRemembered(nodeA, ann)
+    expect(nodeA.problems.filter((text) => !/maxmemory/.test(text))).toEqual([])
   }, 60_000)
 
   test('a node listens again after its connections were cut', async () => {
-    const [here, there] = await openPair(server.url)
-    await useUp(here, ann)
+    const [nodeA, nodeB] = await openPair(server.url)
+    await useUp(nodeA, ann)
     await server.call('CLIENT', 'KILL', 'TYPE', 'pubsub')
     await waitFor('a node that listens again', async () => {
-      await there.limiter.refund(ann)
-      return (await here.limiter.check(ann)).allowed
+      await nodeB.limiter.refund(ann)
+      return (await nodeA.limiter.check(ann)).allowed
     })
   }, 60_000)
 
@@ -176,16 +176,16 @@ describe('on one Redis', () => {
       .filter((word) => !/publish|subscribe|&/.test(word))
     await server.call('ACL', 'SETUSER', 'old', 'reset', 'on', `>${PASSWORD}`, ...rights)
     const url = `redis://old:${PASSWORD}@${server.address}`
-    const here = await openNode(url, prefix)
-    const there = await openNode(url, prefix)
-    await useUp(here, ann)
-    await there.limiter.refund(ann)
-    await there.limiter.reset(ann)
-    const said = () => there.problems.filter((text) => text.includes('up to 1 s'))
+    const nodeA = await openNode(url, prefix)
+    const nodeB = await openNode(url, prefix)
+    await useUp(nodeA, ann)
+    await nodeB.limiter.refund(ann)
+    await nodeB.limiter.reset(ann)
+    const said = () => nodeB.problems.filter((text) => text.includes('up to 1 s'))
     await waitFor('a report', async () => said().length > 0)
-    await expectRemembered(here, ann)
-    here.nowMs += 1000
-    expect(await here.limiter.check(ann)).toMatchObject({ allowed: true, source: 'store' })
+    await expectRemembered(nodeA, ann)
+    nodeA.nowMs += 1000
+    expect(await nodeA.limiter.check(ann)).toMatchObject({ allowed: true, source: 'store' })
     expect(said()).toHaveLength(1)
   }, 60_000)
 })
@@ -198,14 +198,14 @@ describe('on a Cluster', () => {
   afterAll(() => cluster?.stop())
 
   test('a refund and a reset end what other nodes remember', async () => {
-    const [here, there] = await openPair(cluster.url)
+    const [nodeA, nodeB] = await openPair(cluster.url)
     for (const user of ['ann', 'bob', 'cyd', 'dan']) {
       const call = callOf(user)
-      await useUp(here, call)
-      await there.limiter.refund(call)
-      await admits(here, call)
-      await there.limiter.reset(call)
-      await admits(here, call)
+      await useUp(nodeA, call)
+      await nodeB.limiter.refund(call)
+      await admits(nodeA, call)
+      await nodeB.limiter.reset(call)
+      await admits(nodeA, call)
     }
   }, 60_000)
 })
@@ -218,20 +218,20 @@ describe('behind Sentinel', () => {
   afterAll(() => set?.stop())
 
   test('nodes listen at the new primary after a failover', async () => {
-    const [here, there] = await openPair(set.url)
+    const [nodeA, nodeB] = await openPair(set.url)
     await set.failOver()
     await waitFor('nodes that count and listen again', async () => {
       // What was lost with the old primary is used up anew.
-      await here.limiter.check({ ...ann, cost: 10 })
-      const { allowed, source } = await here.limiter.check(ann)
+      await nodeA.limiter.check({ ...ann, cost: 10 })
+      const { allowed, source } = await nodeA.limiter.check(ann)
       if (allowed || source === 'posture') return false
-      const isRefunded = await there.limiter.refund({ ...ann, cost: 10 }).then(
+      const isRefunded = await nodeB.limiter.refund({ ...ann, cost: 10 }).then(
         () => true,
         () => false,
       )
       // A message that was lost with the old primary is not sent again: the next round is.
       for (let looks = 0; isRefunded && looks < 40; looks++) {
-        if ((await here.limiter.check(ann)).allowed) return true
+        if ((await nodeA.limiter.check(ann)).allowed) return true
         await sleep(25)
       }
       return false

@@ -15,8 +15,8 @@ const rule = (max: number) => [
 const call = { attributes: { user: 'ann' } }
 
 let server: RedisServer
-let here: Limiter
-let there: Limiter
+let nodeA: Limiter
+let nodeB: Limiter
 let prefixes = 0
 
 beforeAll(async () => {
@@ -35,25 +35,25 @@ beforeEach(async () => {
         denyCacheMs: DENY_MS,
       }),
     })
-  here = make()
-  there = make()
-  await Promise.all([here.ready(), there.ready()])
-  await here.check({ ...call, cost: 9 })
-  await here.check(call)
-  await refusedHere(call)
+  nodeA = make()
+  nodeB = make()
+  await Promise.all([nodeA.ready(), nodeB.ready()])
+  await nodeA.check({ ...call, cost: 9 })
+  await nodeA.check(call)
+  await expectRefusedByA(call)
 })
-afterEach(() => Promise.all([here.close(), there.close()]))
+afterEach(() => Promise.all([nodeA.close(), nodeB.close()]))
 
-type Asked = typeof call & { readonly cost?: number }
+type CallWithCost = typeof call & { readonly cost?: number }
 
 /** Refused by the store, and then from memory, also another; unless that was over by then. */
-async function refusedHere(first: Asked, then = first): Promise<void> {
+async function expectRefusedByA(first: CallWithCost, then = first): Promise<void> {
   let storeMs = performance.now()
-  const { allowed, source } = await here.check(first)
+  const { allowed, source } = await nodeA.check(first)
   expect([allowed, source]).toEqual([false, 'store'])
   for (;;) {
     const askedMs = performance.now()
-    const again = await here.check(then)
+    const again = await nodeA.check(then)
     const isOver = again.source === 'store' && performance.now() - storeMs > DENY_MS / 2
     if (!isOver) return expect([again.allowed, again.source]).toEqual([false, 'deny-cache'])
     storeMs = askedMs
@@ -70,7 +70,7 @@ async function lastRefusalMs(change: () => Promise<unknown>): Promise<number> {
   await change()
   for (;;) {
     const askedMs = performance.now()
-    const { allowed, source } = await here.check(call)
+    const { allowed, source } = await nodeA.check(call)
     if (allowed) return lastMs - startedMs
     expect(source).toBe('deny-cache')
     lastMs = askedMs
@@ -78,29 +78,29 @@ async function lastRefusalMs(change: () => Promise<unknown>): Promise<number> {
 }
 
 test('a reset on another node is seen within a second, and a refusal until then is remembered', async () => {
-  expect(await lastRefusalMs(() => there.reset(call))).toBeLessThanOrEqual(DENY_MS)
+  expect(await lastRefusalMs(() => nodeB.reset(call))).toBeLessThanOrEqual(DENY_MS)
 })
 
 test('a refund on another node is seen within a second', async () => {
-  expect(await lastRefusalMs(() => there.refund(call))).toBeLessThanOrEqual(DENY_MS)
+  expect(await lastRefusalMs(() => nodeB.refund(call))).toBeLessThanOrEqual(DENY_MS)
 })
 
 test('a reset, a refund and a raised limit here are seen at once', async () => {
-  await here.refund(call)
-  expect((await here.check(call)).allowed).toBe(true)
-  expect((await here.check(call)).allowed).toBe(false)
-  await here.reset(call)
-  expect((await here.check({ ...call, cost: 10 })).allowed).toBe(true)
-  expect((await here.check(call)).allowed).toBe(false)
-  here.setRules(rule(11))
-  expect((await here.check(call)).allowed).toBe(true)
+  await nodeA.refund(call)
+  expect((await nodeA.check(call)).allowed).toBe(true)
+  expect((await nodeA.check(call)).allowed).toBe(false)
+  await nodeA.reset(call)
+  expect((await nodeA.check({ ...call, cost: 10 })).allowed).toBe(true)
+  expect((await nodeA.check(call)).allowed).toBe(false)
+  nodeA.setRules(rule(11))
+  expect((await nodeA.check(call)).allowed).toBe(true)
 })
 
 test('a smaller cost that fits is never refused by what a larger one was told', async () => {
-  await here.reset(call)
-  await here.check({ ...call, cost: 7 })
-  await refusedHere({ ...call, cost: 5 }, { ...call, cost: 4 })
-  const small = await here.check({ ...call, cost: 3 })
+  await nodeA.reset(call)
+  await nodeA.check({ ...call, cost: 7 })
+  await expectRefusedByA({ ...call, cost: 5 }, { ...call, cost: 4 })
+  const small = await nodeA.check({ ...call, cost: 3 })
   expect([small.allowed, small.source]).toEqual([true, 'store'])
 })
 
@@ -111,7 +111,7 @@ test('a blocked caller costs the store about one call a second', async () => {
   const startedMs = performance.now()
   let refused = 0
   while (performance.now() < startedMs + 2000 || refused <= 1000) {
-    for (let n = 0; n < 100; n++) if (!(await here.check(call)).allowed) refused += 1
+    for (let n = 0; n < 100; n++) if (!(await nodeA.check(call)).allowed) refused += 1
     await new Promise(setImmediate)
   }
   const asked = (await calls()) - before

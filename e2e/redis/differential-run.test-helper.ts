@@ -60,10 +60,10 @@ export async function playScenario(
   const keeper = new KeyKeeper(places.flatMap(({ servers }) => servers))
   const contestants = await openAll(scenario, places, clock)
   try {
-    const passer = new Passer(clock)
+    const passer = new TimeKeeper(clock)
     for (const [at, step] of scenario.steps.entries()) {
       await keeper.keep()
-      if (passer.passes(step)) continue
+      if (passer.advance(step)) continue
       const results = await Promise.all(contestants.map((each) => run(each, step, at)))
       const [memory = {}, ...others] = results
       for (const [index, other] of others.entries()) {
@@ -72,7 +72,7 @@ export async function playScenario(
         keeper.requireKept()
         return { at, place, memory, other }
       }
-      passer.saw(memory)
+      passer.record(memory)
     }
     return undefined
   } finally {
@@ -115,7 +115,7 @@ async function openAll(
 }
 
 /** The clock of all contestants. It stands still while they answer. */
-class Passer {
+class TimeKeeper {
   readonly #clock: ManualClock
   #retryMs = 0
 
@@ -124,7 +124,7 @@ class Passer {
   }
 
   /** Whether the step is one of time. */
-  passes(step: Step): boolean {
+  advance(step: Step): boolean {
     if (step.act === 'pass') this.#clock.set(this.#clock.now() + step.us)
     else if (step.act === 'pass-retry')
       this.#clock.advance(Math.max(0, this.#retryMs - step.lessMs))
@@ -132,7 +132,7 @@ class Passer {
     return true
   }
 
-  saw({ retryAfterMs }: Result): void {
+  record({ retryAfterMs }: Result): void {
     if (typeof retryAfterMs === 'number' && retryAfterMs > 0) this.#retryMs = retryAfterMs
   }
 }

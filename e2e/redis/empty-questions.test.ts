@@ -40,9 +40,9 @@ test('limits pages, peeks and checks without limits leave the breaker of a healt
     () => post('/v1/peek', partner),
     () => post('/v1/check', { ip: '203.0.113.9', plan: 'partner' }),
   ]
-  for (const ask of questions) {
+  for (const send of questions) {
     // One after the other, so that none can travel with another call.
-    for (let n = 0; n < QUESTIONS; n++) await ask()
+    for (let n = 0; n < QUESTIONS; n++) await send()
     expect(await post('/v1/check', { user: 'u1' })).toMatchObject({
       source: 'store',
       allowed: true,

@@ -63,7 +63,7 @@ export function recoveryOf(
   return { recoveryMs: afterMs, decisionsAfter, strays, unexcused }
 }
 
-export interface Admitted {
+export interface AdmissionCounts {
   /** Beyond the limit, in limits, of the caller that got most. */
   readonly worst: {
     /** By the store alone, whatever the posture. */
@@ -73,21 +73,21 @@ export interface Admitted {
     readonly local: number
   }
   /** By the shares that nodes grant by themselves. */
-  readonly here: number
+  readonly byShare: number
 }
 
-export function countAdmitted(log: DecisionLog): Admitted {
+export function countAdmissions(log: DecisionLog): AdmissionCounts {
   const byCaller = new Map<string, { row: Row; store: number; all: number }>()
-  let here = 0
+  let byShare = 0
   for (const row of log.rows()) {
     const kind = KINDS[row.kind]
-    if (kind?.posture === 'local' && row.source === 'posture' && row.allowed) here += 1
+    if (kind?.posture === 'local' && row.source === 'posture' && row.allowed) byShare += 1
     if (kind?.isTight !== true || kind.posture === undefined || !row.allowed) continue
     const caller = `${row.kind}.${row.user}`
-    const seen = byCaller.get(caller) ?? { row, store: 0, all: 0 }
-    if (row.source !== 'posture') seen.store += 1
-    seen.all += 1
-    byCaller.set(caller, seen)
+    const counts = byCaller.get(caller) ?? { row, store: 0, all: 0 }
+    if (row.source !== 'posture') counts.store += 1
+    counts.all += 1
+    byCaller.set(caller, counts)
   }
   const worst = { store: 0, closed: 0, local: 0 }
   for (const { row, store, all } of byCaller.values()) {
@@ -97,5 +97,5 @@ export function countAdmitted(log: DecisionLog): Admitted {
       worst[posture] = Math.max(worst[posture], all / TIGHT_MAX - 1)
     }
   }
-  return { worst, here }
+  return { worst, byShare }
 }

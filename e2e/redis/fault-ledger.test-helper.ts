@@ -16,12 +16,12 @@ export interface Account {
   late: number
   /** Nobody knows whether these were taken. */
   maybe: number
-  given: number
-  givenMaybe: number
+  returned: number
+  returnedMaybe: number
   charged: number
   chargedMaybe: number
   /** Granted or charged, and sent after data was lost for the last time. */
-  kept: number
+  durable: number
 }
 
 export interface StoredBounds {
@@ -44,14 +44,14 @@ export class Ledger {
   }
 
   /** What the store is asked next is for this row of the log. */
-  asking(row: number): void {
+  setRow(row: number): void {
     this.#row = row
   }
 
   /** The store lost data, or may have: told before and after it could. */
-  lost(): void {
+  recordLoss(): void {
     this.#age += 1
-    for (const account of this.accounts.values()) account.kept = 0
+    for (const account of this.accounts.values()) account.durable = 0
   }
 
   /** The same store, with everything that is asked of it written down. */
@@ -62,10 +62,10 @@ export class Ledger {
         const account = this.accountOf(give)
         return store.give(give).then(
           () => {
-            account.given += give.amount
+            account.returned += give.amount
           },
           (error: unknown) => {
-            if (mayHaveRun(error)) account.givenMaybe += give.amount
+            if (mayHaveRun(error)) account.returnedMaybe += give.amount
             throw error
           },
         )
@@ -76,7 +76,7 @@ export class Ledger {
         return store.charge(charge).then(
           () => {
             account.charged += charge.amount
-            if (age === this.#age) account.kept += charge.amount
+            if (age === this.#age) account.durable += charge.amount
           },
           (error: unknown) => {
             if (mayHaveRun(error)) account.chargedMaybe += charge.amount
@@ -97,19 +97,20 @@ export class Ledger {
 
   /** Between what and what the counter must be. */
   bounds(account: Account): StoredBounds {
-    const { limit, granted, maybe, given, givenMaybe, charged, chargedMaybe, kept } = account
+    const { limit, granted, maybe, returned, returnedMaybe, charged, chargedMaybe, durable } =
+      account
     const cap = limit.capacity
     const most = granted + maybe + charged + chargedMaybe
     return {
-      least: Math.max(0, Math.min(cap, kept) - given - givenMaybe),
+      least: Math.max(0, Math.min(cap, durable) - returned - returnedMaybe),
       // Gives back into a counter that was lost give nothing.
-      most: Math.max(0, Math.min(cap, this.hasLost ? most : most - given)),
+      most: Math.max(0, Math.min(cap, this.hasLost ? most : most - returned)),
     }
   }
 
   /** How many units are stored beyond those that are known to be; 0 where that cannot be told. */
-  takenUnheard({ limit, granted, charged, given }: Account, stored: number): number {
-    const known = granted + charged - given
+  takenUnacknowledged({ limit, granted, charged, returned }: Account, stored: number): number {
+    const known = granted + charged - returned
     return this.hasLost || granted + charged >= limit.capacity ? 0 : Math.max(0, stored - known)
   }
 
@@ -121,16 +122,16 @@ export class Ledger {
     const partition = groups.flat()[0]?.key.partition ?? -1
     if (this.#row !== -1) this.#log.at(this.#row, partition)
     this.#row = -1
-    const call = new WatchedTake(this, groups, () => this.#age)
+    const call = new TrackedTake(this, groups, () => this.#age)
     const answers = await store.take(groups, {
       deadlineMs: options.deadlineMs,
       states: options.states,
       onLate: (late) => {
-        call.late(late)
+        call.recordLate(late)
         options.onLate?.(late)
       },
     })
-    call.answered(answers)
+    call.recordAnswers(answers)
     return answers
   }
 
@@ -144,11 +145,11 @@ export class Ledger {
         granted: 0,
         late: 0,
         maybe: 0,
-        given: 0,
-        givenMaybe: 0,
+        returned: 0,
+        returnedMaybe: 0,
         charged: 0,
         chargedMaybe: 0,
-        kept: 0,
+        durable: 0,
       }
       this.accounts.set(name, account)
     }
@@ -161,7 +162,7 @@ function mayHaveRun(error: unknown): boolean {
   return !(error instanceof Error && 'silence' in error && error.silence === 'not-run')
 }
 
-class WatchedTake {
+class TrackedTake {
   readonly #ledger: Ledger
   readonly #groups: Groups<Take>
   readonly #age: () => number
@@ -176,16 +177,16 @@ class WatchedTake {
     this.#sentAge = age()
   }
 
-  answered(answers: Groups<Answer>): void {
+  recordAnswers(answers: Groups<Answer>): void {
     this.#answers = answers
     this.each(answers, (account, take, answer) => {
       if (answer === 'unknown') account.maybe += take.amount
       else this.grant(account, answer)
     })
-    if (this.#early !== undefined) this.late(this.#early)
+    if (this.#early !== undefined) this.recordLate(this.#early)
   }
 
-  late(answers: Groups<Answer>): void {
+  recordLate(answers: Groups<Answer>): void {
     const before = this.#answers
     if (before === undefined) {
       this.#early = answers
@@ -201,7 +202,7 @@ class WatchedTake {
   private grant(account: Account, answer: Answer): number {
     if (typeof answer === 'string') return 0
     account.granted += answer.granted
-    if (this.#sentAge === this.#age()) account.kept += answer.granted
+    if (this.#sentAge === this.#age()) account.durable += answer.granted
     return answer.granted
   }
 

@@ -17,7 +17,7 @@ const SETTLE_MS_MAX = 5000
 const FREE = KINDS.flatMap(({ isTight }, kind) => (isTight ? [] : [kind]))
 const TIGHT = KINDS.flatMap(({ isTight }, kind) => (isTight ? [kind] : []))
 
-export interface LoadParts {
+export interface LoadOptions {
   readonly nodes: Nodes
   readonly log: DecisionLog
   readonly ledger: Ledger
@@ -25,14 +25,14 @@ export interface LoadParts {
 }
 
 export class Load {
-  readonly #parts: LoadParts
+  readonly #options: LoadOptions
   readonly #startedMs = performance.now()
   readonly #interval: NodeJS.Timeout
-  #asked = 0
+  #sent = 0
   #skipped = 0
 
-  constructor(parts: LoadParts) {
-    this.#parts = parts
+  constructor(options: LoadOptions) {
+    this.#options = options
     this.#interval = setInterval(() => this.tick(), TICK_MS)
   }
 
@@ -40,7 +40,7 @@ export class Load {
   async stop(): Promise<void> {
     clearInterval(this.#interval)
     const until = performance.now() + SETTLE_MS_MAX
-    while (this.#parts.log.open > 0 && performance.now() < until) {
+    while (this.#options.log.openCount > 0 && performance.now() < until) {
       await new Promise((resolve) => {
         setTimeout(resolve, TICK_MS)
       })
@@ -48,37 +48,40 @@ export class Load {
   }
 
   private tick(): void {
-    const due = ((performance.now() - this.#startedMs) * this.#parts.perSecond) / 1000
-    const overdue = Math.floor(due) - this.#asked - this.#skipped
+    const due = ((performance.now() - this.#startedMs) * this.#options.perSecond) / 1000
+    const overdue = Math.floor(due) - this.#sent - this.#skipped
     this.#skipped += Math.max(0, overdue - AT_ONCE_MAX)
-    for (let i = 0; i < Math.min(overdue, AT_ONCE_MAX); i++) this.ask()
+    for (let i = 0; i < Math.min(overdue, AT_ONCE_MAX); i++) this.send()
   }
 
-  private ask(): void {
-    const { log, ledger, nodes } = this.#parts
+  private send(): void {
+    const { log, ledger, nodes } = this.#options
     if (log.isFull) return
-    const turn = this.#asked
-    this.#asked += 1
-    const isTight = turn % TIGHT_EVERY === 0
+    const callNumber = this.#sent
+    this.#sent += 1
+    const isTight = callNumber % TIGHT_EVERY === 0
     const kinds = isTight ? TIGHT : FREE
-    const index = kinds[Math.floor(turn / TIGHT_EVERY) % kinds.length] ?? 0
+    const index = kinds[Math.floor(callNumber / TIGHT_EVERY) % kinds.length] ?? 0
     const kind = KINDS[index]
     if (kind === undefined) return
     // Of every caller and kind some calls go to every node: no two of these go round together.
-    const user = isTight ? this.tightUser(turn) : (turn * 7) % (FREE_USERS + 1)
+    const user = isTight ? this.tightUser(callNumber) : (callNumber * 7) % (FREE_USERS + 1)
     const round = TIGHT_EVERY * TIGHT.length * TIGHT_USERS
-    const node = (turn + Math.floor(turn / NODES) + Math.floor(turn / round)) % NODES
-    const row = log.ask({ node, kind: index, user })
-    ledger.asking(row)
+    const node =
+      (callNumber + Math.floor(callNumber / NODES) + Math.floor(callNumber / round)) % NODES
+    const row = log.start({ node, kind: index, user })
+    ledger.setRow(row)
     nodes.limiters[node]?.check(callOf(kind, user)).then(
       (decision) => log.answer(row, decision, isRight(kind, decision)),
       () => log.reject(row),
     )
-    ledger.asking(-1)
+    ledger.setRow(-1)
   }
 
-  private tightUser(turn: number): number {
+  private tightUser(callNumber: number): number {
     const life = Math.floor((performance.now() - this.#startedMs) / TIGHT_LIFE_MS)
-    return life * TIGHT_USERS + (Math.floor(turn / (TIGHT_EVERY * TIGHT.length)) % TIGHT_USERS)
+    return (
+      life * TIGHT_USERS + (Math.floor(callNumber / (TIGHT_EVERY * TIGHT.length)) % TIGHT_USERS)
+    )
   }
 }

@@ -7,13 +7,13 @@ const UNANSWERED = 0
 const REJECTED = 255
 
 /** What one call asked for. */
-export interface Asked {
+export interface CallKey {
   readonly node: number
   readonly kind: number
   readonly user: number
 }
 
-export interface Row extends Asked {
+export interface Row extends CallKey {
   readonly askedMs: number
   /** NaN: it was never answered. */
   readonly answeredMs: number
@@ -60,11 +60,11 @@ export class DecisionLog {
   }
 
   /** Calls that have no answer yet. */
-  get open(): number {
+  get openCount(): number {
     return this.#length - this.#answered
   }
 
-  ask({ node, kind, user }: Asked): number {
+  start({ node, kind, user }: CallKey): number {
     const row = this.#length
     this.#length += 1
     this.#node[row] = node

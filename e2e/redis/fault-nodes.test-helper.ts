@@ -78,17 +78,17 @@ export function isRight(kind: Kind, decision: Decision): boolean {
   const { source, allowed, postures, reason } = decision
   if (kind.posture === undefined) return allowed
   if (source !== 'posture') return postures === undefined && reason !== 'posture'
-  const told = Object.entries(postures ?? {})
-  const isKnown = told.every(([rule, posture]) => kind.postures[rule] === posture)
-  if (told.length === 0 || !isKnown) return false
-  const isClosed = told.some(([, posture]) => posture === 'closed')
+  const events = Object.entries(postures ?? {})
+  const isKnown = events.every(([rule, posture]) => kind.postures[rule] === posture)
+  if (events.length === 0 || !isKnown) return false
+  const isClosed = events.some(([, posture]) => posture === 'closed')
   // A share may be used up; the other two say the same to everybody.
-  const isFree = told.some(([, posture]) => posture === 'local')
+  const isFree = events.some(([, posture]) => posture === 'local')
   return isFree || allowed === !isClosed
 }
 
 /** What the stores of all nodes told as it happened. */
-interface Told {
+interface StoreEvents {
   readonly errors: Map<string, number>
   readonly problems: Set<string>
   /** When a breaker opened or closed, and of which node. */
@@ -98,7 +98,7 @@ interface Told {
 export interface Nodes {
   readonly limiters: readonly Limiter[]
   readonly stores: readonly RedisStore[]
-  readonly told: Told
+  readonly events: StoreEvents
   close(): Promise<void>
 }
 
@@ -116,20 +116,20 @@ const CLIENT = process.env['SLUICE_CLIENT'] as RedisStoreOptions['client']
 const WALL_OFFSETS_US = [0, 5_000_000, -5_000_000]
 
 export async function openNodes({ urls, ledger, store: options }: NodesOptions): Promise<Nodes> {
-  const told: Told = { errors: new Map(), problems: new Set(), breakers: [] }
+  const events: StoreEvents = { errors: new Map(), problems: new Set(), breakers: [] }
   const stores: RedisStore[] = []
   const limiters: Limiter[] = []
   for (let node = 0; node < NODES; node++) {
     const url = urls[node % urls.length] ?? ''
     const breaker = (isOpen: boolean) => () => {
-      told.breakers.push({ node, isOpen, atMs: performance.now() })
+      events.breakers.push({ node, isOpen, atMs: performance.now() })
     }
     const observer = {
       error: (code: string) => {
-        told.errors.set(code, (told.errors.get(code) ?? 0) + 1)
+        events.errors.set(code, (events.errors.get(code) ?? 0) + 1)
       },
       problem: (problem: string) => {
-        told.problems.add(problem)
+        events.problems.add(problem)
       },
       breakerOpened: breaker(true),
       breakerClosed: breaker(false),
@@ -151,7 +151,7 @@ export async function openNodes({ urls, ledger, store: options }: NodesOptions):
     await close()
     throw error
   }
-  return { limiters, stores, told, close }
+  return { limiters, stores, events, close }
 }
 
 /** A local share is that of the fleet, which nodes know after a beat or two. */

@@ -10,8 +10,8 @@ import type { RedisServer } from '../../tools/redis/server.mjs'
 import { PingCanary, TimerCanary } from './fault-canary.test-helper.js'
 import { expectSound } from './fault-checks.test-helper.js'
 import {
-  type Admitted,
-  countAdmitted,
+  type AdmissionCounts,
+  countAdmissions,
   type Exact,
   type Latency,
   latencyOf,
@@ -22,7 +22,7 @@ import { Ledger } from './fault-ledger.test-helper.js'
 import { Load } from './fault-load.test-helper.js'
 import { DecisionLog } from './fault-log.test-helper.js'
 import { DEADLINE_MS, type Nodes, openNodes } from './fault-nodes.test-helper.js'
-import { compareStored, type Stored } from './fault-stored.test-helper.js'
+import { compareStored, type StoredComparison } from './fault-stored.test-helper.js'
 
 /** `npm run test:faults -- <times>`: faults last so many times longer, and more seeds are tried. */
 export const TIMES = Number(process.env['SLUICE_FAULTS'] ?? '1')
@@ -32,8 +32,8 @@ const PER_SECOND = 1500
 const BEFORE_MS = 500
 const AFTER_MS = 1000
 /** What is looked at to see whether decisions are exact again. */
-const LOOK_BACK_MS = 200
-const LOOK_EVERY_MS = 25
+const WINDOW_MS = 200
+const POLL_EVERY_MS = 25
 /** Longer than any fault here and the noise after it, times the rate. */
 const LOG_CAPACITY = Math.ceil(200_000 * Math.max(1, TIMES))
 
@@ -68,8 +68,8 @@ interface FaultRun {
   readonly last: (ms: number) => Promise<void>
 }
 
-export interface FaultFigures extends Latency, Recovery, Stored {
-  readonly admitted: Admitted
+export interface FaultFigures extends Latency, Recovery, StoredComparison {
+  readonly admitted: AdmissionCounts
   readonly heapGrowth: number
   /** The most that waited at any node. */
   readonly queuedTakes: number
@@ -98,25 +98,25 @@ export async function runFault(options: FaultOptions): Promise<FaultFigures> {
   }
 }
 
-interface Parts {
+interface RunDeps {
   readonly log: DecisionLog
   readonly ledger: Ledger
   readonly nodes: Nodes
 }
 
-async function measure(options: FaultOptions, parts: Parts): Promise<FaultFigures> {
-  const { log, ledger, nodes } = parts
+async function measure(options: FaultOptions, deps: RunDeps): Promise<FaultFigures> {
+  const { log, ledger, nodes } = deps
   const timers = new TimerCanary()
   const pings = (options.well ?? []).map(({ port }) => new PingCanary(port))
   const stats = watchStats(nodes)
-  const load = new Load({ ...parts, perSecond: options.perSecond ?? PER_SECOND })
+  const load = new Load({ ...deps, perSecond: options.perSecond ?? PER_SECOND })
   try {
     await sleep(BEFORE_MS)
     const heapBefore = heapUsed()
     // To collect garbage takes as long as a fault; what it did to decisions is over by then.
     await sleep(BEFORE_MS / 2)
     const faultFromMs = performance.now()
-    await options.fault(faultRunOf(parts))
+    await options.fault(faultRunOf(deps))
     const faultUntilMs = performance.now()
     const servers = await options.servers()
     pings.push(...servers.map(({ port }) => new PingCanary(port)))
@@ -126,13 +126,13 @@ async function measure(options: FaultOptions, parts: Parts): Promise<FaultFigure
     const exact = await waitUntilExact(log, { fromMs: faultUntilMs, mostMs, isNoisy })
     await sleep(AFTER_MS)
     await load.stop()
-    await settled(nodes)
+    await waitUntilIdle(nodes)
     const heapGrowth = heapUsed() - heapBefore
     return {
       ...latencyOf(log, timers, DEADLINE_MS),
       ...recoveryOf(log, exact, isNoisy),
       ...(await compareStored(options.readUrl ?? options.urls[0] ?? '', servers, ledger)),
-      admitted: countAdmitted(log),
+      admitted: countAdmissions(log),
       heapGrowth,
       ...stats.told(),
       log,
@@ -152,23 +152,23 @@ async function measure(options: FaultOptions, parts: Parts): Promise<FaultFigure
 const NOISE_MS = 1500
 const NOISE_STALL_MS = 8
 
-function faultRunOf({ nodes, log, ledger }: Parts): FaultRun {
+function faultRunOf({ nodes, log, ledger }: RunDeps): FaultRun {
   return {
     nodes,
     log,
     last: (ms) => sleep(ms * TIMES),
     async losing(during) {
-      ledger.lost()
+      ledger.recordLoss()
       try {
         return await during()
       } finally {
-        ledger.lost()
+        ledger.recordLoss()
       }
     },
   }
 }
 
-interface Recovering {
+interface RecoveryWait {
   readonly fromMs: number
   readonly mostMs: number
   readonly isNoisy: (atMs: number) => boolean
@@ -183,25 +183,25 @@ const NOISE_MS_MAX = 60_000
  */
 async function waitUntilExact(
   log: DecisionLog,
-  { fromMs, mostMs, isNoisy }: Recovering,
+  { fromMs, mostMs, isNoisy }: RecoveryWait,
 ): Promise<Exact> {
-  const looked = log.length
+  const firstRow = log.length
   let noisyMs = 0
-  let lookedMs = performance.now()
-  while (lookedMs < fromMs + mostMs + LOOK_BACK_MS + Math.min(noisyMs, NOISE_MS_MAX)) {
-    await sleep(LOOK_EVERY_MS)
+  let polledMs = performance.now()
+  while (polledMs < fromMs + mostMs + WINDOW_MS + Math.min(noisyMs, NOISE_MS_MAX)) {
+    await sleep(POLL_EVERY_MS)
     const nowMs = performance.now()
-    if (isNoisy(nowMs)) noisyMs += nowMs - lookedMs
-    lookedMs = nowMs
-    const since = nowMs - LOOK_BACK_MS
+    if (isNoisy(nowMs)) noisyMs += nowMs - polledMs
+    polledMs = nowMs
+    const since = nowMs - WINDOW_MS
     if (since < fromMs) continue
     const byNode = new Map<number, { all: number; silent: number }>()
-    for (const row of log.rows(looked)) {
+    for (const row of log.rows(firstRow)) {
       if (row.askedMs < since || Number.isNaN(row.answeredMs)) continue
-      const seen = byNode.get(row.node) ?? { all: 0, silent: 0 }
-      seen.all += 1
-      if (row.source === 'posture') seen.silent += 1
-      byNode.set(row.node, seen)
+      const counts = byNode.get(row.node) ?? { all: 0, silent: 0 }
+      counts.all += 1
+      if (row.source === 'posture') counts.silent += 1
+      byNode.set(row.node, counts)
     }
     const nodes = [...byNode.values()]
     if (nodes.length > 0 && nodes.every(({ all, silent }) => silent <= all / 50)) {
@@ -216,7 +216,7 @@ async function waitUntilExact(
 const SETTLE_MS_MAX = 30_000
 
 /** Give-backs and reports are under way for a moment after the last decision. */
-async function settled({ limiters, stores }: Nodes): Promise<void> {
+async function waitUntilIdle({ limiters, stores }: Nodes): Promise<void> {
   const until = performance.now() + SETTLE_MS_MAX
   const isBusy = () =>
     limiters.some((limiter) => (limiter.stats?.reportsWaiting ?? 0) > 0) ||
@@ -252,7 +252,7 @@ function heapUsed(): number {
 
 /** When breakers opened and closed, in milliseconds from the begin of the fault. */
 function breakersOf({ nodes, faultFromMs }: FaultFigures): string {
-  const told = nodes.told.breakers.map(({ node, isOpen, atMs }) => {
+  const told = nodes.events.breakers.map(({ node, isOpen, atMs }) => {
     return `${isOpen ? '+' : '-'}${node}@${Math.round(atMs - faultFromMs)}`
   })
   return told.length === 0 ? 'stayed closed' : told.join(' ')
@@ -266,10 +266,10 @@ function print(name: string, figures: FaultFigures): void {
     `slowest ${ms(figures.slowestMs)} (longest stall ${ms(figures.stallMs)})`,
     `exact after ${ms(figures.recoveryMs)}, then ${figures.strays} by posture (${figures.unexcused} not by noise)`,
     `over the limit: store ${worst.store}, closed ${worst.closed}, local ${worst.local.toFixed(2)} limits`,
-    `unknown ${figures.unknown}, of them taken ${figures.takenUnheard}`,
-    `spent here ${figures.admitted.here}, of them charged ${figures.reported}`,
+    `unknown ${figures.unknown}, of them taken ${figures.takenUnacknowledged}`,
+    `spent here ${figures.admitted.byShare}, of them charged ${figures.reported}`,
     `heap ${(figures.heapGrowth / 2 ** 20).toFixed(1)} MB, queued at most ${figures.queuedTakes}`,
-    `told ${JSON.stringify(Object.fromEntries(figures.nodes.told.errors))}`,
+    `told ${JSON.stringify(Object.fromEntries(figures.nodes.events.errors))}`,
     `breakers ${breakersOf(figures)}`,
   ]
   process.stdout.write(`${name}: ${words.join('; ')}\n`)

@@ -4,10 +4,10 @@ import { expect } from 'vitest'
 import { type RedisServer, scanWithoutTtl } from '../../tools/redis/server.mjs'
 import type { Account, Ledger } from './fault-ledger.test-helper.js'
 
-export interface Stored {
+export interface StoredComparison {
   /** Units of calls whose fate was never told, and how many of them the store has taken. */
   readonly unknown: number
-  readonly takenUnheard: number
+  readonly takenUnacknowledged: number
   /** Units that were charged to the store because they had been spent here, or may have been. */
   readonly reported: number
 }
@@ -16,7 +16,7 @@ export async function compareStored(
   url: string,
   servers: readonly RedisServer[],
   ledger: Ledger,
-): Promise<Stored> {
+): Promise<StoredComparison> {
   const reader = redisStore({ url, deadlineMs: 10_000, denyCacheMs: 0 })
   const wrong: string[] = []
   let unknown = 0
@@ -34,7 +34,7 @@ export async function compareStored(
       }
       unknown += maybe + chargedMaybe
       reported += account.charged + chargedMaybe
-      takenUnheard += ledger.takenUnheard(account, stored)
+      takenUnheard += ledger.takenUnacknowledged(account, stored)
     }
   } finally {
     await reader.close()
@@ -42,7 +42,7 @@ export async function compareStored(
   expect(wrong, 'counters that differ from what was told of them').toEqual([])
   const immortal = await Promise.all(servers.map((server) => scanWithoutTtl(server)))
   expect(immortal.flat(), 'keys without TTL').toEqual([])
-  return { unknown, takenUnheard, reported }
+  return { unknown, takenUnacknowledged: takenUnheard, reported }
 }
 
 function sumsOf({ key: _key, limit: _limit, ...sums }: Account): string {

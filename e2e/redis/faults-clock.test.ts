@@ -75,14 +75,14 @@ function hammer(url: string) {
   const store = redisStore({ url, deadlineMs: 10_000 })
   const limiter = createLimiter({ rules, store })
   const admissions: Admission[] = []
-  const ask = async (kind: string, user: number) => {
+  const send = async (kind: string, user: number) => {
     const askedMs = performance.now()
     const { allowed } = await limiter.check({ attributes: { kind, user: String(user) } })
     if (allowed) admissions.push({ caller: `${kind} ${user}`, askedMs, atMs: performance.now() })
   }
   const interval = setInterval(() => {
     for (const { name } of ALGORITHMS) {
-      for (let user = 0; user < USERS; user++) void ask(name, user)
+      for (let user = 0; user < USERS; user++) void send(name, user)
     }
   }, EVERY_MS)
   return {

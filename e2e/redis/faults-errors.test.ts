@@ -125,8 +125,8 @@ describe('an error that Redis replies', () => {
     const once = await decide('closed')
     expect([once.source, once.allowed]).toEqual([expected.once, expected.once === 'store'])
     expect(errors).toContain(expected.code)
-    const told = problems.filter((problem) => problem.includes(expected.text.slice(0, 20)))
-    expect(told.length > 0).toBe(expected.loud)
+    const reported = problems.filter((problem) => problem.includes(expected.text.slice(0, 20)))
+    expect(reported.length > 0).toBe(expected.loud)
     await isBack()
 
     left = Infinity

@@ -9,7 +9,7 @@ import { type ShiftedRedis, startShiftedRedis } from '../../tools/redis/shifted.
 import { waitFor } from '../../tools/redis/wait.js'
 import { runFault, TEST_MS_MAX } from './fault-run.test-helper.js'
 import { KINDS } from './fault-nodes.test-helper.js'
-import { startWay } from './way.test-helper.js'
+import { startSwitchableProxy } from './way.test-helper.js'
 
 vi.setConfig({ testTimeout: TEST_MS_MAX })
 
@@ -64,7 +64,7 @@ async function startPair(): Promise<readonly [RedisServer, ShiftedRedis]> {
 describe('a pair', () => {
   test('whose primary is demoted with connections open refuses writes, and takes none', async () => {
     const [first, second] = await startPair()
-    const way = await keep(startWay(first.port))
+    const way = await keep(startSwitchableProxy(first.port))
     await runFault({
       name: 'demoted, then another primary',
       urls: [way.url],
@@ -78,7 +78,7 @@ describe('a pair', () => {
           await first.call('REPLICAOF', second.host, String(second.port))
         })
         await sleep(1500)
-        way.lead(second.port)
+        way.switchTo(second.port)
       },
     })
   })
@@ -88,7 +88,7 @@ describe('a pair', () => {
     async (offsetMs) => {
       const [first, second] = await startPair()
       second.shiftClock(offsetMs)
-      const way = await keep(startWay(first.port))
+      const way = await keep(startSwitchableProxy(first.port))
       await runFault({
         name: `failover with a lag of 1 s and a clock ${offsetMs} ms off`,
         urls: [way.url],
@@ -102,7 +102,7 @@ describe('a pair', () => {
             await first.kill()
             second.resume()
             await second.call('REPLICAOF', 'NO', 'ONE')
-            way.lead(second.port)
+            way.switchTo(second.port)
           }),
       })
     },
@@ -173,7 +173,7 @@ describe('a Cluster', () => {
     })
     expect(moved).toBe(1000)
     process.stdout.write(`  in ${Math.round(figures.faultUntilMs - figures.faultFromMs)} ms\n`)
-    expect(figures.nodes.told.errors.get('MOVED')).toBeGreaterThan(0)
+    expect(figures.nodes.events.errors.get('MOVED')).toBeGreaterThan(0)
   })
 
   test('of which slots are half moved is asked counter by counter', async () => {
@@ -195,6 +195,6 @@ describe('a Cluster', () => {
         for (const move of moves) await move.finish()
       },
     })
-    expect(nodes.told.errors.get('ASK')).toBeGreaterThan(0)
+    expect(nodes.events.errors.get('ASK')).toBeGreaterThan(0)
   })
 })

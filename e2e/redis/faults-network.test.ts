@@ -5,7 +5,7 @@ import { type FaultProxy, startFaultProxy } from '../../tools/redis/fault-proxy.
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
 import { waitFor } from '../../tools/redis/wait.js'
 import { type FaultOptions, runFault, TEST_MS_MAX, TIMES } from './fault-run.test-helper.js'
-import { startWay } from './way.test-helper.js'
+import { startSwitchableProxy } from './way.test-helper.js'
 
 vi.setConfig({ testTimeout: TEST_MS_MAX })
 
@@ -66,7 +66,7 @@ describe('connections', () => {
   })
 
   test('that are dead without knowing are given up by us, not by the kernel', async () => {
-    const way = await startWay(server.port)
+    const way = await startSwitchableProxy(server.port)
     try {
       await run({
         name: 'half-open',
@@ -176,7 +176,7 @@ describe('latency', () => {
     expect(reached - beats).toBeLessThanOrEqual(asked / 100)
     // Before and after the fault it may be opened by what the machine does, within it once alone.
     const { faultFromMs, faultUntilMs, isNoisy, nodes } = figures
-    const opened = nodes.told.breakers.filter(({ isOpen }) => isOpen)
+    const opened = nodes.events.breakers.filter(({ isOpen }) => isOpen)
     for (const [number] of nodes.stores.entries()) {
       const own = opened.filter(({ node }) => node === number)
       const within = own.filter(({ atMs }) => atMs >= faultFromMs && atMs < faultUntilMs)
@@ -198,7 +198,7 @@ describe('latency', () => {
         await proxy.heal()
       },
     })
-    const opened = figures.nodes.told.breakers.filter(({ atMs }) => !figures.isNoisy(atMs))
+    const opened = figures.nodes.events.breakers.filter(({ atMs }) => !figures.isNoisy(atMs))
     expect(opened).toEqual([])
   })
 })

@@ -60,7 +60,7 @@ describe('a Redis', () => {
   })
 
   test('that is stopped for 30 s takes nothing afterwards of what was refused', async () => {
-    const { takenUnheard, unknown } = await run({
+    const { takenUnacknowledged: takenUnheard, unknown } = await run({
       name: 'SIGSTOP',
       fault: async ({ last }) => {
         server.pause()
@@ -75,7 +75,7 @@ describe('a Redis', () => {
   })
 
   test('that is stopped for moments answers late, and what was refused is not taken', async () => {
-    const { takenUnheard } = await run({
+    const { takenUnacknowledged: takenUnheard } = await run({
       name: 'SIGSTOP for 300 ms, five times',
       fault: async () => {
         for (let i = 0; i < 5; i++) {
@@ -103,7 +103,7 @@ describe('a Redis', () => {
         clearInterval(interval)
       },
     })
-    expect(nodes.told.errors.get('NOSCRIPT')).toBeGreaterThan(10)
+    expect(nodes.events.errors.get('NOSCRIPT')).toBeGreaterThan(10)
   })
 
   test('that is emptied gives every limit once more at most, each time', async () => {
@@ -124,19 +124,19 @@ describe('a Redis', () => {
   test('that is out of memory refuses what it cannot keep, and nothing is half written', async () => {
     const { nodes } = await run({
       name: 'out of memory',
-      fault: async ({ last, nodes: { told } }) => {
+      fault: async ({ last, nodes: { events } }) => {
         const filler = 'x'.repeat(100_000)
         await server.pipeline(
           Array.from({ length: 20 }, (_, i) => ['SET', `filler:${i}`, filler, 'EX', '600']),
         )
         await server.call('CONFIG', 'SET', 'maxmemory', '2mb')
         await last(1500)
-        await waitFor('OOM', async () => told.errors.has('OOM'))
+        await waitFor('OOM', async () => events.errors.has('OOM'))
         await server.pipeline(Array.from({ length: 20 }, (_, i) => ['DEL', `filler:${i}`]))
         await server.call('CONFIG', 'SET', 'maxmemory', '0')
       },
     })
-    expect(nodes.told.errors.get('OOM')).toBeGreaterThan(0)
+    expect(nodes.events.errors.get('OOM')).toBeGreaterThan(0)
   })
 
   test('that evicts counters is told of within 10 s', async () => {
@@ -145,7 +145,7 @@ describe('a Redis', () => {
       degrades: false,
       well: [server],
       losses: 1,
-      fault: ({ losing, nodes: { told } }) =>
+      fault: ({ losing, nodes: { events } }) =>
         losing(async () => {
           await server.call('CONFIG', 'SET', 'maxmemory-policy', 'allkeys-random')
           await server.call('CONFIG', 'SET', 'maxmemory', '2500kb')
@@ -154,7 +154,7 @@ describe('a Redis', () => {
           })
           await server.pipeline(filler)
           await waitFor('the alarm', async () =>
-            [...told.problems].some((text) => /evicted/.test(text)),
+            [...events.problems].some((text) => /evicted/.test(text)),
           )
           await server.call('CONFIG', 'SET', 'maxmemory', '0')
           await server.call('CONFIG', 'SET', 'maxmemory-policy', 'noeviction')
@@ -165,7 +165,7 @@ describe('a Redis', () => {
           })
         }),
     })
-    expect([...nodes.told.problems].join('\n')).toMatch(/evicted \d+ keys/)
+    expect([...nodes.events.problems].join('\n')).toMatch(/evicted \d+ keys/)
   })
 
   test('that sleeps is left alone, and asked again when it wakes', async () => {
@@ -180,18 +180,18 @@ describe('a Redis', () => {
   test('that is busy with a script of somebody else says so, and is asked again after it', async () => {
     const { nodes } = await run({
       name: 'BUSY',
-      fault: async ({ last, nodes: { told } }) => {
+      fault: async ({ last, nodes: { events } }) => {
         const endless = server.call('EVAL', 'while true do end', '0').catch(() => {})
         await last(800)
         // Connections that are made meanwhile are greeted with BUSY too.
         await server.call('CLIENT', 'KILL', 'TYPE', 'normal').catch(() => {})
         await last(800)
-        await waitFor('BUSY', async () => told.errors.has('BUSY'))
+        await waitFor('BUSY', async () => events.errors.has('BUSY'))
         await server.call('SCRIPT', 'KILL')
         await endless
       },
     })
-    expect(nodes.told.errors.get('BUSY')).toBeGreaterThan(0)
+    expect(nodes.events.errors.get('BUSY')).toBeGreaterThan(0)
   })
 
   test('that takes no more clients is asked again when it does', async () => {
@@ -212,17 +212,17 @@ describe('a Redis', () => {
     const admin = await openAdmin()
     const { nodes } = await run({
       name: 'requirepass',
-      fault: async ({ last, nodes: { told } }) => {
+      fault: async ({ last, nodes: { events } }) => {
         await admin.say('CONFIG SET requirepass rotated')
         await admin.say('CLIENT KILL TYPE normal SKIPME yes')
         await last(1000)
         await waitFor('NOAUTH', async () =>
-          [...told.problems].some((text) => text.includes('NOAUTH')),
+          [...events.problems].some((text) => text.includes('NOAUTH')),
         )
         await admin.say('CONFIG SET requirepass ""')
       },
       recoveryMs: 5000,
     }).finally(() => admin.close())
-    expect([...nodes.told.problems].join('\n')).toContain('NOAUTH')
+    expect([...nodes.events.problems].join('\n')).toContain('NOAUTH')
   })
 })

@@ -11,7 +11,7 @@ import { waitFor } from '../../tools/redis/wait.js'
 import { TimerCanary } from './fault-canary.test-helper.js'
 import { NODES } from './fault-nodes.test-helper.js'
 import { runFault, TEST_MS_MAX, TIMES } from './fault-run.test-helper.js'
-import { startWay } from './way.test-helper.js'
+import { startSwitchableProxy } from './way.test-helper.js'
 
 vi.setConfig({ testTimeout: TEST_MS_MAX })
 
@@ -104,7 +104,7 @@ function crowdOf(acceptedMs: readonly number[], timers: TimerCanary): number {
 }
 
 test('fifty nodes that lost Redis together do not come back all together', async () => {
-  const way = await startWay(server.port)
+  const way = await startSwitchableProxy(server.port)
   const timers = new TimerCanary()
   const stores: RedisStore[] = []
   const areBack = () =>
@@ -115,7 +115,7 @@ test('fifty nodes that lost Redis together do not come back all together', async
     for (let i = 0; i < FLEET; i++) stores.push(redisStore({ url: way.url }))
     await Promise.all(stores.map((store) => store.ready))
     const cutMs = performance.now()
-    way.lead(server.port)
+    way.switchTo(server.port)
     await sleep(1500)
     await areBack()
     const afterCut = way.acceptedMs.filter((atMs) => atMs > cutMs)

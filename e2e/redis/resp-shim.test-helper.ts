@@ -60,7 +60,7 @@ function serve(client: Socket, server: Socket, interject: Interject): void {
       first += 1
     }
   }
-  const commands = new Splitter((command) => {
+  const commands = new ReplySplitter((command) => {
     const own = interject(wordsOf(command))
     replies.push(own === undefined ? undefined : Buffer.from(own))
     if (own === undefined) {
@@ -69,7 +69,7 @@ function serve(client: Socket, server: Socket, interject: Interject): void {
     }
     deliver()
   })
-  const answers = new Splitter((reply) => {
+  const answers = new ReplySplitter((reply) => {
     replies[(waiting.shift() ?? 0) - first] = reply
     deliver()
   })
@@ -78,7 +78,7 @@ function serve(client: Socket, server: Socket, interject: Interject): void {
 }
 
 /** Cuts a stream of RESP2 into whole values. */
-class Splitter {
+class ReplySplitter {
   readonly #found: (value: Buffer) => void
   #rest = Buffer.alloc(0)
 

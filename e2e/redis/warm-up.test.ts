@@ -5,7 +5,7 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { type FaultProxy, startFaultProxy } from '../../tools/redis/fault-proxy.js'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
 import { makeFolder, type Program, stopAll, waitFor } from '../process.test-helper.js'
-import { ended, run } from '../serve.test-helper.js'
+import { waitForExit, run } from '../serve.test-helper.js'
 
 /** Each way: a round of warm-up takes longer than the whole of it may. */
 const DELAY_MS = 150
@@ -41,7 +41,7 @@ async function startWarmingUp(env: Record<string, string> = {}): Promise<Program
 test('a node that is asked to stop during warm-up ends at once', async () => {
   const program = await startWarmingUp()
   program.signal('SIGTERM')
-  const { code, output } = await ended(program)
+  const { code, output } = await waitForExit(program)
   expect(code).toBe(0)
   // Where the machine was so busy that the signal came late, it served already.
   if (!output.includes('"listening"')) expect(output).toContain('stopped before it served')
@@ -55,5 +55,5 @@ test('a node is ready after a second of warm-up, though it could have gone on', 
 test('two workers that warm up are asked to stop, and end', async () => {
   const program = await startWarmingUp({ SLUICE_WORKERS: '2' })
   program.signal('SIGTERM')
-  expect((await ended(program)).code).toBe(0)
+  expect((await waitForExit(program)).code).toBe(0)
 })

@@ -13,18 +13,18 @@ interface Pair {
   isFrozen: boolean
 }
 
-export interface Way {
+export interface SwitchableProxy {
   readonly url: string
   /** Open connections carry nothing any more, and never end. */
   freeze(): void
   /** Open connections are reset, new ones lead to that port. */
-  lead(port: number): void
+  switchTo(port: number): void
   /** When connections were made, since the start. */
   readonly acceptedMs: readonly number[]
   stop(): Promise<void>
 }
 
-export async function startWay(port: number): Promise<Way> {
+export async function startSwitchableProxy(port: number): Promise<SwitchableProxy> {
   const pairs = new Set<Pair>()
   const acceptedMs: number[] = []
   let target = port
@@ -52,7 +52,7 @@ export async function startWay(port: number): Promise<Way> {
     freeze() {
       for (const pair of pairs) pair.isFrozen = true
     },
-    lead(next) {
+    switchTo(next) {
       target = next
       cut()
     },

@@ -2,7 +2,14 @@
 import { afterEach, beforeEach, describe, expect, test } from 'vitest'
 import { type PostgresServer, startPostgres } from '../../tools/postgres/server.js'
 import { stopAll } from '../process.test-helper.js'
-import { isKept, limitOf, liveOnAll, liveRule, type Node, startNode } from './nodes.test-helper.js'
+import {
+  isStored,
+  limitOf,
+  liveOnAll,
+  liveRule,
+  type Node,
+  startNode,
+} from './nodes.test-helper.js'
 
 const REFUSED = /^no rules yet: postgres [^ ]+: connect ECONNREFUSED/
 const POLL = { timeout: 30_000, interval: 100 }
@@ -32,7 +39,7 @@ describe('a node that ran before', () => {
       await before.client.addKey({ user: 'ann' }),
       await before.client.addKey({ user: 'ann' }),
     ]
-    await isKept(before, '"live"', ...keys.map(({ id }) => id))
+    await isStored(before, '"live"', ...keys.map(({ id }) => id))
     const version = await before.metric('sluice_rules_version')
     await before.program.stop()
     await postgres.kill()

@@ -6,7 +6,7 @@ import { stopAll } from '../process.test-helper.js'
 import {
   liveOnAll,
   liveRule,
-  newsComes,
+  waitForNews,
   type Node,
   seconds,
   startNodes,
@@ -32,7 +32,7 @@ beforeAll(async () => {
   nodes = await startNodes(NODES, { SLUICE_DATABASE_URL: url })
   await nodes[0]?.client.createRule(liveRule(1))
   await liveOnAll(nodes, 1, 10_000)
-  await newsComes(nodes, 'push')
+  await waitForNews(nodes, 'push')
 }, 60_000)
 
 afterAll(async () => {

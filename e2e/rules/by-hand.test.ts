@@ -4,7 +4,7 @@ import { type PostgresServer, startPostgres } from '../../tools/postgres/server.
 import { stopAll } from '../process.test-helper.js'
 import {
   changeByHand,
-  isKept,
+  isStored,
   limitOf,
   liveOnAll,
   type Node,
@@ -102,7 +102,7 @@ describe('a bad rule', () => {
 
   test('is the last good one after a restart too; a node that never had it has none', async () => {
     await liveOnAll(nodes, 9, LIVE_MS_MAX)
-    await isKept(first, '"max":-5')
+    await isStored(first, '"max":-5')
     await first.program.stop()
     const env = { SLUICE_DATABASE_URL: url }
     const both = [await startNode(env, first.folder), await startNode(env)]

@@ -2,10 +2,10 @@
 import { appendFileSync, readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { ask } from '../operator.test-helper.js'
+import { requestDecision } from '../operator.test-helper.js'
 import { makeFolder } from '../process.test-helper.js'
 import { shareRedis } from '../serve-redis.test-helper.js'
-import { ended } from '../serve.test-helper.js'
+import { waitForExit } from '../serve.test-helper.js'
 import { type DiskServer, makeSmallDisk, TOKEN } from './small-disk.test-helper.js'
 
 const SOON = { timeout: 40_000, interval: 100 }
@@ -39,7 +39,7 @@ async function readOnlyMetric({ admin }: DiskServer): Promise<string | undefined
 }
 
 const limitOf = async ({ api }: DiskServer) =>
-  (await ask(api, 'peek', { user: 'u1' })).limits['mine']
+  (await requestDecision(api, 'peek', { user: 'u1' })).limits['mine']
 
 const readiness = async ({ api }: DiskServer) => (await fetch(`${api}/readyz`)).status
 
@@ -121,7 +121,7 @@ test('a server does not start on a full disk whose rule store another process ho
   const first = await disk.start()
   expect(await create(first, 41)).toMatchObject({ status: 201 })
   disk.fill()
-  const { code, output } = await ended(disk.run())
+  const { code, output } = await waitForExit(disk.run())
   expect(code).toBe(1)
   expect(output).toMatch(/Could not start: .*process \d+ on .* uses it/)
 })

@@ -8,7 +8,7 @@ import {
   limitOf,
   liveOnAll,
   liveRule,
-  newsComes,
+  waitForNews,
   type Node,
   quantile,
   seconds,
@@ -87,7 +87,7 @@ describe('behind a pooler that lends connections for a transaction', () => {
       const nodes = await startNodes(2, { SLUICE_DATABASE_URL: url })
       const first = nodes[0] as Node
       await first.client.createRule(liveRule(1))
-      await newsComes(nodes, 'poll')
+      await waitForNews(nodes, 'poll')
       await expect
         .poll(() => nodes.map((node) => node.logged(SWALLOWED).length), POLL)
         .toEqual([1, 1])

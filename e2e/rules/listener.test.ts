@@ -9,7 +9,7 @@ import {
   limitOf,
   liveOnAll,
   liveRule,
-  newsComes,
+  waitForNews,
   type Node,
   seconds,
   startNode,
@@ -48,7 +48,7 @@ describe('the listeners of all nodes', () => {
     await first?.client.createRule(liveRule(1))
     const waits: number[] = []
     for (let change = 2; change <= TRIALS + 1; change++) {
-      await newsComes(nodes, 'push')
+      await waitForNews(nodes, 'push')
       const [killed, live] = await Promise.all([
         sleep(randomInt(500)).then(() =>
           postgres.psql(`select count(pg_terminate_backend(pid)) ${LISTENING}`, url),
@@ -82,7 +82,7 @@ describe('a node whose connections to Postgres swallow everything', () => {
       startNode({ SLUICE_DATABASE_URL: throughPort(url, proxy.port) }),
     ])
     await writer.client.createRule(liveRule(1))
-    await newsComes([writer, node], 'push')
+    await waitForNews([writer, node], 'push')
     await liveOnAll([writer, node], 1, KILLED_MS_MAX)
     // As many as it ever has, so that each of them is one that swallows.
     const use = () =>
@@ -100,7 +100,7 @@ describe('a node whose connections to Postgres swallow everything', () => {
     const tookMs = performance.now() - began
     console.log(`${open} deaf connections: live after ${seconds(tookMs)}`)
     expect(tookMs).toBeLessThanOrEqual(DEAF_MS_MAX)
-    await newsComes([node], 'push')
+    await waitForNews([node], 'push')
     await writer.client.patchRule('live', { limits: limitOf(3) })
     await liveOnAll([node], 3, DEAF_MS_MAX)
   }, 90_000)
@@ -116,6 +116,6 @@ describe('a node whose connections to Postgres swallow everything', () => {
     const tookMs = performance.now() - began
     console.log(`a network deaf for 5 s: live after ${seconds(tookMs)}`)
     expect(tookMs).toBeLessThanOrEqual(DEAF_MS_MAX)
-    await newsComes([node], 'push')
+    await waitForNews([node], 'push')
   }, 90_000)
 })

@@ -31,7 +31,7 @@ afterAll(async () => {
 })
 
 /** When a node was first seen to run each change, by its number. */
-interface Seen {
+interface LiveTrace {
   readonly node: Node
   readonly at: { readonly change: number; readonly ms: number }[]
   /** How long it was looked at so far, in looks as long as an idle machine takes at most. */
@@ -39,25 +39,25 @@ interface Seen {
 }
 
 /** Until it runs the last. */
-async function watch(seen: Seen): Promise<void> {
+async function watch(traces: LiveTrace): Promise<void> {
   let last = 0
   while (last <= CHANGES) {
     const began = performance.now()
-    const change = (await seen.node.peekLimit()) ?? 0
+    const change = (await traces.node.peekLimit()) ?? 0
     if (change < last) throw new Error(`a node went back from change ${last} to ${change}`)
     await sleep(LOOK_EVERY_MS)
-    seen.ms += Math.min(performance.now() - began, LOOK_MS_MAX)
-    if (change > last) seen.at.push({ change, ms: seen.ms })
+    traces.ms += Math.min(performance.now() - began, LOOK_MS_MAX)
+    if (change > last) traces.at.push({ change, ms: traces.ms })
     last = change
   }
 }
 
 describe('five nodes over one Postgres', () => {
   test('1,000 changes are live on all of them, 99 of 100 within a second, none missed', async () => {
-    const seen = nodes.map((node): Seen => ({ node, at: [], ms: 0 }))
+    const traces = nodes.map((node): LiveTrace => ({ node, at: [], ms: 0 }))
     /** By change, as each of those that look has it. */
     const sentMs: (readonly number[])[] = []
-    const watching = Promise.all(seen.map(watch))
+    const watching = Promise.all(traces.map(watch))
     // Whoever waits for it below hears of a failure.
     watching.catch(() => {})
     const began = performance.now()
@@ -65,7 +65,7 @@ describe('five nodes over one Postgres', () => {
       await sleep(
         Math.max(0, began + ((change - 2) * 1000) / CHANGES_PER_SECOND - performance.now()),
       )
-      sentMs[change] = seen.map(({ ms }) => ms)
+      sentMs[change] = traces.map(({ ms }) => ms)
       const node = nodes[change % NODES]
       await node?.client.patchRule('live', { limits: liveRule(change).limits })
     }
@@ -75,7 +75,7 @@ describe('five nodes over one Postgres', () => {
     await watching
 
     const waits: number[] = []
-    for (const [index, { at }] of seen.entries()) {
+    for (const [index, { at }] of traces.entries()) {
       for (let change = 2; change <= CHANGES + 1; change++) {
         const first = at.find((one) => one.change >= change)
         waits.push((first?.ms ?? Infinity) - (sentMs[change]?.[index] ?? 0))

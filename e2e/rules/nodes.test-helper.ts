@@ -3,13 +3,13 @@ import { existsSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type AdminClient, createAdminClient } from '@sluice/client'
-import { type Running, start } from '../serve.test-helper.js'
+import { type RunningServer, start } from '../serve.test-helper.js'
 
 const TOKEN = 'e2e-admin-token-of-a-hundred-and-twenty-eight-bits'
 
 const LOOK_EVERY_MS = 15
 
-export interface Node extends Running {
+export interface Node extends RunningServer {
   readonly client: AdminClient
   /** What a call of one user to the rule `live` may take at most; undefined: there is no rule. */
   peekLimit(): Promise<number | undefined>
@@ -103,7 +103,7 @@ export async function liveOnAll(
 }
 
 /** Until all of them hear of changes, or ask for them. */
-export async function newsComes(nodes: readonly Node[], how: 'push' | 'poll'): Promise<void> {
+export async function waitForNews(nodes: readonly Node[], how: 'push' | 'poll'): Promise<void> {
   await Promise.all(
     nodes.map(async ({ client, program }) => {
       const until = performance.now() + NEWS_MS_MAX
@@ -118,7 +118,7 @@ export async function newsComes(nodes: readonly Node[], how: 'push' | 'poll'): P
 const NEWS_MS_MAX = 30_000
 
 /** Until its copy of the rule store, on disk, has these words. */
-export async function isKept({ folder }: Node, ...words: readonly string[]): Promise<void> {
+export async function isStored({ folder }: Node, ...words: readonly string[]): Promise<void> {
   const file = join(folder, '.sluice', 'last-good', 'records.jsonl')
   const text = () => (existsSync(file) ? readFileSync(file, 'utf8') : '')
   const until = performance.now() + KEPT_MS_MAX

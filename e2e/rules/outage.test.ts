@@ -7,7 +7,7 @@ import {
   limitOf,
   liveOnAll,
   liveRule,
-  newsComes,
+  waitForNews,
   type Node,
   seconds,
   startNodes,
@@ -27,7 +27,7 @@ beforeAll(async () => {
   nodes = await startNodes(NODES, { SLUICE_DATABASE_URL: await postgres.createDatabase() })
   await nodes[0]?.client.createRule(liveRule(MAX))
   await liveOnAll(nodes, MAX, 10_000)
-  await newsComes(nodes, 'push')
+  await waitForNews(nodes, 'push')
 }, 60_000)
 
 afterAll(async () => {
@@ -63,15 +63,15 @@ async function flow(node: Node, into: Flow): Promise<void> {
   }
 }
 
-interface Watched {
+interface ReadinessTrace {
   readonly codes: Set<number>
   age: number
 }
 
-async function watch(node: Node, flowing: Flow, watched: Watched): Promise<void> {
+async function watch(node: Node, flowing: Flow, traces: ReadinessTrace): Promise<void> {
   while (!flowing.isOver) {
-    watched.codes.add((await node.ready()).code)
-    watched.age = Math.max(watched.age, await node.metric('sluice_rules_age_seconds'))
+    traces.codes.add((await node.ready()).code)
+    traces.age = Math.max(traces.age, await node.metric('sluice_rules_age_seconds'))
     await sleep(500)
   }
 }
@@ -79,10 +79,10 @@ async function watch(node: Node, flowing: Flow, watched: Watched): Promise<void>
 /** While calls flow to all nodes. */
 async function during(work: () => Promise<void>) {
   const flowing: Flow = { answers: new Map(), isOver: false }
-  const watched = nodes.map((): Watched => ({ codes: new Set(), age: 0 }))
+  const traces = nodes.map((): ReadinessTrace => ({ codes: new Set(), age: 0 }))
   const all = nodes.flatMap((node, index) => [
     flow(node, flowing),
-    watch(node, flowing, watched[index] as Watched),
+    watch(node, flowing, traces[index] as ReadinessTrace),
   ])
   const over = Promise.all(all)
   try {
@@ -91,7 +91,7 @@ async function during(work: () => Promise<void>) {
     flowing.isOver = true
     await over
   }
-  return { answers: flowing.answers, watched }
+  return { answers: flowing.answers, watched: traces }
 }
 
 /** What the admin API of a node does without its rule store. */
@@ -102,9 +102,9 @@ async function administer({ client }: Node): Promise<void> {
   await expect(client.listVersions()).rejects.toMatchObject(gone)
   expect(await client.getRule('live')).toMatchObject({ id: 'live', limits: limitOf(MAX) })
   expect((await client.listRules()).rules).toHaveLength(1)
-  const told = await client.listNodes()
-  expect(told).toMatchObject({ problem: expect.stringContaining('postgres'), news: 'none' })
-  expect(told.nodes).toHaveLength(1)
+  const listed = await client.listNodes()
+  expect(listed).toMatchObject({ problem: expect.stringContaining('postgres'), news: 'none' })
+  expect(listed.nodes).toHaveLength(1)
 }
 
 const ages = () => Promise.all(nodes.map((node) => node.metric('sluice_rules_age_seconds')))
@@ -112,7 +112,7 @@ const ages = () => Promise.all(nodes.map((node) => node.metric('sluice_rules_age
 describe('a minute without Postgres', () => {
   test('changes no decision, is told as an age, and is over when it is back', async () => {
     let recoveredMs = Infinity
-    const { answers, watched } = await during(async () => {
+    const { answers, watched: traces } = await during(async () => {
       await sleep(1000)
       await expect.poll(ages, POLL).toEqual(nodes.map(() => 0))
       await postgres.kill()
@@ -126,17 +126,17 @@ describe('a minute without Postgres', () => {
       recoveredMs = performance.now() - backAt
     })
     const callers = [...answers.values()].reduce((sum, count) => sum + count, 0)
-    const oldest = watched.map(({ age }) => Math.round(age))
+    const oldest = traces.map(({ age }) => Math.round(age))
     console.log(
       `${callers} callers; ages up to ${oldest.join(' and ')} s; back after ${seconds(recoveredMs)}`,
     )
     const right = [...Array(MAX).fill(`yes of ${MAX}`), `no of ${MAX}`, `no of ${MAX}`].join(', ')
     expect([...answers.keys()]).toEqual([right])
-    expect(watched.map(({ codes }) => [...codes])).toEqual(nodes.map(() => [200]))
+    expect(traces.map(({ codes }) => [...codes])).toEqual(nodes.map(() => [200]))
     for (const each of oldest) expect(each).toBeGreaterThan(AGE_SECONDS_LEAST)
     await nodes[1]?.client.patchRule('live', { limits: limitOf(MAX + 1) })
     await liveOnAll(nodes, MAX + 1, 10_000)
-    await newsComes(nodes, 'push')
+    await waitForNews(nodes, 'push')
   }, 180_000)
 })
 

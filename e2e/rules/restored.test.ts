@@ -9,7 +9,7 @@ import {
   limitOf,
   liveOnAll,
   liveRule,
-  newsComes,
+  waitForNews,
   type Node,
   startNodes,
 } from './nodes.test-helper.js'
@@ -93,7 +93,7 @@ describe('a store that was put back', () => {
     expect(adopted.version).toBeGreaterThan(version + 1)
     await liveOnAll(nodes, 7, 10_000)
     await expect.poll(problems, POLL).toEqual(nodes.map(() => ''))
-    await newsComes(nodes, 'push')
+    await waitForNews(nodes, 'push')
     const written = await nodes[1]?.client.patchRule('live', { limits: limitOf(8) })
     expect(written?.version).toBe(adopted.version + 1)
     await liveOnAll(nodes, 8, 10_000)

@@ -10,7 +10,7 @@ import { check } from '../alerts/watched.test-helper.js'
 import { operatorOf } from '../operator.test-helper.js'
 import { makeFolder } from '../process.test-helper.js'
 import { shareRedis } from '../serve-redis.test-helper.js'
-import { type Running, start } from '../serve.test-helper.js'
+import { type RunningServer, start } from '../serve.test-helper.js'
 import { placesOf, storedInFolder, storedInRedis } from './stored-names.test-helper.js'
 
 const SOON = { timeout: 30_000, interval: 100 }
@@ -46,7 +46,7 @@ const OLD_HOURS = `${JSON.stringify({
   ],
 })}\n`
 
-interface Node extends Running {
+interface Node extends RunningServer {
   readonly client: AdminClient
 }
 

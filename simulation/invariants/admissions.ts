@@ -18,9 +18,9 @@
  * A shadow rule passes where the store is silent and tells nobody, so those are checked where
  * nothing goes wrong. Rules that were ever local or split have bounds of their own.
  */
-import type { Decided, Wanted } from '../called.js'
-import { type Counter, isEver, mostHeld, mostOf, nameOf } from '../counter.js'
-import { type Truth, type Upset } from '../truth.js'
+import type { DecisionRecord, TakeRecord } from '../called.js'
+import { type Counter, isEver, maxHeld, mostOf, nameOf } from '../counter.js'
+import { type GroundTruth, type StoreDisruption } from '../truth.js'
 import type { MakeInvariant } from './invariant.js'
 import { confusedNodes } from './lease-time.js'
 import { atOnce, mostIn } from './meter.js'
@@ -32,7 +32,7 @@ const ROUNDING = 1e-6
 /** A lease of a window that was open when the clock stepped may still be spent for so long. */
 const LEASE_US_MAX = 2_000_000
 
-interface Book {
+interface AdmissionHistory {
   /** By when they came, in true time; all are decided. */
   readonly admitted: { readonly us: number; readonly units: number }[]
   readonly refunded: { readonly us: number; readonly units: number }[]
@@ -41,117 +41,133 @@ interface Book {
 }
 
 export const admissions: MakeInvariant = (truth) => {
-  const books = new Map<string, Book>()
-  const bookOf = (name: string) => {
-    const known = books.get(name)
-    const book = known ?? { admitted: [], refunded: [], counts: new Map<number, number>() }
-    books.set(name, book)
-    return book
+  const histories = new Map<string, AdmissionHistory>()
+  const historyOf = (name: string) => {
+    const known = histories.get(name)
+    const history = known ?? { admitted: [], refunded: [], counts: new Map<number, number>() }
+    histories.set(name, history)
+    return history
   }
   return {
     name: 'no more is admitted than the limit and its leases',
-    onDecided: (decided) => {
-      for (const { wanted, byPosture } of decided.spent) {
-        const { counter } = wanted.account
-        if (byPosture || wanted.amount === 0 || !isBound(counter, truth)) continue
-        const book = bookOf(counter.name)
-        const isFixed = wanted.of.limit.algorithm === 'fixed-window'
+    onDecision: (record) => {
+      for (const { take, byPosture } of record.spent) {
+        const { counter } = take.account
+        if (byPosture || take.amount === 0 || !isBound(counter, truth)) continue
+        const history = historyOf(counter.name)
+        const isFixed = take.compiled.limit.algorithm === 'fixed-window'
         const count = isFixed ? countWindow : countIntervals
-        const excess = count(book, wanted, decided, truth)
+        const excess = count(history, take, record, truth)
         if (excess > 0) return `${excess.toFixed(3)} above the bound of ${counter.rule}`
       }
       return undefined
     },
     onRefund: ({ key, amount, at, trueUs }) => {
       const counter = truth.counters.get(nameOf(key))
-      const [of] = counter?.variants ?? []
-      if (counter === undefined || of === undefined) return undefined
-      const { refunded, counts } = bookOf(counter.name)
+      const [compiled] = counter?.variants ?? []
+      if (counter === undefined || compiled === undefined) return undefined
+      const { refunded, counts } = historyOf(counter.name)
       // The store does it a little later.
       refunded.push({ us: trueUs + truth.scenario.settings.deadlineMs * 1000, units: amount })
-      const window = Math.floor(at / of.limit.windowUs)
+      const window = Math.floor(at / compiled.limit.windowUs)
       counts.set(window, (counts.get(window) ?? 0) - amount)
       return undefined
     },
   }
 }
 
-function isBound(counter: Counter, truth: Truth): boolean {
+function isBound(counter: Counter, truth: GroundTruth): boolean {
   if (isEver(counter, 'local') || isEver(counter, 'split')) return false
   return !counter.isShadow || truth.isCalm
 }
 
 /** A call that an edge fell into may be of either window, and is of none here. */
-function countWindow(book: Book, { account, of, amount }: Wanted, decided: Decided, truth: Truth) {
+function countWindow(
+  history: AdmissionHistory,
+  { account, compiled, amount }: TakeRecord,
+  record: DecisionRecord,
+  truth: GroundTruth,
+) {
   const { counter } = account
-  const { windowUs } = of.limit
-  const { called, storeUs, trueUs } = decided
-  const window = Math.floor((called.startedStoreUs - ROUNDING_US) / windowUs)
+  const { windowUs } = compiled.limit
+  const { call, storeUs, trueUs } = record
+  const window = Math.floor((call.startedStoreUs - ROUNDING_US) / windowUs)
   if (window !== Math.floor(storeUs / windowUs)) return 0
-  const count = (book.counts.get(window) ?? 0) + amount
-  book.counts.set(window, count)
+  const count = (history.counts.get(window) ?? 0) + amount
+  history.counts.set(window, count)
   const max = mostOf(counter, (limit) => limit.max)
   const sinceUs = trueUs - windowUs - LEASE_US_MAX
   let most = max + confusedUnits(counter, truth)
-  for (const upset of truth.upsets) {
-    if (upset.trueUs < sinceUs) continue
-    most += Math.min(max, upset.undone.get(counter.name) ?? 0) + (upset.stepUs === 0 ? 0 : max)
+  for (const disruption of truth.disruptions) {
+    if (disruption.trueUs < sinceUs) continue
+    most +=
+      Math.min(max, disruption.undone.get(counter.name) ?? 0) + (disruption.stepUs === 0 ? 0 : max)
   }
   for (const us of counter.resetsUs) if (us >= trueUs - windowUs - ROUNDING_US) most += max
   return count - most
 }
 
 /** The most that any interval ending now is above its bound. */
-function countIntervals(book: Book, { account, amount }: Wanted, decided: Decided, truth: Truth) {
+function countIntervals(
+  history: AdmissionHistory,
+  { account, amount }: TakeRecord,
+  record: DecisionRecord,
+  truth: GroundTruth,
+) {
   const { counter } = account
-  const { called, trueUs } = decided
-  insert(book.admitted, called.startedUs, amount)
-  const leases = mostHeld(counter, truth.fewest.values())
+  const { call, trueUs } = record
+  insert(history.admitted, call.startedUs, amount)
+  const leases = maxHeld(counter, truth.fewestNodes.values())
   let sum = 0
   let worst = 0
-  for (let i = book.admitted.length - 1; i >= 0; i--) {
-    const entry = book.admitted[i]
+  for (let i = history.admitted.length - 1; i >= 0; i--) {
+    const entry = history.admitted[i]
     if (entry === undefined) continue
     sum += entry.units
     const longUs = (trueUs - entry.us) * (1 + DRIFT)
     const allowed = mostOf(counter, (limit) => mostIn(limit, longUs)) + leases + ROUNDING
     if (sum - allowed <= worst) continue
-    worst = Math.max(worst, sum - allowed - excused(book, counter, entry.us, truth))
+    worst = Math.max(worst, sum - allowed - excused(history, counter, entry.us, truth))
   }
   return worst
 }
 
 /** What events since then add. */
-function excused(book: Book, counter: Counter, sinceUs: number, truth: Truth): number {
+function excused(
+  history: AdmissionHistory,
+  counter: Counter,
+  sinceUs: number,
+  truth: GroundTruth,
+): number {
   const limit = mostOf(counter, atOnce)
   let units = 0
-  for (const upset of truth.upsets)
-    if (upset.trueUs >= sinceUs) units += added(upset, counter, limit)
+  for (const disruption of truth.disruptions)
+    if (disruption.trueUs >= sinceUs) units += added(disruption, counter, limit)
   for (const us of counter.resetsUs) if (us >= sinceUs) units += limit
   for (const { us, units: more } of counter.forgiven) if (us >= sinceUs) units += more
   for (const { takenUs, us, units: back } of isEver(counter, 'leased') ? [] : counter.returned) {
     if (takenUs < sinceUs && us >= sinceUs) units += back
   }
-  for (const refund of book.refunded) if (refund.us >= sinceUs) units += refund.units
+  for (const refund of history.refunded) if (refund.us >= sinceUs) units += refund.units
   return units
 }
 
-function added({ stepUs, undone }: Upset, counter: Counter, limit: number): number {
+function added({ stepUs, undone }: StoreDisruption, counter: Counter, limit: number): number {
   const forgotten = Math.min(limit, undone.get(counter.name) ?? 0)
   if (stepUs === 0) return forgotten
-  const [of] = counter.variants
-  const isWithin = Math.abs(stepUs) <= (of?.limit.windowUs ?? 0)
-  if (!isWithin || of?.limit.algorithm === 'sliding-window-log') return forgotten + limit
+  const [compiled] = counter.variants
+  const isWithin = Math.abs(stepUs) <= (compiled?.limit.windowUs ?? 0)
+  if (!isWithin || compiled?.limit.algorithm === 'sliding-window-log') return forgotten + limit
   const regained = mostOf(counter, ({ max, windowUs }) => (max / windowUs) * stepUs)
   return forgotten + Math.min(limit, Math.max(0, regained))
 }
 
-function confusedUnits(counter: Counter, truth: Truth): number {
-  const sizes = [...confusedNodes(truth)].map((node) => truth.fewest.get(node) ?? 1)
-  return mostHeld(counter, sizes)
+function confusedUnits(counter: Counter, truth: GroundTruth): number {
+  const sizes = [...confusedNodes(truth)].map((node) => truth.fewestNodes.get(node) ?? 1)
+  return maxHeld(counter, sizes)
 }
 
-function insert(entries: Book['admitted'], us: number, units: number): void {
+function insert(entries: AdmissionHistory['admitted'], us: number, units: number): void {
   let at = entries.length
   while (at > 0 && (entries[at - 1]?.us ?? 0) > us) at -= 1
   entries.splice(at, 0, { us, units })

@@ -8,7 +8,7 @@ import type { MakeInvariant } from './invariant.js'
 
 export const allOrNothing: MakeInvariant = () => ({
   name: 'a refused group is charged nothing',
-  onDone: ({ request, reply }) => {
+  onExecution: ({ request, reply }) => {
     const rows = reply.answers?.map((row) => row.flatMap(outcomeOf)) ?? []
     const isOpen = passes(rows[0] ?? [])
     for (const [g, row] of rows.entries()) {

@@ -2,25 +2,25 @@
  * Every call is decided within its deadline and 25 ms, in true time, under every fault. Time in
  * which its node stands still or sleeps does not count; a dead node never answers.
  */
-import type { Called } from '../called.js'
-import type { Truth } from '../truth.js'
+import type { CallRecord } from '../called.js'
+import type { GroundTruth } from '../truth.js'
 import type { MakeInvariant } from './invariant.js'
 
 const CAP_MS = 25
 const DRIFT = 1 / 1000
 
-export const answered: MakeInvariant = (truth) => {
+export const callDeadline: MakeInvariant = (truth) => {
   const mostUs = (truth.scenario.settings.deadlineMs + CAP_MS) * 1000 * (1 + DRIFT)
   return {
     name: 'every call is decided in time',
-    onDecided: ({ called, trueUs }) => {
-      const tookUs = trueUs - called.startedUs - stoodUs(called, trueUs, truth)
+    onDecision: ({ call, trueUs }) => {
+      const tookUs = trueUs - call.startedUs - stoppedUs(call, trueUs, truth)
       if (tookUs <= mostUs) return undefined
-      return `call ${called.id} on ${called.node} took ${tookUs / 1000} ms`
+      return `call ${call.id} on ${call.node} took ${tookUs / 1000} ms`
     },
     atEnd: () => {
-      for (const called of truth.waiting.values()) {
-        if (!truth.dead.has(called.node)) return `call ${called.id} on ${called.node} still waits`
+      for (const call of truth.pendingCalls.values()) {
+        if (!truth.killedNodes.has(call.node)) return `call ${call.id} on ${call.node} still waits`
       }
       return undefined
     },
@@ -28,7 +28,11 @@ export const answered: MakeInvariant = (truth) => {
 }
 
 /** How long its node stood still meanwhile; twice at once counts as one after the other. */
-function stoodUs({ node, startedUs }: Called, nowUs: number, { scenario }: Truth): number {
+function stoppedUs(
+  { node, startedUs }: CallRecord,
+  nowUs: number,
+  { scenario }: GroundTruth,
+): number {
   let sum = 0
   for (const fault of scenario.faults) {
     if ((fault.kind !== 'pause' && fault.kind !== 'suspend') || fault.node !== node) continue

@@ -17,11 +17,11 @@
  * refused in the end it cannot give back either; and a node whose store's clock stepped takes them
  * for regained. Local counts of such nodes are left out.
  */
-import { isEver, mostHeld, mostOf } from '../counter.js'
-import type { Account, Truth } from '../truth.js'
+import { isEver, maxHeld, mostOf } from '../counter.js'
+import type { Account, GroundTruth } from '../truth.js'
 import type { MakeInvariant } from './invariant.js'
 
-export const books: MakeInvariant = (truth) => ({
+export const chargeAccounting: MakeInvariant = (truth) => ({
   name: 'what is charged is what was admitted',
   atEnd: () => {
     for (const account of truth.accounts.values()) {
@@ -32,38 +32,38 @@ export const books: MakeInvariant = (truth) => ({
   },
 })
 
-function imbalance(account: Account, truth: Truth): string | undefined {
-  const { node, counter, granted, unheard, givesTried, charged, spent, byPosture } = account
+function imbalance(account: Account, truth: GroundTruth): string | undefined {
+  const { node, counter, granted, unacknowledged, givesTried, charged, spent, byPosture } = account
   if (counter.resetsUs.length > 0) return undefined
-  const isLate = truth.dead.has(node) || truth.upsets.length > 0
+  const isLate = truth.killedNodes.has(node) || truth.disruptions.length > 0
   if (isLate && isEver(counter, 'local')) return undefined
-  const taken = granted - unheard - givesTried + charged
+  const taken = granted - unacknowledged - givesTried + charged
   const admitted = spent - account.refunded + byPosture
   const regained = isEver(counter, 'leased') ? account.regained : 0
-  const dead = truth.dead.has(node) ? lostWith(account, truth) : 0
+  const dead = truth.killedNodes.has(node) ? lostWithNode(account, truth) : 0
   // What a bucket has regained by itself is not returned where it is counted locally.
   const unreturned = isEver(counter, 'local') ? account.refunded : 0
-  const missed = account.notGiven + tooLate(account, truth) + unreturned
+  const missed = account.givesFailed + returnedTooLate(account, truth) + unreturned
   const lost = account.doubtful + regained + dead + missed
-  const told = `${node} ${counter.rule}: ${granted} granted, ${unheard} unheard, ${givesTried} given back, ${charged} charged; ${spent} spent, ${byPosture} by posture, ${account.refunded} refunded`
-  if (taken > admitted + lost) return `${taken - admitted - lost} units lost: ${told}`
+  const summary = `${node} ${counter.rule}: ${granted} granted, ${unacknowledged} unheard, ${givesTried} given back, ${charged} charged; ${spent} spent, ${byPosture} by posture, ${account.refunded} refunded`
+  if (taken > admitted + lost) return `${taken - admitted - lost} units lost: ${summary}`
   if (!truth.isCalm || isEver(counter, 'split')) return undefined
-  return taken < admitted ? `${admitted - taken} units not charged: ${told}` : undefined
+  return taken < admitted ? `${admitted - taken} units not charged: ${summary}` : undefined
 }
 
 /**
  * While the store is silent, what a node holds waits to go back, and may not any more when its
  * window is over, by either clock; then it is in the next one anew.
  */
-function tooLate({ node, counter, refunded }: Account, truth: Truth): number {
+function returnedTooLate({ node, counter, refunded }: Account, truth: GroundTruth): number {
   const { faults, settings } = truth.scenario
-  const lease = mostHeld(counter, [truth.fewest.get(node) ?? 1])
+  const lease = maxHeld(counter, [truth.fewestNodes.get(node) ?? 1])
   const jumps = faults.filter((fault) => fault.kind === 'wall-jump' && fault.node === node).length
   if (!truth.mayBeSilent) return jumps * lease
   const windowMs = mostOf(counter, (limit) => limit.windowMs)
   return (jumps + Math.ceil(settings.lengthMs / windowMs) + 1) * lease + refunded
 }
 
-function lostWith({ node, counter }: Account, truth: Truth): number {
-  return mostHeld(counter, [truth.fewest.get(node) ?? 1]) + truth.pending(node, counter)
+function lostWithNode({ node, counter }: Account, truth: GroundTruth): number {
+  return maxHeld(counter, [truth.fewestNodes.get(node) ?? 1]) + truth.pendingUnits(node, counter)
 }

@@ -11,13 +11,13 @@ export const expiry: MakeInvariant = (truth) => ({
   atEnd: (nodes) => {
     for (const { key, rule, variants } of truth.counters.values()) {
       // By the one that regains fastest: it need not be the last.
-      const [limit] = variants.map((of) => of.limit).sort((a, b) => b.max - a.max)
+      const [limit] = variants.map((compiled) => compiled.limit).sort((a, b) => b.max - a.max)
       if (limit === undefined) continue
-      const [[seen] = []] = truth.server.counters.sync.peek([[{ key, limit, amount: 0 }]])
-      if (seen === undefined || seen.remaining === limit.capacity) continue
+      const [[peeked] = []] = truth.server.counters.sync.peek([[{ key, limit, amount: 0 }]])
+      if (peeked === undefined || peeked.remaining === limit.capacity) continue
       // A clock that was set back far remembers for as long.
-      if (truth.upsets.some(({ kind }) => kind === 'store-jump')) continue
-      return `${rule} has ${seen.remaining} of ${limit.capacity} left`
+      if (truth.disruptions.some(({ kind }) => kind === 'store-jump')) continue
+      return `${rule} has ${peeked.remaining} of ${limit.capacity} left`
     }
     for (const { name, held, counters, reportsWaiting } of nodes) {
       if (held > 0) return `${name} holds ${held} units`

@@ -4,10 +4,10 @@
  * the limit. What a bucket has regained meanwhile is held by nobody. Checked after every event,
  * where the network is as fast as it should be.
  */
-import { isEver, mostHeld } from '../counter.js'
+import { isEver, maxHeld } from '../counter.js'
 import type { MakeInvariant } from './invariant.js'
 
-export const held: MakeInvariant = (truth) => ({
+export const leaseShare: MakeInvariant = (truth) => ({
   name: 'leases hold no more than their share',
   onStep: () => {
     if (!truth.isCalm) return undefined
@@ -15,8 +15,8 @@ export const held: MakeInvariant = (truth) => ({
       const { node, counter, granted, spent, refunded, givesTried, regained } = account
       // What is held of a counter that is reset is dropped.
       if (!isEver(counter, 'leased') || counter.resetsUs.length > 0) continue
-      const most = mostHeld(counter, [truth.fewest.get(node) ?? 1])
-      const used = spent - refunded + truth.pending(node, counter)
+      const most = maxHeld(counter, [truth.fewestNodes.get(node) ?? 1])
+      const used = spent - refunded + truth.pendingUnits(node, counter)
       const has = granted - regained - used - givesTried
       if (has > most) return `${node} holds ${has} of ${counter.rule}; ${most} at most`
     }

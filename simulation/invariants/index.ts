@@ -1,10 +1,10 @@
 /** All that must hold. */
 import { admissions } from './admissions.js'
 import { allOrNothing } from './all-or-nothing.js'
-import { answered } from './answered.js'
-import { books } from './books.js'
+import { callDeadline } from './answered.js'
+import { chargeAccounting } from './books.js'
 import { expiry } from './expiry.js'
-import { held } from './held.js'
+import { leaseShare } from './held.js'
 import type { MakeInvariant } from './invariant.js'
 import { knownClock } from './known-clock.js'
 import { leaseTime } from './lease-time.js'
@@ -28,14 +28,14 @@ export const allInvariants: readonly MakeInvariant[] = [
   localKnown,
   splitBound,
   postureShare,
-  held,
+  leaseShare,
   knownClock,
   receipts,
   refusals,
   reportWindow,
   allOrNothing,
   shadow,
-  answered,
-  books,
+  callDeadline,
+  chargeAccounting,
   expiry,
 ]

@@ -1,15 +1,15 @@
 /** What must hold whatever happens. Each says what is wrong; undefined: nothing. */
 import type { CounterKey } from '@sluice/core'
-import type { Decided } from '../called.js'
-import type { Done } from '../server.js'
-import type { Refund, Truth } from '../truth.js'
+import type { DecisionRecord } from '../called.js'
+import type { Execution } from '../server.js'
+import type { Refund, GroundTruth } from '../truth.js'
 
 export interface Invariant {
   readonly name: string
   /** The store did something. */
-  readonly onDone?: (done: Done) => string | undefined
+  readonly onExecution?: (execution: Execution) => string | undefined
   /** A call was decided; what it spent is in its accounts already. */
-  readonly onDecided?: (decided: Decided) => string | undefined
+  readonly onDecision?: (record: DecisionRecord) => string | undefined
   /** A receipt is being paid out. */
   readonly onRefund?: (refund: Refund) => string | undefined
   /** A node has heard that the store forgot a counter, as it had asked it to. */
@@ -28,4 +28,4 @@ export interface NodeAtEnd {
   readonly reportsWaiting: number
 }
 
-export type MakeInvariant = (truth: Truth) => Invariant
+export type MakeInvariant = (truth: GroundTruth) => Invariant

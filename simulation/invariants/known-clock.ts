@@ -6,14 +6,14 @@
 import type { MakeInvariant } from './invariant.js'
 
 const ROUNDING_US = 1000
-const UPSET_US = 6_000_000
+const DISRUPTION_US = 6_000_000
 
 export const knownClock: MakeInvariant = (truth) => ({
   name: 'the clock is known as well as a node says',
-  onDecided: ({ called, trueUs, storeUs, nodeUs, uncertaintyUs }) => {
-    if (truth.slept(called.node) || truth.isUpset(trueUs, UPSET_US)) return undefined
+  onDecision: ({ call, trueUs, storeUs, nodeUs, uncertaintyUs }) => {
+    if (truth.wasSuspended(call.node) || truth.isDisrupted(trueUs, DISRUPTION_US)) return undefined
     const off = Math.abs(nodeUs - storeUs)
     if (off <= uncertaintyUs + ROUNDING_US) return undefined
-    return `${called.node} is ${Math.round(off)} us off and says ${Math.round(uncertaintyUs)}`
+    return `${call.node} is ${Math.round(off)} us off and says ${Math.round(uncertaintyUs)}`
   },
 })

@@ -10,9 +10,9 @@
  * nothing, so such nodes are left out; so are windows that a step of the store's clock passed.
  */
 import type { Limit } from '@sluice/core'
-import type { Decided, Wanted } from '../called.js'
+import type { DecisionRecord, TakeRecord } from '../called.js'
 import { isSameLimit, nameOf } from '../counter.js'
-import { grantsOf, type Truth } from '../truth.js'
+import { grantsOf, type GroundTruth } from '../truth.js'
 import type { MakeInvariant } from './invariant.js'
 
 const LEASE_US_MAX = 2_000_000
@@ -34,7 +34,7 @@ export const leaseTime: MakeInvariant = (truth) => {
   const confused = confusedNodes(truth)
   return {
     name: 'a lease is not spent after its end',
-    onDone: ({ request, reply, trueUs }) => {
+    onExecution: ({ request, reply, trueUs }) => {
       for (const { take, granted, at } of grantsOf(request, reply)) {
         const id = `${request.node} ${nameOf(take.key)}`
         const known = draws.get(id) ?? []
@@ -49,21 +49,21 @@ export const leaseTime: MakeInvariant = (truth) => {
       resetsUs.set(`${node} ${nameOf(key)}`, nowUs)
       return undefined
     },
-    onDecided: (decided) => {
-      const { called, spent } = decided
-      if (confused.has(called.node)) return undefined
-      for (const { wanted, byPosture } of spent) {
-        const { counter } = wanted.account
-        if (byPosture || wanted.of.coordination !== 'leased') continue
+    onDecision: (record) => {
+      const { call, spent } = record
+      if (confused.has(call.node)) return undefined
+      for (const { take, byPosture } of spent) {
+        const { counter } = take.account
+        if (byPosture || take.compiled.coordination !== 'leased') continue
         // Where the store is silent a shadow rule passes without any lease.
         if (counter.isShadow && !truth.isCalm) continue
-        const id = `${called.node} ${counter.name}`
+        const id = `${call.node} ${counter.name}`
         const resetUs = resetsUs.get(id) ?? -Infinity
-        const sinceUs = called.startedUs > resetUs ? resetUs : -Infinity
+        const sinceUs = call.startedUs > resetUs ? resetUs : -Infinity
         const known = (draws.get(id) ?? []).filter(({ sentUs }) => sentUs > sinceUs)
-        const missing = spend(known, wanted, decided, truth)
+        const missing = spend(known, take, record, truth)
         if (missing > 0) {
-          return `${called.node} spent ${missing} units of no living lease of ${counter.rule}`
+          return `${call.node} spent ${missing} units of no living lease of ${counter.rule}`
         }
       }
       return undefined
@@ -72,13 +72,18 @@ export const leaseTime: MakeInvariant = (truth) => {
 }
 
 /** Takes from what ends first; returns what is not covered. */
-function spend(draws: readonly Draw[], wanted: Wanted, decided: Decided, truth: Truth): number {
-  const { limit } = wanted.of
-  let missing = wanted.amount
+function spend(
+  draws: readonly Draw[],
+  take: TakeRecord,
+  record: DecisionRecord,
+  truth: GroundTruth,
+): number {
+  const { limit } = take.compiled
+  let missing = take.amount
   for (const draw of draws) {
     if (missing === 0) break
     if (draw.left === 0 || !isSameLimit(draw.limit, limit)) continue
-    if (!isAlive(draw, limit, decided, truth)) continue
+    if (!isAlive(draw, limit, record, truth)) continue
     const taken = Math.min(missing, draw.left)
     draw.left -= taken
     missing -= taken
@@ -86,12 +91,17 @@ function spend(draws: readonly Draw[], wanted: Wanted, decided: Decided, truth: 
   return missing
 }
 
-function isAlive(draw: Draw, limit: Limit, { called, storeUs, trueUs }: Decided, truth: Truth) {
-  const { startedUs } = called
+function isAlive(
+  draw: Draw,
+  limit: Limit,
+  { call, storeUs, trueUs }: DecisionRecord,
+  truth: GroundTruth,
+) {
+  const { startedUs } = call
   if (draw.doneUs >= startedUs) return true
   const lengthUs = Math.min(limit.windowUs / 4, LEASE_US_MAX)
   if (startedUs - draw.sentUs > lengthUs * (1 + DRIFT) + ROUNDING_US) return false
-  const isUpset = truth.isUpset(trueUs, trueUs - draw.doneUs)
+  const isUpset = truth.isDisrupted(trueUs, trueUs - draw.doneUs)
   const startedStoreUs = storeUs - (trueUs - startedUs)
   return isUpset || startedStoreUs <= draw.windowEndsUs + ROUNDING_US
 }
@@ -102,7 +112,7 @@ function windowEnd(at: number, { algorithm, windowUs }: Limit): number {
 }
 
 /** Nodes that slept, and whose wall clock was set meanwhile. */
-export function confusedNodes({ scenario }: Truth): ReadonlySet<string> {
+export function confusedNodes({ scenario }: GroundTruth): ReadonlySet<string> {
   const nodesOf = (kind: string) =>
     scenario.faults.flatMap((fault) => (fault.kind === kind && 'node' in fault ? fault.node : []))
   const jumped = nodesOf('wall-jump')

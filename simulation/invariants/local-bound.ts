@@ -23,8 +23,8 @@
  * has one limit and was not reset: while a side is cut off it admits the whole limit.
  */
 import type { CompiledLimit, Limit } from '@sluice/core'
-import { type Counter, isBucket, isEver, isPlain, nameOf } from '../counter.js'
-import { chargeOf, grantsOf, type Truth } from '../truth.js'
+import { type Counter, isBucket, isEver, hasOneLimit, nameOf } from '../counter.js'
+import { chargeOf, grantsOf, type GroundTruth } from '../truth.js'
 import type { MakeInvariant } from './invariant.js'
 import { atOnce, Meter, perUs } from './meter.js'
 
@@ -40,14 +40,14 @@ interface Units {
 }
 
 /** By the store's clock: when it was decided, and when the call came. */
-interface Admitted extends Units {
+interface LocalAdmission extends Units {
   readonly cameUs: number
 }
 
 interface History {
   readonly counter: Counter
   readonly offered: Units[]
-  readonly admitted: Admitted[]
+  readonly admitted: LocalAdmission[]
   /** What the store granted itself. */
   readonly granted: Units[]
   /** That and what nodes reported, by the store's clock. */
@@ -66,20 +66,20 @@ export const localBound: MakeInvariant = (truth) => {
   }
   return {
     name: 'local counts over-admit within their bound',
-    onDecided: ({ called, spent, storeUs, trueUs }) => {
+    onDecision: ({ call, spent, storeUs, trueUs }) => {
       if (!truth.isSteady) return undefined
-      const admitted = new Set(spent.map(({ wanted }) => wanted))
-      for (const wanted of called.takes.flat()) {
-        if (wanted.of.coordination !== 'local') continue
-        const history = historyOf(wanted.account.counter)
-        history.offered.push({ us: trueUs, units: wanted.amount })
-        if (!admitted.has(wanted)) continue
-        const cameUs = called.startedStoreUs
-        history.admitted.push({ us: storeUs, cameUs, units: wanted.amount })
+      const admitted = new Set(spent.map(({ take }) => take))
+      for (const take of call.takes.flat()) {
+        if (take.compiled.coordination !== 'local') continue
+        const history = historyOf(take.account.counter)
+        history.offered.push({ us: trueUs, units: take.amount })
+        if (!admitted.has(take)) continue
+        const cameUs = call.startedStoreUs
+        history.admitted.push({ us: storeUs, cameUs, units: take.amount })
       }
       return undefined
     },
-    onDone: ({ request, reply, trueUs, storeUs }) => {
+    onExecution: ({ request, reply, trueUs, storeUs }) => {
       const charge = reply.late ? undefined : chargeOf(request)
       const charged = charge && truth.counters.get(nameOf(charge.key))
       if (charge !== undefined && charged !== undefined && isEver(charged, 'local'))
@@ -99,10 +99,10 @@ export const localBound: MakeInvariant = (truth) => {
     },
     atEnd: () => {
       for (const history of histories.values()) {
-        const [of] = history.counter.variants
-        if (of === undefined || !isPlain(history.counter)) continue
-        const excess = worst(history, of, truth)
-        if (excess > 0) return `${excess.toFixed(3)} above the bound of ${of.rule}`
+        const [compiled] = history.counter.variants
+        if (compiled === undefined || !hasOneLimit(history.counter)) continue
+        const excess = worst(history, compiled, truth)
+        if (excess > 0) return `${excess.toFixed(3)} above the bound of ${compiled.rule}`
       }
       return undefined
     },
@@ -113,12 +113,12 @@ function emptyHistory(counter: Counter): History {
   return { counter, offered: [], admitted: [], granted: [], counted: [], refunded: [] }
 }
 
-function worst(history: History, of: CompiledLimit, truth: Truth): number {
+function worst(history: History, compiled: CompiledLimit, truth: GroundTruth): number {
   const { offered, granted, refunded } = history
-  const { limit } = of
+  const { limit } = compiled
   const nodes = truth.scenario.nodes.length
   const reachUs = truth.reachMs * 1000
-  const unknown = unknownUs(of, truth)
+  const unknown = unknownUs(compiled, truth)
   const isWindow = !isBucket(limit)
   const alone = isWindow ? limit.max : limit.capacity + perUs(limit) * unknown
   const underWay = mostWithin(granted, reachUs)
@@ -126,7 +126,7 @@ function worst(history: History, of: CompiledLimit, truth: Truth): number {
   const again = refunded.reduce((sum, { units }) => sum + units, 0)
   if (!isWindow) {
     const most = atOnce(limit) + extra + again + perUs(limit) * reachUs
-    const forgiven = forgivenOf(history, of, nodes, extra)
+    const forgiven = forgivenOf(history, compiled, nodes, extra)
     return worstInterval(history, new Meter(most, perUs(limit)), forgiven)
   }
   const rate = perUs(limit) + extra / limit.windowUs
@@ -184,7 +184,7 @@ function forgivenOf(
 }
 
 /** How long a unit spent on one node may be unknown on another. */
-export function unknownUs({ syncEveryMs }: CompiledLimit, { reachMs }: Truth): number {
+export function unknownUs({ syncEveryMs }: CompiledLimit, { reachMs }: GroundTruth): number {
   const roundMs = syncEveryMs / ROUNDS_PER_INTERVAL
   const apartMs = roundMs * Math.max(1, Math.ceil(reachMs / roundMs))
   const ms = ROUNDS_PER_INTERVAL * apartMs + (WAYS * reachMs) / 2
@@ -198,7 +198,7 @@ export function unknownUs({ syncEveryMs }: CompiledLimit, { reachMs }: Truth): n
 function mostInWindow(
   { admitted, refunded }: History,
   { windowUs }: Limit,
-  { reachMs }: Truth,
+  { reachMs }: GroundTruth,
 ): number {
   const counts = new Map<number, number>()
   const nearUs = reachMs * 1000 + ROUNDING_US

@@ -9,9 +9,9 @@
  * and had nothing refunded.
  */
 import type { Limit } from '@sluice/core'
-import type { Decided, Wanted } from '../called.js'
-import { isBucket, isPlain, nameOf } from '../counter.js'
-import type { Truth } from '../truth.js'
+import type { DecisionRecord, TakeRecord } from '../called.js'
+import { isBucket, hasOneLimit, nameOf } from '../counter.js'
+import type { GroundTruth } from '../truth.js'
 import type { MakeInvariant } from './invariant.js'
 import { unknownUs } from './local-bound.js'
 import { perUs } from './meter.js'
@@ -21,7 +21,7 @@ const ROUNDING_US = 1000
 const OWED_MAX = 2
 
 /** What was admitted, by when it was decided. */
-interface Admitted {
+interface KnownAdmission {
   readonly us: number
   readonly storeUs: number
   readonly units: number
@@ -30,7 +30,7 @@ interface Admitted {
 }
 
 export const localKnown: MakeInvariant = (truth) => {
-  const histories = new Map<string, Admitted[]>()
+  const histories = new Map<string, KnownAdmission[]>()
   const refunded = new Set<string>()
   return {
     name: 'what one node spends is known to all in time',
@@ -38,19 +38,19 @@ export const localKnown: MakeInvariant = (truth) => {
       refunded.add(nameOf(key))
       return undefined
     },
-    onDecided: (decided) => {
+    onDecision: (decided) => {
       if (!truth.isSteady) return undefined
-      for (const { wanted } of decided.spent) {
-        const { counter } = wanted.account
-        if (wanted.of.coordination !== 'local' || wanted.amount === 0) continue
-        if (!isPlain(counter) || refunded.has(counter.name)) continue
+      for (const { take } of decided.spent) {
+        const { counter } = take.account
+        if (take.compiled.coordination !== 'local' || take.amount === 0) continue
+        if (!hasOneLimit(counter) || refunded.has(counter.name)) continue
         const history = histories.get(counter.name) ?? []
         histories.set(counter.name, history)
-        const excess = excessOf(history, wanted, decided, truth)
+        const excess = excessOf(history, take, decided, truth)
         if (excess > 0) {
-          return `${decided.called.node} admitted ${excess.toFixed(3)} of ${counter.rule} that others had spent long before`
+          return `${decided.call.node} admitted ${excess.toFixed(3)} of ${counter.rule} that others had spent long before`
         }
-        history.push(admission(history, wanted, decided))
+        history.push(admission(history, take, decided))
       }
       return undefined
     },
@@ -58,41 +58,41 @@ export const localKnown: MakeInvariant = (truth) => {
 }
 
 function excessOf(
-  history: readonly Admitted[],
-  { of, amount }: Wanted,
-  { called }: Decided,
-  truth: Truth,
+  history: readonly KnownAdmission[],
+  { compiled, amount }: TakeRecord,
+  { call }: DecisionRecord,
+  truth: GroundTruth,
 ): number {
-  const { limit } = of
-  const knownUs = called.startedUs - unknownUs(of, truth)
+  const { limit } = compiled
+  const knownUs = call.startedUs - unknownUs(compiled, truth)
   const known = history.filter(({ us }) => us <= knownUs)
   if (!isBucket(limit)) {
-    const window = windowOf(called.startedStoreUs, limit, truth)
+    const window = windowOf(call.startedStoreUs, limit, truth)
     const before = known.filter(({ storeUs }) => windowOf(storeUs, limit, truth) === window)
     const count = before.reduce((sum, { units }) => sum + units, 0)
     return window === undefined ? 0 : Math.min(amount, count + amount - limit.max)
   }
   const last = known.at(-1)
   if (last === undefined) return 0
-  const regained = (called.startedUs - last.us) * perUs(limit)
+  const regained = (call.startedUs - last.us) * perUs(limit)
   return last.level - regained + amount - limit.capacity - 1
 }
 
 /** Undefined so near to an edge that nodes may take it for either side. */
-function windowOf(us: number, { windowUs }: Limit, { reachMs }: Truth): number | undefined {
+function windowOf(us: number, { windowUs }: Limit, { reachMs }: GroundTruth): number | undefined {
   const nearUs = reachMs * 1000 + ROUNDING_US
   const window = Math.floor((us - nearUs) / windowUs)
   return window === Math.floor((us + nearUs) / windowUs) ? window : undefined
 }
 
 function admission(
-  history: readonly Admitted[],
-  { of, amount }: Wanted,
-  { trueUs, storeUs }: Decided,
-): Admitted {
+  history: readonly KnownAdmission[],
+  { compiled, amount }: TakeRecord,
+  { trueUs, storeUs }: DecisionRecord,
+): KnownAdmission {
   const last = history.at(-1)
-  const leaked = last === undefined ? 0 : (trueUs - last.us) * perUs(of.limit)
-  const most = OWED_MAX * of.limit.capacity
+  const leaked = last === undefined ? 0 : (trueUs - last.us) * perUs(compiled.limit)
+  const most = OWED_MAX * compiled.limit.capacity
   const level = Math.min(most, Math.max(0, (last?.level ?? 0) - leaked) + amount)
   return { us: trueUs, storeUs, units: amount, level }
 }

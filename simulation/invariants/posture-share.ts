@@ -6,9 +6,9 @@
  * changed its clock, can begin a window anew, and so does a reset; a counter of several limits has
  * several shares.
  */
-import type { Wanted } from '../called.js'
-import { isPlain } from '../counter.js'
-import { type Truth } from '../truth.js'
+import type { TakeRecord } from '../called.js'
+import { hasOneLimit } from '../counter.js'
+import { type GroundTruth } from '../truth.js'
 import type { MakeInvariant } from './invariant.js'
 import { Meter } from './meter.js'
 
@@ -16,42 +16,42 @@ export const postureShare: MakeInvariant = (truth) => {
   const meters = new Map<string, Meter>()
   return {
     name: 'a posture admits no more than its share',
-    onDecided: ({ called, decision, spent, trueUs }) => {
-      for (const { wanted, byPosture } of spent) {
-        const { rule } = wanted.of
+    onDecision: ({ call, decision, spent, trueUs }) => {
+      for (const { take, byPosture } of spent) {
+        const { rule } = take.compiled
         const posture = decision.postures?.[rule]
-        if (!byPosture || posture === undefined || wanted.amount === 0) continue
-        if (posture === 'closed') return `closed rule ${rule} admitted call ${called.id}`
-        if (posture === 'open' || isUnknowable(truth, called.node)) continue
-        const { account } = wanted
-        if (!isPlain(account.counter)) continue
+        if (!byPosture || posture === undefined || take.amount === 0) continue
+        if (posture === 'closed') return `closed rule ${rule} admitted call ${call.id}`
+        if (posture === 'open' || isUnknowable(truth, call.node)) continue
+        const { account } = take
+        if (!hasOneLimit(account.counter)) continue
         // Fewer nodes have larger shares, which begin anew.
-        const id = `${called.node} ${account.counter.name} ${truth.fewest.get(called.node)}`
-        const meter = meters.get(id) ?? meterFor(wanted, truth)
+        const id = `${call.node} ${account.counter.name} ${truth.fewestNodes.get(call.node)}`
+        const meter = meters.get(id) ?? meterFor(take, truth)
         meters.set(id, meter)
-        const { granted, unheard, givesTried } = account
+        const { granted, unacknowledged, givesTried } = account
         // What is spent of local counts was not granted.
-        const isLocal = wanted.of.coordination === 'local'
+        const isLocal = take.compiled.coordination === 'local'
         const spentOfIt = isLocal ? 0 : account.spent - account.refunded
-        const struck = Math.max(0, granted - unheard - spentOfIt - givesTried)
-        const excess = meter.add(wanted.amount, trueUs)
-        if (excess > struck) return `${called.node} admitted ${excess} above its share of ${rule}`
+        const struck = Math.max(0, granted - unacknowledged - spentOfIt - givesTried)
+        const excess = meter.add(take.amount, trueUs)
+        if (excess > struck) return `${call.node} admitted ${excess} above its share of ${rule}`
       }
       return undefined
     },
   }
 }
 
-function meterFor({ account, of }: Wanted, truth: Truth): Meter {
-  const { limit, posture } = of
+function meterFor({ account, compiled }: TakeRecord, truth: GroundTruth): Meter {
+  const { limit, posture } = compiled
   const factor = typeof posture === 'object' ? posture.local : 1
-  const nodes = truth.fewest.get(account.node) ?? 1
+  const nodes = truth.fewestNodes.get(account.node) ?? 1
   const share = (units: number) => Math.max(1, Math.ceil((factor * units) / nodes))
   const most = share(Math.max(limit.capacity, limit.max))
   const queue = limit.algorithm === 'leaky-bucket' ? 1 : 0
   return new Meter(2 * most + queue, share(limit.max) / limit.windowUs)
 }
 
-function isUnknowable(truth: Truth, node: string): boolean {
-  return truth.upsets.length > 0 || truth.slept(node)
+function isUnknowable(truth: GroundTruth, node: string): boolean {
+  return truth.disruptions.length > 0 || truth.wasSuspended(node)
 }

@@ -11,21 +11,21 @@ import type { MakeInvariant } from './invariant.js'
 
 export const receipts: MakeInvariant = (truth) => ({
   name: 'a receipt says what was taken',
-  onDecided: ({ called, decision, spent }) => {
+  onDecision: ({ call, decision, spent }) => {
     if (decision.receipt === undefined) return undefined
     const taken = readReceipt(decision.receipt, sipKey(SECRET))
     const left = new Map(taken.map(({ key, amount }) => [nameOf(key), amount]))
-    for (const { wanted, byPosture } of spent) {
-      const { counter } = wanted.account
+    for (const { take, byPosture } of spent) {
+      const { counter } = take.account
       const amount = left.get(counter.name) ?? 0
       left.delete(counter.name)
-      const isAlone = called.takes.flat().every((other) => {
-        return other === wanted || other.of.rule !== wanted.of.rule
+      const isAlone = call.takes.flat().every((other) => {
+        return other === take || other.compiled.rule !== take.compiled.rule
       })
-      if (amount === wanted.amount && !(byPosture && isAlone)) continue
+      if (amount === take.amount && !(byPosture && isAlone)) continue
       if (amount === 0 && (byPosture || !truth.isCalm)) continue
-      return `of call ${called.id}: ${amount} of ${counter.rule} where ${wanted.amount} were spent`
+      return `of call ${call.id}: ${amount} of ${counter.rule} where ${take.amount} were spent`
     }
-    return left.size === 0 ? undefined : `of call ${called.id}: what was not spent`
+    return left.size === 0 ? undefined : `of call ${call.id}: what was not spent`
   },
 })

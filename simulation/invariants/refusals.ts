@@ -15,30 +15,30 @@
  * A split refuses what its part does not hold, and a posture what it is made for.
  */
 import { algorithmOf, type Limit } from '@sluice/core'
-import type { Called, Decided, Wanted } from '../called.js'
+import type { CallRecord, DecisionRecord, TakeRecord } from '../called.js'
 import { type Counter, isSameLimit } from '../counter.js'
-import type { Truth } from '../truth.js'
+import type { GroundTruth } from '../truth.js'
 import type { MakeInvariant } from './invariant.js'
 
 /** How far a node may be off in placing the present. */
 const CLOCK_US = 3000
-const UPSET_US = 6_000_000
+const DISRUPTION_US = 6_000_000
 
 export const refusals: MakeInvariant = (truth) => ({
   name: 'no call is refused that has room',
-  onDecided: (decided) => {
-    const { decision, called, trueUs } = decided
+  onDecision: (record) => {
+    const { decision, call, trueUs } = record
     if (decision.allowed || decision.reason === 'cost_exceeds_limit') return undefined
-    if (truth.isUpset(trueUs, UPSET_US) || truth.slept(called.node)) return undefined
-    const [group = []] = called.takes
-    if (decision.source === 'deny-cache') return deniedWrongly(group, decided, truth)
+    if (truth.isDisrupted(trueUs, DISRUPTION_US) || truth.wasSuspended(call.node)) return undefined
+    const [group = []] = call.takes
+    if (decision.source === 'deny-cache') return deniedWrongly(group, record, truth)
     if (decision.source !== 'lease' && decision.source !== 'local') return undefined
-    const refusing = group.filter(({ of: { coordination, limit, rule } }) => {
+    const refusing = group.filter(({ compiled: { coordination, limit, rule } }) => {
       const isThis = rule === decision.rule && limit.name === decision.limitName
       return isThis && (coordination === 'leased' || coordination === 'local')
     })
-    for (const wanted of refusing) {
-      const wrong = refusedWrongly(wanted, called, trueUs, truth)
+    for (const take of refusing) {
+      const wrong = refusedWrongly(take, call, trueUs, truth)
       if (wrong !== undefined) return wrong
     }
     return undefined
@@ -46,62 +46,62 @@ export const refusals: MakeInvariant = (truth) => ({
 })
 
 function deniedWrongly(
-  group: readonly Wanted[],
-  { called, trueUs }: Decided,
-  truth: Truth,
+  group: readonly TakeRecord[],
+  { call, trueUs }: DecisionRecord,
+  truth: GroundTruth,
 ): string | undefined {
   const { denyCacheMs } = truth.scenario.settings
   const withinUs = (denyCacheMs + truth.reachMs) * 1000 + CLOCK_US
-  for (const { account, of, amount } of group) {
+  for (const { account, compiled, amount } of group) {
     const { counter } = account
-    if (of.coordination === 'split') return undefined
-    if (truth.gaveWithin(counter, called, trueUs, withinUs)) return undefined
-    if (!hasRoom(truth, counter, of.limit, amount, trueUs - called.startedUs)) return undefined
+    if (compiled.coordination === 'split') return undefined
+    if (truth.wasReturnedWithin(counter, call, trueUs, withinUs)) return undefined
+    if (!hasRoom(truth, counter, compiled.limit, amount, trueUs - call.startedUs)) return undefined
   }
-  return `call ${called.id} on ${called.node} was refused from memory, and the store has room`
+  return `call ${call.id} on ${call.node} was refused from memory, and the store has room`
 }
 
 function refusedWrongly(
-  { account, of, amount }: Wanted,
-  called: Called,
+  { account, compiled, amount }: TakeRecord,
+  call: CallRecord,
   trueUs: number,
-  truth: Truth,
+  truth: GroundTruth,
 ): string | undefined {
   const { counter } = account
-  const { limit } = of
+  const { limit } = compiled
   const lengthUs = Math.min(limit.windowUs / 4, 1_000_000) + truth.reachMs * 1000
   let needed = amount
-  if (of.coordination === 'leased') {
-    if (truth.gaveWithin(counter, called, trueUs, lengthUs)) return undefined
-    needed = Math.max(amount, Math.floor(of.maxStranded * limit.capacity))
+  if (compiled.coordination === 'leased') {
+    if (truth.wasReturnedWithin(counter, call, trueUs, lengthUs)) return undefined
+    needed = Math.max(amount, Math.floor(compiled.maxStranded * limit.capacity))
   } else {
-    const syncUs = (of.syncEveryMs + 2 * truth.reachMs) * 1000
+    const syncUs = (compiled.syncEveryMs + 2 * truth.reachMs) * 1000
     if (!truth.isCalm || counter.variants.length > 1) return undefined
-    if (truth.gaveWithin(counter, called, trueUs, syncUs)) return undefined
+    if (truth.wasReturnedWithin(counter, call, trueUs, syncUs)) return undefined
     const { spent, granted, givesTried, charged } = account
     const unreported = Math.max(0, spent - (granted - givesTried + charged))
-    needed += unreported + truth.pending(called.node, counter)
+    needed += unreported + truth.pendingUnits(call.node, counter)
   }
-  if (needed > limit.capacity || !hasRoom(truth, counter, limit, needed, trueUs - called.startedUs))
+  if (needed > limit.capacity || !hasRoom(truth, counter, limit, needed, trueUs - call.startedUs))
     return undefined
-  return `call ${called.id} on ${called.node} was refused by ${of.rule}, and the store has room for ${needed}`
+  return `call ${call.id} on ${call.node} was refused by ${compiled.rule}, and the store has room for ${needed}`
 }
 
 /** Whether the store would have had room when the call came: nodes know its clock no better. */
 function hasRoom(
-  truth: Truth,
+  truth: GroundTruth,
   { key, name }: Counter,
-  own: Limit,
+  callLimit: Limit,
   amount: number,
   waitedUs: number,
 ): boolean {
   const { server } = truth
-  const owing = truth.owing.get(name)
-  const limit = owing !== undefined && isSameLimit(owing, own) ? owing : own
-  const [[seen] = []] = server.counters.sync.peek([[{ key, limit, amount: 0 }]])
+  const owing = truth.lastChargedLimit.get(name)
+  const limit = owing !== undefined && isSameLimit(owing, callLimit) ? owing : callLimit
+  const [[peeked] = []] = server.counters.sync.peek([[{ key, limit, amount: 0 }]])
   const before = server.nowUs() - CLOCK_US - waitedUs
   // Of a window that has ended since nothing is known any more.
   const edgeUs = server.nowUs() - (server.nowUs() % limit.windowUs)
   if (before < edgeUs) return false
-  return algorithmOf(limit).peek(seen?.state, limit, amount, before).retryAfterMs === 0
+  return algorithmOf(limit).peek(peeked?.state, limit, amount, before).retryAfterMs === 0
 }

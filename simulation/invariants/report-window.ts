@@ -7,8 +7,8 @@
  * side. Nodes that slept, and stores whose clock stepped, are left out: there a node can not know.
  */
 import type { Limit } from '@sluice/core'
-import type { Decided } from '../called.js'
-import { chargeOf, type Truth } from '../truth.js'
+import type { DecisionRecord } from '../called.js'
+import { chargeOf, type GroundTruth } from '../truth.js'
 import { nameOf } from '../counter.js'
 import type { MakeInvariant } from './invariant.js'
 
@@ -20,33 +20,33 @@ export const reportWindow: MakeInvariant = (truth) => {
   const latest = new Map<string, number>()
   return {
     name: 'what is charged to a window was spent in it',
-    onDecided: (decided) => {
-      const { called, decision } = decided
-      const [fromUs, mostUs] = spentWithin(decided)
+    onDecision: (record) => {
+      const { call, decision } = record
+      const [fromUs, mostUs] = spentWithin(record)
       // What a node takes for the store's time may step back a little. A counter that is in a later
       // window already stays there.
-      const toUs = Math.max(mostUs, latest.get(called.node) ?? 0)
-      latest.set(called.node, toUs)
-      const admitted = decided.spent.map(({ wanted }) => wanted)
+      const toUs = Math.max(mostUs, latest.get(call.node) ?? 0)
+      latest.set(call.node, toUs)
+      const admitted = record.spent.map(({ take }) => take)
       // A call that waited for its other limits and was refused has spent what was counted here
       // until it was put back; if that was reported meanwhile, it is given back.
-      const waited = decided.trueUs > called.startedUs && !decision.allowed
-      for (const wanted of waited ? called.takes.flat() : admitted) {
-        const { name } = wanted.account.counter
-        const { limit } = wanted.of
+      const waited = record.trueUs > call.startedUs && !decision.allowed
+      for (const take of waited ? call.takes.flat() : admitted) {
+        const { name } = take.account.counter
+        const { limit } = take.compiled
         if (!isWindow(limit)) continue
         for (let at = windowOf(fromUs, limit); at <= windowOf(toUs, limit); at++) {
-          add(spent, `${called.node} ${name} ${at}`, wanted.amount)
+          add(spent, `${call.node} ${name} ${at}`, take.amount)
         }
       }
       return undefined
     },
-    onDone: ({ request, reply }) => {
-      const { asked, node } = request
+    onExecution: ({ request, reply }) => {
+      const { operation, node } = request
       if (reply.late) return undefined
       // What a refused call had spent here, and was reported in between, is given back.
-      if (asked.verb === 'give' && isWindow(asked.give.limit)) {
-        const { key, limit, at = 0, amount } = asked.give
+      if (operation.verb === 'give' && isWindow(operation.give.limit)) {
+        const { key, limit, at = 0, amount } = operation.give
         add(charged, `${node} ${nameOf(key)} ${windowOf(at, limit)}`, -amount)
       }
       const charge = chargeOf(request)
@@ -54,7 +54,7 @@ export const reportWindow: MakeInvariant = (truth) => {
       if (charge === undefined || account === undefined || !isWindow(charge.limit)) return undefined
       const id = `${node} ${account.counter.name} ${windowOf(charge.at, charge.limit)}`
       const sum = add(charged, id, charge.amount)
-      const most = (spent.get(id) ?? 0) + truth.pending(node, account.counter)
+      const most = (spent.get(id) ?? 0) + truth.pendingUnits(node, account.counter)
       if (isUnknowable(truth, node) || sum <= most) return undefined
       return `${request.node} charged ${sum} to a window of ${account.counter.rule} in which it admitted ${spent.get(id) ?? 0}`
     },
@@ -63,19 +63,19 @@ export const reportWindow: MakeInvariant = (truth) => {
 
 /** It was spent somewhere between coming and being decided, by a clock that may be off. */
 function spentWithin({
-  called,
+  call,
   trueUs,
   storeUs,
   nodeUs,
   uncertaintyUs,
-}: Decided): [number, number] {
+}: DecisionRecord): [number, number] {
   const off = Number.isFinite(uncertaintyUs) ? uncertaintyUs : 0
-  const earliest = Math.min(storeUs, nodeUs - off) - (trueUs - called.startedUs)
+  const earliest = Math.min(storeUs, nodeUs - off) - (trueUs - call.startedUs)
   return [earliest - ROUNDING_US, Math.max(storeUs, nodeUs) + ROUNDING_US]
 }
 
-function isUnknowable(truth: Truth, node: string): boolean {
-  return truth.has('failover') || truth.has('store-jump') || truth.slept(node)
+function isUnknowable(truth: GroundTruth, node: string): boolean {
+  return truth.hasFault('failover') || truth.hasFault('store-jump') || truth.wasSuspended(node)
 }
 
 function isWindow({ algorithm }: Limit): boolean {

@@ -7,12 +7,12 @@ export const shadow: MakeInvariant = (truth) => {
   )
   return {
     name: 'shadow rules refuse nothing',
-    onDecided: ({ called, decision }) => {
+    onDecision: ({ call, decision }) => {
       const { allowed, delayMs, rule } = decision
       if (allowed && delayMs === 0) return undefined
-      const [group = []] = called.takes
+      const [group = []] = call.takes
       if (group.length > 0 && rule !== null && enforced.has(rule)) return undefined
-      return `call ${called.id} was refused or held by ${rule}`
+      return `call ${call.id} was refused or held by ${rule}`
     },
   }
 }

@@ -11,15 +11,16 @@ import type { MakeInvariant } from './invariant.js'
 
 export const spentOnce: MakeInvariant = (truth) => ({
   name: 'no unit is spent twice',
-  onDecided: ({ called }) => {
-    for (const { account } of called.takes.flat()) {
+  onDecision: ({ call }) => {
+    for (const { account } of call.takes.flat()) {
       const wrong = overspent(account)
       if (wrong !== undefined) return wrong
     }
     return undefined
   },
-  onDone: ({ request: { asked, node } }) => {
-    const account = asked.verb === 'give' ? truth.accountOf(node, asked.give.key) : undefined
+  onExecution: ({ request: { operation, node } }) => {
+    const account =
+      operation.verb === 'give' ? truth.accountOf(node, operation.give.key) : undefined
     return account === undefined ? undefined : overspent(account)
   },
 })

@@ -6,7 +6,7 @@
  * that within seconds, and nothing is checked; nor where a reset or a change of the rule gives a
  * part anew.
  */
-import { isEver, isPlain, nameOf } from '../counter.js'
+import { isEver, hasOneLimit, nameOf } from '../counter.js'
 import type { MakeInvariant } from './invariant.js'
 import { atOnce, Meter, perUs } from './meter.js'
 
@@ -15,17 +15,17 @@ export const splitBound: MakeInvariant = (truth) => {
   const nodes = truth.scenario.nodes.length
   return {
     name: 'the parts of a split are the limit',
-    onDecided: ({ spent, storeUs }) => {
-      const sawAll = [...truth.fewest.values()].every((size) => size >= nodes)
+    onDecision: ({ spent, storeUs }) => {
+      const sawAll = [...truth.fewestNodes.values()].every((size) => size >= nodes)
       if (!truth.isSteady || !sawAll) return undefined
-      for (const { wanted } of spent) {
-        const { counter } = wanted.account
-        const { limit, coordination } = wanted.of
-        if (coordination !== 'split' || !isPlain(counter)) continue
+      for (const { take } of spent) {
+        const { counter } = take.account
+        const { limit, coordination } = take.compiled
+        if (coordination !== 'split' || !hasOneLimit(counter)) continue
         const { name, rule } = counter
         const meter = meters.get(name) ?? new Meter(atOnce(limit) + 2 * nodes, perUs(limit))
         meters.set(name, meter)
-        const excess = meter.add(wanted.amount, storeUs)
+        const excess = meter.add(take.amount, storeUs)
         if (excess > 0) return `${excess.toFixed(3)} above the limit of ${rule}`
       }
       return undefined
@@ -34,9 +34,9 @@ export const splitBound: MakeInvariant = (truth) => {
       meters.get(nameOf(key))?.take(amount)
       return undefined
     },
-    onDone: ({ request: { asked, node } }) => {
-      if (asked.verb !== 'take') return undefined
-      for (const { key } of asked.groups.flat()) {
+    onExecution: ({ request: { operation, node } }) => {
+      if (operation.verb !== 'take') return undefined
+      for (const { key } of operation.groups.flat()) {
         const counter = truth.accountOf(node, key)?.counter
         if (counter === undefined || counter.isShadow || counter.variants.length > 1) continue
         if (isEver(counter, 'split')) return `${node} asked the store for ${counter.rule}`

@@ -8,47 +8,47 @@
  * reset. Of a counter with several limits, by tiers or changes, the largest holds, and what one of
  * them cannot hold is forgotten.
  */
-import type { Done } from '../server.js'
+import type { Execution } from '../server.js'
 import { type Counter, isEver, mostOf, nameOf } from '../counter.js'
-import { grantsOf, type Truth } from '../truth.js'
+import { grantsOf, type GroundTruth } from '../truth.js'
 import type { MakeInvariant } from './invariant.js'
 import { atOnce, Meter, perUs } from './meter.js'
 
 export const storeBound: MakeInvariant = (truth) => {
-  const books = new Map<string, Book>()
-  const bookOf = (counter: Counter) => {
-    const known = books.get(counter.name) ?? bookFor(counter)
-    books.set(counter.name, known)
-    return known
+  const trackers = new Map<string, GrantTracker>()
+  const trackerOf = (counter: Counter) => {
+    const tracker = trackers.get(counter.name) ?? trackerFor(counter)
+    trackers.set(counter.name, tracker)
+    return tracker
   }
   return {
     name: 'the store grants no more than the limit',
-    onDone: (done) => {
-      takeBack(done, truth, bookOf)
-      for (const { take, granted, at } of grantsOf(done.request, done.reply)) {
+    onExecution: (execution) => {
+      takeBack(execution, truth, trackerOf)
+      for (const { take, granted, at } of grantsOf(execution.request, execution.reply)) {
         const counter = truth.counters.get(nameOf(take.key))
         if (counter === undefined || isEver(counter, 'local')) continue
-        const excess = bookOf(counter).add(granted, at, done.storeUs)
-        const events = truth.upsets.length + counter.resetsUs.length
+        const excess = trackerOf(counter).add(granted, at, execution.storeUs)
+        const events = truth.disruptions.length + counter.resetsUs.length
         const forgiven = counter.forgiven.reduce((sum, { units }) => sum + units, 0)
         const allowed = events * mostOf(counter, atOnce) + forgiven
         if (excess <= allowed) continue
-        return `${excess.toFixed(3)} above the limit of ${counter.rule} at ${done.storeUs}`
+        return `${excess.toFixed(3)} above the limit of ${counter.rule} at ${execution.storeUs}`
       }
       return undefined
     },
   }
 }
 
-interface Book {
+interface GrantTracker {
   /** `at` is the time that the units belong to. */
   add(units: number, at: number, nowUs: number): number
   take(units: number, at: number): void
 }
 
-function bookFor(counter: Counter): Book {
-  const [of] = counter.variants
-  const { windowUs = 1, algorithm } = of?.limit ?? {}
+function trackerFor(counter: Counter): GrantTracker {
+  const [compiled] = counter.variants
+  const { windowUs = 1, algorithm } = compiled?.limit ?? {}
   const max = () => mostOf(counter, (limit) => limit.max)
   if (algorithm === 'fixed-window') {
     const counts = new Map<number, number>()
@@ -63,7 +63,7 @@ function bookFor(counter: Counter): Book {
       take: (units, at) => void change(at, -units),
     }
   }
-  if (algorithm === 'sliding-window-log') return logBook(windowUs, max)
+  if (algorithm === 'sliding-window-log') return logTracker(windowUs, max)
   const meter = new Meter(0, 0)
   return {
     add: (units, _, nowUs) => {
@@ -74,7 +74,7 @@ function bookFor(counter: Counter): Book {
   }
 }
 
-function logBook(windowUs: number, max: () => number): Book {
+function logTracker(windowUs: number, max: () => number): GrantTracker {
   let entries: { at: number; units: number }[] = []
   return {
     add: (units, at) => {
@@ -89,9 +89,14 @@ function logBook(windowUs: number, max: () => number): Book {
   }
 }
 
-function takeBack(done: Done, truth: Truth, bookOf: (counter: Counter) => Book): void {
-  const { asked } = done.request
-  if (asked.verb !== 'give' || done.reply.late) return
-  const counter = truth.counters.get(nameOf(asked.give.key))
-  if (counter !== undefined) bookOf(counter).take(asked.give.amount, asked.give.at ?? done.storeUs)
+function takeBack(
+  execution: Execution,
+  truth: GroundTruth,
+  trackerOf: (counter: Counter) => GrantTracker,
+): void {
+  const { operation } = execution.request
+  if (operation.verb !== 'give' || execution.reply.late) return
+  const counter = truth.counters.get(nameOf(operation.give.key))
+  if (counter !== undefined)
+    trackerOf(counter).take(operation.give.amount, operation.give.at ?? execution.storeUs)
 }

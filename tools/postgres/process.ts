@@ -6,7 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { makeFolder, serverEnded, sweepServer } from '../redis/sweeper.mjs'
 
 const START_MS_MAX = 30_000
-const LOOK_EVERY_MS = 10
+const POLL_EVERY_MS = 10
 const OUTPUT_LENGTH_MAX = 100_000
 /** Who runs a server that refuses to run as root, the first that there is. */
 const USERS = ['postgres', 'nobody']
@@ -78,7 +78,7 @@ export class ServerProcess {
       if (Date.now() > until) {
         throw new Error(`${command}: no answer in ${START_MS_MAX} ms:\n${this.output()}`)
       }
-      await sleep(LOOK_EVERY_MS)
+      await sleep(POLL_EVERY_MS)
     }
   }
 

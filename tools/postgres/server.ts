@@ -79,7 +79,7 @@ export async function startPostgres(options: PostgresOptions = {}): Promise<Post
 
 /** A program of the server's: on the PATH, or where Debian has it. */
 function findProgram(program: string): string {
-  const versions = existing(() => readdirSync(DEBIAN_FOLDER)) ?? []
+  const versions = firstExisting(() => readdirSync(DEBIAN_FOLDER)) ?? []
   const newest = versions.toSorted((a, b) => Number(b) - Number(a))
   const folders = [
     ...newest.map((version) => join(DEBIAN_FOLDER, version, 'bin')),
@@ -87,14 +87,14 @@ function findProgram(program: string): string {
   ]
   const found = folders
     .map((folder) => join(folder, program))
-    .find((path) => existing(() => (accessSync(path, constants.X_OK), path)))
+    .find((path) => firstExisting(() => (accessSync(path, constants.X_OK), path)))
   if (found !== undefined) return found
   throw new Error(`${program}: found none in ${folders.join(', ')}. On Debian: postgresql`)
 }
 
-function existing<T>(look: () => T): T | undefined {
+function firstExisting<T>(list: () => T): T | undefined {
   try {
-    return look()
+    return list()
   } catch {
     return undefined
   }
@@ -217,7 +217,7 @@ class Server implements PostgresServer {
   /** Whether it does, and not another that has the port: the socket is its own. */
   private answers(): boolean {
     const args = ['-q', '-h', this.socketFolder, '-p', String(this.port)]
-    return existing(() => execFileSync(findProgram('pg_isready'), args)) !== undefined
+    return firstExisting(() => execFileSync(findProgram('pg_isready'), args)) !== undefined
   }
 
   /** Its own first, so that it starts no others meanwhile. */
@@ -228,5 +228,5 @@ class Server implements PostgresServer {
 }
 
 function signal(pid: number, name: NodeJS.Signals): void {
-  existing(() => process.kill(pid, name))
+  firstExisting(() => process.kill(pid, name))
 }

@@ -108,7 +108,7 @@ async function join(
 }
 
 /** One line of CLUSTER NODES: what a node knows of another, or of itself. */
-interface Seen {
+interface ClusterNodeView {
   readonly id: string
   readonly flags: readonly string[]
   /** `-` for a primary. */
@@ -117,11 +117,11 @@ interface Seen {
   readonly slots: readonly (readonly [first: number, last: number])[]
 }
 
-const isNew = ({ flags }: Seen) => flags.includes('handshake')
-const hasSlot = ({ slots }: Seen, slot: number) =>
+const isNew = ({ flags }: ClusterNodeView) => flags.includes('handshake')
+const hasSlot = ({ slots }: ClusterNodeView, slot: number) =>
   slots.some(([first, last]) => first <= slot && slot <= last)
 
-async function viewOf(node: RedisServer): Promise<readonly Seen[]> {
+async function viewOf(node: RedisServer): Promise<readonly ClusterNodeView[]> {
   const lines = (await node.cli('CLUSTER', 'NODES')).trim().split('\n')
   return lines.map((line) => {
     const [id = '', , flags = '', primaryId = '', , , epoch, , ...slots] = line.split(' ')
@@ -142,7 +142,7 @@ async function viewOf(node: RedisServer): Promise<readonly Seen[]> {
 async function waitForAll(
   nodes: readonly RedisServer[],
   what: string,
-  isSo: (view: readonly Seen[]) => boolean,
+  isSo: (view: readonly ClusterNodeView[]) => boolean,
 ): Promise<void> {
   await waitFor(`Nodes that ${what}`, async () =>
     (await Promise.all(nodes.map(viewOf))).every(isSo),
@@ -154,13 +154,13 @@ function clusterOf(nodes: readonly RedisServer[]): RedisCluster {
 
   /** What every node that runs says of itself. */
   async function selves() {
-    const seen = await Promise.all(
+    const nodeViews = await Promise.all(
       running().map(async (node) => {
         const self = (await viewOf(node)).find(({ flags }) => flags.includes('myself'))
         return self === undefined ? [] : [{ node, ...self }]
       }),
     )
-    return seen.flat().filter(({ primaryId }) => primaryId === '-')
+    return nodeViews.flat().filter(({ primaryId }) => primaryId === '-')
   }
 
   /** A primary that was away may not know yet that it is none: the later claim wins. */
@@ -192,8 +192,8 @@ function clusterOf(nodes: readonly RedisServer[]): RedisCluster {
         const claim = await claimOf(slot)
         if (claim === undefined || claim.node === old) return undefined
         const views = await Promise.all(running().map(viewOf))
-        const agree = (view: readonly Seen[]) =>
-          view.some((seen) => seen.id === claim.id && hasSlot(seen, slot))
+        const agree = (view: readonly ClusterNodeView[]) =>
+          view.some((nodeViews) => nodeViews.id === claim.id && hasSlot(nodeViews, slot))
         const infos = await Promise.all(running().map((each) => each.cli('CLUSTER', 'INFO')))
         const isWell = infos.every((info) => info.includes('cluster_state:ok'))
         return views.every(agree) && isWell ? claim.node : undefined

@@ -18,8 +18,8 @@ export interface Faults {
 }
 
 /** Bytes, or what the sender did with the connection after them. */
-interface Waiting {
-  readonly what: Buffer | 'end' | 'reset'
+interface QueuedChunk {
+  readonly chunk: Buffer | 'end' | 'reset'
   due: number
 }
 
@@ -30,7 +30,7 @@ export class FaultPipe {
   readonly #target: Socket
   readonly #faults: () => Faults
   readonly #reset: () => void
-  #waiting: Waiting[] = []
+  #queue: QueuedChunk[] = []
   #waitingBytes = 0
   #lastDue = 0
   #nextSlice = 0
@@ -55,13 +55,13 @@ export class FaultPipe {
 
   /** A fault came or changed. */
   changed(): void {
-    if (this.#faults().isLost && this.#waiting.length > 0) this.lose()
+    if (this.#faults().isLost && this.#queue.length > 0) this.lose()
     this.pump()
   }
 
   /** All that waits goes on at once. */
   heal(): void {
-    for (const waiting of this.#waiting) waiting.due = 0
+    for (const queue of this.#queue) queue.due = 0
     this.#lastDue = 0
     this.#nextSlice = 0
     this.pump()
@@ -78,15 +78,15 @@ export class FaultPipe {
     this.drop()
   }
 
-  private take(what: Buffer | 'end' | 'reset'): void {
+  private take(chunk: Buffer | 'end' | 'reset'): void {
     if (this.#isClosed) return
     const { isLost, replace, delayMs = 0, jitterMs = 0 } = this.#faults()
     if (isLost) return this.lose()
-    const kept = replace !== undefined && typeof what !== 'string' ? replace(what) : what
+    const kept = replace !== undefined && typeof chunk !== 'string' ? replace(chunk) : chunk
     const arrival = performance.now() + delayMs + Math.random() * jitterMs
     // Never before what came before it: this is one connection, not packets.
     this.#lastDue = Math.max(this.#lastDue, arrival)
-    this.#waiting.push({ what: kept, due: this.#lastDue })
+    this.#queue.push({ chunk: kept, due: this.#lastDue })
     this.#waitingBytes += kept.length
     if (this.#waitingBytes > WAITING_BYTES_MAX) this.#source.pause()
     this.pump()
@@ -98,7 +98,7 @@ export class FaultPipe {
   }
 
   private drop(): void {
-    this.#waiting = []
+    this.#queue = []
     this.#waitingBytes = 0
     this.#source.resume()
   }
@@ -107,7 +107,7 @@ export class FaultPipe {
   private pump(): void {
     clearTimeout(this.#timer)
     for (;;) {
-      const [next] = this.#waiting
+      const [next] = this.#queue
       const { isHeld, slice } = this.#faults()
       if (next === undefined || this.#isClosed || this.#isFull || isHeld) return
       const wait = Math.max(next.due, this.#nextSlice) - performance.now()
@@ -115,11 +115,11 @@ export class FaultPipe {
         this.#timer = setTimeout(() => this.pump(), wait)
         return
       }
-      if (typeof next.what === 'string') return this.endWith(next.what)
-      const bytes = next.what.subarray(0, slice?.bytes)
-      this.#waiting.shift()
-      if (bytes.length < next.what.length) {
-        this.#waiting.unshift({ what: next.what.subarray(bytes.length), due: next.due })
+      if (typeof next.chunk === 'string') return this.endWith(next.chunk)
+      const bytes = next.chunk.subarray(0, slice?.bytes)
+      this.#queue.shift()
+      if (bytes.length < next.chunk.length) {
+        this.#queue.unshift({ chunk: next.chunk.subarray(bytes.length), due: next.due })
       }
       if (slice !== undefined) this.#nextSlice = performance.now() + slice.gapMs
       this.deliver(bytes)
@@ -140,9 +140,9 @@ export class FaultPipe {
     }
   }
 
-  private endWith(what: 'end' | 'reset'): void {
-    this.#waiting = []
-    if (what === 'reset') this.#reset()
+  private endWith(chunk: 'end' | 'reset'): void {
+    this.#queue = []
+    if (chunk === 'reset') this.#reset()
     else this.#target.end()
   }
 }

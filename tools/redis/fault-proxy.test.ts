@@ -11,17 +11,17 @@ const A_WHILE_MS = 50
 let server: Server
 let proxy: FaultProxy
 /** All that came to the server. */
-let heard = ''
+let serverText = ''
 let peers: Socket[] = []
 
 beforeEach(async () => {
-  heard = ''
+  serverText = ''
   peers = []
   server = createServer((socket) => {
     peers.push(socket)
     socket.on('error', () => {})
     socket.on('data', (bytes) => {
-      heard += bytes.toString()
+      serverText += bytes.toString()
       socket.write(bytes)
     })
   })
@@ -99,7 +99,7 @@ test('heal brings at once what was delayed', async () => {
   proxy.delay(3_600_000)
   client.say('hello')
   await sleep(A_WHILE_MS)
-  expect(heard).toBe('')
+  expect(serverText).toBe('')
   await proxy.heal()
   await untilReceived(client, 'hello')
 })
@@ -148,7 +148,7 @@ test('a black hole accepts and swallows without an end; heal resets who lost byt
   for (const client of [open, fresh]) client.say('lost')
   for (const peer of peers) peer.destroy()
   await sleep(A_WHILE_MS)
-  expect([heard, open.received(), open.ended(), fresh.ended()]).toEqual([
+  expect([serverText, open.received(), open.ended(), fresh.ended()]).toEqual([
     '',
     '',
     undefined,
@@ -168,7 +168,7 @@ test('what is forgotten is a black hole, and what is new is not', async () => {
   fresh.say('heard')
   await untilReceived(fresh, 'heard')
   await sleep(A_WHILE_MS)
-  expect([heard, open.received(), open.ended()]).toEqual(['heard', '', undefined])
+  expect([serverText, open.received(), open.ended()]).toEqual(['heard', '', undefined])
   await proxy.heal()
   await until('a reset', () => open.ended() === 'ECONNRESET')
   fresh.say(' again')
@@ -179,7 +179,7 @@ test('a black hole for replies alone lets commands through', async () => {
   const client = await dial()
   proxy.blackhole('to-client')
   client.say('done')
-  await until('a command', () => heard === 'done')
+  await until('a command', () => serverText === 'done')
   await sleep(A_WHILE_MS)
   expect([client.received(), client.ended()]).toEqual(['', undefined])
 })
@@ -190,7 +190,7 @@ test('what was held arrives after heal, late and whole', async () => {
   client.say('late ')
   await sleep(A_WHILE_MS)
   client.say('call')
-  expect(heard).toBe('')
+  expect(serverText).toBe('')
   await proxy.heal()
   await untilReceived(client, 'late call')
 })
@@ -200,7 +200,7 @@ test('garbage replaces replies, not commands', async () => {
   proxy.garbage()
   client.say('0123456789')
   await until('a reply', () => client.received().length === 10)
-  expect(heard).toBe('0123456789')
+  expect(serverText).toBe('0123456789')
   expect(client.received()).not.toBe('0123456789')
   proxy.garbage((reply) => Buffer.from(`-${reply.length}`))
   client.say('abc')

@@ -24,7 +24,7 @@ printf '%s' "$folders" | while read -r folder; do rm -rf "$folder"; done`
 
 let shell
 
-function tell(what, value) {
+function send(what, value) {
   if (shell === undefined) {
     shell = spawn('/bin/sh', ['-c', SCRIPT], {
       detached: true,
@@ -41,17 +41,17 @@ function tell(what, value) {
 }
 
 export function sweepServer(pid) {
-  tell('server', pid)
+  send('server', pid)
 }
 
 /** Its id may be somebody else's soon. */
 export function serverEnded(pid) {
-  tell('ended', pid)
+  send('ended', pid)
 }
 
 /** A folder of its own, removed with this process at the latest. */
 export function makeFolder(prefix = 'sluice-redis-') {
   const folder = mkdtempSync(join(tmpdir(), prefix))
-  tell('folder', folder)
+  send('folder', folder)
   return folder
 }

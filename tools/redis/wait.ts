@@ -1,7 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 
 const WAIT_MS_MAX = 45_000
-const LOOK_EVERY_MS = 20
+const POLL_EVERY_MS = 20
 
 /**
  * Waits until something is there and returns it. What is looked at may be down for a moment: an
@@ -9,18 +9,18 @@ const LOOK_EVERY_MS = 20
  */
 export async function waitFor<Found>(
   what: string,
-  look: () => Promise<Found | false | undefined>,
+  probe: () => Promise<Found | false | undefined>,
 ): Promise<Found> {
   const until = Date.now() + WAIT_MS_MAX
   let problem: unknown
   while (Date.now() < until) {
     try {
-      const found = await look()
-      if (found !== false && found !== undefined) return found
+      const result = await probe()
+      if (result !== false && result !== undefined) return result
     } catch (error) {
       problem = error
     }
-    await sleep(LOOK_EVERY_MS)
+    await sleep(POLL_EVERY_MS)
   }
   throw new Error(`${what}: not within ${WAIT_MS_MAX} ms`, { cause: problem })
 }

@@ -23,7 +23,7 @@ export {
   UNMATCHED,
 } from './decision/decision.js'
 export { passes } from './decision/outcomes.js'
-export type { ShadowRefusal } from './decision/shadow.js'
+export type { ShadowRefusal } from './decision/shadow-refusals.js'
 export {
   type HeaderOptions,
   flatRateLimitHeaders,
@@ -32,7 +32,11 @@ export {
   rateLimitHeaders,
   retryAfterSeconds,
 } from './decision/headers.js'
-export { explainRules, type LimitExplanation, type RuleExplanation } from './decision/explain.js'
+export {
+  explainRules,
+  type LimitExplanation,
+  type RuleExplanation,
+} from './decision/explain-rules.js'
 export {
   amountOf,
   candidateId,
@@ -41,7 +45,7 @@ export {
   planCall,
   type Take,
 } from './decision/plan.js'
-export { type ProblemBody, type ProblemOptions, problemBody } from './decision/problem.js'
+export { type ProblemBody, type ProblemOptions, problemBody } from './decision/problem-body.js'
 export { readReceipt, type ReceiptEntry, writeReceipt } from './decision/receipt.js'
 export { durationText, formatDuration, parseDuration } from './duration.js'
 export { ERROR_CODES, type ErrorCode, SluiceError, show } from './errors.js'
@@ -82,15 +86,15 @@ export {
   type CallerLimits,
   limitsOfCaller,
   type NamedCaller,
-} from './matching/caller-standing.js'
+} from './matching/caller-limits.js'
 export { type CompileOptions, compileRules } from './matching/compile.js'
 export { canonicalValue, type CanonicalOptions } from './matching/compile-limits.js'
 export type { CompiledLimit, CompiledRule, Snapshot } from './matching/compiled.js'
-export { explainMatches, type MatchExplanation } from './matching/explain.js'
+export { explainMatches, type MatchExplanation } from './matching/explain-matches.js'
 export {
   type NormalizedCall as NormalizedCall,
   readNormalized as readNormalized,
-} from './matching/facts.js'
+} from './matching/call-view.js'
 export {
   callerOf,
   type MatchedRule,
@@ -112,7 +116,7 @@ export { type CounterFate, diffRules, type RuleChange, type RuleDiff } from './r
 export { limitText } from './rules/limit-text.js'
 export { type ParsedOverride, parseOverride } from './rules/parse-override.js'
 export { type ParsedRules, parseRules } from './rules/parse-rules.js'
-export { type ParsedData, parseData } from './rules/plain.js'
-export type { Problem } from './rules/problems.js'
+export { type ParsedData, parseData } from './rules/parse-data.js'
+export type { Problem } from './rules/diagnostics.js'
 export type * from './rules/rule.js'
 export { writeYaml } from './rules/write-yaml.js'

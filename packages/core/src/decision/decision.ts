@@ -1,11 +1,11 @@
 /** What all limits of a call say together. */
 import type { Outcome } from '../algorithms/algorithm.js'
 import type { AlgorithmName } from '../limit.js'
-import type { NormalizedCall } from '../matching/facts.js'
+import type { NormalizedCall } from '../matching/call-view.js'
 import type { MatchedRule } from '../matching/match.js'
 import type { Cost } from '../rules/rule.js'
 import { formatHash, type Hash64 } from '../sip-hash.js'
-import type { RuleExplanation } from './explain.js'
+import type { RuleExplanation } from './explain-rules.js'
 import { longestDelay, longestWait, passes, shareLeft, tightest } from './outcomes.js'
 import { candidateId, type Plan, type PlannedTake } from './plan.js'
 import {
@@ -15,7 +15,7 @@ import {
   type ShadowOutcome,
   type ShadowRefusal,
   type ShadowRefusals,
-} from './shadow.js'
+} from './shadow-refusals.js'
 
 export type Reason = 'within' | 'over' | 'cost_exceeds_limit' | 'unmatched' | 'posture'
 /** What one rule that matched said, whatever became of the call. */

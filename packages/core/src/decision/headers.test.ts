@@ -4,7 +4,7 @@ import { parseList } from 'structured-headers'
 import { defineLimit } from '../limit.js'
 import { combine, type Decision, type Policy } from './decision.js'
 import { jitterMs, rateLimitHeaders } from './headers.js'
-import { problemBody } from './problem.js'
+import { problemBody } from './problem-body.js'
 
 const NOW_MS = 1_767_225_600_250
 const LIMIT = defineLimit({ algorithm: 'token-bucket', max: 100, windowMs: 60_000 })

@@ -3,7 +3,7 @@ import { parseRules } from '../rules/parse-rules.js'
 import { sipKey } from '../sip-hash.js'
 import { compileRules } from './compile.js'
 import type { Snapshot } from './compiled.js'
-import { withOverrides } from './snapshot.js'
+import { withOverrides } from './compiled-snapshot.js'
 
 function compile(...rules: readonly object[]): Snapshot {
   const filled = rules.map((rule, i) => ({ id: `r${i}`, by: [], limits: ['100/minute'], ...rule }))

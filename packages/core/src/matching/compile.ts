@@ -8,10 +8,10 @@ import type { SipKey } from '../sip-hash.js'
 import { compileLimits, compileTiers, InternPool, type LimitContext } from './compile-limits.js'
 import type { CompiledRule, Needs, Snapshot } from './compiled.js'
 import { carryOverrides } from './overrides.js'
-import { compileRoutes, nameRoutes } from './routes.js'
+import { compileRoutes, nameRoutes } from './compile-routes.js'
 import { RuleIndex } from './rule-index.js'
-import { filingOf, compiledMatchOf, type AttributeVariety, varietyOf } from './rule-shape.js'
-import { withOverrides } from './snapshot.js'
+import { filingOf, compiledMatchOf, type AttributeVariety, varietyOf } from './compiled-match.js'
+import { withOverrides } from './compiled-snapshot.js'
 
 export interface CompileOptions {
   /** The key that hashes callers; nodes that share counters share it. */

@@ -8,7 +8,7 @@ import type { PathPattern } from '../path.js'
 import type { Coordination, Cost, Mode, Posture, Rule } from '../rules/rule.js'
 import type { Hash64, SipKey } from '../sip-hash.js'
 import type { OverrideIndex } from './override-index.js'
-import type { NamedRoute } from './routes.js'
+import type { NamedRoute } from './compile-routes.js'
 import type { RuleIndex } from './rule-index.js'
 
 /** A limit of a rule. Its own hash (`hi`, `lo`) is the seed that a caller's is XORed with. */

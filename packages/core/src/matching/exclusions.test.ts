@@ -5,7 +5,7 @@ import { parseRules } from '../rules/parse-rules.js'
 import { sipKey } from '../sip-hash.js'
 import { compileRules } from './compile.js'
 import type { Snapshot } from './compiled.js'
-import { explainMatches } from './explain.js'
+import { explainMatches } from './explain-matches.js'
 import { matchRules } from './match.js'
 
 const secret = sipKey(new Uint8Array(16))

@@ -10,7 +10,7 @@ import { networkCode, networkText, parseCidr } from '../identity/cidr.js'
 import { callerHash } from '../key.js'
 import type { Hash64 } from '../sip-hash.js'
 import type { CompiledRule, Snapshot } from './compiled.js'
-import type { NormalizedCall } from './facts.js'
+import type { NormalizedCall } from './call-view.js'
 import type { CompiledOverride, Network, OverrideIndex } from './override-index.js'
 
 export interface CallerOfCall {

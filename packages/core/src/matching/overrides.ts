@@ -10,7 +10,7 @@ import { canonicalValue, compileLimits, InternPool } from './compile-limits.js'
 import type { CompiledLimit, CompiledRule, Snapshot } from './compiled.js'
 import { networkOfCaller } from './find-override.js'
 import { CompiledOverride, isSameList, OverrideIndex, type Removal } from './override-index.js'
-import { withOverrides } from './snapshot.js'
+import { withOverrides } from './compiled-snapshot.js'
 
 /** An override that is set apart from its rule, or taken away. */
 export interface OverrideChange {

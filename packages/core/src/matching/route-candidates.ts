@@ -1,8 +1,8 @@
 /** Which routes the calls of a rule may take, for a caller that asks without naming a call. */
 import { foldPath } from '../path.js'
-import { patternShape } from '../rules/shape.js'
+import { patternShape } from '../rules/pattern-shape.js'
 import type { CompiledRule, Snapshot } from './compiled.js'
-import { type NamedRoute, segmentsOf } from './routes.js'
+import { type NamedRoute, segmentsOf } from './compile-routes.js'
 
 /** Pairs of a rule and a route that are compared for one answer; rules beyond it have none. */
 const PAIRS_MAX = 100_000

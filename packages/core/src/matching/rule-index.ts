@@ -4,7 +4,7 @@
  */
 import { foldPath, type PathPattern } from '../path.js'
 import type { IndexedRule } from './compiled.js'
-import type { NormalizedCall } from './facts.js'
+import type { NormalizedCall } from './call-view.js'
 import { PathTrie } from './path-trie.js'
 import { WhereIndex } from './where-index.js'
 

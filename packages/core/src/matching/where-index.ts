@@ -7,8 +7,8 @@
 import { type Cidr, cidrContains } from '../identity/cidr.js'
 import { type Address, maskWord } from '../identity/address.js'
 import type { IndexedRule } from './compiled.js'
-import type { NormalizedCall } from './facts.js'
-import { readNormalized } from './facts.js'
+import type { NormalizedCall } from './call-view.js'
+import { readNormalized } from './call-view.js'
 
 interface AddressEntry<Rule> {
   readonly cidr: Cidr

@@ -3,7 +3,7 @@
  * may be more than a limit of that algorithm can count.
  */
 import { defineLimit, largestCapacity, largestMax, type LimitSpec } from '../limit.js'
-import { locatedLimitsOf } from './placed-limits.js'
+import { locatedLimitsOf } from './located-limits.js'
 import type { LocatedRule } from './parse-rule.js'
 import { reportAt, type Located } from './reader.js'
 import type { Posture } from './rule.js'

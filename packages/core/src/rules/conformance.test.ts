@@ -3,7 +3,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { TEXT_LENGTH_MAX } from './document.js'
 import { parseRules } from './parse-rules.js'
-import { PROBLEMS, type ProblemCode } from './problems.js'
+import { PROBLEMS, type ProblemCode } from './diagnostics.js'
 
 const FOLDER = new URL('../../../../conformance/rules/', import.meta.url)
 

@@ -6,7 +6,7 @@ import {
   overridesByCaller,
 } from './diff-counters.js'
 import { type FieldChange, ruleFields, setFields } from './diff-fields.js'
-import { changedRange } from './middle.js'
+import { changedRange } from './list-diff.js'
 import type { Rule, RuleSet } from './rule.js'
 
 export type { CounterFate } from './diff-counters.js'

@@ -6,7 +6,7 @@ import { describe, expect, test } from 'vitest'
 import { ALIASED_VALUES_MAX, ALIASES_MAX, readDocument } from './document.js'
 import { parseRules } from './parse-rules.js'
 import { DEPTH_MAX, type TreeProblem } from './tree.js'
-import { VALUES_MAX, readValue } from './value.js'
+import { VALUES_MAX, readValue } from './object-tree.js'
 
 const TEN_MEGABYTES = 10_000_000
 const fill = (unit: string, length = TEN_MEGABYTES) => unit.repeat(Math.floor(length / unit.length))

@@ -1,7 +1,7 @@
 /** How nodes share the counters of a rule, and the fields that depend on it. */
 import { UNMERGEABLE } from '../limit.js'
 import { readDuration } from './parse-limit.js'
-import { locateLimits } from './placed-limits.js'
+import { locateLimits } from './located-limits.js'
 import {
   reportAt,
   fieldName,

@@ -5,12 +5,12 @@ import { refuseUnmergeable } from './parse-coordination.js'
 import { readLimits } from './parse-limit.js'
 import { checkCostOf, locateRule } from './parse-rule.js'
 import { readOverride } from './parse-variants.js'
-import { locateListedLimits } from './placed-limits.js'
-import { type Diagnostics, createDiagnostics, type Problem } from './problems.js'
+import { locateListedLimits } from './located-limits.js'
+import { type Diagnostics, createDiagnostics, type Problem } from './diagnostics.js'
 import { itemsOf, RULE, type Located } from './reader.js'
 import type { Override, Rule } from './rule.js'
 import type { Node } from './tree.js'
-import { readValue } from './value.js'
+import { readValue } from './object-tree.js'
 
 export interface ParsedOverride {
   /** Undefined if there are errors. */

@@ -1,7 +1,7 @@
 /** The patterns that give a call its `route`: `GET /v1/orders/:id`, or a path for every method. */
 import { readMethod, readPath } from './parse-match.js'
 import { reportAt, itemsOf, readList, readText, type Located } from './reader.js'
-import { patternShape } from './shape.js'
+import { patternShape } from './pattern-shape.js'
 
 const ROUTES_MAX = 1000
 const ACCEPTED = 'a path, or a method, one space and a path, such as "GET /v1/orders/:id"'

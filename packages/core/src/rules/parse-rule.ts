@@ -5,8 +5,8 @@ import { readCoordination } from './parse-coordination.js'
 import { readDuration, readNonEmptyLimits } from './parse-limit.js'
 import { EVERY_CALL, readMatch } from './parse-match.js'
 import { readCandidate, readOverrides, readTiers } from './parse-variants.js'
-import { locatedLimitsOf } from './placed-limits.js'
-import type { ReportDiagnostic } from './problems.js'
+import { locatedLimitsOf } from './located-limits.js'
+import type { ReportDiagnostic } from './diagnostics.js'
 import {
   reportAt,
   fieldOf,

@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { parseRules, RULES_MAX } from './parse-rules.js'
-import { PROBLEMS_MAX } from './problems.js'
+import { PROBLEMS_MAX } from './diagnostics.js'
 import type { Rule } from './rule.js'
 
 const VALID = new URL('../../../../conformance/rules/valid/', import.meta.url)

@@ -1,9 +1,9 @@
 /** Rules from text or from objects: checked as a whole, with every problem told of at once. */
-import { LIMITS_PER_CALL_MAX, maxLimitsPerCall } from '../matching/overlap.js'
+import { LIMITS_PER_CALL_MAX, maxLimitsPerCall } from '../matching/max-limits-per-call.js'
 import { checkShares } from './check-share.js'
 import { type AttributeOrigins, warnOfFreeCost } from './cost-warning.js'
 import { readDocument } from './document.js'
-import { type CachedRule, ParsedSetCache } from './last-set.js'
+import { type CachedRule, ParsedSetCache } from './incremental-parse.js'
 import { checkCost, type LocatedRule, readRule, locateRule } from './parse-rule.js'
 import { readRoutes } from './parse-routes.js'
 import {
@@ -12,7 +12,7 @@ import {
   type Diagnostic,
   isWarning,
   type Problem,
-} from './problems.js'
+} from './diagnostics.js'
 import {
   reportAt,
   DOCUMENT,
@@ -27,8 +27,8 @@ import {
 } from './reader.js'
 import type { Rule, RuleSet } from './rule.js'
 import type { MapNode, Tree } from './tree.js'
-import { type SizeLookup, ObjectNode, VALUES_MAX, readValue } from './value.js'
-import { warnOfRule } from './warnings.js'
+import { type SizeLookup, ObjectNode, VALUES_MAX, readValue } from './object-tree.js'
+import { warnOfRule } from './rule-warnings.js'
 import { warnOfSet } from './set-warnings.js'
 
 export const RULES_MAX = 10_000

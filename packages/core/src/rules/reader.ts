@@ -1,7 +1,7 @@
 /**
  * Reading one place of the tree after the other: each is what is asked for, or a problem is told.
  */
-import type { Diagnostic, ProblemCode, ReportDiagnostic } from './problems.js'
+import type { Diagnostic, ProblemCode, ReportDiagnostic } from './diagnostics.js'
 import { show } from '../errors.js'
 import { describe, type MapEntry, type ListNode, type MapNode, type Node, quote } from './tree.js'
 

@@ -1,14 +1,14 @@
 /** What rules do beside each other that their writer may not have meant. Errors with `strict`. */
 import { formatDuration } from '../duration.js'
 import type { LimitSpec } from '../limit.js'
-import { compiledMatchOf } from '../matching/rule-shape.js'
+import { compiledMatchOf } from '../matching/compiled-match.js'
 import type { PathPattern } from '../path.js'
-import { isCoveredBy, mayMeet } from './overlap.js'
+import { isCoveredBy, mayMeet } from './match-overlap.js'
 import { meansEverybody } from './parse-attribute.js'
 import type { LocatedRule } from './parse-rule.js'
 import { reportAt, fieldOf } from './reader.js'
 import { isExclusion, type Rule } from './rule.js'
-import { coveringShapes, patternShape } from './shape.js'
+import { coveringShapes, patternShape } from './pattern-shape.js'
 import { quote } from './tree.js'
 
 /** What every call has, so that no caller can leave it out. */

@@ -3,7 +3,7 @@ import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
 import { parse } from 'yaml'
 import { parseRules } from './parse-rules.js'
-import { parseData } from './plain.js'
+import { parseData } from './parse-data.js'
 import { writeYaml } from './write-yaml.js'
 
 const VALID = new URL('../../../../conformance/rules/valid/', import.meta.url)

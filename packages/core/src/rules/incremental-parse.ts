@@ -3,7 +3,7 @@
  * and a node that follows a store, read sets of which one rule in ten thousand is another.
  */
 import type { Rule } from './rule.js'
-import { type ObjectSize, isPlainObject, VALUES_MAX } from './value.js'
+import { type ObjectSize, isPlainObject, VALUES_MAX } from './object-tree.js'
 
 /** A smaller set is read in no time. */
 export const LARGE_SET_MIN = 500

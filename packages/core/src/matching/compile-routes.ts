@@ -1,6 +1,6 @@
 /** Routes: patterns that give a call its `route`, the most exact one first. */
 import { type PathPattern, parsePattern } from '../path.js'
-import { patternShape } from '../rules/shape.js'
+import { patternShape } from '../rules/pattern-shape.js'
 import { PathTrie } from './path-trie.js'
 
 interface Route {

@@ -4,7 +4,7 @@ import { parseRules } from '../rules/parse-rules.js'
 import { sipKey } from '../sip-hash.js'
 import { compileRules } from './compile.js'
 import { matchRules } from './match.js'
-import { maxLimitsPerCall } from './overlap.js'
+import { maxLimitsPerCall } from './max-limits-per-call.js'
 
 const secret = sipKey(new Uint8Array(16))
 const rule = (id: number, more: object = {}) => ({ id: `r${id}`, limits: ['1/second'], ...more })

@@ -9,7 +9,7 @@ import type { Rule, RuleSet } from '../rules/rule.js'
 import { sipKey } from '../sip-hash.js'
 import { compileRules } from './compile.js'
 import { matchRules } from './match.js'
-import { MaxLimitsCache, maxLimitsPerCall } from './overlap.js'
+import { MaxLimitsCache, maxLimitsPerCall } from './max-limits-per-call.js'
 
 const secret = sipKey(new Uint8Array(16))
 

@@ -1,6 +1,6 @@
 /** A YAML or JSON text as a plain value, read with the same guards as rules are. */
 import { readDocument } from './document.js'
-import { type Diagnostics, createDiagnostics, type Problem } from './problems.js'
+import { type Diagnostics, createDiagnostics, type Problem } from './diagnostics.js'
 import { reportAt, DOCUMENT, itemsOf, readAnyMap, type Located, locateEntry } from './reader.js'
 
 interface ParseDataOptions {

@@ -3,7 +3,7 @@
  * refused it.
  */
 import type { Outcome } from '../algorithms/algorithm.js'
-import type { NormalizedCall } from '../matching/facts.js'
+import type { NormalizedCall } from '../matching/call-view.js'
 import type { MatchedRule } from '../matching/match.js'
 import type { Hash64 } from '../sip-hash.js'
 import { longestWait, passes } from './outcomes.js'

@@ -2,7 +2,7 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { describe, expect, test } from 'vitest'
 import { ALIASED_VALUES_MAX, TEXT_LENGTH_MAX } from './document.js'
 import { parseRules } from './parse-rules.js'
-import { parseData } from './plain.js'
+import { parseData } from './parse-data.js'
 
 const FOLDER = new URL('../../../../conformance/rules/', import.meta.url)
 

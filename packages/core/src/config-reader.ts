@@ -10,7 +10,7 @@ export {
   readDistinct,
 } from './rules/parse-attribute.js'
 export { readDocument } from './rules/document.js'
-export { type Diagnostics, createDiagnostics, type Problem } from './rules/problems.js'
+export { type Diagnostics, createDiagnostics, type Problem } from './rules/diagnostics.js'
 export {
   reportAt,
   reportProblemAt,
@@ -34,4 +34,4 @@ export {
 export { readTime } from './rules/parse-time.js'
 export { nearest } from './rules/suggest.js'
 export type { MapNode } from './rules/tree.js'
-export { readValue } from './rules/value.js'
+export { readValue } from './rules/object-tree.js'

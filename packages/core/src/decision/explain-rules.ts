@@ -5,7 +5,7 @@
 import type { Outcome } from '../algorithms/algorithm.js'
 import { type Log, shortenLog } from '../algorithms/sliding-window-log.js'
 import type { AlgorithmName } from '../limit.js'
-import type { MatchExplanation } from '../matching/explain.js'
+import type { MatchExplanation } from '../matching/explain-matches.js'
 import type { MatchedRule } from '../matching/match.js'
 import { formatHash } from '../sip-hash.js'
 import type { PostureName } from './decision.js'

@@ -7,7 +7,7 @@ import { show } from '../errors.js'
 import { matchPattern } from '../path.js'
 import { isExclusion, type Mode } from '../rules/rule.js'
 import type { CompiledRule, Snapshot } from './compiled.js'
-import { type NormalizedCall, readNormalized, normalizeCall } from './facts.js'
+import { type NormalizedCall, readNormalized, normalizeCall } from './call-view.js'
 import { conditionHolds } from './match.js'
 
 export interface MatchExplanation {

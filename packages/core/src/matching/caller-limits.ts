@@ -5,7 +5,7 @@ import { callerHash } from '../key.js'
 import { tierField } from '../rules/diff-fields.js'
 import type { Hash64 } from '../sip-hash.js'
 import type { CompiledLimit, CompiledRule, CompiledTiers, Snapshot } from './compiled.js'
-import { type NormalizedCall, readNormalized, normalizeCall } from './facts.js'
+import { type NormalizedCall, readNormalized, normalizeCall } from './call-view.js'
 import { findOverride } from './find-override.js'
 import { matchRules } from './match.js'
 

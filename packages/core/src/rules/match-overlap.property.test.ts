@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest'
 import { compileRules } from '../matching/compile.js'
 import { matchRules } from '../matching/match.js'
 import { sipKey } from '../sip-hash.js'
-import { isCoveredBy, mayMeet } from './overlap.js'
+import { isCoveredBy, mayMeet } from './match-overlap.js'
 import { parseRules } from './parse-rules.js'
 import type { Rule } from './rule.js'
 

@@ -1,9 +1,9 @@
 /** Whether one call could meet more limits than a decision may hold. */
-import { LARGE_SET_MIN } from '../rules/last-set.js'
-import { changedRange } from '../rules/middle.js'
+import { LARGE_SET_MIN } from '../rules/incremental-parse.js'
+import { changedRange } from '../rules/list-diff.js'
 import type { Rule, RuleSet, Tiers } from '../rules/rule.js'
-import { type RuleWeight, LimitWeights } from './limit-loads.js'
-import { filingOf, compiledMatchOf, type AttributeVariety } from './rule-shape.js'
+import { type RuleWeight, LimitWeights } from './limit-weights.js'
+import { filingOf, compiledMatchOf, type AttributeVariety } from './compiled-match.js'
 
 export const LIMITS_PER_CALL_MAX = 64
 

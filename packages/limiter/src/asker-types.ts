@@ -1,9 +1,9 @@
 /** What an asker is made of, and what it tells of itself. */
 import type { Decision, DecisionExtras, Outcome, Plan, Snapshot, Source } from '@sluice/core'
-import type { DecideOptions } from './asked.js'
-import type { CoordinationStats } from './coordination/here.js'
-import type { FallbackDecision } from './posture/posture-answers.js'
-import type { Scheduler } from './rounds.js'
+import type { DecideOptions } from './pending-decision.js'
+import type { CoordinationStats } from './coordination/node-decider.js'
+import type { FallbackDecision } from './fallback/fallback-decider.js'
+import type { Scheduler } from './periodic.js'
 import type { Groups, Store } from './store.js'
 
 /** How a decision is made of outcomes; the limiter knows of receipts. */

@@ -4,7 +4,7 @@ import type { LimiterStats } from './asker-types.js'
 import type { Clock } from './clock.js'
 import type { Inspection, InspectedCaller } from './inspect.js'
 import type { ResetOptions } from './refund.js'
-import type { Scheduler } from './rounds.js'
+import type { Scheduler } from './periodic.js'
 import type { RulesInput } from './rule-set.js'
 import type { Store } from './store.js'
 

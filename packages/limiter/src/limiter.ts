@@ -29,7 +29,7 @@ import {
   UNMATCHED,
   writeReceipt,
 } from '@sluice/core'
-import { RemoteDecider } from './asker.js'
+import { RemoteDecider } from './remote-decider.js'
 import type { LimiterStats, PlannedPeek } from './asker-types.js'
 import { type Clock, monotonicMs as systemMonotonicMs, systemClock } from './clock.js'
 import {
@@ -38,7 +38,7 @@ import {
   inspectCallers,
   inspectCounters,
 } from './inspect.js'
-import { SecretWait } from './key-wait.js'
+import { SecretWait } from './secret-wait.js'
 import {
   ACCEPTED_CHECK,
   readLocalCounters,
@@ -52,7 +52,7 @@ import {
 } from './limiter-options.js'
 import type { CheckOptions, Limiter, LimiterOptions, RulesOptions } from './limiter-types.js'
 import { memoryStore } from './memory/memory-store.js'
-import { systemScheduler } from './rounds.js'
+import { systemScheduler } from './periodic.js'
 import { planCallerLimits, policiesOf } from './standing.js'
 import { emptyAnswer, isEmpty, storeAnswer } from './store-answer.js'
 import {

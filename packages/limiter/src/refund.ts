@@ -19,8 +19,8 @@ import {
   type Snapshot,
   type ReceiptEntry,
 } from '@sluice/core'
-import type { RemoteDecider } from './asker.js'
-import { mayHaveRun } from './reports.js'
+import type { RemoteDecider } from './remote-decider.js'
+import { mayHaveRun } from './deferred-charges.js'
 import type { Give } from './store.js'
 
 export interface ResetOptions {
@@ -77,14 +77,12 @@ export async function refundEntries(
 
 /** The cost of a call, into the present window of every limit it meets. */
 export function givesOfCall(plan: Plan): readonly Refund[] {
-  return plan.groups
-    .flat()
-    .map(({ key, limit, amount, compiled: of }) => ({
-      key,
-      limit,
-      amount,
-      coordination: of.coordination,
-    }))
+  return plan.groups.flat().map(({ key, limit, amount, compiled: of }) => ({
+    key,
+    limit,
+    amount,
+    coordination: of.coordination,
+  }))
 }
 
 /**

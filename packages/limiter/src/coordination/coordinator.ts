@@ -9,13 +9,18 @@ import type {
   Source,
 } from '@sluice/core'
 import type { Answer, Give, Groups, PeekOutcome, Remote } from '../store.js'
-import { SplitLimits } from './allowances.js'
-import type { NodeDecider, NodeOutcome, CoordinationStats, CoordinationDeps } from './here.js'
-import { Leases } from './leases.js'
-import { LocalCounts } from './local-counts.js'
-import { placeInWindow } from './node-time.js'
-import { MixedCall, sourceOf } from './split-call.js'
-import { emptyStats } from './tally.js'
+import { SplitLimits } from './split/split-limits.js'
+import type {
+  NodeDecider,
+  NodeOutcome,
+  CoordinationStats,
+  CoordinationDeps,
+} from './node-decider.js'
+import { Leases } from './lease/leases.js'
+import { LocalCounts } from './local/local-counts.js'
+import { placeInWindow } from './window-placement.js'
+import { MixedCall, sourceOf } from './mixed-call.js'
+import { emptyStats } from './coordination-stats.js'
 
 /** How far off a store's clock may be that says nothing of its own. */
 const CLOCK_TOLERANCE_MS = 100

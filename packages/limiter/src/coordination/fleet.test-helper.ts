@@ -10,10 +10,10 @@ import {
   type Take,
 } from '@sluice/core'
 import { memoryStore } from '../memory/memory-store.js'
-import type { Scheduler } from '../rounds.js'
+import type { Scheduler } from '../periodic.js'
 import type { Answer, Charge, Give, Groups, Silence, Store, TakeOptions } from '../store.js'
-import type { NodeOutcome, CoordinationDeps } from './here.js'
-import { LocalCounts } from './local-counts.js'
+import type { NodeOutcome, CoordinationDeps } from './node-decider.js'
+import { LocalCounts } from './local/local-counts.js'
 
 /** 2026-01-01T00:00:00Z: every window whose length divides a day starts then. */
 export const START_US = 1_767_225_600_000_000

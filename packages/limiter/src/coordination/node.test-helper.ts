@@ -4,8 +4,8 @@ import { perUser, user } from '../limiter.test-helper.js'
 import { FakeScheduler } from '../redis/channel.test-helper.js'
 import { ScriptedStore } from '../scripted-store.test-helper.js'
 import type { Answer } from '../store.js'
-import type { CoordinationStats } from './here.js'
-import { emptyStats } from './tally.js'
+import type { CoordinationStats } from './node-decider.js'
+import { emptyStats } from './coordination-stats.js'
 
 export const window = (max: number, more: object = {}) => ({
   algorithm: 'fixed-window',

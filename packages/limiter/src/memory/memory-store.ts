@@ -16,7 +16,7 @@ import type { Charge, Give, PeekOutcome, Store, StoredCounter, SyncStore } from 
 import { requireOptions } from '../limiter-options.js'
 import { Counters, type CounterStats } from './counters.js'
 import { RECORDS_MAX } from './hash-index.js'
-import { readSnapshot, writeSnapshot } from './snapshot.js'
+import { readSnapshot, writeSnapshot } from './memory-snapshot.js'
 
 export interface MemoryStoreOptions {
   /**

@@ -3,12 +3,12 @@ import { afterAll, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type RedisServer, startRedis } from '../../../../tools/redis/server.mjs'
 import { SCRIPT_COMMANDS, STORE_ACL, STORE_COMMANDS, storeAcl } from './acl.js'
 import { openChannel, type TestChannel } from './channel.test-helper.js'
-import { randomNodeId, heartbeatSender } from './fleet.js'
-import { readLuaScript } from './ask.js'
-import { channelText, probeKey, storeKeys } from './key.js'
-import { agreeOnSecret, fingerprintOf, renewSecret } from './secret.js'
-import { checkRights, PACKED_COMMANDS, PLAIN_COMMANDS } from './rights.js'
-import { checkStore } from './start-checks.js'
+import { randomNodeId, heartbeatSender } from './server/fleet-membership.js'
+import { readLuaScript } from './connection/run-command.js'
+import { channelText, probeKey, storeKeys } from './redis-keys.js'
+import { agreeOnSecret, fingerprintOf, renewSecret } from './server/hash-secret.js'
+import { checkRights, PACKED_COMMANDS, PLAIN_COMMANDS } from './server/check-rights.js'
+import { checkStore } from './server/start-checks.js'
 
 const LUA_FOLDER = new URL('../lua/', import.meta.url)
 

@@ -6,11 +6,11 @@ import type { Attributes } from '@sluice/core'
 import type { RedisServer } from '../../../../tools/redis/server.mjs'
 import { createLimiter, type Limiter } from '../index.js'
 import { manualClock } from '../testing/index.js'
-import { fingerprintOf } from './secret.js'
+import { fingerprintOf } from './server/hash-secret.js'
 import { redisStore, type RedisStore } from './index.js'
-import { storeKeys } from './key.js'
-import type { Layout } from './options.js'
-import { PARTITION_TAGS } from './partitions.js'
+import { storeKeys } from './redis-keys.js'
+import type { Layout } from './redis-options.js'
+import { PARTITION_TAGS } from './request/partitions.js'
 
 /** Where one counter lies. */
 export interface CounterName {

@@ -16,17 +16,17 @@ import {
   openFormatLimiter,
   playCounters,
 } from './format-counters.test-helper.js'
-import { storeKeys } from './key.js'
-import { PARTITION_TAGS } from './partitions.js'
-import { fingerprintOf } from './secret.js'
+import { storeKeys } from './redis-keys.js'
+import { PARTITION_TAGS } from './request/partitions.js'
+import { fingerprintOf } from './server/hash-secret.js'
 import {
   FORMAT_CASES,
   type FormatResult,
   peekFormat,
   playFormatCase,
   writeFormat,
-} from './wire/format-cases.test-helper.js'
-import { type BatchRedis, LAYOUTS, startBatchRedis } from './wire/redis.test-helper.js'
+} from './protocol/format-cases.test-helper.js'
+import { type BatchRedis, LAYOUTS, startBatchRedis } from './protocol/redis.test-helper.js'
 
 let redis: BatchRedis
 beforeAll(async () => {

@@ -1,10 +1,10 @@
 /** What a lane is given by the store. */
-import type { RedisCommand } from './driver.js'
-import type { ScriptPlan } from './flight.js'
-import type { NodePipeline } from './lane.js'
-import type { StoreObserver } from './observer.js'
-import type { PartitionOp } from './part.js'
-import type { BatchCodec } from './wire/request.js'
+import type { RedisCommand } from './connection/driver.js'
+import type { ScriptPlan } from './pipeline/in-flight-batch.js'
+import type { NodePipeline } from './pipeline/node-pipeline.js'
+import type { StoreObserver } from './store-observer.js'
+import type { PartitionOp } from './request/partition-op.js'
+import type { BatchCodec } from './protocol/batch-request.js'
 
 export interface NodePipelineDeps {
   readonly nowMs: () => number

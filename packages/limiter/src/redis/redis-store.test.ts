@@ -4,7 +4,7 @@ import { startCluster } from '../../../../tools/redis/cluster.js'
 import { startRedis } from '../../../../tools/redis/server.mjs'
 import { manualClock, storeConformance } from '../testing/index.js'
 import { redisStore, type RedisStoreOptions, STORE_ACL } from './index.js'
-import { REDIS_CLIENTS } from './options.js'
+import { REDIS_CLIENTS } from './redis-options.js'
 
 interface Server {
   readonly url: string

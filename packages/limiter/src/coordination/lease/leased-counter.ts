@@ -1,0 +1,93 @@
+/** What a node knows of one counter that may be leased: how fast it is spent, and what is held. */
+import type { CompiledLimit, CounterKey } from '@sluice/core'
+import type { Draw } from './lease-draw.js'
+import type { Exhaustion } from './lease-exhaustion.js'
+import { type Lease, leaseMs } from './lease.js'
+import type { MutableCoordinationStats } from '../coordination-stats.js'
+
+const NO_LEASES: readonly Lease[] = []
+
+export class LeasedCounter {
+  readonly key: CounterKey
+  readonly stats: MutableCoordinationStats
+  /** The next counter whose key has the same lower half. */
+  next: LeasedCounter | undefined
+  /** What it is leased by: a caller of another tier is not served from its leases. */
+  compiled: CompiledLimit
+  leaseMs: number
+  /** When it was last asked for. */
+  usedMs: number
+  /** Oldest first; those that are spent stay until the next, because calls put back. */
+  leases: readonly Lease[] = NO_LEASES
+  draw: Draw | undefined
+  exhaustion: Exhaustion | undefined
+  /** Units on their way back to the store. */
+  giving = 0
+  resets = 0
+  #sinceMs: number
+  #spent = 0
+  #spentBefore = 0
+
+  constructor(
+    key: CounterKey,
+    compiled: CompiledLimit,
+    stats: MutableCoordinationStats,
+    nowMs: number,
+  ) {
+    this.key = key
+    this.stats = stats
+    this.next = undefined
+    this.compiled = compiled
+    this.leaseMs = leaseMs(compiled.immediate)
+    this.usedMs = nowMs
+    this.draw = undefined
+    this.exhaustion = undefined
+    this.#sinceMs = nowMs
+  }
+
+  /** From now on it is leased by another limit; only while nothing is held or drawn. */
+  rebind(compiled: CompiledLimit): void {
+    this.compiled = compiled
+    this.leaseMs = leaseMs(compiled.immediate)
+    this.exhaustion = undefined
+  }
+
+  get held(): number {
+    return this.leases.reduce((sum, { units }) => sum + units, 0)
+  }
+
+  /** Units the store counts and nobody has spent: held, asked to be held, on their way back. */
+  get outstanding(): number {
+    return this.held + this.giving + (this.draw?.spare ?? 0)
+  }
+
+  /** Whether it must be remembered. */
+  get isBusy(): boolean {
+    return this.leases.length > 0 || this.draw !== undefined || this.giving > 0
+  }
+
+  /** Units were spent here, from a lease or by the store's own word. */
+  recordSpent(amount: number, nowMs: number): void {
+    if (nowMs - this.#sinceMs >= this.leaseMs) this.rotate(nowMs)
+    this.#spent += amount
+  }
+
+  /** They were put back. */
+  unrecordSpent(amount: number): void {
+    this.#spent = Math.max(0, this.#spent - amount)
+  }
+
+  /** Units spent within the last lease time, those of the period before by its share in sight. */
+  spentLately(nowMs: number): number {
+    if (nowMs - this.#sinceMs >= this.leaseMs) this.rotate(nowMs)
+    const weight = 1 - (nowMs - this.#sinceMs) / this.leaseMs
+    return this.#spent + Math.floor(this.#spentBefore * weight)
+  }
+
+  private rotate(nowMs: number): void {
+    const isNext = nowMs - this.#sinceMs < 2 * this.leaseMs
+    this.#spentBefore = isNext ? this.#spent : 0
+    this.#sinceMs = isNext ? this.#sinceMs + this.leaseMs : nowMs
+    this.#spent = 0
+  }
+}

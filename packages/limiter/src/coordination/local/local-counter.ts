@@ -1,0 +1,270 @@
+/**
+ * One counter that is counted here: what the store said of it, and what was spent here since.
+ *
+ * A bucket is charged in the store when a report comes, not when the units were spent, so that what
+ * it regained in between is lost to a caller that spends on several nodes: at most what it regains
+ * from one round to the next and in a round trip, once. A caller of one node loses nothing, because
+ * a state that only its own reports changed tells nothing new.
+ */
+import {
+  algorithmOf,
+  type Bucket,
+  type CompiledLimit,
+  type CounterKey,
+  type FixedWindow,
+  type Limit,
+  type PlannedTake,
+  type SlidingCounter,
+  type Step,
+} from '@sluice/core'
+import { type DebtLimit, isBucket } from './debt-limit.js'
+import { UnreportedUsage, type Usage } from './unreported-usage.js'
+import type { MutableCoordinationStats } from '../coordination-stats.js'
+
+/** A spending on its way to the store. */
+export class UsageReport implements Usage {
+  readonly amount: number
+  readonly at: number
+  /** Units of it that were put back while it was under way. */
+  returned = 0
+  fate: 'sent' | 'told' | 'not-run' | 'unknown' = 'sent'
+
+  constructor({ amount, at }: Usage) {
+    this.amount = amount
+    this.at = at
+  }
+}
+
+export class LocalCounter {
+  readonly key: CounterKey
+  readonly everyMs: number
+  readonly stats: MutableCoordinationStats
+  compiled: CompiledLimit
+  debtLimit: DebtLimit
+  /** By our clock: when the state was asked for that this is made from, and when a call came. */
+  readMs: number
+  usedMs: number
+  /** Whether there was a second call at all: one that comes once costs no read. */
+  wasUsedAgain = false
+  /** A round passed it over, so it is too old to decide by: the store is asked once more. */
+  isUnread = false
+  /** False once it is dropped; what it spent is then reported no more than once. */
+  isKnown = true
+  isForgotten = false
+  /** What is under way. */
+  reports: readonly UsageReport[] = []
+  readonly #unreported: UnreportedUsage
+  /** What the store said last, and that with what was spent here. */
+  #read: unknown
+  #state: unknown
+
+  constructor(
+    { key, compiled }: PlannedTake,
+    stats: MutableCoordinationStats,
+    debtLimit: DebtLimit,
+    state: unknown,
+    sentMs: number,
+  ) {
+    this.key = key
+    this.compiled = compiled
+    this.everyMs = compiled.syncEveryMs
+    this.stats = stats
+    this.debtLimit = debtLimit
+    this.#unreported = new UnreportedUsage(compiled.limit.windowUs)
+    this.#read = state
+    this.#state = state
+    this.readMs = sentMs
+    this.usedMs = sentMs
+  }
+
+  /** Whether something that was spent here may still have to be reported. */
+  get isOpen(): boolean {
+    return !this.#unreported.isEmpty || this.reports.length > 0
+  }
+
+  stateAt(now: number): unknown {
+    return capPreviousWindow(this.#state, this.debtLimit.limit, now)
+  }
+
+  /** Whether its counts go on under this limit, of another tier for example. */
+  canContinueAs({ limit, syncEveryMs }: CompiledLimit): boolean {
+    const { format, windowUs } = this.compiled.limit
+    return limit.format === format && limit.windowUs === windowUs && syncEveryMs === this.everyMs
+  }
+
+  /** The limit by which a take is decided, so that what is owed is not forgotten. */
+  limitOf({ limit, compiled }: PlannedTake): Limit {
+    return limit === compiled.limit ? this.debtLimit.limit : this.debtLimit.immediate
+  }
+
+  take(limit: Limit, amount: number, now: number): Step<unknown> {
+    const step = algorithmOf(limit).take(this.stateAt(now), limit, amount, now)
+    const next = step.state ?? step.rebased
+    if (next !== undefined) this.#state = next
+    if (step.granted > 0) this.stats.unreported += this.#unreported.spend(step.granted, step.at)
+    return step
+  }
+
+  /**
+   * Returns how many of the units have been reported already, and must be given back. Of a call
+   * that was made they stay spent once time has returned them, here as in the store.
+   */
+  putBack(amount: number, at: number, now: number, wasMade: boolean): number {
+    const { limit } = this.debtLimit
+    const state = algorithmOf(limit).give(this.#state, limit, amount, now, at)
+    const isRegained = state === undefined && isBucket(limit)
+    if (isRegained && wasMade) return 0
+    if (state !== undefined) this.#state = state
+    let left = amount - this.#unreported.takeBack(amount, at)
+    for (const report of this.reports) {
+      if (left === 0 || !this.isSameWindow(report.at, at)) continue
+      const returned = Math.min(left, report.amount - report.returned)
+      report.returned += returned
+      left -= returned
+    }
+    return isRegained ? 0 : left
+  }
+
+  /** What was spent since the last round is from now on under way. */
+  cutReports(now: number): readonly UsageReport[] {
+    this.stats.unreported += this.#unreported.expire(now)
+    const reports = this.#unreported.drain().map((usage) => new UsageReport(usage))
+    if (reports.length > 0) this.reports = [...this.reports, ...reports]
+    return reports
+  }
+
+  /** It is not to be reported any more. */
+  forget(): void {
+    this.isKnown = false
+    this.isForgotten = true
+    this.#unreported.drain()
+  }
+
+  /** The fate of a report is known; what certainly did not run is reported again. */
+  settle(report: UsageReport): void {
+    const { amount, at, returned, fate } = report
+    this.reports = this.reports.filter((other) => other !== report)
+    if (fate === 'told') this.stats.reported += amount
+    else if (this.isForgotten) return
+    else if (fate === 'unknown' || !this.isKnown) this.stats.unreported += amount - returned
+    else this.add(amount - returned, at)
+  }
+
+  /** The store said what it counts, after these reports were told. */
+  mergeRead(read: unknown, reports: readonly UsageReport[], sentMs: number, now: number): void {
+    const confirmed = reports.filter(({ fate }) => fate === 'told')
+    this.stats.overAdmitted += this.beyondMax(read, confirmed, sentMs)
+    if (!this.isOursAlone(read, confirmed)) this.#state = this.withUnreported(read, confirmed, now)
+    this.#read = read
+    this.readMs = sentMs
+  }
+
+  /**
+   * Counts the answer to another call that was under way when this became known, which took
+   * `granted`. Of such answers the one that counts most is the last; what a round read is newer.
+   *
+   * While a report is under way, the answer may have been given before it or after it. So of what
+   * the store counts more than before, what is reported is left out, but never what the call took.
+   */
+  mergeAnswer(state: unknown, granted: number, sentMs: number, now: number): void {
+    if (sentMs < this.readMs) return
+    const { limit } = this.debtLimit
+    const left = (compiled: unknown) => algorithmOf(limit).peek(compiled, limit, 0, now).remaining
+    const more = left(this.#read) - left(state)
+    if (more <= 0) return
+    this.#read = state
+    if (this.reports.length === 0) {
+      this.#state = this.withUnreported(state, [], now)
+      return
+    }
+    const reported = this.reports.reduce((sum, { amount }) => sum + amount, 0)
+    const amount = Math.max(granted, more - reported)
+    if (amount > 0) this.#state = charged(this.#state, this.debtLimit, { amount, at: now }, now)
+  }
+
+  /** How many of the units just told went beyond what the limit holds, by the count after them. */
+  private beyondMax(state: unknown, confirmed: readonly UsageReport[], sentMs: number): number {
+    const { limit } = this.debtLimit
+    if (state === undefined) return 0
+    if (!isBucket(limit)) return beyondMaxOfWindows(state, confirmed, limit)
+    const amount = confirmed.reduce((sum, report) => sum + report.amount, 0)
+    // What it regained while they were spent was theirs too.
+    const regained = ((sentMs - this.readMs) * limit.max) / limit.windowMs
+    const excess = (state as Bucket).used - limit.capacity - Math.ceil(regained)
+    return Math.min(amount, Math.max(0, excess))
+  }
+
+  private add(amount: number, at: number): void {
+    if (amount > 0) this.stats.unreported += this.#unreported.add(amount, at)
+  }
+
+  private isSameWindow(a: number, b: number): boolean {
+    const { windowUs } = this.#unreported
+    return Math.floor(a / windowUs) === Math.floor(b / windowUs)
+  }
+
+  /** What was read, with what the store does not know of yet. */
+  private withUnreported(read: unknown, confirmed: readonly UsageReport[], now: number): unknown {
+    const { limit } = this.debtLimit
+    let state = capPreviousWindow(read, limit, now)
+    for (const { returned, at } of confirmed) {
+      if (returned > 0) state = algorithmOf(limit).give(state, limit, returned, now, at) ?? state
+    }
+    for (const usage of this.#unreported.usages) state = charged(state, this.debtLimit, usage, now)
+    return state
+  }
+
+  /** Whether a bucket is as our own reports alone have made it since it was last read. */
+  private isOursAlone(read: unknown, confirmed: readonly UsageReport[]): boolean {
+    if (!isBucket(this.debtLimit.limit)) return false
+    if (read === undefined) return this.#read === undefined && confirmed.length === 0
+    const { at, used, part } = read as Bucket
+    let state = this.#read
+    for (const report of confirmed) state = charged(state, this.debtLimit, report, at)
+    if (state === undefined) return false
+    const alone = state as Bucket
+    return alone.at === at && alone.used === used && alone.part === part
+  }
+}
+
+/** The time a spending is charged for; a bucket that owes takes longer to regain it. */
+export function chargeAt({ at }: Usage, { debtUs }: DebtLimit): number {
+  return at + debtUs
+}
+
+function charged(state: unknown, debtLimit: DebtLimit, usage: Usage, now: number): unknown {
+  const { limit, debt } = debtLimit
+  const at = chargeAt(usage, debtLimit)
+  return algorithmOf(limit).charge(state, limit, usage.amount, now, at, debt) ?? state
+}
+
+/**
+ * What was admitted beyond max in the last window of a sliding counter is not avenged: it counts as
+ * a full one. In the present window the count is the truth.
+ */
+function capPreviousWindow(state: unknown, limit: Limit, now: number): unknown {
+  if (limit.algorithm !== 'sliding-window-counter' || state === undefined) return state
+  const { start, curr, prev } = state as SlidingCounter
+  const { max } = limit
+  const isOver = start + limit.windowUs <= now
+  if (prev <= max && (!isOver || curr <= max)) return state
+  return { start, curr: isOver ? Math.min(curr, max) : curr, prev: Math.min(prev, max) }
+}
+
+function beyondMaxOfWindows(
+  state: unknown,
+  confirmed: readonly UsageReport[],
+  limit: Limit,
+): number {
+  return confirmed.reduce((sum, { amount, at }) => {
+    const count = countAt(state as FixedWindow | SlidingCounter, limit, at)
+    return sum + Math.min(amount, Math.max(0, count - limit.max))
+  }, 0)
+}
+
+/** What a window's state counts for the window of `at`. */
+function countAt(state: FixedWindow | SlidingCounter, { windowUs }: Limit, at: number): number {
+  const age = Math.floor(state.start / windowUs) - Math.floor(at / windowUs)
+  if ('count' in state) return age === 0 ? state.count : 0
+  return age === 0 ? state.curr : age === 1 ? state.prev : 0
+}

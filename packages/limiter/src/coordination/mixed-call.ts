@@ -1,0 +1,242 @@
+/**
+ * A call that is decided in two places: some of its limits on this node, the rest by the store.
+ * What was granted here is spent first, and put back if the call is refused elsewhere.
+ */
+import { type Outcome, type Plan, type PlannedTake, passes, type Source } from '@sluice/core'
+import type { Answer, Groups } from '../store.js'
+import type { NodeDecider, NodeOutcome, UnansweredDraw, DrawResult } from './node-decider.js'
+
+/** Who decides a take here; undefined: the store. */
+export type ChooseDecider = (take: PlannedTake) => NodeDecider | undefined
+
+/** What a node says to one take that is its own to decide. */
+interface NodeDecision {
+  readonly take: PlannedTake
+  readonly decider: NodeDecider
+  readonly outcome: NodeOutcome
+}
+
+/** One group: in the place of each take what was decided here; undefined: the store has it. */
+type Row = (NodeDecision | undefined)[]
+
+export class MixedCall {
+  readonly plan: Plan
+  readonly #choose: ChooseDecider
+  readonly #rows: Row[] = []
+  /** Beside each group of `rest`, from 1 on, its place in the plan. */
+  readonly #restGroups: number[] = []
+  /** Shadow groups that a limit here refuses: nothing of them is asked of the store. */
+  readonly #refusedOnNode = new Set<number>()
+  #rest: Plan | undefined
+  #isRefused = false
+  /** Draws of enforced limits that it waited for in vain; the store is not asked again. */
+  readonly #unanswered = new Map<PlannedTake, UnansweredDraw>()
+
+  constructor(plan: Plan, choose: ChooseDecider) {
+    this.plan = plan
+    this.#choose = choose
+  }
+
+  /** What is left for the store; undefined: nothing, or a limit here has refused the call. */
+  get rest(): Plan | undefined {
+    return this.#rest
+  }
+
+  get isRefused(): boolean {
+    return this.#isRefused
+  }
+
+  get isSilent(): boolean {
+    return this.#unanswered.size > 0
+  }
+
+  /** What is known of the rest without asking: each draw has its fate, and no other take ran. */
+  get silences(): Groups<Answer> {
+    const { groups = [] } = this.#rest ?? {}
+    return groups.map((takes) =>
+      takes.map((take) => this.#unanswered.get(take)?.silence ?? 'not-run'),
+    )
+  }
+
+  /** The call was let pass without the store: if a draw did run, its units are spent. */
+  onAdmitted(): void {
+    for (const draw of this.#unanswered.values()) draw.onAdmitted()
+  }
+
+  /**
+   * Decides what can be decided here; a promise where a draw has to be waited for. That is only
+   * where no enforced limit needs the store itself: where one does, two trips would add up, and the
+   * store decides what no lease can serve along with it.
+   */
+  begin(waitMs: number): Promise<void> | undefined {
+    const takes = this.plan.groups[0] ?? []
+    const mayWait = takes.every((take) => this.#choose(take)?.isReady(take) === true)
+    return this.group(0, mayWait ? waitMs : 0)
+  }
+
+  /** The only limit has to wait for this draw. */
+  beginWith(draw: Promise<DrawResult>, decider: NodeDecider): Promise<void> | undefined {
+    const row: Row = [undefined]
+    this.#rows.push(row)
+    const [take] = this.plan.groups[0] ?? []
+    if (take === undefined) return this.next(0)
+    return draw.then((waited) => {
+      this.onDrawResult(row, 0, take, decider, waited)
+      return this.next(0)
+    })
+  }
+
+  /** What is known when nothing is left for the store. */
+  get outcomes(): Groups<Outcome> {
+    return this.#rows.map((row) => row.flatMap((decided) => decided?.outcome ?? []))
+  }
+
+  /** The limits that refused the call here, as a plan of their own. */
+  refusal(): { readonly plan: Plan; readonly outcomes: Groups<Outcome> } {
+    const refusing = (this.#rows[0] ?? []).flatMap((decided) =>
+      decided === undefined || decided.outcome.retryAfterMs === 0 ? [] : decided,
+    )
+    const { matched } = this.plan
+    const groups = [refusing.map(({ take }) => take)]
+    return {
+      plan: { matched, groups, shadows: [] },
+      outcomes: [refusing.map(({ outcome }) => outcome)],
+    }
+  }
+
+  /** What was decided here and what the store says of the rest, in the places of the plan. */
+  merge(rest: Groups<Outcome>): Groups<Outcome> {
+    return this.#rows.map((row, g) => {
+      const at = g === 0 ? 0 : this.#restGroups.indexOf(g) + 1
+      const answers = g > 0 && at === 0 ? [] : (rest[at] ?? [])
+      let next = 0
+      return row.flatMap((decided) => decided?.outcome ?? answers[next++] ?? [])
+    })
+  }
+
+  /** The call is refused: nothing that was granted here stays taken. */
+  putBack(): void {
+    for (const row of this.#rows) putBackRow(row)
+  }
+
+  /** Of the outcomes made here, the least exact. */
+  get source(): Source {
+    const isLocal = this.decisions().some(({ take }) => sourceOf(take) === 'local')
+    return isLocal ? 'local' : 'lease'
+  }
+
+  get staleMs(): number {
+    return this.decisions().reduce((oldest, { outcome }) => Math.max(oldest, outcome.staleMs), 0)
+  }
+
+  private decisions(): readonly NodeDecision[] {
+    return this.#rows.flatMap((row) => row.flatMap((decided) => decided ?? []))
+  }
+
+  /** One group after the other: the first opens the others. */
+  private group(at: number, waitMs: number): Promise<void> | undefined {
+    const takes = this.plan.groups[at]
+    if (takes === undefined) return this.finish()
+    const row: Row = []
+    const waiting: Promise<void>[] = []
+    for (const [i, take] of takes.entries()) {
+      const decider = this.#choose(take)
+      const answer = decider?.take(take, waitMs)
+      if (decider === undefined || answer === undefined) row.push(undefined)
+      else if (answer instanceof Promise) {
+        row.push(undefined)
+        waiting.push(answer.then((waited) => this.onDrawResult(row, i, take, decider, waited)))
+      } else row.push({ take, decider, outcome: answer })
+    }
+    this.#rows.push(row)
+    if (waiting.length === 0) return this.next(at)
+    return Promise.all(waiting).then(() => this.next(at))
+  }
+
+  private onDrawResult(
+    row: Row,
+    i: number,
+    take: PlannedTake,
+    decider: NodeDecider,
+    waited: DrawResult,
+  ): void {
+    if (waited === 'ask') return
+    if ('silence' in waited) this.#unanswered.set(take, waited)
+    else row[i] = { take, decider, outcome: waited }
+  }
+
+  private next(at: number): Promise<void> | undefined {
+    const row = this.#rows[at] ?? []
+    const hasRoom = row.every((decided) => decided === undefined || passes([decided.outcome]))
+    if (hasRoom) {
+      // A shadow group is charged whole: with one limit in the store, all of it is decided there.
+      if (at > 0 && row.includes(undefined)) this.leaveToStore(at)
+      return this.group(at + 1, 0)
+    }
+    if (at > 0) {
+      putBackRow(row)
+      this.#refusedOnNode.add(at)
+      return this.group(at + 1, 0)
+    }
+    if (this.mustAskStore(row)) {
+      this.leaveToStore(0)
+      return this.group(1, 0)
+    }
+    putBackRow(row)
+    this.#isRefused = true
+    return undefined
+  }
+
+  /** A limit that charges refusals needs it, but the store cannot refuse what only nodes count. */
+  private mustAskStore(refused: Row): boolean {
+    if (refused.some((decided) => isSplit(decided) && !passes([decided.outcome]))) return false
+    return (this.plan.groups[0] ?? []).some(({ limit }) => limit.onRefusal === 'charge')
+  }
+
+  /** All but what the store never counts, which stays decided; a shadow group goes whole. */
+  private leaveToStore(at: number): void {
+    const row = this.#rows[at] ?? []
+    const kept = row.map((decided) => (at === 0 && isSplit(decided) ? decided : undefined))
+    putBackRow(row.filter((_, i) => kept[i] === undefined))
+    this.#rows[at] = kept
+  }
+
+  private finish(): undefined {
+    const groups: PlannedTake[][] = [this.restOf(0)]
+    const shadows: string[] = []
+    for (let g = 1; g < this.plan.groups.length; g++) {
+      const rest = this.restOf(g)
+      if (rest.length === 0) continue
+      this.#restGroups.push(g)
+      groups.push(rest)
+      shadows.push(this.plan.shadows[g - 1] ?? '')
+    }
+    const isLeft = groups.some((takes) => takes.length > 0)
+    if (isLeft) this.#rest = { matched: this.plan.matched, groups, shadows }
+    return undefined
+  }
+
+  private restOf(group: number): PlannedTake[] {
+    if (this.#refusedOnNode.has(group)) return []
+    return (this.plan.groups[group] ?? []).filter((_, i) => this.#rows[group]?.[i] === undefined)
+  }
+}
+
+export function sourceOf({ compiled }: PlannedTake): Source {
+  return compiled.coordination === 'leased' ? 'lease' : 'local'
+}
+
+/** Whether it is of a part of the limit that is this node's alone. */
+function isSplit(decided: NodeDecision | undefined): decided is NodeDecision {
+  return decided?.take.compiled.coordination === 'split'
+}
+
+/** Once: what it was granted is marked as returned. */
+function putBackRow(row: Row): void {
+  for (const [i, decided] of row.entries()) {
+    if (decided === undefined || decided.outcome.granted === 0) continue
+    const { take, decider, outcome } = decided
+    decider.putBack(take, outcome)
+    row[i] = { take, decider, outcome: { ...outcome, granted: 0 } }
+  }
+}

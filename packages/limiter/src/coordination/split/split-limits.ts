@@ -1,0 +1,169 @@
+/**
+ * A limit split over the nodes: node i of n has floor((i+1) * x / n) - floor(i * x / n) of its max,
+ * burst and queue, which sum to the limit exactly, and counts that by itself. Only of a burst below
+ * n each node has one unit, so that it can admit its part of the rate. No call ever asks the store.
+ * What one node does not use, no other can: it is for traffic that is spread evenly.
+ */
+import {
+  type CompiledLimit,
+  type CounterKey,
+  defineLimit,
+  findLimitProblem,
+  type Limit,
+  type LimitSpec,
+  type Outcome,
+  type PlannedTake,
+  withoutWaiting,
+} from '@sluice/core'
+import { type MemoryStore, placedStore } from '../../memory/memory-store.js'
+import type { Give } from '../../store.js'
+import type {
+  NodeDecider,
+  NodeOutcome,
+  CoordinationStats,
+  CoordinationDeps,
+} from '../node-decider.js'
+import { nodesOf } from '../local/local-sync.js'
+import { StatsByRule } from '../coordination-stats.js'
+
+/** Counters kept; in a full store what means least goes, and never a blocked caller first. */
+const COUNTERS_MAX = 100_000
+
+interface SplitLimit {
+  readonly nodes: number
+  readonly place: number
+  /** Undefined: nothing of the limit is this node's. */
+  readonly limit: Limit | undefined
+  readonly immediate: Limit | undefined
+}
+
+export class SplitLimits implements NodeDecider {
+  readonly #deps: CoordinationDeps
+  readonly #known = new WeakMap<CompiledLimit, SplitLimit>()
+  readonly #statsByRule = new StatsByRule()
+  readonly #counters: MemoryStore
+  /** The time of the limit at hand: each has its own, near the edge of its window. */
+  #now = 0
+  #isClosed = false
+
+  constructor(deps: CoordinationDeps) {
+    this.#deps = deps
+    this.#counters = placedStore({ maxCounters: COUNTERS_MAX, clock: { now: () => this.#now } })
+  }
+
+  get stats(): ReadonlyMap<string, CoordinationStats> {
+    return this.#statsByRule.all
+  }
+
+  take(take: PlannedTake): NodeOutcome | undefined {
+    if (this.#isClosed) return undefined
+    const limit = this.ownLimit(take)
+    if (limit === undefined) return nothingGranted(take, this.#now)
+    const { key, amount } = take
+    const [[outcome] = []] = this.#counters.sync.take([[{ key, limit, amount }]])
+    return outcome === undefined ? undefined : toNodeOutcome(outcome, take)
+  }
+
+  isReady(): boolean {
+    return !this.#isClosed
+  }
+
+  putBack(take: PlannedTake, { granted, at }: NodeOutcome): void {
+    const limit = this.ownLimit(take)
+    if (limit === undefined) return
+    this.#counters.sync.give({ key: take.key, limit, amount: granted, at, undone: true })
+  }
+
+  peek(take: PlannedTake): (NodeOutcome & { readonly state: unknown }) | undefined {
+    if (this.#isClosed) return undefined
+    const limit = this.ownLimit(take)
+    if (limit === undefined) return { ...nothingGranted(take, this.#now), state: undefined }
+    const { key, amount } = take
+    const [[peeked] = []] = this.#counters.sync.peek([[{ key, limit, amount }]])
+    return peeked === undefined
+      ? undefined
+      : { ...toNodeOutcome(peeked, take), state: peeked.state }
+  }
+
+  /** The store never counted them. */
+  refund(give: Give): boolean {
+    this.#now = this.#deps.placeInWindow(give.limit)
+    this.#counters.sync.give(give)
+    return true
+  }
+
+  forget(key: CounterKey): void {
+    this.#counters.sync.reset(key)
+  }
+
+  async close(): Promise<void> {
+    this.#isClosed = true
+  }
+
+  /** What of the limit is this node's now; sets the time for what follows. */
+  private ownLimit({ limit, compiled }: PlannedTake): Limit | undefined {
+    this.#now = this.#deps.placeInWindow(limit)
+    const nodes = nodesOf(this.#deps)
+    const place = Math.min(nodes - 1, Math.max(0, Math.floor(this.#deps.fleetPlace())))
+    let splitLimit = this.#known.get(compiled)
+    if (splitLimit === undefined || splitLimit.nodes !== nodes || splitLimit.place !== place) {
+      const own = splitLimitOf(compiled.limit, nodes, place)
+      const immediate = own === undefined ? undefined : withoutWaiting(own)
+      splitLimit = { nodes, place, limit: own, immediate }
+      this.#known.set(compiled, splitLimit)
+    }
+    return limit === compiled.limit ? splitLimit.limit : splitLimit.immediate
+  }
+}
+
+/** The part of `units` that is of one node; those of all nodes sum to it. */
+export function nodeUnits(units: number, nodes: number, place: number): number {
+  const whole = Math.floor(units / nodes)
+  const rest = units % nodes
+  // In two steps, as (place + 1) * units may be more than can be counted.
+  const upTo = (many: number) => Math.floor((many * rest) / nodes)
+  return whole + upTo(place + 1) - upTo(place)
+}
+
+function splitLimitOf(limit: Limit, nodes: number, place: number): Limit | undefined {
+  if (nodes === 1 || limit.max === 0) return limit
+  const { algorithm, name, windowMs } = limit
+  const max = nodeUnits(limit.max, nodes, place)
+  if (max === 0) return undefined
+  // A bucket that holds nothing could never admit what it regains.
+  const size = Math.max(1, nodeUnits(limit.capacity, nodes, place))
+  const spec: LimitSpec = { algorithm, name, windowMs, max, ...sizeOf(limit, size) }
+  if (findLimitProblem(spec) === undefined) return defineLimit(spec)
+  // A part may be too fine to count where the whole is not; a window has no such numbers.
+  return defineLimit({ algorithm: 'fixed-window', name, windowMs, max: Math.min(max, size) })
+}
+
+function sizeOf({ algorithm, maxWaitUs }: Limit, size: number): Partial<LimitSpec> {
+  const waitMs = maxWaitUs / 1000
+  if (algorithm === 'leaky-bucket') return { queue: size, maxWaitMs: waitMs }
+  const isBucket = algorithm === 'token-bucket' || algorithm === 'gcra'
+  return isBucket ? { burst: size, waitMs } : {}
+}
+
+/** A node with nothing to grant may have something once the fleet has changed: not never. */
+function nothingGranted({ limit, amount }: PlannedTake, at: number): NodeOutcome {
+  const waitMs = amount === 0 ? 0 : limit.windowMs
+  const isTooLarge = amount > limit.capacity
+  return {
+    granted: 0,
+    remaining: 0,
+    resetAfterMs: waitMs,
+    retryAfterMs: isTooLarge ? null : waitMs,
+    delayMs: 0,
+    at,
+    staleMs: 0,
+  }
+}
+
+/** What is more than this node can ever hold, but not more than the limit can, may pass later. */
+function toNodeOutcome(outcome: Outcome, { limit, amount }: PlannedTake): NodeOutcome {
+  const { granted, remaining, resetAfterMs, delayMs, at } = outcome
+  const isNever = outcome.retryAfterMs === null && amount <= limit.capacity
+  const retryAfterMs = isNever ? limit.windowMs : outcome.retryAfterMs
+  return { granted, remaining, resetAfterMs, retryAfterMs, delayMs, at, staleMs: 0 }
+}

@@ -1,0 +1,188 @@
+/**
+ * What was spent here while the store was silent, and is charged to it when it answers again: down
+ * to empty, for this and the last window only. Only what the store certainly did not take itself.
+ */
+import type { CounterKey, Limit } from '@sluice/core'
+import { type Scheduler, systemScheduler } from './periodic.js'
+import type { Store } from './store.js'
+
+interface WindowUsage {
+  readonly amount: number
+  /** When the last of it was spent, in the store's time. */
+  readonly at: number
+}
+
+interface DeferredCharge {
+  readonly key: CounterKey
+  readonly limit: Limit
+  readonly last: WindowUsage | undefined
+  readonly present: WindowUsage
+}
+
+/** Counters reported on; more are dropped and counted. About 20 MB. */
+const CHARGES_MAX = 100_000
+const CHARGES_AT_ONCE = 64
+/** How soon what waits is charged by a store that answers. */
+const RETRY_MS = 250
+
+export class DeferredCharges {
+  readonly #store: Store
+  readonly #time: () => number
+  readonly #scheduler: Scheduler
+  readonly #waiting = new Map<string, DeferredCharge>()
+  /** Counters that were reset while a charge to them was under way: what fails is not put back. */
+  readonly #forgotten = new Set<string>()
+  #dropped = 0
+  /**
+   * Whether the store answered when it was last asked. While it does not, nothing is charged: of
+   * what is sent then nobody would know whether it ran.
+   */
+  isStoreAnswering = true
+  #isFlushing = false
+  #isClosed = false
+  #cancelRetry: (() => void) | undefined
+
+  /** `time` is the store's. */
+  constructor(store: Store, time: () => number, scheduler = systemScheduler) {
+    this.#store = store
+    this.#time = time
+    this.#scheduler = scheduler
+  }
+
+  get waiting(): number {
+    return this.#waiting.size
+  }
+
+  /** Units that were spent and will not be charged: there were too many, or nobody knows. */
+  get dropped(): number {
+    return this.#dropped
+  }
+
+  add(key: CounterKey, limit: Limit, amount: number, at: number): void {
+    if (this.#isClosed) return
+    const name = nameOf(key)
+    const before = this.#waiting.get(name)
+    if (before === undefined && this.#waiting.size >= CHARGES_MAX) {
+      this.#dropped += amount
+      return
+    }
+    const deferred = { key, limit, last: undefined, present: { amount, at } }
+    this.#waiting.set(name, before === undefined ? deferred : merge(before, deferred))
+    this.retryLater()
+  }
+
+  /** The counter was reset: what was spent before is forgotten with it. */
+  forget(key: CounterKey): void {
+    this.#waiting.delete(nameOf(key))
+    if (this.#isFlushing && this.#forgotten.size < CHARGES_MAX) this.#forgotten.add(nameOf(key))
+  }
+
+  /** Charges what waits, oldest first. What fails waits on. */
+  flush(): void {
+    if (this.#isFlushing || this.#isClosed || this.#waiting.size === 0) return
+    this.#isFlushing = true
+    void this.chargeAll().finally(() => {
+      this.#isFlushing = false
+      this.#forgotten.clear()
+      if (this.#waiting.size > 0) this.retryLater()
+    })
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#cancelRetry?.()
+  }
+
+  private async chargeAll(): Promise<void> {
+    while (this.isStoreAnswering && !this.#isClosed && this.#waiting.size > 0) {
+      const batch: DeferredCharge[] = []
+      for (const [name, deferred] of this.#waiting) {
+        if (batch.length === CHARGES_AT_ONCE) break
+        batch.push(deferred)
+        this.#waiting.delete(name)
+      }
+      // All that was under way has settled: what is forgotten from here on is of this batch.
+      this.#forgotten.clear()
+      const done = await Promise.all(batch.map((deferred) => this.charge(deferred)))
+      if (!done.every(Boolean)) this.isStoreAnswering = false
+    }
+  }
+
+  /** False where the store did not answer; then what was not charged waits on. */
+  private async charge(deferred: DeferredCharge): Promise<boolean> {
+    const { key, limit, last, present } = deferred
+    const rest = { key, limit, last: undefined, present }
+    if (last !== undefined && !(await this.chargeOne(deferred, last))) {
+      this.requeue(rest)
+      return false
+    }
+    return this.chargeOne(rest, present)
+  }
+
+  private async chargeOne({ key, limit }: DeferredCharge, usage: WindowUsage): Promise<boolean> {
+    if (!this.isChargeable(usage, limit)) return true
+    try {
+      await this.#store.charge({ key, limit, ...usage, debt: 0 })
+      return true
+    } catch (error) {
+      if (mayHaveRun(error)) this.#dropped += usage.amount
+      else this.requeue({ key, limit, last: undefined, present: usage })
+      return false
+    }
+  }
+
+  private isChargeable({ at }: WindowUsage, limit: Limit): boolean {
+    return windowOf(this.#time(), limit) - windowOf(at, limit) <= 1
+  }
+
+  private requeue(deferred: DeferredCharge): void {
+    if (this.#forgotten.has(nameOf(deferred.key))) return
+    const since = this.#waiting.get(nameOf(deferred.key))
+    this.#waiting.set(nameOf(deferred.key), merge(deferred, since))
+  }
+
+  private retryLater(): void {
+    if (this.#cancelRetry !== undefined || this.#isClosed) return
+    this.#cancelRetry = this.#scheduler.after(RETRY_MS, () => {
+      this.#cancelRetry = undefined
+      if (this.isStoreAnswering) this.flush()
+      else this.retryLater()
+    })
+  }
+}
+
+function nameOf({ hi, lo }: CounterKey): string {
+  return `${hi}.${lo}`
+}
+
+function windowOf(at: number, { windowUs }: Limit): number {
+  return Math.floor(at / windowUs)
+}
+
+/** Spendings of one window become one; of an earlier one than the last nothing is kept. */
+function merge(before: DeferredCharge, next: DeferredCharge | undefined): DeferredCharge {
+  if (next === undefined) return before
+  const { key, limit, present, last } = next
+  const gap = windowOf(present.at, limit) - windowOf(before.present.at, limit)
+  if (gap === 1) return { key, limit, last: sum(last, before.present), present }
+  if (gap > 1) return next
+  // What is told late may be of the window before.
+  if (gap === -1) return { ...before, last: sum(before.last, present) }
+  if (gap < -1) return before
+  return { key, limit, last: sum(before.last, last), present: sum(before.present, present) }
+}
+
+function sum<Part extends WindowUsage | undefined>(
+  a: WindowUsage | undefined,
+  b: Part,
+): WindowUsage | Part {
+  if (a === undefined || b === undefined) return a ?? b
+  return { amount: a.amount + b.amount, at: Math.max(a.at, b.at) }
+}
+
+/** A store that knows says so: what may have been charged is not charged again. */
+export function mayHaveRun(error: unknown): boolean {
+  return typeof error === 'object' && error !== null && 'silence' in error
+    ? error.silence === 'unknown'
+    : false
+}

@@ -1,0 +1,295 @@
+/**
+ * What answers where the store is silent: each rule by its posture. What the store did answer
+ * stands. Shadow rules pass, and are asked nowhere else.
+ */
+import {
+  algorithmOf,
+  type DecisionExtras,
+  type Limit,
+  type Outcome,
+  type Plan,
+  type PlannedTake,
+  type Posture,
+  type PostureName,
+  passes,
+  type Source,
+  type Take,
+} from '@sluice/core'
+import { placedStore } from '../memory/memory-store.js'
+import type { Answer, Groups } from '../store.js'
+import { FallbackShares } from './fallback-share.js'
+
+/** An outcome, and whose it is where the store's own is missing. */
+export interface FallbackOutcome extends Outcome {
+  readonly state?: unknown
+  readonly posture?: PostureName | undefined
+}
+
+/** What an admitted call took here instead of from the store. */
+export interface Spending {
+  readonly take: PlannedTake
+  /** The share it was taken from; undefined where no counter of this process was charged. */
+  readonly share: Limit | undefined
+  readonly at: number
+}
+
+export interface FallbackDecision {
+  readonly allowed: boolean
+  readonly outcomes: Groups<FallbackOutcome>
+  readonly source: Source
+  readonly extras: DecisionExtras
+  /** In the places of the enforced takes. */
+  readonly spendings: readonly (Spending | undefined)[]
+}
+
+export interface FallbackOptions {
+  /** The most counters kept here. */
+  readonly maxCounters: number
+  /** The store's time, as well as it is known. */
+  readonly time: () => number
+  /** The time to which a unit of this limit belongs that is spent here now. @default `time` */
+  readonly placeInWindow?: ((limit: Limit) => number) | undefined
+  readonly fleetSize: () => number
+}
+
+/** What the store said to one take; where it said nothing, that it may have run. */
+export function answerAt(answers: Groups<Answer> | undefined, group: number, at: number): Answer {
+  return answers?.[group]?.[at] ?? 'unknown'
+}
+
+/** When to ask again where nothing here knows better. */
+const RETRY_AFTER_MS = 1000
+
+/**
+ * The counters outlive the silence, or a store that comes and goes would hand out a fresh share
+ * each time.
+ */
+export class FallbackDecider {
+  readonly #counters
+  readonly #shares = new FallbackShares()
+  readonly #time: () => number
+  readonly #placeInWindow: (limit: Limit) => number
+  readonly #fleetSize: () => number
+  /** What the clock of the counters says: each limit is asked at a time of its own. */
+  #at = 0
+
+  constructor({ maxCounters, time, placeInWindow = time, fleetSize }: FallbackOptions) {
+    this.#time = time
+    this.#placeInWindow = placeInWindow
+    this.#fleetSize = fleetSize
+    this.#counters = placedStore({ maxCounters, clock: { now: () => this.#at } })
+  }
+
+  /** Counters kept here. */
+  get size(): number {
+    return this.#counters.stats().counters
+  }
+
+  /** Decides a call; takes from the counters here only if every enforced limit lets it pass. */
+  take(plan: Plan, answers: Groups<Answer> | undefined): FallbackDecision {
+    return this.decide(plan, answers, true)
+  }
+
+  /** What `take` would say; takes nothing. */
+  peek(plan: Plan): FallbackDecision {
+    return this.decide(plan, undefined, false)
+  }
+
+  /** Returns what was taken here, because the store has taken it after all. */
+  returnLocal({ take, share, at }: Spending): void {
+    if (share === undefined) return
+    this.#at = this.#placeInWindow(share)
+    this.#counters.sync.give({ key: take.key, limit: share, amount: take.amount, at })
+  }
+
+  forget(key: Take['key']): void {
+    this.#counters.sync.reset(key)
+  }
+
+  private decide(
+    plan: Plan,
+    answers: Groups<Answer> | undefined,
+    spends: boolean,
+  ): FallbackDecision {
+    const takes = plan.groups[0] ?? []
+    const now = this.#time()
+    const postures: Record<string, PostureName> = {}
+    const storeOutcomes: (FallbackOutcome | undefined)[] = []
+    let isSilent = false
+    let isRefused = false
+    let isCertain = false
+    for (const [i, take] of takes.entries()) {
+      const answer = answerAt(answers, 0, i)
+      const silent = typeof answer === 'string'
+      const outcome = silent ? withoutCounter(take, now) : answer
+      if (silent) postures[take.compiled.rule] = nameOf(take.compiled.posture)
+      const refuses = outcome !== undefined && outcome.retryAfterMs !== 0
+      isSilent ||= silent
+      isRefused ||= refuses
+      // No posture has a say in what the store refused, or in what no limit could ever hold.
+      isCertain ||= refuses && (!silent || outcome.retryAfterMs === null)
+      storeOutcomes.push(outcome)
+    }
+    const local = this.decideFromShares(takes, storeOutcomes, spends && !isRefused, now)
+    const allowed = !isRefused && local.allowed
+    const shadows = plan.groups.slice(1).map((group, g) => passSilent(group, answers, g + 1, now))
+    const reason = isCertain ? undefined : 'posture'
+    return {
+      allowed,
+      outcomes: [local.outcomes, ...shadows],
+      source: isSilent ? 'posture' : 'store',
+      extras: isSilent ? { postures, reason } : {},
+      spendings: allowed ? local.spendings : [],
+    }
+  }
+
+  /** Fills the places left open from the counters here, which are charged whole or not at all. */
+  private decideFromShares(
+    takes: readonly PlannedTake[],
+    storeOutcomes: readonly (FallbackOutcome | undefined)[],
+    spends: boolean,
+    now: number,
+  ): Pick<FallbackDecision, 'allowed' | 'spendings'> & {
+    readonly outcomes: readonly FallbackOutcome[]
+  } {
+    const open = takes.filter((_, i) => storeOutcomes[i] === undefined)
+    const shares = open.map((take) => this.shareOf(take))
+    const answers = this.takeFromShares(shares, spends, now)
+    const allowed = passes(answers)
+    const outcomes: FallbackOutcome[] = []
+    const spendings: (Spending | undefined)[] = []
+    let next = 0
+    for (const [i, take] of takes.entries()) {
+      const known = storeOutcomes[i]
+      const answer = answers[next]
+      const share = shares[next]
+      if (known !== undefined || answer === undefined || share === undefined) {
+        outcomes.push(known ?? CLOSED)
+        spendings.push(undefined)
+        continue
+      }
+      next += 1
+      outcomes.push(fromShare(answer, take.limit.capacity))
+      const isSpent = allowed && spends && take.amount > 0
+      spendings.push(isSpent ? { take, share: share.limit, at: answer.at } : undefined)
+    }
+    return { allowed, outcomes, spendings }
+  }
+
+  /** Takes from all of the shares or from none, each at its own time. */
+  private takeFromShares(
+    shares: readonly Take[],
+    spends: boolean,
+    now: number,
+  ): readonly FallbackOutcome[] {
+    const { sync } = this.#counters
+    const run = (verb: 'take' | 'peek', takes: readonly Take[]): readonly FallbackOutcome[] =>
+      sync[verb]([takes])[0] ?? NO_ANSWER
+    const times = shares.map(({ limit }) => this.#placeInWindow(limit))
+    this.#at = now
+    // Time goes on while it is asked; only a limit near an edge is put back before now.
+    if (times.every((at) => at >= now)) return run(spends ? 'take' : 'peek', shares)
+    const runEach = (verb: 'take' | 'peek') =>
+      shares.flatMap((share, i) => {
+        this.#at = times[i] ?? now
+        return run(verb, [share])
+      })
+    // Nothing comes between the two: what all of them had room for they still have.
+    const peeked = runEach('peek')
+    return spends && passes(peeked) ? runEach('take') : peeked
+  }
+
+  private shareOf({ key, limit, amount, compiled }: PlannedTake): Take {
+    const { posture } = compiled
+    const factor = typeof posture === 'string' ? 1 : posture.local
+    const counted = Math.floor(this.#fleetSize())
+    const nodes = counted >= 1 ? counted : 1
+    const share = this.#shares.get(compiled, factor, nodes, limit === compiled.limit)
+    return { key, limit: share, amount, atLeast: undefined }
+  }
+}
+
+const NO_ANSWER: readonly FallbackOutcome[] = []
+
+/**
+ * A share says what is left of it, and when. What it can never hold may fit into the limit itself,
+ * which will be asked again. Nothing was granted that a receipt could give back to the store. No
+ * more is left than the limit holds, even of a larger share: headers show both beside each other.
+ */
+function fromShare(answer: FallbackOutcome, capacity: number): FallbackOutcome {
+  const { remaining, resetAfterMs, retryAfterMs, delayMs, at, state } = answer
+  const retry = retryAfterMs ?? RETRY_AFTER_MS
+  return {
+    granted: 0,
+    remaining: Math.min(remaining, capacity),
+    resetAfterMs,
+    retryAfterMs: retry,
+    delayMs,
+    at,
+    state,
+    posture: 'local',
+  }
+}
+
+/**
+ * What can be said without any counter: an open rule as if nothing were used, a closed one no, and
+ * any of them to what can never fit. Undefined: the share must be asked.
+ */
+function withoutCounter(take: PlannedTake, now: number): FallbackOutcome | undefined {
+  const posture = nameOf(take.compiled.posture)
+  const fresh = unused(take, now, posture)
+  if (fresh.retryAfterMs === null || posture === 'open') return fresh
+  if (posture === 'local') return undefined
+  return take.amount === 0 ? fresh : { ...CLOSED, at: now }
+}
+
+function unused(
+  { limit, amount }: PlannedTake,
+  now: number,
+  posture: PostureName,
+): FallbackOutcome {
+  const step = algorithmOf(limit).take(undefined, limit, amount, now)
+  const { remaining, resetAfterMs, retryAfterMs, delayMs, at } = step
+  return { granted: 0, remaining, resetAfterMs, retryAfterMs, delayMs, at, posture }
+}
+
+const CLOSED: FallbackOutcome = {
+  granted: 0,
+  remaining: 0,
+  resetAfterMs: RETRY_AFTER_MS,
+  retryAfterMs: RETRY_AFTER_MS,
+  delayMs: 0,
+  at: 0,
+  posture: 'closed',
+}
+
+/** A shadow group of which the store did not say everything passes. */
+function passSilent(
+  takes: readonly PlannedTake[],
+  answers: Groups<Answer> | undefined,
+  group: number,
+  now: number,
+): readonly FallbackOutcome[] {
+  const groupAnswers = takes.map((_, i) => answerAt(answers, group, i))
+  if (isAnswered(groupAnswers)) return groupAnswers
+  return groupAnswers.map((answer, i) => {
+    if (typeof answer !== 'string') return { ...answer, retryAfterMs: 0 }
+    const capacity = takes[i]?.limit.capacity ?? 0
+    return {
+      ...CLOSED,
+      remaining: capacity,
+      resetAfterMs: 0,
+      retryAfterMs: 0,
+      at: now,
+      posture: 'open',
+    }
+  })
+}
+
+function isAnswered(answers: readonly Answer[]): answers is readonly Exclude<Answer, string>[] {
+  return answers.every((answer) => typeof answer !== 'string')
+}
+
+function nameOf(posture: Posture): PostureName {
+  return typeof posture === 'string' ? posture : 'local'
+}

@@ -1,0 +1,42 @@
+import { SluiceError } from '@sluice/core'
+import type { RedisChannel, RedisDriver } from './driver.js'
+
+/** What answers is not what the URL says; waiting does not cure that. */
+export function unfitTarget(address: string, problem: string, accepted: string): SluiceError {
+  return new SluiceError('STORE_UNFIT', `Redis at ${address}: ${problem}; accepted: ${accepted}`)
+}
+
+/** Who is told of what happens to a driver. */
+export class DriverListeners {
+  readonly #ready: Parameters<RedisDriver['onReady']>[0][] = []
+  readonly #problem: Parameters<RedisDriver['onProblem']>[0][] = []
+
+  onReady(listener: (channel: RedisChannel) => void): void {
+    this.#ready.push(listener)
+  }
+
+  onProblem(listener: (problem: Error) => void): void {
+    this.#problem.push(listener)
+  }
+
+  /** A listener that throws must not keep the driver from its work, nor end the process. */
+  ready(channel: RedisChannel): void {
+    for (const listener of this.#ready) {
+      try {
+        listener(channel)
+      } catch (error) {
+        this.problem(new Error('A listener of connections threw', { cause: error }))
+      }
+    }
+  }
+
+  problem(problem: Error): void {
+    for (const listener of this.#problem) {
+      try {
+        listener(problem)
+      } catch {
+        // There is nobody left to tell.
+      }
+    }
+  }
+}

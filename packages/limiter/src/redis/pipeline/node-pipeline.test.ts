@@ -1,0 +1,388 @@
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { FakeChannel } from '../channel.test-helper.js'
+import { wordsCommand } from '../connection/run-command.js'
+import { RedisConnectionError, RedisReplyError } from '../connection/driver.js'
+import { NodePipeline } from './node-pipeline.js'
+import type { NodePipelineDeps } from '../lane-parts.js'
+import { silentObserver } from '../store-observer.js'
+import { PartitionOp, type OpAnswer } from '../request/partition-op.js'
+import type { BatchCodec } from '../protocol/batch-request.js'
+
+const DEADLINE_MS = 20
+/** What one batch may cost. */
+const BATCH_COST = 128
+const COMMAND = wordsCommand(['BATCH'])
+const TIME = [Buffer.from('1000'), Buffer.from('0')]
+const CUT = new RedisConnectionError('cut')
+
+class WatchedChannel extends FakeChannel {
+  reconnects = 0
+  override reconnect(): void {
+    this.reconnects += 1
+  }
+}
+
+let nowMs = 0
+beforeEach(() => {
+  nowMs = 0
+  vi.useFakeTimers({
+    toFake: ['setTimeout', 'clearTimeout', 'setInterval', 'clearInterval', 'setImmediate'],
+  })
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+/** Lets time pass by whole milliseconds. */
+async function pass(ms: number): Promise<void> {
+  for (let i = 0; i < ms; i++) {
+    nowMs += 1
+    await vi.advanceTimersByTimeAsync(1)
+  }
+}
+
+function open({ isBusy = () => false } = {}) {
+  const channel = new WatchedChannel()
+  const told: string[] = []
+  const errors: string[] = []
+  const parts: NodePipelineDeps = {
+    nowMs: () => nowMs,
+    random: () => 0,
+    codec: { encode: () => ({ command: COMMAND, fallback: COMMAND }) } as unknown as BatchCodec,
+    timeCommand: wordsCommand(['TIME']),
+    preload: [],
+    deadlineMs: DEADLINE_MS,
+    scriptTime: () => 0,
+    observer: {
+      ...silentObserver,
+      error: (code) => errors.push(code),
+      breakerOpened: () => told.push('opened'),
+      breakerClosed: () => told.push('closed'),
+    },
+    plan: (waiting) => [{ parts: waiting, asking: false }],
+    route: () => {},
+    redirect: () => {},
+    resendPerCounter: () => {},
+    onCrossSlot: () => {},
+    onScriptPassed: () => {},
+    refreshTopology: () => {},
+    onAnswering: () => told.push('answering'),
+    isBusy,
+    onReply: () => {},
+  }
+  const lane = new NodePipeline(channel, parts)
+  const answers: OpAnswer[] = []
+  /** A take that is asked now, and what may be done with it. */
+  const add = (weight = 1) => {
+    const owner = {
+      deadlineAtMs: nowMs + DEADLINE_MS,
+      isAnswered: false,
+      settle: (_: PartitionOp, answer: OpAnswer) => {
+        owner.isAnswered = true
+        answers.push(answer)
+      },
+      opsPerCounter: (whole: PartitionOp) => [whole],
+    }
+    const part = new PartitionOp(owner, { verb: 'take', groups: [], states: false }, 0, weight)
+    lane.add(part)
+    return part
+  }
+  const batches = () => channel.words().filter(([first]) => first === 'BATCH').length
+  return { lane, channel, told, errors, answers, add, batches }
+}
+
+function greeted(options = {}) {
+  const opened = open(options)
+  opened.channel.reply(0, TIME)
+  return opened
+}
+
+describe('a node that has not told its time', () => {
+  test('is not asked for anything else', async () => {
+    const { add, answers, batches } = open()
+    add()
+    await pass(5)
+    expect([answers, batches()]).toEqual([['not-run'], 0])
+  })
+
+  test('is asked again if it answered with an error', async () => {
+    const { lane, channel, told } = open()
+    channel.reply(0, new RedisReplyError('BUSY Redis is busy running a script.'))
+    expect(lane.isAnswering).toBe(false)
+    await pass(250)
+    expect(channel.words()).toEqual([['TIME'], ['TIME']])
+    channel.reply(1, TIME)
+    expect([lane.isAnswering, told]).toEqual([true, ['answering']])
+    await pass(700)
+    expect(channel.sent.length).toBe(2)
+  })
+
+  test('is given up if it says nothing at all', async () => {
+    const { channel } = open()
+    await pass(1999)
+    expect(channel.reconnects).toBe(0)
+    await pass(300)
+    expect(channel.reconnects).toBe(1)
+  })
+})
+
+describe('a call that is not sent is counted as an error', () => {
+  test('by "connection" while there is none, or the node has not told its time on it', () => {
+    const { channel, add, answers, errors } = open()
+    add()
+    channel.reply(0, TIME)
+    add()
+    expect([answers, errors]).toEqual([['not-run'], ['connection']])
+    channel.isReady = false
+    add()
+    add()
+    expect([answers, errors]).toEqual([
+      ['not-run', 'not-run', 'not-run'],
+      ['connection', 'connection', 'connection'],
+    ])
+  })
+
+  test('by "breaker" while that is open', () => {
+    const { lane, add, answers, errors } = greeted()
+    lane.breaker.trip()
+    add()
+    expect([answers, errors]).toEqual([['not-run'], ['breaker']])
+  })
+})
+
+describe('a node that nobody asks anything', () => {
+  /** What its clock says when our own says `ms`. */
+  const timeAt = (ms: number) => [Buffer.from('1000'), Buffer.from(String(ms * 1000))]
+
+  test('is asked for its time at least once a second, and its clock stays known', async () => {
+    const { lane, channel } = greeted()
+    let answered = 1
+    for (let ms = 0; ms < 10_000; ms++) {
+      await pass(1)
+      for (; answered < channel.sent.length; answered++) channel.reply(answered, timeAt(nowMs))
+      expect(nowMs - lane.clock.learntMs).toBeLessThanOrEqual(1000)
+      expect(lane.clock.uncertaintyUs()).toBeLessThanOrEqual(2000)
+    }
+    expect(new Set(channel.words().flat())).toEqual(new Set(['TIME']))
+    expect(channel.sent.length).toBeLessThanOrEqual(1 + 14)
+  })
+
+  test('is not asked while what it answers tells its time', async () => {
+    const { lane, channel } = greeted()
+    for (let ms = 0; ms < 5000; ms += 500) {
+      await pass(500)
+      lane.clock.learn(nowMs - 1, nowMs, 1_000_000_000 + nowMs * 1000)
+    }
+    expect(channel.sent.length).toBe(1)
+  })
+
+  test('is asked once, not again and again, while it does not answer', async () => {
+    const { channel } = greeted()
+    await pass(10_000)
+    expect(channel.sent.length).toBe(2)
+  })
+})
+
+describe('a connection that says nothing', () => {
+  /** Asks and waits in vain for so long. */
+  async function ask({ add }: ReturnType<typeof open>, ms: number): Promise<void> {
+    for (let i = 0; i < ms; i += 10) {
+      const part = add()
+      await pass(10)
+      if (nowMs > DEADLINE_MS) part.expire()
+    }
+  }
+
+  test('is given up 2 s after it was asked, not after the first probe', async () => {
+    const opened = greeted()
+    // An idle hour before is no silence: nothing was asked.
+    nowMs += 3_600_000
+    await ask(opened, 2000)
+    expect([opened.told, opened.channel.reconnects]).toEqual([['answering', 'opened'], 0])
+    await pass(400)
+    expect(opened.channel.reconnects).toBeGreaterThan(0)
+  })
+
+  test('once replaced by one that answers has its breaker closed, and that is told', async () => {
+    const opened = greeted()
+    const { lane, channel, told } = opened
+    await ask(opened, 500)
+    expect(lane.breaker.isOpen).toBe(true)
+    const outstanding = channel.sent.length
+    for (let write = 1; write < outstanding; write++) channel.reply(write, CUT)
+    lane.onConnected()
+    channel.reply(outstanding, TIME)
+    expect([lane.isAnswering, lane.inFlight]).toEqual([true, 0])
+    expect(told).toEqual(['answering', 'opened', 'closed', 'answering'])
+  })
+})
+
+describe('takes of a node that has time', () => {
+  test('leave at once while few are in flight, each in a batch of its own', () => {
+    const { lane, add, batches } = greeted()
+    for (let i = 0; i < 4; i++) add()
+    expect([batches(), lane.queueSize]).toEqual([4, 0])
+  })
+
+  test('leave together at the end of the turn in which they came with more in flight', async () => {
+    const { lane, add, batches } = greeted()
+    for (let i = 0; i < 9; i++) add()
+    expect([batches(), lane.queueSize]).toEqual([4, 5])
+    await pass(1)
+    expect([batches(), lane.queueSize]).toEqual([5, 0])
+  })
+
+  test('do not wait for the batches in flight to return, up to 64 of them', async () => {
+    const { channel, add, batches } = open()
+    // Far enough that what is in flight never fills the node's time.
+    await pass(16)
+    channel.reply(0, TIME)
+    for (let i = 0; i < 100; i++) {
+      add()
+      await pass(1)
+    }
+    expect(batches()).toBe(64)
+  })
+})
+
+describe('a part that is not sent before its deadline', () => {
+  test('is no failure of a node that owes nothing', async () => {
+    const { lane, add, told, answers } = greeted()
+    for (let i = 0; i < 20; i++) {
+      nowMs += 50
+      // What costs nothing is never sent.
+      add(0).expire()
+    }
+    expect([answers.length, lane.breaker.isOpen, told]).toEqual([20, false, ['answering']])
+  })
+
+  test('is no failure of a node that answers others in time', async () => {
+    const { lane, channel, add, told } = greeted()
+    add(BATCH_COST)
+    add(BATCH_COST)
+    for (let i = 1; i <= 20; i++) {
+      // Two full batches are in flight, so this one waits.
+      const waiting = add()
+      await pass(DEADLINE_MS - 2)
+      expect(waiting.stage).toBe('queued')
+      waiting.expire()
+      channel.reply(i, CUT)
+      add(BATCH_COST)
+      await pass(1)
+    }
+    expect([lane.breaker.isOpen, told]).toEqual([false, ['answering']])
+  })
+
+  test('is a failure of a node that owes answers for as long as one may take', async () => {
+    const { add, told } = greeted()
+    add(BATCH_COST)
+    add(BATCH_COST)
+    // Nothing more leaves: what waits now is not sent, because nothing returns.
+    for (let i = 0; i < 6; i++) {
+      const waiting = add()
+      await pass(DEADLINE_MS + 1)
+      waiting.expire()
+    }
+    expect(told).toEqual(['answering', 'opened'])
+  })
+})
+
+describe('parts that wait for less than an answer may take', () => {
+  const HASTE_MS = 2
+
+  test('do not blame a node that answers others meanwhile', async () => {
+    const { lane, channel, add } = greeted()
+    for (let i = 1; i <= 40; i += 2) {
+      const hasty = add()
+      add()
+      await pass(HASTE_MS)
+      hasty.expire()
+      await pass(DEADLINE_MS)
+      channel.reply(i, CUT)
+      channel.reply(i + 1, CUT)
+    }
+    expect(lane.breaker.isOpen).toBe(false)
+  })
+
+  test('blame a node that has said nothing for that long', async () => {
+    const { lane, add } = greeted()
+    for (let i = 0; i < 8; i++) {
+      const hasty = add()
+      await pass(HASTE_MS)
+      hasty.expire()
+      await pass(DEADLINE_MS)
+    }
+    expect(lane.breaker.isOpen).toBe(true)
+  })
+})
+
+describe('a process that is too busy to read in time', () => {
+  test('does not blame the node for late answers', async () => {
+    const { lane, channel, add } = greeted({ isBusy: () => true })
+    for (let i = 1; i <= 20; i++) {
+      const part = add()
+      await pass(100)
+      part.expire()
+      channel.reply(i, CUT)
+    }
+    expect(lane.breaker.isOpen).toBe(false)
+  })
+
+  test('gives a connection up that has said nothing for two seconds', async () => {
+    const { add, channel, told } = greeted({ isBusy: () => true })
+    for (let ms = 0; ms < 2000; ms += 100) {
+      const part = add()
+      await pass(100)
+      part.expire()
+    }
+    expect([told, channel.reconnects]).toEqual([['answering'], 0])
+    add()
+    await pass(300)
+    expect([told, channel.reconnects > 0]).toEqual([['answering', 'opened'], true])
+  })
+
+  test('forgets the calls it has answered itself, however many there are', async () => {
+    const { lane, add } = greeted({ isBusy: () => true })
+    for (let i = 0; i < 4; i++) {
+      add(128)
+      await pass(3)
+    }
+    for (let i = 0; i < 10_000; i++) add().expire()
+    expect(lane.queuedCost).toBe(0)
+    expect(lane.queueSize).toBeLessThan(200)
+  })
+})
+
+test('an idle connection that does not answer is given up after two seconds', async () => {
+  const { channel, told } = greeted()
+  await pass(3500)
+  expect([told, channel.reconnects > 0]).toEqual([['answering', 'opened'], true])
+})
+
+describe('a heavy part', () => {
+  test('leaves alone, one at a time, and the light ones do not wait for it', async () => {
+    const { channel, add, batches } = greeted()
+    const sizes = () =>
+      channel.sent.slice(1).map(({ commands }) => commands.map((each) => each.words().join(' ')))
+    add(1000)
+    add(1000)
+    add(1)
+    await pass(3)
+    expect([batches(), sizes()]).toEqual([2, [['BATCH'], ['BATCH']]])
+    channel.reply(2, CUT)
+    await pass(1)
+    expect(batches()).toBe(3)
+  })
+
+  test('that cannot be sent makes room for the next', async () => {
+    const { channel, add, answers, batches } = greeted()
+    channel.send = () => false
+    add(1000)
+    await pass(1)
+    expect(answers).toEqual(['not-run'])
+    delete (channel as Partial<typeof channel>).send
+    add(1000)
+    await pass(1)
+    expect(batches()).toBe(1)
+  })
+})

@@ -1,0 +1,209 @@
+/**
+ * Which lane a part takes. Without a Cluster there is one; on a Cluster each partition has its
+ * slot, and each slot its node, which may change at any time.
+ */
+import type { RedisChannel, RedisDriver } from '../connection/driver.js'
+import type { ScriptPlan } from './in-flight-batch.js'
+import { groupByDeadline } from './deadline-groups.js'
+import { NodePipeline } from './node-pipeline.js'
+import type { NodePipelineDeps } from '../lane-parts.js'
+import { NO_ADDRESS } from '../store-observer.js'
+import { type PartitionOp, partitionOf } from '../request/partition-op.js'
+import { PARTITION_SLOTS, PARTITION_TAGS } from '../request/partitions.js'
+
+/** How long a partition is asked counter by counter before a whole script is tried again. */
+const SINGLE_MS = 250
+/** The topology is not asked for more often than this. */
+const REFRESH_EVERY_MS = 100
+
+export type RouterDeps = Omit<
+  NodePipelineDeps,
+  'plan' | 'route' | 'redirect' | 'splitUp' | 'crossSlot' | 'passed' | 'refresh'
+>
+
+export class Router {
+  readonly #driver: RedisDriver
+  readonly #pipelines = new Map<RedisChannel, NodePipeline>()
+  /** The same, made once: whoever needs the store's time asks for them all the time. */
+  #list: readonly NodePipeline[] = []
+  readonly #deps: NodePipelineDeps
+  /** For each partition, until when it is asked counter by counter. */
+  readonly #singleUntilMs = new Float64Array(PARTITION_TAGS.length)
+  #refreshedMs = -Infinity
+  /** Whether one address hides several servers, so that a script may have one partition only. */
+  #isProxied = false
+  #isClosed = false
+
+  constructor(driver: RedisDriver, deps: RouterDeps) {
+    this.#driver = driver
+    this.#deps = {
+      ...deps,
+      plan: (waiting) => this.plan(waiting),
+      route: (op) => this.route(op),
+      redirect: (redirected, address, kind) => this.redirect(redirected, address, kind),
+      resendPerCounter: (split) => this.resendPerCounter(split),
+      onCrossSlot: (mixed, address, message) => this.onCrossSlot(mixed, address, message),
+      onScriptPassed: (partition) => this.onScriptPassed(partition),
+      refreshTopology: () => this.refreshTopology(),
+    }
+    driver.onReady((channel) => {
+      // The driver may outlive this router.
+      if (this.#isClosed) return
+      const known = this.#pipelines.get(channel)
+      if (known === undefined) this.pipelineOf(channel)
+      else known.onConnected()
+    })
+    for (const channel of driver.channels()) this.pipelineOf(channel)
+  }
+
+  /** Whether a script may have the counters of one partition only: on a Cluster, behind a proxy. */
+  get isPartitioned(): boolean {
+    return this.#isProxied || this.#driver.topology === 'cluster'
+  }
+
+  pipelines(): readonly NodePipeline[] {
+    return this.#list
+  }
+
+  /** Whether a slot is on its way elsewhere, so that a script may have one counter only. */
+  isSingle(partition: number): boolean {
+    const until = this.#singleUntilMs[partition] ?? 0
+    return until > 0 && until > this.#deps.nowMs()
+  }
+
+  route(op: PartitionOp): void {
+    if (op.stage === 'settled') return
+    const channel = this.#driver.channelOf(PARTITION_SLOTS[op.partition] ?? 0)
+    if (channel === undefined) {
+      this.refreshTopology()
+      this.#deps.observer.error('connection', NO_ADDRESS)
+      op.settle('not-run')
+    } else this.pipelineOf(channel).add(op)
+  }
+
+  close(): void {
+    this.#isClosed = true
+    for (const pipeline of this.#pipelines.values()) pipeline.close()
+  }
+
+  private pipelineOf(channel: RedisChannel): NodePipeline {
+    const known = this.#pipelines.get(channel)
+    if (known !== undefined) return known
+    this.removeGone()
+    const pipeline = new NodePipeline(channel, this.#deps)
+    this.#pipelines.set(channel, pipeline)
+    this.#list = [...this.#pipelines.values()]
+    return pipeline
+  }
+
+  /**
+   * Nodes come and go; a lane whose node is not part of the topology any more goes too. Asked at
+   * every new node, and by whoever tells of nodes: the last to go is followed by no new one.
+   */
+  removeGone(): void {
+    const present = new Set(this.#driver.channels())
+    for (const [channel, pipeline] of this.#pipelines) {
+      if (present.has(channel) || channel.isReady || pipeline.inFlight > 0) continue
+      pipeline.close()
+      this.#pipelines.delete(channel)
+      this.#list = [...this.#pipelines.values()]
+    }
+  }
+
+  /** One script for all, or one for each partition where its keys must share a slot. */
+  private plan(parts: readonly PartitionOp[]): readonly ScriptPlan[] {
+    if (!this.isPartitioned) return parts.length === 0 ? [] : this.groupByDeadline(parts)
+    const byPartition = new Map<number, PartitionOp[]>()
+    const plans: ScriptPlan[] = []
+    for (const op of parts) {
+      if (this.isSingle(op.partition)) {
+        for (const single of op.owner.opsPerCounter(op))
+          plans.push({ parts: [single], asking: false })
+        continue
+      }
+      const together = byPartition.get(op.partition)
+      if (together === undefined) byPartition.set(op.partition, [op])
+      else together.push(op)
+    }
+    for (const together of byPartition.values()) plans.push(...this.groupByDeadline(together))
+    return plans
+  }
+
+  private groupByDeadline(parts: readonly PartitionOp[]): readonly ScriptPlan[] {
+    return groupByDeadline(parts, this.#deps.nowMs()).map((group) => ({
+      parts: group,
+      asking: false,
+    }))
+  }
+
+  private redirect(parts: readonly PartitionOp[], address: string, kind: 'moved' | 'ask'): void {
+    const channel = this.#driver.channelAt(address)
+    if (channel === undefined || !channel.isReady) {
+      this.refreshTopology()
+      this.failUnreached(parts, address)
+      return
+    }
+    const pipeline = this.pipelineOf(channel)
+    if (kind === 'moved') {
+      for (const op of parts) pipeline.add(op)
+      return
+    }
+    this.useSingleScripts(parts)
+    // Without its clock nothing would keep the node from deciding after the deadline.
+    if (!pipeline.isAnswering) {
+      this.failUnreached(parts, address)
+      return
+    }
+    const singles = parts.flatMap((op) => op.owner.opsPerCounter(op))
+    if (singles.length > 0) pipeline.sendAsking(singles)
+  }
+
+  private failUnreached(parts: readonly PartitionOp[], address: string): void {
+    for (const op of parts) {
+      this.#deps.observer.error('connection', address)
+      op.settle('not-run')
+    }
+  }
+
+  private resendPerCounter(parts: readonly PartitionOp[]): void {
+    this.useSingleScripts(parts)
+    for (const op of parts) for (const single of op.owner.opsPerCounter(op)) this.route(single)
+  }
+
+  /**
+   * From now on every partition has a script of its own, beginning with what was refused. What the
+   * script had is told by all its parts, also by those that are settled by now.
+   */
+  private onCrossSlot(parts: readonly PartitionOp[], address: string, message: string): void {
+    const { observer } = this.#deps
+    const open = parts.filter(({ stage }) => stage !== 'settled')
+    const isMixed = new Set(parts.map(({ storeOp }) => partitionOf(storeOp))).size > 1
+    if (!isMixed && parts.every(({ storeOp }) => partitionOf(storeOp) !== undefined)) {
+      observer.problem(`Redis ${address} refuses scripts: ${message}`)
+      for (const op of open) op.settle('not-run')
+      return
+    }
+    if (!this.isPartitioned) {
+      this.#isProxied = true
+      const found = `Redis ${address} shards its keys behind one address (CROSSSLOT)`
+      observer.problem(`${found}: sending one script for each partition from now on`)
+    }
+    for (const op of open) for (const single of op.owner.opsPerCounter(op)) this.route(single)
+  }
+
+  private useSingleScripts(parts: readonly PartitionOp[]): void {
+    const until = this.#deps.nowMs() + SINGLE_MS
+    for (const { partition } of parts) this.#singleUntilMs[partition] = until
+  }
+
+  private onScriptPassed(partition: number): void {
+    this.#singleUntilMs[partition] = 0
+  }
+
+  private refreshTopology(): void {
+    const nowMs = this.#deps.nowMs()
+    if (nowMs - this.#refreshedMs < REFRESH_EVERY_MS) return
+    this.#refreshedMs = nowMs
+    this.#driver.refresh()
+  }
+}

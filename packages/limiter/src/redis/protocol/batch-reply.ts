@@ -1,0 +1,147 @@
+/** What the script replies to a batch, as outcomes. `src/lua/batch.lua` writes it. */
+import type { Limit, Outcome, Take } from '@sluice/core'
+import type { RedisReply } from '../connection/driver.js'
+import type { Answer, Groups } from '../../store.js'
+import { malformed, NumberReader } from './msgpack.js'
+import type { StoreOp } from './batch-request.js'
+
+export interface BatchReply {
+  /** The batch came after its time, and nothing was done. */
+  readonly late: boolean
+  /** The store's time in microseconds, at which everything was decided. */
+  readonly storeTime: number
+  /**
+   * For each op what it asked for: outcomes of a take or a peek, undefined of other verbs.
+   * `spoiled`: something of another type lies where a counter should be, and nothing was done.
+   */
+  readonly answers: readonly (Groups<Answer> | 'spoiled' | undefined)[]
+}
+
+/**
+ * An outcome is what is left and when it is reset. Where it is not like that of most takes, a mark
+ * below 0 goes before, of these bits: which numbers follow.
+ */
+const RETRY = 1
+const GRANTED = 2
+const DELAY = 4
+const AT = 8
+const STATE = 16
+const SPOILED = 32
+/** A take of nothing has a first group all the same. */
+const ONE_EMPTY_GROUP: Groups<Answer> = [[]]
+const NO_GROUPS: Groups<Answer> = []
+
+export function decodeBatch(ops: readonly StoreOp[], reply: RedisReply): BatchReply {
+  if (!(reply instanceof Uint8Array)) throw malformed('no bytes')
+  const numbers = new NumberReader(reply)
+  const done = numbers.read()
+  const storeTime = numbers.readCount()
+  if (done !== 0 && done !== 1) throw malformed(`the number ${done} at its start`)
+  const late = done === 0
+  const answers = late ? [] : ops.map((op) => decodeOp(op, numbers, storeTime))
+  numbers.finish()
+  return { late, storeTime, answers }
+}
+
+function decodeOp(
+  op: StoreOp,
+  numbers: NumberReader,
+  now: number,
+): Groups<Answer> | 'spoiled' | undefined {
+  if (op.verb === 'take' || op.verb === 'peek') return decodeGroups(op, numbers, now)
+  const mark = numbers.read()
+  if (mark === -SPOILED) return 'spoiled'
+  if (mark !== 0) throw malformed(`the mark ${mark}`)
+  return undefined
+}
+
+function decodeGroups(
+  { verb, groups }: StoreOp & { readonly groups: Groups<Take> },
+  numbers: NumberReader,
+  now: number,
+): Groups<Answer> | 'spoiled' {
+  if (groups.length === 0) return verb === 'take' ? ONE_EMPTY_GROUP : NO_GROUPS
+  const decoded: Answer[][] = []
+  let isFirst = true
+  for (const takes of groups) {
+    const outcomes: Answer[] = []
+    for (const take of takes) {
+      const first = numbers.read()
+      if (first === -SPOILED && isFirst) return 'spoiled'
+      isFirst = false
+      const expected = verb === 'take' ? take.amount : 0
+      outcomes.push(decodeOutcome(first, expected, take.limit, numbers, now))
+    }
+    decoded.push(outcomes)
+  }
+  return decoded
+}
+
+/** What most takes are told. Made by a class, as decisions that were told it live on. */
+class AdmittedOutcome implements Outcome {
+  readonly granted: number
+  readonly remaining: number
+  readonly resetAfterMs: number
+  readonly retryAfterMs = 0
+  readonly delayMs = 0
+  readonly at: number
+
+  constructor(granted: number, remaining: number, resetAfterMs: number, at: number) {
+    this.granted = granted
+    this.remaining = remaining
+    this.resetAfterMs = resetAfterMs
+    this.at = at
+  }
+}
+
+function decodeOutcome(
+  first: number,
+  expected: number,
+  limit: Limit,
+  numbers: NumberReader,
+  now: number,
+): Answer {
+  if (first >= 0) {
+    const resetAfterMs = numbers.readCount()
+    return new AdmittedOutcome(expected, first, resetAfterMs, now)
+  }
+  const mark = -first
+  if (mark >= SPOILED) throw malformed(`the mark ${first}`)
+  const remaining = numbers.readCount()
+  const resetAfterMs = numbers.readCount()
+  const isRefused = (mark & RETRY) !== 0
+  const retry = isRefused ? numbers.readCount() : 1
+  const outcome: Outcome = {
+    granted: (mark & GRANTED) === 0 ? (isRefused ? 0 : expected) : numbers.readCount(),
+    remaining,
+    resetAfterMs,
+    retryAfterMs: retry === 0 ? null : retry - 1,
+    delayMs: (mark & DELAY) === 0 ? 0 : numbers.readCount(),
+    at: (mark & AT) === 0 ? now : now + numbers.read(),
+  }
+  return (mark & STATE) === 0 ? outcome : { ...outcome, state: decodeState(limit, numbers) }
+}
+
+/** A state in the shape its algorithm gives it; undefined where there is none. */
+function decodeState({ algorithm }: Limit, numbers: NumberReader): unknown {
+  const size = numbers.readCount()
+  if (size === 0) return undefined
+  if (algorithm === 'sliding-window-log') return decodeLog(size, numbers)
+  const a = numbers.readCount()
+  const b = numbers.readCount()
+  if (algorithm === 'fixed-window') return sized(size, 2, { start: a, count: b })
+  const c = numbers.readCount()
+  if (algorithm === 'sliding-window-counter') return sized(size, 3, { start: a, curr: b, prev: c })
+  if (algorithm !== 'leaky-bucket') return sized(size, 3, { at: a, used: b, part: c })
+  return sized(size, 4, { next: a, part: b, vacated: c, oldest: numbers.readCount() })
+}
+
+function sized<State>(found: number, expected: number, state: State): State {
+  if (found !== expected) throw malformed(`a state of ${found} numbers`)
+  return state
+}
+
+function decodeLog(size: number, numbers: NumberReader): readonly number[] {
+  if (size > numbers.left || size % 2 !== 0) throw malformed(`a log of ${size} numbers`)
+  return Array.from({ length: size }, () => numbers.readCount())
+}

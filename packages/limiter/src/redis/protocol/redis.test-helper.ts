@@ -1,0 +1,136 @@
+/** A Redis of its own for the tests of the script, and batches sent to it. */
+import {
+  ALGORITHM_NAMES,
+  type AlgorithmName,
+  type CounterKey,
+  defineLimit,
+  type Limit,
+} from '@sluice/core'
+import { Redis } from 'ioredis'
+import { type RedisServer, startRedis } from '../../../../../tools/redis/server.mjs'
+import type { Groups, PeekOutcome } from '../../store.js'
+import type { RedisReply } from '../connection/driver.js'
+import { counterKeyText, hashKeyText } from '../redis-keys.js'
+import { PARTITION_TAGS } from '../request/partitions.js'
+import { type BatchReply, decodeBatch } from './batch-reply.js'
+import { BatchCodec, type BatchTimes, type StoreOp } from './batch-request.js'
+import {
+  BATCH,
+  giveOneScript,
+  type BatchScript,
+  takeOneScript,
+  takeTwoScript,
+} from './batch-scripts.js'
+
+export type Layout = 'plain' | 'packed'
+
+export const PREFIX = 'test'
+export const LAYOUTS: readonly Layout[] = ['plain', 'packed']
+/** All scripts there are. */
+const SCRIPTS = [BATCH, ...new Set(ALGORITHM_NAMES.flatMap(scriptsOf))]
+
+/** Commands written at once. */
+const AT_ONCE = 500
+
+function scriptsOf(algorithm: AlgorithmName): readonly BatchScript[] {
+  const limit = defineLimit({ algorithm, max: 1, windowMs: 1000 })
+  const counted = defineLimit({ algorithm: 'sliding-window-counter', max: 1, windowMs: 1000 })
+  const scripts = [takeOneScript(limit), takeTwoScript(limit, counted), giveOneScript(limit)]
+  return scripts.flatMap((script) => script ?? [])
+}
+
+export interface Batch {
+  readonly ops: readonly StoreOp[]
+  readonly times: BatchTimes
+}
+
+export interface BatchRedis {
+  readonly server: RedisServer
+  readonly client: Redis
+  /** Makes Redis know the scripts. */
+  load(): Promise<void>
+  /** Sends the batches in order and says what each was answered. */
+  run(layout: Layout, batches: readonly Batch[]): Promise<readonly BatchReply[]>
+  stop(): Promise<void>
+}
+
+export async function startBatchRedis(): Promise<BatchRedis> {
+  const server = await startRedis()
+  const client = new Redis(server.port, server.host, { lazyConnect: true })
+  await client.connect()
+  const load = async () => {
+    for (const { source } of SCRIPTS) await client.script('LOAD', source)
+  }
+  await load()
+  const codecs = {
+    plain: new BatchCodec({ prefix: PREFIX, layout: 'plain', tags: PARTITION_TAGS }),
+    packed: new BatchCodec({ prefix: PREFIX, layout: 'packed', tags: PARTITION_TAGS }),
+  }
+  return {
+    server,
+    client,
+    load,
+    run: async (layout, batches) => {
+      const replies: BatchReply[] = []
+      for (let from = 0; from < batches.length; from += AT_ONCE) {
+        const some = batches.slice(from, from + AT_ONCE)
+        const answered = await Promise.all(
+          some.map(({ ops, times }) =>
+            send(client, codecs[layout].encode(ops, times).command.words()),
+          ),
+        )
+        some.forEach(({ ops }, index) => {
+          replies.push(decodeBatch(ops, answered[index] ?? null))
+        })
+      }
+      return replies
+    },
+    stop: async () => {
+      client.disconnect()
+      await server.stop()
+    },
+  }
+}
+
+/** One command as a client that takes words sends it. */
+export async function send(
+  client: Redis,
+  [name = '', ...words]: readonly (string | Buffer)[],
+): Promise<RedisReply> {
+  return (await client.callBuffer(String(name), ...words)) as RedisReply
+}
+
+/** Counters that lie in different partitions. */
+export function keyOf(n: number): CounterKey {
+  return {
+    hi: Math.imul(n, 0x9e3779b1) | 0,
+    lo: Math.imul(n, 0x85ebca6b) | 0,
+    partition: (n * 7) % PARTITION_TAGS.length,
+  }
+}
+
+/** Where a counter lies, or a log in either layout. */
+export function placeOf(key: CounterKey): string {
+  return counterKeyText(PREFIX, PARTITION_TAGS[key.partition] ?? '', key)
+}
+
+/** The hash that has a counter in the packed layout, and its field there. */
+export function fieldOf(key: CounterKey): readonly [hash: string, field: Buffer] {
+  const field = Buffer.alloc(8)
+  field.writeInt32BE(key.hi, 0)
+  field.writeInt32BE(key.lo, 4)
+  return [hashKeyText(PREFIX, PARTITION_TAGS[key.partition] ?? '', key), field]
+}
+
+export function takeOf(key: CounterKey, limit: Limit, amount = 1): StoreOp {
+  return { verb: 'take', groups: [[{ key, limit, amount }]], states: false }
+}
+
+export function peekOf(key: CounterKey, limit: Limit, amount = 1): StoreOp {
+  return { verb: 'peek', groups: [[{ key, limit, amount }]], states: true }
+}
+
+/** The outcome of each op of a batch that asks for one take alone. */
+export function outcomesOf({ answers }: BatchReply): readonly (PeekOutcome | undefined)[] {
+  return answers.map((answer) => (answer as Groups<PeekOutcome> | undefined)?.[0]?.[0])
+}

@@ -1,0 +1,224 @@
+/**
+ * The script against the memory store, on random batches: every number of every outcome is the same
+ * on both sides, and so is every state. `SLUICE_RUNS` multiplies the number of scenarios.
+ */
+import fc from 'fast-check'
+import { afterAll, beforeAll, describe, expect, test, vi } from 'vitest'
+import {
+  ALGORITHM_NAMES,
+  type AlgorithmName,
+  type CounterKey,
+  defineLimit,
+  type Limit,
+  shortenLog,
+} from '@sluice/core'
+import { scanWithoutTtl } from '../../../../../tools/redis/server.mjs'
+import { specs } from '../../../../core/src/algorithms/traces.test-helper.js'
+import { memoryStore } from '../../memory/memory-store.js'
+import { manualClock } from '../../testing/index.js'
+import {
+  type BatchRedis,
+  keyOf,
+  LAYOUTS,
+  type Layout,
+  startBatchRedis,
+} from './redis.test-helper.js'
+import type { BatchReply } from './batch-reply.js'
+import type { StoreOp } from './batch-request.js'
+import {
+  Dice,
+  type Expected,
+  type Played,
+  Scenario,
+  withOnRefusal,
+} from './scenario.test-helper.js'
+
+/**
+ * The memory store forgets what means nothing where it finds it, and Redis when it expires; both
+ * are free to. So here the memory store forgets nothing.
+ */
+vi.mock('../../memory/counters.js', () => {
+  interface Kept {
+    readonly format: number
+    readonly state: unknown
+  }
+  class Unforgetting {
+    readonly drops = 0
+    readonly #records = new Map<string, number>()
+    readonly #kept = new Map<number, Kept>()
+    find({ hi, lo }: CounterKey): number {
+      return this.#records.get(`${hi} ${lo}`) ?? -1
+    }
+    read(record: number, limit: Limit): unknown {
+      const kept = this.#kept.get(record)
+      return kept?.format === limit.format ? kept.state : undefined
+    }
+    write({ hi, lo }: CounterKey, record: number, limit: Limit, state: unknown): void {
+      const at = record === -1 ? this.#records.size : record
+      this.#records.set(`${hi} ${lo}`, at)
+      this.#kept.set(at, { format: limit.format, state })
+    }
+    rebind(): void {}
+    delete(key: CounterKey): void {
+      this.#kept.delete(this.find(key))
+    }
+  }
+  return { Counters: Unforgetting }
+})
+
+const TIMES = Number(process.env['SLUICE_RUNS'] ?? '1')
+const COUNTERS = 3
+const LIMITS_EACH = 3
+const BATCHES = 32
+/** So that each verb is met at least 10^4 times in the plain layout. */
+const SCENARIOS = { plain: 800, packed: 200 } as const
+const SCENARIOS_AT_ONCE = 50
+
+let redis: BatchRedis
+beforeAll(async () => {
+  redis = await startBatchRedis()
+})
+afterAll(() => redis.stop())
+
+function sampled(algorithms: readonly AlgorithmName[], seed: number): readonly Limit[] {
+  const each = Math.ceil(200 / algorithms.length)
+  return algorithms.flatMap((algorithm, index) => {
+    const dice = new Dice(seed + index)
+    return fc
+      .sample(specs(algorithm, { lends: true }), { numRuns: each, seed: seed + index })
+      .map((spec) => withOnRefusal(spec, dice))
+  })
+}
+
+/** An empty log is as good as none, and Redis keeps none; of a long one it says a short form. */
+function stateOf(state: unknown): unknown {
+  if (!Array.isArray(state)) return state
+  return state.length === 0 ? undefined : shortenLog(state)
+}
+
+/** What the script is to say: a refusal carries the state, but not of a log. */
+function expectedOf(op: StoreOp, expected: Expected): unknown {
+  if (op.verb !== 'take' && op.verb !== 'peek') return undefined
+  return expected?.map((group, g) =>
+    group.map(({ state, ...numbers }, i) => {
+      const isLog = op.groups[g]?.[i]?.limit.algorithm === 'sliding-window-log'
+      const isRefused = numbers.retryAfterMs !== 0 && !isLog
+      const carries = op.states || isRefused
+      return carries ? { ...numbers, state: stateOf(state) } : numbers
+    }),
+  )
+}
+
+function answerOf(answer: BatchReply['answers'][number]): unknown {
+  if (answer === 'spoiled' || answer === undefined) return answer
+  return answer.map((group) =>
+    group.map((outcome) =>
+      typeof outcome === 'object' && 'state' in outcome
+        ? { ...outcome, state: stateOf(outcome.state) }
+        : outcome,
+    ),
+  )
+}
+
+async function compare(layout: Layout, all: readonly Played[], seed: number): Promise<void> {
+  const replies = await redis.run(
+    layout,
+    all.flatMap(({ batches }) => batches),
+  )
+  let next = 0
+  all.forEach(({ batches, expected }, scenario) => {
+    batches.forEach(({ ops, times }, batch) => {
+      const reply = replies[next]
+      next += 1
+      ops.forEach((op, i) => {
+        const should = expectedOf(op, expected[batch]?.[i])
+        const does = answerOf(reply?.answers[i])
+        // A hundred times as fast as to compare part by part, which is then for the message.
+        if (JSON.stringify(should) === JSON.stringify(does)) return
+        const place = `seed ${seed}, scenario ${scenario}, batch ${batch} at ${times.now}, op ${i}`
+        expect(does, `${place}: ${JSON.stringify(op)}`).toEqual(should)
+      })
+    })
+  })
+}
+
+async function runScenarios(
+  layout: Layout,
+  algorithms: readonly AlgorithmName[],
+  seed: number,
+): Promise<Record<StoreOp['verb'], number>> {
+  await redis.client.flushall()
+  const dice = new Dice(seed)
+  const limits = sampled(algorithms, seed)
+  const steps = { take: 0, peek: 0, give: 0, charge: 0, reset: 0 }
+  let counters = 0
+  for (let done = 0; done < SCENARIOS[layout] * TIMES; done += SCENARIOS_AT_ONCE) {
+    const all: Played[] = []
+    while (all.length < SCENARIOS_AT_ONCE) {
+      const clock = manualClock()
+      const scenario = new Scenario(
+        {
+          dice,
+          batches: BATCHES,
+          startUs: dice.oneIn(2) ? dice.below(1e9) : 1_700_000_000_000_000 + dice.below(1e9),
+          keys: Array.from({ length: COUNTERS }, () => keyOf(counters++)),
+          limits: Array.from({ length: COUNTERS }, () =>
+            Array.from({ length: LIMITS_EACH }, () => dice.pick(limits)),
+          ),
+        },
+        { clock, store: memoryStore({ clock }) },
+      )
+      all.push(scenario.play())
+      for (const verb of Object.keys(steps) as (keyof typeof steps)[]) {
+        steps[verb] += scenario.steps[verb]
+      }
+    }
+    await compare(layout, all, seed)
+  }
+  expect(await scanWithoutTtl(redis.server)).toEqual([])
+  return steps
+}
+
+describe.each(LAYOUTS)('in the %s layout the script answers like the memory store', (layout) => {
+  test.each(ALGORITHM_NAMES)('%s', async (algorithm) => {
+    const steps = await runScenarios(layout, [algorithm], 1)
+    if (layout === 'plain') {
+      const { reset, ...others } = steps
+      expect(Math.min(...Object.values(others))).toBeGreaterThanOrEqual(10_000)
+      expect(reset).toBeGreaterThan(1000)
+    }
+  })
+
+  test('counters that change their algorithm', async () => {
+    const apart: readonly AlgorithmName[] = ALGORITHM_NAMES.filter(
+      (name) => layout === 'plain' || name !== 'sliding-window-log',
+    )
+    await runScenarios(layout, apart, 2)
+  })
+})
+
+test('a log of thousands of entries answers like the memory store', async () => {
+  await redis.client.flushall()
+  for (let seed = 1; seed <= 2 * TIMES; seed++) {
+    const dice = new Dice(seed)
+    const clock = manualClock()
+    const log = (max: number, windowMs: number) =>
+      defineLimit({ algorithm: 'sliding-window-log', max, windowMs, name: 'log' })
+    const scenario = new Scenario(
+      {
+        dice,
+        batches: 4000,
+        paceUs: 4000,
+        startUs: 1_700_000_000_000_000,
+        keys: [keyOf(seed)],
+        limits: [[log(10_000, 20_000), log(3000, 20_000), log(3000, 8000), log(4000, 30_000)]],
+      },
+      { clock, store: memoryStore({ clock }) },
+    )
+    await compare('plain', [scenario.play()], seed)
+  }
+  // A long log is written in parts.
+  const { cmdstat_setrange = '' } = await redis.server.info('commandstats')
+  expect(Number(/calls=(\d+)/.exec(cmdstat_setrange)?.[1])).toBeGreaterThan(2000)
+  expect(await scanWithoutTtl(redis.server)).toEqual([])
+})

@@ -1,0 +1,283 @@
+import { defineLimit, type Limit, type Outcome, type Take } from '@sluice/core'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import type { Answer } from '../../store.js'
+import { markOf } from './hold-marks.js'
+import { Slots } from './slots.test-helper.js'
+
+const YEAR_MS = 366 * 86_400_000
+const window = (max: number, onRefusal?: 'charge') =>
+  defineLimit({ algorithm: 'fixed-window', max, windowMs: YEAR_MS, onRefusal })
+
+function take(n: number, limit: Limit, amount = 1): Take {
+  return { key: { hi: n, lo: n, partition: n }, limit, amount }
+}
+
+const allowed = (answers: readonly (readonly Answer[])[] | undefined) =>
+  answers?.[0]?.every((answer) => typeof answer === 'object' && answer.retryAfterMs === 0)
+const outcome = (answer: Answer | undefined) => answer as Outcome & { readonly held?: boolean }
+
+let slots: Slots
+beforeEach(() => {
+  vi.useFakeTimers()
+  slots = new Slots()
+})
+afterEach(() => {
+  vi.useRealTimers()
+})
+
+describe('a call in several slots', () => {
+  const users = take(1, window(2))
+  const addresses = take(2, window(1))
+
+  test('that has room everywhere takes one round trip and leaves no mark', async () => {
+    const slotCall = slots.start([[users, addresses]])
+    await slots.run()
+    expect(slotCall.answers).toBeUndefined()
+    await slots.run()
+    expect(allowed(slotCall.answers)).toBe(true)
+    expect(slots.attempts).toBe(1)
+    await slots.runAll()
+    const next = slots.start([[users, addresses]])
+    await slots.runAll()
+    expect(outcome(next.answers?.[0]?.[1]).retryAfterMs).toBeGreaterThan(1000)
+  })
+
+  test('that one of them refuses for good takes one round trip and is charged nowhere', async () => {
+    slots.store.sync.take([[addresses]])
+    const slotCall = slots.start([[users, addresses]])
+    await slots.runAll()
+    expect(slots.attempts).toBe(1)
+    const [row] = slotCall.answers ?? []
+    expect([outcome(row?.[0]).granted, outcome(row?.[0]).remaining]).toEqual([0, 2])
+    expect(outcome(row?.[1]).retryAfterMs).toBeGreaterThan(1000)
+    expect(outcome(row?.[1]).held).toBeUndefined()
+    expect(slots.remaining(users)).toBe(2)
+    expect(slots.heldRefusals).toBe(0)
+  })
+
+  test('keeps what a limit charges for a refusal', async () => {
+    const charging = take(1, window(5, 'charge'))
+    slots.store.sync.take([[addresses]])
+    slots.start([[charging, addresses]])
+    await slots.runAll()
+    expect(slots.remaining(charging)).toBe(4)
+  })
+
+  test('is charged down to empty for a refusal, though a call that waits may be lent more', async () => {
+    const lending = defineLimit({
+      algorithm: 'token-bucket',
+      max: 2,
+      windowMs: 1000,
+      waitMs: 60_000,
+      onRefusal: 'charge',
+    })
+    const bucket = take(1, lending, 10)
+    const twin = take(3, lending, 10)
+    slots.store.sync.take([[addresses]])
+    const slotCall = slots.start([[bucket, addresses]])
+    await slots.runAll()
+    // What one script does with a call that it refuses whole.
+    slots.store.sync.take([[twin, addresses]])
+    const [[there, here] = []] = slots.store.sync.peek([[twin, bucket]])
+    expect(here).toEqual(there)
+    expect(outcome(slotCall.answers?.[0]?.[0]).delayMs).toBe(0)
+  })
+
+  test('of which a slot is silent gives back nothing itself, and forwards what comes late', async () => {
+    const slotCall = slots.start([[users, addresses]])
+    await slots.run()
+    slotCall.call.expire()
+    expect(outcome(slotCall.answers?.[0]?.[0]).granted).toBe(1)
+    expect(slotCall.answers?.[0]?.[1]).toBe('unknown')
+    expect(slots.remaining(users)).toBe(1)
+    await slots.run()
+    expect(slotCall.late?.[0]?.map((answer) => outcome(answer).granted)).toEqual([1, 1])
+  })
+
+  test('of which a slot was late takes its marks off once, and those of others not at all', async () => {
+    const slotCall = slots.start([[users, addresses]])
+    await slots.run()
+    slotCall.call.expire()
+    const holder = slots.start([[users, take(3, window(1))]])
+    // The holder has the last unit of the user, and its other slot has not answered.
+    await slots.run(1)
+    await vi.advanceTimersByTimeAsync(1)
+    await slots.run(0)
+    while (slots.underWay.length > 1) await slots.run(1)
+    const other = slots.start([[users]], 50)
+    while (slots.underWay.length > 1) await slots.run(1)
+    expect(holder.answers).toBeUndefined()
+    slots.nowMs += 50
+    other.call.expire()
+    expect(outcome(other.answers?.[0]?.[0])).toMatchObject({ retryAfterMs: 50, held: true })
+  })
+})
+
+describe('a refusal by units that another call holds', () => {
+  const users = take(1, window(1))
+  const addresses = take(2, window(1))
+
+  /** A call that holds the user's only unit, and is about to be refused by its address. */
+  async function hold() {
+    slots.store.sync.take([[addresses]])
+    const holder = slots.start([[users, addresses]])
+    await slots.run()
+    return holder
+  }
+
+  test('is asked again, and the call admitted when they are given back', async () => {
+    await hold()
+    const other = slots.start([[users, take(3, window(1))]])
+    // Both its parts, while the other call still holds.
+    await slots.run(1)
+    await slots.run(1)
+    expect(other.answers).toBeUndefined()
+    for (let ms = 0; ms < 10 && other.answers === undefined; ms++) {
+      await slots.runAll()
+      slots.nowMs += 1
+      await vi.advanceTimersByTimeAsync(1)
+    }
+    expect(allowed(other.answers)).toBe(true)
+    expect(slots.remaining(users)).toBe(0)
+  })
+
+  test('is asked again too where the call has that limit only', async () => {
+    const holder = await hold()
+    const other = slots.start([[users]])
+    await slots.run(1)
+    await slots.run(1)
+    expect(other.answers).toBeUndefined()
+    await slots.runAll()
+    expect(allowed(holder.answers)).toBe(false)
+    slots.nowMs += 1
+    await vi.advanceTimersByTimeAsync(1)
+    await slots.runAll()
+    expect(allowed(other.answers)).toBe(true)
+  })
+
+  test('is told to wait no longer than a call may hold if the deadline comes first', async () => {
+    await hold()
+    const other = slots.start([[users]], 50)
+    await slots.run(1)
+    await slots.run(1)
+    slots.nowMs += 50
+    other.call.expire()
+    expect(outcome(other.answers?.[0]?.[0])).toMatchObject({ retryAfterMs: 50, held: true })
+    expect(slots.heldRefusals).toBe(1)
+  })
+
+  test('charges a limit that charges for refusals once, and is not asked again', async () => {
+    const charging = take(1, window(1, 'charge'))
+    slots.store.sync.take([[addresses]])
+    slots.start([[charging, addresses]])
+    await slots.run()
+    const other = slots.start([[take(1, window(1, 'charge'))]], 50)
+    await slots.run(1)
+    await slots.run(1)
+    expect(outcome(other.answers?.[0]?.[0])).toMatchObject({ retryAfterMs: 50, held: true })
+    expect(slots.attempts).toBe(3)
+  })
+
+  test('of a silent second look stands with what was known, and what it took late goes back', async () => {
+    await hold()
+    const other = slots.start([[users]], 50)
+    await slots.run(1)
+    const look = slots.underWay.pop()
+    slots.nowMs += 50
+    other.call.expire()
+    expect(outcome(other.answers?.[0]?.[0])).toMatchObject({ retryAfterMs: 50, held: true })
+    await slots.runAll()
+    expect(slots.remaining(users)).toBe(1)
+    look?.()
+    await slots.runAll()
+    expect(slots.remaining(users)).toBe(1)
+    expect(other.late).toBeUndefined()
+  })
+})
+
+describe('a shadow group in another slot', () => {
+  const addresses = take(2, window(1))
+
+  test('is given back if the enforced group refuses', async () => {
+    const shadow = take(1, window(5))
+    slots.store.sync.take([[addresses]])
+    slots.start([[addresses], [shadow]])
+    await slots.runAll()
+    expect(slots.remaining(shadow)).toBe(5)
+  })
+
+  test('that charges for refusals is asked at once where no limit is enforced', async () => {
+    const charging = [1, 2].map((n) => [take(n, window(5, 'charge'))])
+    const slotCall = slots.start([[], ...charging])
+    await slots.runAll()
+    expect(slots.attempts).toBe(1)
+    expect(slotCall.answers?.flat().map((answer) => outcome(answer).granted)).toEqual([1, 1])
+  })
+
+  test('that charges for refusals is charged by calls that pass only', async () => {
+    const shadow = take(1, window(5, 'charge'), 3)
+    const counts: number[] = []
+    for (let n = 0; n < 3; n++) {
+      const slotCall = slots.start([[take(2, window(2))], [shadow]])
+      await slots.runAll()
+      expect(slotCall.answers?.[1]).toHaveLength(1)
+      counts.push(slots.remaining(shadow))
+    }
+    expect(counts).toEqual([2, 0, 0])
+    slots.store.sync.reset(shadow.key)
+    slots.start([[take(2, window(2))], [shadow]])
+    await slots.runAll()
+    expect(slots.remaining(shadow)).toBe(5)
+  })
+})
+
+test('a limit keeps its wait where another limit will never admit the call', async () => {
+  const charging = take(1, window(5, 'charge'), 3)
+  slots.store.sync.take([[charging]])
+  const slotCall = slots.start([
+    [charging, { ...take(4, window(2), 3), key: { hi: 4, lo: 4, partition: 1 } }],
+  ])
+  await slots.runAll()
+  const [row] = slotCall.answers ?? []
+  expect(outcome(row?.[1]).retryAfterMs).toBeNull()
+  expect(outcome(row?.[0]).retryAfterMs).toBeGreaterThan(1000)
+})
+
+describe('marks that a node left behind when it died', () => {
+  const users = take(1, window(1))
+  const other = (n: number) => take(n, window(1))
+
+  /** A mark that nothing takes off, at a counter that is full. */
+  function leaveMark() {
+    const { key } = users
+    slots.store.sync.take([[users], [markOf(key, 1)]])
+  }
+
+  /** Lets time pass until the call is answered; how many attempts there were meanwhile. */
+  async function play(slotCall: { answers: unknown }): Promise<number> {
+    const before = slots.attempts
+    for (let ms = 0; ms < 200 && slotCall.answers === undefined; ms++) {
+      await slots.runAll()
+      slots.nowMs += 1
+      await vi.advanceTimersByTimeAsync(1)
+    }
+    return slots.attempts - before
+  }
+
+  test('make one call ask until its deadline, and the next ones once', async () => {
+    leaveMark()
+    const first = slots.start([[users, other(2)]], 50)
+    expect(1 + (await play(first))).toBeGreaterThan(3)
+    const attempts: number[] = []
+    for (let n = 3; n < 8; n++) {
+      const before = slots.attempts
+      const next = slots.start([[users, other(n)]], 50)
+      await play(next)
+      attempts.push(slots.attempts - before)
+      expect(outcome(next.answers?.[0]?.[0]).held).toBe(true)
+      expect(outcome(next.answers?.[0]?.[0]).retryAfterMs).toBeLessThanOrEqual(50)
+    }
+    expect(attempts.filter((each) => each === 1).length).toBeGreaterThanOrEqual(3)
+    expect(slots.remaining(other(7))).toBe(1)
+  })
+})

@@ -1,0 +1,37 @@
+import { describe, expect, test } from 'vitest'
+import { PartitionOp } from './partition-op.js'
+import { CommandRequest } from './command-request.js'
+
+const KEY = { hi: 1, lo: 2, partition: 0 }
+
+function chargeOf(settled: (error: unknown) => void) {
+  const call = new CommandRequest('charge', 1000, () => settled(undefined), settled)
+  const part = new PartitionOp(call, { verb: 'reset', key: KEY }, 0, 1)
+  call.op = part
+  return { call, part }
+}
+
+describe('a give, charge or reset', () => {
+  test('that was not answered in time after it left may have been done, and says so', () => {
+    const errors: unknown[] = []
+    const { call, part } = chargeOf((error) => errors.push(error))
+    part.stage = 'sent'
+    call.expire()
+    expect(errors).toMatchObject([{ code: 'STORE_FAILED', silence: 'unknown' }])
+  })
+
+  test('that never left was not done, and may be told again', () => {
+    const errors: unknown[] = []
+    const { call } = chargeOf((error) => errors.push(error))
+    call.expire()
+    expect(errors).toMatchObject([{ code: 'STORE_FAILED', silence: 'not-run' }])
+  })
+
+  test('whose connection ended says what is known of it', () => {
+    const errors: unknown[] = []
+    const { part } = chargeOf((error) => errors.push(error))
+    part.stage = 'sent'
+    part.settle('unknown')
+    expect(errors).toMatchObject([{ silence: 'unknown' }])
+  })
+})

@@ -1,0 +1,147 @@
+import { defineLimit, type Outcome, type Take } from '@sluice/core'
+import { describe, expect, test } from 'vitest'
+import type { Answer, Groups } from '../../store.js'
+import type { PartitionOp } from './partition-op.js'
+import { TakeOp, TakeRequest } from './take-request.js'
+
+const ten = defineLimit({ algorithm: 'fixed-window', max: 10, windowMs: 60_000 })
+function take(n: number, partition: number): Take {
+  return { key: { hi: n, lo: n, partition }, limit: ten, amount: 2 }
+}
+
+const granted: Outcome = {
+  granted: 2,
+  remaining: 5,
+  resetAfterMs: 1000,
+  retryAfterMs: 0,
+  delayMs: 0,
+  at: 77,
+}
+const refused: Outcome = { ...granted, granted: 0, remaining: 1, retryAfterMs: 1000 }
+
+function make(groups: Groups<Take>) {
+  const told: { answers?: Groups<Answer>; late?: Groups<Answer> } = {}
+  const call = new TakeRequest({
+    takeOp: new TakeOp('take', groups, false),
+    deadlineAtMs: 20,
+    onLate: (late) => {
+      told.late = late
+    },
+    resolve: (answers) => {
+      told.answers = answers
+    },
+  })
+  return { call, told }
+}
+
+const opsOf = (call: TakeRequest, isSingle: (partition: number) => boolean = () => false) =>
+  call.asPartitionOps(isSingle)
+const takesOf = (part: PartitionOp | undefined) => {
+  if (part !== undefined) part.stage = 'sent'
+  return part
+}
+
+describe('a call in one part', () => {
+  test('is answered as the part was', () => {
+    const { call, told } = make([[take(1, 1)]])
+    takesOf(call.asOneOp(1))?.settle([[granted]])
+    expect(told).toEqual({ answers: [[granted]] })
+  })
+
+  test('that never left was not run, and nothing comes later', () => {
+    const { call, told } = make([[take(1, 1)], [take(2, 1)]])
+    call.asOneOp(1)
+    call.expire()
+    expect(told).toEqual({ answers: [['not-run'], ['not-run']] })
+  })
+
+  test('that left is of unknown fate until its answer comes, which is told once', () => {
+    const { call, told } = make([[take(1, 1)]])
+    const part = takesOf(call.asOneOp(1))
+    call.expire()
+    expect(told.answers).toEqual([['unknown']])
+    part?.settle([[granted]])
+    part?.settle('not-run')
+    expect(told.late).toEqual([[granted]])
+  })
+})
+
+describe('a call in several partitions', () => {
+  test('is cut by partition, keeping its groups', () => {
+    const { call } = make([[take(1, 1), take(2, 2), take(3, 1)], [take(4, 2)]])
+    expect(opsOf(call).map(({ partition, weight, places }) => [partition, weight, places])).toEqual(
+      [
+        [1, 2, [[0, 2], []]],
+        [2, 2, [[1], [0]]],
+      ],
+    )
+  })
+
+  test('whose parts all pass is answered in the order of its takes', () => {
+    const { call, told } = make([[take(1, 1), take(2, 2), take(3, 1)]])
+    const [one, two] = opsOf(call)
+    two?.settle([[{ ...granted, remaining: 2 }]])
+    one?.settle([
+      [
+        { ...granted, remaining: 1 },
+        { ...granted, remaining: 3 },
+      ],
+    ])
+    const remaining = told.answers?.[0]?.map((answer) => (answer as Outcome).remaining)
+    expect(remaining).toEqual([1, 2, 3])
+  })
+
+  test('of which a part is silent is answered with what is known, and later with the rest', () => {
+    const { call, told } = make([[take(1, 1), take(2, 2)]])
+    const [one, two] = opsOf(call)
+    one?.settle([[granted]])
+    takesOf(two)
+    call.expire()
+    expect(told.answers).toEqual([[granted, 'unknown']])
+    two?.settle([[granted]])
+    expect(told.late).toEqual([[granted, granted]])
+  })
+})
+
+describe('a call whose slot is on the move', () => {
+  test('is split into its counters, each asked by itself', () => {
+    const { call, told } = make([[take(1, 1), take(2, 1)], [take(3, 1)]])
+    const whole = call.asOneOp(1)
+    const singles = call.opsPerCounter(whole)
+    expect(singles.map(({ places }) => places)).toEqual([
+      [[0], []],
+      [[1], []],
+      [[], [0]],
+    ])
+    singles[0]?.settle([[granted], []])
+    singles[1]?.settle([[refused], []])
+    singles[2]?.settle([[], [granted]])
+    expect(told.answers?.[0]?.[1]).toEqual(refused)
+  })
+
+  test('is split the same way from a part of it', () => {
+    const { call, told } = make([[take(1, 1), take(2, 2), take(3, 1)]])
+    const [one, two] = opsOf(call)
+    const singles = one === undefined ? [] : call.opsPerCounter(one)
+    expect(singles.map(({ places }) => places)).toEqual([[[0]], [[2]]])
+    singles[1]?.settle([[{ ...granted, remaining: 3 }]])
+    two?.settle([[{ ...granted, remaining: 2 }]])
+    expect(told.answers).toBeUndefined()
+    singles[0]?.settle([[{ ...granted, remaining: 1 }]])
+    const remaining = told.answers?.[0]?.map((answer) => (answer as Outcome).remaining)
+    expect(remaining).toEqual([1, 2, 3])
+  })
+
+  test('of one counter stays one part', () => {
+    const { call } = make([[take(1, 1)]])
+    const whole = call.asOneOp(1)
+    expect(call.opsPerCounter(whole)).toEqual([whole])
+  })
+
+  test('known to be on the move is cut by counter from the start', () => {
+    const { call } = make([[take(1, 1), take(2, 1), take(3, 2), take(4, 2)]])
+    expect(opsOf(call, (partition) => partition === 1).map(({ weight }) => weight)).toEqual([
+      1, 1, 2,
+    ])
+  })
+})

@@ -1,0 +1,179 @@
+/**
+ * One call of the store that waits for its answer: which parts it has, what they said, and what is
+ * told to whom when the deadline passes before all have answered.
+ */
+import type { Take } from '@sluice/core'
+import type { Answer, Groups, Silence } from '../../store.js'
+import type { Expirable } from './deadlines.js'
+import { costOfTakes } from './op-cost.js'
+import {
+  countTakesOf,
+  PartitionOp,
+  type OpAnswer,
+  partitionOf,
+  type OpOwner,
+  sliceTakes,
+} from './partition-op.js'
+
+/**
+ * What is asked of the store. Made by a class, as is all that lives while a call waits: V8 would
+ * take a literal that many waiting calls have for one that lives long, and put it among the old.
+ */
+export class TakeOp {
+  readonly verb: 'take' | 'peek'
+  readonly groups: Groups<Take>
+  readonly states: boolean
+
+  constructor(verb: 'take' | 'peek', groups: Groups<Take>, states: boolean) {
+    this.verb = verb
+    this.groups = groups
+    this.states = states
+  }
+}
+
+export interface TakeRequestOptions {
+  readonly takeOp: TakeOp
+  readonly deadlineAtMs: number
+  readonly onLate: ((answers: Groups<Answer>) => void) | undefined
+  readonly resolve: (answers: Groups<Answer>) => void
+  /** Makes one answer of those to a call that was split up on its way. @default as they are */
+  readonly combineParts?:
+    | ((groups: Groups<Take>, answers: Groups<Answer>) => Groups<Answer>)
+    | undefined
+}
+
+export class TakeRequest implements OpOwner, Expirable {
+  readonly deadlineAtMs: number
+  isAnswered = false
+  readonly #takeOp: TakeOp
+  readonly #options: TakeRequestOptions
+  #ops: readonly PartitionOp[] | undefined
+  /** The only part, if there is one. */
+  #onlyOp: PartitionOp | undefined
+  #openOps = 0
+  #isExpiring = false
+  /** The answer of the only part. */
+  #onlyAnswer: OpAnswer
+  /** The answers of several parts, in the places of their takes. */
+  #answers: (Answer | undefined)[][] | undefined
+
+  constructor(options: TakeRequestOptions) {
+    this.#options = options
+    this.#takeOp = options.takeOp
+    this.deadlineAtMs = options.deadlineAtMs
+  }
+
+  /** The call as one part, whatever its partitions. */
+  asOneOp(partition: number): PartitionOp {
+    const { groups, states } = this.#takeOp
+    const op = new PartitionOp(this, this.#takeOp, partition, costOfTakes(groups, states))
+    this.#onlyOp = op
+    this.#openOps = 1
+    return op
+  }
+
+  /** The call as a part for each partition, or for each counter of those that `isSingle`. */
+  asPartitionOps(isSingle: (partition: number) => boolean): readonly PartitionOp[] {
+    const { verb, groups, states } = this.#takeOp
+    const slices = sliceTakes(groups, ({ hi, lo, partition }) =>
+      isSingle(partition) ? `${hi}.${lo}` : partition,
+    )
+    const ops = slices.map((cut) => {
+      const takeOp = new TakeOp(verb, cut.groups, states)
+      const cost = costOfTakes(cut.groups, states)
+      return new PartitionOp(this, takeOp, cut.partition, cost, cut.places)
+    })
+    this.#ops = ops
+    this.#openOps = ops.length
+    this.useAnswers()
+    return ops
+  }
+
+  opsPerCounter(op: PartitionOp): readonly PartitionOp[] {
+    const { verb, groups, states } = this.#takeOp
+    const isCut = countTakesOf(op.storeOp) <= 1 && partitionOf(op.storeOp) === op.partition
+    if (isCut) return [op]
+    const wanted = groups.map((takes, g) => {
+      const places = op.places?.[g]
+      return places === undefined ? takes.map((_, i) => i) : places
+    })
+    const ops = sliceTakes(
+      groups.map((takes, g) => takes.filter((_, i) => wanted[g]?.includes(i) === true)),
+      ({ hi, lo }) => `${hi}.${lo}`,
+    ).map((cut) => {
+      const places = cut.places.map((inSlice, g) => inSlice.map((i) => wanted[g]?.[i] ?? 0))
+      const takeOp = new TakeOp(verb, cut.groups, states)
+      const single = new PartitionOp(
+        this,
+        takeOp,
+        cut.partition,
+        costOfTakes(cut.groups, states),
+        places,
+      )
+      single.resends = op.resends
+      return single
+    })
+    this.useAnswers()
+    op.stage = 'settled'
+    const others = this.#ops?.filter((other) => other !== op) ?? []
+    this.#onlyOp = undefined
+    this.#ops = [...others, ...ops]
+    this.#openOps += ops.length - 1
+    return ops
+  }
+
+  settle(op: PartitionOp, answer: OpAnswer): void {
+    this.#openOps -= 1
+    if (this.#answers === undefined) this.#onlyAnswer = answer
+    else this.recordAnswer(op, answer)
+    if (this.#openOps > 0) return
+    if (!this.isAnswered) this.answer()
+    else if (!this.#isExpiring) this.#options.onLate?.(this.knownAnswers())
+  }
+
+  expire(): void {
+    if (this.isAnswered) return
+    this.isAnswered = true
+    this.#isExpiring = true
+    this.#onlyOp?.expire()
+    for (const op of this.#ops ?? []) op.expire()
+    this.#isExpiring = false
+    this.#options.resolve(this.knownAnswers())
+  }
+
+  private useAnswers(): void {
+    this.#answers ??= this.#takeOp.groups.map((takes) => takes.map(() => undefined))
+  }
+
+  private recordAnswer(op: PartitionOp, answer: OpAnswer): void {
+    const silent = typeof answer === 'string' ? answer : undefined
+    this.#takeOp.groups.forEach((takes, g) => {
+      const places = op.places?.[g] ?? takes.map((_, i) => i)
+      places.forEach((place, i) => {
+        const row = this.#answers?.[g]
+        if (row === undefined) return
+        row[place] = silent ?? (answer as Groups<Answer> | undefined)?.[g]?.[i] ?? 'unknown'
+      })
+    })
+  }
+
+  private answer(): void {
+    this.isAnswered = true
+    const { verb, groups } = this.#takeOp
+    const { resolve, combineParts: takenApart } = this.#options
+    const isSplitUp = verb === 'take' && this.#answers !== undefined
+    const answers = this.knownAnswers()
+    resolve(isSplitUp && takenApart !== undefined ? takenApart(groups, answers) : answers)
+  }
+
+  /** What is known now; a part that has not answered is of unknown fate. */
+  private knownAnswers(): Groups<Answer> {
+    if (this.#answers !== undefined) {
+      return this.#answers.map((row) => row.map((answer) => answer ?? 'unknown'))
+    }
+    const whole = this.#onlyAnswer
+    if (whole !== undefined && typeof whole !== 'string') return whole
+    const silence: Silence = whole ?? 'unknown'
+    return this.#takeOp.groups.map((takes) => takes.map(() => silence))
+  }
+}

@@ -1,0 +1,124 @@
+/**
+ * Where nodes leave texts for each other: what each saw, for people. Nothing of it decides a call,
+ * and everything is asked beside the lanes: a text that cannot be left now is not left later.
+ */
+import { SluiceError } from '@sluice/core'
+import { monotonicMs } from '../../clock.js'
+import { type RunCommand, type CommandWord, textOf } from '../connection/run-command.js'
+import { boardKeyText, storeKeys } from '../redis-keys.js'
+
+export interface FleetBoard {
+  /**
+   * Replaces what this node left before; it is gone 15 s after the last time, or when the store is
+   * closed. Rejects where Redis does not take it in time, or while another one is on its way.
+   */
+  post(text: string): Promise<void>
+  /** What the live nodes left, this one among them. Rejects where Redis does not tell in time. */
+  read(): Promise<readonly string[]>
+}
+
+/** How long a text stays; whoever leaves one every few seconds may fail some times in between. */
+const LIFE_MS = 15_000
+const TEXT_LENGTH_MAX = 1024 * 1024
+/** Of a fleet that is larger, so many are told of. */
+const NODES_MAX = 1000
+/** Decisions share the connection: they must not wait behind the texts of a whole fleet. */
+const TEXTS_AT_ONCE = 4
+/** All questions of one reading together, in milliseconds. */
+const READ_MS_MAX = 2000
+
+export interface FleetBoardOptions {
+  readonly prefix: string
+  /** Of this node in the fleet; undefined while nothing may be asked. */
+  readonly node: () => string | undefined
+  /** Asks whoever has the home slot; undefined while nothing may be asked. */
+  readonly run: () => RunCommand | undefined
+  /** Milliseconds by a clock that never steps. */
+  readonly nowMs?: (() => number) | undefined
+}
+
+export class RedisFleetBoard implements FleetBoard {
+  readonly #options: FleetBoardOptions
+  readonly #nowMs: () => number
+  #isPosting = false
+  #hasPosted = false
+  #isClosed = false
+
+  constructor(options: FleetBoardOptions) {
+    this.#options = options
+    this.#nowMs = options.nowMs ?? monotonicMs
+  }
+
+  async post(text: string): Promise<void> {
+    if (text.length > TEXT_LENGTH_MAX) {
+      const found = `found ${text.length} characters; accepted: at most ${TEXT_LENGTH_MAX}`
+      throw new SluiceError('OPTION_INVALID', `a text for the board: ${found}`)
+    }
+    const { run, key } = this.open()
+    if (this.#isClosed) throw new SluiceError('STORE_FAILED', 'The store was closed')
+    if (this.#isPosting) {
+      throw new SluiceError('STORE_FAILED', 'The last text for the board is still on its way')
+    }
+    this.#isPosting = true
+    this.#hasPosted = true
+    try {
+      await run(['SET', key, text, 'PX', LIFE_MS])
+    } finally {
+      this.#isPosting = false
+    }
+  }
+
+  async read(): Promise<readonly string[]> {
+    const { run } = this.open()
+    const { prefix } = this.#options
+    const untilMs = this.#nowMs() + READ_MS_MAX
+    const reply = await run([
+      'ZRANGEBYSCORE',
+      storeKeys(prefix).fleet,
+      '-inf',
+      '+inf',
+      'LIMIT',
+      0,
+      NODES_MAX,
+    ])
+    const nodes = Array.isArray(reply) ? reply.map((node) => textOf(node)) : []
+    const keys = nodes.flatMap((node) => (node === undefined ? [] : boardKeyText(prefix, node)))
+    const texts: string[] = []
+    for (let i = 0; i < keys.length; i += TEXTS_AT_ONCE) {
+      if (this.#nowMs() > untilMs) {
+        const found = `was not read within ${READ_MS_MAX} ms`
+        throw new SluiceError('STORE_FAILED', `The board of ${keys.length} nodes ${found}`)
+      }
+      texts.push(...(await readTexts(run, keys.slice(i, i + TEXTS_AT_ONCE))))
+    }
+    return texts
+  }
+
+  /** Takes down what this node left. Never rejects: it would be gone in some seconds anyway. */
+  async close(): Promise<void> {
+    this.#isClosed = true
+    if (!this.#hasPosted) return
+    try {
+      const { run, key } = this.open()
+      await run(['DEL', key])
+    } catch {}
+  }
+
+  private open(): { readonly run: RunCommand; readonly key: string } {
+    const run = this.#options.run()
+    const node = this.#options.node()
+    if (run === undefined || node === undefined) {
+      throw new SluiceError('STORE_FAILED', 'The store has not started: it has no board')
+    }
+    return { run, key: boardKeyText(this.#options.prefix, node) }
+  }
+}
+
+async function readTexts(
+  run: RunCommand,
+  keys: readonly CommandWord[],
+): Promise<readonly string[]> {
+  const reply = await run(['MGET', ...keys])
+  const texts = Array.isArray(reply) ? reply.map((text) => textOf(text)) : []
+  return texts.filter((text) => text !== undefined)
+}

@@ -1,0 +1,251 @@
+/**
+ * The secret of the key hash, one for all nodes of a prefix.
+ *
+ * A node that was given none keeps it in Redis, where the first one writes it. Beside it lies a
+ * fingerprint, also where every node was given the secret: nodes with two secrets count apart, and
+ * every limit would silently be two. Both live 400 days and are renewed while nodes run.
+ */
+import { createHash, randomBytes } from 'node:crypto'
+import { SluiceError, show } from '@sluice/core'
+import { type RunCommand, textOf } from '../connection/run-command.js'
+import { HOME_TAG, storeKeys } from '../redis-keys.js'
+import { slotOf } from '../request/partitions.js'
+import { PeriodicTask, type Scheduler } from '../../periodic.js'
+
+const SECRET_BYTES = 16
+const FINGERPRINT_BYTES = 8
+const LIFE_S = 400 * 86_400
+const RENEW_EVERY_MS = 86_400_000
+/** How often a key may vanish between writing and reading it, before we believe it never stays. */
+const TRIES_MAX = 3
+/** Running nodes notice within one beat, half a second, that their secret is gone. */
+const OTHERS_MS = 1500
+const OTHERS_POLL_MS = 25
+const PURPOSE = 'sluice: fingerprint of the key secret\n'
+
+/** The slot that the keys of every prefix lie in, apart from its counters. */
+export const HOME_SLOT = slotOf(HOME_TAG)
+
+/** 16 hex digits that tell two secrets apart and nothing of either. */
+export function fingerprintOf(secret: Uint8Array): string {
+  const hash = createHash('sha256').update(PURPOSE).update(secret).digest()
+  return hash.toString('hex', 0, FINGERPRINT_BYTES)
+}
+
+export interface AgreeOptions {
+  readonly prefix: string
+  /** 16 bytes; undefined: the secret is kept in Redis. */
+  readonly configured?: Uint8Array | undefined
+  /** The one that Redis kept when this node last saw it: put back where it was lost. */
+  readonly lastKnown?: Uint8Array | undefined
+  /**
+   * Asks the nodes that hold the secret to write it again, and resolves to how many heard it.
+   * Rejects where nobody knows whether there are any. @default there are none
+   */
+  readonly requestSecret?: (() => Promise<number>) | undefined
+}
+
+/**
+ * The secret of a prefix, 16 bytes. Rejects with KEY_SECRET_DIFFERS if its counters were begun with
+ * another one.
+ */
+export async function agreeOnSecret(run: RunCommand, options: AgreeOptions): Promise<Uint8Array> {
+  const { prefix, configured } = options
+  const secret = configured ?? (await findSecret(run, options))
+  await renewSecret(run, { prefix, secret, isConfigured: configured !== undefined })
+  return secret
+}
+
+/**
+ * The kept secret, written by us if there is none. Always written before its fingerprint, and read
+ * after it: a fingerprint without a secret is that of nodes which were given theirs.
+ */
+async function findSecret(run: RunCommand, options: AgreeOptions): Promise<Uint8Array> {
+  const { prefix, lastKnown } = options
+  const keys = storeKeys(prefix)
+  const fingerprint = textOf(await run(['GET', keys.fingerprint]))
+  const kept = textOf(await run(['GET', keys.secret]))
+  if (kept !== undefined) return parseSecret(kept, keys.secret)
+  const isLast = lastKnown !== undefined && fingerprint === fingerprintOf(lastKnown)
+  if (fingerprint !== undefined && !isLast) throw secretMissing(prefix, fingerprint)
+  // Also with one that was kept here: it may be older than that of the nodes that run.
+  if (fingerprint === undefined) await waitForOthers(run, options)
+  const offered = Buffer.from(lastKnown ?? randomBytes(SECRET_BYTES))
+  return parseSecret(await claim(run, keys.secret, offered.toString('hex')), keys.secret)
+}
+
+/**
+ * Gives nodes that run the time to put their secret back. A Redis that was just emptied looks like
+ * a new one: a node that starts then would draw another secret, and count apart from the others.
+ */
+async function waitForOthers(run: RunCommand, options: AgreeOptions): Promise<void> {
+  const { prefix, requestSecret } = options
+  if (requestSecret === undefined) return
+  // Where it is not known whether there are others, there may be.
+  const receivers = await requestSecret().catch(() => 1)
+  if (receivers === 0) return
+  const { secret, fingerprint } = storeKeys(prefix)
+  for (let waitedMs = 0; waitedMs < OTHERS_MS; waitedMs += OTHERS_POLL_MS) {
+    const [found, foundPrint] = [await run(['GET', secret]), await run(['GET', fingerprint])]
+    if (found !== null) return
+    // Nodes that were given theirs put back only this; the next try finds that out.
+    if (foundPrint !== null) {
+      throw new SluiceError('STORE_FAILED', `${secret} has vanished, and its fingerprint is back`)
+    }
+    await pause(OTHERS_POLL_MS)
+  }
+}
+
+function pause(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms).unref()
+  })
+}
+
+function parseSecret(text: string, key: string): Uint8Array {
+  if (/^[0-9a-f]{32}$/.test(text)) return new Uint8Array(Buffer.from(text, 'hex'))
+  throw new SluiceError(
+    'STORE_UNFIT',
+    `${key} in Redis must be ${2 * SECRET_BYTES} hex digits, and has ${text.length} characters ` +
+      'of something else. Use a Redis or a prefix of its own for Sluice, or delete the key.',
+  )
+}
+
+/** Writes a key unless it is there, and returns what is there then. */
+async function claim(run: RunCommand, key: string, value: string): Promise<string> {
+  for (let tries = 0; tries < TRIES_MAX; tries += 1) {
+    await run(['SET', key, value, 'NX', 'EX', LIFE_S])
+    const found = textOf(await run(['GET', key]))
+    if (found !== undefined) return found
+  }
+  throw new SluiceError('STORE_FAILED', `${key} vanished ${TRIES_MAX} times after it was written`)
+}
+
+export interface NodeSecret {
+  readonly prefix: string
+  readonly secret: Uint8Array
+  /** Whether it came from outside, and so must not be written into Redis. */
+  readonly isConfigured: boolean
+}
+
+/**
+ * Renews both keys, and puts back what was flushed. Rejects with KEY_SECRET_DIFFERS if another
+ * secret has taken its place meanwhile.
+ */
+export async function renewSecret(run: RunCommand, nodeSecret: NodeSecret): Promise<void> {
+  const keys = storeKeys(nodeSecret.prefix)
+  const ours = fingerprintOf(nodeSecret.secret)
+  if (!nodeSecret.isConfigured) {
+    const kept = await claim(run, keys.secret, Buffer.from(nodeSecret.secret).toString('hex'))
+    const theirs = fingerprintOf(parseSecret(kept, keys.secret))
+    if (theirs !== ours) throw secretDiffers(nodeSecret.prefix, ours, theirs)
+  }
+  const theirs = await claim(run, keys.fingerprint, ours)
+  if (theirs !== ours) throw secretDiffers(nodeSecret.prefix, ours, theirs)
+  // The secret last: it must not end before its fingerprint.
+  await run(['EXPIRE', keys.fingerprint, LIFE_S])
+  if (!nodeSecret.isConfigured) await run(['EXPIRE', keys.secret, LIFE_S])
+}
+
+function secretDiffers(prefix: string, ours: string, theirs: string): SluiceError {
+  const found =
+    `the key secret of this node has the fingerprint ${ours}, ` +
+    `that of the counters in Redis has ${show(theirs)}`
+  return secretMismatch(prefix, found)
+}
+
+function secretMissing(prefix: string, theirs: string): SluiceError {
+  const found =
+    'this node was given no key secret and Redis keeps none, ' +
+    `but the counters in Redis have one with the fingerprint ${show(theirs)}`
+  return secretMismatch(prefix, found)
+}
+
+function secretMismatch(prefix: string, found: string): SluiceError {
+  const { secret, fingerprint } = storeKeys(prefix)
+  return new SluiceError(
+    'KEY_SECRET_DIFFERS',
+    `Prefix ${show(prefix)}: ${found}; such nodes would count apart. ` +
+      'Give all nodes the same SLUICE_KEY_SECRET, or this one a prefix of its own. ' +
+      `To rotate the secret stop all nodes and delete ${show(fingerprint)} and ${show(secret)}, ` +
+      'and redis-key-secret in the data directory of each node: all counters then begin empty, once.',
+  )
+}
+
+export interface SecretKeeperOptions extends NodeSecret {
+  readonly run: RunCommand
+  readonly scheduler: Scheduler
+  /** Called once per change: another secret was found, or ours is back. */
+  readonly onProblem: (text: string) => void
+  /** Called with each of these: whether what is in Redis is the secret of other nodes. */
+  readonly onDiffers?: ((differs: boolean) => void) | undefined
+}
+
+/** Renews the secret once a day, and at once when a beat of the fleet finds it gone. */
+export class SecretKeeper {
+  readonly #options: SecretKeeperOptions
+  readonly #fingerprint: string
+  readonly #renewal: PeriodicTask
+  #problem = ''
+  #isRenewing = false
+
+  constructor(options: SecretKeeperOptions) {
+    this.#options = options
+    this.#fingerprint = fingerprintOf(options.secret)
+    this.#renewal = new PeriodicTask(RENEW_EVERY_MS, () => this.renew(), options.scheduler)
+  }
+
+  start(): void {
+    this.#renewal.start('later')
+  }
+
+  stop(): void {
+    this.#renewal.stop()
+  }
+
+  /** Another node has found that the secret is gone. */
+  restore(): void {
+    void this.renew()
+  }
+
+  /** What lies in Redis now; undefined: nothing does. */
+  onFingerprint(fingerprint: string | undefined): void {
+    if (fingerprint === undefined) {
+      void this.renew()
+    } else if (fingerprint === this.#fingerprint) {
+      this.recovered()
+    } else {
+      this.report(secretDiffers(this.#options.prefix, this.#fingerprint, fingerprint))
+    }
+  }
+
+  /** Never rejects. A store that does not answer is reported by those who ask it more often. */
+  private async renew(): Promise<void> {
+    if (this.#isRenewing) return
+    this.#isRenewing = true
+    try {
+      await renewSecret(this.#options.run, this.#options)
+      this.recovered()
+    } catch (error) {
+      const isOurs = error instanceof SluiceError && error.code !== 'STORE_FAILED'
+      if (isOurs) this.report(error)
+    } finally {
+      this.#isRenewing = false
+    }
+  }
+
+  private recovered(): void {
+    if (this.#problem === '') return
+    this.#problem = ''
+    const { prefix, onProblem, onDiffers } = this.#options
+    onDiffers?.(false)
+    onProblem(`Prefix ${show(prefix)}: the key secret of this node is that of Redis again`)
+  }
+
+  private report({ code, message }: SluiceError): void {
+    if (message === this.#problem) return
+    this.#problem = message
+    if (code === 'KEY_SECRET_DIFFERS') this.#options.onDiffers?.(true)
+    this.#options.onProblem(message)
+  }
+}

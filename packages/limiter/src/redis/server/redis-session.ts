@@ -1,0 +1,449 @@
+/**
+ * The store's standing with Redis: connected, looked at, agreed on a secret, counted in the fleet.
+ * Until then nothing is asked, and every rule answers by its posture.
+ */
+import { randomInt } from 'node:crypto'
+import { type CounterKey, SluiceError } from '@sluice/core'
+import { Announcements } from './announcements.js'
+import {
+  type RunCommand,
+  runOnChannel,
+  runOnSlot,
+  wordsCommand,
+} from '../connection/run-command.js'
+import { RedisFleetBoard } from './fleet-board.js'
+import { ClockWatch } from './clock-watch.js'
+import { deferred } from './deferred.js'
+import {
+  type RedisChannel,
+  type RedisDriver,
+  RedisNodeProblem,
+  RedisReplyError,
+} from '../connection/driver.js'
+import { openDriver } from '../connection/open-driver.js'
+import { actionOf, codeOf } from '../pipeline/error-actions.js'
+import { randomNodeId, FleetMembership, heartbeatSender } from './fleet-membership.js'
+import { channelText, probeKey } from '../redis-keys.js'
+import type { NodePipeline } from '../pipeline/node-pipeline.js'
+import type { RedisStoreSettings } from '../redis-options.js'
+import { PARTITION_SLOTS, PARTITION_TAGS } from '../request/partitions.js'
+import { systemScheduler } from '../../periodic.js'
+import { checkRights } from './check-rights.js'
+import { Router, type RouterDeps } from '../pipeline/router.js'
+import { agreeOnSecret, HOME_SLOT, SecretKeeper } from './hash-secret.js'
+import { checkStore } from './start-checks.js'
+import { clockAhead, nodeStats, type RedisStats } from './redis-stats.js'
+import { StoreWatch } from './store-watch.js'
+import type { RedisTarget } from '../connection/redis-url.js'
+import { PRELOAD } from '../protocol/preload.js'
+
+export interface SessionDeps extends Omit<RouterDeps, 'random' | 'timeCommand' | 'preload'> {
+  /** Another node gave back to a counter. */
+  readonly onGivenBack: (key: CounterKey) => void
+}
+
+/** What is asked beside decisions may take so long; less than a node lives without a beat. */
+const COMMAND_TIMEOUT_MS = 1000
+/** The last word to the others must not hold up the end of a process. */
+const LEAVE_MS = 250
+/** After a start that failed halfway, the next try. */
+const START_RETRY_MS = 250
+/** How long a start waits for nodes that do not answer, though others do. */
+const ALL_ANSWER_MS = 1000
+const POLL_MS = 2
+/** The next try with a Redis that answers and refuses this node. */
+const REFUSED_RETRY_MS = 1000
+/** Where there are several nodes, one that refuses is not the last word for so long. */
+const OTHER_NODES_MS = 1000
+
+type State = RedisStats['state']
+
+export class RedisSession {
+  readonly secret: Promise<Uint8Array>
+  readonly ready: Promise<void>
+  readonly board: RedisFleetBoard
+  readonly #options: RedisStoreSettings
+  readonly #deps: SessionDeps
+  #state: State = 'starting'
+  #driver: RedisDriver | undefined
+  #router: Router | undefined
+  #fleet: FleetMembership | undefined
+  /** Its id in the fleet. */
+  #node: string | undefined
+  #keeper: SecretKeeper | undefined
+  #watch: StoreWatch | undefined
+  #clockWatch: ClockWatch | undefined
+  #announcements: Announcements | undefined
+  #closed = false
+  #isStarting = false
+  #hasStarted = false
+  /** Whether Redis has another secret than this node counts with. */
+  #isSecretDifferent = false
+  /** Whether Redis was not there when this node came, so that other nodes may have lost it too. */
+  #hadToWait = false
+  /** Why Redis refuses this node, as it was reported last. */
+  #refusal = ''
+  /** By address, what a node answers that does not let this one connect, since the start. */
+  readonly #refusals = new Map<string, string>()
+  #refusalTimer: ReturnType<typeof setTimeout> | undefined
+  #startTimer: ReturnType<typeof setTimeout> | undefined
+  readonly #settle: {
+    secret: (secret: Uint8Array) => void
+    ready: () => void
+    /** Of `ready` alone: the secret may still come. */
+    refuse: (error: Error) => void
+    fail: (error: Error) => void
+  }
+
+  constructor(target: RedisTarget, options: RedisStoreSettings, deps: SessionDeps) {
+    this.#options = options
+    this.#deps = deps
+    const secret = deferred<Uint8Array>()
+    const ready = deferred<void>()
+    // Also where it was given: whoever waits for it waits for the start, which may fail.
+    this.secret = secret.promise
+    this.ready = ready.promise
+    this.#settle = {
+      secret: secret.resolve,
+      ready: ready.resolve,
+      refuse: ready.reject,
+      fail: (error) => {
+        secret.reject(error)
+        ready.reject(error)
+      },
+    }
+    this.board = new RedisFleetBoard({
+      prefix: options.prefix,
+      node: () => this.#node,
+      run: () =>
+        this.driver === undefined
+          ? undefined
+          : runOnSlot(this.driver, HOME_SLOT, COMMAND_TIMEOUT_MS),
+    })
+    openDriver({ target, client: options.client, tls: options.tls }).then(
+      (driver) => this.onDriverOpened(driver),
+      (error: unknown) => this.onUnfit(asError(error)),
+    )
+  }
+
+  /** Where decisions go; undefined while nothing may be asked. */
+  get router(): Router | undefined {
+    return this.#state === 'ready' ? this.#router : undefined
+  }
+
+  /** For what is asked beside decisions; undefined while nothing may be asked. */
+  get driver(): RedisDriver | undefined {
+    return this.#state === 'ready' ? this.#driver : undefined
+  }
+
+  fleetSize(): number {
+    return this.#fleet?.size() ?? this.#options.fleetSize
+  }
+
+  fleetPlace(): number {
+    return this.#fleet?.place() ?? 0
+  }
+
+  /** The ways to all nodes that are known. */
+  pipelines(): readonly NodePipeline[] {
+    return this.#router?.pipelines() ?? NO_PIPELINES
+  }
+
+  /** Those of nodes that are part of the topology. */
+  private presentPipelines(): readonly NodePipeline[] {
+    this.#router?.removeGone()
+    return this.pipelines()
+  }
+
+  stats(): RedisStats {
+    const watched = this.#watch?.stats()
+    const isWatched = watched !== undefined && watched.nodes.length > 0
+    const infos = new Map(watched?.nodes.map((node) => [node.address, node]))
+    const refusalOf = (address: string) =>
+      this.#refusals.get(address) ?? watched?.refusals.get(address)
+    return {
+      state: this.#state,
+      nodes: this.presentPipelines().map((pipeline) => {
+        const { address } = pipeline.channel
+        return nodeStats(pipeline, infos.get(address), refusalOf(address))
+      }),
+      fleet: { size: this.fleetSize(), ageMs: this.#fleet?.ageMs() ?? Infinity },
+      memory: isWatched
+        ? {
+            usedBytes: watched.usedBytes,
+            maxBytes: watched.maxBytes,
+            keys: watched.keys,
+            evictedKeys: watched.evictedKeys,
+            isAppendOnly: watched.aof,
+          }
+        : undefined,
+    }
+  }
+
+  /** Lets other nodes know that this one gave back to a counter. */
+  announce(key: CounterKey): void {
+    this.#announcements?.announce(key)
+  }
+
+  async close(): Promise<void> {
+    this.#closed = true
+    clearTimeout(this.#startTimer)
+    clearTimeout(this.#refusalTimer)
+    // Whoever waits for the start must not wait for ever; once it has started this does nothing.
+    this.#settle.fail(new SluiceError('STORE_FAILED', 'The store was closed before it started'))
+    this.#keeper?.stop()
+    this.#watch?.stop()
+    this.#clockWatch?.stop()
+    const announced = this.#announcements?.close()
+    const left = Promise.all([announced, this.#fleet?.leave(), this.board.close()])
+    await Promise.race([left, delay(LEAVE_MS)])
+    this.#router?.close()
+    await this.#driver?.close()
+  }
+
+  private onDriverOpened(driver: RedisDriver): void {
+    if (this.#closed) {
+      driver.close().catch(() => {})
+      return
+    }
+    this.#driver = driver
+    driver.onProblem((problem) => {
+      this.#hadToWait = true
+      this.recordRefusal(problem)
+      if (!this.#hasStarted && isFinal(problem)) this.onUnfit(problem)
+      else if (!this.#hasStarted && isLoud(problem.cause)) this.onRefusedLater(problem)
+      else this.#deps.observer.problem(problem.message.trim())
+    })
+    this.#router = new Router(driver, routerDeps(this.#deps))
+    driver.onReady(({ address }) => {
+      this.#refusals.delete(address)
+      this.start()
+    })
+    this.start()
+  }
+
+  /** A connection that is made anew may be refused: a password was changed, for one. */
+  private recordRefusal(problem: Error): void {
+    if (!(problem instanceof RedisNodeProblem)) return
+    const { address, cause } = problem
+    if (cause instanceof RedisReplyError && isLoud(cause))
+      this.#refusals.set(address, cause.message)
+    else this.#refusals.delete(address)
+  }
+
+  /** Tried again until it succeeds, or says that it never will. */
+  private start(): void {
+    if (this.#hasStarted || this.#state === 'unfit' || this.#isStarting || this.#closed) return
+    const driver = this.#driver
+    clearTimeout(this.#startTimer)
+    if (driver?.channelOf(HOME_SLOT)?.isReady !== true) {
+      // A slot may get a node that was connected long before.
+      this.#startTimer = setTimeout(() => this.start(), START_RETRY_MS).unref()
+      return
+    }
+    this.#isStarting = true
+    this.join(driver).then(
+      () => {
+        this.#isStarting = false
+      },
+      (error: unknown) => {
+        this.#isStarting = false
+        this.onStartFailed(asError(error))
+      },
+    )
+  }
+
+  private onStartFailed(failure: Error): void {
+    if (isFinal(failure)) {
+      this.onUnfit(failure)
+      return
+    }
+    const isRefused = isRefusal(failure)
+    if (isRefused) this.onRefused(failure)
+    const againMs = isRefused ? REFUSED_RETRY_MS : START_RETRY_MS
+    this.#startTimer = setTimeout(() => this.start(), againMs).unref()
+  }
+
+  /** Of several nodes or sentinels one may refuse, and the others not. */
+  private onRefusedLater(problem: Error): void {
+    if (this.#driver?.topology === 'standalone') {
+      this.onRefused(problem)
+      return
+    }
+    this.#deps.observer.problem(problem.message.trim())
+    clearTimeout(this.#refusalTimer)
+    this.#refusalTimer = setTimeout(() => this.onRefused(problem), OTHER_NODES_MS).unref()
+  }
+
+  /** A person has to act. That is reported once for each thing Redis says, and tried again. */
+  private onRefused(problem: Error): void {
+    if (this.#closed || this.#hasStarted || this.#state === 'unfit') return
+    this.#state = 'refused'
+    const { message } = problem
+    const why = problem instanceof SluiceError ? message : `Redis refuses this node: ${message}`
+    if (this.#refusal !== why) this.#deps.observer.problem(why)
+    this.#refusal = why
+    this.#settle.refuse(new SluiceError('STORE_REFUSED', why, { cause: problem }))
+  }
+
+  private async join(driver: RedisDriver): Promise<void> {
+    const { prefix, secret: configured, lastSecret: lastKnown } = this.#options
+    const { observer, nowMs } = this.#deps
+    // A shard that is down must not keep a node from starting; the watch looks at it later.
+    const reached = driver.channels().filter(({ isReady }) => isReady)
+    const checked = await Promise.all(reached.map((channel) => this.check(channel)))
+    const run = runOnSlot(driver, HOME_SLOT, COMMAND_TIMEOUT_MS)
+    const announcements = this.announcementsOf(driver)
+    const requestSecret = async () => {
+      const receivers = await announcements.requestSecret()
+      // Those that come back to the same Redis subscribe a moment later, and hear nothing yet.
+      return this.#hadToWait ? Math.max(1, receivers) : receivers
+    }
+    const secret = await agreeOnSecret(run, { prefix, configured, lastKnown, requestSecret })
+    if (this.#closed) return
+    for (const { warnings } of checked) for (const warning of warnings) observer.problem(warning)
+    const keeper = new SecretKeeper({
+      prefix,
+      secret,
+      isConfigured: configured !== undefined,
+      run,
+      scheduler: systemScheduler,
+      onProblem: (text) => observer.problem(text),
+      // Nodes with two secrets count apart: this one stops until Redis has its own again.
+      onDiffers: (differs) => {
+        this.#isSecretDifferent = differs
+        if (this.#state === 'ready' || this.#state === 'refused') this.updateState()
+      },
+    })
+    const node = randomNodeId()
+    const fleet = new FleetMembership({
+      sendHeartbeat: heartbeatSender(run, { prefix, node }),
+      nowMs,
+      scheduler: systemScheduler,
+      fleetSize: this.#options.fleetSize,
+      onHeartbeat: ({ fingerprint }) => keeper.onFingerprint(fingerprint),
+      onProblem: (text) => observer.problem(text),
+    })
+    const watch = new StoreWatch({
+      primaries: () =>
+        driver.channels().map((channel) => ({
+          address: channel.address,
+          run: (words) => runOnChannel(channel, words, COMMAND_TIMEOUT_MS),
+        })),
+      scheduler: systemScheduler,
+      onProblem: (text) => observer.problem(text),
+    })
+    const clockWatch = new ClockWatch({
+      clocks: () => this.pipelines().map(clockAhead),
+      scheduler: systemScheduler,
+      onProblem: (text) => observer.problem(text),
+    })
+    this.#keeper = keeper
+    this.#fleet = fleet
+    this.#node = node
+    this.#watch = watch
+    this.#clockWatch = clockWatch
+    for (const each of [keeper, fleet, watch, clockWatch]) each.start()
+    this.#hasStarted = true
+    await Promise.all([announcements.start(), this.waitForAll(driver)])
+    if (this.#closed) return
+    this.updateState()
+    if (this.#refusal !== '') observer.problem('Redis refuses this node no more')
+    this.#settle.secret(secret)
+    this.#settle.ready()
+  }
+
+  /** Whether this node counts: not while Redis has another secret. */
+  private updateState(): void {
+    this.#state = this.#isSecretDifferent ? 'refused' : 'ready'
+  }
+
+  /**
+   * Waits until every node that is known answers, or the first decisions of the others' slots would
+   * be by posture. A node that is down must not keep a start waiting for long.
+   */
+  private async waitForAll(driver: RedisDriver): Promise<void> {
+    const { nowMs } = this.#deps
+    const untilMs = nowMs() + ALL_ANSWER_MS
+    const isWaiting = () => {
+      const answering = this.#router?.pipelines().filter(({ isAnswering }) => isAnswering) ?? []
+      const addresses = new Set(answering.map(({ channel }) => channel.address))
+      return driver.channels().some(({ address }) => !addresses.has(address))
+    }
+    while (!this.#closed && isWaiting() && nowMs() < untilMs) await delay(POLL_MS)
+  }
+
+  private announcementsOf(driver: RedisDriver): Announcements {
+    const channel = channelText(this.#options.prefix)
+    this.#announcements ??= new Announcements({
+      channel,
+      sender: randomNodeId(),
+      run: runOnSlot(driver, HOME_SLOT, COMMAND_TIMEOUT_MS),
+      subscribe: (events) => driver.subscribe(HOME_SLOT, channel, events),
+      nowMs: this.#deps.nowMs,
+      scheduler: systemScheduler,
+      fleetSize: () => this.fleetSize(),
+      onReturned: this.#deps.onGivenBack,
+      onRestore: () => this.#keeper?.restore(),
+      onProblem: (text) => this.#deps.observer.problem(text),
+    })
+    return this.#announcements
+  }
+
+  private async check(channel: RedisChannel): ReturnType<typeof checkStore> {
+    const { topology = 'standalone' } = this.#driver ?? {}
+    const { allowEviction, layout, prefix } = this.#options
+    const own = PARTITION_SLOTS.findIndex((slot) => this.#driver?.channelOf(slot) === channel)
+    const tag = PARTITION_TAGS[own]
+    const { address } = channel
+    const probe = tag === undefined ? undefined : probeKey(prefix, tag)
+    const run = (words: Parameters<RunCommand>[0]) =>
+      runOnChannel(channel, words, COMMAND_TIMEOUT_MS)
+    const place = { address, layout, probeKey: probe }
+    // Behind the same name there may be another server a moment later.
+    const onReplica = () => channel.reconnect()
+    const checked = await checkStore(run, { ...place, topology, allowEviction, onReplica })
+    await checkRights(run, place)
+    return checked
+  }
+
+  private onUnfit(error: Error): void {
+    if (this.#closed) return
+    this.#state = 'unfit'
+    this.#deps.observer.problem(error.message)
+    this.#settle.fail(error)
+  }
+}
+
+function delay(ms: number): Promise<void> {
+  return new Promise((resolve) => {
+    setTimeout(resolve, ms).unref()
+  })
+}
+
+const TIME = wordsCommand(['TIME'])
+const NO_PIPELINES: readonly NodePipeline[] = []
+
+export function routerDeps(deps: SessionDeps): RouterDeps {
+  const random = () => randomInt(2 ** 31) / 2 ** 31
+  return { ...deps, random, timeCommand: TIME, preload: PRELOAD }
+}
+
+/** Of these errors waiting cures none. */
+function isFinal(error: Error): boolean {
+  if (!(error instanceof SluiceError)) return false
+  return error.code !== 'STORE_FAILED' && error.code !== 'STORE_REFUSED'
+}
+
+/** Whether Redis has answered that it does not take this node as it is set up. */
+function isRefusal(error: Error): boolean {
+  return isLoud(error) || (error instanceof SluiceError && error.code === 'STORE_REFUSED')
+}
+
+function isLoud(error: unknown): boolean {
+  return error instanceof RedisReplyError && actionOf(codeOf(error.message)) === 'loud'
+}
+
+function asError(error: unknown): Error {
+  return error instanceof Error ? error : new Error(String(error))
+}

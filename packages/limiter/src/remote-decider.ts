@@ -1,0 +1,421 @@
+/**
+ * One call, asked of a store that may be slow or gone: first of what this node decides itself, then
+ * of what is known to refuse it, then of the store, and where that is silent of the rules'
+ * postures.
+ */
+import {
+  type Coordination,
+  type CounterKey,
+  type Decision,
+  type DecisionExtras,
+  type Outcome,
+  type Plan,
+  type PlannedTake,
+  passes,
+  type Snapshot,
+  type Source,
+} from '@sluice/core'
+import {
+  PendingDecision,
+  type DecideOptions,
+  LEARNING_ROLE,
+  NO_ROLE,
+  type NodeRole,
+} from './pending-decision.js'
+import type { RemoteDeciderDeps, LimiterStats, PeekResult, ComposeDecision } from './asker-types.js'
+import {
+  Coordinator,
+  needsStates,
+  onlySource,
+  overlay,
+  windowPlacer,
+} from './coordination/coordinator.js'
+import type { MixedCall } from './coordination/mixed-call.js'
+import { DEFAULT_DEADLINE_MS, remainingMs, ruleDeadline } from './deadline.js'
+import { DenyCache } from './deny-cache.js'
+import { isHedged, StaleStates, hedgeDelayMs } from './hedge.js'
+import { FallbackDecider } from './fallback/fallback-decider.js'
+import { DeferredCharges } from './deferred-charges.js'
+import { Reconciler } from './reconcile.js'
+import { emptyAnswer, isEmpty, isMisuse, isWhole } from './store-answer.js'
+import type { Answer, Give, Groups, PeekOutcome, PeekOptions, Store } from './store.js'
+
+export class RemoteDecider {
+  readonly #store: Store
+  readonly #compose: ComposeDecision
+  readonly #monotonicMs: () => number
+  readonly #time: () => number
+  readonly #deadlineMs: number
+  readonly #denyCache: DenyCache | undefined
+  readonly #staleStates = new StaleStates()
+  readonly #fallback: FallbackDecider
+  readonly #deferredCharges: DeferredCharges
+  readonly #reconciler: Reconciler
+  readonly #coordinator: Coordinator
+  readonly #onLate = (pending: PendingDecision, answers: Groups<Answer>) =>
+    this.onLateAnswer(pending, answers)
+  #resets = 0
+
+  constructor({
+    store,
+    compose,
+    wallUs,
+    monotonicMs,
+    localCounters,
+    scheduler,
+  }: RemoteDeciderDeps) {
+    const { remote } = store
+    const invalidate = (key: CounterKey) => this.invalidate(key)
+    this.#store = store
+    this.#compose = compose
+    this.#monotonicMs = monotonicMs
+    this.#time = remote === undefined ? wallUs : () => finiteOr(remote.time(), wallUs)
+    this.#deadlineMs = remote?.deadlineMs ?? DEFAULT_DEADLINE_MS
+    const placeInWindow = windowPlacer(remote, this.#time)
+    this.#fallback = new FallbackDecider({
+      maxCounters: localCounters,
+      time: this.#time,
+      placeInWindow,
+      fleetSize: () => remote?.fleetSize() ?? 1,
+    })
+    this.#deferredCharges = new DeferredCharges(store, this.#time, scheduler)
+    const returnLocal = this.#fallback.returnLocal.bind(this.#fallback)
+    const invalidateEverywhere = (key: CounterKey) => this.invalidateEverywhere(key)
+    this.#reconciler = new Reconciler({
+      store,
+      deferredCharges: this.#deferredCharges,
+      returnLocal,
+      invalidate,
+      invalidateEverywhere,
+    })
+    this.#coordinator = new Coordinator({
+      store,
+      scheduler,
+      monotonicMs,
+      wallUs,
+      placeInWindow,
+      fleetSize: () => remote?.fleetSize() ?? 1,
+      fleetPlace: () => remote?.fleetPlace?.() ?? 0,
+      deadlineMs: this.#deadlineMs,
+      invalidate,
+      onStoreAnswer: () => {
+        this.#deferredCharges.isStoreAnswering = true
+      },
+      isStoreAnswering: () => this.#deferredCharges.isStoreAnswering,
+    })
+    if (remote === undefined) return
+    const { denyCacheMs } = remote
+    if (denyCacheMs > 0) this.#denyCache = new DenyCache(denyCacheMs, () => remote.latestTime())
+    remote.onGivenBack?.((key) => this.invalidate(key))
+    remote.onAnswering(() => {
+      this.#deferredCharges.isStoreAnswering = true
+      this.#deferredCharges.flush()
+    })
+  }
+
+  get stats(): LimiterStats {
+    return {
+      localCounters: this.#fallback.size,
+      reportsWaiting: this.#deferredCharges.waiting,
+      reportsDropped: this.#deferredCharges.dropped,
+      givesLost: this.#reconciler.givesLost,
+      coordination: this.#coordinator.stats,
+    }
+  }
+
+  /** By the clock that never steps. */
+  nowMs(): number {
+    return this.#monotonicMs()
+  }
+
+  /** Decides a call that has waited already; at once where nothing has to be asked. */
+  decide(
+    plan: Plan,
+    needs: Snapshot['needs'],
+    options: DecideOptions,
+    waitedMs = 0,
+  ): Decision | Promise<Decision> {
+    if (isEmpty(plan.groups)) return this.#compose(plan, emptyAnswer(plan.groups), options, 'store')
+    if (needs.coordination) return this.decideOnNode(plan, needs, options, waitedMs)
+    return this.decideByStore(plan, needs, options, waitedMs, NO_ROLE)
+  }
+
+  /** What is left of the counters of a call, or what the postures say of them; takes nothing. */
+  async peek(plan: Plan, options?: PeekOptions): Promise<PeekResult> {
+    const onNode = this.#coordinator.peek(plan)
+    if (onNode?.whole !== undefined) {
+      const { whole, source, staleMs } = onNode
+      return { outcomes: whole, source, extras: { staleMs } }
+    }
+    try {
+      const outcomes = await this.#store.peek(plan.groups, options)
+      return { outcomes: overlay(onNode, outcomes), source: 'store', extras: {} }
+    } catch (error) {
+      if (isMisuse(error)) throw error
+      return this.#fallback.peek(plan)
+    }
+  }
+
+  /** What this node itself counts of a limit. */
+  inspectOnNode(take: PlannedTake): PeekOutcome | undefined {
+    return this.#coordinator.peekOne(take)
+  }
+
+  /** How long a call may wait. */
+  deadlineOf(plan: Plan): number {
+    return ruleDeadline(plan) ?? this.#deadlineMs
+  }
+
+  /** Decides a call without the store, because the names of its counters are not known. */
+  decideWithoutStore(plan: Plan, options: DecideOptions): Decision {
+    const { outcomes, source, extras } = this.#fallback.take(plan, undefined)
+    return this.#compose(plan, outcomes, options, source, extras)
+  }
+
+  /** The same for what would only be read. */
+  peekWithoutStore(plan: Plan): PeekResult {
+    return this.#fallback.peek(plan)
+  }
+
+  /** Something was given back: what is known here of the counter is old. */
+  invalidate(key: CounterKey): void {
+    this.#denyCache?.forget(key, this.#monotonicMs())
+    this.#staleStates.forget(key)
+    this.#coordinator.invalidate(key)
+  }
+
+  /** The same after it was done, so that other nodes are to know it too. */
+  invalidateEverywhere(key: CounterKey): void {
+    this.invalidate(key)
+    this.#store.remote?.announce?.(key)
+  }
+
+  /** The counter was reset: nothing of it stays here either. */
+  onReset(key: CounterKey): void {
+    this.invalidateEverywhere(key)
+    this.#resets += 1
+    this.#coordinator.forget(key)
+    this.#fallback.forget(key)
+    this.#deferredCharges.forget(key)
+  }
+
+  /** Other rules are in force: a refusal by the old ones says nothing. */
+  onRulesChanged(): void {
+    this.#denyCache?.clear()
+  }
+
+  /** Whether units of an earlier decision were returned on this node; else the store has them. */
+  refundOnNode(give: Give, coordination: Coordination): boolean {
+    return this.#coordinator.refund(give, coordination)
+  }
+
+  /** What this node holds of the store's goes back before nobody can give it. */
+  async close(): Promise<void> {
+    this.#deferredCharges.close()
+    await this.#coordinator.close()
+  }
+
+  /** The store, and what is known of it, for all of a call or for what was not decided here. */
+  private decideByStore(
+    plan: Plan,
+    needs: Snapshot['needs'],
+    options: DecideOptions,
+    waitedMs: number,
+    role: NodeRole,
+  ): Decision | Promise<Decision> {
+    const cache = this.#denyCache
+    const nowMs = cache === undefined && !role.learns ? 0 : this.#monotonicMs()
+    const denied = cache?.answer(plan, nowMs)
+    if (denied !== undefined) {
+      role.mixed?.putBack()
+      return denied
+    }
+    const fullMs = needs.deadline ? ruleDeadline(plan) : undefined
+    const deadlineMs = waitedMs > 0 ? remainingMs(fullMs ?? this.#deadlineMs, waitedMs) : fullMs
+    const hedged = needs.hedge && isHedged(plan)
+    const generation = cache?.generation ?? 0
+    const states = hedged || (role.learns && needsStates(plan))
+    const pending = new PendingDecision(
+      plan,
+      options,
+      nowMs,
+      generation,
+      deadlineMs,
+      states,
+      this.#onLate,
+      role,
+    )
+    if (hedged) return this.decideHedged(pending)
+    return this.take(pending).then(
+      (answers) => this.onAnswer(pending, answers),
+      (error) => this.onFailure(pending, error),
+    )
+  }
+
+  /** First of what this node decides itself. */
+  private decideOnNode(
+    plan: Plan,
+    needs: Snapshot['needs'],
+    options: DecideOptions,
+    waitedMs: number,
+  ): Decision | Promise<Decision> {
+    const ownMs = needs.deadline ? ruleDeadline(plan) : undefined
+    const start = this.#coordinator.begin(plan, remainingMs(ownMs ?? this.#deadlineMs, waitedMs))
+    if (start === undefined) return this.decideByStore(plan, needs, options, waitedMs, NO_ROLE)
+    if (start === 'ask') return this.decideByStore(plan, needs, options, waitedMs, LEARNING_ROLE)
+    if (!('split' in start)) {
+      const { staleMs } = start
+      return this.#compose(plan, [[start]], options, onlySource(plan), { staleMs })
+    }
+    const { mixed, waiting } = start
+    if (waiting === undefined) return this.decideRest(mixed, needs, options, waitedMs)
+    const sinceMs = this.#monotonicMs()
+    return waiting.then(() =>
+      this.decideRest(mixed, needs, options, waitedMs + this.#monotonicMs() - sinceMs),
+    )
+  }
+
+  /** What could be decided here is: the rest is the store's, if anything is left to ask. */
+  private decideRest(
+    mixed: MixedCall,
+    needs: Snapshot['needs'],
+    options: DecideOptions,
+    waitedMs: number,
+  ): Decision | Promise<Decision> {
+    const { rest, source, staleMs } = mixed
+    if (mixed.isRefused) {
+      const { plan, outcomes } = mixed.refusal()
+      return this.#compose(plan, outcomes, options, source, { staleMs })
+    }
+    if (rest === undefined) {
+      return this.#compose(mixed.plan, mixed.outcomes, options, source, { staleMs })
+    }
+    if (!mixed.isSilent) {
+      return this.decideByStore(rest, needs, options, waitedMs, { learns: true, mixed })
+    }
+    const share = { learns: false, split: mixed }
+    const pending = new PendingDecision(rest, options, 0, 0, undefined, false, this.#onLate, share)
+    const decision = this.degrade(pending, mixed.silences)
+    if (pending.allowed) mixed.onAdmitted()
+    return decision
+  }
+
+  private take(pending: PendingDecision): Promise<Groups<Answer>> {
+    try {
+      const { plan, learns } = pending
+      return this.#store.take(learns ? this.#coordinator.storeTakes(plan) : plan.groups, pending)
+    } catch (error) {
+      return Promise.reject(error)
+    }
+  }
+
+  /** Decides by the store's answer, or by what is known if that takes too long. */
+  private decideHedged(pending: PendingDecision): Promise<Decision> {
+    const resets = this.#resets
+    return new Promise((resolve, reject) => {
+      const attempt = (decide: () => Decision | undefined) => {
+        try {
+          const decision = decide()
+          if (decision !== undefined) resolve(decision)
+        } catch (error) {
+          reject(error)
+        }
+      }
+      const hedgeAfterMs = hedgeDelayMs(pending.deadlineMs ?? this.#deadlineMs)
+      const timer = setTimeout(
+        () => attempt(() => this.decideFromStaleStates(pending)),
+        hedgeAfterMs,
+      )
+      void this.take(pending).then(
+        (answers) => {
+          clearTimeout(timer)
+          attempt(() => {
+            // What was read before a reset may be of one of its counters.
+            if (resets === this.#resets)
+              this.#staleStates.learn(pending.plan, answers, this.#time())
+            return this.onHedgedAnswer(pending, answers)
+          })
+        },
+        (error) => {
+          clearTimeout(timer)
+          attempt(() => (pending.isDecided ? undefined : this.onFailure(pending, error)))
+        },
+      )
+    })
+  }
+
+  private onHedgedAnswer(pending: PendingDecision, answers: Groups<Answer>): Decision | undefined {
+    if (!pending.isDecided) return this.onAnswer(pending, answers)
+    this.#reconciler.reconcile(pending, answers)
+    return undefined
+  }
+
+  /** Admits a call that the store has not decided yet; undefined where only the store can. */
+  private decideFromStaleStates(pending: PendingDecision): Decision | undefined {
+    const { plan } = pending
+    const now = this.#time()
+    const steps = this.#staleStates.admit(plan, now)
+    if (steps === undefined) return undefined
+    const spendings = (plan.groups[0] ?? []).map((take, i) =>
+      take.amount > 0 ? { take, share: undefined, at: steps[i]?.at ?? now } : undefined,
+    )
+    pending.decide(undefined, true, spendings)
+    // The store has not granted it yet, so there is nothing that a receipt could give back.
+    const outcomes = [steps.map((step) => ({ ...step, granted: 0 }))]
+    const shadows = plan.groups.slice(1).map(() => [])
+    return this.compose(pending, [...outcomes, ...shadows], 'local')
+  }
+
+  private onAnswer(pending: PendingDecision, answers: Groups<Answer>): Decision {
+    const { plan } = pending
+    if (!isWhole(plan, answers)) return this.degrade(pending, answers)
+    if (!this.#deferredCharges.isStoreAnswering) this.#deferredCharges.isStoreAnswering = true
+    const [outcomes = []] = answers
+    if (!passes(outcomes)) this.#denyCache?.remember(plan.groups[0] ?? [], outcomes, pending)
+    if (pending.learns) this.#coordinator.learn(plan, answers, pending.sentMs)
+    return this.compose(pending, answers, 'store')
+  }
+
+  /** A store that fails says nothing of what became of the call; one that is misused says so. */
+  private onFailure(pending: PendingDecision, error: unknown): Decision {
+    if (!isMisuse(error)) return this.degrade(pending, undefined)
+    pending.mixed?.putBack()
+    throw error
+  }
+
+  /** Where the store was silent, or in part: each rule by its posture. */
+  private degrade(pending: PendingDecision, answers: Groups<Answer> | undefined): Decision {
+    const { plan } = pending
+    const { allowed, outcomes, source, extras, spendings } = this.#fallback.take(plan, answers)
+    const early = pending.decide(answers, allowed, spendings)
+    this.#deferredCharges.isStoreAnswering = false
+    if (answers !== undefined) {
+      this.#denyCache?.remember(plan.groups[0] ?? [], answers[0] ?? [], pending)
+    }
+    this.#reconciler.onFallback(pending, answers)
+    if (early !== undefined) this.#reconciler.reconcile(pending, early)
+    return this.compose(pending, outcomes, source, extras)
+  }
+
+  /** With what was decided here of the same call, which is put back if the call is refused. */
+  private compose(
+    { plan, options, mixed }: PendingDecision,
+    outcomes: Groups<Outcome>,
+    source: Source,
+    extras?: DecisionExtras,
+  ): Decision {
+    if (mixed === undefined) return this.#compose(plan, outcomes, options, source, extras)
+    if (!passes(outcomes[0] ?? [])) mixed.putBack()
+    return this.#compose(mixed.plan, mixed.merge(outcomes), options, source, extras)
+  }
+
+  /** The store's last word on a call that did not wait for it. */
+  private onLateAnswer(pending: PendingDecision, answers: Groups<Answer>): void {
+    if (pending.recordLate(answers)) this.#reconciler.reconcile(pending, answers)
+  }
+}
+
+/** A store that never answered may not know its time. */
+function finiteOr(time: number, wallUs: () => number): number {
+  return Number.isFinite(time) ? Math.floor(time) : wallUs()
+}

@@ -2,31 +2,35 @@
 import { readFileSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createLimiter } from '@sluice/limiter'
-import { monotonicMs, type WallClock, wallClock } from './clock.js'
+import { monotonicMs, type WallClock, wallClock } from './lib/wall-clock.js'
 import type { Config } from './config/config.js'
-import { createDecider, type Decider } from './decider.js'
-import { type FileWatcher, watchFile } from './files/watch-file.js'
-import { createIdentifier, type Identifier } from './identity/identity.js'
-import { RegisteredKeys } from './identity/known-keys.js'
-import { createTokenVerifier } from './identity/tokens.js'
-import { createDegradedLog, type DegradedLog } from './log/degraded-log.js'
-import { UpstreamHealth } from './gateway/upstream-health.js'
-import type { Log } from './log/logger.js'
-import { createRefusalLog, type RefusalLog } from './log/refusal-log.js'
-import { createDecisionMetrics } from './metrics/decisions.js'
-import type { ReadableHistogram } from './metrics/histogram.js'
-import { createRegistry, type Registry } from './metrics/registry.js'
-import { type Observability, openObservability, type WorkerDeps } from './observation.js'
-import type { RulesFileContent } from './preflight.js'
+import { createDecider, type Decider } from './decide.js'
+import { type FileWatcher, watchFile } from './lib/file-watcher.js'
+import { createIdentifier, type Identifier } from './identity/identify.js'
+import { RegisteredKeys } from './identity/api-keys/known-keys.js'
+import { createTokenVerifier } from './identity/jwt/token-verifier.js'
+import { createDegradedLog, type DegradedLog } from './observability/log/degraded-log.js'
+import { UpstreamHealth } from './entrypoints/gateway/upstream-health.js'
+import type { Log } from './observability/log/logger.js'
+import { createRefusalLog, type RefusalLog } from './observability/log/refusal-log.js'
+import { createDecisionMetrics } from './observability/metrics/decision-metrics.js'
+import type { ReadableHistogram } from './observability/metrics/histogram.js'
+import { createRegistry, type Registry } from './observability/metrics/registry.js'
+import {
+  type Observability,
+  openObservability,
+  type WorkerDeps,
+} from './observability/observability.js'
+import type { RulesFileContent } from './startup/preflight.js'
 import {
   describeNode,
   type NodeInfo,
   openRuleFollower,
   type SharedStore,
-} from './source/open-source.js'
-import type { RuleFollower } from './source/rule-source.js'
-import { type CounterStore, openStore } from './store/open-store.js'
-import { openTelemetry, type Telemetry } from './telemetry/telemetry.js'
+} from './rules/sync/open-rule-follower.js'
+import type { RuleFollower } from './rules/sync/rule-follower.js'
+import { type CounterStore, openStore } from './counter-store/open-store.js'
+import { openTelemetry, type Telemetry } from './observability/tracing/telemetry.js'
 
 export interface Engine {
   readonly decider: Decider

@@ -2,8 +2,8 @@
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import process from 'node:process'
-import { ADMIN_TOKEN_FILE } from './data-dir.js'
-import { messageOf } from './message-of.js'
+import { ADMIN_TOKEN_FILE } from './startup/stored-secrets.js'
+import { messageOf } from './lib/message-of.js'
 
 export interface FindAdminOptions {
   readonly url?: string | undefined

@@ -1,4 +1,4 @@
 /** The servers of Sluice, for the `sluice` command and for tests. */
-export { type RunOptions, runServer } from './entry.js'
-export type { LoggedDecision } from './decision-log/format.js'
-export { readDecisions } from './decision-log/read-decisions.js'
+export { type RunOptions, runServer } from './main.js'
+export type { LoggedDecision } from './observability/decision-log/decision-log-format.js'
+export { readDecisions } from './observability/decision-log/read-decisions.js'

@@ -6,7 +6,7 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { Environment } from './config/environment.js'
 import { parseConfig } from './config/parse-config.js'
-import { createMemoryLog, type MemoryLog } from './log/memory-log.test-helper.js'
+import { createMemoryLog, type MemoryLog } from './observability/log/memory-log.test-helper.js'
 import { type RunningServer, serve } from './serve.js'
 
 export interface TestServer extends RunningServer {

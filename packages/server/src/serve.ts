@@ -1,13 +1,13 @@
 /** One server process: gateway, decision API and admin listener over one limiter. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import { openAdmin } from './admin/open-admin.js'
-import type { Readiness } from './api/api.js'
-import { wallClock } from './clock.js'
+import { openAdmin } from './entrypoints/admin/open-admin.js'
+import type { Readiness } from './entrypoints/decision-api/decision-api.js'
+import { wallClock } from './lib/wall-clock.js'
 import type { Config } from './config/config.js'
 import { upstreamAt } from './config/parse-gateway.js'
-import { type StoredSecret, loadOrCreateAdminToken } from './data-dir.js'
-import { drain, type DrainResult } from './drain.js'
-import { startEcho } from './echo.js'
+import { type StoredSecret, loadOrCreateAdminToken } from './startup/stored-secrets.js'
+import { drain, type DrainResult } from './shutdown.js'
+import { startEcho } from './startup/echo.js'
 import { type Engine, secretAttributes, startEngine } from './engine.js'
 import {
   addressDescriber,
@@ -17,17 +17,17 @@ import {
   openDecisionApi,
   openGateway,
   openListener,
-} from './entry-points.js'
-import { exampleKeys, isUnconfigured } from './example.js'
-import type { HttpListener } from './http/listener.js'
-import { createSecretMasker } from './identity/secret-form.js'
-import type { Log } from './log/logger.js'
-import { registerListenerMetrics } from './metrics/listeners.js'
-import { type RulesFileContent, readRules } from './preflight.js'
-import { connectIpcStore } from './rule-store/ipc/ipc-store.js'
-import { registerServerMetrics } from './server-metrics.js'
-import type { RuleFollower } from './source/rule-source.js'
-import { responseClock } from './store/response-clock.js'
+} from './entrypoints/entrypoint.js'
+import { exampleKeys, isUnconfigured } from './startup/example.js'
+import type { HttpListener } from './entrypoints/http/http-listener.js'
+import { createSecretMasker } from './identity/masked-value.js'
+import type { Log } from './observability/log/logger.js'
+import { registerListenerMetrics } from './observability/metrics/listener-metrics.js'
+import { type RulesFileContent, readRules } from './startup/preflight.js'
+import { connectIpcStore } from './rules/store/ipc/ipc-store.js'
+import { registerServerMetrics } from './observability/metrics/server-metrics.js'
+import type { RuleFollower } from './rules/sync/rule-follower.js'
+import { responseClock } from './counter-store/response-clock.js'
 import { warmUp } from './warm-up/warm-up.js'
 import type { WorkerSide } from './workers.js'
 

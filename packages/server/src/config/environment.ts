@@ -14,10 +14,10 @@ import type { ListenAddress } from './config.js'
 import { readDatabaseUrl } from './database-url.js'
 import type { ExplicitValue } from './fields.js'
 import { readListen } from './listen.js'
-import { readProxies } from './proxies.js'
+import { readProxies } from './trusted-proxies.js'
 import { readRedisUrl } from './redis-url.js'
 import { readKeySecret, readToken } from './secrets.js'
-import { readOrigin } from './urls.js'
+import { readOrigin } from './outbound-urls.js'
 import { readFileName, readInteger, WORKERS } from './values.js'
 
 export type Environment = Readonly<Record<string, string | undefined>>

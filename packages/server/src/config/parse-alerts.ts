@@ -11,9 +11,9 @@ import {
 } from '@sluice/core/reading'
 import type { AlertName, AlertsConfig } from './config.js'
 import { hideLongText, readFields, readSection } from './fields.js'
-import type { ConfigSources } from './parse-doors.js'
+import type { ConfigSources } from './parse-listeners.js'
 import { type FileAccess, readTokenFile } from './secrets.js'
-import { readWebhookUrl } from './urls.js'
+import { readWebhookUrl } from './outbound-urls.js'
 import { readDuration, readWord } from './values.js'
 
 export const ALERT_NAMES = [

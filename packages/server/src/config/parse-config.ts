@@ -16,18 +16,18 @@ import {
   type Located,
 } from '@sluice/core/reading'
 import { MEMORY_COUNTERS_DEFAULT, MEMORY_COUNTERS_MAX } from '@sluice/limiter'
-import { checkSettings } from './checks.js'
+import { checkSettings } from './cross-field-checks.js'
 import type { Config } from './config.js'
 import { type Environment, readEnvironment } from './environment.js'
 import { emptyMap, readFields, readExplicit, readSection, resolveSetting } from './fields.js'
-import { readAdmin, readApi, type ConfigSources } from './parse-doors.js'
+import { readAdmin, readApi, type ConfigSources } from './parse-listeners.js'
 import { readAlerts } from './parse-alerts.js'
 import { readDecisionLog } from './parse-decision-log.js'
 import { readDatabase } from './parse-database.js'
 import { readGateway } from './parse-gateway.js'
 import { readIdentity } from './parse-identity.js'
 import { readRedis } from './parse-redis.js'
-import { readTrustedProxies } from './proxies.js'
+import { readTrustedProxies } from './trusted-proxies.js'
 import { readDuration, readFileName, readStatus, readInteger, readWord, WORKERS } from './values.js'
 
 /** Of a file: 10,000 keys with their users take less than half of it. */

@@ -14,7 +14,7 @@ import type { GatewayConfig, ListenAddress, Upstream } from './config.js'
 import type { Overrides } from './environment.js'
 import { readFields, readExplicit, readSection, type Setting, resolveSetting } from './fields.js'
 import { readListen } from './listen.js'
-import { readOrigin } from './urls.js'
+import { readOrigin } from './outbound-urls.js'
 import { readDuration, readItems, readTls, readInteger, readWord } from './values.js'
 
 const LISTEN: ListenAddress = { host: '127.0.0.1', port: 8080 }

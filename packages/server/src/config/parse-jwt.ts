@@ -12,7 +12,7 @@ import {
 import type { JwtAlgorithm, JwtConfig, JwtKeyFile } from './config.js'
 import { hideLongText, readFields } from './fields.js'
 import type { HeaderNames } from './header-name.js'
-import { readJwksUrl } from './urls.js'
+import { readJwksUrl } from './outbound-urls.js'
 import { readFileName, readItems, readName, readWord } from './values.js'
 
 const ALGORITHMS: readonly JwtAlgorithm[] = [

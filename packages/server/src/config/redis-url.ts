@@ -1,7 +1,7 @@
 /** Where Redis is, read as the store reads it. No message shows a password: the store's do not. */
 import { reportAt, type Located } from '@sluice/core/reading'
 import { parseRedisUrl } from '@sluice/limiter/redis'
-import { messageOf } from '../message-of.js'
+import { messageOf } from '../lib/message-of.js'
 
 /** So much of what was found a problem shows; what is wrong with a URL stands at the end of it. */
 const FOUND_LENGTH_MAX = 64

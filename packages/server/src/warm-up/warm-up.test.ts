@@ -3,9 +3,9 @@ import { memoryStore } from '@sluice/limiter'
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { type RedisServer, startRedis } from '../../../../tools/redis/server.mjs'
 import { parseConfig } from '../config/parse-config.js'
-import { readMetrics, valueOf } from '../metrics/read-metrics.test-helper.js'
+import { readMetrics, valueOf } from '../observability/metrics/read-metrics.test-helper.js'
 import { startTestServer } from '../serve.test-helper.js'
-import { openWarmUpServer } from './private-server.js'
+import { openWarmUpServer } from './warm-up-server.js'
 import { warmUp } from './warm-up.js'
 
 let redis: RedisServer

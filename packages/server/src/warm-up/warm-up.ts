@@ -5,11 +5,11 @@
  */
 import { Agent, request } from 'node:http'
 import type { Store } from '@sluice/limiter'
-import { monotonicMs } from '../clock.js'
+import { monotonicMs } from '../lib/wall-clock.js'
 import type { Config } from '../config/config.js'
-import { isRedis } from '../stats/store-sight.js'
-import { openWarmUpServer, type WarmUpServer, WARM_UP_PATHS } from './private-server.js'
-import { PlateauDetector } from './settling.js'
+import { isRedis } from '../observability/stats/store-snapshot.js'
+import { openWarmUpServer, type WarmUpServer, WARM_UP_PATHS } from './warm-up-server.js'
+import { PlateauDetector } from './plateau-detector.js'
 
 /** After that the node is ready, warm or not. */
 const WARM_UP_MS_MAX = 1000

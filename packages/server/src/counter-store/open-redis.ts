@@ -1,0 +1,216 @@
+/**
+ * Counters in Redis, and a start that does not depend on it: without Redis every rule answers by
+ * its posture. What cannot be done without is the key of all hashes, so it is kept here as well.
+ */
+import { show, SluiceError } from '@sluice/core'
+import type { Limiter } from '@sluice/limiter'
+import { describeTarget, parseRedisUrl, type RedisStore, redisStore } from '@sluice/limiter/redis'
+import type { Config, RedisConfig } from '../config/config.js'
+import { readPem } from '../lib/read-pem.js'
+import { saveRedisSecret, readLastRedisSecret } from '../startup/stored-secrets.js'
+import type { Log } from '../observability/log/logger.js'
+import { messageOf } from '../lib/message-of.js'
+import type { CounterStore } from './open-store.js'
+import { BatchLatency } from './batch-latency.js'
+import { ConnectionFailureCounts } from './connection-failure-counts.js'
+import { StoreHealth } from './store-health.js'
+import { registerRedisMetrics } from './store-metrics.js'
+import { createStoreObserver, type StoreDeps } from './store-observer.js'
+
+/** How long a start waits for Redis to answer. */
+const START_MS_MAX = 10_000
+const POLL_EVERY_MS = 1000
+const PROBLEM_SHOWN_MAX = 250
+
+type WithRedis = Pick<Config, 'dataDir' | 'keySecret'> & { readonly redis: RedisConfig }
+
+export async function openRedis(config: WithRedis, deps: StoreDeps): Promise<CounterStore> {
+  const { log, clock, registry } = deps
+  const { dataDir, keySecret } = config
+  const { url, tls, ...options } = config.redis
+  const lastSecret = keySecret === undefined ? readLastRedisSecret(dataDir, log) : undefined
+  const observer = createStoreObserver(deps)
+  const batchLatency = new BatchLatency(options.deadlineMs)
+  const failures = new ConnectionFailureCounts()
+  const latest = { problem: 'it does not answer', breakerOpened: (_store: string): void => {} }
+  const store = redisStore({
+    ...options,
+    url,
+    tls: tls && { ...(await readPem(tls)), servername: tls.servername },
+    secret: keySecret,
+    lastSecret,
+    observer: {
+      ...observer,
+      batch(address, seconds, takes) {
+        observer.batch(address, seconds, takes)
+        batchLatency.record(address, seconds)
+      },
+      error(code, address) {
+        observer.error(code, address)
+        if (code === 'connection') failures.record(address)
+      },
+      problem(message) {
+        observer.problem(message)
+        latest.problem = show(message, PROBLEM_SHOWN_MAX)
+      },
+      breakerOpened(address) {
+        observer.breakerOpened(address)
+        latest.breakerOpened(address)
+      },
+    },
+  })
+  const stats = () => store.stats()
+  const name = describeTarget(parseRedisUrl(url))
+  registerRedisMetrics(registry, { stats, layout: options.layout, name })
+  const health = new StoreHealth(stats, clock)
+  const known = keySecret ?? lastSecret
+  return {
+    store,
+    secret: await secretOf(store, known, { log, name, dataDir, problem: () => latest.problem }),
+    name,
+    describe: () => health.describe(),
+    times: observer.times,
+    batchLatency,
+    connectionFailures: () => failures.counts(),
+    redisStats: stats,
+    memoryStats: () => undefined,
+    onBreakerOpened: (listener) => void (latest.breakerOpened = listener),
+    startMaintenance(limiter) {
+      const warnOfLoss = createLossWarning(limiter, log)
+      const timer = setInterval(() => {
+        const { nodes, memory } = health.poll()
+        for (const { address } of nodes) observer.register(address)
+        warnOfLoss(memory?.isAppendOnly)
+      }, POLL_EVERY_MS).unref()
+      return async () => clearInterval(timer)
+    },
+  }
+}
+
+interface SecretDeps {
+  readonly log: Log
+  readonly name: string
+  readonly dataDir: string
+  /** What was wrong with Redis last, as far as it is known. */
+  readonly problem: () => string
+}
+
+/** Closes the store where there is no secret to be had. */
+async function secretOf(
+  store: RedisStore,
+  /** Given, or told by Redis the last time. */
+  known: Uint8Array | undefined,
+  deps: SecretDeps,
+): Promise<Uint8Array> {
+  const { log, name, problem } = deps
+  try {
+    if (await isReadyWithin(store, START_MS_MAX)) return await agreedSecret(store, known, deps)
+    if (known === undefined) throw new Error(secretMissing(name, problem()))
+    log.warn(
+      { store: name, problem: problem() },
+      'Redis is not there yet; every rule answers by its posture until it is',
+    )
+    followOnceReady(store, known, deps)
+    return known
+  } catch (error) {
+    if (isRefusal(error) && known !== undefined) {
+      log.error(
+        { store: name, problem: problem() },
+        'Redis refuses this node; every rule answers by its posture until it does not',
+      )
+      followOnceReady(store, known, deps)
+      return known
+    }
+    await store.close()
+    throw isRefusal(error) ? new Error(secretRefused(name, messageOf(error))) : error
+  }
+}
+
+/** The one that Redis agreed to, kept for the next start; a given one is that one. */
+async function agreedSecret(
+  { remote }: RedisStore,
+  known: Uint8Array | undefined,
+  { log, dataDir }: SecretDeps,
+): Promise<Uint8Array> {
+  const secret = await remote.secret
+  if (known === undefined || !equalBytes(secret, known)) saveRedisSecret(dataDir, secret, log)
+  return secret
+}
+
+function equalBytes(one: Uint8Array, other: Uint8Array): boolean {
+  return Buffer.compare(one, other) === 0
+}
+
+/** It goes on trying, so a node that can do without the secret need not end. */
+function isRefusal(error: unknown): boolean {
+  return error instanceof SluiceError && error.code === 'STORE_REFUSED'
+}
+
+function secretMissing(name: string, problem: string): string {
+  return (
+    `${name} could not be used within ${START_MS_MAX / 1000} s: ${problem}. It keeps the secret ` +
+    'of the key hash, which this node has not seen before; put that right, or set ' +
+    'SLUICE_KEY_SECRET to the same value on all nodes'
+  )
+}
+
+function secretRefused(name: string, problem: string): string {
+  return (
+    `${name} cannot be used: ${show(problem, PROBLEM_SHOWN_MAX)}. It keeps the secret of the key ` +
+    'hash, which this node has not seen before'
+  )
+}
+
+/** Rejects where Redis answers and is never to be used. */
+async function isReadyWithin(store: RedisStore, ms: number): Promise<boolean> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<boolean>((resolve) => {
+    timer = setTimeout(resolve, ms, false)
+  })
+  try {
+    return await Promise.race([store.ready.then(() => true), late])
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** What is found out when Redis answers at last, with calls under way. */
+function followOnceReady(store: RedisStore, inUse: Uint8Array, deps: SecretDeps): void {
+  const { log } = deps
+  const follow = async () => {
+    // Also after it refused this node, when nobody waits for `ready` any more.
+    await store.remote.secret
+    log.info({}, 'Redis answers')
+    if (equalBytes(await agreedSecret(store, inUse, deps), inUse)) return
+    // Its counters would have other names than those of all other nodes.
+    await store.close()
+    const problem = 'Redis keeps another secret of the key hash than this node was started with'
+    log.error({ problem }, 'this node counts no more in Redis, and goes by posture; restart it')
+  }
+  follow().catch((error: unknown) => {
+    // The server ended before Redis was there.
+    if (error instanceof SluiceError && error.code === 'STORE_FAILED') return
+    log.error(
+      { problem: messageOf(error) },
+      'Redis cannot be used; every rule answers by its posture',
+    )
+  })
+}
+
+/** Warns once each time that a rule became durable, or Redis forgetful. */
+function createLossWarning(
+  limiter: Limiter,
+  log: Log,
+): (isAppendOnly: boolean | undefined) => void {
+  let isWarned = false
+  return (isAppendOnly) => {
+    const isLost = limiter.hasDurable && isAppendOnly === false
+    if (isLost && !isWarned) {
+      log.warn(
+        {},
+        'a rule is durable, but Redis has appendonly off: a restart of it forgets counters',
+      )
+    }
+    isWarned = isLost
+  }
+}

@@ -1,0 +1,333 @@
+/** Who gets in: security 30 to 36 and B56 of the list of faults. */
+import { describe, expect, test } from 'vitest'
+import type { Role } from '../../rules/store/records.js'
+import { closeAfterTests, ROOT_TOKEN, startAdmin } from './admin.test-helper.js'
+
+closeAfterTests()
+
+interface Problem {
+  readonly error: string
+  readonly detail: string
+}
+
+/** Parameters of paths filled in with something. */
+const filled = (path: string) => path.replaceAll(/\{\w+\}/g, 'x').replace('/admin/v1', '')
+
+/** The one route that is asked by whoever has nothing but a token. */
+const isLogin = (method: string, path: string) => method === 'POST' && path === '/admin/v1/session'
+
+describe('without a token', () => {
+  test('the login tells nobody anything but that the token is wrong', async () => {
+    const admin = await startAdmin()
+    const login = (body: object) => admin.request('POST', '/session', body, { token: null })
+    const wrong = await login({ token: 'wrong' })
+    const { text } = await admin.request('GET', '/rules', undefined, { token: null })
+    expect([wrong.status, wrong.text]).toEqual([401, text])
+    expect(wrong.headers.has('set-cookie')).toBe(false)
+    expect((await login({})).status).toBe(400)
+    expect((await login({ token: 'x'.repeat(9000) })).status).toBe(413)
+  })
+
+  test('every route of the router but the login answers 401 (security 31)', async () => {
+    const admin = await startAdmin()
+    const routes = admin.routes()
+    expect(routes.length).toBeGreaterThan(40)
+    for (const { method, path } of routes) {
+      if (isLogin(method, path)) continue
+      const { status, body } = await admin.request(method, filled(path), undefined, { token: null })
+      expect({ method, path, status, error: (body as Problem).error }).toEqual({
+        method,
+        path,
+        status: 401,
+        error: 'unauthorized',
+      })
+      admin.advance(3000)
+    }
+  })
+
+  test('paths and methods that nobody serves answer the same', async () => {
+    const admin = await startAdmin()
+    const { text } = await admin.request('GET', '/rules', undefined, { token: null })
+    const responses = [
+      ['GET', '/nothing'],
+      ['GET', '/../..'],
+      ['OPTIONS', '/rules'],
+      ['TRACE2', '/rules'],
+      ['DELETE', '/rules'],
+    ] as const
+    for (const [method, path] of responses) {
+      const answer = await admin.request(method, path, undefined, { token: null })
+      expect([method, path, answer.status, answer.text]).toEqual([method, path, 401, text])
+    }
+    const root = await admin.app.request('/')
+    expect([root.status, await root.text()]).toEqual([401, text])
+  })
+
+  test('B56: missing, wrong, one character, a megabyte, another scheme: one answer', async () => {
+    const admin = await startAdmin()
+    const sent: readonly (string | undefined)[] = [
+      undefined,
+      'Bearer wrong-token-0123456789abcdef',
+      'Bearer x',
+      `Bearer ${'x'.repeat(1024 * 1024)}`,
+      `Basic ${ROOT_TOKEN}`,
+      `${ROOT_TOKEN}`,
+      `Bearer${ROOT_TOKEN}`,
+      `Bearer ${ROOT_TOKEN} `.repeat(2),
+    ]
+    const answers = new Set<string>()
+    for (const authorization of sent) {
+      const headers = authorization === undefined ? {} : { authorization }
+      const answer = await admin.request('GET', '/rules', undefined, { token: null, headers })
+      answers.add(JSON.stringify([answer.status, answer.text, [...answer.headers]]))
+    }
+    expect(answers.size).toBe(1)
+    expect([...answers][0]).toContain('401')
+  })
+
+  test('the scheme may be written in any case', async () => {
+    const admin = await startAdmin()
+    const headers = { authorization: `bEARER ${ROOT_TOKEN}` }
+    const { status } = await admin.request('GET', '/rules', undefined, { token: null, headers })
+    expect(status).toBe(200)
+  })
+
+  test('a token in a cookie is nobody (security 34)', async () => {
+    const admin = await startAdmin()
+    const headers = { cookie: `token=${ROOT_TOKEN}; authorization=Bearer ${ROOT_TOKEN}` }
+    const answer = await admin.request('GET', '/rules', undefined, { token: null, headers })
+    expect(answer.status).toBe(401)
+    expect(answer.headers.has('set-cookie')).toBe(false)
+  })
+
+  test('nothing of a body is looked at', async () => {
+    const admin = await startAdmin()
+    const answer = await admin.request('POST', '/rules', undefined, { token: null, text: '{{{' })
+    expect(answer.status).toBe(401)
+  })
+})
+
+describe('roles (security 33)', () => {
+  const NEEDED: Readonly<Record<string, Role>> = {
+    'POST /admin/v1/validate': 'read',
+    'POST /admin/v1/validate/rule': 'read',
+    'POST /admin/v1/peek': 'read',
+    'POST /admin/v1/inspect': 'read',
+    'POST /admin/v1/trial': 'read',
+    'POST /admin/v1/session': 'read',
+    'DELETE /admin/v1/session': 'read',
+    'GET /admin/v1/tokens': 'admin',
+    'POST /admin/v1/tokens': 'admin',
+    'DELETE /admin/v1/tokens/{id}': 'admin',
+    'POST /admin/v1/adopt': 'admin',
+  }
+  const neededOf = (method: string, path: string): Role =>
+    NEEDED[`${method} ${path}`] ?? (method === 'GET' ? 'read' : 'edit')
+
+  const RANKS = ['read', 'edit', 'admin'] as const
+
+  test.each(RANKS)('%s may do what its role says, on every route', async (role) => {
+    const admin = await startAdmin()
+    const token = await admin.tokenOf(role)
+    for (const { method, path } of admin.routes()) {
+      const needed = neededOf(method, path)
+      // A body of a type that nobody takes: what may be done is refused a step later.
+      const headers = { 'content-type': 'text/plain' }
+      const sent = method === 'GET' ? { token } : { token, headers, text: 'x' }
+      const { status, body } = await admin.request(method, filled(path), undefined, sent)
+      const isForbidden = status === 403 && (body as Problem).error === 'forbidden'
+      expect([method, path, isForbidden]).toEqual([
+        method,
+        path,
+        RANKS.indexOf(role) < RANKS.indexOf(needed),
+      ])
+      if (isForbidden) expect((body as Problem).detail).toContain(`needs the role ${needed}`)
+    }
+  })
+
+  test('a token that expired or was revoked is nobody from that moment on', async () => {
+    const admin = await startAdmin()
+    const expiresAt = '2026-01-01T01:00:00Z'
+    const made = await admin.request('POST', '/tokens', { name: 'ci', role: 'read', expiresAt })
+    const { token } = made.body as { readonly token: string }
+    const responses = async () =>
+      (await admin.request('GET', '/rules', undefined, { token })).status
+    expect(await responses()).toBe(200)
+    admin.advance(3_600_000)
+    expect(await responses()).toBe(401)
+    const other = await admin.request('POST', '/tokens', { name: 'ci', role: 'read' })
+    const { id, token: second } = other.body as { readonly id: string; readonly token: string }
+    const askedAgain = async () =>
+      (await admin.request('GET', '/rules', undefined, { token: second })).status
+    expect(await askedAgain()).toBe(200)
+    expect((await admin.request('DELETE', `/tokens/${id}`)).status).toBe(200)
+    expect(await askedAgain()).toBe(401)
+  })
+
+  test('tokens have at least 128 bits and are told once (security 30, 32)', async () => {
+    const admin = await startAdmin()
+    const made = await admin.request('POST', '/tokens', { name: 'ci', role: 'edit' })
+    const { token } = made.body as { readonly token: string }
+    expect(token.length).toBeGreaterThanOrEqual(22)
+    const listed = await admin.request('GET', '/tokens')
+    expect(listed.text).not.toContain(token)
+    expect(listed.text).not.toContain('hash')
+    const past = await admin.request('GET', '/versions')
+    expect(past.text).not.toContain(token)
+    expect(past.text).not.toContain('hash')
+    expect(past.text).not.toContain('"secret":"')
+  })
+})
+
+describe('web pages (security 34)', () => {
+  test.each([
+    { origin: 'https://evil.example' },
+    { origin: 'null' },
+    { 'sec-fetch-site': 'cross-site' },
+    { 'sec-fetch-site': 'same-site' },
+  ])('a request of one with %j is refused, whatever token it has', async (headers) => {
+    const admin = await startAdmin()
+    const answer = await admin.request(
+      'POST',
+      '/rules',
+      { id: 'a', limits: ['1/day'] },
+      { headers },
+    )
+    expect(answer.status).toBe(403)
+    expect(answer.body).toMatchObject({ error: 'cross_site' })
+    expect(admin.deps.ruleFollower.catalog.rule('a')).toBeUndefined()
+  })
+
+  test('one of the same origin is served', async () => {
+    const admin = await startAdmin()
+    const headers = { origin: 'http://localhost', 'sec-fetch-site': 'same-origin' }
+    expect((await admin.request('GET', '/rules', undefined, { headers })).status).toBe(200)
+  })
+
+  test('no GET changes anything', async () => {
+    const admin = await startAdmin()
+    const version = () => admin.deps.ruleFollower.catalog.position?.version
+    const before = version()
+    for (const { method, path } of admin.routes()) {
+      if (method === 'GET') await admin.request('GET', filled(path))
+    }
+    expect(version()).toBe(before)
+  })
+})
+
+describe('its own limits (security 36)', () => {
+  const wrong = { token: 'wrong' }
+
+  test('after 20 wrong tokens an address waits', async () => {
+    const admin = await startAdmin()
+    for (let i = 0; i < 20; i++) {
+      expect((await admin.request('GET', '/rules', undefined, wrong)).status).toBe(401)
+    }
+    const refused = await admin.request('GET', '/rules', undefined, wrong)
+    expect(refused.status).toBe(429)
+    expect(refused.body).toMatchObject({ error: 'rate_limited', status: 429 })
+    expect(refused.headers.get('retry-after')).toBe('3')
+    admin.advance(3000)
+    expect((await admin.request('GET', '/rules', undefined, wrong)).status).toBe(401)
+  })
+
+  test('wrong tokens are told of in the log, once a second and with their number', async () => {
+    const admin = await startAdmin()
+    for (let i = 0; i < 5; i++) await admin.request('GET', '/rules', undefined, wrong)
+    admin.advance(1000)
+    await admin.request('GET', '/rules', undefined, wrong)
+    const told = admin.memoryLog.lines.filter(
+      ({ msg }) => msg === 'a call without a good admin token',
+    )
+    expect(told).toMatchObject([
+      { level: 'warn', untold: 0 },
+      { level: 'warn', untold: 4 },
+    ])
+    expect(JSON.stringify(told)).not.toContain(wrong.token)
+  })
+
+  test('wrong tokens do not lock out whoever has a right one at the same address', async () => {
+    const admin = await startAdmin()
+    for (let i = 0; i < 50; i++) await admin.request('GET', '/rules', undefined, wrong)
+    expect((await admin.request('GET', '/rules')).status).toBe(200)
+    const token = await admin.tokenOf('read')
+    expect((await admin.request('GET', '/rules', undefined, { token })).status).toBe(200)
+    expect((await admin.request('GET', '/rules', undefined, wrong)).status).toBe(429)
+  })
+
+  test('wrong tokens sent at one moment find no more room than one after the other', async () => {
+    const admin = await startAdmin()
+    const responses = Array.from({ length: 50 }, () =>
+      admin.request('GET', '/rules', undefined, wrong),
+    )
+    const statuses = (await Promise.all(responses)).map(({ status }) => status)
+    expect(statuses.filter((status) => status === 401)).toHaveLength(20)
+    expect(statuses.filter((status) => status === 429)).toHaveLength(30)
+  })
+
+  test('right tokens do not count as wrong ones', async () => {
+    const admin = await startAdmin()
+    for (let i = 0; i < 100; i++) {
+      expect((await admin.request('GET', '/rules')).status).toBe(200)
+    }
+  })
+
+  test('a token has so many calls, and answers tell how many are left', async () => {
+    const admin = await startAdmin()
+    const first = await admin.request('GET', '/rules')
+    expect(first.headers.get('ratelimit')).toBe('"admin-calls";r=999;t=1')
+    for (let i = 1; i < 1000; i++) await admin.request('GET', '/nothing')
+    const refused = await admin.request('GET', '/rules')
+    expect(refused.status).toBe(429)
+    expect(refused.headers.get('retry-after')).toBe('1')
+    const token = await admin.tokenOf('read')
+    expect((await admin.request('GET', '/rules', undefined, { token })).status).toBe(200)
+  })
+
+  test('writes have fewer', async () => {
+    const admin = await startAdmin()
+    const { headers } = await admin.request('POST', '/rules', { id: 'a', limits: ['1/day'] })
+    expect(headers.get('ratelimit-policy')).toContain('"admin-writes";q=500;w=1')
+  })
+})
+
+describe('every answer', () => {
+  test('is not to be kept, and of the type it says', async () => {
+    const admin = await startAdmin()
+    const answers = [
+      await admin.request('GET', '/rules'),
+      await admin.request('GET', '/nothing'),
+      await admin.request('GET', '/rules', undefined, { token: null }),
+      await admin.request('POST', '/rules', { id: 'B' }),
+    ]
+    for (const { headers } of answers) {
+      expect(headers.get('cache-control')).toBe('no-store')
+      expect(headers.get('x-content-type-options')).toBe('nosniff')
+    }
+  })
+
+  test('a path that nobody serves is 404, and another method 405 with those that are', async () => {
+    const admin = await startAdmin()
+    const nowhere = await admin.request('GET', '/nothing')
+    expect([nowhere.status, nowhere.body]).toMatchObject([404, { error: 'not_found' }])
+    const other = await admin.request('DELETE', '/rules')
+    expect([other.status, other.body]).toMatchObject([405, { error: 'method_not_allowed' }])
+    expect(other.headers.get('allow')).toBe('GET, HEAD, POST, PUT')
+    expect((await admin.request('HEAD', '/rules')).text).toBe('')
+  })
+
+  test('a fault of our own is told without details, and logged', async () => {
+    const fault = new Error('a secret detail')
+    const admin = await startAdmin({
+      deps: (parts) => ({
+        ...parts,
+        editor: { ...parts.editor, create: () => Promise.reject(fault) },
+      }),
+    })
+    const answer = await admin.request('POST', '/rules', {})
+    expect(answer.status).toBe(500)
+    expect(answer.body).toMatchObject({ error: 'internal' })
+    expect(answer.text).not.toContain('a secret detail')
+    expect(JSON.stringify(admin.memoryLog.lines)).toContain('a secret detail')
+  })
+})

@@ -1,0 +1,57 @@
+/** The admin API over the parts of a running server. */
+import { wallClock } from '../../lib/wall-clock.js'
+import type { Config } from '../../config/config.js'
+import { createEditor } from '../../rules/editor/editor.js'
+import { headerAttributes } from '../../config/header-attributes.js'
+import { type Engine, secretAttributes } from '../../engine.js'
+import { createSecretMasker } from '../../identity/masked-value.js'
+import type { Log } from '../../observability/log/logger.js'
+import { nodeProblem } from '../../rules/sync/rule-follower.js'
+import { responseClock } from '../../counter-store/response-clock.js'
+import { type Admin, createAdmin } from './admin.js'
+import type { AdminDeps } from './admin-deps.js'
+import { isClientTls } from './transport-security.js'
+
+export interface OpenAdminDeps extends Pick<AdminDeps, 'sight' | 'alerts'> {
+  readonly log: Log
+  readonly rootToken: string
+  readonly metricsText: () => string | Promise<string>
+}
+
+export function openAdmin(
+  config: Config,
+  { ruleFollower, node, decider, counterStore }: Engine,
+  { log, rootToken, metricsText, fleetStats, alerts }: OpenAdminDeps,
+): Admin {
+  const hideSecrets = createSecretMasker(counterStore.secret, secretAttributes(config))
+  const { ipv6Prefix } = config.identity
+  const fromHeaders = headerAttributes(config)
+  return createAdmin({
+    metricsText,
+    editor: createEditor({
+      follower: ruleFollower,
+      clock: wallClock,
+      hideSecrets,
+      ipv6Prefix,
+      fromHeaders,
+      log,
+    }),
+    ruleFollower,
+    decider,
+    fleetStats,
+    alerts,
+    rootToken,
+    clock: wallClock,
+    responseClock: responseClock(counterStore.store, wallClock),
+    log,
+    hideSecrets,
+    ipv6Prefix,
+    fromHeaders,
+    isEncrypted: (request) => isClientTls(config, request),
+    node: () => ({
+      ...node,
+      rulesVersion: ruleFollower.version(),
+      problem: nodeProblem(ruleFollower),
+    }),
+  })
+}

@@ -1,0 +1,164 @@
+/** What nodes run, decide and hold. */
+import type { Call } from '@sluice/core'
+import {
+  type CallRequest as AskedCall,
+  PEEK_FIELDS,
+  RESET_FIELDS,
+  readCall,
+} from '../../decision-api/read-call.js'
+import type { LiveNode } from '../../../rules/store/rule-store.js'
+import type { NodeSnapshotView } from '../../../observability/stats/stats-views.js'
+import type { AdminDeps } from '../admin-deps.js'
+import { type BodySpec, openBody, operation, type Operation } from '../operation.js'
+import {
+  callInput,
+  decisionView,
+  inspectInput,
+  inspectView,
+  nodesView,
+  versionAnswer,
+} from '../schemas.js'
+import { BASE } from './operation-helpers.js'
+
+const listNodes = operation({
+  method: 'get',
+  path: `${BASE}/nodes`,
+  id: 'listNodes',
+  tag: 'Nodes',
+  summary: 'List the nodes, and the version of the rules that each runs',
+  role: 'read',
+  answers: [{ status: 200, description: 'The nodes, and this one.', schema: nodesView }],
+  async run(_request, { ruleFollower: source, editor, node, fleetStats }) {
+    const status = source.status()
+    const [storeNodes, fleetNodes] = await Promise.all([
+      readStoreNodes(source),
+      readFleetNodes(fleetStats),
+    ])
+    const body = {
+      version: source.version(),
+      source: source.name,
+      readOnly: editor.readOnly ?? null,
+      news: status?.news ?? null,
+      ageSeconds: Math.round(source.ageSeconds() * 1000) / 1000,
+      problem: source.problem() ?? status?.problem ?? null,
+      nodes: joinNodes(storeNodes ?? [{ ...node(), seenMsAgo: 0 }], fleetNodes),
+    }
+    return { status: 200, body }
+  },
+})
+
+/** Undefined where the store does not say: this is asked above all when something is wrong. */
+async function readStoreNodes({ store }: AdminDeps['ruleFollower']) {
+  try {
+    return await store?.nodes()
+  } catch {
+    return undefined
+  }
+}
+
+/** None where the board does not say. */
+async function readFleetNodes(
+  fleetStats: AdminDeps['fleetStats'],
+): Promise<readonly NodeSnapshotView[]> {
+  try {
+    return await fleetStats.nodes()
+  } catch {
+    return []
+  }
+}
+
+/** What the rule store knows of each node, with what it told of itself on the board, if it did. */
+function joinNodes(
+  storeNodes: readonly LiveNode[],
+  fleetNodes: readonly NodeSnapshotView[],
+): readonly (LiveNode & Partial<NodeSnapshotView>)[] {
+  const fleetNodesById = new Map(fleetNodes.map((node) => [node.id, node]))
+  const joined = storeNodes.map((node) => {
+    const own = fleetNodesById.get(node.id)
+    // Both know the version that it runs; whoever heard of it last is right.
+    const isNewer = own !== undefined && own.seenMsAgo < node.seenMsAgo
+    return isNewer ? { ...node, ...own } : { ...own, ...node }
+  })
+  const storeNodeIds = new Set(storeNodes.map(({ id }) => id))
+  return [...joined, ...fleetNodes.filter(({ id }) => !storeNodeIds.has(id))]
+}
+
+const adopt = operation({
+  method: 'post',
+  path: `${BASE}/adopt`,
+  id: 'adopt',
+  tag: 'Nodes',
+  summary: 'Follow a rule store that was put back to an older state',
+  description: 'Nodes refuse to follow one until somebody says that it is meant.',
+  role: 'admin',
+  writes: true,
+  answers: [{ status: 200, description: 'It is followed.', schema: versionAnswer }],
+  async run({ meta }, { editor }) {
+    return { status: 200, body: { version: await editor.adopt(meta) } }
+  },
+})
+
+const callBody: BodySpec<AskedCall> = {
+  ...openBody(callInput),
+  read: (sent) => readCall(sent, PEEK_FIELDS),
+}
+
+/** A key is the same caller here as at the gateway, and a secret in neither's log. */
+function withMaskedSecrets({ attributes, cost }: AskedCall, { hideSecrets }: AdminDeps): Call {
+  return { attributes: hideSecrets(attributes), ...(cost !== undefined && { cost }) }
+}
+
+const check = operation({
+  method: 'post',
+  path: `${BASE}/check`,
+  id: 'check',
+  tag: 'Calls',
+  summary: 'Decide a call, and spend',
+  role: 'edit',
+  body: callBody,
+  answers: [{ status: 200, description: 'The decision.', schema: decisionView }],
+  async run({ body }, deps) {
+    const call = withMaskedSecrets(body, deps)
+    const { decider } = deps
+    const decision = await decider.check(call, 'admin')
+    return { status: 200, body: { ...decision, callers: decider.limiter.callers(call) } }
+  },
+})
+
+const peek = operation({
+  method: 'post',
+  path: `${BASE}/peek`,
+  id: 'peek',
+  tag: 'Calls',
+  summary: 'Say what check would, and why',
+  description: 'Spends nothing. `explain` has every rule: matched or why not, and what is left.',
+  role: 'read',
+  body: callBody,
+  answers: [{ status: 200, description: 'The decision.', schema: decisionView }],
+  async run({ body }, deps) {
+    const call = withMaskedSecrets(body, deps)
+    const { limiter } = deps.decider
+    const decision = await limiter.explain(call)
+    return { status: 200, body: { ...decision, callers: limiter.callers(call) } }
+  },
+})
+
+const inspect = operation({
+  method: 'post',
+  path: `${BASE}/inspect`,
+  id: 'inspect',
+  tag: 'Calls',
+  summary: 'Show the counters of a caller as they are stored',
+  role: 'read',
+  body: { ...openBody(inspectInput), read: (sent) => readCall(sent, RESET_FIELDS) },
+  answers: [{ status: 200, description: 'The counters.', schema: inspectView }],
+  async run({ body }, deps) {
+    const { limiter } = deps.decider
+    return {
+      status: 200,
+      body: await limiter.inspect(body.rule ?? '', withMaskedSecrets(body, deps)),
+    }
+  },
+})
+
+export const CALL_OPERATIONS: readonly Operation[] = [listNodes, adopt, check, peek, inspect]

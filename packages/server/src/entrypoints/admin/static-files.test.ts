@@ -1,0 +1,167 @@
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, describe, expect, test } from 'vitest'
+import { closeAfterTests, startAdmin } from './admin.test-helper.js'
+import { createStaticFiles } from './static-files.js'
+
+closeAfterTests()
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-page-'))
+afterAll(() => rmSync(folder, { recursive: true }))
+
+const INDEX = '<!doctype html><title>Sluice</title>'
+const SCRIPT = 'export const answer = 42\n'.repeat(100)
+mkdirSync(join(folder, 'dist/assets'), { recursive: true })
+writeFileSync(join(folder, 'dist/index.html'), INDEX)
+writeFileSync(join(folder, 'dist/assets/main-AbCd1234.js'), SCRIPT)
+writeFileSync(join(folder, 'dist/assets/gate.svg'), '<svg/>')
+writeFileSync(join(folder, 'dist/secret.env'), 'TOKEN=1')
+writeFileSync(join(folder, 'outside.txt'), 'outside')
+
+async function startPage(pageFolder = join(folder, 'dist')) {
+  const admin = await startAdmin({ deps: (parts) => ({ ...parts, dashboardFolder: pageFolder }) })
+  const { url, raw } = await admin.listen()
+  const get = async (path: string, headers: Readonly<Record<string, string>> = {}) => {
+    const response = await fetch(`${url}${path}`, { headers })
+    return { response, text: await response.text() }
+  }
+  return { get, raw, url }
+}
+
+const page = await startPage()
+
+describe('the dashboard', () => {
+  test.each(['/', '/rules', '/rules/per-user', '/login?next=%2Fwhy', '/index.html', '/rules/v1.2'])(
+    '%s is its page, without a token',
+    async (path) => {
+      const { response, text } = await page.get(path)
+      expect([response.status, text]).toEqual([200, INDEX])
+      expect(response.headers.get('content-type')).toBe('text/html; charset=utf-8')
+      expect(response.headers.get('cache-control')).toBe('no-cache')
+    },
+  )
+
+  test('may run and load nothing but its own, and in no frame', async () => {
+    const asked = ['/', '/assets/main-AbCd1234.js', '/assets/nothing.js']
+    for (const path of asked) {
+      const { response } = await page.get(path)
+      expect(Object.fromEntries(response.headers)).toMatchObject({
+        'content-security-policy':
+          "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; connect-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'",
+        'x-content-type-options': 'nosniff',
+        'referrer-policy': 'no-referrer',
+        'cross-origin-opener-policy': 'same-origin',
+        'permissions-policy': expect.stringContaining('camera=()'),
+      })
+    }
+  })
+
+  test('files with a hash in their name are kept for ever, and sent packed', async () => {
+    const { response, text } = await page.get('/assets/main-AbCd1234.js')
+    expect([response.status, text]).toEqual([200, SCRIPT])
+    expect(Object.fromEntries(response.headers)).toMatchObject({
+      'content-type': 'text/javascript; charset=utf-8',
+      'cache-control': 'public, max-age=31536000, immutable',
+      'content-encoding': 'gzip',
+      vary: 'Accept-Encoding',
+    })
+    expect(Number(response.headers.get('content-length'))).toBeLessThan(SCRIPT.length)
+  })
+
+  test.each([
+    ['identity', null],
+    ['gzip;q=0', null],
+    ['gzip;q=0.0, br', null],
+    ['br, gzip;q=0.5', 'gzip'],
+    ['deflate, GZIP', 'gzip'],
+  ])('to who accepts %s they are %s', async (accepted, encoding) => {
+    const path = '/assets/main-AbCd1234.js'
+    const { response, text } = await page.get(path, { 'accept-encoding': accepted })
+    expect([response.headers.get('content-encoding'), text]).toEqual([encoding, SCRIPT])
+  })
+
+  test('who has a file already gets none', async () => {
+    const { response } = await page.get('/')
+    const etag = response.headers.get('etag') ?? ''
+    expect(etag).toMatch(/^"[\w-]{22}"$/)
+    const again = await page.get('/', { 'if-none-match': etag })
+    expect([again.response.status, again.text]).toEqual([304, ''])
+    expect((await page.get('/', { 'if-none-match': '"other"' })).response.status).toBe(200)
+  })
+
+  test('a proxy that packs again, or keeps several, has it too', async () => {
+    const etag = (await page.get('/')).response.headers.get('etag') ?? ''
+    for (const known of [`W/${etag}`, `"other", ${etag}`, `"other",W/${etag} , "a"`, '*']) {
+      expect((await page.get('/', { 'if-none-match': known })).response.status).toBe(304)
+    }
+    for (const other of [etag.slice(1, -1), `x${etag}x`, '**', `"other" ${etag}`]) {
+      expect((await page.get('/', { 'if-none-match': other })).response.status).toBe(200)
+    }
+  })
+
+  test.each([
+    '/assets/other.js',
+    '/favicon.ico',
+    '/outside.txt',
+    '/../outside.txt',
+    '/%2e%2e/outside.txt',
+    '/assets/../../outside.txt',
+    '/assets/..%2f..%2foutside.txt',
+  ])('%s is no file of it', async (path) => {
+    const text = await page.raw(`GET ${path} HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n`)
+    expect(text).toMatch(/^HTTP\/1\.1 404 /)
+    expect(text).not.toContain('outside\n')
+  })
+
+  test('a file of a type that no dashboard has is not served', async () => {
+    expect((await page.get('/secret.env')).text).toBe(INDEX)
+  })
+
+  test.each([
+    'GET /admin',
+    'GET /admin/',
+    'GET /admin/v1',
+    'GET /admin/v1/rules',
+    'GET /admin/v1/nothing',
+    'GET /admin/other',
+    'POST /',
+    'PUT /rules',
+    'DELETE /assets/gate.svg',
+    'GET //outside.txt',
+    'GET //admin/v1/rules',
+    'GET http://a/',
+    'GET http://a/admin/v1/rules',
+  ])('%s is the API’s, and needs a token', async (line) => {
+    const close = 'Connection: close\r\nContent-Length: 0\r\n\r\n'
+    const text = await page.raw(`${line} HTTP/1.1\r\nHost: a\r\n${close}`)
+    expect(text).toMatch(/^HTTP\/1\.1 401 /)
+  })
+
+  test('HEAD has the head', async () => {
+    const response = await fetch(`${page.url}/`, { method: 'HEAD' })
+    expect([response.status, await response.text()]).toEqual([200, ''])
+    expect(response.headers.get('content-length')).toBe(String(INDEX.length))
+  })
+
+  test('/metrics is what it was', async () => {
+    expect((await page.get('/metrics')).text).toBe('sluice_up 1\n')
+  })
+})
+
+test('where nobody built it, a page says what to do', async () => {
+  const { get } = await startPage(join(folder, 'nowhere'))
+  const { response, text } = await get('/')
+  expect(response.status).toBe(200)
+  expect(text).toContain('<code>npm run build</code>')
+  expect((await get('/assets/main.js')).response.status).toBe(404)
+})
+
+test('a folder of more bytes than a dashboard has is refused', () => {
+  const large = join(folder, 'large')
+  mkdirSync(large)
+  for (const name of ['a.js', 'b.js']) {
+    writeFileSync(join(large, name), 'x'.repeat(3 * 1024 * 1024))
+  }
+  expect(() => createStaticFiles(large)).toThrow('found more than 5242880 bytes')
+})

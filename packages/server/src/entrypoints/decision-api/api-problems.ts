@@ -1,0 +1,75 @@
+/** What the decision API answers where it has no decision. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { type HttpProblem, problemObject } from '../http/responses.js'
+import type { Rights } from './api-authorization.js'
+import { ARRAY_BYTES_MAX, OBJECT_BYTES_MAX } from './read-body.js'
+
+export const UNAUTHORIZED: HttpProblem = {
+  status: 401,
+  detail: 'Send the token of the decision API as Authorization: Bearer <token>.',
+  error: 'unauthorized',
+  headers: ['WWW-Authenticate', 'Bearer'],
+}
+
+export const CROSS_SITE: HttpProblem = {
+  status: 403,
+  detail: 'Web pages may not use the decision API; this request came from one.',
+  error: 'cross_site',
+}
+
+export const UNSUPPORTED_ENCODING: HttpProblem = {
+  status: 415,
+  detail: 'Content-Encoding: accepted is a body that is not compressed.',
+  error: 'unsupported_encoding',
+  headers: ['Accept-Encoding', 'identity'],
+}
+
+/** Whoever showed no token is asked for one; a token of the API is not enough. */
+export function needsAdmin(what: string, rights: Rights): HttpProblem {
+  const detail = `${what} needs the admin token.`
+  if (rights === 'api') return { status: 403, detail, error: 'forbidden' }
+  return { ...UNAUTHORIZED, detail }
+}
+
+export const TOO_LARGE: HttpProblem = {
+  status: 413,
+  detail: `body: found more; accepted: ${OBJECT_BYTES_MAX} bytes, ${ARRAY_BYTES_MAX} for a list`,
+  error: 'too_large',
+}
+
+const DROPPED_BYTES_MAX = 1024 * 1024
+const DROPPING_MS_MAX = 2000
+
+/**
+ * Answers a request whose body is not read to its end, and closes. Closing at once would reset the
+ * connection, and a client that is still sending might never see why; so what it sends is dropped
+ * for a moment.
+ */
+export function sendAndClose(
+  request: IncomingMessage,
+  response: ServerResponse,
+  problem: HttpProblem,
+): void {
+  const body = Buffer.from(JSON.stringify(problemObject(problem)))
+  response.writeHead(problem.status, [
+    'Content-Type',
+    'application/problem+json',
+    'Content-Length',
+    String(body.length),
+    'Connection',
+    'close',
+  ])
+  response.write(body)
+  const close = () => {
+    clearTimeout(timer)
+    response.end()
+  }
+  const timer = setTimeout(close, DROPPING_MS_MAX)
+  let dropped = 0
+  request.on('data', (chunk: Buffer) => {
+    dropped += chunk.length
+    if (dropped > DROPPED_BYTES_MAX) close()
+  })
+  request.once('end', close)
+  request.once('close', close)
+}

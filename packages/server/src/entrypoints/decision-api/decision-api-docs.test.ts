@@ -1,0 +1,102 @@
+/** The documents of the API are held to what it serves. */
+import { readFileSync } from 'node:fs'
+import type { Source } from '@sluice/core'
+import { describe, expect, test } from 'vitest'
+import { closeAfterTests, startApi } from './decision-api.test-helper.js'
+import {
+  CROSS_SITE,
+  UNSUPPORTED_ENCODING,
+  needsAdmin,
+  TOO_LARGE,
+  UNAUTHORIZED,
+} from './api-problems.js'
+import { ROUTES } from './routes.js'
+
+closeAfterTests()
+
+const readDoc = (name: string) =>
+  readFileSync(new URL(`../../../../docs/reference/${name}`, import.meta.url), 'utf8')
+/** YAML has two kinds of quotes and does not mind which. */
+const openapi = readDoc('openapi.yaml').replaceAll('"', "'")
+const page = readDoc('decision-api.md')
+const [, served = ''] = /^paths:\n((?: .*\n)+)/m.exec(openapi) ?? []
+
+/** What stands below a path, up to the next one. */
+function sectionOf(path: string): string {
+  const [, rest = ''] = `\n${served}`.split(`\n  ${path}:\n`)
+  return rest.split(/^ {2}\//m)[0] ?? ''
+}
+
+const SOURCES = ['store', 'lease', 'local', 'deny-cache', 'posture'] as const satisfies Source[]
+
+describe('openapi.yaml', () => {
+  test('has every source of a decision, and how old what it was made from is', () => {
+    const [, decision = ''] = openapi.split('\n    Decision:\n')
+    const [schema = ''] = decision.split(/^ {4}\w/m)
+    expect(schema).toContain(`enum: [${SOURCES.join(', ')}]`)
+    expect(schema).toMatch(/^ {8}staleMs:$/m)
+    expect(schema.split('properties:')[0]).not.toContain('staleMs')
+  })
+
+  test('has every path that is served, and no other', () => {
+    const paths = [...served.matchAll(/^ {2}(\/\S+):$/gm)].map(([, path = '']) => path)
+    const all = [...ROUTES.map(({ path }) => path), '/v1/forward-auth/{path}']
+    expect(paths.toSorted()).toEqual(all.toSorted())
+  })
+
+  test.each(ROUTES)('$path has its methods', ({ path, methods }) => {
+    const written = [...sectionOf(path).matchAll(/^ {4}([a-z]+):/gm)].map(([, method]) => method)
+    const any = ['get', 'head', 'post', 'put', 'patch', 'delete', 'options']
+    const expected = methods.length === 0 ? any : methods.map((method) => method.toLowerCase())
+    expect(written.filter((key) => key !== 'parameters')).toEqual(expected)
+  })
+
+  test('a refusal of forward-auth may be one of a call, or of who calls', () => {
+    const [, refused = ''] = sectionOf('/v1/forward-auth').split("        '429':\n")
+    const schema = refused.split('        default:')[0]
+    expect(schema).toMatch(/anyOf:\n +- .*schemas\/Refusal'\n +- .*schemas\/Problem'/)
+  })
+
+  test('every reference leads somewhere', () => {
+    const [, components = ''] = openapi.split('\ncomponents:\n')
+    for (const [, kind = '', name = ''] of openapi.matchAll(/'#\/components\/(\w+)\/([\w-]+)'/g)) {
+      const [, section = ''] = components.split(new RegExp(`^  ${kind}:\n`, 'm'))
+      expect(section.split(/^ {2}\w/m)[0]).toMatch(new RegExp(`^    ${name}:`, 'm'))
+    }
+  })
+})
+
+describe('decision-api.md', () => {
+  test.each(SOURCES)('says of the source %s who decided, how old and what is left', (source) => {
+    expect(page).toMatch(new RegExp(`^\\| \`${source}\` +(?:\\| [^|]+ ){3}\\|$`, 'm'))
+  })
+
+  test.each(['unverified_token', 'token_failures'])('tells of %s by forward-auth', (word) => {
+    expect(page).toMatch(new RegExp(`^\\| \`${word}\` +\\| 429 or 403 +\\| .*forward-auth`, 'm'))
+  })
+
+  test.each(ROUTES)('tells of $path', ({ path }) => {
+    expect(page).toContain(`${path}\``)
+  })
+
+  test('has a line for every word that is no code of errors.md', async () => {
+    const api = await startApi()
+    const answers = [
+      await api.send('/x'),
+      await api.send('/v1/check'),
+      await api.send('/v1/forward-auth'),
+    ]
+    const problems = answers.map(({ body }) => body as { status: number; error: string })
+    const all = [
+      UNAUTHORIZED,
+      CROSS_SITE,
+      UNSUPPORTED_ENCODING,
+      TOO_LARGE,
+      needsAdmin('x', 'api'),
+      ...problems,
+    ]
+    for (const { error, status } of all) {
+      expect(page).toMatch(new RegExp(`^\\| \`${error}\` +\\| ${status} `, 'm'))
+    }
+  })
+})

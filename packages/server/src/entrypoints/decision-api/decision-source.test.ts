@@ -1,0 +1,73 @@
+/** Every way in that tells a decision says who made it, and from how old a knowledge. */
+import type { LimiterOptions } from '@sluice/limiter'
+import { afterAll, expect, test } from 'vitest'
+import { type ScriptedStore, scripted } from '../../../../limiter/src/scripted-store.test-helper.js'
+import { closeAfterTests, startApi } from './decision-api.test-helper.js'
+
+closeAfterTests()
+
+const closing: (() => Promise<void>)[] = []
+afterAll(() => Promise.all(closing.map((close) => close())))
+
+const u1 = { attributes: { user: 'u1' } }
+
+/** An API whose counters are in a store elsewhere. */
+async function startWithRemoteStore(rules: LimiterOptions['rules'], denyCacheMs = 0) {
+  const { limiter, store } = await scripted(rules, { denyCacheMs })
+  closing.push(() => limiter.close())
+  const api = await startApi({ limiter: () => limiter })
+  return { api, store, limiter }
+}
+
+/** Calls go on, a millisecond after each other, until one is not decided by the store. */
+async function untilDecidedLocally(
+  api: Awaited<ReturnType<typeof startApi>>,
+  store: ScriptedStore,
+) {
+  for (let i = 0; i < 200; i++) {
+    const { body } = await api.post('/v1/check', u1)
+    const decision = body as Readonly<Record<string, unknown>>
+    if (decision['source'] !== 'store') return decision
+    expect(decision).not.toHaveProperty('staleMs')
+    store.clock.advance(1)
+  }
+  throw new Error('every call was decided by the store')
+}
+
+test('a refusal that is remembered says for how long', async () => {
+  const rules = [{ id: 'r', by: ['user'], limits: ['1/minute'] }]
+  const { api, store } = await startWithRemoteStore(rules, 1000)
+  for (let i = 0; i < 2; i++) {
+    const { body } = await api.post('/v1/check', u1)
+    expect(body).toMatchObject({ source: 'store' })
+    expect(body).not.toHaveProperty('staleMs')
+  }
+  store.clock.advance(300)
+  const { body } = await api.post('/v1/check', u1)
+  expect(body).toMatchObject({ allowed: false, source: 'deny-cache', staleMs: 300 })
+})
+
+test('a call that a lease pays for says so, and how long ago it was drawn', async () => {
+  const rules = [{ id: 'r', by: ['user'], limits: ['1000/minute'], coordination: 'leased' }]
+  const { api, store, limiter } = await startWithRemoteStore(rules)
+  const first = await untilDecidedLocally(api, store)
+  expect(first).toMatchObject({ allowed: true, source: 'lease', rule: 'r', limit: 1000 })
+  store.clock.advance(12)
+  const list = await api.post('/v1/check', [u1])
+  expect(list.body).toMatchObject([{ source: 'lease', staleMs: Number(first['staleMs']) + 12 }])
+  expect(limiter.stats?.coordination.get('r')).toMatchObject({ overAdmitted: 0, lost: 0 })
+})
+
+test('what a node counts itself is told as such by check, peek and explain', async () => {
+  const rules = [{ id: 'r', by: ['user'], limits: ['1000/minute'], coordination: 'local' }]
+  const { api, store } = await startWithRemoteStore(rules)
+  expect(await untilDecidedLocally(api, store)).toMatchObject({ allowed: true, source: 'local' })
+  store.clock.advance(7)
+  const checked = (await api.post('/v1/check', u1)).body as { readonly staleMs: number }
+  expect(checked.staleMs).toBeGreaterThanOrEqual(7)
+  const { staleMs } = checked
+  expect((await api.post('/v1/peek', u1)).body).toMatchObject({ source: 'local', staleMs })
+  const explain = [{ rule: 'r', limits: [{ staleMs, remaining: 997 }] }]
+  const explained = (await api.post('/v1/explain', u1)).body
+  expect(explained).toMatchObject({ source: 'local', staleMs, explain })
+})

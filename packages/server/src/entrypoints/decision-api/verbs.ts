@@ -1,0 +1,122 @@
+/** What the decision API does: the verbs of the limiter, asked for in JSON. */
+import type { Attributes, Decision } from '@sluice/core'
+import type { Decider } from '../../decide.js'
+import { type HttpProblem, problemObject } from '../http/responses.js'
+import type { ErrorReporter } from '../http/error-reporter.js'
+import type { RequestTrace } from '../../observability/tracing/telemetry.js'
+import type { Rights } from './api-authorization.js'
+import { needsAdmin } from './api-problems.js'
+import {
+  type CallRequest,
+  CHECK_FIELDS,
+  type CallField,
+  PEEK_FIELDS,
+  RESET_FIELDS,
+  readCall,
+  readCalls,
+  readRefund,
+} from './read-call.js'
+
+/** What is told as JSON, or why nothing was done. */
+export type VerbResult =
+  | Decision
+  | readonly object[]
+  | { readonly refunded: true }
+  | { readonly reset: true }
+  | { readonly problem: HttpProblem }
+
+/** Who asks, and where its question stands in a trace. */
+export interface VerbContext {
+  readonly rights: Rights
+  readonly traced: RequestTrace | undefined
+}
+
+const CHECK = { entryPoint: 'api' } as const
+const PEEK = { entryPoint: 'api', isPeek: true } as const
+
+/** Each takes what was sent, as JSON says it; what is no call rejects with a SluiceError. */
+export class Verbs {
+  readonly #decider: Decider
+  readonly #errorReporter: ErrorReporter
+  readonly #hideSecrets: (attributes: Attributes) => Attributes
+
+  constructor(
+    decider: Decider,
+    errorReporter: ErrorReporter,
+    hideSecrets: (attributes: Attributes) => Attributes,
+  ) {
+    this.#decider = decider
+    this.#errorReporter = errorReporter
+    this.#hideSecrets = hideSecrets
+  }
+
+  check(sent: unknown, { traced }: VerbContext): VerbResult | Promise<VerbResult> {
+    // What was asked is both the call and the options: nothing is copied on the way.
+    const decideUntraced = (request: CallRequest) => this.#decider.check(request, 'api', request)
+    const decide = (request: CallRequest) =>
+      traced === undefined
+        ? decideUntraced(request)
+        : traced.decide(CHECK, () => decideUntraced(request))
+    if (Array.isArray(sent)) {
+      return this.decideAll(this.readCalls(sent, CHECK_FIELDS), async (request) => decide(request))
+    }
+    return decide(this.readCall(sent, CHECK_FIELDS))
+  }
+
+  peek(sent: unknown, { traced }: VerbContext): Promise<VerbResult> {
+    const { limiter } = this.#decider
+    const decide = async (request: CallRequest) =>
+      traced === undefined
+        ? limiter.peek(request)
+        : traced.decide(PEEK, () => limiter.peek(request))
+    if (Array.isArray(sent)) return this.decideAll(this.readCalls(sent, PEEK_FIELDS), decide)
+    return decide(this.readCall(sent, PEEK_FIELDS))
+  }
+
+  explain(sent: unknown): Promise<VerbResult> {
+    return this.#decider.limiter.explain(this.readCall(sent, PEEK_FIELDS))
+  }
+
+  /** A receipt gives back what its owner took; attributes give budget to anybody. */
+  async refund(sent: unknown, { rights }: VerbContext): Promise<VerbResult> {
+    const refund = readRefund(sent)
+    const what = typeof refund === 'string' ? refund : this.withMaskedSecrets(refund)
+    if (typeof what !== 'string' && rights !== 'admin') {
+      return { problem: needsAdmin('A refund by attributes, unlike one by receipt,', rights) }
+    }
+    await this.#decider.limiter.refund(what)
+    return { refunded: true }
+  }
+
+  async reset(sent: unknown): Promise<VerbResult> {
+    const request = this.readCall(sent, RESET_FIELDS)
+    await this.#decider.limiter.reset(request, request)
+    return { reset: true }
+  }
+
+  private readCall(sent: unknown, keys: readonly CallField[]): CallRequest {
+    return this.withMaskedSecrets(readCall(sent, keys))
+  }
+
+  private readCalls(sent: readonly unknown[], keys: readonly CallField[]): readonly CallRequest[] {
+    return readCalls(sent, keys).map((request) => this.withMaskedSecrets(request))
+  }
+
+  /** A key is the same caller here as at the gateway, and a secret in neither's log. */
+  private withMaskedSecrets(request: CallRequest): CallRequest {
+    const attributes = this.#hideSecrets(request.attributes)
+    return attributes === request.attributes ? request : { ...request, attributes }
+  }
+
+  /**
+   * Each on its own, asked for in their order and all at once, so that a store can answer them
+   * together. One that fails leaves the others what they are: they may have been charged.
+   */
+  private decideAll(
+    items: readonly CallRequest[],
+    decide: (request: CallRequest) => Promise<Decision>,
+  ): Promise<readonly object[]> {
+    const failed = (error: unknown) => problemObject(this.#errorReporter.problemOf(error))
+    return Promise.all(items.map((item) => decide(item).catch(failed)))
+  }
+}

@@ -1,0 +1,83 @@
+/**
+ * The call that a proxy asks for, as its headers tell it.
+ *
+ * Proxies pass on what their clients send. Where a proxy writes one of these headers and its client
+ * wrote another, nobody can tell here which is true, and a client could have itself limited as for
+ * a path it does not ask for. So all that speak must say the same.
+ */
+import type { IncomingMessage } from 'node:http'
+import { canonicalPath, type ErrorCode, MESSAGE, SluiceError, show } from '@sluice/core'
+import { pathBelow } from '../decision-api/routes.js'
+
+export interface ForwardedCall {
+  /** In capitals. */
+  readonly method: string
+  /** Canonical. */
+  readonly path: string
+}
+
+const METHOD_HEADERS = ['x-forwarded-method', 'x-original-method']
+const PATH_HEADERS = ['x-forwarded-uri', 'x-original-uri']
+
+/** Throws a SluiceError of status 400 where it is not clear which call is meant. */
+export function readForwardedCall(request: IncomingMessage): ForwardedCall {
+  const methods = readClaims(request, METHOD_HEADERS)
+  const paths = readClaims(request, PATH_HEADERS)
+  const below = pathBelow(request.url ?? '')
+  if (below !== undefined) paths.push({ place: 'path', value: below })
+  return {
+    // The proxy's own method says little: most always ask with GET.
+    method: requireAgreement(methods, readMethod, 'CALL_INVALID') ?? request.method ?? 'GET',
+    path: requireAgreement(paths, readPath, 'CALL_PATH_INVALID') ?? '/',
+  }
+}
+
+interface HeaderClaim {
+  readonly place: string
+  readonly value: string
+}
+
+/** What each of the headers says that was sent; one that was sent twice says two things. */
+function readClaims({ headersDistinct }: IncomingMessage, names: readonly string[]): HeaderClaim[] {
+  return names.flatMap((place) => {
+    const [value, ...more] = headersDistinct[place] ?? []
+    if (more.length === 0) return value === undefined ? [] : { place, value }
+    throw new SluiceError('CALL_INVALID', `${place}: found it more than once; accepted: once`)
+  })
+}
+
+function requireAgreement(
+  all: readonly HeaderClaim[],
+  read: (claim: HeaderClaim) => string,
+  code: ErrorCode,
+): string | undefined {
+  const [first, ...others] = all
+  if (first === undefined) return undefined
+  const value = read(first)
+  for (const other of others) {
+    const otherValue = read(other)
+    if (otherValue === value) continue
+    throw new SluiceError(
+      code,
+      `${other.place}: found "${show(otherValue)}"; accepted: "${show(value)}", as in ${first.place}`,
+    )
+  }
+  return value
+}
+
+/** A token of RFC 9110; no method that anybody registered is as long. */
+const METHOD = /^[!#$%&'*+.^_`|~0-9A-Za-z-]{1,32}$/
+
+function readMethod({ place, value }: HeaderClaim): string {
+  const method = value.toUpperCase()
+  // It stands for what comes over a WebSocket, which most rules are not for.
+  if (METHOD.test(value) && method !== MESSAGE) return method
+  const accepted = 'a method of 1 to 32 characters such as GET'
+  throw new SluiceError('CALL_INVALID', `${place}: found "${show(value)}"; accepted: ${accepted}`)
+}
+
+function readPath({ place, value }: HeaderClaim): string {
+  const canonical = canonicalPath(value)
+  if (canonical.ok) return canonical.path
+  throw new SluiceError('CALL_PATH_INVALID', `${place}: ${canonical.reason}`)
+}

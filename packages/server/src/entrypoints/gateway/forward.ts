@@ -1,0 +1,339 @@
+/**
+ * One admitted call to its upstream and back. Bodies are streamed; only a small one, or the
+ * beginning of one when connections are scarce, is read before a connection is taken.
+ */
+import { type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
+import type { PassThrough } from 'node:stream'
+import type { Dispatcher } from 'undici'
+import { sendProblem, type FlatHeaders } from '../http/responses.js'
+import { limitUnreadBody } from '../http/unread-body.js'
+import { BUFFERED_BODY_MAX } from './body-memory.js'
+import { readEarlyHints, readResponseHead, readTrailers } from './response-headers.js'
+import { Upload } from './upload.js'
+import { hasConnectionsToSpare, type Target } from './upstreams.js'
+
+export interface ForwardOptions {
+  readonly request: IncomingMessage
+  readonly response: ServerResponse
+  readonly target: Target
+  /** Path and query as the client sent them. */
+  readonly path: string
+  readonly headers: FlatHeaders
+  /** Rate limit headers of the answer, whoever gives it. */
+  readonly rateLimitHeaders: FlatHeaders
+  readonly timeouts: {
+    /** Until there is a connection to the upstream. */
+    readonly queueMs: number
+    /** From the end of the request until the upstream begins to answer. */
+    readonly responseMs: number
+    /** How long a side may send nothing of a body, or take nothing of it. */
+    readonly stallMs: number
+  }
+  /** Told once, with the failure if it was the upstream's. */
+  readonly onEnd: (failure: UpstreamFailure | undefined) => void
+  /** Called if the call ends because its body came too slowly. */
+  readonly onSlowUpload: () => void
+}
+
+export interface UpstreamFailure {
+  readonly status: 502 | 503 | 504
+  readonly code: string
+}
+
+export function forward(call: ForwardOptions): void {
+  limitUnreadBody(call.request, call.response)
+  new Exchange(call).begin()
+}
+
+/** Methods that may be sent again when a kept connection turns out to be closed. */
+const REPEATABLE: ReadonlySet<string> = new Set(['GET', 'HEAD', 'OPTIONS'])
+/** A reason phrase that can be written as it was read. */
+const PHRASE = /^[\t\x20-\x7e]*$/
+
+/** The handler of one exchange. undici calls its methods in the order of HTTP. */
+class Exchange implements Dispatcher.DispatchHandler {
+  readonly #call: ForwardOptions
+  readonly #onClose = () => this.onClientClosed()
+  /** What `#timer` waits for: a connection, the upstream to read, the upstream to answer. */
+  #phase: 'queued' | 'sending' | 'sent' | 'answered' = 'queued'
+  #timer: NodeJS.Timeout | undefined
+  #timerMs = 0
+  /** Undefined: the request has no body. */
+  #upload: Upload | undefined
+  /** What of the body goes to undici: all of it, or a stream. */
+  #body: Buffer | PassThrough | null = null
+  /** Bytes of memory reserved for the body. */
+  #reserved = 0
+  /** Counted among the calls of its target, until undici lets go of it. */
+  #isCounted = false
+  #abort: ((error?: Error) => void) | undefined
+  #stall: NodeJS.Timeout | undefined
+  #attempts = 0
+  #status = 0
+  /** Nobody waits for an answer any more. */
+  #isOver = false
+
+  constructor(call: ForwardOptions) {
+    this.#call = call
+    // The socket's and not the response's: one that waits behind others on its connection is
+    // never told that the client has gone.
+    call.request.socket.once('close', this.#onClose)
+  }
+
+  begin(): void {
+    const { request, target, timeouts } = this.#call
+    const size = bodySize(request)
+    if (size === 0) return this.enqueue()
+    const { stallMs } = timeouts
+    const upload = new Upload(request, { size, stallMs, onSlow: () => this.onSlowUpload() })
+    this.#upload = upload
+    const bytes = Math.min(size, BUFFERED_BODY_MAX)
+    const isStreamed = size > BUFFERED_BODY_MAX && hasConnectionsToSpare(target)
+    if (isStreamed || !target.bodyMemory.reserve(bytes)) return this.enqueue(upload.open())
+    this.#reserved = bytes
+    upload.gather(bytes, (isWhole) => this.enqueue(isWhole ? upload.gathered() : upload.open()))
+  }
+
+  /** Sends the call as soon as there is a connection. */
+  private enqueue(body: Buffer | PassThrough | null = null): void {
+    const { target } = this.#call
+    this.#body = body
+    if (target.inFlight >= target.maxInFlight) {
+      return this.fail({ status: 503, code: 'UPSTREAM_BUSY' })
+    }
+    target.inFlight++
+    this.#isCounted = true
+    this.send()
+  }
+
+  private send(): void {
+    const { target, request, path, headers, timeouts } = this.#call
+    this.#attempts++
+    this.wait('queued', timeouts.queueMs)
+    target.pool.dispatch(
+      {
+        path,
+        method: request.method ?? 'GET',
+        headers,
+        body: this.#body,
+        // The upstream's own name, not the client's `Host`, is what its certificate is for.
+        ...(target.servername !== undefined && { servername: target.servername }),
+      },
+      this,
+    )
+  }
+
+  onConnect(abort: (error?: Error) => void): void {
+    this.#abort = abort
+    if (this.#isOver) return abort(new Error('The call is over'))
+    if (this.#body === null || Buffer.isBuffer(this.#body)) return this.requestSent()
+    this.wait('sending', this.#call.timeouts.stallMs)
+    this.#body.once('end', () => this.requestSent())
+    this.#upload?.start()
+  }
+
+  onBodySent(): void {
+    if (this.#phase !== 'sending') return
+    this.#timer?.refresh()
+    // What was gathered of a stream was its first chunk. A buffer is kept until the call ends.
+    this.releaseBytes()
+  }
+
+  onHeaders(status: number, raw: Buffer[], resume: () => void, statusText: string): boolean {
+    const { request, response, rateLimitHeaders } = this.#call
+    if (status < 200) {
+      const hints = readEarlyHints(status, raw)
+      if (hints !== undefined && request.httpVersion === '1.1') response.writeEarlyHints(hints)
+      return true
+    }
+    this.stopTimer()
+    this.#phase = 'answered'
+    // Both sides may talk in turns now; while the upstream is silent, undici times that.
+    this.#upload?.stopTiming()
+    this.#status = status
+    const { headers, hasDate } = readResponseHead(
+      status,
+      raw,
+      rateLimitHeaders,
+      canTrail(request, status),
+    )
+    if (hasDate) response.sendDate = false
+    response.on('drain', () => {
+      clearTimeout(this.#stall)
+      resume()
+    })
+    const phrase = PHRASE.test(statusText) ? statusText : (STATUS_CODES[status] ?? '')
+    response.writeHead(status, phrase, headers)
+    return true
+  }
+
+  onData(chunk: Buffer): boolean {
+    const { request, response, timeouts } = this.#call
+    if (response.write(chunk)) return true
+    // undici times nothing while it is held back, so a client that reads nothing would keep its
+    // connection to the upstream for as long as it likes.
+    clearTimeout(this.#stall)
+    this.#stall = setTimeout(() => request.socket.destroy(), timeouts.stallMs)
+    return false
+  }
+
+  onComplete(raw: string[] | null): void {
+    const { response } = this.#call
+    if (this.#isOver) return this.release()
+    const trailers = readTrailers(raw)
+    if (trailers.length > 0) response.addTrailers(trailers)
+    response.end()
+    this.finish(undefined)
+    this.release()
+  }
+
+  onError(error: Error): void {
+    // A 304 tells the length of what it does not send, which undici takes for a body cut short.
+    if (this.#status === 304 && codeOf(error) === 'UND_ERR_RES_CONTENT_LENGTH_MISMATCH') {
+      return this.onComplete(null)
+    }
+    const failure = failureOf(error)
+    if (!this.#isOver && !this.#call.response.headersSent && this.maySendAgain(error)) {
+      return this.send()
+    }
+    this.release()
+    this.fail(failure)
+  }
+
+  private fail(failure: UpstreamFailure): void {
+    if (this.#isOver) return
+    const { request, response, rateLimitHeaders } = this.#call
+    this.finish(failure)
+    // The head is out: all that is left is to show that the body is not whole.
+    if (response.headersSent) request.socket.destroy()
+    else sendFailure(response, failure, rateLimitHeaders)
+  }
+
+  /** undici tells how much was read on a connection: one that answered before was a kept one. */
+  private maySendAgain(error: Error & { readonly code?: unknown; readonly socket?: unknown }) {
+    const { method = '' } = this.#call.request
+    if (this.#attempts > 1 || this.#upload !== undefined || !REPEATABLE.has(method)) return false
+    const { socket } = error
+    const bytesRead =
+      typeof socket === 'object' && socket !== null && 'bytesRead' in socket ? socket.bytesRead : 0
+    return error.code === 'UND_ERR_SOCKET' && typeof bytesRead === 'number' && bytesRead > 0
+  }
+
+  /** Starts or restarts the one timer of this exchange. Most of the time only its phase changes. */
+  private wait(phase: 'queued' | 'sending' | 'sent', ms: number): void {
+    this.#phase = phase
+    if (this.#timer !== undefined && this.#timerMs === ms) return void this.#timer.refresh()
+    clearTimeout(this.#timer)
+    this.#timerMs = ms
+    this.#timer = setTimeout(() => this.expire(), ms)
+  }
+
+  private stopTimer(): void {
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+
+  /** The request is with the upstream whole: from now on an answer is due. */
+  private requestSent(): void {
+    if (this.#isOver || this.#phase === 'answered') return
+    this.wait('sent', this.#call.timeouts.responseMs)
+  }
+
+  private expire(): void {
+    if (this.#phase === 'queued') this.fail({ status: 503, code: 'QUEUE_TIMEOUT' })
+    else if (this.#phase === 'sent') this.fail({ status: 504, code: 'RESPONSE_TIMEOUT' })
+    // The client is timed elsewhere.
+    else if (this.#upload?.isClientAwaited() === true) return void this.#timer?.refresh()
+    else this.fail({ status: 504, code: 'UPLOAD_STALLED' })
+    this.#abort?.(new Error('The upstream is late'))
+  }
+
+  private onSlowUpload(): void {
+    if (this.#isOver) return
+    const { response, rateLimitHeaders, onSlowUpload } = this.#call
+    this.finish(undefined)
+    onSlowUpload()
+    // The rest of the body may still come, and must not be read as the next request.
+    sendProblem(response, { ...SLOW_UPLOAD, headers: [...rateLimitHeaders, 'Connection', 'close'] })
+    this.#abort?.(new Error('The body came too slowly'))
+  }
+
+  /** The client went away: the upstream need not go on. */
+  private onClientClosed(): void {
+    if (this.#isOver) return
+    this.finish(undefined)
+    this.#abort?.(new Error('The client went away'))
+  }
+
+  private finish(failure: UpstreamFailure | undefined): void {
+    const { request, onEnd } = this.#call
+    this.#isOver = true
+    this.stopTimer()
+    clearTimeout(this.#stall)
+    request.socket.off('close', this.#onClose)
+    this.#upload?.stop()
+    if (!this.#isCounted) this.releaseBytes()
+    onEnd(failure)
+  }
+
+  /** Only undici knows when a call has left its queue, wanted or not. */
+  private release(): void {
+    this.#call.target.inFlight--
+    this.releaseBytes()
+  }
+
+  private releaseBytes(): void {
+    this.#call.target.bodyMemory.release(this.#reserved)
+    this.#reserved = 0
+  }
+}
+
+/** Bytes of the body; Infinity: its length is not known. */
+function bodySize({ headers }: IncomingMessage): number {
+  if (headers['transfer-encoding'] !== undefined) return Number.POSITIVE_INFINITY
+  const length = headers['content-length']
+  return length === undefined ? 0 : Number(length)
+}
+
+const SLOW_UPLOAD = {
+  status: 408,
+  detail: 'The request body came too slowly.',
+  error: 'upload_too_slow',
+} as const
+
+/** Only an answer in chunks can have trailers; node throws where another announces them. */
+function canTrail({ httpVersion, method }: IncomingMessage, status: number): boolean {
+  return httpVersion === '1.1' && method !== 'HEAD' && status !== 204 && status !== 304
+}
+
+const TIMEOUTS: ReadonlySet<string> = new Set([
+  'UND_ERR_HEADERS_TIMEOUT',
+  'UND_ERR_BODY_TIMEOUT',
+  'UND_ERR_CONNECT_TIMEOUT',
+  'ETIMEDOUT',
+])
+
+function codeOf(error: Error & { readonly code?: unknown }): string {
+  return typeof error.code === 'string' ? error.code : error.name
+}
+
+function failureOf(error: Error): UpstreamFailure {
+  const code = codeOf(error)
+  return { status: TIMEOUTS.has(code) ? 504 : 502, code }
+}
+
+const DETAILS = {
+  502: 'The upstream could not be reached or broke off.',
+  503: 'Too many calls are waiting for the upstream.',
+  504: 'The upstream did not answer in time.',
+} as const
+
+function sendFailure(
+  response: ServerResponse,
+  { status }: UpstreamFailure,
+  rateLimitHeaders: FlatHeaders,
+): void {
+  // A call that was never sent may be sent again, whatever it does.
+  const headers = status === 503 ? ['Retry-After', '1', ...rateLimitHeaders] : rateLimitHeaders
+  sendProblem(response, { status, detail: DETAILS[status], error: 'upstream_failed', headers })
+}

@@ -1,0 +1,294 @@
+/** The gateway: every call is named, decided, and only then forwarded. */
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import type { Duplex } from 'node:stream'
+import { type Call, canonicalPath, type Decision, matchPattern } from '@sluice/core'
+import type { WallClock } from '../../lib/wall-clock.js'
+import type { Config } from '../../config/config.js'
+import type { Decider } from '../../decide.js'
+import {
+  sendProblem,
+  sendRefusal,
+  type FlatHeaders,
+  flatHeaders,
+  type HttpProblem,
+} from '../http/responses.js'
+import { ErrorReporter } from '../http/error-reporter.js'
+import { originForm } from '../http/request-target.js'
+import { limitUnreadBody } from '../http/unread-body.js'
+import { findRequestProblem } from '../http/strict-request.js'
+import { type Identifier, type Identity, refusalOfIdentity } from '../../identity/identify.js'
+import type { Log } from '../../observability/log/logger.js'
+import type { Telemetry, RequestTrace } from '../../observability/tracing/telemetry.js'
+import { forward, type UpstreamFailure } from './forward.js'
+import { createHeldCalls, type HeldCalls } from './held-calls.js'
+import { isReservedPath, type LimitsPage } from './limits-page.js'
+import {
+  createHeaderWriter,
+  type HeaderWriter,
+  type UpstreamHeaderContext,
+} from './request-headers.js'
+import type { Target, Upstreams } from './upstreams.js'
+
+export interface GatewayDeps {
+  readonly config: Config
+  readonly decider: Decider
+  readonly identifier: Identifier
+  readonly upstreams: Upstreams
+  readonly limitsPage: LimitsPage
+  readonly clock: WallClock
+  /** For instants in responses. */
+  readonly responseClock: WallClock
+  readonly random: () => number
+  readonly log: Log
+  /** Called with the origin of the upstream before a call is sent to it. */
+  readonly onUpstreamCall?: ((upstream: string) => void) | undefined
+  /** Called with the origin of the upstream that did not answer a call. */
+  readonly onUpstreamFailure: (failure: UpstreamFailure, upstream: string) => void
+  /** Called for each call that ends because its body came too slowly. */
+  readonly onSlowUpload: () => void
+  /** Undefined: no spans. */
+  readonly telemetry?: Telemetry | undefined
+}
+
+/** A call that was admitted, or why it was not. */
+export type Admission =
+  | {
+      readonly target: Target
+      readonly identity: Identity
+      readonly decision: Decision
+      readonly call: Call
+    }
+  | { readonly refused: Decision }
+  | { readonly problem: HttpProblem }
+
+/** The part of the gateway that requests and upgrades have in common. */
+export class Gateway {
+  readonly deps: GatewayDeps
+  readonly heldCalls: HeldCalls
+  readonly headerWriter: HeaderWriter
+  readonly proto: 'http' | 'https'
+  readonly errorReporter: ErrorReporter
+  /** Connections that are being closed for a request in doubt: nothing more is served on them. */
+  readonly #distrusted = new WeakSet<Duplex>()
+
+  constructor(deps: GatewayDeps) {
+    const { identity, gateway } = deps.config
+    this.deps = deps
+    this.heldCalls = createHeldCalls(gateway.maxHeld)
+    this.errorReporter = new ErrorReporter({ ...deps, component: 'gateway' })
+    this.proto = gateway.tls === undefined ? 'http' : 'https'
+    const proxyHeaders = Object.values(identity.proxyHeaders).filter((name) => name !== undefined)
+    this.headerWriter = createHeaderWriter({
+      proxyHeaders,
+      identityHeaders: [
+        identity.apiKey.header,
+        identity.jwt?.header ?? 'authorization',
+        ...identity.headers.map(({ header }) => header),
+      ],
+    })
+  }
+
+  /** Answers one request; never rejects. */
+  async handle(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    try {
+      await this.serve(request, response)
+    } catch (error) {
+      const problem = this.errorReporter.problemOf(error)
+      if (response.headersSent) response.destroy()
+      else sendProblem(response, problem)
+    }
+  }
+
+  private async serve(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    if (this.isDistrusted(request.socket)) return
+    const problem = findRequestProblem(request)
+    if (problem !== undefined) {
+      this.#distrusted.add(request.socket)
+      return sendProblem(response, closing(problem))
+    }
+    const found = canonicalPath(request.url ?? '')
+    if (!found.ok) return this.answer(request, response, badPath(found.reason))
+    if (isReservedPath(found.path)) return this.serveOwn(request, response, found.path)
+
+    const traced = this.traceAnswer(request, response)
+    const admission = await this.admit(request, found.path, request.method ?? 'GET', traced)
+    // The response learns of it later than the socket, whose request may have turned out bad.
+    if (request.socket.destroyed) return this.abandon(admission)
+    if ('problem' in admission) return this.answer(request, response, admission.problem)
+    if ('refused' in admission) return this.refuse(request, response, admission.refused)
+
+    const { decision, target, identity } = admission
+    if (decision.delayMs > 0 && !(await this.hold(request.socket, decision))) return
+    const { expect } = request.headers
+    if (expect !== undefined && request.httpVersion === '1.1') response.writeContinue()
+    const sent = this.headerContext(request, identity, decision, target)
+    this.recordUpstreamCall(target)
+    forward({
+      request,
+      response,
+      target,
+      path: originForm(request.url ?? '/'),
+      headers: this.upstreamHeaders(request, sent, traced),
+      rateLimitHeaders: this.rateLimitHeaders(decision),
+      timeouts: this.deps.config.gateway.timeouts,
+      onEnd: (failure) => this.recordUpstreamEnd(target, failure, request),
+      onSlowUpload: this.deps.onSlowUpload,
+    })
+  }
+
+  /** What came in one packet with a request in doubt was read before the connection could close. */
+  isDistrusted(socket: Duplex): boolean {
+    return this.#distrusted.has(socket)
+  }
+
+  /** Who calls and whether it may. Calls without a right are counted too: guessing is not free. */
+  async admit(
+    request: IncomingMessage,
+    path: string,
+    method: string,
+    traced?: RequestTrace,
+  ): Promise<Admission> {
+    const { identifier, decider, upstreams, config } = this.deps
+    const identified = identifier.identify(request)
+    const identity = identified instanceof Promise ? await identified : identified
+    const { attributes } = identity
+    attributes['method'] = method
+    attributes['path'] = path
+    const call = { attributes }
+    const options = { receipt: 'if-delayed', canWait: this.heldCalls.hasRoom() } as const
+    let decision: Decision
+    try {
+      const decided =
+        traced === undefined
+          ? decider.check(call, 'gateway', options)
+          : traced.decide({ entryPoint: 'gateway' }, () => decider.check(call, 'gateway', options))
+      decision = decided instanceof Promise ? await decided : decided
+    } catch (error) {
+      return { problem: this.errorReporter.problemOf(error) }
+    }
+    if (!decision.allowed) return { refused: decision }
+    const headers = this.rateLimitHeaders(decision)
+    const needsUser = this.needsUser(path)
+    const unknown = refusalOfIdentity(identity, config.identity, needsUser)
+    if (unknown !== undefined)
+      return { problem: { ...unknown, headers: [...unknown.headers, ...headers] } }
+    const target = upstreams.find(path)
+    if (target === undefined) return { problem: { ...NO_UPSTREAM, headers } }
+    return { target, identity, decision, call }
+  }
+
+  headerContext(request: IncomingMessage, identity: Identity, decision: Decision, target: Target) {
+    const { trusted, forwardedFor } = identity
+    const host =
+      target.upstream.host === 'preserve'
+        ? (request.headers.host ?? target.authority)
+        : target.authority
+    return { trusted, forwardedFor, host, proto: this.proto, tags: decision.tags() }
+  }
+
+  upstreamHeaders(
+    request: IncomingMessage,
+    sent: UpstreamHeaderContext,
+    traced: RequestTrace | undefined,
+  ): FlatHeaders {
+    const headers = this.headerWriter.write(request, sent)
+    return traced === undefined ? headers : traced.inject(headers)
+  }
+
+  rateLimitHeaders(decision: Decision): FlatHeaders {
+    const { config, responseClock } = this.deps
+    return config.gateway.headers ? flatHeaders(decision, responseClock.now()) : []
+  }
+
+  refusalOptions() {
+    const { responseClock, random, config } = this.deps
+    return { nowMs: responseClock.now(), fraction: random(), ...config.refusals }
+  }
+
+  recordUpstreamCall({ upstream }: Target): void {
+    this.deps.onUpstreamCall?.(upstream.origin)
+  }
+
+  /** A request that its own client broke off is no failure of the upstream. */
+  recordUpstreamEnd(
+    { upstream }: Target,
+    failure: UpstreamFailure | undefined,
+    request: IncomingMessage,
+  ): void {
+    if (failure === undefined || isBrokenOff(request)) return
+    this.deps.onUpstreamFailure(failure, upstream.origin)
+  }
+
+  /** Whether the caller is still there when its time comes; if not, it frees its place. */
+  async hold(socket: Duplex, { delayMs, receipt }: Decision): Promise<boolean> {
+    if (await this.heldCalls.hold(socket, delayMs)) return true
+    this.giveBack(receipt)
+    return false
+  }
+
+  /** Its caller left while the store was asked. */
+  abandon(admission: Admission): void {
+    if ('decision' in admission) this.giveBack(admission.decision.receipt)
+  }
+
+  /** Nobody waits for this answer; what a store that is gone keeps decays by itself. */
+  private giveBack(receipt: string | undefined): void {
+    const { limiter } = this.deps.decider
+    if (receipt !== undefined)
+      limiter.refund(receipt).catch((error) => this.errorReporter.log(error))
+  }
+
+  private refuse(request: IncomingMessage, response: ServerResponse, decision: Decision): void {
+    limitUnreadBody(request, response)
+    sendRefusal(response, decision, this.refusalOptions())
+  }
+
+  private answer(request: IncomingMessage, response: ServerResponse, problem: HttpProblem): void {
+    limitUnreadBody(request, response)
+    sendProblem(response, problem)
+  }
+
+  private traceAnswer(
+    request: IncomingMessage,
+    response: ServerResponse,
+  ): RequestTrace | undefined {
+    const traced = this.deps.telemetry?.begin(request)
+    if (traced === undefined) return undefined
+    response.once('close', () => traced.end(response.headersSent ? response.statusCode : undefined))
+    return traced
+  }
+
+  private async serveOwn(request: IncomingMessage, response: ServerResponse, path: string) {
+    const { identifier, limitsPage, config } = this.deps
+    limitUnreadBody(request, response)
+    const identity = await identifier.identify(request)
+    const { attributes, peer } = identity
+    const refusal = refusalOfIdentity(identity, config.identity, false)
+    await limitsPage.answer(request, response, { path, attributes, peer, refusal })
+  }
+
+  private needsUser(path: string): boolean {
+    const { requireUser } = this.deps.config.gateway
+    return requireUser.some((pattern) => matchPattern(pattern, path, false))
+  }
+}
+
+/** Whether the client, or the parser of what it sent, ended a request before its body was whole. */
+function isBrokenOff(request: IncomingMessage): boolean {
+  return request.destroyed && !request.complete
+}
+
+const NO_UPSTREAM: HttpProblem = {
+  status: 404,
+  detail: 'No upstream serves this path.',
+  error: 'no_upstream',
+}
+
+function badPath(reason: string): HttpProblem {
+  return { status: 400, detail: `path: ${reason}`, error: 'CALL_PATH_INVALID' }
+}
+
+/** Framing that is in doubt ends the connection: what follows may not be what it seems. */
+function closing(problem: HttpProblem): HttpProblem {
+  return { ...problem, headers: [...(problem.headers ?? []), 'Connection', 'close'] }
+}

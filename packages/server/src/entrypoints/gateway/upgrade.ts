@@ -1,0 +1,345 @@
+/** Upgrades to WebSocket: the upgrade is a call like any other; then bytes pass. */
+import {
+  type ClientRequest,
+  type IncomingMessage,
+  request as httpRequest,
+  STATUS_CODES,
+} from 'node:http'
+import { request as httpsRequest } from 'node:https'
+import { Socket } from 'node:net'
+import type { Duplex } from 'node:stream'
+import { type Call, canonicalPath, MESSAGE, retryAfterSeconds } from '@sluice/core'
+import { guardedLookup } from '../../lib/guarded-lookup.js'
+import { type FlatHeaders, type HttpProblem, problemObject, refusalOf } from '../http/responses.js'
+import { findRequestProblem } from '../http/strict-request.js'
+import { originForm } from '../http/request-target.js'
+import type { RequestTrace } from '../../observability/tracing/telemetry.js'
+import type { UpstreamFailure } from './forward.js'
+import type { Admission, Gateway } from './gateway.js'
+import { isReservedPath } from './limits-page.js'
+import { readResponseHead } from './response-headers.js'
+import { type MessageRefusal, WebSocketTunnel } from './websocket-tunnel.js'
+
+type AdmittedUpgrade = Extract<Admission, { readonly target: unknown }>
+
+export class Upgrades {
+  readonly #gateway: Gateway
+  readonly #open = new Set<WebSocketTunnel>()
+  readonly #counts = { refused: 0, idle: 0 }
+  /** One for all tunnels, while there are any. */
+  #sweeper: NodeJS.Timeout | undefined
+  /** Sockets whose end is the affair of their tunnel. */
+  readonly #tunnelled = new WeakSet<Duplex>()
+  #isGoingAway = false
+
+  constructor(gateway: Gateway) {
+    this.#gateway = gateway
+  }
+
+  count(): number {
+    return this.#open.size
+  }
+
+  counts(): WebSocketCounts {
+    return { ...this.#counts }
+  }
+
+  goAway(): void {
+    this.#isGoingAway = true
+    for (const tunnel of this.#open) tunnel.goAway()
+  }
+
+  /** Answers one upgrade; never rejects. */
+  async handle(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    socket.on('error', () => socket.destroy())
+    // The socket stays open for writing after its client has ended, and nobody hears of it again.
+    socket.once('end', () => {
+      if (!this.#tunnelled.has(socket)) socket.destroy()
+    })
+    try {
+      await this.serve(request, socket, head)
+    } catch (error) {
+      sendProblem(socket, this.#gateway.errorReporter.problemOf(error))
+    }
+  }
+
+  private async serve(request: IncomingMessage, socket: Duplex, head: Buffer): Promise<void> {
+    if (socket.destroyed) return
+    if (this.#gateway.isDistrusted(socket)) return
+    const problem = findRequestProblem(request) ?? findUpgradeProblem(request)
+    if (problem !== undefined) return sendProblem(socket, problem)
+    const found = canonicalPath(request.url ?? '')
+    if (!found.ok || isReservedPath(found.path)) {
+      const detail = found.ok ? 'No WebSocket is served here.' : `path: ${found.reason}`
+      return sendProblem(socket, { status: found.ok ? 404 : 400, detail })
+    }
+    const traced = this.#gateway.deps.telemetry?.begin(request)
+    try {
+      await this.admit({ request, socket, head, traced }, found.path)
+    } finally {
+      // The tunnel may be open for days: what is traced is how it was opened.
+      traced?.end(undefined)
+    }
+  }
+
+  private async admit(client: UpgradeClient, path: string): Promise<void> {
+    const { request, socket, traced } = client
+    const admission = await this.#gateway.admit(request, path, 'GET', traced)
+    if (socket.destroyed) return this.#gateway.abandon(admission)
+    if ('problem' in admission) return sendProblem(socket, admission.problem)
+    if ('refused' in admission) {
+      const refusal = refusalOf(admission.refused, this.#gateway.refusalOptions())
+      return sendResponse(socket, refusal.status, refusal.headers, refusal.body)
+    }
+    const { decision } = admission
+    if (decision.delayMs > 0 && !(await this.#gateway.hold(socket, decision))) return
+    if (socket.destroyed) return
+    const { target } = admission
+    if (target.websockets >= target.upstream.websockets) return this.refuse(client, admission)
+    this.connect(client, admission)
+  }
+
+  /** The upstream has as many WebSockets as it may. */
+  private refuse({ request, socket }: UpgradeClient, { decision, target }: AdmittedUpgrade): void {
+    this.#counts.refused++
+    this.#gateway.recordUpstreamCall(target)
+    this.#gateway.recordUpstreamEnd(target, { status: 503, code: 'UPSTREAM_WEBSOCKETS' }, request)
+    sendProblem(socket, {
+      status: 503,
+      detail: 'Too many WebSockets are open to the upstream.',
+      error: 'upstream_failed',
+      headers: ['Retry-After', '1', ...this.#gateway.rateLimitHeaders(decision)],
+    })
+  }
+
+  private connect(client: UpgradeClient, admitted: AdmittedUpgrade): void {
+    const { socket } = client
+    const { target, call } = admitted
+    const rateLimitHeaders = this.#gateway.rateLimitHeaders(admitted.decision)
+    const { responseMs, stallMs } = this.#gateway.deps.config.gateway.timeouts
+    this.#gateway.recordUpstreamCall(admitted.target)
+    const outgoing = this.open(client, admitted)
+    // Its place is free again when the connection to the upstream is over.
+    target.websockets++
+    const release = () => target.websockets--
+    let hasAnswer = false
+    let isTunnel = false
+    let failure: UpstreamFailure = { status: 502, code: 'UPGRADE_FAILED' }
+    const abort = () => outgoing.destroy()
+    const timer = setTimeout(() => {
+      failure = { status: 504, code: 'UPGRADE_TIMEOUT' }
+      outgoing.destroy(new Error('The upstream is late'))
+    }, responseMs)
+    const onUpstreamEvent = () => {
+      clearTimeout(timer)
+      socket.off('close', abort)
+    }
+    socket.once('close', abort)
+    outgoing.once('upgrade', (response, upstream, upstreamHead) => {
+      onUpstreamEvent()
+      upstream.on('error', () => upstream.destroy())
+      if (socket.destroyed || socket.readableEnded) {
+        socket.destroy()
+        return void upstream.destroy()
+      }
+      const { headers } = readResponseHead(101, response.rawHeaders, rateLimitHeaders, false)
+      const upgrade = ['Connection', 'Upgrade', 'Upgrade', 'websocket']
+      writeHead(socket, 101, [...upgrade, ...headers])
+      const heads = { client: client.head, upstream: upstreamHead }
+      isTunnel = true
+      this.tunnel({ client: socket, upstream }, heads, { call, traced: client.traced, release })
+    })
+    outgoing.once('close', () => {
+      if (!isTunnel) release()
+    })
+    outgoing.once('response', (response) => {
+      onUpstreamEvent()
+      hasAnswer = true
+      relayResponse(response, socket, rateLimitHeaders, stallMs)
+    })
+    outgoing.on('error', () => {
+      onUpstreamEvent()
+      // What has begun is broken off, not begun again.
+      if (hasAnswer) return reset(socket)
+      // A client that has left is nobody's failure.
+      if (socket.destroyed) return
+      this.#gateway.recordUpstreamEnd(admitted.target, failure, client.request)
+      const { status } = failure
+      const detail = 'The upstream could not be reached, broke off or was late.'
+      sendProblem(socket, { status, detail, error: 'upstream_failed', headers: rateLimitHeaders })
+    })
+    outgoing.end()
+  }
+
+  private open(
+    { request, traced }: UpgradeClient,
+    { target, identity, decision }: AdmittedUpgrade,
+  ): ClientRequest {
+    const context = this.#gateway.headerContext(request, identity, decision, target)
+    const flat = this.#gateway.upstreamHeaders(request, context, traced)
+    const { hostname, port, protocol } = new URL(target.upstream.origin)
+    const send = protocol === 'https:' ? httpsRequest : httpRequest
+    return send({
+      hostname: hostname.replace(/^\[|\]$/g, ''),
+      port,
+      path: originForm(request.url ?? '/'),
+      method: 'GET',
+      headers: [...flat, 'connection', 'Upgrade', 'upgrade', 'websocket'],
+      agent: false,
+      lookup: guardedLookup,
+      ...(target.servername !== undefined && { servername: target.servername }),
+    })
+  }
+
+  private tunnel(
+    ends: { readonly client: Duplex; readonly upstream: Duplex },
+    heads: { readonly client: Buffer; readonly upstream: Buffer },
+    { call, traced, release }: TunnelContext,
+  ): void {
+    const message = { attributes: { ...call.attributes, method: MESSAGE } }
+    const tunnel = new WebSocketTunnel(ends, {
+      onMessage: () => this.decideMessage(message, traced),
+      onEnd: () => {
+        this.#open.delete(tunnel)
+        if (this.#open.size === 0) this.stopSweeping()
+        release()
+      },
+    })
+    this.#tunnelled.add(ends.client)
+    this.#open.add(tunnel)
+    this.startSweeping()
+    tunnel.open(heads)
+    if (this.#isGoingAway) tunnel.goAway()
+  }
+
+  private startSweeping(): void {
+    if (this.#sweeper !== undefined) return
+    const { websocketIdleMs } = this.#gateway.deps.config.gateway.timeouts
+    this.#sweeper = setInterval(() => this.sweep(), websocketIdleMs / IDLE_SWEEPS)
+    this.#sweeper.unref()
+  }
+
+  private stopSweeping(): void {
+    clearInterval(this.#sweeper)
+    this.#sweeper = undefined
+  }
+
+  private sweep(): void {
+    for (const tunnel of this.#open) if (tunnel.closeIfIdle(IDLE_SWEEPS)) this.#counts.idle++
+  }
+
+  /** Nothing is asked, and nothing waits, while no rule counts messages. */
+  private decideMessage(
+    message: Call,
+    traced: RequestTrace | undefined,
+  ): Promise<MessageRefusal> | undefined {
+    if (!this.#gateway.deps.decider.limiter.countsMessages) return undefined
+    return this.checkMessage(message, traced)
+  }
+
+  private async checkMessage(
+    message: Call,
+    traced: RequestTrace | undefined,
+  ): Promise<MessageRefusal> {
+    const { decider } = this.#gateway.deps
+    const decide = () => decider.check(message, 'websocket', { canWait: false })
+    try {
+      const decision = await (traced === undefined ? decide() : traced.decide(MESSAGES, decide))
+      if (decision.allowed) return undefined
+      const seconds = retryAfterSeconds(decision)
+      if (seconds === null) return 'Over the limit of messages'
+      return `Retry after ${seconds} second${seconds === 1 ? '' : 's'}`
+    } catch (error) {
+      this.#gateway.errorReporter.log(error)
+      return 'Not decided'
+    }
+  }
+}
+
+/** An idle tunnel is closed after the timeout, and before a tenth of it more has passed. */
+const IDLE_SWEEPS = 10
+const LINGER_MS = 1000
+const MESSAGES = { entryPoint: 'websocket' } as const
+
+export interface WebSocketCounts {
+  /** The upstream had as many as it may. */
+  readonly refused: number
+  /** Closed because they carried nothing. */
+  readonly idle: number
+}
+
+interface TunnelContext {
+  readonly call: Call
+  readonly traced: RequestTrace | undefined
+  readonly release: () => void
+}
+
+interface UpgradeClient {
+  readonly request: IncomingMessage
+  readonly socket: Duplex
+  readonly head: Buffer
+  readonly traced: RequestTrace | undefined
+}
+
+/** Only WebSockets: other protocols would carry calls that nobody counts. */
+function findUpgradeProblem(request: IncomingMessage): HttpProblem | undefined {
+  const { headers, method, httpVersion } = request
+  if (headers.upgrade?.toLowerCase() !== 'websocket' || method !== 'GET' || httpVersion !== '1.1') {
+    return { status: 400, detail: 'upgrade: accepted: GET with "Upgrade: websocket", HTTP/1.1' }
+  }
+  if (headers['content-length'] !== undefined || headers['transfer-encoding'] !== undefined) {
+    return { status: 400, detail: 'upgrade: accepted: a request without a body' }
+  }
+  return undefined
+}
+
+function sendProblem(socket: Duplex, problem: HttpProblem): void {
+  const { status, headers = [] } = problem
+  sendResponse(socket, status, headers, JSON.stringify(problemObject(problem)))
+}
+
+function sendResponse(socket: Duplex, status: number, headers: FlatHeaders, body: string): void {
+  if (!socket.writable) return
+  const length = String(Buffer.byteLength(body))
+  const rateLimitHeaders = ['Content-Type', 'application/problem+json', 'Content-Length', length]
+  writeHead(socket, status, [...headers, ...rateLimitHeaders, 'Connection', 'close'])
+  endWithLinger(socket, body)
+}
+
+/** The answer of an upstream that does not upgrade. */
+function relayResponse(
+  response: IncomingMessage,
+  socket: Duplex,
+  rateLimitHeaders: FlatHeaders,
+  stallMs: number,
+): void {
+  const status = response.statusCode ?? 502
+  const { headers } = readResponseHead(status, response.rawHeaders, rateLimitHeaders, false)
+  writeHead(socket, status, [...headers, 'Connection', 'close'])
+  response.pipe(socket, { end: false })
+  response.once('end', () => endWithLinger(socket))
+  response.once('error', () => reset(socket))
+  socket.once('close', () => response.destroy())
+  if (socket instanceof Socket) socket.setTimeout(stallMs, () => socket.destroy())
+}
+
+/** Without a length, the end of a body is that of its connection: a broken one must not look so. */
+function reset(socket: Duplex): void {
+  if (socket instanceof Socket) socket.resetAndDestroy()
+  else socket.destroy()
+}
+
+/** What the client still sends is dropped for a moment; then the connection is cut. */
+function endWithLinger(socket: Duplex, body = ''): void {
+  socket.resume()
+  socket.end(body)
+  const timer = setTimeout(() => socket.destroy(), LINGER_MS)
+  socket.once('close', () => clearTimeout(timer))
+}
+
+/** Values come from parsed headers and our own code: none holds a line end. */
+function writeHead(socket: Duplex, status: number, headers: FlatHeaders): void {
+  const lines = [`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ''}`]
+  for (let i = 0; i < headers.length; i += 2) lines.push(`${headers[i]}: ${headers[i + 1]}`)
+  socket.write(`${lines.join('\r\n')}\r\n\r\n`, 'latin1')
+}

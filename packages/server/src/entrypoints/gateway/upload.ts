@@ -1,0 +1,186 @@
+/**
+ * Reads the body of one request: its beginning into memory where that is wanted, the rest into a
+ * stream for the upstream. Times the client, but only while its bytes are wanted: a slow upstream
+ * is never blamed on the client.
+ */
+import type { IncomingMessage } from 'node:http'
+import { PassThrough } from 'node:stream'
+import { monotonicMs } from '../../lib/wall-clock.js'
+import { UploadCredit } from './upload-credit.js'
+
+export interface UploadOptions {
+  /** Bytes of the body; Infinity: its length is not known. */
+  readonly size: number
+  /** How long the client may send nothing. */
+  readonly stallMs: number
+  /** Called once, if the body comes too slowly. */
+  readonly onSlow: () => void
+}
+
+export class Upload {
+  readonly #request: IncomingMessage
+  readonly #options: UploadOptions
+  readonly #onData = (chunk: Buffer) => this.take(chunk)
+  readonly #onEnd = () => this.end()
+  /** Undefined until the body is read. */
+  #credit: UploadCredit | undefined
+  #timer: NodeJS.Timeout | undefined
+  #isTimed = true
+  #hasEnded = false
+  /** Called when the beginning is in memory; undefined: it is not wanted there. */
+  #onGathered: ((isWhole: boolean) => void) | undefined
+  #gathered: Buffer = NOTHING
+  #gatheredBytes = 0
+  #gatheredMax = 0
+  #stream: PassThrough | undefined
+
+  constructor(request: IncomingMessage, options: UploadOptions) {
+    this.#request = request
+    this.#options = options
+  }
+
+  /** Reads up to `max` bytes into memory, then pauses. */
+  gather(max: number, onGathered: (isWhole: boolean) => void): void {
+    this.#gatheredMax = max
+    this.#onGathered = onGathered
+    this.read()
+  }
+
+  /** What was gathered. */
+  gathered(): Buffer {
+    return this.#gathered.subarray(0, this.#gatheredBytes)
+  }
+
+  /**
+   * Makes the stream that undici is given: undici destroys what it is given, and with the request
+   * itself would go the client's connection. It breaks off where the request does, so that an
+   * upstream never takes a part for the whole. Nothing is read until `start`.
+   */
+  open(): PassThrough {
+    const request = this.#request
+    const stream = new PassThrough()
+    this.#stream = stream
+    // undici listens only from the moment on at which a connection is free.
+    stream.on('error', () => {})
+    stream.on('drain', () => this.read())
+    if (this.#gatheredBytes > 0) stream.write(this.gathered())
+    this.#gathered = NOTHING
+    this.#gatheredBytes = 0
+    if (this.#hasEnded) stream.end()
+    const onClose = () => {
+      if (!request.complete) stream.destroy(new Error('The request broke off'))
+    }
+    request.once('close', onClose)
+    stream.once('close', () => request.off('close', onClose))
+    return stream
+  }
+
+  /** Passes the body on: the upstream has a connection for it. */
+  start(): void {
+    if (this.#stream?.writableNeedDrain === false) this.read()
+  }
+
+  /** Whether all that the client has sent is with the upstream, and more is to come. */
+  isClientAwaited(): boolean {
+    const stream = this.#stream
+    if (this.#hasEnded) return false
+    return stream === undefined || stream.writableLength + stream.readableLength === 0
+  }
+
+  /** Lets the client be as slow as it likes from now on. */
+  stopTiming(): void {
+    this.#isTimed = false
+    clearTimeout(this.#timer)
+    this.#timer = undefined
+  }
+
+  /** Drops the rest of the body, within the bounds of unread ones. */
+  stop(): void {
+    this.stopTiming()
+    this.#onGathered = undefined
+    this.#gathered = NOTHING
+    this.#request.off('data', this.#onData).off('end', this.#onEnd).resume()
+  }
+
+  private read(): void {
+    if (this.#hasEnded) return
+    const request = this.#request
+    const nowMs = monotonicMs()
+    if (this.#credit === undefined) {
+      this.#credit = new UploadCredit(this.#options.stallMs, nowMs)
+      request.on('data', this.#onData).on('end', this.#onEnd)
+    } else this.#credit.resume(nowMs)
+    this.arm(this.#credit.leftMs(nowMs))
+    request.resume()
+  }
+
+  private pause(): void {
+    this.#request.pause()
+    this.#credit?.pause(monotonicMs())
+  }
+
+  private take(chunk: Buffer): void {
+    this.#credit?.add(chunk.length, monotonicMs())
+    if (this.#onGathered !== undefined) this.collect(chunk)
+    else if (this.#stream?.write(chunk) === false) this.pause()
+  }
+
+  /** Copies into one buffer: a list of tiny chunks would take a hundred times the memory. */
+  private collect(chunk: Buffer): void {
+    const max = this.#gatheredMax
+    const isAll = this.#gatheredBytes === 0 && chunk.length === max
+    // Not from the pool of Node, of which one small piece keeps all.
+    if (isAll) this.#gathered = chunk
+    else if (this.#gatheredBytes === 0) this.#gathered = Buffer.allocUnsafeSlow(max)
+    const copied = isAll ? max : chunk.copy(this.#gathered, this.#gatheredBytes)
+    this.#gatheredBytes += copied
+    if (this.#gatheredBytes < max) return
+    const isWhole = max === this.#options.size
+    if (!isWhole) this.pause()
+    if (copied < chunk.length) this.#request.unshift(chunk.subarray(copied))
+    this.finishGathering(isWhole)
+  }
+
+  private finishGathering(isWhole: boolean): void {
+    const onGathered = this.#onGathered
+    this.#onGathered = undefined
+    if (isWhole) this.finishReading()
+    onGathered?.(isWhole)
+  }
+
+  private end(): void {
+    this.finishReading()
+    this.#stream?.end()
+    this.finishGathering(true)
+  }
+
+  private finishReading(): void {
+    this.#hasEnded = true
+    this.stopTiming()
+  }
+
+  private arm(leftMs: number): void {
+    if (!this.#isTimed || this.#timer !== undefined) return
+    this.#timer = setTimeout(() => {
+      // What came while this process was busy is read first, and counts.
+      setImmediate(() => this.judge())
+    }, leftMs)
+  }
+
+  private judge(): void {
+    this.#timer = undefined
+    const credit = this.#credit
+    if (!this.#isTimed || credit === undefined || credit.isPaused()) return
+    const nowMs = monotonicMs()
+    const { complete, socket } = this.#request
+    // Node does not read a connection whose earlier answers wait to be sent.
+    if (socket.isPaused()) this.#credit = new UploadCredit(this.#options.stallMs, nowMs)
+    const leftMs = this.#credit?.leftMs(nowMs) ?? 0
+    if (leftMs > 0) return this.arm(leftMs)
+    if (complete) return
+    this.stopTiming()
+    this.#options.onSlow()
+  }
+}
+
+const NOTHING = Buffer.alloc(0)

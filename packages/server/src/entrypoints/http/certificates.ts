@@ -1,0 +1,98 @@
+/** The certificate of a server, followed while it runs: renewing it needs no restart. */
+import { createPrivateKey, X509Certificate } from 'node:crypto'
+import { createSecureContext, type Server as TlsServer } from 'node:tls'
+import type { TlsFiles } from '../../config/config.js'
+import { readWholeFile } from '../../lib/read-whole-file.js'
+import { watchFile } from '../../lib/file-watcher.js'
+import type { Log } from '../../observability/log/logger.js'
+
+export interface Certificates {
+  close(): void
+}
+
+export interface CertificateOptions {
+  /** How often the files are looked at beside the events of their directory. @default 1000 */
+  readonly pollMs?: number | undefined
+}
+
+interface CertificatePair {
+  readonly cert: string
+  readonly key: string
+  /** When the certificate ends, as it says itself. */
+  readonly until: string
+}
+
+const TLS_MIN = 'TLSv1.2'
+
+/**
+ * Gives the server its certificate, and each later one as soon as both files fit together. Rejects
+ * if the first does not; afterwards a pair that does not fit is logged and changes nothing.
+ */
+export async function watchCertificates(
+  server: Pick<TlsServer, 'setSecureContext'>,
+  files: TlsFiles,
+  log: Log,
+  { pollMs }: CertificateOptions = {},
+): Promise<Certificates> {
+  let inUse = await readCertificatePair(files)
+  const use = ({ cert, key }: CertificatePair) => {
+    server.setSecureContext({ cert, key, minVersion: TLS_MIN })
+  }
+  use(inUse)
+
+  const refuse = (error: unknown) => {
+    const { message } = error instanceof Error ? error : new Error(String(error))
+    log.error({ problem: message }, 'certificate refused; the one in use stays')
+  }
+  const renew = async () => {
+    // Both are read, whichever changed: mostly the other one did too.
+    const pair = await readCertificatePair(files)
+    if (pair.cert === inUse.cert && pair.key === inUse.key) return
+    use(pair)
+    inUse = pair
+    log.info({ file: files.cert, until: pair.until }, 'certificate changed')
+  }
+  let last = Promise.resolve()
+  const renewNext = () => {
+    last = last.then(renew).catch(refuse)
+  }
+  const watch = (file: string, known: string) =>
+    watchFile(file, renewNext, { known, onError: refuse, pollMs })
+  const watched = [watch(files.cert, inUse.cert), watch(files.key, inUse.key)]
+  return {
+    close: () => {
+      for (const file of watched) file.close()
+    },
+  }
+}
+
+/** Both files; rejects with a message that names the one to look at. */
+/** Rejects if the files are not there, or do not fit together. */
+export async function readCertificatePair(files: TlsFiles): Promise<CertificatePair> {
+  const { text: cert } = await readWholeFile(files.cert)
+  const { text: key } = await readWholeFile(files.key)
+  const certificate = attempt(
+    () => new X509Certificate(cert),
+    `${files.cert}: found no certificate; accepted: PEM, the server's own first`,
+  )
+  const privateKey = attempt(
+    () => createPrivateKey(key),
+    `${files.key}: found no private key; accepted: PEM, without a passphrase`,
+  )
+  if (!certificate.checkPrivateKey(privateKey)) {
+    throw new Error(`${files.key}: the key is not that of the certificate in ${files.cert}`)
+  }
+  attempt(
+    () => createSecureContext({ cert, key, minVersion: TLS_MIN }),
+    `${files.cert}: this certificate or one behind it cannot be used`,
+  )
+  return { cert, key, until: certificate.validTo }
+}
+
+function attempt<Result>(make: () => Result, message: string): Result {
+  try {
+    return make()
+  } catch (cause) {
+    throw new Error(message, { cause })
+  }
+}

@@ -1,0 +1,113 @@
+/** The keys that tokens are verified with: those in files, then those that the issuer publishes. */
+import { show } from '@sluice/core'
+import type { WallClock } from '../../lib/wall-clock.js'
+import type { JwtConfig, JwtKeyFile } from '../../config/config.js'
+import type { TokenKey } from './jwk.js'
+import { Jwks } from './jwks.js'
+import { readKeyFile } from './key-file.js'
+
+export interface TokenKeysOptions {
+  readonly config: Pick<JwtConfig, 'keys' | 'jwks'>
+  readonly clock: WallClock
+  readonly warn: (message: string) => void
+  /** How long a fetch may take. */
+  readonly timeoutMs?: number | undefined
+}
+
+/** Rejects if a file holds no key of its algorithm. Published keys are not waited for. */
+export async function openTokenKeys(options: TokenKeysOptions): Promise<TokenKeys> {
+  return new TokenKeys(options, await readFiles(options.config.keys))
+}
+
+export class TokenKeys {
+  readonly #files: readonly JwtKeyFile[]
+  readonly #jwks: Jwks | undefined
+  #fromFiles: readonly TokenKey[]
+  #reloads = 0
+
+  constructor({ config, clock, warn, timeoutMs }: TokenKeysOptions, keys: readonly TokenKey[]) {
+    this.#files = config.keys
+    this.#fromFiles = keys
+    this.#jwks =
+      config.jwks === undefined ? undefined : new Jwks({ ...config.jwks, clock, warn, timeoutMs })
+  }
+
+  /** Another number whenever a key goes: what was verified with it may no longer be good. */
+  get generation(): number {
+    return this.#reloads + (this.#jwks?.generation ?? 0)
+  }
+
+  /**
+   * The key that a token names. One that names none gets the key of a file without a name, or the
+   * only key there is. `behind`: it may be a key that could not be fetched. The algorithm is the
+   * token's own word, and only tells apart published keys that share a name.
+   */
+  find(
+    kid: string | undefined,
+    algorithm: string,
+  ): TokenKey | undefined | Promise<TokenKey | 'behind' | undefined> {
+    const known = this.pick(kid, algorithm)
+    return known !== undefined ? known : this.#jwks?.find(() => this.pick(kid, algorithm))
+  }
+
+  /** Fetches published keys that have grown old, without anybody waiting. */
+  refresh(nowMs: number): void {
+    this.#jwks?.refresh(nowMs)
+  }
+
+  /** Reads the files again. If one is bad it rejects, and the keys in force stay. */
+  async reload(): Promise<void> {
+    const keys = await readFiles(this.#files)
+    const prints = new Set(keys.map(printOf))
+    if (this.#fromFiles.some((key) => !prints.has(printOf(key)))) this.#reloads++
+    this.#fromFiles = keys
+  }
+
+  stats() {
+    return this.#jwks?.stats()
+  }
+
+  async close(): Promise<void> {
+    await this.#jwks?.close()
+  }
+
+  private pick(kid: string | undefined, algorithm: string): TokenKey | undefined {
+    const published = this.#jwks?.keys ?? NO_KEYS
+    const isNamed = (key: TokenKey): boolean => key.kid === kid
+    if (kid !== undefined) {
+      const named = this.#fromFiles.find(isNamed)
+      // One of another algorithm is found as well: the token is then bad, and no reason to fetch.
+      return named ?? published.find(isNamedFor(kid, algorithm)) ?? published.find(isNamed)
+    }
+    const unnamed = this.#fromFiles.find(isNamed)
+    // Which key is the only one is not known before those of the issuer are.
+    const isComplete = this.#jwks === undefined || published.length > 0
+    if (unnamed !== undefined || !isComplete) return unnamed
+    return this.#fromFiles.length + published.length === 1
+      ? (this.#fromFiles[0] ?? published[0])
+      : undefined
+  }
+}
+
+function isNamedFor(kid: string, algorithm: string): (key: TokenKey) => boolean {
+  return (key) => key.kid === kid && key.algorithm === algorithm
+}
+
+const NO_KEYS: readonly TokenKey[] = []
+
+function printOf({ kid, print }: TokenKey): string {
+  return JSON.stringify([kid, print])
+}
+
+async function readFiles(files: readonly JwtKeyFile[]): Promise<readonly TokenKey[]> {
+  const keys = await Promise.all(files.map(readKeyFile))
+  const names = new Set<string | undefined>()
+  for (const { kid } of keys) {
+    if (names.has(kid)) {
+      const found = kid === undefined ? 'two keys without kid' : `two keys of kid ${show(kid)}`
+      throw new Error(`identity.jwt.keys: found ${found}; accepted: each kid once`)
+    }
+    names.add(kid)
+  }
+  return keys
+}

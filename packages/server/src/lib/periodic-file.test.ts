@@ -1,0 +1,70 @@
+import { mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterAll, expect, test } from 'vitest'
+import { PeriodicFile } from './periodic-file.js'
+
+const folder = mkdtempSync(join(tmpdir(), 'sluice-kept-'))
+afterAll(() => rmSync(folder, { recursive: true, force: true }))
+
+function setUp<Content extends string | Uint8Array>(name: string, first: Content | undefined) {
+  const file = join(folder, name, 'file')
+  const told: unknown[] = []
+  const state = { content: first }
+  const kept = new PeriodicFile<Content>({
+    file,
+    everyMs: 1_000_000,
+    content: () => state.content,
+    onDone: (failure) => told.push(failure),
+  })
+  return { kept, file, told, state }
+}
+
+test('it is written whole, for its owner alone, and nothing is left beside it', async () => {
+  const { kept, file, told } = setUp('whole', 'text')
+  await kept.save()
+  expect(readFileSync(file, 'utf8')).toBe('text')
+  expect(statSync(file).mode & 0o777).toBe(0o600)
+  expect(readdirSync(join(folder, 'whole'))).toEqual(['file'])
+  expect(told).toEqual([undefined])
+})
+
+test('what it holds is not written again, be it text or bytes', async () => {
+  for (const content of ['same', Buffer.from('same')]) {
+    const { kept, file, state } = setUp(typeof content, content)
+    await kept.save()
+    writeFileSync(file, 'touched')
+    state.content = typeof content === 'string' ? content : Buffer.from('same')
+    await kept.save()
+    expect(readFileSync(file, 'utf8')).toBe('touched')
+    state.content = typeof content === 'string' ? 'new' : Buffer.from('new')
+    await kept.close()
+    expect(readFileSync(file, 'utf8')).toBe('new')
+  }
+})
+
+test('what it is said to hold, and nothing at all, make no file', async () => {
+  const known = setUp('known', 'text')
+  known.kept.markSaved('text')
+  await known.kept.save()
+  expect(() => statSync(known.file)).toThrow('ENOENT')
+  const empty = setUp<string>('empty', undefined)
+  await empty.kept.close()
+  expect(() => statSync(empty.file)).toThrow('ENOENT')
+})
+
+test('a folder that cannot be made is told of, and the next time is a new one', async () => {
+  writeFileSync(join(folder, 'blocked'), '')
+  const { kept, told } = setUp('blocked', 'text')
+  await kept.save()
+  expect(told[0]).toBeInstanceOf(Error)
+  rmSync(join(folder, 'blocked'))
+  await kept.save()
+  expect(told[1]).toBeUndefined()
+})
+
+test('whoever asks while it is being written waits for that', async () => {
+  const { kept, told } = setUp('once', 'text')
+  await Promise.all([kept.save(), kept.save(), kept.save()])
+  expect(told).toHaveLength(1)
+})

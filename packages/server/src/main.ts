@@ -1,0 +1,243 @@
+/** Where a server process begins: the one file that reads the environment. */
+import cluster from 'node:cluster'
+import { existsSync, readFileSync } from 'node:fs'
+import { resolve } from 'node:path'
+import process from 'node:process'
+import { AlertHub } from './observability/alerts/alert-hub.js'
+import { registerDeliveryMetrics } from './observability/alerts/delivery-metrics.js'
+import { openWebhook } from './observability/alerts/open-webhook.js'
+import { bannerOf } from './startup/banner.js'
+import { wallClock } from './lib/wall-clock.js'
+import type { Config } from './config/config.js'
+import { parseConfig } from './config/parse-config.js'
+import { type EphemeralSecrets, createEphemeralSecrets } from './startup/stored-secrets.js'
+import { isUnconfigured } from './startup/example.js'
+import { createLogger, type Log } from './observability/log/logger.js'
+import { messageOf } from './lib/message-of.js'
+import { createRegistry } from './observability/metrics/registry.js'
+import { registerRestarts } from './observability/metrics/restart-metrics.js'
+import { preflight, type RulesFileContent } from './startup/preflight.js'
+import { openRuleStore } from './rules/store/open-rule-store.js'
+import type { RuleStore } from './rules/store/rule-store.js'
+import { type RunningServer, serve } from './serve.js'
+import { createUncaughtErrors } from './lib/uncaught-errors.js'
+import { findNodeWarning } from './startup/node-version.js'
+import {
+  HAD_RULES_VARIABLE,
+  PLACE_VARIABLE,
+  runWorkers,
+  SECRETS_VARIABLE,
+  workerSide,
+} from './workers.js'
+
+export interface RunOptions {
+  readonly config?: string
+  readonly json?: boolean
+  readonly check?: boolean
+  /** Takes what `check` answers. @default standard output */
+  readonly write?: (text: string) => void
+}
+
+const STOPPED = 0
+const FAILED = 1
+const MISUSE = 2
+/** A terminal signals the whole group, and npm passes its own on: that is one wish, not two. */
+const SIGNAL_ECHO_MS = 500
+
+/** Serves until it is told to stop; resolves to the exit code. */
+export async function runServer(options: RunOptions): Promise<number> {
+  const secrets = takeSecrets()
+  const read = readConfig(options)
+  if (read === undefined) return MISUSE
+  const { adminToken, keySecret } = secrets
+  const config =
+    keySecret === undefined ? read : { ...read, keySecret: Buffer.from(keySecret, 'hex') }
+  const log = createLogger({ level: config.log.level })
+  const worker = workerSide(
+    Number(process.env[PLACE_VARIABLE] ?? 0),
+    process.env[HAD_RULES_VARIABLE] === 'true',
+  )
+  if (config.workers > 1 && worker === undefined && options.check !== true) {
+    return runAsWorkers(config, log)
+  }
+  const { problems, rules } = await preflight(config, wallClock)
+  for (const problem of problems) printError(problem)
+  if (problems.length > 0) return MISUSE
+  if (options.check === true) {
+    // A server that starts has them in its log.
+    for (const { message } of rules?.parsed.warnings ?? []) printError(message)
+    if (rules?.parsed.rules?.rules.length === 0 && !config.allowNoRules)
+      printError(noRulesNote(rules))
+    const { write = (text: string) => void process.stdout.write(text) } = options
+    write('Configuration and rules are good.\n')
+    return STOPPED
+  }
+  let server: RunningServer
+  const stopListening = quitOnSignals(log)
+  try {
+    server = await serve(config, { log, worker, rules, adminToken })
+  } catch (error) {
+    await log.flush()
+    printError(`Could not start: ${messageOf(error)}`)
+    return FAILED
+  } finally {
+    stopListening()
+  }
+  const text = announcement(server, { config, options })
+  // Also where there is nothing to print: it tells the first process that this worker serves.
+  if (worker !== undefined) worker.announce(text)
+  else if (text !== '') process.stdout.write(text)
+  logStart(server, log)
+  keepServingAfterBugs(log)
+  return waitForShutdown(server, log)
+}
+
+/** The rule store is opened here, once for all workers. */
+async function runAsWorkers(config: Config, log: Log): Promise<number> {
+  let rules: RuleStore | undefined
+  const stopListening = quitOnSignals(log)
+  try {
+    rules = await openRuleStore(config, {
+      log,
+      clock: wallClock,
+      isExample: isUnconfigured(config),
+    })
+  } catch (error) {
+    await log.flush()
+    printError(`Could not start: ${messageOf(error)}`)
+    return FAILED
+  } finally {
+    stopListening()
+  }
+  keepServingAfterBugs(log)
+  const webhook = openWebhook(config, log)
+  const alerts = webhook && new AlertHub(webhook, wallClock)
+  const registry = createRegistry()
+  registerDeliveryMetrics(registry, () => webhook?.deliveries())
+  const countRestart = registerRestarts(registry)
+  const code = await runWorkers({
+    count: config.workers,
+    log,
+    withinMs: config.shutdown.withinMs,
+    onListening: (text) => void process.stdout.write(text),
+    rules,
+    alerts,
+    environment: { [SECRETS_VARIABLE]: JSON.stringify(createEphemeralSecrets(config, log)) },
+    ownMetrics: () => registry.text(),
+    onRestart: countRestart,
+  })
+  await alerts?.close()
+  await rules?.close()
+  return code
+}
+
+/** Takes what the first process gave this worker out of the environment; nothing, elsewhere. */
+function takeSecrets(): EphemeralSecrets {
+  const text = process.env[SECRETS_VARIABLE]
+  delete process.env[SECRETS_VARIABLE]
+  if (text === undefined || !cluster.isWorker) return {}
+  return JSON.parse(text) as EphemeralSecrets
+}
+
+/**
+ * A start may wait for Redis or a lock, and the first process of a container hears only signals
+ * that it listens for. Nothing is under way yet, so there is nothing to finish. What it returns
+ * ends this.
+ */
+function quitOnSignals(log: Log): () => void {
+  const quit = (signal: NodeJS.Signals) => {
+    log.info({ signal }, 'stopped before it served')
+    log.flushNow()
+    process.exit(STOPPED)
+  }
+  process.on('SIGTERM', quit).on('SIGINT', quit)
+  return () => void process.off('SIGTERM', quit).off('SIGINT', quit)
+}
+
+function readConfig(options: RunOptions): Config | undefined {
+  const named = options.config ?? (process.env['SLUICE_CONFIG'] || undefined)
+  const file = named ?? (existsSync('sluice.yaml') ? 'sluice.yaml' : undefined)
+  let text: string | undefined
+  try {
+    text = file === undefined ? undefined : readFileSync(file, 'utf8')
+  } catch (error) {
+    printError(`${file}: ${messageOf(error)}`)
+    return undefined
+  }
+  const { [PLACE_VARIABLE]: _place, [HAD_RULES_VARIABLE]: _hadRules, ...environment } = process.env
+  const { config, errors, warnings } = parseConfig(text, {
+    file: file === undefined ? undefined : resolve(file),
+    env: environment,
+    readFile: (path) => readFileSync(path, 'utf8'),
+  })
+  for (const { message } of [...errors, ...warnings]) printError(message)
+  return config
+}
+
+function noRulesNote({ file }: RulesFileContent): string {
+  const ready = '/readyz will answer 503 "no rules" until there is one'
+  return `${file}: rules: found none. ${ready}, unless allowNoRules is true`
+}
+
+interface AnnouncementOptions {
+  readonly config: Config
+  readonly options: RunOptions
+}
+
+/** What is printed where it serves; empty: nothing, since nobody looks. */
+function announcement(server: RunningServer, { config, options }: AnnouncementOptions): string {
+  const { gateway, api, admin } = server
+  const isTerminal = process.stdout.isTTY
+  if (options.json === true) return `${JSON.stringify({ gateway, api, admin })}\n`
+  if (!isTerminal && config.file !== undefined) return ''
+  return `${bannerOf(server, { isTerminal })}\n`
+}
+
+function logStart({ gateway, api, admin }: RunningServer, log: Log): void {
+  log.info({ gateway, api, admin, node: process.version }, 'listening')
+  const warning = findNodeWarning(process.versions.node)
+  if (warning !== undefined) log.warn({ node: process.version }, warning)
+}
+
+/** From now on calls are under way that a mistake in another must not end. */
+function keepServingAfterBugs(log: Log): void {
+  const uncaughtErrors = createUncaughtErrors(log, wallClock)
+  const onUncaught = (error: unknown) => {
+    if (!uncaughtErrors.shouldExit(error)) return
+    log.flushNow()
+    process.exit(FAILED)
+  }
+  process.on('uncaughtException', onUncaught)
+  process.on('unhandledRejection', onUncaught)
+}
+
+/**
+ * SIGTERM drains with its delay, SIGINT without: a person at a terminal has no balancer to wait
+ * for.
+ */
+function waitForShutdown(server: RunningServer, log: Log): Promise<number> {
+  return new Promise((resolveCode) => {
+    let stoppingSince: number | undefined
+    const stop = (signal: NodeJS.Signals) => {
+      const now = wallClock.now()
+      if (stoppingSince !== undefined && now - stoppingSince < SIGNAL_ECHO_MS) return
+      if (stoppingSince !== undefined) {
+        log.flushNow()
+        process.exit(FAILED)
+      }
+      stoppingSince = now
+      log.info({ signal }, 'stopping')
+      void server.stop({ atOnce: signal === 'SIGINT' }).then(async ({ cut }) => {
+        log.info({ cut }, 'stopped')
+        await log.flush()
+        resolveCode(STOPPED)
+      })
+    }
+    process.on('SIGTERM', stop)
+    process.on('SIGINT', stop)
+  })
+}
+
+function printError(message: string): void {
+  process.stderr.write(`${message}\n`)
+}

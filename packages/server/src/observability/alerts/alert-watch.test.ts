@@ -1,0 +1,446 @@
+import type { CounterStats } from '@sluice/limiter'
+import type { RedisNodeStats, RedisStats } from '@sluice/limiter/redis'
+import { describe, expect, test } from 'vitest'
+import { ALERT_NAMES, ALERTS_DEFAULT } from '../../config/parse-alerts.js'
+import { createMemoryLog } from '../log/memory-log.test-helper.js'
+import { registerAlertMetrics } from '../metrics/alert-metrics.js'
+import { createRegistry } from '../metrics/registry.js'
+import type { Alert } from './alert.js'
+import { ALERT_KINDS } from './alert-kinds.js'
+import { type AlertInputs, openAlerts } from './alert-watch.js'
+import type { ExhaustedCaller } from './conditions/caller-exhausted.js'
+import { nodeWith } from './conditions/conditions.test-helper.js'
+import type { UpstreamCounts } from './conditions/upstream-failing.js'
+
+const START = Date.UTC(2026, 0, 1)
+
+interface World {
+  state: RedisStats['state']
+  nodes: readonly RedisNodeStats[]
+  memory: CounterStats | undefined
+  rules: Record<string, { decisions: number; degraded: number; refused: number }>
+  /** Calls that meet several rules are fewer than what those decided. */
+  calls: { decisions: number; degraded: number }
+  ageSeconds: number
+  callers: readonly ExhaustedCaller[]
+  distinct: Record<string, number>
+  /** Calls that met no connection, by node of Redis. */
+  failures: Map<string, number>
+  upstreams: UpstreamCounts[]
+  /** Batches of each node of Redis since the start. */
+  batches: Map<string, { batches: number; slow: number }>
+}
+
+/** A server to which everything may happen. */
+function setUp(given: Partial<typeof ALERTS_DEFAULT> = {}) {
+  const world: World = {
+    state: 'ready',
+    nodes: [nodeWith()],
+    memory: undefined,
+    rules: {},
+    calls: { decisions: 0, degraded: 0 },
+    ageSeconds: 0,
+    callers: [],
+    distinct: {},
+    failures: new Map(),
+    upstreams: [],
+    batches: new Map(),
+  }
+  let nowMs = START
+  const inputs: AlertInputs = {
+    redis() {
+      if (world.memory !== undefined) return undefined
+      const fleet = { size: 1, ageMs: 0 }
+      return { state: world.state, nodes: world.nodes, fleet, memory: undefined }
+    },
+    memory: () => world.memory,
+    latencies: () => ({ deadlineMs: 50, slowMs: 25, stores: () => world.batches }),
+    eachRule(visit) {
+      for (const [rule, { decisions, degraded, refused }] of Object.entries(world.rules)) {
+        const allowed = decisions - refused
+        const counted = { decisions, allowed, refused, shadowRefused: 0, degraded }
+        visit(rule, decisions, degraded, counted)
+      }
+    },
+    refusedCall: () => undefined,
+    matched: () => world.calls,
+    rulesAgeSeconds: () => world.ageSeconds,
+    rulesProblem: () => 'Postgres does not answer',
+    exhaustedCallers: (olderThanMs, atMs) =>
+      world.callers.filter(({ sinceMs }) => atMs - sinceMs > olderThanMs),
+    peerClocks: () => [],
+    distinct: () => Object.entries(world.distinct),
+    connectionFailures: () => (world.memory === undefined ? world.failures : undefined),
+    upstreams: () => world.upstreams,
+  }
+  const clock = { now: () => nowMs }
+  const { log, lines } = createMemoryLog('info', clock)
+  const sent: Alert[] = []
+  const sink = { notify: (alert: Alert) => void sent.push(alert), close: async () => {} }
+  const config = { ...ALERTS_DEFAULT, ...given }
+  const alerts = openAlerts({ config, clock, log, node: 'n1', host: 'web-1', inputs, sink })
+  const tick = (seconds = 1, previous: () => void = () => {}) => {
+    for (let i = 0; i < seconds; i++) {
+      nowMs += 1000
+      previous()
+      alerts.tick(nowMs)
+    }
+  }
+  const posted = () => sent.splice(0)
+  const told = () =>
+    posted().map(({ id, resolvedAt }) => (resolvedAt === null ? `+${id}` : `-${id}`))
+  /** Calls that meet this rule alone. */
+  const count = (rule: string, decisions: number, degraded = 0, refused = 0) => {
+    world.calls.decisions += decisions
+    world.calls.degraded += degraded
+    const previous = world.rules[rule] ?? { decisions: 0, degraded: 0, refused: 0 }
+    world.rules[rule] = {
+      decisions: previous.decisions + decisions,
+      degraded: previous.degraded + degraded,
+      refused: previous.refused + refused,
+    }
+  }
+  return { alerts, world, tick, told, posted, count, lines, nowMs: () => nowMs }
+}
+
+test('every alert has a severity and is a name that the configuration knows', () => {
+  expect(Object.keys(ALERT_KINDS)).toEqual([...ALERT_NAMES])
+})
+
+test('where all is well nothing is said', () => {
+  const { tick, told, count, lines, alerts } = setUp()
+  tick(600, () => count('a', 1000, 0, 50))
+  expect(told()).toEqual([])
+  expect(lines).toEqual([])
+  expect(alerts.active()).toEqual([])
+})
+
+test('a breaker that opens and closes within a second is an alert, once', () => {
+  const { alerts, world, tick, told } = setUp()
+  alerts.breakerOpened('10.0.0.1:6379')
+  alerts.breakerOpened('10.0.0.1:6379')
+  expect(told()).toEqual(['+breaker-open:10.0.0.1:6379'])
+  world.nodes = [nodeWith({ isBreakerOpen: true })]
+  tick(5)
+  world.nodes = [nodeWith()]
+  tick(9)
+  expect(told()).toEqual([])
+  tick()
+  expect(told()).toEqual(['-breaker-open:10.0.0.1:6379'])
+  expect(alerts.totals().get('breaker-open')).toBe(1)
+})
+
+test('a store that is slow for some calls is seen by rule, and as availability, and both end', () => {
+  const { tick, told, count } = setUp()
+  tick(20, () => count('a', 1000))
+  tick(3, () => count('a', 100, 50))
+  expect(told()).toEqual([])
+  tick(1, () => count('a', 100, 50))
+  expect(told()).toEqual(['+degraded:a', '+availability:'])
+  tick(30, () => count('a', 1000))
+  expect(told()).toEqual(['-degraded:a'])
+  tick(300, () => count('a', 1000))
+  expect(told()).toEqual(['-availability:'])
+})
+
+describe('a store that is down, with 300 rules that answer by posture', () => {
+  const RULES = 300
+  const ADDRESS = nodeWith().address
+  const gone = nodeWith({ isAnswering: false })
+  const open = nodeWith({ isAnswering: false, isBreakerOpen: true, breakerOpened: 1 })
+  const rule = (i: number) => `r${String(i).padStart(3, '0')}`
+  const eachRule = (of: (name: string) => void) => {
+    for (let i = 0; i < RULES; i++) of(rule(i))
+  }
+  function setUpBusy(given: Parameters<typeof setUp>[0] = {}) {
+    const opened = setUp(given)
+    const { count, tick } = opened
+    const well = () => eachRule((name) => count(name, 20))
+    const posture = () => eachRule((name) => count(name, 20, 20))
+    tick(20, well)
+    return { ...opened, well, posture }
+  }
+
+  test('is one page that names the cause and the rules, and one end', () => {
+    const { world, tick, posted, well, posture } = setUpBusy()
+    world.nodes = [gone]
+    tick(30, posture)
+    world.nodes = [nodeWith()]
+    tick(400, well)
+    const [begun, over, ...others] = posted()
+    expect(others).toEqual([])
+    expect(begun).toMatchObject({
+      id: `breaker-open:${ADDRESS}`,
+      severity: 'page',
+      summary: `Redis at ${ADDRESS} cannot be reached; 300 rules have answered by their posture so far.`,
+      details: { store: ADDRESS, rules: 300 },
+    })
+    expect(begun?.details['affected']).toEqual(Array.from({ length: 20 }, (_, i) => rule(i)))
+    expect(over).toMatchObject({
+      id: `breaker-open:${ADDRESS}`,
+      resolvedAt: expect.stringContaining('T'),
+      summary: `Redis at ${ADDRESS} could not be reached; 300 rules answered by their posture.`,
+    })
+  })
+
+  test('is told at the first look at which rules felt it, not at the third', () => {
+    const { world, tick, told, posture } = setUpBusy()
+    world.nodes = [gone]
+    tick(1, posture)
+    expect(told()).toEqual([`+breaker-open:${ADDRESS}`])
+  })
+
+  test('is one page when it is gone for less than a second between two looks', () => {
+    const { world, tick, told, well, posture } = setUpBusy()
+    world.failures.set(ADDRESS, 6000)
+    tick(1, posture)
+    expect(told()).toEqual([`+breaker-open:${ADDRESS}`])
+    tick(400, well)
+    expect(told()).toEqual([`-breaker-open:${ADDRESS}`])
+  })
+
+  test('is one page when decisions are late for two seconds before the breaker opens', () => {
+    const { alerts, world, tick, told, posted, well, posture } = setUpBusy()
+    tick(2, posture)
+    expect(told()).toEqual([])
+    alerts.breakerOpened(ADDRESS)
+    const [begun] = posted()
+    expect(begun?.summary).toBe(
+      `Redis at ${ADDRESS} does not answer in time; 300 rules have answered by their posture so far.`,
+    )
+    world.nodes = [open]
+    tick(30, posture)
+    world.nodes = [nodeWith()]
+    tick(400, well)
+    expect(told()).toEqual([`-breaker-open:${ADDRESS}`])
+  })
+
+  test('that refuses this node is one page too', () => {
+    const { world, tick, told, well, posture } = setUpBusy()
+    world.state = 'refused'
+    tick(30, posture)
+    world.state = 'ready'
+    tick(400, well)
+    expect(told()).toEqual(['+store-refused:', '-store-refused:'])
+  })
+
+  test('ends what was told of its rules before it was known, after the cause', () => {
+    const { world, tick, told, count } = setUp()
+    tick(20, () => count('a', 1000))
+    tick(10, () => count('a', 100, 50))
+    expect(told()).toEqual(['+degraded:a', '+availability:'])
+    world.nodes = [gone]
+    tick(30, () => count('a', 100, 100))
+    expect(told()).toEqual([`+breaker-open:${ADDRESS}`, '-degraded:a', '-availability:'])
+  })
+
+  test('and answers again hides nothing: rules that still go by posture are told of then', () => {
+    const { world, tick, told, count } = setUp()
+    tick(20, () => count('a', 1000))
+    world.nodes = [gone]
+    tick(30, () => count('a', 100, 100))
+    expect(told()).toEqual([`+breaker-open:${ADDRESS}`])
+    world.nodes = [nodeWith()]
+    tick(20, () => count('a', 100, 50))
+    expect(told()).toEqual([`-breaker-open:${ADDRESS}`, '+degraded:a', '+availability:'])
+  })
+
+  test('explains nothing where its own alert is off', () => {
+    const { world, tick, told, count } = setUp({ off: ['breaker-open'] })
+    tick(20, () => count('a', 1000))
+    world.nodes = [gone]
+    tick(5, () => count('a', 100, 100))
+    expect(told()).toEqual(['+degraded:a', '+availability:'])
+  })
+
+  test('and whose connection is made anew at once is no alert where hardly a rule felt it', () => {
+    const { world, tick, told, count } = setUp()
+    tick(20, () => count('a', 1000))
+    world.nodes = [gone]
+    tick(2, () => count('a', 5, 1))
+    world.nodes = [nodeWith()]
+    tick(100, () => count('a', 1000))
+    expect(told()).toEqual([])
+  })
+})
+
+test('a connection that is made anew is no alert because of what a quiet rule did minutes ago', () => {
+  const { world, tick, told, count } = setUp()
+  tick(3 * 60, () => count('busy', 100))
+  for (let minute = 0; minute < 3; minute++) {
+    count('quiet', 1, 1)
+    tick(60, () => count('busy', 1000))
+  }
+  expect(told()).toEqual(['+degraded:quiet'])
+  world.nodes = [nodeWith({ isAnswering: false })]
+  tick(2, () => count('busy', 100))
+  world.nodes = [nodeWith()]
+  tick(60, () => count('busy', 100))
+  expect(told()).toEqual([])
+})
+
+test('alerts that go on are listed with the cause before what may follow from it', () => {
+  const { alerts, world, tick, count } = setUp()
+  tick(20, () => count('a', 1000))
+  tick(10, () => count('a', 100, 50))
+  world.nodes = [nodeWith({ isAnswering: false })]
+  tick(2, () => count('a', 100, 100))
+  expect(alerts.active().map(({ alert }) => alert)).toEqual([
+    'breaker-open',
+    'degraded',
+    'availability',
+  ])
+})
+
+test('an upstream that fails is an alert, and over once it answers', () => {
+  const { world, tick, told } = setUp()
+  const counts = { origin: 'http://10.0.0.5:3000', calls: 0, failures: 0, lastCode: '' }
+  world.upstreams = [counts]
+  tick(60, () => void (counts.calls += 100))
+  counts.lastCode = '502 ECONNREFUSED'
+  tick(5, () => {
+    counts.calls += 100
+    counts.failures += 100
+  })
+  expect(told()).toEqual(['+upstream-failing:http://10.0.0.5:3000'])
+  tick(80, () => void (counts.calls += 100))
+  expect(told()).toEqual(['-upstream-failing:http://10.0.0.5:3000'])
+})
+
+test('a store that is slow but in time is an alert, and over once it is fast again', () => {
+  const { tick, told, world } = setUp()
+  const counts = { batches: 0, slow: 0 }
+  world.batches.set('10.0.0.1:6379', counts)
+  const answer = (slow: number) => () => {
+    counts.batches += 100
+    counts.slow += slow
+  }
+  tick(20, answer(0))
+  tick(3, answer(50))
+  expect(told()).toEqual(['+store-slow:10.0.0.1:6379'])
+  tick(16, answer(0))
+  expect(told()).toEqual([])
+  tick(3, answer(0))
+  expect(told()).toEqual(['-store-slow:10.0.0.1:6379'])
+})
+
+test('availability is of calls: those that only rules in shadow answered normally were not', () => {
+  const { world, tick, told } = setUp()
+  tick(10, () => {
+    world.calls.decisions += 1000
+  })
+  world.rules = {
+    a: { decisions: 10_000, degraded: 2, refused: 0 },
+    tried: { decisions: 10_000, degraded: 0, refused: 0 },
+    '': { decisions: 90_000, degraded: 0, refused: 0 },
+  }
+  world.calls.degraded = 2
+  tick(4)
+  expect(told()).toEqual(['+availability:'])
+})
+
+test('clocks, memory and evictions of nodes of Redis', () => {
+  const { world, tick, told } = setUp()
+  const memory = { usedBytes: 10, maxBytes: 100, evictedKeys: 5 }
+  world.nodes = [nodeWith({ address: 'a', memory }), nodeWith({ address: 'b', memory })]
+  tick(2)
+  const clock = { offsetSeconds: 0.5, errorSeconds: 0.001 }
+  const full = { usedBytes: 90, maxBytes: 100, evictedKeys: 6 }
+  world.nodes = [
+    nodeWith({ address: 'a', memory }),
+    nodeWith({ address: 'b', memory: full, clock }),
+  ]
+  tick(3)
+  expect(told()).toEqual([
+    '+store-memory:b',
+    '+store-evictions:b',
+    '+clock-offset:b',
+    '+clock-spread:',
+  ])
+  world.nodes = [
+    nodeWith({ address: 'a', memory }),
+    nodeWith({ address: 'b', memory: { ...full, usedBytes: 50 } }),
+  ]
+  tick(20)
+  expect(told()).toEqual(['-clock-offset:b', '-clock-spread:', '-store-memory:b'])
+  tick(60)
+  expect(told()).toEqual(['-store-evictions:b'])
+})
+
+test('blocked callers that the memory store dropped', () => {
+  const { world, tick, told } = setUp()
+  const stats = { counters: 10, bytes: 480, evicted: 0, evictedBlocked: 0, unstored: 0 }
+  world.memory = stats
+  tick(5)
+  world.memory = { ...stats, evictedBlocked: 3 }
+  tick(59)
+  expect(told()).toEqual(['+store-evictions:memory'])
+  tick(2)
+  expect(told()).toEqual(['-store-evictions:memory'])
+})
+
+test('stale rules, and a caller at zero, by the times of the configuration', () => {
+  const { world, tick, told, nowMs } = setUp({ rulesStaleMs: 5000, callerExhaustedMs: 3000 })
+  const caller = { user: 'u1' }
+  world.callers = [
+    { rule: 'a', hash: 'h1', caller, isEverybody: false, sinceMs: nowMs(), lastRefusedCall: null },
+  ]
+  tick(5, () => world.ageSeconds++)
+  expect(told()).toEqual(['+caller-at-zero:a/h1'])
+  tick(1, () => world.ageSeconds++)
+  expect(told()).toEqual(['+rules-stale:'])
+  world.ageSeconds = 0
+  world.callers = []
+  tick(15)
+  expect(told()).toEqual(['-rules-stale:', '-caller-at-zero:a/h1'])
+})
+
+test('refusals and callers that are far above what is usual', () => {
+  const { world, tick, told, count } = setUp({ baselineMs: 60_000 })
+  world.distinct = { login: 50 }
+  tick(180, () => count('login', 100, 0, 2))
+  expect(told()).toEqual([])
+  tick(60, () => count('login', 500, 0, 400))
+  expect(told()).toEqual(['+refusals-unusual:login'])
+  tick(60, () => count('login', 100, 0, 2))
+  expect(told()).toEqual(['-refusals-unusual:login'])
+  world.distinct = { login: 5000 }
+  tick(60, () => count('login', 500, 0, 2))
+  expect(told()).toEqual(['+callers-unusual:login'])
+})
+
+test('where both are, the alert is that of refusals', () => {
+  const { world, tick, told, count } = setUp({ baselineMs: 60_000 })
+  world.distinct = { login: 50 }
+  tick(180, () => count('login', 100, 0, 2))
+  world.distinct = { login: 5000 }
+  tick(60, () => count('login', 500, 0, 400))
+  expect(told()).toEqual(['+refusals-unusual:login'])
+})
+
+test('an end of the server ends its alerts, and nothing is said after', async () => {
+  const { alerts, tick, told } = setUp()
+  alerts.breakerOpened('a')
+  await alerts.close()
+  alerts.breakerOpened('b')
+  tick(5)
+  expect(told()).toEqual(['+breaker-open:a', '-breaker-open:a'])
+  await alerts.close()
+})
+
+test('metrics tell of alerts as they go on and were', () => {
+  const { alerts } = setUp()
+  const registry = createRegistry()
+  registerAlertMetrics(registry, alerts)
+  alerts.breakerOpened('a')
+  expect(registry.text()).toContain('sluice_alert_active{alert="breaker-open"} 1\n')
+  expect(registry.text()).toContain('sluice_alerts_total{alert="breaker-open"} 1\n')
+})
+
+test('an alert that is off is not told', () => {
+  const { alerts, world, tick, told } = setUp({ off: ['breaker-open', 'rules-stale'] })
+  alerts.breakerOpened('a')
+  world.ageSeconds = 1000
+  tick(2)
+  expect(told()).toEqual([])
+})

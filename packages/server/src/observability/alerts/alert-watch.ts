@@ -1,0 +1,230 @@
+/** Looks at everything that must not go unseen, once a second. */
+import type { CounterStats } from '@sluice/limiter'
+import type { RedisStats } from '@sluice/limiter/redis'
+import type { WallClock } from '../../lib/wall-clock.js'
+import type { AlertsConfig } from '../../config/config.js'
+import type { Log } from '../log/logger.js'
+import type { DecisionMetrics, RuleVisit } from '../metrics/decision-metrics.js'
+import type { Alert, AlertName, Alerts, AlertSink, Finding } from './alert.js'
+import { AlertRegistry } from './alert-registry.js'
+import { AffectedRuleSet } from './conditions/affected-rules.js'
+import { type ConnectionFailures, openBreaker, StoreOutage } from './conditions/breaker-open.js'
+import { type ExhaustedCaller, findExhaustedCallers } from './conditions/caller-exhausted.js'
+import { ClockOffsets, ClockSpread, type PeerClock } from './conditions/clock-offset.js'
+import { Availability, DegradedShares } from './conditions/degraded.js'
+import { findStaleRules } from './conditions/rules-stale.js'
+import { FleetUnknown, StoreRefusal } from './conditions/store-refused.js'
+import { StoreEvictions, StoreMemory } from './conditions/store-memory.js'
+import { type Latencies, StoreSlowness } from './conditions/store-slow.js'
+import { CallerAnomalies, RefusalAnomalies, SampleTimes } from './conditions/anomaly.js'
+import { type UpstreamCounts, UpstreamFailures } from './conditions/upstream-failing.js'
+
+/** What there is to look at, each asked when it is needed. */
+export interface AlertInputs {
+  /** Undefined: counters are elsewhere. */
+  redis(): RedisStats | undefined
+  memory(): CounterStats | undefined
+  /** Calls that met no connection, by node of Redis; undefined: counters are in this process. */
+  connectionFailures(): ConnectionFailures | undefined
+  /** How fast the nodes of Redis answer; undefined: counters are in this process. */
+  latencies(): Latencies | undefined
+  /** The clocks of the other nodes; undefined: not known yet. */
+  peerClocks(nowMs: number): readonly PeerClock[] | undefined
+  eachRule(visit: RuleVisit): void
+  matched(): ReturnType<DecisionMetrics['matched']>
+  rulesAgeSeconds(): number
+  rulesProblem(): string | undefined
+  /** Callers that have had nothing left for longer than that. */
+  exhaustedCallers(olderThanMs: number, nowMs: number): readonly ExhaustedCaller[]
+  /** Which call the caller with most refusals of a rule made last, as text. */
+  refusedCall(rule: string): string | undefined
+  /** By rule, how many distinct callers it met in five minutes, about. */
+  distinct(): Iterable<readonly [rule: string, callers: number]>
+  upstreams(): Iterable<UpstreamCounts>
+}
+
+export interface AlertWatchDeps {
+  readonly config: AlertsConfig
+  readonly clock: WallClock
+  readonly log: Log
+  /** The id of this node. */
+  readonly node: string
+  /** The machine it runs on. */
+  readonly host: string
+  /** False in all workers but one: they have one clock, and it is one alert. @default true */
+  readonly reportsOwnClock?: boolean | undefined
+  readonly inputs: AlertInputs
+  /** Where alerts go beside the log; undefined: nowhere. */
+  readonly sink?: AlertSink | undefined
+}
+
+export interface AlertWatch extends Alerts {
+  /** Once a second. */
+  tick(nowMs: number): void
+  /** A breaker may close again before the next second. */
+  breakerOpened(store: string): void
+  /** How often each has begun since the start. */
+  totals(): ReadonlyMap<AlertName, number>
+  /** Ends what goes on, for whoever was told of it, and closes the sink. */
+  close(): Promise<void>
+}
+
+export function openAlerts(deps: AlertWatchDeps): AlertWatch {
+  return new PeriodicAlerts(deps)
+}
+
+class PeriodicAlerts implements AlertWatch {
+  readonly #deps: AlertWatchDeps
+  readonly #registry: AlertRegistry
+  readonly #outage = new StoreOutage()
+  readonly #degraded = new DegradedShares()
+  readonly #availability = new Availability()
+  readonly #clockOffsets: ClockOffsets
+  readonly #clockSpread = new ClockSpread()
+  readonly #refusal = new StoreRefusal()
+  readonly #fleet = new FleetUnknown()
+  readonly #memory = new StoreMemory()
+  readonly #evictions = new StoreEvictions()
+  readonly #slowness = new StoreSlowness()
+  readonly #refusals: RefusalAnomalies
+  readonly #callers: CallerAnomalies
+  readonly #times = new SampleTimes()
+  readonly #upstreams = new UpstreamFailures()
+  /** Rules that answered by posture since the store is down. */
+  readonly #affected = new AffectedRuleSet()
+  #isClosed = false
+
+  constructor(deps: AlertWatchDeps) {
+    const { config, log, node, host, sink, reportsOwnClock } = deps
+    this.#deps = deps
+    this.#registry = new AlertRegistry({ log, node, runbook: config.runbook, off: config.off })
+    this.#clockOffsets = new ClockOffsets({ id: node, host }, reportsOwnClock)
+    this.#refusals = new RefusalAnomalies(config.baselineMs)
+    this.#callers = new CallerAnomalies(config.baselineMs)
+    if (sink !== undefined) this.#registry.onChange((alert) => sink.notify(alert))
+  }
+
+  /** Functions of their own: metrics take these two and leave the object. */
+  readonly active = (): readonly Alert[] => this.#registry.active()
+  readonly totals = (): ReadonlyMap<AlertName, number> => this.#registry.totals()
+
+  recent(): readonly Alert[] {
+    return this.#registry.recent()
+  }
+
+  onChange(listener: (alert: Alert) => void): () => void {
+    return this.#registry.onChange(listener)
+  }
+
+  tick(nowMs: number): void {
+    if (this.#isClosed) return
+    this.evaluateDecisions(nowMs)
+    this.evaluateStore(nowMs)
+    this.evaluateRules(nowMs)
+    const { config, inputs } = this.#deps
+    const rules = { rulesAgeSeconds: inputs.rulesAgeSeconds(), rulesProblem: inputs.rulesProblem() }
+    this.#registry.update('rules-stale', findStaleRules(rules, config.rulesStaleMs), nowMs)
+    const callers = inputs.exhaustedCallers(config.callerExhaustedMs, nowMs)
+    this.#registry.update('caller-at-zero', findExhaustedCallers(callers, nowMs), nowMs)
+    this.#registry.update('upstream-failing', this.#upstreams.evaluate(inputs.upstreams()), nowMs)
+  }
+
+  breakerOpened(store: string): void {
+    if (this.#isClosed) return
+    this.#degraded.begin()
+    this.recordDecisions()
+    if (!this.#registry.isOff('breaker-open')) this.attribute()
+    const finding = openBreaker(store, this.#affected.describe())
+    this.#registry.report('breaker-open', finding, this.#deps.clock.now())
+  }
+
+  async close(): Promise<void> {
+    if (this.#isClosed) return
+    this.#isClosed = true
+    this.#registry.resolveAll(this.#deps.clock.now())
+    await this.#deps.sink?.close()
+  }
+
+  /**
+   * Looks at the store and at what rules decided without it. A store that is down is the cause of
+   * those decisions: it is told first, with how many rules it concerns, and they are no alerts of
+   * their own for as long as it lasts.
+   */
+  private evaluateDecisions(nowMs: number): void {
+    const redis = this.#deps.inputs.redis()
+    this.#degraded.nextSecond()
+    this.#availability.nextSecond()
+    this.recordDecisions()
+    this.#outage.evaluate(redis, this.#deps.inputs.connectionFailures())
+    this.#refusal.evaluate(redis)
+    // What is told of already was felt before, for whatever reason.
+    const isNews = this.#availability.hasImpact && !this.#registry.isActive('availability')
+    const hasImpact = this.#degraded.hasImpact || isNews
+    const isDown =
+      this.isCause('breaker-open', this.#outage.findings(hasImpact)) ||
+      this.isCause('store-refused', this.#refusal.findings())
+    if (isDown) this.attribute()
+    else this.#affected.clear()
+    const affected = this.#affected.describe()
+    this.#registry.update('breaker-open', this.#outage.findings(hasImpact, affected), nowMs)
+    this.#registry.update('store-refused', this.#refusal.findings(affected), nowMs)
+    this.#registry.update('degraded', this.#degraded.findings(), nowMs)
+    this.#registry.update('availability', this.#availability.findings(), nowMs)
+  }
+
+  /** Whether an alert tells of a store that is down, or did a moment ago. */
+  private isCause(name: AlertName, findings: readonly Finding[]): boolean {
+    return !this.#registry.isOff(name) && (findings.length > 0 || this.#registry.isActive(name))
+  }
+
+  private recordDecisions(): void {
+    const { inputs } = this.#deps
+    inputs.eachRule((rule, decisionCount, degradedCount) =>
+      this.#degraded.record(rule, decisionCount, degradedCount),
+    )
+    const { decisions, degraded } = inputs.matched()
+    this.#availability.record(decisions, degraded)
+  }
+
+  /** Puts what was decided by posture so far down to the store. */
+  private attribute(): void {
+    this.#affected.add(this.#degraded.recentRules())
+    this.#degraded.forget()
+    this.#availability.forget()
+  }
+
+  private evaluateStore(nowMs: number): void {
+    const { inputs } = this.#deps
+    const redis = inputs.redis()
+    const nodes = redis?.nodes ?? []
+    const memory = inputs.memory()
+    this.#registry.update('fleet-unknown', this.#fleet.evaluate(redis), nowMs)
+    this.#registry.update('store-slow', this.#slowness.evaluate(inputs.latencies()), nowMs)
+    const clocks = this.#clockOffsets.evaluate(nodes, () => inputs.peerClocks(nowMs))
+    this.#registry.update('clock-offset', clocks, nowMs)
+    this.#registry.update('clock-spread', this.#clockSpread.evaluate(nodes), nowMs)
+    this.#registry.update('store-memory', this.#memory.evaluate(nodes), nowMs)
+    const evictions = [
+      ...this.#evictions.evaluateRedis(nodes),
+      ...(memory === undefined ? [] : this.#evictions.evaluateMemory(memory)),
+    ]
+    this.#registry.update('store-evictions', evictions, nowMs)
+  }
+
+  private evaluateRules(nowMs: number): void {
+    const { inputs } = this.#deps
+    const elapsed = this.#times.tick(nowMs)
+    if (elapsed !== undefined) {
+      inputs.eachRule((rule, _made, _badly, counted) =>
+        this.#refusals.observe(rule, counted, elapsed),
+      )
+    }
+    if (elapsed !== undefined && elapsed !== 'begin') {
+      for (const [rule, callers] of inputs.distinct()) this.#callers.observe(rule, callers)
+    }
+    const isRefusing = (rule: string) => this.#refusals.isAnomalous(rule)
+    const refused = this.#refusals.findings((rule) => inputs.refusedCall(rule))
+    this.#registry.update('refusals-unusual', refused, nowMs)
+    this.#registry.update('callers-unusual', this.#callers.findings(isRefusing), nowMs)
+  }
+}

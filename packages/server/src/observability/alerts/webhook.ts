@@ -1,0 +1,238 @@
+/**
+ * Posts alerts to a URL, each time one begins or ends. Those of one alert arrive in their order;
+ * nothing else waits for the receiver, least of all a decision.
+ */
+import { createHmac, randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { show } from '@sluice/core'
+import { Agent, request } from 'undici'
+import { guardedLookup } from '../../lib/guarded-lookup.js'
+import type { Log } from '../log/logger.js'
+import { RELEASE } from '../../lib/release.js'
+import { withTimeLimit } from '../../lib/time-limit.js'
+import { Semaphore } from '../../lib/semaphore.js'
+import { type Alert, type AlertSink, withoutCallerDetails } from './alert.js'
+
+export interface WebhookOptions {
+  readonly url: string
+  /** Signs each body; undefined: it is not signed. */
+  readonly secret: string | undefined
+  /** Of this machine. */
+  readonly host: string
+  /** `clear`: who calls may be told; `hash`: only what stands for it. */
+  readonly callers: 'hash' | 'clear'
+  readonly log: Log
+  /** Milliseconds by a clock that never steps. */
+  readonly nowMs: () => number
+  /** For one try, until its whole answer is there. @default 5000 */
+  readonly timeoutMs?: number | undefined
+  /** Ends early when it is told to. @default the system's timers */
+  readonly wait?: (ms: number, signal: AbortSignal) => Promise<void>
+}
+
+/** How often each fate was met. */
+export interface Deliveries {
+  readonly delivered: number
+  /** The receiver will not have it. */
+  readonly refused: number
+  /** It could not be reached, or failed, for ten minutes. */
+  readonly failed: number
+  /** There was no room to wait. */
+  readonly dropped: number
+}
+
+const TIMEOUT_MS = 5000
+/** Between one try and the next; the last again and again. */
+const BACKOFF_MS = [1000, 5000, 15_000, 60_000]
+const GIVE_UP_MS = 600_000
+const CLOSE_MS_MAX = 2000
+const WAITING_MAX = 500
+const CONNECTIONS = 4
+const LINE_EVERY_MS = 60_000
+const ANSWER_BYTES_MAX = 16 * 1024
+
+interface Delivery {
+  readonly id: string
+  readonly body: string
+}
+
+type DeliveryResult =
+  | { readonly isDelivered: true }
+  | { readonly problem: string; readonly isRetryable: boolean }
+
+export class Webhook implements AlertSink {
+  readonly #options: WebhookOptions
+  readonly #agent = new Agent({
+    connections: CONNECTIONS,
+    connect: { timeout: TIMEOUT_MS, lookup: guardedLookup },
+  })
+  readonly #semaphore = new Semaphore(CONNECTIONS)
+  /** By the id of the alert, what waits or is under way, and when all of it is done. */
+  readonly #queues = new Map<string, { readonly waiting: Delivery[]; done: Promise<void> }>()
+  readonly #counts = { delivered: 0, refused: 0, failed: 0, dropped: 0 }
+  /** What waits is tried once more, now. */
+  readonly #closing = new AbortController()
+  readonly #end = new AbortController()
+  #waiting = 0
+  #isFull = false
+  #lineFromMs = -Infinity
+  #suppressed = 0
+
+  constructor(options: WebhookOptions) {
+    this.#options = options
+  }
+
+  deliveries(): Deliveries {
+    return { ...this.#counts }
+  }
+
+  notify(alert: Alert): void {
+    if (this.#closing.signal.aborted) return
+    if (this.#waiting >= WAITING_MAX) return this.drop()
+    this.#waiting++
+    const delivery = { id: randomUUID(), body: bodyOf(alert, this.#options) }
+    const queue = this.#queues.get(alert.id)
+    if (queue !== undefined) return void queue.waiting.push(delivery)
+    const made = { waiting: [delivery], done: Promise.resolve() }
+    this.#queues.set(alert.id, made)
+    made.done = this.drainQueue(alert.id, made.waiting)
+  }
+
+  async close(): Promise<void> {
+    const { wait = waitFor } = this.#options
+    this.#closing.abort()
+    const done = Promise.all([...this.#queues.values()].map((queue) => queue.done))
+    await Promise.race([done, wait(CLOSE_MS_MAX, this.#end.signal)])
+    this.#end.abort()
+    await done
+    await this.#agent.destroy()
+  }
+
+  /** Never rejects. */
+  private async drainQueue(alertId: string, waiting: Delivery[]): Promise<void> {
+    let next = waiting[0]
+    while (next !== undefined) {
+      await this.deliver(next)
+      waiting.shift()
+      this.#waiting--
+      if (this.#waiting === 0) this.#isFull = false
+      next = waiting[0]
+    }
+    this.#queues.delete(alertId)
+  }
+
+  private async deliver(delivery: Delivery): Promise<void> {
+    const { nowMs, wait = waitFor } = this.#options
+    const beganMs = nowMs()
+    for (let tries = 0; ; tries++) {
+      const isClosing = this.#closing.signal.aborted
+      const result = await this.#semaphore.run(() => this.post(delivery))
+      if ('isDelivered' in result) {
+        this.#counts.delivered++
+        return
+      }
+      const pauseMs = BACKOFF_MS[Math.min(tries, BACKOFF_MS.length - 1)] ?? 0
+      const isLate = nowMs() - beganMs + pauseMs > GIVE_UP_MS
+      const isLast = !result.isRetryable || isClosing || isLate
+      this.logFailure(result.problem, isLast)
+      if (isLast) {
+        this.#counts[result.isRetryable ? 'failed' : 'refused']++
+        return
+      }
+      if (!this.#closing.signal.aborted) await wait(pauseMs, this.#closing.signal)
+    }
+  }
+
+  private async post(delivery: Delivery): Promise<DeliveryResult> {
+    const { timeoutMs = TIMEOUT_MS } = this.#options
+    try {
+      return await withTimeLimit({ timeoutMs, parent: this.#end.signal }, (signal) =>
+        this.postOnce(delivery, signal),
+      )
+    } catch (error) {
+      return { problem: describe(error), isRetryable: true }
+    }
+  }
+
+  /** Redirects are not followed: the configuration says where alerts go, nobody else. */
+  private async postOnce({ id, body }: Delivery, signal: AbortSignal): Promise<DeliveryResult> {
+    const { url, secret } = this.#options
+    const { statusCode, body: answer } = await request(url, {
+      method: 'POST',
+      dispatcher: this.#agent,
+      headers: {
+        'content-type': 'application/json',
+        'user-agent': `sluice/${RELEASE}`,
+        'x-sluice-delivery': id,
+        ...(secret !== undefined && { 'x-sluice-signature': signatureOf(body, secret) }),
+      },
+      body,
+      signal,
+    })
+    // What it says is read so that the connection can be used again; a failure there is no news.
+    // An answer without an end would keep the turn of others for ever.
+    await answer.dump({ limit: ANSWER_BYTES_MAX, signal }).catch(() => {})
+    if (statusCode >= 200 && statusCode < 300) return { isDelivered: true }
+    const problem = `found status ${statusCode}; accepted: 200 to 299`
+    return { problem, isRetryable: statusCode === 429 || statusCode >= 500 }
+  }
+
+  private drop(): void {
+    this.#counts.dropped++
+    if (this.#isFull) return
+    this.#isFull = true
+    this.#options.log.error(
+      { webhook: originOf(this.#options.url), waiting: this.#waiting },
+      'alerts are dropped: too many wait for the webhook',
+    )
+  }
+
+  /** At most once a minute: the receiver may be gone for long. */
+  private logFailure(problem: string, isGivenUp: boolean): void {
+    const { log, url, nowMs } = this.#options
+    const now = nowMs()
+    if (now < this.#lineFromMs) {
+      this.#suppressed++
+      return
+    }
+    const fields = { webhook: originOf(url), problem, untold: this.#suppressed }
+    this.#lineFromMs = now + LINE_EVERY_MS
+    this.#suppressed = 0
+    if (isGivenUp) log.error(fields, 'an alert was not delivered')
+    else log.warn(fields, 'an alert is not delivered yet')
+  }
+}
+
+/** What is sent; it is read by programs, so fields are only ever added to it. */
+function bodyOf(alert: Alert, { host, callers }: WebhookOptions): string {
+  const details = callers === 'clear' ? alert.details : withoutCallerDetails(alert.details)
+  return JSON.stringify({
+    version: 1,
+    event: 'alert',
+    state: alert.resolvedAt === null ? 'firing' : 'resolved',
+    alert: { ...alert, details },
+    source: 'sluice',
+    node: alert.node,
+    host,
+  })
+}
+
+function signatureOf(body: string, secret: string): string {
+  return `sha256=${createHmac('sha256', secret).update(body, 'utf8').digest('hex')}`
+}
+
+/** With many services the path is the secret, so nothing behind the host is for logs. */
+function originOf(url: string): string {
+  return show(new URL(url).origin, 200)
+}
+
+/** Some errors of sockets have no message, only a code. */
+function describe(error: unknown): string {
+  if (!(error instanceof Error)) return show(error, 200)
+  const code: unknown = Reflect.get(error, 'code')
+  return show(error.message || code || error.name, 200)
+}
+
+async function waitFor(ms: number, signal: AbortSignal): Promise<void> {
+  await sleep(ms, undefined, { ref: false, signal }).catch(() => {})
+}

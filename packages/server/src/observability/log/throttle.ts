@@ -1,0 +1,43 @@
+/** At most one line a second of each kind, for what may happen at every call. */
+import type { WallClock } from '../../lib/wall-clock.js'
+
+export interface Throttle {
+  /** Whether a line may be written now, and how many of its kind were not since the last. */
+  pass(kind: string): { readonly untold: number } | undefined
+}
+
+const LINE_EVERY_MS = 1000
+/** Kinds that are known at a time; one more is not told before another is forgotten. */
+const KINDS_MAX = 64
+
+interface Kind {
+  lineFromMs: number
+  untold: number
+}
+
+export function createThrottle(clock: WallClock): Throttle {
+  const kinds = new Map<string, Kind>()
+  return {
+    pass(name) {
+      const nowMs = clock.now()
+      const known = kinds.get(name)
+      if (known !== undefined && nowMs < known.lineFromMs && !isAhead(known, nowMs)) {
+        known.untold++
+        return undefined
+      }
+      if (known === undefined && kinds.size >= KINDS_MAX) forget(kinds, nowMs)
+      if (known === undefined && kinds.size >= KINDS_MAX) return undefined
+      kinds.set(name, { lineFromMs: nowMs + LINE_EVERY_MS, untold: 0 })
+      return { untold: known?.untold ?? 0 }
+    },
+  }
+}
+
+/** The wall clock was set back: nothing is held up for longer than a second. */
+function isAhead({ lineFromMs }: Kind, nowMs: number): boolean {
+  return lineFromMs - nowMs > LINE_EVERY_MS
+}
+
+function forget(kinds: Map<string, Kind>, nowMs: number): void {
+  for (const [name, { lineFromMs }] of kinds) if (lineFromMs <= nowMs) kinds.delete(name)
+}

@@ -1,0 +1,41 @@
+/** The reference of metrics is held to what a server registers. */
+import { readFileSync } from 'node:fs'
+import type { RedisStats } from '@sluice/limiter/redis'
+import { expect, test } from 'vitest'
+import { createMemoryLog } from '../log/memory-log.test-helper.js'
+import { startTestServer } from '../../serve.test-helper.js'
+import { registerRedisMetrics } from '../../counter-store/store-metrics.js'
+import { createStoreObserver } from '../../counter-store/store-observer.js'
+import { createRegistry } from './registry.js'
+import { registerRestarts } from './restart-metrics.js'
+
+const DOC = new URL('../../../../../docs/reference/metrics.md', import.meta.url)
+
+const STATS: RedisStats = {
+  state: 'ready',
+  nodes: [],
+  fleet: { size: 1, ageMs: 0 },
+  memory: undefined,
+}
+
+/** Names with their types, `a counter`. */
+function typesOf(text: string): readonly string[] {
+  return [...text.matchAll(/^# TYPE (\S+) (\S+)$/gm)].map(([, name, type]) => `${name} ${type}`)
+}
+
+test('every metric has a line in the tables with its type, and no line lacks a metric', async () => {
+  const server = await startTestServer({ config: { decisionLog: { file: 'decisions.log' } } })
+  const inMemory = await (await fetch(`${server.admin}/metrics`)).text()
+  await server.close()
+  const registry = createRegistry()
+  const { log } = createMemoryLog()
+  createStoreObserver({ log, clock: { now: () => 0 }, registry })
+  registerRedisMetrics(registry, { stats: () => STATS, layout: 'plain', name: 'redis' })
+  registerRestarts(registry)
+  const registered = new Set([...typesOf(inMemory), ...typesOf(registry.text())])
+  const doc = readFileSync(DOC, 'utf8')
+  const listed = [...doc.matchAll(/^\| `(sluice_\w+)[^`]*` *\| (\w+) /gm)].map(
+    ([, name, type]) => `${name} ${type}`,
+  )
+  expect(listed.toSorted()).toEqual([...registered].toSorted())
+})

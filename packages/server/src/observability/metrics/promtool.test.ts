@@ -1,0 +1,84 @@
+/** Prometheus itself says whether our text is one of its own, and free of bad names. */
+import { execFileSync } from 'node:child_process'
+import { UNMATCHED } from '@sluice/core'
+import { memoryStore } from '@sluice/limiter'
+import type { RedisStats } from '@sluice/limiter/redis'
+import { expect, test } from 'vitest'
+import { findService } from '../../../../../tools/services.setup.js'
+import { createMemoryLog } from '../log/memory-log.test-helper.js'
+import { DistinctCallers } from '../stats/distinct-callers.js'
+import { registerMemoryMetrics, registerRedisMetrics } from '../../counter-store/store-metrics.js'
+import { createStoreObserver } from '../../counter-store/store-observer.js'
+import { registerAlertMetrics } from './alert-metrics.js'
+import { registerCallersMetric } from './caller-metrics.js'
+import { registerCoordinationMetrics } from './coordination-metrics.js'
+import { createDecisionMetrics } from './decision-metrics.js'
+import { mergeMetrics } from './merge-metrics.js'
+import { createRegistry, type Registry } from './registry.js'
+import { createRemainingMetrics } from './remaining-metrics.js'
+
+const HOSTILE = 'a "b" \\ \n c{},= \u2028'
+
+/** What it has to say; nothing is best. Throws where it cannot read the text. */
+function lint(text: string): string {
+  return execFileSync(findService('promtool'), ['check', 'metrics'], {
+    input: text,
+    encoding: 'utf8',
+    stdio: ['pipe', 'pipe', 'pipe'],
+  })
+}
+
+function fill(registry: Registry): void {
+  createDecisionMetrics(registry).count(UNMATCHED)
+  const remaining = createRemainingMetrics(registry)
+  for (const rule of ['login', 'search', HOSTILE]) {
+    for (const left of [0, 0.3, 1]) remaining.ofRule(rule).observe(left)
+  }
+  const distinct = new DistinctCallers()
+  for (let i = 0; i < 300; i++) distinct.ofRule('login')?.record(i * 7, i << 20)
+  registerCallersMetric(registry, distinct)
+  registerAlertMetrics(registry, {
+    active: () => [{ alert: 'degraded' }],
+    totals: () => new Map([['degraded', 1]]),
+  })
+  registerCoordinationMetrics(registry, {
+    stats: () => new Map(),
+    catalog: { rules: () => [] },
+  })
+  registry.histogram('sluice_decision_seconds', 'How long decisions took.', [0.001, 1]).observe(0.5)
+}
+
+test('every kind of metric is read by promtool, and it finds nothing to say against one', () => {
+  const registry = createRegistry()
+  fill(registry)
+  registerMemoryMetrics(registry, memoryStore())
+  const text = registry.text()
+  expect(text).toContain('sluice_remaining_ratio_bucket{rule="search",le="0.25"} 1\n')
+  expect(lint(text)).toBe('')
+  expect(lint(mergeMetrics([text, text]))).toBe('')
+})
+
+test('the same of what is told of Redis', () => {
+  const registry = createRegistry()
+  fill(registry)
+  const { log } = createMemoryLog()
+  createStoreObserver({ log, clock: { now: () => 0 }, registry }).batch('redis:6379', 0.01, 1)
+  const stats: RedisStats = {
+    state: 'ready',
+    nodes: [],
+    fleet: { size: 2, ageMs: 0 },
+    memory: { usedBytes: 10, maxBytes: 100, keys: 3, evictedKeys: 1, isAppendOnly: true },
+  }
+  registerRedisMetrics(registry, { stats: () => stats, layout: 'plain', name: 'redis' })
+  const text = registry.text()
+  expect(text).toContain('\nsluice_store_memory_max_bytes 100\n')
+  expect(text).toContain('\nsluice_store_evicted_total 1\n')
+  expect(lint(text)).toBe('')
+})
+
+test('promtool would say it: a name that is none of a counter is found', () => {
+  const bad =
+    '# HELP sluice_calls_total C.\n# TYPE sluice_calls_total gauge\nsluice_calls_total 1\n'
+  expect(() => lint(bad)).toThrow()
+  expect(() => lint('sluice_calls{rule="a} 1\n')).toThrow()
+})

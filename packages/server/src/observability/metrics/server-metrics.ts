@@ -1,0 +1,77 @@
+/** What a server tells of itself beside its decisions. */
+import type { Decider } from '../../decide.js'
+import type { WebSocketCounts } from '../../entrypoints/gateway/upgrade.js'
+import type { UpstreamHealth } from '../../entrypoints/gateway/upstream-health.js'
+import type { Identifier } from '../../identity/identify.js'
+import type { DegradedLog } from '../log/degraded-log.js'
+import type { Log } from '../log/logger.js'
+import type { RefusalLog } from '../log/refusal-log.js'
+import { registerCoordinationMetrics } from './coordination-metrics.js'
+import type { Registry } from './registry.js'
+import type { RuleFollower } from '../../rules/sync/rule-follower.js'
+
+export interface ServerMetricsDeps {
+  readonly decider: Decider
+  readonly ruleFollower: RuleFollower
+  readonly refusals: RefusalLog
+  readonly degraded: DegradedLog
+  readonly upstreamHealth: Pick<UpstreamHealth, 'dropped'>
+  readonly identifier: Identifier
+  readonly log: Log
+  readonly held: () => number
+  readonly websockets: () => number
+  readonly websocketCounts: () => WebSocketCounts
+}
+
+export function registerServerMetrics(registry: Registry, deps: ServerMetricsDeps): void {
+  const { decider, ruleFollower, refusals, degraded, upstreamHealth, identifier } = deps
+  const { log, held, websockets, websocketCounts } = deps
+  registerCoordinationMetrics(registry, {
+    stats: () => decider.limiter.stats?.coordination,
+    catalog: ruleFollower.catalog,
+  })
+  registry.gauge('sluice_rules_version', 'The version of the rules in force.', () =>
+    ruleFollower.version(),
+  )
+  registry.gauge(
+    'sluice_rules_age_seconds',
+    'How long the source of the rules has not confirmed those in force; 0: it does.',
+    () => ruleFollower.ageSeconds(),
+  )
+  registry.gauge(
+    'sluice_rules_read_only',
+    '1 while the rule store is served read-only because its disk cannot be written; else 0.',
+    () => (ruleFollower.status()?.isReadOnly === true ? 1 : 0),
+  )
+  registry.total('sluice_rules_failures_total', 'Rule sets and rules that were refused.', () =>
+    ruleFollower.failures(),
+  )
+  registry.total(
+    'sluice_log_dropped_total',
+    'Refusals, degraded decisions, upstream failures and log lines that were counted but not written.',
+    () => refusals.dropped() + degraded.dropped() + upstreamHealth.dropped() + log.dropped(),
+  )
+  registry.total(
+    'sluice_identity_problems_total',
+    'Calls that claimed an identity they do not have, by the reason.',
+    () => Object.entries(identifier.stats().problems).map(([name, count]) => [[name], count]),
+    ['reason'],
+  )
+  registry.total(
+    'sluice_forwarded_ignored_total',
+    'Forwarding headers that were not believed.',
+    () => identifier.stats().ignoredForwarded,
+  )
+  registry.gauge('sluice_held_calls', 'Calls that wait for their time.', held)
+  registry.gauge('sluice_websockets', 'WebSockets that are open.', websockets)
+  registry.total(
+    'sluice_websockets_refused_total',
+    'WebSockets refused because their upstream had as many as it may.',
+    () => websocketCounts().refused,
+  )
+  registry.total(
+    'sluice_websockets_idle_total',
+    'WebSockets closed because they carried nothing for timeouts.websocketIdle.',
+    () => websocketCounts().idle,
+  )
+}

@@ -1,0 +1,122 @@
+/** Alerts that need hours to come about, of a whole engine in time that the test tells. */
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { UNMATCHED } from '@sluice/core'
+import { afterEach, beforeEach, expect, test, vi } from 'vitest'
+import type { Alert } from './alerts/alert.js'
+import { parseConfig } from '../config/parse-config.js'
+import { type Engine, startEngine } from '../engine.js'
+import { createMemoryLog } from './log/memory-log.test-helper.js'
+import { readRules } from '../startup/preflight.js'
+
+const BEGAN_MS = Date.UTC(2026, 0, 1)
+const MAX = 2
+const RULES = `rules: [{ id: login, by: [ip], limits: [${MAX}/minute] }]`
+/** Five minutes, and a quarter of the hour that is usual. */
+const LEARNT_SECONDS = 1200
+const USERS = 60
+const ATTACKERS_A_SECOND = 200
+
+let folder: string
+let engine: Engine
+let changes: string[]
+let logged: ReturnType<typeof createMemoryLog>['lines']
+let ips = 0
+
+beforeEach(async () => {
+  const toFake = ['Date', 'performance', 'setInterval', 'clearInterval'] as const
+  vi.useFakeTimers({ now: BEGAN_MS, toFake: [...toFake, 'setTimeout', 'clearTimeout'] })
+  folder = mkdtempSync(join(tmpdir(), 'sluice-observation-'))
+  const rules = join(folder, 'rules.yaml')
+  writeFileSync(rules, RULES)
+  const parsed = parseConfig('{}', { file: undefined, env: {}, readFile: () => '' })
+  if (parsed.config === undefined) throw new Error(JSON.stringify(parsed.errors))
+  const config = { ...parsed.config, rules, dataDir: folder }
+  const { log, lines } = createMemoryLog()
+  logged = lines
+  engine = await startEngine(config, log, { rules: await readRules(config), isExample: false })
+  changes = []
+  engine.observability.alerts.onChange(({ id, resolvedAt }: Alert) => {
+    changes.push(`${resolvedAt === null ? '+' : '-'}${id}`)
+  })
+})
+
+afterEach(async () => {
+  vi.useRealTimers()
+  await engine.close()
+  rmSync(folder, { recursive: true })
+})
+
+async function call(ip: string, times = 1): Promise<void> {
+  for (let i = 0; i < times; i++) await engine.decider.check({ attributes: { ip } }, 'api')
+}
+
+/** Everybody once a minute. */
+async function users(second: number): Promise<void> {
+  await call(`192.0.2.${second % USERS}`)
+}
+
+/** Each from an address that nobody has had before. */
+async function attackers(timesEach: number): Promise<void> {
+  for (let i = 0; i < ATTACKERS_A_SECOND; i++, ips++) {
+    await call(`198.${18 + (ips >> 16)}.${(ips >> 8) & 255}.${ips & 255}`, timesEach)
+  }
+}
+
+/** Lets seconds pass until it is so; returns how many. */
+async function passUntil(isSo: () => boolean, most: number, each = async () => {}) {
+  let second = 0
+  for (; second < most && !isSo(); second++) {
+    await users(second)
+    await each()
+    vi.advanceTimersByTime(1000)
+  }
+  return second
+}
+
+const never = () => false
+
+test('callers that rotate their addresses are unusual though none is refused, until they have been away', async () => {
+  await passUntil(never, LEARNT_SECONDS + 60)
+  expect(changes).toEqual([])
+  const began = await passUntil(
+    () => changes.length > 0,
+    120,
+    () => attackers(MAX),
+  )
+  expect(changes).toEqual(['+callers-unusual:login'])
+  expect(began).toBeLessThanOrEqual(31)
+  const [alert] = engine.observability.alerts.active()
+  const { rule, callers, usual } = alert?.details ?? {}
+  expect(rule).toBe('login')
+  expect(Number(usual)).toBeLessThan(1.1 * USERS)
+  expect(Number(callers)).toBeGreaterThan(5 * Number(usual))
+  await passUntil(never, 60, () => attackers(MAX))
+  expect(changes).toHaveLength(1)
+
+  const ended = await passUntil(() => changes.length > 1, 600)
+  expect(changes).toEqual(['+callers-unusual:login', '-callers-unusual:login'])
+  // They are counted for five minutes; the last half minute is judged, ten seconds are waited.
+  expect(ended).toBeGreaterThan(240)
+  expect(ended).toBeLessThanOrEqual(350)
+  await passUntil(never, 300)
+  expect(changes).toHaveLength(2)
+})
+
+test('callers that are refused as well are told as refusals alone', async () => {
+  await passUntil(never, LEARNT_SECONDS + 60)
+  await passUntil(never, 60, () => attackers(MAX + 1))
+  expect(changes).toEqual(['+refusals-unusual:login'])
+})
+
+test('a mistake in what looks on costs no decision, and is told once a second', () => {
+  const eachCaller = () => {
+    throw new Error('broken')
+  }
+  for (let i = 0; i < 3; i++) {
+    engine.observability.onDecision({ ...UNMATCHED, eachCaller }, { attributes: {} })
+  }
+  const lines = logged.filter(({ msg }) => msg === 'what was seen could not be kept')
+  expect(lines).toMatchObject([{ level: 'error', problem: 'broken' }])
+})

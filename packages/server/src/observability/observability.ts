@@ -1,0 +1,208 @@
+/**
+ * Everything that looks on while decisions are made: statistics, alerts, the decision log, metrics
+ * of callers. Each is told of a decision after it was made; none can change it or hold it up.
+ */
+import type { Call, Decision } from '@sluice/core'
+import { type AlertWatch, openAlerts } from './alerts/alert-watch.js'
+import type { AlertSink } from './alerts/alert.js'
+import { registerDeliveryMetrics } from './alerts/delivery-metrics.js'
+import { openWebhook } from './alerts/open-webhook.js'
+import { PeerClocks } from './alerts/peer-clocks.js'
+import type { WallClock } from '../lib/wall-clock.js'
+import type { Config } from '../config/config.js'
+import { openDecisionLog } from './decision-log/decision-log.js'
+import type { UpstreamHealth } from '../entrypoints/gateway/upstream-health.js'
+import type { Log } from './log/logger.js'
+import { createThrottle } from './log/throttle.js'
+import { messageOf } from '../lib/message-of.js'
+import { registerAlertMetrics } from './metrics/alert-metrics.js'
+import { registerCallersMetric } from './metrics/caller-metrics.js'
+import type { DecisionMetrics } from './metrics/decision-metrics.js'
+import type { Registry } from './metrics/registry.js'
+import { createRemainingMetrics } from './metrics/remaining-metrics.js'
+import type { NodeInfo } from '../rules/sync/open-rule-follower.js'
+import { nodeProblem, type RuleFollower } from '../rules/sync/rule-follower.js'
+import { singleNodeExchange } from './stats/snapshot-exchange.js'
+import { CallerTracker } from './stats/callers/caller-tracker.js'
+import { HoursFile } from './stats/callers/hours-at-limit-file.js'
+import { DistinctCallers } from './stats/distinct-callers.js'
+import { FleetStats } from './stats/fleet-stats.js'
+import type { HistogramReader } from './stats/latency.js'
+import { nameProtection } from './stats/name-protection.js'
+import type { AlertLists } from './stats/node-snapshot.js'
+import { NodeStats } from './stats/node-stats.js'
+import { isRedis, storeSnapshotReader } from './stats/store-snapshot.js'
+import type { CounterStore } from '../counter-store/open-store.js'
+
+/** What one of several processes has of its own. */
+export interface WorkerDeps {
+  /** From 0 on; the one that takes the place of a worker that died has the same. */
+  readonly place: number
+  /** To the process that posts for all of them. */
+  readonly alerts: AlertSink
+}
+
+export interface ObservabilityDeps {
+  readonly registry: Registry
+  readonly log: Log
+  readonly clock: WallClock
+  readonly node: NodeInfo
+  readonly ruleFollower: RuleFollower
+  readonly counterStore: CounterStore
+  readonly metrics: DecisionMetrics
+  readonly upstreamHealth: Pick<UpstreamHealth, 'counts'>
+  /** How long decisions took, in seconds. */
+  readonly decisionTimes: HistogramReader
+  /** Undefined in a process that is alone. */
+  readonly worker: WorkerDeps | undefined
+}
+
+export interface Observability {
+  onDecision(decision: Decision, call: Call): void
+  readonly fleet: FleetStats
+  readonly alerts: AlertWatch
+  close(): Promise<void>
+}
+
+const TICK_MS = 1000
+
+export async function openObservability(
+  config: Config,
+  deps: ObservabilityDeps,
+): Promise<Observability> {
+  const { registry, log, clock, counterStore, worker } = deps
+  const place = worker?.place ?? 0
+  const suffix = worker === undefined ? undefined : `.w${place}`
+  const { decisionLog: logConfig } = config
+  const decisionLog =
+    logConfig && (await openDecisionLog({ config: logConfig, suffix, clock, log, registry }))
+  const callers = new CallerTracker(clock.now())
+  const names = nameProtection(config, counterStore.secret)
+  const { dataDir, workers: processes } = config
+  const hours = new HoursFile({ callers, dataDir, names, log, clock, index: place, processes })
+  hours.restore()
+  hours.start()
+  const distinct = new DistinctCallers()
+  registerCallersMetric(registry, distinct)
+  // The fleet shows the alerts, so it is made after them; none of them asks before the first tick.
+  const peers = new PeerClocks(() => fleet.peerClocks())
+  const alerts = watchAlerts(config, deps, { callers, distinct, peers })
+  const ownAlerts = () => ({ active: alerts.active(), recent: alerts.recent() })
+  const stats = openStats(config, deps, { callers, distinct, alerts: ownAlerts })
+  const exchange = isRedis(counterStore.store) ? counterStore.store.board : singleNodeExchange()
+  const onProblem = (error: unknown) =>
+    log.warn({ problem: messageOf(error) }, 'the other nodes are not told what this one sees')
+  const fleet = new FleetStats({ own: stats, exchange, names, clock, alerts: ownAlerts, onProblem })
+  fleet.start()
+  const guard = createGuard(log, clock)
+  const timer = setInterval(() => {
+    const nowMs = clock.now()
+    guard(() => stats.tick(nowMs))
+    guard(() => alerts.tick(nowMs))
+  }, TICK_MS).unref()
+  return {
+    fleet,
+    alerts,
+    onDecision(decision, call) {
+      // Made already: whatever goes wrong here must not take it from whoever waits for it.
+      try {
+        stats.onDecision(decision, call)
+        decisionLog?.onDecision(decision, call)
+      } catch (error) {
+        guard(() => {
+          throw error
+        })
+      }
+    },
+    async close() {
+      clearInterval(timer)
+      await Promise.all([fleet.close(), alerts.close(), hours.close(), decisionLog?.close()])
+    },
+  }
+}
+
+/** A mistake in what looks on is told, and costs no decision and no process. */
+function createGuard(log: Log, clock: WallClock): (run: () => void) => void {
+  const throttle = createThrottle(clock)
+  return (run) => {
+    try {
+      run()
+    } catch (error) {
+      const passed = throttle.pass('observation')
+      if (passed === undefined) return
+      log.error({ problem: messageOf(error), ...passed }, 'what was seen could not be kept')
+    }
+  }
+}
+
+interface CallerSources {
+  readonly callers: CallerTracker
+  readonly distinct: DistinctCallers
+}
+
+function openStats(
+  config: Config,
+  deps: ObservabilityDeps,
+  sources: CallerSources & { readonly alerts: () => AlertLists },
+): NodeStats {
+  const { registry, clock, node, ruleFollower, counterStore, metrics, decisionTimes } = deps
+  return new NodeStats({
+    node,
+    rulesVersion: () => ruleFollower.version(),
+    problem: () => nodeProblem(ruleFollower),
+    metrics,
+    decisionTimes,
+    storeTimes: counterStore.times,
+    storeHealth: storeSnapshotReader(counterStore, config.redis?.layout ?? 'plain'),
+    ...sources,
+    remaining: createRemainingMetrics(registry),
+    nowMs: clock.now(),
+  })
+}
+
+function watchAlerts(
+  config: Config,
+  deps: ObservabilityDeps,
+  sources: CallerSources & { readonly peers: PeerClocks },
+): AlertWatch {
+  const {
+    registry,
+    log,
+    clock,
+    node,
+    ruleFollower,
+    counterStore,
+    metrics,
+    upstreamHealth,
+    worker,
+  } = deps
+  const webhook = worker === undefined ? openWebhook(config, log) : undefined
+  if (worker === undefined) registerDeliveryMetrics(registry, () => webhook?.deliveries())
+  const alerts = openAlerts({
+    config: config.alerts,
+    clock,
+    log,
+    node: node.id,
+    host: node.host,
+    reportsOwnClock: worker === undefined || worker.place === 0,
+    sink: worker?.alerts ?? webhook,
+    inputs: {
+      redis: () => counterStore.redisStats(),
+      memory: () => counterStore.memoryStats(),
+      connectionFailures: () => counterStore.connectionFailures(),
+      latencies: () => counterStore.batchLatency,
+      peerClocks: (nowMs) => sources.peers.latest(nowMs),
+      eachRule: (visit) => metrics.eachRule(visit),
+      matched: () => metrics.matched(),
+      rulesAgeSeconds: () => ruleFollower.ageSeconds(),
+      rulesProblem: () => ruleFollower.problem(),
+      exhaustedCallers: (olderThanMs) => sources.callers.exhausted(olderThanMs),
+      refusedCall: (rule) => sources.callers.refusedCallOf(rule),
+      distinct: () => sources.distinct.estimates(),
+      upstreams: () => upstreamHealth.counts(),
+    },
+  })
+  counterStore.onBreakerOpened((store) => alerts.breakerOpened(store))
+  registerAlertMetrics(registry, alerts)
+  return alerts
+}

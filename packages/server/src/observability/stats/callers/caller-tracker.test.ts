@@ -1,0 +1,219 @@
+import { expect, test } from 'vitest'
+import { TABLE_SLOTS } from './caller-table.js'
+import { callWith } from '../../../lib/normalized-call.test-helper.js'
+import { PERIOD_MS, RULES_KNOWN_MAX } from './caller-tracker.js'
+import { VIEW_MAX } from './caller-view.js'
+import {
+  ALLOWED,
+  hashOf,
+  HOUR,
+  MINUTE,
+  openTracker,
+  REFUSED,
+  SECOND,
+  START,
+  textOf,
+} from './caller-tracker.test-helper.js'
+import { LABEL_LENGTH_MAX } from './caller-label.js'
+import { SKETCH_SIZE } from './space-saving.js'
+import { RULES_TOP_MAX } from './sketch-slots.js'
+
+test('refusals are counted by calls, and use by the cost that was admitted', () => {
+  const { see, pass, told, now } = openTracker()
+  see(1, { ...ALLOWED, cost: 5 })
+  see(1, { ...ALLOWED, cost: 0 })
+  pass(SECOND)
+  see(1, { ...REFUSED, cost: 100 })
+  expect(told(1)).toEqual({
+    rule: 'per-user',
+    hash: textOf(1),
+    caller: { user: 'u1' },
+    plan: 'free',
+    lastRefusedCall: null,
+    refusals: 1,
+    refusalsError: 0,
+    use: 5,
+    useError: 0,
+    zeroSinceMs: now(),
+    lastSeenMs: now(),
+    hours: 1,
+  })
+})
+
+test('figures are of the present five minutes and the five before', () => {
+  const { tracker, see, pass, told } = openTracker(START + MINUTE)
+  expect(tracker.callersSinceMs).toBe(START + MINUTE)
+  see(1, REFUSED)
+  pass(4 * MINUTE)
+  see(1, REFUSED)
+  see(2, ALLOWED)
+  expect(tracker.callersSinceMs).toBe(START + MINUTE)
+  expect(told(1)?.refusals).toBe(2)
+  pass(PERIOD_MS)
+  expect(tracker.callersSinceMs).toBe(START + PERIOD_MS)
+  expect(told(1)?.refusals).toBe(1)
+  pass(PERIOD_MS)
+  // Only its hour is left of it, and nothing of the other.
+  expect(told(1)).toMatchObject({ refusals: 0, hours: 1, caller: { user: 'u1' } })
+  expect(told(2)).toBeUndefined()
+})
+
+test('after a sleep of ten minutes nothing is told of what was before', () => {
+  const { tracker, see, jump } = openTracker()
+  see(1, ALLOWED)
+  jump(2 * PERIOD_MS)
+  expect(tracker.view(20, START)).toEqual([])
+  expect(tracker.callersSinceMs).toBe(START + PERIOD_MS)
+})
+
+test('a clock that is set back far begins anew, and for a moment changes nothing', () => {
+  const { tracker, see, jump, told, now } = openTracker()
+  jump(PERIOD_MS)
+  see(1, ALLOWED)
+  jump(-SECOND)
+  jump(2 * SECOND)
+  expect(told(1)?.use).toBe(1)
+  jump(-HOUR)
+  expect(told(1)).toBeUndefined()
+  expect(tracker.callersSinceMs).toBe(now())
+})
+
+test('the first by refusals, by use, at zero and by hours are told, each once', () => {
+  const { tracker, see, jump } = openTracker()
+  // By hours: long silent.
+  see(400, REFUSED)
+  jump(HOUR)
+  see(400, REFUSED)
+  jump(HOUR)
+  for (let caller = 0; caller < 30; caller++) {
+    for (let i = 0; i <= caller; i++) see(caller, { outcome: 'refused', left: 0.5 })
+    see(100 + caller, { ...ALLOWED, cost: 10 + caller })
+  }
+  see(200, REFUSED)
+  jump(SECOND)
+  see(201, REFUSED)
+  const told = tracker.view(2, START).map(({ hash }) => hash)
+  // 200 and 201 share the last hour with the 30 others, so hours list the one with two.
+  for (const caller of [29, 28, 129, 128, 200, 201, 400]) expect(told).toContain(textOf(caller))
+  expect(new Set(told).size).toBe(told.length)
+  expect(told.length).toBeLessThanOrEqual(8)
+})
+
+test('a caller seen once in a crowd is told by its hash, and by name when it comes again', () => {
+  const { see, told } = openTracker()
+  for (let caller = 0; caller < SKETCH_SIZE; caller++) see(caller, { ...ALLOWED, cost: 2 })
+  see(999, { ...ALLOWED, cost: 50 })
+  expect(told(999)).toMatchObject({ caller: {}, plan: null, use: 52, useError: 2 })
+  see(999)
+  expect(told(999)).toMatchObject({ caller: { user: 'u999' }, plan: 'free', use: 53 })
+})
+
+test('a rule that counts by something else has other callers', () => {
+  const { see, told } = openTracker()
+  see(1, REFUSED)
+  see(2, { ...REFUSED, by: ['user'] })
+  expect(told(1)?.refusals).toBe(1)
+  see(3, { ...REFUSED, by: ['ip'], attributes: { ip: '203.0.113.7' } })
+  expect(told(1)).toBeUndefined()
+  expect(told(3)).toMatchObject({ caller: { ip: '203.0.113.7' }, refusals: 1, hours: 1 })
+})
+
+test('callers of one rule are none of another', () => {
+  const { see, told } = openTracker()
+  see(1, { ...REFUSED, rule: 'a' })
+  see(1, { ...REFUSED, rule: 'a' })
+  see(1, { ...ALLOWED, rule: 'b' })
+  expect(told(1, 'a')).toMatchObject({ refusals: 2, use: 0 })
+  expect(told(1, 'b')).toMatchObject({ refusals: 0, use: 1 })
+})
+
+test('whoever keeps what is seen of a rule need not look for it', () => {
+  const { tracker, told } = openTracker()
+  const rule = tracker.ofRule('per-user')
+  expect(tracker.ofRule('per-user')).toBe(rule)
+  rule.record(['user'], hashOf(1), 'refused', 0, 1, callWith({ user: 'u1' }), START, HOUR)
+  expect(told(1)).toMatchObject({ refusals: 1, plan: null })
+})
+
+test('whatever comes in, no table holds more than its places', () => {
+  const { tracker, see, pass } = openTracker()
+  let caller = 0
+  const long = 'x'.repeat(8192)
+  for (let period = 0; period < 2; period++) {
+    for (let rule = 0; rule < RULES_TOP_MAX + 30; rule++) {
+      for (let i = 0; i < SKETCH_SIZE + 20; i++) {
+        const attributes = { user: `${caller}${long}`, plan: long }
+        see(caller++, { ...REFUSED, rule: `r${rule}`, attributes })
+        see(caller++, { ...ALLOWED, rule: `r${rule}`, attributes })
+      }
+    }
+    pass(PERIOD_MS)
+  }
+  for (let i = 0; i < 200_000; i++) see(caller++, REFUSED)
+  const { top, exhausted, hours } = tracker.held
+  expect(top).toBeLessThanOrEqual(RULES_TOP_MAX * 2 * 2 * SKETCH_SIZE)
+  expect(exhausted).toBe(TABLE_SLOTS)
+  expect(hours).toBe(TABLE_SLOTS)
+  const told = tracker.view(20, START)
+  expect(told.length).toBeLessThanOrEqual(VIEW_MAX)
+  for (const { caller: named, plan } of told) {
+    const name = Object.values(named).join('') + (plan ?? '')
+    expect(name.length).toBeLessThanOrEqual(LABEL_LENGTH_MAX)
+  }
+})
+
+test('where more rules are busy than have places, the busiest get them', () => {
+  const { see, pass, told } = openTracker()
+  for (let rule = 0; rule < RULES_TOP_MAX; rule++) see(1, { rule: `r${rule}` })
+  pass(SECOND, () => {
+    for (let i = 0; i < 50; i++) see(1, { rule: 'late' })
+  })
+  expect(told(1, 'late')).toBeUndefined()
+  pass(SECOND)
+  see(1, { rule: 'late' })
+  expect(told(1, 'late')?.use).toBe(1)
+})
+
+test('rules that are as busy as those with places do not take turns with them', () => {
+  const { tracker, see, pass } = openTracker()
+  pass(5 * SECOND, () => {
+    for (let rule = 0; rule < RULES_TOP_MAX + 20; rule++) see(1, { rule: `r${rule}` })
+  })
+  const told = tracker.view(20, START)
+  expect(told).toHaveLength(RULES_TOP_MAX)
+  for (const { use } of told) expect(use).toBe(5)
+})
+
+test('a rule that is silent for ten minutes gives its place to the next', () => {
+  const { tracker, see, pass, told } = openTracker()
+  for (let rule = 0; rule < RULES_TOP_MAX; rule++) see(1, { rule: `r${rule}` })
+  see(1, { rule: 'late' })
+  pass(2 * PERIOD_MS)
+  expect(tracker.held.top).toBe(0)
+  see(1, { rule: 'late' })
+  pass(SECOND)
+  see(1, { rule: 'late' })
+  expect(told(1, 'late')?.use).toBeGreaterThan(0)
+})
+
+test('rules beyond those that can be known cost nothing and tell nothing', () => {
+  const { tracker, see } = openTracker()
+  for (let rule = 0; rule < RULES_KNOWN_MAX; rule++) tracker.ofRule(`r${rule}`)
+  see(1, { ...REFUSED, rule: 'one-more' })
+  expect(tracker.held).toEqual({ top: 0, exhausted: 0, hours: 0 })
+})
+
+test('more callers than can be told leave out whole rules, those with fewest refusals first', () => {
+  const { tracker, see } = openTracker()
+  for (let rule = 0; rule < RULES_TOP_MAX; rule++) {
+    for (let caller = 0; caller < 50; caller++) {
+      see(caller, { ...ALLOWED, rule: `r${rule}` })
+      see(100 + caller, { outcome: 'refused', left: 0.5, rule: `r${rule}` })
+    }
+  }
+  see(1, { ...REFUSED, rule: `r${RULES_TOP_MAX - 1}` })
+  const told = tracker.view(20, START)
+  expect(told.length).toBeLessThanOrEqual(VIEW_MAX)
+  expect(told.length).toBeGreaterThan(VIEW_MAX - 80)
+  expect(told[0]?.rule).toBe(`r${RULES_TOP_MAX - 1}`)
+})

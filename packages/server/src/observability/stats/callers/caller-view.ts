@@ -1,0 +1,172 @@
+/** What a node tells of the callers it keeps. */
+import { formatHash, type Hash64 } from '@sluice/core'
+import type { CallerSnapshot } from '../node-snapshot.js'
+import type { CallerTable } from './caller-table.js'
+import { countHours, type HoursAtLimit } from './hours-at-limit.js'
+import { type ParsedLabel, parseLabel } from './caller-label.js'
+import type { TrackedRule } from './rule-callers.js'
+import type { ExhaustedCallers } from './exhausted-callers.js'
+
+export interface ExhaustedCallerView extends ParsedLabel {
+  readonly rule: string
+  readonly hash: string
+  /** The rule has one counter for all of its calls. */
+  readonly isEverybody: boolean
+  readonly sinceMs: number
+  readonly lastSeenMs: number
+  readonly lastRefusedCall: string | null
+}
+
+/** Where a node knows more, it leaves whole rules out: making and reading it all takes time. */
+export const VIEW_MAX = 4000
+
+/** The rules with most refusals first, then those with most decisions. */
+export function viewCallers(
+  rules: readonly TrackedRule[],
+  exhausted: ExhaustedCallers,
+  hours: HoursAtLimit,
+  limit: number,
+  nowMs: number,
+): readonly CallerSnapshot[] {
+  const exhaustedByRule = firstByRule(
+    exhausted.table,
+    limit,
+    (a, b) => exhausted.sinceMsAt(a) - exhausted.sinceMsAt(b),
+    (slot) => !exhausted.isRefilledAt(slot, nowMs),
+  )
+  const byHours = firstByRule(hours.table, limit, (a, b) => {
+    const difference = countHours(hours.hoursAt(b)) - countHours(hours.hoursAt(a))
+    return difference === 0 ? hours.table.lastMsAt(b) - hours.table.lastMsAt(a) : difference
+  })
+  const views: CallerSnapshot[] = []
+  for (const rule of rules.filter(hasCallers).toSorted(compareRules)) {
+    const first = new Map<string, Hash64>()
+    const lists = [
+      rule.refusals.highest(limit),
+      rule.use.highest(limit),
+      exhaustedByRule.get(rule.number) ?? [],
+      byHours.get(rule.number) ?? [],
+    ]
+    for (const list of lists) for (const caller of list) first.set(formatHash(caller), caller)
+    if (views.length + first.size > VIEW_MAX) break
+    for (const [hash, caller] of first)
+      views.push(viewCaller(rule, hash, caller, { exhausted, hours, nowMs }))
+  }
+  return views
+
+  function hasCallers({ refusals, use, number }: TrackedRule): boolean {
+    return refusals.hasSketch || use.hasSketch || exhaustedByRule.has(number) || byHours.has(number)
+  }
+}
+
+function compareRules(a: TrackedRule, b: TrackedRule): number {
+  return (
+    b.refusals.recentActivity - a.refusals.recentActivity ||
+    b.use.recentActivity - a.use.recentActivity
+  )
+}
+
+/** Those that called and were refused for so long, the longest at zero first. */
+export function viewExhausted(
+  rules: readonly TrackedRule[],
+  exhausted: ExhaustedCallers,
+  olderThanMs: number,
+  limit: number,
+): readonly ExhaustedCallerView[] {
+  const { table } = exhausted
+  const slots: number[] = []
+  table.each((slot) => {
+    // One that was refused once and then stayed away was not at zero all that time.
+    const lastedMs = table.lastMsAt(slot) - exhausted.sinceMsAt(slot)
+    if (lastedMs > olderThanMs && exhausted.isRefusedAt(slot)) slots.push(slot)
+  })
+  const first = slots
+    .toSorted((a, b) => exhausted.sinceMsAt(a) - exhausted.sinceMsAt(b))
+    .slice(0, limit)
+  return first.flatMap((slot) => {
+    const rule = rules[table.ruleAt(slot)]
+    if (rule === undefined) return []
+    return {
+      rule: rule.rule,
+      hash: formatHash({ hi: table.hiAt(slot), lo: table.loAt(slot) }),
+      ...parseLabel(rule.by, table.labelAt(slot)),
+      isEverybody: rule.isEverybody,
+      sinceMs: exhausted.sinceMsAt(slot),
+      lastSeenMs: table.lastMsAt(slot),
+      lastRefusedCall: exhausted.callAt(slot) ?? null,
+    }
+  })
+}
+
+interface ViewContext {
+  readonly exhausted: ExhaustedCallers
+  readonly hours: HoursAtLimit
+  readonly nowMs: number
+}
+
+function viewCaller(
+  rule: TrackedRule,
+  hash: string,
+  { hi, lo }: Hash64,
+  { exhausted, hours, nowMs }: ViewContext,
+): CallerSnapshot {
+  const refusals = rule.refusals.estimate(hi, lo)
+  const use = rule.use.estimate(hi, lo)
+  const exhaustedSlot = exhausted.table.find(rule.number, hi, lo)
+  const hoursSlot = hours.table.find(rule.number, hi, lo)
+  return {
+    rule: rule.rule,
+    hash,
+    ...parseLabel(rule.by, rule.knownLabelOf({ hi, lo })),
+    ...(rule.isEverybody && { isEverybody: true }),
+    refusals: refusals.count,
+    refusalsError: refusals.error,
+    use: use.count,
+    useError: use.error,
+    lastRefusedCall: rule.refusals.callOf(hi, lo) ?? callIn(exhausted, exhaustedSlot) ?? null,
+    zeroSinceMs: exhaustedSlot === -1 ? null : exhausted.sinceMsAt(exhaustedSlot),
+    ...(exhaustedSlot !== -1 &&
+      exhausted.isRefilledAt(exhaustedSlot, nowMs) && { isRefilled: true }),
+    lastSeenMs: Math.max(
+      rule.refusals.lastMsOf(hi, lo),
+      rule.use.lastMsOf(hi, lo),
+      lastMsIn(exhausted.table, exhaustedSlot),
+      lastMsIn(hours.table, hoursSlot),
+    ),
+    hours: hoursSlot === -1 ? 0 : hours.hoursAt(hoursSlot),
+  }
+}
+
+function callIn(exhausted: ExhaustedCallers, slot: number): string | undefined {
+  return slot === -1 ? undefined : exhausted.callAt(slot)
+}
+
+function lastMsIn(table: CallerTable, slot: number): number {
+  return slot === -1 ? 0 : table.lastMsAt(slot)
+}
+
+/** The first callers of each rule in some order of slots. */
+function firstByRule(
+  table: CallerTable,
+  limit: number,
+  order: (a: number, b: number) => number,
+  isWanted: (slot: number) => boolean = () => true,
+): ReadonlyMap<number, readonly Hash64[]> {
+  const slots = new Map<number, number[]>()
+  table.each((slot) => {
+    if (!isWanted(slot)) return
+    const rule = table.ruleAt(slot)
+    const known = slots.get(rule)
+    if (known === undefined) slots.set(rule, [slot])
+    else known.push(slot)
+  })
+  const first = new Map<number, readonly Hash64[]>()
+  for (const [rule, ofRule] of slots) {
+    const kept = ofRule.toSorted(order).slice(0, limit)
+    first.set(
+      rule,
+      kept.map((slot) => ({ hi: table.hiAt(slot), lo: table.loAt(slot) })),
+    )
+  }
+  return first
+}

@@ -1,0 +1,296 @@
+import { expect, test } from 'vitest'
+import { callWith } from '../../../lib/normalized-call.test-helper.js'
+import { PROTECTED_MAX, TABLE_SLOTS } from './caller-table.js'
+import {
+  ALLOWED,
+  HOUR,
+  LAST_ONE,
+  MINUTE,
+  openTracker,
+  REFUSED,
+  SECOND,
+  START,
+  textOf,
+} from './caller-tracker.test-helper.js'
+
+test('a caller that is refused without end is at zero since its first refusal', () => {
+  const { tracker, see, pass, told, now } = openTracker()
+  see(1)
+  pass(3 * SECOND)
+  const firstMs = now()
+  see(1, REFUSED)
+  pass(10 * MINUTE, () => see(1, REFUSED))
+  expect(told(1)?.zeroSinceMs).toBe(firstMs)
+  expect(tracker.exhausted(5 * MINUTE)).toEqual([
+    {
+      rule: 'per-user',
+      hash: textOf(1),
+      caller: { user: 'u1' },
+      plan: 'free',
+      isEverybody: false,
+      sinceMs: firstMs,
+      lastSeenMs: now(),
+      lastRefusedCall: null,
+    },
+  ])
+  expect(tracker.exhausted(10 * MINUTE)).toEqual([])
+  expect(tracker.exhaustedCount).toBe(1)
+})
+
+test('a call that leaves something ends it, five seconds after the last that did not', () => {
+  const { tracker, see, pass, told, now } = openTracker()
+  pass(6 * MINUTE, () => see(1, REFUSED))
+  pass(4 * SECOND, () => see(1, ALLOWED))
+  expect(told(1)?.zeroSinceMs).not.toBeNull()
+  pass(SECOND, () => see(1, ALLOWED))
+  expect(told(1)?.zeroSinceMs).toBeNull()
+  expect(tracker.exhausted(0)).toEqual([])
+  pass(SECOND)
+  see(1, REFUSED)
+  expect(told(1)?.zeroSinceMs).toBe(now())
+})
+
+test('whoever comes in bursts, and is refused in each, is at zero since the first', () => {
+  const { see, pass, told } = openTracker()
+  see(1, REFUSED)
+  pass(6 * MINUTE, () => {
+    see(1, ALLOWED)
+    see(1, LAST_ONE)
+    see(1, REFUSED)
+  })
+  expect(told(1)?.zeroSinceMs).toBe(START)
+})
+
+test('a call that is admitted and leaves nothing does not end it', () => {
+  const { see, pass, told } = openTracker()
+  see(1, LAST_ONE)
+  pass(MINUTE, () => {
+    see(1, REFUSED)
+    see(1, LAST_ONE)
+  })
+  expect(told(1)?.zeroSinceMs).toBe(START)
+})
+
+test('whoever takes the last of a limit again and again, and is never refused, is no alert', () => {
+  const { tracker, see, pass, told } = openTracker()
+  see(1, LAST_ONE)
+  pass(6 * MINUTE, () => see(1, LAST_ONE))
+  expect(told(1)?.zeroSinceMs).toBe(START)
+  expect(tracker.exhausted(5 * MINUTE)).toEqual([])
+  see(1, REFUSED)
+  expect(tracker.exhausted(5 * MINUTE)).toMatchObject([{ sinceMs: START }])
+})
+
+test('whoever was refused once and stayed away was not at zero all that time', () => {
+  const { tracker, see, pass } = openTracker()
+  see(1, REFUSED)
+  see(2, REFUSED)
+  pass(20 * SECOND, () => see(2, REFUSED))
+  pass(20 * SECOND)
+  expect(tracker.exhausted(10 * SECOND).map(({ hash }) => hash)).toEqual([textOf(2)])
+})
+
+test('whoever makes no call for a minute has left', () => {
+  const { tracker, see, pass, told } = openTracker()
+  see(1, REFUSED)
+  pass(MINUTE)
+  expect(told(1)?.zeroSinceMs).toBe(START)
+  pass(SECOND)
+  expect(told(1)?.zeroSinceMs).toBeNull()
+  expect(tracker.exhaustedCount).toBe(0)
+})
+
+test('a refusal while something is left is of a call that asked for more, not of zero', () => {
+  const { see, pass, told } = openTracker()
+  see(1, { outcome: 'refused', left: 0.2 })
+  expect(told(1)).toMatchObject({ zeroSinceMs: null, refusals: 1, hours: 1 })
+  see(1, REFUSED)
+  pass(5 * SECOND, () => see(1, { outcome: 'refused', left: 0.2 }))
+  expect(told(1)?.zeroSinceMs).toBeNull()
+})
+
+test('rules in shadow put nobody at zero, and refuse nobody', () => {
+  const { tracker, see, told } = openTracker()
+  see(1, { outcome: 'shadow_refused', left: -1 })
+  see(1, { outcome: 'shadow_refused', left: 0 })
+  expect(told(1)).toBeUndefined()
+  see(1, { outcome: 'allowed', left: -1 })
+  expect(told(1)).toMatchObject({ zeroSinceMs: null, refusals: 0, use: 1, hours: 0 })
+  expect(tracker.held).toEqual({ top: 1, exhausted: 0, hours: 0 })
+})
+
+test('a refusal by posture counts as one, and says nothing of what is left', () => {
+  const { see, told } = openTracker()
+  see(1, { outcome: 'refused', left: -1 })
+  expect(told(1)).toMatchObject({ zeroSinceMs: null, refusals: 1, hours: 0 })
+})
+
+test('a caller is at zero by one rule, whatever another says', () => {
+  const { see, told } = openTracker()
+  see(1, { ...REFUSED, rule: 'a' })
+  see(1, { ...ALLOWED, rule: 'b' })
+  expect(told(1, 'a')?.zeroSinceMs).toBe(START)
+  expect(told(1, 'b')?.zeroSinceMs).toBeNull()
+})
+
+test('callers that are at zero for long are not washed out by a flood of others', () => {
+  const { tracker, see, pass } = openTracker()
+  pass(11 * SECOND, () => {
+    for (let caller = 0; caller < 50; caller++) see(caller, REFUSED)
+  })
+  const sinceMs = START + SECOND
+  let next = 1000
+  pass(30 * SECOND, () => {
+    for (let i = 0; i < 1000; i++) see(next++, REFUSED)
+  })
+  const told = tracker.exhausted(9 * SECOND)
+  expect(told).toHaveLength(50)
+  expect(told.filter((caller) => caller.sinceMs === sinceMs)).toHaveLength(50)
+  expect(tracker.exhaustedCount).toBe(TABLE_SLOTS)
+})
+
+test('in a flood a caller that keeps coming is at zero soon after its first refusal', () => {
+  const { tracker, see, pass } = openTracker()
+  let next = 1000
+  pass(MINUTE, () => {
+    for (let i = 0; i < 500; i++) {
+      see(next++, REFUSED)
+      if (i % 50 === 0) see(1, REFUSED)
+    }
+  })
+  const [longest] = tracker.exhausted(50 * SECOND)
+  expect(longest?.hash).toBe(textOf(1))
+  expect(longest?.caller).toEqual({ user: 'u1' })
+})
+
+test('at most a hundred are told, the longest first, and the table has its bound', () => {
+  const { tracker, see, pass } = openTracker()
+  for (let caller = 0; caller < 300; caller++) {
+    see(caller, REFUSED)
+    if (caller % 10 === 9) pass(SECOND)
+  }
+  for (let caller = 0; caller < 300; caller++) see(caller, REFUSED)
+  const told = tracker.exhausted(0)
+  expect(told).toHaveLength(100)
+  expect(told.map(({ sinceMs }) => sinceMs)).toEqual(
+    told.map(({ sinceMs }) => sinceMs).toSorted((a, b) => a - b),
+  )
+  expect(told[0]?.sinceMs).toBe(START)
+  for (let round = 0; round < 3; round++) {
+    pass(10 * SECOND)
+    for (let caller = 0; caller < TABLE_SLOTS + 500; caller++) see(caller, REFUSED)
+  }
+  expect(tracker.exhaustedCount).toBe(TABLE_SLOTS)
+  expect(PROTECTED_MAX).toBeLessThan(TABLE_SLOTS)
+})
+
+test('a clock that is set back keeps nobody at zero for as long as that was', () => {
+  const { tracker, see, jump, pass, told, now } = openTracker()
+  see(1, REFUSED)
+  jump(-3 * 60 * MINUTE)
+  expect(told(1)?.zeroSinceMs).toBe(now())
+  pass(2 * MINUTE)
+  expect(tracker.exhaustedCount).toBe(0)
+})
+
+test('whoever left and came back between two ticks is at zero anew', () => {
+  const { tracker, see, told } = openTracker()
+  see(1, REFUSED)
+  tracker
+    .ofRule('per-user')
+    .record(['user'], { hi: 0, lo: 0 }, 'refused', 0, 1, callWith(), START, HOUR)
+  tracker
+    .ofRule('per-user')
+    .record(['user'], { hi: 0, lo: 0 }, 'refused', 0, 1, callWith(), START + 2 * MINUTE, HOUR)
+  expect(tracker.view(20, START).map(({ zeroSinceMs }) => zeroSinceMs)).toContain(
+    START + 2 * MINUTE,
+  )
+  expect(told(1)?.zeroSinceMs).toBe(START)
+})
+
+test('who is at zero may be everybody together, of a rule that counts by nothing', () => {
+  const { tracker, see, pass } = openTracker()
+  pass(MINUTE, () => see(1, { ...REFUSED, rule: 'all', by: [] }))
+  pass(MINUTE, () => {
+    see(1, { ...REFUSED, rule: 'all', by: [] })
+    see(2, REFUSED)
+  })
+  const told = tracker.exhausted(30 * SECOND).map(({ rule, isEverybody }) => [rule, isEverybody])
+  expect(told).toEqual([
+    ['all', true],
+    ['per-user', false],
+  ])
+})
+
+const SHORT = { ...REFUSED, resetAfterMs: 2 * SECOND }
+
+test('a caller whose limits are whole again is no longer told as at zero, nor in its place', () => {
+  const { tracker, see, pass, told } = openTracker()
+  see(1, SHORT)
+  expect(told(1)).toMatchObject({ zeroSinceMs: START })
+  // A decision has the time of the last tick, so it may have been up to a second later.
+  pass(3 * SECOND)
+  expect(told(1)?.isRefilled).toBeUndefined()
+  pass(SECOND)
+  expect(told(1)).toMatchObject({ zeroSinceMs: START, isRefilled: true })
+  pass(5 * SECOND)
+  expect(told(1)).toMatchObject({ zeroSinceMs: null, refusals: 1 })
+  expect(tracker.exhaustedCount).toBe(0)
+})
+
+test('callers that have refilled take no place of those at zero', () => {
+  const { tracker, see, pass, now } = openTracker()
+  // More than are told of a rule, and all of them longer at zero; none by refusals or hours.
+  for (let caller = 0; caller < 30; caller++) see(caller, { ...SHORT, resetAfterMs: 0 })
+  pass(3 * SECOND)
+  see(99, REFUSED)
+  const atZero = tracker
+    .view(1, now())
+    .filter(({ zeroSinceMs, isRefilled }) => zeroSinceMs !== null && isRefilled !== true)
+  expect(atZero.map(({ hash }) => hash)).toEqual([textOf(99)])
+})
+
+test('who comes back within five seconds of a refill is at zero since its first refusal', () => {
+  const { see, pass, told, now } = openTracker()
+  see(1, SHORT)
+  pass(7 * SECOND)
+  see(1, SHORT)
+  expect(told(1)).toMatchObject({ zeroSinceMs: START })
+  expect(told(1)?.isRefilled).toBeUndefined()
+  pass(10 * SECOND)
+  see(1, SHORT)
+  expect(told(1)?.zeroSinceMs).toBe(now())
+})
+
+test('a caller at zero is told with the call that was refused last, once a tick', () => {
+  const { tracker, see, pass, told } = openTracker()
+  const at = (path: string) => ({
+    ...REFUSED,
+    attributes: { user: 'u1', method: 'post', path },
+  })
+  see(1, at('/v1/login?token=secret'))
+  expect(told(1)?.lastRefusedCall).toBe('POST /v1/login')
+  see(1, at('/v1/other'))
+  expect(told(1)?.lastRefusedCall).toBe('POST /v1/login')
+  pass(SECOND)
+  see(1, at('/v1/other'))
+  expect(told(1)?.lastRefusedCall).toBe('POST /v1/other')
+  expect(tracker.exhausted(0)).toMatchObject([{ lastRefusedCall: 'POST /v1/other' }])
+  expect(tracker.nameOf('per-user', textOf(1))).toEqual({
+    caller: { user: 'u1' },
+    plan: null,
+    isEverybody: false,
+    lastRefusedCall: 'POST /v1/other',
+  })
+  expect(tracker.refusedCallOf('per-user')).toBe('POST /v1/other')
+})
+
+test('a caller at zero has its refused call also where others of the rule are refused more', () => {
+  const { tracker, see, pass } = openTracker()
+  pass(12 * SECOND, () => {
+    see(1, { ...REFUSED, attributes: { user: 'u1', method: 'GET', path: '/quiet' } })
+    for (let caller = 100; caller < 300; caller++) for (let i = 0; i < 3; i++) see(caller, REFUSED)
+  })
+  const told = tracker.exhausted(10 * SECOND).find(({ hash }) => hash === textOf(1))
+  expect(told?.lastRefusedCall).toBe('GET /quiet')
+})

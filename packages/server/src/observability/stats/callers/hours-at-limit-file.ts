@@ -1,0 +1,139 @@
+/**
+ * The hours of callers in the data directory, so that a restart forgets nobody: written every few
+ * minutes and at the end, read at the start.
+ */
+import { readdirSync, readFileSync, rmSync } from 'node:fs'
+import { join } from 'node:path'
+import type { WallClock } from '../../../lib/wall-clock.js'
+import { draftOf, PeriodicFile } from '../../../lib/periodic-file.js'
+import type { Log } from '../../log/logger.js'
+import { messageOf } from '../../../lib/message-of.js'
+import type { NameProtection } from '../name-protection.js'
+import type { CallerTracker } from './caller-tracker.js'
+import { hasClearNames } from './hours-at-limit-codec.js'
+
+export interface HoursFileDeps {
+  readonly callers: Pick<CallerTracker, 'save' | 'restore' | 'held'>
+  readonly dataDir: string
+  /** How the names of callers are stored. */
+  readonly names: NameProtection
+  readonly log: Log
+  readonly clock: WallClock
+  /** Of a process among several: each has a file of its own. @default 0 */
+  readonly index?: number | undefined
+  /** How many processes there are; files of more are left over. @default 1 */
+  readonly processes?: number | undefined
+}
+
+const FILE = 'callers-24h'
+/** Of a process beside the first, also half written. */
+const OTHER_FILE = /^callers-24h-(\d{1,4})\.json(?:\.new)?$/
+const EVERY_MS = 300_000
+const UNUSABLE = 'hours of callers at their limit could not be restored; they are counted anew'
+
+export class HoursFile {
+  readonly #deps: HoursFileDeps
+  readonly #file: string
+  readonly #periodicFile: PeriodicFile<string>
+  #hasFailed = false
+  /** Whether there is a file of callers, which forgets them when they are forgotten. */
+  #hasFile = false
+  /** Names are in the file as they may not be stored: it is written again at once. */
+  #mustRewrite = false
+  /** The last content, and the same in clear by which a change is noticed: seals always differ. */
+  #last: { readonly clear: string; readonly stored: string } | undefined
+
+  constructor(deps: HoursFileDeps) {
+    const { dataDir, index = 0 } = deps
+    this.#deps = deps
+    this.#file = join(dataDir, index === 0 ? `${FILE}.json` : `${FILE}-${index}.json`)
+    this.#periodicFile = new PeriodicFile({
+      file: this.#file,
+      everyMs: EVERY_MS,
+      content: () => this.content(),
+      onDone: (failure) => this.done(failure),
+    })
+  }
+
+  /** A file that cannot be used is no reason not to start. */
+  restore(): void {
+    const { callers, log, clock, names } = this.#deps
+    const file = this.#file
+    this.removeLeftovers()
+    try {
+      const text = readFileSync(file, 'utf8')
+      this.#hasFile = true
+      // Until it is known to be free of names, and that it can be read at all.
+      this.#mustRewrite = names.form !== 'clear'
+      const count = callers.restore(text, clock.now(), names)
+      if (names.form === 'clear' || !hasClearNames(text)) {
+        this.#mustRewrite = false
+        this.#periodicFile.markSaved(text)
+      }
+      log.info({ file, callers: count }, 'hours of callers at their limit restored')
+    } catch (error) {
+      const isMissing = error instanceof Error && 'code' in error && error.code === 'ENOENT'
+      if (!isMissing) log.warn({ file, error: messageOf(error) }, UNUSABLE)
+    }
+  }
+
+  /**
+   * Removes what a crash left half written, and files of processes that there are no more: an
+   * earlier release wrote names into them, and nothing reads or replaces them.
+   */
+  private removeLeftovers(): void {
+    const { dataDir, names, index = 0, processes = 1 } = this.#deps
+    const unread = index === 0 && names.form !== 'clear' ? filesFrom(dataDir, processes) : []
+    for (const file of [draftOf(this.#file), ...unread]) {
+      try {
+        rmSync(file, { force: true })
+      } catch {
+        // On a read-only disk nothing can be removed; the first save that fails is logged.
+      }
+    }
+  }
+
+  start(): void {
+    this.#periodicFile.start()
+    if (this.#mustRewrite) void this.#periodicFile.save()
+  }
+
+  save(): Promise<void> {
+    return this.#periodicFile.save()
+  }
+
+  close(): Promise<void> {
+    return this.#periodicFile.close()
+  }
+
+  /** Where nobody ever came to a limit there is nothing to write. */
+  private content(): string | undefined {
+    const { callers, names } = this.#deps
+    if (!this.#hasFile && callers.held.hours === 0) return undefined
+    this.#hasFile = true
+    const clear = callers.save({ ...names, form: 'clear' })
+    if (this.#last?.clear !== clear) this.#last = { clear, stored: callers.save(names) }
+    return this.#last.stored
+  }
+
+  /** Told once: on a read-only disk it will be the same the next time. */
+  private done(failure: unknown): void {
+    const wasFailing = this.#hasFailed
+    this.#hasFailed = failure !== undefined
+    if (failure === undefined || wasFailing) return
+    const fields = { file: this.#file, error: messageOf(failure) }
+    const { log } = this.#deps
+    log.warn(fields, 'hours of callers at their limit not saved; a restart forgets them')
+  }
+}
+
+/** Those of processes from a place on. */
+function filesFrom(dataDir: string, place: number): readonly string[] {
+  try {
+    return readdirSync(dataDir)
+      .filter((name) => Number(OTHER_FILE.exec(name)?.[1] ?? -1) >= place)
+      .map((name) => join(dataDir, name))
+  } catch {
+    return []
+  }
+}

@@ -1,0 +1,41 @@
+/** The alerts of all nodes: what several see is one, that began when the first of them saw it. */
+import { type Alert, mostUrgentFirst } from '../alerts/alert.js'
+import type { AlertLists } from './node-snapshot.js'
+
+/** Of those that ended; what goes on has a bound on each node. */
+const RECENT_MAX = 100
+
+export function mergeAlerts(all: readonly AlertLists[]): AlertLists {
+  const active = new Map<string, Alert>()
+  for (const alert of all.flatMap((each) => each.active)) {
+    const known = active.get(alert.id)
+    if (known === undefined || alert.since < known.since) active.set(alert.id, alert)
+  }
+  const ended = new Map<string, Alert>()
+  for (const alert of all.flatMap(({ recent }) => recent)) {
+    // One node that sees it no more does not end it; what was over before it began is another.
+    const goesOn = active.get(alert.id)
+    if (goesOn !== undefined && lastedUntil(alert) > goesOn.since) continue
+    // The same thing at two times is two; what several nodes saw at one time is one.
+    const key = `${alert.id} ${alert.since.slice(0, SECONDS_OF_TIME)}`
+    const known = ended.get(key)
+    if (known === undefined || lastedUntil(alert) > lastedUntil(known)) ended.set(key, alert)
+  }
+  return {
+    active: [...active.values()].toSorted(mostUrgentFirst),
+    recent: [...ended.values()]
+      .toSorted((a, b) => compare(lastedUntil(b), lastedUntil(a)))
+      .slice(0, RECENT_MAX),
+  }
+}
+
+/** Of an ISO time, up to its tens of seconds. */
+const SECONDS_OF_TIME = 'YYYY-MM-DDTHH:MM:S'.length
+
+function lastedUntil({ resolvedAt }: Alert): string {
+  return resolvedAt ?? ''
+}
+
+function compare(a: string, b: string): number {
+  return a < b ? -1 : a > b ? 1 : 0
+}

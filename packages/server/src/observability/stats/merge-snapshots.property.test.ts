@@ -1,0 +1,111 @@
+import { type Decision, type RuleOutcome, UNMATCHED } from '@sluice/core'
+import fc from 'fast-check'
+import { expect, test } from 'vitest'
+import { callWith } from '../../lib/normalized-call.test-helper.js'
+import { DistinctCallers } from './distinct-callers.js'
+import { mergeStats, nodeViews, tickOf } from './merge-snapshots.js'
+import { decodeSnapshot, encodeSnapshot } from './node-snapshot-codec.js'
+import { makeNode } from './stats.test-helper.js'
+
+/** One decision: by which node, in which second, what its one rule said. */
+interface Event {
+  readonly node: number
+  readonly second: number
+  readonly rule: string
+  readonly outcome: RuleOutcome
+  readonly candidate: RuleOutcome | undefined
+  readonly isDegraded: boolean
+  readonly caller: number
+  readonly left: number
+  readonly tookMs: number
+}
+
+const NODES = 4
+const SECONDS = 50
+const RULES = ['one', 'two', 'three']
+
+const events = fc.array(
+  fc.record<Event>({
+    node: fc.nat(NODES - 1),
+    second: fc.nat(SECONDS - 1),
+    rule: fc.constantFrom(...RULES),
+    outcome: fc.constantFrom('allowed', 'refused', 'shadow_refused'),
+    candidate: fc.constantFrom(undefined, 'allowed', 'shadow_refused'),
+    isDegraded: fc.boolean(),
+    caller: fc.nat(9),
+    left: fc.constantFrom(-1, 0, 0.05, 0.2, 0.5, 0.7, 1),
+    tookMs: fc.constantFrom(0.5, 5, 50),
+  }),
+  { maxLength: 200 },
+)
+
+function decisionOf(event: Event): Decision {
+  const { rule, outcome, candidate, isDegraded, caller, left } = event
+  const isShadow = outcome === 'shadow_refused' || candidate === 'shadow_refused'
+  return {
+    ...UNMATCHED,
+    allowed: outcome !== 'refused',
+    shadow: isShadow ? [rule] : [],
+    ...(isDegraded ? { postures: { [rule]: 'open' } } : {}),
+    degraded: (visit) => visit(rule, 'open'),
+    eachRule(visit) {
+      visit(rule, outcome)
+      if (candidate !== undefined) visit(`${rule}:candidate`, candidate)
+    },
+    eachCaller: (visit) =>
+      visit(rule, ['user'], { hi: caller, lo: caller * 7 }, outcome, left, 1, callWith(), 0),
+  }
+}
+
+/** What a node sees of the events of some nodes. */
+function snapshotOf(id: string, all: readonly Event[]) {
+  const node = makeNode({ id, deps: { distinct: new DistinctCallers() } })
+  let second = 0
+  node.pass(SECONDS, () => {
+    for (const event of all.filter((each) => each.second === second)) {
+      node.told(decisionOf(event), { attributes: {} })
+      node.decisionTimes.observe(event.tookMs / 1000)
+    }
+    second++
+  })
+  return node.sight()
+}
+
+test('what several nodes saw together is what one node would have seen alone', async () => {
+  await fc.assert(
+    fc.asyncProperty(events, async (all) => {
+      const sights = Array.from({ length: NODES }, (_, i) =>
+        snapshotOf(
+          `n${i}`,
+          all.filter(({ node }) => node === i),
+        ),
+      )
+      const read = await Promise.all(
+        sights.map(async (sight) => decodeSnapshot(await encodeSnapshot(sight))),
+      )
+      expect(read).toEqual(sights)
+      const [own, ...others] = sights
+      if (own === undefined) throw new Error('no sight')
+      const { atMs } = own
+      const alone = await mergeStats({
+        own: snapshotOf('alone', all),
+        others: [],
+        isWhole: true,
+        atMs,
+      })
+      const sight = { own, others, isWhole: true, atMs }
+      const merged = await mergeStats(sight)
+      // The order of rules that have the same counts is by name in both.
+      expect(merged).toEqual({ ...alone, nodes: NODES })
+      expect(tickOf(merged)).toEqual({ ...tickOf(alone), nodes: NODES })
+      for (const rule of RULES) {
+        const { rules } = await mergeStats(sight, rule)
+        expect(rules[0]).toEqual(alone.rules.find((each) => each.rule === rule))
+      }
+      const rates = nodeViews(sight).map((node) => node.decisionsPerSecond)
+      const late = all.filter(({ second }) => second >= SECONDS - 10).length
+      expect(rates.reduce((sum, rate) => sum + rate, 0)).toBeCloseTo(late / 10, 5)
+    }),
+    { numRuns: 60 },
+  )
+})

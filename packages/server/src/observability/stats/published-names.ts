@@ -1,0 +1,110 @@
+/**
+ * A node snapshot as it is published: without the names of callers, which lie sealed beside the
+ * rows, or not at all. Rows keep the hashes, so that a node that cannot open the seal, one of an
+ * earlier release among them, shows those.
+ */
+import { type Alert, callerDetails, withoutCallerDetails } from '../alerts/alert.js'
+import type { NameProtection } from './name-protection.js'
+import type { NodeSnapshot, AlertLists } from './node-snapshot.js'
+
+/** What a row says of a caller beside its hash. */
+interface CallerName {
+  readonly caller: Readonly<Record<string, string>>
+  readonly plan: string | null
+  /** A path, which may have a name in it. */
+  readonly lastRefusedCall?: string | null | undefined
+}
+
+type Row = CallerName & { readonly rule: string; readonly hash: string }
+type SealedRow = readonly [
+  caller: CallerName['caller'],
+  plan: string | null,
+  lastRefusedCall: string | null,
+]
+
+interface SealedNames {
+  /** Beside the rows of the same name. */
+  readonly callers: readonly SealedRow[]
+  readonly shadowCallers: readonly SealedRow[]
+  /** By the id of an alert, which has the hash: a reader may leave out alerts it does not know. */
+  readonly alerts: readonly (readonly [id: string, details: Alert['details']])[]
+}
+
+const NAMELESS: CallerName = { caller: {}, plan: null, lastRefusedCall: null }
+
+/** What may be published of a snapshot. */
+export function hideNames(snapshot: NodeSnapshot, { form, sealer }: NameProtection): NodeSnapshot {
+  if (form === 'clear') return snapshot
+  const { callers, shadowCallers, alerts } = snapshot
+  const hidden: NodeSnapshot = {
+    ...snapshot,
+    callers: callers.map((row) => ({ ...row, ...NAMELESS })),
+    ...(shadowCallers && { shadowCallers: shadowCallers.map((row) => ({ ...row, ...NAMELESS })) }),
+    alerts: eachAlert(alerts, (alert) => ({
+      ...alert,
+      details: withoutCallerDetails(alert.details),
+    })),
+  }
+  if (form === 'hash') return hidden
+  const names: SealedNames = {
+    callers: callers.map(toSealedRow),
+    shadowCallers: shadowCallers?.map(toSealedRow) ?? [],
+    alerts: [...alerts.recent, ...alerts.active].map(({ id, details }) => [
+      id,
+      callerDetails(details),
+    ]),
+  }
+  return { ...hidden, sealedNames: sealer.seal(JSON.stringify(names), contextOf(snapshot)) }
+}
+
+/** The same with its names, as far as they can be opened here. Never throws. */
+export function revealNames(snapshot: NodeSnapshot, { sealer }: NameProtection): NodeSnapshot {
+  const { sealedNames, ...rest } = snapshot
+  if (sealedNames === undefined) return snapshot
+  const text = sealer.open(sealedNames, contextOf(rest))
+  if (text === undefined) return rest
+  try {
+    // Only a node with the same secret can have written it, for exactly these rows.
+    return withNames(rest, JSON.parse(text) as SealedNames)
+  } catch {
+    // A later release may seal something else.
+    return rest
+  }
+}
+
+function withNames(snapshot: NodeSnapshot, names: SealedNames): NodeSnapshot {
+  const { callers, shadowCallers, alerts } = snapshot
+  const details = new Map(names.alerts)
+  return {
+    ...snapshot,
+    callers: callers.map((row, at) => ({ ...row, ...nameOf(names.callers[at]) })),
+    ...(shadowCallers && {
+      shadowCallers: shadowCallers.map((row, at) => ({
+        ...row,
+        ...nameOf(names.shadowCallers[at]),
+      })),
+    }),
+    alerts: eachAlert(alerts, (alert) => ({
+      ...alert,
+      details: { ...alert.details, ...details.get(alert.id) },
+    })),
+  }
+}
+
+function toSealedRow({ caller, plan, lastRefusedCall = null }: Row): SealedRow {
+  return [caller, plan, lastRefusedCall]
+}
+
+function nameOf([caller, plan, lastRefusedCall]: SealedRow = [{}, null, null]): CallerName {
+  return { caller, plan, lastRefusedCall }
+}
+
+function eachAlert(alerts: AlertLists, change: (alert: Alert) => Alert): AlertLists {
+  return { active: alerts.active.map(change), recent: alerts.recent.map(change) }
+}
+
+/** The rows that names belong to: a writer to Redis cannot give a name to another row. */
+function contextOf({ node, callers, shadowCallers = [] }: NodeSnapshot): string {
+  const rows = [...callers, ...shadowCallers].map(({ rule, hash }) => `${rule} ${hash}`)
+  return [node.id, callers.length, ...rows].join('\n')
+}

@@ -1,0 +1,226 @@
+/**
+ * Whether something is a sight: it was read from a place that others write to as well, nodes of
+ * another release among them. Whatever passes can be added up without a look at its parts.
+ */
+import { ALERT_NAMES } from '../../config/parse-alerts.js'
+import {
+  SNAPSHOT_ALERTS_MAX,
+  LEFT_BOUNDS,
+  MINUTE_BUCKETS,
+  type NodeSnapshot,
+  SNAPSHOT_RULES_MAX,
+} from './node-snapshot.js'
+
+type Fields = Readonly<Record<string, unknown>>
+
+const BOUNDS_MAX = 64
+/** Of a rule and order at most as many as are told; nobody has so many rules with callers. */
+const CALLERS_MAX = 100_000
+const STORE_NODES_MAX = 1000
+/** Names in one detail of an alert. */
+const DETAILS_MAX = 1000
+const TIME_MAX = 8.64e15
+
+export function isNodeSnapshot(value: unknown): value is NodeSnapshot {
+  return (
+    isFields(value) &&
+    value.format === 1 &&
+    isNode(value.node) &&
+    isText(value.release) &&
+    isText(value.startedAt) &&
+    isCount(value.rulesVersion) &&
+    (value.problem === undefined || value.problem === null || isText(value.problem)) &&
+    isTime(value.atMs) &&
+    isSeries(value.total) &&
+    isSeries(value.minutes) &&
+    isLatency(value.decisions) &&
+    isLatency(value.store) &&
+    isStore(value.storeHealth) &&
+    isListOf(value.rules, SNAPSHOT_RULES_MAX, isRule) &&
+    isTime(value.callersSinceMs) &&
+    isListOf(value.callers, CALLERS_MAX, isCaller) &&
+    (value.shadowCallers === undefined ||
+      isListOf(value.shadowCallers, CALLERS_MAX, isShadowCaller)) &&
+    isFields(value.alerts) &&
+    isListOf(value.alerts.active, SNAPSHOT_ALERTS_MAX, isAlert) &&
+    isListOf(value.alerts.recent, SNAPSHOT_ALERTS_MAX, isAlert) &&
+    (value.sealedNames === undefined || isText(value.sealedNames))
+  )
+}
+
+/**
+ * The same without alerts whose names are not known here: a later release may have more of them,
+ * and what else its nodes saw is not to be lost for that.
+ */
+export function dropUnknownAlerts(value: unknown): unknown {
+  if (!isFields(value) || !isFields(value.alerts)) return value
+  const { active, recent } = value.alerts
+  return {
+    ...value,
+    alerts: { ...value.alerts, active: knownAlerts(active), recent: knownAlerts(recent) },
+  }
+}
+
+function knownAlerts(alerts: unknown): unknown {
+  if (!Array.isArray(alerts)) return alerts
+  return alerts.filter((item) => !isFields(item) || !isText(item.alert) || isAlertName(item.alert))
+}
+
+function isAlertName(value: unknown): boolean {
+  return ALERT_NAMES.some((name) => name === value)
+}
+
+function isAlert(value: unknown): boolean {
+  return (
+    isFields(value) &&
+    isAlertName(value.alert) &&
+    (value.severity === 'page' || value.severity === 'ticket') &&
+    [value.id, value.subject, value.summary, value.since, value.node, value.runbook].every(
+      isText,
+    ) &&
+    (value.resolvedAt === null || isText(value.resolvedAt)) &&
+    isFields(value.details) &&
+    Object.values(value.details).every(isDetail)
+  )
+}
+
+function isDetail(value: unknown): boolean {
+  return isText(value) || Number.isFinite(value) || isListOf(value, DETAILS_MAX, isText)
+}
+
+function isNode(value: unknown): boolean {
+  return isFields(value) && isText(value.id) && isText(value.host) && isCount(value.pid)
+}
+
+function isSeries(value: unknown): boolean {
+  if (!isFields(value) || !isWhole(value.end) || !Array.isArray(value.allowed)) return false
+  const { length } = value.allowed
+  return [value.allowed, value.refused, value.shadowRefused, value.degraded].every(
+    (counts) => isListOf(counts, MINUTE_BUCKETS, isCount) && counts.length === length,
+  )
+}
+
+function isLatency(value: unknown): boolean {
+  return (
+    isFields(value) &&
+    isListOf(value.bounds, BOUNDS_MAX, isCount) &&
+    isListOf(value.steps, MINUTE_BUCKETS, isPairs)
+  )
+}
+
+function isPairs(value: unknown): boolean {
+  return isListOf(value, 2 * (BOUNDS_MAX + 1), isWhole) && value.length % 2 === 0
+}
+
+function isRule(value: unknown): boolean {
+  return (
+    isFields(value) &&
+    isText(value.rule) &&
+    isSeries(value.series) &&
+    (value.candidate === null || isSeries(value.candidate)) &&
+    isTimeOrNull(value.refusingSinceMs) &&
+    (value.sketch === null || isText(value.sketch)) &&
+    isListOf(value.left, LEFT_BOUNDS.length, isCount)
+  )
+}
+
+function hasCallerFields(value: unknown): value is Fields {
+  return (
+    isFields(value) &&
+    isText(value.rule) &&
+    isText(value.hash) &&
+    isFields(value.caller) &&
+    Object.values(value.caller).every(isText) &&
+    (value.plan === null || isText(value.plan)) &&
+    (value.isEverybody === undefined || typeof value.isEverybody === 'boolean') &&
+    (value.lastRefusedCall === undefined ||
+      value.lastRefusedCall === null ||
+      isText(value.lastRefusedCall)) &&
+    isTime(value.lastSeenMs)
+  )
+}
+
+function isShadowCaller(value: unknown): boolean {
+  return (
+    hasCallerFields(value) &&
+    isCount(value.shadowRefusals) &&
+    isCount(value.shadowRefusalsError) &&
+    isCount(value.candidateRefusals) &&
+    isCount(value.candidateRefusalsError)
+  )
+}
+
+function isCaller(value: unknown): boolean {
+  return (
+    hasCallerFields(value) &&
+    isCount(value.refusals) &&
+    isCount(value.refusalsError) &&
+    isCount(value.use) &&
+    isCount(value.useError) &&
+    isTimeOrNull(value.zeroSinceMs) &&
+    (value.isRefilled === undefined || typeof value.isRefilled === 'boolean') &&
+    isWhole(value.hours)
+  )
+}
+
+function isStore(value: unknown): boolean {
+  return (
+    isFields(value) &&
+    isText(value.name) &&
+    isText(value.state) &&
+    typeof value.isWell === 'boolean' &&
+    isCountOrNull(value.counters) &&
+    isCountOrNull(value.memoryBytes) &&
+    isCountOrNull(value.memoryMaxBytes) &&
+    isCount(value.evicted) &&
+    isListOf(value.nodes, STORE_NODES_MAX, isStoreNode)
+  )
+}
+
+function isStoreNode(value: unknown): boolean {
+  return (
+    isFields(value) &&
+    isText(value.address) &&
+    typeof value.isAnswering === 'boolean' &&
+    typeof value.isBreakerOpen === 'boolean' &&
+    (value.clockOffsetMs === null || Number.isFinite(value.clockOffsetMs))
+  )
+}
+
+function isFields(value: unknown): value is Fields {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+function isListOf(
+  value: unknown,
+  most: number,
+  isItem: (item: unknown) => boolean,
+): value is readonly unknown[] {
+  return Array.isArray(value) && value.length <= most && value.every(isItem)
+}
+
+function isText(value: unknown): value is string {
+  return typeof value === 'string'
+}
+
+/** Below 0 there is nothing to be counted. */
+function isCount(value: unknown): value is number {
+  return typeof value === 'number' && Number.isFinite(value) && value >= 0
+}
+
+/** Milliseconds since 1970, and up to the last that a date can be made of. */
+function isTime(value: unknown): boolean {
+  return isCount(value) && value <= TIME_MAX
+}
+
+function isTimeOrNull(value: unknown): boolean {
+  return value === null || isTime(value)
+}
+
+function isCountOrNull(value: unknown): boolean {
+  return value === null || isCount(value)
+}
+
+function isWhole(value: unknown): boolean {
+  return Number.isSafeInteger(value) && isCount(value)
+}

@@ -1,0 +1,50 @@
+import { afterEach, expect, test } from 'vitest'
+import { request } from '../../entrypoints/gateway/forward.test-helper.js'
+import { createMemoryLog } from '../log/memory-log.test-helper.js'
+import { createRegistry } from '../metrics/registry.js'
+import { openTelemetry } from './telemetry.js'
+import { startGateway, type TestGateway } from './telemetry.test-helper.js'
+
+let gateway: TestGateway | undefined
+afterEach(async () => {
+  await gateway?.close()
+  gateway = undefined
+})
+
+test('what is not wanted is not loaded', async () => {
+  let loads = 0
+  const load = () => {
+    loads++
+    return import('./tracing.js')
+  }
+  expect(await openTelemetry(false, createMemoryLog().log, load)).toBeUndefined()
+  expect(loads).toBe(0)
+})
+
+test('without the API package there is none, and only who looks closely is told', async () => {
+  const { log, lines } = createMemoryLog()
+  const code = 'ERR_MODULE_NOT_FOUND'
+  const load = () => Promise.reject(Object.assign(new Error('no such package'), { code }))
+  expect(await openTelemetry(true, log, load)).toBeUndefined()
+  expect(lines).toMatchObject([
+    { level: 'debug', msg: 'no OpenTelemetry: @opentelemetry/api is not installed' },
+  ])
+})
+
+test('an API package that is broken stops nothing, and is warned of', async () => {
+  const { log, lines } = createMemoryLog()
+  const load = () => Promise.reject(new Error('no tracer here'))
+  expect(await openTelemetry(true, log, load)).toBeUndefined()
+  expect(lines).toMatchObject([{ level: 'warn', problem: 'no tracer here' }])
+})
+
+test('while nobody has registered an SDK, headers pass as they came', async () => {
+  const telemetry = await openTelemetry(true, createMemoryLog().log)
+  expect(telemetry).toBeDefined()
+  gateway = await startGateway([], telemetry)
+  const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
+  const headers = { traceparent, tracestate: 'a=1', baggage: 'b=2' }
+  expect((await request(gateway.port, { headers })).status).toBe(200)
+  expect(gateway.seen[0]).toMatchObject(headers)
+  telemetry?.bridge(createRegistry())()
+})

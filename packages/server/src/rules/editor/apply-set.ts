@@ -1,0 +1,175 @@
+/** A whole set in place of the one in the book, or tried beside it. */
+import type { Problem, Rule } from '@sluice/core'
+import { type CallerOptions, normalizeOverrides } from './override-callers.js'
+import type { RuleInput, RuleDocuments } from './rule-documents.js'
+import type { Draft } from './draft.js'
+import { EditError } from './editor-types.js'
+import { parseBook } from './parse-set.js'
+import { invalidError } from './edit-errors.js'
+import type { SetInput } from './read-set.js'
+import { deepEqual } from '../../lib/deep-equal.js'
+
+/** How many rules an error names. */
+const NAMED_MAX = 20
+
+/** Rules that the new set lacks go, with their overrides. */
+export function applySet(draft: Draft, input: SetInput, options: CallerOptions): void {
+  const order = input.rules.map(({ document }) => document.id)
+  const ids = new Set(order)
+  for (const id of draft.set.order) if (!ids.has(id)) draft.removeRule(id)
+  for (const rule of input.rules) draft.putRule(rule.document.id, rule)
+  draft.setOrder(order)
+  draft.setPaths(input)
+  putOverridesOfSet(draft, input, options)
+}
+
+/** Those that are given take the place of all that a rule had. */
+function putOverridesOfSet(draft: Draft, input: SetInput, options: CallerOptions): void {
+  const context = { ...options, strictPaths: input.strictPaths }
+  const problems: Problem[] = []
+  for (const [index, { overrides }] of input.rules.entries()) {
+    const rule = input.parsed.rules[index]
+    if (rule === undefined || overrides === undefined) continue
+    const found = normalizeOverrides(rule, overrides, context)
+    problems.push(...found.problems)
+    draft.replaceOverrides(rule.id, found.documents)
+  }
+  if (problems.length > 0) throw invalidError('rules_invalid', problems.slice(0, 100))
+}
+
+interface UntriableRule {
+  /** Undefined: of the set. */
+  readonly rule: string | undefined
+  readonly fields: readonly string[]
+}
+
+/**
+ * Other limits of a rule become its candidate, and new rules begin in shadow. Anything else that
+ * differs would be in force at once, which is not what was asked for: it is refused.
+ */
+export function trySet(draft: Draft, input: SetInput, options: CallerOptions): void {
+  const activeRules = new Map(parseBook(draft.catalog).rules.map((rule) => [rule.id, rule]))
+  const untriable: UntriableRule[] = []
+  const setFields = differingSetFields(draft, input)
+  if (setFields.length > 0) untriable.push({ rule: undefined, fields: setFields })
+  for (const [index, rule] of input.rules.entries()) {
+    const { id } = rule.document
+    const parsed = input.parsed.rules[index]
+    const before = draft.catalog.rule(id)
+    if (parsed === undefined) continue
+    if (before === undefined) {
+      addInShadow(draft, rule, parsed, options)
+      continue
+    }
+    const fields = untriableFields(
+      draft,
+      { before: activeRules.get(id), after: parsed, rule },
+      options,
+    )
+    if (fields.length > 0) untriable.push({ rule: id, fields })
+    else tryRule(draft, before, { rule, isOther: !hasSameLimits(activeRules.get(id), parsed) })
+  }
+  if (untriable.length > 0) throw notTriable(untriable)
+}
+
+function addInShadow(draft: Draft, rule: RuleInput, parsed: Rule, options: CallerOptions): void {
+  const { document, candidate } = rule
+  const mode = parsed.mode === 'enforce' ? 'shadow' : parsed.mode
+  draft.putRule(parsed.id, { document: { ...document, mode }, candidate })
+  if (rule.overrides === undefined) return
+  const context = { ...options, strictPaths: draft.strictPaths }
+  const { documents, problems } = normalizeOverrides(parsed, rule.overrides, context)
+  if (problems.length > 0) throw invalidError('rules_invalid', problems)
+  draft.replaceOverrides(parsed.id, documents)
+}
+
+/** A candidate that the rule has already stays, unless there is another to try. */
+function tryRule(
+  draft: Draft,
+  { document, candidate }: RuleDocuments,
+  { rule, isOther }: { readonly rule: RuleInput; readonly isOther: boolean },
+): void {
+  const { limits, tiers } = rule.document as { limits?: readonly unknown[]; tiers?: unknown }
+  const candidateLimits = { limits: limits ?? [], ...(tiers === undefined ? {} : { tiers }) }
+  const next = isOther ? candidateLimits : (rule.candidate ?? candidate)
+  draft.putRule(document.id, { document, candidate: next })
+}
+
+function hasSameLimits(before: Rule | undefined, after: Rule): boolean {
+  return deepEqual(before?.limits, after.limits) && deepEqual(before?.tiers, after.tiers)
+}
+
+interface RuleComparison {
+  /** Undefined where what is stored cannot be read: then everything differs. */
+  readonly before: Rule | undefined
+  readonly after: Rule
+  readonly rule: RuleInput
+}
+
+/** These are tried, or compared apart. */
+const COMPARED_SEPARATELY: readonly string[] = [
+  'limits',
+  'tiers',
+  'candidate',
+  'overrides',
+] satisfies (keyof Rule)[]
+
+function untriableFields(
+  draft: Draft,
+  { before, after, rule }: RuleComparison,
+  options: CallerOptions,
+): readonly string[] {
+  if (before === undefined) return ['rule']
+  const fields: string[] = []
+  for (const [field, value] of Object.entries(after)) {
+    if (COMPARED_SEPARATELY.includes(field)) continue
+    if (!deepEqual(value, before[field as keyof Rule])) fields.push(FIELD_NAMES.get(field) ?? field)
+  }
+  // Two things to try, and one place to try them in.
+  if (!hasSameLimits(before, after) && rule.candidate !== undefined) fields.push('candidate')
+  if (rule.overrides !== undefined && !hasSameOverrides(draft, after, rule.overrides, options)) {
+    fields.push('overrides')
+  }
+  return fields
+}
+
+/** Where a field is called otherwise than it is written. */
+const FIELD_NAMES: ReadonlyMap<string, string> = new Map([['deadlineMs', 'deadline']])
+
+function hasSameOverrides(
+  draft: Draft,
+  rule: Rule,
+  overrides: readonly object[],
+  options: CallerOptions,
+): boolean {
+  const context = { ...options, strictPaths: draft.strictPaths }
+  const { documents, problems } = normalizeOverrides(rule, overrides, context)
+  if (problems.length > 0) throw invalidError('rules_invalid', problems)
+  if (documents.size !== (draft.catalog.rule(rule.id)?.overrideCount ?? 0)) return false
+  for (const [caller, document] of documents) {
+    if (!deepEqual(document, draft.override(rule.id, caller))) return false
+  }
+  return true
+}
+
+function differingSetFields(draft: Draft, input: SetInput): readonly string[] {
+  const { routes, strictPaths } = draft.catalog.set
+  return [
+    ...(deepEqual(routes, input.routes) ? [] : ['routes']),
+    ...(strictPaths === input.strictPaths ? [] : ['strictPaths']),
+  ]
+}
+
+function notTriable(untriable: readonly UntriableRule[]): EditError {
+  const named = untriable
+    .slice(0, NAMED_MAX)
+    .map(
+      ({ rule, fields }) =>
+        `${rule === undefined ? 'the set' : `rule "${rule}"`}: ${fields.join(', ')}`,
+    )
+  const more = untriable.length > named.length ? [`${untriable.length - named.length} more`] : []
+  return new EditError(
+    'not_triable',
+    `cannot be tried in shadow: ${[...named, ...more].join('; ')}. Accepted: other limits and tiers of rules in force, and new rules; apply the rest without shadow`,
+  )
+}

@@ -1,0 +1,56 @@
+/** Other limits of a rule, tried in shadow beside those in force: put, taken back, promoted. */
+import type { CandidateDocument, RuleDocument } from '../store/records.js'
+import { type EditContext, planRule, readRule, requireRule } from './edit-plan.js'
+import { copyPlain } from './rule-documents.js'
+import { Draft } from './draft.js'
+import { EditError, type Editor } from './editor-types.js'
+
+type CandidateEdits = Pick<Editor, 'putCandidate' | 'removeCandidate' | 'promote'>
+
+export function candidateEdits({ commits, callers }: EditContext): CandidateEdits {
+  return {
+    async putCandidate(id, candidate, meta, expected) {
+      const copied = copyPlain(candidate) ?? null
+      return commits.run(meta, (catalog) => {
+        const { document } = requireRule(catalog, id, expected)
+        const draft = new Draft(catalog)
+        draft.putRule(id, readRule({ ...document, candidate: copied }).input)
+        return planRule(draft, id, callers)
+      })
+    },
+
+    async removeCandidate(id, meta, expected) {
+      return commits.run(meta, (catalog) => {
+        const { document, candidate } = requireRule(catalog, id, expected)
+        requireCandidate(id, candidate)
+        const draft = new Draft(catalog)
+        draft.putRule(id, { document, candidate: undefined })
+        return planRule(draft, id, callers)
+      })
+    },
+
+    async promote(id, meta, expected) {
+      return commits.run(meta, (catalog) => {
+        const { document, candidate } = requireRule(catalog, id, expected)
+        const tried = requireCandidate(id, candidate)
+        const draft = new Draft(catalog)
+        draft.putRule(id, { document: promoteLimits(document, tried), candidate: undefined })
+        return planRule(draft, id, callers)
+      })
+    },
+  }
+}
+
+function requireCandidate(id: string, candidate: CandidateDocument | undefined): CandidateDocument {
+  if (candidate !== undefined) return candidate
+  throw new EditError('candidate_unknown', `rule "${id}" has no candidate`)
+}
+
+/** The rest of the rule stays as and where it was written. */
+function promoteLimits(document: RuleDocument, { limits, tiers }: CandidateDocument): RuleDocument {
+  const fields = new Map<string, unknown>(Object.entries(document))
+  fields.set('limits', limits)
+  if (tiers === undefined) fields.delete('tiers')
+  else fields.set('tiers', tiers)
+  return Object.fromEntries(fields) as RuleDocument
+}

@@ -1,0 +1,67 @@
+/** A whole set as somebody hands it in, as text or as objects: read, or told all that is wrong. */
+import { type ParsedRules, parseRules, type Problem, type RuleSet } from '@sluice/core'
+import { CooperativeYield } from '../../lib/cooperative-yield.js'
+import { copySet, type RuleInput, isJsonMap, combineRule, separateRule } from './rule-documents.js'
+import type { ParseTextOptions } from '../sync/parse-in-worker.js'
+import { LargeSet, parseSetText } from './worker-parse.js'
+
+export interface SetInput {
+  readonly routes: readonly unknown[]
+  readonly strictPaths: boolean
+  readonly rules: readonly RuleInput[]
+  /** What the parser made of it. */
+  readonly parsed: RuleSet
+}
+
+export interface SetReadResult {
+  /** Undefined if there are errors. */
+  readonly input: SetInput | undefined
+  readonly errors: readonly Problem[]
+  readonly warnings: readonly Problem[]
+}
+
+export async function readSet(
+  source: string | object,
+  options: ParseTextOptions,
+): Promise<SetReadResult> {
+  if (source instanceof LargeSet) {
+    return warmParser(finish(source.read.parsed, source.read.plain.value))
+  }
+  if (typeof source !== 'string') {
+    const { file, strict, fromHeaders } = options
+    const value = copySet(source)
+    return finish(parseRules(value, { file, strict, fromHeaders }), value)
+  }
+  const { parsed, plain } = await parseSetText(source, options)
+  // The parser of rules says best what is wrong; what only the other finds is told after it.
+  if (parsed.errors.length === 0 && plain.problems.length > 0) {
+    return { input: undefined, errors: plain.problems, warnings: parsed.warnings }
+  }
+  return warmParser(finish(parsed, plain.value))
+}
+
+/**
+ * The rules of a large set were read elsewhere, and are read here once more: one by one, so that
+ * calls are decided in between. The parser does not read again what it knows.
+ */
+async function warmParser(read: SetReadResult): Promise<SetReadResult> {
+  const slices = new CooperativeYield()
+  for (const rule of read.input?.rules ?? []) {
+    if (slices.isDue()) await slices.pause()
+    parseRules([combineRule(rule)])
+  }
+  return read
+}
+
+function finish({ rules, errors, warnings }: ParsedRules, value: unknown): SetReadResult {
+  if (rules === undefined) return { input: undefined, errors, warnings }
+  const list: unknown = isJsonMap(value) ? value['rules'] : value
+  const routes: unknown = isJsonMap(value) ? value['routes'] : undefined
+  const input = {
+    routes: Array.isArray(routes) ? routes : [],
+    strictPaths: rules.strictPaths,
+    rules: Array.isArray(list) ? list.map(separateRule) : [],
+    parsed: rules,
+  }
+  return { input, errors, warnings }
+}

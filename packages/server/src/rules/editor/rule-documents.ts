@@ -1,0 +1,127 @@
+/**
+ * Rules as people hand them in: copied so that nobody can change them later, taken apart into what
+ * is filed apart, patched, and put together again.
+ */
+import type { CandidateDocument, RuleDocument } from '../store/records.js'
+
+/** Deeper and larger than what rules may be: the parser refuses what is not copied. */
+const COPY_DEPTH_MAX = 24
+const COPY_NODES_MAX = 1_100_000
+
+/** What the admin API adds to a rule it tells, and may get back with it. */
+export const RESPONSE_FIELDS: readonly string[] = ['version', 'overrideCount', 'shadowUntil']
+export const RESPONSE_SET_FIELDS: readonly string[] = ['version', 'next', 'shadowUntil']
+
+/** The rule itself, and what it tries in shadow. */
+export interface RuleDocuments {
+  readonly document: RuleDocument
+  readonly candidate: CandidateDocument | undefined
+}
+
+/** A rule without problems, taken apart. */
+export interface RuleInput extends RuleDocuments {
+  /** Undefined: not given, so those that are stored stay. */
+  readonly overrides: readonly object[] | undefined
+}
+
+export type JsonMap = Readonly<Record<string, unknown>>
+
+export function isJsonMap(value: unknown): value is JsonMap {
+  return typeof value === 'object' && value !== null && !Array.isArray(value)
+}
+
+/** Lists and plain objects anew; all else, which the parser refuses or nobody can change, as is. */
+export function copyPlain(value: unknown): unknown {
+  return copy(value, 1, { left: COPY_NODES_MAX })
+}
+
+function copy(value: unknown, depth: number, nodes: { left: number }): unknown {
+  if (typeof value !== 'object' || value === null) return value
+  if (depth > COPY_DEPTH_MAX || nodes.left-- <= 0) return value
+  if (Array.isArray(value)) return value.map((item) => copy(item, depth + 1, nodes))
+  if (!isPlain(value)) return value
+  // `fromEntries` makes a field of each: `__proto__` too, which an assignment would not.
+  return Object.fromEntries(
+    Object.entries(value)
+      .filter(([, field]) => field !== undefined)
+      .map(([key, field]) => [key, copy(field, depth + 1, nodes)]),
+  )
+}
+
+function isPlain(value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === null || Object.getPrototypeOf(prototype) === null
+}
+
+function without(map: JsonMap, fields: readonly string[]): JsonMap {
+  return Object.fromEntries(Object.entries(map).filter(([key]) => !fields.includes(key)))
+}
+
+/** A copy of what was handed in as one rule, without what only the admin API adds. */
+export function copyRule(document: unknown): unknown {
+  const copied = copyPlain(document)
+  return isJsonMap(copied) ? without(copied, RESPONSE_FIELDS) : copied
+}
+
+/** The same of a whole set: a list of rules, or a map with rules. */
+export function copySet(source: object): object {
+  const copied = copyPlain(source)
+  if (Array.isArray(copied)) return copied.map(dropResponseFields)
+  if (!isJsonMap(copied)) return source
+  const set = without(copied, RESPONSE_SET_FIELDS)
+  return Array.isArray(set['rules']) ? { ...set, rules: set['rules'].map(dropResponseFields) } : set
+}
+
+function dropResponseFields(rule: unknown): unknown {
+  return isJsonMap(rule) ? without(rule, RESPONSE_FIELDS) : rule
+}
+
+/** For a rule that the parser found no problem in. */
+export function separateRule(rule: unknown): RuleInput {
+  if (!isJsonMap(rule)) throw new TypeError('a rule without problems is a map')
+  const isWhole = rule['candidate'] !== undefined || rule['overrides'] !== undefined
+  return {
+    // The very object where nothing is taken from it: what was read of it is known.
+    document: (isWhole ? without(rule, ['candidate', 'overrides']) : rule) as RuleDocument,
+    candidate: rule['candidate'] as CandidateDocument | undefined,
+    overrides: rule['overrides'] as readonly object[] | undefined,
+  }
+}
+
+const combinedRules = new WeakMap<
+  RuleDocument,
+  { readonly candidate: object; readonly whole: object }
+>()
+
+/**
+ * A rule as the parser reads it. The same object for the same parts, since what was read of an
+ * object is known when it comes again.
+ */
+export function combineRule({ document, candidate }: RuleDocuments): object {
+  if (candidate === undefined) return document
+  const known = combinedRules.get(document)
+  if (known?.candidate === candidate) return known.whole
+  const whole = { ...document, candidate }
+  combinedRules.set(document, { candidate, whole })
+  return whole
+}
+
+/** RFC 7396: a map is merged field by field, null removes one, anything else takes the place. */
+export function mergePatch(target: unknown, patch: unknown): unknown {
+  if (!isJsonMap(patch)) return patch
+  const merged = new Map(isJsonMap(target) ? Object.entries(target) : [])
+  for (const [key, value] of Object.entries(patch)) {
+    if (value === null) merged.delete(key)
+    else merged.set(key, mergePatch(merged.get(key), value))
+  }
+  return Object.fromEntries(merged)
+}
+
+const sizes = new WeakMap<object, number>()
+
+/** Characters of a document as JSON. */
+export function sizeOf(document: object): number {
+  let size = sizes.get(document)
+  if (size === undefined) sizes.set(document, (size = JSON.stringify(document).length))
+  return size
+}

@@ -1,0 +1,179 @@
+/** One rule: made, replaced, patched, removed. */
+import { type Change, overrideKey } from '../store/records.js'
+import { COMMIT_CHANGES_MAX } from '../store/rule-store.js'
+import type { RuleCatalog } from '../sync/rule-catalog.js'
+import { type CallerOptions, normalizeOverrides } from './override-callers.js'
+import { validateRules } from './validate-draft.js'
+import type { Commits } from './commits.js'
+import {
+  type EditContext,
+  planRule,
+  type ParsedRule,
+  readRule,
+  requireConfirmation,
+  requireRule,
+} from './edit-plan.js'
+import { copyRule, isJsonMap, type JsonMap, mergePatch, combineRule } from './rule-documents.js'
+import { Draft } from './draft.js'
+import { EditError, type Editor, type Meta } from './editor-types.js'
+import { NO_WARNINGS } from './parse-set.js'
+import { makeProblem, invalidError } from './edit-errors.js'
+import { readRuleText } from './parse-rule-text.js'
+
+type RuleEdits = Pick<Editor, 'create' | 'replace' | 'patch' | 'remove'>
+
+export function ruleEdits({ commits, callers }: EditContext): RuleEdits {
+  const put = (draft: Draft, rule: ParsedRule) => putRule(draft, rule, callers)
+  return {
+    async create(document, meta) {
+      void commits.store
+      const rule = readRule(copyRule(await documentOf(document)))
+      const { id } = rule.parsed
+      await sweep(commits, id, meta)
+      return commits.run(meta, (catalog) => {
+        const taken = catalog.rule(id)
+        if (taken !== undefined) throw ruleExists(id, taken.version)
+        const draft = new Draft(catalog)
+        put(draft, rule)
+        return planRule(draft, id, callers)
+      })
+    },
+
+    async replace(id, document, meta, expected) {
+      void commits.store
+      const rule = readRule(named(id, copyRule(await documentOf(document))))
+      return commits.run(meta, (catalog) => {
+        requireRule(catalog, id, expected)
+        const draft = new Draft(catalog)
+        put(draft, rule)
+        return planRule(draft, id, callers)
+      })
+    },
+
+    async patch(id, patch, meta, expected) {
+      const copied = copyRule(patch)
+      return commits.run(meta, (catalog) => {
+        const present = combineRule(requireRule(catalog, id, expected))
+        refuseAbsence(id, present, copied)
+        const draft = new Draft(catalog)
+        put(draft, readRule(named(id, withoutOverrides(copied, mergePatch(present, copied)))))
+        // Whoever says what the rule shall do means from now on.
+        if (isJsonMap(copied) && 'mode' in copied) draft.endShadow(id)
+        return planRule(draft, id, callers)
+      })
+    },
+
+    async remove(id, meta, { expected, confirmed }) {
+      const version = await commits.run(meta, (catalog) => {
+        requireRule(catalog, id, expected)
+        const draft = new Draft(catalog)
+        draft.removeRule(id)
+        requireConfirmation(draft, confirmed)
+        const { changes } = validateRules(draft, callers, NO_WARNINGS)
+        return { changes: changes.slice(0, COMMIT_CHANGES_MAX), result: (made) => made }
+      })
+      // The rule is gone, whatever becomes of this: the next of its id would sweep too.
+      const swept = await sweep(commits, id, meta).catch((error: unknown) => {
+        if (error instanceof EditError) return undefined
+        throw error
+      })
+      return swept ?? version
+    },
+  }
+}
+
+/** With its overrides, where it gives any. */
+export function putRule(draft: Draft, { parsed, input }: ParsedRule, callers: CallerOptions): void {
+  draft.putRule(parsed.id, input)
+  if (input.overrides === undefined) return
+  const context = { ...callers, strictPaths: draft.strictPaths }
+  const { documents, problems } = normalizeOverrides(parsed, input.overrides, context)
+  if (problems.length > 0) throw invalidError('rules_invalid', problems)
+  draft.replaceOverrides(parsed.id, documents)
+}
+
+/** Text is YAML, and its problems are told with their places. */
+async function documentOf(input: unknown): Promise<unknown> {
+  if (typeof input !== 'string') return input
+  const { document, errors } = await readRuleText(input)
+  if (errors.length > 0) throw invalidError('rules_invalid', errors)
+  return document
+}
+
+/**
+ * A rule may have more overrides than one version changes. It goes first, and what is left of them
+ * means nothing any more and goes in further versions. The last one, if there was any.
+ */
+async function sweep(commits: Commits, id: string, meta: Meta): Promise<number | undefined> {
+  const leftOf = (catalog: RuleCatalog) => {
+    if (catalog.rule(id) !== undefined) return []
+    const left: Change[] = []
+    for (const { id: caller } of catalog.allOverrides(id)) {
+      if (left.length === COMMIT_CHANGES_MAX) break
+      left.push({ kind: 'override', id: overrideKey(id, caller), body: null })
+    }
+    return left
+  }
+  let version: number | undefined
+  while (leftOf(commits.catalog).length > 0) {
+    version = await commits.run(meta, (catalog) => ({
+      changes: leftOf(catalog),
+      result: (made) => made,
+    }))
+  }
+  return version
+}
+
+/** The id may be left out where the path says it, but cannot be another. */
+export function named(id: string, document: unknown): unknown {
+  if (!isJsonMap(document)) return document
+  const input = document['id']
+  if (input === undefined) return { id, ...document }
+  if (input === id) return document
+  const problem = makeProblem({
+    code: 'bad-id',
+    field: 'id',
+    found: typeof input === 'string' ? `"${input}"` : typeof input,
+    accepted: `"${id}", or no id: another one is another rule`,
+  })
+  throw invalidError('rules_invalid', [problem])
+}
+
+/**
+ * In a rule, null in `match.where` means calls without the attribute; in a patch it takes a
+ * condition away. Where there is none to take away, the rule was meant to match fewer calls, and
+ * would match as many as before.
+ */
+function refuseAbsence(id: string, present: object, patch: unknown): void {
+  const input = whereOf(patch)
+  const known = whereOf(present)
+  const name = Object.keys(input).find(
+    (each) => input[each] === null && !Object.hasOwn(known, each),
+  )
+  if (name === undefined) return
+  const problem = makeProblem({
+    code: 'bad-value',
+    rule: id,
+    field: `match.where.${name}`,
+    found: 'null, which in a patch takes a condition away, and there is none',
+    accepted: 'values; for calls without the attribute replace the rule with PUT',
+  })
+  throw invalidError('rules_invalid', [problem])
+}
+
+function whereOf(rule: unknown): JsonMap {
+  const match = isJsonMap(rule) ? rule['match'] : undefined
+  const where = isJsonMap(match) ? match['where'] : undefined
+  return isJsonMap(where) ? where : {}
+}
+
+/** A patch merges lists by replacing them; null in place of the list removes what is in it. */
+function withoutOverrides(patch: unknown, merged: unknown): unknown {
+  if (!isJsonMap(patch) || !isJsonMap(merged) || patch['overrides'] !== null) return merged
+  return { ...merged, overrides: [] }
+}
+
+function ruleExists(id: string, version: number): EditError {
+  const message = `rule "${id}" exists already, at version ${version}. Replace or patch it, or give another id`
+  return new EditError('rule_exists', message, { version })
+}

@@ -1,0 +1,64 @@
+/** The whole set: applied, tried in shadow, or only checked. */
+import type { RuleCatalog } from '../sync/rule-catalog.js'
+import type { RuleFollower } from '../sync/rule-follower.js'
+import { applySet, trySet } from './apply-set.js'
+import type { Plan } from './commits.js'
+import { type EditContext, planSet, requireConfirmation } from './edit-plan.js'
+import { Draft } from './draft.js'
+import { type ApplyResult, type ApplyOptions, EditError, type Editor } from './editor-types.js'
+import { NO_WARNINGS } from './parse-set.js'
+import { invalidError, requireVersion } from './edit-errors.js'
+import { type SetReadResult, readSet } from './read-set.js'
+
+type SetEdits = Pick<Editor, 'apply' | 'validate'>
+
+export function setEdits(context: EditContext, follower: RuleFollower): SetEdits {
+  const { commits, callers } = context
+  const planApply = (
+    catalog: RuleCatalog,
+    read: SetReadResult,
+    options: ApplyOptions,
+  ): Plan<ApplyResult> => {
+    const { input } = read
+    if (input === undefined) throw invalidError('rules_invalid', read.errors)
+    requireVersion('the rule set', catalog.rulesVersion, options.expected)
+    const draft = new Draft(catalog)
+    if (options.shadow === true) trySet(draft, input, callers)
+    else applySet(draft, input, callers)
+    if (options.dryRun !== true) requireConfirmation(draft, options.confirmed)
+    // What is tried is another set than the text.
+    if (options.shadow === true) return planSet(draft, callers)
+    const { changes, result } = planSet(draft, callers, NO_WARNINGS)
+    // Those of the text have their line and column.
+    return { changes, result: (version) => ({ ...result(version), warnings: read.warnings }) }
+  }
+  /** For what changes nothing: a file's rules can be compared with too. */
+  const readBook = () => (follower.store === undefined ? follower.catalog : commits.catalog)
+  return {
+    async apply(input, meta, options) {
+      if (options.dryRun !== true) void commits.store
+      const read = await readSet(input, { ...options, fromHeaders: callers.fromHeaders })
+      if (read.input === undefined) throw invalidError('rules_invalid', read.errors)
+      if (options.dryRun !== true) {
+        return commits.run(meta, (catalog) => planApply(catalog, read, options))
+      }
+      const catalog = readBook()
+      const { result } = planApply(catalog, read, options)
+      return result(catalog.position?.version ?? follower.version())
+    },
+
+    async validate(input, options) {
+      const read = await readSet(input, { ...options, fromHeaders: callers.fromHeaders })
+      const { errors, warnings } = read
+      if (read.input === undefined) return { errors, warnings, diff: undefined }
+      try {
+        const { result } = planApply(readBook(), read, { ...options, dryRun: true })
+        const applied = result(0)
+        return { errors: [], warnings: applied.warnings, diff: applied.diff }
+      } catch (error) {
+        if (!(error instanceof EditError) || error.problems.length === 0) throw error
+        return { errors: error.problems, warnings, diff: undefined }
+      }
+    },
+  }
+}

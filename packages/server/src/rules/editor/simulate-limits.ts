@@ -1,0 +1,124 @@
+/** Made-up calls against limits that are nowhere in force: what each limit would say to each. */
+import {
+  type Algorithm,
+  algorithmOf,
+  defineLimit,
+  type Limit,
+  limitText,
+  type LimitSpec,
+  type Outcome,
+  parseRules,
+} from '@sluice/core'
+import type { Problem } from '@sluice/core/reading'
+import { CooperativeYield } from '../../lib/cooperative-yield.js'
+import { Semaphore } from '../../lib/semaphore.js'
+import { EditError } from './editor-types.js'
+import { invalidError } from './edit-errors.js'
+
+export interface SimulatedCall {
+  /** From the beginning of the trial. */
+  readonly atMs: number
+  /** @default 1 */
+  readonly cost?: number | undefined
+}
+
+interface SimulatedOutcome {
+  readonly allowed: boolean
+  readonly delayMs: number
+  readonly remaining: number
+  readonly retryAfterMs: number | null
+}
+
+export interface LimitSimulation {
+  readonly limit: string
+  readonly algorithm: string
+  readonly outcomes: readonly SimulatedOutcome[]
+}
+
+/** The largest takes as long as tens of thousands of decisions: one at a time. */
+const semaphore = new Semaphore(1)
+const WAITING_MAX = 8
+
+/**
+ * Each limit alone, with a counter of its own that is gone afterwards. Windows that begin by the
+ * clock begin with the trial. Rejects with an `EditError` that names every problem of every limit.
+ */
+export async function simulateLimits(
+  limits: readonly unknown[],
+  calls: readonly SimulatedCall[],
+): Promise<readonly LimitSimulation[]> {
+  const read = limits.map(readLimit)
+  const problems = read.flatMap((each) => ('spec' in each ? [] : each.problems))
+  if (problems.length > 0) throw invalidError('rules_invalid', problems)
+  const specs = read.flatMap((each) => ('spec' in each ? [each.spec] : []))
+  if (semaphore.waiting >= WAITING_MAX) {
+    throw new EditError('rules_unavailable', `${WAITING_MAX} trials are waiting already. Try again`)
+  }
+  return semaphore.run(async () => {
+    const slices = new CooperativeYield()
+    const simulations: LimitSimulation[] = []
+    for (const spec of specs) simulations.push(await simulateLimit(spec, calls, slices))
+    return simulations
+  })
+}
+
+type ReadLimit = { readonly spec: LimitSpec } | { readonly problems: readonly Problem[] }
+
+const RULE = 'trial'
+
+/** As the only limit of a rule, so that it is found good or bad in the words of rules. */
+function readLimit(limit: unknown, index: number): ReadLimit {
+  const { rules, errors } = parseRules([{ id: RULE, limits: [limit] }], { reuse: false })
+  const spec = rules?.rules[0]?.limits[0]
+  return spec === undefined
+    ? { problems: errors.map((problem) => atIndex(problem, index)) }
+    : { spec }
+}
+
+/** The place as whoever sent the list of limits knows it. */
+function atIndex({ rule: _rule, ...problem }: Problem, index: number): Problem {
+  const field = problem.field.replace(/^limits\[0\]/, `limits[${index}]`)
+  const message = problem.message
+    .replace(`rule "${RULE}": `, '')
+    .replace(`${problem.field}: `, `${field}: `)
+  return { ...problem, field, message }
+}
+
+async function simulateLimit(
+  spec: LimitSpec,
+  calls: readonly SimulatedCall[],
+  slices: CooperativeYield,
+): Promise<LimitSimulation> {
+  const limit = defineLimit(spec)
+  const algorithm = algorithmOf(limit)
+  const counter = { state: undefined as unknown }
+  // A multiple of the window, and not 0: nobody's clock was ever there.
+  const beginning = 2 * limit.windowUs
+  const outcomes: SimulatedOutcome[] = []
+  for (const { atMs, cost = 1 } of calls) {
+    if (slices.isDue()) await slices.pause()
+    const outcome = takeOne(algorithm, limit, counter, cost, beginning + atMs * 1000)
+    const { delayMs, remaining, retryAfterMs } = outcome
+    outcomes.push({ allowed: retryAfterMs === 0, delayMs, remaining, retryAfterMs })
+  }
+  return { limit: limitText(spec), algorithm: limit.algorithm, outcomes }
+}
+
+/** What a store does with a group of one limit. */
+function takeOne(
+  algorithm: Algorithm<unknown>,
+  limit: Limit,
+  counter: { state: unknown },
+  amount: number,
+  now: number,
+): Outcome {
+  const step = algorithm.take(counter.state, limit, amount, now)
+  if (step.retryAfterMs === 0) {
+    counter.state = step.state ?? counter.state
+    return step
+  }
+  counter.state = step.rebased ?? counter.state
+  if (limit.onRefusal !== 'charge') return step
+  counter.state = algorithm.charge(counter.state, limit, amount, now, now, 0) ?? counter.state
+  return algorithm.peek(counter.state, limit, amount, now)
+}

@@ -1,0 +1,214 @@
+/** A draft is good as a whole, or an error says all that is wrong with it. */
+import { parseOverride, parseRules, type Problem, type Rule, type RuleSet } from '@sluice/core'
+import { callerId, type Change, type OverrideDocument } from '../store/records.js'
+import { COMMIT_CHANGES_MAX } from '../store/rule-store.js'
+import type { CatalogRule } from '../sync/rule-catalog.js'
+import { canonicalCaller, type CallerContext, type CallerOptions } from './override-callers.js'
+import { combineRule, sizeOf } from './rule-documents.js'
+import type { Draft } from './draft.js'
+import { EditError } from './editor-types.js'
+import { parseDraft, type WarnOf } from './parse-set.js'
+import { hideInRule } from './hide-secrets.js'
+import { makeProblem, invalidError, isStorable, unstorableProblem } from './edit-errors.js'
+import { deepEqual } from '../../lib/deep-equal.js'
+
+/** Characters as JSON, of a rule without its overrides and of its candidate. */
+const RULE_SIZE_MAX = 64 * 1024
+/** As much as a text of rules may have. */
+const SET_SIZE_MAX = 16 * 1024 * 1024
+/** Of all rules together: each is some hundred bytes in the memory of every node. */
+const OVERRIDES_MAX = 200_000
+
+export interface ValidatedDraft {
+  /** Without overrides. */
+  readonly rules: RuleSet
+  /** Of those that were asked for. */
+  readonly warnings: readonly Problem[]
+  /** None: everything is as it was. */
+  readonly changes: readonly Change[]
+}
+
+/** Files overrides anew whose rule has another `by`. Throws an `EditError`. */
+export function validateDraft(
+  draft: Draft,
+  options: CallerOptions,
+  warnOf?: WarnOf,
+): ValidatedDraft {
+  const validated = validateRules(draft, options, warnOf)
+  const count = validated.changes.length
+  if (count <= COMMIT_CHANGES_MAX) return validated
+  throw new EditError(
+    'rules_invalid',
+    `found ${count} rules and overrides that would change; accepted: up to ${COMMIT_CHANGES_MAX} in one version. Remove rules with many overrides one by one first`,
+  )
+}
+
+/** Of a draft that touches nothing but overrides, each of which was read against its rule. */
+export function validateOverrides(draft: Draft): readonly Change[] {
+  checkOverrideCount(draft)
+  return draft.changes()
+}
+
+/** The same for changes that may be made in several steps. */
+export function validateRules(
+  draft: Draft,
+  options: CallerOptions,
+  warnOf?: WarnOf,
+): ValidatedDraft {
+  for (const id of draft.touchedRules()) {
+    const rule = draft.rule(id)
+    if (rule !== undefined) draft.putRule(id, hideInRule(rule, options.hideSecrets))
+  }
+  const { rules, errors, warnings } = parseDraft(draft, warnOf, options.fromHeaders)
+  if (rules === undefined) throw invalidError('rules_invalid', errors)
+  const unstorableProblems = findUnstorable(draft)
+  if (unstorableProblems.length > 0) throw invalidError('rules_invalid', unstorableProblems)
+  checkTouchedOverrides(draft, rules)
+  const unfit = refitAll(draft, rules, { ...options, strictPaths: draft.strictPaths })
+  if (unfit.length > 0) throw invalidError('rules_invalid', unfit)
+  checkOverrideCount(draft)
+  return { rules, warnings, changes: draft.changes() }
+}
+
+function findUnstorable(draft: Draft): readonly Problem[] {
+  const problems: Problem[] = []
+  for (const id of draft.touchedRules()) {
+    const rule = draft.rule(id)
+    if (rule === undefined) continue
+    if (!isStorable(rule.document)) problems.push(unstorableProblem(id, 'rule'))
+    if (!isStorable(rule.candidate)) problems.push(unstorableProblem(id, 'candidate'))
+    const size = Math.max(sizeOf(rule.document), rule.candidate ? sizeOf(rule.candidate) : 0)
+    if (size > RULE_SIZE_MAX) problems.push(tooLarge(id, 'rule', size, RULE_SIZE_MAX))
+  }
+  if (!isStorable(draft.set.routes)) problems.push(unstorableProblem(undefined, 'routes'))
+  const total = totalSize(draft)
+  if (total > SET_SIZE_MAX) problems.push(tooLarge(undefined, 'rules', total, SET_SIZE_MAX))
+  return problems
+}
+
+/** A book shows the same list until one of its rules changes. */
+const knownTotals = new WeakMap<readonly CatalogRule[], number>()
+
+function totalSize(draft: Draft): number {
+  const rules = draft.catalog.rules()
+  let total = knownTotals.get(rules)
+  if (total === undefined) {
+    total = rules.reduce((sum, { document }) => sum + sizeOf(document), 0)
+    knownTotals.set(rules, total)
+  }
+  for (const id of draft.touchedRules()) {
+    const before = draft.catalog.rule(id)
+    const after = draft.rule(id)
+    if (before !== undefined) total -= sizeOf(before.document)
+    if (after !== undefined) total += sizeOf(after.document)
+  }
+  return total
+}
+
+function tooLarge(rule: string | undefined, field: string, size: number, most: number): Problem {
+  return makeProblem({
+    code: 'too-large',
+    ...(rule === undefined ? {} : { rule }),
+    field,
+    found: `${size} characters as JSON`,
+    accepted: `up to ${most}, overrides not counted`,
+  })
+}
+
+/** What is filed anew is checked against the rule as it shall be. */
+function checkTouchedOverrides(draft: Draft, { rules }: RuleSet): void {
+  const touched = draft.touchedOverrides()
+  if (touched.size === 0) return
+  const byId = new Map(rules.map((rule) => [rule.id, rule]))
+  const problems: Problem[] = []
+  for (const [id, overrides] of touched) {
+    const rule = byId.get(id)
+    if (rule === undefined) continue
+    for (const [caller, document] of overrides) {
+      if (document === null) continue
+      const { errors } = parseOverride(rule, document)
+      problems.push(...errors.map((problem) => withCaller(problem, caller)))
+    }
+  }
+  if (problems.length > 0) throw invalidError('override_invalid', problems.slice(0, 100))
+}
+
+function withCaller(problem: Problem, caller: string): Problem {
+  return { ...problem, message: `override ${caller}: ${problem.message}` }
+}
+
+function refitAll(draft: Draft, { rules }: RuleSet, context: CallerContext): readonly Problem[] {
+  const { catalog } = draft
+  const touched = new Set(draft.touchedRules())
+  for (const id of touched) if ((catalog.rule(id)?.overrideCount ?? 0) === 0) touched.delete(id)
+  const isRefiled = draft.strictPaths !== catalog.set.strictPaths
+  if (touched.size === 0 && !isRefiled) return []
+  return rules
+    .filter(({ id, by }) => touched.has(id) || (isRefiled && by.includes('path')))
+    .flatMap((rule) => refitOverrides(draft, rule, context))
+}
+
+/**
+ * Overrides that are stored must go on fitting a rule that changes. Whoever changes what a rule
+ * counts by may not know of them, and nobody's own limits vanish by the way.
+ */
+function refitOverrides(draft: Draft, rule: Rule, context: CallerContext): readonly Problem[] {
+  const before = draft.catalog.rule(rule.id)
+  if (before === undefined || before.overrideCount === 0) return []
+  const isRefiled = draft.strictPaths !== draft.catalog.set.strictPaths && rule.by.includes('path')
+  const changed = changedFields(before, rule)
+  if (changed.length === 0 && !isRefiled) return []
+
+  const unfit: string[] = []
+  const refiled = new Map<string, OverrideDocument>()
+  let count = 0
+  for (const [id, document] of draft.untouchedOverrides(rule.id)) {
+    count++
+    const { errors } = parseOverride(rule, document)
+    const caller = canonicalCaller(rule.by, document.caller, context)
+    const newId = callerId(rule.by, caller)
+    if (errors.length > 0 || refiled.has(newId)) unfit.push(id)
+    else refiled.set(newId, newId === id ? document : { ...document, caller })
+    if (newId !== id) draft.putOverride(rule.id, id, null)
+  }
+  // After all are gone from their old place: one may take the place of another.
+  for (const [id, document] of refiled) draft.putOverride(rule.id, id, document)
+  if (unfit.length === 0) return []
+  return [unfitProblem(rule, changed[0] ?? 'strictPaths', { unfit, count })]
+}
+
+function changedFields(before: Parameters<typeof combineRule>[0], rule: Rule): readonly string[] {
+  const old = parseRules([combineRule(before)]).rules?.rules[0]
+  const fields = ['by', 'cost', 'coordination', 'posture'] as const
+  return fields.filter((field) => old === undefined || !deepEqual(old[field], rule[field]))
+}
+
+function unfitProblem(
+  rule: Rule,
+  field: string,
+  { unfit, count }: { readonly unfit: readonly string[]; readonly count: number },
+): Problem {
+  return makeProblem({
+    code: 'bad-caller',
+    rule: rule.id,
+    field,
+    found: `${unfit.length} of its ${count} overrides`,
+    why: `would no longer fit, such as ${unfit[0]}`,
+    accepted: `a ${field} that fits them; or remove those overrides first, or give "overrides" with the rule`,
+  })
+}
+
+function checkOverrideCount(draft: Draft): void {
+  let added = 0
+  for (const rule of draft.touchedOverrides().keys()) {
+    const counts = draft.countOverrides(rule)
+    added += counts.added - counts.removed
+  }
+  if (added <= 0) return
+  const total = draft.catalog.rules().reduce((sum, { overrideCount }) => sum + overrideCount, added)
+  if (total <= OVERRIDES_MAX) return
+  throw new EditError(
+    'override_invalid',
+    `found ${total} overrides in all rules together; accepted: up to ${OVERRIDES_MAX}`,
+  )
+}

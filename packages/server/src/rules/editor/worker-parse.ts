@@ -1,0 +1,65 @@
+/**
+ * Sets that take seconds and hundreds of megabytes to read: in a thread of their own, so that calls
+ * are decided meanwhile, and one at a time, so that several do not take the memory of all.
+ */
+import { Semaphore } from '../../lib/semaphore.js'
+import {
+  WORKER_LENGTH_MIN,
+  parseInWorker,
+  parseJsonInWorker,
+  type ParseTextOptions,
+  type ParsedText,
+} from '../sync/parse-in-worker.js'
+import { RESPONSE_FIELDS, RESPONSE_SET_FIELDS } from './rule-documents.js'
+import { EditError } from './editor-types.js'
+
+/** Each holds its text. */
+const WAITING_MAX = 8
+
+/** A set that was sent as JSON and is read already, with what the admin API adds to one. */
+export class LargeSet {
+  readonly read: ParsedText
+  readonly version: unknown
+  readonly next: unknown
+
+  constructor(read: ParsedText, omitted: Readonly<Record<string, unknown>>) {
+    this.read = read
+    this.version = omitted['version']
+    this.next = omitted['next']
+  }
+}
+
+export function isLarge(text: { readonly length: number }): boolean {
+  return text.length >= WORKER_LENGTH_MIN
+}
+
+/** Throws a `SyntaxError` for what is no JSON. */
+export async function parseLargeJson(text: string, options: ParseTextOptions): Promise<LargeSet> {
+  const fields = { set: RESPONSE_SET_FIELDS, rule: RESPONSE_FIELDS }
+  const { told, ...read } = await inTurn(() => parseJsonInWorker(text, fields, options))
+  return new LargeSet(read, told)
+}
+
+export function parseSetText(text: string, options: ParseTextOptions): Promise<ParsedText> {
+  const { file, strict, fromHeaders } = options
+  const read = () => parseInWorker(text, { file, strict, fromHeaders })
+  return isLarge(text) ? inTurn(read) : read()
+}
+
+const semaphore = new Semaphore(1)
+
+async function inTurn<Result>(read: () => Promise<Result>): Promise<Result> {
+  if (semaphore.waiting >= WAITING_MAX) {
+    const message = `${WAITING_MAX} large rule sets are waiting to be read already. Try again`
+    throw new EditError('rules_unavailable', message)
+  }
+  return semaphore.run(async () => {
+    try {
+      return await read()
+    } catch (error) {
+      if (error instanceof SyntaxError) throw error
+      const why = error instanceof Error ? error.message : String(error)
+      throw new EditError('rules_invalid', `the set cannot be read: ${why}`, { cause: error })
+    }
+  })
+}

@@ -1,0 +1,82 @@
+/** The rules in a ledger as one set, with what a file of them shows. */
+import { type VersionEntry, ruleOf } from '../version-entry.js'
+import type { RecordTable } from '../record-table.js'
+import {
+  type CandidateDocument,
+  type Kind,
+  MAIN_ID,
+  type OverrideDocument,
+  type RuleDocument,
+  type SetDocument,
+  type StoredRecord,
+} from '../records.js'
+import { OVERRIDES_SHOWN_MAX, type YamlRule, type YamlRuleSet } from './rules-yaml-format.js'
+
+const EMPTY: SetDocument = { routes: [], strictPaths: false, order: [] }
+
+export class RuleSetView {
+  readonly #table: RecordTable
+  /** Ids of records, by rule. */
+  readonly #overrides = new Map<string, Set<string>>()
+  #version = 0
+
+  constructor(table: RecordTable) {
+    this.#table = table
+  }
+
+  /** The last version that changed any of what is shown. */
+  get version(): number {
+    return this.#version
+  }
+
+  apply({ version, changes }: VersionEntry): void {
+    if (this.#version === 0) this.#version = version
+    for (const { kind, id, after } of changes) {
+      if (ruleOf(kind, id) !== undefined || kind === 'set') this.#version = version
+      this.indexOverride(kind, id, after)
+    }
+  }
+
+  /** Records that the ledger begins with. */
+  applyBase(records: readonly StoredRecord[]): void {
+    for (const { kind, id, body } of records) this.indexOverride(kind, id, body)
+  }
+
+  /** As of the version that it begins with: which older one changed them last is not known. */
+  startAt(version: number): void {
+    this.#version = version
+  }
+
+  private indexOverride(kind: Kind, id: string, after: unknown): void {
+    const rule = ruleOf(kind, id)
+    if (kind !== 'override' || rule === undefined) return
+    const ids = this.#overrides.get(rule) ?? new Set<string>()
+    if (after === null) ids.delete(id)
+    else ids.add(id)
+    if (ids.size === 0) this.#overrides.delete(rule)
+    else this.#overrides.set(rule, ids)
+  }
+
+  present(): YamlRuleSet {
+    const found = this.#table.body('set', MAIN_ID) as SetDocument | null
+    const { routes, strictPaths, order } = found ?? EMPTY
+    // A record that the order forgot is still a rule of this store.
+    const ids = new Set([...order, ...[...this.#table.records('rule')].map(({ id }) => id)])
+    const rules = [...ids].flatMap((id) => this.rule(id) ?? [])
+    return { version: this.#version, set: { routes, strictPaths }, rules }
+  }
+
+  private rule(id: string): YamlRule | undefined {
+    const document = this.#table.body('rule', id) as RuleDocument | null
+    if (document === null) return undefined
+    const candidate = this.#table.body('candidate', id) as CandidateDocument | null
+    const ids = this.#overrides.get(id) ?? new Set<string>()
+    const shown = ids.size > OVERRIDES_SHOWN_MAX ? [] : [...ids].toSorted()
+    return {
+      document,
+      candidate: candidate ?? undefined,
+      overrideCount: ids.size,
+      overrides: shown.map((key) => this.#table.body('override', key) as OverrideDocument),
+    }
+  }
+}

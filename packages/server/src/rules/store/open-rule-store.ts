@@ -1,0 +1,88 @@
+/**
+ * Opens the rule store that the configuration asks for. A new one in files begins with the example
+ * where nothing is configured, and empty elsewhere.
+ */
+import { join } from 'node:path'
+import { parseData } from '@sluice/core'
+import type { WallClock } from '../../lib/wall-clock.js'
+import type { Config } from '../../config/config.js'
+import { exampleRulesFile } from '../../startup/example.js'
+import { readWholeFile } from '../../lib/read-whole-file.js'
+import type { Log } from '../../observability/log/logger.js'
+import { RELEASE } from '../../lib/release.js'
+import { openFileStore } from './file/file-store.js'
+import { openPostgresStore } from './postgres/postgres-store.js'
+import { type Change, MAIN_ID, type RuleDocument } from './records.js'
+import type { RuleStore } from './rule-store.js'
+
+export interface RuleStoreDeps {
+  readonly log: Log
+  readonly clock: WallClock
+  /** Whether nothing is configured, so that a new store begins with the example. */
+  readonly isExample: boolean
+}
+
+const FOLDER = 'rules'
+/** What a store is at when it was made and never written to. */
+const FIRST_VERSION = 1
+
+const EXAMPLE_WHY = 'the example that a new store begins with'
+
+/** Undefined where rules are a file of the user's own. Rejects with what keeps it from opening. */
+export async function openRuleStore(
+  config: Pick<Config, 'rules' | 'database' | 'dataDir'> & Partial<Pick<Config, 'rulesHistory'>>,
+  { log, clock, isExample }: RuleStoreDeps,
+): Promise<RuleStore | undefined> {
+  if (config.rules !== undefined) return undefined
+  if (config.database !== undefined) return openPostgresStore(config.database, { log })
+  const folder = join(config.dataDir, FOLDER)
+  const { rulesHistory: history } = config
+  const store = await openFileStore({ folder, clock, log, release: RELEASE, history })
+  try {
+    if (isExample) await commitExample(store)
+    else await warnOfExample(store, log)
+    return store
+  } catch (error) {
+    await store.close()
+    throw error
+  }
+}
+
+/** Gives a first start something to look at and to change. A store with a past is left as it is. */
+async function commitExample(store: RuleStore): Promise<void> {
+  // On a disk that cannot be written there is nothing to plant; it is served as it is.
+  if (store.status().isReadOnly === true || (await versionOf(store)) !== FIRST_VERSION) return
+  await store.commit({
+    base: FIRST_VERSION,
+    by: 'sluice',
+    why: EXAMPLE_WHY,
+    changes: await exampleChanges(),
+  })
+}
+
+/** The folder was once started without a configuration, and its rules were never changed since. */
+async function warnOfExample(store: RuleStore, log: Log): Promise<void> {
+  const [last] = await store.history({ limit: 1 })
+  if (last?.why !== EXAMPLE_WHY) return
+  log.warn({}, 'rules: the example rules are in force; replace them with sluice rules apply')
+}
+
+async function versionOf(store: RuleStore): Promise<number | undefined> {
+  const [last] = await store.history({ limit: 1 })
+  return last?.version
+}
+
+interface ExampleSet {
+  readonly routes: readonly unknown[]
+  readonly rules: readonly RuleDocument[]
+}
+
+async function exampleChanges(): Promise<readonly Change[]> {
+  const { text } = await readWholeFile(exampleRulesFile)
+  const { routes, rules } = parseData(text).value as ExampleSet
+  const order = rules.map(({ id }) => id)
+  return [
+    { kind: 'set', id: MAIN_ID, body: { routes, strictPaths: false, order } },
+    ...rules.map((body) => ({ kind: 'rule', id: body.id, body }) as const),
+  ]
+}

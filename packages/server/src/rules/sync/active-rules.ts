@@ -1,0 +1,246 @@
+/** Puts what a book holds into force: everything that can be used, in one step. */
+import type { ParsedRules, Rule } from '@sluice/core'
+import type { Limiter } from '@sluice/limiter'
+import type { Log } from '../../observability/log/logger.js'
+import type { OverrideDocument } from '../store/records.js'
+import type { CatalogUpdate } from './writable-catalog.js'
+import { readOverrides, type ParsedOverrides, type RefusedOverride } from './override-reader.js'
+import type { RuleCatalog } from './rule-catalog.js'
+import { type RuleReadResult, RuleReader, type WholeRule } from './rule-reader.js'
+import type { TimedShadow } from './timed-shadow.js'
+import { compareRules, logNoRules, logWeakenings } from './weakened-rules.js'
+
+/** Documents in force in place of bad ones that the store holds. */
+export interface LastGoodVersions {
+  readonly rules: readonly WholeRule[]
+  readonly overrides: readonly { readonly key: string; readonly document: OverrideDocument }[]
+}
+
+export const NO_LAST_GOOD_VERSIONS: LastGoodVersions = { rules: [], overrides: [] }
+
+interface ActiveRulesDeps {
+  readonly limiter: Pick<Limiter, 'setParsedRules' | 'changeOverrides' | 'replaceOverrides'>
+  readonly log: Log
+  /** Which enforced rules shall refuse nobody for now. @default none */
+  readonly shadow?: Pick<TimedShadow, 'until' | 'state'> | undefined
+  /** Attributes that callers may set themselves, by a header. @default not known */
+  readonly fromHeaders?: ReadonlySet<string> | undefined
+}
+
+/** A store full of mistakes is told of by the first of them. */
+const PROBLEMS_LOGGED = 20
+
+export class ActiveRules {
+  readonly #deps: ActiveRulesDeps
+  readonly #reader: RuleReader
+  #byId: ReadonlyMap<string, Rule> = new Map()
+  /** What those were parsed of. */
+  #documents: ReadonlyMap<string, WholeRule> = new Map()
+  #paths: RuleReadResult['paths'] = { routes: [], strictPaths: false }
+  /** Of the timed shadow by which they were read. */
+  #shadowState = ''
+  #refusedRules: ReadonlyMap<string, string> = new Map()
+  #refusedOverrides: ReadonlyMap<string, RefusedOverride> = new Map()
+  /** Why the set as a whole was not taken. */
+  #setProblems: readonly string[] = []
+  #warned: ReadonlySet<string> = new Set()
+  #isReady = false
+  /** Whether the limiter may have less than it was given, so that it is given all of it. */
+  #needsFullReload = true
+  #failures = 0
+
+  constructor(deps: ActiveRulesDeps) {
+    this.#deps = deps
+    this.#reader = new RuleReader(deps.fromHeaders)
+  }
+
+  get isReady(): boolean {
+    return this.#isReady
+  }
+
+  get ruleCount(): number {
+    return this.#byId.size
+  }
+
+  /** Whether the next `put` is needed even if nothing changed. */
+  get needsFullReload(): boolean {
+    return this.#needsFullReload
+  }
+
+  /** Whether they were read while other timed shadows were active than now. */
+  get isShadowStale(): boolean {
+    return this.#isReady && this.shadowState() !== this.#shadowState
+  }
+
+  get failures(): number {
+    return this.#failures
+  }
+
+  problem(): string | undefined {
+    const [setProblem] = this.#setProblems
+    if (setProblem !== undefined) return `the rules in force stay: ${setProblem}`
+    const count = this.#refusedRules.size + this.#refusedOverrides.size
+    const [first] = [...this.#refusedRules.values(), ...problemsOf(this.#refusedOverrides).values()]
+    if (first === undefined) return undefined
+    return count === 1 ? first : `${first} (and ${count - 1} more)`
+  }
+
+  lastGoodVersions(): LastGoodVersions {
+    return {
+      rules: [...this.#refusedRules.keys()].flatMap((id) => this.#documents.get(id) ?? []),
+      overrides: [...this.#refusedOverrides].flatMap(([key, { lastGood }]) =>
+        lastGood === undefined ? [] : { key, document: lastGood },
+      ),
+    }
+  }
+
+  /** Of an earlier process, before anything is put. */
+  useLastGoodVersions({ rules, overrides }: LastGoodVersions): void {
+    this.#documents = new Map(rules.map((rule) => [rule.id, rule]))
+    this.#refusedOverrides = new Map(
+      overrides.map(({ key, document }) => [key, { problem: '', lastGood: document }]),
+    )
+  }
+
+  /**
+   * Resolves to whether the rules are those of the book, but for bad ones. `withIt` runs in the
+   * same step as the rules change, also where the set as a whole is refused.
+   */
+  async activate(
+    catalog: RuleCatalog,
+    update: CatalogUpdate,
+    alongside: () => void,
+  ): Promise<boolean> {
+    const needsFullReload = this.#needsFullReload
+    // Also where reading throws: what the book has taken by now comes with no other news.
+    this.#needsFullReload = true
+    const isRead =
+      needsFullReload || update.rulesChanged || this.#setProblems.length > 0 || this.isShadowStale
+    // Before it is read: a shadow that ends meanwhile is found stale.
+    const shadowState = this.shadowState()
+    const set = isRead ? refuseUnusableSet(await this.read(catalog)) : undefined
+    const isRefused = set !== undefined && set.parsed.rules === undefined
+    const parsed = isRefused ? this.reparseWithoutShadow() : set?.parsed
+    const before = needsFullReload ? NO_RULES : this.#byId
+    const after = parsed?.rules === undefined ? this.#byId : byId(parsed.rules.rules)
+    const refused = this.#refusedOverrides
+    const overrides = await readOverrides({ catalog, update, before, after, refused })
+    // From here to the end of `withIt` nothing else runs, so no decision sees a half of it.
+    if (parsed?.rules !== undefined) this.#deps.limiter.setParsedRules(parsed)
+    this.activateOverrides(overrides, needsFullReload)
+    alongside()
+    this.#needsFullReload = false
+    if (parsed?.rules !== undefined) this.#shadowState = shadowState
+    if (set !== undefined) this.recordSet(set, after)
+    this.recordOverrides(overrides)
+    return this.#setProblems.length === 0
+  }
+
+  private read(catalog: RuleCatalog): Promise<RuleReadResult> {
+    return this.#reader.read(catalog, this.#documents, this.#isShadowed)
+  }
+
+  readonly #isShadowed = (rule: string) => this.#deps.shadow?.until(rule) !== undefined
+
+  private shadowState(): string {
+    return this.#deps.shadow?.state() ?? ''
+  }
+
+  /** The rules in force as they shall be now: a set that is refused keeps no shadow going. */
+  private reparseWithoutShadow(): ParsedRules | undefined {
+    if (!this.isShadowStale) return undefined
+    const active = { documents: this.#documents, paths: this.#paths }
+    return this.#reader.parse(active, this.#isShadowed)
+  }
+
+  private activateOverrides({ changes }: ParsedOverrides, isAll: boolean): void {
+    if (isAll) this.#deps.limiter.replaceOverrides(changes)
+    else if (changes.length > 0) this.#deps.limiter.changeOverrides(changes)
+  }
+
+  private recordSet(set: RuleReadResult, rules: ReadonlyMap<string, Rule>): void {
+    const { parsed, documents, paths, refused } = set
+    const { log } = this.#deps
+    this.logRefused('rule refused; the one in force stays', this.#refusedRules, refused)
+    this.#refusedRules = refused
+    if (parsed.rules === undefined) {
+      this.#byId = rules
+      this.refuseSet(parsed)
+      return
+    }
+    this.#setProblems = []
+    this.#documents = documents
+    this.#paths = paths
+    const isNews = !this.#isReady || this.#byId.size > 0
+    if (rules.size === 0 && isNews) logNoRules(log, {})
+    if (this.#isReady) logWeakenings(log, compareRules(this.#byId, this.unshadowed(rules)), {})
+    this.#byId = rules
+    this.#isReady = true
+    const warnings = parsed.warnings.map(({ message }) => message)
+    for (const problem of warnings) if (!this.#warned.has(problem)) log.warn({ problem }, WARNING)
+    this.#warned = new Set(warnings)
+  }
+
+  /** With the modes they had before a timed shadow: what that does is logged by itself. */
+  private unshadowed(rules: ReadonlyMap<string, Rule>): ReadonlyMap<string, Rule> {
+    return new Map(
+      Array.from(rules, ([id, rule]) => {
+        const isTimed = rule.mode === 'shadow' && this.#isShadowed(id)
+        const mode = isTimed ? (this.#byId.get(id)?.mode ?? rule.mode) : rule.mode
+        return [id, { ...rule, mode }]
+      }),
+    )
+  }
+
+  private refuseSet({ errors }: ParsedRules): void {
+    const problems = errors.map(({ message }) => message)
+    const isNew = problems.join('\n') !== this.#setProblems.join('\n')
+    this.#setProblems = problems
+    if (!isNew) return
+    this.#failures++
+    for (const problem of problems.slice(0, PROBLEMS_LOGGED)) {
+      this.#deps.log.error({ problem }, 'rules refused; those in force stay')
+    }
+  }
+
+  private recordOverrides({ refused }: ParsedOverrides): void {
+    const message = 'override refused; the one in force stays'
+    this.logRefused(message, problemsOf(this.#refusedOverrides), problemsOf(refused))
+    this.#refusedOverrides = refused
+  }
+
+  private logRefused(
+    message: string,
+    before: ReadonlyMap<string, string>,
+    now: ReadonlyMap<string, string>,
+  ): void {
+    let logged = 0
+    for (const [id, problem] of now) {
+      if (before.get(id) === problem) continue
+      this.#failures++
+      if (logged++ < PROBLEMS_LOGGED) this.#deps.log.error({ id, problem }, message)
+    }
+  }
+}
+
+const WARNING = 'rules warning'
+
+/** Where every rule is bad, what is left is not a set without rules, which would allow all. */
+function refuseUnusableSet(set: RuleReadResult): RuleReadResult {
+  const [first] = set.refused.values()
+  if (first === undefined || set.documents.size > 0) return set
+  const found = `${set.refused.size} rules, none of which can be used`
+  const accepted = 'one good rule, or none at all'
+  const message = `found ${found}; accepted: ${accepted}. The first: ${first}`
+  const problem = { code: 'empty', field: 'rules', found, accepted, message } as const
+  return { ...set, parsed: { rules: undefined, errors: [problem], warnings: [] } }
+}
+const NO_RULES: ReadonlyMap<string, Rule> = new Map()
+
+function byId(rules: readonly Rule[]): ReadonlyMap<string, Rule> {
+  return new Map(rules.map((rule) => [rule.id, rule]))
+}
+
+function problemsOf(refused: ReadonlyMap<string, RefusedOverride>): ReadonlyMap<string, string> {
+  return new Map(Array.from(refused, ([key, { problem }]) => [key, problem]))
+}

@@ -1,0 +1,226 @@
+import { mkdtempSync, rmSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { afterEach, beforeEach, describe, expect, test } from 'vitest'
+import { createMemoryLog } from '../../observability/log/memory-log.test-helper.js'
+import type { MemoryRuleStore } from '../store/memory-rule-store.test-helper.js'
+import { flakyStore } from './flaky-store.test-helper.js'
+import { openLastKnownGood } from './last-known-good/last-known-good.js'
+import { until } from '../../lib/manual-scheduler.test-helper.js'
+import {
+  closeNodes,
+  commit,
+  keyOf,
+  limitOf,
+  messagesOf,
+  newStore,
+  overrideOf,
+  ruleOf,
+  setOf,
+  startNode,
+} from './rule-store-follower.test-helper.js'
+
+let dataDir: string
+beforeEach(() => (dataDir = mkdtempSync(join(tmpdir(), 'sluice-restart-'))))
+afterEach(async () => {
+  await closeNodes()
+  rmSync(dataDir, { recursive: true })
+})
+
+/** A process on the same disk; `fault` is what it finds of the store. */
+async function start(target: MemoryRuleStore, fault: 'none' | 'refused' | 'silent' = 'none') {
+  const { log } = createMemoryLog()
+  const store = flakyStore(target.connect())
+  store.fault = fault
+  return startNode(target, {
+    store,
+    lastKnownGood: openLastKnownGood({ dataDir, log, isKeeper: true }),
+  })
+}
+
+async function filledStore() {
+  const store = newStore()
+  const token = { hash: '0', name: 'ci', role: 'read', createdAt: '' } as const
+  await commit(store, ruleOf('a'), setOf('a'), overrideOf('a', 'u1', 50), keyOf('k1', 'pro'))
+  await commit(store, { kind: 'token', id: 't', body: token })
+  return store
+}
+
+describe('a node that starts while the store is gone', () => {
+  test.each(['refused', 'silent'] as const)('(%s) has everything it had', async (fault) => {
+    const store = await filledStore()
+    const before = await start(store)
+    await commit(store, overrideOf('a', 'u2', 60), keyOf('k2', 'pro'))
+    await before.timers.advance(250)
+    await until(() => before.source.version() === 4)
+    await before.source.close()
+
+    const node = await start(store, fault)
+    expect(node.source.isReady()).toBe(true)
+    expect(node.source.version()).toBe(4)
+    expect(node.source.problem()).toContain('memory: ')
+    expect(await limitOf(node, 'u1')).toBe(50)
+    expect(await limitOf(node, 'u2')).toBe(60)
+    expect(await limitOf(node, 'u3')).toBe(10)
+    expect(node.keys.inUse).toEqual(before.keys.inUse)
+    expect(node.keys.secret).toBe(before.keys.secret)
+    expect(node.source.catalog.tokens()).toEqual(before.source.catalog.tokens())
+    await node.timers.advance(60_000)
+    expect(node.source.ageSeconds()).toBeGreaterThanOrEqual(60)
+
+    await commit(store, ruleOf('a', { limits: ['5/second'] }))
+    node.store.fault = 'none'
+    await node.timers.advance(fault === 'silent' ? 31_000 : 6000)
+    await until(() => node.source.version() === 5)
+    expect(await limitOf(node, 'u3')).toBe(5)
+    expect(node.source.ageSeconds()).toBe(0)
+    // Only what changed since travels.
+    expect(node.store.wholeReads).toBe(0)
+  })
+
+  test('and finds no copy is not ready', async () => {
+    const node = await start(newStore(), 'refused')
+    expect(node.source.isReady()).toBe(false)
+    expect(node.source.version()).toBe(0)
+  })
+})
+
+describe('whether a node had rules', () => {
+  /** Leaves a copy with one rule on this disk, and a store whose last rule went after that. */
+  async function emptiedStore() {
+    const store = newStore()
+    await commit(store, ruleOf('a'), setOf('a'))
+    await (await start(store)).source.close()
+    await commit(store, { kind: 'rule', id: 'a', body: null }, setOf())
+    return store
+  }
+
+  test('is judged by the store where it answers, and not by the copy of it', async () => {
+    const node = await start(await emptiedStore())
+    expect([node.source.isReady(), node.source.hasHadRules()]).toEqual([true, false])
+  })
+
+  test('is judged by the copy where the store does not answer, and stays so when it does', async () => {
+    const node = await start(await emptiedStore(), 'refused')
+    expect(node.source.hasHadRules()).toBe(true)
+    node.store.fault = 'none'
+    await node.timers.advance(6000)
+    await until(() => node.source.catalog.rules().length === 0)
+    expect(node.source.hasHadRules()).toBe(true)
+  })
+
+  test('becomes true with the first rule, and stays so when it goes', async () => {
+    const store = newStore()
+    const node = await start(store)
+    expect(node.source.hasHadRules()).toBe(false)
+    await commit(store, ruleOf('a'), setOf('a'))
+    await node.timers.advance(250)
+    await until(() => node.source.hasHadRules())
+    await commit(store, { kind: 'rule', id: 'a', body: null }, setOf())
+    await node.timers.advance(250)
+    await until(() => node.source.catalog.rules().length === 0)
+    expect(node.source.hasHadRules()).toBe(true)
+  })
+})
+
+test('a start with the store there reads only what changed since the copy', async () => {
+  const store = await filledStore()
+  await (await start(store)).source.close()
+  await commit(store, overrideOf('a', 'u1', 70))
+  const node = await start(store)
+  expect(node.store.wholeReads).toBe(0)
+  expect(await limitOf(node, 'u1')).toBe(70)
+  expect(node.keys.inUse.size).toBe(1)
+})
+
+test('a node that began with the copy goes on writing it', async () => {
+  const store = await filledStore()
+  await (await start(store)).source.close()
+  const node = await start(store)
+  await commit(store, overrideOf('a', 'u1', 70), keyOf('k2', 'pro'))
+  await node.timers.advance(250)
+  await until(() => node.source.version() === 4)
+  await node.source.close()
+
+  const later = await start(store, 'refused')
+  expect(later.source.version()).toBe(4)
+  expect(await limitOf(later, 'u1')).toBe(70)
+  expect(later.keys.inUse.size).toBe(2)
+})
+
+test('news while the copy is being read disturbs nothing', async () => {
+  const store = await filledStore()
+  await (await start(store)).source.close()
+  const flaky = flakyStore(store.connect())
+  flaky.onChange = (listener) => {
+    listener()
+    return () => {}
+  }
+  const { log } = createMemoryLog()
+  const lastKnownGood = openLastKnownGood({ dataDir, log, isKeeper: true })
+  const node = await startNode(store, { store: flaky, lastKnownGood })
+  expect(node.store.wholeReads).toBe(0)
+  expect(await limitOf(node, 'u1')).toBe(50)
+  expect(node.keys.inUse.size).toBe(1)
+})
+
+test('a store that is another than that of the copy is told of, and followed once adopted', async () => {
+  const store = await filledStore()
+  await (await start(store)).source.close()
+  const other = newStore()
+  await commit(other, ruleOf('a', { limits: ['99/second'] }), setOf('a'))
+  const node = await start(other)
+  expect(await limitOf(node, 'u3')).toBe(10)
+  expect(node.source.version()).toBe(3)
+  expect(node.source.problem()).toContain('is at version 2, this node runs 3')
+  expect(messagesOf(node, 'error')).toEqual(['the rule store is not followed'])
+  const { version } = await other.adopt(node.source.version(), 'test', undefined)
+  await node.source.refresh(version)
+  expect(await limitOf(node, 'u3')).toBe(99)
+  expect(node.keys.inUse.size).toBe(0)
+  await node.source.close()
+
+  const again = await start(other, 'refused')
+  expect(again.source.version()).toBe(version)
+  expect(await limitOf(again, 'u3')).toBe(99)
+})
+
+test('what stands in for a bad rule and a bad override does so after a restart', async () => {
+  const store = await filledStore()
+  const before = await start(store)
+  const body = { caller: { user: 'u1' }, limits: ['many'] }
+  await commit(
+    store,
+    ruleOf('a', { limits: ['x'] }),
+    { kind: 'override', id: 'a/user=u1', body },
+    ruleOf('b', { by: ['plan'] }),
+  )
+  await before.timers.advance(250)
+  await until(() => before.source.version() === 4)
+  expect(await limitOf(before, 'u1')).toBe(50)
+  await before.source.close()
+  for (const fault of ['none', 'refused'] as const) {
+    const node = await start(store, fault)
+    expect(node.source.version()).toBe(4)
+    expect(await limitOf(node, 'u1')).toBe(50)
+    expect(await limitOf(node, 'u3')).toBe(10)
+    expect(await limitOf(node, '', { plan: 'x' })).toBe(10)
+    expect(node.source.failures()).toBe(2)
+    expect(node.source.problem()).toContain(fault === 'none' ? 'rule "a"' : 'refused')
+    await node.source.close()
+  }
+})
+
+test('a set that was refused is not in the copy', async () => {
+  const store = await filledStore()
+  const before = await start(store)
+  await commit(store, ...Array.from({ length: 70 }, (_, i) => ruleOf(`r${i}`)))
+  await before.timers.advance(250)
+  await until(() => before.source.failures() === 1)
+  expect(before.source.version()).toBe(3)
+  await before.source.close()
+  const node = await start(store, 'refused')
+  expect(node.source.version()).toBe(3)
+  expect(await limitOf(node, 'u3')).toBe(10)
+  expect(node.source.catalog.rules()).toHaveLength(1)
+})

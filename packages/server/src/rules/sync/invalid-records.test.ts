@@ -1,0 +1,183 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import type { Change } from '../store/records.js'
+import {
+  closeNodes,
+  commit,
+  keyOf,
+  limitOf,
+  newStore,
+  overrideOf,
+  ruleOf,
+  setOf,
+  startNode,
+} from './rule-store-follower.test-helper.js'
+
+afterEach(closeNodes)
+
+describe('what was written into the store by hand', () => {
+  const bad = ruleOf('a', { limits: ['10 per fortnight'] })
+
+  test('a bad rule leaves the last good one in force, and others alone', async () => {
+    const store = newStore()
+    await commit(store, ruleOf('a'), ruleOf('b', { by: ['plan'] }), setOf('a', 'b'))
+    const node = await startNode(store)
+    await commit(store, bad, ruleOf('b', { by: ['plan'], limits: ['7/second'] }))
+    await node.timers.advance(250)
+    expect(node.source.version()).toBe(3)
+    expect(await limitOf(node, 'u')).toBe(10)
+    expect(await limitOf(node, '', { plan: 'x' })).toBe(7)
+    expect(node.source.failures()).toBe(1)
+    expect(node.source.problem()).toContain('rule "a": limits[0]')
+    expect(node.lines.filter((line) => line['level'] === 'error')).toMatchObject([
+      { id: 'a', problem: expect.stringContaining('10 per fortnight') },
+    ])
+    await node.timers.advance(30_000)
+    expect(node.source.ageSeconds()).toBeGreaterThan(29)
+    // Told once, however often the set is read.
+    await commit(store, ruleOf('b', { by: ['plan'], limits: ['8/second'] }))
+    await node.timers.advance(250)
+    expect(node.source.failures()).toBe(1)
+    await commit(store, ruleOf('a', { limits: ['20/second'] }))
+    await node.timers.advance(250)
+    expect(await limitOf(node, 'u')).toBe(20)
+    expect(node.source.problem()).toBeUndefined()
+    expect(node.source.ageSeconds()).toBe(0)
+  })
+
+  test('a bad rule that never was good is left out, with its overrides, until it is', async () => {
+    const store = newStore()
+    await commit(
+      store,
+      bad,
+      ruleOf('b', { by: ['plan'] }),
+      setOf('a', 'b'),
+      overrideOf('a', 'u', 50),
+    )
+    const node = await startNode(store)
+    expect(node.source.isReady()).toBe(true)
+    expect(await limitOf(node, 'u')).toBeUndefined()
+    expect(await limitOf(node, '', { plan: 'x' })).toBe(10)
+    await commit(store, ruleOf('a'))
+    await node.timers.advance(250)
+    expect(await limitOf(node, 'u')).toBe(50)
+  })
+
+  test('where every rule is bad, a node that starts has no rules, and decides nothing', async () => {
+    const store = newStore()
+    await commit(store, bad, setOf('a'))
+    const node = await startNode(store)
+    expect(node.source.isReady()).toBe(false)
+    expect(node.source.problem()).toContain('none of which can be used')
+    expect(node.source.problem()).toContain('10 per fortnight')
+    await commit(store, ruleOf('a'))
+    await node.timers.advance(250)
+    expect(node.source.isReady()).toBe(true)
+    expect(node.source.problem()).toBeUndefined()
+  })
+
+  test('where every good rule is replaced by bad ones, those in force stay', async () => {
+    const store = newStore()
+    await commit(store, ruleOf('b'), setOf('b'))
+    const node = await startNode(store)
+    await commit(store, { kind: 'rule', id: 'b', body: null }, bad, setOf('a'))
+    await node.timers.advance(250)
+    expect(await limitOf(node, 'u')).toBe(10)
+    expect(node.source.problem()).toContain('none of which can be used')
+  })
+
+  test('a store without any rule allows every call, and that is told', async () => {
+    const node = await startNode(newStore())
+    expect(node.source.isReady()).toBe(true)
+    expect(node.lines.map(({ msg }) => msg)).toContain('there is no rule, so every call is allowed')
+  })
+
+  test('a bad candidate leaves its rule as it was', async () => {
+    const store = newStore()
+    await commit(store, ruleOf('a'), setOf('a'))
+    const node = await startNode(store)
+    await commit(store, { kind: 'candidate', id: 'a', body: { limits: ['x'] } })
+    await node.timers.advance(250)
+    expect(await limitOf(node, 'u')).toBe(10)
+    expect(node.source.problem()).toContain('candidate.limits[0]')
+  })
+
+  test('a set that is too much as a whole leaves the old one, and keys go on', async () => {
+    const store = newStore()
+    await commit(store, ruleOf('a'), setOf('a'))
+    const node = await startNode(store)
+    const many = Array.from({ length: 70 }, (_, i) => ruleOf(`r${i}`))
+    await commit(store, ...many, keyOf('k1', 'pro'), ruleOf('a', { limits: ['5/second'] }))
+    await node.timers.advance(250)
+    expect(node.source.version()).toBe(2)
+    expect(await limitOf(node, 'u')).toBe(10)
+    expect(node.source.problem()).toContain('one call could meet 71 limits')
+    expect(node.source.failures()).toBe(1)
+    expect(node.keys.inUse.size).toBe(1)
+    await expect(node.source.refresh(3)).rejects.toThrow('one call could meet')
+    await commit(
+      store,
+      ...many.slice(10).map(({ id }) => ({ kind: 'rule', id, body: null }) as const),
+    )
+    await node.timers.advance(250)
+    expect(node.source.version()).toBe(4)
+    expect(await limitOf(node, 'u')).toBe(5)
+  })
+
+  test('a bad override leaves the last good one in force, and others alone', async () => {
+    const store = newStore()
+    await commit(
+      store,
+      ruleOf('a'),
+      setOf('a'),
+      overrideOf('a', 'u1', 50),
+      overrideOf('a', 'u2', 60),
+    )
+    const node = await startNode(store)
+    const body = { caller: { user: 'u1' }, limits: ['many'] }
+    await commit(store, { kind: 'override', id: 'a/user=u1', body }, overrideOf('a', 'u2', 70))
+    await node.timers.advance(250)
+    expect(await limitOf(node, 'u1')).toBe(50)
+    expect(await limitOf(node, 'u2')).toBe(70)
+    expect(node.source.failures()).toBe(1)
+    expect(node.source.problem()).toContain('limits[0]')
+    await store.adopt(9, 'test', undefined)
+    await node.timers.advance(250)
+    expect(await limitOf(node, 'u1')).toBe(50)
+    await commit(store, { kind: 'override', id: 'a/user=u1', body: null })
+    await node.timers.advance(250)
+    expect(await limitOf(node, 'u1')).toBe(10)
+    expect(node.source.problem()).toBeUndefined()
+  })
+
+  test('a key that is none is unknown, and costs neither other keys nor a start anything', async () => {
+    const store = newStore()
+    await commit(store, ruleOf('a'), setOf('a'), keyOf('k1', 'pro'))
+    const node = await startNode(store)
+    const good = { hash: 'ab'.repeat(32), state: 'active', createdAt: '' } as const
+    const bodies: readonly object[] = [{}, { hash: 5 }, { hash: 'ab' }, { ...good, plan: 7 }]
+    const keys = bodies.map((body, index) => ({ kind: 'key', id: `bad${index}`, body }) as Change)
+    await commit(store, ...keys, keyOf('k2', 'pro'))
+    await node.timers.advance(250)
+    expect(node.source.version()).toBe(3)
+    expect([...node.keys.inUse.keys()]).toEqual(['k1', 'k2'])
+    expect(node.lines.filter(({ level }) => level === 'error')).toMatchObject([
+      { id: 'bad0', problem: expect.stringContaining('64 hex digits') },
+      { id: 'bad1' },
+      { id: 'bad2' },
+      { id: 'bad3', problem: 'plan: found number; accepted: a text, or none' },
+    ])
+    const other = await startNode(store)
+    expect(other.source.isReady()).toBe(true)
+    expect([...other.keys.inUse.keys()].toSorted()).toEqual(['k1', 'k2'])
+  })
+
+  test('an override under the id of another caller is refused', async () => {
+    const store = newStore()
+    const body = { caller: { user: 'u2' }, limits: [] }
+    await commit(store, ruleOf('a'), setOf('a'), { kind: 'override', id: 'a/user=u1', body })
+    const node = await startNode(store)
+    expect(await limitOf(node, 'u1')).toBe(10)
+    expect(await limitOf(node, 'u2')).toBe(10)
+    expect(node.source.problem()).toContain('user=u2')
+  })
+})

@@ -1,0 +1,44 @@
+/** Tells a rule store that this node lives and what it runs: at every change, and regularly. */
+import type { NodeReport, RuleStore } from '../store/rule-store.js'
+import type { Scheduler } from '../../lib/scheduler.js'
+
+/** The store forgets nodes that were silent for a minute. */
+const REPORT_EVERY_MS = 5000
+
+export class NodeReports {
+  readonly #store: Pick<RuleStore, 'report'>
+  readonly #scheduler: Scheduler
+  readonly #describe: () => NodeReport
+  #isSending = false
+  #isRequested = false
+  #cancel = () => {}
+  #isClosed = false
+
+  constructor(store: Pick<RuleStore, 'report'>, scheduler: Scheduler, describe: () => NodeReport) {
+    this.#store = store
+    this.#scheduler = scheduler
+    this.#describe = describe
+  }
+
+  /** Now, and from then on regularly. A report that fails is made up for by the next. */
+  report(): void {
+    this.#isRequested = true
+    if (!this.#isSending && !this.#isClosed) void this.send()
+  }
+
+  close(): void {
+    this.#isClosed = true
+    this.#cancel()
+  }
+
+  private async send(): Promise<void> {
+    this.#isSending = true
+    this.#isRequested = false
+    this.#cancel()
+    await this.#store.report(this.#describe()).catch(() => {})
+    this.#isSending = false
+    if (this.#isClosed) return
+    if (this.#isRequested) void this.send()
+    else this.#cancel = this.#scheduler.after(REPORT_EVERY_MS, () => this.report())
+  }
+}

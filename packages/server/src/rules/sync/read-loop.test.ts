@@ -1,0 +1,113 @@
+import { expect, test } from 'vitest'
+import { manualScheduler, settle } from '../../lib/manual-scheduler.test-helper.js'
+import { ReadLoop } from './read-loop.js'
+
+function loopOf() {
+  const timers = manualScheduler()
+  const starts: number[] = []
+  const ends: ((error?: Error) => void)[] = []
+  const loop = new ReadLoop(() => {
+    starts.push(timers.nowMs())
+    return new Promise((resolve, reject) => {
+      ends.push((error) => (error === undefined ? resolve() : reject(error)))
+    })
+  }, timers)
+  const end = async (error?: Error) => {
+    ends.shift()?.(error)
+    await settle()
+  }
+  return { loop, timers, starts, end }
+}
+
+test('the first news is read at once, and what follows within 250 ms together', async () => {
+  const { loop, timers, starts, end } = loopOf()
+  loop.requestRead()
+  expect(starts).toEqual([0])
+  await end()
+  for (let i = 0; i < 10; i++) loop.requestRead()
+  await timers.advance(249)
+  expect(starts).toEqual([0])
+  await timers.advance(1)
+  expect(starts).toEqual([0, 250])
+  await end()
+  await timers.advance(10_000)
+  expect(starts).toEqual([0, 250])
+})
+
+test('10,000 changes in 10 s are 41 readings, the last of them after the last change', async () => {
+  const { loop, timers, starts, end } = loopOf()
+  for (let i = 0; i < 10_000; i++) {
+    loop.requestRead()
+    await end()
+    if (i % 10 === 9) await timers.advance(10)
+  }
+  await timers.advance(1000)
+  expect(starts).toHaveLength(41)
+  expect(starts.at(-1)).toBe(10_000)
+})
+
+test('never two at a time; news during one is read after it', async () => {
+  const { loop, timers, starts, end } = loopOf()
+  loop.requestRead()
+  await timers.advance(1000)
+  loop.requestRead()
+  loop.requestRead()
+  await timers.advance(1000)
+  expect(starts).toEqual([0])
+  await end()
+  expect(starts).toEqual([0])
+  // A pause, as it took long.
+  await timers.advance(250)
+  expect(starts).toEqual([0, 2250])
+  await end()
+  await timers.advance(1000)
+  expect(starts).toHaveLength(2)
+})
+
+test('one that fails is tried again, ever later, up to 6 s apart', async () => {
+  const { loop, timers, starts, end } = loopOf()
+  loop.requestRead()
+  for (let i = 0; i < 10; i++) {
+    await end(new Error('gone'))
+    const before = starts.length
+    while (starts.length === before) await timers.advance(10)
+  }
+  const gaps = starts.slice(1).map((at, i) => at - (starts[i] ?? 0))
+  for (const [i, gap] of gaps.entries()) {
+    const least = Math.min(250 * 2 ** i, 5000)
+    expect(gap).toBeGreaterThanOrEqual(least)
+    expect(gap).toBeLessThanOrEqual(least * 1.2 + 10)
+  }
+  await end()
+  await timers.advance(60_000)
+  expect(starts).toHaveLength(11)
+})
+
+test('whoever asks gets a reading that began after that, and its failure', async () => {
+  const { loop, starts, end } = loopOf()
+  loop.requestRead()
+  const told: string[] = []
+  void loop.readNow().then(() => told.push('first'))
+  void loop.readNow().catch((error: Error) => told.push(error.message))
+  await end()
+  expect(told).toEqual([])
+  expect(starts).toHaveLength(2)
+  await end()
+  expect(told).toEqual(['first'])
+  const failing = expect(loop.readNow()).rejects.toThrow('gone')
+  await end(new Error('gone'))
+  await failing
+})
+
+test('when it is closed nothing is read any more, and nobody waits', async () => {
+  const { loop, timers, starts, end } = loopOf()
+  loop.requestRead()
+  const asked = loop.readNow()
+  const closed = loop.close()
+  await expect(asked).rejects.toThrow('stopped')
+  await end(new Error('gone'))
+  await closed
+  loop.requestRead()
+  await timers.advance(60_000)
+  expect(starts).toEqual([0])
+})

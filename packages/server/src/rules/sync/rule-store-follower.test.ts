@@ -1,0 +1,302 @@
+import { afterEach, describe, expect, test } from 'vitest'
+import { DivergedError, UnavailableError } from '../store/rule-store.js'
+import { flakyStore } from './flaky-store.test-helper.js'
+import { manualScheduler, settle } from '../../lib/manual-scheduler.test-helper.js'
+import {
+  closeNodes,
+  commit,
+  keyOf,
+  limitOf,
+  messagesOf,
+  newStore,
+  overrideOf,
+  ruleOf,
+  setOf,
+  startNode,
+} from './rule-store-follower.test-helper.js'
+
+afterEach(closeNodes)
+
+describe('a node that starts', () => {
+  test('has what the store has: rules, candidates, overrides, keys', async () => {
+    const store = newStore()
+    await commit(
+      store,
+      ruleOf('a'),
+      setOf('a'),
+      { kind: 'candidate', id: 'a', body: { limits: ['3/second'] } },
+      overrideOf('a', 'u1', 50),
+      keyOf('k1', 'pro'),
+    )
+    const node = await startNode(store)
+    expect(node.source.isReady()).toBe(true)
+    expect(node.source.version()).toBe(2)
+    expect(node.source.problem()).toBeUndefined()
+    expect(node.source.ageSeconds()).toBe(0)
+    expect(await limitOf(node, 'u1')).toBe(50)
+    expect(await limitOf(node, 'u2')).toBe(10)
+    const { explain } = await node.limiter.explain({ attributes: { user: 'u2' } })
+    expect(JSON.stringify(explain)).toContain('candidate')
+    expect([...node.keys.inUse.keys()]).toEqual(['k1'])
+    expect(node.keys.secret).toHaveLength(64)
+    expect(await store.nodes()).toMatchObject([{ id: 'n', rulesVersion: 2, problem: undefined }])
+  })
+
+  test.each(['refused', 'silent'] as const)(
+    'without store (%s) and without a copy is not ready, and is when the store comes',
+    async (fault) => {
+      const store = newStore()
+      await commit(store, ruleOf('a'), setOf('a'))
+      const flaky = flakyStore(store.connect())
+      flaky.fault = fault
+      const node = await startNode(store, { store: flaky })
+      expect(node.source.isReady()).toBe(false)
+      expect(node.source.version()).toBe(0)
+      expect(node.source.problem()).toMatch(/^memory: (connection refused|it did not answer)/)
+      expect(messagesOf(node, 'error')).toEqual(['there are no rules yet, so nothing is decided'])
+      flaky.fault = 'none'
+      await node.timers.advance(fault === 'silent' ? 31_000 : 6000)
+      expect(node.source.isReady()).toBe(true)
+      expect(node.source.problem()).toBeUndefined()
+      expect(await limitOf(node, 'u')).toBe(10)
+    },
+  )
+
+  test('waits 5 s for a silent store', async () => {
+    const timers = manualScheduler()
+    const store = flakyStore(newStore())
+    store.fault = 'silent'
+    await startNode(store.target, { store, timers })
+    expect(timers.nowMs()).toBeGreaterThanOrEqual(5000)
+    expect(timers.nowMs()).toBeLessThan(5200)
+  })
+})
+
+describe('a change', () => {
+  test('is in force here at once, in the book and for calls', async () => {
+    const store = newStore()
+    const node = await startNode(store)
+    expect(await limitOf(node, 'u1')).toBeUndefined()
+    await commit(store, ruleOf('a'), setOf('a'), overrideOf('a', 'u1', 50))
+    await node.timers.advance(250)
+    expect(await limitOf(node, 'u1')).toBe(50)
+    await commit(store, overrideOf('a', 'u1', 60), keyOf('k1', 'pro'))
+    await node.timers.advance(250)
+    expect(await limitOf(node, 'u1')).toBe(60)
+    expect(node.keys.inUse.size).toBe(1)
+    await commit(store, ruleOf('a', { limits: ['20/second'] }))
+    await node.timers.advance(250)
+    expect(await limitOf(node, 'u1')).toBe(60)
+    expect(await limitOf(node, 'u2')).toBe(20)
+    await commit(store, { kind: 'override', id: 'a/user=u1', body: null })
+    await node.timers.advance(250)
+    expect(await limitOf(node, 'u1')).toBe(20)
+    expect(node.store.wholeReads).toBe(1)
+    await node.timers.advance(0)
+    expect(await store.nodes()).toMatchObject([{ rulesVersion: 5 }])
+    const told = node.lines.filter(({ msg }) => msg === 'rules in force')
+    expect(told.map((line) => line['version'])).toEqual([1, 2, 3, 4, 5])
+  })
+
+  test('of what a rule counts by is followed by its overrides', async () => {
+    const store = newStore()
+    await commit(store, ruleOf('a'), setOf('a'), overrideOf('a', 'u1', 50))
+    const node = await startNode(store)
+    await commit(
+      store,
+      ruleOf('a', { by: ['user', 'plan'] }),
+      { kind: 'override', id: 'a/user=u1', body: null },
+      {
+        kind: 'override',
+        id: 'a/user=u1,plan=a%2Cb',
+        body: { caller: { user: 'u1', plan: 'a,b' }, limits: ['70/second'] },
+      },
+    )
+    await node.timers.advance(250)
+    expect(node.source.problem()).toBeUndefined()
+    expect(await limitOf(node, 'u1', { plan: 'a,b' })).toBe(70)
+    expect(await limitOf(node, 'u1', { plan: 'c' })).toBe(10)
+    await commit(store, { kind: 'override', id: 'a/user=u1,plan=a%2Cb', body: null })
+    await node.timers.advance(250)
+    expect(await limitOf(node, 'u1', { plan: 'a,b' })).toBe(10)
+  })
+
+  test('of everything, as when a store is adopted, changes only what differs', async () => {
+    const store = newStore()
+    await commit(store, ruleOf('a'), setOf('a'), overrideOf('a', 'u1', 50), keyOf('k1', 'pro'))
+    const node = await startNode(store)
+    const document = node.source.catalog.rule('a')?.document
+    const position = await store.adopt(9, 'test', undefined)
+    await node.source.refresh(position.version)
+    expect(node.source.version()).toBe(10)
+    expect(node.store.wholeReads).toBe(2)
+    expect(node.source.catalog.rule('a')?.document).toBe(document)
+    expect(await limitOf(node, 'u1')).toBe(50)
+    expect(node.keys.inUse.size).toBe(1)
+  })
+
+  test('10,000 of them in 10 s are read 41 times at most, and the last is in force', async () => {
+    const store = newStore()
+    await commit(store, ruleOf('a'), setOf('a'))
+    const node = await startNode(store)
+    const { reads } = node.store
+    for (let version = 2; version < 10_002; version++) {
+      const changes = [overrideOf('a', `u${version % 10}`, (version % 900) + 1)]
+      await store.commit({ base: version, by: 'test', why: undefined, changes })
+      if (version % 100 === 0) await node.timers.advance(100)
+    }
+    await node.timers.advance(500)
+    expect(node.store.reads - reads).toBeLessThanOrEqual(42)
+    expect(node.source.version()).toBe(10_002)
+    expect(await limitOf(node, 'u1')).toBe((10_001 % 900) + 1)
+  })
+
+  test('that lifts protection is a warning: a mode that leaves enforce, a posture open', async () => {
+    const store = newStore()
+    await commit(
+      store,
+      ruleOf('a'),
+      ruleOf('b', { mode: 'shadow', posture: 'open' }),
+      setOf('a', 'b'),
+    )
+    const node = await startNode(store)
+    const told = () => node.lines.filter((line) => line['level'] === 'warn' && 'rule' in line)
+    expect(told()).toEqual([])
+    await commit(store, ruleOf('a', { mode: 'shadow', posture: 'open' }), ruleOf('b'))
+    await node.timers.advance(250)
+    expect(told()).toMatchObject([
+      { rule: 'a', msg: 'a rule is no longer enforced, but shadow' },
+      {
+        rule: 'a',
+        msg: 'a rule admits every call while the store is silent: its posture became open',
+      },
+    ])
+  })
+
+  test('that removes an enforced rule is a warning, also where others are left', async () => {
+    const store = newStore()
+    await commit(store, ruleOf('a'), ruleOf('b'), setOf('a', 'b'))
+    const node = await startNode(store)
+    await commit(store, { kind: 'rule', id: 'a', body: null }, setOf('b'))
+    await node.timers.advance(250)
+    expect(node.lines.filter((line) => 'rule' in line)).toMatchObject([
+      { level: 'warn', rule: 'a', msg: 'an enforced rule was removed' },
+    ])
+  })
+
+  test('is waited for by whoever made it', async () => {
+    const store = newStore()
+    const node = await startNode(store)
+    node.store.isDeaf = true
+    const version = await commit(store, ruleOf('a'), setOf('a'))
+    await node.source.refresh(version)
+    expect(await limitOf(node, 'u')).toBe(10)
+    await expect(node.source.refresh(version + 1)).rejects.toBeInstanceOf(UnavailableError)
+    node.store.fault = 'refused'
+    await expect(node.source.refresh(version + 1)).rejects.toThrow('connection refused')
+  })
+})
+
+describe('a store that is gone', () => {
+  test('changes nothing; the age grows, and is nothing again when it is back', async () => {
+    const store = newStore()
+    await commit(store, ruleOf('a'), setOf('a'))
+    const node = await startNode(store)
+    node.store.fault = 'refused'
+    await node.timers.advance(59_000)
+    expect(node.source.ageSeconds()).toBeCloseTo(59, -1)
+    await node.timers.advance(3_600_000)
+    expect(node.source.ageSeconds()).toBeGreaterThan(3600)
+    expect(await limitOf(node, 'u')).toBe(10)
+    expect(node.source.isReady()).toBe(true)
+    // Alerts tell of it.
+    expect(messagesOf(node, 'error')).toEqual([])
+    node.store.fault = 'none'
+    await node.timers.advance(6000)
+    expect(node.source.ageSeconds()).toBe(0)
+  })
+
+  test('in the middle of a reading leaves nothing of it, keys included', async () => {
+    const store = newStore()
+    await commit(store, ruleOf('a'), setOf('a'), keyOf('k1', 'pro'))
+    const node = await startNode(store)
+    node.store.fault = 'cut'
+    await commit(store, ruleOf('a', { limits: ['5/second'] }), keyOf('k2', 'pro'))
+    await store.adopt(9, 'test', undefined)
+    await node.timers.advance(3000)
+    expect(await limitOf(node, 'u')).toBe(10)
+    expect([...node.keys.inUse.keys()]).toEqual(['k1'])
+    expect(node.source.version()).toBe(2)
+    node.store.fault = 'none'
+    await node.timers.advance(6000)
+    expect(await limitOf(node, 'u')).toBe(5)
+    expect(node.keys.inUse.size).toBe(2)
+    expect(node.source.version()).toBe(10)
+  })
+})
+
+describe('a store that was put back', () => {
+  test('is not followed silently; both versions and the way out are told', async () => {
+    const old = newStore()
+    const version = await commit(old, ruleOf('a', { limits: ['99/second'] }), setOf('a'))
+    const store = newStore()
+    await commit(store, ruleOf('a'), setOf('a'))
+    await commit(store, ruleOf('a', { limits: ['5/second'] }))
+    const node = await startNode(store)
+    node.store.target = old
+    await expect(node.source.refresh(version)).rejects.toBeInstanceOf(DivergedError)
+    await node.timers.advance(59_000)
+    expect(await limitOf(node, 'u')).toBe(5)
+    expect(node.source.version()).toBe(3)
+    const problem = node.source.problem() ?? ''
+    expect(problem).toContain('at version 2, this node runs 3')
+    expect(problem).toContain('`sluice rules adopt`')
+    expect(messagesOf(node, 'error')).toEqual(['the rule store is not followed'])
+    await node.timers.advance(10_000)
+    expect(messagesOf(node, 'error')).toHaveLength(2)
+
+    const position = await old.adopt(node.source.version(), 'test', 'meant')
+    await node.timers.advance(6000)
+    expect(node.source.version()).toBe(position.version)
+    expect(await limitOf(node, 'u')).toBe(99)
+    expect(node.source.problem()).toBeUndefined()
+  })
+})
+
+test('what a limiter would not take is put again, all of it, overrides and keys included', async () => {
+  const store = newStore()
+  await commit(store, ruleOf('a'), setOf('a'), overrideOf('a', 'u1', 50))
+  const node = await startNode(store)
+  const { limiter } = node
+  const original = limiter.setParsedRules.bind(limiter)
+  limiter.setParsedRules = () => {
+    throw new Error('out of memory')
+  }
+  const gone = { kind: 'override', id: 'a/user=u1', body: null } as const
+  await commit(store, ruleOf('a', { limits: ['20/second'] }), gone, overrideOf('a', 'u2', 60))
+  await commit(store, keyOf('k1', 'pro'))
+  await node.timers.advance(250)
+  expect(node.source.version()).toBe(2)
+  expect(node.source.problem()).toContain('out of memory')
+  expect(await limitOf(node, 'u1')).toBe(50)
+  limiter.setParsedRules = original
+  await node.timers.advance(6000)
+  expect(node.source.version()).toBe(4)
+  expect(await limitOf(node, 'u1')).toBe(20)
+  expect(await limitOf(node, 'u2')).toBe(60)
+  expect(node.keys.inUse.size).toBe(1)
+  expect(node.source.problem()).toBeUndefined()
+})
+
+test('a node that is closed reads, reports and tells nothing any more', async () => {
+  const store = newStore()
+  const node = await startNode(store)
+  await node.source.close()
+  const lines = node.lines.length
+  const { reads } = node.store
+  await commit(store, ruleOf('a'), setOf('a'))
+  await node.timers.advance(120_000)
+  await settle()
+  expect(node.store.reads).toBe(reads)
+  expect(node.lines).toHaveLength(lines)
+})

@@ -1,0 +1,18 @@
+import { expect, test } from 'vitest'
+import { RulesAge } from './rules-age.js'
+
+test('rules that are confirmed are not a little old, however often the clock is read', () => {
+  let nowMs = 0
+  let isConfirmed = true
+  const rulesAge = new RulesAge({
+    // Every look at it is later than the one before.
+    scheduler: { nowMs: () => (nowMs += 10), after: () => () => {} },
+    isConfirmed: () => isConfirmed,
+  })
+  expect([rulesAge.ageSeconds(), rulesAge.ageSeconds()]).toEqual([0, 0])
+  isConfirmed = false
+  nowMs += 5000
+  expect(rulesAge.ageSeconds()).toBe(5.01)
+  isConfirmed = true
+  expect(rulesAge.ageSeconds()).toBe(0)
+})

@@ -1,0 +1,218 @@
+import { mkdtempSync, renameSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
+import { parseRules } from '@sluice/core'
+import { createLimiter, RulesError } from '@sluice/limiter'
+import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
+import { createMemoryLog } from '../../observability/log/memory-log.test-helper.js'
+import type { RuleFollower } from './rule-follower.js'
+import { followRulesFile } from './rules-file-follower.js'
+
+let directory: string
+let file: string
+const opened: { close(): Promise<void> }[] = []
+beforeEach(() => {
+  directory = mkdtempSync(join(tmpdir(), 'sluice-rules-file-'))
+  file = join(directory, 'rules.yaml')
+})
+afterEach(async () => {
+  for (const one of opened.splice(0)) await one.close()
+  rmSync(directory, { recursive: true })
+})
+
+const FIRST = `
+routes: [GET /v1/orders/:id]
+rules:
+  - id: a
+    by: user
+    limits: [10/second]
+    candidate: { limits: [5/second] }
+    overrides:
+      - { caller: { user: 7 }, limits: [50/second], until: '2030-01-01T00:00:00Z' }
+      - { caller: { user: 'a,b' }, limits: [] }
+  - { id: b, by: [plan], limits: [20/second] }
+`
+
+function follow(text: string) {
+  writeFileSync(file, text)
+  const memory = createMemoryLog()
+  const limiter = createLimiter({ rules: [] })
+  const clock = { now: () => 0 }
+  const rules = { file, text, parsed: parseRules(text, { file }) }
+  const follower: RuleFollower = followRulesFile(rules, { limiter, log: memory.log, clock })
+  opened.push(follower, limiter)
+  const limitOf = async (user: string) => (await limiter.peek({ attributes: { user } })).limit
+  return { ...memory, source: follower, limitOf }
+}
+
+describe('the file as a source', () => {
+  test('is in force at once, and can be changed nowhere else', async () => {
+    const { source: follower, limitOf } = follow(FIRST)
+    expect(follower.isReady()).toBe(true)
+    expect(follower.version()).toBe(1)
+    expect(follower.store).toBeUndefined()
+    expect(follower.status()).toBeUndefined()
+    expect(await limitOf('7')).toBe(50)
+    expect(await limitOf('8')).toBe(10)
+    await follower.refresh(1)
+    await expect(follower.refresh(2)).rejects.toThrow('version 2 is not in force')
+  })
+
+  test('has a book of what it says', () => {
+    const { catalog } = follow(FIRST).source
+    expect(catalog.set).toEqual({
+      routes: ['GET /v1/orders/:id'],
+      strictPaths: false,
+      order: ['a', 'b'],
+    })
+    expect(catalog.rules()).toEqual([
+      {
+        document: { id: 'a', by: 'user', limits: ['10/second'] },
+        candidate: { limits: ['5/second'] },
+        version: 1,
+        overrideCount: 2,
+      },
+      {
+        document: { id: 'b', by: ['plan'], limits: ['20/second'] },
+        candidate: undefined,
+        version: 1,
+        overrideCount: 0,
+      },
+    ])
+    expect(catalog.overrides('a', undefined, 10)).toEqual([
+      {
+        id: 'user=7',
+        document: { caller: { user: '7' }, limits: ['50/second'], until: '2030-01-01T00:00:00Z' },
+        version: 1,
+      },
+      { id: 'user=a%2Cb', document: { caller: { user: 'a,b' }, limits: [] }, version: 1 },
+    ])
+    expect(catalog.tokens()).toEqual([])
+  })
+
+  test('may be a list of rules alone', () => {
+    const { catalog } = follow('- { id: a, limits: [1/second] }').source
+    expect(catalog.rules()).toMatchObject([{ document: { id: 'a', limits: ['1/second'] } }])
+  })
+
+  test('with errors is refused at the start', () => {
+    expect(() => follow('rules: [{ id: a }]')).toThrow(RulesError)
+  })
+
+  test('that cannot be listed as it stands is in force all the same, and that is told', async () => {
+    const {
+      source: follower,
+      lines,
+      limitOf,
+    } = follow('rules: [{ id: a, by: user, limits: [{ max: 1e2, window: 1s }] }]')
+    expect(await limitOf('u')).toBe(100)
+    expect(follower.catalog.rules()).toEqual([])
+    expect(lines[0]).toMatchObject({ level: 'warn', problem: expect.stringContaining('1e2') })
+  })
+})
+
+describe('a file that changes', () => {
+  test('is in force soon; what did not change keeps its version and its object', async () => {
+    const { source: follower } = follow(FIRST)
+    const before = follower.catalog.rules()
+    writeFileSync(file, FIRST.replace('20/second', '30/second'))
+    await vi.waitFor(() => expect(follower.version()).toBe(2), WAIT)
+    const [a, b] = follower.catalog.rules()
+    expect(a?.version).toBe(1)
+    expect(a?.document).toBe(before[0]?.document)
+    expect(b).toMatchObject({ version: 2, document: { limits: ['30/second'] } })
+    expect(follower.catalog.rulesVersion).toBe(2)
+    expect(follower.catalog.position?.version).toBe(2)
+  })
+
+  test('to what is bad replaces nothing, and the first problem is told', async () => {
+    const { source: follower, limitOf } = follow(FIRST)
+    writeFileSync(file, 'rules: [{ id: a, limits: [10/fortnight] }]')
+    await vi.waitFor(() => expect(follower.failures()).toBe(1), WAIT)
+    expect(follower.version()).toBe(1)
+    expect(follower.problem()).toContain('10/fortnight')
+    expect(await limitOf('8')).toBe(10)
+    expect(follower.catalog.rules()).toHaveLength(2)
+    writeFileSync(file, FIRST)
+    await vi.waitFor(() => expect(follower.problem()).toBeUndefined(), WAIT)
+    expect(follower.ageSeconds()).toBe(0)
+    expect(follower.version()).toBe(1)
+  })
+
+  test('by a link that is turned elsewhere is followed', async () => {
+    const [one, two] = [join(directory, 'one.yaml'), join(directory, 'two.yaml')]
+    const { source: follower, limitOf } = follow(FIRST)
+    writeFileSync(one, FIRST)
+    writeFileSync(two, FIRST.replace('10/second', '15/second'))
+    symlinkSync(one, `${file}.link`)
+    renameSync(`${file}.link`, file)
+    symlinkSync(two, `${file}.link`)
+    renameSync(`${file}.link`, file)
+    await vi.waitFor(() => expect(follower.version()).toBe(2), WAIT)
+    expect(await limitOf('8')).toBe(15)
+  })
+})
+
+describe('a file that changes to rules that protect less', () => {
+  const TWO = 'rules: [{ id: a, limits: [1/second] }, { id: b, limits: [2/second] }]'
+
+  async function change(to: string) {
+    const { source: follower, lines } = follow(TWO)
+    expect(lines).toEqual([])
+    writeFileSync(file, to)
+    await vi.waitFor(() => expect(follower.version()).toBe(2), WAIT)
+    await follower.refresh(2)
+    const warned = lines.filter(({ level }) => level === 'warn')
+    const changed = lines.find(({ msg }) => msg === 'rules changed')
+    return { warned, what: changed?.['what'] }
+  }
+
+  test('warns of every rule that went when no rule is left, and that every call is allowed', async () => {
+    const { warned, what } = await change('rules: []')
+    expect(warned).toMatchObject([
+      { file, version: 2, msg: 'there is no rule, so every call is allowed' },
+      { file, version: 2, rule: 'a', msg: 'an enforced rule was removed' },
+      { file, version: 2, rule: 'b', msg: 'an enforced rule was removed' },
+    ])
+    expect(what).toEqual(['set changed', 'rule a removed', 'rule b removed'])
+  })
+
+  test('warns of a rule that is switched off, and of one whose posture becomes open', async () => {
+    const off = TWO.replace('[1/second]', '[1/second], mode: off')
+    const { warned, what } = await change(off.replace('[2/second]', '[2/second], posture: open'))
+    expect(warned).toMatchObject([
+      { rule: 'a', msg: 'a rule is no longer enforced, but off' },
+      {
+        rule: 'b',
+        msg: 'a rule admits every call while the store is silent: its posture became open',
+      },
+    ])
+    expect(what).toEqual(['rule a changed', 'rule b changed'])
+  })
+
+  test('names twenty rules of a large set, and counts the others', async () => {
+    const ids = Array.from({ length: 50 }, (_, index) => `r${index}`)
+    const text = (mode: string) =>
+      JSON.stringify({ rules: ids.map((id) => ({ id, limits: ['1/second'], mode })) })
+    const { source: follower, lines } = follow(text('enforce'))
+    writeFileSync(file, text('shadow'))
+    await vi.waitFor(() => expect(follower.version()).toBe(2), WAIT)
+    const warned = lines.filter(({ level }) => level === 'warn')
+    expect(warned).toHaveLength(21)
+    expect(warned.at(-1)).toMatchObject({ more: 30, msg: 'more rules protect less than they did' })
+  })
+
+  test('says nothing of a change that makes limits tighter', async () => {
+    const { warned } = await change(TWO.replace('2/second', '1/second'))
+    expect(warned).toEqual([])
+  })
+})
+
+test('a file without rules is warned of at the start', () => {
+  const { lines } = follow('rules: []')
+  expect(lines).toMatchObject([
+    { level: 'warn', msg: 'there is no rule, so every call is allowed' },
+  ])
+})
+
+const WAIT = { timeout: 10_000, interval: 20 }

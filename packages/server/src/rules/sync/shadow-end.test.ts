@@ -1,0 +1,94 @@
+/** The end of a timed shadow, whatever else happens at that moment or before it. */
+import { afterEach, expect, test } from 'vitest'
+import type { Change, ShadowEntry } from '../store/records.js'
+import { settle } from '../../lib/manual-scheduler.test-helper.js'
+import {
+  closeNodes,
+  commit,
+  keyOf,
+  messagesOf,
+  newStore,
+  ruleOf,
+  startNode,
+  type TestNode,
+} from './rule-store-follower.test-helper.js'
+
+afterEach(closeNodes)
+
+const MINUTE = 60_000
+const QUARTER = { until: '2001-01-01T00:15:00.000Z', forMs: 15 * MINUTE }
+
+const setOf = (all: ShadowEntry | undefined, routes: readonly unknown[] = []): Change => ({
+  kind: 'set',
+  id: 'main',
+  body: { routes, strictPaths: false, order: ['a'], ...(all && { shadow: { all } }) },
+})
+
+const isRefused = async ({ limiter }: TestNode) =>
+  !(await limiter.check({ attributes: { user: 'u' } })).allowed
+
+async function startEnforcing() {
+  const store = newStore()
+  await commit(store, ruleOf('a', { limits: ['0/second'] }), setOf(undefined))
+  return { store, node: await startNode(store) }
+}
+
+async function startInShadow() {
+  const { store, node } = await startEnforcing()
+  await commit(store, setOf(QUARTER))
+  await node.timers.advance(250)
+  expect(await isRefused(node)).toBe(false)
+  return { store, node }
+}
+
+test('a shadow ends although something else changes between its end and the timer of it', async () => {
+  const { store, node } = await startInShadow()
+  // What is fresh lasts 15 seconds less at least: see the decision on timed shadows.
+  await node.timers.advance(15 * MINUTE - 15_000)
+  expect(node.source.shadowUntil()).toBeUndefined()
+  expect(await isRefused(node)).toBe(false)
+  await commit(store, keyOf('k', 'pro'))
+  await settle()
+  await node.timers.advance(1000)
+  expect(await isRefused(node)).toBe(true)
+  expect(messagesOf(node, 'info')).toContain('timed shadow: over, rules do what their mode says')
+})
+
+test('a shadow ends although the store holds a set by then that cannot be used', async () => {
+  const { store, node } = await startInShadow()
+  await commit(store, setOf(QUARTER, [{ path: 'no path' }]))
+  await node.timers.advance(250)
+  expect(node.source.problem()).toContain('the rules in force stay')
+  expect(await isRefused(node)).toBe(false)
+  await node.timers.advance(15 * MINUTE)
+  expect(await isRefused(node)).toBe(true)
+  expect(node.source.problem()).toContain('the rules in force stay')
+})
+
+test('a node that was cut off does not begin a shadow that is over by the time it comes back', async () => {
+  const { store, node } = await startEnforcing()
+  // The connection is gone, and nobody reads meanwhile.
+  node.store.fault = 'refused'
+  node.store.isDeaf = true
+  await node.timers.advance(60 * MINUTE)
+  const until = new Date(Date.now() - 30 * MINUTE).toISOString()
+  await commit(store, setOf({ until, forMs: 15 * MINUTE }))
+  node.store.fault = 'none'
+  node.store.isDeaf = false
+  await commit(store, keyOf('k', 'pro'))
+  await node.timers.advance(250)
+  expect(node.source.version()).toBe(4)
+  expect(node.source.shadowUntil()).toBeUndefined()
+  expect(await isRefused(node)).toBe(true)
+})
+
+test('a node that was cut off and is connected for a while needs no clock for a new shadow', async () => {
+  const { store, node } = await startEnforcing()
+  node.store.fault = 'refused'
+  await node.timers.advance(MINUTE)
+  node.store.fault = 'none'
+  await node.timers.advance(MINUTE)
+  await commit(store, setOf(QUARTER))
+  await node.timers.advance(250)
+  expect(await isRefused(node)).toBe(false)
+})

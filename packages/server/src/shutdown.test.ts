@@ -1,0 +1,44 @@
+import { expect, test } from 'vitest'
+import { type Drainable, drain } from './shutdown.js'
+
+/** A part with so many calls under way at each moment, and a log of what was done to it. */
+function world(underWay: (nowMs: number) => number) {
+  const done: string[] = []
+  let nowMs = 0
+  const part: Drainable = {
+    beginDraining: () => void done.push(`${nowMs} draining`),
+    stopAccepting: () => {
+      done.push(`${nowMs} stopped`)
+      return Promise.resolve()
+    },
+    closeIdle: () => {
+      if (done.at(-1) !== 'idle closed') done.push('idle closed')
+    },
+    inFlight: () => underWay(nowMs),
+    destroyAll: () => void done.push(`${nowMs} destroyed`),
+  }
+  const sleep = (ms: number) => {
+    nowMs += ms
+    return Promise.resolve()
+  }
+  const options = { clock: { now: () => nowMs }, withinMs: 10_000, sleep, onStopped: () => {} }
+  return { done, run: (delayMs: number) => drain([part], { ...options, delayMs }) }
+}
+
+test('waits for its delay, takes no more calls, and ends when the last is answered', async () => {
+  const { done, run } = world((nowMs) => (nowMs < 3000 ? 2 : 0))
+  expect(await run(1000)).toEqual({ cut: 0 })
+  expect(done).toEqual(['0 draining', '1000 stopped', 'idle closed', '3000 destroyed'])
+})
+
+test('gives a connection that was just taken a moment to send its call', async () => {
+  const { done, run } = world(() => 0)
+  await run(0)
+  expect(done).toEqual(['0 draining', '0 stopped', '200 destroyed'])
+})
+
+test('cuts what is still under way before the time is over, and counts it', async () => {
+  const { done, run } = world(() => 3)
+  expect(await run(1000)).toEqual({ cut: 3 })
+  expect(done.at(-1)).toBe('9700 destroyed')
+})

@@ -1,0 +1,52 @@
+/** What runs where nothing was configured: rules, keys and an upstream to try Sluice on. */
+import { createHash } from 'node:crypto'
+import { fileURLToPath } from 'node:url'
+import type { Config, KnownKey } from '../config/config.js'
+import { isLoopback } from '../config/listen.js'
+
+/** Beside `src` and `dist`, so that both find it. */
+export const exampleRulesFile = fileURLToPath(new URL('../../example/rules.yaml', import.meta.url))
+
+/**
+ * Whether nothing says what this server is for, so that it runs the example. A file, rules, a
+ * database, an upstream or a listener that others can reach is a deployment: limits that its
+ * operator did not choose must not be enforced on its calls.
+ */
+export function isUnconfigured({
+  file,
+  rules,
+  database,
+  gateway,
+  api,
+  admin,
+}: Pick<Config, 'file' | 'rules' | 'database' | 'gateway' | 'api' | 'admin'>): boolean {
+  const listeners = [gateway.listen, api.listen, admin.listen]
+  return (
+    file === undefined &&
+    rules === undefined &&
+    database === undefined &&
+    gateway.upstreams.length === 0 &&
+    listeners.every(({ host }) => isLoopback(host))
+  )
+}
+
+interface ExampleKey {
+  readonly key: string
+  readonly user: string
+  readonly plan: string
+}
+
+/**
+ * Printed at the start, and so no secrets: they are known only where `isUnconfigured`.
+ */
+export const EXAMPLE_KEYS: readonly ExampleKey[] = [
+  { key: 'demo-key-of-ann-free', user: 'ann', plan: 'free' },
+  { key: 'demo-key-of-acme-pro', user: 'acme', plan: 'pro' },
+]
+
+export const exampleKeys: readonly KnownKey[] = EXAMPLE_KEYS.map(({ key, user, plan }) => ({
+  sha256: createHash('sha256').update(key).digest('hex'),
+  user,
+  plan,
+  state: 'active',
+}))

@@ -1,0 +1,73 @@
+/** What would keep a server from starting, told before anything is opened or written. */
+import { type ParsedRules, parseRules } from '@sluice/core'
+import type { WallClock } from '../lib/wall-clock.js'
+import type { Config } from '../config/config.js'
+import { headerAttributes } from '../config/header-attributes.js'
+import { readPem } from '../lib/read-pem.js'
+import { readWholeFile } from '../lib/read-whole-file.js'
+import { readCertificatePair } from '../entrypoints/http/certificates.js'
+import { createTokenVerifier } from '../identity/jwt/token-verifier.js'
+import { messageOf } from '../lib/message-of.js'
+import { prepareConnection } from '../rules/store/postgres/connection-settings.js'
+
+export interface Preflight {
+  /** One message for each thing that is not as it should be. */
+  readonly problems: readonly string[]
+  /** The user's own rules; undefined if there are problems, or rules are in a rule store. */
+  readonly rules: RulesFileContent | undefined
+}
+
+/** Reads every file that the configuration names, and opens nothing else. */
+export async function preflight(config: Config, clock: WallClock): Promise<Preflight> {
+  const { gateway, api, identity, redis, database } = config
+  let rules: RulesFileContent | undefined
+  const messages = await Promise.all([
+    messagesOf('rules', async () => {
+      rules = await readRules(config)
+      return rules?.parsed.errors.map(({ message }) => message)
+    }),
+    messagesOf(
+      'gateway.tls',
+      async () => void (gateway.tls && (await readCertificatePair(gateway.tls))),
+    ),
+    messagesOf('api.tls', async () => void (api.tls && (await readCertificatePair(api.tls)))),
+    messagesOf('redis.tls', async () => void (redis?.tls && (await readPem(redis.tls)))),
+    messagesOf('database', async () => void (database && (await prepareConnection(database)))),
+    messagesOf('identity.jwt', async () => {
+      const { jwt, ipv6Prefix } = identity
+      if (jwt === undefined) return
+      await (await createTokenVerifier({ config: jwt, ipv6Prefix, clock })).close()
+    }),
+  ])
+  const problems = messages.flat()
+  return { problems, rules: problems.length === 0 ? rules : undefined }
+}
+
+export interface RulesFileContent {
+  readonly file: string
+  readonly text: string
+  readonly parsed: ParsedRules
+  /** Attributes that callers may set themselves, by a header. @default not known */
+  readonly fromHeaders?: ReadonlySet<string> | undefined
+}
+
+/** The rules file of the user's own, if there is one. */
+export async function readRules(config: Config): Promise<RulesFileContent | undefined> {
+  const { rules: file } = config
+  if (file === undefined) return undefined
+  const { text } = await readWholeFile(file)
+  const fromHeaders = headerAttributes(config)
+  return { file, text, fromHeaders, parsed: parseRules(text, { file, fromHeaders }) }
+}
+
+/** A file that cannot be used is told of by the field that names it. */
+async function messagesOf(
+  field: string,
+  check: () => Promise<readonly string[] | undefined | void>,
+): Promise<readonly string[]> {
+  try {
+    return (await check()) ?? []
+  } catch (error) {
+    return [`${field}: ${messageOf(error)}`]
+  }
+}

@@ -1,0 +1,223 @@
+/**
+ * A server for warm-up alone: the code of the real entry points over a rule, a counter and an
+ * upstream of its own. Nothing in it leads to the users' rules, counters, upstreams, statistics or
+ * log, so whoever reached it would reach nothing; and it listens on the loopback, for as long as
+ * warm-up lasts.
+ */
+import { randomBytes } from 'node:crypto'
+import { parseCidr } from '@sluice/core'
+import { createLimiter, type Limiter, type Store } from '@sluice/limiter'
+import { monotonicMs, wallClock } from '../lib/wall-clock.js'
+import type { Config } from '../config/config.js'
+import { upstreamAt } from '../config/parse-gateway.js'
+import { createDecider, type Decider } from '../decide.js'
+import { startEcho } from '../startup/echo.js'
+import { openDecisionApi, openGateway } from '../entrypoints/entrypoint.js'
+import { createIdentifier } from '../identity/identify.js'
+import { createDegradedLog } from '../observability/log/degraded-log.js'
+import { createLogger } from '../observability/log/logger.js'
+import { createRefusalLog } from '../observability/log/refusal-log.js'
+import { createDecisionMetrics } from '../observability/metrics/decision-metrics.js'
+import { createRegistry } from '../observability/metrics/registry.js'
+import { createRemainingMetrics } from '../observability/metrics/remaining-metrics.js'
+import { describeNode } from '../rules/sync/open-rule-follower.js'
+import { CallerTracker } from '../observability/stats/callers/caller-tracker.js'
+import { DistinctCallers } from '../observability/stats/distinct-callers.js'
+import { NodeStats } from '../observability/stats/node-stats.js'
+import { responseClock } from '../counter-store/response-clock.js'
+
+/** Windows so short that counters expire by themselves soon after. */
+const WINDOW = '1s'
+const PLENTY = 1_000_000
+const ALGORITHMS = ['fixed-window', 'token-bucket', 'sliding-window-counter'] as const
+/** Its calls meet the limits of all algorithms at once. */
+const EVERY_LIMIT_PATH = '/every-limit'
+const REFUSED_PATH = '/refused'
+/** Each leads through other code: one script for each algorithm, one for several limits. */
+export const WARM_UP_PATHS = [
+  ...ALGORITHMS.map((algorithm) => `/${algorithm}`),
+  EVERY_LIMIT_PATH,
+  REFUSED_PATH,
+]
+const RULES = [
+  ...ALGORITHMS.map((algorithm) => ({
+    id: `sluice-warm-up-${algorithm}`,
+    match: { path: `/${algorithm}` },
+    by: ['ip'],
+    limits: [{ algorithm, max: PLENTY, window: WINDOW }],
+  })),
+  {
+    id: 'sluice-warm-up-every-limit',
+    match: { path: EVERY_LIMIT_PATH },
+    by: ['ip'],
+    limits: ALGORITHMS.map((algorithm) => ({
+      name: algorithm,
+      algorithm,
+      max: PLENTY,
+      window: WINDOW,
+    })),
+  },
+  {
+    id: 'sluice-warm-up-refused',
+    match: { path: REFUSED_PATH },
+    by: ['ip'],
+    limits: [{ algorithm: 'fixed-window', max: 1, window: WINDOW }],
+  },
+]
+const LOOPBACK = '127.0.0.1'
+const LISTEN = { host: LOOPBACK, port: 0 }
+const TOKEN_BYTES = 32
+
+export interface WarmUpServer {
+  readonly gateway: string
+  readonly api: string
+  /** What the decision API asks for. */
+  readonly token: string
+  close(): Promise<void>
+}
+
+/** `store` is closed with the server. */
+export async function openWarmUpServer(config: Config, store: Store): Promise<WarmUpServer> {
+  const closers: (() => void | Promise<void>)[] = []
+  const close = async () => {
+    for (const closer of closers.splice(0).reverse()) await closer()
+  }
+  try {
+    // Its own secret: no counter of a real rule can have the same name.
+    const limiter = createLimiter({ rules: RULES, store, secret: randomBytes(16) })
+    closers.push(() => limiter.close())
+    const echo = await startEcho({ exclusive: true })
+    closers.push(() => echo.close())
+    const token = randomBytes(TOKEN_BYTES).toString('hex')
+    const own = warmUpConfig(config, { token, upstream: echo.origin })
+    const log = silentLog()
+    const { decider, close: closeDecider } = openDecider(own, limiter, log)
+    closers.push(closeDecider)
+    const identifier = createIdentifier({
+      config: own.identity,
+      trustedProxies: own.trustedProxies,
+      forwardedHeader: own.forwardedHeader,
+      secret: randomBytes(16),
+    })
+    const deps = {
+      decider,
+      identifier,
+      log,
+      describeAddress: (address: string) => address,
+      responseClock: responseClock(store, wallClock),
+      exclusive: true,
+    }
+    const gateway = openGateway(own, {
+      ...deps,
+      onUpstreamFailure: () => {},
+      onSlowUpload: () => {},
+    })
+    const api = openDecisionApi(own, {
+      ...deps,
+      adminToken: randomBytes(TOKEN_BYTES).toString('hex'),
+      hideSecrets: (attributes) => attributes,
+      readiness: () => ({ ready: false, reasons: [], store: null }),
+    })
+    closers.push(() => gateway.close())
+    const urls: string[] = []
+    for (const listener of [gateway.listener, api]) {
+      closers.push(async () => {
+        await listener.stopAccepting()
+        listener.destroyAll()
+      })
+      urls.push((await listener.start()).url)
+    }
+    const [gatewayUrl = '', apiUrl = ''] = urls
+    return { gateway: gatewayUrl, api: apiUrl, token, close }
+  } catch (error) {
+    await close()
+    throw error
+  }
+}
+
+interface WarmUpSettings {
+  readonly token: string
+  readonly upstream: string
+}
+
+function warmUpConfig(config: Config, { token, upstream }: WarmUpSettings): Config {
+  const { gateway, api, identity } = config
+  const proxy = parseCidr(`${LOOPBACK}/32`)
+  return {
+    ...config,
+    gateway: {
+      ...gateway,
+      listen: LISTEN,
+      tls: undefined,
+      upstreams: [upstreamAt(upstream)],
+      requireUser: [],
+    },
+    api: { ...api, listen: LISTEN, tls: undefined, token },
+    identity: { ...identity, keys: [], jwt: undefined },
+    trustedProxies: 'problem' in proxy ? [] : [proxy],
+  }
+}
+
+/** What looks on at decisions does so here too, on figures that are thrown away. */
+function openDecider(
+  config: Config,
+  limiter: Limiter,
+  log: ReturnType<typeof silentLog>,
+): { readonly decider: Decider; readonly close: () => void } {
+  const registry = createRegistry()
+  const clock = wallClock
+  const metrics = createDecisionMetrics(registry)
+  const times = registry.histogram('sluice_decision_seconds', 'Unread.', [0.001, 0.01, 0.1])
+  const refusals = createRefusalLog({
+    log,
+    clock,
+    callers: config.log.callers,
+    secretAttributes: [],
+  })
+  const degraded = createDegradedLog({ log, clock })
+  const nowMs = clock.now()
+  const observability = new NodeStats({
+    node: describeNode(clock),
+    rulesVersion: () => 0,
+    metrics,
+    decisionTimes: times,
+    storeTimes: undefined,
+    storeHealth: () => {
+      throw new Error('warm-up: nothing asks for its figures')
+    },
+    callers: new CallerTracker(nowMs),
+    distinct: new DistinctCallers(),
+    remaining: createRemainingMetrics(registry),
+    nowMs,
+  })
+  const decider = createDecider({
+    limiter,
+    metrics,
+    observability,
+    refusals,
+    degraded,
+    times,
+    nowMs: monotonicMs,
+  })
+  return {
+    decider,
+    close() {
+      refusals.close()
+      degraded.close()
+    },
+  }
+}
+
+/** Lines are made and dropped. */
+function silentLog() {
+  return createLogger({
+    level: 'info',
+    destination: {
+      write: () => true,
+      isBusy: () => false,
+      flush: async () => {},
+      flushNow: () => {},
+      lost: () => 0,
+    },
+  })
+}

@@ -1,0 +1,134 @@
+/** The path that is limited is the path that is served, whatever is sent for it. */
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { afterAll, beforeAll, expect, test } from 'vitest'
+import { startTestServer, type TestServer } from '../../src/serve.test-helper.js'
+import {
+  fuzzTargets,
+  type Route,
+  routeOfCareless,
+  routeOfRaw,
+  routeOfStandard,
+} from './path-fuzz.test-helper.js'
+import { type PipelinedResponse, pipeline } from './pipeline.test-helper.js'
+
+const TARGETS = 100_000
+const SEED = 20_261_016
+/** Far from what is sent; the smaller one binds, so that a decision names it. */
+const LIMIT = { max: 1_000_000, window: '1s' }
+const LIMIT_OF_ALL = { max: 1_000_000_000, window: '1s' }
+const RULES = [
+  { id: 'login', match: { path: '/login' }, by: [], limits: [LIMIT] },
+  { id: 'admin', match: { path: '/admin/*' }, by: [], limits: [LIMIT] },
+  { id: 'orders', match: { path: '/v1/orders/:id' }, by: [], limits: [LIMIT] },
+  { id: 'other', by: [], limits: [LIMIT_OF_ALL] },
+]
+
+/** What the upstream was asked for, by the number of the request; twice is two. */
+const served = new Map<number, string[]>()
+const upstream = createServer((request, response) => {
+  const id = Number(request.headers['x-case'])
+  served.set(id, [...(served.get(id) ?? []), request.url ?? ''])
+  response.end('ok')
+})
+let server: TestServer
+
+beforeAll(async () => {
+  await new Promise<void>((resolve) => upstream.listen(0, '127.0.0.1', resolve))
+  const { port } = upstream.address() as AddressInfo
+  server = await startTestServer({
+    rules: RULES,
+    env: { SLUICE_UPSTREAM: `http://127.0.0.1:${port}` },
+  })
+})
+
+afterAll(async () => {
+  upstream.closeAllConnections()
+  await server.close()
+  await new Promise((resolve) => upstream.close(resolve))
+})
+
+/** The rule that a call was charged to beside the one for everything. */
+function chargedIn(head: string): Route | undefined {
+  const policy = /^ratelimit-policy: (.*)$/im.exec(head)?.[1] ?? ''
+  const names = [...policy.matchAll(/"([a-z]+)"/g)].map(([, name]) => name as Route)
+  if (!names.includes('other') || names.length > 2) return undefined
+  return names.find((name) => name !== 'other') ?? 'other'
+}
+
+/** What is wrong with an answer; undefined: gateway, limiter and upstream agree. */
+function findMismatch(
+  { status, head }: PipelinedResponse,
+  urls: readonly string[],
+): string | undefined {
+  const [url, ...more] = urls
+  if (status === 400) return url === undefined ? undefined : 'refused, and served'
+  if (status !== 200) return `status ${status}`
+  if (url === undefined || more.length > 0) return `served ${urls.length} times`
+  const charged = chargedIn(head)
+  if (charged === undefined) return 'charged to nothing'
+  if (routeOfCareless(url) !== charged) return `careless: ${routeOfCareless(url)}, not ${charged}`
+  if (routeOfStandard(url) !== charged) return `standard: ${routeOfStandard(url)}, not ${charged}`
+  // A server that does not decode serves `/%6cogin` as nothing; it must not serve more than that.
+  const raw = routeOfRaw(url)
+  return raw === charged || raw === 'other' ? undefined : `raw: ${raw}, not ${charged}`
+}
+
+let targets: readonly string[]
+let answers: readonly PipelinedResponse[]
+const answerTo = (id: number): PipelinedResponse => answers[id] ?? { status: 0, head: '' }
+
+beforeAll(async () => {
+  targets = fuzzTargets(TARGETS, SEED)
+  const requests = targets.map(
+    (target, id) => `GET ${target} HTTP/1.1\r\nHost: a.example\r\nX-Case: ${id}\r\n\r\n`,
+  )
+  answers = await pipeline(server.gatewayPort, requests, { connections: 4, depth: 32 })
+}, 120_000)
+
+test('of 10^5 fuzzed targets none is charged to another route than the upstream serves', () => {
+  const mismatches = targets.flatMap((target, id) => {
+    const found = findMismatch(answerTo(id), served.get(id) ?? [])
+    return found === undefined ? [] : [`${JSON.stringify(target)}: ${found}`]
+  })
+  expect(mismatches.slice(0, 20)).toEqual([])
+  expect(mismatches).toHaveLength(0)
+})
+
+test('the decision API charges the same rule, and refuses the same paths', async () => {
+  const mismatches: string[] = []
+  for (let from = 0; from < TARGETS; from += 1000) {
+    const batch = targets.slice(from, from + 1000)
+    const calls = batch.map((path) => ({ attributes: { method: 'GET', path } }))
+    const response = await fetch(`${server.api}/v1/check`, {
+      method: 'POST',
+      body: JSON.stringify(calls),
+    })
+    const decisions = (await response.json()) as { rule?: string; error?: string }[]
+    for (const [at, target] of batch.entries()) {
+      const { status, head } = answerTo(from + at)
+      const { rule, error } = decisions[at] ?? {}
+      const told = status === 200 ? chargedIn(head) : 'CALL_PATH_INVALID'
+      // A whole address names a host, which the gateway compares and a call does not have.
+      const isForeign = status === 400 && !target.startsWith('/')
+      if (told !== (error ?? rule) && !isForeign) {
+        mismatches.push(`${JSON.stringify(target)}: ${told} at the gateway, not ${error ?? rule}`)
+      }
+    }
+  }
+  expect(mismatches.slice(0, 20)).toEqual([])
+})
+
+test('the targets would have dodged a limiter that compares paths as they are sent', () => {
+  const dodged = targets.filter((target) => {
+    const route = routeOfCareless(target)
+    return route !== 'other' && routeOfRaw(target) !== route
+  })
+  expect(dodged.length).toBeGreaterThan(10_000)
+  const statuses = new Set(answers.map(({ status }) => status))
+  expect(statuses).toEqual(new Set([200, 400]))
+  const admitted = answers.filter(({ status }) => status === 200).map(({ head }) => chargedIn(head))
+  for (const route of ['login', 'admin', 'orders', 'other'] as const) {
+    expect(admitted.filter((charged) => charged === route).length).toBeGreaterThan(1000)
+  }
+})

@@ -2,7 +2,7 @@
 import process from 'node:process'
 import { createInterface } from 'node:readline/promises'
 import { wallMs } from './clock.js'
-import { UsageError, OutputError } from './failures.js'
+import { UsageError, OutputError } from './command-errors.js'
 
 export interface Io {
   /** What was asked for. */

@@ -2,7 +2,7 @@
 import type { KeyInput } from '@sluice/client'
 import { show } from '@sluice/core'
 import { readCsvLine } from './csv.js'
-import { isRecord } from './records.js'
+import { isRecord } from './guards.js'
 
 const FIELDS = ['key', 'sha256', 'user', 'plan', 'name', 'state'] as const
 const ACCEPTED = FIELDS.join(', ')

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest'
-import { UsageError } from './failures.js'
+import { UsageError } from './command-errors.js'
 import { editLimits, hasZeroLimit } from './limit-edits.js'
 
 const hourly = { algorithm: 'sliding-window-counter', max: 1000, window: '1h', name: 'hourly' }

@@ -1,7 +1,7 @@
 /** The limits of a rule with some of them changed by the command line. */
 import { defaultLimitName, formatDuration, parseRules, parseData } from '@sluice/core'
-import { UsageError } from './failures.js'
-import { isRecord } from './records.js'
+import { UsageError } from './command-errors.js'
+import { isRecord } from './guards.js'
 
 /** One item of `--limits`. */
 interface LimitEdit {

@@ -6,7 +6,7 @@ import {
   ROOT_TOKEN,
   startAdmin,
   type TestAdmin,
-} from '../../server/src/admin/admin.test-helper.js'
+} from '../../server/src/entrypoints/admin/admin.test-helper.js'
 import { cleanAfterTests, sluice, tempFile, type TerminalOptions } from './cli.test-helper.js'
 
 closeAfterTests()

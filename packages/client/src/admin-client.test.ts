@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { type AdminClient, callerId, createAdminClient } from './index.js'
-import { closeAfterTests, startServer } from './server.test-helper.js'
+import { closeAfterTests, startServer } from './stub-server.test-helper.js'
 
 closeAfterTests()
 

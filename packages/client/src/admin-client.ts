@@ -1,12 +1,12 @@
 /** A typed client of the admin API, for Node and for browsers: one method for each route. */
 import { type Address, readAddress } from './address.js'
 import { type EventsOptions, followEvents } from './events.js'
-import { callerRoutes } from './routes/callers.js'
-import { decisionRoutes } from './routes/decisions.js'
-import { statsRoutes } from './routes/figures.js'
-import { keyRoutes } from './routes/keys.js'
-import { ruleRoutes } from './routes/rules.js'
-import { sessionRoutes } from './routes/session.js'
+import { callerRoutes } from './routes/caller-routes.js'
+import { decisionRoutes } from './routes/decision-routes.js'
+import { statsRoutes } from './routes/stats-routes.js'
+import { keyRoutes } from './routes/key-routes.js'
+import { ruleRoutes } from './routes/rule-routes.js'
+import { sessionRoutes } from './routes/session-routes.js'
 import { createSend, type SendOptions } from './send.js'
 
 export interface AdminClientOptions

@@ -2,21 +2,21 @@
 export { type AdminClient, type AdminClientOptions, createAdminClient } from './admin-client.js'
 export { AdminError, AdminInputError, UnreachableError } from './errors.js'
 export type { EventsOptions } from './events.js'
-export { callerId } from './routes/callers.js'
-export type { CallInput } from './routes/decisions.js'
-export type { TopQuery } from './routes/figures.js'
+export { callerId } from './routes/caller-routes.js'
+export type { CallInput } from './routes/decision-routes.js'
+export type { TopQuery } from './routes/stats-routes.js'
 export type {
   Change,
   ChangeResult,
   PageOptions,
   HistoryOptions,
   VersionedChange,
-} from './routes/options.js'
+} from './routes/route-options.js'
 export type {
   ApplyOptions,
   DeleteOptions,
   RollbackOptions,
   ValidateOptions,
-} from './routes/rules.js'
+} from './routes/rule-routes.js'
 export type { Fetch, ExpectedVersion } from './send.js'
 export type * from './types.js'

@@ -1,6 +1,6 @@
 /** What the admin API takes and answers, as docs/reference/admin-api.md and its OpenAPI say. */
 
-export type * from './types-figures.js'
+export type * from './types-stats.js'
 
 export type Role = 'read' | 'edit' | 'admin'
 

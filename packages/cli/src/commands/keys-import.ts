@@ -1,10 +1,10 @@
 /** Many keys at once. */
 import { AdminError, UnreachableError } from '@sluice/client'
 import type { Command } from 'commander'
-import { UsageError, OK, REFUSED } from '../failures.js'
-import { readInputFile } from '../files.js'
+import { UsageError, OK, REFUSED } from '../command-errors.js'
+import { readInputFile } from '../input-files.js'
 import { type PlacedKey, readKeyList } from '../key-list.js'
-import { escapeTerminal } from '../safe.js'
+import { escapeTerminal } from '../terminal-escape.js'
 import {
   type ChangeFlags,
   type Cli,
@@ -13,7 +13,7 @@ import {
   type CommandContext,
   withWhy,
   wholeNumber,
-} from '../session.js'
+} from '../command-context.js'
 
 // No single quotes: the check of the layout would take what follows for the name of a module.
 const NAME = `import`

@@ -2,11 +2,11 @@
 import { AdminError, type AppliedView, type RuleDiff } from '@sluice/client'
 import { parseRules, parseData } from '@sluice/core'
 import type { Command } from 'commander'
-import { type ConfirmFlags, confirm, requireTerminal, explainConfirmation } from '../ask.js'
+import { type ConfirmFlags, confirm, requireTerminal, explainConfirmation } from '../confirm.js'
 import { diffText, isEmptyDiff } from '../diff-text.js'
-import { UsageError, OK, REFUSED } from '../failures.js'
-import { type InputText, readInputFile } from '../files.js'
-import { escapeTerminal, escapedJson } from '../safe.js'
+import { UsageError, OK, REFUSED } from '../command-errors.js'
+import { type InputText, readInputFile } from '../input-files.js'
+import { escapeTerminal, escapedJson } from '../terminal-escape.js'
 import {
   type ChangeFlags,
   type Cli,
@@ -16,7 +16,7 @@ import {
   type CommandContext,
   withCommon,
   withWhy,
-} from '../session.js'
+} from '../command-context.js'
 import { questionOf } from './rules-set.js'
 
 interface FileFlags extends CommonFlags {

@@ -6,10 +6,10 @@ import {
   requireTerminal,
   explainConfirmation,
   reportUnchanged,
-} from '../ask.js'
-import { OK } from '../failures.js'
-import { ruleLimitsText } from '../rule-text.js'
-import { escapeTerminal } from '../safe.js'
+} from '../confirm.js'
+import { OK } from '../command-errors.js'
+import { ruleLimitsText } from '../rule-format.js'
+import { escapeTerminal } from '../terminal-escape.js'
 import {
   type ChangeFlags,
   type Cli,
@@ -17,7 +17,7 @@ import {
   run,
   type CommandContext,
   withWhy,
-} from '../session.js'
+} from '../command-context.js'
 import { promoteQuestion } from './rules-set.js'
 
 interface SureFlags extends ChangeFlags, ConfirmFlags {

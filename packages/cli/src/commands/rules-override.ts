@@ -2,9 +2,9 @@
 import { callerId, type OverrideView } from '@sluice/client'
 import { parseData } from '@sluice/core'
 import type { Command } from 'commander'
-import { UsageError, OK } from '../failures.js'
-import { byOf, callerText, limitsText } from '../rule-text.js'
-import { escapeTerminal } from '../safe.js'
+import { UsageError, OK } from '../command-errors.js'
+import { byOf, callerText, limitsText } from '../rule-format.js'
+import { escapeTerminal } from '../terminal-escape.js'
 import {
   type ChangeFlags,
   type Cli,
@@ -13,10 +13,10 @@ import {
   type CommandContext,
   withWhy,
   wholeNumber,
-} from '../session.js'
-import { table } from '../table.js'
-import { parseAttributes } from '../words.js'
-import { paginate } from '../pages.js'
+} from '../command-context.js'
+import { table } from '../text-table.js'
+import { parseAttributes } from '../parse-attributes.js'
+import { paginate } from '../paginate.js'
 
 interface OverrideFlags extends ChangeFlags {
   readonly until?: string

@@ -2,9 +2,9 @@
 import type { AdminClient, RulesPage, RuleView, VersionView } from '@sluice/client'
 import { writeYaml } from '@sluice/core'
 import type { Command } from 'commander'
-import { writeOutputFile } from '../files.js'
-import { byText, instantText, matchText, ruleLimitsText } from '../rule-text.js'
-import { escapeTerminal, escapeDocument } from '../safe.js'
+import { writeOutputFile } from '../input-files.js'
+import { byText, instantText, matchText, ruleLimitsText } from '../rule-format.js'
+import { escapeTerminal, escapeDocument } from '../terminal-escape.js'
 import {
   type Cli,
   type CommonFlags,
@@ -13,10 +13,10 @@ import {
   type CommandContext,
   wholeNumber,
   withCommon,
-} from '../session.js'
-import { table } from '../table.js'
-import { whatChanged } from '../version-text.js'
-import { paginate } from '../pages.js'
+} from '../command-context.js'
+import { table } from '../text-table.js'
+import { whatChanged } from '../version-summary.js'
+import { paginate } from '../paginate.js'
 
 const PAGE = 1000
 const VERSIONS_DEFAULT = 20

@@ -7,10 +7,10 @@ import {
   requireTerminal,
   explainConfirmation,
   reportUnchanged,
-} from '../ask.js'
+} from '../confirm.js'
 import { diffText, isEmptyDiff } from '../diff-text.js'
-import { UsageError, OK } from '../failures.js'
-import { escapeTerminal } from '../safe.js'
+import { UsageError, OK } from '../command-errors.js'
+import { escapeTerminal } from '../terminal-escape.js'
 import {
   type ChangeFlags,
   type Cli,
@@ -19,8 +19,8 @@ import {
   type CommandContext,
   withWhy,
   wholeNumber,
-} from '../session.js'
-import { isShadowOnly } from '../version-text.js'
+} from '../command-context.js'
+import { isShadowOnly } from '../version-summary.js'
 import { versionsText } from './rules-read.js'
 
 interface RollbackFlags extends ChangeFlags, ConfirmFlags {

@@ -1,13 +1,13 @@
 /** `sluice rules set`: other limits, another mode or posture of one rule, in one command. */
 import type { RuleDiff, RuleView } from '@sluice/client'
 import { type Command, Option } from 'commander'
-import { type ConfirmFlags, confirm, requireTerminal, reportUnchanged } from '../ask.js'
+import { type ConfirmFlags, confirm, requireTerminal, reportUnchanged } from '../confirm.js'
 import { diffText, isEmptyDiff } from '../diff-text.js'
-import { UsageError, OK, REFUSED } from '../failures.js'
+import { UsageError, OK, REFUSED } from '../command-errors.js'
 import { editLimits, hasZeroLimit } from '../limit-edits.js'
-import { isRecord } from '../records.js'
-import { instantText } from '../rule-text.js'
-import { escapeTerminal } from '../safe.js'
+import { isRecord } from '../guards.js'
+import { instantText } from '../rule-format.js'
+import { escapeTerminal } from '../terminal-escape.js'
 import {
   type ChangeFlags,
   type Cli,
@@ -15,7 +15,7 @@ import {
   run,
   type CommandContext,
   withWhy,
-} from '../session.js'
+} from '../command-context.js'
 
 interface SetFlags extends ChangeFlags, ConfirmFlags {
   readonly limits?: string

@@ -1,8 +1,8 @@
 /** `sluice rules shadow` and `enforce`: rules that refuse nobody, for good or for a while. */
 import type { Command } from 'commander'
-import { UsageError, OK } from '../failures.js'
-import { instantText, timeText } from '../rule-text.js'
-import { escapeTerminal } from '../safe.js'
+import { UsageError, OK } from '../command-errors.js'
+import { instantText, timeText } from '../rule-format.js'
+import { escapeTerminal } from '../terminal-escape.js'
 import {
   type ChangeFlags,
   type Cli,
@@ -10,7 +10,7 @@ import {
   run,
   type CommandContext,
   withWhy,
-} from '../session.js'
+} from '../command-context.js'
 
 interface ModeFlags extends ChangeFlags {
   readonly all?: boolean

@@ -1,10 +1,10 @@
 /** `sluice nodes`: who runs which version of the rules. */
 import type { NodesView, NodeView } from '@sluice/client'
 import type { Command } from 'commander'
-import { OK } from '../failures.js'
-import { elapsedText, instantText, offsetText } from '../rule-text.js'
-import { type Cli, type CommonFlags, helpOf, run, withCommon } from '../session.js'
-import { type Cell, pairs, table } from '../table.js'
+import { OK } from '../command-errors.js'
+import { elapsedText, instantText, offsetText } from '../rule-format.js'
+import { type Cli, type CommonFlags, helpOf, run, withCommon } from '../command-context.js'
+import { type Cell, pairs, table } from '../text-table.js'
 
 export function addNodes(program: Command, cli: Cli): void {
   withCommon(program.command('nodes'))

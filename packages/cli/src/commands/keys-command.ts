@@ -1,9 +1,9 @@
 /** `sluice keys ...`: the API keys of callers. */
 import type { KeyInput, KeyPatch, KeyView } from '@sluice/client'
 import type { Command } from 'commander'
-import { UsageError, OK } from '../failures.js'
-import { instantText } from '../rule-text.js'
-import { escapeTerminal } from '../safe.js'
+import { UsageError, OK } from '../command-errors.js'
+import { instantText } from '../rule-format.js'
+import { escapeTerminal } from '../terminal-escape.js'
 import {
   type ChangeFlags,
   type Cli,
@@ -14,10 +14,10 @@ import {
   withCommon,
   withWhy,
   wholeNumber,
-} from '../session.js'
-import { pairs, table } from '../table.js'
+} from '../command-context.js'
+import { pairs, table } from '../text-table.js'
 import { addKeysImport } from './keys-import.js'
-import { paginate } from '../pages.js'
+import { paginate } from '../paginate.js'
 
 const LISTED_DEFAULT = 100
 const PAGE = 1000

@@ -1,9 +1,9 @@
 /** `sluice tokens ...`: who may use the admin API. */
 import type { Role, TokenInput } from '@sluice/client'
 import { type Command, Option } from 'commander'
-import { OK } from '../failures.js'
-import { instantText } from '../rule-text.js'
-import { escapeTerminal } from '../safe.js'
+import { OK } from '../command-errors.js'
+import { instantText } from '../rule-format.js'
+import { escapeTerminal } from '../terminal-escape.js'
 import {
   type ChangeFlags,
   type Cli,
@@ -12,8 +12,8 @@ import {
   run,
   withCommon,
   withWhy,
-} from '../session.js'
-import { pairs, table } from '../table.js'
+} from '../command-context.js'
+import { pairs, table } from '../text-table.js'
 
 interface AddFlags extends ChangeFlags {
   readonly role: Role

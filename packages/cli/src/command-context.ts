@@ -2,9 +2,9 @@
 import { AdminError, type AdminClient, createAdminClient } from '@sluice/client'
 import { findAdmin } from '@sluice/server/find-admin'
 import type { Command } from 'commander'
-import { UsageError, OK, NoAnswerError } from './failures.js'
+import { UsageError, OK, NoAnswerError } from './command-errors.js'
 import type { Io } from './io.js'
-import { escapedJson } from './safe.js'
+import { escapedJson } from './terminal-escape.js'
 
 export interface CommonFlags {
   readonly url?: string

@@ -1,6 +1,6 @@
 import fc from 'fast-check'
 import { describe, expect, test } from 'vitest'
-import { pairs, table, widthOf } from './table.js'
+import { pairs, table, widthOf } from './text-table.js'
 
 describe('a table', () => {
   test('has aligned columns, numbers at their end', () => {

@@ -1,6 +1,6 @@
 /** Rules in a few words, from documents as people wrote them: nothing in them is certain. */
 import { durationText } from '@sluice/core'
-import { isRecord, plainText } from './records.js'
+import { isRecord, plainText } from './guards.js'
 
 /** `1000/1h sliding-window-counter hourly`. */
 function limitText(limit: unknown): string {

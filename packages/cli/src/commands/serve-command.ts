@@ -1,6 +1,6 @@
 /** `sluice serve` */
 import type { Command } from 'commander'
-import type { Cli } from '../session.js'
+import type { Cli } from '../command-context.js'
 
 interface ServeFlags {
   readonly config?: string

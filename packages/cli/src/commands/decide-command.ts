@@ -1,12 +1,19 @@
 /** `sluice check`, `sluice peek` and `sluice inspect`: what is decided, and what is kept for it. */
 import type { CounterView, DecisionSource, DecisionView, InspectView } from '@sluice/client'
 import type { Command } from 'commander'
-import { OK, REFUSED } from '../failures.js'
-import { isRecord, plainText } from '../records.js'
-import { callerText, elapsedText, timeText } from '../rule-text.js'
-import { type Cli, type CommonFlags, helpOf, run, withCommon, wholeNumber } from '../session.js'
-import { pairs, table } from '../table.js'
-import { parseAttributes } from '../words.js'
+import { OK, REFUSED } from '../command-errors.js'
+import { isRecord, plainText } from '../guards.js'
+import { callerText, elapsedText, timeText } from '../rule-format.js'
+import {
+  type Cli,
+  type CommonFlags,
+  helpOf,
+  run,
+  withCommon,
+  wholeNumber,
+} from '../command-context.js'
+import { pairs, table } from '../text-table.js'
+import { parseAttributes } from '../parse-attributes.js'
 
 interface CallFlags extends CommonFlags {
   readonly cost: number

@@ -8,7 +8,7 @@ import type {
   OverrideView,
   RuleView,
 } from '../types.js'
-import type { Change, ChangeResult, PageOptions, VersionedChange } from './options.js'
+import type { Change, ChangeResult, PageOptions, VersionedChange } from './route-options.js'
 
 /**
  * The caller of an override as URLs have it: `user=u1`, in the order of the rule's `by` and with a

@@ -1,6 +1,6 @@
 /** `user=u1` on a command line. */
 import { show } from '@sluice/core'
-import { UsageError } from './failures.js'
+import { UsageError } from './command-errors.js'
 
 const NAME = /^[a-z][a-z0-9_.-]{0,63}$/
 

@@ -1,6 +1,6 @@
 /** What went wrong, for people, and the exit code that says so. */
 import { AdminError, AdminInputError, UnreachableError } from '@sluice/client'
-import { escapeTerminal } from './safe.js'
+import { escapeTerminal } from './terminal-escape.js'
 
 export const OK = 0
 /** Refused, or found something. */

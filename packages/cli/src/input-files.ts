@@ -1,7 +1,7 @@
 /** Files that a command line names. */
 import { openSync, closeSync, fstatSync, readFileSync, writeFileSync } from 'node:fs'
 import { show } from '@sluice/core'
-import { UsageError } from './failures.js'
+import { UsageError } from './command-errors.js'
 import type { Io } from './io.js'
 
 /** Rules have up to 16 Mi characters of up to four bytes. */

@@ -2,7 +2,7 @@
 import { segment } from '../address.js'
 import type { Send } from '../send.js'
 import type { KeyInput, KeyPatch, KeysPage, KeyView, TokenInput, TokenView } from '../types.js'
-import type { Change, ChangeResult, PageOptions, VersionedChange } from './options.js'
+import type { Change, ChangeResult, PageOptions, VersionedChange } from './route-options.js'
 
 const keyOf = (id: string) => `/keys/${segment('key', id)}`
 

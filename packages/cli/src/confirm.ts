@@ -1,6 +1,6 @@
 /** "Are you sure?": of a person, where there is one. */
 import { AdminError } from '@sluice/client'
-import { UsageError, REFUSED } from './failures.js'
+import { UsageError, REFUSED } from './command-errors.js'
 import type { Io } from './io.js'
 
 export interface ConfirmFlags {

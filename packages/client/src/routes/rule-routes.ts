@@ -16,7 +16,7 @@ import type {
   PageOptions,
   HistoryOptions,
   VersionedChange,
-} from './options.js'
+} from './route-options.js'
 
 export interface ValidateOptions {
   /** Named in messages. */

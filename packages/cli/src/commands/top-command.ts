@@ -1,10 +1,10 @@
 /** `sluice top`: who is refused most or would be, uses most, or is at its limit for longest. */
 import { type TopCallerView, type TopOrder, type TopView, UnreachableError } from '@sluice/client'
 import { type Command, Option } from 'commander'
-import { OK } from '../failures.js'
+import { OK } from '../command-errors.js'
 import type { Io } from '../io.js'
-import { callerText, elapsedText } from '../rule-text.js'
-import { escapeTerminal } from '../safe.js'
+import { callerText, elapsedText } from '../rule-format.js'
+import { escapeTerminal } from '../terminal-escape.js'
 import {
   type Cli,
   type CommonFlags,
@@ -13,8 +13,8 @@ import {
   type CommandContext,
   wholeNumber,
   withCommon,
-} from '../session.js'
-import { table } from '../table.js'
+} from '../command-context.js'
+import { table } from '../text-table.js'
 
 interface TopFlags extends CommonFlags {
   readonly by: TopOrder

@@ -1,12 +1,12 @@
 /** `sluice alerts`: what must not go unseen. */
 import type { AlertsView, AlertView } from '@sluice/client'
 import type { Command } from 'commander'
-import { OK, REFUSED } from '../failures.js'
+import { OK, REFUSED } from '../command-errors.js'
 import type { Io } from '../io.js'
-import { elapsedText, instantText } from '../rule-text.js'
-import { escapeTerminal } from '../safe.js'
-import { type Cli, type CommonFlags, helpOf, run, withCommon } from '../session.js'
-import { table } from '../table.js'
+import { elapsedText, instantText } from '../rule-format.js'
+import { escapeTerminal } from '../terminal-escape.js'
+import { type Cli, type CommonFlags, helpOf, run, withCommon } from '../command-context.js'
+import { table } from '../text-table.js'
 
 /** Of those that are over; `--json` has all. */
 const RECENT_SHOWN_MAX = 10

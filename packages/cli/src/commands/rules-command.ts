@@ -1,6 +1,6 @@
 /** `sluice rules ...` */
 import type { Command } from 'commander'
-import type { Cli } from '../session.js'
+import type { Cli } from '../command-context.js'
 import { addRulesApply } from './rules-apply.js'
 import { addRulesChange } from './rules-change.js'
 import { addRulesOverride } from './rules-override.js'

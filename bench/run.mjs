@@ -42,7 +42,7 @@ const benchmarks = {
   },
   seeing: {
     about: 'what an open dashboard and scraped metrics cost a decision',
-    files: ['./seeing/measure.mjs'],
+    files: ['./observability/measure.mjs'],
   },
   rules: {
     about: 'what overrides, known keys and a change of one rule cost, and a start with all of them',

@@ -3,7 +3,7 @@ import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { findService } from '../tools/services.setup.js'
-import { call, newCaller } from './call.test-helper.js'
+import { call, newCaller } from './http-call.test-helper.js'
 import { type GuideOptions, writeGuideFile } from './guide-file.test-helper.js'
 import {
   freePorts,

@@ -3,12 +3,12 @@ import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
 import { findService } from '../tools/services.setup.js'
-import { APP_STATUS } from './app.test-helper.js'
-import { call, newCaller } from './call.test-helper.js'
+import { APP_STATUS } from './upstream-app.test-helper.js'
+import { call, newCaller } from './http-call.test-helper.js'
 import { type GuideOptions, writeGuideFile } from './guide-file.test-helper.js'
 import { makeFolder, type Program, startProgram } from './process.test-helper.js'
 import { describeProxy } from './proxy-suite.test-helper.js'
-import { CONFIG } from './world.test-helper.js'
+import { CONFIG } from './proxy-setup.test-helper.js'
 
 /** What /etc/nginx/nginx.conf does for a file in conf.d: it includes it inside `http`. */
 const MAIN = (folder: string) => `

@@ -1,9 +1,9 @@
 /** Clients that say what is not so, or say it oddly. */
 import { describe, expect, test } from 'vitest'
-import { APP_STATUS } from './app.test-helper.js'
-import { callThroughProxy, exhaustLogin } from './ask.test-helper.js'
-import { type CallOptions, newCaller } from './call.test-helper.js'
-import { KEY, type ProxySetup } from './world.test-helper.js'
+import { APP_STATUS } from './upstream-app.test-helper.js'
+import { callThroughProxy, exhaustLogin } from './proxy-call.test-helper.js'
+import { type CallOptions, newCaller } from './http-call.test-helper.js'
+import { KEY, type ProxySetup } from './proxy-setup.test-helper.js'
 
 export function describeLies(setup: () => ProxySetup): void {
   describe('a client that pretends', () => {

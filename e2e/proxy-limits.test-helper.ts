@@ -2,11 +2,11 @@
 import { createHash } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test } from 'vitest'
-import { APP_BODY, APP_STATUS } from './app.test-helper.js'
-import { callThroughProxy, exhaustLogin, rateLimitHeadersIn } from './ask.test-helper.js'
-import { call, newCaller } from './call.test-helper.js'
-import { startStubSluice } from './stand-in.test-helper.js'
-import { KEY, type ProxySetup } from './world.test-helper.js'
+import { APP_BODY, APP_STATUS } from './upstream-app.test-helper.js'
+import { callThroughProxy, exhaustLogin, rateLimitHeadersIn } from './proxy-call.test-helper.js'
+import { call, newCaller } from './http-call.test-helper.js'
+import { startStubSluice } from './stub-sluice.test-helper.js'
+import { KEY, type ProxySetup } from './proxy-setup.test-helper.js'
 
 const REFUSED_MS_MAX = 20_000
 

@@ -1,12 +1,12 @@
 /** A Sluice that hangs, is gone, fails, or does not know the proxy. */
 import { createHash } from 'node:crypto'
 import { describe, expect, test, vi } from 'vitest'
-import { APP_BODY, APP_STATUS } from './app.test-helper.js'
-import { exhaustLogin, rateLimitHeadersIn } from './ask.test-helper.js'
-import { call, newCaller } from './call.test-helper.js'
+import { APP_BODY, APP_STATUS } from './upstream-app.test-helper.js'
+import { exhaustLogin, rateLimitHeadersIn } from './proxy-call.test-helper.js'
+import { call, newCaller } from './http-call.test-helper.js'
 import { countFailClosed } from './guide-file.test-helper.js'
-import { startStubSluice } from './stand-in.test-helper.js'
-import type { ProxySetup } from './world.test-helper.js'
+import { startStubSluice } from './stub-sluice.test-helper.js'
+import type { ProxySetup } from './proxy-setup.test-helper.js'
 
 /** The timeouts of the files, and what a busy machine adds. */
 const SILENCE_MS = 500

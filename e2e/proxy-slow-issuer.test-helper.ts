@@ -1,9 +1,9 @@
 /** An issuer of tokens that takes its time, which must not make a proxy give up on Sluice. */
 import { describe, expect, test } from 'vitest'
-import { APP_STATUS } from './app.test-helper.js'
-import { call, newCaller } from './call.test-helper.js'
-import { startStubSluice } from './stand-in.test-helper.js'
-import { CONFIG, type ProxySetup } from './world.test-helper.js'
+import { APP_STATUS } from './upstream-app.test-helper.js'
+import { call, newCaller } from './http-call.test-helper.js'
+import { startStubSluice } from './stub-sluice.test-helper.js'
+import { CONFIG, type ProxySetup } from './proxy-setup.test-helper.js'
 
 /** Four times as long as a patient proxy waits for Sluice. */
 const ISSUER_MS = 20_000

@@ -5,7 +5,7 @@ import { describeLies } from './proxy-lies.test-helper.js'
 import { describeLimits } from './proxy-limits.test-helper.js'
 import { describeSilence } from './proxy-silence.test-helper.js'
 import { describeSlowIssuer } from './proxy-slow-issuer.test-helper.js'
-import { type StartProxy, startProxySetup, type ProxySetup } from './world.test-helper.js'
+import { type StartProxy, startProxySetup, type ProxySetup } from './proxy-setup.test-helper.js'
 
 const START_MS_MAX = 60_000
 

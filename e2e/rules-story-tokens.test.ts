@@ -2,7 +2,7 @@
 import { readdirSync, readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { call, newCaller } from './call.test-helper.js'
+import { call, newCaller } from './http-call.test-helper.js'
 import { type Operator, operatorOf, runSluice } from './operator.test-helper.js'
 import { makeFolder, stopAll } from './process.test-helper.js'
 import { waitForExit, run, type RunningServer, start } from './serve.test-helper.js'

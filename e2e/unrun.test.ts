@@ -1,6 +1,6 @@
 /** The files for proxies that Debian has no package of: read, not run. */
 import { expect, test } from 'vitest'
-import { readDocument } from '../packages/core/src/reading.js'
+import { readDocument } from '../packages/core/src/config-reader.js'
 import type { Node } from '../packages/core/src/rules/tree.js'
 import { readGuideFile } from './guide-file.test-helper.js'
 

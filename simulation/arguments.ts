@@ -1,6 +1,6 @@
 /** How the command line is read. */
 import { parseArgs } from 'node:util'
-import { isMutation, MUTATIONS, type MutationName } from './planted.js'
+import { isMutation, MUTATIONS, type MutationName } from './mutations.js'
 
 export const HELP = `Runs fleets of real limiters over a simulated store, network and clocks, and checks after every
 event what must hold. One seed is one run; the same seed is the same run.

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import type { CallSpec, LimitText, Scenario } from './scenario.js'
-import { runScenario } from './world.js'
+import { runScenario } from './sim-world.js'
 
 const NODES = 5
 const MAX = 6

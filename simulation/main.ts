@@ -1,9 +1,9 @@
 /** `npm run simulate`: seeds by the thousand, or one of them with all that happens in it. */
 import { HELP, readArguments } from './arguments.js'
 import { nowMs } from './clock.js'
-import type { MutationName } from './planted.js'
+import type { MutationName } from './mutations.js'
 import type { Scenario } from './scenario.js'
-import { type SeedRun, runSeed, search, shrinkSeedRun } from './search.js'
+import { type SeedRun, runSeed, search, shrinkSeedRun } from './seed-search.js'
 
 const VIOLATED = 1
 const MISUSE = 2

@@ -3,7 +3,7 @@
  * and rules. A part is left out by halves, then by ever smaller pieces, as long as that goes.
  */
 import type { Scenario } from './scenario.js'
-import { type Run, runScenario } from './world.js'
+import { type Run, runScenario } from './sim-world.js'
 
 /** Runs that are spent on it; what is left then is small enough to read, or nearly. */
 const TRIES_MAX = 600

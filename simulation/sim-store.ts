@@ -22,7 +22,7 @@ import {
   type Scheduler,
   StoreClock,
 } from '@sluice/limiter/internal'
-import type { SimLink } from './link.js'
+import type { SimLink } from './sim-link.js'
 import type { Random } from './random.js'
 import type { Operation, LinkOutcome, Reply, Request } from './requests.js'
 

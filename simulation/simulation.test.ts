@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
 import { generateScenario } from './generate.js'
-import { runSeed, search } from './search.js'
+import { runSeed, search } from './seed-search.js'
 
 /** `npm run test:long` multiplies the seeds by this; `npm run simulate` runs any number. */
 const SEEDS = 500 * Number(process.env['SLUICE_RUNS'] ?? 1)

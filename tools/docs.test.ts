@@ -16,7 +16,7 @@ import { fileURLToPath } from 'node:url'
 import { promisify } from 'node:util'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { ERROR_CODES, parseRules } from '../packages/core/src/index.js'
-import { PROBLEMS } from '../packages/core/src/rules/problems.js'
+import { PROBLEMS } from '../packages/core/src/rules/diagnostics.js'
 import { VARIABLES } from '../packages/server/src/config/environment.js'
 import { parseConfig } from '../packages/server/src/config/parse-config.js'
 

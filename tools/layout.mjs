@@ -80,7 +80,7 @@ const ARROWS = {
 }
 
 /** The files that may read the environment: of a server, and of commands that look for one. */
-const ENVIRONMENT_FILES = ['packages/server/src/entry.ts', 'packages/server/src/find-admin.ts']
+const ENVIRONMENT_FILES = ['packages/server/src/main.ts', 'packages/server/src/find-admin.ts']
 
 /** The one file of core that may import a package, and which. */
 const YAML_FILE = 'packages/core/src/rules/document.ts'

@@ -3,8 +3,8 @@ import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type RedisCluster, startCluster } from '../../tools/redis/cluster.js'
 import { type ShiftedRedis, startShiftedRedis } from '../../tools/redis/shifted.js'
 import { stopAll } from '../process.test-helper.js'
-import { AlertReceiver } from './receiver.test-helper.js'
-import { startAlertingServer, type AlertingServer } from './watched.test-helper.js'
+import { AlertReceiver } from './alert-receiver.test-helper.js'
+import { startAlertingServer, type AlertingServer } from './alerting-server.test-helper.js'
 
 const AHEAD_MS = 200
 /** A busy machine makes each reading less sure than it would be. */

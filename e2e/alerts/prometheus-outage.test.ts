@@ -12,8 +12,8 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { findService } from '../../tools/services.setup.js'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
 import { makeFolder, stopAll } from '../process.test-helper.js'
-import { AlertReceiver } from './receiver.test-helper.js'
-import { check, repeatEvery, startAlertingServer } from './watched.test-helper.js'
+import { AlertReceiver } from './alert-receiver.test-helper.js'
+import { check, repeatEvery, startAlertingServer } from './alerting-server.test-helper.js'
 
 const RULES_FILE = fileURLToPath(new URL('../../monitoring/prometheus-rules.yaml', import.meta.url))
 /** While nothing changes; while something does, the seconds that a server takes to find it out. */

@@ -6,13 +6,13 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { type PostgresServer, startPostgres } from '../../tools/postgres/server.js'
 import { stopAll } from '../process.test-helper.js'
-import { AlertReceiver } from './receiver.test-helper.js'
+import { AlertReceiver } from './alert-receiver.test-helper.js'
 import {
   check,
   repeatEvery,
   startAlertingServer,
   type AlertingServer,
-} from './watched.test-helper.js'
+} from './alerting-server.test-helper.js'
 
 const SOON = { timeout: 20_000, interval: 50 }
 /** Longer than a busy machine keeps the usual caller from its next call. */

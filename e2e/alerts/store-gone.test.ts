@@ -2,8 +2,8 @@
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
 import { stopAll } from '../process.test-helper.js'
-import { AlertReceiver } from './receiver.test-helper.js'
-import { startAlertingServer } from './watched.test-helper.js'
+import { AlertReceiver } from './alert-receiver.test-helper.js'
+import { startAlertingServer } from './alerting-server.test-helper.js'
 
 let redis: RedisServer
 const receiver = new AlertReceiver()

@@ -2,8 +2,8 @@
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
 import { stopAll } from '../process.test-helper.js'
-import { AlertReceiver } from './receiver.test-helper.js'
-import { check, repeatEvery, startAlertingServer } from './watched.test-helper.js'
+import { AlertReceiver } from './alert-receiver.test-helper.js'
+import { check, repeatEvery, startAlertingServer } from './alerting-server.test-helper.js'
 
 const RULES = 300
 const SOON = { timeout: 20_000, interval: 50 }

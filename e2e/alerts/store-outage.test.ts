@@ -2,14 +2,14 @@
 import { afterAll, afterEach, beforeAll, expect, test, vi } from 'vitest'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
 import { stopAll } from '../process.test-helper.js'
-import { AlertReceiver } from './receiver.test-helper.js'
+import { AlertReceiver } from './alert-receiver.test-helper.js'
 import {
   check,
   followAlerts,
   repeatEvery,
   startAlertingServer,
   type AlertingServer,
-} from './watched.test-helper.js'
+} from './alerting-server.test-helper.js'
 
 const WORKERS = 2
 /** Twice what availability needs, for each worker. */

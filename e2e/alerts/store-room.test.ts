@@ -2,13 +2,13 @@
 import { afterAll, beforeAll, expect, test } from 'vitest'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
 import { stopAll } from '../process.test-helper.js'
-import { AlertReceiver } from './receiver.test-helper.js'
+import { AlertReceiver } from './alert-receiver.test-helper.js'
 import {
   check,
   repeatEvery,
   startAlertingServer,
   type AlertingServer,
-} from './watched.test-helper.js'
+} from './alerting-server.test-helper.js'
 
 /** Above 80 % of what is used and that together, and little for counters. */
 const ROOM_BYTES = 150_000

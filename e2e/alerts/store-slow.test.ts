@@ -3,8 +3,8 @@ import { afterAll, afterEach, beforeAll, expect, test } from 'vitest'
 import { type FaultProxy, startFaultProxy } from '../../tools/redis/fault-proxy.js'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
 import { stopAll } from '../process.test-helper.js'
-import { AlertReceiver } from './receiver.test-helper.js'
-import { check, repeatEvery, startAlertingServer } from './watched.test-helper.js'
+import { AlertReceiver } from './alert-receiver.test-helper.js'
+import { check, repeatEvery, startAlertingServer } from './alerting-server.test-helper.js'
 
 const DEADLINE_MS = 400
 /** Each way, so that a round trip takes more than half the deadline. */

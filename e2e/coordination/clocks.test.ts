@@ -9,9 +9,9 @@ import {
   sourcesOf,
   windowsOf,
   rowsWithin,
-} from './admitted.test-helper.js'
-import { expectStoreDecided, expectConserved, shareFleets } from './fleet.test-helper.js'
-import { ruleOf } from './node.test-helper.js'
+} from './admissions.test-helper.js'
+import { expectStoreDecided, expectConserved, shareFleets } from './share-fleets.test-helper.js'
+import { ruleOf } from './fleet-node.test-helper.js'
 
 const SIZE = 3
 const WINDOW_MS = 1000

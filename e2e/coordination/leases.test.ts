@@ -10,14 +10,14 @@ import {
   sourcesOf,
   windowsOf,
   rowsWithin,
-} from './admitted.test-helper.js'
+} from './admissions.test-helper.js'
 import {
   expectStoreDecided,
   expectConserved,
   PATIENT_MS,
   shareFleets,
-} from './fleet.test-helper.js'
-import { type FleetNode, ruleOf, unitsIn } from './node.test-helper.js'
+} from './share-fleets.test-helper.js'
+import { type FleetNode, ruleOf, unitsIn } from './fleet-node.test-helper.js'
 
 const MAX_STRANDED = 0.2
 const leased = { coordination: 'leased', maxStranded: MAX_STRANDED, posture: 'closed' }

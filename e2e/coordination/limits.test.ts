@@ -11,9 +11,9 @@ import {
   sourcesOf,
   windowsOf,
   rowsWithin,
-} from './admitted.test-helper.js'
-import { expectStoreDecided, expectConserved, shareFleets } from './fleet.test-helper.js'
-import { type Row, ruleOf } from './node.test-helper.js'
+} from './admissions.test-helper.js'
+import { expectStoreDecided, expectConserved, shareFleets } from './share-fleets.test-helper.js'
+import { type Row, ruleOf } from './fleet-node.test-helper.js'
 
 const WINDOW_MS = 1000
 const MAX = 200

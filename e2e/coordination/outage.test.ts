@@ -1,9 +1,9 @@
 /** The store is gone for several windows: what the fleet admits together, and what it owes then. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { describe, expect, test, vi } from 'vitest'
-import { allowedOf, nextStart, sourcesOf, windowsOf } from './admitted.test-helper.js'
-import { shareFleets } from './fleet.test-helper.js'
-import { type FleetNode, type NodeStats, ruleOf, unitsIn } from './node.test-helper.js'
+import { allowedOf, nextStart, sourcesOf, windowsOf } from './admissions.test-helper.js'
+import { shareFleets } from './share-fleets.test-helper.js'
+import { type FleetNode, type NodeStats, ruleOf, unitsIn } from './fleet-node.test-helper.js'
 
 const SIZE = 4
 const WINDOW_MS = 1000

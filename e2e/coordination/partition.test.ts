@@ -7,9 +7,9 @@ import {
   oldestLease,
   rowsTouching,
   windowsOf,
-} from './admitted.test-helper.js'
-import { expectConserved, shareFleets } from './fleet.test-helper.js'
-import { type FleetNode, ruleOf } from './node.test-helper.js'
+} from './admissions.test-helper.js'
+import { expectConserved, shareFleets } from './share-fleets.test-helper.js'
+import { type FleetNode, ruleOf } from './fleet-node.test-helper.js'
 
 const SIZE = 3
 const CUT_MS = 10_000

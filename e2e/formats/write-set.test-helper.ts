@@ -10,9 +10,15 @@ import {
   FORMAT_CASES,
   type FormatResult,
   playFormatCase,
-} from '../../packages/limiter/src/redis/wire/format-cases.test-helper.js'
-import { keyOf, startBatchRedis } from '../../packages/limiter/src/redis/wire/redis.test-helper.js'
-import { decodeSnapshot, encodeSnapshot } from '../../packages/server/src/stats/sight-text.js'
+} from '../../packages/limiter/src/redis/protocol/format-cases.test-helper.js'
+import {
+  keyOf,
+  startBatchRedis,
+} from '../../packages/limiter/src/redis/protocol/redis.test-helper.js'
+import {
+  decodeSnapshot,
+  encodeSnapshot,
+} from '../../packages/server/src/observability/stats/node-snapshot-codec.js'
 import { type PostgresServer, startPostgres } from '../../tools/postgres/server.js'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
 import { waitFor } from '../process.test-helper.js'

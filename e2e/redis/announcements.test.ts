@@ -9,7 +9,7 @@ import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest'
 import { type RedisCluster, startCluster } from '../../tools/redis/cluster.js'
 import { type RedisSentinelSet, startSentinel } from '../../tools/redis/sentinel.js'
 import { startRedis, type RedisServer } from '../../tools/redis/server.mjs'
-import { waitFor } from '../../tools/redis/wait.js'
+import { waitFor } from '../../tools/redis/wait-for.js'
 
 const CLIENTS = ['ioredis', 'iovalkey', 'node-redis'] as const
 const PASSWORD = 'a-password-for-tests'

@@ -15,7 +15,7 @@ import {
 import { redisStore } from '@sluice/limiter/redis'
 import { type ManualClock, manualClock } from '@sluice/limiter/testing'
 import type { RedisServer } from '../../tools/redis/server.mjs'
-import { waitFor } from '../../tools/redis/wait.js'
+import { waitFor } from '../../tools/redis/wait-for.js'
 import type { OverrideStep, Rules, Scenario, Step } from './differential-scenario.test-helper.js'
 
 export interface Place {

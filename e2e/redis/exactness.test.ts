@@ -4,7 +4,7 @@ import { redisStore } from '@sluice/limiter/redis'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type RedisCluster, startCluster } from '../../tools/redis/cluster.js'
 import { type RedisServer, scanWithoutTtl, startRedis } from '../../tools/redis/server.mjs'
-import { runNodes } from './nodes.test-helper.js'
+import { runNodes } from './decision-nodes.test-helper.js'
 
 const NODES = 8
 const DECISIONS = 1_000_000

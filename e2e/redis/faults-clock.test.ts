@@ -4,7 +4,7 @@ import { redisStore } from '@sluice/limiter/redis'
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type ShiftedRedis, startShiftedRedis } from '../../tools/redis/shifted.js'
-import { waitFor } from '../../tools/redis/wait.js'
+import { waitFor } from '../../tools/redis/wait-for.js'
 import { PingCanary, TimerCanary } from './fault-canary.test-helper.js'
 import { runFault, TEST_MS_MAX } from './fault-run.test-helper.js'
 

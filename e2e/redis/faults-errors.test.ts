@@ -3,7 +3,7 @@ import { createLimiter, type Decision, type Limiter } from '@sluice/limiter'
 import { type RedisStore, redisStore } from '@sluice/limiter/redis'
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, test } from 'vitest'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
-import { waitFor } from '../../tools/redis/wait.js'
+import { waitFor } from '../../tools/redis/wait-for.js'
 import { type RespShim, startRespShim } from './resp-shim.test-helper.js'
 
 let server: RedisServer

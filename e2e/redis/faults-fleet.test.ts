@@ -1,15 +1,15 @@
 /** Several Redis: a primary fails, is replaced, is demoted, or gives its slots away. */
 import { afterEach, describe, expect, test, vi } from 'vitest'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { PARTITION_SLOTS } from '../../packages/limiter/src/redis/partitions.js'
+import { PARTITION_SLOTS } from '../../packages/limiter/src/redis/request/partitions.js'
 import { startCluster } from '../../tools/redis/cluster.js'
 import { startSentinel } from '../../tools/redis/sentinel.js'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
 import { type ShiftedRedis, startShiftedRedis } from '../../tools/redis/shifted.js'
-import { waitFor } from '../../tools/redis/wait.js'
+import { waitFor } from '../../tools/redis/wait-for.js'
 import { runFault, TEST_MS_MAX } from './fault-run.test-helper.js'
 import { KINDS } from './fault-nodes.test-helper.js'
-import { startSwitchableProxy } from './way.test-helper.js'
+import { startSwitchableProxy } from './switchable-proxy.test-helper.js'
 
 vi.setConfig({ testTimeout: TEST_MS_MAX })
 

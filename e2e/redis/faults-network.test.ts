@@ -3,9 +3,9 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type FaultProxy, startFaultProxy } from '../../tools/redis/fault-proxy.js'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
-import { waitFor } from '../../tools/redis/wait.js'
+import { waitFor } from '../../tools/redis/wait-for.js'
 import { type FaultOptions, runFault, TEST_MS_MAX, TIMES } from './fault-run.test-helper.js'
-import { startSwitchableProxy } from './way.test-helper.js'
+import { startSwitchableProxy } from './switchable-proxy.test-helper.js'
 
 vi.setConfig({ testTimeout: TEST_MS_MAX })
 

@@ -4,7 +4,7 @@ import { connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, describe, expect, test, vi } from 'vitest'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
-import { waitFor } from '../../tools/redis/wait.js'
+import { waitFor } from '../../tools/redis/wait-for.js'
 import { type FaultOptions, runFault, TEST_MS_MAX } from './fault-run.test-helper.js'
 
 vi.setConfig({ testTimeout: TEST_MS_MAX })

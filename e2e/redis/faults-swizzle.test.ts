@@ -7,11 +7,11 @@ import { type RedisStore, redisStore } from '@sluice/limiter/redis'
 import { afterEach, beforeEach, expect, test, vi } from 'vitest'
 import { type FaultProxy, startFaultProxy } from '../../tools/redis/fault-proxy.js'
 import { type RedisServer, startRedis } from '../../tools/redis/server.mjs'
-import { waitFor } from '../../tools/redis/wait.js'
+import { waitFor } from '../../tools/redis/wait-for.js'
 import { TimerCanary } from './fault-canary.test-helper.js'
 import { NODES } from './fault-nodes.test-helper.js'
 import { runFault, TEST_MS_MAX, TIMES } from './fault-run.test-helper.js'
-import { startSwitchableProxy } from './way.test-helper.js'
+import { startSwitchableProxy } from './switchable-proxy.test-helper.js'
 
 vi.setConfig({ testTimeout: TEST_MS_MAX })
 

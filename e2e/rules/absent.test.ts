@@ -9,7 +9,7 @@ import {
   liveRule,
   type Node,
   startNode,
-} from './nodes.test-helper.js'
+} from './rule-nodes.test-helper.js'
 
 const REFUSED = /^no rules yet: postgres [^ ]+: connect ECONNREFUSED/
 const POLL = { timeout: 30_000, interval: 100 }

@@ -10,7 +10,7 @@ import {
   type Node,
   seconds,
   startNodes,
-} from './nodes.test-helper.js'
+} from './rule-nodes.test-helper.js'
 
 const NODES = 5
 const WRITERS = 4

@@ -11,7 +11,7 @@ import {
   peekLimit,
   startNode,
   startNodes,
-} from './nodes.test-helper.js'
+} from './rule-nodes.test-helper.js'
 
 const POLL = { timeout: 20_000, interval: 50 }
 const LIVE_MS_MAX = 5000

@@ -14,7 +14,7 @@ import {
   seconds,
   startNodes,
   throughPort,
-} from './nodes.test-helper.js'
+} from './rule-nodes.test-helper.js'
 
 const POLL = { timeout: 30_000, interval: 100 }
 const POLLED_MS_MAX = 5000

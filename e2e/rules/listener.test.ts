@@ -15,7 +15,7 @@ import {
   startNode,
   startNodes,
   throughPort,
-} from './nodes.test-helper.js'
+} from './rule-nodes.test-helper.js'
 
 const NODES = 3
 const TRIALS = 10

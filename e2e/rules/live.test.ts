@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type PostgresServer, startPostgres } from '../../tools/postgres/server.js'
 import { stopAll } from '../process.test-helper.js'
-import { liveRule, type Node, quantile, startNodes } from './nodes.test-helper.js'
+import { liveRule, type Node, quantile, startNodes } from './rule-nodes.test-helper.js'
 
 const NODES = 5
 const CHANGES = 1000

@@ -11,7 +11,7 @@ import {
   type Node,
   seconds,
   startNodes,
-} from './nodes.test-helper.js'
+} from './rule-nodes.test-helper.js'
 
 const NODES = 2
 const OUTAGE_MS = 60_000

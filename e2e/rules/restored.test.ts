@@ -12,7 +12,7 @@ import {
   waitForNews,
   type Node,
   startNodes,
-} from './nodes.test-helper.js'
+} from './rule-nodes.test-helper.js'
 
 const NODES = 3
 const POLL = { timeout: 20_000, interval: 100 }

@@ -3,7 +3,7 @@ import { AdminError } from '@sluice/client'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { type PostgresServer, startPostgres } from '../../tools/postgres/server.js'
 import { stopAll } from '../process.test-helper.js'
-import { limitOf, liveRule, type Node, startNodes } from './nodes.test-helper.js'
+import { limitOf, liveRule, type Node, startNodes } from './rule-nodes.test-helper.js'
 
 const ROUNDS = 50
 

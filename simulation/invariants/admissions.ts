@@ -18,9 +18,9 @@
  * A shadow rule passes where the store is silent and tells nobody, so those are checked where
  * nothing goes wrong. Rules that were ever local or split have bounds of their own.
  */
-import type { DecisionRecord, TakeRecord } from '../called.js'
-import { type Counter, isEver, maxHeld, mostOf, nameOf } from '../counter.js'
-import { type GroundTruth, type StoreDisruption } from '../truth.js'
+import type { DecisionRecord, TakeRecord } from '../call-log.js'
+import { type Counter, isEver, maxHeld, mostOf, nameOf } from '../sim-counter.js'
+import { type GroundTruth, type StoreDisruption } from '../ground-truth.js'
 import type { MakeInvariant } from './invariant.js'
 import { confusedNodes } from './lease-time.js'
 import { atOnce, mostIn } from './meter.js'

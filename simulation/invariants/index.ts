@@ -1,10 +1,10 @@
 /** All that must hold. */
 import { admissions } from './admissions.js'
 import { allOrNothing } from './all-or-nothing.js'
-import { callDeadline } from './answered.js'
-import { chargeAccounting } from './books.js'
+import { callDeadline } from './call-deadline.js'
+import { chargeAccounting } from './charge-accounting.js'
 import { expiry } from './expiry.js'
-import { leaseShare } from './held.js'
+import { leaseShare } from './lease-share.js'
 import type { MakeInvariant } from './invariant.js'
 import { knownClock } from './known-clock.js'
 import { leaseTime } from './lease-time.js'

@@ -1,8 +1,8 @@
 /** What must hold whatever happens. Each says what is wrong; undefined: nothing. */
 import type { CounterKey } from '@sluice/core'
-import type { DecisionRecord } from '../called.js'
-import type { Execution } from '../server.js'
-import type { Refund, GroundTruth } from '../truth.js'
+import type { DecisionRecord } from '../call-log.js'
+import type { Execution } from '../sim-server.js'
+import type { Refund, GroundTruth } from '../ground-truth.js'
 
 export interface Invariant {
   readonly name: string

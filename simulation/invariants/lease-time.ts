@@ -10,9 +10,9 @@
  * nothing, so such nodes are left out; so are windows that a step of the store's clock passed.
  */
 import type { Limit } from '@sluice/core'
-import type { DecisionRecord, TakeRecord } from '../called.js'
-import { isSameLimit, nameOf } from '../counter.js'
-import { grantsOf, type GroundTruth } from '../truth.js'
+import type { DecisionRecord, TakeRecord } from '../call-log.js'
+import { isSameLimit, nameOf } from '../sim-counter.js'
+import { grantsOf, type GroundTruth } from '../ground-truth.js'
 import type { MakeInvariant } from './invariant.js'
 
 const LEASE_US_MAX = 2_000_000

@@ -23,8 +23,8 @@
  * has one limit and was not reset: while a side is cut off it admits the whole limit.
  */
 import type { CompiledLimit, Limit } from '@sluice/core'
-import { type Counter, isBucket, isEver, hasOneLimit, nameOf } from '../counter.js'
-import { chargeOf, grantsOf, type GroundTruth } from '../truth.js'
+import { type Counter, isBucket, isEver, hasOneLimit, nameOf } from '../sim-counter.js'
+import { chargeOf, grantsOf, type GroundTruth } from '../ground-truth.js'
 import type { MakeInvariant } from './invariant.js'
 import { atOnce, Meter, perUs } from './meter.js'
 

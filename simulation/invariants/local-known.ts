@@ -9,9 +9,9 @@
  * and had nothing refunded.
  */
 import type { Limit } from '@sluice/core'
-import type { DecisionRecord, TakeRecord } from '../called.js'
-import { isBucket, hasOneLimit, nameOf } from '../counter.js'
-import type { GroundTruth } from '../truth.js'
+import type { DecisionRecord, TakeRecord } from '../call-log.js'
+import { isBucket, hasOneLimit, nameOf } from '../sim-counter.js'
+import type { GroundTruth } from '../ground-truth.js'
 import type { MakeInvariant } from './invariant.js'
 import { unknownUs } from './local-bound.js'
 import { perUs } from './meter.js'

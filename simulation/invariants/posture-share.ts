@@ -6,9 +6,9 @@
  * changed its clock, can begin a window anew, and so does a reset; a counter of several limits has
  * several shares.
  */
-import type { TakeRecord } from '../called.js'
-import { hasOneLimit } from '../counter.js'
-import { type GroundTruth } from '../truth.js'
+import type { TakeRecord } from '../call-log.js'
+import { hasOneLimit } from '../sim-counter.js'
+import { type GroundTruth } from '../ground-truth.js'
 import type { MakeInvariant } from './invariant.js'
 import { Meter } from './meter.js'
 

@@ -4,9 +4,9 @@
  * before the store fell silent. Where nothing goes wrong it leaves nothing out.
  */
 import { readReceipt, sipKey } from '@sluice/core'
-import { SECRET } from '../rule-book.js'
+import { SECRET } from '../rule-timeline.js'
 
-import { nameOf } from '../counter.js'
+import { nameOf } from '../sim-counter.js'
 import type { MakeInvariant } from './invariant.js'
 
 export const receipts: MakeInvariant = (truth) => ({

@@ -15,9 +15,9 @@
  * A split refuses what its part does not hold, and a posture what it is made for.
  */
 import { algorithmOf, type Limit } from '@sluice/core'
-import type { CallRecord, DecisionRecord, TakeRecord } from '../called.js'
-import { type Counter, isSameLimit } from '../counter.js'
-import type { GroundTruth } from '../truth.js'
+import type { CallRecord, DecisionRecord, TakeRecord } from '../call-log.js'
+import { type Counter, isSameLimit } from '../sim-counter.js'
+import type { GroundTruth } from '../ground-truth.js'
 import type { MakeInvariant } from './invariant.js'
 
 /** How far a node may be off in placing the present. */

@@ -7,9 +7,9 @@
  * side. Nodes that slept, and stores whose clock stepped, are left out: there a node can not know.
  */
 import type { Limit } from '@sluice/core'
-import type { DecisionRecord } from '../called.js'
-import { chargeOf, type GroundTruth } from '../truth.js'
-import { nameOf } from '../counter.js'
+import type { DecisionRecord } from '../call-log.js'
+import { chargeOf, type GroundTruth } from '../ground-truth.js'
+import { nameOf } from '../sim-counter.js'
 import type { MakeInvariant } from './invariant.js'
 
 const ROUNDING_US = 5000

@@ -5,8 +5,8 @@
  *
  * Local counts and splits are not drawn, so they are not among these: other invariants bound them.
  */
-import { isEver } from '../counter.js'
-import type { Account } from '../truth.js'
+import { isEver } from '../sim-counter.js'
+import type { Account } from '../ground-truth.js'
 import type { MakeInvariant } from './invariant.js'
 
 export const spentOnce: MakeInvariant = (truth) => ({

@@ -6,7 +6,7 @@
  * that within seconds, and nothing is checked; nor where a reset or a change of the rule gives a
  * part anew.
  */
-import { isEver, hasOneLimit, nameOf } from '../counter.js'
+import { isEver, hasOneLimit, nameOf } from '../sim-counter.js'
 import type { MakeInvariant } from './invariant.js'
 import { atOnce, Meter, perUs } from './meter.js'
 

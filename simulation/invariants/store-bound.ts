@@ -8,9 +8,9 @@
  * reset. Of a counter with several limits, by tiers or changes, the largest holds, and what one of
  * them cannot hold is forgotten.
  */
-import type { Execution } from '../server.js'
-import { type Counter, isEver, mostOf, nameOf } from '../counter.js'
-import { grantsOf, type GroundTruth } from '../truth.js'
+import type { Execution } from '../sim-server.js'
+import { type Counter, isEver, mostOf, nameOf } from '../sim-counter.js'
+import { grantsOf, type GroundTruth } from '../ground-truth.js'
 import type { MakeInvariant } from './invariant.js'
 import { atOnce, Meter, perUs } from './meter.js'
 

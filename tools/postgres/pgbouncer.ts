@@ -4,7 +4,7 @@ import { rmSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { freePort } from '../ports.mjs'
 import { findService } from '../services.setup.js'
-import { makeOwnFolder, ServerProcess } from './process.js'
+import { makeOwnFolder, ServerProcess } from './server-process.js'
 import type { PostgresServer } from './server.js'
 
 const HOST = '127.0.0.1'

@@ -1,6 +1,6 @@
 import { existsSync } from 'node:fs'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
-import { waitFor } from '../redis/wait.js'
+import { waitFor } from '../redis/wait-for.js'
 import { startPgBouncer } from './pgbouncer.js'
 import { type PostgresServer, startPostgres } from './server.js'
 

@@ -16,7 +16,7 @@ import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import { freePort } from '../ports.mjs'
 import { findService } from '../services.setup.js'
-import { findOwner, makeOwnFolder, ServerProcess } from './process.js'
+import { findOwner, makeOwnFolder, ServerProcess } from './server-process.js'
 
 const HOST = '127.0.0.1'
 const ADMIN = 'postgres'

@@ -3,7 +3,7 @@ import { freePort } from '../ports.mjs'
 import type { RedisOptions, RedisServer } from './server.mjs'
 import { startSlotMove, type SlotMove } from './slot-move.js'
 import { startAll, stopAll, waitForData } from './start-all.js'
-import { waitFor } from './wait.js'
+import { waitFor } from './wait-for.js'
 
 const SLOTS = 16_384
 

@@ -3,7 +3,7 @@ import { connect, createServer, type AddressInfo, type Server, type Socket } fro
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterEach, beforeEach, expect, test } from 'vitest'
 import { startFaultProxy, type FaultProxy } from './fault-proxy.js'
-import { waitFor } from './wait.js'
+import { waitFor } from './wait-for.js'
 
 /** Long enough for bytes to pass here; a test that waits for nothing to come can only wait. */
 const A_WHILE_MS = 50

@@ -1,7 +1,7 @@
 /** A real Redis Sentinel set: a primary with replicas, and sentinels that replace it. */
 import { startRedis, type RedisServer } from './server.mjs'
 import { startAll, stopAll, waitForData } from './start-all.js'
-import { waitFor } from './wait.js'
+import { waitFor } from './wait-for.js'
 
 const NAME = 'sluice'
 

@@ -3,7 +3,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { once } from 'node:events'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { scanWithoutTtl, startRedis, type RedisServer } from './server.mjs'
-import { waitFor } from './wait.js'
+import { waitFor } from './wait-for.js'
 
 /** One that has ended stays listed until its parent, or whoever took its place, asks how. */
 function isAlive(pid: number): boolean {

@@ -1,5 +1,5 @@
 import { startRedis, type RedisOptions, type RedisServer } from './server.mjs'
-import { waitFor } from './wait.js'
+import { waitFor } from './wait-for.js'
 
 /** Starts them side by side; if one fails, none stays. */
 export async function startAll(

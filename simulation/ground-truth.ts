@@ -4,11 +4,18 @@
  */
 import type { CounterKey, Limit, PlannedTake, Take } from '@sluice/core'
 import type { Charge, Give } from '@sluice/limiter'
-import type { CallRecord, DecisionRecord } from './called.js'
-import { type Counter, isBucket, addVariant, nameOf, newCounter, changeLimit } from './counter.js'
+import type { CallRecord, DecisionRecord } from './call-log.js'
+import {
+  type Counter,
+  isBucket,
+  addVariant,
+  nameOf,
+  newCounter,
+  changeLimit,
+} from './sim-counter.js'
 import type { Reply, Request } from './requests.js'
 import type { FaultKind, Scenario } from './scenario.js'
-import type { Execution, SimServer } from './server.js'
+import type { Execution, SimServer } from './sim-server.js'
 
 /** What one node took of one counter, and what became of it. Units; all only grow. */
 export interface Account {

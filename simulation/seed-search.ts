@@ -1,9 +1,9 @@
 /** Runs seed after seed until one fails. */
 import { generateScenario } from './generate.js'
-import { type MutationName, withMutation } from './planted.js'
+import { type MutationName, withMutation } from './mutations.js'
 import type { Scenario } from './scenario.js'
 import { type ShrunkRun, shrink } from './shrink.js'
-import { type Run, type RunOptions, runScenario } from './world.js'
+import { type Run, type RunOptions, runScenario } from './sim-world.js'
 
 export interface SearchOptions {
   readonly from: number

@@ -2,8 +2,8 @@
  * Every call is decided within its deadline and 25 ms, in true time, under every fault. Time in
  * which its node stands still or sleeps does not count; a dead node never answers.
  */
-import type { CallRecord } from '../called.js'
-import type { GroundTruth } from '../truth.js'
+import type { CallRecord } from '../call-log.js'
+import type { GroundTruth } from '../ground-truth.js'
 import type { MakeInvariant } from './invariant.js'
 
 const CAP_MS = 25

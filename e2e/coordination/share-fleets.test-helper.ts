@@ -4,8 +4,8 @@ import { type FaultProxy, startFaultProxy } from '../../tools/redis/fault-proxy.
 import { type RedisServer, scanWithoutTtl, startRedis } from '../../tools/redis/server.mjs'
 import { stopAll } from '../process.test-helper.js'
 import { PingCanary } from '../redis/fault-canary.test-helper.js'
-import { longestStall } from './admitted.test-helper.js'
-import { FleetNode, type NodeOptions, type NodeStats, type Row } from './node.test-helper.js'
+import { longestStall } from './admissions.test-helper.js'
+import { FleetNode, type NodeOptions, type NodeStats, type Row } from './fleet-node.test-helper.js'
 
 /** Nothing is decided by posture because the machine was busy for a moment. */
 export const PATIENT_MS = 10_000

@@ -7,7 +7,7 @@ import { expect, vi } from 'vitest'
 import { type Operator, operatorOf } from '../operator.test-helper.js'
 import { makeFolder } from '../process.test-helper.js'
 import { type RunningServer, start } from '../serve.test-helper.js'
-import { RUNBOOK, SECRET } from './receiver.test-helper.js'
+import { RUNBOOK, SECRET } from './alert-receiver.test-helper.js'
 
 const SOON = { timeout: 20_000, interval: 50 }
 

@@ -1,8 +1,8 @@
 /** Calls through the patient proxy of a world. */
 import { expect } from 'vitest'
-import { APP_STATUS } from './app.test-helper.js'
-import { type CallResponse, call, type CallOptions, newCaller } from './call.test-helper.js'
-import type { ProxySetup } from './world.test-helper.js'
+import { APP_STATUS } from './upstream-app.test-helper.js'
+import { type CallResponse, call, type CallOptions, newCaller } from './http-call.test-helper.js'
+import type { ProxySetup } from './proxy-setup.test-helper.js'
 
 export function callThroughProxy(
   setup: ProxySetup,

@@ -4,17 +4,17 @@
  */
 import type { CounterKey } from '@sluice/core'
 import { Agenda } from './agenda.js'
-import type { DecisionRecord } from './called.js'
-import { SimCallers } from './callers.js'
-import { nameOf } from './counter.js'
+import type { DecisionRecord } from './call-log.js'
+import { SimCallers } from './sim-callers.js'
+import { nameOf } from './sim-counter.js'
 import { allInvariants } from './invariants/index.js'
 import type { Invariant, NodeAtEnd } from './invariants/invariant.js'
 import { Random } from './random.js'
-import { RuleTimeline, type RuleVersion } from './rule-book.js'
+import { RuleTimeline, type RuleVersion } from './rule-timeline.js'
 import type { Fault, NodeSpec, Scenario } from './scenario.js'
-import { type Execution, SimServer } from './server.js'
+import { type Execution, SimServer } from './sim-server.js'
 import { SimNode } from './sim-node.js'
-import { grantsOf, type Refund, GroundTruth } from './truth.js'
+import { grantsOf, type Refund, GroundTruth } from './ground-truth.js'
 
 /** What was found, and when. */
 interface Violation {

@@ -17,8 +17,8 @@
  * refused in the end it cannot give back either; and a node whose store's clock stepped takes them
  * for regained. Local counts of such nodes are left out.
  */
-import { isEver, maxHeld, mostOf } from '../counter.js'
-import type { Account, GroundTruth } from '../truth.js'
+import { isEver, maxHeld, mostOf } from '../sim-counter.js'
+import type { Account, GroundTruth } from '../ground-truth.js'
 import type { MakeInvariant } from './invariant.js'
 
 export const chargeAccounting: MakeInvariant = (truth) => ({

@@ -1,5 +1,5 @@
 /** Everything around a proxy: the application, Sluice, and the proxy: open, closed and patient. */
-import { type App, startApp } from './app.test-helper.js'
+import { type App, startApp } from './upstream-app.test-helper.js'
 import type { GuideOptions, Ports } from './guide-file.test-helper.js'
 import { freePorts, listensOn, type Program, waitFor } from './process.test-helper.js'
 import { type Sluice, type SluiceOptions, startSluice } from './sluice.test-helper.js'

@@ -1,5 +1,5 @@
 /** What a fleet admitted, counted by the clock of the machine, which is the store's too. */
-import type { Row } from './node.test-helper.js'
+import type { Row } from './fleet-node.test-helper.js'
 
 /** Times are whole milliseconds, so what was answered at one may have been up to one later. */
 const TICK_MS = 1

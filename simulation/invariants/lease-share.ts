@@ -4,7 +4,7 @@
  * the limit. What a bucket has regained meanwhile is held by nobody. Checked after every event,
  * where the network is as fast as it should be.
  */
-import { isEver, maxHeld } from '../counter.js'
+import { isEver, maxHeld } from '../sim-counter.js'
 import type { MakeInvariant } from './invariant.js'
 
 export const leaseShare: MakeInvariant = (truth) => ({

@@ -1,6 +1,6 @@
 import { describe, expect, test } from 'vitest'
-import { MUTATIONS, type MutationName } from './planted.js'
-import { runSeed, search, shrinkSeedRun } from './search.js'
+import { MUTATIONS, type MutationName } from './mutations.js'
+import { runSeed, search, shrinkSeedRun } from './seed-search.js'
 
 /** Each mistake must be found within so many seeds. */
 const SEEDS_MAX = 1000

@@ -35,11 +35,11 @@ const FLAGS = [
 ]
 
 const token = randomBytes(24).toString('base64url')
-const load = startLoad('../seeing/load.mjs')
+const load = startLoad('./load.mjs')
 const folder = mkdtempSync(join(tmpdir(), 'sluice-bench-'))
 let browser
 try {
-  const server = await startServer('subject', '../seeing/server.mjs', { args: [token] })
+  const server = await startServer('subject', './server.mjs', { args: [token] })
   const executablePath = placedChromium()
   browser = await chromium.launch({ executablePath, args: FLAGS })
   const page = await browser.newPage()
@@ -49,7 +49,7 @@ try {
   for (let pair = 0; pair < PAIRS; pair++) {
     const order = pair % 2 === 0 ? ['quiet', 'watched'] : ['watched', 'quiet']
     for (const kind of order) rounds[kind].push(await round(server, page, kind === 'watched'))
-    process.stdout.write('.')
+    process.stdout.write('./')
   }
   report(rounds)
 } finally {

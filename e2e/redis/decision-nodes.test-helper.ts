@@ -4,7 +4,7 @@ import { once } from 'node:events'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 
-const FIXTURE = fileURLToPath(new URL('./decide.fixture.mjs', import.meta.url))
+const FIXTURE = fileURLToPath(new URL('./decision-node.fixture.mjs', import.meta.url))
 
 export interface NodeTask {
   readonly url: string

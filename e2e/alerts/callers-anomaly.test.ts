@@ -6,13 +6,13 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { afterAll, beforeAll, describe, expect, test } from 'vitest'
 import { stopAll } from '../process.test-helper.js'
-import { AlertReceiver } from './receiver.test-helper.js'
+import { AlertReceiver } from './alert-receiver.test-helper.js'
 import {
   check,
   repeatEvery,
   startAlertingServer,
   type AlertingServer,
-} from './watched.test-helper.js'
+} from './alerting-server.test-helper.js'
 
 const isLong = process.env['SLUICE_RUNS'] !== undefined
 /** Of the shortest time over which what is usual may be learnt. */

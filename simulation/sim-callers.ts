@@ -1,11 +1,11 @@
 /** Those who call: their calls on nodes, what they give back of them, and resets. */
 import { type Decision, matchRules, planCall, readReceipt, sipKey } from '@sluice/core'
 import type { Agenda } from './agenda.js'
-import { type CallRecord, type DecisionRecord, spendingsOf } from './called.js'
-import { SECRET } from './rule-book.js'
+import { type CallRecord, type DecisionRecord, spendingsOf } from './call-log.js'
+import { SECRET } from './rule-timeline.js'
 import type { Arrival, CallSpec, ResetSpec } from './scenario.js'
 import type { SimNode } from './sim-node.js'
-import type { Refund, GroundTruth } from './truth.js'
+import type { Refund, GroundTruth } from './ground-truth.js'
 
 export interface SimCallersOptions {
   readonly agenda: Agenda

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { makeFolder } from '../process.test-helper.js'
 
-const FIXTURE = fileURLToPath(new URL('./node.fixture.mjs', import.meta.url))
+const FIXTURE = fileURLToPath(new URL('./fleet-node.fixture.mjs', import.meta.url))
 
 /** What became of one rule's units on a node, as the limiter tells it. */
 interface RuleStats {

@@ -1,6 +1,6 @@
 /** A call from its coming to its decision, and what that took. */
 import type { CompiledLimit, Decision } from '@sluice/core'
-import type { Account } from './truth.js'
+import type { Account } from './ground-truth.js'
 
 export interface CallRecord {
   readonly id: number

@@ -7,8 +7,8 @@
 import type { Agenda } from './agenda.js'
 import type { Random } from './random.js'
 import type { LinkOutcome, Reply, Request } from './requests.js'
-import type { SimServer } from './server.js'
-import { JITTER_MAX } from './truth.js'
+import type { SimServer } from './sim-server.js'
+import { JITTER_MAX } from './ground-truth.js'
 
 export interface SimLinkOptions {
   readonly agenda: Agenda

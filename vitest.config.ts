@@ -6,6 +6,7 @@ export default defineConfig({
   test: {
     include: [
       'packages/*/src/**/*.test.ts',
+      'packages/*/test/**/*.test.ts',
       'simulation/*.test.ts',
       'tools/**/*.test.ts',
       'e2e/**/*.test.ts',

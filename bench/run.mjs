@@ -40,7 +40,7 @@ const benchmarks = {
     about: 'over-admission, stranded share and hot keys of leased, local and split rules',
     files: ['./coordination/measure.mjs'],
   },
-  seeing: {
+  observability: {
     about: 'what an open dashboard and scraped metrics cost a decision',
     files: ['./observability/measure.mjs'],
   },

@@ -4,7 +4,7 @@
  */
 import { writeSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
-import { openFileStore } from '../packages/server/dist/rule-store/file/file-store.js'
+import { openFileStore } from '../packages/server/dist/rules/store/file/file-store.js'
 
 const STDOUT = 1
 const KEYS = 60

@@ -8,7 +8,7 @@ const io = {
   out: (text) => void process.stdout.write(text),
   err: (text) => void process.stderr.write(text),
   readInput: () => Promise.resolve(''),
-  ask: () => Promise.resolve(''),
+  prompt: () => Promise.resolve(''),
   isTerminal: false,
   columns: undefined,
   flush: () => Promise.resolve(),

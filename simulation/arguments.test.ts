@@ -5,8 +5,8 @@ test('without arguments a thousand seeds are run, from the first on', () => {
   expect(readArguments([])).toEqual({ kind: 'many', from: 0, seeds: 1000, mutation: undefined })
 })
 
-test('seeds, their first and a planted mistake can be chosen', () => {
-  const command = readArguments(['--seeds', '10000', '--from', '5', '--planted', 'late-lease'])
+test('seeds, their first and a mutation can be chosen', () => {
+  const command = readArguments(['--seeds', '10000', '--from', '5', '--mutation', 'late-lease'])
   expect(command).toEqual({ kind: 'many', from: 5, seeds: 10_000, mutation: 'late-lease' })
 })
 
@@ -18,7 +18,7 @@ test.each([
   [['--seeds', 'many'], '--seeds: found "many"; accepted: a whole number from 0 on'],
   [['--seed', '-1'], /--seed/],
   [['--from', '1.5'], '--from: found "1.5"; accepted: a whole number from 0 on'],
-  [['--planted', 'bug'], /--planted: found "bug"; accepted: lost-give-back, late-lease/],
+  [['--mutation', 'bug'], /--mutation: found "bug"; accepted: lost-give-back, late-lease/],
   [['--speed'], /--speed/],
 ])('%j is told to be wrong', (args, problem) => {
   const command = readArguments(args)

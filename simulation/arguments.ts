@@ -10,7 +10,7 @@ event what must hold. One seed is one run; the same seed is the same run.
   --seeds N        how many seeds to run (default 1000)
   --from N         the first of them (default 0)
   --seed N         one seed only, with everything that happens
-  --planted NAME   with a mistake in the engine: ${Object.keys(MUTATIONS).join(', ')}
+  --mutation NAME  with a mistake in the engine: ${Object.keys(MUTATIONS).join(', ')}
   --help           this text
 
 Exit codes: 0 everything held, 1 something did not, 2 the arguments are wrong.`
@@ -41,7 +41,7 @@ export function readArguments(args: readonly string[]): SimulateCommand {
   }
   if (mutation !== undefined && !isMutation(mutation)) {
     const accepted = Object.keys(MUTATIONS).join(', ')
-    return { kind: 'wrong', problem: `--planted: found "${mutation}"; accepted: ${accepted}` }
+    return { kind: 'wrong', problem: `--mutation: found "${mutation}"; accepted: ${accepted}` }
   }
   if (seed !== undefined) return { kind: 'one', seed: Number(seed), mutation }
   return { kind: 'many', from: Number(from ?? 0), seeds: Number(seeds ?? SEEDS_DEFAULT), mutation }

@@ -44,8 +44,8 @@ export function spendingsOf(call: CallRecord, decision: Decision): readonly Spen
   return call.takes.flat().flatMap((take) => {
     const { shadow, compiled } = take
     if (shadow !== undefined) {
-      return decision.shadow.includes(shadow) ? [] : { wanted: take, byPosture: false }
+      return decision.shadow.includes(shadow) ? [] : { take, byPosture: false }
     }
-    return { wanted: take, byPosture: decision.postures?.[compiled.rule] !== undefined }
+    return { take, byPosture: decision.postures?.[compiled.rule] !== undefined }
   })
 }

@@ -74,7 +74,7 @@ async function explain(seedRun: SeedRun, mutation: MutationName | undefined): Pr
   print(`smallest scenario found, which fails at ${run.violation?.atMs} ms:`)
   print(`  ${run.violation?.message}`)
   for (const line of linesOf(scenario)) print(line)
-  const bug = mutation === undefined ? '' : ` --planted ${mutation}`
+  const bug = mutation === undefined ? '' : ` --mutation ${mutation}`
   print(`replay: npm run simulate -- --seed ${seedRun.seed}${bug}`)
 }
 

@@ -21,7 +21,7 @@ const BROKEN: Record<MutationName, string> = {
   'wrong-window': 'what is charged to a window was spent in it',
 }
 
-describe('a mistake planted in the engine', () => {
+describe('a mutation of the engine', () => {
   test.each(NAMES)('%s is found, and is none of the engine itself', async (mutation) => {
     const found = await search({ from: 0, seeds: SEEDS_MAX, mutation, only: BROKEN[mutation] })
     expect(found?.run.violation?.invariant).toBe(BROKEN[mutation])

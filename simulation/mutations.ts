@@ -36,7 +36,7 @@ export const MUTATIONS = {
   'greedy-lease': () =>
     replace(
       Holdings.prototype,
-      'mostOf',
+      'maxHeld',
       () =>
         ({ maxStranded, immediate }) =>
           Math.floor(maxStranded * immediate.capacity),
@@ -57,12 +57,12 @@ export const MUTATIONS = {
     const rounds = new WeakMap<UnreportedUsage, number>()
     return replace(
       UnreportedUsage.prototype,
-      'cut',
-      (cut) =>
+      'drain',
+      (drain) =>
         function (this: UnreportedUsage) {
           const round = (rounds.get(this) ?? 0) + 1
           rounds.set(this, round)
-          return round % 2 === 0 ? cut.call(this) : []
+          return round % 2 === 0 ? drain.call(this) : []
         },
     )
   },
@@ -70,20 +70,20 @@ export const MUTATIONS = {
   'half-report': () =>
     replace(
       UnreportedUsage.prototype,
-      'cut',
-      (cut) =>
+      'drain',
+      (drain) =>
         function (this: UnreportedUsage) {
-          return cut.call(this).map(({ amount, at }) => ({ amount: Math.ceil(amount / 2), at }))
+          return drain.call(this).map(({ amount, at }) => ({ amount: Math.ceil(amount / 2), at }))
         },
     ),
   /** What was spent in one window is charged to the next. */
   'wrong-window': () =>
     replace(
       UnreportedUsage.prototype,
-      'cut',
-      (cut) =>
+      'drain',
+      (drain) =>
         function (this: UnreportedUsage) {
-          return cut.call(this).map(({ amount, at }) => ({ amount, at: at + this.windowUs }))
+          return drain.call(this).map(({ amount, at }) => ({ amount, at: at + this.windowUs }))
         },
     ),
 } as const satisfies Record<string, Mutation>

@@ -100,15 +100,15 @@ export class SimStore implements Store {
     const { states = false, onLate } = options
     const operation: Operation = { verb: 'take', groups, states }
     return new Promise((resolve) => {
-      const answersOf = (heard: LinkOutcome | 'unsent') => {
-        if (heard === 'unsent') return all('not-run')
-        if (heard === 'lost') return all('unknown')
-        return heard.late ? all('not-run') : (heard.answers ?? all('unknown'))
+      const answersOf = (outcome: LinkOutcome | 'unsent') => {
+        if (outcome === 'unsent') return all('not-run')
+        if (outcome === 'lost') return all('unknown')
+        return outcome.late ? all('not-run') : (outcome.answers ?? all('unknown'))
       }
       this.send(operation, options.deadlineMs ?? this.#options.deadlineMs, {
-        inTime: (heard) => resolve(answersOf(heard)),
+        inTime: (outcome) => resolve(answersOf(outcome)),
         expired: () => resolve(all('unknown')),
-        late: (heard) => onLate?.(answersOf(heard)),
+        late: (outcome) => onLate?.(answersOf(outcome)),
       })
     })
   }
@@ -165,11 +165,11 @@ export class SimStore implements Store {
     return new Promise((resolve, reject) => {
       const fail = (silence: Silence) => reject(new NoReplyError(operation.verb, silence))
       this.send(operation, this.#options.deadlineMs, {
-        inTime: (heard) => {
-          if (heard === 'unsent') fail('not-run')
-          else if (heard === 'lost') fail('unknown')
-          else if (heard.late) fail('not-run')
-          else resolve(heard)
+        inTime: (outcome) => {
+          if (outcome === 'unsent') fail('not-run')
+          else if (outcome === 'lost') fail('unknown')
+          else if (outcome.late) fail('not-run')
+          else resolve(outcome)
         },
         expired: () => fail('unknown'),
         late: () => {},
@@ -181,7 +181,7 @@ export class SimStore implements Store {
     operation: Operation,
     deadlineMs: number,
     then: {
-      readonly inTime: (heard: LinkOutcome | 'unsent') => void
+      readonly inTime: (outcome: LinkOutcome | 'unsent') => void
       readonly expired: () => void
       readonly late: (reply: Reply) => void
     },
@@ -197,14 +197,14 @@ export class SimStore implements Store {
     const request: Request = { node, operation, sentUs: trueUs(), notAfter }
     let isAnswered = false
     let callOff = () => {}
-    const left = link.send(request, (heard) => {
+    const left = link.send(request, (outcome) => {
       callOff()
       const wasAnswered = isAnswered
       isAnswered = true
-      if (heard !== 'lost') this.onReply(heard, sentMs)
+      if (outcome !== 'lost') this.onReply(outcome, sentMs)
       else if (!wasAnswered) this.#options.onDoubt(request)
-      if (!wasAnswered) then.inTime(heard)
-      else if (heard !== 'lost') then.late(heard)
+      if (!wasAnswered) then.inTime(outcome)
+      else if (outcome !== 'lost') then.late(outcome)
     })
     if (!left) {
       then.inTime('unsent')

@@ -26,7 +26,7 @@ const ARROWS = {
     '@hono/zod-openapi',
     '@opentelemetry/api',
     '@sluice/core',
-    '@sluice/core/reading',
+    '@sluice/core/config-reader',
     '@sluice/limiter',
     '@sluice/limiter/otel',
     '@sluice/limiter/redis',
@@ -152,7 +152,7 @@ export function checkPurity(path, text) {
     home === 'core'
       ? IMPURE
       : [
-          ...(path.endsWith('/clock.ts')
+          ...(path.endsWith('clock.ts')
             ? []
             : [
                 [

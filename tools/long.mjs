@@ -12,7 +12,7 @@ if (!/^[1-9][0-9]{0,5}$/.test(times)) {
 console.log(`Property tests with ${times} times the usual number of traces. This takes a while.`)
 const files = [
   'propert',
-  'e2e/alerts/callers-unusual',
+  'e2e/alerts/callers-anomaly',
   'e2e/redis/cold-burst',
   'e2e/redis/cluster-holds',
   'e2e/redis/differential',

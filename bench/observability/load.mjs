@@ -1,6 +1,6 @@
 /**
- * The load of `npm run bench -- seeing`: so many decisions a second, whatever the server makes of
- * them, in arrays over a few kept connections. Tells how many were answered.
+ * The load of `npm run bench -- observability`: so many decisions a second, whatever the server
+ * makes of them, in arrays over a few kept connections. Tells how many were answered.
  */
 import { Pool } from 'undici'
 

@@ -8,9 +8,9 @@ import { closeSync, mkdirSync, mkdtempSync, openSync, rmSync, statSync, writeSyn
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { firstEntry } from '../../packages/server/dist/rule-store/entry.js'
-import { openFileStore } from '../../packages/server/dist/rule-store/file/file-store.js'
-import { encodeLine } from '../../packages/server/dist/rule-store/file/journal-line.js'
+import { firstEntry } from '../../packages/server/dist/rules/store/version-entry.js'
+import { openFileStore } from '../../packages/server/dist/rules/store/file/file-store.js'
+import { encodeLine } from '../../packages/server/dist/rules/store/file/journal-line.js'
 
 const RULES = 100
 const OPENS = 3

@@ -6,12 +6,12 @@ import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createLimiter } from '../../packages/limiter/dist/index.js'
-import { RegisteredKeys } from '../../packages/server/dist/identity/known-keys.js'
-import { openFileStore } from '../../packages/server/dist/rule-store/file/file-store.js'
-import { keyHash, keyId, sha256Of } from '../../packages/server/dist/rule-store/key-hash.js'
-import { openPostgresStore } from '../../packages/server/dist/rule-store/postgres/postgres-store.js'
-import { openLastGood } from '../../packages/server/dist/source/last-good.js'
-import { followStore } from '../../packages/server/dist/source/store-source.js'
+import { RegisteredKeys } from '../../packages/server/dist/identity/api-keys/known-keys.js'
+import { openFileStore } from '../../packages/server/dist/rules/store/file/file-store.js'
+import { keyHash, keyId, sha256Of } from '../../packages/server/dist/rules/store/key-hash.js'
+import { openPostgresStore } from '../../packages/server/dist/rules/store/postgres/postgres-store.js'
+import { openLastKnownGood } from '../../packages/server/dist/rules/sync/last-known-good/last-known-good.js'
+import { followStore } from '../../packages/server/dist/rules/sync/rule-store-follower.js'
 import { printTable } from '../report.mjs'
 
 const isQuick = process.argv.includes('--quick')
@@ -70,11 +70,11 @@ async function fill(store) {
 }
 
 /** Until rules, overrides and keys are in force. */
-async function start(open, lastGood) {
+async function start(open, lastKnownGood) {
   const limiter = createLimiter({ rules: undefined })
   const keys = new RegisteredKeys()
   const began = performance.now()
-  const source = await followStore({ store: await open(), limiter, keys, log, node, lastGood })
+  const source = await followStore({ store: await open(), limiter, keys, log, node, lastKnownGood })
   while (keys.size < KEYS || !source.isReady())
     await new Promise((resolve) => setTimeout(resolve, 20))
   const seconds = (performance.now() - began) / 1000
@@ -99,7 +99,7 @@ try {
     const database = await openDatabase()
     await fill(database)
     await database.close()
-    const copy = () => openLastGood({ dataDir: folder, log, isKeeper: true })
+    const copy = () => openLastKnownGood({ dataDir: folder, log, isKeeper: true })
     rows.push(['Postgres', ...(await start(openDatabase, copy()))])
     rows.push(['Postgres, with a last good copy', ...(await start(openDatabase, copy()))])
   }

@@ -3,8 +3,11 @@
  * lookups with and without them.
  */
 import { createHash } from 'node:crypto'
-import { KnownKeys, RegisteredKeys } from '../../packages/server/dist/identity/known-keys.js'
-import { keyHash, keyId, sha256Of } from '../../packages/server/dist/rule-store/key-hash.js'
+import {
+  KnownKeys,
+  RegisteredKeys,
+} from '../../packages/server/dist/identity/api-keys/known-keys.js'
+import { keyHash, keyId, sha256Of } from '../../packages/server/dist/rules/store/key-hash.js'
 import { createLimiter } from '../../packages/limiter/dist/index.js'
 import { median, printTable } from '../report.mjs'
 
@@ -90,7 +93,7 @@ function knownWith(count) {
   for (let i = 0; i < count; i++) {
     const hash = keyHash(SECRET, sha256Of(`key-number-${i}`))
     const body = { hash, user: `u${i}`, plan: 'pro', state: 'active', createdAt: '' }
-    registered.put([{ kind: 'key', id: keyId(hash), version: 1, body }])
+    registered.receive([{ kind: 'key', id: keyId(hash), version: 1, body }])
   }
   registered.end(SECRET)
   return new KnownKeys([], registered)

@@ -78,12 +78,12 @@ export function isRight(kind: Kind, decision: Decision): boolean {
   const { source, allowed, postures, reason } = decision
   if (kind.posture === undefined) return allowed
   if (source !== 'posture') return postures === undefined && reason !== 'posture'
-  const events = Object.entries(postures ?? {})
-  const isKnown = events.every(([rule, posture]) => kind.postures[rule] === posture)
-  if (events.length === 0 || !isKnown) return false
-  const isClosed = events.some(([, posture]) => posture === 'closed')
+  const entries = Object.entries(postures ?? {})
+  const isKnown = entries.every(([rule, posture]) => kind.postures[rule] === posture)
+  if (entries.length === 0 || !isKnown) return false
+  const isClosed = entries.some(([, posture]) => posture === 'closed')
   // A share may be used up; the other two say the same to everybody.
-  const isFree = events.some(([, posture]) => posture === 'local')
+  const isFree = entries.some(([, posture]) => posture === 'local')
   return isFree || allowed === !isClosed
 }
 

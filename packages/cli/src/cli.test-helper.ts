@@ -58,11 +58,11 @@ export function answer(body: unknown): CannedAnswer {
 export async function startAdmin(routes: Routes) {
   const requests: ReceivedRequest[] = []
   const turns = new Map<string, number>()
-  const answerOf = (asked: ReceivedRequest): CannedAnswer => {
-    const name = `${asked.method} ${asked.path}`
+  const answerOf = (received: ReceivedRequest): CannedAnswer => {
+    const name = `${received.method} ${received.path}`
     const found = routes[name]
     if (found === undefined) return problem(404, 'not_found', { detail: `no route ${name}` })
-    if (typeof found === 'function') return found(asked)
+    if (typeof found === 'function') return found(received)
     if (!Array.isArray(found)) return found as CannedAnswer
     const list = found as readonly CannedAnswer[]
     const turn = turns.get(name) ?? 0
@@ -74,7 +74,7 @@ export async function startAdmin(routes: Routes) {
     request.on('data', (chunk: Buffer) => chunks.push(chunk))
     request.on('end', () => {
       const url = new URL(request.url ?? '', 'http://a')
-      const asked: ReceivedRequest = {
+      const received: ReceivedRequest = {
         method: request.method ?? '',
         path: url.pathname.replace('/admin/v1', ''),
         query: Object.fromEntries(url.searchParams),
@@ -82,8 +82,8 @@ export async function startAdmin(routes: Routes) {
         token: request.headers.authorization,
         body: Buffer.concat(chunks).toString('utf8'),
       }
-      requests.push(asked)
-      const { status = 200, body, drop = false } = answerOf(asked)
+      requests.push(received)
+      const { status = 200, body, drop = false } = answerOf(received)
       if (drop) return void request.socket.destroy()
       const isText = typeof body === 'string'
       response.writeHead(status, {
@@ -104,7 +104,7 @@ export async function startAdmin(routes: Routes) {
   const lines = () => requests.map(({ method, path }) => `${method} ${path}`)
   return {
     url,
-    seen: requests,
+    requests,
     lines,
     close,
     run: (words: readonly string[], terminal: TerminalOptions = {}) =>
@@ -132,7 +132,7 @@ export async function sluice(words: readonly string[], terminal: TerminalOptions
   let writes = 0
   let out = ''
   let err = ''
-  const asked: string[] = []
+  const prompts: string[] = []
   const code = await main(words, {
     out: (text) => {
       if (writes++ < writesRead) out += text
@@ -142,9 +142,9 @@ export async function sluice(words: readonly string[], terminal: TerminalOptions
     },
     readInput: async () => input,
     prompt: async (question) => {
-      asked.push(question)
+      prompts.push(question)
       await beforeAnswer?.()
-      return answers?.[asked.length - 1] ?? ''
+      return answers?.[prompts.length - 1] ?? ''
     },
     isTerminal: answers !== undefined,
     columns,
@@ -155,7 +155,7 @@ export async function sluice(words: readonly string[], terminal: TerminalOptions
     isOutputOpen: () => writes <= writesRead,
     flush: async () => {},
   })
-  return { code, out, err, asked }
+  return { code, out, err, prompts }
 }
 
 export function tempFile(name: string, text: string): string {

@@ -23,7 +23,7 @@ describe('the server and the token', () => {
     env['SLUICE_ADMIN_URL'] = admin.url
     env['SLUICE_ADMIN_TOKEN'] = 'of-the-environment'
     expect(await sluice(['tokens', 'list'])).toMatchObject({ code: 0 })
-    expect(admin.seen[0]?.token).toBe('Bearer of-the-environment')
+    expect(admin.requests[0]?.token).toBe('Bearer of-the-environment')
   })
 
   test('come from the data directory of a server on this machine', async () => {
@@ -31,14 +31,14 @@ describe('the server and the token', () => {
     delete env['SLUICE_ADMIN_TOKEN']
     env['SLUICE_DATA_DIR'] = dirname(tempFile('admin-token', 'of-the-folder\n'))
     expect(await sluice(['tokens', 'list', '--url', admin.url])).toMatchObject({ code: 0 })
-    expect(admin.seen[0]?.token).toBe('Bearer of-the-folder')
+    expect(admin.requests[0]?.token).toBe('Bearer of-the-folder')
   })
 
   test('a file that is named is taken before both', async () => {
     const admin = await startAdmin(routes)
     env['SLUICE_ADMIN_TOKEN'] = 'of-the-environment'
     await admin.run(['tokens', 'list'])
-    expect(admin.seen[0]?.token).toBe('Bearer a-token-of-tests')
+    expect(admin.requests[0]?.token).toBe('Bearer a-token-of-tests')
   })
 
   test('where there is none, it is said where one was looked for', async () => {

@@ -62,7 +62,7 @@ describe('a day of an operator', () => {
 
   test('a limit is tightened by one command, which shows what changes', async () => {
     const ran = await run('rules set per-user --limits 1/minute --why INC-7', { answers: ['y'] })
-    expect(ran).toMatchObject({ code: 0, err: '', asked: ['Set it? [y/N] '] })
+    expect(ran).toMatchObject({ code: 0, err: '', prompts: ['Set it? [y/N] '] })
     expect(ran.out).toContain('    limits: [2/minute] -> [1/minute]\n')
     expect(ran.out).toContain('counters go on: limits token-bucket-1m (max 2 to 1)')
     expect(ran.out).toMatch(/Set as version \d+\.\n$/)
@@ -75,7 +75,7 @@ describe('a day of an operator', () => {
 
   test('a limit of 0 is set only after a question that says what it does', async () => {
     const no = await run('rules set per-user --limits 0/minute', { answers: ['n'] })
-    expect(no.asked).toEqual([
+    expect(no.prompts).toEqual([
       'A limit of rule per-user becomes 0: it refuses every call that it counts. Set it? [y/N] ',
     ])
     expect(no).toMatchObject({ code: 1, err: 'Nothing was changed.\n' })
@@ -87,7 +87,7 @@ describe('a day of an operator', () => {
     expect(await json('rules get per-user')).toMatchObject({ limits: ['2/minute'] })
     const file = tempFile('rules.yaml', RULES.replace('4/minute', '0/minute'))
     const applied = await run(`rules apply -f ${file}`, { answers: [''] })
-    expect(applied.asked).toEqual([
+    expect(applied.prompts).toEqual([
       'A limit of rule per-user becomes 0: it refuses every call that it counts. Apply? [y/N] ',
     ])
     expect(await run('rules set per-user --limits 0/minute --yes')).toMatchObject({ code: 0 })

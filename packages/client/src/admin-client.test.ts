@@ -85,8 +85,8 @@ describe('a method of the client', () => {
   test.each(ROUTES)('sends %s, with the token', async (line, call) => {
     const server = await startServer({ status: 500 })
     await expect(call(createAdminClient({ url: `${server.url}/`, token: 't0' }))).rejects.toThrow()
-    const [seen] = server.seen
-    expect(server.seen).toHaveLength(1)
+    const [seen] = server.requests
+    expect(server.requests).toHaveLength(1)
     const match = seen?.headers['if-match']
     expect(`${seen?.method} ${seen?.url}${match === undefined ? '' : ` if ${String(match)}`}`).toBe(
       line.replace(' /', ' /admin/v1/'),
@@ -108,12 +108,12 @@ describe('a method of the client', () => {
     await client.applyRules([rule])
     await client.applyRules('- id: a\n')
     await client.rollback(4)
-    expect(server.seen.map(({ headers, body }) => [headers['content-type'], body])).toEqual([
+    expect(server.requests.map(({ headers, body }) => [headers['content-type'], body])).toEqual([
       ['application/json', JSON.stringify([rule])],
       ['application/yaml', '- id: a\n'],
       ['application/json', '{"version":4}'],
     ])
-    expect(server.seen[0]?.headers['authorization']).toBeUndefined()
+    expect(server.requests[0]?.headers['authorization']).toBeUndefined()
   })
 
   test('sends what belongs to a session with changes, and no token', async () => {
@@ -125,9 +125,9 @@ describe('a method of the client', () => {
     await client.listRules()
     await client.adopt()
     await client.simulate({ limits: [], calls: [] })
-    const sent = server.seen.map(({ headers }) => headers['x-sluice-csrf'])
+    const sent = server.requests.map(({ headers }) => headers['x-sluice-csrf'])
     expect(sent).toEqual([undefined, undefined, 'c0', 'c0'])
-    expect(server.seen.some(({ headers }) => 'authorization' in headers)).toBe(false)
+    expect(server.requests.some(({ headers }) => 'authorization' in headers)).toBe(false)
   })
 
   test('answers with what the server sent, text as text', async () => {
@@ -147,7 +147,7 @@ describe('a method of the client', () => {
     const server = await startServer({})
     const client = createAdminClient({ url: server.url })
     await expect(async () => client.getRule(id)).rejects.toThrow('rule: found')
-    expect(server.seen).toEqual([])
+    expect(server.requests).toEqual([])
   })
 })
 

@@ -12,10 +12,10 @@ type Answer = (response: ServerResponse) => void
 
 /** Answers in turn; the last answer again and again. */
 async function serve(...answers: readonly Answer[]) {
-  const seen: { readonly url: string; readonly authorization: string | undefined }[] = []
+  const requests: { readonly url: string; readonly authorization: string | undefined }[] = []
   const server = createServer((request, response) => {
-    const answer = answers[Math.min(seen.length, answers.length - 1)]
-    seen.push({ url: request.url ?? '', authorization: request.headers.authorization })
+    const answer = answers[Math.min(requests.length, answers.length - 1)]
+    requests.push({ url: request.url ?? '', authorization: request.headers.authorization })
     answer?.(response)
   })
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve))
@@ -26,7 +26,7 @@ async function serve(...answers: readonly Answer[]) {
         server.closeAllConnections()
       }),
   )
-  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, seen }
+  return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, requests }
 }
 
 const stream =
@@ -75,7 +75,7 @@ describe('following events', () => {
     const { lines, waits, result } = await follow(server.url, 2)
     expect(lines).toEqual(['open', '{"version":1}', '{"version":2}'])
     expect([waits, result]).toEqual([[], 'ended'])
-    expect(server.seen).toEqual([{ url: '/admin/v1/events', authorization: 'Bearer t0' }])
+    expect(server.requests).toEqual([{ url: '/admin/v1/events', authorization: 'Bearer t0' }])
   })
 
   test('comes back after the end of a stream, and says so', async () => {
@@ -146,7 +146,7 @@ describe('following events', () => {
     const server = await serve(stream(rules(1), false))
     const client = createAdminClient({ url: server.url })
     await client.events({ onEvent: () => {}, signal: AbortSignal.abort() })
-    expect(server.seen).toEqual([])
+    expect(server.requests).toEqual([])
   })
 
   test('reads no refusal without an end', async () => {

@@ -70,7 +70,7 @@ describe('a problem', () => {
     const server = await startServer({ status: 307, headers: { location: `${other.url}/x` } })
     const error = await failureOf(clientOf(server.url).client.listRules())
     expect(error).toMatchObject({ code: 'unexpected', status: 307 })
-    expect(other.seen).toEqual([])
+    expect(other.requests).toEqual([])
   })
 })
 
@@ -85,7 +85,7 @@ describe('a client that is told to wait', () => {
     const { client, waits } = clientOf(server.url)
     expect(await client.rollback(3)).toMatchObject({ version: 8 })
     expect(waits).toEqual([2000, 1000])
-    expect(server.seen.map(({ body }) => body)).toEqual(Array(3).fill('{"version":3}'))
+    expect(server.requests.map(({ body }) => body)).toEqual(Array(3).fill('{"version":3}'))
   })
 
   test('gives up after three times, or after as many as it was made for', async () => {
@@ -111,7 +111,7 @@ describe('a client that is told to wait', () => {
       headers: { 'retry-after': '1' },
     })
     expect(await failureOf(clientOf(server.url).client.rollback(3))).toMatchObject({ status: 503 })
-    expect(server.seen).toHaveLength(1)
+    expect(server.requests).toHaveLength(1)
   })
 })
 
@@ -134,7 +134,7 @@ describe('a server that cannot be reached', () => {
       isUncertain: true,
       message: expect.stringContaining('Whether the change was made is not known'),
     })
-    expect(server.seen).toHaveLength(1)
+    expect(server.requests).toHaveLength(1)
   })
 
   test('in the middle of a question changed nothing', async () => {

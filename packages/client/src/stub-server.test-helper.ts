@@ -52,5 +52,5 @@ export async function startServer(...answers: readonly StubAnswer[]) {
     })
   running.push({ close })
   const { port } = server.address() as AddressInfo
-  return { url: `http://127.0.0.1:${port}`, seen: requests, close }
+  return { url: `http://127.0.0.1:${port}`, requests, close }
 }

@@ -92,8 +92,8 @@ export { canonicalValue, type CanonicalOptions } from './matching/compile-limits
 export type { CompiledLimit, CompiledRule, Snapshot } from './matching/compiled.js'
 export { explainMatches, type MatchExplanation } from './matching/explain-matches.js'
 export {
-  type NormalizedCall as NormalizedCall,
-  readNormalized as readNormalized,
+  type NormalizedCall,
+  readNormalized,
 } from './matching/call-view.js'
 export {
   callerOf,

@@ -75,13 +75,13 @@ export async function inspectCounters(
         key: counterKey(standing.caller, compiled),
         limit: compiled.limit,
         amount: 0,
-        of: compiled,
+        compiled,
       }
     }),
   )
   const [peeked = []] = takes.length === 0 ? [] : await store.peek([takes], { states: true })
   const counters = takes.map(async ({ where, ...take }, i): Promise<InspectedCounter> => {
-    const { key, limit, of: compiled } = take
+    const { key, limit, compiled } = take
     const onNode = compiled.coordination === 'split' ? inspectOnNode(take) : undefined
     const peek = onNode ?? peeked[i]
     if (peek === undefined) throw new Error('The store left out a counter')

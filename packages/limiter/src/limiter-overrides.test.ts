@@ -25,7 +25,7 @@ function own(
   return { rule, caller: override.caller, override: limits && override }
 }
 
-describe('an override that is set apart', () => {
+describe('a standalone override', () => {
   test('bites at once, keeps what was used, and is taken back at once', () => {
     const { limiter } = limiterOf(perUser([hourly(10)]))
     limiter.checkSync(user('u1', 4))
@@ -78,7 +78,7 @@ describe('an override that is set apart', () => {
   })
 })
 
-describe('when rules change, an override that is set apart', () => {
+describe('when rules change, a standalone override', () => {
   const start = () => {
     const { limiter } = limiterOf(perUser([hourly(10)]))
     limiter.changeOverrides([own('u1', [hourly(30)])])

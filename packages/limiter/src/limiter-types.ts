@@ -84,7 +84,7 @@ export interface Limiter {
   callers(call: Call): readonly InspectedCaller[]
   /**
    * Replaces the rules; throws a RulesError and changes nothing if they have errors. Returns
-   * warnings. Overrides that were set apart stay with the rules that still are and count by the
+   * warnings. Standalone overrides stay with the rules that still are and count by the
    * same attributes.
    */
   setRules(rules: RulesInput, options?: RulesOptions): readonly Problem[]

@@ -251,8 +251,8 @@ class StoreLimiter implements Limiter {
     this.requireOpen()
     await this.requireKey('nothing is known')
     const request = { rule, call, wallMs: Math.floor(this.#clock.now() / 1000) }
-    const look = (take: PlannedTake) => this.#decider?.inspectOnNode(take)
-    const inspected = inspectCounters(this.#store, this.#snapshot, request, look)
+    const inspectOnNode = (take: PlannedTake) => this.#decider?.inspectOnNode(take)
+    const inspected = inspectCounters(this.#store, this.#snapshot, request, inspectOnNode)
     return storeAnswer(inspected, 'nothing is known')
   }
 

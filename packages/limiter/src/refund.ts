@@ -77,11 +77,11 @@ export async function refundEntries(
 
 /** The cost of a call, into the present window of every limit it meets. */
 export function givesOfCall(plan: Plan): readonly Refund[] {
-  return plan.groups.flat().map(({ key, limit, amount, compiled: of }) => ({
+  return plan.groups.flat().map(({ key, limit, amount, compiled: compiled }) => ({
     key,
     limit,
     amount,
-    coordination: of.coordination,
+    coordination: compiled.coordination,
   }))
 }
 

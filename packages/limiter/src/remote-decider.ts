@@ -263,7 +263,7 @@ export class RemoteDecider {
     const start = this.#coordinator.begin(plan, remainingMs(ownMs ?? this.#deadlineMs, waitedMs))
     if (start === undefined) return this.decideByStore(plan, needs, options, waitedMs, NO_ROLE)
     if (start === 'ask') return this.decideByStore(plan, needs, options, waitedMs, LEARNING_ROLE)
-    if (!('split' in start)) {
+    if (!('mixed' in start)) {
       const { staleMs } = start
       return this.#compose(plan, [[start]], options, onlySource(plan), { staleMs })
     }
@@ -293,8 +293,8 @@ export class RemoteDecider {
     if (!mixed.isSilent) {
       return this.decideByStore(rest, needs, options, waitedMs, { learns: true, mixed })
     }
-    const share = { learns: false, split: mixed }
-    const pending = new PendingDecision(rest, options, 0, 0, undefined, false, this.#onLate, share)
+    const role = { learns: false, mixed }
+    const pending = new PendingDecision(rest, options, 0, 0, undefined, false, this.#onLate, role)
     const decision = this.degrade(pending, mixed.silences)
     if (pending.allowed) mixed.onAdmitted()
     return decision

@@ -30,7 +30,7 @@ export interface LoadedRules {
 }
 
 interface LoadOptions extends CompileOptions {
-  /** What was in force: overrides that were set apart go on. */
+  /** What was in force: standalone overrides go on. */
   readonly before: Snapshot | undefined
 }
 

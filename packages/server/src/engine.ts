@@ -116,7 +116,7 @@ export async function startEngine(
     const deciderDeps = {
       limiter,
       metrics,
-      observation: observability,
+      observability,
       refusals,
       degraded,
       times,

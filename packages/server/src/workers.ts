@@ -318,7 +318,7 @@ export interface WorkerSide {
 export function workerSide(place: number, hadRules = false): WorkerSide | undefined {
   const self = cluster.worker
   if (self === undefined) return undefined
-  const tell = (message: Message) => void process.send?.(message)
+  const sendToPrimary = (message: Message) => void process.send?.(message)
   const waiting = new Map<number, (text: string) => void>()
   let own = () => ''
   let readHadRules = () => hadRules
@@ -326,14 +326,14 @@ export function workerSide(place: number, hadRules = false): WorkerSide | undefi
   process.on('message', (message: Message) => {
     if (message.sluice === 'metrics') waiting.get(message.id)?.(message.text)
     if (message.sluice === 'metrics-wanted') {
-      tell({ sluice: 'metrics', id: message.id, text: own() })
+      sendToPrimary({ sluice: 'metrics', id: message.id, text: own() })
     }
   })
   return {
     place,
     hadRules,
     reportRules: (read) => void (readHadRules = () => hadRules || read()),
-    announce: (text) => tell({ sluice: 'listening', text }),
+    announce: (text) => sendToPrimary({ sluice: 'listening', text }),
     shareMetrics: (shared) => void (own = shared),
     rules: linkOf(self),
     alerts: {
@@ -350,7 +350,7 @@ export function workerSide(place: number, hadRules = false): WorkerSide | undefi
           resolve(text)
         }
         waiting.set(id, end)
-        tell({ sluice: 'metrics-wanted', id })
+        sendToPrimary({ sluice: 'metrics-wanted', id })
       })
     },
   }

@@ -29,7 +29,11 @@ name   -
 key    sk_made
 Keep the key now: it is not shown again.
 `)
-    expect(JSON.parse(admin.seen[0]?.body ?? '')).toEqual({ user: 'acme', plan: 'pro', name: 'ci' })
+    expect(JSON.parse(admin.requests[0]?.body ?? '')).toEqual({
+      user: 'acme',
+      plan: 'pro',
+      name: 'ci',
+    })
   })
 
   test('takes a key from standard input and never shows it', async () => {
@@ -39,7 +43,7 @@ Keep the key now: it is not shown again.
       expect(ran.code).toBe(0)
       expect(ran.out + ran.err).not.toContain('sk_given')
     }
-    expect(admin.seen[0]?.body).toBe('{"key":"sk_given"}')
+    expect(admin.requests[0]?.body).toBe('{"key":"sk_given"}')
   })
 
   test.each([
@@ -49,7 +53,7 @@ Keep the key now: it is not shown again.
   ])('%j with %j is misuse', async (flags, input) => {
     const admin = await startAdmin({})
     expect(await admin.run(['keys', 'add', ...flags], { input })).toMatchObject({ code: 2 })
-    expect(admin.seen).toEqual([])
+    expect(admin.requests).toEqual([])
   })
 })
 
@@ -66,7 +70,7 @@ test('sluice keys list asks for as many as are wanted, and says that there are m
     '2026-01-02T03:04:05Z',
   ])
   expect(ran.err).toBe('There are more: --after k2\n')
-  expect(admin.seen.map(({ query }) => query)).toEqual([{ user: 'acme', limit: '2' }])
+  expect(admin.requests.map(({ query }) => query)).toEqual([{ user: 'acme', limit: '2' }])
 })
 
 test.each([
@@ -76,8 +80,8 @@ test.each([
 ])('sluice keys %j is one patch', async (words, patch) => {
   const admin = await startAdmin({ 'PATCH /keys/k1': answer(key) })
   expect(await admin.run(['keys', ...words, '--why', 'leaked'])).toMatchObject({ code: 0 })
-  expect(JSON.parse(admin.seen[0]?.body ?? '')).toEqual(patch)
-  expect(admin.seen[0]?.query).toEqual({ why: 'leaked' })
+  expect(JSON.parse(admin.requests[0]?.body ?? '')).toEqual(patch)
+  expect(admin.requests[0]?.query).toEqual({ why: 'leaked' })
 })
 
 test('sluice keys remove forgets one, and set of nothing is misuse', async () => {
@@ -99,7 +103,7 @@ describe('sluice keys import', () => {
     const ran = await admin.run(['keys', 'import', '-f', file], { answers: [] })
     expect(ran).toMatchObject({ code: 0, out: 'Imported 2500 keys.\n' })
     expect(ran.err).toContain('\r1000 of 2500 keys\r2000 of 2500 keys\r2500 of 2500 keys\n')
-    const batches = admin.seen.map(({ body }) => JSON.parse(body) as readonly object[])
+    const batches = admin.requests.map(({ body }) => JSON.parse(body) as readonly object[])
     expect(batches.map(({ length }) => length)).toEqual([1000, 1000, 500])
     expect(batches[2]?.[499]).toEqual({ sha256: '2499'.padStart(64, '0'), user: 'u2499' })
   })
@@ -121,7 +125,7 @@ describe('sluice keys import', () => {
     expect(await admin.run(['keys', 'import', '-f', file, '--start', '1002'])).toMatchObject({
       code: 0,
     })
-    expect((JSON.parse(admin.seen[2]?.body ?? '') as readonly object[])[0]).toMatchObject({
+    expect((JSON.parse(admin.requests[2]?.body ?? '') as readonly object[])[0]).toMatchObject({
       user: 'u1000',
     })
   })
@@ -141,7 +145,7 @@ describe('sluice keys import', () => {
     const file = tempFile('keys.csv', listOf(3))
     const ran = await admin.run(['keys', 'import', '-f', file, '--start', '6'])
     expect(ran).toMatchObject({ code: 2, err: expect.stringContaining('accepted: up to 5') })
-    expect(admin.seen).toEqual([])
+    expect(admin.requests).toEqual([])
   })
 
   test('sends nothing of a file with a bad line', async () => {
@@ -152,6 +156,6 @@ describe('sluice keys import', () => {
       code: 1,
       err: `${file}:2: sha256: accepted: 64 hex digits\nNothing was sent.\n`,
     })
-    expect(admin.seen).toEqual([])
+    expect(admin.requests).toEqual([])
   })
 })

@@ -42,7 +42,7 @@ decided    by the store
 RULE      CALLER   HASH
 per-user  user=u1  0f1e2d3c4b5a6978
 `)
-    expect(JSON.parse(admin.seen[0]?.body ?? '')).toEqual({
+    expect(JSON.parse(admin.requests[0]?.body ?? '')).toEqual({
       attributes: { user: 'u1', path: '/v1/a?b=c' },
       cost: 2,
     })
@@ -94,7 +94,7 @@ per-user  user=u1  0f1e2d3c4b5a6978
       const admin = await startAdmin({})
       const ran = await admin.run(['check', ...words.split(' ')])
       expect(ran).toMatchObject({ code: 2, out: '' })
-      expect(admin.seen).toEqual([])
+      expect(admin.requests).toEqual([])
     },
   )
 })
@@ -202,7 +202,7 @@ bytes       -
 left        7
 full in     300 ms
 `)
-  expect(JSON.parse(admin.seen[0]?.body ?? '')).toEqual({
+  expect(JSON.parse(admin.requests[0]?.body ?? '')).toEqual({
     rule: 'per-user',
     attributes: { user: 'u1', plan: 'pro' },
   })
@@ -252,7 +252,7 @@ describe('sluice tokens', () => {
       '2027-01-01T00:00:00Z',
     ])
     expect(ran.out).toContain('token    tok\nKeep the token now: it is not shown again.\n')
-    expect(JSON.parse(admin.seen[0]?.body ?? '')).toEqual({
+    expect(JSON.parse(admin.requests[0]?.body ?? '')).toEqual({
       name: 'ci',
       role: 'edit',
       expiresAt: '2027-01-01T00:00:00Z',

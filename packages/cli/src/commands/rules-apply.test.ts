@@ -55,10 +55,10 @@ describe('sluice rules apply', () => {
       code: 0,
       out: `${DIFF_TEXT}Applied as version 10.\n`,
       err: '',
-      asked: ['Apply? [y/N] '],
+      prompts: ['Apply? [y/N] '],
     })
     expect(admin.lines()).toEqual(['GET /rules', 'PUT /rules', 'PUT /rules'])
-    const [, dry, real] = admin.seen
+    const [, dry, real] = admin.requests
     expect(dry).toMatchObject({ query: { file, dryRun: 'true' }, ifMatch: '"6"', body: RULES })
     expect(real).toMatchObject({ ifMatch: '"6"', body: RULES, token: `Bearer ${TOKEN}` })
     expect(real?.query).toEqual({ file, why: 'INC-7' })
@@ -76,7 +76,7 @@ describe('sluice rules apply', () => {
     const admin = await startAdmin(routes)
     const file = tempFile('rules.yaml', RULES)
     const ran = await admin.run(['rules', 'apply', '-f', file, '--yes'])
-    expect(ran).toMatchObject({ code: 0, asked: [] })
+    expect(ran).toMatchObject({ code: 0, prompts: [] })
   })
 
   test('without a terminal and without --yes is misuse, before anything is sent', async () => {
@@ -88,7 +88,7 @@ describe('sluice rules apply', () => {
       out: '',
       err: 'there is no terminal to ask on; accepted: --yes, or --dry-run to look only\n',
     })
-    expect(admin.seen).toEqual([])
+    expect(admin.requests).toEqual([])
   })
 
   test('takes the rules from standard input, and then cannot ask', async () => {
@@ -96,7 +96,7 @@ describe('sluice rules apply', () => {
     const words = ['rules', 'apply', '-f', '-']
     expect(await admin.run(words, { input: RULES, answers: ['y'] })).toMatchObject({ code: 2 })
     expect(await admin.run([...words, '--yes'], { input: RULES })).toMatchObject({ code: 0 })
-    expect(admin.seen.at(-1)).toMatchObject({ query: { file: 'stdin' }, body: RULES })
+    expect(admin.requests.at(-1)).toMatchObject({ query: { file: 'stdin' }, body: RULES })
   })
 
   test('with --dry-run shows it, and that is all', async () => {
@@ -104,13 +104,13 @@ describe('sluice rules apply', () => {
     const file = tempFile('rules.yaml', RULES)
     const ran = await admin.run(['rules', 'apply', '-f', file, '--dry-run', '--shadow', '--strict'])
     expect(ran).toMatchObject({ code: 0, out: DIFF_TEXT })
-    expect(admin.seen.at(-1)?.query).toEqual({
+    expect(admin.requests.at(-1)?.query).toEqual({
       file,
       dryRun: 'true',
       shadow: 'true',
       strict: 'true',
     })
-    expect(admin.seen).toHaveLength(2)
+    expect(admin.requests).toHaveLength(2)
   })
 
   test('that changes nothing asks nothing and sends nothing', async () => {
@@ -118,8 +118,8 @@ describe('sluice rules apply', () => {
     const ran = await admin.run(['rules', 'apply', '-f', tempFile('rules.yaml', RULES)], {
       answers: [],
     })
-    expect(ran).toMatchObject({ code: 0, out: 'Nothing changes.\n', asked: [] })
-    expect(admin.seen).toHaveLength(2)
+    expect(ran).toMatchObject({ code: 0, out: 'Nothing changes.\n', prompts: [] })
+    expect(admin.requests).toHaveLength(2)
   })
 
   test('says clearly that somebody was faster', async () => {
@@ -168,7 +168,7 @@ describe('sluice rules apply', () => {
     const admin = await startAdmin(routes)
     const ran = await admin.run(['rules', 'apply', '-f', '/nowhere/rules.yaml', '-y'])
     expect(ran).toMatchObject({ code: 2, err: expect.stringContaining('ENOENT') })
-    expect(admin.seen).toEqual([])
+    expect(admin.requests).toEqual([])
   })
 })
 

@@ -22,7 +22,9 @@ describe('sluice rules shadow and enforce', () => {
     const admin = await startAdmin({ 'PATCH /rules/per-user': answer(rule) })
     const ran = await admin.run(['rules', mode, 'per-user', '--why', 'INC-7'])
     expect(ran).toMatchObject({ code: 0, out, err: '' })
-    expect(admin.seen).toMatchObject([{ body: JSON.stringify({ mode }), query: { why: 'INC-7' } }])
+    expect(admin.requests).toMatchObject([
+      { body: JSON.stringify({ mode }), query: { why: 'INC-7' } },
+    ])
   })
 
   test('an unknown rule exits 1, with what the server says', async () => {
@@ -41,7 +43,7 @@ test('sluice rules promote asks before a candidate of 0 is put into force', asyn
   })
   const no = await admin.run(['rules', 'promote', 'per-user'], { answers: ['n'] })
   expect(no.code).toBe(1)
-  expect(no.asked[0]).toContain('it refuses every call that it counts. Promote it?')
+  expect(no.prompts[0]).toContain('it refuses every call that it counts. Promote it?')
   expect(await admin.run(['rules', 'promote', 'per-user'])).toMatchObject({ code: 2 })
   expect(admin.lines()).toEqual(['GET /rules/per-user', 'GET /rules/per-user'])
   expect(await admin.run(['rules', 'promote', 'per-user', '--yes'])).toMatchObject({ code: 0 })
@@ -67,8 +69,8 @@ describe('sluice rules delete', () => {
   test('asks, and removes the version that it read', async () => {
     const admin = await startAdmin(routes)
     const ran = await admin.run(['rules', 'delete', 'per-user'], { answers: ['y'] })
-    expect(ran).toMatchObject({ code: 0, asked: ['Delete per-user and its 2 overrides? [y/N] '] })
-    expect(admin.seen.at(-1)).toMatchObject({ method: 'DELETE', ifMatch: '"7"', query: {} })
+    expect(ran).toMatchObject({ code: 0, prompts: ['Delete per-user and its 2 overrides? [y/N] '] })
+    expect(admin.requests.at(-1)).toMatchObject({ method: 'DELETE', ifMatch: '"7"', query: {} })
   })
 
   test('says how to confirm the last one', async () => {
@@ -80,13 +82,13 @@ describe('sluice rules delete', () => {
       err: 'this leaves no rule at all, so that every call is allowed; accepted: --confirm-last, if that is meant\n',
     })
     await admin.run(['rules', 'delete', 'per-user', '--yes', '--confirm-last'])
-    expect(admin.seen.at(-1)?.query).toEqual({ confirm: 'last-rule' })
+    expect(admin.requests.at(-1)?.query).toEqual({ confirm: 'last-rule' })
   })
 
   test('without a terminal needs --yes', async () => {
     const admin = await startAdmin(routes)
     expect(await admin.run(['rules', 'delete', 'per-user'])).toMatchObject({ code: 2 })
-    expect(admin.seen).toEqual([])
+    expect(admin.requests).toEqual([])
   })
 })
 
@@ -155,9 +157,9 @@ Rules: 1 changed.
 As in version 5, now version 8.
 `,
     )
-    expect(ran.asked).toEqual(['Go back to version 5? [y/N] '])
+    expect(ran.prompts).toEqual(['Go back to version 5? [y/N] '])
     const asked = { path: '/rules/per-user/rollback', body: '{"version":5}', ifMatch: '"7"' }
-    expect(admin.seen.filter(({ method }) => method === 'POST')).toMatchObject([
+    expect(admin.requests.filter(({ method }) => method === 'POST')).toMatchObject([
       { ...asked, query: { dryRun: 'true' } },
       { ...asked, query: {} },
     ])
@@ -178,18 +180,18 @@ As in version 5, now version 8.
     const nothing = { version: 7, diff: { set: [], rules: [] }, warnings: [] }
     const admin = await startAdmin({ ...routes, 'POST /rollback': answer(nothing) })
     const ran = await admin.run(['rules', 'rollback', '7'], { answers: [] })
-    expect(ran).toMatchObject({ code: 0, asked: [], out: expect.stringContaining('version 7') })
-    expect(admin.seen.at(-1)?.query).toEqual({ dryRun: 'true' })
+    expect(ran).toMatchObject({ code: 0, prompts: [], out: expect.stringContaining('version 7') })
+    expect(admin.requests.at(-1)?.query).toEqual({ dryRun: 'true' })
   })
 
   test('of all rules names the version of the set; no is no', async () => {
     const admin = await startAdmin(routes)
     const no = await admin.run(['rules', 'rollback', '5'], { answers: ['n'] })
     expect(no).toMatchObject({ code: 1, err: 'Nothing was changed.\n' })
-    expect(admin.seen.at(-1)?.path).toBe('/versions')
+    expect(admin.requests.at(-1)?.path).toBe('/versions')
     const yes = await admin.run(['rules', 'rollback', '5', '--yes', '--json'])
     expect(JSON.parse(yes.out)).toMatchObject({ version: 8 })
-    expect(admin.seen.at(-1)).toMatchObject({ path: '/rollback', ifMatch: '"7"' })
+    expect(admin.requests.at(-1)).toMatchObject({ path: '/rollback', ifMatch: '"7"' })
   })
 
   test('of a rule that was deleted brings it back', async () => {
@@ -198,7 +200,7 @@ As in version 5, now version 8.
       'GET /rules/per-user': problem(404, 'rule_unknown'),
     })
     expect(await admin.run(['rules', 'rollback', 'per-user', '5', '-y'])).toMatchObject({ code: 0 })
-    expect(admin.seen.at(-1)?.ifMatch).toBeUndefined()
+    expect(admin.requests.at(-1)?.ifMatch).toBeUndefined()
   })
 
   test('without a version shows those there are and goes back to the one that is chosen', async () => {
@@ -213,7 +215,7 @@ As in version 5, now version 8.
       }),
     })
     const ran = await admin.run(['rules', 'rollback', 'per-user'], { answers: ['7', '5', 'y'] })
-    expect(ran.asked).toEqual([
+    expect(ran.prompts).toEqual([
       'Go back to version: ',
       'Go back to version: ',
       'Go back to version 5? [y/N] ',
@@ -245,7 +247,7 @@ As in version 5, now version 8.
     const ran = await admin.run(['rules', 'rollback', 'per-user'], { answers: [] })
     expect(ran).toMatchObject({
       code: 2,
-      asked: [],
+      prompts: [],
       err: 'found no earlier version of per-user to go back to; see rules history\n',
     })
   })
@@ -256,7 +258,7 @@ As in version 5, now version 8.
       const admin = await startAdmin(routes)
       const ran = await admin.run(['rules', 'rollback', '-y', ...words])
       expect(ran.code).toBe(2)
-      expect(admin.seen).toEqual([])
+      expect(admin.requests).toEqual([])
     },
   )
 })
@@ -268,5 +270,5 @@ test('sluice rules adopt says what it means, and asks', async () => {
   })
   const ran = await admin.run(['rules', 'adopt', '--why', 'restored'], { answers: ['y'] })
   expect(ran).toMatchObject({ code: 0, err: 'the store went back to version 5\n' })
-  expect(admin.seen.at(-1)).toMatchObject({ path: '/adopt', query: { why: 'restored' } })
+  expect(admin.requests.at(-1)).toMatchObject({ path: '/adopt', query: { why: 'restored' } })
 })

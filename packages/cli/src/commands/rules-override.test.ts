@@ -28,8 +28,8 @@ describe('sluice rules override', () => {
       code: 0,
       out: 'per-user: user=u1 has 50/second until 2027-01-01T00:00:00Z. Version 8.\n',
     })
-    expect(admin.seen[0]?.query).toEqual({ why: 'a launch' })
-    expect(JSON.parse(admin.seen[0]?.body ?? '')).toEqual({
+    expect(admin.requests[0]?.query).toEqual({ why: 'a launch' })
+    expect(JSON.parse(admin.requests[0]?.body ?? '')).toEqual({
       caller: { user: 'u1' },
       limits: ['50/second', { max: 1000, window: '1h', name: 'hourly' }],
       until,
@@ -51,7 +51,10 @@ describe('sluice rules override', () => {
   test('none is no limit', async () => {
     const admin = await startAdmin(routes)
     await admin.run(['rules', 'override', 'per-user', 'user=u1', 'none'])
-    expect(JSON.parse(admin.seen[0]?.body ?? '')).toEqual({ caller: { user: 'u1' }, limits: [] })
+    expect(JSON.parse(admin.requests[0]?.body ?? '')).toEqual({
+      caller: { user: 'u1' },
+      limits: [],
+    })
   })
 
   test('--remove names the caller as the URL has it', async () => {
@@ -87,7 +90,7 @@ describe('sluice rules override', () => {
       ].join('\n'),
     )
     expect(ran.err).toBe('There are more: --after user=z\n')
-    expect(admin.seen.map(({ query }) => query)).toEqual([
+    expect(admin.requests.map(({ query }) => query)).toEqual([
       { limit: '2' },
       { after: 'user=u1', limit: '1' },
     ])
@@ -107,6 +110,6 @@ describe('sluice rules override', () => {
     const ran = await admin.run(['rules', 'override', 'per-user', ...words])
     expect(ran).toMatchObject({ code: 2, out: '' })
     expect(ran.err).toContain('accepted:')
-    expect(admin.seen).toEqual([])
+    expect(admin.requests).toEqual([])
   })
 })

@@ -133,7 +133,7 @@ describe('sluice rules history', () => {
         '',
       ].join('\n'),
     )
-    expect(admin.seen.map(({ query }) => query)).toEqual([{ limit: '2' }])
+    expect(admin.requests.map(({ query }) => query)).toEqual([{ limit: '2' }])
   })
 
   test('of one rule asks for its own', async () => {
@@ -142,7 +142,7 @@ describe('sluice rules history', () => {
     })
     const ran = await admin.run(['rules', 'history', 'per-user', '--before', '5'])
     expect(ran.out).toBe('No changes.\n')
-    expect(admin.seen[0]?.query).toEqual({ before: '5', limit: '20' })
+    expect(admin.requests[0]?.query).toEqual({ before: '5', limit: '20' })
   })
 })
 

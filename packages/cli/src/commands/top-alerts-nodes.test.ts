@@ -48,7 +48,7 @@ RULE      CALLER                     PLAN  REFUSALS  USE  AT ZERO    HOURS  SEEN
 per-user  user=u1                    free       120   30  for 7 min      3  1 s ago
 per-user  ip=192.0.2.1 route=GET /a  -            7   30  -              0  1 s ago
 `)
-    expect(admin.seen[0]?.query).toEqual({ by: 'refusals', limit: '20' })
+    expect(admin.requests[0]?.query).toEqual({ by: 'refusals', limit: '20' })
   })
 
   test('has the call that was refused last, and the hash of a caller that is not known by name', async () => {
@@ -83,7 +83,7 @@ per-user  user=u2  free         0  12 by candidate               30  -          
 per-user  user=u3  free         0  3 in shadow, 4 by candidate   30  -              0  1 s ago
 `)
     await admin.run(['top', '--by', 'shadow'])
-    expect(admin.seen[1]?.query).toEqual({ by: 'shadow', limit: '20' })
+    expect(admin.requests[1]?.query).toEqual({ by: 'shadow', limit: '20' })
   })
 
   test('of a server that does not tell of would-be refusals is as it was', async () => {
@@ -95,7 +95,7 @@ per-user  user=u3  free         0  3 in shadow, 4 by candidate   30  -          
   test('asks for another order, one rule, and fewer', async () => {
     const admin = await startAdmin({ 'GET /top': answer({ ...top, by: 'zero', callers: [] }) })
     const ran = await admin.run(['top', '--by', 'zero', '--rule', 'a', '--limit', '5'])
-    expect(admin.seen[0]?.query).toEqual({ by: 'zero', rule: 'a', limit: '5' })
+    expect(admin.requests[0]?.query).toEqual({ by: 'zero', rule: 'a', limit: '5' })
     expect(ran.out).toBe('longest with nothing left; of the last 7 min, on 2 nodes\nNobody.\n')
   })
 
@@ -160,7 +160,7 @@ per-user  user=u3  free         0  3 in shadow, 4 by candidate   30  -          
     const ran = await admin.run(['top', '--watch'], { waits: 9, writesRead: 1 })
     expect(ran).toMatchObject({ code: 0, err: '' })
     // The second one met the closed output, and nothing was asked after that.
-    expect(admin.seen).toHaveLength(2)
+    expect(admin.requests).toHaveLength(2)
   })
 
   test('--watch outlives a moment without an answer, but not a token that ends', async () => {
@@ -173,7 +173,7 @@ per-user  user=u3  free         0  3 in shadow, 4 by candidate   30  -          
       ],
     })
     const ran = await admin.run(['top', '--watch'], { waits: 9 })
-    expect(admin.seen).toHaveLength(4)
+    expect(admin.requests).toHaveLength(4)
     expect(ran.err).toContain('Could not reach the admin API')
     expect(ran.code).toBe(2)
   })
@@ -184,7 +184,7 @@ per-user  user=u3  free         0  3 in shadow, 4 by candidate   30  -          
   ])('%s %s is misuse', async (flag, value, message) => {
     const admin = await startAdmin({})
     const ran = await admin.run(['top', flag, value])
-    expect([ran.code, admin.seen]).toEqual([2, []])
+    expect([ran.code, admin.requests]).toEqual([2, []])
     expect(ran.err).toContain(message)
   })
 })

@@ -35,12 +35,12 @@ export function statsRoutes(send: Send) {
     alerts: () => send({ method: 'GET', has: 'active', path: '/alerts' }) as Promise<AlertsView>,
 
     /** What limits would do with made-up calls. Nothing is spent or kept. */
-    simulate: (simulate: SimulationInput) =>
+    simulate: (input: SimulationInput) =>
       send({
         method: 'POST',
         has: 'trials',
         path: '/trial',
-        body: simulate,
+        body: input,
       }) as Promise<SimulationView>,
   }
 }

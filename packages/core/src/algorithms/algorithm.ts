@@ -5,7 +5,7 @@
  * Two rules hold for all six, and both are about clocks that step back. A state at most one window
  * ahead of now is waited for: its time is taken as now, so nothing is added. A state further ahead
  * comes from another clock: it is moved to now with what was used kept, and that is written even
- * when the call is refused (`moved`), because otherwise the lock-out would last as long as the
+ * when the call is refused (`rebased`), because otherwise the lock-out would last as long as the
  * step.
  */
 import type { AlgorithmName, Limit } from '../limit.js'

@@ -4,13 +4,21 @@
  */
 import type { AlgorithmName, Limit } from '../limit.js'
 
-type Numbers = 'max' | 'windowUs' | 'capacity' | 'tickUs' | 'maxWaitUs' | 'lent' | 'scale'
+type Numbers = 'max' | 'windowUs' | 'capacity' | 'tickUs' | 'maxWaitUs' | 'borrowable' | 'scale'
 
 /** A limit in exact numbers: p units every q ticks. */
 export type ExactLimit = Readonly<Record<Numbers | 'p' | 'q', bigint>> & Pick<Limit, 'algorithm'>
 
 export function exactLimit(limit: Limit): ExactLimit {
-  const fields = ['max', 'windowUs', 'capacity', 'tickUs', 'maxWaitUs', 'lent', 'scale'] as const
+  const fields = [
+    'max',
+    'windowUs',
+    'capacity',
+    'tickUs',
+    'maxWaitUs',
+    'borrowable',
+    'scale',
+  ] as const
   const numbers = Object.fromEntries(fields.map((field) => [field, BigInt(limit[field])]))
   const { max, windowUs, tickUs } = numbers as Record<Numbers, bigint>
   const divisor = gcd(max, windowUs / tickUs)
@@ -77,7 +85,7 @@ const bucket: Model<ExactBucket> = {
     const { q, p, tickUs } = limit
     const part = state.inUse % state.q
     const kept = (state.inUse / state.q) * q + least(part, state.q === q ? part : q - 1n)
-    const inUse = least(kept, (limit.capacity + limit.lent) * q)
+    const inUse = least(kept, (limit.capacity + limit.borrowable) * q)
     const ahead = state.at - now
     if (ahead > limit.windowUs) return { state: { at: now, inUse, q }, rebased: true }
     if (ahead > 0n) return { state: { at: state.at, inUse, q }, rebased: false }
@@ -111,7 +119,7 @@ const bucket: Model<ExactBucket> = {
   },
   charge(state, limit, amount, now, at, debt) {
     if (limit.capacity === 0n || isRefilled(limit, now, at)) return undefined
-    const full = (limit.capacity + least(debt, limit.lent)) * limit.q
+    const full = (limit.capacity + least(debt, limit.borrowable)) * limit.q
     const used = state?.inUse ?? 0n
     return {
       at: state?.at ?? now,

@@ -92,7 +92,7 @@ export function createOracle(first: Limit): Counter {
     peek: (amount, now) => decide(amount, now, amount, false),
     give(amount, now, at, undone = false) {
       // What is given back is taken from all that was used, however little the limit holds now.
-      const boundless = { ...limit, lent: limit.lent + 10n ** 30n }
+      const boundless = { ...limit, borrowable: limit.borrowable + 10n ** 30n }
       const current =
         state === undefined ? undefined : model.stateAt(state, boundless, BigInt(now)).state
       if (current === undefined || isBeyondCounting(state, limit)) return

@@ -24,20 +24,20 @@ const policy = (name: string, more: Partial<Policy> = {}): Policy => ({
 
 /** The decision of a call that meets these limits, made as every decision is. */
 function decision(policies: readonly Policy[]): Decision {
-  const takes = policies.map((of) => {
+  const takes = policies.map((each) => {
     const limit = {
       ...LIMIT,
-      name: of.limitName,
-      algorithm: of.algorithm,
-      windowMs: of.windowMs,
-      capacity: of.limit,
+      name: each.limitName,
+      algorithm: each.algorithm,
+      windowMs: each.windowMs,
+      capacity: each.limit,
     }
-    const field = policyField(of.name, of.limit, of.windowMs)
+    const field = policyField(each.name, each.limit, each.windowMs)
     const compiled = {
-      rule: of.rule,
-      policy: of.name,
+      rule: each.rule,
+      policy: each.name,
       field,
-      leftField: leftFieldHead(of.name),
+      leftField: leftFieldHead(each.name),
       posture: 'open' as const,
       durable: false,
       coordination: 'exact' as const,
@@ -48,7 +48,7 @@ function decision(policies: readonly Policy[]): Decision {
       key: { hi: 0, lo: 0, partition: 0 },
       limit,
       amount: 1,
-      of: { ...compiled, limit, immediate: limit, hi: 0, lo: 0 },
+      compiled: { ...compiled, limit, immediate: limit, hi: 0, lo: 0 },
     }
   })
   const outcomes = policies.map(({ remaining, resetAfterMs, retryAfterMs }) => ({

@@ -128,7 +128,7 @@ function planTakes(
     const limit = canWait ? compiled.limit : compiled.immediate
     // Few are durable, and every field of every take has its price.
     const take = compiled.durable
-      ? { key, limit, amount, atLeast: undefined, of: compiled, durable: true }
+      ? { key, limit, amount, atLeast: undefined, compiled, durable: true }
       : new OrdinaryTake(key, limit, amount, compiled)
     if (takes === NO_TAKES) takes = [take]
     else takes.push(take)

@@ -55,7 +55,7 @@ export function compileLimits(
 }
 
 /**
- * Only the store charges refusals. An override that was set apart may have an algorithm from before
+ * Only the store charges refusals. A standalone override may have an algorithm from before
  * its rule was coordinated in a way that cannot be had with it.
  */
 function coordinationOf({ algorithm, onRefusal }: Limit, coordination: Coordination): Coordination {

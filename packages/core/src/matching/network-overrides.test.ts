@@ -153,7 +153,7 @@ describe('an override of a network', () => {
   })
 })
 
-describe('overrides of networks that are set apart', () => {
+describe('standalone overrides of networks', () => {
   test('come and go, and the lengths that are looked for with them', () => {
     const rule = parse({})
     const before = compile(rule)

@@ -30,7 +30,7 @@ interface OverrideFields {
   readonly limits: readonly CompiledLimit[]
   /** The wall clock from which it no longer holds; Infinity: it has no end. */
   readonly untilMs: number
-  /** Set by itself, and not as a part of its rule. */
+  /** Standalone: set by itself, and not as a part of its rule. */
   readonly isStandalone: boolean
   /** The caller and the limits as they were written, to compile them again. */
   readonly writtenCaller: readonly string[]
@@ -64,7 +64,7 @@ export class CompiledOverride implements OverrideFields, Hash64 {
   }
 }
 
-/** Takes away the override that was set apart for the caller written so. */
+/** Removes the standalone override of the caller that is written so. */
 export interface Removal {
   readonly hash: Hash64
   readonly network: Network | undefined
@@ -181,7 +181,7 @@ export class OverrideIndex {
   }
 
   /**
-   * The index after these changes, in turn. One that is set apart replaces the one for the caller
+   * The index after these changes, in turn. A standalone one replaces the one for the caller
    * written so; those of the rule itself are added to what there is.
    */
   with(changes: readonly (CompiledOverride | Removal)[]): OverrideIndex {
@@ -291,7 +291,7 @@ function isStandaloneFor(override: CompiledOverride, writtenCaller: readonly str
 }
 
 /**
- * Those set apart come first, in an order of their own: nodes that learnt of them one by one and
+ * Standalone ones come first, in an order of their own: nodes that learnt of them one by one and
  * nodes that read all at once must agree where two spellings name one caller.
  */
 function compare(a: CompiledOverride, b: CompiledOverride): number {

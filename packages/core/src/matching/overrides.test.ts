@@ -43,7 +43,7 @@ function maxOf(snapshot: Snapshot, attributes: Record<string, string>, wallMs = 
   return matchRules(snapshot, { attributes }, wallMs).map(({ limits }) => limits[0]?.limit.max)
 }
 
-describe('an override that is set apart', () => {
+describe('a standalone override', () => {
   test('holds for its caller alone, in the snapshot it made and none before', () => {
     const before = compile(perUser())
     const { snapshot } = changeOverrides(before, [user('a', 9)])
@@ -124,7 +124,7 @@ describe('an override that is set apart', () => {
   })
 })
 
-describe('with other rules, overrides set apart', () => {
+describe('with other rules, standalone overrides', () => {
   const before = changeOverrides(compile(perUser(), { ...perUser(), id: 'other' }), [
     user('a', 9),
     change({ user: 'a' }, 8, { rule: 'other' }),

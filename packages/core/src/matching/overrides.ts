@@ -1,5 +1,5 @@
 /**
- * Own limits of callers, compiled: those written in a rule, and those that are set apart from it
+ * Own limits of callers, compiled: those written in a rule, and standalone ones, kept beside it
  * and change without it.
  */
 import { callerHash } from '../key.js'
@@ -12,7 +12,7 @@ import { networkOfCaller } from './find-override.js'
 import { CompiledOverride, isSameList, OverrideIndex, type Removal } from './override-index.js'
 import { withOverrides } from './compiled-snapshot.js'
 
-/** An override that is set apart from its rule, or taken away. */
+/** A standalone override, kept beside its rule, or its removal. */
 export interface OverrideChange {
   /** The id of the rule. */
   readonly rule: string
@@ -35,7 +35,7 @@ type Indexes = readonly (OverrideIndex | undefined)[]
 
 /**
  * A snapshot with these changes that shares all else. One of a rule that is not in it, or for a
- * caller that the rule does not count, is passed over. An override that is set apart holds before
+ * caller that the rule does not count, is passed over. A standalone override holds before
  * the one that the rule itself has for the caller.
  */
 export function changeOverrides(
@@ -58,7 +58,7 @@ export function changeOverrides(
   return { snapshot: withOverrides(snapshot, indexes), callers }
 }
 
-/** The same, but of all that were set apart before none stays. */
+/** The same, but no earlier standalone override stays. */
 export function replaceOverrides(snapshot: Snapshot, all: Iterable<OverrideChange>): Snapshot {
   const byRule = compileChanges(snapshot, all)
   const indexes = snapshot.rules.map((rule) =>
@@ -82,8 +82,8 @@ export function overrideLimitsOf(
 }
 
 /**
- * The overrides of a new set of rules: those written in them, and of those that were set apart the
- * ones whose rule still is and counts by the same attributes.
+ * The overrides of a new set of rules: those written in them, and of the standalone ones those
+ * whose rule still is and counts by the same attributes.
  */
 export function carryOverrides(
   rules: readonly CompiledRule[],
@@ -166,7 +166,7 @@ function compileRuleOverrides(rule: Rule, scope: Scope): readonly CompiledOverri
   })
 }
 
-type OverrideSource = Pick<CompiledOverride, 'written' | 'specs' | 'untilMs' | 'isApart'>
+type OverrideSource = Pick<CompiledOverride, 'writtenCaller' | 'specs' | 'untilMs' | 'isStandalone'>
 
 function compileOverride(rule: Rule, source: OverrideSource, scope: Scope): CompiledOverride {
   const { writtenCaller, untilMs, isStandalone } = source

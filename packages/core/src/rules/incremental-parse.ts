@@ -23,7 +23,7 @@ export interface PartialSet {
   readonly source: object
   /**
    * All rules, once those of `source` were read without an error; undefined where only reading the
-   * whole set tells what is wrong. `parts` is what reading `source` took.
+   * whole set tells what is wrong. `values` is what reading `source` took.
    */
   finish(read: readonly Rule[], values: number): readonly Rule[] | undefined
 }
@@ -33,7 +33,7 @@ export class ParsedSetCache {
   /** A set of more rules is told of whole. */
   readonly #rulesMax: number
   #sources: readonly unknown[] = []
-  /** Of `#list`, each in its place. */
+  /** Of `#sources`, each in its place. */
   #rules: readonly Rule[] = []
   #ids = new Set<string>()
   /** What reading all of them took. */

@@ -27,11 +27,11 @@ export function locatedLimitsOf(rule: Rule, map: Located<MapNode>): readonly Loc
     const located = locatedItems[index]
     const isCandidate = index >= inForce.length
     const isOverride = index >= own.length && !isCandidate
-    return located === undefined ? [] : [{ spot: located, limit, isCandidate, isOverride }]
+    return located === undefined ? [] : [{ located, limit, isCandidate, isOverride }]
   })
 }
 
-/** Where limits are written, read or not, in the order in which `placeLimits` has them. */
+/** Where limits are written, read or not, in the order in which `locatedLimitsOf` has them. */
 export function locateLimits(map: Located<MapNode>): readonly Located[] {
   const candidate = listOf(fieldOf(map, 'candidate')).flatMap(onlyMap)
   return [

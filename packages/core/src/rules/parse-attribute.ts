@@ -45,7 +45,7 @@ export function meansEverybody(name: string): boolean {
   return EVERYBODY_WORDS.includes(name.toLowerCase())
 }
 
-/** `at` is where the name stands, which for a key is not where the spot is. */
+/** `at` is where the name stands, which for a key is not where its value stands. */
 export function isAttributeName(located: Located, name: string, at: number): boolean {
   if (NAME.test(name)) return true
   const lower = name.toLowerCase()

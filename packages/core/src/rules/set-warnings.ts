@@ -57,7 +57,7 @@ export function warnOfSet(
     .filter(({ rule }) => rule.mode === 'enforce')
     .map((locatedRule) => {
       const { pattern } = compiledMatchOf(locatedRule.rule)
-      return { placed: locatedRule, pattern, shape: shapeTextOf(locatedRule.rule, strictPaths) }
+      return { locatedRule, pattern, shape: shapeTextOf(locatedRule.rule, strictPaths) }
     })
   if (enforced.length === 0) return
   const isNear = enforced.length < rules.length ? nearnessOf(enforced, strictPaths) : undefined

@@ -80,21 +80,21 @@ export class MixedCall {
     this.#rows.push(row)
     const [take] = this.plan.groups[0] ?? []
     if (take === undefined) return this.next(0)
-    return draw.then((waited) => {
-      this.onDrawResult(row, 0, take, decider, waited)
+    return draw.then((result) => {
+      this.onDrawResult(row, 0, take, decider, result)
       return this.next(0)
     })
   }
 
   /** What is known when nothing is left for the store. */
   get outcomes(): Groups<Outcome> {
-    return this.#rows.map((row) => row.flatMap((decided) => decided?.outcome ?? []))
+    return this.#rows.map((row) => row.flatMap((decision) => decision?.outcome ?? []))
   }
 
   /** The limits that refused the call here, as a plan of their own. */
   refusal(): { readonly plan: Plan; readonly outcomes: Groups<Outcome> } {
-    const refusing = (this.#rows[0] ?? []).flatMap((decided) =>
-      decided === undefined || decided.outcome.retryAfterMs === 0 ? [] : decided,
+    const refusing = (this.#rows[0] ?? []).flatMap((decision) =>
+      decision === undefined || decision.outcome.retryAfterMs === 0 ? [] : decision,
     )
     const { matched } = this.plan
     const groups = [refusing.map(({ take }) => take)]
@@ -110,7 +110,7 @@ export class MixedCall {
       const at = g === 0 ? 0 : this.#restGroups.indexOf(g) + 1
       const answers = g > 0 && at === 0 ? [] : (rest[at] ?? [])
       let next = 0
-      return row.flatMap((decided) => decided?.outcome ?? answers[next++] ?? [])
+      return row.flatMap((decision) => decision?.outcome ?? answers[next++] ?? [])
     })
   }
 
@@ -130,7 +130,7 @@ export class MixedCall {
   }
 
   private decisions(): readonly NodeDecision[] {
-    return this.#rows.flatMap((row) => row.flatMap((decided) => decided ?? []))
+    return this.#rows.flatMap((row) => row.flatMap((decision) => decision ?? []))
   }
 
   /** One group after the other: the first opens the others. */
@@ -145,7 +145,7 @@ export class MixedCall {
       if (decider === undefined || answer === undefined) row.push(undefined)
       else if (answer instanceof Promise) {
         row.push(undefined)
-        waiting.push(answer.then((waited) => this.onDrawResult(row, i, take, decider, waited)))
+        waiting.push(answer.then((result) => this.onDrawResult(row, i, take, decider, result)))
       } else row.push({ take, decider, outcome: answer })
     }
     this.#rows.push(row)
@@ -158,16 +158,16 @@ export class MixedCall {
     i: number,
     take: PlannedTake,
     decider: NodeDecider,
-    waited: DrawResult,
+    result: DrawResult,
   ): void {
-    if (waited === 'ask') return
-    if ('silence' in waited) this.#unanswered.set(take, waited)
-    else row[i] = { take, decider, outcome: waited }
+    if (result === 'ask') return
+    if ('silence' in result) this.#unanswered.set(take, result)
+    else row[i] = { take, decider, outcome: result }
   }
 
   private next(at: number): Promise<void> | undefined {
     const row = this.#rows[at] ?? []
-    const hasRoom = row.every((decided) => decided === undefined || passes([decided.outcome]))
+    const hasRoom = row.every((decision) => decision === undefined || passes([decision.outcome]))
     if (hasRoom) {
       // A shadow group is charged whole: with one limit in the store, all of it is decided there.
       if (at > 0 && row.includes(undefined)) this.leaveToStore(at)
@@ -189,14 +189,14 @@ export class MixedCall {
 
   /** A limit that charges refusals needs it, but the store cannot refuse what only nodes count. */
   private mustAskStore(refused: Row): boolean {
-    if (refused.some((decided) => isSplit(decided) && !passes([decided.outcome]))) return false
+    if (refused.some((decision) => isSplit(decision) && !passes([decision.outcome]))) return false
     return (this.plan.groups[0] ?? []).some(({ limit }) => limit.onRefusal === 'charge')
   }
 
   /** All but what the store never counts, which stays decided; a shadow group goes whole. */
   private leaveToStore(at: number): void {
     const row = this.#rows[at] ?? []
-    const kept = row.map((decided) => (at === 0 && isSplit(decided) ? decided : undefined))
+    const kept = row.map((decision) => (at === 0 && isSplit(decision) ? decision : undefined))
     putBackRow(row.filter((_, i) => kept[i] === undefined))
     this.#rows[at] = kept
   }
@@ -227,15 +227,15 @@ export function sourceOf({ compiled }: PlannedTake): Source {
 }
 
 /** Whether it is of a part of the limit that is this node's alone. */
-function isSplit(decided: NodeDecision | undefined): decided is NodeDecision {
-  return decided?.take.compiled.coordination === 'split'
+function isSplit(decision: NodeDecision | undefined): decision is NodeDecision {
+  return decision?.take.compiled.coordination === 'split'
 }
 
 /** Once: what it was granted is marked as returned. */
 function putBackRow(row: Row): void {
-  for (const [i, decided] of row.entries()) {
-    if (decided === undefined || decided.outcome.granted === 0) continue
-    const { take, decider, outcome } = decided
+  for (const [i, decision] of row.entries()) {
+    if (decision === undefined || decision.outcome.granted === 0) continue
+    const { take, decider, outcome } = decision
     decider.putBack(take, outcome)
     row[i] = { take, decider, outcome: { ...outcome, granted: 0 } }
   }

@@ -50,7 +50,7 @@ describe('a share', () => {
     const bucket = { max: 100, window: '1m', wait: '2s' }
     const { borrowable: lent } = shareOf(bucket, 1, 10)
     expect(lent).toBeGreaterThan(0)
-    expect(shareOf(bucket, 1, 10, false)).toMatchObject({ maxWaitUs: 0, lent })
+    expect(shareOf(bucket, 1, 10, false)).toMatchObject({ maxWaitUs: 0, borrowable: lent })
   })
 
   test('charges no refusal', () => {

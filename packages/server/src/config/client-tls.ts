@@ -1,5 +1,5 @@
 /** `tls` of a section whose other side is Redis or Postgres. */
-import { type MapNode, readOptional, type Located } from '@sluice/core/reading'
+import { type MapNode, readOptional, type Located } from '@sluice/core/config-reader'
 import type { ClientTlsFiles } from './config.js'
 import { readFields } from './fields.js'
 import { readFileName, readName } from './values.js'

@@ -1,6 +1,6 @@
 /** What must hold between settings that are each good by themselves. */
 import type { Cidr } from '@sluice/core'
-import { reportAt, type Located } from '@sluice/core/reading'
+import { reportAt, type Located } from '@sluice/core/config-reader'
 import type { ListenAddress } from './config.js'
 import type { Setting } from './fields.js'
 import { formatListen, isClash, isLoopback } from './listen.js'

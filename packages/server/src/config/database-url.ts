@@ -1,6 +1,6 @@
 /** Where Postgres is, read from one text. No message shows a password. */
 import { show } from '@sluice/core'
-import { reportAt, nearest, type Located } from '@sluice/core/reading'
+import { reportAt, nearest, type Located } from '@sluice/core/config-reader'
 import { isLoopback } from './listen.js'
 
 export interface DatabaseTarget {

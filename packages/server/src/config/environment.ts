@@ -9,7 +9,7 @@ import {
   type Problem,
   readBoolean,
   type Located,
-} from '@sluice/core/reading'
+} from '@sluice/core/config-reader'
 import type { ListenAddress } from './config.js'
 import { readDatabaseUrl } from './database-url.js'
 import type { ExplicitValue } from './fields.js'

@@ -9,7 +9,7 @@ import {
   type MapNode,
   readMap,
   type Located,
-} from '@sluice/core/reading'
+} from '@sluice/core/config-reader'
 
 /**
  * Keys and tokens have at least so many characters and no field of ours has as many. So what is as

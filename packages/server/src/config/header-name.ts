@@ -1,5 +1,5 @@
 /** Names of headers that say who calls. */
-import { reportAt, readText, type Located } from '@sluice/core/reading'
+import { reportAt, readText, type Located } from '@sluice/core/config-reader'
 import { hideLongText } from './fields.js'
 
 const NAME = /^[!#$%&'*+.^_`|~0-9a-z-]+$/

@@ -1,4 +1,4 @@
-import type { Located } from '@sluice/core/reading'
+import type { Located } from '@sluice/core/config-reader'
 import { describe, expect, test } from 'vitest'
 import { isClash, isLoopback, readListen } from './listen.js'
 

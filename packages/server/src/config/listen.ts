@@ -1,6 +1,6 @@
 /** Addresses to listen at: how they are written, which are loopback, which two cannot be both. */
 import { type Address, formatAddress, parseAddress } from '@sluice/core'
-import { reportAt, readText, type Located } from '@sluice/core/reading'
+import { reportAt, readText, type Located } from '@sluice/core/config-reader'
 import type { ListenAddress } from './config.js'
 
 const LISTEN_LENGTH_MAX = 300

@@ -1,6 +1,6 @@
 /** URLs that the server itself asks: of upstreams, of keys for tokens, of a webhook. */
 import { cidrContains, parseAddress, parseCidr, show } from '@sluice/core'
-import { reportAt, readText, type Located } from '@sluice/core/reading'
+import { reportAt, readText, type Located } from '@sluice/core/config-reader'
 import { hideText } from './fields.js'
 import { isLoopback } from './listen.js'
 

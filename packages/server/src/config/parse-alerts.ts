@@ -8,7 +8,7 @@ import {
   readRequired,
   readText,
   type Located,
-} from '@sluice/core/reading'
+} from '@sluice/core/config-reader'
 import type { AlertName, AlertsConfig } from './config.js'
 import { hideLongText, readFields, readSection } from './fields.js'
 import type { ConfigSources } from './parse-listeners.js'

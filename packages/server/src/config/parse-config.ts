@@ -14,7 +14,7 @@ import {
   readDocument,
   readOptional,
   type Located,
-} from '@sluice/core/reading'
+} from '@sluice/core/config-reader'
 import { MEMORY_COUNTERS_DEFAULT, MEMORY_COUNTERS_MAX } from '@sluice/limiter'
 import { checkSettings } from './cross-field-checks.js'
 import type { Config } from './config.js'

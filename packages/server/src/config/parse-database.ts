@@ -1,6 +1,6 @@
 /** `database`: the Postgres that holds rules, where nodes share them. */
 import { resolve } from 'node:path'
-import { reportAt, fieldOf, type MapNode, type Located } from '@sluice/core/reading'
+import { reportAt, fieldOf, type MapNode, type Located } from '@sluice/core/config-reader'
 import { readClientTls } from './client-tls.js'
 import type { ClientTlsFiles, DatabaseConfig } from './config.js'
 import { type DatabaseTarget, parseDatabaseUrl, readDatabaseUrl } from './database-url.js'

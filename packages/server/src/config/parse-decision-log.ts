@@ -7,7 +7,7 @@ import {
   readOptional,
   readRequired,
   type Located,
-} from '@sluice/core/reading'
+} from '@sluice/core/config-reader'
 import type { DecisionLogConfig } from './config.js'
 import { readFields } from './fields.js'
 import { readFileName, readInteger } from './values.js'

@@ -9,7 +9,7 @@ import {
   readRequired,
   readText,
   type Located,
-} from '@sluice/core/reading'
+} from '@sluice/core/config-reader'
 import type { GatewayConfig, ListenAddress, Upstream } from './config.js'
 import type { Overrides } from './environment.js'
 import { readFields, readExplicit, readSection, type Setting, resolveSetting } from './fields.js'

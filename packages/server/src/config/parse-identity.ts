@@ -12,7 +12,7 @@ import {
   readRequired,
   type Located,
   locateEntry,
-} from '@sluice/core/reading'
+} from '@sluice/core/config-reader'
 import type { HeaderAttribute, IdentityConfig } from './config.js'
 import { hideLongText, readFields, readExplicit, readSection } from './fields.js'
 import { HeaderNames, isCredential } from './header-name.js'

@@ -8,7 +8,7 @@ import {
   readOptional,
   readRequired,
   type Located,
-} from '@sluice/core/reading'
+} from '@sluice/core/config-reader'
 import type { JwtAlgorithm, JwtConfig, JwtKeyFile } from './config.js'
 import { hideLongText, readFields } from './fields.js'
 import type { HeaderNames } from './header-name.js'

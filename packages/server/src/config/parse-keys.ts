@@ -7,7 +7,7 @@ import {
   readAttributeValue,
   readOptional,
   type Located,
-} from '@sluice/core/reading'
+} from '@sluice/core/config-reader'
 import type { KnownKey } from './config.js'
 import { readFields, SECRET_LENGTH_MIN } from './fields.js'
 import { readApiKey, readApiKeyHash } from './secrets.js'

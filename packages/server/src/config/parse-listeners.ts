@@ -1,5 +1,5 @@
 /** `api` and `admin`: where they listen, and the tokens without which they listen to nobody. */
-import { type MapNode, readOptional, type Located } from '@sluice/core/reading'
+import { type MapNode, readOptional, type Located } from '@sluice/core/config-reader'
 import type { AdminConfig, ApiConfig, ListenAddress } from './config.js'
 import type { Overrides } from './environment.js'
 import {

@@ -7,7 +7,7 @@ import {
   readOptional,
   readText,
   type Located,
-} from '@sluice/core/reading'
+} from '@sluice/core/config-reader'
 import { DEFAULT_DEADLINE_MS, parseRedisUrl } from '@sluice/limiter/redis'
 import { readClientTls } from './client-tls.js'
 import type { ClientTlsFiles, RedisConfig } from './config.js'

@@ -1,5 +1,5 @@
 /** Where Redis is, read as the store reads it. No message shows a password: the store's do not. */
-import { reportAt, type Located } from '@sluice/core/reading'
+import { reportAt, type Located } from '@sluice/core/config-reader'
 import { parseRedisUrl } from '@sluice/limiter/redis'
 import { messageOf } from '../lib/message-of.js'
 

@@ -1,6 +1,6 @@
 /** Tokens, API keys and the secret of the key hash: taken in, and never said again. */
 import { createHash } from 'node:crypto'
-import { reportAt, readText, type Located } from '@sluice/core/reading'
+import { reportAt, readText, type Located } from '@sluice/core/config-reader'
 import { hideText, lengthOf, SECRET_LENGTH_MIN } from './fields.js'
 import { readFileName } from './values.js'
 

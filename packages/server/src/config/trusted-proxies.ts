@@ -8,7 +8,7 @@ import {
   readList,
   readText,
   type Located,
-} from '@sluice/core/reading'
+} from '@sluice/core/config-reader'
 
 const PROXIES = { items: 'networks', most: 1000 }
 

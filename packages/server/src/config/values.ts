@@ -10,7 +10,7 @@ import {
   readRequired,
   readText,
   type Located,
-} from '@sluice/core/reading'
+} from '@sluice/core/config-reader'
 import type { TlsFiles } from './config.js'
 import { hideLongText, readFields } from './fields.js'
 

@@ -147,7 +147,7 @@ describe('that it could not give all is forgotten', () => {
   })
 
   test('when somebody gives back by a receipt, or resets it', async () => {
-    for (const end of ['gaveBack', 'forget'] as const) {
+    for (const end of ['invalidate', 'forget'] as const) {
       const { node } = await exhausted()
       expect(outcomeOf(node.take(bucket)).granted).toBe(0)
       node.leases[end](bucket.key)

@@ -35,7 +35,7 @@ describe('a bucket whose counts are merged', () => {
     const owing = debtLimitOf({ max: 100, window: '1s', wait: '500ms' }, 1)
     expect(owing.debt).toBe(50 + 100)
     expect(owing.limit.maxWaitUs).toBe(500_000)
-    expect(owing.immediate).toMatchObject({ maxWaitUs: 0, lent: 150 })
+    expect(owing.immediate).toMatchObject({ maxWaitUs: 0, borrowable: 150 })
   })
 
   test('says how long it takes to pay back', () => {

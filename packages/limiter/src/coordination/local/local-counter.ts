@@ -27,7 +27,7 @@ export class UsageReport implements Usage {
   readonly at: number
   /** Units of it that were put back while it was under way. */
   returned = 0
-  fate: 'sent' | 'told' | 'not-run' | 'unknown' = 'sent'
+  fate: 'sent' | 'confirmed' | 'not-run' | 'unknown' = 'sent'
 
   constructor({ amount, at }: Usage) {
     this.amount = amount
@@ -144,7 +144,7 @@ export class LocalCounter {
   settle(report: UsageReport): void {
     const { amount, at, returned, fate } = report
     this.reports = this.reports.filter((other) => other !== report)
-    if (fate === 'told') this.stats.reported += amount
+    if (fate === 'confirmed') this.stats.reported += amount
     else if (this.isForgotten) return
     else if (fate === 'unknown' || !this.isKnown) this.stats.unreported += amount - returned
     else this.add(amount - returned, at)
@@ -152,7 +152,7 @@ export class LocalCounter {
 
   /** The store said what it counts, after these reports were told. */
   mergeRead(read: unknown, reports: readonly UsageReport[], sentMs: number, now: number): void {
-    const confirmed = reports.filter(({ fate }) => fate === 'told')
+    const confirmed = reports.filter(({ fate }) => fate === 'confirmed')
     this.stats.overAdmitted += this.beyondMax(read, confirmed, sentMs)
     if (!this.isOursAlone(read, confirmed)) this.#state = this.withUnreported(read, confirmed, now)
     this.#read = read

@@ -171,7 +171,7 @@ async function sendReport(
   const { amount } = report
   try {
     await store.charge({ key, limit, amount, at: chargeAt(report, debtLimit), debt })
-    report.fate = 'told'
+    report.fate = 'confirmed'
   } catch (error) {
     report.fate = mayHaveRun(error) ? 'unknown' : 'not-run'
   }
@@ -185,7 +185,7 @@ function settleReports(
 ): void {
   for (const report of reports) {
     counter.settle(report)
-    if (report.fate !== 'told' || report.returned === 0 || counter.isForgotten) continue
+    if (report.fate !== 'confirmed' || report.returned === 0 || counter.isForgotten) continue
     void giveBack(counter, report.returned, report.at, deps)
   }
 }

@@ -90,7 +90,7 @@ export class ClusterDriver implements RedisDriver {
     return new FollowingSubscription(channel, events, {
       endpoint: () => this.#bySlot[slot]?.endpoint,
       handshake: this.#handshake,
-      deps: this.#deps,
+      connectionDeps: this.#deps,
     })
   }
 

@@ -122,7 +122,7 @@ export interface LuaScript {
 /** A script of this package, by the name of its file. */
 export function readLuaScript(name: string): LuaScript {
   // The same file from the sources and from what is built of them.
-  const source = readFileSync(new URL(`../../src/lua/${name}.lua`, import.meta.url), 'utf8')
+  const source = readFileSync(new URL(`../../../src/lua/${name}.lua`, import.meta.url), 'utf8')
   return { source, sha: createHash('sha1').update(source).digest('hex') }
 }
 

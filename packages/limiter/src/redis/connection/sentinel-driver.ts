@@ -113,7 +113,7 @@ export class SentinelDriver implements RedisDriver {
     return new FollowingSubscription(channel, events, {
       endpoint: () => this.#primary?.endpoint,
       handshake: this.#handshake,
-      deps: this.#deps,
+      connectionDeps: this.#deps,
     })
   }
 

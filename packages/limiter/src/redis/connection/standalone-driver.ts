@@ -13,7 +13,7 @@ export class StandaloneDriver implements RedisDriver {
   readonly #subscriptionDeps: SubscriptionDeps
 
   constructor(endpoint: RedisAddress, handshake: HandshakeOptions, deps: ConnectionDeps) {
-    this.#subscriptionDeps = { endpoint: () => endpoint, handshake, deps }
+    this.#subscriptionDeps = { endpoint: () => endpoint, handshake, connectionDeps: deps }
     this.#connection = new NodeConnection(endpoint, handshake, deps, {
       ready: (connection) => this.#listeners.ready(connection),
       lost: () => {},

@@ -18,7 +18,7 @@ export interface SubscriptionDeps {
   /** The node to subscribe at; undefined while none is known. */
   readonly endpoint: () => RedisAddress | undefined
   readonly handshake: HandshakeOptions
-  readonly deps: ConnectionDeps
+  readonly connectionDeps: ConnectionDeps
 }
 
 export class FollowingSubscription implements Subscription {
@@ -50,7 +50,7 @@ export class FollowingSubscription implements Subscription {
     if (this.#isClosed || this.#refusedRounds > 0 || endpoint === undefined) return
     if (this.#connection?.address === formatAddress(endpoint)) return
     this.drop()
-    const { handshake, deps } = this.#deps
+    const { handshake, connectionDeps: deps } = this.#deps
     this.#connection = new NodeConnection(endpoint, handshake, deps, {
       ready: (connection) => this.subscribe(connection),
       lost: () => {},

@@ -15,7 +15,7 @@ import type { EncodedBatch } from '../protocol/batch-request.js'
 
 /** The parts that one script decides. */
 export interface ScriptPlan {
-  readonly parts: readonly PartitionOp[]
+  readonly ops: readonly PartitionOp[]
   /** Whether the node is told that it may answer for a slot it does not have yet. */
   readonly asking: boolean
 }
@@ -49,9 +49,9 @@ export class InFlightBatch implements OpHolder {
     this.#pipeline = pipeline
     this.#deps = deps
     let cost = 0
-    for (const { parts: together, asking } of plans) {
+    for (const { ops: together, asking } of plans) {
       for (const { weight } of together) cost += weight
-      this.#scripts.push({ parts: together, asking, batch: this.encode(together) })
+      this.#scripts.push({ ops: together, asking, batch: this.encode(together) })
     }
     this.cost = cost
   }
@@ -64,8 +64,8 @@ export class InFlightBatch implements OpHolder {
     for (let l = 0; l < this.#scripts.length; l++) {
       const script = this.#scripts[l]
       if (script === undefined) continue
-      for (let i = 0; i < script.parts.length; i++) {
-        const op = script.parts[i]
+      for (let i = 0; i < script.ops.length; i++) {
+        const op = script.ops[i]
         if (op === undefined) continue
         op.stage = 'sent'
         op.holder = this
@@ -101,24 +101,24 @@ export class InFlightBatch implements OpHolder {
     this.#pipeline.onFailure()
   }
 
-  private encode(parts: readonly PartitionOp[]): EncodedBatch {
+  private encode(ops: readonly PartitionOp[]): EncodedBatch {
     const { codec, scriptTime } = this.#deps
     let deadlineAtMs = Infinity
-    for (const { owner } of parts) deadlineAtMs = Math.min(deadlineAtMs, owner.deadlineAtMs)
+    for (const { owner } of ops) deadlineAtMs = Math.min(deadlineAtMs, owner.deadlineAtMs)
     const { clock } = this.#pipeline
     const now = scriptTime()
     // A time that a test passes in has nothing to do with our clock, so nothing can be too late.
     const notAfter = now > 0 || !clock.isKnown ? 0 : Math.max(1, clock.earliest(deadlineAtMs))
     return codec.encode(
-      parts.map(({ storeOp }) => storeOp),
+      ops.map(({ storeOp }) => storeOp),
       { notAfter, now },
     )
   }
 
   private failUnsent(): void {
     const { observer } = this.#deps
-    for (const { parts } of this.#scripts) {
-      for (const op of parts) {
+    for (const { ops } of this.#scripts) {
+      for (const op of ops) {
         observer.error('connection', this.#pipeline.channel.address)
         op.settle('not-run')
       }
@@ -135,8 +135,8 @@ export class InFlightBatch implements OpHolder {
         this.#deps.observer.error(code, this.#pipeline.channel.address)
         return
       }
-      this.onErrorReply(script.parts, code, reply.message)
-    } else if (reply instanceof Error) this.onConnectionLost(script.parts)
+      this.onErrorReply(script.ops, code, reply.message)
+    } else if (reply instanceof Error) this.onConnectionLost(script.ops)
     else this.onReply(script, reply)
     this.#open -= 1
     if (this.#open > 0) return
@@ -154,18 +154,18 @@ export class InFlightBatch implements OpHolder {
   }
 
   private onReply(script: ScriptCall, reply: RedisReply): void {
-    const { parts } = script
+    const { ops } = script
     const receivedMs = this.#deps.nowMs()
     const { address } = this.#pipeline.channel
     let decoded: ReturnType<typeof decodeBatch>
     try {
       decoded = decodeBatch(
-        parts.map(({ storeOp }) => storeOp),
+        ops.map(({ storeOp }) => storeOp),
         reply,
       )
     } catch {
       this.#deps.observer.error('garbage', address)
-      for (const op of parts) op.settle('unknown')
+      for (const op of ops) op.settle('unknown')
       this.#pipeline.onFailure()
       this.#pipeline.channel.reconnect()
       return
@@ -181,14 +181,14 @@ export class InFlightBatch implements OpHolder {
     if (decoded.late) {
       if (isPrompt) this.#pipeline.onSuccess()
       this.#deps.observer.error('late', address)
-      this.resendLater(parts, 0)
+      this.resendLater(ops, 0)
       return
     }
-    if (parts.length > 1) this.#deps.onScriptPassed(parts[0]?.partition ?? 0)
+    if (ops.length > 1) this.#deps.onScriptPassed(ops[0]?.partition ?? 0)
     let takes = 0
     let inTime = isPrompt
-    for (let i = 0; i < parts.length; i++) {
-      const op = parts[i]
+    for (let i = 0; i < ops.length; i++) {
+      const op = ops[i]
       if (op === undefined) continue
       takes += countTakesOf(op.storeOp)
       if (!op.owner.isAnswered) inTime = true
@@ -201,50 +201,50 @@ export class InFlightBatch implements OpHolder {
     else this.onMissed()
   }
 
-  private onConnectionLost(parts: readonly PartitionOp[]): void {
+  private onConnectionLost(ops: readonly PartitionOp[]): void {
     this.#deps.observer.error('connection', this.#pipeline.channel.address)
-    for (const op of parts) op.settle('unknown')
+    for (const op of ops) op.settle('unknown')
   }
 
-  private onErrorReply(parts: readonly PartitionOp[], code: StoreErrorCode, message: string): void {
+  private onErrorReply(ops: readonly PartitionOp[], code: StoreErrorCode, message: string): void {
     const { observer } = this.#deps
     const { address } = this.#pipeline.channel
     observer.error(code, address)
     const action = actionOf(code)
     if (action === 'loud') observer.problem(`Redis ${address} refuses scripts: ${message}`)
-    if (action === 'moved' || action === 'ask') this.redirect(parts, message, action)
-    else if (action === 'split') this.resendPerCounter(parts)
+    if (action === 'moved' || action === 'ask') this.redirect(ops, message, action)
+    else if (action === 'split') this.resendPerCounter(ops)
     else if (action === 'partition') {
-      this.resendable(parts, REDIRECTIONS_MAX)
-      this.#deps.onCrossSlot(parts, address, message)
-    } else if (action === 'again') this.resendLater(parts, RESEND_AFTER_MS)
+      this.resendable(ops, REDIRECTIONS_MAX)
+      this.#deps.onCrossSlot(ops, address, message)
+    } else if (action === 'again') this.resendLater(ops, RESEND_AFTER_MS)
     else if (action === 'reconnect') {
       this.#deps.refreshTopology()
       this.#pipeline.channel.reconnect()
-      this.resendLater(parts, RESEND_AFTER_MS)
+      this.resendLater(ops, RESEND_AFTER_MS)
     } else {
       // An error nobody knows may have come from the midst of a script.
       const fate = action === 'unknown' ? 'unknown' : 'not-run'
       if (action === 'unknown') observer.problem(`Redis ${address} answered: ${message}`)
-      for (const op of parts) op.settle(fate)
+      for (const op of ops) op.settle(fate)
     }
   }
 
-  private redirect(parts: readonly PartitionOp[], message: string, kind: 'moved' | 'ask'): void {
+  private redirect(ops: readonly PartitionOp[], message: string, kind: 'moved' | 'ask'): void {
     const { address = '' } = redirectionOf(message) ?? {}
     const target = wholeAddress(address, this.#pipeline.channel.address)
     if (kind === 'moved') this.#deps.refreshTopology()
-    this.#deps.redirect(this.resendable(parts, REDIRECTIONS_MAX), target, kind)
+    this.#deps.redirect(this.resendable(ops, REDIRECTIONS_MAX), target, kind)
   }
 
-  private resendPerCounter(parts: readonly PartitionOp[]): void {
-    this.#deps.resendPerCounter(this.resendable(parts, REDIRECTIONS_MAX))
+  private resendPerCounter(ops: readonly PartitionOp[]): void {
+    this.#deps.resendPerCounter(this.resendable(ops, REDIRECTIONS_MAX))
   }
 
   /** Nothing of it was done, so it may be sent again, within the deadline. */
-  private resendLater(parts: readonly PartitionOp[], afterMs: number): void {
+  private resendLater(ops: readonly PartitionOp[], afterMs: number): void {
     const { nowMs } = this.#deps
-    const resendable = this.resendable(parts, RESENDS_MAX, afterMs)
+    const resendable = this.resendable(ops, RESENDS_MAX, afterMs)
     if (resendable.length === 0) return
     const resend = () => {
       for (const op of resendable) {
@@ -259,12 +259,12 @@ export class InFlightBatch implements OpHolder {
 
   /** Those that have time left; the others were not run. */
   private resendable(
-    parts: readonly PartitionOp[],
+    ops: readonly PartitionOp[],
     most: number,
     afterMs = 0,
   ): readonly PartitionOp[] {
     const nowMs = this.#deps.nowMs()
-    return parts.filter((op) => {
+    return ops.filter((op) => {
       op.resends += 1
       const hasTime = op.owner.deadlineAtMs > nowMs + afterMs
       if (op.resends <= most && hasTime && !op.owner.isAnswered) {

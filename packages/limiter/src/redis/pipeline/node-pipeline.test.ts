@@ -59,7 +59,7 @@ function open({ isBusy = () => false } = {}) {
       breakerOpened: () => told.push('opened'),
       breakerClosed: () => told.push('closed'),
     },
-    plan: (waiting) => [{ parts: waiting, asking: false }],
+    plan: (waiting) => [{ ops: waiting, asking: false }],
     route: () => {},
     redirect: () => {},
     resendPerCounter: () => {},

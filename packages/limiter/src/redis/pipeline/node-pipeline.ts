@@ -117,8 +117,8 @@ export class NodePipeline implements OpHolder {
   }
 
   /** Sends parts by themselves, at once: to a node that does not have their slot yet. */
-  sendAsking(parts: readonly PartitionOp[]): void {
-    this.send(parts.map((op) => ({ parts: [op], asking: true })))
+  sendAsking(ops: readonly PartitionOp[]): void {
+    this.send(ops.map((op) => ({ ops: [op], asking: true })))
   }
 
   /**
@@ -243,7 +243,7 @@ export class NodePipeline implements OpHolder {
       return new InFlightBatch(this, this.#deps, plans)
     } catch (error) {
       this.#deps.observer.problem(`A batch cannot be sent: ${String(error)}`)
-      for (const { parts } of plans) giveUp(parts)
+      for (const { ops } of plans) giveUp(ops)
       return undefined
     }
   }
@@ -324,8 +324,8 @@ export class NodePipeline implements OpHolder {
 }
 
 /** Of parts whose weight is taken off the queue already. */
-function giveUp(parts: readonly PartitionOp[]): void {
-  for (const op of parts) {
+function giveUp(ops: readonly PartitionOp[]): void {
+  for (const op of ops) {
     op.holder = undefined
     op.settle('not-run')
   }

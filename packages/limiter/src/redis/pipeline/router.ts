@@ -18,7 +18,13 @@ const REFRESH_EVERY_MS = 100
 
 export type RouterDeps = Omit<
   NodePipelineDeps,
-  'plan' | 'route' | 'redirect' | 'splitUp' | 'crossSlot' | 'passed' | 'refresh'
+  | 'plan'
+  | 'route'
+  | 'redirect'
+  | 'resendPerCounter'
+  | 'onCrossSlot'
+  | 'onScriptPassed'
+  | 'refreshTopology'
 >
 
 export class Router {
@@ -111,14 +117,14 @@ export class Router {
   }
 
   /** One script for all, or one for each partition where its keys must share a slot. */
-  private plan(parts: readonly PartitionOp[]): readonly ScriptPlan[] {
-    if (!this.isPartitioned) return parts.length === 0 ? [] : this.groupByDeadline(parts)
+  private plan(ops: readonly PartitionOp[]): readonly ScriptPlan[] {
+    if (!this.isPartitioned) return ops.length === 0 ? [] : this.groupByDeadline(ops)
     const byPartition = new Map<number, PartitionOp[]>()
     const plans: ScriptPlan[] = []
-    for (const op of parts) {
+    for (const op of ops) {
       if (this.isSingle(op.partition)) {
         for (const single of op.owner.opsPerCounter(op))
-          plans.push({ parts: [single], asking: false })
+          plans.push({ ops: [single], asking: false })
         continue
       }
       const together = byPartition.get(op.partition)
@@ -129,56 +135,56 @@ export class Router {
     return plans
   }
 
-  private groupByDeadline(parts: readonly PartitionOp[]): readonly ScriptPlan[] {
-    return groupByDeadline(parts, this.#deps.nowMs()).map((group) => ({
-      parts: group,
+  private groupByDeadline(ops: readonly PartitionOp[]): readonly ScriptPlan[] {
+    return groupByDeadline(ops, this.#deps.nowMs()).map((group) => ({
+      ops: group,
       asking: false,
     }))
   }
 
-  private redirect(parts: readonly PartitionOp[], address: string, kind: 'moved' | 'ask'): void {
+  private redirect(ops: readonly PartitionOp[], address: string, kind: 'moved' | 'ask'): void {
     const channel = this.#driver.channelAt(address)
     if (channel === undefined || !channel.isReady) {
       this.refreshTopology()
-      this.failUnreached(parts, address)
+      this.failUnreached(ops, address)
       return
     }
     const pipeline = this.pipelineOf(channel)
     if (kind === 'moved') {
-      for (const op of parts) pipeline.add(op)
+      for (const op of ops) pipeline.add(op)
       return
     }
-    this.useSingleScripts(parts)
+    this.useSingleScripts(ops)
     // Without its clock nothing would keep the node from deciding after the deadline.
     if (!pipeline.isAnswering) {
-      this.failUnreached(parts, address)
+      this.failUnreached(ops, address)
       return
     }
-    const singles = parts.flatMap((op) => op.owner.opsPerCounter(op))
+    const singles = ops.flatMap((op) => op.owner.opsPerCounter(op))
     if (singles.length > 0) pipeline.sendAsking(singles)
   }
 
-  private failUnreached(parts: readonly PartitionOp[], address: string): void {
-    for (const op of parts) {
+  private failUnreached(ops: readonly PartitionOp[], address: string): void {
+    for (const op of ops) {
       this.#deps.observer.error('connection', address)
       op.settle('not-run')
     }
   }
 
-  private resendPerCounter(parts: readonly PartitionOp[]): void {
-    this.useSingleScripts(parts)
-    for (const op of parts) for (const single of op.owner.opsPerCounter(op)) this.route(single)
+  private resendPerCounter(ops: readonly PartitionOp[]): void {
+    this.useSingleScripts(ops)
+    for (const op of ops) for (const single of op.owner.opsPerCounter(op)) this.route(single)
   }
 
   /**
    * From now on every partition has a script of its own, beginning with what was refused. What the
    * script had is told by all its parts, also by those that are settled by now.
    */
-  private onCrossSlot(parts: readonly PartitionOp[], address: string, message: string): void {
+  private onCrossSlot(ops: readonly PartitionOp[], address: string, message: string): void {
     const { observer } = this.#deps
-    const open = parts.filter(({ stage }) => stage !== 'settled')
-    const isMixed = new Set(parts.map(({ storeOp }) => partitionOf(storeOp))).size > 1
-    if (!isMixed && parts.every(({ storeOp }) => partitionOf(storeOp) !== undefined)) {
+    const open = ops.filter(({ stage }) => stage !== 'settled')
+    const isMixed = new Set(ops.map(({ storeOp }) => partitionOf(storeOp))).size > 1
+    if (!isMixed && ops.every(({ storeOp }) => partitionOf(storeOp) !== undefined)) {
       observer.problem(`Redis ${address} refuses scripts: ${message}`)
       for (const op of open) op.settle('not-run')
       return
@@ -191,9 +197,9 @@ export class Router {
     for (const op of open) for (const single of op.owner.opsPerCounter(op)) this.route(single)
   }
 
-  private useSingleScripts(parts: readonly PartitionOp[]): void {
+  private useSingleScripts(ops: readonly PartitionOp[]): void {
     const until = this.#deps.nowMs() + SINGLE_MS
-    for (const { partition } of parts) this.#singleUntilMs[partition] = until
+    for (const { partition } of ops) this.#singleUntilMs[partition] = until
   }
 
   private onScriptPassed(partition: number): void {

@@ -18,7 +18,7 @@ const LIMIT_FIELDS = [
   'q',
   'tickUs',
   'maxWaitUs',
-  'lent',
+  'borrowable',
   'scale',
   'scaledWindow',
 ] as const

@@ -159,7 +159,7 @@ describe('the watch', () => {
       name === 'TIME' && !isAllowed
         ? Promise.reject(new RedisReplyError("NOPERM no permissions to run the 'time' command"))
         : Promise.resolve(Buffer.from(infoOf({})))
-    const primaries = () => [{ address: 'a:1', ask: run }]
+    const primaries = () => [{ address: 'a:1', run }]
     const onProblem = (text: string) => void problems.push(text)
     const watch = new StoreWatch({ primaries, scheduler, onProblem })
     watch.start()
@@ -188,7 +188,7 @@ describe('the watch', () => {
     const onProblem = () => {
       throw new Error('no')
     }
-    const primaries = () => [{ address: 'a:1', ask: run }]
+    const primaries = () => [{ address: 'a:1', run }]
     new StoreWatch({ primaries, scheduler, onProblem }).start()
     await scheduler.advance(20_000)
     expect(looks).toBe(5)

@@ -13,7 +13,7 @@ export type StoreSession = Pick<
   | 'driver'
   | 'fleetSize'
   | 'fleetPlace'
-  | 'lanes'
+  | 'pipelines'
   | 'stats'
   | 'announce'
   | 'close'

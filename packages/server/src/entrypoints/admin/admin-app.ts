@@ -83,7 +83,7 @@ export function createAdminApp(deps: AdminAppDeps): AdminApp {
   const authenticatorDeps = {
     ...deps,
     limits,
-    gate: tokenAuthenticator,
+    tokenAuthenticator,
     sessions: createSessions({ rootToken, tokenAuthenticator, clock }),
   }
   const operations = [
@@ -131,7 +131,7 @@ function authenticateRequests(authenticate: Authenticator, operations: readonly 
       isSessionProbe: req.path === SESSION_PATH && req.method === 'GET',
     })
     context.set('headers', authContext.headers)
-    context.set('entrance', authContext)
+    context.set('authContext', authContext)
     await next()
   }
 }
@@ -179,7 +179,7 @@ function serve(app: AdminApp, each: Operation, deps: AdminDeps): void {
   const path = each.path.replaceAll(/\{(\w+)\}/g, ':$1')
   app.on([each.method], [path], async (context) => {
     const { req } = context
-    const { principal, sender } = context.get('entrance')
+    const { principal, sender } = context.get('authContext')
     if (each.isOpen !== true) {
       if (principal === undefined) throw unauthorized()
       requireRole(principal, each.role, `${each.method.toUpperCase()} ${each.path}`)

@@ -28,7 +28,10 @@ export interface Subscriber {
   readonly cut: () => void
 }
 
-export type EventStreamsDeps = Pick<AdminDeps, 'sight' | 'alerts' | 'source' | 'log' | 'clock'> & {
+export type EventStreamsDeps = Pick<
+  AdminDeps,
+  'fleetStats' | 'alerts' | 'ruleFollower' | 'log' | 'clock'
+> & {
   readonly timers?: Scheduler | undefined
 }
 

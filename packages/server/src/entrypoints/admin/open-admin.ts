@@ -12,7 +12,7 @@ import { type Admin, createAdmin } from './admin.js'
 import type { AdminDeps } from './admin-deps.js'
 import { isClientTls } from './transport-security.js'
 
-export interface OpenAdminDeps extends Pick<AdminDeps, 'sight' | 'alerts'> {
+export interface OpenAdminDeps extends Pick<AdminDeps, 'fleetStats' | 'alerts'> {
   readonly log: Log
   readonly rootToken: string
   readonly metricsText: () => string | Promise<string>

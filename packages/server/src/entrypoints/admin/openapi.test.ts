@@ -138,8 +138,8 @@ test('schemas and the types of the client are the same', () => {
     readonly alerts: Same<S['alertsView'], client.AlertsView>
     readonly event: Same<S['eventView'], client.EventView>
     readonly session: Same<S['sessionView'], client.SessionView>
-    readonly trialInput: Same<S['simulateInput'], client.SimulationInput>
-    readonly trial: Same<S['trialView'], client.SimulationView>
+    readonly simulateInput: Same<S['simulateInput'], client.SimulationInput>
+    readonly trial: Same<S['simulateView'], client.SimulationView>
   } = {
     rule: true,
     rules: true,
@@ -167,7 +167,7 @@ test('schemas and the types of the client are the same', () => {
     alerts: true,
     event: true,
     session: true,
-    trialInput: true,
+    simulateInput: true,
     trial: true,
   }
   expect(Object.values(same).every(Boolean)).toBe(true)

@@ -1,7 +1,7 @@
 /** One operation of the admin API: what it is documented as, what it checks, what it does. */
 import { z } from '@hono/zod-openapi'
 import { show } from '@sluice/core'
-import { nearest } from '@sluice/core/reading'
+import { nearest } from '@sluice/core/config-reader'
 import type { Meta } from '../../rules/editor/editor-types.js'
 import type { Role } from '../../rules/store/records.js'
 import type { Principal } from './principals.js'

@@ -1,7 +1,7 @@
 /** A request's parts, read with bounds: its body, its query, the version its sender has seen. */
 import type { Readable } from 'node:stream'
 import { show } from '@sluice/core'
-import { nearest } from '@sluice/core/reading'
+import { nearest } from '@sluice/core/config-reader'
 import { AdminError, unsupportedEncoding, invalid } from './admin-error.js'
 
 /** Rule sets are large; nothing else is. */

@@ -11,7 +11,7 @@ function sessionsOf(
 ) {
   const { root = 'root', token = 'ann-token', endsAtMs } = more
   const clock = { ms: 1_767_225_600_000, now: () => clock.ms }
-  const known = { holder: principal, digest: digestOf(token), endsAtMs }
+  const known = { principal, digest: digestOf(token), endsAtMs }
   const gate: Pick<TokenAuthenticator, 'find'> = {
     find: (id) => (id === principal.id ? known : undefined),
   }

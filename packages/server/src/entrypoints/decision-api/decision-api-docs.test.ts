@@ -15,7 +15,7 @@ import { ROUTES } from './routes.js'
 closeAfterTests()
 
 const readDoc = (name: string) =>
-  readFileSync(new URL(`../../../../docs/reference/${name}`, import.meta.url), 'utf8')
+  readFileSync(new URL(`../../../../../docs/reference/${name}`, import.meta.url), 'utf8')
 /** YAML has two kinds of quotes and does not mind which. */
 const openapi = readDoc('openapi.yaml').replaceAll('"', "'")
 const page = readDoc('decision-api.md')

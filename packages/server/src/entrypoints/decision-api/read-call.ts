@@ -1,6 +1,6 @@
 /** JSON to calls. What is not understood is refused: guessed at, it would be another caller. */
 import { ATTRIBUTE_LENGTH_MAX, type Attributes, isCount, SluiceError, show } from '@sluice/core'
-import { nearest } from '@sluice/core/reading'
+import { nearest } from '@sluice/core/config-reader'
 
 /** What one body, or one item of a list, asks for. */
 export interface CallRequest {

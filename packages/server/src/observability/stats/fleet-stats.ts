@@ -22,7 +22,7 @@ import { decodeSnapshot, encodeSnapshot } from './node-snapshot-codec.js'
 import type { NodeSnapshotView, StatsView, TickView, TopOrder, TopView } from './stats-views.js'
 
 export interface FleetStatsDeps {
-  readonly own: Pick<NodeStats, 'sight' | 'rule' | 'nameOf'>
+  readonly own: Pick<NodeStats, 'snapshot' | 'rule' | 'nameOf'>
   readonly exchange: SnapshotExchange
   readonly clock: WallClock
   /** Of this node. @default as its sight told last */

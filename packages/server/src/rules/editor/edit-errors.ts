@@ -1,5 +1,5 @@
 /** Errors of edits: made in one form, whether the parser of rules found them or the editor did. */
-import { createDiagnostics, type Problem } from '@sluice/core/reading'
+import { createDiagnostics, type Problem } from '@sluice/core/config-reader'
 import { EditError, type EditErrorCode } from './editor-types.js'
 
 type ProblemInput = Parameters<ReturnType<typeof createDiagnostics>['report']>[0]

@@ -25,7 +25,7 @@ export interface ApplyResult {
 export interface ApplyOptions {
   /** Named in messages. */
   readonly file?: string | undefined
-  /** Of the set as a whole: `book.rulesVersion`. */
+  /** Of the set as a whole: `catalog.rulesVersion`. */
   readonly expected?: ExpectedVersion
   /**
    * Changed limits become candidates beside those in force, and new rules begin in shadow. What

@@ -13,7 +13,7 @@ import {
   readText,
   readValue,
   type Located,
-} from '@sluice/core/reading'
+} from '@sluice/core/config-reader'
 import { readFields } from '../../config/fields.js'
 import { readApiKey, readApiKeyHash } from '../../config/secrets.js'
 import { keyHash, keyId, sha256Of } from '../store/key-hash.js'

@@ -9,7 +9,7 @@ import {
   parseOverride,
   type Rule,
 } from '@sluice/core'
-import type { Problem } from '@sluice/core/reading'
+import type { Problem } from '@sluice/core/config-reader'
 import { ID_BYTES_MAX } from '../store/check-commit.js'
 import { callerId, type OverrideDocument, overrideKey } from '../store/records.js'
 import { isJsonMap } from './rule-documents.js'

@@ -9,7 +9,7 @@ import {
   type Outcome,
   parseRules,
 } from '@sluice/core'
-import type { Problem } from '@sluice/core/reading'
+import type { Problem } from '@sluice/core/config-reader'
 import { CooperativeYield } from '../../lib/cooperative-yield.js'
 import { Semaphore } from '../../lib/semaphore.js'
 import { EditError } from './editor-types.js'

@@ -11,7 +11,7 @@ import {
   readTime,
   readValue,
   type Located,
-} from '@sluice/core/reading'
+} from '@sluice/core/config-reader'
 import { sha256Of } from '../store/key-hash.js'
 import type { Role, TokenDocument } from '../store/records.js'
 import { EditError } from './editor-types.js'

@@ -36,8 +36,8 @@ export function isLarge(text: { readonly length: number }): boolean {
 /** Throws a `SyntaxError` for what is no JSON. */
 export async function parseLargeJson(text: string, options: ParseTextOptions): Promise<LargeSet> {
   const fields = { set: RESPONSE_SET_FIELDS, rule: RESPONSE_FIELDS }
-  const { told, ...read } = await inTurn(() => parseJsonInWorker(text, fields, options))
-  return new LargeSet(read, told)
+  const { omitted, ...read } = await inTurn(() => parseJsonInWorker(text, fields, options))
+  return new LargeSet(read, omitted)
 }
 
 export function parseSetText(text: string, options: ParseTextOptions): Promise<ParsedText> {

@@ -12,7 +12,7 @@ export interface MemoryRuleStore extends RuleStore {
 
 interface SharedState {
   readonly now: () => number
-  readonly ledger: RecordTable
+  readonly table: RecordTable
   readonly entries: VersionEntry[]
   readonly nodes: LiveNodes
   /** Of all handles. */
@@ -22,23 +22,23 @@ interface SharedState {
 export interface MemoryRuleStoreOptions {
   /** Milliseconds since 1970. */
   readonly now?: () => number
-  /** How many changes are told one by one: see `Ledger`. */
+  /** How many changes are told one by one: see `RecordTable`. */
   readonly recentChangesMax?: number
 }
 
 export function memoryRuleStore(options: MemoryRuleStoreOptions = {}): MemoryRuleStore {
   const { now = () => 0, ...tableOptions } = options
-  const ledger = new RecordTable(tableOptions)
+  const table = new RecordTable(tableOptions)
   const shared = {
     now,
-    ledger,
+    table,
     entries: [],
     nodes: new LiveNodes(),
     listeners: new Set<() => void>(),
   }
   const handle = new StoreHandle(shared)
   append(shared, firstEntry(isoOf(shared)))
-  ledger.begin()
+  table.begin()
   return handle
 }
 
@@ -56,13 +56,13 @@ class StoreHandle implements MemoryRuleStore {
   }
 
   async *read(since: Parameters<RuleStore['read']>[0]): AsyncIterable<RecordChunk> {
-    yield* this.#shared.ledger.read(since)
+    yield* this.#shared.table.read(since)
   }
 
   async commit(commit: Parameters<RuleStore['commit']>[0]) {
     return append(
       this.#shared,
-      new VersionBuilder(this.#shared.ledger).add(commit, isoOf(this.#shared)),
+      new VersionBuilder(this.#shared.table).add(commit, isoOf(this.#shared)),
     )
   }
 
@@ -76,26 +76,26 @@ class StoreHandle implements MemoryRuleStore {
   }
 
   async *changesAfter(version: number, rule?: string): AsyncIterable<PastChange> {
-    const { ledger, entries } = this.#shared
-    if (!ledger.hasVersion(version)) throw new RangeError(`there is no version ${version}`)
+    const { table, entries } = this.#shared
+    if (!table.hasVersion(version)) throw new RangeError(`there is no version ${version}`)
     for (const entry of entries.toReversed()) {
       if (entry.version > version) yield* changesOf(entry, rule).toReversed()
     }
   }
 
   async keys({ after, user, limit }: Parameters<RuleStore['keys']>[0]) {
-    return this.#shared.ledger
+    return this.#shared.table
       .keysAfter(after, Infinity)
       .filter(({ body }) => user === undefined || body?.user === user)
       .slice(0, limit)
   }
 
   async key(id: string) {
-    return this.#shared.ledger.key(id)
+    return this.#shared.table.key(id)
   }
 
   async adopt(above: number, by: string, why: string | undefined) {
-    const builder = new VersionBuilder(this.#shared.ledger)
+    const builder = new VersionBuilder(this.#shared.table)
     return append(this.#shared, builder.adopt(above, by, why, isoOf(this.#shared)))
   }
 
@@ -127,11 +127,11 @@ class StoreHandle implements MemoryRuleStore {
   }
 }
 
-function append({ ledger, entries, listeners }: SharedState, entry: VersionEntry) {
-  ledger.apply(entry)
+function append({ table, entries, listeners }: SharedState, entry: VersionEntry) {
+  table.apply(entry)
   entries.push(entry)
   for (const listener of listeners) queueMicrotask(listener)
-  return ledger.position
+  return table.position
 }
 
 function isoOf({ now }: SharedState): string {

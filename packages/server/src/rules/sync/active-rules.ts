@@ -62,7 +62,7 @@ export class ActiveRules {
     return this.#byId.size
   }
 
-  /** Whether the next `put` is needed even if nothing changed. */
+  /** Whether the next `activate` is needed even if nothing changed. */
   get needsFullReload(): boolean {
     return this.#needsFullReload
   }
@@ -103,7 +103,7 @@ export class ActiveRules {
   }
 
   /**
-   * Resolves to whether the rules are those of the book, but for bad ones. `withIt` runs in the
+   * Resolves to whether the rules are those of the book, but for bad ones. `alongside` runs in the
    * same step as the rules change, also where the set as a whole is refused.
    */
   async activate(
@@ -125,7 +125,7 @@ export class ActiveRules {
     const after = parsed?.rules === undefined ? this.#byId : byId(parsed.rules.rules)
     const refused = this.#refusedOverrides
     const overrides = await readOverrides({ catalog, update, before, after, refused })
-    // From here to the end of `withIt` nothing else runs, so no decision sees a half of it.
+    // From here to the end of `alongside` nothing else runs, so no decision sees a half of it.
     if (parsed?.rules !== undefined) this.#deps.limiter.setParsedRules(parsed)
     this.activateOverrides(overrides, needsFullReload)
     alongside()

@@ -33,26 +33,26 @@ async function nodeInShadow() {
   const node = await startNode(store)
   expect(await isRefused(node, { user: 'u' })).toBe(true)
   await commit(store, setOf({ all: QUARTER }, 'a'))
-  await node.timers.advance(250)
+  await node.scheduler.advance(250)
   return { store, node }
 }
 
 test('all rules stop refusing while a shadow lasts, and refuse again by themselves', async () => {
   const { node } = await nodeInShadow()
-  expect(node.source.shadowUntil()).toBe(QUARTER.until)
+  expect(node.follower.shadowUntil()).toBe(QUARTER.until)
   const decision = await node.limiter.check({ attributes: { user: 'u' } })
   expect(decision).toMatchObject({ allowed: true, shadow: ['a'] })
-  await node.timers.advance(14 * MINUTE)
+  await node.scheduler.advance(14 * MINUTE)
   expect(await isRefused(node, { user: 'u' })).toBe(false)
-  await node.timers.advance(MINUTE)
+  await node.scheduler.advance(MINUTE)
   expect(await isRefused(node, { user: 'u' })).toBe(true)
-  expect(node.source.shadowUntil()).toBeUndefined()
+  expect(node.follower.shadowUntil()).toBeUndefined()
 })
 
 test('a shadow ends although the rule store is gone and the node cannot ask anybody', async () => {
   const { node } = await nodeInShadow()
   node.store.fault = 'refused'
-  await node.timers.advance(15 * MINUTE)
+  await node.scheduler.advance(15 * MINUTE)
   expect(await isRefused(node, { user: 'u' })).toBe(true)
 })
 
@@ -64,9 +64,9 @@ test('a rule that is made or edited during a shadow of all rules is in shadow un
     ruleOf('b', { ...nothing, by: ['plan'] }),
     setOf({ all: QUARTER }, 'a', 'b'),
   )
-  await node.timers.advance(250)
+  await node.scheduler.advance(250)
   expect(await isRefused(node, { user: 'u', plan: 'p' })).toBe(false)
-  await node.timers.advance(15 * MINUTE)
+  await node.scheduler.advance(15 * MINUTE)
   expect(await isRefused(node, { plan: 'p' })).toBe(true)
 })
 
@@ -85,9 +85,9 @@ test('rules that were off or in shadow are so before, during and after it', asyn
   const before = await modes()
   expect(before).toEqual({ allowed: true, shadow: ['b'] })
   await commit(store, setOf({ all: QUARTER }, 'a', 'b'))
-  await node.timers.advance(250)
+  await node.scheduler.advance(250)
   expect(await modes()).toEqual(before)
-  await node.timers.advance(16 * MINUTE)
+  await node.scheduler.advance(16 * MINUTE)
   expect(await modes()).toEqual(before)
 })
 
@@ -100,7 +100,7 @@ test('a shadow of one rule leaves the others enforced', async () => {
   expect(await isRefused(node, { user: 'u' })).toBe(true)
   const later = { ...QUARTER, until: '2001-01-01T00:16:00.000Z' }
   await commit(store, setOf({ rules: { a: later } }, 'a', 'b'))
-  await node.timers.advance(250)
+  await node.scheduler.advance(250)
   expect(await isRefused(node, { user: 'u' })).toBe(false)
   expect(await isRefused(node, { plan: 'p' })).toBe(true)
 })
@@ -110,9 +110,9 @@ test('a shadow is logged as one warning for all rules, every minute, and once wh
   const shadowLines = () => messagesOf(node, 'warn').filter((msg) => String(msg).includes('shadow'))
   expect(shadowLines()).toEqual(['timed shadow: enforced rules refuse no call'])
   expect(messagesOf(node, 'warn')).not.toContain('a rule no longer refuses')
-  await node.timers.advance(3 * MINUTE)
+  await node.scheduler.advance(3 * MINUTE)
   expect(shadowLines()).toHaveLength(4)
-  await node.timers.advance(20 * MINUTE)
+  await node.scheduler.advance(20 * MINUTE)
   expect(shadowLines()).toHaveLength(15)
   expect(messagesOf(node, 'info')).toContain('timed shadow: over, rules do what their mode says')
 })

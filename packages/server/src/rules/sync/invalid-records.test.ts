@@ -22,26 +22,26 @@ describe('what was written into the store by hand', () => {
     await commit(store, ruleOf('a'), ruleOf('b', { by: ['plan'] }), setOf('a', 'b'))
     const node = await startNode(store)
     await commit(store, bad, ruleOf('b', { by: ['plan'], limits: ['7/second'] }))
-    await node.timers.advance(250)
-    expect(node.source.version()).toBe(3)
+    await node.scheduler.advance(250)
+    expect(node.follower.version()).toBe(3)
     expect(await limitOf(node, 'u')).toBe(10)
     expect(await limitOf(node, '', { plan: 'x' })).toBe(7)
-    expect(node.source.failures()).toBe(1)
-    expect(node.source.problem()).toContain('rule "a": limits[0]')
+    expect(node.follower.failures()).toBe(1)
+    expect(node.follower.problem()).toContain('rule "a": limits[0]')
     expect(node.lines.filter((line) => line['level'] === 'error')).toMatchObject([
       { id: 'a', problem: expect.stringContaining('10 per fortnight') },
     ])
-    await node.timers.advance(30_000)
-    expect(node.source.ageSeconds()).toBeGreaterThan(29)
+    await node.scheduler.advance(30_000)
+    expect(node.follower.ageSeconds()).toBeGreaterThan(29)
     // Told once, however often the set is read.
     await commit(store, ruleOf('b', { by: ['plan'], limits: ['8/second'] }))
-    await node.timers.advance(250)
-    expect(node.source.failures()).toBe(1)
+    await node.scheduler.advance(250)
+    expect(node.follower.failures()).toBe(1)
     await commit(store, ruleOf('a', { limits: ['20/second'] }))
-    await node.timers.advance(250)
+    await node.scheduler.advance(250)
     expect(await limitOf(node, 'u')).toBe(20)
-    expect(node.source.problem()).toBeUndefined()
-    expect(node.source.ageSeconds()).toBe(0)
+    expect(node.follower.problem()).toBeUndefined()
+    expect(node.follower.ageSeconds()).toBe(0)
   })
 
   test('a bad rule that never was good is left out, with its overrides, until it is', async () => {
@@ -54,11 +54,11 @@ describe('what was written into the store by hand', () => {
       overrideOf('a', 'u', 50),
     )
     const node = await startNode(store)
-    expect(node.source.isReady()).toBe(true)
+    expect(node.follower.isReady()).toBe(true)
     expect(await limitOf(node, 'u')).toBeUndefined()
     expect(await limitOf(node, '', { plan: 'x' })).toBe(10)
     await commit(store, ruleOf('a'))
-    await node.timers.advance(250)
+    await node.scheduler.advance(250)
     expect(await limitOf(node, 'u')).toBe(50)
   })
 
@@ -66,13 +66,13 @@ describe('what was written into the store by hand', () => {
     const store = newStore()
     await commit(store, bad, setOf('a'))
     const node = await startNode(store)
-    expect(node.source.isReady()).toBe(false)
-    expect(node.source.problem()).toContain('none of which can be used')
-    expect(node.source.problem()).toContain('10 per fortnight')
+    expect(node.follower.isReady()).toBe(false)
+    expect(node.follower.problem()).toContain('none of which can be used')
+    expect(node.follower.problem()).toContain('10 per fortnight')
     await commit(store, ruleOf('a'))
-    await node.timers.advance(250)
-    expect(node.source.isReady()).toBe(true)
-    expect(node.source.problem()).toBeUndefined()
+    await node.scheduler.advance(250)
+    expect(node.follower.isReady()).toBe(true)
+    expect(node.follower.problem()).toBeUndefined()
   })
 
   test('where every good rule is replaced by bad ones, those in force stay', async () => {
@@ -80,14 +80,14 @@ describe('what was written into the store by hand', () => {
     await commit(store, ruleOf('b'), setOf('b'))
     const node = await startNode(store)
     await commit(store, { kind: 'rule', id: 'b', body: null }, bad, setOf('a'))
-    await node.timers.advance(250)
+    await node.scheduler.advance(250)
     expect(await limitOf(node, 'u')).toBe(10)
-    expect(node.source.problem()).toContain('none of which can be used')
+    expect(node.follower.problem()).toContain('none of which can be used')
   })
 
   test('a store without any rule allows every call, and that is told', async () => {
     const node = await startNode(newStore())
-    expect(node.source.isReady()).toBe(true)
+    expect(node.follower.isReady()).toBe(true)
     expect(node.lines.map(({ msg }) => msg)).toContain('there is no rule, so every call is allowed')
   })
 
@@ -96,9 +96,9 @@ describe('what was written into the store by hand', () => {
     await commit(store, ruleOf('a'), setOf('a'))
     const node = await startNode(store)
     await commit(store, { kind: 'candidate', id: 'a', body: { limits: ['x'] } })
-    await node.timers.advance(250)
+    await node.scheduler.advance(250)
     expect(await limitOf(node, 'u')).toBe(10)
-    expect(node.source.problem()).toContain('candidate.limits[0]')
+    expect(node.follower.problem()).toContain('candidate.limits[0]')
   })
 
   test('a set that is too much as a whole leaves the old one, and keys go on', async () => {
@@ -107,19 +107,19 @@ describe('what was written into the store by hand', () => {
     const node = await startNode(store)
     const many = Array.from({ length: 70 }, (_, i) => ruleOf(`r${i}`))
     await commit(store, ...many, keyOf('k1', 'pro'), ruleOf('a', { limits: ['5/second'] }))
-    await node.timers.advance(250)
-    expect(node.source.version()).toBe(2)
+    await node.scheduler.advance(250)
+    expect(node.follower.version()).toBe(2)
     expect(await limitOf(node, 'u')).toBe(10)
-    expect(node.source.problem()).toContain('one call could meet 71 limits')
-    expect(node.source.failures()).toBe(1)
+    expect(node.follower.problem()).toContain('one call could meet 71 limits')
+    expect(node.follower.failures()).toBe(1)
     expect(node.keys.inUse.size).toBe(1)
-    await expect(node.source.refresh(3)).rejects.toThrow('one call could meet')
+    await expect(node.follower.refresh(3)).rejects.toThrow('one call could meet')
     await commit(
       store,
       ...many.slice(10).map(({ id }) => ({ kind: 'rule', id, body: null }) as const),
     )
-    await node.timers.advance(250)
-    expect(node.source.version()).toBe(4)
+    await node.scheduler.advance(250)
+    expect(node.follower.version()).toBe(4)
     expect(await limitOf(node, 'u')).toBe(5)
   })
 
@@ -135,18 +135,18 @@ describe('what was written into the store by hand', () => {
     const node = await startNode(store)
     const body = { caller: { user: 'u1' }, limits: ['many'] }
     await commit(store, { kind: 'override', id: 'a/user=u1', body }, overrideOf('a', 'u2', 70))
-    await node.timers.advance(250)
+    await node.scheduler.advance(250)
     expect(await limitOf(node, 'u1')).toBe(50)
     expect(await limitOf(node, 'u2')).toBe(70)
-    expect(node.source.failures()).toBe(1)
-    expect(node.source.problem()).toContain('limits[0]')
+    expect(node.follower.failures()).toBe(1)
+    expect(node.follower.problem()).toContain('limits[0]')
     await store.adopt(9, 'test', undefined)
-    await node.timers.advance(250)
+    await node.scheduler.advance(250)
     expect(await limitOf(node, 'u1')).toBe(50)
     await commit(store, { kind: 'override', id: 'a/user=u1', body: null })
-    await node.timers.advance(250)
+    await node.scheduler.advance(250)
     expect(await limitOf(node, 'u1')).toBe(10)
-    expect(node.source.problem()).toBeUndefined()
+    expect(node.follower.problem()).toBeUndefined()
   })
 
   test('a key that is none is unknown, and costs neither other keys nor a start anything', async () => {
@@ -157,8 +157,8 @@ describe('what was written into the store by hand', () => {
     const bodies: readonly object[] = [{}, { hash: 5 }, { hash: 'ab' }, { ...good, plan: 7 }]
     const keys = bodies.map((body, index) => ({ kind: 'key', id: `bad${index}`, body }) as Change)
     await commit(store, ...keys, keyOf('k2', 'pro'))
-    await node.timers.advance(250)
-    expect(node.source.version()).toBe(3)
+    await node.scheduler.advance(250)
+    expect(node.follower.version()).toBe(3)
     expect([...node.keys.inUse.keys()]).toEqual(['k1', 'k2'])
     expect(node.lines.filter(({ level }) => level === 'error')).toMatchObject([
       { id: 'bad0', problem: expect.stringContaining('64 hex digits') },
@@ -167,7 +167,7 @@ describe('what was written into the store by hand', () => {
       { id: 'bad3', problem: 'plan: found number; accepted: a text, or none' },
     ])
     const other = await startNode(store)
-    expect(other.source.isReady()).toBe(true)
+    expect(other.follower.isReady()).toBe(true)
     expect([...other.keys.inUse.keys()].toSorted()).toEqual(['k1', 'k2'])
   })
 
@@ -178,6 +178,6 @@ describe('what was written into the store by hand', () => {
     const node = await startNode(store)
     expect(await limitOf(node, 'u1')).toBe(10)
     expect(await limitOf(node, 'u2')).toBe(10)
-    expect(node.source.problem()).toContain('user=u2')
+    expect(node.follower.problem()).toContain('user=u2')
   })
 })

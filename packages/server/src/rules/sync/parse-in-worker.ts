@@ -38,7 +38,7 @@ interface InvalidJson {
 
 /** A set that was sent as JSON, with what was left out of it. */
 export interface ParsedJson extends ParsedText {
-  readonly told: Readonly<Record<string, unknown>>
+  readonly omitted: Readonly<Record<string, unknown>>
 }
 
 const PROGRAM = `
@@ -55,20 +55,20 @@ const PROGRAM = `
   }
   const { from, text, json, ...options } = workerData
   const core = require('node:module').createRequire(from).resolve('@sluice/core')
-  import(require('node:url').pathToFileURL(core).href).then(({ parseRules, readPlain }) => {
+  import(require('node:url').pathToFileURL(core).href).then(({ parseRules, parseData }) => {
     const readYaml = () => {
       const parsed = parseRules(text, options)
-      return { parsed, plain: parsed.rules === undefined ? { problems: [] } : readPlain(text, options) }
+      return { parsed, plain: parsed.rules === undefined ? { problems: [] } : parseData(text, options) }
     }
     const readJson = () => {
       const value = JSON.parse(text)
-      const told = takeOut(value, json.set)
+      const omitted = takeOut(value, json.set)
       const rules = Array.isArray(value) ? value : value?.rules
       if (Array.isArray(rules)) for (const rule of rules) takeOut(rule, json.rule)
       // A text would be read as YAML.
       const isSet = typeof value === 'object' && value !== null
       const parsed = parseRules(isSet ? value : [value], options)
-      return { parsed, told, plain: { value: parsed.rules && value, problems: [] } }
+      return { parsed, omitted, plain: { value: parsed.rules && value, problems: [] } }
     }
     try {
       parentPort.postMessage(json === undefined ? readYaml() : readJson())

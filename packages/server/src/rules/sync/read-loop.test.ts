@@ -3,74 +3,74 @@ import { manualScheduler, settle } from '../../lib/manual-scheduler.test-helper.
 import { ReadLoop } from './read-loop.js'
 
 function loopOf() {
-  const timers = manualScheduler()
+  const scheduler = manualScheduler()
   const starts: number[] = []
   const ends: ((error?: Error) => void)[] = []
   const loop = new ReadLoop(() => {
-    starts.push(timers.nowMs())
+    starts.push(scheduler.nowMs())
     return new Promise((resolve, reject) => {
       ends.push((error) => (error === undefined ? resolve() : reject(error)))
     })
-  }, timers)
+  }, scheduler)
   const end = async (error?: Error) => {
     ends.shift()?.(error)
     await settle()
   }
-  return { loop, timers, starts, end }
+  return { loop, scheduler, starts, end }
 }
 
 test('the first news is read at once, and what follows within 250 ms together', async () => {
-  const { loop, timers, starts, end } = loopOf()
+  const { loop, scheduler, starts, end } = loopOf()
   loop.requestRead()
   expect(starts).toEqual([0])
   await end()
   for (let i = 0; i < 10; i++) loop.requestRead()
-  await timers.advance(249)
+  await scheduler.advance(249)
   expect(starts).toEqual([0])
-  await timers.advance(1)
+  await scheduler.advance(1)
   expect(starts).toEqual([0, 250])
   await end()
-  await timers.advance(10_000)
+  await scheduler.advance(10_000)
   expect(starts).toEqual([0, 250])
 })
 
 test('10,000 changes in 10 s are 41 readings, the last of them after the last change', async () => {
-  const { loop, timers, starts, end } = loopOf()
+  const { loop, scheduler, starts, end } = loopOf()
   for (let i = 0; i < 10_000; i++) {
     loop.requestRead()
     await end()
-    if (i % 10 === 9) await timers.advance(10)
+    if (i % 10 === 9) await scheduler.advance(10)
   }
-  await timers.advance(1000)
+  await scheduler.advance(1000)
   expect(starts).toHaveLength(41)
   expect(starts.at(-1)).toBe(10_000)
 })
 
 test('never two at a time; news during one is read after it', async () => {
-  const { loop, timers, starts, end } = loopOf()
+  const { loop, scheduler, starts, end } = loopOf()
   loop.requestRead()
-  await timers.advance(1000)
+  await scheduler.advance(1000)
   loop.requestRead()
   loop.requestRead()
-  await timers.advance(1000)
+  await scheduler.advance(1000)
   expect(starts).toEqual([0])
   await end()
   expect(starts).toEqual([0])
   // A pause, as it took long.
-  await timers.advance(250)
+  await scheduler.advance(250)
   expect(starts).toEqual([0, 2250])
   await end()
-  await timers.advance(1000)
+  await scheduler.advance(1000)
   expect(starts).toHaveLength(2)
 })
 
 test('one that fails is tried again, ever later, up to 6 s apart', async () => {
-  const { loop, timers, starts, end } = loopOf()
+  const { loop, scheduler, starts, end } = loopOf()
   loop.requestRead()
   for (let i = 0; i < 10; i++) {
     await end(new Error('gone'))
     const before = starts.length
-    while (starts.length === before) await timers.advance(10)
+    while (starts.length === before) await scheduler.advance(10)
   }
   const gaps = starts.slice(1).map((at, i) => at - (starts[i] ?? 0))
   for (const [i, gap] of gaps.entries()) {
@@ -79,7 +79,7 @@ test('one that fails is tried again, ever later, up to 6 s apart', async () => {
     expect(gap).toBeLessThanOrEqual(least * 1.2 + 10)
   }
   await end()
-  await timers.advance(60_000)
+  await scheduler.advance(60_000)
   expect(starts).toHaveLength(11)
 })
 
@@ -100,7 +100,7 @@ test('whoever asks gets a reading that began after that, and its failure', async
 })
 
 test('when it is closed nothing is read any more, and nobody waits', async () => {
-  const { loop, timers, starts, end } = loopOf()
+  const { loop, scheduler, starts, end } = loopOf()
   loop.requestRead()
   const asked = loop.readNow()
   const closed = loop.close()
@@ -108,6 +108,6 @@ test('when it is closed nothing is read any more, and nobody waits', async () =>
   await end(new Error('gone'))
   await closed
   loop.requestRead()
-  await timers.advance(60_000)
+  await scheduler.advance(60_000)
   expect(starts).toEqual([0])
 })

@@ -50,7 +50,7 @@ export class RuleReader {
   }
 
   /**
-   * `inForce` has the documents that stand in for bad ones, by id. Enforced rules that
+   * `activeDocuments` has the documents that stand in for bad ones, by id. Enforced rules that
    * `isShadowed` are read as if they were in shadow; the documents stay what they are.
    */
   async read(

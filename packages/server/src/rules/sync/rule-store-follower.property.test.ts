@@ -70,7 +70,7 @@ async function decisionsOf(node: TestNode): Promise<unknown> {
 }
 
 async function take(node: TestNode, what: string | readonly Change[]): Promise<void> {
-  const { store, timers } = node
+  const { store, scheduler } = node
   if (typeof what !== 'string') {
     const changes = new Map(what.map((one) => [`${one.kind} ${one.id}`, one]))
     // What is removed is no longer there to tell its version: every editor changes the set with it.
@@ -79,7 +79,7 @@ async function take(node: TestNode, what: string | readonly Change[]): Promise<v
     await commit(store, ...changes.values())
   }
   if (what === 'adopt') await store.adopt(0, 'test', undefined)
-  if (what === 'time') await timers.advance(300)
+  if (what === 'time') await scheduler.advance(300)
   if (what === 'deaf') store.isDeaf = true
   if (what === 'hears') store.isDeaf = false
   if (what === 'down') store.fault = 'refused'
@@ -99,12 +99,12 @@ test('after any changes and any lost news, a node is as one that starts now', as
       node.store.isDeaf = false
       // What was lost is made up for by the next news.
       await commit(target, keyOf('last', 'p'))
-      await node.timers.advance(10_000)
+      await node.scheduler.advance(10_000)
 
       const fresh = await startNode(target)
-      expect(catalogText(node.source.catalog)).toEqual(catalogText(fresh.source.catalog))
+      expect(catalogText(node.follower.catalog)).toEqual(catalogText(fresh.follower.catalog))
       expect(await decisionsOf(node)).toEqual(await decisionsOf(fresh))
-      expect(node.source.version()).toBe(fresh.source.version())
+      expect(node.follower.version()).toBe(fresh.follower.version())
       expect(isDeepStrictEqual(node.keys.inUse, fresh.keys.inUse)).toBe(true)
       await closeNodes()
     },

@@ -46,17 +46,17 @@ export class TestKeyReceiver implements KeyReceiver {
 }
 
 export interface TestNode extends MemoryLog {
-  readonly source: RuleFollower
+  readonly follower: RuleFollower
   readonly limiter: Limiter
   readonly store: FlakyStore
-  readonly timers: ManualScheduler
+  readonly scheduler: ManualScheduler
   readonly keys: TestKeyReceiver
 }
 
 export interface NodeOptions {
   readonly store?: FlakyStore
   readonly lastKnownGood?: LastKnownGood
-  readonly timers?: ManualScheduler
+  readonly scheduler?: ManualScheduler
 }
 
 const opened: (RuleFollower | Limiter)[] = []
@@ -65,7 +65,7 @@ const opened: (RuleFollower | Limiter)[] = []
 export async function startNode(target: MemoryRuleStore, options: NodeOptions = {}) {
   const {
     store = flakyStore(target.connect()),
-    timers = manualScheduler(),
+    scheduler = manualScheduler(),
     lastKnownGood,
   } = options
   const memory = createMemoryLog()
@@ -79,14 +79,14 @@ export async function startNode(target: MemoryRuleStore, options: NodeOptions = 
     log: memory.log,
     node,
     lastKnownGood,
-    scheduler: timers,
+    scheduler,
   })
-  let source: RuleFollower | undefined
-  void starting.then((started) => (source = started))
-  await until(() => source !== undefined || store.isWaiting)
-  while (source === undefined) await timers.advance(100)
-  opened.push(source, limiter)
-  return Object.assign(memory, { source, limiter, store, timers, keys }) satisfies TestNode
+  let follower: RuleFollower | undefined
+  void starting.then((started) => (follower = started))
+  await until(() => follower !== undefined || store.isWaiting)
+  while (follower === undefined) await scheduler.advance(100)
+  opened.push(follower, limiter)
+  return Object.assign(memory, { follower, limiter, store, scheduler, keys }) satisfies TestNode
 }
 
 export async function closeNodes(): Promise<void> {

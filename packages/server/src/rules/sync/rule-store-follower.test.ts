@@ -29,10 +29,10 @@ describe('a node that starts', () => {
       keyOf('k1', 'pro'),
     )
     const node = await startNode(store)
-    expect(node.source.isReady()).toBe(true)
-    expect(node.source.version()).toBe(2)
-    expect(node.source.problem()).toBeUndefined()
-    expect(node.source.ageSeconds()).toBe(0)
+    expect(node.follower.isReady()).toBe(true)
+    expect(node.follower.version()).toBe(2)
+    expect(node.follower.problem()).toBeUndefined()
+    expect(node.follower.ageSeconds()).toBe(0)
     expect(await limitOf(node, 'u1')).toBe(50)
     expect(await limitOf(node, 'u2')).toBe(10)
     const { explain } = await node.limiter.explain({ attributes: { user: 'u2' } })
@@ -50,25 +50,25 @@ describe('a node that starts', () => {
       const flaky = flakyStore(store.connect())
       flaky.fault = fault
       const node = await startNode(store, { store: flaky })
-      expect(node.source.isReady()).toBe(false)
-      expect(node.source.version()).toBe(0)
-      expect(node.source.problem()).toMatch(/^memory: (connection refused|it did not answer)/)
+      expect(node.follower.isReady()).toBe(false)
+      expect(node.follower.version()).toBe(0)
+      expect(node.follower.problem()).toMatch(/^memory: (connection refused|it did not answer)/)
       expect(messagesOf(node, 'error')).toEqual(['there are no rules yet, so nothing is decided'])
       flaky.fault = 'none'
-      await node.timers.advance(fault === 'silent' ? 31_000 : 6000)
-      expect(node.source.isReady()).toBe(true)
-      expect(node.source.problem()).toBeUndefined()
+      await node.scheduler.advance(fault === 'silent' ? 31_000 : 6000)
+      expect(node.follower.isReady()).toBe(true)
+      expect(node.follower.problem()).toBeUndefined()
       expect(await limitOf(node, 'u')).toBe(10)
     },
   )
 
   test('waits 5 s for a silent store', async () => {
-    const timers = manualScheduler()
+    const scheduler = manualScheduler()
     const store = flakyStore(newStore())
     store.fault = 'silent'
-    await startNode(store.target, { store, timers })
-    expect(timers.nowMs()).toBeGreaterThanOrEqual(5000)
-    expect(timers.nowMs()).toBeLessThan(5200)
+    await startNode(store.target, { store, scheduler })
+    expect(scheduler.nowMs()).toBeGreaterThanOrEqual(5000)
+    expect(scheduler.nowMs()).toBeLessThan(5200)
   })
 })
 
@@ -78,21 +78,21 @@ describe('a change', () => {
     const node = await startNode(store)
     expect(await limitOf(node, 'u1')).toBeUndefined()
     await commit(store, ruleOf('a'), setOf('a'), overrideOf('a', 'u1', 50))
-    await node.timers.advance(250)
+    await node.scheduler.advance(250)
     expect(await limitOf(node, 'u1')).toBe(50)
     await commit(store, overrideOf('a', 'u1', 60), keyOf('k1', 'pro'))
-    await node.timers.advance(250)
+    await node.scheduler.advance(250)
     expect(await limitOf(node, 'u1')).toBe(60)
     expect(node.keys.inUse.size).toBe(1)
     await commit(store, ruleOf('a', { limits: ['20/second'] }))
-    await node.timers.advance(250)
+    await node.scheduler.advance(250)
     expect(await limitOf(node, 'u1')).toBe(60)
     expect(await limitOf(node, 'u2')).toBe(20)
     await commit(store, { kind: 'override', id: 'a/user=u1', body: null })
-    await node.timers.advance(250)
+    await node.scheduler.advance(250)
     expect(await limitOf(node, 'u1')).toBe(20)
     expect(node.store.wholeReads).toBe(1)
-    await node.timers.advance(0)
+    await node.scheduler.advance(0)
     expect(await store.nodes()).toMatchObject([{ rulesVersion: 5 }])
     const told = node.lines.filter(({ msg }) => msg === 'rules in force')
     expect(told.map((line) => line['version'])).toEqual([1, 2, 3, 4, 5])
@@ -112,12 +112,12 @@ describe('a change', () => {
         body: { caller: { user: 'u1', plan: 'a,b' }, limits: ['70/second'] },
       },
     )
-    await node.timers.advance(250)
-    expect(node.source.problem()).toBeUndefined()
+    await node.scheduler.advance(250)
+    expect(node.follower.problem()).toBeUndefined()
     expect(await limitOf(node, 'u1', { plan: 'a,b' })).toBe(70)
     expect(await limitOf(node, 'u1', { plan: 'c' })).toBe(10)
     await commit(store, { kind: 'override', id: 'a/user=u1,plan=a%2Cb', body: null })
-    await node.timers.advance(250)
+    await node.scheduler.advance(250)
     expect(await limitOf(node, 'u1', { plan: 'a,b' })).toBe(10)
   })
 
@@ -125,12 +125,12 @@ describe('a change', () => {
     const store = newStore()
     await commit(store, ruleOf('a'), setOf('a'), overrideOf('a', 'u1', 50), keyOf('k1', 'pro'))
     const node = await startNode(store)
-    const document = node.source.catalog.rule('a')?.document
+    const document = node.follower.catalog.rule('a')?.document
     const position = await store.adopt(9, 'test', undefined)
-    await node.source.refresh(position.version)
-    expect(node.source.version()).toBe(10)
+    await node.follower.refresh(position.version)
+    expect(node.follower.version()).toBe(10)
     expect(node.store.wholeReads).toBe(2)
-    expect(node.source.catalog.rule('a')?.document).toBe(document)
+    expect(node.follower.catalog.rule('a')?.document).toBe(document)
     expect(await limitOf(node, 'u1')).toBe(50)
     expect(node.keys.inUse.size).toBe(1)
   })
@@ -143,11 +143,11 @@ describe('a change', () => {
     for (let version = 2; version < 10_002; version++) {
       const changes = [overrideOf('a', `u${version % 10}`, (version % 900) + 1)]
       await store.commit({ base: version, by: 'test', why: undefined, changes })
-      if (version % 100 === 0) await node.timers.advance(100)
+      if (version % 100 === 0) await node.scheduler.advance(100)
     }
-    await node.timers.advance(500)
+    await node.scheduler.advance(500)
     expect(node.store.reads - reads).toBeLessThanOrEqual(42)
-    expect(node.source.version()).toBe(10_002)
+    expect(node.follower.version()).toBe(10_002)
     expect(await limitOf(node, 'u1')).toBe((10_001 % 900) + 1)
   })
 
@@ -163,7 +163,7 @@ describe('a change', () => {
     const told = () => node.lines.filter((line) => line['level'] === 'warn' && 'rule' in line)
     expect(told()).toEqual([])
     await commit(store, ruleOf('a', { mode: 'shadow', posture: 'open' }), ruleOf('b'))
-    await node.timers.advance(250)
+    await node.scheduler.advance(250)
     expect(told()).toMatchObject([
       { rule: 'a', msg: 'a rule is no longer enforced, but shadow' },
       {
@@ -178,7 +178,7 @@ describe('a change', () => {
     await commit(store, ruleOf('a'), ruleOf('b'), setOf('a', 'b'))
     const node = await startNode(store)
     await commit(store, { kind: 'rule', id: 'a', body: null }, setOf('b'))
-    await node.timers.advance(250)
+    await node.scheduler.advance(250)
     expect(node.lines.filter((line) => 'rule' in line)).toMatchObject([
       { level: 'warn', rule: 'a', msg: 'an enforced rule was removed' },
     ])
@@ -189,11 +189,11 @@ describe('a change', () => {
     const node = await startNode(store)
     node.store.isDeaf = true
     const version = await commit(store, ruleOf('a'), setOf('a'))
-    await node.source.refresh(version)
+    await node.follower.refresh(version)
     expect(await limitOf(node, 'u')).toBe(10)
-    await expect(node.source.refresh(version + 1)).rejects.toBeInstanceOf(UnavailableError)
+    await expect(node.follower.refresh(version + 1)).rejects.toBeInstanceOf(UnavailableError)
     node.store.fault = 'refused'
-    await expect(node.source.refresh(version + 1)).rejects.toThrow('connection refused')
+    await expect(node.follower.refresh(version + 1)).rejects.toThrow('connection refused')
   })
 })
 
@@ -203,17 +203,17 @@ describe('a store that is gone', () => {
     await commit(store, ruleOf('a'), setOf('a'))
     const node = await startNode(store)
     node.store.fault = 'refused'
-    await node.timers.advance(59_000)
-    expect(node.source.ageSeconds()).toBeCloseTo(59, -1)
-    await node.timers.advance(3_600_000)
-    expect(node.source.ageSeconds()).toBeGreaterThan(3600)
+    await node.scheduler.advance(59_000)
+    expect(node.follower.ageSeconds()).toBeCloseTo(59, -1)
+    await node.scheduler.advance(3_600_000)
+    expect(node.follower.ageSeconds()).toBeGreaterThan(3600)
     expect(await limitOf(node, 'u')).toBe(10)
-    expect(node.source.isReady()).toBe(true)
+    expect(node.follower.isReady()).toBe(true)
     // Alerts tell of it.
     expect(messagesOf(node, 'error')).toEqual([])
     node.store.fault = 'none'
-    await node.timers.advance(6000)
-    expect(node.source.ageSeconds()).toBe(0)
+    await node.scheduler.advance(6000)
+    expect(node.follower.ageSeconds()).toBe(0)
   })
 
   test('in the middle of a reading leaves nothing of it, keys included', async () => {
@@ -223,15 +223,15 @@ describe('a store that is gone', () => {
     node.store.fault = 'cut'
     await commit(store, ruleOf('a', { limits: ['5/second'] }), keyOf('k2', 'pro'))
     await store.adopt(9, 'test', undefined)
-    await node.timers.advance(3000)
+    await node.scheduler.advance(3000)
     expect(await limitOf(node, 'u')).toBe(10)
     expect([...node.keys.inUse.keys()]).toEqual(['k1'])
-    expect(node.source.version()).toBe(2)
+    expect(node.follower.version()).toBe(2)
     node.store.fault = 'none'
-    await node.timers.advance(6000)
+    await node.scheduler.advance(6000)
     expect(await limitOf(node, 'u')).toBe(5)
     expect(node.keys.inUse.size).toBe(2)
-    expect(node.source.version()).toBe(10)
+    expect(node.follower.version()).toBe(10)
   })
 })
 
@@ -244,22 +244,22 @@ describe('a store that was put back', () => {
     await commit(store, ruleOf('a', { limits: ['5/second'] }))
     const node = await startNode(store)
     node.store.target = old
-    await expect(node.source.refresh(version)).rejects.toBeInstanceOf(DivergedError)
-    await node.timers.advance(59_000)
+    await expect(node.follower.refresh(version)).rejects.toBeInstanceOf(DivergedError)
+    await node.scheduler.advance(59_000)
     expect(await limitOf(node, 'u')).toBe(5)
-    expect(node.source.version()).toBe(3)
-    const problem = node.source.problem() ?? ''
+    expect(node.follower.version()).toBe(3)
+    const problem = node.follower.problem() ?? ''
     expect(problem).toContain('at version 2, this node runs 3')
     expect(problem).toContain('`sluice rules adopt`')
     expect(messagesOf(node, 'error')).toEqual(['the rule store is not followed'])
-    await node.timers.advance(10_000)
+    await node.scheduler.advance(10_000)
     expect(messagesOf(node, 'error')).toHaveLength(2)
 
-    const position = await old.adopt(node.source.version(), 'test', 'meant')
-    await node.timers.advance(6000)
-    expect(node.source.version()).toBe(position.version)
+    const position = await old.adopt(node.follower.version(), 'test', 'meant')
+    await node.scheduler.advance(6000)
+    expect(node.follower.version()).toBe(position.version)
     expect(await limitOf(node, 'u')).toBe(99)
-    expect(node.source.problem()).toBeUndefined()
+    expect(node.follower.problem()).toBeUndefined()
   })
 })
 
@@ -275,27 +275,27 @@ test('what a limiter would not take is put again, all of it, overrides and keys 
   const gone = { kind: 'override', id: 'a/user=u1', body: null } as const
   await commit(store, ruleOf('a', { limits: ['20/second'] }), gone, overrideOf('a', 'u2', 60))
   await commit(store, keyOf('k1', 'pro'))
-  await node.timers.advance(250)
-  expect(node.source.version()).toBe(2)
-  expect(node.source.problem()).toContain('out of memory')
+  await node.scheduler.advance(250)
+  expect(node.follower.version()).toBe(2)
+  expect(node.follower.problem()).toContain('out of memory')
   expect(await limitOf(node, 'u1')).toBe(50)
   limiter.setParsedRules = original
-  await node.timers.advance(6000)
-  expect(node.source.version()).toBe(4)
+  await node.scheduler.advance(6000)
+  expect(node.follower.version()).toBe(4)
   expect(await limitOf(node, 'u1')).toBe(20)
   expect(await limitOf(node, 'u2')).toBe(60)
   expect(node.keys.inUse.size).toBe(1)
-  expect(node.source.problem()).toBeUndefined()
+  expect(node.follower.problem()).toBeUndefined()
 })
 
 test('a node that is closed reads, reports and tells nothing any more', async () => {
   const store = newStore()
   const node = await startNode(store)
-  await node.source.close()
+  await node.follower.close()
   const lines = node.lines.length
   const { reads } = node.store
   await commit(store, ruleOf('a'), setOf('a'))
-  await node.timers.advance(120_000)
+  await node.scheduler.advance(120_000)
   await settle()
   expect(node.store.reads).toBe(reads)
   expect(node.lines).toHaveLength(lines)

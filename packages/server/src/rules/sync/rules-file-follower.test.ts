@@ -42,12 +42,12 @@ function follow(text: string) {
   const follower: RuleFollower = followRulesFile(rules, { limiter, log: memory.log, clock })
   opened.push(follower, limiter)
   const limitOf = async (user: string) => (await limiter.peek({ attributes: { user } })).limit
-  return { ...memory, source: follower, limitOf }
+  return { ...memory, follower, limitOf }
 }
 
 describe('the file as a source', () => {
   test('is in force at once, and can be changed nowhere else', async () => {
-    const { source: follower, limitOf } = follow(FIRST)
+    const { follower, limitOf } = follow(FIRST)
     expect(follower.isReady()).toBe(true)
     expect(follower.version()).toBe(1)
     expect(follower.store).toBeUndefined()
@@ -59,7 +59,7 @@ describe('the file as a source', () => {
   })
 
   test('has a book of what it says', () => {
-    const { catalog } = follow(FIRST).source
+    const { catalog } = follow(FIRST).follower
     expect(catalog.set).toEqual({
       routes: ['GET /v1/orders/:id'],
       strictPaths: false,
@@ -91,7 +91,7 @@ describe('the file as a source', () => {
   })
 
   test('may be a list of rules alone', () => {
-    const { catalog } = follow('- { id: a, limits: [1/second] }').source
+    const { catalog } = follow('- { id: a, limits: [1/second] }').follower
     expect(catalog.rules()).toMatchObject([{ document: { id: 'a', limits: ['1/second'] } }])
   })
 
@@ -100,11 +100,9 @@ describe('the file as a source', () => {
   })
 
   test('that cannot be listed as it stands is in force all the same, and that is told', async () => {
-    const {
-      source: follower,
-      lines,
-      limitOf,
-    } = follow('rules: [{ id: a, by: user, limits: [{ max: 1e2, window: 1s }] }]')
+    const { follower, lines, limitOf } = follow(
+      'rules: [{ id: a, by: user, limits: [{ max: 1e2, window: 1s }] }]',
+    )
     expect(await limitOf('u')).toBe(100)
     expect(follower.catalog.rules()).toEqual([])
     expect(lines[0]).toMatchObject({ level: 'warn', problem: expect.stringContaining('1e2') })
@@ -113,7 +111,7 @@ describe('the file as a source', () => {
 
 describe('a file that changes', () => {
   test('is in force soon; what did not change keeps its version and its object', async () => {
-    const { source: follower } = follow(FIRST)
+    const { follower } = follow(FIRST)
     const before = follower.catalog.rules()
     writeFileSync(file, FIRST.replace('20/second', '30/second'))
     await vi.waitFor(() => expect(follower.version()).toBe(2), WAIT)
@@ -126,7 +124,7 @@ describe('a file that changes', () => {
   })
 
   test('to what is bad replaces nothing, and the first problem is told', async () => {
-    const { source: follower, limitOf } = follow(FIRST)
+    const { follower, limitOf } = follow(FIRST)
     writeFileSync(file, 'rules: [{ id: a, limits: [10/fortnight] }]')
     await vi.waitFor(() => expect(follower.failures()).toBe(1), WAIT)
     expect(follower.version()).toBe(1)
@@ -141,7 +139,7 @@ describe('a file that changes', () => {
 
   test('by a link that is turned elsewhere is followed', async () => {
     const [one, two] = [join(directory, 'one.yaml'), join(directory, 'two.yaml')]
-    const { source: follower, limitOf } = follow(FIRST)
+    const { follower, limitOf } = follow(FIRST)
     writeFileSync(one, FIRST)
     writeFileSync(two, FIRST.replace('10/second', '15/second'))
     symlinkSync(one, `${file}.link`)
@@ -157,7 +155,7 @@ describe('a file that changes to rules that protect less', () => {
   const TWO = 'rules: [{ id: a, limits: [1/second] }, { id: b, limits: [2/second] }]'
 
   async function change(to: string) {
-    const { source: follower, lines } = follow(TWO)
+    const { follower, lines } = follow(TWO)
     expect(lines).toEqual([])
     writeFileSync(file, to)
     await vi.waitFor(() => expect(follower.version()).toBe(2), WAIT)
@@ -194,7 +192,7 @@ describe('a file that changes to rules that protect less', () => {
     const ids = Array.from({ length: 50 }, (_, index) => `r${index}`)
     const text = (mode: string) =>
       JSON.stringify({ rules: ids.map((id) => ({ id, limits: ['1/second'], mode })) })
-    const { source: follower, lines } = follow(text('enforce'))
+    const { follower, lines } = follow(text('enforce'))
     writeFileSync(file, text('shadow'))
     await vi.waitFor(() => expect(follower.version()).toBe(2), WAIT)
     const warned = lines.filter(({ level }) => level === 'warn')

@@ -36,7 +36,7 @@ async function startEnforcing() {
 async function startInShadow() {
   const { store, node } = await startEnforcing()
   await commit(store, setOf(QUARTER))
-  await node.timers.advance(250)
+  await node.scheduler.advance(250)
   expect(await isRefused(node)).toBe(false)
   return { store, node }
 }
@@ -44,12 +44,12 @@ async function startInShadow() {
 test('a shadow ends although something else changes between its end and the timer of it', async () => {
   const { store, node } = await startInShadow()
   // What is fresh lasts 15 seconds less at least: see the decision on timed shadows.
-  await node.timers.advance(15 * MINUTE - 15_000)
-  expect(node.source.shadowUntil()).toBeUndefined()
+  await node.scheduler.advance(15 * MINUTE - 15_000)
+  expect(node.follower.shadowUntil()).toBeUndefined()
   expect(await isRefused(node)).toBe(false)
   await commit(store, keyOf('k', 'pro'))
   await settle()
-  await node.timers.advance(1000)
+  await node.scheduler.advance(1000)
   expect(await isRefused(node)).toBe(true)
   expect(messagesOf(node, 'info')).toContain('timed shadow: over, rules do what their mode says')
 })
@@ -57,12 +57,12 @@ test('a shadow ends although something else changes between its end and the time
 test('a shadow ends although the store holds a set by then that cannot be used', async () => {
   const { store, node } = await startInShadow()
   await commit(store, setOf(QUARTER, [{ path: 'no path' }]))
-  await node.timers.advance(250)
-  expect(node.source.problem()).toContain('the rules in force stay')
+  await node.scheduler.advance(250)
+  expect(node.follower.problem()).toContain('the rules in force stay')
   expect(await isRefused(node)).toBe(false)
-  await node.timers.advance(15 * MINUTE)
+  await node.scheduler.advance(15 * MINUTE)
   expect(await isRefused(node)).toBe(true)
-  expect(node.source.problem()).toContain('the rules in force stay')
+  expect(node.follower.problem()).toContain('the rules in force stay')
 })
 
 test('a node that was cut off does not begin a shadow that is over by the time it comes back', async () => {
@@ -70,25 +70,25 @@ test('a node that was cut off does not begin a shadow that is over by the time i
   // The connection is gone, and nobody reads meanwhile.
   node.store.fault = 'refused'
   node.store.isDeaf = true
-  await node.timers.advance(60 * MINUTE)
+  await node.scheduler.advance(60 * MINUTE)
   const until = new Date(Date.now() - 30 * MINUTE).toISOString()
   await commit(store, setOf({ until, forMs: 15 * MINUTE }))
   node.store.fault = 'none'
   node.store.isDeaf = false
   await commit(store, keyOf('k', 'pro'))
-  await node.timers.advance(250)
-  expect(node.source.version()).toBe(4)
-  expect(node.source.shadowUntil()).toBeUndefined()
+  await node.scheduler.advance(250)
+  expect(node.follower.version()).toBe(4)
+  expect(node.follower.shadowUntil()).toBeUndefined()
   expect(await isRefused(node)).toBe(true)
 })
 
 test('a node that was cut off and is connected for a while needs no clock for a new shadow', async () => {
   const { store, node } = await startEnforcing()
   node.store.fault = 'refused'
-  await node.timers.advance(MINUTE)
+  await node.scheduler.advance(MINUTE)
   node.store.fault = 'none'
-  await node.timers.advance(MINUTE)
+  await node.scheduler.advance(MINUTE)
   await commit(store, setOf(QUARTER))
-  await node.timers.advance(250)
+  await node.scheduler.advance(250)
   expect(await isRefused(node)).toBe(false)
 })

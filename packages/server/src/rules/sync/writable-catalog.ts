@@ -1,6 +1,6 @@
 /**
  * A book of a rule store: takes what is read of the store chunk by chunk, and shows it when the
- * last one came. Keys are not in it; a million of them live elsewhere, see `KeySink`.
+ * last one came. Keys are not in it; a million of them live elsewhere, see `KeyReceiver`.
  */
 import { type OverrideDocument, overrideKey, type StoredRecord } from '../store/records.js'
 import type { RecordChunk, Position } from '../store/rule-store.js'

@@ -28,19 +28,19 @@ const listNodes = operation({
   summary: 'List the nodes, and the version of the rules that each runs',
   role: 'read',
   answers: [{ status: 200, description: 'The nodes, and this one.', schema: nodesView }],
-  async run(_request, { ruleFollower: source, editor, node, fleetStats }) {
-    const status = source.status()
+  async run(_request, { ruleFollower, editor, node, fleetStats }) {
+    const status = ruleFollower.status()
     const [storeNodes, fleetNodes] = await Promise.all([
-      readStoreNodes(source),
+      readStoreNodes(ruleFollower),
       readFleetNodes(fleetStats),
     ])
     const body = {
-      version: source.version(),
-      source: source.name,
+      version: ruleFollower.version(),
+      source: ruleFollower.name,
       readOnly: editor.readOnly ?? null,
       news: status?.news ?? null,
-      ageSeconds: Math.round(source.ageSeconds() * 1000) / 1000,
-      problem: source.problem() ?? status?.problem ?? null,
+      ageSeconds: Math.round(ruleFollower.ageSeconds() * 1000) / 1000,
+      problem: ruleFollower.problem() ?? status?.problem ?? null,
       nodes: joinNodes(storeNodes ?? [{ ...node(), seenMsAgo: 0 }], fleetNodes),
     }
     return { status: 200, body }

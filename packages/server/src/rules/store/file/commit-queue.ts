@@ -74,7 +74,7 @@ export class CommitQueue {
   }
 
   /** Runs a task while no batch is being written; those that come meanwhile wait for it. */
-  runAlone(task: () => Promise<void>): Promise<void> {
+  runExclusive(task: () => Promise<void>): Promise<void> {
     return new Promise((resolve, reject) => {
       if (this.#isClosed || this.#exclusiveTask !== undefined) {
         reject(new UnavailableError('the rule store is closed, or busy with another such task'))
@@ -106,7 +106,7 @@ export class CommitQueue {
         await this.checkLock()
         const batch = this.prepare(commits)
         if (batch.entries.length > 0) await this.write(batch)
-        for (const tell of batch.callbacks) tell()
+        for (const callback of batch.callbacks) callback()
       } catch (error) {
         this.#failure = error
         if (commits.length === 0) commits.push(...this.#pending.splice(0))

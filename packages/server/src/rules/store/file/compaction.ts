@@ -83,7 +83,7 @@ export interface CompactionDeps {
   readonly folder: string
   readonly table: RecordTable
   readonly lock: FolderLock
-  readonly queue: Pick<CommitQueue, 'runAlone'>
+  readonly queue: Pick<CommitQueue, 'runExclusive'>
   /** Ends it early: a process that stops does not wait for it. */
   readonly signal: AbortSignal
   /** Called while no commit is under way; then the old journal is no longer used. */
@@ -105,7 +105,7 @@ export async function compact(
     const writer = new CompactionWriter(journal, first, deps, file)
     await writer.base()
     await writer.lines()
-    await queue.runAlone(async () => {
+    await queue.runExclusive(async () => {
       await writer.rest()
       await requireLock(lock)
       const { version, bytes } = writer

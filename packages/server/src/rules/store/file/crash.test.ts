@@ -65,7 +65,7 @@ function crashingFileSystem({ atStep, part, isPower }: Crash) {
       return { ...file, close }
     },
   }
-  return { disk: fs, crashed, steps: () => steps }
+  return { fs, crashed, steps: () => steps }
 }
 
 function lose(path: string, length: number): void {
@@ -74,7 +74,7 @@ function lose(path: string, length: number): void {
 
 /** The last version that was confirmed, and whether it got to its end. */
 async function live(folder: string, crash: Crash) {
-  const { disk: fs, crashed } = crashingFileSystem(crash)
+  const { fs, crashed } = crashingFileSystem(crash)
   let confirmed = 0
   const run = async () => {
     const self = lockOwner({ pid: 2 ** 22 + 1 })
@@ -131,7 +131,7 @@ test.each([
 })
 
 test('the disk of these tests is the real one until it fails', async () => {
-  const { disk: fs, steps } = crashingFileSystem({ atStep: Infinity, part: 0, isPower: false })
+  const { fs, steps } = crashingFileSystem({ atStep: Infinity, part: 0, isPower: false })
   const store = await openStore(makeRulesFolder(), { fs })
   await store.close()
   expect(steps()).toBeGreaterThan(10)

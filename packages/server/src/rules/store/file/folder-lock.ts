@@ -44,7 +44,7 @@ interface LockState {
   readonly isReleased: boolean
   readonly touchedMs: number
   /** Whether it was made here: a copy of a folder has the lock of the other one in it. */
-  readonly isOfFolder: boolean
+  readonly isSameFolder: boolean
 }
 
 /** With the number of the folder itself, which a copy of it does not have. */
@@ -208,11 +208,14 @@ async function refuseIfHeld(context: LockContext, first: LockState): Promise<voi
   }
 }
 
-function livenessOf({ processContext }: LockContext, { holder, isOfFolder }: LockState): Liveness {
+function livenessOf(
+  { processContext }: LockContext,
+  { holder, isSameFolder }: LockState,
+): Liveness {
   if (holder === undefined) return 'unknown'
   const liveness = processContext.livenessOf(holder)
   // It lives, but nothing says that it is here.
-  return liveness === 'alive' && !isOfFolder ? 'unknown' : liveness
+  return liveness === 'alive' && !isSameFolder ? 'unknown' : liveness
 }
 
 function heldError(folder: string, file: string, owner: LockOwner | undefined): Error {
@@ -283,12 +286,12 @@ function textOf(owner: LockOwner, folder: number, isReleased: boolean): string {
 function parse(
   text: string,
   inode: number,
-): Pick<LockState, 'holder' | 'isReleased' | 'isOfFolder'> {
+): Pick<LockState, 'holder' | 'isReleased' | 'isSameFolder'> {
   try {
     const { isReleased, folder = inode, ...holder } = JSON.parse(text) as LockFileContent
     const isHolder = typeof holder.pid === 'number'
-    return { holder: isHolder ? holder : undefined, isReleased, isOfFolder: folder === inode }
+    return { holder: isHolder ? holder : undefined, isReleased, isSameFolder: folder === inode }
   } catch {
-    return { holder: undefined, isReleased: false, isOfFolder: true }
+    return { holder: undefined, isReleased: false, isSameFolder: true }
   }
 }

@@ -63,7 +63,7 @@ export class Journal {
 
   /**
    * Opens what this journal was compacted to, under the name of its draft: the lines from `first`
-   * on are there, behind a base. It takes the place of this one once `settle` has renamed it.
+   * on are there, behind a base. It takes the place of this one once `install` has renamed it.
    */
   async openCompacted(
     draft: string,

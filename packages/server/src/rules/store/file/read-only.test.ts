@@ -39,7 +39,7 @@ async function unwritable(code = 'ENOSPC') {
   })
   const timers = manualScheduler()
   const { log, lines } = createMemoryLog()
-  return { folder, state, timers, lines, options: { disk: fs, timers, log } }
+  return { folder, state, timers, lines, options: { fs, scheduler: timers, log } }
 }
 
 test.each([

@@ -77,7 +77,7 @@ export async function refundEntries(
 
 /** The cost of a call, into the present window of every limit it meets. */
 export function givesOfCall(plan: Plan): readonly Refund[] {
-  return plan.groups.flat().map(({ key, limit, amount, compiled: compiled }) => ({
+  return plan.groups.flat().map(({ key, limit, amount, compiled }) => ({
     key,
     limit,
     amount,

@@ -44,7 +44,7 @@ export class Coordinator {
   readonly #leases: NodeDecider
   readonly #local: NodeDecider
   readonly #splitLimits: NodeDecider
-  readonly #choose = ({ compiled: compiled }: PlannedTake) => this.deciderOf(compiled.coordination)
+  readonly #choose = ({ compiled }: PlannedTake) => this.deciderOf(compiled.coordination)
 
   constructor(estimate: CoordinationDeps) {
     this.#leases = new Leases(estimate)
@@ -170,9 +170,7 @@ function onlyTake({ groups }: Plan): PlannedTake | undefined {
 
 /** Whether what counts here needs to know the states that the store has of these counters. */
 export function needsStates({ groups }: Plan): boolean {
-  return groups.some((takes) =>
-    takes.some(({ compiled: compiled }) => compiled.coordination === 'local'),
-  )
+  return groups.some((takes) => takes.some(({ compiled }) => compiled.coordination === 'local'))
 }
 
 /** Who decided a call of one limit here. */

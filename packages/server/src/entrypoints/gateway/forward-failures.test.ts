@@ -1,7 +1,7 @@
 import { connect } from 'node:net'
 import type { RequestListener } from 'node:http'
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import { request, type Front, startFront } from './forward.test-helper.js'
+import { sendRequest, type Front, startFront } from './forward.test-helper.js'
 
 let front: Front | undefined
 afterEach(async () => {
@@ -17,7 +17,7 @@ async function start(handler: RequestListener, more = {}): Promise<Front> {
 describe('an upstream that fails', () => {
   test('to answer is 502 with the gateway’s headers', async () => {
     const { port, failures } = await start((request) => request.socket.destroy())
-    const answer = await request(port, { method: 'POST' }, 'x')
+    const answer = await sendRequest(port, { method: 'POST' }, 'x')
     expect(answer.status).toBe(502)
     expect(answer.headers).toMatchObject({
       ratelimit: '"a";r=1',
@@ -40,21 +40,21 @@ describe('an upstream that fails', () => {
       isDying = !isDying
     })
     // A connection that answered before: the second call on it is sent anew.
-    expect((await request(port, {})).status).toBe(200)
-    expect((await request(port, {})).status).toBe(200)
+    expect((await sendRequest(port, {})).status).toBe(200)
+    expect((await sendRequest(port, {})).status).toBe(200)
     expect(requests).toEqual(['GET', 'GET', 'GET'])
     // With a body it is not, nor where the connection was a new one.
     requests.length = 0
     isDying = true
-    expect((await request(port, { method: 'POST' }, 'x')).status).toBe(502)
+    expect((await sendRequest(port, { method: 'POST' }, 'x')).status).toBe(502)
     isDying = true
-    expect((await request(port, {})).status).toBe(502)
+    expect((await sendRequest(port, {})).status).toBe(502)
     expect(requests).toEqual(['POST', 'GET'])
   })
 
   test('to begin in time is 504', async () => {
     const { port } = await start(() => {}, { timeouts: { responseMs: 300 } })
-    expect((await request(port, {})).status).toBe(504)
+    expect((await sendRequest(port, {})).status).toBe(504)
   })
 
   test('in the middle of its answer leaves the client with a broken one, not a short one', async () => {
@@ -64,7 +64,7 @@ describe('an upstream that fails', () => {
       setImmediate(() => request.socket.destroy())
     })
     for (const path of ['/sized', '/chunked']) {
-      expect(await request(port, { path })).toMatchObject({ status: 200, isCut: true })
+      expect(await sendRequest(port, { path })).toMatchObject({ status: 200, isCut: true })
     }
   })
 
@@ -78,7 +78,7 @@ describe('an upstream that fails', () => {
       },
       { upstream: { connections: 1 } },
     )
-    const responses = Array.from({ length: 8 }, () => request(port, {}))
+    const responses = Array.from({ length: 8 }, () => sendRequest(port, {}))
     await vi.waitUntil(() => failures.length === 3 && held.length === 1)
     isReleased = true
     held[0]?.()
@@ -98,12 +98,12 @@ describe('an upstream that fails', () => {
       )
     })
     for (const path of ['/phrase', '/trailer']) {
-      const answer = await request(port, { path })
+      const answer = await sendRequest(port, { path })
       expect([answer.status, answer.body.toString()]).toEqual([200, 'ok'])
       expect(answer.headers).not.toHaveProperty('trailer')
       expect(answer.headers).not.toHaveProperty('x-b')
     }
-    expect((await request(port, { path: '/trailer', method: 'HEAD' })).status).toBe(200)
+    expect((await sendRequest(port, { path: '/trailer', method: 'HEAD' })).status).toBe(200)
   })
 
   test('to send the body that a 304 tells the length of has not failed', async () => {
@@ -111,7 +111,7 @@ describe('an upstream that fails', () => {
       request.socket.write('HTTP/1.1 304 Not Modified\r\nContent-Length: 50\r\nETag: "a"\r\n\r\n')
     })
     for (const method of ['GET', 'HEAD']) {
-      const { status, headers, isCut } = await request(port, { method })
+      const { status, headers, isCut } = await sendRequest(port, { method })
       expect([status, headers.etag, isCut]).toEqual([304, '"a"', false])
     }
   })
@@ -158,7 +158,7 @@ describe('an upstream that fails', () => {
       upstream: { connections: 1 },
       timeouts: { responseMs: 300 },
     })
-    const answers = await Promise.all(Array.from({ length: 8 }, () => request(port, {})))
+    const answers = await Promise.all(Array.from({ length: 8 }, () => sendRequest(port, {})))
     const statuses = answers.map(({ status }) => status).sort((a, b) => a - b)
     expect(statuses).toEqual([503, 503, 503, 504, 504, 504, 504, 504])
     await vi.waitUntil(() => rest.inFlight() === 0)
@@ -169,7 +169,7 @@ describe('an upstream that fails', () => {
       response.writeHead(401, { 'content-length': '4000000' })
       response.end(Buffer.alloc(4_000_000))
     })
-    const answer = await request(port, { method: 'POST' }, Buffer.alloc(8_000_000))
+    const answer = await sendRequest(port, { method: 'POST' }, Buffer.alloc(8_000_000))
     expect([answer.status, answer.body.length, answer.isCut]).toEqual([401, 4_000_000, false])
   })
 
@@ -178,7 +178,7 @@ describe('an upstream that fails', () => {
       response.writeHead(413)
       response.end('too much')
     })
-    const answer = await request(port, { method: 'POST' }, Buffer.alloc(8_000_000))
+    const answer = await sendRequest(port, { method: 'POST' }, Buffer.alloc(8_000_000))
     expect([answer.status, answer.body.toString()]).toEqual([413, 'too much'])
   })
 })

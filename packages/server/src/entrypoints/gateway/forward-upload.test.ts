@@ -3,7 +3,7 @@ import { connect, type Socket } from 'node:net'
 import { PassThrough } from 'node:stream'
 import type { Pool } from 'undici'
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import { request, type Front, startFront } from './forward.test-helper.js'
+import { sendRequest, type Front, startFront } from './forward.test-helper.js'
 
 const SOON = { timeout: 20_000, interval: 10 }
 
@@ -82,7 +82,7 @@ describe('an upload that lasts longer than the response timeout', () => {
       timeouts: { responseMs: 300 },
     })
     for (const size of [10, 100_000]) {
-      expect((await request(port, { method: 'POST' }, Buffer.alloc(size))).status).toBe(504)
+      expect((await sendRequest(port, { method: 'POST' }, Buffer.alloc(size))).status).toBe(504)
     }
     expect(failures.map(({ code }) => code)).toEqual(['RESPONSE_TIMEOUT', 'RESPONSE_TIMEOUT'])
   })
@@ -97,7 +97,7 @@ describe('the wait for a connection', () => {
     send(port, 'GET / HTTP/1.1\r\nHost: a\r\n\r\n')
     await vi.waitUntil(() => front?.inFlight() === 1, SOON)
     for (const body of [undefined, 'small', Buffer.alloc(100_000)]) {
-      const answer = await request(port, { method: 'POST' }, body)
+      const answer = await sendRequest(port, { method: 'POST' }, body)
       expect([answer.status, answer.headers['retry-after']]).toEqual([503, '1'])
     }
     expect(failures).toEqual(Array(3).fill({ status: 503, code: 'QUEUE_TIMEOUT' }))
@@ -114,7 +114,11 @@ describe('the wait for a connection', () => {
       },
       { upstream: { connections: 1 }, timeouts: { queueMs: 20_000, responseMs: 1500 } },
     )
-    const answers = await Promise.all([request(port, {}), request(port, {}), request(port, {})])
+    const answers = await Promise.all([
+      sendRequest(port, {}),
+      sendRequest(port, {}),
+      sendRequest(port, {}),
+    ])
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])
   })
 })
@@ -135,7 +139,7 @@ describe('a small body of known length', () => {
     await vi.waitUntil(() => gathered.used() === 16_384, SOON)
     await sleep(50)
     expect([inFlight(), calls]).toEqual([0, []])
-    expect((await request(port, {})).status).toBe(200)
+    expect((await sendRequest(port, {})).status).toBe(200)
     const rest = '0123456789abcdef'.repeat(1023) + './'.repeat(11)
     for (let at = 0; at < rest.length; at += 4000) {
       slow.socket.write(rest.slice(at, at + 4000))
@@ -170,7 +174,7 @@ describe('a small body of known length', () => {
 
   test('gives its memory back when the upstream fails', async () => {
     const { port, gathered } = await start((request) => request.socket.destroy())
-    expect((await request(port, { method: 'POST' }, 'body')).status).toBe(502)
+    expect((await sendRequest(port, { method: 'POST' }, 'body')).status).toBe(502)
     await vi.waitUntil(() => gathered.used() === 0, SOON)
   })
 })
@@ -184,7 +188,7 @@ describe('a large body or one of unknown length', () => {
     await vi.waitUntil(() => inFlight() === 2 && gathered.used() === 4 * 16_384, SOON)
     await sleep(50)
     expect(inFlight()).toBe(2)
-    expect((await request(port, {})).status).toBe(200)
+    expect((await sendRequest(port, {})).status).toBe(200)
     for (const { socket } of clients) socket.destroy()
   })
 
@@ -315,7 +319,7 @@ describe('an upstream that answers before the request has ended', () => {
       },
       { upstream: { connections: 1 } },
     )
-    const answer = await request(port, { method: 'POST' }, Buffer.alloc(3_000_000))
+    const answer = await sendRequest(port, { method: 'POST' }, Buffer.alloc(3_000_000))
     expect([answer.status, answer.body.toString()]).toEqual([413, 'too much'])
   })
 })

@@ -120,7 +120,7 @@ export interface ForwardResponse {
   readonly isCut: boolean
 }
 
-export function request(
+export function sendRequest(
   port: number,
   options: RequestOptions,
   body?: Buffer | string,

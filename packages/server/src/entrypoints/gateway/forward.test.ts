@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { request as httpRequest, type RequestListener, type ServerResponse } from 'node:http'
 import { connect } from 'node:net'
 import { afterEach, describe, expect, test, vi } from 'vitest'
-import { request, type Front, startFront } from './forward.test-helper.js'
+import { sendRequest, type Front, startFront } from './forward.test-helper.js'
 
 const SOON = { timeout: 20_000, interval: 20 }
 
@@ -28,7 +28,7 @@ describe('an exchange', () => {
     })
     const sent = randomBytes(5_000_000)
     const options = { method: 'PUT', path: '/a%20b?c=%2F', headers: { 'x-mine': 'yes' } }
-    const answer = await request(port, options, sent)
+    const answer = await sendRequest(port, options, sent)
     expect(answer.status).toBe(207)
     const line = 'PUT /a%20b?c=%2F yes\n'
     expect(answer.body.subarray(0, line.length).toString()).toBe(line)
@@ -42,7 +42,7 @@ describe('an exchange', () => {
       response.writeHead(500, ['RateLimit', '"mine";r=9', 'X-RateLimit-Limit', '9', 'X-Own', '1'])
       response.end('broken')
     })
-    const answer = await request(port, {})
+    const answer = await sendRequest(port, {})
     expect(answer.status).toBe(500)
     expect(answer.headers).toMatchObject({ ratelimit: '"a";r=1', 'x-own': '1' })
     expect(answer.headers).not.toHaveProperty('x-ratelimit-limit')
@@ -64,7 +64,7 @@ describe('an exchange', () => {
       ])
       response.end('x')
     })
-    const { headers } = await request(port, {})
+    const { headers } = await sendRequest(port, {})
     expect(headers).toMatchObject({ 'x-end': '2', date: 'Sun, 06 Nov 1994 08:49:37 GMT' })
     expect(headers).not.toHaveProperty('x-hop')
     expect(headers['keep-alive']).not.toBe('timeout=9')
@@ -77,7 +77,7 @@ describe('an exchange', () => {
       response.addTrailers({ 'X-Sum': '42', RateLimit: '"x";r=0' })
       response.end()
     })
-    const answer = await request(port, { headers: { te: 'trailers' } })
+    const answer = await sendRequest(port, { headers: { te: 'trailers' } })
     expect(answer.body.toString()).toBe('body')
     expect(answer.trailers).toEqual({ 'x-sum': '42' })
   })
@@ -89,7 +89,7 @@ describe('an exchange', () => {
       response.end(status === 200 && request.method === 'GET' ? 'hello' : undefined)
     })
     for (const status of [204, 304, 200]) {
-      const answer = await request(port, { method, path: `/${status}` })
+      const answer = await sendRequest(port, { method, path: `/${status}` })
       expect([answer.status, answer.isCut]).toEqual([status, false])
     }
   })

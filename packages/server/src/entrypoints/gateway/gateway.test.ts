@@ -5,7 +5,7 @@ import {
   type TestServer,
   type TestServerOptions,
 } from '../../serve.test-helper.js'
-import { request } from './forward.test-helper.js'
+import { sendRequest } from './forward.test-helper.js'
 
 let server: TestServer | undefined
 afterEach(async () => {
@@ -31,7 +31,7 @@ describe('the gateway', () => {
     const { gatewayPort, calls } = await start({ rules: perAddress(['3/minute']) })
     const answers = []
     for (let i = 0; i < 3; i++)
-      answers.push(await request(gatewayPort, { path: `/v1/orders/${i}?q=1` }))
+      answers.push(await sendRequest(gatewayPort, { path: `/v1/orders/${i}?q=1` }))
     expect(answers.map(({ status }) => status)).toEqual([200, 200, 200])
     expect(answers.map(({ headers }) => headers['x-ratelimit-remaining'])).toEqual(['2', '1', '0'])
     expect(answers[0]?.headers['ratelimit-policy']).toBe('"address";q=3;w=60')
@@ -45,8 +45,8 @@ describe('the gateway', () => {
   test('refuses the excess with everything a client needs, and the upstream never hears of it', async () => {
     const { gatewayPort, calls, lines } = await start({ rules: perAddress(['1/minute']) })
     const since = performance.now()
-    await request(gatewayPort, {})
-    const refused = await request(
+    await sendRequest(gatewayPort, {})
+    const refused = await sendRequest(
       gatewayPort,
       { method: 'POST', path: '/v1/orders' },
       'x'.repeat(10_000),
@@ -79,12 +79,13 @@ describe('the gateway', () => {
 
   test('lets a caller pass again after exactly the time it told', async () => {
     const { gatewayPort } = await start({ rules: perAddress(['1/second']) })
-    let refused = await request(gatewayPort, {})
+    let refused = await sendRequest(gatewayPort, {})
     // The second is one too many, unless a busy machine took a second for it.
-    for (let i = 0; i < 20 && refused.status === 200; i++) refused = await request(gatewayPort, {})
+    for (let i = 0; i < 20 && refused.status === 200; i++)
+      refused = await sendRequest(gatewayPort, {})
     expect(refused.headers['retry-after']).toBe('1')
     await new Promise((resolve) => setTimeout(resolve, 1000))
-    expect((await request(gatewayPort, {})).status).toBe(200)
+    expect((await sendRequest(gatewayPort, {})).status).toBe(200)
   })
 
   test('marks a call over a tagged shadow rule, and removes the client’s own mark', async () => {
@@ -95,7 +96,7 @@ describe('the gateway', () => {
       ],
     })
     for (let i = 0; i < 2; i++) {
-      const answer = await request(gatewayPort, {
+      const answer = await sendRequest(gatewayPort, {
         headers: { 'X-Sluice-Over': 'mine', x_sluice_over: 'x' },
       })
       expect([answer.status, answer.headers.ratelimit]).toEqual([200, undefined])
@@ -113,7 +114,7 @@ describe('the gateway', () => {
       ],
     })
     const status = async (key: string) =>
-      (await request(gatewayPort, { headers: { 'x-api-key': key } })).status
+      (await sendRequest(gatewayPort, { headers: { 'x-api-key': key } })).status
     expect([
       await status('invented-1'),
       await status('invented-2'),
@@ -127,17 +128,18 @@ describe('the gateway', () => {
       config: { identity: IDENTITY, gateway: { requireUser: ['/v1/*'] } },
       rules: perAddress(['2/minute'], { match: { where: { user: null } } }),
     })
-    const first = await request(gatewayPort, { path: '/V1/orders' })
+    const first = await sendRequest(gatewayPort, { path: '/V1/orders' })
     expect([
       first.status,
       first.headers['www-authenticate'],
       first.headers['x-ratelimit-remaining'],
     ]).toEqual([401, 'ApiKey header="x-api-key"', '1'])
     expect(
-      (await request(gatewayPort, { path: '/v1/orders', headers: { 'x-api-key': KEY } })).status,
+      (await sendRequest(gatewayPort, { path: '/v1/orders', headers: { 'x-api-key': KEY } }))
+        .status,
     ).toBe(200)
-    expect((await request(gatewayPort, { path: '/public' })).status).toBe(200)
-    expect((await request(gatewayPort, { path: '/v1/orders' })).status).toBe(429)
+    expect((await sendRequest(gatewayPort, { path: '/public' })).status).toBe(200)
+    expect((await sendRequest(gatewayPort, { path: '/v1/orders' })).status).toBe(429)
     expect(calls).toHaveLength(2)
   })
 
@@ -155,7 +157,7 @@ describe('the gateway', () => {
     })
     const statuses = []
     for (const path of ['/down', '/down/x', '/%64own/x', '/downtown', '/']) {
-      statuses.push((await request(gatewayPort, { path })).status)
+      statuses.push((await sendRequest(gatewayPort, { path })).status)
     }
     expect(statuses).toEqual([502, 502, 502, 404, 404])
   })
@@ -168,8 +170,8 @@ describe('the gateway', () => {
         else response.writeHead(503, { 'x-ratelimit-limit': '7' }).end('busy')
       },
     })
-    const busy = await request(gatewayPort, {})
-    const reset = await request(gatewayPort, { path: '/reset', method: 'POST' })
+    const busy = await sendRequest(gatewayPort, {})
+    const reset = await sendRequest(gatewayPort, { path: '/reset', method: 'POST' })
     expect([busy.status, busy.headers['x-ratelimit-limit'], busy.body.toString()]).toEqual([
       503,
       '9',
@@ -184,8 +186,8 @@ describe('the gateway', () => {
       config: { gateway: { headers: false } },
     })
     const since = performance.now()
-    expect((await request(gatewayPort, {})).headers).not.toHaveProperty('ratelimit')
-    const refused = await request(gatewayPort, {})
+    expect((await sendRequest(gatewayPort, {})).headers).not.toHaveProperty('ratelimit')
+    const refused = await sendRequest(gatewayPort, {})
     expect(refused.status).toBe(429)
     expectLeft(Number(refused.headers['retry-after']), 60, since)
   })
@@ -237,7 +239,7 @@ describe('calls that wait', () => {
     })
     const lateness = watchLateness()
     const since = performance.now()
-    const answers = await Promise.all([1, 2, 3, 4].map(() => request(gatewayPort, {})))
+    const answers = await Promise.all([1, 2, 3, 4].map(() => sendRequest(gatewayPort, {})))
     expect(answers.every(({ status }) => status === 200)).toBe(true)
     const lateMs = lateness.end()
     const gaps = times.slice(1).map((time, index) => time - (times[index] ?? 0))
@@ -254,18 +256,18 @@ describe('calls that wait', () => {
         { algorithm: 'leaky-bucket', max: 1, window: '10s', queue: 2, maxWait: '1m' },
       ]),
     })
-    await request(gatewayPort, {})
+    await sendRequest(gatewayPort, {})
     const held = async () => {
-      const { body } = await request(adminPort, { path: '/metrics' })
+      const { body } = await sendRequest(adminPort, { path: '/metrics' })
       return Number(/^sluice_held_calls (\d+)$/m.exec(body.toString())?.[1])
     }
     const leavers = [1, 2].map(() => connect(gatewayPort, '127.0.0.1'))
     for (const leaver of leavers) leaver.write('GET /held HTTP/1.1\r\nHost: a\r\n\r\n')
     await vi.waitFor(async () => expect(await held()).toBe(2), SOON)
-    expect((await request(gatewayPort, {})).status).toBe(429)
+    expect((await sendRequest(gatewayPort, {})).status).toBe(429)
     for (const leaver of leavers) leaver.destroy()
     await vi.waitFor(async () => expect(await held()).toBe(0), SOON)
-    const limits = (await request(gatewayPort, { path: '/_sluice/limits' })).body.toString()
+    const limits = (await sendRequest(gatewayPort, { path: '/_sluice/limits' })).body.toString()
     expect(JSON.parse(limits)).toMatchObject({ limits: [{ remaining: 2 }] })
     expect(calls).toHaveLength(1)
   })
@@ -277,7 +279,7 @@ describe('calls that wait', () => {
       ]),
     })
     const held = async () => {
-      const { body } = await request(adminPort, { path: '/metrics' })
+      const { body } = await sendRequest(adminPort, { path: '/metrics' })
       return Number(/^sluice_held_calls (\d+)$/m.exec(body.toString())?.[1])
     }
     const socket = connect(gatewayPort, '127.0.0.1')
@@ -299,8 +301,8 @@ describe('calls that wait', () => {
       rules: perAddress([slow]),
       config: { gateway: { maxHeld: 0 } },
     })
-    expect((await request(gatewayPort, {})).status).toBe(200)
-    expect((await request(gatewayPort, {})).status).toBe(429)
+    expect((await sendRequest(gatewayPort, {})).status).toBe(200)
+    expect((await sendRequest(gatewayPort, {})).status).toBe(429)
   })
 })
 
@@ -341,15 +343,15 @@ describe('GET /_sluice/limits', () => {
       ],
     })
     const headers = { 'x-api-key': KEY }
-    await request(gatewayPort, { path: '/v1/orders', headers })
+    await sendRequest(gatewayPort, { path: '/v1/orders', headers })
     for (let i = 0; i < 3; i++) {
-      const answer = await request(gatewayPort, { path: '/_Sluice/limits/', headers })
+      const answer = await sendRequest(gatewayPort, { path: '/_Sluice/limits/', headers })
       expect(json(answer)).toMatchObject({
         limits: [{ rule: 'orders', limit: 5, remaining: 4, windowMs: 60_000 }],
       })
       expect(answer.headers['cache-control']).toBe('no-store')
     }
-    expect(json(await request(gatewayPort, { path: '/_sluice/limits' }))).toMatchObject({
+    expect(json(await sendRequest(gatewayPort, { path: '/_sluice/limits' }))).toMatchObject({
       limits: [{ rule: 'net', remaining: 7 }],
     })
     expect(calls).toHaveLength(1)
@@ -362,9 +364,9 @@ describe('GET /_sluice/limits', () => {
         rules: [{ id: 'each', by: ['ip', 'route'], limits: ['5/minute'] }],
       }),
     })
-    await request(gatewayPort, { path: '/v1/orders/7' })
+    await sendRequest(gatewayPort, { path: '/v1/orders/7' })
     for (let i = 0; i < 3; i++) {
-      expect(json(await request(gatewayPort, { path: '/_sluice/limits' }))).toMatchObject({
+      expect(json(await sendRequest(gatewayPort, { path: '/_sluice/limits' }))).toMatchObject({
         limits: [
           { rule: 'each', route: 'POST /v1/login', remaining: 5 },
           { rule: 'each', route: 'GET /v1/orders/:id', remaining: 4 },
@@ -385,9 +387,9 @@ describe('GET /_sluice/limits', () => {
         ],
       }),
     })
-    await request(gatewayPort, { path: '/v1/login', method: 'POST' })
+    await sendRequest(gatewayPort, { path: '/v1/login', method: 'POST' })
     const limitsOf = async (query: string) =>
-      json(await request(gatewayPort, { path: `/_sluice/limits?${query}` }))
+      json(await sendRequest(gatewayPort, { path: `/_sluice/limits?${query}` }))
     const named = {
       limits: [
         { rule: 'each', remaining: 4 },
@@ -419,11 +421,11 @@ describe('GET /_sluice/limits', () => {
     })
     const statuses: number[] = []
     for (let i = 0; i < 8; i++)
-      statuses.push((await request(gatewayPort, { path: '/_sluice/limits' })).status)
+      statuses.push((await sendRequest(gatewayPort, { path: '/_sluice/limits' })).status)
     expect(statuses[0]).toBe(200)
     expect(statuses.filter((status) => status === 200).length).toBeLessThan(6)
     expect(statuses).toContain(429)
-    const named = await request(gatewayPort, { path: '/_sluice/limits?path=/v1/r7' })
+    const named = await sendRequest(gatewayPort, { path: '/_sluice/limits?path=/v1/r7' })
     expect(named.status).toBe(200)
   })
 
@@ -436,7 +438,7 @@ describe('GET /_sluice/limits', () => {
     for (let i = 0; i < 40; i++) {
       const path = i % 2 === 0 ? '/_sluice/limits' : '/_sluice/other'
       statuses.add(
-        (await request(gatewayPort, { path, headers: { 'x-api-key': `guess-${i}` } })).status,
+        (await sendRequest(gatewayPort, { path, headers: { 'x-api-key': `guess-${i}` } })).status,
       )
     }
     expect(statuses).toEqual(new Set([401, 429]))
@@ -444,16 +446,16 @@ describe('GET /_sluice/limits', () => {
 
   test('has a limit of its own, takes GET and HEAD, and nothing below /_sluice is forwarded', async () => {
     const { gatewayPort, calls } = await start({ rules: [] })
-    expect((await request(gatewayPort, { path: '/_sluice/limits', method: 'POST' })).status).toBe(
-      405,
-    )
-    expect((await request(gatewayPort, { path: '/_sluice/other' })).status).toBe(404)
-    expect((await request(gatewayPort, { path: '/%5Fsluice/limits', method: 'HEAD' })).status).toBe(
-      200,
-    )
+    expect(
+      (await sendRequest(gatewayPort, { path: '/_sluice/limits', method: 'POST' })).status,
+    ).toBe(405)
+    expect((await sendRequest(gatewayPort, { path: '/_sluice/other' })).status).toBe(404)
+    expect(
+      (await sendRequest(gatewayPort, { path: '/%5Fsluice/limits', method: 'HEAD' })).status,
+    ).toBe(200)
     const statuses = []
     for (let i = 0; i < 40; i++)
-      statuses.push((await request(gatewayPort, { path: '/_sluice/limits' })).status)
+      statuses.push((await sendRequest(gatewayPort, { path: '/_sluice/limits' })).status)
     expect(statuses).toContain(429)
     expect(calls).toEqual([])
   })

@@ -3,7 +3,7 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { afterAll, beforeAll, expect, test, vi } from 'vitest'
 import { startTestServer, type TestServer } from '../../serve.test-helper.js'
-import { request } from './forward.test-helper.js'
+import { sendRequest } from './forward.test-helper.js'
 
 setFlagsFromString('--expose_gc')
 const collect = runInNewContext('gc') as () => void
@@ -71,7 +71,7 @@ interface Left {
 }
 
 async function left(): Promise<Left> {
-  const { body } = await request(server.adminPort, { path: '/metrics' })
+  const { body } = await sendRequest(server.adminPort, { path: '/metrics' })
   // The callbacks of closed sockets are garbage only after a few turns of the loop.
   for (let turn = 0; turn < 5; turn++) {
     collect()
@@ -105,7 +105,7 @@ test('10^4 clients that leave, over slow, resetting and half-way upstreams, leav
   // Every place in the queue is free again, also that of a client which the server hears of last.
   await vi.waitFor(
     async () => {
-      const { body } = await request(server.gatewayPort, { path: '/_sluice/limits' })
+      const { body } = await sendRequest(server.gatewayPort, { path: '/_sluice/limits' })
       const { limits } = JSON.parse(body.toString()) as {
         limits: { rule: string; remaining: number }[]
       }

@@ -9,7 +9,7 @@ import { afterAll, afterEach, describe, expect, test } from 'vitest'
 import { WebSocket } from 'ws'
 import { makePair } from '../http/certificates.test-helper.js'
 import { startTestServer } from '../../serve.test-helper.js'
-import { request, type Front, startFront } from './forward.test-helper.js'
+import { sendRequest, type Front, startFront } from './forward.test-helper.js'
 import { ContinueRewriter, UnsolicitedContinues } from './unsolicited-continue.js'
 
 const CONTINUE = 'HTTP/1.1 100 Continue\r\n\r\n'
@@ -78,8 +78,8 @@ async function startBefore(
 }
 
 const answered = (status: number, text: string) => ({ status, text })
-async function textOf(port: number, options: Parameters<typeof request>[1], body?: string) {
-  const answer = await request(port, options, body)
+async function textOf(port: number, options: Parameters<typeof sendRequest>[1], body?: string) {
+  const answer = await sendRequest(port, options, body)
   return answered(answer.status, answer.body.toString())
 }
 
@@ -98,7 +98,7 @@ describe('an unasked 100 Continue of the upstream is dropped', () => {
     expect(await textOf(front.port, { path: '/' })).toEqual(answered(200, 'ok'))
     const post = { path: '/', method: 'POST' }
     expect(await textOf(front.port, post, 'a body')).toEqual(answered(200, 'ok'))
-    expect((await request(front.port, { path: '/', method: 'GET' })).rawHeaders).not.toContain(
+    expect((await sendRequest(front.port, { path: '/', method: 'GET' })).rawHeaders).not.toContain(
       'X-Note',
     )
     expect(front.failures).toEqual([])
@@ -158,7 +158,7 @@ describe('an upstream that goes on sending 100 Continue', () => {
       timeouts: { responseMs: 300 },
     })
     open.unshift(front)
-    expect((await request(front.port, { path: '/' })).status).toBe(504)
+    expect((await sendRequest(front.port, { path: '/' })).status).toBe(504)
   })
 })
 

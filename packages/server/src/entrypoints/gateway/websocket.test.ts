@@ -8,7 +8,7 @@ import {
   type TestServer,
   type TestServerOptions,
 } from '../../serve.test-helper.js'
-import { request } from './forward.test-helper.js'
+import { sendRequest } from './forward.test-helper.js'
 
 const SOON = { timeout: 20_000, interval: 20 }
 
@@ -165,7 +165,7 @@ describe('a WebSocket', () => {
   test('is the only upgrade there is: another is not taken up, as HTTP has it', async () => {
     const { port, server: running } = await startChat()
     const headers = { connection: 'Upgrade, HTTP2-Settings', upgrade: 'h2c', 'http2-settings': 'x' }
-    expect((await request(port, { path: '/plain', headers })).status).toBe(200)
+    expect((await sendRequest(port, { path: '/plain', headers })).status).toBe(200)
     expect(Object.keys(running.calls[0]?.headers ?? {})).not.toContain('upgrade')
   })
 
@@ -192,7 +192,7 @@ describe('a WebSocket', () => {
         server: { upstreamServer },
       } = await startChat()
       const open = async () => {
-        const { body } = await request(adminPort, { path: '/metrics' })
+        const { body } = await sendRequest(adminPort, { path: '/metrics' })
         return /^sluice_websockets (\d+)$/m.exec(body.toString())?.[1]
       }
       let upgrades = 0
@@ -342,7 +342,7 @@ describe('when the server leaves', () => {
     const { port, adminPort } = await startChat()
     const { socket } = await join(port)
     const open = async () => {
-      const { body } = await request(adminPort, { path: '/metrics' })
+      const { body } = await sendRequest(adminPort, { path: '/metrics' })
       return /^sluice_websockets (\d+)$/m.exec(body.toString())?.[1]
     }
     expect(await open()).toBe('1')

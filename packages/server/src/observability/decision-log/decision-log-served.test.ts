@@ -1,6 +1,6 @@
 import { join } from 'node:path'
 import { expect, test } from 'vitest'
-import { request } from '../../entrypoints/gateway/forward.test-helper.js'
+import { sendRequest } from '../../entrypoints/gateway/forward.test-helper.js'
 import { readMetrics, valueOf } from '../metrics/read-metrics.test-helper.js'
 import { startTestServer } from '../../serve.test-helper.js'
 import { closeAfterEach, makeFolder, readAll } from './decision-log.test-helper.js'
@@ -16,7 +16,7 @@ test('a server writes down what it decided, and what it had not written yet when
     ],
     config: { decisionLog: { file, sample: 1 } },
   })
-  for (let i = 0; i < 3; i++) await request(server.gatewayPort, {})
+  for (let i = 0; i < 3; i++) await sendRequest(server.gatewayPort, {})
   const metrics = readMetrics(await (await fetch(`${server.admin}/metrics`)).text())
   expect(valueOf(metrics, 'sluice_decision_log_dropped_total')).toBe(0)
   await server.close()

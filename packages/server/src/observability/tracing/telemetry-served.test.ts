@@ -1,7 +1,7 @@
 import { metrics } from '@opentelemetry/api'
 import { MeterProvider, MetricReader } from '@opentelemetry/sdk-metrics'
 import { afterAll, expect, test, vi } from 'vitest'
-import { request } from '../../entrypoints/gateway/forward.test-helper.js'
+import { sendRequest } from '../../entrypoints/gateway/forward.test-helper.js'
 import { startTestServer } from '../../serve.test-helper.js'
 import { registerSdk, unregisterSdk } from './telemetry.test-helper.js'
 
@@ -38,7 +38,7 @@ test('a whole server tells of its decisions, and all of its metrics', async () =
   const server = await startTestServer({ rules: RULES })
   const traceId = '0af7651916cd43dd8448eb211c80319c'
   const headers = { traceparent: `00-${traceId}-b7ad6b7169203331-01` }
-  await request(server.gatewayPort, { headers })
+  await sendRequest(server.gatewayPort, { headers })
   await vi.waitFor(() => expect(exporter.getFinishedSpans()).toHaveLength(2), {
     timeout: 20_000,
   })
@@ -53,7 +53,7 @@ test('a whole server tells of its decisions, and all of its metrics', async () =
 test('a server that is told not to tells nothing', async () => {
   exporter.reset()
   const server = await startTestServer({ rules: RULES, config: { telemetry: false } })
-  await request(server.gatewayPort, {})
+  await sendRequest(server.gatewayPort, {})
   expect(server.calls[0]?.headers['traceparent']).toBeUndefined()
   await server.close()
   expect(exporter.getFinishedSpans()).toEqual([])

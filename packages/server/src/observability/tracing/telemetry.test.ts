@@ -1,5 +1,5 @@
 import { afterEach, expect, test } from 'vitest'
-import { request } from '../../entrypoints/gateway/forward.test-helper.js'
+import { sendRequest } from '../../entrypoints/gateway/forward.test-helper.js'
 import { createMemoryLog } from '../log/memory-log.test-helper.js'
 import { createRegistry } from '../metrics/registry.js'
 import { openTelemetry } from './telemetry.js'
@@ -44,7 +44,7 @@ test('while nobody has registered an SDK, headers pass as they came', async () =
   gateway = await startGateway([], telemetry)
   const traceparent = '00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01'
   const headers = { traceparent, tracestate: 'a=1', baggage: 'b=2' }
-  expect((await request(gateway.port, { headers })).status).toBe(200)
+  expect((await sendRequest(gateway.port, { headers })).status).toBe(200)
   expect(gateway.seen[0]).toMatchObject(headers)
   telemetry?.bridge(createRegistry())()
 })

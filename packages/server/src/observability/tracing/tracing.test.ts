@@ -18,7 +18,7 @@ import {
   startApi,
 } from '../../entrypoints/decision-api/decision-api.test-helper.js'
 import { AUTH, orders, trusting } from '../../entrypoints/forward-auth/forward-auth.test-helper.js'
-import { request } from '../../entrypoints/gateway/forward.test-helper.js'
+import { sendRequest } from '../../entrypoints/gateway/forward.test-helper.js'
 import { createTelemetry } from './tracing.js'
 import {
   registerSdk,
@@ -86,7 +86,7 @@ describe('at the gateway', () => {
   test('a trace goes from the client over the decision to the upstream', async () => {
     const { port, seen } = await start()
     const headers = { Traceparent: TRACEPARENT, tracestate: 'vendor=1', 'x-other': 'stays' }
-    await request(port, { path: '/orders', headers })
+    await sendRequest(port, { path: '/orders', headers })
     const spans = await spansOf(2)
     const [served] = named(spans, 'sluice.gateway')
     const [checked] = named(spans, 'sluice.check')
@@ -101,7 +101,7 @@ describe('at the gateway', () => {
 
   test('a client without a trace begins one, which the upstream is part of', async () => {
     const { port, seen } = await start()
-    await request(port, {})
+    await sendRequest(port, {})
     const spans = await spansOf(2)
     const [served] = named(spans, 'sluice.gateway')
     expect(parentOf(served)).toBeUndefined()
@@ -110,8 +110,8 @@ describe('at the gateway', () => {
 
   test('a span says what was decided and answered, and nothing of who called', async () => {
     const { port } = await start()
-    await request(port, { path: '/secret-path' })
-    await request(port, { path: '/secret-path', method: 'DELETE' })
+    await sendRequest(port, { path: '/secret-path' })
+    await sendRequest(port, { path: '/secret-path', method: 'DELETE' })
     const spans = await spansOf(4)
     expect(
       named(spans, 'sluice.gateway').map(({ kind, attributes }) => [kind, attributes]),
@@ -130,8 +130,8 @@ describe('at the gateway', () => {
 
   test('two traceparents, or one that is none, are no trace, and the upstream sees one', async () => {
     const { port, seen } = await start([])
-    await request(port, { headers: { traceparent: [TRACEPARENT, TRACEPARENT] } })
-    await request(port, { headers: { traceparent: 'nonsense' } })
+    await sendRequest(port, { headers: { traceparent: [TRACEPARENT, TRACEPARENT] } })
+    await sendRequest(port, { headers: { traceparent: 'nonsense' } })
     const spans = named(await spansOf(4), 'sluice.gateway')
     expect(spans.map(parentOf)).toEqual([undefined, undefined])
     expect(seen.map(({ traceparent }) => traceparent)).toEqual(
@@ -147,7 +147,7 @@ describe('at the gateway', () => {
       setter.set(carrier, 'uberctx-a\r\nx-evil: 1', 'b')
     }
     await withPropagator({ inject, extract: (known) => known }, async () => {
-      expect((await request(port, {})).status).toBe(200)
+      expect((await sendRequest(port, {})).status).toBe(200)
     })
     expect(seen[0]).toMatchObject({ 'x-good': 'yes' })
     expect(Object.keys(seen[0] ?? {})).not.toContain('x-split')
@@ -157,16 +157,16 @@ describe('at the gateway', () => {
   test('a propagator that fails at what strangers send fails no call', async () => {
     const { port, seen } = await start([])
     await withPropagator({ inject: fail, extract: fail }, async () => {
-      expect((await request(port, { headers: { 'uberctx-a': '%', 'x-other': '1' } })).status).toBe(
-        200,
-      )
+      expect(
+        (await sendRequest(port, { headers: { 'uberctx-a': '%', 'x-other': '1' } })).status,
+      ).toBe(200)
     })
     expect(seen[0]).toMatchObject({ 'uberctx-a': '%', 'x-other': '1' })
   })
 
   test('a request that is refused before it is decided is no part of a trace', async () => {
     const { port } = await start([])
-    expect((await request(port, { path: '/a//b' })).status).toBe(400)
+    expect((await sendRequest(port, { path: '/a//b' })).status).toBe(400)
     expect(exporter.getFinishedSpans()).toEqual([])
   })
 
@@ -273,7 +273,7 @@ test('a trace that is not sampled makes no span, and says so to the upstream', a
   const unsampled = registerSdk(new AlwaysOffSampler())
   gateway = await startGateway([], createTelemetry())
   const { seen, port } = gateway
-  await request(port, { headers: { traceparent: TRACEPARENT } })
+  await sendRequest(port, { headers: { traceparent: TRACEPARENT } })
   expect(seen[0]?.['traceparent']).toMatch(new RegExp(`^00-${TRACE}-[0-9a-f]{16}-00$`))
   expect(unsampled.getFinishedSpans()).toEqual([])
 })
